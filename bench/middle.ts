@@ -121,16 +121,16 @@ const dial: Dial = (_call, listener) => {
   queueMicrotask(() => {
     const stream = workload.chunks.length > 1
     const type = stream ? 'text/event-stream' : 'application/json'
-    listener.head(200, (name) => (name === 'content-type' ? type : undefined))
+    listener.onHeaders(200, (name) => (name === 'content-type' ? type : undefined))
     const { chunks, perRead = 1 } = workload
     const [first, ...rest] = reads(chunks, perRead)
     const pour = (some: readonly Uint8Array[]) => {
-      for (const chunk of some) if (live) listener.bytes(chunk)
-      if (live) listener.end()
+      for (const chunk of some) if (live) listener.onBody(chunk)
+      if (live) listener.onEnd()
     }
     if (rest.length === 0) return pour(first ? [first] : [])
     // The first content settles who answers; what comes later finds the client's stream there.
-    for (const chunk of [first, rest[0]]) if (live && chunk) listener.bytes(chunk)
+    for (const chunk of [first, rest[0]]) if (live && chunk) listener.onBody(chunk)
     setImmediate(pour, rest.slice(1))
   })
   return {
@@ -167,13 +167,13 @@ let number = 0
 const once = async (): Promise<void> => {
   const protocol = protocols[workload.style]
   const reply: ResponseWriter = {
-    head() {},
+    writeHead() {},
     write: () => true,
     writeBytes: () => true,
     end() {},
-    cut() {},
+    abort() {},
     onDrain() {},
-    onGone() {},
+    onDisconnect() {},
   }
   const received: IncomingRequest = {
     id: `req_${number++}`,

@@ -5,7 +5,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { isObject, list, object, parseJson } from '../src/core/json.ts'
-import type { Provider, Wire } from '../src/core/provider.ts'
+import type { ProtocolSupport, Provider } from '../src/core/provider.ts'
 import { CATALOGUE_FILE } from '../src/edge/catalogue/catalogue.ts'
 import { loadProviders, type Providers } from '../src/edge/catalogue/load-providers.ts'
 import { styleNames } from '../src/edge/config/definition.ts'
@@ -24,12 +24,13 @@ const row = (cells: readonly string[]): string => `| ${cells.map((cell) => cell.
 const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n')
 
-const styles = (wires: readonly Wire[] = []): string => wires.map(({ protocol }) => styleNames[protocol]).join(', ')
+const styles = (wires: readonly ProtocolSupport[] = []): string =>
+  wires.map(({ protocol }) => styleNames[protocol]).join(', ')
 
 /** The variables that switch it on: key or address, then those for use without a key. */
-const variables = ({ name, keyless, keylessBy = [] }: Provider, names: readonly string[]): string => {
+const variables = ({ name, keyless, keylessVariables = [] }: Provider, names: readonly string[]): string => {
   const given = names.map((each) => code(prefix(each) + (keyless ? '_BASE_URL' : '_API_KEY'))).join(', ')
-  return [given, ...keylessBy.map((suffix) => code(`${prefix(name)}_${suffix}`))].join(' or ')
+  return [given, ...keylessVariables.map((suffix) => code(`${prefix(name)}_${suffix}`))].join(' or ')
 }
 
 const embeddings = ({ embeds }: Provider): string => {

@@ -18,7 +18,7 @@ export type ChatRequest = {
   readonly tools: readonly Tool[]
   readonly settings: GenerationSettings
   /** Where it is too long for everybody, its oldest turns may be left out. */
-  readonly mayShorten?: boolean
+  readonly mayTruncate?: boolean
   /** Members the middle has no word for, at the top level. */
   readonly extras: readonly Extra[]
 }
@@ -60,7 +60,7 @@ export type GenerationSettings = {
   /** Whether and how a summary of the reasoning is wanted: `auto`, `concise`, `detailed`. */
   readonly reasoningSummary?: Setting<string>
   /** The sealed form of the reasoning is wanted back, to send again next turn. */
-  readonly sealedReasoning?: Setting<boolean>
+  readonly encryptedReasoning?: Setting<boolean>
   readonly verbosity?: Setting<string>
   readonly user?: Setting<string>
   readonly promptCacheKey?: Setting<string>
@@ -98,7 +98,7 @@ export type Extra = {
   readonly value: Json
   readonly essential: boolean
   /** Asks for tools that the provider runs and the model need not use: left out where no target carries it. */
-  readonly spare?: true
+  readonly optional?: true
 }
 
 export type Tool =
@@ -130,7 +130,7 @@ export type Tool =
       readonly protocol: ProtocolName
       readonly raw: JsonObject
       /** The provider runs it and the model need not use it: where nobody can carry it, the rest may be asked without. */
-      readonly spare?: true
+      readonly optional?: true
     }
 
 export type Message =
@@ -192,7 +192,7 @@ export type Part =
       readonly at: string
       readonly protocol: ProtocolName
       readonly raw: JsonObject
-      readonly spare?: true
+      readonly optional?: true
     }
 
 /** Where the bytes of an image or a file are. `mediaType` may be unknown for a data URL that does not say it. */
@@ -216,7 +216,7 @@ export type Reasoning = {
   readonly text: string
   /** A summary made for reading, not the thoughts themselves. */
   readonly summary?: boolean
-  readonly proof?: ReasoningSignature
+  readonly signature?: ReasoningSignature
 }
 
 /**
@@ -255,7 +255,7 @@ export type ChatEvent =
   /** A source the open text block cites. */
   | { readonly type: 'citation'; readonly citation: Citation }
   /** The open reasoning block's proof. */
-  | { readonly type: 'proof'; readonly proof: ReasoningSignature }
+  | { readonly type: 'signature'; readonly signature: ReasoningSignature }
   | { readonly type: 'close' }
   | { readonly type: 'usage'; readonly usage: Usage }
   | { readonly type: 'finish'; readonly finish: Finish }
@@ -326,7 +326,7 @@ export type AnswerBlock = Block & {
   readonly text: string
   readonly citations?: readonly Citation[]
   readonly logprobs?: readonly Json[]
-  readonly proof?: ReasoningSignature
+  readonly signature?: ReasoningSignature
 }
 
 /** Folds events into the answer they tell. Total: broken sequences give what can be made of them, without `finish`. */
@@ -366,8 +366,8 @@ export const fold = (events: Iterable<ChatEvent>): ChatAnswer => {
       case 'citation':
         if (open) open = { ...open, citations: [...(open.citations ?? []), event.citation] }
         break
-      case 'proof':
-        if (open) open = { ...open, proof: event.proof }
+      case 'signature':
+        if (open) open = { ...open, signature: event.signature }
         break
       case 'close':
         shut()
@@ -396,11 +396,11 @@ export const unfold = (answer: ChatAnswer): ChatEvent[] => {
   const events: ChatEvent[] = [
     { type: 'start', ...(id && { id }), ...(model && { model }), ...(created && { created }) },
   ]
-  for (const { text, citations, logprobs, proof, ...block } of answer.blocks) {
+  for (const { text, citations, logprobs, signature: proof, ...block } of answer.blocks) {
     events.push({ type: 'open', block: block as Block })
     if (text !== '' || logprobs) events.push({ type: 'delta', text, ...(logprobs && { logprobs }) })
     for (const citation of citations ?? []) events.push({ type: 'citation', citation })
-    if (proof) events.push({ type: 'proof', proof })
+    if (proof) events.push({ type: 'signature', signature: proof })
     events.push({ type: 'close' })
   }
   if (answer.usage) events.push({ type: 'usage', usage: answer.usage })
@@ -424,7 +424,7 @@ export const isContent = (event: ChatEvent): boolean => {
     // The end of an answer without content is known only at the end: see the rule for empty answers.
     case 'finish':
     case 'start':
-    case 'proof':
+    case 'signature':
     case 'close':
     case 'usage':
     case 'failure':

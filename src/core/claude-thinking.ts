@@ -25,7 +25,7 @@ export const MESSAGES_BLOCKS: BlockFormat = {
  * Claude thinks once in it (github.com/dust-tt/srchd/pull/41, 2025-11-04: one thought before 101 calls), so its later calls
  * need no block of their own.
  */
-const isUnthought = (messages: readonly Json[], index: number, format: BlockFormat): boolean => {
+const lacksThinking = (messages: readonly Json[], index: number, format: BlockFormat): boolean => {
   const beginsWithThought = (message: Json | undefined): boolean => {
     const [first] = isObject(message) && message.role === 'assistant' ? blocksOf(message) : []
     return first !== undefined && format.isThought(first)
@@ -44,11 +44,11 @@ const isUnthought = (messages: readonly Json[], index: number, format: BlockForm
 }
 
 /** Whether the model is to go on from its own last message, or from results of its calls, and that message is unthought. */
-export const answersUnthought = (messages: readonly Json[], format: BlockFormat): boolean => {
+export const continuesWithoutThinking = (messages: readonly Json[], format: BlockFormat): boolean => {
   const last = messages.findLastIndex((message) => isObject(message) && message.role === 'assistant')
   if (last === -1) return false
   const next = messages[last + 1]
-  return (next === undefined || blocksOf(next).some(format.isResult)) && isUnthought(messages, last, format)
+  return (next === undefined || blocksOf(next).some(format.isResult)) && lacksThinking(messages, last, format)
 }
 
 const blocksOf = (message: Json | undefined): JsonObject[] =>

@@ -6,16 +6,16 @@
 export type Side = 'client' | 'gateway' | 'upstream'
 
 /** The narrowest thing that explains a failure: what this request need not try again, and what a breaker is charged for. */
-export type Scope = 'deployment' | 'model' | 'endpoint' | 'key' | 'request'
+export type FailureScope = 'deployment' | 'model' | 'endpoint' | 'key' | 'request'
 
-type Row = {
+type FailureRow = {
   readonly side: Side
   /** What the client is told when this is the end of it. */
   readonly status: number
   readonly type: string
   readonly code: string
   /** What is out of the question for the rest of this request. `request`: no other target may be tried at all. */
-  readonly excludes: Scope
+  readonly excludes: FailureScope
   /** Which way to turn first: another key of the same provider, or another provider. */
   readonly prefer: 'key' | 'provider'
   /** The breaker this is booked to, if it is a failure of health. `answers`: that of answers with nothing in them. */
@@ -166,7 +166,7 @@ export const KINDS = {
   internal: { ...gateway, status: 500, code: 'internal_error' },
   /** What a client is told, in the stream, of any failure after content has been sent. */
   interrupted: { ...upstream, code: 'stream_interrupted', excludes: 'request', charges: null },
-} as const satisfies Record<string, Row>
+} as const satisfies Record<string, FailureRow>
 
 export type FailureKind = keyof typeof KINDS
 
@@ -201,7 +201,7 @@ export const fail = (kind: FailureKind, message: string, more: Omit<Failure, 'ki
   ...more,
 })
 
-export const rowOf = ({ kind, mixed }: Failure): Row =>
+export const rowOf = ({ kind, mixed }: Failure): FailureRow =>
   mixed ? { ...KINDS[kind], status: upstream.status, type: upstream.type } : KINDS[kind]
 
 /** A value, or how it failed. */

@@ -26,7 +26,7 @@ export type IncomingRequest = {
 
 /** Where an answer is written. `head` once, then `write` any number of times, then exactly one of `end` and `cut`. */
 export type ResponseWriter = {
-  head(status: number, headers: Readonly<Record<string, string>>): void
+  writeHead(status: number, headers: Readonly<Record<string, string>>): void
   /** Leaves in one write. Answering false: the client reads slower than we write; wait for `onDrain`. */
   write(text: string): boolean
   /** The same of bytes (UTF-8), which are not kept. Absent: only text is taken. */
@@ -34,9 +34,9 @@ export type ResponseWriter = {
   /** `source`: the text and its bytes, where they are at hand. */
   end(text?: string, source?: EncodedText): void
   /** Breaks the connection, so that nobody takes what was sent for complete. */
-  cut(): void
+  abort(): void
   /** Calls once the client has taken what was written. One listener; a later one replaces it. */
   onDrain(run: () => void): void
   /** Calls when the client left before the end. One listener; calls at once if it has left already. */
-  onGone(run: () => void): void
+  onDisconnect(run: () => void): void
 }

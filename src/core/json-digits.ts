@@ -10,7 +10,7 @@ const json = JSON as unknown as RawJson
 export const isRaw = (value: unknown): boolean => json.isRawJSON(value)
 
 /** A container that is open where the text is being read. `node` is null where nothing of it was kept (a member given twice). */
-type Open = {
+type OpenContainer = {
   readonly node: { [at: string | number]: unknown } | null
   readonly isList: boolean
   /** Of a list: the place of the value that comes. */
@@ -26,10 +26,10 @@ type Open = {
  * for what fits into one request.
  */
 export const withDigits = (source: string, value: unknown): unknown => {
-  const open: Open[] = []
-  let top: Open | undefined
+  const open: OpenContainer[] = []
+  let top: OpenContainer | undefined
   let whole = value
-  const placeIn = ({ isList, index, key, keyEnd }: Open): string | number => {
+  const placeIn = ({ isList, index, key, keyEnd }: OpenContainer): string | number => {
     if (isList) return index
     const text = source.slice(key, keyEnd)
     return text.includes('\\') ? JSON.parse(text) : text.slice(1, -1)

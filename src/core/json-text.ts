@@ -193,7 +193,7 @@ export const rewriteSource = (
 ): EncodedText => {
   if (before === after) return source
   const all = pieces(source.text, members, before, after)
-  let longest: Piece | null = null
+  let longest: WrittenMember | null = null
   for (const piece of all) if (piece.kept && piece.text.length > (longest?.text.length ?? 0)) longest = piece
   if (!longest?.kept) {
     const text = joined(all)
@@ -224,10 +224,10 @@ export const rewriteSource = (
 const utf8 = new TextEncoder()
 
 /** A member as it is to be written; `kept`: as it was, and where that stands. */
-type Piece = { readonly text: string; readonly kept: Span | null }
+type WrittenMember = { readonly text: string; readonly kept: Span | null }
 
-const pieces = (source: string, members: readonly Span[], before: JsonObject, after: JsonObject): Piece[] => {
-  const all: Piece[] = []
+const pieces = (source: string, members: readonly Span[], before: JsonObject, after: JsonObject): WrittenMember[] => {
+  const all: WrittenMember[] = []
   const written = new Set<string>()
   for (const span of members) {
     // Of its own: a member may be called `constructor`, and be gone.
@@ -243,4 +243,4 @@ const pieces = (source: string, members: readonly Span[], before: JsonObject, af
   return all
 }
 
-const joined = (all: readonly Piece[]): string => `{${all.map(({ text }) => text).join(',')}}`
+const joined = (all: readonly WrittenMember[]): string => `{${all.map(({ text }) => text).join(',')}}`

@@ -59,7 +59,7 @@ function* describe(source: string, { before, from }: Mistake, piece: number): Ge
 }
 
 /** A container that is too large for one piece. */
-type Open = {
+type LargeContainer = {
   readonly node: Json[] | { [member: string]: Json }
   /** Of an object: the name of the member that is being read. */
   key: string
@@ -71,7 +71,7 @@ class LargeReader {
   readonly #source: string
   readonly #deepest: number
   readonly #piece: number
-  readonly #open: Open[] = []
+  readonly #open: LargeContainer[] = []
   #value: Json = null
   #at = 0
   /** Characters handled since the last pause. */
@@ -105,7 +105,7 @@ class LargeReader {
   }
 
   /** Reads on in a container, up to its end or to the beginning of a large container in it. */
-  *#elements(top: Open): Generator<undefined, void, undefined> {
+  *#elements(top: LargeContainer): Generator<undefined, void, undefined> {
     const source = this.#source
     const { node } = top
     const isList = Array.isArray(node)
@@ -148,7 +148,7 @@ class LargeReader {
   }
 
   /** The name of a large member, up to its value. */
-  *#name(top: Open, comma: string): Generator<undefined, void, undefined> {
+  *#name(top: LargeContainer, comma: string): Generator<undefined, void, undefined> {
     const source = this.#source
     if (source.charCodeAt(this.#at) !== QUOTE) throw this.#mistake(comma, this.#at)
     top.key = yield* this.#string(comma)

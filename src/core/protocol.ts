@@ -26,7 +26,7 @@ export type Framing = {
 }
 
 /** `between`: the last frame was whole, and nothing of the next has come. Absent: nobody looks at bytes but this reader. */
-export type FrameReader = Stage<Uint8Array, Frame> & { readonly between?: boolean }
+export type FrameReader = Stage<Uint8Array, Frame> & { readonly atBoundary?: boolean }
 
 /**
  * Reads frames as events. `again`: of bytes behind a whole frame, from `from` on, all frames in a row that differ from the
@@ -37,8 +37,8 @@ export type StreamDecoder = Stage<Frame, ChatEvent> & {
    * The format's terminal event has been read (`[DONE]`, `message_stop`, `response.completed`): nothing that follows
    * belongs to the answer. Absent: the format has none, or only the end of the body is one.
    */
-  readonly over?: boolean
-  again?(bytes: Uint8Array, letters: string, from: number): RepeatMatch | undefined
+  readonly done?: boolean
+  matchRepeated?(bytes: Uint8Array, latin1: string, from: number): RepeatMatch | undefined
 }
 
 /** What such frames tell, and where in the bytes the last of them ends. */
@@ -189,7 +189,7 @@ export type StreamWriter = Stage<StreamStep, string> & {
    * Whether the frames of these bytes go out as they are, and then they count as written; otherwise each is to be pushed by
    * itself. Absent: frames are not looked at, and events are all that is written from.
    */
-  passes?(bytes: Uint8Array): boolean
+  passBytes?(bytes: Uint8Array): boolean
   /** Wire text that keeps a client of this format waiting while nothing else is sent. */
   keepAlive(): string
 }
@@ -202,13 +202,13 @@ export type EncodeTarget = {
   /** The catalogue says that it reasons, so it takes an effort. */
   readonly reasons?: boolean | undefined
   /** It reads the reasoning of earlier turns (`reasoning_content`), and some of its models insist on it. */
-  readonly takesReasoning?: boolean | undefined
+  readonly acceptsReasoning?: boolean | undefined
   /** What the vendor takes in bodies of this format, where that is known. */
   readonly accepts?: Accepts | undefined
   /** It takes free-form tools in chat completions; others are sent functions with one text. */
-  readonly takesCustomTools?: boolean | undefined
+  readonly supportsCustomTools?: boolean | undefined
   /** It returns the model's reasoning sealed if the request includes that, and the client's style has a place for it. */
-  readonly sealsReasoning?: boolean | undefined
+  readonly encryptsReasoning?: boolean | undefined
 }
 
 export type Encoded = {
@@ -219,7 +219,7 @@ export type Encoded = {
 }
 
 /** What could not be carried, by the client's own path. `unfit`: the request would mean something else without it. */
-export type Loss = { readonly at: string; readonly unfit: boolean }
+export type Loss = { readonly path: string; readonly essential: boolean }
 
 /** What an answer needs to know of the question. */
 export type AnswerContext = {
@@ -233,11 +233,11 @@ export type AnswerContext = {
   /** What really answers, if the upstream does not say. */
   readonly model: string
   /** Receives the path of output that the client's format has no place for: `output.image`. */
-  readonly lost?: (path: string) => void
+  readonly onLoss?: (path: string) => void
   /** The id our errors carry: a failure in the middle of a stream is written by the stream's writer. */
   readonly requestId?: string
   /** For a format whose answers can be asked for again: how this one is known here. */
-  readonly kept?: StorageInfo
+  readonly storage?: StorageInfo
 }
 
 /** What an answer says of its own keeping, whoever gave it. */

@@ -24,14 +24,14 @@ export type Provider = {
   /** Mends a base URL people write in more than one way. */
   readonly normalizeBaseUrl?: (url: string) => string
   /** The formats its endpoint understands, the best for it first. */
-  readonly speaks: readonly Wire[]
+  readonly speaks: readonly ProtocolSupport[]
   /** Formats it is spoken to in only if `_STYLES` says so: it understands them, but less well. */
-  readonly alsoSpeaks?: readonly Wire[]
+  readonly alsoSpeaks?: readonly ProtocolSupport[]
   readonly auth: Auth
   /** Works without a key (a local server): then its base URL is what configures it. */
   readonly keyless?: boolean
   /** Variables (`['PROJECT']`) one of which, under the provider's own name, configures it without a key: its `auth` then signs in otherwise. */
-  readonly keylessBy?: readonly string[]
+  readonly keylessVariables?: readonly string[]
   /** Part of the gateway itself (`demo`): no variable and no file configures it, and it never stands beside a real one. */
   readonly builtin?: true
   /** A kind for names of the operator's own (`kind: openai-compatible`): no variable begins with its name. */
@@ -43,7 +43,7 @@ export type Provider = {
   /** Its list of models. Absent: it has none that can be fetched. */
   readonly models?: { readonly path: string; readonly decode?: (body: Json) => readonly string[] }
   /** Models it is known to have, for one whose list cannot be fetched. */
-  readonly listed?: readonly string[]
+  readonly knownModels?: readonly string[]
   /** More it needs to know, each with its environment name after the prefix: `{ API_VERSION: '2026-05-01' }`; null: no default. */
   readonly variables?: { readonly [suffix: string]: string | null }
   /** Further names, whole, under which the environment may hold a variable: `{ REGION: ['AWS_REGION'] }`. The provider's own name wins. */
@@ -51,16 +51,16 @@ export type Provider = {
   /** Headers every call carries. */
   readonly headers?: { readonly [name: string]: string }
   /** It reads the reasoning of earlier turns in the open (`reasoning_content` of chat completions), and some of its models insist on it. */
-  readonly takesReasoning?: boolean
+  readonly acceptsReasoning?: boolean
   /** Models of it that go on from the beginning of their own answer, given as the last message, where its documents say so. */
   readonly supportsPrefill?: Prefill
   /** It takes free-form tools (`custom`) in chat completions; most that imitate OpenAI know functions only. */
-  readonly takesCustomTools?: boolean
+  readonly supportsCustomTools?: boolean
   /**
    * Models whose reasoning it returns sealed on its responses endpoint when a request includes
    * `reasoning.encrypted_content`; it answers 400 to that for others. Absent: none.
    */
-  readonly sealsReasoning?: RegExp
+  readonly encryptsReasoning?: RegExp
   readonly quirks?: Quirks
   /** That it makes embeddings, and how. Absent: it is never asked for any. */
   readonly embeds?: Embeds
@@ -71,7 +71,7 @@ export type Provider = {
 export type Variables = { readonly [suffix: string]: string | undefined }
 
 /** A wire format, and how this provider speaks it where that is not as usual. */
-export type Wire = {
+export type ProtocolSupport = {
   readonly protocol: UpstreamProtocolName
   /** Its path below the base URL; `{model}` stands for the model. */
   readonly path?: string
@@ -88,7 +88,7 @@ export type Wire = {
   /** What none of its models can do in this format: a request that needs it is unfit. */
   readonly lacks?: readonly Ability[]
   /** Of responses: it has no memory of its answers (or hides whether it has one), so that none can be continued from there. */
-  readonly keepsNothing?: true
+  readonly stateless?: true
 }
 
 /** How a provider makes embeddings. */
@@ -114,7 +114,7 @@ export type Auth =
   | {
       readonly header: string
       readonly prefix?: string
-      readonly otherwise?: (variables: Variables) => Identity
+      readonly identity?: (variables: Variables) => Identity
     }
   | 'none'
 
@@ -156,7 +156,7 @@ export type Instance = {
   readonly keys: readonly ProviderKey[]
   /** Configured names; the first is the default. */
   readonly models: readonly string[]
-  readonly speaks: readonly Wire[]
+  readonly speaks: readonly ProtocolSupport[]
   readonly variables: Variables
   /** Whole answers are asked for as streams here, and put together. */
   readonly aggregate?: true

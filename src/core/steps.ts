@@ -7,7 +7,7 @@ export type Steps<T> = Iterator<undefined, T, undefined>
  * Runs a piece of work in a turn of the event loop in which no other such piece runs. `continues`: it is the rest of work
  * in progress and precedes work that has not begun, so that little is in progress at once.
  */
-export type Turn = (run: () => void, continues?: boolean) => void
+export type TurnScheduler = (run: () => void, continues?: boolean) => void
 
 /** Characters or bytes that one piece handles at most, in about 2 ms; a body of more is read and written in pieces. */
 export const PIECE = 256 * 1024
@@ -21,7 +21,7 @@ export const atOnce = <T>(steps: Steps<T>): T => {
 }
 
 /** The result, with each piece in a turn of its own. Rejects with what a piece throws. */
-export const inTurns = <T>(steps: Steps<T>, turn: Turn): Promise<T> =>
+export const inTurns = <T>(steps: Steps<T>, turn: TurnScheduler): Promise<T> =>
   new Promise((resolve, reject) => {
     const run = (): void => {
       try {
@@ -36,5 +36,5 @@ export const inTurns = <T>(steps: Steps<T>, turn: Turn): Promise<T> =>
   })
 
 /** Resolves in a turn of its own: what the caller does up to its next `await` is one piece. */
-export const ownTurn = (turn: Turn, continues = false): Promise<void> =>
+export const ownTurn = (turn: TurnScheduler, continues = false): Promise<void> =>
   new Promise((resolve) => turn(resolve, continues))

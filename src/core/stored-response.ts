@@ -43,7 +43,7 @@ export type ResponseStore = {
   readonly put: (response: StoredResponse) => Promise<Failure | null>
   readonly get: (id: string, owner: string) => Promise<Outcome<StoredResponse | undefined>>
   /** The response whose input or output contains the item with this id. */
-  readonly holding: (item: string, owner: string) => Promise<Outcome<StoredResponse | undefined>>
+  readonly findByItem: (item: string, owner: string) => Promise<Outcome<StoredResponse | undefined>>
   /** The response and the turns before it, newest first, as many as one read returns; empty: unknown id. */
   readonly turns: (id: string, owner: string) => Promise<Outcome<readonly StoredResponse[]>>
   /** True: it was stored. */
@@ -54,7 +54,7 @@ export type ResponseStore = {
 export type MemoryStore = {
   readonly put: (response: StoredResponse) => void
   readonly get: (id: string, owner: string) => StoredResponse | undefined
-  readonly holding: (item: string, owner: string) => StoredResponse | undefined
+  readonly findByItem: (item: string, owner: string) => StoredResponse | undefined
   /** True: it was stored. */
   readonly delete: (id: string, owner: string) => boolean
 }

@@ -61,8 +61,8 @@ export type TraceSummary = {
   readonly trail: string
 }
 
-type Ended = Extract<TraceEvent, { type: 'ended' }>
-type Received = Extract<TraceEvent, { type: 'received' }>
+type EndedEvent = Extract<TraceEvent, { type: 'ended' }>
+type ReceivedEvent = Extract<TraceEvent, { type: 'received' }>
 
 const find = <T extends TraceEvent['type']>(exchange: Trace, type: T): Extract<TraceEvent, { type: T }> | undefined =>
   // `find` cannot narrow by a generic's value; the comparison in it is the proof.
@@ -129,7 +129,7 @@ export const attemptsIn = (exchange: Trace): readonly AttemptRecord[] => {
 }
 
 /** The failure that came after an attempt had been chosen, if the exchange ended so. */
-const interruption = (attempt: AttemptRecord, ended: Ended | undefined): Failure | undefined =>
+const interruption = (attempt: AttemptRecord, ended: EndedEvent | undefined): Failure | undefined =>
   attempt.end === 'committed' && ended?.how === 'interrupted' ? ended.failure : undefined
 
 /** The word for how a failure showed itself: the code its error would have. */
@@ -139,7 +139,7 @@ const wordFor = (failure: Failure): string => rowOf(failure).code
  * A bad status is shown as its number; a failure without one, or with a good status, as its word. `incompatible` is shown
  * as its word too: its status alone looks like a fault of the request, after which no other target is tried.
  */
-const resultOf = (attempt: AttemptRecord, ended: Ended | undefined): string => {
+const resultOf = (attempt: AttemptRecord, ended: EndedEvent | undefined): string => {
   const failure = attempt.failure ?? interruption(attempt, ended)
   if (failure)
     return failure.status !== undefined && failure.status >= 400 && failure.kind !== 'incompatible'
@@ -150,7 +150,7 @@ const resultOf = (attempt: AttemptRecord, ended: Ended | undefined): string => {
   return ended?.how === 'client_gone' ? 'client_gone' : 'pending'
 }
 
-const trailOf = (exchange: Trace, attempts: readonly AttemptRecord[], ended: Ended | undefined): string => {
+const trailOf = (exchange: Trace, attempts: readonly AttemptRecord[], ended: EndedEvent | undefined): string => {
   const steps: string[] = []
   let next = 0
   for (const fact of exchange)
@@ -194,12 +194,12 @@ const busyIn = (attempts: readonly AttemptRecord[], end: number): number => {
   return busy
 }
 
-const nobody: Received = { type: 'received', at: 0, id: '', style: '', model: '', stream: false }
+const UNKNOWN_REQUEST: ReceivedEvent = { type: 'received', at: 0, id: '', style: '', model: '', stream: false }
 
 /** One fact of each kind that comes once, the last where it may come again; `dropped` and `droppedEvents` are sums. */
-type Found = {
-  received: Received
-  ended: Ended | undefined
+type SingleEvents = {
+  received: ReceivedEvent
+  ended: EndedEvent | undefined
   usage: Extract<TraceEvent, { type: 'usage' }> | undefined
   skipped: readonly SkippedTarget[]
   moreSkipped: number
@@ -208,9 +208,9 @@ type Found = {
   droppedEvents: number
 }
 
-const foundIn = (exchange: Trace): Found => {
-  const found: Found = {
-    received: nobody,
+const foundIn = (exchange: Trace): SingleEvents => {
+  const found: SingleEvents = {
+    received: UNKNOWN_REQUEST,
     ended: undefined,
     usage: undefined,
     skipped: [],

@@ -69,7 +69,7 @@ export type Trace = readonly TraceEvent[]
 
 /** What is told outside while requests are served: lines of the log, counts of the metrics. */
 export type GatewayEvent =
-  | { readonly event: 'request'; readonly exchange: Trace }
+  | { readonly event: 'request'; readonly trace: Trace }
   | {
       readonly event: 'fallback'
       readonly id: string

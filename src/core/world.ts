@@ -2,7 +2,7 @@ import type { EncodedText } from './encoded-text.ts'
 import type { Failure } from './failure.ts'
 import type { HeaderLookup } from './headers.ts'
 import type { Identity } from './provider.ts'
-import type { Turn } from './steps.ts'
+import type { TurnScheduler } from './steps.ts'
 
 /** Everything the middle needs from outside: time, chance, timers, the way upstream. An argument, never ambient. */
 export type World = {
@@ -15,14 +15,14 @@ export type World = {
   /** Runs once after so many ms unless cancelled first. */
   readonly later: (ms: number, run: () => void) => Cancel
   /** Runs one piece of heavy work in its own turn of the event loop: one piece per turn, across all requests. */
-  readonly turn: Turn
+  readonly turn: TurnScheduler
   readonly dial: Dial
 }
 
 export type Cancel = () => void
 
 /** Starts a call upstream. Never throws: whatever goes wrong reaches `failed`. */
-export type Dial = (call: UpstreamCall, listener: UpstreamListener) => Ongoing
+export type Dial = (call: UpstreamCall, listener: UpstreamListener) => OngoingCall
 
 export type UpstreamCall = {
   readonly method: 'GET' | 'POST'
@@ -41,24 +41,24 @@ export type UpstreamCall = {
    */
   readonly once?: true
   /** Its answer is kept in memory until it is whole, a stream too. */
-  readonly collected?: true
+  readonly buffered?: true
   /** Whose share of memory its answer takes. */
   readonly client?: string
 }
 
 /** `head` once, then `bytes` any number of times, then exactly one of `end` and `failed`; nothing after `abort`. */
 export type UpstreamListener = {
-  head(status: number, headers: HeaderLookup): void
+  onHeaders(status: number, headers: HeaderLookup): void
   /** The chunk is valid only during the call. Answering false pauses until `resume`. */
-  bytes(chunk: Uint8Array): boolean
-  end(): void
+  onBody(chunk: Uint8Array): boolean
+  onEnd(): void
   /** The way there, or back, broke: `refused`, `dns`, `connect_timeout`, `tls`, `reset`, `not_http`. */
-  failed(failure: Failure): void
+  onFailure(failure: Failure): void
   /** `true`: reading has stopped here, for memory or for time; the upstream's silence is ours until `false`, `end` or `failed`. */
-  waits?(stopped: boolean): void
+  onPaused?(stopped: boolean): void
 }
 
-export type Ongoing = {
+export type OngoingCall = {
   /** Ends it now, whatever its state; the listener hears nothing more. */
   abort(): void
   resume(): void

@@ -34,13 +34,13 @@ export default {
   address: resource,
   normalizeBaseUrl: untilVersion,
   speaks: [{ protocol: 'openai-chat', accepts: CHAT }, { protocol: 'openai-responses' }],
-  takesCustomTools: true,
-  sealsReasoning,
+  supportsCustomTools: true,
+  encryptsReasoning: sealsReasoning,
   auth: {
     header: 'api-key',
-    otherwise: () => ({ cloud: 'entra', scope: 'https://cognitiveservices.azure.com/.default' }),
+    identity: () => ({ cloud: 'entra', scope: 'https://cognitiveservices.azure.com/.default' }),
   },
-  keylessBy: ['ENDPOINT'],
+  keylessVariables: ['ENDPOINT'],
   variables: { ENDPOINT: null, API_VERSION: null },
   quirks: {
     requestBody: inOrder(onlyChat(flatEffort), reasoningModels, toolsWhileReasoning, ownItemsOnly),

@@ -86,10 +86,10 @@ export default {
   auth: {
     header: 'authorization',
     prefix: 'Bearer ',
-    otherwise: ({ REGION }) => ({ cloud: 'aws', service: 'bedrock', region: REGION ?? '' }),
+    identity: ({ REGION }) => ({ cloud: 'aws', service: 'bedrock', region: REGION ?? '' }),
   },
-  keylessBy: ['REGION'],
-  sealsReasoning,
+  keylessVariables: ['REGION'],
+  encryptsReasoning: sealsReasoning,
   defaultModel: 'openai.gpt-oss-120b-1:0',
   variables: { REGION: null },
   variableAliases: { REGION: ['AWS_REGION', 'AWS_DEFAULT_REGION'] },

@@ -104,14 +104,14 @@ export default {
   // No image input: github.com/rikkahub/rikkahub/issues/1433 (2026-07-03).
   speaks: [
     { protocol: 'openai-chat', accepts, lacks: ['images'] },
-    { protocol: 'openai-responses', keepsNothing: true, lacks: ['images'] },
+    { protocol: 'openai-responses', stateless: true, lacks: ['images'] },
   ],
   alsoSpeaks: [{ protocol: 'anthropic-messages', path: '/anthropic/v1/messages', auth: { header: 'x-api-key' } }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'deepseek-v4-flash',
   models: { path: '/models' },
   // Its thinking models require the reasoning of a turn while tools are being called.
-  takesReasoning: true,
+  acceptsReasoning: true,
   quirks: {
     requestBody: inOrder(olderChat, onlyChat(thoughtsOfCalls), onlyResponses(inOrder(developerItems, dropIgnored))),
     errors,

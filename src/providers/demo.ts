@@ -10,7 +10,7 @@ export default {
   auth: 'none',
   keyless: true,
   defaultModel: 'echo',
-  listed: ['echo', 'slow', 'flaky', 'down', 'tools'],
+  knownModels: ['echo', 'slow', 'flaky', 'down', 'tools'],
   note: 'Answers inside the gateway when nothing else is configured; never in production.',
   embeds: { protocol: 'openai-embeddings', models: ['embed'] },
 } satisfies Provider

@@ -54,7 +54,7 @@ export default {
   baseUrl: 'https://api.groq.com/openai/v1',
   speaks: [{ protocol: 'openai-chat', accepts }],
   // Beta and stateless (github.com/jgravelle/GroqApiLibrary/pull/37, 2026-07-13).
-  alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }],
+  alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-oss-120b',
   models: { path: '/models', decode: chatIds },

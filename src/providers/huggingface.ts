@@ -8,7 +8,7 @@ export default {
   baseUrl: 'https://router.huggingface.co/v1',
   speaks: [{ protocol: 'openai-chat' }],
   // A beta that translates to chat completions (huggingface.co/docs/inference-providers/guides/responses-api, 2026-11-21).
-  alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }],
+  alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-oss-120b',
   models: { path: '/models' },

@@ -8,7 +8,7 @@ export default {
   order: 410,
   speaks: [{ protocol: 'openai-chat' }],
   // Translated to chat completions there (github.com/ggml-org/llama.cpp/pull/21174, 2026-04-05; pull/17570, 2025-11-25).
-  alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }, { protocol: 'anthropic-messages' }],
+  alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,
   models: { path: '/models' },

@@ -22,11 +22,11 @@ export default {
   speaks: [{ protocol: 'openai-chat' }],
   // Both documented (platform.minimax.io/docs/api-reference, 2026-11-21), neither recorded.
   alsoSpeaks: [
-    { protocol: 'openai-responses', keepsNothing: true },
+    { protocol: 'openai-responses', stateless: true },
     { protocol: 'anthropic-messages', path: '/anthropic/v1/messages', atHost: true },
   ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'MiniMax-M3',
-  listed: ['MiniMax-M3', 'MiniMax-M2.5'],
+  knownModels: ['MiniMax-M3', 'MiniMax-M2.5'],
   quirks: { requestBody: olderChat, errors },
 } satisfies Provider

@@ -21,13 +21,13 @@ export default {
   speaks: [{ protocol: 'openai-chat', accepts: { reasoning: ['reasoning_content'] } }],
   // Both documented (platform.kimi.ai/docs/api/overview, 2026-11-21), neither recorded.
   alsoSpeaks: [
-    { protocol: 'openai-responses', keepsNothing: true },
+    { protocol: 'openai-responses', stateless: true },
     { protocol: 'anthropic-messages', path: '/anthropic/v1/messages', atHost: true },
   ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'kimi-k2.6',
   models: { path: '/models' },
   // Its thinking models require the reasoning of a turn while tools are being called.
-  takesReasoning: true,
+  acceptsReasoning: true,
   quirks: { requestBody: olderChat, errors },
 } satisfies Provider

@@ -34,7 +34,7 @@ export default {
   // …/anthropic-compatibility, 2026-11-21: responses from 0.13.3 on).
   alsoSpeaks: [
     { protocol: 'openai-chat', path: '/v1/chat/completions' },
-    { protocol: 'openai-responses', path: '/v1/responses', keepsNothing: true },
+    { protocol: 'openai-responses', path: '/v1/responses', stateless: true },
     { protocol: 'anthropic-messages', path: '/v1/messages' },
   ],
   auth: { header: 'authorization', prefix: 'Bearer ' },

@@ -37,8 +37,8 @@ export default {
   baseUrl: 'https://api.openai.com/v1',
   speaks: [{ protocol: 'openai-chat', accepts: CHAT }, { protocol: 'openai-responses' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
-  takesCustomTools: true,
-  sealsReasoning,
+  supportsCustomTools: true,
+  encryptsReasoning: sealsReasoning,
   // Accepts sampling settings unless reasoning is requested, so any request can fall back to it.
   defaultModel: 'gpt-5.4-mini',
   models: { path: '/models', decode: chatIds },

@@ -52,7 +52,7 @@ export default {
   ],
   // Stateless; refuses `store`. Streams have ended without their last event (github.com/moeru-ai/airi/pull/2593, 2026-09-18),
   // and Codex's items have been refused (github.com/openai/codex/issues/12114). Messages: its guide for Claude Code.
-  alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }, { protocol: 'anthropic-messages' }],
+  alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-5.4-mini',
   models: { path: '/models', decode: writesText },

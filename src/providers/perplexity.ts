@@ -27,12 +27,12 @@ export default {
   baseUrl: 'https://api.perplexity.ai',
   speaks: [{ protocol: 'openai-chat', lacks: ['tools'], accepts: { reasoning: [] } }],
   // Its Agent API, which has other models than chat completions (docs.perplexity.ai/docs/agent-api/openai-compatibility, 2026-11-21).
-  alsoSpeaks: [{ protocol: 'openai-responses', path: '/v1/responses', keepsNothing: true }],
+  alsoSpeaks: [{ protocol: 'openai-responses', path: '/v1/responses', stateless: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'sonar',
   // The list at /v1/models is of the agents API (recording
   // perplexity-models-providers-perplexity-models-list-models-lists-th-aebe7552); chat completions support these models.
-  listed: ['sonar', 'sonar-pro', 'sonar-reasoning-pro', 'sonar-deep-research'],
+  knownModels: ['sonar', 'sonar-pro', 'sonar-reasoning-pro', 'sonar-deep-research'],
   // Roles alternate after the system messages (github.com/perplexityai/api-discussion/issues/265, 2025-04-01;
   // github.com/edenai/edenai-apis/pull/144, 2024-02-26: which come first).
   quirks: { requestBody: inOrder(olderChat, onlyChat(inOrder(systemFirst, alternating))), errors },

@@ -676,7 +676,7 @@ const SEALING: Readonly<Record<string, { readonly seals: readonly string[]; read
 }
 for (const [name, { seals, not }] of Object.entries(SEALING))
   test(`encrypted reasoning: ${name} returns it for these models and refuses it for others`, () => {
-    const named = (model: string): boolean => providers.get(name)?.sealsReasoning?.test(model) === true
+    const named = (model: string): boolean => providers.get(name)?.encryptsReasoning?.test(model) === true
     assert.deepEqual(seals.filter(named), seals)
     assert.deepEqual(not.filter(named), [])
   })
@@ -691,7 +691,7 @@ test('encrypted reasoning: every recorded request that received it has such a mo
   })
   assert.ok(models.length > 50, `${models.length} requests`)
   assert.deepEqual(
-    models.filter(([name, model]) => !providers.get(name)?.sealsReasoning?.test(model)),
+    models.filter(([name, model]) => !providers.get(name)?.encryptsReasoning?.test(model)),
     [],
   )
 })

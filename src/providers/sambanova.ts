@@ -10,7 +10,7 @@ export default {
   speaks: [{ protocol: 'openai-chat' }],
   // Both documented (docs.sambanova.ai/docs/en/features/anthropic-compatibility, 2026-11-21), neither recorded.
   alsoSpeaks: [
-    { protocol: 'openai-responses', keepsNothing: true },
+    { protocol: 'openai-responses', stateless: true },
     { protocol: 'anthropic-messages', auth: { header: 'x-api-key' } },
   ],
   auth: { header: 'authorization', prefix: 'Bearer ' },

@@ -9,7 +9,7 @@ export default {
   baseUrl: 'https://api.scaleway.ai/v1',
   speaks: [{ protocol: 'openai-chat' }],
   // A beta (github.com/scaleway/docs-content/pull/5459, 2025-08-21).
-  alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }],
+  alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: olderChat },

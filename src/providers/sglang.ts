@@ -7,7 +7,7 @@ export default {
   order: 420,
   speaks: [{ protocol: 'openai-chat' }],
   // Missing on older servers, and with known bugs (github.com/sgl-project/sglang/issues/24294).
-  alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }, { protocol: 'anthropic-messages' }],
+  alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,
   models: { path: '/models' },

@@ -25,7 +25,7 @@ export default {
   baseUrl: 'https://ai-gateway.vercel.sh/v1',
   speaks: [{ protocol: 'openai-chat' }],
   // Both documented (vercel.com/docs/ai-gateway/sdks-and-apis, 2026-10-23); neither recorded, and storage is not mentioned.
-  alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }, { protocol: 'anthropic-messages' }],
+  alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-4.1-mini',
   quirks: { errors },

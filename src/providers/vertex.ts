@@ -78,13 +78,13 @@ export default {
   ],
   auth: {
     header: 'x-goog-api-key',
-    otherwise: () => ({ cloud: 'google', scope: 'https://www.googleapis.com/auth/cloud-platform' }),
+    identity: () => ({ cloud: 'google', scope: 'https://www.googleapis.com/auth/cloud-platform' }),
   },
-  keylessBy: ['PROJECT'],
+  keylessVariables: ['PROJECT'],
   variables: { PROJECT: null, LOCATION: 'global' },
   variableAliases: { PROJECT: ['GOOGLE_CLOUD_PROJECT'], LOCATION: ['GOOGLE_CLOUD_LOCATION'] },
   defaultModel: 'gemini-2.5-flash',
-  listed: ['gemini-2.5-flash', 'gemini-2.5-flash-lite', 'gemini-2.5-pro', 'gemini-3-flash-preview'],
+  knownModels: ['gemini-2.5-flash', 'gemini-2.5-flash-lite', 'gemini-2.5-pro', 'gemini-3-flash-preview'],
   quirks: { ...gemini.quirks, requestBody: claudeQuirks, path: bareModel },
   catalogue: 'gemini',
   embeds: {

@@ -8,7 +8,7 @@ export default {
   order: 160,
   speaks: [{ protocol: 'openai-chat' }],
   // Stores responses only with VLLM_ENABLE_RESPONSES_API_STORE; the messages API is missing on older servers.
-  alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }, { protocol: 'anthropic-messages' }],
+  alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,
   models: { path: '/models' },

@@ -27,7 +27,7 @@ export default {
   address: ofAccount,
   speaks: [{ protocol: 'openai-chat' }],
   // For gpt-oss (developers.cloudflare.com/workers-ai/configuration/open-ai-compatibility, 2026-11-21).
-  alsoSpeaks: [{ protocol: 'openai-responses', keepsNothing: true }],
+  alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: '@cf/openai/gpt-oss-120b',
   variables: { ACCOUNT_ID: null },

@@ -98,7 +98,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'grok-4.3',
   // Recordings of grok-4.3 (xai-responses-*) have encrypted reasoning; grok-4-fast-non-reasoning does not reason.
-  sealsReasoning: /^grok-(?:4|[5-9])(?!.*non-reasoning)/,
+  encryptsReasoning: /^grok-(?:4|[5-9])(?!.*non-reasoning)/,
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: dropRefused, usage: reasoningBesideOutput, errors },
   note: 'Responses calls go to its responses API; `XAI_STYLES=chat` keeps them on chat completions.',

@@ -16,14 +16,14 @@ export default {
   speaks: [{ protocol: 'openai-chat', accepts: { reasoning: ['reasoning_content'] } }],
   // Responses are documented for the coding plan only (docs.z.ai, 2026-11-21).
   alsoSpeaks: [
-    { protocol: 'openai-responses', path: '/api/v1/responses', atHost: true, keepsNothing: true },
+    { protocol: 'openai-responses', path: '/api/v1/responses', atHost: true, stateless: true },
     { protocol: 'anthropic-messages', path: '/api/anthropic/v1/messages', atHost: true },
   ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'glm-4.7',
   models: { path: '/models' },
   // Its thinking models require the reasoning of a turn while tools are being called.
-  takesReasoning: true,
+  acceptsReasoning: true,
   quirks: { requestBody: olderChat, errors },
   note: 'The coding plan has its own address: `ZAI_BASE_URL=https://api.z.ai/api/coding/paas/v4`.',
 } satisfies Provider

@@ -102,7 +102,7 @@ const sent = (name: UpstreamProtocolName, feature: string, stream: boolean): Jso
     ...{ model: 'example-model', outputLimit: 8_192 },
     ...TAKES_ALL,
   })
-  const unfit = encoded.losses.filter((loss) => loss.unfit)
+  const unfit = encoded.losses.filter((loss) => loss.essential)
   assert.deepEqual(unfit, [])
   return encoded.body
 }

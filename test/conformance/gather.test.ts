@@ -42,7 +42,7 @@ const told = ({ blocks, finish, usage, model }: ChatAnswer) => {
     foreign: blocks.flatMap((block) => (block.type === 'foreign' ? [block.raw.type] : [])),
     cited: blocks.flatMap(({ citations }) => citations?.map(({ url }) => url) ?? []),
     logprobs: blocks.flatMap(({ logprobs }) => logprobs ?? []).length,
-    proofs: blocks.filter(({ proof }) => proof).length,
+    proofs: blocks.filter(({ signature: proof }) => proof).length,
     finish: finish?.kind,
     usage: usage && [usage.input, usage.output, usage.cacheRead, usage.cacheWrite, usage.reasoning],
     model,

@@ -267,7 +267,7 @@ const bodiesOf = ({ base, all }: Cases): JsonObject[] =>
 
 const TARGETS = [
   { model: 'some-model', outputLimit: 8_192 },
-  { model: 'gpt-5', outputLimit: 8_192, takesCustomTools: true, takesReasoning: true },
+  { model: 'gpt-5', outputLimit: 8_192, supportsCustomTools: true, acceptsReasoning: true },
   { model: 'claude-sonnet-4-5', outputLimit: 64_000 },
   { model: 'us.anthropic.claude-3-5-haiku-20241022-v1:0', outputLimit: 8_192 },
   { model: 'gemini-2.5-flash', outputLimit: 64_000 },
@@ -287,7 +287,7 @@ describe('every path reported as lost exists in the body', () => {
           const request = from.decodeRequest(body)
           assert.ok(request.ok, request.ok ? '' : `${JSON.stringify(body)}: ${request.failure.message}`)
           for (const target of TARGETS)
-            for (const { at } of to.encodeRequest(request.value, target).losses)
+            for (const { path: at } of to.encodeRequest(request.value, target).losses)
               if (!resolves(body, at)) wrong.add(`${at} of ${JSON.stringify(body)}`)
         }
         assert.deepEqual([...wrong], [])

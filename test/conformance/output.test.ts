@@ -217,8 +217,8 @@ describe('output of other kinds than text', () => {
           assert.equal(fold(events).failure, undefined)
           const reported = { whole: new Set<string>(), stream: new Set<string>() }
           const context = answering()
-          const whole = protocol.encodeAnswer(fold(events), { ...context, lost: (path) => reported.whole.add(path) })
-          const writer = protocol.encodeStream({ ...context, lost: (path) => reported.stream.add(path) })
+          const whole = protocol.encodeAnswer(fold(events), { ...context, onLoss: (path) => reported.whole.add(path) })
+          const writer = protocol.encodeStream({ ...context, onLoss: (path) => reported.stream.add(path) })
           const stream = [...writer.push({ events }), ...writer.end()].join('')
           assert.deepEqual([...reported.whole], named)
           assert.deepEqual([...reported.stream], named)

@@ -31,7 +31,7 @@ type Upstream = readonly [name: UpstreamProtocolName, target: EncodeTarget, sche
 const UPSTREAMS: readonly Upstream[] = [
   [
     'openai-chat',
-    { model: 'gpt-5', takesCustomTools: true, reasons: true, ...TAKES_ALL },
+    { model: 'gpt-5', supportsCustomTools: true, reasons: true, ...TAKES_ALL },
     'openai',
     'CreateChatCompletionRequest',
   ],
@@ -667,8 +667,8 @@ const cell = (row: Row, style: Style, [name, target, schema, definition]: Upstre
   const request = protocols[style].decodeRequest(body)
   if (!request.ok) return `refused: ${request.failure.message}`
   const { body: sent, losses } = upstreamProtocols[name].encodeRequest(request.value, target)
-  for (const { at } of losses) if (!resolves(body, at)) return `names ${at}, which nobody wrote`
-  if (losses.some(({ unfit }) => unfit)) return 'u'
+  for (const { path: at } of losses) if (!resolves(body, at)) return `names ${at}, which is not in the body`
+  if (losses.some(({ essential }) => essential)) return 'u'
   const problem = problemsIfPresent(schema, definition, JSON.parse(JSON.stringify(sent)))
   if (problem !== undefined) return `not valid: ${problem}`
   const links = linkProblem(name, sent)

@@ -126,9 +126,9 @@ const fits = (from: ClientProtocol, to: UpstreamProtocol, { body, status }: Aske
     if (encoded.startsWith('unsupported')) return encoded
     assert.fail(`not read: ${encoded}`)
   }
-  for (const { at } of encoded.losses) assert.ok(resolves(body, at), `a loss that is not in the request: ${at}`)
-  const unfit = encoded.losses.filter((loss) => loss.unfit)
-  if (unfit.length > 0) return `unfit for ${[...new Set(unfit.map(({ at }) => kindOf(at)))].join(', ')}`
+  for (const { path: at } of encoded.losses) assert.ok(resolves(body, at), `a loss that is not in the request: ${at}`)
+  const unfit = encoded.losses.filter((loss) => loss.essential)
+  if (unfit.length > 0) return `unfit for ${[...new Set(unfit.map(({ path: at }) => kindOf(at)))].join(', ')}`
   const problem = problemIn(to, encoded.body)
   if (problem === undefined) return undefined
   const own = Object.values(sharedProtocols).find(({ name }) => name === from.name)
@@ -154,7 +154,7 @@ const vanishing = (from: ClientProtocol, to: UpstreamProtocol, asked: readonly A
   for (const { name, body } of asked) {
     const encoded = translate(from, to, body)
     if (typeof encoded === 'string') continue
-    const named = encoded.losses.map(({ at }) => at)
+    const named = encoded.losses.map(({ path }) => path)
     const before = told(body)
     for (const { path, value, without } of membersOf(body)) {
       const kind = kindOf(path)

@@ -42,7 +42,7 @@ import { messagesOf, type Recording, recordingsAreHere } from '../support/record
 import { TAKES_ALL } from '../support/takes.ts'
 
 const RUNS = { numRuns: 300 }
-const TARGET = { model: 'm', outputLimit: 100_000, takesReasoning: true, takesCustomTools: true, ...TAKES_ALL }
+const TARGET = { model: 'm', outputLimit: 100_000, acceptsReasoning: true, supportsCustomTools: true, ...TAKES_ALL }
 
 // ── What each format has a place for ─────────────────────────────────────────────────────────────────────────────
 
@@ -122,7 +122,7 @@ const CARRIES: { readonly [name in Protocol['name']]: Carries } = {
       'parallelToolCalls',
       'promptCacheKey',
       'reasoningSummary',
-      'sealedReasoning',
+      'encryptedReasoning',
       'serviceTier',
       'store',
       'temperature',
@@ -157,7 +157,7 @@ const CARRIES: { readonly [name in Protocol['name']]: Carries } = {
       'topP',
       'user',
     ],
-    grants: ['sealedReasoning'],
+    grants: ['encryptedReasoning'],
   },
 }
 
@@ -235,7 +235,7 @@ const reasoning = (origin: Protocol['name'], { summary, unproved }: Carries) =>
     ...(summary && summed && { summary: true }),
     // Where thoughts are items they have a name.
     ...(value !== undefined && {
-      proof: { origin, value, ...(summary && { id: `rs_${said.length}${value.length}` }) },
+      signature: { origin, value, ...(summary && { id: `rs_${said.length}${value.length}` }) },
     }),
   }))
 
@@ -328,7 +328,7 @@ const wishes = (tools: readonly Tool[]) =>
     metadata: fc.constant({ trace: 'abc' }),
     store: fc.constant(true),
     reasoningSummary: fc.constantFrom('auto', 'detailed'),
-    sealedReasoning: fc.constant(true),
+    encryptedReasoning: fc.constant(true),
   })
 
 const request = (format: Protocol['name'], carries: Carries): fc.Arbitrary<ChatRequest> =>
@@ -413,7 +413,7 @@ describe('a request written and read again', () => {
         fc.property(request(protocol.name, carries), (asked) => {
           const { body, losses } = protocol.encodeRequest(asked, TARGET)
           // Nothing but settings may be lost of what is generated.
-          const lost = new Set<string>(losses.map(({ at: path }) => path))
+          const lost = new Set<string>(losses.map(({ path }) => path))
           for (const path of lost) assert.ok(Object.hasOwn(asked.settings, path), `lost: ${path}`)
           for (const wish of carries.grants) lost.add(wish)
           for (const wish of Object.keys(asked.settings)) if (!lost.has(wish)) returned.add(wish)
@@ -485,9 +485,9 @@ const told = ({ blocks, usage, finish, failure, model }: ChatAnswer): Json =>
     JSON.stringify({
       model,
       failure,
-      blocks: blocks.map(({ proof, ...block }) => ({
+      blocks: blocks.map(({ signature: proof, ...block }) => ({
         ...block,
-        ...(proof && { proof: { origin: proof.origin, value: proof.value } }),
+        ...(proof && { signature: { origin: proof.origin, value: proof.value } }),
       })),
       usage: usage && {
         input: usage.input,

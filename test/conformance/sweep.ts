@@ -347,7 +347,7 @@ const isInOrder = (got: Read): undefined => {
   let open = false
   for (const [at, { type }] of events.entries()) {
     if (type === 'open') assert.ok(!open, `open at ${at}`)
-    if (['close', 'delta', 'citation', 'proof'].includes(type)) assert.ok(open, `${type} at ${at}`)
+    if (['close', 'delta', 'citation', 'signature'].includes(type)) assert.ok(open, `${type} at ${at}`)
     if (type === 'finish') assert.ok(!open, 'an end in a block')
     if (type === 'open' || type === 'close') open = type === 'open'
   }

@@ -14,7 +14,7 @@ const encoded = (style: string, to: UpstreamProtocolName, body: JsonObject, targ
   assert.ok(request?.ok)
   return upstreamProtocols[to].encodeRequest(request.value, target)
 }
-const paths = ({ losses }: Encoded) => losses.map(({ at }) => at)
+const paths = ({ losses }: Encoded) => losses.map(({ path }) => path)
 
 // ── Effort and budget ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -64,7 +64,7 @@ const answer = (cast: Cast, asked: Asked): void => {
   const sent = cast.receive(HOSTS.get(host) ?? host, decodeURIComponent(pathname), body)
   if ('status' in sent) return play.json(asked, sent.status, JSON.stringify(sent.body))
   asked.head(200, { 'content-type': sent.mediaType })
-  for (const piece of sent.pieces) if (!asked.aborted) asked.listener.bytes(Buffer.from(piece))
+  for (const piece of sent.pieces) if (!asked.aborted) asked.listener.onBody(Buffer.from(piece))
   asked.end()
 }
 

@@ -192,7 +192,7 @@ const assertAsked = (
   const { json } = upstreamRequest
   const model =
     expected.env === undefined
-      ? (provider.defaultModel ?? provider.listed?.[0] ?? (provider.models ? SERVED : chatRequest(false).model))
+      ? (provider.defaultModel ?? provider.knownModels?.[0] ?? (provider.models ? SERVED : chatRequest(false).model))
       : 'my-deployment'
   assert.equal(upstreamRequest.model, model)
   assert.equal(upstreamRequest.stream, stream)

@@ -95,7 +95,7 @@ describe('slowloris', () => {
     const entered: string[] = []
     const page: Handlers['live'] = ({ path }, reply) => {
       entered.push(path)
-      reply.head(200, {})
+      reply.writeHead(200, {})
       reply.end('')
     }
     // All paths answer alike: the test is about incomplete requests.

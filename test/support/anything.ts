@@ -140,7 +140,7 @@ export const anyRequest = ({ word, anything, objects, origin, beside }: Asking):
       type: is('reasoning'),
       at,
       text: fc.string(),
-      proof: fc.record({
+      signature: fc.record({
         origin: fc.constantFrom(origin, 'anthropic-messages', 'openai-chat'),
         value: fc.string(),
         redacted: fc.boolean(),

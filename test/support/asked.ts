@@ -48,7 +48,8 @@ export const result = (callId: string, text: string, isError = false): Message =
 })
 
 /** The places of the losses, with a `!` before those that exclude a target. */
-export const lossesIn = (losses: readonly Loss[]): string[] => losses.map(({ at, unfit }) => (unfit ? `!${at}` : at))
+export const lossesIn = (losses: readonly Loss[]): string[] =>
+  losses.map(({ path, essential }) => (essential ? `!${path}` : path))
 
 /** The parts that a client sends back if it keeps the whole answer. */
 export const partsOf = ({ blocks }: ChatAnswer): Part[] =>
@@ -57,5 +58,5 @@ export const partsOf = ({ blocks }: ChatAnswer): Part[] =>
     if (block.type === 'tool-call')
       return { type: block.type, at, id: block.id, name: block.name, arguments: block.text }
     if (block.type !== 'reasoning') return { type: 'text', at, text: block.text }
-    return { type: block.type, at, text: block.text, ...(block.proof && { proof: block.proof }) }
+    return { type: block.type, at, text: block.text, ...(block.signature && { signature: block.signature }) }
   })

@@ -127,7 +127,7 @@ export class CapturedReply implements ResponseWriter {
   #drain: () => void = () => {}
   #gone: () => void = () => {}
 
-  head(status: number, headers: Readonly<Record<string, string>>): void {
+  writeHead(status: number, headers: Readonly<Record<string, string>>): void {
     if (this.status !== null) throw new Error('header block written twice')
     this.status = status
     this.headers = headers
@@ -145,13 +145,13 @@ export class CapturedReply implements ResponseWriter {
     if (text) this.written.push(text)
     this.over = 'ended'
   }
-  cut(): void {
+  abort(): void {
     this.over ??= 'cut'
   }
   onDrain(run: () => void): void {
     this.#drain = run
   }
-  onGone(run: () => void): void {
+  onDisconnect(run: () => void): void {
     this.#gone = run
   }
 

@@ -20,7 +20,8 @@ export const orderly = (events: readonly ChatEvent[], loose: boolean): void => {
   for (const event of events) {
     const { type } = event
     if (type === 'open') assert.equal(open, false, 'a nested block')
-    if (type === 'delta' || type === 'proof' || type === 'citation' || type === 'close') assert.equal(open, true, type)
+    if (type === 'delta' || type === 'signature' || type === 'citation' || type === 'close')
+      assert.equal(open, true, type)
     if (type === 'finish') assert.equal(open, false, 'an open block at the end')
     if (type === 'open' || type === 'close') open = type === 'open'
     if (type === 'delta') assert.equal(typeof event.text, 'string')

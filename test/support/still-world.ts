@@ -69,7 +69,7 @@ export const stillWorld = (script: (request: Asked) => void = () => {}, seed = 1
         resumed: 0,
         head(status, headers = {}) {
           const lookup: HeaderLookup = (name) => headers[name]
-          if (!this.aborted) listener.head(status, lookup)
+          if (!this.aborted) listener.onHeaders(status, lookup)
         },
         send(text) {
           return this.sendBytes(Buffer.from(text))
@@ -77,16 +77,16 @@ export const stillWorld = (script: (request: Asked) => void = () => {}, seed = 1
         sendBytes(bytes) {
           if (this.aborted) return false
           try {
-            return listener.bytes(bytes)
+            return listener.onBody(bytes)
           } finally {
             bytes.fill('x')
           }
         },
         end() {
-          if (!this.aborted) listener.end()
+          if (!this.aborted) listener.onEnd()
         },
         fail(failure) {
-          if (!this.aborted) listener.failed(failure)
+          if (!this.aborted) listener.onFailure(failure)
         },
       }
       calls.push(request)

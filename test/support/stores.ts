@@ -27,7 +27,7 @@ export const testStore = (most = 1_000_000): TestStore => {
       return null
     },
     get: async (id, owner) => good(memory.get(id, owner)),
-    holding: async (item, owner) => good(memory.holding(item, owner)),
+    findByItem: async (item, owner) => good(memory.findByItem(item, owner)),
     turns: async (id, owner) => {
       const found = memory.get(id, owner)
       return good(found ? [found] : [])

@@ -20,15 +20,15 @@ const post = (url: string, body: object | string): Promise<Got> =>
     dial(
       { method: 'POST', url, headers: { authorization: 'Bearer key-1' }, body: text, connectTimeout: 1_000 },
       {
-        head(status) {
+        onHeaders(status) {
           got.status = status
         },
-        bytes(chunk) {
+        onBody(chunk) {
           got.text += decoder.decode(chunk, { stream: true })
           return true
         },
-        end: () => resolve(got),
-        failed({ kind }) {
+        onEnd: () => resolve(got),
+        onFailure({ kind }) {
           got.failure = kind
           resolve(got)
         },

@@ -77,9 +77,9 @@ class TorturedReply extends CapturedReply {
     if (fault === 'gone') this.#leave()
     return fault
   }
-  override head(status: number, headers: Readonly<Record<string, string>>): void {
+  override writeHead(status: number, headers: Readonly<Record<string, string>>): void {
     this.#fault('head')
-    super.head(status, headers)
+    super.writeHead(status, headers)
   }
   override write(text: string): boolean {
     const fault = this.#fault('write')
@@ -126,7 +126,7 @@ export const rig = (
       if (fault === null) return still.dial(call, listener)
       let over = false
       still.later(fault === 'reset' ? 20 : 0, () => {
-        if (!over) caught(() => listener.failed(brokenWay(fault)))
+        if (!over) caught(() => listener.onFailure(brokenWay(fault)))
       })
       return {
         abort: () => {
@@ -147,7 +147,7 @@ export const rig = (
     prepare: () => {},
     put: async (response) => (hit('put') === 'not kept' ? broken : store.put(response)),
     get: (id, owner) => lookup(store.get(id, owner), undefined),
-    holding: (item, owner) => lookup(store.holding(item, owner), undefined),
+    findByItem: (item, owner) => lookup(store.findByItem(item, owner), undefined),
     turns: (id, owner) => lookup(store.turns(id, owner), []),
     delete: store.delete,
   }
@@ -223,7 +223,7 @@ export const rig = (
           // As the server does: the error is recorded and an unfinished response is aborted.
           asking.state = 'rejected'
           edge.push(error)
-          asking.reply.cut()
+          asking.reply.abort()
         },
       )
       return asking

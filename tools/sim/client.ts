@@ -115,7 +115,7 @@ export class SimReply implements ResponseWriter {
     return this.#pieces.join('')
   }
 
-  head(status: number, headers: Readonly<Record<string, string>>): void {
+  writeHead(status: number, headers: Readonly<Record<string, string>>): void {
     if (this.status !== null) this.#watching.wrong(`a second head (${status}) behind ${this.status}`)
     if (this.over) this.#watching.wrong('a head behind the end')
     this.status = status
@@ -144,7 +144,7 @@ export class SimReply implements ResponseWriter {
     this.#watching.over('ended')
   }
 
-  cut(): void {
+  abort(): void {
     if (this.over) return
     this.over = 'cut'
     this.#watching.over('cut')
@@ -154,7 +154,7 @@ export class SimReply implements ResponseWriter {
     this.#drain = run
   }
 
-  onGone(run: () => void): void {
+  onDisconnect(run: () => void): void {
     this.#left = run
     if (this.gone) run()
   }

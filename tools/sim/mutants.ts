@@ -40,12 +40,12 @@ const withTickets =
 
 /** A reply that does everything as the given one does. */
 const asIs = (reply: ResponseWriter): ResponseWriter => ({
-  head: (status, headers) => reply.head(status, headers),
+  writeHead: (status, headers) => reply.writeHead(status, headers),
   write: (text) => reply.write(text),
   end: (text) => reply.end(text),
-  cut: () => reply.cut(),
+  abort: () => reply.abort(),
   onDrain: (run) => reply.onDrain(run),
-  onGone: (run) => reply.onGone(run),
+  onDisconnect: (run) => reply.onDisconnect(run),
 })
 
 const withDial =
@@ -101,8 +101,8 @@ export const MUTANTS: readonly Named[] = [
     mutant: {
       reply: (reply) => ({
         ...asIs(reply),
-        head: (status, headers) =>
-          reply.head(status, headers['retry-after'] === undefined ? headers : { ...headers, 'retry-after': '1' }),
+        writeHead: (status, headers) =>
+          reply.writeHead(status, headers['retry-after'] === undefined ? headers : { ...headers, 'retry-after': '1' }),
       }),
     },
   },
@@ -246,19 +246,19 @@ export const MUTANTS: readonly Named[] = [
         let content = false
         let streamed = false
         return {
-          head: (status, headers) => {
+          onHeaders: (status, headers) => {
             streamed = headers('content-type') === 'text/event-stream'
-            listener.head(status, headers)
+            listener.onHeaders(status, headers)
           },
-          bytes: (chunk) => {
+          onBody: (chunk) => {
             content ||= Buffer.from(chunk).includes('ü')
-            return listener.bytes(chunk)
+            return listener.onBody(chunk)
           },
-          end: () => {
-            if (content && streamed) listener.bytes(FINISH)
-            listener.end()
+          onEnd: () => {
+            if (content && streamed) listener.onBody(FINISH)
+            listener.onEnd()
           },
-          failed: (failure) => listener.failed(failure),
+          onFailure: (failure) => listener.onFailure(failure),
         }
       },
     },
@@ -268,17 +268,17 @@ export const MUTANTS: readonly Named[] = [
     breaks: [13],
     mutant: {
       listener: (listener) => ({
-        head: (status, headers) => listener.head(status, headers),
-        bytes: (chunk) => listener.bytes(chunk),
-        end: () => listener.failed({ kind: 'reset', message: 'it broke' }),
-        failed: (failure) => listener.failed(failure),
+        onHeaders: (status, headers) => listener.onHeaders(status, headers),
+        onBody: (chunk) => listener.onBody(chunk),
+        onEnd: () => listener.onFailure({ kind: 'reset', message: 'it broke' }),
+        onFailure: (failure) => listener.onFailure(failure),
       }),
     },
   },
   {
     name: 'nobody hears that the client left',
     breaks: [25],
-    mutant: { reply: (reply) => ({ ...asIs(reply), onGone: () => {} }) },
+    mutant: { reply: (reply) => ({ ...asIs(reply), onDisconnect: () => {} }) },
   },
   {
     name: 'a client is always taken to have read',

@@ -563,12 +563,12 @@ class Simulation {
   #tell(news: GatewayEvent): void {
     switch (news.event) {
       case 'request': {
-        const first = news.exchange[0]
+        const first = news.trace[0]
         const call = first?.type === 'received' ? this.#calls[Number(first.id.slice(4))] : undefined
         if (!call) return this.#watch.breach(15, 'a request nobody made was written down')
         call.recorded++
-        call.exchange = news.exchange
-        const ended = news.exchange.find((fact) => fact.type === 'ended')
+        call.exchange = news.trace
+        const ended = news.trace.find((fact) => fact.type === 'ended')
         if (ended) {
           this.#mix(ended.status, ended.at)
           this.#trace(`request ${call.number} ${ended.how} ${ended.status} ${JSON.stringify(ended.failure ?? null)}`)

@@ -3,7 +3,7 @@
  * table, and a call is answered by a script in the mode of its moment.
  */
 import { type Failure, fail } from '../../src/core/failure.ts'
-import type { Cancel, Ongoing, UpstreamListener } from '../../src/core/world.ts'
+import type { Cancel, OngoingCall, UpstreamListener } from '../../src/core/world.ts'
 import { between, type Chance, drawing, exponential, logNormal, pick, whole } from './chance.ts'
 import { type Answer, answer, errorEvent, errorText, type Style } from './wires.ts'
 
@@ -485,7 +485,7 @@ export type Playing = {
 }
 
 /** Plays a script to a listener, as the way upstream promises it: nothing before `dial` has returned, nothing after `abort`, nothing while paused. */
-export class Played implements Ongoing {
+export class Played implements OngoingCall {
   readonly #steps: readonly Step[]
   readonly #listener: UpstreamListener
   readonly #playing: Playing
@@ -530,17 +530,17 @@ export class Played implements Ongoing {
         const { status, headers, dated } = step
         const all: Readonly<Record<string, string>> =
           dated === undefined ? headers : { ...headers, 'retry-after': httpDate(this.#playing.date() + dated) }
-        this.#listener.head(status, (name) => all[name])
+        this.#listener.onHeaders(status, (name) => all[name])
         break
       }
       case 'bytes':
-        if (!this.#listener.bytes(step.chunk)) this.#paused = true
+        if (!this.#listener.onBody(step.chunk)) this.#paused = true
         break
       case 'end':
-        this.#listener.end()
+        this.#listener.onEnd()
         break
       case 'fail':
-        this.#listener.failed(step.failure)
+        this.#listener.onFailure(step.failure)
         break
       case 'silence':
         break

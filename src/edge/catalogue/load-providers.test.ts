@@ -35,7 +35,19 @@ const environmentName = (name: string) => name.toUpperCase().replaceAll('-', '_'
 const all = [...providers.values()]
 
 for (const provider of all) {
-  const { name, title, aliases = [], baseUrl, address, speaks, auth, keyless, defaultModel, listed, models } = provider
+  const {
+    name,
+    title,
+    aliases = [],
+    baseUrl,
+    address,
+    speaks,
+    auth,
+    keyless,
+    defaultModel,
+    knownModels: listed,
+    models,
+  } = provider
   test(`provider ${name}: has all required members`, () => {
     assert.match(name, /^[a-z][a-z0-9-]*$/)
     for (const alias of aliases) assert.match(alias, /^[a-z][a-z0-9-]*$/)
@@ -43,11 +55,11 @@ for (const provider of all) {
     assert.ok(Number.isInteger(provider.order))
     assert.ok(speaks.length > 0)
     const wires = [...speaks, ...(provider.alsoSpeaks ?? [])]
-    for (const { protocol, path, atHost, keepsNothing } of wires) {
+    for (const { protocol, path, atHost, stateless } of wires) {
       assert.ok(Object.hasOwn(styleNames, protocol))
       if (path !== undefined) assert.match(path, /^\/[^?#]*[^/?#]$/)
       if (atHost) assert.ok(path !== undefined, 'atHost needs a path')
-      if (keepsNothing) assert.equal(protocol, 'openai-responses')
+      if (stateless) assert.equal(protocol, 'openai-responses')
     }
     assert.equal(new Set(wires.map(({ protocol }) => protocol)).size, wires.length)
     if (auth === 'none') assert.ok(provider.builtin)

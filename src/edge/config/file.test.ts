@@ -167,7 +167,7 @@ const joined: readonly (readonly [
         speaks,
         keys.map(({ secret }) => secret?.reveal()),
       ]),
-    [['east', 'http://env/v1', ['b'], [{ protocol: 'openai-responses', keepsNothing: true }], ['f', 'e']]],
+    [['east', 'http://env/v1', ['b'], [{ protocol: 'openai-responses', stateless: true }], ['f', 'e']]],
   ],
   [
     "the file's order, then the catalogue's",

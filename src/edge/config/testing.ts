@@ -41,9 +41,9 @@ const all: readonly Provider[] = [
     auth: {
       header: 'authorization',
       prefix: 'Bearer ',
-      otherwise: ({ REGION = '' }) => ({ cloud: 'aws', service: 'bedrock', region: REGION }),
+      identity: ({ REGION = '' }) => ({ cloud: 'aws', service: 'bedrock', region: REGION }),
     },
-    keylessBy: ['REGION'],
+    keylessVariables: ['REGION'],
     variables: { REGION: null },
     variableAliases: { REGION: ['AWS_REGION'] },
     address: ({ REGION }) => (REGION ? `https://bedrock.${REGION}.example` : undefined),

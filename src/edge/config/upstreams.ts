@@ -3,7 +3,7 @@
  * keys of both are used.
  */
 import { nearest } from '../../core/nearest.ts'
-import type { Instance, Provider, Variables, Wire } from '../../core/provider.ts'
+import type { Instance, ProtocolSupport, Provider, Variables } from '../../core/provider.ts'
 import { camelCase, protocolOf, styleNames } from './definition.ts'
 import { type Env, variable } from './environment.ts'
 import { commaList, listFrom, type ProviderEntry } from './file.ts'
@@ -93,7 +93,7 @@ const headsIn = (env: Env, providers: Providers): Heads => {
   return { keys, urls, identities }
 }
 
-const hasIdentityVariable = (env: Env, { keylessBy = [] }: Provider, prefix: string): boolean =>
+const hasIdentityVariable = (env: Env, { keylessVariables: keylessBy = [] }: Provider, prefix: string): boolean =>
   keylessBy.some((suffix) => variable(env, `${prefix}_${suffix}`) !== undefined)
 
 /** The keys with a prefix, ordered by their numbers; each variable may hold several. */
@@ -259,8 +259,8 @@ const readBaseUrl = (
 const speaksOf = (
   styles: Sourced<readonly string[]>,
   provider: Provider,
-): { readonly speaks: readonly Wire[] } | { readonly problem: Problem } => {
-  const speaks: Wire[] = []
+): { readonly speaks: readonly ProtocolSupport[] } | { readonly problem: Problem } => {
+  const speaks: ProtocolSupport[] = []
   for (const style of styles.value) {
     const protocol = protocolOf(style)
     if (protocol === undefined) {
@@ -269,7 +269,7 @@ const speaksOf = (
     }
     const known = [...provider.speaks, ...(provider.alsoSpeaks ?? [])]
     // Whether an unknown server stores responses is not known, so whole conversations are sent to it.
-    const unknown: Wire = protocol === 'openai-responses' ? { protocol, keepsNothing: true } : { protocol }
+    const unknown: ProtocolSupport = protocol === 'openai-responses' ? { protocol, stateless: true } : { protocol }
     speaks.push(known.find((wire) => wire.protocol === protocol) ?? unknown)
   }
   return { speaks }
@@ -284,7 +284,7 @@ type Completed =
 const isKeyless = (provider: Provider): boolean => provider.keyless === true || provider.auth === 'none'
 
 /** Whether the machine's cloud identity can be used. */
-const hasIdentity = ({ auth }: Provider): boolean => auth !== 'none' && auth.otherwise !== undefined
+const hasIdentity = ({ auth }: Provider): boolean => auth !== 'none' && auth.identity !== undefined
 
 /** The cloud identity is used only on request: by name, or by a variable for it. */
 const signsIn = ({ provider, identity }: Draft, wanted: boolean): boolean =>
@@ -335,7 +335,7 @@ const complete = (draft: Draft, wanted: boolean, ownPort: number): Completed => 
 }
 
 const identityVariables = ({ provider, prefix }: Draft): readonly string[] =>
-  (provider.keylessBy ?? []).map((suffix) => `${prefix}_${suffix}`)
+  (provider.keylessVariables ?? []).map((suffix) => `${prefix}_${suffix}`)
 
 /**
  * The provider of a labelled prefix: the longest name that matches, so that AZURE_OPENAI_EAST is not OPENAI. Only names can

@@ -22,9 +22,9 @@ const setUp = ({ token = TOKEN }: { readonly token?: string | null } = {}) => {
     ;(forToken ? tokenRequests : calls).push(sent)
     if (forToken && token !== null)
       queueMicrotask(() => {
-        listener.head(200, () => undefined)
-        listener.bytes(Buffer.from(JSON.stringify({ access_token: token, expires_in: 3_600 })))
-        listener.end()
+        listener.onHeaders(200, () => undefined)
+        listener.onBody(Buffer.from(JSON.stringify({ access_token: token, expires_in: 3_600 })))
+        listener.onEnd()
       })
     return {
       abort: () => {
@@ -46,13 +46,13 @@ const setUp = ({ token = TOKEN }: { readonly token?: string | null } = {}) => {
 const recorder = (room = true) => {
   const received: string[] = []
   const listener: UpstreamListener = {
-    head: (status) => void received.push(`head ${status}`),
-    bytes: (chunk) => {
+    onHeaders: (status) => void received.push(`head ${status}`),
+    onBody: (chunk) => {
       received.push(Buffer.from(chunk).toString())
       return room
     },
-    end: () => void received.push('end'),
-    failed: (failure: Failure) => void received.push(`failed ${failure.kind}${failure.unsent ? ', unsent' : ''}`),
+    onEnd: () => void received.push('end'),
+    onFailure: (failure: Failure) => void received.push(`failed ${failure.kind}${failure.unsent ? ', unsent' : ''}`),
   }
   return { received, listener }
 }
@@ -88,11 +88,11 @@ test('signing: the headers are added to the call, and the response is passed on'
   await until(() => calls.length === 1)
   assert.deepEqual(calls[0]?.call.headers, { a: 'b', authorization: `Bearer ${TOKEN}` })
   assert.equal(calls[0]?.call.body, '{}')
-  calls[0]?.listener.head(200, nothing)
-  assert.equal(calls[0]?.listener.bytes(Buffer.from(`an answer may contain ${TOKEN}`)), false)
+  calls[0]?.listener.onHeaders(200, nothing)
+  assert.equal(calls[0]?.listener.onBody(Buffer.from(`an answer may contain ${TOKEN}`)), false)
   ongoing.resume()
   assert.equal(calls[0]?.resumed, 1)
-  calls[0]?.listener.end()
+  calls[0]?.listener.onEnd()
   assert.deepEqual(received, ['head 200', `an answer may contain ${TOKEN}`, 'end'])
   dial(identityCall, listener)
   await until(() => calls.length === 2)
@@ -105,11 +105,11 @@ for (const ending of ['end', 'failed'] as const)
     const { received, listener } = recorder()
     dial(identityCall, listener)
     await until(() => calls.length === 1)
-    calls[0]?.listener.head(403, nothing)
-    calls[0]?.listener.bytes(Buffer.from(`no: ${TOKEN.slice(0, 9)}`))
-    calls[0]?.listener.bytes(Buffer.from(`${TOKEN.slice(9)}, ${TOKEN.slice(0, 5)}`))
-    if (ending === 'end') calls[0]?.listener.end()
-    else calls[0]?.listener.failed({ kind: 'reset', message: 'gone' })
+    calls[0]?.listener.onHeaders(403, nothing)
+    calls[0]?.listener.onBody(Buffer.from(`no: ${TOKEN.slice(0, 9)}`))
+    calls[0]?.listener.onBody(Buffer.from(`${TOKEN.slice(9)}, ${TOKEN.slice(0, 5)}`))
+    if (ending === 'end') calls[0]?.listener.onEnd()
+    else calls[0]?.listener.onFailure({ kind: 'reset', message: 'gone' })
     const [head, ...rest] = received
     assert.equal(head, 'head 403')
     assert.equal(rest.slice(0, -1).join(''), `no: [key], ${TOKEN.slice(0, 5)}`)
@@ -126,7 +126,7 @@ for (const [status, fetches] of [
     dial(identityCall, recorder().listener)
     await until(() => calls.length === 1)
     clock.now += 60_000
-    calls[0]?.listener.head(status, nothing)
+    calls[0]?.listener.onHeaders(status, nothing)
     dial(identityCall, recorder().listener)
     await until(() => calls.length === 2)
     assert.equal(tokenRequests.length, fetches)

@@ -1,7 +1,7 @@
 /** Wraps the dialer: calls with a cloud identity are signed before they are sent. Other calls pass unchanged. */
 import { type Failure, fail } from '../../core/failure.ts'
 import type { Identity } from '../../core/provider.ts'
-import type { Dial, Ongoing, UpstreamCall, UpstreamListener } from '../../core/world.ts'
+import type { Dial, OngoingCall, UpstreamCall, UpstreamListener } from '../../core/world.ts'
 import type { CloudSigner, CloudSignerOptions, SignedHeaders } from './index.ts'
 import { masking } from './mask.ts'
 
@@ -37,18 +37,19 @@ type CallToSign = {
 }
 
 /** A call that is sent after it has been signed. */
-class SignedCall implements Ongoing {
+class SignedCall implements OngoingCall {
   readonly #aborting = new AbortController()
-  #call: Ongoing | null = null
+  #call: OngoingCall | null = null
 
   constructor({ dial, call, identity, listener }: CallToSign, loading: Promise<CloudSigner>) {
     const sign = async (): Promise<void> => {
       // This is asynchronous, so no listener method is called before `dial` has returned.
       const signer = await loading.catch(() => null)
-      if (!signer) return listener.failed(fail('internal', 'Cannot load cloud credentials support.', { unsent: true }))
+      if (!signer)
+        return listener.onFailure(fail('internal', 'Cannot load cloud credentials support.', { unsent: true }))
       const signed = await signer.sign(call, identity, this.#aborting.signal)
       if (this.#aborting.signal.aborted) return
-      if (!signed.ok) return listener.failed(signed.failure)
+      if (!signed.ok) return listener.onFailure(signed.failure)
       const { headers } = signed.value
       const masked = maskingListener(listener, signed.value, (status) => {
         if (isRefusal(status, identity)) signer.refused(identity)
@@ -81,24 +82,24 @@ const maskingListener = (
   let mask: ReturnType<typeof masking> | null = null
   const emit = (slices: readonly Uint8Array[]): boolean => {
     let room = true
-    for (const slice of slices) room = listener.bytes(slice)
+    for (const slice of slices) room = listener.onBody(slice)
     return room
   }
   return {
-    head(status, headers) {
+    onHeaders(status, headers) {
       onStatus(status)
       if (status >= 400 && secrets.length > 0) mask = masking(secrets)
-      listener.head(status, headers)
+      listener.onHeaders(status, headers)
     },
-    bytes: (chunk) => (mask ? emit(mask.push(chunk)) : listener.bytes(chunk)),
-    end() {
+    onBody: (chunk) => (mask ? emit(mask.push(chunk)) : listener.onBody(chunk)),
+    onEnd() {
       if (mask) emit(mask.end())
-      listener.end()
+      listener.onEnd()
     },
-    waits: (stopped) => listener.waits?.(stopped),
-    failed(failure: Failure) {
+    onPaused: (stopped) => listener.onPaused?.(stopped),
+    onFailure(failure: Failure) {
       if (mask) emit(mask.end())
-      listener.failed(failure)
+      listener.onFailure(failure)
     },
   }
 }

@@ -37,10 +37,10 @@ export const requestToken = (
         connectTimeout: CONNECT_TIMEOUT,
       },
       {
-        head: (code) => {
+        onHeaders: (code) => {
           status = code
         },
-        bytes: (chunk) => {
+        onBody: (chunk) => {
           size += chunk.length
           // The chunk is only valid during this call.
           if (size <= MAX_RESPONSE) parts.push(Uint8Array.from(chunk))
@@ -50,8 +50,8 @@ export const requestToken = (
           }
           return true
         },
-        end: done,
-        failed: (failure: Failure) => settle(bad(failure)),
+        onEnd: done,
+        onFailure: (failure: Failure) => settle(bad(failure)),
       },
     )
     const leave = () => ongoing.abort()

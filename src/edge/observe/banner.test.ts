@@ -83,7 +83,7 @@ test('banner: shows which providers use a cloud identity', () => {
   const signed = (id: string, cloud: 'aws' | 'google' | 'entra', keys: number): Instance => {
     const one = instance(id, keys)
     const identity = cloud === 'aws' ? { cloud, service: 'bedrock', region: 'r' } : { cloud, scope: 's' }
-    return { ...one, provider: { ...one.provider, auth: { header: 'authorization', otherwise: () => identity } } }
+    return { ...one, provider: { ...one.provider, auth: { header: 'authorization', identity: () => identity } } }
   }
   const all = facts([signed('bedrock', 'aws', 0), signed('vertex', 'google', 0), signed('azure', 'entra', 1)])
   const text = banner(all)

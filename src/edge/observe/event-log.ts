@@ -72,7 +72,7 @@ const errorFields = (error: unknown): Fields => {
 export const logEntryOf = (event: GatewayEvent, costOf: CostOf): LogEntry => {
   switch (event.event) {
     case 'request': {
-      const summary = summaryOf(event.exchange)
+      const summary = summaryOf(event.trace)
       return { level: levelOf(summary), event: 'request', fields: requestFields(summary, costOf(summary)) }
     }
     case 'fallback': {

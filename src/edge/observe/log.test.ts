@@ -48,7 +48,7 @@ const exchange: Trace = [
   { type: 'usage', usage: { input: 9, output: 58, cacheRead: 4, reasoning: 3 } },
   { type: 'ended', at: 412.2, how: 'answered', status: 200 },
 ]
-const event: GatewayEvent = { event: 'request', exchange }
+const event: GatewayEvent = { event: 'request', trace: exchange }
 
 test('log: the line of a request', () => {
   const { log, lines } = logOn({ costOf: ({ usage }) => (usage ? usage.output * 1e-7 * 3 : undefined) })
@@ -150,7 +150,7 @@ const levels = [
 for (const [how, status, failure, level] of levels)
   test(`log: ${how} ${status} has level ${level}`, () => {
     const { log, lines } = logOn()
-    log.record({ event: 'request', exchange: [{ type: 'ended', at: 1, how, status, ...(failure && { failure }) }] })
+    log.record({ event: 'request', trace: [{ type: 'ended', at: 1, how, status, ...(failure && { failure }) }] })
     assert.equal(JSON.parse(lines()[0] ?? '').level, level)
   })
 
@@ -186,7 +186,7 @@ test('log: no field value breaks a line or controls a terminal', () => {
       log.info('something', { text, list: [text, text], message: text })
       log.record({
         event: 'request',
-        exchange: [
+        trace: [
           { type: 'received', at: 0, id: text, style: text, model: text, stream: false },
           { type: 'attempt', at: 0, provider: 'p', model: text, key: 'k' },
           { type: 'ended', at: 1, how: 'refused', status: 502, failure: fail('status', text) },
@@ -243,7 +243,7 @@ const pretty: readonly (readonly [string, GatewayEvent, RegExp])[] = [
     'a model requested with its provider, without a fallback',
     {
       event: 'request',
-      exchange: [
+      trace: [
         ...started,
         { type: 'committed', at: 9, attempt: 0, status: 200 },
         { type: 'ended', at: 10, how: 'answered', status: 200 },
@@ -255,7 +255,7 @@ const pretty: readonly (readonly [string, GatewayEvent, RegExp])[] = [
     'an interrupted stream',
     {
       event: 'request',
-      exchange: [
+      trace: [
         ...started,
         { type: 'committed', at: 9, attempt: 0, status: 200 },
         { type: 'ended', at: 10, how: 'interrupted', status: 200, failure: fail('truncated', 'truncate') },
@@ -267,7 +267,7 @@ const pretty: readonly (readonly [string, GatewayEvent, RegExp])[] = [
     'refused before any attempt',
     {
       event: 'request',
-      exchange: [
+      trace: [
         { type: 'received', at: 0, id: 'req_b', style: 'chat', model: 'm', stream: false },
         {
           type: 'ended',

@@ -50,7 +50,7 @@ const samples = (page: string): readonly string[] => {
 
 test('metrics: a request that was answered after a fallback', () => {
   const metrics = metricsWith({ costOf: () => 0.25 })
-  metrics.record({ event: 'request', exchange: answered })
+  metrics.record({ event: 'request', trace: answered })
   metrics.record({
     event: 'fallback',
     id: 'req_a',
@@ -151,7 +151,7 @@ const others: readonly (readonly [string, Trace, string])[] = [
 for (const [name, exchange, expected] of others)
   test(`metrics: ${name}`, () => {
     const metrics = metricsWith()
-    metrics.record({ event: 'request', exchange })
+    metrics.record({ event: 'request', trace: exchange })
     assert.ok(samples(metrics.text()).includes(expected))
   })
 
@@ -193,7 +193,7 @@ test('metrics: names sent by clients can neither grow nor break the page', () =>
     const model = count === 0 ? 'a"b\\c\nd\u0000e\ud800' : `m${count}`.repeat(60)
     metrics.record({
       event: 'request',
-      exchange: answered.map((fact) => (fact.type === 'attempt' ? { ...fact, model } : fact)),
+      trace: answered.map((fact) => (fact.type === 'attempt' ? { ...fact, model } : fact)),
     })
   }
   const page = metrics.text()
@@ -212,7 +212,7 @@ test('metrics: only known models are label values, and stay so after any number 
   const count = (model: string) =>
     metrics.record({
       event: 'request',
-      exchange: answered.map((fact) => (fact.type === 'attempt' ? { ...fact, model } : fact)),
+      trace: answered.map((fact) => (fact.type === 'attempt' ? { ...fact, model } : fact)),
     })
   for (let at = 0; at < 3_000; at++) count(`invented-${at}`)
   for (const model of known) count(model)
@@ -283,7 +283,7 @@ test('metrics: nor do the models of requests with long names', () => {
     const model = n % 2 === 0 ? longText(n) : longText(n).slice(0, 40)
     metrics.record({
       event: 'request',
-      exchange: [
+      trace: [
         { type: 'received', at: 0, id: 'r', style: 's', model, stream: false },
         { type: 'attempt', at: 1, provider: 'p', model, key: 'k' },
         { type: 'committed', at: 2, attempt: 0, status: 200 },

@@ -315,7 +315,7 @@ class GatewayMetrics implements Metrics {
   record(event: GatewayEvent): void {
     switch (event.event) {
       case 'request':
-        return this.#countRequest(summaryOf(event.exchange))
+        return this.#countRequest(summaryOf(event.trace))
       case 'fallback':
         return this.#instruments.failovers.add({
           from: providerIn(event.from),

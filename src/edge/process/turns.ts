@@ -1,4 +1,4 @@
-import type { Turn } from '../../core/steps.ts'
+import type { TurnScheduler } from '../../core/steps.ts'
 
 /** The longest pause between two pieces (ms). */
 const LONGEST_PAUSE = 50
@@ -26,7 +26,7 @@ const TIMERS: TurnTimers = {
  * long as the piece took: a small request takes several turns, and would otherwise wait for a piece in each of them.
  * Pieces run in the order of the calls, those that continue earlier work before those that begin.
  */
-export const pieceQueue = ({ now, soon, later }: TurnTimers = TIMERS): Turn => {
+export const pieceQueue = ({ now, soon, later }: TurnTimers = TIMERS): TurnScheduler => {
   const continuing: (() => void)[] = []
   const beginning: (() => void)[] = []
   let active = false
@@ -56,4 +56,4 @@ export const pieceQueue = ({ now, soon, later }: TurnTimers = TIMERS): Turn => {
 }
 
 /** The one queue of the process. */
-export const turn: Turn = pieceQueue()
+export const turn: TurnScheduler = pieceQueue()

@@ -79,7 +79,7 @@ test('store: stored responses are read, listed and deleted', async () => {
   assert.deepEqual(await found(store, 'a'), one)
   const turns = await store.turns('b', 'me')
   assert.deepEqual(turns.ok && turns.value.map(({ id }) => id), ['b', 'a'])
-  const holding = await store.holding('msg_b', 'me')
+  const holding = await store.findByItem('msg_b', 'me')
   assert.equal(holding.ok && holding.value?.id, 'b')
   assert.deepEqual(await store.delete('a', 'me'), { ok: true, value: true })
   assert.deepEqual(await store.delete('a', 'me'), { ok: true, value: false })

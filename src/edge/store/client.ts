@@ -84,7 +84,7 @@ export const threadedStore = (options: StoreOptions): ThreadedStore => {
     prepare: () => void client.start(),
     put: (response) => client.put(response),
     get: (id, owner) => client.read<StoredResponse | undefined>({ do: 'get', id, owner }),
-    holding: (item, owner) => client.read<StoredResponse | undefined>({ do: 'holding', item, owner }),
+    findByItem: (item, owner) => client.read<StoredResponse | undefined>({ do: 'holding', item, owner }),
     turns: (id, owner) => client.read<readonly StoredResponse[]>({ do: 'turns', id, owner }),
     delete: (id, owner) => client.read<boolean>({ do: 'delete', id, owner }),
     problem: () => client.problem,

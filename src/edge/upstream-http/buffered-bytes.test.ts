@@ -23,13 +23,13 @@ const given = (type: string, call: UpstreamCall = CALL) => {
     { held, limit: () => MAX_HELD / 2, turn },
   )
   const ongoing = dial(call, {
-    head: (status) => events.push(`head ${status}`),
-    bytes: (chunk) => events.push(`bytes ${chunk.length}`) > 100,
-    end: () => events.push('end'),
-    failed: ({ kind }) => events.push(`failed ${kind}`),
+    onHeaders: (status) => events.push(`head ${status}`),
+    onBody: (chunk) => events.push(`bytes ${chunk.length}`) > 100,
+    onEnd: () => events.push('end'),
+    onFailure: ({ kind }) => events.push(`failed ${kind}`),
   })
   assert.ok(upstream)
-  upstream.head(200, (name) => (name === 'content-type' ? type : undefined))
+  upstream.onHeaders(200, (name) => (name === 'content-type' ? type : undefined))
   return { upstream, ongoing, events, held: held.bytes }
 }
 
@@ -45,11 +45,11 @@ for (const [name, type, bytes] of cases)
   for (const ending of ['end', 'failed', 'abort'] as const)
     test(`buffered bytes: ${name}, after ${ending}`, () => {
       const { upstream, ongoing, events, held } = given(type)
-      assert.equal(upstream.bytes(new Uint8Array(100)), false, 'the result of the listener is returned')
-      upstream.bytes(new Uint8Array(200))
+      assert.equal(upstream.onBody(new Uint8Array(100)), false, 'the result of the listener is returned')
+      upstream.onBody(new Uint8Array(200))
       assert.equal(held(), bytes)
-      if (ending === 'end') upstream.end()
-      else if (ending === 'failed') upstream.failed(fail('reset', 'gone'))
+      if (ending === 'end') upstream.onEnd()
+      else if (ending === 'failed') upstream.onFailure(fail('reset', 'gone'))
       else ongoing.abort()
       assert.equal(held(), 0)
       ongoing.abort()
@@ -59,26 +59,26 @@ for (const [name, type, bytes] of cases)
     })
 
 test('buffered bytes: a collected stream counts until its end', () => {
-  const { upstream, held } = given('text/event-stream', { ...CALL, collected: true })
-  upstream.bytes(new Uint8Array(100))
-  upstream.bytes(new Uint8Array(200))
+  const { upstream, held } = given('text/event-stream', { ...CALL, buffered: true })
+  upstream.onBody(new Uint8Array(100))
+  upstream.onBody(new Uint8Array(200))
   assert.equal(held(), 300)
-  upstream.end()
+  upstream.onEnd()
   assert.equal(held(), 0)
 })
 
 test('buffered bytes: far above the limit a large response is aborted once, a small one is not', () => {
   const small = given('application/json')
   const { upstream, events, held } = given('application/json')
-  for (let n = 0; n < 4; n++) upstream.bytes(new Uint8Array(1_000_000))
+  for (let n = 0; n < 4; n++) upstream.onBody(new Uint8Array(1_000_000))
   assert.equal(held(), MAX_HELD)
-  upstream.bytes(new Uint8Array(1))
+  upstream.onBody(new Uint8Array(1))
   assert.equal(held(), 0)
   assert.deepEqual(events.slice(-2), ['abort', 'failed busy'])
-  upstream.bytes(new Uint8Array(1))
-  upstream.end()
+  upstream.onBody(new Uint8Array(1))
+  upstream.onEnd()
   assert.deepEqual([held(), events.length], [0, 7])
-  small.upstream.bytes(new Uint8Array(1_000_000))
+  small.upstream.onBody(new Uint8Array(1_000_000))
   assert.deepEqual(small.events, ['head 200', 'bytes 1000000'])
 })
 
@@ -108,19 +108,19 @@ const shared = () => {
   const call = (client: string) => {
     const number = upstreams.length
     const ongoing = dial(
-      { ...CALL, collected: true, client },
+      { ...CALL, buffered: true, client },
       {
-        head: () => {},
-        bytes: () => true,
-        end: () => log.push(`${number} ends`),
-        failed: ({ kind }) => log.push(`${number} ${kind}`),
-        waits: (stopped) => log.push(`${number} ${stopped ? 'waits' : 'continues'}`),
+        onHeaders: () => {},
+        onBody: () => true,
+        onEnd: () => log.push(`${number} ends`),
+        onFailure: ({ kind }) => log.push(`${number} ${kind}`),
+        onPaused: (stopped) => log.push(`${number} ${stopped ? 'waits' : 'continues'}`),
       },
     )
     const upstream = upstreams[number]
     assert.ok(upstream)
-    upstream.head(200, () => undefined)
-    return { ongoing, upstream, read: (bytes: number) => upstream.bytes(new Uint8Array(bytes)) }
+    upstream.onHeaders(200, () => undefined)
+    return { ongoing, upstream, read: (bytes: number) => upstream.onBody(new Uint8Array(bytes)) }
   }
   const run = (list: (() => void)[]) => {
     for (const task of list) task()
@@ -155,7 +155,7 @@ test('buffered bytes: above its share a client’s later responses wait for its 
   assert.equal(call('b').read(0.25 * MB), true)
   nextTurn()
   assert.deepEqual(taken(), ['2 waits', '1 waits'])
-  first.upstream.end()
+  first.upstream.onEnd()
   nextTurn()
   assert.deepEqual(taken(), ['0 waits'], 'it counts until its last piece of work has run')
   nextPiece()
@@ -170,12 +170,12 @@ test('buffered bytes: large responses complete one per turn, small ones at once'
   const large = [call('a'), call('b'), call('c')]
   for (const { read, upstream } of large) {
     read(0.5 * MB)
-    upstream.end()
+    upstream.onEnd()
   }
   taken()
   const small = call('d')
   small.read(1000)
-  small.upstream.end()
+  small.upstream.onEnd()
   assert.deepEqual(taken(), ['3 ends'])
   assert.equal(pieces(), 3)
   nextPiece()
@@ -233,7 +233,7 @@ test('buffered bytes: above half of the limit only the first response of all is 
     calls.map(({ read }) => read(1)),
     [true, false, false, false],
   )
-  calls[0]?.upstream.failed(fail('reset', 'gone'))
+  calls[0]?.upstream.onFailure(fail('reset', 'gone'))
   taken()
   nextTurn()
   assert.deepEqual(

@@ -6,7 +6,7 @@
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { PIECE } from '../../core/steps.ts'
-import type { Dial, Ongoing, UpstreamListener, World } from '../../core/world.ts'
+import type { Dial, OngoingCall, UpstreamListener, World } from '../../core/world.ts'
 import { turnedAway } from '../../policy/health/shed.ts'
 import type { HeldBytes } from '../process/load.ts'
 
@@ -143,12 +143,12 @@ class LargeAnswers {
 type Accounting = ByteAccountingOptions & { readonly answers: LargeAnswers }
 
 /** A call whose response bytes are counted. */
-class CountedCall implements UpstreamListener, Ongoing {
+class CountedCall implements UpstreamListener, OngoingCall {
   readonly client: string
   readonly #listener: UpstreamListener
   readonly #accounting: Accounting
   readonly #collected: boolean
-  readonly #ongoing: Ongoing
+  readonly #ongoing: OngoingCall
   #isStream = false
   #held = 0
   #done = false
@@ -163,29 +163,29 @@ class CountedCall implements UpstreamListener, Ongoing {
     this.client = call.client ?? ''
     this.#listener = listener
     this.#accounting = accounting
-    this.#collected = call.collected === true
+    this.#collected = call.buffered === true
     // `dial` does not call its listener before it has returned.
     this.#ongoing = dial(call, this)
   }
 
-  head(status: number, headers: HeaderLookup): void {
+  onHeaders(status: number, headers: HeaderLookup): void {
     this.#isStream = !this.#collected && STREAM_TYPE.test(headers('content-type') ?? '')
-    this.#listener.head(status, headers)
+    this.#listener.onHeaders(status, headers)
   }
 
-  bytes(chunk: Uint8Array): boolean {
+  onBody(chunk: Uint8Array): boolean {
     if (this.#done) return true
-    if (this.#isStream) return this.#listener.bytes(chunk)
+    if (this.#isStream) return this.#listener.onBody(chunk)
     const { held, limit, answers } = this.#accounting
     this.#held += chunk.length
     held.change(chunk.length)
     if (this.#held > SMALL && held.bytes() > 2 * limit()) {
       this.#release()
       this.#ongoing.abort()
-      this.#listener.failed(turnedAway('buffered'))
+      this.#listener.onFailure(turnedAway('buffered'))
       return true
     }
-    const accepts = this.#listener.bytes(chunk)
+    const accepts = this.#listener.onBody(chunk)
     this.#full = !accepts
     // Responses that are not collected may wait for a slow client; others must not wait for them.
     if (this.#done || !this.#collected || this.#held <= LARGE) return accepts
@@ -193,36 +193,36 @@ class CountedCall implements UpstreamListener, Ongoing {
     this.#large = true
     if (answers.read(this, more)) return accepts
     this.#paused = true
-    this.#listener.waits?.(true)
+    this.#listener.onPaused?.(true)
     return false
   }
 
   /** Resumes a response that `LargeAnswers` has paused. */
   continueReading(): void {
     this.#paused = false
-    this.#listener.waits?.(false)
+    this.#listener.onPaused?.(false)
     if (!this.#full) this.#ongoing.resume()
   }
 
-  end(): void {
+  onEnd(): void {
     if (this.#done) return
     const end = () => {
       // It may have been aborted in the meantime.
       if (this.#done) return
       this.#release()
-      this.#listener.end()
+      this.#listener.onEnd()
     }
     // Parsing a whole response is one piece of work, bounded only by its maximum size.
     if (this.#held <= PIECE) return end()
     this.#accounting.answers.complete(this)
-    this.#listener.waits?.(true)
+    this.#listener.onPaused?.(true)
     this.#accounting.turn(end)
   }
 
-  failed(failure: Failure): void {
+  onFailure(failure: Failure): void {
     if (this.#done) return
     this.#release()
-    this.#listener.failed(failure)
+    this.#listener.onFailure(failure)
   }
 
   abort(): void {

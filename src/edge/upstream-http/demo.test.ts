@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object } from '../../core/json.ts'
-import type { Cancel, Ongoing } from '../../core/world.ts'
+import type { Cancel, OngoingCall } from '../../core/world.ts'
 import { demoDial } from './demo.ts'
 import { dialer } from './dial.ts'
 
@@ -47,18 +47,18 @@ const ask = (
       body: typeof body === 'string' ? body : JSON.stringify(body),
     },
     {
-      head(status, headers) {
+      onHeaders(status, headers) {
         reply.status = status
         reply.type = headers('content-type') ?? ''
       },
-      bytes(chunk) {
+      onBody(chunk) {
         reply.pieces.push(decoder.decode(chunk))
         return true
       },
-      end() {
+      onEnd() {
         reply.ended = true
       },
-      failed(failure) {
+      onFailure(failure) {
         throw new Error(failure.message)
       },
     },
@@ -248,7 +248,7 @@ test('demo: abort at any point leaves no timer', () => {
         connectTimeout: 0,
         body: JSON.stringify({ ...hello, stream: true }),
       },
-      { head: () => reply++, bytes: () => reply++ >= 0, end: () => reply++, failed: () => reply++ },
+      { onHeaders: () => reply++, onBody: () => reply++ >= 0, onEnd: () => reply++, onFailure: () => reply++ },
     )
     for (let i = 0; i < steps; i++) clock.waiting.shift()?.run()
     const before = reply
@@ -265,7 +265,7 @@ test('demo: a full listener pauses the response', () => {
   let pieces = 0
   let ended = false
   let room = false
-  const call: Ongoing = dial(
+  const call: OngoingCall = dial(
     {
       method: 'POST',
       url: 'demo:/chat/completions',
@@ -274,15 +274,15 @@ test('demo: a full listener pauses the response', () => {
       body: JSON.stringify({ ...hello, stream: true }),
     },
     {
-      head() {},
-      bytes() {
+      onHeaders() {},
+      onBody() {
         pieces++
         return room
       },
-      end() {
+      onEnd() {
         ended = true
       },
-      failed() {},
+      onFailure() {},
     },
   )
   clock.run()
@@ -303,13 +303,13 @@ test('demo: the dialer accepts demo URLs', async () => {
     dial(
       { method: 'POST', url: 'demo:/v1/chat/completions', headers: {}, connectTimeout: 0, body: JSON.stringify(hello) },
       {
-        head() {},
-        bytes(chunk) {
+        onHeaders() {},
+        onBody(chunk) {
           content += new TextDecoder().decode(chunk)
           return true
         },
-        end: () => resolve(content),
-        failed: ({ message }) => resolve(message),
+        onEnd: () => resolve(content),
+        onFailure: ({ message }) => resolve(message),
       },
     )
   })

@@ -3,7 +3,7 @@
  * take the same path as any upstream's. Each text states that no model was called.
  */
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import type { Dial, Ongoing, UpstreamCall, UpstreamListener, World } from '../../core/world.ts'
+import type { Dial, OngoingCall, UpstreamCall, UpstreamListener, World } from '../../core/world.ts'
 import { schemaSample } from './schema-sample.ts'
 
 /** Options of `demoDial`. */
@@ -335,7 +335,12 @@ const chunks = (answer: Completion, wantsUsage: boolean): string[] => {
 type Delays = { readonly first: number; readonly piece: number }
 
 /** Emits a response with delays: headers, pieces, end. Pauses while the listener requests it. */
-const play = (response: DemoResponse, listener: UpstreamListener, later: World['later'], delays: Delays): Ongoing => {
+const play = (
+  response: DemoResponse,
+  listener: UpstreamListener,
+  later: World['later'],
+  delays: Delays,
+): OngoingCall => {
   const encoder = new TextEncoder()
   let at = 0
   let live = true
@@ -354,15 +359,15 @@ const play = (response: DemoResponse, listener: UpstreamListener, later: World['
     const piece = response.pieces[at]
     if (piece === undefined) {
       live = false
-      listener.end()
+      listener.onEnd()
       return
     }
     at++
-    paused = !listener.bytes(encoder.encode(piece))
+    paused = !listener.onBody(encoder.encode(piece))
     if (live) next(at < response.pieces.length ? delays.piece : 0)
   }
   let cancel = later(delays.first, () => {
-    listener.head(response.status, headersOf(response))
+    listener.onHeaders(response.status, headersOf(response))
     if (live) step()
   })
   return {

@@ -17,7 +17,7 @@ import type { SecureServer } from '../../../test/support/secure-server.ts'
 import { type Act, refusingUrl, type Script, startUpstream, until } from '../../../test/support/upstream.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
-import type { Dial, Ongoing, UpstreamCall } from '../../core/world.ts'
+import type { Dial, OngoingCall, UpstreamCall } from '../../core/world.ts'
 import { connectionFor, dialer } from './dial.ts'
 
 /** The events of one call, in order. */
@@ -28,7 +28,7 @@ type CallRecord = {
   text: string
   failure?: Failure
   readonly done: Promise<void>
-  ongoing: Ongoing
+  ongoing: OngoingCall
 }
 
 const send = (
@@ -48,21 +48,21 @@ const send = (
   record.ongoing = dial(
     { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}', connectTimeout: 2_000, ...call },
     {
-      head(status, headers) {
+      onHeaders(status, headers) {
         note('head')
         record.status = status
         record.headers = headers
       },
-      bytes(chunk) {
+      onBody(chunk) {
         note('bytes')
         record.text += decoder.decode(chunk, { stream: true })
         return onBytes(record)
       },
-      end() {
+      onEnd() {
         note('end')
         settle()
       },
-      failed(failure) {
+      onFailure(failure) {
         note('failed')
         record.failure = failure
         settle()

@@ -1,7 +1,7 @@
 /** Upstream calls over pooled HTTP/1.1 connections. Code outside this folder does not depend on the HTTP client. */
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
-import type { Dial, Ongoing, UpstreamCall, UpstreamListener } from '../../core/world.ts'
+import type { Dial, OngoingCall, UpstreamCall, UpstreamListener } from '../../core/world.ts'
 import { destinationOf } from './connect.ts'
 import type { ConnectionListener, ConnectionPool, OpenConnection, UpstreamConnection } from './connection.ts'
 import { type DemoOptions, demoDial } from './demo.ts'
@@ -94,9 +94,9 @@ const MAX_ROUTES = 1_000
 type CallRoute = { readonly origin: Origin; readonly path: string }
 
 /** Reports a failure after `dial` has returned: listeners are never called before. */
-const failedLater = (listener: UpstreamListener, failure: Failure): Ongoing => {
+const failedLater = (listener: UpstreamListener, failure: Failure): OngoingCall => {
   let live = true
-  queueMicrotask(() => live && listener.failed(failure))
+  queueMicrotask(() => live && listener.onFailure(failure))
   return {
     abort() {
       live = false
@@ -179,7 +179,7 @@ class Origin implements ConnectionPool {
 }
 
 /** One call: decodes the response's content encoding, and repeats the request on a new connection if a stale one broke. */
-class HttpCall implements ConnectionListener, Ongoing {
+class HttpCall implements ConnectionListener, OngoingCall {
   /** Null after the response has begun: then the request is not sent again. */
   #message: OutgoingCall | null
   readonly #origin: Origin
@@ -238,14 +238,14 @@ class HttpCall implements ConnectionListener, Ongoing {
     const listener = this.#listener
     this.#listener = null
     this.#drop()
-    listener?.failed(failure)
+    listener?.onFailure(failure)
   }
 
   head(status: number, headers: HeaderLookup): void {
     this.#message = null
     const encoding = encodingOf(headers('content-encoding'))
     if (encoding === 'none') {
-      this.#listener?.head(status, headers)
+      this.#listener?.onHeaders(status, headers)
       return
     }
     if (encoding === 'unknown')
@@ -255,18 +255,18 @@ class HttpCall implements ConnectionListener, Ongoing {
       encoding.name,
       this.#maxDecodedBytes,
       {
-        bytes: (chunk) => this.#listener?.bytes(chunk) ?? true,
+        bytes: (chunk) => this.#listener?.onBody(chunk) ?? true,
         end: () => this.#finish(),
         failed: (failure) => this.#fail(failure),
       },
       () => this.#connection?.resume(),
     )
-    this.#listener?.head(status, (name) => (ENCODED_BODY_HEADERS.has(name) ? undefined : headers(name)))
+    this.#listener?.onHeaders(status, (name) => (ENCODED_BODY_HEADERS.has(name) ? undefined : headers(name)))
   }
 
   bytes(chunk: Uint8Array): boolean {
     if (this.#inflater) return this.#inflater.push(chunk)
-    return this.#listener?.bytes(chunk) ?? true
+    return this.#listener?.onBody(chunk) ?? true
   }
 
   end(): void {
@@ -289,7 +289,7 @@ class HttpCall implements ConnectionListener, Ongoing {
   #finish(): void {
     const listener = this.#listener
     this.#listener = null
-    listener?.end()
+    listener?.onEnd()
   }
 }
 

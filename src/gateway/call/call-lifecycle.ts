@@ -34,7 +34,7 @@ export const runCall = (
   const stop = new Cancellation()
   const record = new Recorder(gateway, received, style)
   gateway.activeCalls.add(stop)
-  reply.onGone(() => stop.cancel(fail('client_gone', 'the client left before the end')))
+  reply.onDisconnect(() => stop.cancel(fail('client_gone', 'the client left before the end')))
   return new CallScope({ gateway, protocol, reply }, stop, record).run(serve(stop, record))
 }
 
@@ -94,7 +94,7 @@ export class CallScope {
     this.#gateway.emit({ event: 'error', id: record.id, error })
     const failure = fail('internal', 'Internal gateway error. See the gateway log for this request ID.')
     if (record.ended) return
-    if (record.responseStarted) this.#reply.cut()
+    if (record.responseStarted) this.#reply.abort()
     else writeError({ protocol: this.#protocol, reply: this.#reply, record }, failure, 0)
     record.end('refused', statusOf(failure), failure)
   }

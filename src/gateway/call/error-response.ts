@@ -55,7 +55,7 @@ export const sendError = (
   extraHeaders: Readonly<Record<string, string>> = {},
 ): void => {
   const { status, headers, body } = errorResponse(protocol, failure, { requestId, soonest: null })
-  reply.head(status, { ...headers, ...extraHeaders })
+  reply.writeHead(status, { ...headers, ...extraHeaders })
   reply.end(body)
 }
 

@@ -195,7 +195,7 @@ test('internal error while decoding, before output is sent: the next target is t
     // Reading these bytes throws, as a decoder with a bug would.
     asked.head(200, { 'content-type': 'application/json' })
     const nonsense = { length: 1 } as unknown as Uint8Array
-    assert.throws(() => asked.listener.bytes(nonsense))
+    assert.throws(() => asked.listener.onBody(nonsense))
   })
   const reply = put(here, protocols['openai-responses'], { stream: false })
   await reply.done

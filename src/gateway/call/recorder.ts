@@ -111,7 +111,7 @@ export class Recorder {
     const attempted = this.#answeredBy ? undefined : this.#events.findLast((event) => event.type === 'attempt')
     if (attempted?.dropped) this.note({ type: 'dropped', paths: attempted.dropped })
     this.note({ type: 'ended', at: this.#gateway.world.now(), how, status, ...(failure && { failure }) })
-    this.#gateway.emit({ event: 'request', exchange: this.#events })
+    this.#gateway.emit({ event: 'request', trace: this.#events })
   }
 }
 
@@ -173,6 +173,6 @@ export const writeError = (
     attempts: attemptsOf(record.trace),
   })
   record.responseStarted = true
-  reply.head(response.status, { ...record.headers(), ...response.headers })
+  reply.writeHead(response.status, { ...record.headers(), ...response.headers })
   reply.end(response.body)
 }

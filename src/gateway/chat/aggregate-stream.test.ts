@@ -37,7 +37,7 @@ test('aggregate: the upstream is asked for a stream with its usage, in the words
   assert.equal(asked.headers.accept, 'text/event-stream')
   assert.match(asked.body ?? '', /"seed":9007199254740993/)
   assert.equal(bodyOf(asked).stream, true)
-  assert.equal(asked.collected, true)
+  assert.equal(asked.buffered, true)
   assert.deepEqual(bodyOf(asked).stream_options, { include_usage: true })
   assert.equal(reply.headers['content-type'], 'application/json')
   assert.equal(reply.json.choices[0].message.content, 'Hello')

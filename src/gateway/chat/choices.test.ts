@@ -29,7 +29,7 @@ const ask = async (hosts: Hosts, body: object = {}, settings: object = {}, more:
   await reply.done
   const exchange = news.find((item) => item.event === 'request')
   assert.ok(exchange?.event === 'request')
-  return { reply, summary: summarize(exchange.exchange), calls: world.calls }
+  return { reply, summary: summarize(exchange.trace), calls: world.calls }
 }
 
 const part = (text: string, more: JsonObject = {}): JsonObject => ({ content: { parts: [{ text }] }, ...more })

@@ -133,7 +133,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   #abort(reason: Failure): void {
     this.#flow?.abort()
     this.stop()
-    this.#reply.cut()
+    this.#reply.abort()
     this.#listener?.ended(reason)
     this.#cancellation.cancel(reason)
   }
@@ -213,7 +213,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   }
 
   #sendHeaders(headers: Readonly<Record<string, string>>): void {
-    this.#reply.head(200, { ...STREAM_HEADERS, ...headers })
+    this.#reply.writeHead(200, { ...STREAM_HEADERS, ...headers })
     this.#headersSent = true
     this.#headers = NO_HEADERS
   }
@@ -228,14 +228,14 @@ export const wireOf = (writer: StreamWriter, steps: readonly StreamStep[]): read
   let text = ''
   for (const step of steps) {
     const { bytes } = step
-    if (bytes && writer.passes?.(bytes)) {
+    if (bytes && writer.passBytes?.(bytes)) {
       if (steps.length > 1 && bytes.length < SEPARATE_WRITE) text += decodeUtf8(bytes)
       else {
         if (text !== '') wire.push(text)
         text = ''
         wire.push(bytes)
       }
-    } else if (bytes && writer.passes) {
+    } else if (bytes && writer.passBytes) {
       for (const single of splitStep(step)) for (const piece of writer.push(single)) text += piece
     } else for (const piece of writer.push(step)) text += piece
   }

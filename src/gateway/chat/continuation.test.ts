@@ -47,7 +47,7 @@ const rest = (...words: readonly string[]) =>
 const lineOf = (news: ReturnType<typeof bench>['news']) => {
   const line = news.find(({ event }) => event === 'request')
   assert.ok(line?.event === 'request')
-  return summarize(line.exchange)
+  return summarize(line.trace)
 }
 
 // ── The seam ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,13 +23,15 @@ import type { InboundRequest, OutboundRequest } from '../upstream/outbound-reque
 /** Whether another model could continue the answer to this request. */
 export const isContinuable = ({ request }: InboundRequest, { stream }: Settings): boolean => {
   const { settings, tools, messages, extras } = request
-  const { stop, choices, logprobs, topLogprobs, format, effort, thinkingBudget, reasoningSummary, sealedReasoning } =
+  const { stop, choices, logprobs, topLogprobs, format, effort, thinkingBudget, reasoningSummary, encryptedReasoning } =
     settings
   const isText = !format || format.value.kind === 'text'
   const hasOneChoice = !choices || choices.value === 1
   const hasStop = stop !== undefined && stop.value.length > 0
   const wantsLogprobs = logprobs?.value === true || topLogprobs !== undefined
-  const reasons = [effort, thinkingBudget, reasoningSummary, sealedReasoning].some((setting) => setting !== undefined)
+  const reasons = [effort, thinkingBudget, reasoningSummary, encryptedReasoning].some(
+    (setting) => setting !== undefined,
+  )
   return (
     stream.continue &&
     request.stream &&
@@ -192,7 +194,7 @@ export class ContinuedFlow implements AnswerStream {
         this.#inText = false
         break
       case 'citation':
-      case 'proof':
+      case 'signature':
         this.#isPlainText = false
     }
   }
@@ -259,7 +261,7 @@ class SecondPart implements Sink<readonly StreamStep[]> {
     switch (event.type) {
       case 'start':
       case 'citation':
-      case 'proof':
+      case 'signature':
         return []
       case 'open':
         this.#inOtherBlock = event.block.type !== 'text'

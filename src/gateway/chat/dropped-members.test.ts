@@ -82,7 +82,7 @@ const picture = {
 const painter = () => instance('a', ['k1'], { speaks: [{ protocol: 'gemini' }] })
 const lostIn = (news: ReturnType<typeof bench>['news']) =>
   news.flatMap((one) =>
-    one.event === 'request' ? one.exchange.flatMap((f) => (f.type === 'dropped' ? f.paths : [])) : [],
+    one.event === 'request' ? one.trace.flatMap((f) => (f.type === 'dropped' ? f.paths : [])) : [],
   )
 
 test('dropped: a picture a whole answer has no place for is in the header and the record', async () => {

@@ -25,7 +25,7 @@ const ask = async (answers: Answers, body: object = {}, settings: object = {}) =
   await world.pass(20_000)
   const exchange = news.find((item) => item.event === 'request')
   assert.ok(exchange?.event === 'request')
-  return { reply, news, gateway, summary: summarize(exchange.exchange), calls: world.calls.map(hostOf) }
+  return { reply, news, gateway, summary: summarize(exchange.trace), calls: world.calls.map(hostOf) }
 }
 
 const unknown = (message = 'Unrecognized request argument supplied: foo') =>

@@ -100,7 +100,7 @@ const CLIENTS: Readonly<Record<'openai-chat' | 'anthropic-messages', Client>> = 
 const sealing = (sealsReasoning: RegExp | null = /^gpt-5/) =>
   instance('a', ['k1'], {
     speaks: [{ protocol: 'openai-responses' }],
-    ...(sealsReasoning && { sealsReasoning }),
+    ...(sealsReasoning && { encryptsReasoning: sealsReasoning }),
   })
 
 for (const style of ['openai-chat', 'anthropic-messages'] as const)

@@ -350,7 +350,7 @@ for (const phase of ['waiting', 'streaming'] as const)
     assert.equal(counts.failures, 0)
     const request = news.find(({ event }) => event === 'request')
     assert.ok(request?.event === 'request')
-    const end = request.exchange.at(-1)
+    const end = request.trace.at(-1)
     assert.ok(end?.type === 'ended' && end.how === 'client_gone')
   })
 
@@ -373,7 +373,7 @@ test('handle: a client that leaves at `[DONE]`, before the upstream has closed i
   assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).successes, 1)
   const request = news.find(({ event }) => event === 'request')
   assert.ok(request?.event === 'request')
-  const end = request.exchange.at(-1)
+  const end = request.trace.at(-1)
   assert.ok(end?.type === 'ended' && end.how === 'answered')
 })
 
@@ -429,7 +429,7 @@ test('handle: a client that does not even read the signs of life is given up on 
   assert.equal(reply.text, ': ping\n')
   assert.equal(world.calls.length, 1)
   assert.equal(world.timers(), 0)
-  const ends = news.flatMap((item) => (item.event === 'request' ? item.exchange.slice(-1) : []))
+  const ends = news.flatMap((item) => (item.event === 'request' ? item.trace.slice(-1) : []))
   assert.deepEqual(
     ends.map((fact) => fact.type === 'ended' && fact.how),
     ['client_gone'],
@@ -628,7 +628,7 @@ test('handle: of an answer that is wanted whole all is held, also if it comes as
   const reply = ask(question(false))
   await world.pass(0)
   assert.equal(reply.json.choices[0].message.content, 'all')
-  assert.equal(world.calls[0]?.collected, true)
+  assert.equal(world.calls[0]?.buffered, true)
 })
 
 test('handle: time for everything', async () => {
@@ -675,7 +675,7 @@ test('handle: an event that cannot be read is left out of plain text, the answer
   assert.match(reply.text, /"delta":"lo"/)
   assert.match(reply.text, /response\.completed/)
   assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).failures, 0)
-  const exchange = news.flatMap((one) => (one.event === 'request' ? one.exchange : []))
+  const exchange = news.flatMap((one) => (one.event === 'request' ? one.trace : []))
   assert.deepEqual(
     exchange.filter(({ type }) => type === 'dropped_events'),
     [{ type: 'dropped_events', count: 1 }],

@@ -179,8 +179,8 @@ const answerContextFor = (
   requestId: received.id,
   created: Math.floor(world.date() / 1000),
   id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,
-  ...(turn && { kept: turn.kept }),
-  lost: (path: string) => {
+  ...(turn && { storage: turn.kept }),
+  onLoss: (path: string) => {
     // The header block of a stream has been sent: a comment reports the member.
     if (recorder.lostOutput(path)) stream?.remark(`dropped=${path}`)
   },
@@ -239,7 +239,7 @@ const abandon = (
     routed.permit.release()
   }
   stream?.stop()
-  reply.cut()
+  reply.abort()
   recorder.end('client_gone', statusOf(reason), reason)
 }
 
@@ -248,7 +248,7 @@ const sendWhole = ({ reply, recorder, request }: PlannedCall, routed: Routed, bo
   routed.permit.done()
   recorder.used(usageOf(routed.flow, new InputCount(request)))
   recorder.responseStarted = true
-  reply.head(200, { 'content-type': 'application/json', ...recorder.headers() })
+  reply.writeHead(200, { 'content-type': 'application/json', ...recorder.headers() })
   const { source } = routed.flow
   if (source && source.text === body) reply.end(body, source)
   else reply.end(body)

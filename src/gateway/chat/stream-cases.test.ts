@@ -214,7 +214,7 @@ for (const [name, more, goesOn] of malformed)
     assert.equal(reply.text.endsWith('data: [DONE]\n\n'), goesOn)
     const line = news.find(({ event }) => event === 'request')
     assert.ok(line?.event === 'request')
-    assert.equal(summarize(line.exchange).droppedEvents, goesOn ? 1 : 0)
+    assert.equal(summarize(line.trace).droppedEvents, goesOn ? 1 : 0)
   })
 
 // ── S06 to S09: ends that are no failures ─────────────────────────────────────────────────────────────────────────

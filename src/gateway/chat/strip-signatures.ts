@@ -17,7 +17,7 @@ export const stripSignatures = (
 ): InboundRequest | null => {
   const { request, reencode } = inbound
   const isAffected = (part: Part): boolean =>
-    part.type === 'reasoning' && part.proof !== undefined && shouldRemove(part.proof.value)
+    part.type === 'reasoning' && part.signature !== undefined && shouldRemove(part.signature.value)
   const paths = request.messages.flatMap(({ content }) => content.filter(isAffected).map(({ at }) => at))
   if (paths.length === 0) return null
   const strip = (part: Part): Part => (isAffected(part) ? unsigned(part) : part)
@@ -34,7 +34,7 @@ export const stripSignatures = (
 /** All signatures in the request. */
 export const signaturesIn = ({ request }: InboundRequest): readonly string[] =>
   request.messages.flatMap(({ content }) =>
-    content.flatMap((part) => (part.type === 'reasoning' && part.proof ? [part.proof.value] : [])),
+    content.flatMap((part) => (part.type === 'reasoning' && part.signature ? [part.signature.value] : [])),
   )
 
 /** Quoted by its beginning and, mostly, its end: "The encrypted content gAAA...Rg== could not be verified." */
@@ -75,6 +75,6 @@ const entry = (value: Json | undefined, name = '', index = ''): Json | undefined
 
 const unsigned = (part: Part): Part => {
   if (part.type !== 'reasoning') return part
-  const { proof: _, ...rest } = part
+  const { signature: _, ...rest } = part
   return rest
 }

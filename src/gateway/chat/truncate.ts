@@ -8,7 +8,7 @@ import type { InboundRequest } from '../upstream/outbound-request.ts'
  */
 export const truncated = (inbound: InboundRequest): InboundRequest | null => {
   const { request, reencode } = inbound
-  if (!request.mayShorten) return null
+  if (!request.mayTruncate) return null
   const turns = request.messages.filter(({ role }) => role !== 'system')
   const start = firstKept(turns)
   if (start === undefined) return null

@@ -62,7 +62,7 @@ export const countTokens = (
       heard: () => {},
     })
     if (stop.reason?.kind === 'client_gone') {
-      reply.cut()
+      reply.abort()
       return record.end('client_gone', statusOf(stop.reason), stop.reason)
     }
     if (opened.ok) record.answeredBy(opened)
@@ -71,7 +71,10 @@ export const countTokens = (
     const own = opened.ok ? opened.flow.whole : null
     const body = own ?? JSON.stringify(counting.encodeAnswer(estimateTokens(question.request)))
     record.responseStarted = true
-    reply.head(200, { 'content-type': 'application/json', ...(own === null ? estimated(record) : record.headers()) })
+    reply.writeHead(200, {
+      'content-type': 'application/json',
+      ...(own === null ? estimated(record) : record.headers()),
+    })
     reply.end(body)
     record.end('answered', 200)
   })

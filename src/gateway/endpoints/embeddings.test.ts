@@ -81,10 +81,10 @@ test('embed: the same style passes, in both directions', async () => {
   assert.equal(reply.headers['x-headgate-dropped'], undefined)
   const [line] = news.filter((item) => item.event === 'request')
   assert.deepEqual(
-    line?.exchange.find((fact) => fact.type === 'usage'),
+    line?.trace.find((fact) => fact.type === 'usage'),
     { type: 'usage', usage: { input: 2, output: 0 } },
   )
-  assert.deepEqual(line?.exchange[0]?.type === 'received' && [line.exchange[0].style, line.exchange[0].model], [
+  assert.deepEqual(line?.trace[0]?.type === 'received' && [line.trace[0].style, line.trace[0].model], [
     'embeddings',
     'm',
   ])
@@ -142,7 +142,7 @@ test('embed: who does not count is estimated, and that is said and not booked', 
   assert.deepEqual(reply.json.data, [entry([1], 0), entry([2], 1)])
   assert.equal(reply.json.model, 'm')
   const [line] = news.filter((item) => item.event === 'request')
-  assert.ok(!line?.exchange.some((fact) => fact.type === 'usage'))
+  assert.ok(!line?.trace.some((fact) => fact.type === 'usage'))
 })
 
 test('embed: dimensions that were not heeded are named', async () => {

@@ -60,7 +60,7 @@ export const serveEmbeddings = (gateway: Gateway, received: IncomingRequest, rep
     })
     if (stop.reason?.kind === 'client_gone') {
       if (opened.ok) opened.permit.release()
-      reply.cut()
+      reply.abort()
       return record.end('client_gone', statusOf(stop.reason), stop.reason)
     }
     if (!opened.ok) return refuse(explained(opened.failure, request), opened.soonest)
@@ -70,7 +70,7 @@ export const serveEmbeddings = (gateway: Gateway, received: IncomingRequest, rep
     const { answer, passes } = opened.value
     const text = passes && opened.flow.whole !== null ? opened.flow.whole : written(answer, request, opened)
     record.responseStarted = true
-    reply.head(200, {
+    reply.writeHead(200, {
       'content-type': 'application/json',
       ...record.headers(),
       ...(answer.input === undefined && { 'x-headgate-estimated': 'true' }),
@@ -105,13 +105,16 @@ export const prepareEmbeddings = (asked: Asked, { instance, model }: Candidate):
   const named = asked.body.model === model ? asked.body : { ...asked.body, model }
   const encoded = format.encodeRequest?.(asked.request, { model })
   const mend = (body: JsonObject) =>
-    embeds.requestBody?.(body, model, (at, unfit = false) => losses.push({ at: encoded?.from[at] ?? at, unfit })) ??
-    body
+    embeds.requestBody?.(body, model, (at, unfit = false) =>
+      losses.push({ path: encoded?.from[at] ?? at, essential: unfit }),
+    ) ?? body
   for (const loss of encoded?.losses ?? []) losses.push(loss)
   const body = encoded
     ? JSON.stringify(mend(encoded.body))
     : rewrite(asked.source, asked.members, asked.body, mend(named))
-  const paths = (unfit: boolean) => [...new Set(losses.filter((loss) => loss.unfit === unfit).map(({ at }) => at))]
+  const paths = (unfit: boolean) => [
+    ...new Set(losses.filter((loss) => loss.essential === unfit).map(({ path }) => path)),
+  ]
   return {
     url: instance.baseUrl + (quirks?.path?.(path, model, instance.variables) ?? path),
     headers: (key) => ({

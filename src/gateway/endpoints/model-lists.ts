@@ -68,18 +68,18 @@ export class ModelLists {
         connectTimeout: LIMIT.time,
       },
       {
-        head: (code) => {
+        onHeaders: (code) => {
           status = code
         },
-        bytes: (chunk) => {
+        onBody: (chunk) => {
           size += chunk.length
           if (size > LIMIT.size) done(null)
           else pieces.push(...decode.push(chunk))
           return true
         },
-        end: () =>
+        onEnd: () =>
           done(status === 200 ? read([...pieces, ...decode.end()].join(''), models.decode ?? openaiList) : null),
-        failed: () => done(null),
+        onFailure: () => done(null),
       },
     )
     const cancel = this.#world.later(LIMIT.time, () => done(null))

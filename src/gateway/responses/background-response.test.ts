@@ -28,7 +28,7 @@ const given = (room = () => true, gate = Promise.resolve()) => {
       await gate
     },
   })
-  job.onGone(() => gone++)
+  job.onDisconnect(() => gone++)
   return { job, kept, gone: () => gone }
 }
 
@@ -66,7 +66,7 @@ const cases: readonly (readonly [string, (job: BackgroundResponse) => void, read
   [
     'nobody could answer',
     (job) => {
-      job.head()
+      job.writeHead()
       job.end('{"error":{"code":"status","message":"It broke.","type":"upstream_error"}}')
     },
     ['failed'],
@@ -76,7 +76,7 @@ const cases: readonly (readonly [string, (job: BackgroundResponse) => void, read
     'cut in the middle',
     (job) => {
       job.write(created)
-      job.cut()
+      job.abort()
     },
     ['in_progress', 'failed'],
     ['response.created', 'error', 'response.failed'],
@@ -98,7 +98,7 @@ const cases: readonly (readonly [string, (job: BackgroundResponse) => void, read
       job.cancel()
       job.write(event('response.output_text.delta', 1))
       job.end(completed)
-      job.cut()
+      job.abort()
     },
     ['in_progress', 'cancelled'],
     ['response.created'],
@@ -108,7 +108,7 @@ const cases: readonly (readonly [string, (job: BackgroundResponse) => void, read
     (job) => {
       job.end(created + completed)
       job.cancel()
-      job.cut()
+      job.abort()
     },
     ['in_progress', 'completed'],
     ['response.created', 'response.completed'],
@@ -173,7 +173,7 @@ test('job: its end is published when it is stored, and nothing after it counts',
   job.write(created)
   job.write(completed)
   job.write(event('response.failed', 3, { response: body('failed') }))
-  job.cut()
+  job.abort()
   await setImmediate()
   assert.deepEqual(
     kept.map(({ status, events }) => [status, events]),
@@ -211,6 +211,6 @@ test('job: who watches no more is told no more', () => {
   job.end(completed)
   assert.equal(told > 0, true)
   const then = told
-  job.cut()
+  job.abort()
   assert.equal(told, then)
 })

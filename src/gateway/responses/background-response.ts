@@ -92,7 +92,7 @@ export class BackgroundResponse implements ResponseWriter {
 
   // ── The answer, as it is written ───────────────────────────────────────────────────────────────────────────────
 
-  head(): void {}
+  writeHead(): void {}
 
   write(chunk: string): boolean {
     this.#receive(chunk)
@@ -107,14 +107,14 @@ export class BackgroundResponse implements ResponseWriter {
     this.#fail(fail('truncated', message), error)
   }
 
-  cut(): void {
+  abort(): void {
     if (!this.#ending) this.#fail(fail('truncated', INTERRUPTED))
   }
 
   /** Never called back: `write` always accepts more. */
   onDrain(): void {}
 
-  onGone(run: () => void): void {
+  onDisconnect(run: () => void): void {
     this.#onGone = run
   }
 

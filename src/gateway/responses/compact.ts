@@ -40,7 +40,7 @@ export const compact = async (gateway: Gateway, received: IncomingRequest, reply
     .filter(isObject)
     .filter(isUserMessage)
     .map((item) => withId(item, id('msg')))
-  reply.head(200, answer.headers)
+  reply.writeHead(200, answer.headers)
   reply.end(
     JSON.stringify({
       id: id('resp'),
@@ -79,7 +79,7 @@ class CapturedResponse implements ResponseWriter {
     this.#reply = reply
   }
 
-  head(status: number, headers: Readonly<Record<string, string>>): void {
+  writeHead(status: number, headers: Readonly<Record<string, string>>): void {
     this.status = status
     this.headers = headers
   }
@@ -93,19 +93,19 @@ class CapturedResponse implements ResponseWriter {
     this.text += text
   }
 
-  cut(): void {
+  abort(): void {
     this.#cut = true
   }
 
   onDrain(): void {}
 
-  onGone(run: () => void): void {
-    this.#reply.onGone(run)
+  onDisconnect(run: () => void): void {
+    this.#reply.onDisconnect(run)
   }
 
   forward(): void {
-    if (this.#cut || this.status === 0) return this.#reply.cut()
-    this.#reply.head(this.status, this.headers)
+    if (this.#cut || this.status === 0) return this.#reply.abort()
+    this.#reply.writeHead(this.status, this.headers)
     this.#reply.end(this.text)
   }
 }

@@ -3,7 +3,7 @@
 import { good, type Outcome } from '../../core/failure.ts'
 import { type JsonObject, text } from '../../core/json.ts'
 import { sizeUpTo } from '../../core/large-write.ts'
-import type { Turn as LoopTurn } from '../../core/steps.ts'
+import type { TurnScheduler as LoopTurn } from '../../core/steps.ts'
 import type { MemoryStore, ResponseStore, StoredResponse } from '../../core/stored-response.ts'
 import { isReference, itemsIn, portableItem } from './conversation-items.ts'
 
@@ -86,8 +86,8 @@ export const readReferences = async (
   let size = 0
   for (const id of [...ids].slice(0, MAX_REFERENCED)) {
     if (!known.has(id) && size <= MAX_CHARACTERS) {
-      const inMemory = connection?.holding(id, owner)
-      const holding = inMemory || !durable ? good(inMemory) : await durable.holding(id, owner)
+      const inMemory = connection?.findByItem(id, owner)
+      const holding = inMemory || !durable ? good(inMemory) : await durable.findByItem(id, owner)
       if (!holding.ok) return holding
       const turn = holding.value
       if (turn) {

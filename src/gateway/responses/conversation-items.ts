@@ -3,7 +3,7 @@
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
 import { readLarge } from '../../core/large-json.ts'
-import { inTurns, type Turn as LoopTurn, PIECE } from '../../core/steps.ts'
+import { inTurns, type TurnScheduler as LoopTurn, PIECE } from '../../core/steps.ts'
 import type { StoredResponse } from '../../core/stored-response.ts'
 
 /** The items of a request's `input`; a string is one user message. */

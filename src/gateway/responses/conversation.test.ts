@@ -473,7 +473,11 @@ test('turn: a failed write is its result', async () => {
 
 test('turn: what cannot be read from the store is a failure of the store, not an unknown id', async () => {
   const failure = fail('storage', 'the disk does not answer')
-  const broken: ResponseStore = { ...testStore(), turns: async () => bad(failure), holding: async () => bad(failure) }
+  const broken: ResponseStore = {
+    ...testStore(),
+    turns: async () => bad(failure),
+    findByItem: async () => bad(failure),
+  }
   const world = worldOf([], { stores: { durable: broken } })
   for (const body of [
     { previous_response_id: 'resp_hga', input: 'a' },
@@ -545,11 +549,11 @@ test('turn: a turn is read once, however many of its items are named', async () 
   const durable = testStore()
   durable.memory.put(stored('resp_hga', { input: JSON.stringify(input), items: input.map(({ id }) => id) }))
   let read = 0
-  const holding: ResponseStore['holding'] = (item, owner) => {
+  const holding: ResponseStore['findByItem'] = (item, owner) => {
     read++
-    return durable.holding(item, owner)
+    return durable.findByItem(item, owner)
   }
-  const world = worldOf([], { stores: { durable: { ...durable, holding } } })
+  const world = worldOf([], { stores: { durable: { ...durable, findByItem: holding } } })
   const turn = await turnOf(world, { input: input.map(({ id }) => ({ type: 'item_reference', id })) })
   assert.equal(saidIn(turn.inbound).length, 500)
   assert.equal(read, 1)

@@ -174,7 +174,7 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   })
 
   if (parsed.value.request.stream) return sendEvents(gateway, { reply, source: job, after: -1, requestId: received.id })
-  reply.head(200, { 'content-type': 'application/json', 'x-request-id': received.id, 'x-headgate-attempts': '0' })
+  reply.writeHead(200, { 'content-type': 'application/json', 'x-request-id': received.id, 'x-headgate-attempts': '0' })
   reply.end(JSON.stringify(queued))
 }
 
@@ -243,7 +243,7 @@ const prepareTurn = async ({ gateway, deps, received, reply }: ResponseCall): Pr
     { type: 'finish', finish: { kind: 'stop', raw: null } },
   ]
   const writer = turn.value.recordingWriter(reply)
-  writer.head(200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-request-id': received.id })
+  writer.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-request-id': received.id })
   writer.end([...encoder.push({ events }), ...encoder.end()].join(''))
   if (writer instanceof RecordingWriter) await writer.settled
 }
@@ -282,5 +282,5 @@ const contextOf = (world: World, turn: ConversationTurn, received: IncomingReque
   requestId: received.id,
   created: Math.floor(world.date() / 1000),
   id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,
-  kept: turn.kept,
+  storage: turn.kept,
 })

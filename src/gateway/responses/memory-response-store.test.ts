@@ -21,12 +21,12 @@ test('shelf: what was put is there, for its owner only', () => {
   shelf.put(response('a'))
   assert.deepEqual(shelf.get('a', 'me'), response('a'))
   assert.equal(shelf.get('a', 'you'), undefined)
-  assert.equal(shelf.holding('item_a', 'me')?.id, 'a')
-  assert.equal(shelf.holding('item_a', 'you'), undefined)
+  assert.equal(shelf.findByItem('item_a', 'me')?.id, 'a')
+  assert.equal(shelf.findByItem('item_a', 'you'), undefined)
   assert.equal(shelf.delete('a', 'you'), false)
   assert.equal(shelf.delete('a', 'me'), true)
   assert.equal(shelf.delete('a', 'me'), false)
-  assert.equal(shelf.holding('item_a', 'me'), undefined)
+  assert.equal(shelf.findByItem('item_a', 'me'), undefined)
 })
 
 const put = (shelf: ReturnType<typeof memoryResponseStore>, ...sizes: readonly (readonly [string, number])[]) => {

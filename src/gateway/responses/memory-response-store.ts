@@ -29,7 +29,7 @@ export const memoryResponseStore = (limit: number): MemoryStore => {
   }
   return {
     get,
-    holding: (item, owner) => responses.get(holders.get(keyOf(item, owner)) ?? ''),
+    findByItem: (item, owner) => responses.get(holders.get(keyOf(item, owner)) ?? ''),
     put(response) {
       const key = keyOf(response.id, response.owner)
       remove(key)

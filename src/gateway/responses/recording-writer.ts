@@ -43,9 +43,9 @@ export class RecordingWriter implements ResponseWriter {
     return this.#settled
   }
 
-  head(status: number, headers: Readonly<Record<string, string>>): void {
+  writeHead(status: number, headers: Readonly<Record<string, string>>): void {
     this.#isJson = headers['content-type'] === 'application/json'
-    this.#reply.head(status, headers)
+    this.#reply.writeHead(status, headers)
   }
 
   write(chunk: string): boolean {
@@ -67,17 +67,17 @@ export class RecordingWriter implements ResponseWriter {
     this.#ended = true
   }
 
-  cut(): void {
+  abort(): void {
     this.#held = null
-    this.#reply.cut()
+    this.#reply.abort()
   }
 
   onDrain(run: () => void): void {
     this.#reply.onDrain(run)
   }
 
-  onGone(run: () => void): void {
-    this.#reply.onGone(run)
+  onDisconnect(run: () => void): void {
+    this.#reply.onDisconnect(run)
   }
 
   /** Whether this text completes the answer and its write to the store is now pending. */

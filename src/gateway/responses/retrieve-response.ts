@@ -154,7 +154,7 @@ const notFound = (id: string): Failure =>
   )
 
 const sendJson = (reply: ResponseWriter, { id }: IncomingRequest, body: string): void => {
-  reply.head(200, { 'content-type': 'application/json', 'x-request-id': id })
+  reply.writeHead(200, { 'content-type': 'application/json', 'x-request-id': id })
   reply.end(body)
 }
 
@@ -185,7 +185,7 @@ const replayed = (world: World, source: string): readonly JsonObject[] => {
     model: text(body.model) ?? '',
     created: typeof body.created_at === 'number' ? body.created_at : 0,
     id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,
-    kept: {
+    storage: {
       id: text(body.id) ?? '',
       previous: text(body.previous_response_id) ?? null,
       store: body.store === true,
@@ -243,14 +243,14 @@ class EventSender {
 
   start(): void {
     const { reply, source, requestId } = this.#sent
-    reply.head(200, { ...STREAM_HEADERS, 'x-request-id': requestId, 'x-headgate-attempts': '0' })
+    reply.writeHead(200, { ...STREAM_HEADERS, 'x-request-id': requestId, 'x-headgate-attempts': '0' })
     this.#unwatch = source.watch(() => this.#advance())
     reply.onDrain(() => {
       this.#full = false
       this.#cancelTimeout()
       this.#advance()
     })
-    reply.onGone(() => this.#stop())
+    reply.onDisconnect(() => this.#stop())
     this.#advance()
   }
 
@@ -272,7 +272,7 @@ class EventSender {
     if (this.#writeTimeout <= 0) return
     this.#cancelTimeout = this.#world.later(this.#writeTimeout, () => {
       this.#stop()
-      reply.cut()
+      reply.abort()
     })
   }
 

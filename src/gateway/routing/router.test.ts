@@ -46,8 +46,8 @@ const said_ = (reply: CapturedReply, stream: boolean): string =>
     ? [...reply.text.matchAll(/"content":"([^"]+)"/g)].map(([, text]) => text).join('')
     : reply.json.choices[0].message.content
 const lastOf = ({ news }: Bench): TraceSummary => {
-  const told = news.flatMap((item): Trace[] => (item.event === 'request' ? [item.exchange] : []))
-  return summarize(told.at(-1) ?? [])
+  const traces = news.flatMap((item): Trace[] => (item.event === 'request' ? [item.trace] : []))
+  return summarize(traces.at(-1) ?? [])
 }
 /** Nothing of the request is left: no timer, no claim. */
 const isOver = ({ gateway, world }: Bench) => {

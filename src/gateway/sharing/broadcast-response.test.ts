@@ -45,7 +45,7 @@ const broadcastWith = (limit = LIMIT, writeTimeout = 100) => {
 test('shared: a single reader receives each write unchanged', () => {
   const { answer, read, over } = broadcastWith()
   const reply = read()
-  answer.head(200, { a: 'b' })
+  answer.writeHead(200, { a: 'b' })
   assert.equal(answer.write('one'), true)
   answer.end('two')
   assert.deepEqual(
@@ -59,7 +59,7 @@ test('shared: a later reader receives the whole answer, with its own headers', (
   const { answer, read } = broadcastWith()
   read()
   const early = read({ id: 'early' })
-  answer.head(200, { id: 'first', other: 'o' })
+  answer.writeHead(200, { id: 'first', other: 'o' })
   answer.write('one ')
   const middle = read({ id: 'middle' })
   answer.write('two ')
@@ -80,7 +80,7 @@ test('shared: a slow reader delays no other reader and misses nothing', () => {
   const { answer, read } = broadcastWith()
   const slow = read()
   const quick = read()
-  answer.head(200, {})
+  answer.writeHead(200, {})
   slow.room = false
   for (const word of ['a', 'b', 'c']) assert.equal(answer.write(word), true)
   assert.equal(quick.text, 'abc')
@@ -98,7 +98,7 @@ test('shared: a single full reader pauses the call until it drains or another re
     drained++
   })
   const slow = read()
-  answer.head(200, {})
+  answer.writeHead(200, {})
   slow.room = false
   assert.equal(answer.write('a'), false)
   assert.equal(drained, 0)
@@ -117,7 +117,7 @@ test('shared: the call resumes when the full reader leaves', () => {
     drained++
   })
   const slow = read()
-  answer.head(200, {})
+  answer.writeHead(200, {})
   slow.room = false
   assert.equal(answer.write('a'), false)
   slow.leave()
@@ -129,7 +129,7 @@ test('shared: a reader that stops reading is dropped after the write timeout; th
   const { answer, read, world, unread } = broadcastWith()
   const stuck = read()
   const quick = read()
-  answer.head(200, {})
+  answer.writeHead(200, {})
   stuck.room = false
   answer.write('a')
   await world.pass(101)
@@ -142,12 +142,12 @@ test('shared: a reader that stops reading is dropped after the write timeout; th
 test('shared: reports no readers when the last one has left, not earlier', () => {
   const { answer, read, unread } = broadcastWith()
   let gone = 0
-  answer.onGone(() => {
+  answer.onDisconnect(() => {
     gone++
   })
   const one = read()
   const two = read()
-  answer.head(200, {})
+  answer.writeHead(200, {})
   one.leave()
   assert.equal(unread(), 0)
   two.leave()
@@ -164,7 +164,7 @@ test('shared: a call that starts after the answer was abandoned is cancelled', (
   const { answer } = broadcastWith()
   let gone = 0
   answer.abandon()
-  answer.onGone(() => {
+  answer.onDisconnect(() => {
     gone++
   })
   assert.equal(gone, 1)
@@ -174,11 +174,11 @@ test('shared: a cut answer is cut for every reader and has no status', () => {
   const { answer, read, over } = broadcastWith()
   const one = read()
   const slow = read()
-  answer.head(200, {})
+  answer.writeHead(200, {})
   slow.room = false
   answer.write('a')
   answer.write('b')
-  answer.cut()
+  answer.abort()
   answer.end('c')
   assert.deepEqual([one.over, slow.over, over(), answer.status], ['cut', 'cut', 1, null])
 })
@@ -187,7 +187,7 @@ test('shared: above its limit an answer follows the slowest reader and keeps onl
   const { answer, read, taken, largest } = broadcastWith(1_000)
   const one = read()
   const slow = read()
-  answer.head(200, {})
+  answer.writeHead(200, {})
   slow.room = false
   const piece = 'x'.repeat(200)
   let written = 0
@@ -208,7 +208,7 @@ test('shared: above its limit an answer follows the slowest reader and keeps onl
 test('shared: an answer that exceeds its limit without readers reports it again', () => {
   const { answer, read, unread } = broadcastWith(100)
   read().leave()
-  answer.head(200, {})
+  answer.writeHead(200, {})
   assert.equal(unread(), 1)
   answer.write('x'.repeat(200))
   assert.equal(unread(), 2)
@@ -225,7 +225,7 @@ test('shared: readers that join, pause, resume and leave in any order receive a 
     answer.onDrain(() => {
       paused = false
     })
-    answer.head(200, {})
+    answer.writeHead(200, {})
     let all = ''
     for (let step = 0; step < 60; step++) {
       const one = readers[pick(readers.length)]

@@ -87,9 +87,9 @@ export class BroadcastResponse implements ResponseWriter {
     if (!this.#replayable) throw new Error('the beginning of this answer is no longer buffered')
     const reader: BroadcastReader = { reply, headers, done, at: 0, full: null }
     this.#readers.add(reader)
-    reply.onGone(() => this.#remove(reader, 'left'))
+    reply.onDisconnect(() => this.#remove(reader, 'left'))
     if (!this.#readers.has(reader)) return
-    if (this.#head) reply.head(this.#head.status, { ...this.#head.headers, ...headers })
+    if (this.#head) reply.writeHead(this.#head.status, { ...this.#head.headers, ...headers })
     if (this.#end === 'cut') this.#cutOff(reader)
     else this.#writeTo(reader)
     this.#resume()
@@ -110,10 +110,10 @@ export class BroadcastResponse implements ResponseWriter {
 
   // ── Written by the call ────────────────────────────────────────────────────────────────────────────────────────
 
-  head(status: number, headers: Readonly<Record<string, string>>): void {
+  writeHead(status: number, headers: Readonly<Record<string, string>>): void {
     if (this.#head) return
     this.#head = { status, headers }
-    for (const reader of this.#readers) reader.reply.head(status, { ...headers, ...reader.headers })
+    for (const reader of this.#readers) reader.reply.writeHead(status, { ...headers, ...reader.headers })
   }
 
   write(text: string): boolean {
@@ -130,7 +130,7 @@ export class BroadcastResponse implements ResponseWriter {
     this.#options.onEnd()
   }
 
-  cut(): void {
+  abort(): void {
     if (this.#end) return
     this.#end = 'cut'
     for (const reader of [...this.#readers]) this.#cutOff(reader)
@@ -141,7 +141,7 @@ export class BroadcastResponse implements ResponseWriter {
     this.#onDrain = run
   }
 
-  onGone(run: () => void): void {
+  onDisconnect(run: () => void): void {
     this.#onGone = run
     if (this.#abandoned) run()
   }
@@ -203,14 +203,14 @@ export class BroadcastResponse implements ResponseWriter {
   }
 
   #cutOff(reader: BroadcastReader, outcome: ReadOutcome = 'cut'): void {
-    reader.reply.cut()
+    reader.reply.abort()
     this.#remove(reader, outcome)
   }
 
   #remove(reader: BroadcastReader, outcome: ReadOutcome): void {
     if (!this.#readers.delete(reader)) return
     reader.full?.()
-    reader.reply.onGone(() => {})
+    reader.reply.onDisconnect(() => {})
     reader.done(outcome)
     this.#trim()
     if (this.#end) return

@@ -48,7 +48,7 @@ const shared = (script: (asked: Asked) => void, settings: object = {}) => {
   const reload = () => {
     config = { ...config }
   }
-  const lines = () => made.news.flatMap((news) => (news.event === 'request' ? [summarize(news.exchange)] : []))
+  const lines = () => made.news.flatMap((news) => (news.event === 'request' ? [summarize(news.trace)] : []))
   return { ...made, ask, share, reload, lines, calls: made.world.calls }
 }
 
@@ -358,7 +358,7 @@ test('idempotency: a refusal that nobody recorded is not stored either', async (
     const reply = new CapturedReply()
     await share({ protocol, style: 'chat', received, reply, repeatable: () => null }, async (_, to) => {
       asked++
-      to.head(400, {})
+      to.writeHead(400, {})
       to.end('no')
     })
     await world.settle()

@@ -129,10 +129,10 @@ class ResponseSharing {
     let finished = false
     const emit = (event: GatewayEvent) => {
       if (event.event !== 'request' || finished) return gateway.emit(event)
-      response.ended ??= endOf(event.exchange, response.id)
+      response.ended ??= endOf(event.trace, response.id)
       // Its own client had left. The clients that received it have log lines of their own.
       const left: readonly TraceEvent[] = clientLeft ? [{ type: 'shared', how: 'left', with: response.id }] : []
-      gateway.emit({ event: 'request', exchange: [...event.exchange, ...left] })
+      gateway.emit({ event: 'request', trace: [...event.trace, ...left] })
     }
     responses.take(OVERHEAD)
     response.answer.read(call.reply, {}, (outcome) => {
@@ -147,7 +147,7 @@ class ResponseSharing {
     try {
       await serve({ ...gateway, emit }, response.answer)
     } catch (error) {
-      response.answer.cut()
+      response.answer.abort()
       throw error
     } finally {
       served.resolve()

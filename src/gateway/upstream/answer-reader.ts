@@ -131,17 +131,18 @@ class StreamReader implements AnswerReader {
   }
 
   get over(): boolean {
-    return this.#decoder.over === true
+    return this.#decoder.done === true
   }
 
   push(chunk: Uint8Array): readonly StreamStep[] {
     this.#size += chunk.length
     if (this.#size > MAX.stream) return tooLarge(MAX.stream)
     const read: StreamStep[] = []
-    const latin = this.#decoder.again && latin1Of(chunk)
+    const latin = this.#decoder.matchRepeated && latin1Of(chunk)
     let tries = 0
     for (let at = 0; at < chunk.length; ) {
-      const repeated = latin !== undefined && this.#frames.between ? this.#decoder.again?.(chunk, latin, at) : undefined
+      const repeated =
+        latin !== undefined && this.#frames.atBoundary ? this.#decoder.matchRepeated?.(chunk, latin, at) : undefined
       let end = repeated?.end ?? chunk.length
       // Decode one frame alone: the next one may repeat it.
       if (!repeated && latin !== undefined && tries < MAX_TRIES) end = frameEnd(chunk, at)

@@ -12,7 +12,7 @@ import type { StreamStep } from '../../core/protocol.ts'
 import type { Identity, ProviderKey, Quirks } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
-import type { Ongoing, UpstreamListener, World } from '../../core/world.ts'
+import type { OngoingCall, UpstreamListener, World } from '../../core/world.ts'
 import type { MultipleChoices } from '../../protocols/shared/choices.ts'
 import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
 import { type OutputSample, OutputSampler } from '../call/usage.ts'
@@ -126,7 +126,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   readonly #timer: SharedTimer<TimerClient>
   readonly #terms: AttemptTerms
   readonly #state: AttemptState
-  readonly #call: Ongoing
+  readonly #call: OngoingCall
   /** Null after the header block, which selects the reader. */
   #input: AttemptInput | null
   #settle: ((outcome: AttemptOutcome) => void) | null = null
@@ -220,7 +220,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
 
   // ── The upstream listener ──────────────────────────────────────────────────────────────────────────────────────
 
-  head(status: number, headers: HeaderLookup): void {
+  onHeaders(status: number, headers: HeaderLookup): void {
     if (this.#state.isOver || !this.#input) return
     const { protocol, quirks, translated, choices, stream, onHeaders } = this.#input
     this.#input = null
@@ -236,7 +236,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     this.#schedule(now)
   }
 
-  bytes(chunk: Uint8Array): boolean {
+  onBody(chunk: Uint8Array): boolean {
     const state = this.#state
     if (state.isOver || !this.#reader) return true
     // All events of one read get the same time, because reading the clock is not free.
@@ -252,12 +252,12 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     return !state.isPaused
   }
 
-  waits(stopped: boolean): void {
+  onPaused(stopped: boolean): void {
     this.#state.isReadingStopped = stopped
     if (!stopped) this.#restartIdle(this.#world.now())
   }
 
-  end(): void {
+  onEnd(): void {
     if (this.#state.isOver) return this.#releaseTimer()
     this.#state.isBodyEnded = true
     try {
@@ -268,7 +268,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     this.#end(this.#finish ? undefined : fail('truncated', 'the answer ended before it was complete'))
   }
 
-  failed(failure: Failure): void {
+  onFailure(failure: Failure): void {
     if (this.#state.isOver) return this.#releaseTimer()
     // A connection error after a complete answer does not matter.
     if (this.#finish) return this.#end(undefined)
@@ -368,7 +368,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     if (failure) this.#end(failure)
     else if (timeout === 'holdback') this.#open({ ok: true, flow: this })
     else if (this.#state.isLingering) this.#closeCall()
-    else this.end()
+    else this.onEnd()
   }
 
   // ── Opening and ending ─────────────────────────────────────────────────────────────────────────────────────────
@@ -472,7 +472,7 @@ const callOf = (input: AttemptInput): Parameters<World['dial']>[0] => {
     ...(source && { source }),
     ...(identity && { identity }),
     ...(once && { once }),
-    ...(holdbackMs === Number.POSITIVE_INFINITY && { collected: true }),
+    ...(holdbackMs === Number.POSITIVE_INFINITY && { buffered: true }),
     ...(client !== undefined && { client }),
   }
 }

@@ -1,5 +1,5 @@
 import type { EncodedText } from '../../core/encoded-text.ts'
-import { atOnce, inTurns, type Turn } from '../../core/steps.ts'
+import { atOnce, inTurns, type TurnScheduler } from '../../core/steps.ts'
 
 /** A large request body that is encoded only when it is about to be sent. */
 export class LateBody {
@@ -28,5 +28,5 @@ export class LateBody {
 }
 
 /** Encodes a body in turns of the event loop. Null: nothing to encode. */
-export const writeInTurns = (late: LateBody | undefined, turn: Turn): Promise<void> | null =>
+export const writeInTurns = (late: LateBody | undefined, turn: TurnScheduler): Promise<void> | null =>
   late && !late.isWritten ? inTurns(late.steps(), turn) : null

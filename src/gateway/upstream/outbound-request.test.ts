@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defaultSettings } from '../../../test/support/settings.ts'
 import type { JsonObject } from '../../core/json.ts'
-import type { Instance, Provider, Wire } from '../../core/provider.ts'
+import type { Instance, ProtocolSupport, Provider } from '../../core/provider.ts'
 import { clientProtocolByStyle } from '../../protocols/index.ts'
 import { type Compatibility, prepareRequest } from './outbound-request.ts'
 import { parseRequest } from './parse-request.ts'
@@ -98,7 +98,7 @@ for (const [name, style, body, gives, expected] of cases)
 // ── Protocol and path ───────────────────────────────────────────────────────────────────────────────────
 
 /** Supports two protocols. The second drops members named `held`. */
-const two = (more: Partial<Wire> = {}): Provider => ({
+const two = (more: Partial<ProtocolSupport> = {}): Provider => ({
   name: 'two',
   title: 'Two',
   order: 1,
@@ -117,7 +117,7 @@ const ways: readonly (readonly [
   what: string,
   style: string,
   body: JsonObject,
-  more: Partial<Wire>,
+  more: Partial<ProtocolSupport>,
   path: string,
   fitness: Partial<Compatibility>,
 ])[] = [
@@ -159,7 +159,7 @@ const ways: readonly (readonly [
     'storage is not requested where unsupported',
     'responses',
     { ...hello, store: true },
-    { keepsNothing: true },
+    { stateless: true },
     '/v1/responses',
     {},
   ],
@@ -167,7 +167,7 @@ const ways: readonly (readonly [
     'a reference to another provider’s stored response makes it unfit',
     'responses',
     { ...hello, previous_response_id: 'resp_1' },
-    { keepsNothing: true },
+    { stateless: true },
     '/v1/responses',
     { unfit: ['previous_response_id'] },
   ],
@@ -178,7 +178,7 @@ for (const [what, style, body, more, path, fitness] of ways)
     assert.equal(url, `https://strict.example${path}`)
     assert.deepEqual({ dropped, unfit, droppable }, { dropped: [], unfit: [], droppable: [], ...fitness })
     const { store, previous_response_id } = JSON.parse(sent)
-    const keeps = more.keepsNothing ? {} : { store: body.store, previous_response_id: body.previous_response_id }
+    const keeps = more.stateless ? {} : { store: body.store, previous_response_id: body.previous_response_id }
     if (path === '/v1/responses')
       assert.deepEqual({ store, previous_response_id }, { store: undefined, previous_response_id: undefined, ...keeps })
   })

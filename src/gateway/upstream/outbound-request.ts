@@ -9,7 +9,7 @@ import { rewrite, rewriteSource, type Span } from '../../core/json-text.ts'
 import { isLarge, rewriteLarge, writeLarge } from '../../core/large-write.ts'
 import { pathStep } from '../../core/path-step.ts'
 import type { ClientProtocol, EncodeTarget, Loss, SameFormat, UpstreamProtocol } from '../../core/protocol.ts'
-import type { Auth, Identity, Instance, ProviderKey, Wire } from '../../core/provider.ts'
+import type { Auth, Identity, Instance, ProtocolSupport, ProviderKey } from '../../core/provider.ts'
 import { PIECE } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'
 import { type Doubt, doubts } from '../../policy/routing/capabilities.ts'
@@ -110,33 +110,33 @@ export const prepareRequest = (
 }
 
 const prepareAs = (
-  wire: Wire,
+  wire: ProtocolSupport,
   inbound: InboundRequest,
   candidate: Candidate,
   facts: ModelFacts | undefined,
 ): Omit<OutboundRequest, 'doubts'> => {
   const { instance, model } = candidate
   const protocol = upstreamProtocols[wire.protocol]
-  const { takesReasoning, takesCustomTools, sealsReasoning } = instance.provider
+  const { acceptsReasoning, supportsCustomTools, encryptsReasoning } = instance.provider
   const { accepts, lacks } = wire
   const isTranslated = protocol.name !== inbound.protocol.name
   const target: EncodeTarget = {
     model,
     outputLimit: facts?.maxOutputTokens,
     reasons: facts?.capabilities?.includes('reasoning'),
-    takesReasoning,
+    acceptsReasoning,
     accepts,
-    takesCustomTools,
+    supportsCustomTools,
     // Responses clients request signatures themselves. Clients of other protocols cannot, and always return them.
-    sealsReasoning: isTranslated && sealsReasoning?.test(model),
+    encryptsReasoning: isTranslated && encryptsReasoning?.test(model),
   }
   const quirk = instance.provider.quirks?.requestBody
   const bodyLosses: Loss[] = []
   /** Parts of the request that the wire does not support, by client paths. */
   const lacking = lacks ? missingAbilities(inbound.request, lacks) : NONE
-  const recordLoss = (path: string, unfit = false) => bodyLosses.push({ at: path, unfit })
+  const recordLoss = (path: string, unfit = false) => bodyLosses.push({ path, essential: unfit })
   const adjust = (body: JsonObject) => {
-    const stateless = wire.keepsNothing ? withoutKeeping(body, inbound.protocol.name, recordLoss) : body
+    const stateless = wire.stateless ? withoutKeeping(body, inbound.protocol.name, recordLoss) : body
     const accepted = acceptedBody(stateless, accepts, recordLoss)
     const fitted = quirk?.(accepted, model, recordLoss, protocol.name) ?? accepted
     return inbound.refused ? withoutRefusedPaths(fitted, inbound.refused, recordLoss) : fitted
@@ -159,8 +159,8 @@ const prepareAs = (
       omitted.length === 0
         ? bodyLosses
         : [
-            ...omitted.map((at) => ({ at, unfit: false })),
-            ...bodyLosses.map((loss) => ({ ...loss, at: pathBeforeOmission(loss.at, omitted) })),
+            ...omitted.map((path) => ({ path, essential: false })),
+            ...bodyLosses.map((loss) => ({ ...loss, path: pathBeforeOmission(loss.path, omitted) })),
           ]
     // A provider-specific path (Vertex) does not accept Anthropic's query parameters.
     const query = wire.path === undefined ? forwardedQuery(inbound, url) : ''
@@ -176,8 +176,8 @@ const prepareAs = (
   const encoded = protocol.encodeRequest(stream === request.stream ? request : { ...request, stream }, target)
   const adjusted = adjust(encoded.body)
   const after = inbound.continues ? (instance.provider.supportsPrefill?.body?.(adjusted) ?? adjusted) : adjusted
-  const atClientPaths = bodyLosses.map(({ at, unfit }) => ({ at: clientPathOf(at, encoded.from), unfit }))
-  const removed = (inbound.reencode?.without ?? []).map((at) => ({ at, unfit: false }))
+  const atClientPaths = bodyLosses.map(({ path, essential }) => ({ path: clientPathOf(path, encoded.from), essential }))
+  const removed = (inbound.reencode?.without ?? []).map((path) => ({ path, essential: false }))
   const losses = sorted([...lacking, ...encoded.losses, ...atClientPaths, ...removed], inbound)
   const content =
     inbound.source.length > PIECE
@@ -221,7 +221,7 @@ export const sameFormat = (client: ClientProtocol, upstream: UpstreamProtocol): 
 const hostOf = (url: string): string => /^[a-z]+:\/\/[^/]*/i.exec(url)?.[0] ?? url
 
 /** The URL path, provider-specific if configured, with the model name inserted. */
-const pathOf = (wire: Wire, protocol: UpstreamProtocol, model: string, stream: boolean): string => {
+const pathOf = (wire: ProtocolSupport, protocol: UpstreamProtocol, model: string, stream: boolean): string => {
   const { path = protocol.path, streamPath } = wire.path === undefined ? { ...protocol, ...wire } : wire
   return (stream ? (streamPath ?? path) : path).replace('{model}', () => pathStep(model))
 }
@@ -234,7 +234,9 @@ const sorted = (
   { request, clientPath = (path) => path }: InboundRequest,
 ): Pick<OutboundRequest, 'dropped' | 'unfit' | 'droppable'> => {
   if (losses.length === 0) return NO_LOSSES
-  const paths = (unfit: boolean) => [...new Set(losses.filter((loss) => loss.unfit === unfit).map(({ at }) => at))]
+  const paths = (unfit: boolean) => [
+    ...new Set(losses.filter((loss) => loss.essential === unfit).map(({ path }) => path)),
+  ]
   const essential = paths(true)
   const optional = essential.length > 0 ? optionalPaths(request) : new Set<string>()
   const named = (found: readonly string[]) => [...new Set(found.map(clientPath))]
@@ -249,7 +251,7 @@ const sorted = (
 const optionalPaths = ({ tools, messages, extras }: ChatRequest): ReadonlySet<string> =>
   new Set(
     [...tools, ...extras, ...messages.flatMap(({ content }) => content)].flatMap((part) =>
-      'spare' in part && part.spare ? [part.at] : [],
+      'optional' in part && part.optional ? [part.at] : [],
     ),
   )
 
@@ -344,7 +346,7 @@ export const identityOf = (
   { provider, variables }: Instance,
   key: ProviderKey,
   auth: Auth = provider.auth,
-): Identity | undefined => (auth === 'none' || key.secret ? undefined : auth.otherwise?.(variables))
+): Identity | undefined => (auth === 'none' || key.secret ? undefined : auth.identity?.(variables))
 
 /** Client headers forwarded to a provider of the same protocol. They do not identify the client. */
 export const FORWARDED_HEADERS: readonly (readonly [name: string, isValid: (value: string) => boolean])[] = [

@@ -8,7 +8,7 @@ import { describeJsonError } from '../../core/json-error.ts'
 import { DEEPEST, survey } from '../../core/json-text.ts'
 import { readLarge } from '../../core/large-json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
-import { inTurns, ownTurn, PIECE, type Turn } from '../../core/steps.ts'
+import { inTurns, ownTurn, PIECE, type TurnScheduler } from '../../core/steps.ts'
 import { type ExtentLimits, extentProblem, isShort } from '../../policy/request-size.ts'
 import type { InboundRequest } from './outbound-request.ts'
 
@@ -34,7 +34,7 @@ export const parseLargeRequest = async (
   protocol: ClientProtocol,
   { body: source, headers }: Pick<IncomingRequest, 'body' | 'headers'>,
   limits: ExtentLimits,
-  turn: Turn,
+  turn: TurnScheduler,
 ): Promise<Outcome<InboundRequest>> => {
   if (source.length <= PIECE) return parseRequest(protocol, source, headers, limits)
   const read = await inTurns(readSteps(source, limits), turn)
@@ -47,7 +47,11 @@ export const parseLargeRequest = async (
 }
 
 /** Like `readBody`, but parses a large body in steps. */
-export const readInTurns = async (source: string, limits: ExtentLimits, turn: Turn): Promise<Outcome<ParsedBody>> =>
+export const readInTurns = async (
+  source: string,
+  limits: ExtentLimits,
+  turn: TurnScheduler,
+): Promise<Outcome<ParsedBody>> =>
   source.length <= PIECE ? readBody(source, limits) : inTurns(readSteps(source, limits), turn)
 
 function* readSteps(source: string, limits: ExtentLimits): Generator<undefined, Outcome<ParsedBody>, undefined> {

@@ -1,5 +1,5 @@
 import type { ProtocolName } from '../../core/chat.ts'
-import type { Instance, Wire } from '../../core/provider.ts'
+import type { Instance, ProtocolSupport } from '../../core/provider.ts'
 
 /**
  * The formats a request can be put in there for this model, the best for it first: the client's own, whose bytes pass, then
@@ -11,7 +11,7 @@ export const wiresInOrder = (
   { speaks }: Instance,
   model: string,
   lacking: ReadonlySet<ProtocolName> = NONE,
-): readonly Wire[] => {
+): readonly ProtocolSupport[] => {
   const { wires, byModel } = ownFirst(client, speaks)
   if (!byModel && lacking.size === 0) return wires
   const named = wires.filter(({ models }) => models?.test(model))
@@ -23,21 +23,21 @@ export const wiresInOrder = (
 const NONE: ReadonlySet<ProtocolName> = new Set()
 
 /** `byModel`: not every model is spoken of in each. */
-type Ordered = { readonly wires: readonly Wire[]; readonly byModel: boolean }
+type Ordered = { readonly wires: readonly ProtocolSupport[]; readonly byModel: boolean }
 
 /** What an instance speaks stays the same, and every attempt asks. */
-const ownFirst = (client: ProtocolName, speaks: readonly Wire[]): Ordered => {
+const ownFirst = (client: ProtocolName, speaks: readonly ProtocolSupport[]): Ordered => {
   const known = ordered.get(speaks) ?? new Map<ProtocolName, Ordered>()
   const before = known.get(client)
   if (before) return before
-  const isOwn = ({ protocol }: Wire): boolean => protocol === client
+  const isOwn = ({ protocol }: ProtocolSupport): boolean => protocol === client
   const wires = [...speaks.filter(isOwn), ...speaks.filter((wire) => !isOwn(wire))]
   const made = { wires, byModel: speaks.some(({ models }) => models !== undefined) }
   ordered.set(speaks, known.set(client, made))
   return made
 }
-const ordered = new WeakMap<readonly Wire[], Map<ProtocolName, Ordered>>()
+const ordered = new WeakMap<readonly ProtocolSupport[], Map<ProtocolName, Ordered>>()
 
 /** Whether what it has answered can be continued there, by its own memory. */
 export const keepsResponses = ({ speaks }: Instance): boolean =>
-  speaks.some(({ protocol, keepsNothing }) => protocol === 'openai-responses' && !keepsNothing)
+  speaks.some(({ protocol, stateless }) => protocol === 'openai-responses' && !stateless)

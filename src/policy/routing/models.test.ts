@@ -12,7 +12,7 @@ const provider: Provider = {
   speaks: [],
   auth: 'none',
   defaultModel: 'by-default',
-  listed: ['built-in'],
+  knownModels: ['built-in'],
 }
 const instance: Instance = {
   id: 'east',

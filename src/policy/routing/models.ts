@@ -23,7 +23,7 @@ export const factsOf = (catalogue: Catalogue, { provider }: Instance, model: str
 export const has = ({ lists, catalogue }: Knowledge, instance: Instance, model: string): boolean =>
   instance.models.includes(model) ||
   (lists.get(instance.id)?.includes(model) ?? false) ||
-  (instance.provider.listed?.includes(model) ?? false) ||
+  (instance.provider.knownModels?.includes(model) ?? false) ||
   factsOf(catalogue, instance, model) !== undefined
 
 /**
@@ -39,7 +39,7 @@ export const isNamed = (knowledge: Knowledge, id: string, model: string): boolea
     instance.models.includes(model) ||
     provider.defaultModel === model ||
     (lists.get(id)?.includes(model) ?? false) ||
-    (provider.listed?.includes(model) ?? false) ||
+    (provider.knownModels?.includes(model) ?? false) ||
     (catalogue.lists?.(provider.catalogue ?? provider.name, model) ?? false) ||
     config.routes.values().some(({ targets, fallback }) => [...targets, ...fallback].some((to) => to.model === model))
   )
@@ -47,7 +47,7 @@ export const isNamed = (knowledge: Knowledge, id: string, model: string): boolea
 
 /** What an instance is asked for when the request names nothing it has. Undefined: nothing is known of it at all. */
 export const defaultModel = ({ lists }: Knowledge, { id, models, provider }: Instance): string | undefined =>
-  models[0] ?? provider.defaultModel ?? lists.get(id)?.[0] ?? provider.listed?.[0]
+  models[0] ?? provider.defaultModel ?? lists.get(id)?.[0] ?? provider.knownModels?.[0]
 
 /**
  * The instances a name stands for: the one of that id, otherwise every one of the provider of that name, by which it
@@ -108,6 +108,6 @@ const modelsOf = (knowledge: Knowledge, instance: Instance): ReadonlySet<string>
     ...instance.models,
     ...(usual === undefined ? [] : [usual]),
     ...(knowledge.lists.get(instance.id) ?? []),
-    ...(instance.provider.listed ?? []),
+    ...(instance.provider.knownModels ?? []),
   ])
 }

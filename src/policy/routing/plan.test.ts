@@ -201,7 +201,7 @@ const cases: readonly [name: string, model: string, given: Given, expected: stri
     'built into the provider',
     'sonar',
     {
-      instances: [openai, instance('px', [], provider('px', { listed: ['sonar'] }))],
+      instances: [openai, instance('px', [], provider('px', { knownModels: ['sonar'] }))],
       settings: { fallback: 'same-model' },
     },
     'listed px:sonar',

@@ -47,8 +47,8 @@ const answers: readonly [string, JsonObject, ChatAnswer['blocks'], ChatAnswer['f
       'tool_use',
     ),
     [
-      { type: 'reasoning', text: '', proof: { origin: 'anthropic-messages', value: 'S+/=' } },
-      { type: 'reasoning', text: '', proof: { origin: 'anthropic-messages', value: 'D', redacted: true } },
+      { type: 'reasoning', text: '', signature: { origin: 'anthropic-messages', value: 'S+/=' } },
+      { type: 'reasoning', text: '', signature: { origin: 'anthropic-messages', value: 'D', redacted: true } },
       { type: 'tool-call', id: 'toolu_1', name: 'f', text: '{}' },
       { type: 'tool-call', id: 'toolu_2', name: 'g', text: '{"a":[1,"é"]}' },
     ],

@@ -55,7 +55,10 @@ export const beginBlock = (block: JsonObject, place: readonly (string | number)[
     case 'redacted_thinking':
       return [
         { type: 'open', block: { type: 'reasoning' } },
-        { type: 'proof', proof: { origin: 'anthropic-messages', value: text(block.data) ?? '', redacted: true } },
+        {
+          type: 'signature',
+          signature: { origin: 'anthropic-messages', value: text(block.data) ?? '', redacted: true },
+        },
       ]
     case 'tool_use':
       return [
@@ -75,8 +78,8 @@ const textDelta = (content: string | undefined): readonly ChatEvent[] =>
 
 /** The event for a signature of this format. */
 export const signatureEvent = (signature: string): ChatEvent => ({
-  type: 'proof',
-  proof: { origin: 'anthropic-messages', value: signature },
+  type: 'signature',
+  signature: { origin: 'anthropic-messages', value: signature },
 })
 
 /** The explanation of a refusal as a refusal block; empty without one. */

@@ -141,7 +141,7 @@ const decodeBlock = (block: Json, at: string, problems: Problems, blockExtras: E
     case 'redacted_thinking': {
       const value = fields.string('data') ?? ''
       blockExtras.push(...fields.unread())
-      return [{ type: 'reasoning', at, text: '', proof: { origin: 'anthropic-messages', value, redacted: true } }]
+      return [{ type: 'reasoning', at, text: '', signature: { origin: 'anthropic-messages', value, redacted: true } }]
     }
     case 'tool_use':
       return decodeCall(fields, block, blockExtras)
@@ -150,10 +150,11 @@ const decodeBlock = (block: Json, at: string, problems: Problems, blockExtras: E
   }
 }
 
-/** `spare` for web search blocks: the text after them contains the results. */
+/** `optional` for web search blocks: the text after them contains the results. */
 const foreign = (raw: JsonObject, at: string): Part => {
-  const spare = raw.type === 'web_search_tool_result' || (raw.type === 'server_tool_use' && raw.name === 'web_search')
-  return { type: 'foreign', at, protocol: 'anthropic-messages', raw, ...(spare && { spare }) }
+  const optional =
+    raw.type === 'web_search_tool_result' || (raw.type === 'server_tool_use' && raw.name === 'web_search')
+  return { type: 'foreign', at, protocol: 'anthropic-messages', raw, ...(optional && { optional }) }
 }
 
 /** A call made by the model. A call made by code at the provider stays foreign, because its result belongs to that code. */

@@ -104,18 +104,18 @@ test('a conversation with everything', () => {
         role: 'assistant',
         at: 'messages[1]',
         content: [
-          { type: 'reasoning', at: at('0'), text: 'Hm', proof: { origin: 'anthropic-messages', value: 'S+/=' } },
+          { type: 'reasoning', at: at('0'), text: 'Hm', signature: { origin: 'anthropic-messages', value: 'S+/=' } },
           {
             type: 'reasoning',
             at: at('1'),
             text: '',
-            proof: { origin: 'anthropic-messages', value: 'D', redacted: true },
+            signature: { origin: 'anthropic-messages', value: 'D', redacted: true },
           },
           { type: 'text', at: at('2'), text: 'Yo' },
           { type: 'tool-call', at: at('3'), id: 't1', name: 'f', arguments: '{"a":1}' },
           { type: 'tool-call', at: at('4'), id: 't2', name: 'g', arguments: '{}' },
           { type: 'foreign', at: at('5'), protocol: 'anthropic-messages', raw: raw('tool_use') },
-          { type: 'foreign', at: at('6'), protocol: 'anthropic-messages', raw: raw('server_tool_use'), spare: true },
+          { type: 'foreign', at: at('6'), protocol: 'anthropic-messages', raw: raw('server_tool_use'), optional: true },
         ],
         extras: [{ at: `${at('3')}.cache_control`, name: 'cache_control', value: cache, essential: false }],
       },
@@ -195,7 +195,7 @@ test('tools', () => {
       at: 'tools[2]',
       protocol: 'anthropic-messages',
       raw: { type: 'web_search_20250305', name: 'web_search' },
-      spare: true,
+      optional: true,
     },
   ])
 })
@@ -272,7 +272,7 @@ const settings: readonly [string, JsonObject, Json, Json?][] = [
     { mcp_servers: [{ name: 'm' }], context_management: {}, container: 'c' },
     {},
     [
-      { at: 'mcp_servers', name: 'mcp_servers', value: [{ name: 'm' }], essential: true, spare: true },
+      { at: 'mcp_servers', name: 'mcp_servers', value: [{ name: 'm' }], essential: true, optional: true },
       { at: 'context_management', name: 'context_management', value: {}, essential: false },
       { at: 'container', name: 'container', value: 'c', essential: true },
     ],
@@ -425,7 +425,7 @@ test('proofs of other formats come back from the client as they were', () => {
       ],
     })
     const part = messages[0]?.content[0]
-    assert.deepEqual(part?.type === 'reasoning' && part.proof, proof)
+    assert.deepEqual(part?.type === 'reasoning' && part.signature, proof)
     assert.equal(part?.type === 'reasoning' && part.summary, undefined)
   }
 })

@@ -41,7 +41,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const rest = fields
     .unread((name) => ESSENTIAL.has(name))
     .filter(isEffective)
-    .map((extra): Extra => (isFree && extra.name === 'mcp_servers' ? { ...extra, spare: true } : extra))
+    .map((extra): Extra => (isFree && extra.name === 'mcp_servers' ? { ...extra, optional: true } : extra))
   if (problems.first) return bad(problems.first)
   return good({
     model,
@@ -55,7 +55,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
 
 /** Marks a hosted tool as optional. */
 const markSpare = (tool: Tool): Tool =>
-  tool.kind === 'foreign' && isHostedTool(tool.raw) ? { ...tool, spare: true } : tool
+  tool.kind === 'foreign' && isHostedTool(tool.raw) ? { ...tool, optional: true } : tool
 
 /** An empty list (`mcp_servers: []`) has no effect. */
 const isEffective = ({ value }: Extra): boolean => !isList(value) || value.length > 0

@@ -30,12 +30,12 @@ class MessagesStreamDecoder implements StreamDecoder {
   #over = false
 
   /** The last event or a failure has been read; further frames are ignored. */
-  get over(): boolean {
+  get done(): boolean {
     return this.#over
   }
 
-  again(bytes: Uint8Array, letters: string, from: number): RepeatMatch | undefined {
-    return this.#over ? undefined : this.#template.inBytes(bytes, letters, from)
+  matchRepeated(bytes: Uint8Array, latin1: string, from: number): RepeatMatch | undefined {
+    return this.#over ? undefined : this.#template.inBytes(bytes, latin1, from)
   }
 
   push(frame: Frame): readonly ChatEvent[] {

@@ -52,7 +52,7 @@ const encodeBlock = (block: AnswerBlock, context: AnswerContext): JsonObject[] =
     case 'refusal':
       return text === '' ? [] : [{ type: 'text', text }]
     case 'reasoning': {
-      const { proof } = block
+      const { signature: proof } = block
       if (proof?.redacted && proof.origin === 'anthropic-messages')
         return [{ type: 'redacted_thinking', data: proof.value }]
       if (text === '' && !proof) return []

@@ -123,16 +123,16 @@ const encodeAssistantPart = (part: Part, losses: Losses): JsonObject[] => {
         },
       ]
     case 'reasoning': {
-      const { proof } = part
+      const { signature } = part
       // Reasoning without a signature, or with another provider's, makes Anthropic reject the whole request.
-      if (proof?.origin !== 'anthropic-messages' || proof.value === '') {
+      if (signature?.origin !== 'anthropic-messages' || signature.value === '') {
         losses.lose(part.at)
         return []
       }
       return [
-        proof.redacted
-          ? { type: 'redacted_thinking', data: proof.value }
-          : { type: 'thinking', thinking: part.text, signature: proof.value },
+        signature.redacted
+          ? { type: 'redacted_thinking', data: signature.value }
+          : { type: 'thinking', thinking: part.text, signature: signature.value },
       ]
     }
     case 'foreign':

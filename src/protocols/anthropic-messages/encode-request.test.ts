@@ -154,15 +154,15 @@ const conversations: readonly [string, readonly Message[], JsonObject, readonly 
     [
       hello,
       assistant(
-        { type: 'reasoning', at: 'r0', text: 'Hm', proof: { origin: 'anthropic-messages', value: 'EqRk+/=' } },
-        { type: 'reasoning', at: 'r1', text: '', proof: { origin: 'anthropic-messages', value: 'sig' } },
+        { type: 'reasoning', at: 'r0', text: 'Hm', signature: { origin: 'anthropic-messages', value: 'EqRk+/=' } },
+        { type: 'reasoning', at: 'r1', text: '', signature: { origin: 'anthropic-messages', value: 'sig' } },
         {
           type: 'reasoning',
           at: 'r2',
           text: '',
-          proof: { origin: 'anthropic-messages', value: 'sealed', redacted: true },
+          signature: { origin: 'anthropic-messages', value: 'sealed', redacted: true },
         },
-        { type: 'reasoning', at: 'r3', text: 'theirs', proof: { origin: 'openai-responses', value: 'gAAA' } },
+        { type: 'reasoning', at: 'r3', text: 'theirs', signature: { origin: 'openai-responses', value: 'gAAA' } },
         { type: 'reasoning', at: 'r4', text: 'unsigned' },
         words('Yo'),
       ),
@@ -581,7 +581,7 @@ const settings: readonly [string, GenerationSettings, JsonObject, readonly strin
   ['store', { store: at(true) }, MAX, ['s']],
   ['store not', { store: at(false) }, MAX, []],
   ['usage in the stream', { streamUsage: at(true) }, MAX, []],
-  ['proofs wanted', { sealedReasoning: at(true) }, MAX, []],
+  ['proofs wanted', { encryptedReasoning: at(true) }, MAX, []],
   ['text', { format: at({ kind: 'text' }) }, MAX, []],
   ['any JSON', { format: at({ kind: 'json' }) }, { ...MAX, system: JSON_INSTRUCTION }, []],
   [
@@ -701,7 +701,12 @@ test('thinking: a budget needs the thought behind the calls just answered', () =
   const budget: GenerationSettings = { thinkingBudget: at(2_000, 'b') }
   const calls = [hello, assistant(call('c')), result('c', 'r')]
   assert.deepEqual(encode({ settings: budget, messages: calls }).losses, ['b'])
-  const thought: Part = { type: 'reasoning', at: 'r', text: '', proof: { origin: 'anthropic-messages', value: 'sig' } }
+  const thought: Part = {
+    type: 'reasoning',
+    at: 'r',
+    text: '',
+    signature: { origin: 'anthropic-messages', value: 'sig' },
+  }
   const proven = [hello, assistant(thought, call('c')), result('c', 'r')]
   assert.deepEqual(encode({ settings: budget, messages: proven }).losses, [])
   const done = [...calls, assistant(words('So.')), user(words('And?'))]

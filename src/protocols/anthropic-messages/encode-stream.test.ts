@@ -95,7 +95,7 @@ const streams: readonly [string, readonly string[], readonly ChatEvent[]][] = [
       ...started,
       opened('reasoning'),
       said('Hm'),
-      { type: 'proof', proof: { origin: 'anthropic-messages', value: 'S/+=' } },
+      { type: 'signature', signature: { origin: 'anthropic-messages', value: 'S/+=' } },
       close,
       { type: 'open', block: { type: 'tool-call', id: 'toolu_1', name: 'f' } },
       said('{"a":'),
@@ -124,10 +124,10 @@ const streams: readonly [string, readonly string[], readonly ChatEvent[]][] = [
     [
       ...started,
       opened('reasoning'),
-      { type: 'proof', proof: { origin: 'anthropic-messages', value: 'S' } },
+      { type: 'signature', signature: { origin: 'anthropic-messages', value: 'S' } },
       close,
       opened('reasoning'),
-      { type: 'proof', proof: { origin: 'anthropic-messages', value: 'D', redacted: true } },
+      { type: 'signature', signature: { origin: 'anthropic-messages', value: 'D', redacted: true } },
       close,
       ...hiEvents,
       used,
@@ -478,7 +478,13 @@ test('encode: free-form input in pieces is one JSON object, split characters inc
 
 test('encode: proofs of other formats come back from the client as they were', () => {
   const proof = { origin: 'openai-responses', value: 'gAAA=', id: 'rs_1', redacted: true } as const
-  const all = written([opened('reasoning'), said('Hm'), { type: 'proof', proof }, close, finish('stop', 'stop')])
+  const all = written([
+    opened('reasoning'),
+    said('Hm'),
+    { type: 'signature', signature: proof },
+    close,
+    finish('stop', 'stop'),
+  ])
   const grown = all.map((piece) => JSON.parse(piece.split('data: ')[1] ?? '').delta?.signature).find(Boolean)
   assert.notEqual(grown, 'gAAA=')
   assert.match(grown, /gAAA=/)

@@ -82,8 +82,8 @@ class MessagesStreamWriter implements StreamWriter {
         return this.#addText(event.text)
       case 'citation':
         return this.#addCitation(event.citation)
-      case 'proof':
-        return this.#addSignature(event.proof)
+      case 'signature':
+        return this.#addSignature(event.signature)
       case 'close':
         return this.#close()
       case 'usage':

@@ -1,7 +1,7 @@
 /** Decides whether and how the model thinks. */
 
 import type { Effort, Extra, GenerationSettings } from '../../core/chat.ts'
-import { answersUnthought, MESSAGES_BLOCKS } from '../../core/claude-thinking.ts'
+import { continuesWithoutThinking, MESSAGES_BLOCKS } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
 import { BUDGETS, EFFORTS, MIN_BUDGET } from '../shared/claude-thinking.ts'
 import type { Losses } from '../shared/losses.ts'
@@ -61,7 +61,7 @@ export const decideThinking = (input: MessagesThinkingInput, losses: Losses): Me
   const shown = display === undefined ? {} : { display }
   if (requested.kind === 'adaptive') return { member: { type: 'adaptive', ...shown }, at, ...level, on: true }
   // Budget thinking requires signed thinking before the tool calls that were just answered.
-  if (answersUnthought(input.turns, MESSAGES_BLOCKS)) return withoutThinking()
+  if (continuesWithoutThinking(input.turns, MESSAGES_BLOCKS)) return withoutThinking()
   const half = Math.max(MIN_BUDGET, Math.floor(input.maxTokens / 2))
   const tokens = Math.max(MIN_BUDGET, requested.tokens < input.maxTokens ? requested.tokens : half)
   if (tokens >= input.maxTokens) return withoutThinking()

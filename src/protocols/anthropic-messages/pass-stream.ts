@@ -40,7 +40,7 @@ export const passStream = (context: AnswerContext): StreamWriter => {
 
   return {
     push: (step) => (over ? [] : pass(step)),
-    passes(bytes) {
+    passBytes(bytes) {
       // Frames without an event name get one, so they cannot pass unchanged.
       if (over || encoder || bytes[0] !== EVENT_FIELD_BYTE) return false
       hasPassed = true

@@ -120,10 +120,10 @@ const block: fc.Arbitrary<AnswerBlock> = fc.oneof(
   words.map((text) => ({ type: 'text', text }) as const),
   fc
     .tuple(fc.string(), words)
-    .map(([text, value]) => ({ type: 'reasoning', text, proof: { origin: 'anthropic-messages', value } }) as const),
+    .map(([text, value]) => ({ type: 'reasoning', text, signature: { origin: 'anthropic-messages', value } }) as const),
   words.map(
     (value) =>
-      ({ type: 'reasoning', text: '', proof: { origin: 'anthropic-messages', value, redacted: true } }) as const,
+      ({ type: 'reasoning', text: '', signature: { origin: 'anthropic-messages', value, redacted: true } }) as const,
   ),
   fc
     .tuple(name, name, anyArguments)
@@ -201,7 +201,7 @@ test('any request is encoded as the published schema allows', () => {
           assert.ok(!['any', 'tool'].includes(String((body.tool_choice as JsonObject | undefined)?.type)))
           if (thinking.type === 'enabled') assert.ok(Number(thinking.budget_tokens) < Number(body.max_tokens))
         }
-        if (losses.some(({ unfit }) => unfit)) return
+        if (losses.some(({ essential }) => essential)) return
         fit++
         const problem = problemsIfPresent('anthropic', 'BetaCreateMessageParams', JSON.parse(JSON.stringify(body)))
         assert.equal(problem, undefined, JSON.stringify(body))

@@ -18,7 +18,7 @@ const events: readonly ChatEvent[] = [
   { type: 'open', block: { type: 'reasoning' } },
   { type: 'delta', text: 'Let me ' },
   { type: 'delta', text: 'think.' },
-  { type: 'proof', proof: { origin: 'anthropic-messages', value: 'EqRk+/==' } },
+  { type: 'signature', signature: { origin: 'anthropic-messages', value: 'EqRk+/==' } },
   { type: 'close' },
   { type: 'open', block: { type: 'text' } },
   { type: 'delta', text: 'Two ' },

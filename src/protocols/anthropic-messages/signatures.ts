@@ -27,16 +27,16 @@ export const encodeSignature = (proof: ReasoningSignature, summary: boolean): st
     : MARK + JSON.stringify(summary ? { ...proof, summary } : proof)
 
 /** Decodes a client's `signature`: the reasoning signature and whether the text is a summary. Empty: no members. */
-export const decodeSignature = (signature: string): Pick<Reasoning, 'proof' | 'summary'> => {
+export const decodeSignature = (signature: string): Pick<Reasoning, 'signature' | 'summary'> => {
   if (signature === '') return {}
-  return unpack(signature) ?? { proof: { origin: 'anthropic-messages', value: signature } }
+  return unpack(signature) ?? { signature: { origin: 'anthropic-messages', value: signature } }
 }
 
 /** True if the signature was not packed by the gateway, so it is Anthropic's. */
 export const isOwn = (signature: unknown): boolean =>
   typeof signature === 'string' && signature !== '' && !signature.startsWith(MARK)
 
-const unpack = (signature: string): Pick<Reasoning, 'proof' | 'summary'> | undefined => {
+const unpack = (signature: string): Pick<Reasoning, 'signature' | 'summary'> | undefined => {
   if (!signature.startsWith(MARK)) return undefined
   const packed = parseObject(signature.slice(MARK.length))
   // The client modified the value; keep it as an ordinary signature.
@@ -47,7 +47,7 @@ const unpack = (signature: string): Pick<Reasoning, 'proof' | 'summary'> | undef
   const id = text(packed.id)
   return {
     ...(packed.summary === true && { summary: true }),
-    proof: {
+    signature: {
       // The cast is safe: `ORIGINS` has the name.
       origin: origin as UpstreamProtocolName,
       value,

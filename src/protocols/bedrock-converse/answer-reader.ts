@@ -166,7 +166,7 @@ export class ConverseAnswerReader {
         return [...(open.hasInput ? [] : [{ type: 'delta', text: '{}' } as const]), { type: 'close' }]
       case 'reasoning': {
         const proof = signatureOf(open.signature, open.redacted)
-        return [...(proof ? [{ type: 'proof', proof } as const] : []), { type: 'close' }]
+        return [...(proof ? [{ type: 'signature', signature: proof } as const] : []), { type: 'close' }]
       }
       case 'foreign':
         return this.#foreign(open.raw())

@@ -23,7 +23,7 @@ const heard = (bytes: readonly Uint8Array[]): ChatEvent[] =>
 const told = (events: readonly ChatEvent[]): unknown[] => {
   const { blocks, finish, failure }: ChatAnswer = fold(events)
   const lines = blocks.map((block) => {
-    const { type, text, citations, proof } = block
+    const { type, text, citations, signature: proof } = block
     return [
       type === 'tool-call' ? `${block.id} ${block.name}(${text})` : type === 'foreign' ? block.raw : `${type}: ${text}`,
       ...(citations ?? []).map(({ url, title }) => `cites ${url} ${title ?? ''}`.trim()),
@@ -216,7 +216,7 @@ for (const [name, content, stream, says] of blocks)
     // Nothing comes before its block has begun.
     let open = false
     for (const { type } of heard(messages)) {
-      if (type === 'delta' || type === 'citation' || type === 'proof' || type === 'close') assert.ok(open, type)
+      if (type === 'delta' || type === 'citation' || type === 'signature' || type === 'close') assert.ok(open, type)
       if (type === 'open' || type === 'close') open = type === 'open'
     }
   })

@@ -218,18 +218,18 @@ const encodeAssistantPart = (part: Part, context: ConversationContext): JsonObje
     case 'tool-call':
       return encodeCall(part, context)
     case 'reasoning': {
-      const { proof } = part
+      const { signature } = part
       // Only Claude signs reasoning, and only Bedrock's signatures are valid. Other models reject reasoning.
-      const own = proof?.origin === 'bedrock-converse' && proof.value !== ''
+      const own = signature?.origin === 'bedrock-converse' && signature.value !== ''
       if (!own || !(family.maker === 'anthropic' || family.maker === 'unknown')) {
         losses.lose(part.at)
         return []
       }
       return [
         {
-          reasoningContent: proof.redacted
-            ? { redactedContent: proof.value }
-            : { reasoningText: { text: part.text, signature: proof.value } },
+          reasoningContent: signature.redacted
+            ? { redactedContent: signature.value }
+            : { reasoningText: { text: part.text, signature: signature.value } },
         },
       ]
     }

@@ -78,7 +78,7 @@ const proof = (origin: 'bedrock-converse' | 'anthropic-messages', text: string, 
   type: 'reasoning',
   at: `thought ${text}`,
   text,
-  proof: { origin, value: 'SIG', ...(redacted && { redacted }) },
+  signature: { origin, value: 'SIG', ...(redacted && { redacted }) },
 })
 const use = (id: string, name = 'f', input: JsonObject = { a: 1 }) => ({ toolUse: { toolUseId: id, name, input } })
 const gave = (id: string, ...content: JsonObject[]) => ({ toolResult: { toolUseId: id, content } })

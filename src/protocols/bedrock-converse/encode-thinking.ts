@@ -1,6 +1,6 @@
 /** Decides whether and how the model thinks. */
 import type { Effort, Extra, GenerationSettings } from '../../core/chat.ts'
-import { answersUnthought, type BlockFormat } from '../../core/claude-thinking.ts'
+import { type BlockFormat, continuesWithoutThinking } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
 import { BUDGETS, EFFORTS, MIN_BUDGET } from '../shared/claude-thinking.ts'
 import type { Losses } from '../shared/losses.ts'
@@ -125,7 +125,7 @@ const byBudget: EncodeThinking = (intent, input, losses) => {
   const { effort } = input.settings
   if (intent.kind === 'off') return { fields: { thinking: { type: 'disabled' } }, at: intent.at, on: false }
   // The turn with the calls that were just answered must begin with signed reasoning.
-  if (input.forced || answersUnthought(input.turns, BLOCKS)) return withoutThinking(intent, input, losses)
+  if (input.forced || continuesWithoutThinking(input.turns, BLOCKS)) return withoutThinking(intent, input, losses)
   if (effort && effort.value !== 'none') losses.lose(effort.at)
   if (intent.kind === 'free') losses.lose(intent.at)
   const requested =

@@ -69,7 +69,7 @@ const saidInStream = (chunks: readonly string[]): Said => {
 const check = (events: readonly ChatEvent[], said: Said): void => {
   const { blocks } = fold(events)
   assert.deepEqual(
-    blocks.flatMap((block) => block.proof?.value ?? []),
+    blocks.flatMap((block) => block.signature?.value ?? []),
     said.proofs,
   )
   const cited = blocks.reduce((sum, { citations = [] }) => sum + citations.length, 0)
@@ -97,7 +97,9 @@ const travels = (events: readonly ChatEvent[], said: Said): void => {
     assert.ok(next.ok)
     const parts = next.value.messages.flatMap((message) => (message.role === 'assistant' ? message.content : []))
     assert.deepEqual(
-      parts.flatMap((part) => (part.type === 'reasoning' && part.proof ? [[part.proof.origin, part.proof.value]] : [])),
+      parts.flatMap((part) =>
+        part.type === 'reasoning' && part.signature ? [[part.signature.origin, part.signature.value]] : [],
+      ),
       said.proofs.map((value) => ['bedrock-converse', value]),
       style.name,
     )
@@ -200,7 +202,7 @@ describe('requests of other formats, sent to models of every maker', () => {
           const asked = from.decodeRequest({ model: 'm', ...object(request) })
           if (!asked.ok) continue
           const { body, losses } = bedrockConverse.encodeRequest(asked.value, { model, outputLimit: 8_192 })
-          if (losses.some(({ unfit }) => unfit)) continue
+          if (losses.some(({ essential }) => essential)) continue
           fit++
           assert.equal(problemsIfPresent('bedrock', 'ConverseRequest', body), undefined, id)
           for (const [index, turn] of list(body.messages).entries()) {

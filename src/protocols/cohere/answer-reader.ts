@@ -52,7 +52,7 @@ export const answerReader = (): Reader => {
     if (!open) return []
     const last: ChatEvent[] =
       open === 'plan' || open === 'thinking'
-        ? [{ type: 'proof', proof: open === 'plan' ? PLAN : THOUGHT }]
+        ? [{ type: 'signature', signature: open === 'plan' ? PLAN : THOUGHT }]
         : open === 'call' && held !== undefined
           ? // No arguments are said by nothing at all (recording cohere-chat-function-calling, 173ef52f) or by `null`
             // (cohere-null-args); both mean the empty object.

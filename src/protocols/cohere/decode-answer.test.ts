@@ -37,7 +37,7 @@ const told = (events: readonly ChatEvent[]): string => {
       ({ url, title, start, end }) => `<${url}|${title ?? ''} ${start ?? ''}-${end ?? ''}>`,
     )
     const name = block.type === 'tool-call' ? `${block.name} ` : ''
-    return `${block.type}${block.proof?.value === 'tool_plan' ? '*' : ''}(${name}${block.text}${cited.join('')})`
+    return `${block.type}${block.signature?.value === 'tool_plan' ? '*' : ''}(${name}${block.text}${cited.join('')})`
   })
   return [...all, failure ? `failure ${failure.kind}` : `${finish?.kind} ${finish?.raw}`].join(' ')
 }

@@ -99,7 +99,7 @@ const readCall = (call: Json, reader: Reader): readonly ChatEvent[] => {
 export const decodeStream = (): StreamDecoder => {
   const reader = answerReader()
   return {
-    get over() {
+    get done() {
       return reader.over
     },
     push(frame) {

@@ -187,7 +187,7 @@ const encodeAssistant = (
           else blocks.push(block)
         break
       case 'reasoning': {
-        const { at, text, summary, proof } = part
+        const { at, text, summary, signature: proof } = part
         const plan = isPlan(proof)
         // Somebody else's thoughts, or a summary of them, were not this model's.
         const own = text !== '' && !summary && (plan || !proof || proof.origin === 'cohere')

@@ -21,7 +21,7 @@ const OLD = 'command-r-plus'
 /** The body, and the losses with an exclamation mark before those that make it unfit. What is sent is always valid. */
 const encode = (more: Partial<ChatRequest>, model = PLAIN) => {
   const { body, losses } = cohere.encodeRequest(asks(more), { model, outputLimit: 1_000 })
-  if (!losses.some(({ unfit }) => unfit)) assert.equal(problemsOf('cohere', 'Request', body), undefined)
+  if (!losses.some(({ essential }) => essential)) assert.equal(problemsOf('cohere', 'Request', body), undefined)
   return { body, losses: lossesIn(losses) }
 }
 
@@ -45,7 +45,7 @@ const result = (callId: string, ...content: readonly Part[]): Message => ({
   content,
 })
 const thought = (text: string, more: object = {}): Part => ({ type: 'reasoning', at: `t ${text}`, text, ...more })
-const plan = (text: string): Part => thought(text, { proof: { origin: 'cohere', value: 'tool_plan' } })
+const plan = (text: string): Part => thought(text, { signature: { origin: 'cohere', value: 'tool_plan' } })
 const file = (more: object): Part => ({
   type: 'file',
   at: 'f',
@@ -207,7 +207,7 @@ const conversations: readonly (readonly [string, readonly Message[], readonly Js
     'thoughts of somebody else',
     [
       user(said('q')),
-      model(thought('x', { proof: { origin: 'gemini', value: 'S' } }), thought('y', { summary: true }), said('a')),
+      model(thought('x', { signature: { origin: 'gemini', value: 'S' } }), thought('y', { summary: true }), said('a')),
     ],
     [q, { role: 'assistant', content: 'a' }],
     ['t x', 't y'],

@@ -208,7 +208,7 @@ test('cohere: any request is valid there, or unfit by name', () =>
       const asked = sharedProtocols['openai-chat'].decodeRequest(body as JsonObject)
       if (!asked.ok) return
       const { body: sent, losses } = cohere.encodeRequest(asked.value, { model, outputLimit: 4_000 })
-      if (losses.some(({ unfit }) => unfit)) return
+      if (losses.some(({ essential }) => essential)) return
       assert.equal(problemsOf('cohere', 'Request', sent), undefined)
     }),
     RUNS,

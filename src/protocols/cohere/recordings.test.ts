@@ -61,7 +61,7 @@ const check = (events: readonly ChatEvent[], said: Said): void => {
   const { blocks } = fold(events)
   const thoughts = (planned: boolean) =>
     blocks
-      .filter((block) => block.type === 'reasoning' && (block.proof?.value === 'tool_plan') === planned)
+      .filter((block) => block.type === 'reasoning' && (block.signature?.value === 'tool_plan') === planned)
       .map((block) => block.text)
       .join('')
   assert.equal(thoughts(false), said.thoughts)
@@ -103,7 +103,7 @@ const replay = (style: keyof typeof sharedProtocols, whole: JsonObject, said: Sa
   assert.ok(request.ok, style)
   const { body, losses } = cohere.encodeRequest(request.value, { model: 'command-a-reasoning-08-2025' })
   assert.deepEqual(
-    losses.filter(({ at }) => !/\.(refusal|annotations|citations)$/.test(at)),
+    losses.filter(({ path: at }) => !/\.(refusal|annotations|citations)$/.test(at)),
     [],
     style,
   )

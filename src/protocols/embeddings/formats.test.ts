@@ -63,7 +63,10 @@ for (const [name, protocol, more, body, losses = []] of sent)
     const encoded = protocol.encodeRequest?.(request(more), { model: 'x' })
     assert.ok(encoded)
     assert.deepEqual(encoded.body, body)
-    assert.deepEqual(encoded.losses.map(({ at, unfit }) => (unfit ? `!${at}` : at)).sort(), [...losses].sort())
+    assert.deepEqual(
+      encoded.losses.map(({ path, essential }) => (essential ? `!${path}` : path)).sort(),
+      [...losses].sort(),
+    )
   })
 
 test('embeddings, gemini: a name that has its folder already', () => {

@@ -39,7 +39,7 @@ class SseReader implements Stage<string, Frame> {
     this.#limit = limit
   }
 
-  get between(): boolean {
+  get atBoundary(): boolean {
     return this.#raw === '' && this.#pieces.length === 0 && !this.#waitingReturn && !this.#stopped
   }
 
@@ -221,8 +221,8 @@ class SseBytes implements FrameReader {
     this.#events = new SseReader(limit)
   }
 
-  get between(): boolean {
-    return this.#text.between && this.#events.between
+  get atBoundary(): boolean {
+    return this.#text.atBoundary && this.#events.atBoundary
   }
 
   push(bytes: Uint8Array): readonly Frame[] {

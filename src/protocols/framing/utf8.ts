@@ -26,7 +26,7 @@ export class Utf8 {
   #isFirst = true
 
   /** At a character boundary, after the optional byte order mark. */
-  get between(): boolean {
+  get atBoundary(): boolean {
     return !this.#isPending && !this.#isFirst
   }
 

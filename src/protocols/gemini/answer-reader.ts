@@ -217,8 +217,8 @@ const outputIn = (part: JsonObject): { output?: Output } => {
 }
 
 const proof = (value: string, callId?: string): ChatEvent => ({
-  type: 'proof',
-  proof: { origin: 'gemini', value, ...(callId !== undefined && { id: callId }) },
+  type: 'signature',
+  signature: { origin: 'gemini', value, ...(callId !== undefined && { id: callId }) },
 })
 
 /** A signature of something else than a thought: an empty thought of its own, which every format can carry. */

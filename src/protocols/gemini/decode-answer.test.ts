@@ -18,7 +18,7 @@ const answer = (parts: Json, more: JsonObject = {}, rest: JsonObject = {}): Json
 const told = (events: readonly ChatEvent[]): string => {
   const { blocks, finish, failure } = fold(events)
   const said = blocks.map((block) => {
-    const proof = block.proof ? `!${block.proof.value}${block.proof.id === undefined ? '' : '@id'}` : ''
+    const proof = block.signature ? `!${block.signature.value}${block.signature.id === undefined ? '' : '@id'}` : ''
     const cited = (block.citations ?? []).map(({ url, start, end }) => `<${url} ${start ?? ''}-${end ?? ''}>`).join('')
     const name = block.type === 'tool-call' ? `${block.name} ` : ''
     return `${block.type}(${name}${block.text}${proof}${cited})`

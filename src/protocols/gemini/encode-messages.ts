@@ -146,8 +146,8 @@ const signaturesOf = ({ content, extras }: Turn, losses: Losses): Signatures => 
     else losses.loseExtra(extra)
   }
   for (const [at, part] of content.entries()) {
-    if (part.type !== 'reasoning' || !isOwn(part.proof) || isThought(part)) continue
-    const { id, value } = part.proof
+    if (part.type !== 'reasoning' || !isOwn(part.signature) || isThought(part)) continue
+    const { id, value } = part.signature
     const named = id === undefined ? -1 : content.findIndex((call) => call.type === 'tool-call' && call.id === id)
     const calls = id === undefined ? [] : free('tool-call', at, content.length)
     const texts = [...free('text', 0, at).reverse(), ...free('text', at, content.length)]
@@ -162,7 +162,7 @@ const isOwn = (proof: ReasoningSignature | undefined): proof is ReasoningSignatu
   proof?.origin === 'gemini' && proof.value !== ''
 
 /** A thought in words, signed itself. */
-const isThought = ({ text, proof }: Reasoning): boolean => text !== '' && proof?.id === undefined
+const isThought = ({ text, signature: proof }: Reasoning): boolean => text !== '' && proof?.id === undefined
 
 const encodeByModel = (part: Part, alone: boolean, losses: Losses): JsonObject[] => {
   switch (part.type) {
@@ -172,11 +172,11 @@ const encodeByModel = (part: Part, alone: boolean, losses: Losses): JsonObject[]
       return part.text === '' ? [] : [{ text: part.text }]
     case 'reasoning': {
       // Thoughts without a signature say nothing to the model, and those another maker signed are not its own.
-      if (!isOwn(part.proof)) {
+      if (!isOwn(part.signature)) {
         losses.lose(part.at)
         return []
       }
-      const { value } = part.proof
+      const { value } = part.signature
       if (isThought(part)) return [{ text: part.text, thought: true, thoughtSignature: value }]
       return alone ? [{ text: '', thoughtSignature: value }] : []
     }

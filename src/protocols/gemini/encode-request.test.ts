@@ -14,7 +14,7 @@ const signature = (value: string, id?: string, text = ''): Part => ({
   type: 'reasoning',
   at: `proof ${value}`,
   text,
-  proof: { origin: 'gemini', value, ...(id !== undefined && { id }) },
+  signature: { origin: 'gemini', value, ...(id !== undefined && { id }) },
 })
 
 const encode = (more: Partial<ChatRequest>, name = 'gemini-2.5-flash') => {
@@ -111,7 +111,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
       user(said('q')),
       model(
         { type: 'reasoning', at: 'one', text: 'hm' },
-        { type: 'reasoning', at: 'two', text: 'hm', proof: { origin: 'anthropic-messages', value: 's' } },
+        { type: 'reasoning', at: 'two', text: 'hm', signature: { origin: 'anthropic-messages', value: 's' } },
         said('a'),
       ),
     ],

@@ -32,11 +32,12 @@ const check = (id: string, events: readonly ChatEvent[], responses: readonly Jso
   )
   const signed = parts.filter((part) => part.thoughtSignature && (part.functionCall || part.text !== undefined))
   assert.deepEqual(
-    blocks.flatMap(({ proof }) => proof?.value ?? []),
+    blocks.flatMap(({ signature: proof }) => proof?.value ?? []),
     signed.map(({ thoughtSignature }) => String(thoughtSignature)),
   )
   const calls = blocks.filter((block) => block.type === 'tool-call')
-  for (const { proof } of blocks) if (proof?.id !== undefined) assert.ok(calls.some((call) => call.id === proof.id))
+  for (const { signature: proof } of blocks)
+    if (proof?.id !== undefined) assert.ok(calls.some((call) => call.id === proof.id))
   const total = object(usage?.raw)?.totalTokenCount
   if (usage && typeof total === 'number' && total > 0)
     assert.equal(usage.input + usage.output === total, !UNEVEN.has(id), `${usage.input} ${usage.output} ${total}`)

@@ -17,7 +17,7 @@ const asks = (more: Partial<ChatRequest> = {}): ChatRequest =>
 const encode = (more: Partial<ChatRequest>, name = 'mistral-small-latest') => {
   const { body, losses, from } = mistral.encodeRequest(asks(more), { model: name })
   // Losses that leave a hole are found before anything is sent.
-  if (!skip && losses.every(({ unfit }) => !unfit))
+  if (!skip && losses.every(({ essential }) => !essential))
     assert.equal(problemsOf('mistral', 'ChatCompletionRequest', body), undefined)
   return { body, from, losses: lossesIn(losses) }
 }

@@ -115,7 +115,7 @@ const SETTING_ENCODERS: SettingEncoders<Draft> = {
   reasoningSummary: ({ at }, { settings, losses }) => {
     if (!wantsThoughts(settings)) losses.lose(at)
   },
-  sealedReasoning: lost,
+  encryptedReasoning: lost,
   promptCacheKey: ({ value, at }, { put }) => put('prompt_cache_key', value, at),
   metadata: ({ value, at }, { put }) => put('metadata', value, at),
 }

@@ -20,7 +20,7 @@ export const decodeStream = (): StreamDecoder => {
     return [{ type: 'failure', failure }]
   }
   return {
-    get over() {
+    get done() {
       return deaf || reader.over
     },
     push(frame) {

@@ -19,7 +19,7 @@ const encode = (more: Partial<ChatRequest>) => {
     ...more,
   }
   const { body, losses, from } = ollama.encodeRequest(asked, { model: 'llama3' })
-  if (losses.every(({ unfit }) => !unfit)) assert.equal(problemsOf('ollama', 'ChatRequest', body), undefined)
+  if (losses.every(({ essential }) => !essential)) assert.equal(problemsOf('ollama', 'ChatRequest', body), undefined)
   return { body, from, losses: lossesIn(losses) }
 }
 
@@ -91,7 +91,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     'thoughts without words',
     [
       user(said('q')),
-      model({ type: 'reasoning', at: 't', text: '', proof: { origin: 'anthropic-messages', value: 'S' } }),
+      model({ type: 'reasoning', at: 't', text: '', signature: { origin: 'anthropic-messages', value: 'S' } }),
       user(said('s')),
     ],
     [

@@ -128,7 +128,7 @@ const SETTING_ENCODERS: SettingEncoders<Draft> = {
   reasoningSummary: ({ at }, { settings, losses }) => {
     if (!wantsThoughts(settings)) losses.lose(at)
   },
-  sealedReasoning: lost,
+  encryptedReasoning: lost,
 }
 
 // ── Members nobody else has ──────────────────────────────────────────────────────────────────────────────────────

@@ -106,11 +106,11 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   ]
 }
 
-const eventsOf = ({ text: content, citations, logprobs, proof, ...block }: AnswerBlock): ChatEvent[] => [
+const eventsOf = ({ text: content, citations, logprobs, signature, ...block }: AnswerBlock): ChatEvent[] => [
   { type: 'open', block },
   ...(content !== '' || logprobs ? [{ type: 'delta', text: content, ...(logprobs && { logprobs }) } as const] : []),
   ...(citations ?? []).map((citation) => ({ type: 'citation', citation }) as const),
-  ...(proof ? [{ type: 'proof', proof } as const] : []),
+  ...(signature ? [{ type: 'signature', signature } as const] : []),
   { type: 'close' },
 ]
 
@@ -121,7 +121,7 @@ const readReasoning = (message: JsonObject): AnswerBlock[] => {
   if (!plain || detailed.some((block) => block.text !== '')) return detailed
   // The details hold signatures only; the plain member holds their text.
   const [first, ...more] = detailed as [Reasoning, ...Reasoning[]]
-  return first.proof?.redacted
+  return first.signature?.redacted
     ? [{ type: 'reasoning', text: plain }, ...detailed]
     : [{ ...first, text: plain }, ...more]
 }

@@ -410,9 +410,14 @@ test('chat messages: proofs come back in reasoning_details, whole or in pieces',
   assert.deepEqual(
     message?.content.map(({ at, ...part }) => part),
     [
-      { type: 'reasoning', text: 'ab', proof: { origin: 'anthropic-messages', value: 'sig' } },
-      { type: 'reasoning', text: '', proof: { origin: 'anthropic-messages', value: 'sealed', redacted: true } },
-      { type: 'reasoning', text: 's', summary: true, proof: { origin: 'openai-responses', value: 'enc', id: 'rs_1' } },
+      { type: 'reasoning', text: 'ab', signature: { origin: 'anthropic-messages', value: 'sig' } },
+      { type: 'reasoning', text: '', signature: { origin: 'anthropic-messages', value: 'sealed', redacted: true } },
+      {
+        type: 'reasoning',
+        text: 's',
+        summary: true,
+        signature: { origin: 'openai-responses', value: 'enc', id: 'rs_1' },
+      },
       { type: 'text', text: 'x' },
     ],
   )
@@ -456,7 +461,12 @@ const base: ChatRequest = {
   extras: [],
 }
 const image: Part = { type: 'image', at: 'i', source: { kind: 'data', mediaType: '', data: 'iVBORw0KGgo=' } }
-const reasoning: Part = { type: 'reasoning', at: 'r', text: 'hm', proof: { origin: 'anthropic-messages', value: 's' } }
+const reasoning: Part = {
+  type: 'reasoning',
+  at: 'r',
+  text: 'hm',
+  signature: { origin: 'anthropic-messages', value: 's' },
+}
 const call: Part = { type: 'tool-call', at: 'c', id: 'c1', name: 'f', arguments: '' }
 const foreign: Part = { type: 'foreign', at: 'x', protocol: 'anthropic-messages', raw: { type: 'server_tool_use' } }
 const words = (text: string): Part => ({ type: 'text', at: 't', text })
@@ -481,9 +491,9 @@ const written: readonly (readonly [
     },
     {},
     [
-      { at: 'top_k', unfit: false },
-      { at: 'thinking', unfit: false },
-      { at: 'service_tier', unfit: false },
+      { path: 'top_k', essential: false },
+      { path: 'thinking', essential: false },
+      { path: 'service_tier', essential: false },
     ],
   ],
   ['not kept', { settings: { store: { value: false, at: 'store' } } }, { store: false }, []],
@@ -497,8 +507,8 @@ const written: readonly (readonly [
     },
     {},
     [
-      { at: 'background', unfit: true },
-      { at: 'x', unfit: false },
+      { path: 'background', essential: true },
+      { path: 'x', essential: false },
     ],
   ],
   [
@@ -553,7 +563,7 @@ const written: readonly (readonly [
       ],
       tool_choice: { type: 'custom', custom: { name: 'h' } },
     },
-    [{ at: 'tools[3]', unfit: true }],
+    [{ path: 'tools[3]', essential: true }],
   ],
   [
     'results, then what they show',
@@ -599,7 +609,7 @@ const written: readonly (readonly [
         { role: 'user', content: 'go on' },
       ],
     },
-    [{ at: 'r', unfit: false }],
+    [{ path: 'r', essential: false }],
   ],
   [
     'what cannot go along',
@@ -621,10 +631,10 @@ const written: readonly (readonly [
       ],
     },
     [
-      { at: 'i', unfit: true },
-      { at: 'f', unfit: true },
-      { at: 'x', unfit: true },
-      { at: 'r', unfit: false },
+      { path: 'i', essential: true },
+      { path: 'f', essential: true },
+      { path: 'x', essential: true },
+      { path: 'r', essential: false },
     ],
   ],
 ]
@@ -632,7 +642,7 @@ for (const [name, request, body, losses] of written)
   test(`chat request written: ${name}`, () => {
     const encoded = openaiChat.encodeRequest(
       { ...base, ...request },
-      { model: 'target', takesCustomTools: true, ...TAKES_ALL },
+      { model: 'target', supportsCustomTools: true, ...TAKES_ALL },
     )
     const shown = Object.fromEntries(Object.keys(body).map((member) => [member, encoded.body[member]]))
     assert.deepEqual(shown, body)
@@ -641,7 +651,7 @@ for (const [name, request, body, losses] of written)
 
 test('chat request written: who can read earlier reasoning is given it', () => {
   const messages: Message[] = [{ role: 'assistant', at: 'a', content: [reasoning, call] }]
-  const { body, losses } = openaiChat.encodeRequest({ ...base, messages }, { model: 'm', takesReasoning: true })
+  const { body, losses } = openaiChat.encodeRequest({ ...base, messages }, { model: 'm', acceptsReasoning: true })
   assert.equal((body.messages as JsonObject[])[0]?.reasoning_content, 'hm')
   assert.deepEqual(losses, [])
 })
@@ -807,7 +817,7 @@ test('chat request: read, written and read again it is the same', () => {
       const request = decode(body as JsonObject)
       const { body: again, losses } = openaiChat.encodeRequest(request, {
         model: body.model,
-        takesCustomTools: true,
+        supportsCustomTools: true,
         ...TAKES_ALL,
       })
       assert.deepEqual(losses, [])

@@ -59,7 +59,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   })
 }
 
-const sparing = (extra: Extra): Extra => ({ ...extra, spare: true })
+const sparing = (extra: Extra): Extra => ({ ...extra, optional: true })
 
 /** What a request would mean something else without: a search of the web, an answer that is not text. */
 const isEssential = (name: string, value: Json): boolean =>
@@ -331,7 +331,7 @@ const readTools = (fields: RequestFields, problems: Reading): Tool[] => {
     // A kind only some vendor knows: it stays whole and makes targets of other formats unfit.
     const raw = entry as JsonObject
     const spare = isHostedTool(raw) && isFreeChoice(fields.any('tool_choice'))
-    return [{ kind: 'foreign', at: tool.at, protocol: 'openai-chat', raw, ...(spare && { spare }) }]
+    return [{ kind: 'foreign', at: tool.at, protocol: 'openai-chat', raw, ...(spare && { optional: spare }) }]
   })
   const functions = (fields.list('functions') ?? []).flatMap((entry, index): Tool[] => {
     const inner = entryOf(entry, `functions[${index}]`, problems)

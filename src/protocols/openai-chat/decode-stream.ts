@@ -45,12 +45,12 @@ class ChunkReader implements StreamDecoder {
   readonly #repetition = new DeltaTemplate(plainText)
   readonly #blocks = new Blocks()
 
-  get over(): boolean {
+  get done(): boolean {
     return this.#over
   }
 
-  again(bytes: Uint8Array, letters: string, from: number): RepeatMatch | undefined {
-    return this.#over ? undefined : this.#repetition.inBytes(bytes, letters, from)
+  matchRepeated(bytes: Uint8Array, latin1: string, from: number): RepeatMatch | undefined {
+    return this.#over ? undefined : this.#repetition.inBytes(bytes, latin1, from)
   }
 
   push(frame: Frame): readonly ChatEvent[] {
@@ -202,7 +202,7 @@ const readDelta = (
     // Where there is text beside the details it is the same text, in the same chunk or (ours) in those before.
     if (detail.text !== '' && !blocks.plainThought)
       blocks.write('reasoning', { type: 'reasoning', ...summary }, detail.text)
-    if (detail.proof) blocks.prove(detail.proof)
+    if (detail.signature) blocks.prove(detail.signature)
   }
 
   const { content } = delta
@@ -312,7 +312,7 @@ class Blocks {
     const slot =
       (proof.redacted ? undefined : this.#find('reasoning')) ??
       this.#enter(`proof ${this.#proofs}`, { type: 'reasoning' })
-    this.#say(slot, { type: 'proof', proof })
+    this.#say(slot, { type: 'signature', signature: proof })
     // What is thought after it is another block.
     const waits = this.#keyed?.delete(slot.key)
     slot.key = `proof ${this.#proofs++}`

@@ -44,7 +44,7 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
   const content = texts.map((block) => block.text).join('')
   const refusal = refusals.length > 0 ? refusals.map((block) => block.text).join('') : undefined
   const reasoningTexts = reasonings.map((block) => block.text).filter((each) => each !== '')
-  const details = reasonings.flatMap((block, index) => (block.proof ? writeDetails(block, index) : []))
+  const details = reasonings.flatMap((block, index) => (block.signature ? writeDetails(block, index) : []))
   const annotations = citationsOf(texts)
   const [first] = calls
   const refused = answer.finish?.kind === 'refusal' ? (refusal ?? REFUSAL_TEXT) : refusal

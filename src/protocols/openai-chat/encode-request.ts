@@ -30,7 +30,7 @@ export const encodeRequest = (asked: ChatRequest, target: EncodeTarget): Encoded
     for (const member of Object.keys(members)) from[member] = at
     return members
   }
-  const request = withEffort(withFunctions(asked, target.takesCustomTools === true, losses), target)
+  const request = withEffort(withFunctions(asked, target.supportsCustomTools === true, losses), target)
   loseExtras(request.extras, losses)
   const messages = writeMessages(request.messages, losses, target)
   const tools = request.tools.flatMap((tool) => writeTool(tool, losses))
@@ -88,7 +88,7 @@ const SETTINGS: { readonly [name in SettingName]: Row<NonNullable<GenerationSett
   effort: (value) => ({ reasoning_effort: value }),
   thinkingBudget: nothing,
   reasoningSummary: nothing,
-  sealedReasoning: nothing,
+  encryptedReasoning: nothing,
   verbosity: optional('verbosity', (value) => value === 'medium'),
   user: (value) => ({ user: value }),
   promptCacheKey: optional('prompt_cache_key', () => false),
@@ -327,10 +327,10 @@ const writePart = (part: Part, kinds: Kinds, losses: Losses): JsonObject[] => {
 }
 
 /** The member in which this vendor takes the reasoning of earlier turns; undefined: none is written. */
-const reasoningMember = ({ accepts, takesReasoning }: EncodeTarget): ReasoningMember | undefined =>
+const reasoningMember = ({ accepts, acceptsReasoning }: EncodeTarget): ReasoningMember | undefined =>
   accepts?.reasoning
     ? accepts.reasoning.find((member) => member !== 'reasoning_details')
-    : takesReasoning
+    : acceptsReasoning
       ? 'reasoning_content'
       : undefined
 
@@ -358,7 +358,7 @@ const writeAssistant = (content: readonly Part[], losses: Losses, target: Encode
         break
       case 'reasoning':
         // Many servers refuse the member. Text alone is written; a proof belongs to another format.
-        if (member && part.text !== '' && (target.takesReasoning || isOpen(part.proof))) thoughts.push(part.text)
+        if (member && part.text !== '' && (target.acceptsReasoning || isOpen(part.signature))) thoughts.push(part.text)
         else losses.lose(part.at)
         break
       case 'tool-call':

@@ -58,7 +58,7 @@ const line = (answer: ChatAnswer): string =>
   [
     ...answer.blocks.map((block) => {
       const named = block.type === 'tool-call' ? `${block.id}/${block.name}` : block.type
-      return `${named}:${block.text}${block.proof ? `!${block.proof.value}` : ''}${block.citations ? `@${block.citations.map(({ url }) => url)}` : ''}`
+      return `${named}:${block.text}${block.signature ? `!${block.signature.value}` : ''}${block.citations ? `@${block.citations.map(({ url }) => url)}` : ''}`
     }),
     ...(answer.usage ? [`${answer.usage.input}+${answer.usage.output}`] : []),
     answer.failure ? `failed ${answer.failure.kind}` : `${answer.finish?.kind} ${answer.finish?.raw}`,
@@ -432,7 +432,7 @@ const answer: ChatAnswer = {
   model: 'm1',
   created: 5,
   blocks: [
-    { type: 'reasoning', text: 'hm', proof: { origin: 'anthropic-messages', value: 'sig' } },
+    { type: 'reasoning', text: 'hm', signature: { origin: 'anthropic-messages', value: 'sig' } },
     { type: 'reasoning', text: 'so' },
     {
       type: 'text',

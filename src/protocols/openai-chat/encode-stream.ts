@@ -118,8 +118,8 @@ class ChunkWriter implements StreamWriter {
         const annotation = encodeCitation(event.citation, this.#textBefore, this.#textLength)
         return [this.#chunk(JSON.stringify({ annotations: [annotation] }))]
       }
-      case 'proof':
-        return [this.#signature(event.proof)]
+      case 'signature':
+        return [this.#signature(event.signature)]
       case 'close':
         return this.#close()
       case 'usage':
@@ -249,7 +249,10 @@ class ChunkWriter implements StreamWriter {
   /** The whole text with its signature in one entry: clients that append lists keep it intact. */
   #signature(proof: ReasoningSignature): string {
     const summary = this.#block?.type === 'reasoning' && this.#block.summary ? { summary: true } : {}
-    const details = writeDetails({ text: this.#reasoning, ...summary, proof }, Math.max(0, this.#reasoningBlocks - 1))
+    const details = writeDetails(
+      { text: this.#reasoning, ...summary, signature: proof },
+      Math.max(0, this.#reasoningBlocks - 1),
+    )
     return this.#chunk(JSON.stringify({ reasoning_details: details }))
   }
 

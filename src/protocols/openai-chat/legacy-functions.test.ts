@@ -40,8 +40,8 @@ const request: ChatRequest = {
 // biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of every shape
 type Any = any
 const encoded = (takesCustomTools: boolean) => {
-  const { body, losses } = openaiChat.encodeRequest(request, { model: 'm', takesCustomTools })
-  return { body: body as Any, losses: losses.map(({ at }) => at) }
+  const { body, losses } = openaiChat.encodeRequest(request, { model: 'm', supportsCustomTools: takesCustomTools })
+  return { body: body as Any, losses: losses.map(({ path }) => path) }
 }
 const nameOf = (tool: Any): string => (tool.function ?? tool.custom).name
 

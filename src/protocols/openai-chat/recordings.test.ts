@@ -75,7 +75,7 @@ const essence = (answer: ChatAnswer) => {
     ...said,
     calls: calls.map((call) => ({ ...call, arguments: call.arguments || '{}' })),
     ids: answer.blocks.flatMap((block) => (block.type === 'tool-call' ? [block.id] : [])),
-    proofs: answer.blocks.flatMap((block) => (block.proof ? [block.proof] : [])),
+    proofs: answer.blocks.flatMap((block) => (block.signature ? [block.signature] : [])),
     cited: answer.blocks.flatMap((block) => (block.citations ?? []).map(({ url }) => url)),
     logprobs: answer.blocks.flatMap((block) => block.logprobs ?? []),
     finish: answer.finish?.kind,
@@ -132,7 +132,7 @@ describe('chat recordings: requests', () => {
           return
         }
         if (status === 200) assert.ok(decoded.value.messages.length > 0)
-        const { body } = openaiChat.encodeRequest(decoded.value, { model: 'm', takesReasoning: true })
+        const { body } = openaiChat.encodeRequest(decoded.value, { model: 'm', acceptsReasoning: true })
         // A vendor's own tools and parts go back as they came, and are in no published schema.
         const { tools, messages } = decoded.value
         const foreign =

@@ -93,7 +93,7 @@ for (const [name, body, expected] of good)
     for (const protocol of Object.values(upstreamProtocols)) {
       const { losses } = protocol.encodeRequest(value, { model: 'm', outputLimit: 4_096 })
       assert.deepEqual(
-        losses.filter(({ unfit }) => unfit),
+        losses.filter(({ essential }) => essential),
         [],
         protocol.name,
       )

@@ -73,7 +73,7 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
         over = true
         return [writeFailure(event.failure, context, content)]
       case 'citation':
-      case 'proof':
+      case 'signature':
       case 'ping':
         return []
       default:

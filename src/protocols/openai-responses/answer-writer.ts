@@ -52,7 +52,7 @@ export class ResponsesAnswerWriter {
     this.#context = context
     this.#settings = echo(context)
     this.#names = toolNames(context.body)
-    this.#id = context.kept?.id ?? ''
+    this.#id = context.storage?.id ?? ''
     this.#created = context.created
     this.#model = context.model
   }
@@ -99,7 +99,7 @@ export class ResponsesAnswerWriter {
     switch (event.type) {
       case 'start':
         if (!this.#begun) {
-          if (!this.#context.kept && event.id?.startsWith('resp_')) this.#id = event.id
+          if (!this.#context.storage && event.id?.startsWith('resp_')) this.#id = event.id
           this.#model = event.model ?? this.#model
           this.#created = event.created ?? this.#created
         }
@@ -110,8 +110,8 @@ export class ResponsesAnswerWriter {
         return [...this.begin(), ...this.#writeDelta(event.text, event.logprobs)]
       case 'citation':
         return [...this.begin(), ...this.#writeCitation(event.citation)]
-      case 'proof':
-        if (this.#item?.kind === 'reasoning') this.#item.encryptedContent = encryptedContent(event.proof)
+      case 'signature':
+        if (this.#item?.kind === 'reasoning') this.#item.encryptedContent = encryptedContent(event.signature)
         return []
       case 'close':
         return this.#closeBlock()

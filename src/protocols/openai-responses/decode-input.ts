@@ -97,7 +97,10 @@ const decodeOutputItem = (
 /** `spare` for a web search: the text after it contains its results. */
 const foreign = (raw: JsonObject, at: string): DecodedOutputItem => {
   const spare = raw.type === 'web_search_call'
-  return { content: [{ type: 'foreign', at, protocol: 'openai-responses', raw, ...(spare && { spare }) }], extras: [] }
+  return {
+    content: [{ type: 'foreign', at, protocol: 'openai-responses', raw, ...(spare && { optional: spare }) }],
+    extras: [],
+  }
 }
 
 /** The model's search for tools: a call whose arguments are JSON instead of text. */
@@ -168,11 +171,11 @@ const decodeReasoning = (fields: RequestFields, item: JsonObject): DecodedOutput
   fields.list('summary')
   fields.list('content')
   const encrypted = fields.string('encrypted_content')
-  const proof = encrypted ? { proof: reasoningSignature(encrypted, text(item.id)) } : {}
+  const signature = encrypted ? { signature: reasoningSignature(encrypted, text(item.id)) } : {}
   const { summary, reasoning } = reasoningTexts(item)
   const content: Part[] = []
-  if (summary) content.push({ type: 'reasoning', at, text: summary, summary: true, ...(reasoning ? {} : proof) })
-  if (reasoning || (!summary && encrypted)) content.push({ type: 'reasoning', at, text: reasoning, ...proof })
+  if (summary) content.push({ type: 'reasoning', at, text: summary, summary: true, ...(reasoning ? {} : signature) })
+  if (reasoning || (!summary && encrypted)) content.push({ type: 'reasoning', at, text: reasoning, ...signature })
   // Only an id: the reasoning is stored at the provider.
   const stored: Extra[] = content.length > 0 ? [] : [{ at, name: 'reasoning', value: item, essential: false }]
   return { content, extras: [...stored, ...unreadMembers(fields)] }

@@ -147,7 +147,7 @@ const messages: readonly (readonly [string, JsonObject, unknown])[] = [
             at: 'input[0]',
             text: 'hm',
             summary: true,
-            proof: { origin: 'openai-responses', value: 'SEAL', id: 'rs_1' },
+            signature: { origin: 'openai-responses', value: 'SEAL', id: 'rs_1' },
           },
           {
             type: 'text',
@@ -186,7 +186,7 @@ const messages: readonly (readonly [string, JsonObject, unknown])[] = [
             type: 'reasoning',
             at: 'input[0]',
             text: '',
-            proof: { origin: 'anthropic-messages', value: 'a:b=c', redacted: true },
+            signature: { origin: 'anthropic-messages', value: 'a:b=c', redacted: true },
           },
         ],
       },
@@ -218,7 +218,7 @@ const messages: readonly (readonly [string, JsonObject, unknown])[] = [
             at: 'input[2]',
             protocol: 'openai-responses',
             raw: { type: 'web_search_call', id: 'ws_1', status: 'completed' },
-            spare: true,
+            optional: true,
           },
         ],
       },
@@ -279,7 +279,7 @@ const settings: readonly (readonly [string, JsonObject, unknown])[] = [
   [
     'what to include',
     { include: ['reasoning.encrypted_content', 'message.output_text.logprobs'] },
-    { sealedReasoning: { value: true, at: 'include[0]' }, logprobs: { value: true, at: 'include[1]' } },
+    { encryptedReasoning: { value: true, at: 'include[0]' }, logprobs: { value: true, at: 'include[1]' } },
   ],
   [
     'a choice without a type',
@@ -440,7 +440,7 @@ const spare: readonly (readonly [string, JsonObject, JsonObject, boolean])[] = [
 for (const [name, tool, more, isSpare] of spare)
   test(`responses tools: ${name} ${isSpare ? 'can' : 'cannot'} be spared`, () =>
     assert.deepEqual(decoded({ tools: [tool], ...more }).tools, [
-      { kind: 'foreign', at: 'tools[0]', protocol: 'openai-responses', raw: tool, ...(isSpare && { spare: true }) },
+      { kind: 'foreign', at: 'tools[0]', protocol: 'openai-responses', raw: tool, ...(isSpare && { optional: true }) },
     ]))
 
 const problems: readonly (readonly [string, JsonObject, string, string])[] = [

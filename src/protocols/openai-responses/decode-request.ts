@@ -50,8 +50,8 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   }
   extras.push(...decodeSwitches(fields), ...fields.unread())
   if (problems.first) return bad(problems.first)
-  const mayShorten = body.truncation === 'auto'
-  return good({ model, stream, messages, tools, settings, extras, ...(mayShorten && { mayShorten }) })
+  const mayTruncate = body.truncation === 'auto'
+  return good({ model, stream, messages, tools, settings, extras, ...(mayTruncate && { mayTruncate }) })
 }
 
 const extraOf = (fields: RequestFields, name: string, value: Json, essential: boolean): Extra => ({
@@ -205,7 +205,7 @@ const decodeInclude = (fields: RequestFields, extras: Extra[]): GenerationSettin
   let settings: GenerationSettings = {}
   for (const [index, entry] of (fields.list('include') ?? []).entries()) {
     const at = `${fields.path('include')}[${index}]`
-    if (entry === 'reasoning.encrypted_content') settings = { ...settings, sealedReasoning: { value: true, at } }
+    if (entry === 'reasoning.encrypted_content') settings = { ...settings, encryptedReasoning: { value: true, at } }
     else if (entry === 'message.output_text.logprobs') settings = { ...settings, logprobs: { value: true, at } }
     else extras.push({ at, name: 'include', value: entry, essential: false })
   }
@@ -233,7 +233,7 @@ const decodeTools = (fields: RequestFields, context: ToolContext): Tool[] => {
     return [tool.kind === 'function' ? withoutDeferral(tool) : tool]
   })
   return [...listed, ...fresh].map((tool) =>
-    tool.kind === 'foreign' && isOptional && isHostedTool(tool.raw) ? { ...tool, spare: true } : tool,
+    tool.kind === 'foreign' && isOptional && isHostedTool(tool.raw) ? { ...tool, optional: true } : tool,
   )
 }
 

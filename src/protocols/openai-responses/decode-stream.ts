@@ -17,10 +17,10 @@ export const decodeStream = (): StreamDecoder => {
     return [{ type: 'failure', failure }]
   }
   return {
-    get over() {
+    get done() {
       return failed || reader.over
     },
-    again: (bytes, letters, from) =>
+    matchRepeated: (bytes, letters, from) =>
       failed || reader.over ? undefined : repetition.inBytes(bytes, letters, from, readRepeated),
     push(frame) {
       if (failed || reader.over) return []

@@ -5,7 +5,7 @@ import type { AnswerContext } from '../../core/protocol.ts'
  * The members of a response that repeat the request. Open Responses requires all of them in every answer, most of them not
  * null; members missing in the request get their defaults.
  */
-export const echo = ({ body, kept }: AnswerContext): JsonObject => {
+export const echo = ({ body, storage: kept }: AnswerContext): JsonObject => {
   const reasoning = object(body.reasoning)
   const format = object(object(body.text)?.format)
   const verbosity = text(object(body.text)?.verbosity)

@@ -33,7 +33,7 @@ test('responses request: a word for a choice of tool that is none of this format
   const extra = { at: 'tool_choice', name: 'tool_choice', value: 'always', essential: true }
   const { body, losses } = encoded({ extras: [extra] })
   assert.equal(body.tool_choice, undefined)
-  assert.deepEqual(losses, [{ at: 'tool_choice', unfit: true }])
+  assert.deepEqual(losses, [{ path: 'tool_choice', essential: true }])
 })
 
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -46,7 +46,7 @@ const proven = (origin: 'openai-responses' | 'anthropic-messages', words: string
   at: 'r',
   text: words,
   summary: true,
-  proof: { origin, value: 'SEAL', id: 'rs_1' },
+  signature: { origin, value: 'SEAL', id: 'rs_1' },
 })
 const call: Part = { type: 'tool-call', at: 'c', id: 'call_1', name: 'f', arguments: '{"a":1}' }
 
@@ -191,8 +191,8 @@ const messages: readonly (readonly [string, readonly Message[], unknown, readonl
     "another format's sealed thought is lost, and said so, with and without words",
     [
       turn(
-        { type: 'reasoning', at: 'a', text: 'hm', proof: { origin: 'anthropic-messages', value: 's' } },
-        { type: 'reasoning', at: 'b', text: '', proof: { origin: 'anthropic-messages', value: 's' } },
+        { type: 'reasoning', at: 'a', text: 'hm', signature: { origin: 'anthropic-messages', value: 's' } },
+        { type: 'reasoning', at: 'b', text: '', signature: { origin: 'anthropic-messages', value: 's' } },
         { type: 'reasoning', at: 'c', text: '' },
         text('yes'),
       ),
@@ -215,7 +215,7 @@ for (const [name, from, input, losses] of messages)
     const { body, losses: lost } = encoded({ messages: from })
     assert.deepEqual(body.input, input)
     assert.deepEqual(
-      lost.map(({ at, unfit }) => [at, unfit]),
+      lost.map(({ path, essential }) => [path, essential]),
       losses,
     )
     valid(body)
@@ -310,7 +310,7 @@ const settings: readonly (readonly [
       format: at({ kind: 'schema', name: 'n', schema: { type: 'object' } }, 'response_format'),
       logprobs: at(true, 'logprobs'),
       topLogprobs: at(2, 'top_logprobs'),
-      sealedReasoning: at(true, 'y'),
+      encryptedReasoning: at(true, 'y'),
     },
     {
       store: false,
@@ -329,7 +329,7 @@ for (const [name, from, expected, losses] of settings)
     const { body, losses: lost } = encoded({ settings: from })
     const { model, input, ...rest } = body
     assert.deepEqual(rest, expected)
-    assert.deepEqual(lost.map((loss) => [loss.at, loss.unfit]).sort(), [...losses].sort())
+    assert.deepEqual(lost.map((loss) => [loss.path, loss.essential]).sort(), [...losses].sort())
     valid(body)
   })
 
@@ -395,7 +395,7 @@ for (const [name, tool, expected, losses] of tools)
     const { body, losses: lost } = encoded({ tools: [tool] })
     assert.deepEqual(body.tools ?? [], expected)
     assert.deepEqual(
-      lost.map((loss) => [loss.at, loss.unfit]),
+      lost.map((loss) => [loss.path, loss.essential]),
       losses,
     )
     valid(body)
@@ -454,8 +454,8 @@ test('responses encodes: extras of its own go on, others are lost, essential one
   })
   assert.equal(body.prompt_cache_retention, '24h')
   assert.deepEqual(losses, [
-    { at: 'prediction', unfit: false },
-    { at: 'container', unfit: true },
+    { path: 'prediction', essential: false },
+    { path: 'container', essential: true },
   ])
 })
 
@@ -468,7 +468,7 @@ test("responses encodes: Anthropic's context_management is another thing of the 
   assert.deepEqual(asked(own).body.context_management, own)
   const { body, losses } = asked({ edits: [{ type: 'clear_thinking_20251015' }] })
   assert.equal(body.context_management, undefined)
-  assert.deepEqual(losses, [{ at: 'context_management', unfit: false }])
+  assert.deepEqual(losses, [{ path: 'context_management', essential: false }])
 })
 
 test('responses passes: nothing changes but the model', () => {
@@ -505,7 +505,7 @@ test('responses passes: thoughts stay where they are read in the open, without a
   const sealed = { ...named, encrypted_content: 'hg1:anthropic-messages:::SIG' }
   const empty = { type: 'reasoning', id: 'rs_hg_abe', summary: [] }
   const input = [named, sealed, empty]
-  const adapted = codec.passing.adaptRequest({ model: 'm', input }, { model: 'm', takesReasoning: true })
+  const adapted = codec.passing.adaptRequest({ model: 'm', input }, { model: 'm', acceptsReasoning: true })
   const open = { ...named, encrypted_content: null }
   assert.deepEqual(adapted, { model: 'm', input: [open, open] })
 })

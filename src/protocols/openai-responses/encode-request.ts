@@ -43,12 +43,12 @@ export const encodeRequest = (original: ChatRequest, target: EncodeTarget): Enco
   const tools = request.tools.flatMap((tool) => encodeTool(draft, tool))
   if (tools.length > 0) put(draft, 'tools', tools, topMember(request.tools[0]?.at ?? 'tools'))
   for (const row of SETTINGS) row(draft)
-  if (target.sealsReasoning) include(draft, ENCRYPTED_REASONING, 'include')
+  if (target.encryptsReasoning) include(draft, ENCRYPTED_REASONING, 'include')
   // This format stores answers by default; only the client may request that.
   put(draft, 'store', request.settings.store?.value === true, request.settings.store?.at ?? 'store')
   if (request.stream) put(draft, 'stream', true, 'stream')
   for (const extra of request.extras) encodeExtra(draft, extra)
-  if (request.mayShorten) put(draft, 'truncation', 'auto', 'truncation')
+  if (request.mayTruncate) put(draft, 'truncation', 'auto', 'truncation')
   return { body: draft.body, losses: draft.losses.all(), from: draft.from }
 }
 
@@ -192,7 +192,7 @@ const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<GenerationSetti
   // A token budget has no equivalent effort.
   thinkingBudget: lost,
   reasoningSummary: within('reasoning', 'summary'),
-  sealedReasoning: included(ENCRYPTED_REASONING),
+  encryptedReasoning: included(ENCRYPTED_REASONING),
   verbosity: within('text', 'verbosity'),
   user: (draft, value, at) => {
     // `safety_identifier` is limited to 64 characters. Compatible servers know only `user`, which has no limit.
@@ -430,7 +430,7 @@ const encodeTurn = (draft: ResponsesDraft, message: Message, index: number): Jso
         texts.push({ type: 'refusal', refusal: part.text })
         break
       case 'reasoning': {
-        const { proof } = part
+        const { signature: proof } = part
         // Without a signature of this format the item would be looked up by its id and not found. Reasoning must also be
         // followed by the output it led to (400 "without its required following item").
         if (proof?.origin === 'openai-responses' && place < lastOutput) {
@@ -494,8 +494,8 @@ export const adaptRequest = (body: JsonObject, target: EncodeTarget): JsonObject
 }
 
 /** True for foreign reasoning, unless the upstream reads its text. */
-const isOmitted = (item: JsonObject, { takesReasoning = false }: EncodeTarget): boolean =>
-  isForeignReasoning(item) && !(takesReasoning && reasoningTexts(item).reasoning !== '')
+const isOmitted = (item: JsonObject, { acceptsReasoning = false }: EncodeTarget): boolean =>
+  isForeignReasoning(item) && !(acceptsReasoning && reasoningTexts(item).reasoning !== '')
 
 /** Paths of the items that `adaptRequest` removes. */
 export const omittedItems = ({ input }: JsonObject, target: EncodeTarget): readonly string[] =>

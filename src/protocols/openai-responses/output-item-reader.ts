@@ -268,7 +268,7 @@ export class OutputItemReader {
     const encrypted = text(item.encrypted_content)
     if (!encrypted) return
     if (this.#part === undefined) this.#openPart('signature', { type: 'reasoning', summary: true })
-    this.#answer.out.push({ type: 'proof', proof: reasoningSignature(encrypted, this.#id) })
+    this.#answer.out.push({ type: 'signature', signature: reasoningSignature(encrypted, this.#id) })
   }
 }
 

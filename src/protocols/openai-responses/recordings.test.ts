@@ -107,7 +107,7 @@ const told = (events: readonly ChatEvent[]) => {
     calls: blocks.flatMap((block) =>
       block.type === 'tool-call' ? [{ id: block.id, name: block.name, words: block.text }] : [],
     ),
-    sealed: blocks.flatMap(({ proof }) => (proof ? [proof.value] : [])),
+    sealed: blocks.flatMap(({ signature: proof }) => (proof ? [proof.value] : [])),
     summary: texts('reasoning', true).join('\n\n'),
     thoughts: texts('reasoning', false).join(''),
     foreign: blocks.flatMap((block) => (block.type === 'foreign' ? [block.raw] : [])),
@@ -208,7 +208,7 @@ describe('responses: recordings', () => {
         assert.ok(decoded.ok, decoded.ok ? '' : decoded.failure.message)
         const { body: again, losses } = codec.encodeRequest(decoded.value, { model: text(body.model) ?? '' })
         assert.deepEqual(
-          losses.filter(({ unfit }) => unfit),
+          losses.filter(({ essential }) => essential),
           [],
         )
         // What reaches the same format again is what was sent, where the middle has words for it.
@@ -344,8 +344,8 @@ const finalOf = (events: readonly JsonObject[], final: JsonObject): JsonObject =
 const plain = (request: ChatRequest): unknown =>
   JSON.parse(
     JSON.stringify(request, (key, value) => {
-      if (key === 'content') return value.filter((part: JsonObject) => part.type !== 'reasoning' || part.proof)
-      if (key === 'proof') return { ...value, id: undefined }
+      if (key === 'content') return value.filter((part: JsonObject) => part.type !== 'reasoning' || part.signature)
+      if (key === 'signature') return { ...value, id: undefined }
       if (key === 'format' && value.value?.kind === 'text') return undefined
       return key === 'at' ||
         key === 'paths' ||

@@ -16,7 +16,7 @@ const contextOf = (body: JsonObject) => {
     model: 'm',
     created: 1_700_000_100,
     id: (prefix: string) => `${prefix}_x`,
-    kept: { id: 'resp_hgours', previous: null, store: true, background: false },
+    storage: { id: 'resp_hgours', previous: null, store: true, background: false },
   }
 }
 

@@ -44,7 +44,7 @@ const block = (kind: 'text' | 'refusal', ...words: string[]): ChatEvent[] => [
 const thoughts = (summary: boolean, ...words: string[]): ChatEvent[] => [
   { type: 'open', block: { type: 'reasoning', summary } },
   ...words.map((text): ChatEvent => ({ type: 'delta', text })),
-  { type: 'proof', proof: { origin: 'anthropic-messages', value: 'SIG' } },
+  { type: 'signature', signature: { origin: 'anthropic-messages', value: 'SIG' } },
   { type: 'close' },
 ]
 const call = (id: string, ...words: string[]): ChatEvent[] => [

@@ -21,13 +21,13 @@ export const responseAsKept = (source: string, context: KeptContext): string => 
   if (!before || !found?.ok) return source
   return rewrite(source, found.members, before, {
     ...withRequiredMembers(before, context),
-    ...storageMembers(context.kept),
+    ...storageMembers(context.storage),
   })
 }
 
 /** The context of a response that the gateway stores. */
-export type KeptContext = AnswerContext & { readonly kept: StorageInfo }
-export const isKept = (context: AnswerContext): context is KeptContext => context.kept !== undefined
+export type KeptContext = AnswerContext & { readonly storage: StorageInfo }
+export const isKept = (context: AnswerContext): context is KeptContext => context.storage !== undefined
 
 /** An event's JSON text with the gateway's id in its response, on one line. */
 export const eventAsKept = (source: string, context: KeptContext): string => {

@@ -319,7 +319,7 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
       { type: 'delta', text: '\n\ntw' },
       { type: 'delta', text: 'o' },
       { type: 'delta', text: '\n\nthree' },
-      { type: 'proof', proof: { origin: 'openai-responses', value: 'LAST', id: 'rs_1' } },
+      { type: 'signature', signature: { origin: 'openai-responses', value: 'LAST', id: 'rs_1' } },
       { type: 'close' },
       ...text('Hi'),
       counted,
@@ -504,7 +504,7 @@ const whole: readonly ChatEvent[] = [
   { type: 'start', id: 'chatcmpl-1', model: 'gpt', created: 2_000 },
   { type: 'open', block: { type: 'reasoning' } },
   { type: 'delta', text: 'hm' },
-  { type: 'proof', proof: { origin: 'anthropic-messages', value: 'SIG' } },
+  { type: 'signature', signature: { origin: 'anthropic-messages', value: 'SIG' } },
   { type: 'close' },
   { type: 'open', block: { type: 'text' } },
   { type: 'delta', text: 'He' },
@@ -606,7 +606,7 @@ test('responses writer: an answer of its own survives the way through a client a
     type: 'reasoning',
     at: 'input[0]',
     text: 'hm',
-    proof: { origin: 'anthropic-messages', value: 'SIG' },
+    signature: { origin: 'anthropic-messages', value: 'SIG' },
   })
   assert.deepEqual(
     parts.slice(1).map((part) => (part.type === 'tool-call' ? part.id : part.type)),
@@ -1028,7 +1028,7 @@ const lawful = (events: readonly ChatEvent[]) => {
   for (const { type } of events) {
     assert.ok(!over, `${type} after the end`)
     if (type === 'open') assert.ok(!open, 'opened twice')
-    if (type === 'close' || type === 'delta' || type === 'citation' || type === 'proof')
+    if (type === 'close' || type === 'delta' || type === 'citation' || type === 'signature')
       assert.ok(open, `${type} of nothing`)
     if (type === 'open') open = true
     if (type === 'close') open = false

@@ -133,7 +133,7 @@ export const missingAbilities = ({ tools, messages }: ChatRequest, lacks: readon
   lacks.flatMap((ability) => {
     const parts = messages.flatMap(({ content }) => content.filter((part) => NEEDS[ability](part)))
     const needed = ability === 'tools' ? [...tools, ...parts, ...messages.filter(({ role }) => role === 'tool')] : parts
-    return needed.map(({ at }) => ({ at, unfit: true }))
+    return needed.map(({ at }) => ({ path: at, essential: true }))
   })
 
 const NEEDS: { readonly [ability in Ability]: (part: Part) => boolean } = {

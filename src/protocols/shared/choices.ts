@@ -98,7 +98,7 @@ export class ChoicesDecoder {
   }
 
   get over(): boolean {
-    return this.#decoders.every(({ over }) => over === true)
+    return this.#decoders.every(({ done: over }) => over === true)
   }
 
   push(frame: Frame): StreamStep {

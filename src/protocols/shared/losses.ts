@@ -68,6 +68,6 @@ export const newLosses = (): Losses => {
     },
     unfit: (at) => void note(at, true),
     loseExtra: ({ at, essential }) => void note(at, essential),
-    all: () => [...found].map(([at, unfit]) => ({ at, unfit })),
+    all: () => [...found].map(([path, essential]) => ({ path, essential })),
   }
 }

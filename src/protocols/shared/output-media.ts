@@ -22,7 +22,7 @@ export const outputPath = ({ output, raw }: ForeignBlock): string => {
  * Reports a block of another format that the client's format cannot express. `images` is the number of its images that
  * were encoded; an image block with at least one is not reported.
  */
-export const reportLost = (block: ForeignBlock, { lost }: Pick<AnswerContext, 'lost'>, images = 0): void => {
+export const reportLost = (block: ForeignBlock, { onLoss: lost }: Pick<AnswerContext, 'onLoss'>, images = 0): void => {
   if (images === 0 || block.output?.kind !== 'image') lost?.(outputPath(block))
 }
 

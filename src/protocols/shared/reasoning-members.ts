@@ -49,7 +49,7 @@ const providerIdOf = ({ id }: JsonObject): string | undefined => {
 export type ReasoningDetail = {
   readonly text: string
   readonly summary: boolean
-  readonly proof?: ReasoningSignature
+  readonly signature?: ReasoningSignature
   readonly group: string
 }
 
@@ -60,9 +60,9 @@ export const readDetail = (entry: Json): ReasoningDetail | undefined => {
   const origin = originOf(text(value.format))
   const id = providerIdOf(value)
   const group = `${typeof value.index === 'number' ? value.index : ''}`
-  const proof = (signature: string | undefined, redacted: boolean): { proof?: ReasoningSignature } =>
+  const proof = (signature: string | undefined, redacted: boolean): { signature?: ReasoningSignature } =>
     signature
-      ? { proof: { origin, value: signature, ...(redacted && { redacted }), ...(id !== undefined && { id }) } }
+      ? { signature: { origin, value: signature, ...(redacted && { redacted }), ...(id !== undefined && { id }) } }
       : {}
   switch (value.type) {
     case 'reasoning.text':
@@ -79,7 +79,7 @@ export const readDetail = (entry: Json): ReasoningDetail | undefined => {
 
 /** Whether `next` continues the preceding block. */
 export const continuesBlock = (before: ReasoningDetail | undefined, next: ReasoningDetail): boolean =>
-  before !== undefined && before.group === next.group && !before.proof && !next.proof?.redacted
+  before !== undefined && before.group === next.group && !before.signature && !next.signature?.redacted
 
 /** Decodes a list of details; fragments of one block are joined. */
 export const readDetails = (entries: readonly Json[]): Reasoning[] => {
@@ -97,18 +97,18 @@ export const readDetails = (entries: readonly Json[]): Reasoning[] => {
     else blocks.push(next)
   }
   return blocks
-    .filter((block) => block.text !== '' || block.proof)
-    .map(({ text, summary, proof }) => ({
+    .filter((block) => block.text !== '' || block.signature)
+    .map(({ text, summary, signature }) => ({
       type: 'reasoning',
       text,
       ...(summary && { summary }),
-      ...(proof && { proof }),
+      ...(signature && { signature }),
     }))
 }
 
 /** Encodes a reasoning block as entries of `reasoning_details`. */
 export const writeDetails = (block: Omit<Reasoning, 'type'>, index: number): JsonObject[] => {
-  const { text, summary, proof } = block
+  const { text, summary, signature: proof } = block
   const format = FORMATS[proof?.origin ?? 'openai-chat']
   // The upstream's own entries keep their IDs.
   const isPacked = proof !== undefined && proof.origin !== 'openai-chat'

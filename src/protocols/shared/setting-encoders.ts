@@ -70,7 +70,7 @@ export const REASONING_SETTINGS_ELSEWHERE = {
   thinkingBudget: encodedElsewhere,
   reasoningSummary: encodedElsewhere,
   // Signatures are always returned with the reasoning.
-  sealedReasoning: encodedElsewhere,
+  encryptedReasoning: encodedElsewhere,
 } satisfies Partial<SettingEncoders<unknown>>
 
 /**

@@ -1,6 +1,6 @@
 /** Requests that Claude refuses in its own format, at every provider that serves it. */
 
-import { answersUnthought, MESSAGES_BLOCKS } from '../../core/claude-thinking.ts'
+import { continuesWithoutThinking, MESSAGES_BLOCKS } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
 import { mapList, withoutMember } from '../../core/json-edit.ts'
 import type { RequestQuirk } from './request.ts'
@@ -19,7 +19,7 @@ export const thoughtBeforeCalls: RequestQuirk = (body, _model, lost, protocol) =
   const messages = list(body.messages)
   const last = messages.at(-1)
   // A prefill message, which the model continues, stays as the client sent it.
-  if ((isObject(last) && last.role === 'assistant') || !answersUnthought(messages, MESSAGES_BLOCKS)) return body
+  if ((isObject(last) && last.role === 'assistant') || !continuesWithoutThinking(messages, MESSAGES_BLOCKS)) return body
   lost('thinking')
   return withoutEdits(withoutMember(body, 'thinking'), lost)
 }

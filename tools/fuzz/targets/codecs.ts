@@ -208,7 +208,7 @@ const requests = Object.values(protocols).map((protocol): Target => {
       for (const upstream of Object.values(upstreamProtocols)) {
         const { body: sent, losses } = upstream.encodeRequest(decoded.value, target)
         assert.ok(isObject(JSON.parse(JSON.stringify(sent))), upstream.name)
-        for (const { at } of losses) assert.equal(typeof at, 'string', upstream.name)
+        for (const { path: at } of losses) assert.equal(typeof at, 'string', upstream.name)
         upstream.restore?.(decoded.value)
       }
     },

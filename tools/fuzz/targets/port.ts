@@ -32,7 +32,7 @@ const begin = async (front: FrontName): Promise<Running> => {
       name,
       ((received, reply, rest) => {
         reached.push(name as RouteName)
-        reply.head(200, { 'content-type': 'application/json' })
+        reply.writeHead(200, { 'content-type': 'application/json' })
         reply.end(JSON.stringify({ name, rest, body: received.body.length }))
       }) satisfies Handlers[RouteName],
     ]),

@@ -257,7 +257,7 @@ for (const front of ['own', 'node'] as const)
           await until('aborted upstream', () => upstream.requests[0]?.ended === 'aborted')
           await until('recorded', () => news.some(({ event }) => event === 'request'))
           const request = news.find((one) => one.event === 'request')
-          const last = request?.event === 'request' ? request.exchange.at(-1) : undefined
+          const last = request?.event === 'request' ? request.trace.at(-1) : undefined
           assert.equal(last?.type === 'ended' ? last.how : '', 'client_gone')
           assert.equal(news.filter(({ event }) => event === 'circuit').length, 0)
           assert.equal(spare.requests.length, 0)

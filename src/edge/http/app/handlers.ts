@@ -136,7 +136,7 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
       const page = await deps.metrics()
       if (page === null)
         return refuse(reply, fail('busy', 'The metrics of all workers could not be collected. Retry.'), received)
-      reply.head(200, { 'content-type': METRICS_TYPE })
+      reply.writeHead(200, { 'content-type': METRICS_TYPE })
       reply.end(page)
     },
     openapi: (_received, reply) => json(reply, 200, openapi(version)),
@@ -144,7 +144,7 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
 }
 
 const json = (reply: ResponseWriter, status: number, body: JsonObject): void => {
-  reply.head(status, { 'content-type': 'application/json' })
+  reply.writeHead(status, { 'content-type': 'application/json' })
   reply.end(JSON.stringify(body))
 }
 
@@ -154,6 +154,6 @@ const refuse = (
   { id, path }: IncomingRequest,
 ): void => {
   const { status, headers, body } = errorResponse(failure, id, path)
-  reply.head(status, headers)
+  reply.writeHead(status, headers)
   reply.end(body)
 }

@@ -15,7 +15,7 @@ const nothing = (): void => {}
 
 /**
  * The response to an HTTP request. Its header block leaves with the first write. Once the client has left, writes are
- * dropped silently; `onGone` notifies the writer.
+ * dropped silently; `onDisconnect` notifies the writer.
  */
 export class HttpReply implements ResponseWriter, ExchangeListener {
   readonly #exchange: HttpExchange
@@ -49,7 +49,7 @@ export class HttpReply implements ResponseWriter, ExchangeListener {
     return this.#exchange.begun || this.#over
   }
 
-  head(status: number, headers: ResponseHeaders): void {
+  writeHead(status: number, headers: ResponseHeaders): void {
     if (this.begun) return
     this.#status = status
     this.#headers = headers
@@ -98,7 +98,7 @@ export class HttpReply implements ResponseWriter, ExchangeListener {
     if (unsent >= LARGE) this.#count(unsent)
   }
 
-  cut(): void {
+  abort(): void {
     if (this.#over) return
     this.#over = true
     this.#onGone = nothing
@@ -109,7 +109,7 @@ export class HttpReply implements ResponseWriter, ExchangeListener {
     this.#onDrain = run
   }
 
-  onGone(run: () => void): void {
+  onDisconnect(run: () => void): void {
     this.#onGone = run
     if (this.#gone) run()
   }

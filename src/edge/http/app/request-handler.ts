@@ -202,9 +202,9 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
 
   broke(error: unknown): void {
     this.#server.onError(error, this.#id)
-    if (this.reply.begun) return this.reply.cut()
+    if (this.reply.begun) return this.reply.abort()
     const { status, headers, body } = errorResponse(INTERNAL, this.#id, this.path)
-    this.reply.head(status, headers)
+    this.reply.writeHead(status, headers)
     this.reply.end(body)
   }
 
@@ -226,12 +226,12 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       ...(why && { why }),
     })
     if (mustClose(exchange, status)) exchange.closeAfter()
-    reply.head(status, { ...attempts, ...headers, ...extraHeaders })
+    reply.writeHead(status, { ...attempts, ...headers, ...extraHeaders })
     reply.end(body)
   }
 
   #respondEmpty(headers: ResponseHeaders): void {
-    this.reply.head(204, headers)
+    this.reply.writeHead(204, headers)
     this.reply.end()
   }
 

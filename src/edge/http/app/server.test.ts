@@ -47,7 +47,7 @@ for (const front of ['own', 'node'] as const)
     })
 
     const echo = ({ name, received, reply, rest }: Call) => {
-      reply.head(200, { 'content-type': 'application/json' })
+      reply.writeHead(200, { 'content-type': 'application/json' })
       reply.end(JSON.stringify({ name, rest, body: received.body, query: received.query }))
     }
 
@@ -188,7 +188,7 @@ for (const front of ['own', 'node'] as const)
       )
 
       made.answer = ({ reply }) => {
-        reply.head(200, {})
+        reply.writeHead(200, {})
         reply.end('w'.repeat(12 * 1_048_576))
       }
       const socket = connect(server.port, '127.0.0.1')
@@ -814,7 +814,7 @@ for (const front of ['own', 'node'] as const)
       }
       assert.equal(made.errors.length, 2)
       made.answer = ({ reply }) => {
-        reply.head(200, {})
+        reply.writeHead(200, {})
         reply.write('half')
         throw new Error('in the middle')
       }
@@ -838,7 +838,7 @@ for (const front of ['own', 'node'] as const)
 
     test('http: each write is read as one piece as soon as it is written', async () => {
       const made = await given()
-      made.answer = ({ reply }) => reply.head(200, { 'content-type': 'text/event-stream' })
+      made.answer = ({ reply }) => reply.writeHead(200, { 'content-type': 'text/event-stream' })
       const { socket, reads, text } = await client(made.server.port, request('POST', CHAT, {}, '{}'))
       await until('called', () => made.calls.length === 1)
       const reply = made.calls[0]?.reply
@@ -873,9 +873,9 @@ for (const front of ['own', 'node'] as const)
           const made = await given()
           let gone = 0
           made.answer = ({ reply }) => {
-            reply.onGone(() => gone++)
+            reply.onDisconnect(() => gone++)
             if (when === 'in the middle') {
-              reply.head(200, {})
+              reply.writeHead(200, {})
               reply.write('x')
             }
           }
@@ -887,11 +887,11 @@ for (const front of ['own', 'node'] as const)
           await until('noticed', () => gone === 1)
           const reply = made.calls[0]?.reply
           let late = 0
-          reply?.onGone(() => late++)
+          reply?.onDisconnect(() => late++)
           assert.equal(late, 1, 'one who asks later is told at once')
           assert.equal(reply?.write('y'), true)
           reply?.end('z')
-          reply?.cut()
+          reply?.abort()
           assert.equal(gone, 1)
           await until('nothing left', () => made.server.live() === 0)
           socket.destroy()
@@ -901,7 +901,7 @@ for (const front of ['own', 'node'] as const)
       const made = await given()
       let gone = 0
       made.answer = (call) => {
-        call.reply.onGone(() => gone++)
+        call.reply.onDisconnect(() => gone++)
         echo(call)
       }
       await ask(made.server.port, 'POST', CHAT, { connection: 'close' }, '{}')
@@ -912,7 +912,7 @@ for (const front of ['own', 'node'] as const)
     test('http: requests sent ahead on one connection all learn that their client left', async () => {
       const made = await given()
       let gone = 0
-      made.answer = ({ reply }) => reply.onGone(() => gone++)
+      made.answer = ({ reply }) => reply.onDisconnect(() => gone++)
       const { socket } = await client(made.server.port, request('POST', CHAT, {}, '{}').repeat(3))
       // Node hands them all on at once, we one after the other.
       const under = front === 'own' ? 1 : 3
@@ -928,7 +928,7 @@ for (const front of ['own', 'node'] as const)
       let written = 0
       const piece = 'x'.repeat(64 * 1024)
       made.answer = ({ reply }) => {
-        reply.head(200, {})
+        reply.writeHead(200, {})
         const pour = () => {
           while (written < 400) {
             written++
@@ -958,9 +958,9 @@ for (const front of ['own', 'node'] as const)
     test('http: a cut answer cannot be taken for a complete one', async () => {
       const made = await given()
       made.answer = ({ reply }) => {
-        reply.head(200, {})
+        reply.writeHead(200, {})
         reply.write('half')
-        setTimeout(() => reply.cut(), 20)
+        setTimeout(() => reply.abort(), 20)
       }
       const text = await talk(made.server.port, request('POST', CHAT, {}, '{}'))
       assert.match(text, /half/)
@@ -970,7 +970,7 @@ for (const front of ['own', 'node'] as const)
     test('http: a header that cannot be written is an error for the one who wrote it, not for the process', async () => {
       const made = await given()
       made.answer = ({ reply }) => {
-        reply.head(200, { 'x-headgate-model': 'a\r\nset-cookie: b' })
+        reply.writeHead(200, { 'x-headgate-model': 'a\r\nset-cookie: b' })
         reply.end('fine')
       }
       const answer = await ask(made.server.port, 'POST', CHAT, {}, '{}')
@@ -986,7 +986,7 @@ for (const front of ['own', 'node'] as const)
       const held: Call[] = []
       made.answer = (call) => {
         if (call.name !== 'chat') return echo(call)
-        call.reply.head(200, {})
+        call.reply.writeHead(200, {})
         call.reply.write('begun')
         held.push(call)
       }
@@ -1017,7 +1017,7 @@ for (const front of ['own', 'node'] as const)
     test('http: streams that outlast the drain say their farewell, and are cut if they do not', async () => {
       const made = await given()
       made.answer = ({ reply }) => {
-        reply.head(200, {})
+        reply.writeHead(200, {})
         reply.write('begun')
       }
       const polite = await client(made.server.port, request('POST', CHAT, {}, '{"polite":true}'))
@@ -1039,7 +1039,7 @@ for (const front of ['own', 'node'] as const)
     test('http: a second wish to drain goes to the end at once', async () => {
       const made = await given()
       made.answer = ({ reply }) => {
-        reply.head(200, {})
+        reply.writeHead(200, {})
         reply.write('begun')
       }
       const { reads } = await client(made.server.port, request('POST', CHAT, {}, '{}'))

@@ -226,7 +226,7 @@ export class WebSocketConnection {
     }
     const broken = (error: unknown) => {
       this.#options.onError(error, id)
-      if (reply.begun) reply.cut()
+      if (reply.begun) reply.abort()
       else this.#refuse(task.lane, INTERNAL, id)
     }
     // Asynchronous, so that turns that are answered at once do not nest on the stack.

@@ -99,7 +99,7 @@ export class TurnReply implements ResponseWriter {
     this.#onGone()
   }
 
-  head(status: number, headers: Readonly<Record<string, string>>): void {
+  writeHead(status: number, headers: Readonly<Record<string, string>>): void {
     this.#status = status
     this.#headers = headers
   }
@@ -124,7 +124,7 @@ export class TurnReply implements ResponseWriter {
     if (!this.#gone && this.#peer.bufferedAmount > FULL) this.#backlog.set(this.#peer.bufferedAmount)
   }
 
-  cut(): void {
+  abort(): void {
     if (this.#over) return
     this.#over = true
     this.#onGone = () => {}
@@ -135,7 +135,7 @@ export class TurnReply implements ResponseWriter {
     this.#onDrain = run
   }
 
-  onGone(run: () => void): void {
+  onDisconnect(run: () => void): void {
     this.#onGone = run
     if (this.#gone) run()
   }

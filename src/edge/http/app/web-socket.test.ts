@@ -39,7 +39,7 @@ for (const front of ['own', 'node'] as const)
     const DONE = writeFrame(undefined, '[DONE]')
 
     const complete = ({ reply }: Turn) => {
-      reply.head(200, HEAD)
+      reply.writeHead(200, HEAD)
       reply.write(event('response.created') + event('response.in_progress'))
       reply.end(event('response.completed') + DONE)
     }
@@ -59,7 +59,7 @@ for (const front of ['own', 'node'] as const)
         answer: complete,
       }
       const nobody = (_received: IncomingRequest, reply: ResponseWriter) => {
-        reply.head(200, { 'content-type': 'application/json' })
+        reply.writeHead(200, { 'content-type': 'application/json' })
         reply.end('{}')
       }
       const handlers = Object.fromEntries(Object.keys(ROUTES).map((name) => [name, nobody])) as Partial<Handlers>
@@ -299,7 +299,7 @@ for (const front of ['own', 'node'] as const)
     test('web socket: each event is one message; comments are pings, and no end mark comes', async () => {
       const setting = await given()
       setting.answer = ({ reply }) => {
-        reply.head(200, HEAD)
+        reply.writeHead(200, HEAD)
         reply.write(': ping\n')
         reply.write(event('response.created') + event('response.in_progress'))
         reply.write(': headgate provider=x\n')
@@ -375,7 +375,7 @@ for (const front of ['own', 'node'] as const)
       const setting = await given()
       const body = '{"error":{"message":"Slower.","type":"rate_limit_error","code":"rate_limited","param":null}}'
       setting.answer = ({ reply }) => {
-        reply.head(429, { 'content-type': 'application/json', 'retry-after': '7', 'x-should-retry': 'true' })
+        reply.writeHead(429, { 'content-type': 'application/json', 'retry-after': '7', 'x-should-retry': 'true' })
         reply.end(body)
       }
       const client = await open(setting.server)
@@ -395,7 +395,7 @@ for (const front of ['own', 'node'] as const)
       // As `quiet` writes them: whoever searches the text finds no reason to come back.
       const body = String.raw`{"error":{"message":"o\u0076erloaded","type":"x","code":"y"}}`
       setting.answer = ({ reply }) => {
-        reply.head(400, { 'content-type': 'application/json' })
+        reply.writeHead(400, { 'content-type': 'application/json' })
         reply.end(body)
       }
       const client = await open(setting.server)
@@ -412,7 +412,7 @@ for (const front of ['own', 'node'] as const)
     test('web socket: a response that has begun fails with one event, or a later turn would be taken to have failed', async () => {
       const setting = await given()
       setting.answer = ({ reply }) => {
-        reply.head(200, HEAD)
+        reply.writeHead(200, HEAD)
         reply.write(event('response.created'))
         reply.end(failure('stream_interrupted'))
       }
@@ -430,7 +430,7 @@ for (const front of ['own', 'node'] as const)
     test('web socket: a turn that failed after nothing but pings is an error with the status it would have had', async () => {
       const setting = await given()
       setting.answer = ({ reply }) => {
-        reply.head(200, HEAD)
+        reply.writeHead(200, HEAD)
         reply.write(': ping\n')
         reply.end(event('response.created') + event('response.in_progress') + failure('no_target_available'))
       }
@@ -451,7 +451,7 @@ for (const front of ['own', 'node'] as const)
       [
         'after that',
         ({ reply }: Turn) => {
-          reply.head(200, HEAD)
+          reply.writeHead(200, HEAD)
           reply.write(event('response.created'))
           throw new Error('bug')
         },
@@ -611,9 +611,9 @@ for (const front of ['own', 'node'] as const)
         setting.answer = ({ reply }) =>
           new Promise((resolve) => {
             done = resolve
-            reply.head(200, HEAD)
+            reply.writeHead(200, HEAD)
             reply.write(event('response.created'))
-            reply.onGone(() => {
+            reply.onDisconnect(() => {
               gone = true
               resolve()
             })
@@ -640,7 +640,7 @@ for (const front of ['own', 'node'] as const)
       let gone = false
       setting.answer = ({ reply }) =>
         new Promise((resolve) =>
-          reply.onGone(() => {
+          reply.onDisconnect(() => {
             gone = true
             resolve()
           }),
@@ -664,9 +664,9 @@ for (const front of ['own', 'node'] as const)
     test('web socket: a turn that is cut cuts the connection', async () => {
       const setting = await given()
       setting.answer = ({ reply }) => {
-        reply.head(200, HEAD)
+        reply.writeHead(200, HEAD)
         reply.write(event('response.created'))
-        reply.cut()
+        reply.abort()
       }
       const client = await open(setting.server)
       client.send(create())
@@ -681,7 +681,7 @@ for (const front of ['own', 'node'] as const)
       let drained = 0
       setting.answer = ({ reply }) =>
         new Promise((resolve) => {
-          reply.head(200, HEAD)
+          reply.writeHead(200, HEAD)
           const go = () => {
             while (written < 400)
               if (!reply.write(event('response.output_text.delta', { number: written++, piece }))) return
@@ -817,15 +817,15 @@ for (const front of ['own', 'node'] as const)
       await two.have(3)
       const [mine, other] = setting.turns.map(({ connection }) => connection)
       assert.deepEqual(mine?.get('resp_1', ''), stored('resp_1'))
-      assert.deepEqual(mine?.holding('item_resp_1', ''), stored('resp_1'))
+      assert.deepEqual(mine?.findByItem('item_resp_1', ''), stored('resp_1'))
       assert.equal(mine?.get('resp_2', ''), undefined)
       assert.equal(other?.get('resp_1', ''), undefined)
-      assert.equal(other?.holding('item_resp_1', ''), undefined)
+      assert.equal(other?.findByItem('item_resp_1', ''), undefined)
       assert.equal(mine?.get('resp_1', 'somebody else'), undefined)
 
       // A turn that fails before anybody has read what it continues.
       setting.answer = ({ reply }) => {
-        reply.head(400, { 'content-type': 'application/json' })
+        reply.writeHead(400, { 'content-type': 'application/json' })
         reply.end('{"error":{"message":"x","code":"invalid_value"}}')
       }
       one.send(create({ previous_response_id: 'resp_1' }))

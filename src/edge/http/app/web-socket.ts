@@ -124,7 +124,7 @@ const connectionMemory = (shared: MemoryStore, connection: string): MemoryStore 
       shared.put({ ...response, owner: scoped(response.owner) })
     },
     get: (id, owner) => unscoped(owner, shared.get(id, scoped(owner))),
-    holding: (item, owner) => unscoped(owner, shared.holding(item, scoped(owner))),
+    findByItem: (item, owner) => unscoped(owner, shared.findByItem(item, scoped(owner))),
     delete: (id, owner) => shared.delete(id, scoped(owner)),
     clear() {
       for (const name of stored) {

@@ -1,0 +1,261 @@
+/** Chooses the next target of a request: the best one that may be tried now, or one after a short wait. */
+import type { Failure } from '../../core/failure.ts'
+import type { Instance } from '../../core/provider.ts'
+import type { Settings } from '../../core/settings.ts'
+import type { Candidate, Target } from '../../core/target.ts'
+import type { SkippedReason } from '../../policy/reply/final-error.ts'
+import { factsOf } from '../../policy/routing/models.ts'
+import { type History, isSoon, isTooSmall, onceMore, remaining } from '../../policy/routing/next-target.ts'
+import { type AdmissionMode, type AttemptPermit, PAST_OPEN, type Refusal } from '../health/upstream-health.ts'
+import { type Compatibility, dropOptional } from '../upstream/outbound-request.ts'
+import type { AttemptSpec } from './attempt-spec.ts'
+import type { RouteContext, RoutingDeps } from './route-context.ts'
+
+/** A target with the request prepared for it and the permit for one attempt. */
+export type Choice<Ready> = { readonly target: Target; readonly prepared: Ready; readonly permit: AttemptPermit }
+
+/** A skipped target, with the reason. */
+export type Skip = SkippedReason & { readonly target: Target }
+
+/** A choice, or why each target was skipped. */
+export type Selection<Ready> = {
+  readonly choice: Choice<Ready> | null
+  readonly skipped: readonly Skip[]
+}
+
+/** A target that may be tried after a wait (ms). */
+export type DelayedTarget<Ready> = { readonly target: Target; readonly prepared: Ready; readonly wait: number }
+
+/** What has happened in the routing of one request so far. */
+export type RoutingProgress<Ready> = {
+  history: History
+  /** Deployments (provider and model) that were tried. A further attempt there needs the retry budget. */
+  readonly tried: Candidate[]
+  readonly failures: Failure[]
+  /** Attempts started, including hedges. */
+  attempts: number
+  last: { readonly target: Target; readonly prepared: Ready; readonly failure: Failure } | null
+}
+
+/**
+ * How much incompatibility is accepted. 0: none. 1: features that the model lacks by the catalogue, which may be wrong. 2: also
+ * optional tools that must be dropped.
+ */
+type Grade = 0 | 1 | 2
+
+/** A selection at one grade. `next`: the lowest grade that would allow another target; null: none. */
+type GradedSelection<Ready> = Selection<Ready> & { readonly next: Grade | null }
+
+/** The skip of a target whose retry budget is used up. */
+export const overBudget = (target: Target): Skip => ({ why: 'budget', wait: 1_000, target })
+
+/** Chooses targets for one request. It reads the progress, which the router updates. */
+export class TargetChooser<Ready extends Compatibility> {
+  readonly #deps: RoutingDeps
+  readonly #context: RouteContext
+  readonly #spec: AttemptSpec<Ready>
+  readonly #progress: Readonly<RoutingProgress<Ready>>
+  readonly #settings: Settings
+
+  constructor(
+    deps: RoutingDeps,
+    context: RouteContext,
+    spec: AttemptSpec<Ready>,
+    progress: Readonly<RoutingProgress<Ready>>,
+  ) {
+    this.#deps = deps
+    this.#context = context
+    this.#spec = spec
+    this.#progress = progress
+    this.#settings = context.config.settings
+  }
+
+  /** The context window of the model in tokens, if known. */
+  windowOf({ instance, model }: Candidate): number | undefined {
+    return factsOf(this.#deps.catalogue, instance, model)?.contextWindow
+  }
+
+  /** One key of each deployment that may be tried now. */
+  *openTargets(): Generator<Target, void, undefined> {
+    const seen = new Set<Candidate>()
+    for (const target of this.#remaining()) {
+      if (seen.has(target.candidate) || this.#deps.health.peek(target, this.#settings)) continue
+      seen.add(target.candidate)
+      yield target
+    }
+  }
+
+  /** Whether the target is new to this request or within its retry budget, which is then charged. */
+  mayRepeat({ candidate }: Target): boolean {
+    if (!this.#progress.tried.includes(candidate)) return true
+    return this.#deps.health.mayRepeat(candidate, this.#settings, this.#context.client)
+  }
+
+  /**
+   * The best target that may be tried now. If there is none, accepts less compatible targets; then targets with an open
+   * circuit, if the settings allow it.
+   */
+  chooseNow(): Selection<Ready> {
+    let grade: Grade = 0
+    let selection = this.#chooseAtGrade(grade)
+    while (!selection.choice && selection.next !== null) {
+      grade = selection.next
+      selection = this.#chooseAtGrade(grade)
+    }
+    const { whenAllOpen } = this.#settings.circuit
+    const hasOpenCircuit = selection.skipped.some(({ why }) => why === 'circuit')
+    if (selection.choice || !hasOpenCircuit || whenAllOpen === 'fail') return selection
+    return this.#choose(PAST_OPEN[whenAllOpen], grade)
+  }
+
+  /** A target of another provider that may be tried now, for a hedge. */
+  chooseHedge(): Choice<Ready> | null {
+    const { tried } = this.#progress
+    return this.#choose('normal', 0, (other) => !tried.some(({ instance }) => instance === other)).choice
+  }
+
+  /** When no target may be tried now: the target worth waiting for. */
+  chooseDelayed(skipped: readonly SkippedReason[]): DelayedTarget<Ready> | null {
+    if (this.#progress.history.final) return null
+    return this.#soonestLimited() ?? this.#sameTarget(skipped)
+  }
+
+  /** Admits a target after a wait, as the last resort: in its slow start, or past its circuit if the settings allow it. */
+  admitLastResort(target: Target): AttemptPermit | null {
+    const { health } = this.#deps
+    const admitted = health.admit(target, this.#settings, 'warm')
+    const isOpen = 'why' in admitted && admitted.why === 'circuit'
+    const permit = isOpen
+      ? health.admit(target, this.#settings, PAST_OPEN[this.#settings.circuit.whenAllOpen])
+      : admitted
+    return 'why' in permit ? null : permit
+  }
+
+  #remaining(): Generator<Target, void, undefined> {
+    return remaining(this.#context.plan, this.#progress.history, this.#context.keysOf)
+  }
+
+  /** A target in its slow start gets requests beyond its share only if no other target may be tried. */
+  #chooseAtGrade(grade: Grade): GradedSelection<Ready> {
+    const selection = this.#choose('normal', grade)
+    if (selection.choice || !selection.skipped.some(({ why }) => why === 'warming')) return selection
+    return this.#choose('warm', grade)
+  }
+
+  #choose(mode: AdmissionMode, grade: Grade, isEligible?: (instance: Instance) => boolean): GradedSelection<Ready> {
+    const { health, world } = this.#deps
+    const skipped: Skip[] = []
+    /** Refused targets and their indexes in `skipped`. Their requests are prepared only if no target is found. */
+    const refused: (readonly [index: number, target: Target])[] = []
+    let next: Grade | null = null
+    for (const target of this.#remaining()) {
+      if (isEligible?.(target.candidate.instance) === false) continue
+      if (this.#isWindowTooSmall(target.candidate)) {
+        skipped.push({ why: 'window', wait: null, target })
+        continue
+      }
+      const refusal = health.refuses(target, this.#settings, mode)
+      if (refusal) {
+        refused.push([skipped.length, target])
+        skipped.push(refusedBy(target, refusal, world.now()))
+        continue
+      }
+      const prepared = this.#spec.prepare(target)
+      if (!prepared || exceeds(prepared, grade)) {
+        next = lowerGrade(next, prepared)
+        skipped.push(unfitBy(target, prepared))
+        continue
+      }
+      const admitted = this.#admit(target, dropOptional(prepared), mode)
+      if ('permit' in admitted) return { choice: admitted, skipped, next }
+      skipped.push(admitted)
+    }
+    for (const [index, target] of refused) {
+      const prepared = this.#spec.prepare(target)
+      if (prepared && !exceeds(prepared, grade)) continue
+      next = lowerGrade(next, prepared)
+      skipped[index] = unfitBy(target, prepared)
+    }
+    return { choice: null, skipped, next }
+  }
+
+  #isWindowTooSmall(candidate: Candidate): boolean {
+    const { history } = this.#progress
+    return history.largerThan !== null && isTooSmall(history, this.windowOf(candidate))
+  }
+
+  #admit(target: Target, prepared: Ready, mode: AdmissionMode): Choice<Ready> | Skip {
+    const { health, world } = this.#deps
+    const permit = health.admit(target, this.#settings, mode)
+    if ('why' in permit) return refusedBy(target, permit, world.now())
+    if (this.mayRepeat(target)) return { target, prepared, permit }
+    permit.release()
+    return overBudget(target)
+  }
+
+  /** If every usable target is rate limited: the one whose limit ends first, if the upstream sent its end and it is soon. */
+  #soonestLimited(): DelayedTarget<Ready> | null {
+    if (this.#progress.failures.some(({ kind }) => kind !== 'rate_limited' && kind !== 'incompatible')) return null
+    const { plan, keysOf } = this.#context
+    let first: DelayedTarget<Ready> | null = null
+    for (const candidate of plan.candidates)
+      for (const key of keysOf(candidate)) {
+        const target = { candidate, key }
+        const wait = this.#limitWait(target)
+        if (wait === null || (first && first.wait <= wait)) continue
+        const prepared = this.#spec.prepare(target)
+        if (prepared && prepared.unfit.length === 0) first = { target, prepared: dropOptional(prepared), wait }
+      }
+    return first
+  }
+
+  /** ms until the target's rate limit ends, if that is worth waiting for. */
+  #limitWait(target: Target): number | null {
+    const { health, world } = this.#deps
+    const refusal = health.peek(target, this.#settings)
+    if (refusal?.why !== 'rate_limited' || !refusal.fromUpstream || refusal.until === null) return null
+    const wait = refusal.until - world.now()
+    return isSoon(wait, this.#context.deadline - world.now()) ? wait : null
+  }
+
+  /** The only target again, if its failure may be temporary and its circuit and key allow it now. */
+  #sameTarget(skipped: readonly SkippedReason[]): DelayedTarget<Ready> | null {
+    const { last, attempts } = this.#progress
+    if (!last || skipped.length > 0 || attempts !== 1) return null
+    const { health, world } = this.#deps
+    const retry = onceMore(last.failure, this.#context.deadline - world.now(), world.random)
+    if (!retry || health.peek(last.target, this.#settings)) return null
+    return { target: last.target, prepared: last.prepared, wait: retry.wait }
+  }
+}
+
+const gradeOf = ({ doubts, droppable }: Compatibility): Grade => (droppable.length > 0 ? 2 : doubts.length > 0 ? 1 : 0)
+
+/** Whether the target needs a higher grade, or is unfit. */
+const exceeds = (compatibility: Compatibility, grade: Grade): boolean =>
+  compatibility.unfit.length > 0 || gradeOf(compatibility) > grade
+
+/** The lower of two grades. An unfit target has no grade. */
+const lowerGrade = (grade: Grade | null, compatibility: Compatibility | null): Grade | null => {
+  if (!compatibility || compatibility.unfit.length > 0) return grade
+  const other = gradeOf(compatibility)
+  return grade === null || other < grade ? other : grade
+}
+
+const unfitBy = (target: Target, compatibility: Compatibility | null): Skip => ({
+  why: 'unfit',
+  paths: compatibility ? incompatiblePaths(compatibility) : ['model'],
+  target,
+})
+
+const incompatiblePaths = ({ unfit, droppable, doubts }: Compatibility): readonly string[] => [
+  ...unfit,
+  ...droppable,
+  ...doubts.map(({ at }) => at),
+]
+
+const refusedBy = (target: Target, { why, until }: Refusal, now: number): Skip => ({
+  why,
+  wait: until === null ? null : until - now,
+  target,
+})

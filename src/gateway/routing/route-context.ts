@@ -1,0 +1,31 @@
+/** The inputs of routing one request. */
+import type { Config } from '../../core/config.ts'
+import type { ProviderKey } from '../../core/provider.ts'
+import type { Candidate, Plan } from '../../core/target.ts'
+import type { TraceEvent } from '../../core/trace.ts'
+import type { Cancellation } from '../call/cancellation.ts'
+import type { RouterDeps } from '../gateway.ts'
+import type { UpstreamHealth } from '../health/upstream-health.ts'
+
+/** The dependencies of routing. `health` is reduced, so that embeddings and token counts can pass a read-only view. */
+export type RoutingDeps = Pick<RouterDeps, 'world' | 'catalogue' | 'emit' | 'activeCalls'> & {
+  readonly health: Pick<UpstreamHealth, 'admit' | 'refuses' | 'peek' | 'firstTry' | 'mayRepeat'>
+}
+
+/** One request as routing needs it. */
+export type RouteContext = {
+  readonly id: string
+  /** The client for retry budgets; empty if clients are not distinguished. */
+  readonly client: string
+  /** The ID of the client's key for logs; absent or empty if there is none. */
+  readonly clientKey?: string | undefined
+  readonly plan: Plan
+  readonly config: Config
+  /** The request's deadline in ms of the monotonic clock. */
+  readonly deadline: number
+  readonly stop: Cancellation
+  /** A candidate's keys in order. Later keys are computed when needed. */
+  readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
+  /** Adds an event to the request's trace. */
+  readonly note: (event: TraceEvent) => void
+}

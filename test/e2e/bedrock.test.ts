@@ -195,7 +195,7 @@ const damaged = (bytes: Uint8Array): Uint8Array => bytes.map((byte, at) => (at =
 
 const breaks: readonly (readonly [name: string, act: () => Act, words: RegExp])[] = [
   ['the connection is cut', () => converseStream(BEGUN, { ending: 'reset' }), /broke off|ended|reset|interrupted/i],
-  ['the body ends without a final event', () => converseStream(BEGUN), /broke off/],
+  ['the body ends without a final event', () => converseStream(BEGUN), /ended before it was complete/],
   [
     'an exception',
     () => converseStream([...BEGUN, exception('modelStreamErrorException', { message: 'The model fell over.' })]),

@@ -420,7 +420,7 @@ describe('bad input: secrets', () => {
   let gateway: Started
   let upstream: Upstream
   let other: Upstream
-  const heard: string[] = []
+  const outputs: string[] = []
   const CANARY = /canary/i
   const keys = (name: string) => ['one', 'two'].map((which) => `sk-canary-${name}-${which}-0a1b2c3d4e5f`)
 
@@ -492,7 +492,7 @@ describe('bad input: secrets', () => {
   const hear = async (path: string, init: RequestInit = {}) => {
     const response = await fetch(gateway.url + path, { redirect: 'manual', ...init })
     const text = await response.text()
-    heard.push(`${path} ${response.status} ${JSON.stringify([...response.headers])} ${text}`)
+    outputs.push(`${path} ${response.status} ${JSON.stringify([...response.headers])} ${text}`)
     return { status: response.status, text }
   }
   const authorization = { authorization: 'Bearer canary-client-key-0123456789' }
@@ -532,9 +532,9 @@ describe('bad input: secrets', () => {
     await hear(PATHS.chat, { method: 'POST', headers: authorization, body: '{"model": "own/fine", "messages": [}' })
   })
   test('no response or log line contains a key, token or cookie', async () => {
-    assert.ok(heard.length > 100)
-    for (const text of heard) assert.doesNotMatch(text, CANARY)
-    for (const text of heard.filter((one) => one.startsWith('/v1/')))
+    assert.ok(outputs.length > 100)
+    for (const text of outputs) assert.doesNotMatch(text, CANARY)
+    for (const text of outputs.filter((one) => one.startsWith('/v1/')))
       assert.doesNotMatch(text, /x-echo|set-cookie|x-ratelimit/)
     await gateway.logged()
     assert.doesNotMatch(gateway.output(), CANARY)

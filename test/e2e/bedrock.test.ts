@@ -95,12 +95,7 @@ const usual: Script = (request): Act => {
   }
 }
 
-const {
-  upstream,
-  gateway,
-  speak,
-  lastRequest: lastAsked,
-} = await startConversation(usual, MODEL, (url) => ({
+const { upstream, gateway, speak, lastRequest } = await startConversation(usual, MODEL, (url) => ({
   BEDROCK_API_KEY: KEY,
   BEDROCK_BASE_URL: url,
   CIRCUIT_CONSECUTIVE_FAILURES: '100',
@@ -109,8 +104,8 @@ const openai = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 
 const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: 'any', maxRetries: 0 })
 
 /** Checks the last upstream request: path, style, key, and validity by the published schema. */
-const assertAsked = (stream: boolean): UpstreamRequest => {
-  const request = lastAsked()
+const assertRequest = (stream: boolean): UpstreamRequest => {
+  const request = lastRequest()
   const { path, headers, json } = request
   assert.equal(path, `/model/${encodeURIComponent(CLAUDE)}/converse${stream ? '-stream' : ''}`)
   assert.equal(headers.authorization, `Bearer ${KEY}`)
@@ -155,7 +150,7 @@ for (const { style, stream, way } of WAYS)
       assert.deepEqual([text, finish], ['Hello there, 🦜.', 'stop'])
       // Prompt tokens include cached tokens, except in Messages.
       assert.deepEqual([...tokens, cached], [style === 'messages' ? 20 : 120, 37, 100])
-      const { json } = assertAsked(stream)
+      const { json } = assertRequest(stream)
       assert.deepEqual(json.system, [{ text: SYSTEM }])
       const limit = style === 'messages' ? { maxTokens: 500 } : {}
       assert.deepEqual(json.inferenceConfig, { temperature: 0.5, ...limit })
@@ -170,7 +165,7 @@ for (const { style, stream, way } of WAYS)
       )
       const done = await first.next(weather)
       assert.equal(done.text, DONE)
-      assert.deepEqual(turnsIn(assertAsked(stream)), SENT_BACK)
+      assert.deepEqual(turnsIn(assertRequest(stream)), SENT_BACK)
     })
   })
 
@@ -181,8 +176,8 @@ test('bedrock: an ARN is one path segment', async () => {
     messages: [{ role: 'user', content: 'Hello' }],
   })
   assert.equal(answer.choices[0]?.message.content, 'Hello there, 🦜.')
-  assert.equal(lastAsked().path, `/model/${encodeURIComponent(arn)}/converse`)
-  assert.equal(lastAsked().model, arn)
+  assert.equal(lastRequest().path, `/model/${encodeURIComponent(arn)}/converse`)
+  assert.equal(lastRequest().model, arn)
 })
 
 // ── Failures ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -223,7 +218,7 @@ describe('bedrock: a broken stream never ends cleanly', () => {
     }
 
     test(`chat: ${name}`, async () => {
-      let said = ''
+      let receivedText = ''
       const error = await broken(async () => {
         const chunks = await openai.chat.completions.create({
           model: MODEL,
@@ -231,17 +226,17 @@ describe('bedrock: a broken stream never ends cleanly', () => {
           stream: true,
         })
         for await (const chunk of chunks) {
-          said += chunk.choices[0]?.delta.content ?? ''
+          receivedText += chunk.choices[0]?.delta.content ?? ''
           assert.equal(chunk.choices[0]?.finish_reason ?? null, null)
         }
       })
-      assert.equal(said, 'Hello there, my fr')
+      assert.equal(receivedText, 'Hello there, my fr')
       assert.equal(error.code, 'stream_interrupted')
       assert.match(error.message, words)
     })
 
     test(`messages: ${name}`, async () => {
-      let said = ''
+      let receivedText = ''
       const error = await broken(async () => {
         const events = await anthropic.messages.create({
           model: MODEL,
@@ -250,11 +245,11 @@ describe('bedrock: a broken stream never ends cleanly', () => {
           stream: true,
         })
         for await (const one of events) {
-          if (one.type === 'content_block_delta' && one.delta.type === 'text_delta') said += one.delta.text
+          if (one.type === 'content_block_delta' && one.delta.type === 'text_delta') receivedText += one.delta.text
           assert.notEqual(one.type, 'message_stop')
         }
       })
-      assert.equal(said, 'Hello there, my fr')
+      assert.equal(receivedText, 'Hello there, my fr')
       assert.match(JSON.stringify(error.error), words)
     })
   }

@@ -47,7 +47,7 @@ describe('recorded client requests', { skip }, () => {
         if (!style) return
         assert.equal(answer.status, 200, answer.text)
         assert.equal(answer.headers.get('x-headgate-provider'), PROVIDERS[format])
-        assert.equal(said(answer.text, body.stream === true), TEXT)
+        assert.equal(textOf(answer.text, body.stream === true), TEXT)
         for (const at of dropped(answer.headers)) assert.ok(resolves(body, at), `${at} is not in the request`)
         const sent = formats.last(format)
         assert.equal(formats.calls(format), before + 1)
@@ -65,7 +65,7 @@ const dropped = (headers: Headers): string[] =>
   (headers.get('x-headgate-dropped') ?? '').split(', ').filter((path) => path !== '' && !path.startsWith('...'))
 
 /** The text of an answer of any style, assembled from a stream. */
-const said = (body: string, stream: boolean): string => {
+const textOf = (body: string, stream: boolean): string => {
   const values = stream
     ? [...body.matchAll(/^data: (\{.*)$/gm)].map(([, data = '']) => parseJson(data))
     : [parseJson(body)]

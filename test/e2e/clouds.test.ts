@@ -86,7 +86,7 @@ type Stage = {
   readonly tokens: Upstream
   readonly gateway: Started
   /** Sends one request; returns the answer's text if it succeeded. */
-  readonly ask: (model?: string) => Promise<{ readonly status: number; readonly said: string; readonly trail: string }>
+  readonly ask: (model?: string) => Promise<{ readonly status: number; readonly reply: string; readonly trail: string }>
 }
 
 type Setup = {
@@ -111,8 +111,8 @@ const onStage = async (
       model: `${provider}/${name}`,
       messages: [{ role: 'user', content: 'hello' }],
     })
-    const said = status === 200 ? json().choices[0].message.content : text
-    return { status, said, trail: headers.get('x-headgate-trail') ?? '' }
+    const reply = status === 200 ? json().choices[0].message.content : text
+    return { status, reply, trail: headers.get('x-headgate-trail') ?? '' }
   }
   try {
     await run({ upstream, tokens, gateway, ask })
@@ -137,8 +137,8 @@ const assertSecret = async ({ gateway }: Stage, ...secrets: readonly string[]): 
   for (const secret of secrets) assert.ok(!seen.includes(secret), `${secret} is disclosed`)
 }
 
-const ok = { status: 200, said: 'signed' }
-const heard = ({ status, said }: { readonly status: number; readonly said: string }) => ({ status, said })
+const ok = { status: 200, reply: 'signed' }
+const statusAndReply = ({ status, reply }: { readonly status: number; readonly reply: string }) => ({ status, reply })
 
 // ── AWS ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -150,16 +150,16 @@ const REGION = 'eu-west-1'
 const bedrock =
   (secret: string, session?: string): Script =>
   (request) => {
-    const said = verify(
+    const verdict = verify(
       { method: request.method, target: request.path, headers: request.headers, body: request.body },
       secret,
     )
     const good =
-      said?.ok &&
-      said.region === REGION &&
-      said.service === 'bedrock' &&
+      verdict?.ok &&
+      verdict.region === REGION &&
+      verdict.service === 'bedrock' &&
       request.headers['x-amz-security-token'] === session
-    return good ? answer(request) : refuse(403, `not signed: ${JSON.stringify(said)}`)
+    return good ? answer(request) : refuse(403, `not signed: ${JSON.stringify(verdict)}`)
   }
 
 const bedrockEnv = ({ upstream }: { readonly upstream: string }) => ({
@@ -199,8 +199,8 @@ describe('clouds: AWS', () => {
     onStage(
       { ...setup, upstream: bedrock(AWS.AWS_SECRET_ACCESS_KEY), env: (urls) => ({ ...bedrockEnv(urls), ...AWS }) },
       async (stage) => {
-        assert.deepEqual(heard(await stage.ask()), ok)
-        assert.deepEqual(heard(await stage.ask('some.model-v1:0')), ok)
+        assert.deepEqual(statusAndReply(await stage.ask()), ok)
+        assert.deepEqual(statusAndReply(await stage.ask('some.model-v1:0')), ok)
         const ready = await stage.gateway.line(({ event }) => event === 'ready')
         assert.deepEqual(ready.signed_in_by, ['aws'])
         const status = JSON.parse(await get(`${stage.gateway.url}/providers/status`))
@@ -221,7 +221,7 @@ describe('clouds: AWS', () => {
             .join(''),
         },
       },
-      async ({ ask }) => assert.deepEqual(heard(await ask()), ok),
+      async ({ ask }) => assert.deepEqual(statusAndReply(await ask()), ok),
     ))
 
   const ways: readonly (readonly [
@@ -283,9 +283,9 @@ describe('clouds: AWS', () => {
           env: (urls) => ({ ...bedrockEnv(urls), ...env(urls.tokens) }),
         },
         async (stage) => {
-          assert.deepEqual(heard(await stage.ask()), ok)
+          assert.deepEqual(statusAndReply(await stage.ask()), ok)
           const fetched = stage.tokens.requests.length
-          assert.deepEqual(heard(await stage.ask()), ok)
+          assert.deepEqual(statusAndReply(await stage.ask()), ok)
           assert.equal(stage.tokens.requests.length, fetched)
           await assertSecret(stage, AWS.AWS_SECRET_ACCESS_KEY, SESSION, 'federated-canary-token', 'canary-imds-token')
         },
@@ -298,7 +298,7 @@ describe('clouds: AWS', () => {
         upstream: (request) => (request.key === 'bedrock-key-canary' ? answer(request) : refuse(403, 'no')),
         env: (urls) => ({ ...bedrockEnv(urls), ...AWS, BEDROCK_API_KEY: 'bedrock-key-canary' }),
       },
-      async ({ ask }) => assert.deepEqual(heard(await ask()), ok),
+      async ({ ask }) => assert.deepEqual(statusAndReply(await ask()), ok),
     ))
 
   test("a container's role: fetched once for ten calls, and refreshed before it expires", () =>
@@ -317,14 +317,14 @@ describe('clouds: AWS', () => {
         const { ask, tokens } = stage
         const all = await Promise.all(Array.from({ length: 10 }, () => ask()))
         assert.deepEqual(
-          all.map(heard),
+          all.map(statusAndReply),
           all.map(() => ok),
         )
         assert.equal(tokens.requests.length, 1)
         await sleep(2_000)
-        assert.deepEqual(heard(await ask()), ok)
+        assert.deepEqual(statusAndReply(await ask()), ok)
         assert.equal(tokens.requests.length, 2)
-        assert.deepEqual(heard(await ask()), ok)
+        assert.deepEqual(statusAndReply(await ask()), ok)
         assert.equal(tokens.requests.length, 2)
         await assertSecret(stage, AWS.AWS_SECRET_ACCESS_KEY, SESSION, 'pod-canary-token')
       },
@@ -345,9 +345,9 @@ describe('clouds: AWS', () => {
         env: containerEnv,
       },
       async (stage) => {
-        const { status, said } = await stage.ask()
+        const { status, reply } = await stage.ask()
         assert.equal(status, 502)
-        assert.ok(said.includes('[key] is not known'), said)
+        assert.ok(reply.includes('[key] is not known'), reply)
         await assertSecret(stage, SESSION)
       },
     ))
@@ -439,10 +439,10 @@ describe('clouds: Google', () => {
     await onStage(
       { ...setup, upstream, env: (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: file }) },
       async (stage) => {
-        assert.deepEqual(heard(await stage.ask()), ok)
+        assert.deepEqual(statusAndReply(await stage.ask()), ok)
         // A new signature would contain another second.
         await sleep(1_100)
-        assert.deepEqual(heard(await stage.ask()), ok)
+        assert.deepEqual(statusAndReply(await stage.ask()), ok)
         const [first, second] = stage.upstream.requests
         assert.equal(first?.headers.authorization, second?.headers.authorization)
         assert.equal(first?.path, `${PROJECT_PATH}/publishers/google/models/gemini-2.5-flash:generateContent`)
@@ -463,12 +463,12 @@ describe('clouds: Google', () => {
         const { ask, tokens, upstream } = stage
         const all = await Promise.all(Array.from({ length: 10 }, () => ask()))
         assert.deepEqual(
-          all.map(heard),
+          all.map(statusAndReply),
           all.map(() => ok),
         )
         assert.equal(tokens.requests.length, 1)
         await sleep(2_500)
-        assert.deepEqual(heard(await ask('claude-sonnet-4-5@20250929')), ok)
+        assert.deepEqual(statusAndReply(await ask('claude-sonnet-4-5@20250929')), ok)
         assert.equal(tokens.requests.length, 2)
         const request = upstream.requests.at(-1)
         assert.equal(request?.path, `${PROJECT_PATH}/publishers/anthropic/models/claude-sonnet-4-5@20250929:rawPredict`)
@@ -560,8 +560,8 @@ describe('clouds: Google', () => {
           credential_source: { file: join(folder, 'subject') },
         }
         await writeFile(file, JSON.stringify(external))
-        assert.deepEqual(heard(await stage.ask()), ok)
-        assert.deepEqual(heard(await stage.ask()), ok)
+        assert.deepEqual(statusAndReply(await stage.ask()), ok)
+        assert.deepEqual(statusAndReply(await stage.ask()), ok)
         assert.equal(stage.tokens.requests.length, 1)
         await assertSecret(stage, TOKEN, 'subject-canary-token')
       },
@@ -577,7 +577,7 @@ describe('clouds: Google', () => {
         env: ({ upstream }) => ({ VERTEX_API_KEY: 'AIza-canary-0123456789', VERTEX_BASE_URL: `${upstream}/v1` }),
       },
       async ({ ask, upstream }) => {
-        assert.deepEqual(heard(await ask()), ok)
+        assert.deepEqual(statusAndReply(await ask()), ok)
         assert.equal(upstream.requests[0]?.path, '/v1/publishers/google/models/gemini-2.5-flash:generateContent')
         assert.equal(upstream.requests[0]?.headers.authorization, undefined)
       },
@@ -685,7 +685,7 @@ describe('clouds: Microsoft Entra', () => {
         async (stage) => {
           const all = await Promise.all(Array.from({ length: 10 }, () => stage.ask()))
           assert.deepEqual(
-            all.map(heard),
+            all.map(statusAndReply),
             all.map(() => ok),
           )
           const good = stage.tokens.requests.filter(({ number }) => number === stage.tokens.requests.length - 1)
@@ -708,7 +708,7 @@ describe('clouds: Microsoft Entra', () => {
       async ({ ask, upstream, tokens }) => {
         await ask()
         await sleep(1_500)
-        assert.deepEqual(heard(await ask()), ok)
+        assert.deepEqual(statusAndReply(await ask()), ok)
         assert.equal(tokens.requests.length, 2)
         assert.equal(upstream.requests.at(-1)?.headers.authorization, `Bearer ${ENTRA}1`)
       },
@@ -723,9 +723,9 @@ describe('clouds: Microsoft Entra', () => {
         env: (urls) => ({ ...azureEnv(urls), AZURE_POD_IDENTITY_AUTHORITY_HOST: urls.tokens }),
       },
       async (stage) => {
-        const { status, said } = await stage.ask()
+        const { status, reply } = await stage.ask()
         assert.equal(status, 502)
-        assert.ok(!said.includes(ENTRA), said)
+        assert.ok(!reply.includes(ENTRA), reply)
         await assertSecret(stage, ENTRA)
       },
     ))
@@ -753,7 +753,7 @@ describe('clouds: Microsoft Entra', () => {
         await until('the token request is cancelled', () => tokens.requests[0]?.ended === 'aborted')
         assert.equal(upstream.requests.length, 0)
         // No failure is recorded, and the next call obtains a token.
-        assert.deepEqual(heard(await ask()), ok)
+        assert.deepEqual(statusAndReply(await ask()), ok)
       },
     ))
 })
@@ -861,8 +861,8 @@ describe('clouds: credentials that cannot be obtained', () => {
         },
         async (stage) => {
           const { gateway, upstream } = stage
-          const { said, trail } = await stage.ask()
-          assert.equal(said, 'signed')
+          const { reply, trail } = await stage.ask()
+          assert.equal(reply, 'signed')
           assert.match(trail, new RegExp(`^${provider}#[0-9a-f]{4,}:${code}, groq#`))
           assert.deepEqual(
             upstream.requests.filter(({ method }) => method === 'POST').map(({ path }) => path),
@@ -910,9 +910,9 @@ describe('clouds: credentials that cannot be obtained', () => {
         env: (urls) => ({ ...azureEnv(urls), ...entraEnv(url) }),
       },
       async ({ ask, upstream }) => {
-        const { status, said } = await ask()
+        const { status, reply } = await ask()
         assert.equal(status, 502)
-        const { error } = JSON.parse(said)
+        const { error } = JSON.parse(reply)
         assert.equal(error.code, 'upstream_sign_in')
         assert.match(error.message, /is unreachable/)
         assert.equal(upstream.requests.length, 0)
@@ -934,8 +934,8 @@ describe('clouds: credentials that cannot be obtained', () => {
           env: (urls) => ({ ...env(urls), ...spare(urls.upstream), CIRCUIT_TIMEOUT: '600' }),
         },
         async ({ ask }) => {
-          const { said, trail } = await ask()
-          assert.equal(said, 'signed')
+          const { reply, trail } = await ask()
+          assert.equal(reply, 'signed')
           assert.match(trail, new RegExp(`^${provider}#[0-9a-f]{4,}:timeout, groq#`))
         },
       ))

@@ -53,7 +53,7 @@ describe('coalescing', { concurrency: 8 }, () => {
         after: 1_500,
         body: { object: 'list', model, data: [{ object: 'embedding', index: 0, embedding: [0.5] }] },
       }
-    const said = { text: TEXT }
+    const content = { text: TEXT }
     switch (model.split('-')[0]) {
       case 'refusing':
         return {
@@ -63,11 +63,11 @@ describe('coalescing', { concurrency: 8 }, () => {
           body: errorBody(call, { type: 'invalid_request_error', message: 'no such thing' }),
         }
       case 'broken':
-        return { do: 'stream', pieces: piecesOf(call, said).slice(0, 5), gap: 300, ending: 'reset' }
+        return { do: 'stream', pieces: piecesOf(call, content).slice(0, 5), gap: 300, ending: 'reset' }
       case 'endless':
-        return { do: 'stream', pieces: piecesOf(call, said).slice(0, 4), ending: 'stall' }
+        return { do: 'stream', pieces: piecesOf(call, content).slice(0, 4), ending: 'stall' }
       default: {
-        const act = answerWith(call, said)
+        const act = answerWith(call, content)
         return act.do === 'stream' ? { ...act, gap: 150 } : act.do === 'answer' ? { ...act, after: 1_500 } : act
       }
     }

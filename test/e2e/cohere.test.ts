@@ -27,10 +27,10 @@ const call = (city: string, args: string): JsonObject => ({
   function: { name: 'get_weather', arguments: args },
 })
 
-type Saying = { readonly thinking?: string; readonly plan?: string; readonly text?: string; readonly calls?: boolean }
+type Answer = { readonly thinking?: string; readonly plan?: string; readonly text?: string; readonly calls?: boolean }
 
 /** Calls for the weather of two cities; with both results, answers with their text. */
-const sayingFor = ({ json }: UpstreamRequest): Saying => {
+const answerFor = ({ json }: UpstreamRequest): Answer => {
   const results = list(json.messages).flatMap((message) => {
     const toolMessage = object(message)
     return toolMessage?.role === 'tool' ? [text(toolMessage.content) ?? ''] : []
@@ -41,33 +41,33 @@ const sayingFor = ({ json }: UpstreamRequest): Saying => {
     : { thinking: THOUGHT, plan: PLAN, calls: true }
 }
 
-const reasonOf = ({ calls }: Saying): string => (calls ? 'TOOL_CALL' : 'COMPLETE')
+const reasonOf = ({ calls }: Answer): string => (calls ? 'TOOL_CALL' : 'COMPLETE')
 const CITED = { start: 0, end: 5, text: 'Hello', type: 'TEXT_CONTENT' }
 const cited = {
   ...CITED,
   sources: [{ type: 'document', id: 'd', document: { title: 'T', url: 'https://t.example/' } }],
 }
 
-const whole = (saying: Saying): JsonObject => ({
+const whole = (answer: Answer): JsonObject => ({
   id: 'c-1',
   message: {
     role: 'assistant',
-    ...(saying.plan !== undefined && { tool_plan: saying.plan }),
+    ...(answer.plan !== undefined && { tool_plan: answer.plan }),
     content: [
-      ...(saying.thinking === undefined ? [] : [{ type: 'thinking', thinking: saying.thinking }]),
-      ...(saying.text === undefined ? [] : [{ type: 'text', text: saying.text }]),
+      ...(answer.thinking === undefined ? [] : [{ type: 'thinking', thinking: answer.thinking }]),
+      ...(answer.text === undefined ? [] : [{ type: 'text', text: answer.text }]),
     ],
-    ...(saying.calls && { tool_calls: CITIES.map((city) => call(city, JSON.stringify({ city }))) }),
-    ...(saying.text === HELLO && { citations: [cited] }),
+    ...(answer.calls && { tool_calls: CITIES.map((city) => call(city, JSON.stringify({ city }))) }),
+    ...(answer.text === HELLO && { citations: [cited] }),
   },
-  finish_reason: reasonOf(saying),
+  finish_reason: reasonOf(answer),
   usage,
 })
 
 const halves = (words: string): string[] => [words.slice(0, 4), words.slice(4)]
 const event = (type: string, message: JsonObject, index = 0): JsonObject => ({ type, index, delta: { message } })
 
-const streamed = (saying: Saying): string[] => {
+const streamed = (answer: Answer): string[] => {
   const block = (type: 'text' | 'thinking', words: string | undefined): JsonObject[] =>
     words === undefined
       ? []
@@ -88,38 +88,34 @@ const streamed = (saying: Saying): string[] => {
   ])
   return [
     { id: 'c-1', type: 'message-start', delta: { message: { role: 'assistant', content: [] } } },
-    ...block('thinking', saying.thinking),
-    ...(saying.plan === undefined
+    ...block('thinking', answer.thinking),
+    ...(answer.plan === undefined
       ? []
-      : halves(saying.plan).map((half) => event('tool-plan-delta', { tool_plan: half }))),
-    ...block('text', saying.text),
-    ...(saying.calls ? calls : []),
-    { type: 'message-end', delta: { finish_reason: reasonOf(saying), usage } },
+      : halves(answer.plan).map((half) => event('tool-plan-delta', { tool_plan: half }))),
+    ...block('text', answer.text),
+    ...(answer.calls ? calls : []),
+    { type: 'message-end', delta: { finish_reason: reasonOf(answer), usage } },
   ].map((one) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`)
 }
 
 const script = (request: UpstreamRequest): Act => {
   if (request.method === 'GET') return { do: 'answer', body: { models: [] } }
-  const saying = sayingFor(request)
-  if (!request.stream) return { do: 'answer', body: whole(saying) }
-  const pieces = streamed(saying)
+  const answer = answerFor(request)
+  if (!request.stream) return { do: 'answer', body: whole(answer) }
+  const pieces = streamed(answer)
   // The model `breaks` gets a stream without its end.
   if (request.model === 'breaks') return { do: 'stream', pieces: pieces.slice(0, 4), slice: 7 }
   return { do: 'stream', pieces: [...pieces, 'data: [DONE]\n\n'], slice: 7 }
 }
 
-const {
-  gateway,
-  speak,
-  lastRequest: lastAsked,
-} = await startConversation(script, MODEL, (url) => ({
+const { gateway, speak, lastRequest } = await startConversation(script, MODEL, (url) => ({
   COHERE_API_KEY: KEY,
   COHERE_BASE_URL: `${url}/v2`,
 }))
 
 /** Checks the last upstream request: path, key, and validity by the reference. */
-const assertAsked = (stream: boolean): JsonObject => {
-  const request = lastAsked()
+const assertRequest = (stream: boolean): JsonObject => {
+  const request = lastRequest()
   assert.equal(request.path, '/v2/chat')
   assert.equal(request.headers.authorization, `Bearer ${KEY}`)
   assert.equal(problemsOf('cohere', 'Request', request.json), undefined)
@@ -134,10 +130,10 @@ const turnsIn = (json: JsonObject): Json =>
     .filter(isObject)
     .map(({ role, content, tool_plan, tool_calls }) => {
       const thoughts = list(content).flatMap((block) => text(object(block)?.thinking) ?? [])
-      const said = typeof content === 'string' ? [content] : []
+      const texts = typeof content === 'string' ? [content] : []
       const planned = tool_plan === undefined ? [] : [`plan ${tool_plan}`]
       const called = list(tool_calls).map((one) => `call ${object(object(one)?.function)?.arguments}`)
-      return [role, ...thoughts.map((thought) => `thought ${thought}`), ...planned, ...said, ...called].join(', ')
+      return [role, ...thoughts.map((thought) => `thought ${thought}`), ...planned, ...texts, ...called].join(', ')
     })
 
 const CALLS = 'call {"city":"Paris"}, call {"city":"Tokyo"}'
@@ -158,7 +154,7 @@ for (const { style, stream, way } of WAYS)
       assert.deepEqual([text, thoughts, finish], [HELLO, THOUGHT, 'stop'])
       // Messages reports cached tokens separately and reasoning tokens not at all.
       assert.deepEqual([...tokens, cached, thought], style === 'messages' ? [16, 37, 4, undefined] : [20, 37, 4, 30])
-      const json = assertAsked(stream)
+      const json = assertRequest(stream)
       assert.deepEqual(turnsIn(json), ASKED)
       assert.deepEqual([json.temperature, json.max_tokens], [0.5, style === 'messages' ? 500 : undefined])
     })
@@ -166,19 +162,19 @@ for (const { style, stream, way } of WAYS)
     test('parallel calls and their results: the plan is sent back if the client keeps it', async () => {
       const first = await speak[style](QUESTION, { stream, tools: 'strict' })
       assert.deepEqual([first.text, first.finish], ['', 'calls'])
-      assert.equal(assertAsked(stream).strict_tools, true)
+      assert.equal(assertRequest(stream).strict_tools, true)
       assert.deepEqual(
         first.calls.map(({ id, input }) => [id, input]),
         CITIES.map((city) => [`get_weather_${city.toLowerCase()}`, { city }]),
       )
       const kept = await first.next(weather)
       assert.equal(kept.text, DONE)
-      const said = `assistant, thought ${THOUGHT}, plan ${PLAN}, ${CALLS}`
-      assert.deepEqual(turnsIn(assertAsked(stream)), [...ASKED, said, ...RESULTS])
+      const assistantTurn = `assistant, thought ${THOUGHT}, plan ${PLAN}, ${CALLS}`
+      assert.deepEqual(turnsIn(assertRequest(stream)), [...ASKED, assistantTurn, ...RESULTS])
 
       const again = await first.next(weather, { only: 'calls' })
       assert.equal(again.text, DONE)
-      assert.deepEqual(turnsIn(assertAsked(stream)), [...ASKED, `assistant, ${CALLS}`, ...RESULTS])
+      assert.deepEqual(turnsIn(assertRequest(stream)), [...ASKED, `assistant, ${CALLS}`, ...RESULTS])
     })
 
     if (stream)
@@ -199,9 +195,9 @@ test('cohere: citations', async () => {
 
 test('cohere: a stream without an end event has none for the client', async () => {
   const { text } = await chat({ model: BREAKS, stream: true })
-  const heard = eventsIn(text)
-  assert.ok(heard.every(({ choices }) => (choices?.[0]?.finish_reason ?? null) === null))
-  assert.equal(heard.map(({ choices }) => choices?.[0]?.delta.reasoning_content ?? '').join(''), THOUGHT)
+  const events = eventsIn(text)
+  assert.ok(events.every(({ choices }) => (choices?.[0]?.finish_reason ?? null) === null))
+  assert.equal(events.map(({ choices }) => choices?.[0]?.delta.reasoning_content ?? '').join(''), THOUGHT)
   assert.doesNotMatch(text, /\[DONE\]/)
 })
 

@@ -111,14 +111,14 @@ const MODELS = ['text-embedding-3-small', 'openai/numbers', 'gemini-embedding-00
 
 for (const model of MODELS)
   describe(`embeddings of ${model}`, () => {
-    for (const wish of [undefined, 'float', 'base64'] as const)
-      test(`the SDK requests ${wish ?? 'its default'}`, async () => {
+    for (const encodingFormat of [undefined, 'float', 'base64'] as const)
+      test(`the SDK requests ${encodingFormat ?? 'its default'}`, async () => {
         const { data, response } = await client.embeddings
-          .create({ model, input: INPUT, ...(wish && { encoding_format: wish }) })
+          .create({ model, input: INPUT, ...(encodingFormat && { encoding_format: encodingFormat }) })
           .withResponse()
         assert.deepEqual(
           data.data.map(({ embedding }) => (typeof embedding === 'string' ? embedding : [...embedding])),
-          wish === 'base64' ? VECTORS.map(base64) : VECTORS,
+          encodingFormat === 'base64' ? VECTORS.map(base64) : VECTORS,
         )
         assert.deepEqual(
           data.data.map(({ index, object: kind }) => [index, kind]),

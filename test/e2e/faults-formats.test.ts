@@ -111,9 +111,9 @@ type Sound = {
   readonly body: JsonObject
 }
 
-const soundOf = (format: Format, request: UpstreamRequest, said: AnswerContent): Sound => {
+const soundOf = (format: Format, request: UpstreamRequest, answer: AnswerContent): Sound => {
   const converse = format.protocol === 'bedrock-converse'
-  const pieces: Bytes[] = converse ? conversePieces(said) : piecesOf(request, said)
+  const pieces: Bytes[] = converse ? conversePieces(answer) : piecesOf(request, answer)
   const frames = (upstreamProtocols[format.protocol].framing ?? sse).frames(1_048_576)
   const bytes = pieces.map((piece) => (typeof piece === 'string' ? new TextEncoder().encode(piece) : piece))
   const messages = run(frames, bytes).map(({ event, data }): Message => ({ event, data }))
@@ -122,7 +122,7 @@ const soundOf = (format: Format, request: UpstreamRequest, said: AnswerContent):
     messages,
     first: messages.findIndex(({ data }) => /Hell|Bern/.test(data.replaceAll('\\"', ''))),
     last: messages.findIndex(({ data }) => /"(?:finishReason|finish_reason|stopReason|done_reason)":"/.test(data)),
-    body: converse ? converseWhole(said) : answerBody(request, said),
+    body: converse ? converseWhole(answer) : answerBody(request, answer),
   }
 }
 
@@ -571,12 +571,12 @@ describe('faults of formats', () => {
       if (id === 'spare') return answerWith(request, { text: SPARE })
       const found = CASES.find((one) => one.id === id)
       if (!found) return { do: 'answer', status: 418 }
-      const said: AnswerContent = {
+      const content: AnswerContent = {
         ...(found.fault.call ? { tools: [CALL] } : { text: TEXT }),
         input: INPUT,
         output: 5,
       }
-      return found.fault.act(soundOf(found.format, request, said))
+      return found.fault.act(soundOf(found.format, request, content))
     })
     const placeOf = ({ id, format }: Case): ProviderInput => ({
       baseUrl: `${upstream.url}/${id}${format.version}`,
@@ -624,21 +624,21 @@ describe('faults of formats', () => {
             return
           }
           assert.equal(alone.status, 200, alone.text)
-          const said = textIn(style, stream, alone.text)
+          const receivedText = textIn(style, stream, alone.text)
           const well = !stream || isComplete(style, alone.text)
           if (fault.so === 'whole') assert.ok(well, alone.text)
           if (fault.so === 'interrupted' && fault.skips && format.loose) {
             assert.ok(well, alone.text)
-            assert.ok(said.length < TEXT.length && TEXT.startsWith(said.slice(0, 5)), said)
+            assert.ok(receivedText.length < TEXT.length && TEXT.startsWith(receivedText.slice(0, 5)), receivedText)
             return
           }
           if (fault.so === 'interrupted') assert.ok(!well, alone.text)
           if (well) {
-            assert.equal(said, TEXT)
+            assert.equal(receivedText, TEXT)
             assert.doesNotMatch(alone.text, /"finish_reason":"tool_calls"/)
             return
           }
-          assert.ok(said !== '' && TEXT.startsWith(said), said)
+          assert.ok(receivedText !== '' && TEXT.startsWith(receivedText), receivedText)
           assert.doesNotMatch(alone.text, /"finish_reason":"|response\.completed/)
           const error = eventsIn(alone.text).find((event) => event.error)?.error
           assert.equal(error?.code, 'stream_interrupted', alone.text)

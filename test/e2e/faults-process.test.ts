@@ -46,10 +46,10 @@ import { syncBuiltinESMExports } from 'node:module'
 const real = dns.lookup
 dns.lookup = (name, options, done) => {
   if (!String(name).endsWith('.test')) return real(name, options, done)
-  const [said, ...rest] = readFileSync('resolver', 'utf8').trim().split(' ')
+  const [answer, ...rest] = readFileSync('resolver', 'utf8').trim().split(' ')
   if (rest.length > 0) writeFileSync('resolver', rest.join(' '))
-  const error = said.startsWith('E') && Object.assign(new Error('lookup'), { code: said, syscall: 'getaddrinfo' })
-  process.nextTick(() => (error ? done(error) : options.all ? done(null, [{ address: said, family: 4 }]) : done(null, said, 4)))
+  const error = answer.startsWith('E') && Object.assign(new Error('lookup'), { code: answer, syscall: 'getaddrinfo' })
+  process.nextTick(() => (error ? done(error) : options.all ? done(null, [{ address: answer, family: 4 }]) : done(null, answer, 4)))
 }
 syncBuiltinESMExports()
 `

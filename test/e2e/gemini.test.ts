@@ -43,18 +43,14 @@ const script = (request: UpstreamRequest): Act => {
   return { do: 'stream', pieces: pieces.map((piece) => `data: ${JSON.stringify(piece)}\r\n\r\n`), slice: 7 }
 }
 
-const {
-  gateway,
-  speak,
-  lastRequest: lastAsked,
-} = await startConversation(script, MODEL, (url) => ({
+const { gateway, speak, lastRequest } = await startConversation(script, MODEL, (url) => ({
   GEMINI_API_KEY: KEY,
   GEMINI_BASE_URL: `${url}/v1beta`,
 }))
 
 /** Checks the last upstream request: path, key, and validity by the published schema. */
-const assertAsked = (stream: boolean): JsonObject => {
-  const { path, headers, json } = lastAsked()
+const assertRequest = (stream: boolean): JsonObject => {
+  const { path, headers, json } = lastRequest()
   const action = stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   assert.equal(path, `/v1beta/models/gemini-3-flash-preview:${action}`)
   assert.equal(headers['x-goog-api-key'], KEY)
@@ -89,7 +85,7 @@ for (const { style, stream, way } of WAYS)
       const { text, finish, tokens, reasoningTokens: thought } = await speak[style](QUESTION, { stream, tools: false })
       assert.deepEqual([text, finish, tokens], ['Hello there.', 'stop', [20, 37]])
       assert.equal(thought, style === 'messages' ? undefined : 30)
-      const { systemInstruction, generationConfig } = assertAsked(stream)
+      const { systemInstruction, generationConfig } = assertRequest(stream)
       assert.deepEqual(systemInstruction, { parts: [{ text: SYSTEM }] })
       assert.equal(object(generationConfig)?.temperature, 0.5)
     })
@@ -105,12 +101,12 @@ for (const { style, stream, way } of WAYS)
       // Results in reverse order: the gateway restores the order of the calls.
       const kept = await first.next(weather, { reversed: true })
       assert.equal(kept.text, DONE)
-      assert.deepEqual(turnsIn(assertAsked(stream)), sentBack(SIGNATURE))
+      assert.deepEqual(turnsIn(assertRequest(stream)), sentBack(SIGNATURE))
 
       // If the client keeps no signature, the gateway sends the dummy that makes the model skip its check.
       const again = await first.next(weather, { only: 'calls' })
       assert.equal(again.text, DONE)
-      assert.deepEqual(turnsIn(assertAsked(stream)), sentBack('skip_thought_signature_validator'))
+      assert.deepEqual(turnsIn(assertRequest(stream)), sentBack('skip_thought_signature_validator'))
     })
   })
 
@@ -129,7 +125,7 @@ test('gemini: a signature in the form of Gemini’s OpenAI-compatible endpoint',
   ]
   const tools = [{ type: 'function', function: { name: 'get_weather' } }]
   assert.equal((await post(`${gateway.base}/chat/completions`, { model: MODEL, messages, tools })).status, 200)
-  assert.deepEqual(turnsIn(assertAsked(false)), sentBack(SIGNATURE))
+  assert.deepEqual(turnsIn(assertRequest(false)), sentBack(SIGNATURE))
 })
 
 test('gemini: no log line contains the key', async () => {

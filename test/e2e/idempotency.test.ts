@@ -171,8 +171,8 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     await until('the slow client has the whole answer', () => slow.text().includes('[DONE]'))
     slow.socket.destroy()
     // Chunked framing lies between the words.
-    const said = slow.text().replace(/\r\n[0-9a-f]+\r\n/g, '')
-    assert.equal(said.split('word ').length, 60_001)
+    const receivedText = slow.text().replace(/\r\n[0-9a-f]+\r\n/g, '')
+    assert.equal(receivedText.split('word ').length, 60_001)
     assert.equal(callsReceived('flood-slow').length, 1)
   })
 
@@ -204,8 +204,8 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
   test('the official SDK: a connection dropped before the answer leads to one call', async () => {
     await using road = await droppingRoad(gateway)
     const client = new OpenAI({ baseURL: `${road.url}/v1`, apiKey: 'any', maxRetries: 2 })
-    const wish = { model: 'a/sdk-whole', messages: [{ role: 'user' as const, content: 'hello' }] }
-    const answer = client.chat.completions.create(wish, { headers: keyed('sdk-whole') })
+    const parameters = { model: 'a/sdk-whole', messages: [{ role: 'user' as const, content: 'hello' }] }
+    const answer = client.chat.completions.create(parameters, { headers: keyed('sdk-whole') })
     await until('the provider receives the call', () => callsReceived('sdk-whole').length === 1)
     road.drop()
     assert.equal((await answer).choices[0]?.message.content, TEXT)
@@ -243,11 +243,11 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
         if (piece !== '' && ++pieces === 2) road.drop()
       }),
     )
-    let said = ''
+    let receivedText = ''
     await read((piece) => {
-      said += piece
+      receivedText += piece
     })
-    assert.equal(said, TEXT)
+    assert.equal(receivedText, TEXT)
     assert.equal(callsReceived('sdk-stream').length, 1)
   })
 })

@@ -116,7 +116,7 @@ test('kill: an upstream dies during 1,000 streamed requests; none without conten
   const fallbacks = (await gateway.logged()).filter(({ event }) => event === 'fallback')
   t.diagnostic(
     `${received.length} requests in ${seconds.toFixed(1)} s: ${complete.length} complete (${bySecond.length} from the second), ` +
-      `${failed.length} broke off after content and said so, ${withoutContent.length} failed without content; ` +
+      `${failed.length} ended with an error after content, ${withoutContent.length} failed without content; ` +
       `${fallbacks.length} fallbacks`,
   )
 

@@ -71,14 +71,14 @@ for (const kind of ALL)
     test('a stream', async () => {
       const stream = await client.messages.create({ ...asking(kind, 'text'), stream: true })
       const types: string[] = []
-      let said = ''
+      let receivedText = ''
       let output = 0
       for await (const event of stream) {
         if (types.at(-1) !== event.type) types.push(event.type)
-        if (event.type === 'content_block_delta' && event.delta.type === 'text_delta') said += event.delta.text
+        if (event.type === 'content_block_delta' && event.delta.type === 'text_delta') receivedText += event.delta.text
         if (event.type === 'message_delta') output = event.usage.output_tokens
       }
-      assert.equal(said, TEXT)
+      assert.equal(receivedText, TEXT)
       assert.equal(output, 7)
       assert.deepEqual(types, [
         'message_start',
@@ -124,12 +124,13 @@ for (const kind of ALL)
     })
 
     test('a stream that breaks in the middle throws', async () => {
-      let said = ''
+      let receivedText = ''
       const problem = await (async () => {
         for await (const event of await client.messages.create({ ...asking(kind, 'breaks'), stream: true }))
-          if (event.type === 'content_block_delta' && event.delta.type === 'text_delta') said += event.delta.text
+          if (event.type === 'content_block_delta' && event.delta.type === 'text_delta')
+            receivedText += event.delta.text
       })().catch((caught) => caught)
-      assert.ok(said.length > 0 && TEXT.repeat(3).startsWith(said), said)
+      assert.ok(receivedText.length > 0 && TEXT.repeat(3).startsWith(receivedText), receivedText)
       assert.ok(problem instanceof Anthropic.APIError, String(problem))
       assert.equal(problem.type, 'api_error')
       const helper = await client.messages

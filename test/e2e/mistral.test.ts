@@ -123,12 +123,7 @@ const script = (request: UpstreamRequest): Act => {
   return { do: 'stream', pieces: [...pieces(request), 'data: [DONE]\n\n'], slice: 11 }
 }
 
-const {
-  upstream,
-  gateway,
-  speak,
-  lastRequest: lastAsked,
-} = await startConversation(script, MODEL, (url) => ({
+const { upstream, gateway, speak, lastRequest } = await startConversation(script, MODEL, (url) => ({
   MISTRAL_API_KEY: KEY,
   MISTRAL_BASE_URL: `${url}/v1`,
   CIRCUIT_CONSECUTIVE_FAILURES: '1000',
@@ -137,7 +132,7 @@ const {
 
 /** The messages of an upstream request, each in one line. */
 const turns = (): string[] =>
-  list(lastAsked().json.messages).map((entry) => {
+  list(lastRequest().json.messages).map((entry) => {
     const message = object(entry) ?? {}
     const words =
       text(message.content) ??
@@ -152,15 +147,14 @@ const THINKING = `{"type":"thinking","thinking":[{"type":"text","text":"${THOUGH
 
 for (const { style, stream, way } of WAYS)
   describe(`mistral: ${way}`, () => {
-    const ask = (question: string, tools: boolean, more: JsonObject = {}) =>
-      speak[style](question, { stream, tools, more })
+    const ask = (prompt: string, tools: boolean, more: JsonObject = {}) => speak[style](prompt, { stream, tools, more })
 
     test('an answer', async () => {
       const { text, finish, tokens } = await ask(QUESTION, false)
       assert.deepEqual([text, finish], ['Hello there.', 'stop'])
       // Messages reports cached tokens separately.
       assert.deepEqual(tokens, style === 'messages' ? [15, 37] : [20, 37])
-      const { path, headers, json } = lastAsked()
+      const { path, headers, json } = lastRequest()
       assert.equal(path, '/v1/chat/completions')
       assert.equal(headers.authorization, `Bearer ${KEY}`)
       assert.deepEqual([json.model, json.temperature], ['magistral-medium-latest', 0.5])
@@ -252,7 +246,7 @@ test('mistral: a prefilled answer from a Messages client', async () => {
     list(body.content).map((block) => object(block)?.text),
     ['wet.'],
   )
-  assert.equal(object(list(lastAsked().json.messages).at(-1))?.prefix, true)
+  assert.equal(object(list(lastRequest().json.messages).at(-1))?.prefix, true)
 })
 
 test('mistral: no log line contains the key', async () => {

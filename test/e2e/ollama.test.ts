@@ -34,9 +34,9 @@ const messagesFor = ({ json }: UpstreamRequest): JsonObject[] => {
 }
 
 const whole = (request: UpstreamRequest): JsonObject => {
-  const said = messagesFor(request)
-  const join = (name: string) => said.map((message) => text(message[name]) ?? '').join('')
-  const tool_calls = said.flatMap((message) => list(message.tool_calls))
+  const parts = messagesFor(request)
+  const join = (name: string) => parts.map((message) => text(message[name]) ?? '').join('')
+  const tool_calls = parts.flatMap((message) => list(message.tool_calls))
   const message = { role: 'assistant', content: join('content'), thinking: join('thinking'), tool_calls }
   return { ...head, message, done: true, done_reason: 'stop', ...COUNTS }
 }
@@ -60,12 +60,7 @@ const script = (request: UpstreamRequest): Act => {
     : { do: 'answer', body: whole(request) }
 }
 
-const {
-  upstream,
-  gateway,
-  speak,
-  lastRequest: lastAsked,
-} = await startConversation(script, MODEL, (url) => ({
+const { upstream, gateway, speak, lastRequest } = await startConversation(script, MODEL, (url) => ({
   // The address as users of the compatible endpoint write it.
   OLLAMA_BASE_URL: `${url}/v1`,
   CIRCUIT_CONSECUTIVE_FAILURES: '1000',
@@ -74,7 +69,7 @@ const {
 
 /** The messages of an upstream request, each in one line. */
 const turns = (): string[] =>
-  list(lastAsked().json.messages).map((entry) => {
+  list(lastRequest().json.messages).map((entry) => {
     const message = object(entry) ?? {}
     const calls = list(message.tool_calls).map((call) => ` ${object(object(object(call)?.function)?.arguments)?.city}`)
     const thinking = message.thinking ? ` (${message.thinking})` : ''
@@ -92,13 +87,12 @@ const post = async (path: string, body: JsonObject) => {
 
 for (const { style, stream, way } of WAYS)
   describe(`ollama: ${way}`, () => {
-    const ask = (question: string, tools: boolean, more: JsonObject = {}) =>
-      speak[style](question, { stream, tools, more })
+    const ask = (prompt: string, tools: boolean, more: JsonObject = {}) => speak[style](prompt, { stream, tools, more })
 
     test('an answer', async () => {
       const { text, finish, tokens } = await ask(QUESTION, false)
       assert.deepEqual([text, finish, tokens], ['Hello thère.', 'stop', [20, 37]])
-      const { path, headers, json } = lastAsked()
+      const { path, headers, json } = lastRequest()
       assert.equal(path, '/api/chat')
       assert.equal(headers.authorization, undefined)
       assert.equal(problemsOf('ollama', 'ChatRequest', json), undefined)
@@ -116,7 +110,7 @@ for (const { style, stream, way } of WAYS)
       assert.equal(new Set(first.calls.map(({ id }) => id)).size, 2)
       const done = await first.next(weather, { more: 'And now?' })
       assert.deepEqual([done.text, done.finish], [DONE, 'stop'])
-      assert.equal(problemsOf('ollama', 'ChatRequest', lastAsked().json), undefined)
+      assert.equal(problemsOf('ollama', 'ChatRequest', lastRequest().json), undefined)
       assert.deepEqual(turns(), [
         'system: Be brief.',
         `user: ${QUESTION}`,
@@ -192,7 +186,7 @@ const image = (url: string) => ({
 test('ollama: an image in the request', async () => {
   const { response } = await post('chat/completions', image(`data:image/png;base64,${PNG}`))
   assert.equal(response.status, 200)
-  assert.deepEqual(lastAsked().json.messages, [{ role: 'user', content: 'What?', images: [PNG] }])
+  assert.deepEqual(lastRequest().json.messages, [{ role: 'user', content: 'What?', images: [PNG] }])
 })
 
 test('ollama: an image URL, which no target supports, is an error', async () => {
@@ -216,7 +210,7 @@ test('ollama: reasoning, a schema, and Ollama’s own members', async () => {
     tool_choice: 'required',
   })
   assert.equal(response.headers.get('x-headgate-dropped'), 'tool_choice')
-  const { json } = lastAsked()
+  const { json } = lastRequest()
   assert.deepEqual(
     [json.think, json.format, json.options, json.keep_alive],
     ['high', { ...schema, title: 'place' }, { num_predict: 50, num_ctx: 8_192 }, '1m'],
@@ -232,6 +226,6 @@ test('ollama: its OpenAI-compatible endpoint, if configured', async () => {
     body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'hi' }], max_completion_tokens: 5 }),
   })
   upstream.play(script)
-  assert.equal(lastAsked().path, '/v1/chat/completions')
-  assert.equal(lastAsked().json.max_tokens, 5)
+  assert.equal(lastRequest().path, '/v1/chat/completions')
+  assert.equal(lastRequest().json.max_tokens, 5)
 })

@@ -126,14 +126,14 @@ describe('the package', () => {
 
   test('rejects bad configuration with the messages of the sources', async () => {
     const env = { CIRCUIT_TIMEOUT: '30s', LOG_LEVEL: 'loud', RETRY_MAX_ATTEMPTS: '0', LOG_FORMAT: '' }
-    const said = async (program?: string) => {
+    const errorOutput = async (program?: string) => {
       const { exited, output } = await run({ env, ...(program !== undefined && { program }) })
       assert.equal(await exited, 1)
       return output()
     }
-    const words = await said(join(folder, 'bin', 'headgate.mjs'))
+    const words = await errorOutput(join(folder, 'bin', 'headgate.mjs'))
     assert.match(words, /CIRCUIT_TIMEOUT: .*"30s"/)
-    assert.equal(words, await said())
+    assert.equal(words, await errorOutput())
   })
 
   for (const [what, env] of [
@@ -150,16 +150,16 @@ describe('the package', () => {
   test('loads on demand: WebSockets, the database', async () => {
     await using gateway = await begin()
     const socket = new WebSocket(`${gateway.base.replace('http', 'ws')}/responses`)
-    let said = ''
+    let events = ''
     socket.on('message', (data) => {
-      said += data
+      events += data
     })
     socket.on('open', () =>
       socket.send(JSON.stringify({ type: 'response.create', model: 'm', input: 'x', store: true })),
     )
-    await until('the turn is answered', () => said.includes('"type":"response.completed"'), 10_000)
+    await until('the turn is answered', () => events.includes('"type":"response.completed"'), 10_000)
     socket.terminate()
-    const id = /"id":"(resp_\w+)"/.exec(said)?.[1]
+    const id = /"id":"(resp_\w+)"/.exec(events)?.[1]
     assert.equal((await fetch(`${gateway.base}/responses/${id}`)).status, 200)
   })
 

@@ -58,7 +58,7 @@ after(async () => {
   await upstream.close()
 })
 
-const lastAsked = (): RecordedRequest => {
+const lastRequest = (): RecordedRequest => {
   const upstreamRequest = upstream.requests.findLast(({ method }) => method === 'POST')
   assert.ok(upstreamRequest)
   return upstreamRequest
@@ -147,7 +147,7 @@ describe('passing: requests of the same style', () => {
           const answer = await post(gateway.base + PATHS[style], source)
           assert.equal(answer.status, 200, answer.text)
           assertPassed(style, answer.text, WHOLE[style])
-          const { body, json } = lastAsked()
+          const { body, json } = lastRequest()
           assert.equal(json.model, 'the-model')
           if (renamed) assert.equal(body, `{${members('the-model').join(',')}}`)
           else assert.equal(body, source)
@@ -162,7 +162,7 @@ describe('passing: requests of the same style', () => {
       act = { do: 'stream', pieces: [STREAM.chat] }
       const rest = '"messages":[{"role":"user","content":"x"}],"stream":true'
       await post(`${gateway.base}/chat/completions`, `{"model":"both/m",${rest}${given}}`)
-      assert.equal(lastAsked().body.replace(/,\s+/g, ', '), `{"model":"m",${rest}${sent}}`.replace(/, "s/, ',"s'))
+      assert.equal(lastRequest().body.replace(/,\s+/g, ', '), `{"model":"m",${rest}${sent}}`.replace(/, "s/, ',"s'))
     })
 })
 
@@ -349,9 +349,9 @@ describe('passing: the terminal event ends the body', () => {
         ending: 'stall',
       })
       const answer = await streamed(style)
-      assert.equal(lastAsked().ended, 'open', 'the body did not wait for the upstream')
+      assert.equal(lastRequest().ended, 'open', 'the body did not wait for the upstream')
       assert.ok(answer.text.endsWith('data: [DONE]\n\n'), answer.text)
-      const last = lastAsked()
+      const last = lastRequest()
       await until('the call has ended', () => last.ended === 'aborted')
     })
 
@@ -361,7 +361,7 @@ describe('passing: the terminal event ends the body', () => {
     const used = new Set<number>()
     for (let n = 0; n < 6; n++) {
       await streamed('chat')
-      const last = lastAsked()
+      const last = lastRequest()
       await until('its framing has ended', () => last.ended === 'finished')
       used.add(last.connection)
     }

@@ -169,7 +169,7 @@ const eventually = async (what: string, path: string, check: (page: string) => b
 }
 
 /** Checks the upstream request, in the format it was sent in. */
-const assertAsked = (
+const assertRequest = (
   upstreamRequest: UpstreamRequest,
   provider: Provider,
   style: 'chat' | 'responses',
@@ -349,7 +349,7 @@ describe('plain usage', () => {
           assert.equal(answer.headers.get('x-headgate-provider'), id)
           const upstreamRequest = upstream.requests.findLast(({ method }) => method === 'POST')
           assert.ok(upstreamRequest)
-          assertAsked(upstreamRequest, provider, style, stream)
+          assertRequest(upstreamRequest, provider, style, stream)
           assert.equal(answer.headers.get('x-headgate-model'), upstreamRequest.model)
           const view = stream ? viewReaders[`${style}Stream`](answer.text) : viewReaders[style](answer.json())
           assertView(view, style, stream)

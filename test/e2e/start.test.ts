@@ -47,8 +47,8 @@ test('start: the printed curl command works unchanged', async () => {
   const { url } = gateway
   const body = '{"model":"demo/echo","messages":[{"role":"user","content":"hello"}]}'
   const line = `curl -s ${url}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`
-  const said = execFileSync('sh', ['-c', line], { encoding: 'utf8', timeout: 10_000 })
-  assert.match(said, /\[demo\] No model was called\./)
+  const response = execFileSync('sh', ['-c', line], { encoding: 'utf8', timeout: 10_000 })
+  assert.match(response, /\[demo\] No model was called\./)
 })
 
 test('start: in production without a provider it serves, and reports what is missing', async () => {

@@ -48,21 +48,21 @@ const TOOLS: OpenAI.Responses.FunctionTool[] = [
 ]
 
 /** An upstream that stores its responses if its format supports that, and can be made to lose them. */
-type Keeper = {
+type StoringUpstream = {
   readonly script: Script
   readonly kept: Set<string>
   /** Its answer to a plain question. */
-  said: AnswerContent
+  reply: AnswerContent
   delivery: Delivery
   /** Replaces its answer. */
   instead: ((request: UpstreamRequest) => Act | undefined) | undefined
 }
 
-const keeper = (name: string): Keeper => {
+const storingUpstream = (name: string): StoringUpstream => {
   let number = 0
-  const made: Keeper = {
+  const made: StoringUpstream = {
     kept: new Set(),
-    said: { text: `Words of ${name}.` },
+    reply: { text: `Words of ${name}.` },
     delivery: {},
     instead: undefined,
     script(request) {
@@ -77,8 +77,8 @@ const keeper = (name: string): Keeper => {
           code: 'previous_response_not_found',
         })
       const tools = request.json.tools ?? request.json.toolConfig
-      const said = tools !== undefined && !RESULT.test(request.body) ? { tools: [CALL] } : made.said
-      const act = answerWith(request, said, made.delivery)
+      const reply = tools !== undefined && !RESULT.test(request.body) ? { tools: [CALL] } : made.reply
+      const act = answerWith(request, reply, made.delivery)
       if (!request.path.endsWith('/responses')) return act
       const id = `resp_${name}${number++}`
       if (request.json.store !== false) made.kept.add(id)
@@ -99,12 +99,16 @@ after(async () => {
   for (const close of closers.reverse()) await close()
 })
 
-type Place = Keeper & { readonly name: string; readonly upstream: Upstream; readonly env: Record<string, string> }
+type Place = StoringUpstream & {
+  readonly name: string
+  readonly upstream: Upstream
+  readonly env: Record<string, string>
+}
 
 /** A provider of this format with this many `keys`. Server-side storage is only known of known vendors. */
 const place = async (label: string, format: UpstreamProtocolName, keys = 1): Promise<Place> => {
   const name = format === 'openai-responses' ? `openai-${label}` : label
-  const made = keeper(label)
+  const made = storingUpstream(label)
   const upstream = await startUpstream((request) => made.script(request))
   closers.push(() => upstream.close())
   const prefix = name.toUpperCase().replaceAll('-', '_')
@@ -577,7 +581,7 @@ describe('replay as a stream', () => {
       const one = await place('one', format)
       const gateway = await begin([one])
       const client = sdk(gateway)
-      one.said = { text: 'One two three four five six seven.' }
+      one.reply = { text: 'One two three four five six seven.' }
       const made = await client.responses.create({ model: 'm', input: 'a' })
       const whole = await collected(await client.responses.retrieve(made.id, { stream: true }))
       assert.deepEqual(
@@ -605,7 +609,7 @@ describe('replay as a stream', () => {
   test('a response in progress: past events, then new ones', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
-    one.said = { text: 'word '.repeat(40) }
+    one.reply = { text: 'word '.repeat(40) }
     one.delivery = { gap: 15 }
     const queued = await client.responses.create({ model: 'm', input: 'a', background: true, stream: true })
     const seen: OpenAI.Responses.ResponseStreamEvent[] = []
@@ -636,7 +640,7 @@ describe('replay as a stream', () => {
     const one = await place('one', 'openai-chat')
     const gateway = await begin([one])
     const client = sdk(gateway)
-    one.said = { text: 'x'.repeat(400_000) }
+    one.reply = { text: 'x'.repeat(400_000) }
     const made = await client.responses.create({ model: 'm', input: 'a', background: true })
     await polled(client, made.id)
     const path = `/v1/responses/${made.id}?stream=true`
@@ -699,7 +703,7 @@ describe('background responses', () => {
     test(`cancelling in the middle aborts the upstream call${streamed ? ' and ends the stream' : ''}`, async () => {
       const one = await place('one', 'openai-chat')
       const client = sdk(await begin([one]))
-      one.said = { text: 'word '.repeat(400) }
+      one.reply = { text: 'word '.repeat(400) }
       one.delivery = { gap: 10 }
       let id = ''
       let reading: Promise<OpenAI.Responses.ResponseStreamEvent[]> | undefined
@@ -740,7 +744,7 @@ describe('background responses', () => {
   test('deleting one aborts the upstream call', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
-    one.said = { text: 'word '.repeat(400) }
+    one.reply = { text: 'word '.repeat(400) }
     one.delivery = { gap: 10 }
     const { id } = await client.responses.create({ model: 'm', input: 'a', background: true })
     await until('the upstream has received the call', () => (callsOf(one.upstream)[0]?.sent ?? 0) > 500)
@@ -809,7 +813,7 @@ describe('shutdown and crashes', () => {
     const done = await client.responses.create({ model: 'm', input: 'a' })
     const background = await client.responses.create({ model: 'm', input: 'b', background: true })
     await polled(client, background.id)
-    one.said = { text: 'word '.repeat(400) }
+    one.reply = { text: 'word '.repeat(400) }
     one.delivery = { gap: 10 }
     const running = await client.responses.create({ model: 'm', input: 'c', background: true })
     await until('under way', () => (callsOf(one.upstream).at(-1)?.sent ?? 0) > 500)
@@ -890,7 +894,7 @@ describe('shutdown and crashes', () => {
     const folder = dataDir()
     const one = await place('one', 'openai-chat')
     const gateway = await begin([one], { DATA_DIR: folder, DRAIN_TIMEOUT: '10000' })
-    one.said = { text: 'word '.repeat(20) }
+    one.reply = { text: 'word '.repeat(20) }
     one.delivery = { gap: 20 }
     const { id } = await sdk(gateway).responses.create({ model: 'm', input: 'a', background: true })
     await until('under way', () => (callsOf(one.upstream)[0]?.sent ?? 0) > 500)
@@ -904,7 +908,7 @@ describe('shutdown and crashes', () => {
     const folder = dataDir()
     const one = await place('one', 'openai-chat')
     const gateway = await begin([one], { DATA_DIR: folder, DRAIN_TIMEOUT: '200' })
-    one.said = { text: 'word '.repeat(400) }
+    one.reply = { text: 'word '.repeat(400) }
     one.delivery = { gap: 20 }
     const { id } = await sdk(gateway).responses.create({ model: 'm', input: 'a', background: true })
     await until('under way', () => (callsOf(one.upstream)[0]?.sent ?? 0) > 500)
@@ -920,8 +924,8 @@ describe('shutdown and crashes', () => {
 test('the SDK for Python: every call', { skip: skipPython() }, async (t) => {
   const places = await Promise.all(FORMATS.map((format) => place(`up-${styleNames[format]}`, format)))
   for (const one of places) one.delivery = { gap: 8 }
-  for (const one of places) one.said = { text: 'One two three four five six seven eight nine ten.' }
+  for (const one of places) one.reply = { text: 'One two three four five six seven eight nine ten.' }
   const gateway = await begin(places, { FALLBACK: 'none' })
-  const given = { base: gateway.base, providers: places.map(({ name }) => name), text: places[0]?.said.text }
+  const given = { base: gateway.base, providers: places.map(({ name }) => name), text: places[0]?.reply.text }
   await testPython(t, { script: 'stored.py', given, cases: 8 * FORMATS.length })
 })

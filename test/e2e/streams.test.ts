@@ -408,7 +408,7 @@ describe('streams: endings that come from the model', () => {
       test(`arguments that are not JSON are passed to the client unchanged: ${style} from ${through}`, async () => {
         const answer = await ask(gateway, style, `r-half-${through}`, true, toolsFor(style))
         assert.equal(answer.status, 200, answer.text)
-        const said = eventsIn(answer.text)
+        const receivedArguments = eventsIn(answer.text)
           .map((event) =>
             style === 'chat'
               ? (event.choices?.[0]?.delta?.tool_calls?.[0]?.function?.arguments ?? '')
@@ -417,7 +417,7 @@ describe('streams: endings that come from the model', () => {
                 : '',
           )
           .join('')
-        assert.equal(said, HALF.arguments)
+        assert.equal(receivedArguments, HALF.arguments)
         assert.ok(isComplete(style, answer.text), answer.text)
         assert.equal((await statusOf(gateway, `half-${through}`)).circuit.failures, 0)
       })

@@ -208,8 +208,8 @@ describe('toxics: between the gateway and an upstream', () => {
           for (const answer of [alone, two]) {
             assert.equal(answer.status, 200, answer.text)
             assert.ok(!isComplete(style, answer.text), answer.text)
-            const said = textIn(style, true, answer.text)
-            assert.ok(said !== '' && LONG.startsWith(said) && said !== LONG, said)
+            const receivedText = textIn(style, true, answer.text)
+            assert.ok(receivedText !== '' && LONG.startsWith(receivedText) && receivedText !== LONG, receivedText)
             assert.equal(eventsIn(answer.text).find(({ error }) => error)?.error.code, 'stream_interrupted')
             assert.equal(answer.headers.get('x-headgate-attempts'), '1')
           }

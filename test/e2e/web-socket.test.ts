@@ -98,13 +98,13 @@ describe('web socket', () => {
       const client = new OpenAI({ baseURL: gateway.base, apiKey: 'key-a' })
       const socket = new ResponsesWS(client)
       closers.push(() => socket.close())
-      let said = ''
+      let receivedText = ''
       let previous: string | undefined
       let turns = 0
       const errors: unknown[] = []
       socket.on('error', (error) => errors.push(error))
       socket.on('response.output_text.delta', ({ delta }) => {
-        said += delta
+        receivedText += delta
       })
       const turn = () =>
         socket.send({
@@ -121,7 +121,7 @@ describe('web socket', () => {
       turn()
       await until('three turns', () => turns === 3 || errors.length > 0, 10_000)
       assert.deepEqual(errors, [])
-      assert.equal(said, 'Hello there.'.repeat(3))
+      assert.equal(receivedText, 'Hello there.'.repeat(3))
       const { body } = callsOf(place).at(-1) ?? { body: '' }
       let at = -1
       for (const words of ['turn 0', 'Hello there.', 'turn 1', 'Hello there.', 'turn 2']) {

@@ -24,8 +24,8 @@ const KINDS: Readonly<Record<string, AnswerContent>> = {
 const ENDINGS: readonly Ending[] = ['end', 'close', 'reset', 'stall']
 
 /** This many pieces, and then the ending. */
-const broken = (request: UpstreamRequest, said: AnswerContent, ending: Ending): Act => {
-  const pieces = piecesOf(request, said)
+const broken = (request: UpstreamRequest, answerContent: AnswerContent, ending: Ending): Act => {
+  const pieces = piecesOf(request, answerContent)
   return { do: 'stream', pieces: pieces.slice(0, Math.ceil(pieces.length / 2)), gap: 3, ending }
 }
 
@@ -48,10 +48,10 @@ describe('aggregate: the answer equals the one without aggregation', () => {
   before(async () => {
     upstream = await on.upstream((request) => {
       const [, , kind = '', ending] = request.path.split('/')
-      const said = KINDS[decodeURIComponent(kind)] ?? { text: TEXT }
+      const answerContent = KINDS[decodeURIComponent(kind)] ?? { text: TEXT }
       return ending && ENDINGS.includes(ending as Ending) && request.stream
-        ? broken(request, said, ending as Ending)
-        : answerWith(request, said)
+        ? broken(request, answerContent, ending as Ending)
+        : answerWith(request, answerContent)
     })
     const providers: Record<string, ProviderInput & { aggregate?: boolean }> = {}
     const routes: Record<string, { targets: string[] }> = {}

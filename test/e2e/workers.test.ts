@@ -40,7 +40,7 @@ type Line = {
     body?: object,
   ) => Promise<{ status: number; json: JsonObject; text: string }>
   /** The stream's text so far, and whether it ended as HTTP requires. */
-  readonly stream: () => { readonly said: () => string; readonly ended: Promise<'complete' | 'broken'> }
+  readonly stream: () => { readonly receivedText: () => string; readonly ended: Promise<'complete' | 'broken'> }
   readonly close: () => void
 }
 
@@ -60,11 +60,11 @@ const connect = async ({ url }: Pick<Started, 'url'>): Promise<Line> => {
     return { status: response.statusCode ?? 0, json: isObject(parsed) ? parsed : {}, text: all }
   }
   const stream: Line['stream'] = () => {
-    let said = ''
+    let receivedText = ''
     const ended = send('POST', '/v1/chat/completions', { ...QUESTION, stream: true })
       .then(async (response) => {
         response.setEncoding('utf8').on('data', (chunk: string) => {
-          said += chunk
+          receivedText += chunk
         })
         response.on('error', () => {})
         await once(response, 'close')
@@ -72,7 +72,7 @@ const connect = async ({ url }: Pick<Started, 'url'>): Promise<Line> => {
       })
       .catch(() => false)
       .then((complete) => (complete ? ('complete' as const) : ('broken' as const)))
-    return { said: () => said, ended }
+    return { receivedText: () => receivedText, ended }
   }
   const { json } = await ask('GET', '/health')
   return { worker: number(object(json.worker)?.number) ?? 0, ask, stream, close: () => agent.destroy() }
@@ -160,12 +160,12 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     for (const line of [one, two]) await line.ask('POST', '/v1/chat/completions', QUESTION)
     assert.equal(await gauge(gateway, 'headgate_requests_total'), 2)
     const streams = [one.stream(), two.stream()] as const
-    await until(() => streams.every(({ said }) => said().includes('w002')))
+    await until(() => streams.every(({ receivedText }) => receivedText().includes('w002')))
     const old = pidOf(gateway, 1)
     process.kill(old, 'SIGKILL')
     assert.equal(await streams[0].ended, 'broken')
     assert.equal(await streams[1].ended, 'complete')
-    assert.match(streams[1].said(), /w019[\s\S]*\[DONE\]/)
+    assert.match(streams[1].receivedText(), /w019[\s\S]*\[DONE\]/)
     const ended = await gateway.line(({ event }) => event === 'worker_ended')
     assert.deepEqual([ended.worker, ended.pid, ended.why, ended.deaths, ended.again_ms], [1, old, 'SIGKILL', 1, 100])
     const again = await gateway.line(({ event }) => event === 'worker_started')
@@ -214,11 +214,11 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       await using gateway = await gatewayOf(upstream)
       const lines = await connectBoth(gateway)
       const streams = lines.map((line) => line.stream())
-      await until(() => streams.every(({ said }) => said().includes('w002')))
+      await until(() => streams.every(({ receivedText }) => receivedText().includes('w002')))
       for (const pid of targets(gateway)) process.kill(pid, 'SIGTERM')
       for (const stream of streams) {
         assert.equal(await stream.ended, 'complete')
-        assert.match(stream.said(), /w019[\s\S]*\[DONE\]/)
+        assert.match(stream.receivedText(), /w019[\s\S]*\[DONE\]/)
       }
       assert.equal(await gateway.stop(), 0)
       for (const line of lines) line.close()
@@ -229,7 +229,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     await using gateway = await gatewayOf(upstream)
     const lines = await connectBoth(gateway)
     const streams = lines.map((line) => line.stream())
-    await until(() => streams.every(({ said }) => said().includes('w000')))
+    await until(() => streams.every(({ receivedText }) => receivedText().includes('w000')))
     gateway.child.kill('SIGTERM')
     await until(
       () => gateway.lines().filter(({ event, worker }) => event === 'draining' && worker !== undefined).length === 2,
@@ -237,7 +237,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     gateway.child.kill('SIGTERM')
     for (const stream of streams) {
       assert.equal(await stream.ended, 'complete')
-      assert.match(stream.said(), /"error"[\s\S]*shutting down/)
+      assert.match(stream.receivedText(), /"error"[\s\S]*shutting down/)
     }
     // A third worker would not wait.
     await until(() => gateway.child.exitCode !== null)
@@ -251,7 +251,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     const pids = [...pidsOf(gateway).values()]
     const lines = await connectBoth(gateway)
     const streams = lines.map((line) => line.stream())
-    await until(() => streams.every(({ said }) => said().includes('w002')))
+    await until(() => streams.every(({ receivedText }) => receivedText().includes('w002')))
     gateway.child.kill('SIGKILL')
     for (const stream of streams) assert.equal(await stream.ended, 'complete')
     await until(() => !pids.some(isAlive))
@@ -368,11 +368,11 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       /^headgate: WORKERS=2: .*--allow-child-process.*WORKERS=1.*\n$/,
     ],
   ] as const
-  for (const [name, env, said] of REFUSED)
+  for (const [name, env, message] of REFUSED)
     test(`${name} is rejected once`, async () => {
       const { exited, output } = await run({ env })
       assert.equal(await exited, 1)
-      assert.match(output(), said)
+      assert.match(output(), message)
     })
 
   for (const reusePort of [false, true])
@@ -487,7 +487,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     await using gateway = await gatewayOf(upstream, { LIMIT_CONCURRENT: '2' })
     const [one, two] = await connectBoth(gateway)
     const [stream, other] = [one.stream(), two.stream()]
-    await until(() => stream.said().includes('w002') && other.said().includes('w002'))
+    await until(() => stream.receivedText().includes('w002') && other.receivedText().includes('w002'))
     const third = await connect(gateway)
     const refused = await third.ask('POST', '/v1/chat/completions', QUESTION)
     assert.equal(refused.status, 503)

@@ -128,11 +128,11 @@ const STREAMS = [
 
 const inStream = (request: UpstreamRequest, key: string, before: number, slice: number | undefined): Act => {
   const delivery = { ...(slice !== undefined && { slice }) }
-  const said = { text: 'Words of an answer that goes on.' }
+  const answer = { text: 'Words of an answer that goes on.' }
   const error = errorPiece(request, `authorization: Bearer ${key}, and again ${key}`)
   if (isConverse(request))
-    return { ...converseStream([], delivery), pieces: [...conversePieces(said).slice(0, before), ...error] } as Act
-  const pieces = [...piecesOf(request, said).slice(0, before), ...error]
+    return { ...converseStream([], delivery), pieces: [...conversePieces(answer).slice(0, before), ...error] } as Act
+  const pieces = [...piecesOf(request, answer).slice(0, before), ...error]
   const lines = request.path.endsWith('/api/chat') && { headers: { 'content-type': 'application/x-ndjson' } }
   return { do: 'stream', pieces, ...lines, ...delivery }
 }
@@ -199,7 +199,7 @@ describe('echo: an upstream that repeats the key', { concurrency: 4 }, () => {
     ...STYLE_PATHS,
     messages: '/v1/messages',
   } as const
-  const question = (style: keyof typeof CLIENTS, model: string, stream: boolean) =>
+  const requestBody = (style: keyof typeof CLIENTS, model: string, stream: boolean) =>
     style === 'messages'
       ? { model, stream, max_tokens: 9, messages: [{ role: 'user', content: 'hello' }] }
       : bodyFor(style, model, stream)
@@ -218,12 +218,12 @@ describe('echo: an upstream that repeats the key', { concurrency: 4 }, () => {
       for (const [at, { model, streams }] of models.entries())
         for (const stream of streams)
           for (const style of model.startsWith('stream') ? styles : [styles[at % styles.length] ?? 'chat']) {
-            const { status, text } = await watch.post(CLIENTS[style], question(style, `${name}/${model}`, stream))
+            const { status, text } = await watch.post(CLIENTS[style], requestBody(style, `${name}/${model}`, stream))
             sent++
             assert.ok(status >= 400 || /error/.test(text), `${model}: ${status} ${text}`)
           }
       for (const end of ENDING) {
-        const { status } = await watch.post(CLIENTS.chat, question('chat', `${name}-${end}/${end}`, false))
+        const { status } = await watch.post(CLIENTS.chat, requestBody('chat', `${name}-${end}/${end}`, false))
         assert.ok(status >= 400, String(end))
       }
       const reached = callsOf(upstream).filter((one) => nameIn(one) === name).length - request

@@ -212,15 +212,15 @@ const startHostile = async () => {
         const body = held.slice(end + 4, end + 4 + length)
         held = held.slice(end + 4 + length)
         const [, attack] = /"model":"attack-(\d+)"/.exec(body) ?? []
-        const [, question] = /"content":"(honest-[a-z0-9-]+)"/.exec(body) ?? []
+        const [, prompt] = /"content":"(honest-[a-z0-9-]+)"/.exec(body) ?? []
         const act = attack === undefined ? undefined : ATTACKS[Number(attack)]
         if (act) {
           const [, bytes, then] = act
           socket.write(bytes)
           if (then === 'ends') socket.end()
-        } else if (question !== undefined) {
+        } else if (prompt !== undefined) {
           honest++
-          socket.write(http(answer(`answer to ${question}`)))
+          socket.write(http(answer(`answer to ${prompt}`)))
         } else socket.write(http('{"error":{"message":"no list"}}', '', '404 Not Found'))
       }
     })

@@ -32,19 +32,19 @@ const lines = (request: UpstreamRequest): Delivery =>
   formatOf(request) === 'ollama' ? { headers: { 'content-type': 'application/x-ndjson' } } : {}
 
 /** Answers in the format of the request, whole or streamed. */
-export const answerWith = (request: UpstreamRequest, said: AnswerContent, delivery: Delivery = {}): Act =>
+export const answerWith = (request: UpstreamRequest, answer: AnswerContent, delivery: Delivery = {}): Act =>
   isConverse(request)
-    ? answerConverse(request, said, delivery)
+    ? answerConverse(request, answer, delivery)
     : request.stream
-      ? { do: 'stream', pieces: piecesOf(request, said), ...lines(request), ...delivery }
-      : { do: 'answer', body: answerBody(request, said), ...(delivery.headers && { headers: delivery.headers }) }
+      ? { do: 'stream', pieces: piecesOf(request, answer), ...lines(request), ...delivery }
+      : { do: 'answer', body: answerBody(request, answer), ...(delivery.headers && { headers: delivery.headers }) }
 
-export const answerBody = (request: UpstreamRequest, said: AnswerContent): JsonObject =>
-  WHOLE[formatOf(request)](request, said)
+export const answerBody = (request: UpstreamRequest, answer: AnswerContent): JsonObject =>
+  WHOLE[formatOf(request)](request, answer)
 
 /** The events of a stream, each with the blank line that ends it. */
-export const piecesOf = (request: UpstreamRequest, said: AnswerContent): string[] =>
-  STREAMED[formatOf(request)](request, said)
+export const piecesOf = (request: UpstreamRequest, answer: AnswerContent): string[] =>
+  STREAMED[formatOf(request)](request, answer)
 
 /** An error body in the format of the request. */
 export const errorBody = (
@@ -102,8 +102,8 @@ const named = (body: JsonObject & { readonly type: string }): string => `event: 
 
 // ── Chat completions ─────────────────────────────────────────────────────────────────────────────────────────────
 
-const chatUsage = (said: AnswerContent): JsonObject => {
-  const { input, output } = counts(said)
+const chatUsage = (answer: AnswerContent): JsonObject => {
+  const { input, output } = counts(answer)
   return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output }
 }
 
@@ -112,7 +112,7 @@ const chatFinish = ({ tools, cut }: AnswerContent): string => (cut ? 'length' : 
 const chatCalls = ({ tools = [] }: AnswerContent): JsonObject[] =>
   tools.map(({ id, name, arguments: text }) => ({ id, type: 'function', function: { name, arguments: text } }))
 
-const chatWhole = (request: UpstreamRequest, said: AnswerContent): JsonObject => ({
+const chatWhole = (request: UpstreamRequest, answer: AnswerContent): JsonObject => ({
   id: 'chatcmpl-test',
   object: 'chat.completion',
   created: CREATED,
@@ -122,18 +122,18 @@ const chatWhole = (request: UpstreamRequest, said: AnswerContent): JsonObject =>
       index: 0,
       message: {
         role: 'assistant',
-        content: said.text ?? null,
+        content: answer.text ?? null,
         refusal: null,
-        ...(said.tools?.length && { tool_calls: chatCalls(said) }),
+        ...(answer.tools?.length && { tool_calls: chatCalls(answer) }),
       },
       logprobs: null,
-      finish_reason: chatFinish(said),
+      finish_reason: chatFinish(answer),
     },
   ],
-  usage: chatUsage(said),
+  usage: chatUsage(answer),
 })
 
-const chatStreamed = (request: UpstreamRequest, said: AnswerContent): string[] => {
+const chatStreamed = (request: UpstreamRequest, answer: AnswerContent): string[] => {
   const wantsUsage = object(request.json.stream_options)?.include_usage === true
   const chunk = (choices: Json, more: JsonObject = {}) =>
     data({
@@ -149,13 +149,13 @@ const chatStreamed = (request: UpstreamRequest, said: AnswerContent): string[] =
     chunk([{ index: 0, delta, logprobs: null, finish_reason: finish }])
   return [
     delta({ role: 'assistant', content: '' }),
-    ...split(said.text ?? '').map((content) => delta({ content })),
-    ...(said.tools ?? []).flatMap(({ id, name, arguments: text }, index) => [
+    ...split(answer.text ?? '').map((content) => delta({ content })),
+    ...(answer.tools ?? []).flatMap(({ id, name, arguments: text }, index) => [
       delta({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }),
       ...split(text).map((part) => delta({ tool_calls: [{ index, function: { arguments: part } }] })),
     ]),
-    delta({}, chatFinish(said)),
-    ...(wantsUsage ? [chunk([], { usage: chatUsage(said) })] : []),
+    delta({}, chatFinish(answer)),
+    ...(wantsUsage ? [chunk([], { usage: chatUsage(answer) })] : []),
     'data: [DONE]\n\n',
   ]
 }
@@ -207,14 +207,14 @@ const callItem = (tool: Tool, at: number, status: string): JsonObject => ({
   arguments: status === 'in_progress' ? '' : tool.arguments,
 })
 
-const responseDone = (request: UpstreamRequest, said: AnswerContent): JsonObject => {
-  const { input, output } = counts(said)
+const responseDone = (request: UpstreamRequest, answer: AnswerContent): JsonObject => {
+  const { input, output } = counts(answer)
   return {
-    ...responseShell(request, said.cut ? 'incomplete' : 'completed'),
-    ...(said.cut && { incomplete_details: { reason: 'max_output_tokens' } }),
+    ...responseShell(request, answer.cut ? 'incomplete' : 'completed'),
+    ...(answer.cut && { incomplete_details: { reason: 'max_output_tokens' } }),
     output: [
-      ...(said.text === undefined ? [] : [messageItem(said.text, said.cut ? 'incomplete' : 'completed')]),
-      ...(said.tools ?? []).map((tool, at) => callItem(tool, at, 'completed')),
+      ...(answer.text === undefined ? [] : [messageItem(answer.text, answer.cut ? 'incomplete' : 'completed')]),
+      ...(answer.tools ?? []).map((tool, at) => callItem(tool, at, 'completed')),
     ],
     usage: {
       input_tokens: input,
@@ -226,26 +226,26 @@ const responseDone = (request: UpstreamRequest, said: AnswerContent): JsonObject
   }
 }
 
-const responsesStreamed = (request: UpstreamRequest, said: AnswerContent): string[] => {
+const responsesStreamed = (request: UpstreamRequest, answer: AnswerContent): string[] => {
   const events: (JsonObject & { type: string })[] = []
   const push = (type: string, more: JsonObject) => events.push({ type, sequence_number: events.length, ...more })
   push('response.created', { response: responseShell(request, 'in_progress') })
   push('response.in_progress', { response: responseShell(request, 'in_progress') })
   let index = 0
-  if (said.text !== undefined) {
+  if (answer.text !== undefined) {
     const at = { item_id: 'msg_test', output_index: index, content_index: 0 }
     push('response.output_item.added', { output_index: index, item: messageItem('', 'in_progress') })
     push('response.content_part.added', { ...at, part: textPart('') })
-    for (const delta of split(said.text)) push('response.output_text.delta', { ...at, delta, logprobs: [] })
-    push('response.output_text.done', { ...at, text: said.text, logprobs: [] })
-    push('response.content_part.done', { ...at, part: textPart(said.text) })
+    for (const delta of split(answer.text)) push('response.output_text.delta', { ...at, delta, logprobs: [] })
+    push('response.output_text.done', { ...at, text: answer.text, logprobs: [] })
+    push('response.content_part.done', { ...at, part: textPart(answer.text) })
     push('response.output_item.done', {
       output_index: index,
-      item: messageItem(said.text, said.cut ? 'incomplete' : 'completed'),
+      item: messageItem(answer.text, answer.cut ? 'incomplete' : 'completed'),
     })
     index++
   }
-  for (const [number, tool] of (said.tools ?? []).entries()) {
+  for (const [number, tool] of (answer.tools ?? []).entries()) {
     const at = { item_id: `fc_test${number}`, output_index: index }
     push('response.output_item.added', { output_index: index, item: callItem(tool, number, 'in_progress') })
     for (const delta of split(tool.arguments)) push('response.function_call_arguments.delta', { ...at, delta })
@@ -253,7 +253,7 @@ const responsesStreamed = (request: UpstreamRequest, said: AnswerContent): strin
     push('response.output_item.done', { output_index: index, item: callItem(tool, number, 'completed') })
     index++
   }
-  push(said.cut ? 'response.incomplete' : 'response.completed', { response: responseDone(request, said) })
+  push(answer.cut ? 'response.incomplete' : 'response.completed', { response: responseDone(request, answer) })
   return events.map(named)
 }
 
@@ -262,8 +262,8 @@ const responsesStreamed = (request: UpstreamRequest, said: AnswerContent): strin
 const stopReason = ({ tools, cut }: AnswerContent): string =>
   cut ? 'max_tokens' : tools?.length ? 'tool_use' : 'end_turn'
 
-const messagesUsage = (said: AnswerContent): JsonObject => {
-  const { input, output } = counts(said)
+const messagesUsage = (answer: AnswerContent): JsonObject => {
+  const { input, output } = counts(answer)
   return {
     input_tokens: input,
     output_tokens: output,
@@ -276,7 +276,7 @@ const messagesUsage = (said: AnswerContent): JsonObject => {
   }
 }
 
-const messageShell = (request: UpstreamRequest, said: AnswerContent): JsonObject => ({
+const messageShell = (request: UpstreamRequest, answer: AnswerContent): JsonObject => ({
   id: 'msg_test',
   type: 'message',
   role: 'assistant',
@@ -286,7 +286,7 @@ const messageShell = (request: UpstreamRequest, said: AnswerContent): JsonObject
   context_management: null,
   stop_reason: null,
   stop_sequence: null,
-  usage: messagesUsage({ ...said, output: 1 }),
+  usage: messagesUsage({ ...answer, output: 1 }),
 })
 
 const parsed = (text: string): Json => {
@@ -297,34 +297,34 @@ const parsed = (text: string): Json => {
 
 const toolBlock = ({ id, name }: Tool, input: Json): JsonObject => ({ type: 'tool_use', id, name, input })
 
-const messagesWhole = (request: UpstreamRequest, said: AnswerContent): JsonObject => ({
-  ...messageShell(request, said),
+const messagesWhole = (request: UpstreamRequest, answer: AnswerContent): JsonObject => ({
+  ...messageShell(request, answer),
   content: [
-    ...(said.text === undefined ? [] : [{ type: 'text', text: said.text }]),
-    ...(said.tools ?? []).map((tool) => toolBlock(tool, parsed(tool.arguments))),
+    ...(answer.text === undefined ? [] : [{ type: 'text', text: answer.text }]),
+    ...(answer.tools ?? []).map((tool) => toolBlock(tool, parsed(tool.arguments))),
   ],
-  stop_reason: stopReason(said),
-  usage: messagesUsage(said),
+  stop_reason: stopReason(answer),
+  usage: messagesUsage(answer),
 })
 
-const messagesStreamed = (request: UpstreamRequest, said: AnswerContent): string[] => {
+const messagesStreamed = (request: UpstreamRequest, answer: AnswerContent): string[] => {
   const blocks: { readonly start: JsonObject; readonly deltas: readonly JsonObject[] }[] = [
-    ...(said.text === undefined
+    ...(answer.text === undefined
       ? []
       : [
           {
             start: { type: 'text', text: '' },
-            deltas: split(said.text).map((text) => ({ type: 'text_delta', text })),
+            deltas: split(answer.text).map((text) => ({ type: 'text_delta', text })),
           },
         ]),
-    ...(said.tools ?? []).map((tool) => ({
+    ...(answer.tools ?? []).map((tool) => ({
       start: toolBlock(tool, {}),
       deltas: ['', ...split(tool.arguments)].map((partial_json) => ({ type: 'input_json_delta', partial_json })),
     })),
   ]
-  const { output } = counts(said)
+  const { output } = counts(answer)
   return [
-    named({ type: 'message_start', message: messageShell(request, said) }),
+    named({ type: 'message_start', message: messageShell(request, answer) }),
     named({ type: 'ping' }),
     ...blocks.flatMap(({ start, deltas }, index) => [
       named({ type: 'content_block_start', index, content_block: start }),
@@ -334,9 +334,9 @@ const messagesStreamed = (request: UpstreamRequest, said: AnswerContent): string
     named({
       type: 'message_delta',
       context_management: null,
-      delta: { container: null, stop_reason: stopReason(said), stop_sequence: null },
+      delta: { container: null, stop_reason: stopReason(answer), stop_sequence: null },
       usage: {
-        input_tokens: counts(said).input,
+        input_tokens: counts(answer).input,
         output_tokens: output,
         cache_creation_input_tokens: 0,
         cache_read_input_tokens: 0,
@@ -351,17 +351,17 @@ const messagesStreamed = (request: UpstreamRequest, said: AnswerContent): string
 
 const geminiResponse = (
   request: UpstreamRequest,
-  said: AnswerContent,
+  answer: AnswerContent,
   parts: readonly JsonObject[],
   last: boolean,
 ): JsonObject => {
-  const { input, output } = counts(said)
+  const { input, output } = counts(answer)
   return {
     candidates: [
       {
         content: { role: 'model', parts },
         index: 0,
-        ...(last && { finishReason: said.cut ? 'MAX_TOKENS' : 'STOP' }),
+        ...(last && { finishReason: answer.cut ? 'MAX_TOKENS' : 'STOP' }),
       },
     ],
     usageMetadata: {
@@ -374,27 +374,32 @@ const geminiResponse = (
   }
 }
 
-const geminiCalls = (said: AnswerContent): JsonObject[] =>
-  (said.tools ?? []).map(({ id, name, arguments: given }) => ({ functionCall: { id, name, args: parsed(given) } }))
+const geminiCalls = (answer: AnswerContent): JsonObject[] =>
+  (answer.tools ?? []).map(({ id, name, arguments: given }) => ({ functionCall: { id, name, args: parsed(given) } }))
 
-const geminiWhole = (request: UpstreamRequest, said: AnswerContent): JsonObject =>
-  geminiResponse(request, said, [...(said.text === undefined ? [] : [{ text: said.text }]), ...geminiCalls(said)], true)
+const geminiWhole = (request: UpstreamRequest, answer: AnswerContent): JsonObject =>
+  geminiResponse(
+    request,
+    answer,
+    [...(answer.text === undefined ? [] : [{ text: answer.text }]), ...geminiCalls(answer)],
+    true,
+  )
 
-const geminiStreamed = (request: UpstreamRequest, said: AnswerContent): string[] => {
+const geminiStreamed = (request: UpstreamRequest, answer: AnswerContent): string[] => {
   const pieces = [
-    ...split(said.text ?? '').map((text) => geminiResponse(request, said, [{ text }], false)),
-    geminiResponse(request, said, geminiCalls(said), true),
+    ...split(answer.text ?? '').map((text) => geminiResponse(request, answer, [{ text }], false)),
+    geminiResponse(request, answer, geminiCalls(answer), true),
   ]
   return pieces.map((piece) => `data: ${JSON.stringify(piece)}\r\n\r\n`)
 }
 
 // ── Cohere ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const cohereEnd = (said: AnswerContent): JsonObject => {
-  const { input, output } = counts(said)
-  const called = (said.tools ?? []).length > 0
+const cohereEnd = (answer: AnswerContent): JsonObject => {
+  const { input, output } = counts(answer)
+  const called = (answer.tools ?? []).length > 0
   return {
-    finish_reason: said.cut ? 'MAX_TOKENS' : called ? 'TOOL_CALL' : 'COMPLETE',
+    finish_reason: answer.cut ? 'MAX_TOKENS' : called ? 'TOOL_CALL' : 'COMPLETE',
     usage: {
       billed_units: { input_tokens: 1, output_tokens: 1 },
       tokens: { input_tokens: input, output_tokens: output },
@@ -409,17 +414,17 @@ const cohereCall = ({ id, name, arguments: given }: NonNullable<AnswerContent['t
   function: { name, arguments: given },
 })
 
-const cohereWhole = (_asked: UpstreamRequest, said: AnswerContent): JsonObject => ({
+const cohereWhole = (_request: UpstreamRequest, answer: AnswerContent): JsonObject => ({
   id: 'cohere_test',
   message: {
     role: 'assistant',
-    ...(said.text !== undefined && { content: [{ type: 'text', text: said.text }] }),
-    ...(said.tools && { tool_calls: said.tools.map(cohereCall) }),
+    ...(answer.text !== undefined && { content: [{ type: 'text', text: answer.text }] }),
+    ...(answer.tools && { tool_calls: answer.tools.map(cohereCall) }),
   },
-  ...cohereEnd(said),
+  ...cohereEnd(answer),
 })
 
-const cohereStreamed = (_asked: UpstreamRequest, said: AnswerContent): string[] => {
+const cohereStreamed = (_request: UpstreamRequest, answer: AnswerContent): string[] => {
   const cohereEvent = (type: string, index: number, message: JsonObject): JsonObject => ({
     type,
     index,
@@ -428,21 +433,21 @@ const cohereStreamed = (_asked: UpstreamRequest, said: AnswerContent): string[] 
   const content = { type: 'text', text: '' }
   return [
     { id: 'cohere_test', type: 'message-start', delta: { message: { role: 'assistant', content: [] } } },
-    ...(said.text === undefined
+    ...(answer.text === undefined
       ? []
       : [
           cohereEvent('content-start', 0, { content }),
-          ...split(said.text).map((text) => cohereEvent('content-delta', 0, { content: { text } })),
+          ...split(answer.text).map((text) => cohereEvent('content-delta', 0, { content: { text } })),
           { type: 'content-end', index: 0 },
         ]),
-    ...(said.tools ?? []).flatMap((tool, index) => [
+    ...(answer.tools ?? []).flatMap((tool, index) => [
       cohereEvent('tool-call-start', index, { tool_calls: cohereCall({ ...tool, arguments: '' }) }),
       ...split(tool.arguments).map((words) =>
         cohereEvent('tool-call-delta', index, { tool_calls: { function: { arguments: words } } }),
       ),
       { type: 'tool-call-end', index },
     ]),
-    { type: 'message-end', delta: cohereEnd(said) },
+    { type: 'message-end', delta: cohereEnd(answer) },
   ].map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
 }
 
@@ -466,24 +471,24 @@ const ollamaCalls = ({ tools }: AnswerContent): JsonObject =>
       }
 
 /** Ollama reports `stop` even if the answer has tool calls. */
-const ollamaEnd = (said: AnswerContent): JsonObject => {
-  const { input, output } = counts(said)
-  return { done_reason: said.cut ? 'length' : 'stop', prompt_eval_count: input, eval_count: output }
+const ollamaEnd = (answer: AnswerContent): JsonObject => {
+  const { input, output } = counts(answer)
+  return { done_reason: answer.cut ? 'length' : 'stop', prompt_eval_count: input, eval_count: output }
 }
 
-const ollamaWhole = (request: UpstreamRequest, said: AnswerContent): JsonObject => ({
-  ...ollamaLine(request, { content: said.text ?? '', ...ollamaCalls(said) }, true),
-  ...ollamaEnd(said),
+const ollamaWhole = (request: UpstreamRequest, answer: AnswerContent): JsonObject => ({
+  ...ollamaLine(request, { content: answer.text ?? '', ...ollamaCalls(answer) }, true),
+  ...ollamaEnd(answer),
 })
 
-const ollamaStreamed = (request: UpstreamRequest, said: AnswerContent): string[] =>
+const ollamaStreamed = (request: UpstreamRequest, answer: AnswerContent): string[] =>
   [
-    ...split(said.text ?? '').map((content) => ollamaLine(request, { content }, false)),
-    ...(said.tools ? [ollamaLine(request, ollamaCalls(said), false)] : []),
-    { ...ollamaLine(request, {}, true), ...ollamaEnd(said) },
+    ...split(answer.text ?? '').map((content) => ollamaLine(request, { content }, false)),
+    ...(answer.tools ? [ollamaLine(request, ollamaCalls(answer), false)] : []),
+    { ...ollamaLine(request, {}, true), ...ollamaEnd(answer) },
   ].map((line) => `${JSON.stringify(line)}\n`)
 
-const WHOLE: { readonly [format in Format]: (request: UpstreamRequest, said: AnswerContent) => JsonObject } = {
+const WHOLE: { readonly [format in Format]: (request: UpstreamRequest, answer: AnswerContent) => JsonObject } = {
   chat: chatWhole,
   responses: responseDone,
   messages: messagesWhole,
@@ -491,7 +496,7 @@ const WHOLE: { readonly [format in Format]: (request: UpstreamRequest, said: Ans
   cohere: cohereWhole,
   ollama: ollamaWhole,
 }
-const STREAMED: { readonly [format in Format]: (request: UpstreamRequest, said: AnswerContent) => string[] } = {
+const STREAMED: { readonly [format in Format]: (request: UpstreamRequest, answer: AnswerContent) => string[] } = {
   chat: chatStreamed,
   responses: responsesStreamed,
   messages: messagesStreamed,

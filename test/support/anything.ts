@@ -33,7 +33,7 @@ export const lookalikes = (words: readonly string[]) => {
 
 // ── Answers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Saying = {
+type AnswerShape = {
   /** Member names, and values they may have. */
   readonly names: readonly string[]
   readonly values: readonly Json[]
@@ -41,15 +41,15 @@ type Saying = {
   readonly read: (bodies: readonly Json[]) => readonly ChatEvent[]
 }
 
-type Speaking = Pick<UpstreamProtocol, 'decodeAnswer' | 'decodeFailure' | 'lenientEvents'>
+type Decoder = Pick<UpstreamProtocol, 'decodeAnswer' | 'decodeFailure' | 'lenientEvents'>
 
 /**
  * Asserts that any upstream answer, whole or streamed, decodes to an ordered, terminated list of events without an
  * exception.
  */
 export const assertReadable = (
-  { decodeAnswer, decodeFailure, lenientEvents: looseEvents = false }: Speaking,
-  { names, values, read }: Saying,
+  { decodeAnswer, decodeFailure, lenientEvents: looseEvents = false }: Decoder,
+  { names, values, read }: AnswerShape,
 ): void => {
   const member = fc.constantFrom(...names, '__proto__')
   const { value: anything } = fc.letrec<{ value: Json }>((tie) => ({
@@ -85,7 +85,7 @@ export const anyArguments = fc.dictionary(fc.string(), json, { maxKeys: 3 }).map
 
 const mediaTypes = ['image/png', '', 'image/tiff', 'application/pdf', 'text/plain', 'text/csv', 'video/mp4', 'x/y']
 
-type Asking = ReturnType<typeof lookalikes> & {
+type RequestOptions = ReturnType<typeof lookalikes> & {
   /** The format under test. Its own ids and signatures occur beside those of other formats. */
   readonly origin: UpstreamProtocolName
   /** Names of additional members of a part or message. */
@@ -93,7 +93,7 @@ type Asking = ReturnType<typeof lookalikes> & {
 }
 
 /** An arbitrary chat request, mostly of content that a format can carry. */
-export const anyRequest = ({ word, anything, objects, origin, beside }: Asking): fc.Arbitrary<ChatRequest> => {
+export const anyRequest = ({ word, anything, objects, origin, beside }: RequestOptions): fc.Arbitrary<ChatRequest> => {
   const extras = fc.array(
     fc.record({
       at: fc.constant('extra'),

@@ -11,7 +11,8 @@ export const bothNames = (wire: string): string =>
       const body = parseObject(line.replace(/^data: ?/, ''))
       const lacks = list(body?.choices).some((choice) =>
         [object(choice)?.delta, object(choice)?.message].some(
-          (said) => isObject(said) && text(said.reasoning) && !text(said.reasoning_content),
+          (messageOrDelta) =>
+            isObject(messageOrDelta) && text(messageOrDelta.reasoning) && !text(messageOrDelta.reasoning_content),
         ),
       )
       return lacks ? line.replace(/"reasoning":\s*("(?:[^"\\]|\\.)*")/, '"reasoning_content":$1,$&') : line

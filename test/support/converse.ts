@@ -22,8 +22,8 @@ const usageOf = ({ input = 9, output = 5 }: AnswerContent): JsonObject => ({
   totalTokens: input + output,
 })
 
-const reasonOf = (said: AnswerContent): string =>
-  said.cut ? 'max_tokens' : said.tools?.length ? 'tool_use' : 'end_turn'
+const reasonOf = (answer: AnswerContent): string =>
+  answer.cut ? 'max_tokens' : answer.tools?.length ? 'tool_use' : 'end_turn'
 
 /** The content blocks of a Converse answer. */
 const blocksOf = ({ text, tools = [] }: AnswerContent): JsonObject[] => [
@@ -33,14 +33,14 @@ const blocksOf = ({ text, tools = [] }: AnswerContent): JsonObject[] => [
   })),
 ]
 
-export const converseWhole = (said: AnswerContent): JsonObject => ({
-  output: { message: { role: 'assistant', content: blocksOf(said) } },
-  stopReason: reasonOf(said),
-  usage: usageOf(said),
+export const converseWhole = (answer: AnswerContent): JsonObject => ({
+  output: { message: { role: 'assistant', content: blocksOf(answer) } },
+  stopReason: reasonOf(answer),
+  usage: usageOf(answer),
   metrics: { latencyMs: 1 },
 })
 
-export const conversePieces = ({ text, tools = [], ...said }: AnswerContent): Uint8Array[] => {
+export const conversePieces = ({ text, tools = [], ...answer }: AnswerContent): Uint8Array[] => {
   const delta = (contentBlockIndex: number, piece: JsonObject) =>
     event('contentBlockDelta', { contentBlockIndex, delta: piece, p: 'abcdef' })
   const first = text === undefined ? 0 : 1
@@ -56,13 +56,13 @@ export const conversePieces = ({ text, tools = [], ...said }: AnswerContent): Ui
       ...(given.match(/[\s\S]{1,5}/gu) ?? []).map((input) => delta(first + index, { toolUse: { input } })),
       event('contentBlockStop', { contentBlockIndex: first + index }),
     ]),
-    event('messageStop', { stopReason: reasonOf({ ...said, tools }) }),
-    event('metadata', { usage: usageOf(said), metrics: { latencyMs: 1 }, p: 'ab' }),
+    event('messageStop', { stopReason: reasonOf({ ...answer, tools }) }),
+    event('metadata', { usage: usageOf(answer), metrics: { latencyMs: 1 }, p: 'ab' }),
   ]
 }
 
 /** Answers whole or streamed, as the request's path demands. */
-export const answerConverse = (request: UpstreamRequest, said: AnswerContent, delivery: Delivery = {}): Act =>
+export const answerConverse = (request: UpstreamRequest, answer: AnswerContent, delivery: Delivery = {}): Act =>
   request.stream
-    ? converseStream(conversePieces(said), delivery)
-    : { do: 'answer', body: converseWhole(said), ...(delivery.headers && { headers: delivery.headers }) }
+    ? converseStream(conversePieces(answer), delivery)
+    : { do: 'answer', body: converseWhole(answer), ...(delivery.headers && { headers: delivery.headers }) }

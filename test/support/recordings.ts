@@ -90,13 +90,13 @@ export const clientRequests = (): readonly ClientRequest[] => {
   if (!present) return []
   const files = readdirSync(new URL('client-requests/', wire)).filter((name) => name.endsWith('.json'))
   return files.sort().flatMap((file) => {
-    const said = readWire(`client-requests/${file}`)
-    return list(said?.scenarios).flatMap((scenario) =>
+    const clientFile = readWire(`client-requests/${file}`)
+    return list(clientFile?.scenarios).flatMap((scenario) =>
       list(object(scenario)?.requests).flatMap((entry): ClientRequest[] => {
         const request = object(entry)
         const body = object(request?.body)
         if (request?.method !== 'POST' || !body) return []
-        const name = `${text(said?.client) ?? file}: ${text(object(scenario)?.name) ?? ''} ${String(request.seq)}`
+        const name = `${text(clientFile?.client) ?? file}: ${text(object(scenario)?.name) ?? ''} ${String(request.seq)}`
         return [{ name, path: (text(request.url) ?? '').split('?')[0] ?? '', body }]
       }),
     )

@@ -134,7 +134,7 @@ const judge = () => {
   }
 }
 
-const said: [string, AnswerContent][] = [
+const contents: [string, AnswerContent][] = [
   ['text', { text: 'Grüße aus 東京 😀', output: 7 }],
   ['text that was cut', { text: 'and so', cut: true }],
   [
@@ -157,7 +157,7 @@ const ANTHROPIC: { readonly [type: string]: string } = {
   content_block_stop: 'BetaContentBlockStopEvent',
 }
 
-for (const [name, what] of said) {
+for (const [name, what] of contents) {
   test(`answers: ${name}, whole, in each format`, { skip: schemas }, () => {
     const valid = judge()
     valid('openai:wire#/$defs/CreateChatCompletionResponse', answerBody(requestTo('/v1/chat/completions'), what))

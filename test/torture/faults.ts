@@ -46,20 +46,20 @@ export type Rig = {
   readonly gateway: Gateway
   /** Every call to the environment, in order. */
   readonly calls: CallName[]
-  readonly replies: readonly Asking[]
+  readonly replies: readonly ClientCall[]
   /** Errors that reached the edge: thrown into the callback of a connection or timer. */
   readonly edge: unknown[]
   /** Runs a callback as the edge does: records what it throws. */
   readonly caught: (run: () => void) => void
   readonly outcomes: () => number
-  readonly ask: (style: ClientProtocolName | 'embeddings' | 'turn', body: object, key?: string) => Asking
+  readonly ask: (style: ClientProtocolName | 'embeddings' | 'turn', body: object, key?: string) => ClientCall
   /** Replaces the configuration with an equal one. */
   readonly reload: () => void
   /** Starts a shutdown of the process. */
   readonly shutdown: () => void
 }
 
-export type Asking = { readonly reply: TorturedReply; state: 'open' | 'resolved' | 'rejected'; left: boolean }
+export type ClientCall = { readonly reply: TorturedReply; state: 'open' | 'resolved' | 'rejected'; left: boolean }
 
 type Hit = (call: CallName) => Fault | null
 
@@ -173,7 +173,7 @@ export const rig = (
     jobs: new Map(),
   }
   const share = shareResponses(gateway, (text) => text)
-  const replies: Asking[] = []
+  const replies: ClientCall[] = []
   return {
     world: still,
     gateway,
@@ -193,10 +193,10 @@ export const rig = (
       const name = style === 'turn' ? 'openai-responses' : style === 'embeddings' ? 'openai-chat' : style
       const protocol = protocols[name]
       const leave = () => {
-        asking.left = true
-        caught(() => asking.reply.leave())
+        clientCall.left = true
+        caught(() => clientCall.reply.leave())
       }
-      const asking: Asking = { reply: new TorturedReply(hit, leave), state: 'open', left: false }
+      const clientCall: ClientCall = { reply: new TorturedReply(hit, leave), state: 'open', left: false }
       const received: IncomingRequest = {
         id: `req_${String.fromCharCode(97 + replies.length)}`,
         method: 'POST',
@@ -207,9 +207,9 @@ export const rig = (
         local: true,
         client: '',
       }
-      replies.push(asking)
+      replies.push(clientCall)
       const repeatable = style === 'embeddings' ? repeatableEmbeddings : repeatableChat(protocol, style === 'turn')
-      const { reply } = asking
+      const { reply } = clientCall
       share({ protocol, style: protocol.style, received, reply, repeatable }, (shared, to) => {
         if (style === 'turn') return createResponse(shared, received, to)
         return style === 'embeddings'
@@ -217,16 +217,16 @@ export const rig = (
           : serveChat(shared, { protocol, received, reply: to })
       }).then(
         () => {
-          asking.state = 'resolved'
+          clientCall.state = 'resolved'
         },
         (error: unknown) => {
           // As the server does: the error is recorded and an unfinished response is aborted.
-          asking.state = 'rejected'
+          clientCall.state = 'rejected'
           edge.push(error)
-          asking.reply.abort()
+          clientCall.reply.abort()
         },
       )
-      return asking
+      return clientCall
     },
   }
 }

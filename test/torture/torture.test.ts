@@ -57,7 +57,7 @@ const once =
   }
 
 /** A world exists before its script can refer to it. */
-const unhurried = (): { script: (request: Asked) => void; with: (made: Rig) => void } => {
+const delayed = (): { script: (request: Asked) => void; with: (made: Rig) => void } => {
   let here: Rig | undefined
   return {
     script: (request) => (here ? slowly(request, here) : undefined),
@@ -66,7 +66,7 @@ const unhurried = (): { script: (request: Asked) => void; with: (made: Rig) => v
     },
   }
 }
-const slow = unhurried()
+const slow = delayed()
 
 const SCENARIOS: readonly Scenario[] = [
   { name: 'a whole answer', script: answers, run: once('openai-chat', question()), good: hello },

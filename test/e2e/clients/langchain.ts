@@ -37,9 +37,9 @@ const client = (name: string, style: Client['style'], base: string, useResponses
     name,
     style,
     async plain(model) {
-      const said = await modelOf(model).invoke(QUESTIONS)
-      const usage: { input_tokens?: number; output_tokens?: number } = said.usage_metadata ?? {}
-      return { text: said.text, tokens: [usage.input_tokens, usage.output_tokens] }
+      const answer = await modelOf(model).invoke(QUESTIONS)
+      const usage: { input_tokens?: number; output_tokens?: number } = answer.usage_metadata ?? {}
+      return { text: answer.text, tokens: [usage.input_tokens, usage.output_tokens] }
     },
     async stream(model, got) {
       for await (const chunk of await modelOf(model).stream(QUESTIONS)) got(chunk.text)

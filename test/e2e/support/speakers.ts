@@ -63,7 +63,7 @@ export type TurnOptions = {
   readonly more?: JsonObject
 }
 
-export type SendTurn = (question: string, wishes: TurnOptions) => Promise<Turn>
+export type SendTurn = (prompt: string, options: TurnOptions) => Promise<Turn>
 
 const PARAMETERS = {
   type: 'object' as const,
@@ -82,25 +82,25 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
   // ── Chat completions ───────────────────────────────────────────────────────────────────────────────────────────
 
   type ChatMessage = OpenAI.Chat.ChatCompletionMessageParam
-  const chatTurn = async (messages: ChatMessage[], wishes: TurnOptions): Promise<Turn> => {
+  const chatTurn = async (messages: ChatMessage[], options: TurnOptions): Promise<Turn> => {
     const request = {
       model,
       messages,
       temperature: 0.5,
-      ...(wishes.tools && {
+      ...(options.tools && {
         tools: [
           {
             type: 'function' as const,
-            function: { name: 'get_weather', parameters: PARAMETERS, strict: wishes.tools === 'strict' },
+            function: { name: 'get_weather', parameters: PARAMETERS, strict: options.tools === 'strict' },
           },
         ],
       }),
-      ...wishes.more,
+      ...options.more,
     }
     let thoughts = ''
     const details: unknown[] = []
     const whole = async () => {
-      if (!wishes.stream) return await openai.chat.completions.create(request)
+      if (!options.stream) return await openai.chat.completions.create(request)
       const runner = openai.chat.completions.stream({ ...request, stream_options: { include_usage: true } })
       for await (const { choices } of runner) {
         // Not in OpenAI's types.
@@ -148,33 +148,33 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
             })),
             ...(how.more === undefined ? [] : [{ role: 'user' as const, content: how.more }]),
           ],
-          wishes,
+          options,
         ),
     }
   }
 
   // ── Responses ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-  const responsesTurn = async (input: OpenAI.Responses.ResponseInput, wishes: TurnOptions): Promise<Turn> => {
+  const responsesTurn = async (input: OpenAI.Responses.ResponseInput, options: TurnOptions): Promise<Turn> => {
     const request = {
       model,
       input,
       instructions: SYSTEM,
       store: false,
       temperature: 0.5,
-      ...(wishes.tools && {
+      ...(options.tools && {
         tools: [
           {
             type: 'function' as const,
             name: 'get_weather',
             parameters: PARAMETERS,
-            strict: wishes.tools === 'strict',
+            strict: options.tools === 'strict',
           },
         ],
       }),
-      ...wishes.more,
+      ...options.more,
     }
-    const whole = wishes.stream
+    const whole = options.stream
       ? await openai.responses.stream(request).finalResponse()
       : await openai.responses.create(request)
     const { usage } = whole
@@ -210,26 +210,26 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
             })),
             ...(how.more === undefined ? [] : [{ role: 'user' as const, content: how.more }]),
           ],
-          wishes,
+          options,
         ),
     }
   }
 
   // ── Messages ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-  const messagesTurn = async (messages: Anthropic.MessageParam[], wishes: TurnOptions): Promise<Turn> => {
+  const messagesTurn = async (messages: Anthropic.MessageParam[], options: TurnOptions): Promise<Turn> => {
     const request = {
       model,
       max_tokens: 500,
       system: SYSTEM,
       messages,
       temperature: 0.5,
-      ...(wishes.tools && {
-        tools: [{ name: 'get_weather', input_schema: PARAMETERS, strict: wishes.tools === 'strict' }],
+      ...(options.tools && {
+        tools: [{ name: 'get_weather', input_schema: PARAMETERS, strict: options.tools === 'strict' }],
       }),
-      ...wishes.more,
+      ...options.more,
     }
-    const whole = wishes.stream
+    const whole = options.stream
       ? await anthropic.messages.stream(request).finalMessage()
       : await anthropic.messages.create(request)
     const calls = whole.content.flatMap((block) =>
@@ -260,22 +260,22 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
               ],
             },
           ],
-          wishes,
+          options,
         ),
     }
   }
 
   return {
-    chat: (question, wishes) =>
+    chat: (prompt, options) =>
       chatTurn(
         [
           { role: 'developer', content: SYSTEM },
-          { role: 'user', content: question },
+          { role: 'user', content: prompt },
         ],
-        wishes,
+        options,
       ),
-    responses: (question, wishes) => responsesTurn([{ role: 'user', content: question }], wishes),
-    messages: (question, wishes) => messagesTurn([{ role: 'user', content: question }], wishes),
+    responses: (prompt, options) => responsesTurn([{ role: 'user', content: prompt }], options),
+    messages: (prompt, options) => messagesTurn([{ role: 'user', content: prompt }], options),
   }
 }
 

@@ -31,8 +31,8 @@ export const script: Script = (request) => {
   if (request.method === 'GET')
     return { do: 'answer', body: { object: 'list', data: [...Object.keys(ANSWERS), 'org/deep'].map(listed) } }
   const { model = '' } = request
-  const said = ANSWERS[model]
-  if (said) return answerWith(request, said)
+  const content = ANSWERS[model]
+  if (content) return answerWith(request, content)
   switch (model) {
     case 'bad':
       return failWith(request, 400, { type: 'invalid_request_error', message: 'The temperature is too high for this.' })
@@ -68,9 +68,9 @@ export type Kinds<Each extends string> = {
 export type ThreeKinds = Kinds<Kind>
 
 /** Settings that configure one upstream for each kind. */
-type Places<Each extends string> = { readonly [kind in Each]: (url: string) => Readonly<Record<string, string>> }
+type ProviderEnv<Each extends string> = { readonly [kind in Each]: (url: string) => Readonly<Record<string, string>> }
 
-export const PROVIDER_ENV: Places<Kind> = {
+export const PROVIDER_ENV: ProviderEnv<Kind> = {
   chat: (url) => ({
     CHATTY_API_KEY: 'sk-chatty-0000000000',
     CHATTY_BASE_URL: `${url}/v1`,
@@ -87,16 +87,16 @@ export const PROVIDER_ENV: Places<Kind> = {
 }
 
 export const startKinds = async <Each extends string>(
-  places: Places<Each>,
+  providerEnv: ProviderEnv<Each>,
   script: Script,
   settings: Readonly<Record<string, string>> = {},
 ): Promise<Kinds<Each>> => {
   // The names of the table.
-  const kinds = Object.keys(places) as Each[]
+  const kinds = Object.keys(providerEnv) as Each[]
   const started = await Promise.all(kinds.map(async (kind) => [kind, await startUpstream(script)] as const))
   // One entry for each kind.
   const upstreams = Object.fromEntries(started) as { readonly [kind in Each]: Upstream }
-  const env = Object.assign({}, ...kinds.map((kind) => places[kind](upstreams[kind].url)))
+  const env = Object.assign({}, ...kinds.map((kind) => providerEnv[kind](upstreams[kind].url)))
   // Each case tests one upstream, so failover is off.
   const gateway = await start({ env: { ...env, FALLBACK: 'none', ...settings } })
   return {

@@ -86,9 +86,9 @@ export const startFront = async (name: keyof typeof FRONTS, to: string): Promise
   const file = join(folder, 'conf')
   await writeFile(file, config(port, Number(new URL(to).port), folder))
   const child = spawn(path, args(file, folder), { stdio: ['ignore', 'ignore', 'pipe'] })
-  let said = ''
+  let output = ''
   child.stderr.on('data', (text: Buffer) => {
-    said += text
+    output += text
   })
   const exited = new Promise<void>((resolve) => child.on('close', () => resolve()))
   const stop = async () => {
@@ -100,7 +100,7 @@ export const startFront = async (name: keyof typeof FRONTS, to: string): Promise
   }
   if (await listens(port, child)) return { url: `http://127.0.0.1:${port}`, stop }
   await stop()
-  throw new Error(`${name} did not start:\n${said}`)
+  throw new Error(`${name} did not start:\n${output}`)
 }
 
 const listens = async (port: number, child: ChildProcess): Promise<boolean> => {

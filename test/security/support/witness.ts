@@ -33,7 +33,7 @@ const PAGES = [
 const isConfiguration = (path: string): boolean => /^(?:headgate\.ya?ml|\.env)$/.test(basename(path))
 
 export const witness = (gateway: Started, headers: Readonly<Record<string, string>> = {}): Witness => {
-  const heard: { readonly where: string; readonly text: string }[] = []
+  const outputs: { readonly where: string; readonly text: string }[] = []
   const ask = async (path: string, init: RequestInit = {}): Promise<WitnessedResponse> => {
     const response = await fetch(gateway.url + path, {
       redirect: 'manual',
@@ -43,7 +43,7 @@ export const witness = (gateway: Started, headers: Readonly<Record<string, strin
     })
     const text = await response.text()
     const head = [response.statusText, ...response.headers].join('\n')
-    heard.push({ where: `${init.method ?? 'GET'} ${path} ${response.status}`, text: `${head}\n${text}` })
+    outputs.push({ where: `${init.method ?? 'GET'} ${path} ${response.status}`, text: `${head}\n${text}` })
     return { status: response.status, headers: response.headers, text }
   }
   return {
@@ -54,7 +54,7 @@ export const witness = (gateway: Started, headers: Readonly<Record<string, strin
         headers: { 'content-type': 'application/json', ...more },
         body: typeof body === 'string' ? body : JSON.stringify(body),
       }),
-    note: (where, text) => void heard.push({ where, text }),
+    note: (where, text) => void outputs.push({ where, text }),
     async assertClean(canaries, but = () => false) {
       const search = searchFor(canaries)
       for (const page of PAGES) await ask(page)
@@ -62,7 +62,7 @@ export const witness = (gateway: Started, headers: Readonly<Record<string, strin
       await gateway.logged()
       const files = filesBelow(gateway.folder).filter(({ path }) => !isConfiguration(path) && !but(path))
       const places = [
-        ...heard,
+        ...outputs,
         { where: 'the log', text: gateway.output() },
         ...files.map(({ path, text }) => ({ where: path, text })),
       ]

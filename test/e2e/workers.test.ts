@@ -467,7 +467,7 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       assert.match(String((await two.ask('GET', at)).json.status), /queued|in_progress/)
       const events = await two.ask('GET', `${at}?stream=true`)
       assert.equal(events.status, 503)
-      assert.match(events.text, /another process/)
+      assert.match(events.text, /Another process/)
       const gone = await two.ask(method, `${at}${path}`)
       assert.equal(gone.status, 200)
       assert.equal(gone.json.status, status)

@@ -93,8 +93,8 @@ const headsIn = (env: Env, providers: Providers): Heads => {
   return { keys, urls, identities }
 }
 
-const hasIdentityVariable = (env: Env, { keylessVariables: keylessBy = [] }: Provider, prefix: string): boolean =>
-  keylessBy.some((suffix) => variable(env, `${prefix}_${suffix}`) !== undefined)
+const hasIdentityVariable = (env: Env, { keylessVariables = [] }: Provider, prefix: string): boolean =>
+  keylessVariables.some((suffix) => variable(env, `${prefix}_${suffix}`) !== undefined)
 
 /** The keys with a prefix, ordered by their numbers; each variable may hold several. */
 const keysUnder = (env: Env, prefix: string): readonly Sourced<KeyDraft>[] =>

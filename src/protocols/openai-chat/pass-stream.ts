@@ -59,7 +59,7 @@ class PassWriter implements StreamWriter {
     return [this.#changed ? writeFrame(frame.event, adapted.replaceAll('\n', ' ')) : passFrame(frame)]
   }
 
-  passes(): boolean {
+  passBytes(): boolean {
     if (this.#over || this.#changed) return false
     this.#hasContent = true
     return true

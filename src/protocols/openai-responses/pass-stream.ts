@@ -61,7 +61,7 @@ class PassingWriter implements StreamWriter {
     return this.#fail(fail('truncated', "The provider's stream ended before its answer was complete."))
   }
 
-  passes(bytes: Uint8Array): boolean {
+  passBytes(bytes: Uint8Array): boolean {
     // Frames without an event name get one, so they cannot pass unchanged.
     if (this.#encoder || this.#over || bytes[0] !== EVENT_FIELD_BYTE) return false
     const next = nextNumber(latin1Of(bytes) ?? decodeUtf8(bytes), this.#sequence)

@@ -1,4 +1,4 @@
-/** Sticky keys through the whole path: each turn of a conversation goes to the key that has its beginning. */
+/** Sticky keys end to end: each turn of a conversation goes to the key with its prompt cache. Also the cache of plans. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bench, CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
@@ -81,7 +81,7 @@ const styles: readonly (readonly [style: ClientProtocolName, turns: (topic: stri
 ]
 
 for (const [style, turns] of styles)
-  test(`sticky: every turn of a conversation goes to one key, conversations to all (${style})`, async () => {
+  test(`sticky: all turns of a conversation use one key, and conversations are spread over all keys (${style})`, async () => {
     const { ask, world } = sticky()
     const seen = new Set<string>()
     for (let n = 0; n < 30; n++) {
@@ -99,7 +99,7 @@ for (const [style, turns] of styles)
   })
 
 for (const speaks of ['openai-chat', 'openai-responses'] as const)
-  test(`sticky: a turn that only names the one before goes to the same key (${speaks})`, async () => {
+  test(`sticky: a turn that only references the previous one uses the same key (${speaks})`, async () => {
     const { gateway, world } = sticky(speaks)
     const ask = (body: object) => {
       const reply = new CapturedReply()
@@ -130,7 +130,7 @@ for (const speaks of ['openai-chat', 'openai-responses'] as const)
     }
   })
 
-test('sticky: a favourite that is resting is passed over, and has its conversations back afterwards', async () => {
+test('sticky: a key in cooldown is skipped, and gets its conversations back afterwards', async () => {
   const { ask, world } = bench(
     [instance('a', KEYS)],
     (asked) => {
@@ -157,7 +157,7 @@ test('sticky: a favourite that is resting is passed over, and has its conversati
   assert.equal(await by(), first)
 })
 
-test('sticky: what is hot goes to its next favourites while it lasts', async () => {
+test('sticky: a busy conversation overflows to its next preferred keys', async () => {
   const { ask, world } = bench([instance('a', KEYS)], () => {}, { keyStrategy: 'sticky' })
   const hot = (count: number) => {
     for (let n = 0; n < count; n++) ask({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
@@ -170,12 +170,12 @@ test('sticky: what is hot goes to its next favourites while it lasts', async () 
     await world.pass(0)
   }
   const loads = Map.groupBy(world.calls, keyOf)
-  // 4 + 1.25 × 100 ⁄ 5, and the one that goes above it.
+  // 4 + 1.25 × 100 ⁄ 5, and the request that exceeds it.
   for (const [key, calls] of loads) assert.ok(calls.length <= 30, `${key} has ${calls.length}`)
   assert.ok(loads.size >= 4)
 })
 
-test('spread: a key with nothing left is passed over until its reset, without a refusal', async () => {
+test('spread: a key without remaining requests is skipped until its reset, without a refusal', async () => {
   const left = new Map<string, string>()
   const { ask, world, gateway } = bench([instance('a', ['k1', 'k2'])], (asked) =>
     play.json(asked, 200, said.chat('yes'), {
@@ -207,7 +207,7 @@ test('spread: a key with nothing left is passed over until its reset, without a 
   assert.ok(after.includes('k1') && after.includes('k2'))
 })
 
-// ── However many names there are ─────────────────────────────────────────────────────────────────────────────────
+// ── The cache of plans ─────────────────────────────────────────────────────────────────────────────────────────
 
 const routesNamed = (count: number, strategy: 'priority' | 'weighted') => {
   const names = Array.from({ length: count }, (_, n) => `route-${n}`)
@@ -219,14 +219,14 @@ const routesNamed = (count: number, strategy: 'priority' | 'weighted') => {
   }
 }
 
-/** What is known of the providers' own lists is the same until they are fetched again. */
+/** The model lists are the same object until they are fetched again. */
 const planner = () => {
   const lists = new Map<string, readonly string[]>()
   return { ...bench([], () => {}).gateway, lists: () => lists }
 }
 
 for (const strategy of ['priority', 'weighted'] as const)
-  test(`planning: each of 5,000 routes is thought through once (${strategy})`, () => {
+  test(`planning: each of 5,000 routes is planned once (${strategy})`, () => {
     const gateway = planner()
     const config = routesNamed(5_000, strategy)
     let drafts = 0
@@ -237,12 +237,12 @@ for (const strategy of ['priority', 'weighted'] as const)
     const plans = [1, 2, 3].map(() => [...config.routes.keys()].map((name) => planFor(gateway, config, name, counted)))
     assert.equal(drafts, 5_000)
     for (const made of plans.flat()) assert.ok(made.ok && made.value.candidates.length === 2)
-    // The states of what is asked are found by the candidate: it has to be the same one each time.
+    // State is cached by candidate, so the candidate must be the same object each time.
     const candidates = plans.map(([first]) => (first?.ok ? new Set(first.value.candidates) : assert.fail()))
     assert.deepEqual(candidates[0]?.symmetricDifference(candidates[2] ?? new Set()), new Set())
   })
 
-test('planning: of the names that clients think of the newest are remembered, and few of them', () => {
+test('planning: only the newest of the names that clients send are cached', () => {
   const gateway = planner()
   const config = routesNamed(1, 'priority')
   let drafts = 0
@@ -263,9 +263,9 @@ test('planning: of the names that clients think of the newest are remembered, an
   assert.deepEqual([ask('route-0'), ask('route-0')], ['new', 'known'])
 })
 
-test('planning: the more providers there are, the fewer names of clients are remembered', () => {
+test('planning: with more providers, fewer client names are cached', () => {
   const gateway = planner()
-  // Each of them stands in every plan as a last resort.
+  // Every plan has all providers as a last resort.
   const instances = Array.from({ length: 1_000 }, (_, n) => instance(`p${n}`, ['k1']))
   const config = { ...routesNamed(1, 'priority'), instances }
   const plans = (from: number, until: number) =>

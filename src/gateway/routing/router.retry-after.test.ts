@@ -1,4 +1,4 @@
-/** Everybody at a limit for a moment: whoever is first to be below it again is waited for (RELIABILITY F18). */
+/** All targets are rate limited for a short time: the request waits for the first limit to end. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bench, instance, play, said } from '../../../test/support/gateway.ts'
@@ -7,7 +7,7 @@ import type { Asked } from '../../../test/support/still-world.ts'
 const question = { model: 'm', messages: [{ role: 'user', content: 'hi' }] }
 const keyOf = ({ headers }: Asked) => (headers.authorization ?? '').replace('Bearer sk-', '')
 
-/** Each key says in turn what is written for it: ms of a limit, `limit` without a word of how long, a status, or `ok`. The last again and again. */
+/** Responses by key, in order: ms of a rate limit, `limit` without a time, a status, or `ok`. The last one repeats. */
 type Says = Readonly<Record<string, readonly (number | 'limit' | '500' | 'ok')[]>>
 
 const given = (says: Says, settings = {}) => {
@@ -35,18 +35,24 @@ const given = (says: Says, settings = {}) => {
   )
 }
 
-/** [case, what the keys say, settings, status, the calls with when they came (ms)] */
+/** [name, responses by key, settings, status, calls with their times (ms)] */
 const cases: readonly (readonly [string, Says, object, number, readonly string[]])[] = [
   ['the only key', { 'a-1': [300, 'ok'] }, {}, 200, ['a-1 0', 'a-1 300']],
   ['two keys: the sooner', { 'a-1': [500], 'a-2': [300, 'ok'] }, {}, 200, ['a-1 0', 'a-2 0', 'a-2 300']],
   ['two keys: the sooner is the first', { 'a-1': [200, 'ok'], 'a-2': [300] }, {}, 200, ['a-1 0', 'a-2 0', 'a-1 200']],
   ['two providers', { 'a-1': [700], 'b-1': [400, 'ok'] }, {}, 200, ['a-1 0', 'b-1 0', 'b-1 400']],
-  ['one within reach, one not', { 'a-1': [9_000], 'b-1': [1_900, 'ok'] }, {}, 200, ['a-1 0', 'b-1 0', 'b-1 1900']],
-  ['one says how long, one does not', { 'a-1': ['limit'], 'b-1': [800, 'ok'] }, {}, 200, ['a-1 0', 'b-1 0', 'b-1 800']],
+  ['one soon, one not', { 'a-1': [9_000], 'b-1': [1_900, 'ok'] }, {}, 200, ['a-1 0', 'b-1 0', 'b-1 1900']],
+  [
+    'one limit with a time, one without',
+    { 'a-1': ['limit'], 'b-1': [800, 'ok'] },
+    {},
+    200,
+    ['a-1 0', 'b-1 0', 'b-1 800'],
+  ],
   ['only once', { 'a-1': [300], 'a-2': [310] }, {}, 429, ['a-1 0', 'a-2 0', 'a-1 300']],
   ['longer than two seconds', { 'a-1': [2_001], 'a-2': [2_500] }, {}, 429, ['a-1 0', 'a-2 0']],
   ['just two seconds', { 'a-1': [2_000, 'ok'], 'a-2': [2_500] }, {}, 200, ['a-1 0', 'a-2 0', 'a-1 2000']],
-  ['nobody says how long', { 'a-1': ['limit'], 'a-2': ['limit'] }, {}, 429, ['a-1 0', 'a-2 0']],
+  ['no limit has a time', { 'a-1': ['limit'], 'a-2': ['limit'] }, {}, 429, ['a-1 0', 'a-2 0']],
   [
     'a quarter of the time left',
     { 'a-1': [300], 'a-2': [400] },
@@ -61,7 +67,7 @@ const cases: readonly (readonly [string, Says, object, number, readonly string[]
     200,
     ['a-1 0', 'a-2 0', 'a-1 300'],
   ],
-  ['one failed otherwise', { 'a-1': ['500'], 'b-1': [300, 'ok'] }, {}, 502, ['a-1 0', 'b-1 0']],
+  ['another failure', { 'a-1': ['500'], 'b-1': [300, 'ok'] }, {}, 502, ['a-1 0', 'b-1 0']],
   [
     'no attempt is left for it',
     { 'a-1': [300, 'ok'], 'a-2': [300, 'ok'] },
@@ -76,13 +82,13 @@ for (const [name, says, settings, status, calls] of cases)
     const start = world.now()
     const reply = ask(question)
     await world.pass(5_000)
-    const told = world.calls.map((call) => `${keyOf(call)} ${call.at - start}`)
-    // Which of a provider's keys is first does not matter.
-    assert.deepEqual([...told.slice(0, 2).sort(), ...told.slice(2)], calls)
+    const seenCalls = world.calls.map((call) => `${keyOf(call)} ${call.at - start}`)
+    // The order of a provider's keys does not matter.
+    assert.deepEqual([...seenCalls.slice(0, 2).sort(), ...seenCalls.slice(2)], calls)
     assert.equal(reply.status, status, reply.text)
   })
 
-test('at a limit: who comes while all are at it waits for the soonest, and asks nobody before', async () => {
+test('at a limit: a request that arrives while all targets are limited waits for the first, and tries none before', async () => {
   const { ask, world } = given({ 'a-1': [1_500, 'ok'], 'a-2': [1_800] })
   const start = world.now()
   const first = ask(question)
@@ -100,7 +106,7 @@ test('at a limit: who comes while all are at it waits for the soonest, and asks 
   assert.equal(reply.headers['x-headgate-attempts'], '1')
 })
 
-test('at a limit: a client that leaves while waiting is not asked for', async () => {
+test('at a limit: no attempt follows when the client leaves during the wait', async () => {
   const { ask, world } = given({ 'a-1': [1_000, 'ok'], 'a-2': [1_500] })
   const reply = ask(question)
   await world.pass(500)

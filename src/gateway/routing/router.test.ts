@@ -1,4 +1,4 @@
-/** Two attempts at once, and what repeating may cost. Everything else about trying is in `handle.test.ts`. */
+/** Hedges, retry budgets and skipped targets. Other cases of routing are in `serve-chat.test.ts`. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Bench, bench, type CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
@@ -31,7 +31,7 @@ const says =
   (asked) =>
     play.error(asked, status, error, headers)
 const hangs: Part = () => {}
-/** A stream that begins and then says no more; of a whole answer, its head. */
+/** Starts an answer and sends nothing more: the start of a stream, or the headers of a JSON answer. */
 const begins: Part = (asked) => {
   asked.head(200, { 'content-type': isStream(asked) ? 'text/event-stream' : 'application/json' })
   if (isStream(asked)) asked.send(said.role())
@@ -41,7 +41,7 @@ const hedged: Sections = { hedge: { percent: 100, delay: 1_000 }, strategy: 'pri
 
 const abc = () => [instance('a'), instance('b'), instance('c')]
 const hosts = ({ world }: Bench) => world.calls.map(host).join('')
-const said_ = (reply: CapturedReply, stream: boolean): string =>
+const textOf = (reply: CapturedReply, stream: boolean): string =>
   stream
     ? [...reply.text.matchAll(/"content":"([^"]+)"/g)].map(([, text]) => text).join('')
     : reply.json.choices[0].message.content
@@ -49,23 +49,23 @@ const lastOf = ({ news }: Bench): TraceSummary => {
   const traces = news.flatMap((item): Trace[] => (item.event === 'request' ? [item.trace] : []))
   return summarize(traces.at(-1) ?? [])
 }
-/** Nothing of the request is left: no timer, no claim. */
+/** Asserts that nothing of the request remains: no timer, no permit. */
 const isOver = ({ gateway, world }: Bench) => {
   assert.equal(world.timers(), 0, 'a timer is left')
   for (const one of gateway.config().instances)
     for (const key of one.keys)
-      assert.equal(gateway.health.inFlight(one, key), 0, `${one.id} is taken to be asked still`)
+      assert.equal(gateway.health.inFlight(one, key), 0, `${one.id} still counts a request in flight`)
 }
 const callTo = ({ world }: Bench, id: string): Asked => {
   const call = world.calls.findLast((asked) => host(asked) === id)
-  assert.ok(call, `${id} was not asked`)
+  assert.ok(call, `${id} received no request`)
   return call
 }
 
 type Case = {
   readonly name: string
   readonly parts: Readonly<Record<string, Part>>
-  /** Once the hedge has begun, and 500 ms after that, what these do. */
+  /** What these targets do when the hedge has started, and 500 ms later. */
   readonly next?: readonly (readonly [string, Part])[]
   readonly settings?: Sections
   readonly hosts: string
@@ -78,7 +78,7 @@ type Case = {
 
 const cases: readonly Case[] = [
   {
-    name: 'the second is quicker',
+    name: 'the second is faster',
     parts: { a: hangs, b: answers },
     hosts: 'ab',
     trail: 'a:abandoned, b:200',
@@ -86,7 +86,7 @@ const cases: readonly Case[] = [
     hedge: 'won',
   },
   {
-    name: 'the first had begun',
+    name: 'the first has started its answer',
     parts: { a: begins, b: answers },
     hosts: 'ab',
     trail: 'a:abandoned, b:200',
@@ -94,7 +94,7 @@ const cases: readonly Case[] = [
     hedge: 'won',
   },
   {
-    name: 'the first is quicker after all',
+    name: 'the first is faster after all',
     parts: { a: hangs, b: begins },
     next: [['a', answers]],
     hosts: 'ab',
@@ -103,7 +103,7 @@ const cases: readonly Case[] = [
     hedge: 'lost',
   },
   {
-    name: 'the first fails, and the second is the attempt',
+    name: 'the first fails, and the second replaces it',
     parts: { a: hangs, b: hangs },
     next: [
       ['a', says(500)],
@@ -115,7 +115,7 @@ const cases: readonly Case[] = [
     hedge: 'won',
   },
   {
-    name: 'the second fails, and the first is waited for',
+    name: 'the second fails, and the first answers later',
     parts: { a: hangs, b: says(500) },
     next: [['a', answers]],
     hosts: 'ab',
@@ -150,7 +150,7 @@ const cases: readonly Case[] = [
     hedge: 'lost',
   },
   {
-    name: 'there is no attempt left',
+    name: 'no attempt is left',
     parts: { a: hangs, b: answers },
     next: [['a', says(500)]],
     settings: { retry: { maxAttempts: 1 } },
@@ -161,7 +161,7 @@ const cases: readonly Case[] = [
     hedge: undefined,
   },
   {
-    name: 'one dead key is no attempt',
+    name: 'a rejected key does not count as an attempt',
     parts: { a: hangs, b: says(401), c: answers },
     next: [['a', says(500)]],
     settings: { retry: { maxAttempts: 2 } },
@@ -171,7 +171,7 @@ const cases: readonly Case[] = [
     hedge: 'lost',
   },
   {
-    name: 'what the first refuses for its content is not had from the second',
+    name: 'a content refusal of the first cancels the second',
     parts: { a: hangs, b: begins },
     next: [
       ['a', says(400, { code: 'content_policy_violation' })],
@@ -184,7 +184,7 @@ const cases: readonly Case[] = [
     hedge: 'lost',
   },
   {
-    name: 'nor what it finds wrong with the request',
+    name: 'an invalid request at the first cancels the second',
     parts: { a: hangs, b: begins },
     next: [['a', says(400, { type: 'invalid_request_error' })]],
     hosts: 'ab',
@@ -193,7 +193,7 @@ const cases: readonly Case[] = [
     hedge: 'lost',
   },
   {
-    name: 'what the second finds wrong, the first may answer',
+    name: 'an invalid request at the second leaves the first running',
     parts: { a: hangs, b: says(400, { type: 'invalid_request_error' }) },
     next: [['a', answers]],
     hosts: 'ab',
@@ -202,7 +202,7 @@ const cases: readonly Case[] = [
     hedge: 'lost',
   },
   {
-    name: 'and if it cannot, that is told, and nobody else asked',
+    name: 'an invalid request at the second, and a failing first: no other target is tried',
     parts: { a: hangs, b: says(400, { code: 'content_policy_violation' }), c: answers },
     next: [['a', says(503)]],
     hosts: 'ab',
@@ -212,7 +212,7 @@ const cases: readonly Case[] = [
     hedge: 'lost',
   },
   {
-    name: 'nothing, twice',
+    name: 'two empty answers',
     parts: { a: hangs, b: nothing, c: answers },
     next: [['a', nothing]],
     hosts: 'ab',
@@ -242,7 +242,7 @@ for (const stream of [false, true])
       assert.equal(reply.headers['x-headgate-trail'], trail.replaceAll(/([abc]):/g, '$1#k1:'))
       assert.equal(reply.headers['x-headgate-attempts'], String(one.hosts.length))
       if (by) assert.equal(reply.headers['x-headgate-provider'], by)
-      if (by && !trail.includes('empty')) assert.equal(said_(reply, stream), `by ${by}`)
+      if (by && !trail.includes('empty')) assert.equal(textOf(reply, stream), `by ${by}`)
       if (code) assert.equal(reply.json.error.code, code)
       const summary = lastOf(it)
       assert.equal(summary.hedge, hedge)
@@ -252,8 +252,8 @@ for (const stream of [false, true])
       isOver(it)
     })
 
-test('hedge: that it takes over from a first that failed is told as a fallback, and nothing else is', async () => {
-  const told = ({ news }: Bench) =>
+test('hedge: only a hedge that replaces a failed first emits a fallback event', async () => {
+  const fallbacksOf = ({ news }: Bench) =>
     news.flatMap((item) => (item.event === 'fallback' ? [`${item.from} ${item.to} ${item.kind}`] : []))
   for (const [first, second, expected] of [
     [says(500), answers, ['a#k1/m b#k1/m status']],
@@ -262,7 +262,7 @@ test('hedge: that it takes over from a first that failed is told as a fallback, 
     const it = bench(abc(), cast({ a: hangs, b: hangs, c: answers }), hedged)
     it.ask(question(false))
     await it.world.pass(1_000)
-    // The one that fails does so first.
+    // The failing one fails first.
     for (const [who, acts] of expected.length > 0
       ? ([
           ['a', first],
@@ -275,14 +275,14 @@ test('hedge: that it takes over from a first that failed is told as a fallback, 
       acts(callTo(it, who))
       await it.world.settle()
     }
-    assert.deepEqual(told(it), expected)
+    assert.deepEqual(fallbacksOf(it), expected)
   }
 })
 
-test('hedge: whoever may not be asked at once is passed over', async () => {
+test('hedge: a target that may not be tried now is skipped', async () => {
   const limited = says(429, {}, { 'retry-after': '60' })
   const it = bench(abc(), cast({ a: hangs, b: limited, c: answers }), hedged)
-  // A request for b finds it limited.
+  // This request finds b rate limited.
   const first = it.ask({ ...question(false), model: 'b/m' })
   await it.world.pass(0)
   answers(callTo(it, 'a'))
@@ -294,25 +294,25 @@ test('hedge: whoever may not be asked at once is passed over', async () => {
   isOver(it)
 })
 
-// ── When there is none ────────────────────────────────────────────────────────────────────────────────────────────
+// ── Without a hedge ───────────────────────────────────────────────────────────────────────────────────────────────
 
 const chatTool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
 
-/** [why not, instances, settings, what else is asked] */
+/** [reason, instances, settings, other members of the request] */
 const none: readonly (readonly [string, ReturnType<typeof abc>, Sections, object])[] = [
-  ['nothing is said about it', abc(), {}, {}],
-  ['its share is 0', abc(), { hedge: { percent: 0, delay: 0 } }, {}],
-  ['another key is no other provider', [instance('a', ['k1', 'k2'])], hedged, {}],
+  ['it is not configured', abc(), {}, {}],
+  ['its percentage is 0', abc(), { hedge: { percent: 0, delay: 0 } }, {}],
+  ['there is only another key of the provider', [instance('a', ['k1', 'k2'])], hedged, {}],
   [
-    'nobody else is fit',
+    'no other target is fit',
     [instance('a'), instance('b', ['k1'], { speaks: [{ protocol: 'ollama' }] })],
     hedged,
     { n: 2 },
   ],
-  ['the answer is to be kept there', abc(), hedged, { store: true }],
-  ['a tool runs there', abc(), hedged, { web_search_options: {} }],
-  ['the budget of repeats is spent', abc(), { ...hedged, retry: { budgetPercent: 0, budgetFloor: 0 } }, {}],
-  ['not enough has been saved up', abc(), { hedge: { percent: 99, delay: 1_000 } }, {}],
+  ['the provider stores the answer', abc(), hedged, { store: true }],
+  ['the provider runs a tool', abc(), hedged, { web_search_options: {} }],
+  ['the retry budget is used up', abc(), { ...hedged, retry: { budgetPercent: 0, budgetFloor: 0 } }, {}],
+  ['the hedge credit is too low', abc(), { hedge: { percent: 99, delay: 1_000 } }, {}],
 ]
 for (const stream of [false, true])
   for (const [why, instances, settings, more] of none)
@@ -328,21 +328,21 @@ for (const stream of [false, true])
       isOver(it)
     })
 
-test('hedge: functions the client runs are no reason against one', async () => {
+test('hedge: functions that the client runs do not prevent it', async () => {
   const it = bench(abc(), hangs, hedged)
   it.ask(question(false, { tools: [chatTool], store: false }))
   await it.world.pass(1_000)
   assert.equal(hosts(it), 'ab')
 })
 
-test('hedge: once a request, whatever becomes of it', async () => {
+test('hedge: at most once per request', async () => {
   const it = bench(abc(), cast({ a: hangs, b: says(500), c: hangs }), { ...hedged, circuit: { timeout: 0 } })
   it.ask(question(false))
   await it.world.pass(30_000)
   assert.equal(hosts(it), 'ab')
 })
 
-test('hedge: half of the requests, if so many are allowed', async () => {
+test('hedge: half of the requests at 50 percent', async () => {
   const it = bench(abc(), cast({ a: hangs, b: answers }), {
     hedge: { percent: 50, delay: 1_000 },
     circuit: { timeout: 0 },
@@ -358,7 +358,7 @@ test('hedge: half of the requests, if so many are allowed', async () => {
   assert.equal(trails.join(''), 'ababab')
 })
 
-test('hedge: a first that is always slow is given the time it needs, streamed and whole apart', async () => {
+test('hedge: the delay adapts to a slow provider, for streams and JSON answers apart', async () => {
   for (const stream of [false, true]) {
     const it = bench(abc(), hangs, { ...hedged, hedge: { percent: 1, delay: 1_000 } })
     for (let n = 0; n < 99; n++) {
@@ -368,7 +368,7 @@ test('hedge: a first that is always slow is given the time it needs, streamed an
       await it.world.settle()
     }
     assert.equal(hosts(it), 'a'.repeat(99))
-    // 89 of the last 94 answers within five minutes took 2.5 s, which is the 95th percentile still.
+    // 89 of the last 94 answers within five minutes took 2.5 s, so that is still the 95th percentile.
     it.ask(question(stream))
     await it.world.pass(2_499)
     assert.equal(it.world.calls.length, 99 + 1)
@@ -377,7 +377,7 @@ test('hedge: a first that is always slow is given the time it needs, streamed an
   }
 })
 
-test('hedge: the first is charged nothing for having been let go', async () => {
+test('hedge: a cancelled first attempt is not charged', async () => {
   const it = bench(abc(), cast({ a: hangs, b: answers }), { ...hedged, circuit: { consecutiveFailures: 1 } })
   for (let n = 0; n < 3; n++) {
     it.ask(question(n % 2 === 0))
@@ -390,22 +390,22 @@ test('hedge: the first is charged nothing for having been let go', async () => {
   )
 })
 
-// ── Stopped while two are under way ───────────────────────────────────────────────────────────────────────────────
+// ── Cancelled with two attempts running ───────────────────────────────────────────────────────────────────────────
 
 const stops: readonly (readonly [string, (it: Bench, reply: CapturedReply) => Promise<void> | void, string])[] = [
   ['the client leaves', (_, reply) => reply.leave(), 'client_gone'],
-  ['its time is over', (it) => it.world.pass(10_000), 'deadline'],
+  ['its deadline passes', (it) => it.world.pass(10_000), 'deadline'],
   [
-    'the process ends',
+    'the process shuts down',
     ({ gateway }) => {
-      for (const stop of gateway.activeCalls) stop.cancel(fail('shutdown', 'the process ends'))
+      for (const stop of gateway.activeCalls) stop.cancel(fail('shutdown', 'the process shuts down'))
     },
     'shutdown',
   ],
 ]
 for (const stream of [false, true])
   for (const [name, stop, kind] of stops)
-    test(`hedge: ${name}: both are ended, and nobody else is asked: ${stream ? 'a stream' : 'a whole answer'}`, async () => {
+    test(`hedge: ${name}: both end, and no other target is tried: ${stream ? 'a stream' : 'a whole answer'}`, async () => {
       const it = bench(abc(), begins, { ...hedged, timeout: { request: 5_000 } })
       const reply = it.ask(question(stream))
       await it.world.pass(1_000)
@@ -422,7 +422,7 @@ for (const stream of [false, true])
       isOver(it)
     })
 
-test('hedge: what is being stopped begins none', async () => {
+test('hedge: none starts during cancellation', async () => {
   const it = bench(abc(), hangs, { ...hedged, timeout: { request: 1_000 } })
   const reply = it.ask(question(false))
   await it.world.pass(5_000)
@@ -431,9 +431,9 @@ test('hedge: what is being stopped begins none', async () => {
   isOver(it)
 })
 
-// ── The budget of repeats ─────────────────────────────────────────────────────────────────────────────────────────
+// ── The retry budget ──────────────────────────────────────────────────────────────────────────────────────────────
 
-test('budget: a key skipped for the budget alone is in the trail and the log, and the last error is returned', async () => {
+test('budget: a key skipped for the retry budget is in the trail and the log, and the last error is returned', async () => {
   const settings: Sections = { retry: { budgetPercent: 0, budgetFloor: 1 }, circuit: { consecutiveFailures: 0 } }
   const it = bench([instance('a', ['k1', 'k2'])], says(500, { message: 'it broke' }), settings)
   const seen: (readonly [attempts: string | undefined, trail: string | undefined, skipped: readonly string[]])[] = []
@@ -469,7 +469,7 @@ test('budget: failover to another model of the same provider is never refused', 
   }
 })
 
-test('budget: each model of a provider has its own', async () => {
+test('budget: each model of a provider has a separate one', async () => {
   const settings: Sections = {
     retry: { budgetPercent: 0, budgetFloor: 1 },
     circuit: { consecutiveFailures: 0, minRequests: 1_000 },
@@ -485,7 +485,7 @@ test('budget: each model of a provider has its own', async () => {
   assert.deepEqual(attempts, ['2', '1', '2', '1'])
 })
 
-test('budget: one client’s failing requests leave the others theirs', async () => {
+test('budget: one client’s failing requests do not use up the budget of others', async () => {
   const settings: Sections = {
     retry: { budgetPercent: 0, budgetFloor: 4 },
     circuit: { consecutiveFailures: 0, minRequests: 1_000 },
@@ -500,7 +500,7 @@ test('budget: one client’s failing requests leave the others theirs', async ()
   assert.deepEqual(attempts, ['x2', 'x2', 'x1', 'x1', 'y2', 'y2', 'y1', 'z1'])
 })
 
-test('budget: the only target is not asked again for what may have had effects', async () => {
+test('budget: a request with side effects is not sent again to the only target', async () => {
   const tool = { type: 'mcp', server_label: 'mail', server_url: 'https://mail.example' }
   const responses = () => [instance('a', ['k1'], { speaks: [{ protocol: 'openai-responses' }] })]
   for (const [tools, calls] of [
@@ -511,12 +511,12 @@ test('budget: the only target is not asked again for what may have had effects',
     it.ask({ model: 'm', input: 'hello', tools }, 'openai-responses')
     await it.world.pass(5_000)
     assert.equal(it.world.calls.length, calls)
-    // Nor on the way there, where a connection that has died is made anew unseen.
+    // The HTTP client must not resend it on a new connection either.
     assert.equal(it.world.calls[0]?.once === true, calls === 1)
   }
 })
 
-/** 60 providers of which each counts how often something was written for it. */
+/** 60 providers, each of which counts the requests prepared for it. */
 const counting = (parts: (id: string) => Part, more: object = {}) => {
   const written: string[] = []
   const ids = Array.from({ length: 60 }, (_, n) => `p${n}`)
@@ -536,7 +536,7 @@ const counting = (parts: (id: string) => Part, more: object = {}) => {
 }
 const refuses: Part = (asked) => asked.fail(fail('refused', 'refused'))
 
-test('open circuits: who is passed over is written nothing for', async () => {
+test('open circuits: no request is prepared for skipped targets', async () => {
   const { it, written } = counting((id) => (id === 'p59' ? answers : refuses))
   for (const wanted of [60, 1, 1]) {
     written.length = 0
@@ -547,8 +547,8 @@ test('open circuits: who is passed over is written nothing for', async () => {
   }
 })
 
-test('open circuits: where nobody is left, what nobody could carry is said rather than that they are out', async () => {
-  // What no other format has, and the answer needs.
+test('open circuits: without a target, an unsupported member is reported rather than the open circuits', async () => {
+  // A member that no other protocol supports and that the answer needs.
   const foreign = { tools: [{ type: 'local_shell' }] }
   const it = bench([instance('a'), instance('b')], refuses, {
     circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' },
@@ -565,7 +565,7 @@ test('open circuits: where nobody is left, what nobody could carry is said rathe
 
 // ── Skipped targets ───────────────────────────────────────────────────────────────────────────────────────────────
 
-test('skipped: an open circuit, a limited key and an unfit model are in the trail and the log, and are no attempts', async () => {
+test('skipped: an open circuit, a limited key and an unfit model are in the trail and the log, and do not count as attempts', async () => {
   const parts = {
     a: refuses,
     b: says(429, {}, { 'retry-after': '60' }),
@@ -595,7 +595,7 @@ test('skipped: an open circuit, a limited key and an unfit model are in the trai
   }
 })
 
-test('skipped: a target that stays out is listed once, however many attempts follow', async () => {
+test('skipped: a target is listed once, regardless of the number of attempts', async () => {
   // A conflict is charged to no circuit.
   const it = bench(abc(), cast({ a: refuses, b: says(409), c: answers }), {
     circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' },
@@ -620,7 +620,7 @@ test('skipped: a model with a window no larger than one that was too small', asy
   assert.equal(reply.headers['x-headgate-trail'], 'a#k1:400, b#k1:window, c#k1:200')
 })
 
-test('skipped: twelve are listed and the others counted, so that the trail still ends with the answer', async () => {
+test('skipped: twelve are listed and the others counted, so that the trail ends with the answer', async () => {
   const { it } = counting((id) => (id === 'p59' ? answers : refuses))
   for (let n = 0; n < 2; n++) {
     const reply = it.ask(question(false))

@@ -31,7 +31,7 @@ import { withByteAccounting } from './edge/upstream-http/buffered-bytes.ts'
 import { connectionFor, dialer } from './edge/upstream-http/dial.ts'
 import type { WorkerLink } from './edge/workers/worker.ts'
 import { ActiveCalls } from './gateway/call/cancellation.ts'
-import { ModelLists } from './gateway/endpoints/model-lists.ts'
+import { FetchedModelLists } from './gateway/endpoints/model-lists.ts'
 import type { HealthProblem } from './gateway/endpoints/pages.ts'
 import type { Gateway } from './gateway/gateway.ts'
 import { UpstreamHealth } from './gateway/health/upstream-health.ts'
@@ -106,7 +106,7 @@ const start = async (
   const most = () => mostHeld(config.settings.limit)
   const world = realWorld({ dial: withByteAccounting(signed.dial, { held: load.held, limit: most, turn }) })
   const started = Math.floor(world.date() / 1000)
-  const lists = new ModelLists(world)
+  const lists = new FetchedModelLists(world)
   const live = new ActiveCalls()
   limitYoungGeneration(() => live.size)
   const tell = eventBus([(event) => log.record(event), (event) => metrics.record(event)], (error) => {

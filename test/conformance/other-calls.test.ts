@@ -8,7 +8,7 @@ import type { EmbeddingsProtocolName } from '../../src/core/embeddings.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../src/core/json.ts'
 import type { Instance } from '../../src/core/provider.ts'
 import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
-import { ModelLists } from '../../src/gateway/endpoints/model-lists.ts'
+import { FetchedModelLists } from '../../src/gateway/endpoints/model-lists.ts'
 import { anthropicMessages } from '../../src/protocols/anthropic-messages/index.ts'
 import { embeddingsProtocols } from '../../src/protocols/embeddings/index.ts'
 import { encodeAnswer } from '../../src/protocols/embeddings/openai.ts'
@@ -144,7 +144,7 @@ const listed = async (body: Json): Promise<readonly string[]> => {
     asked.send(JSON.stringify(body))
     asked.end()
   })
-  const lists = new ModelLists(world)
+  const lists = new FetchedModelLists(world)
   lists.follow([instance])
   await world.settle()
   lists.stop()

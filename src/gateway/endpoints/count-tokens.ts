@@ -1,9 +1,9 @@
 /**
- * Counts the tokens of a question. Whoever would be asked first is asked to count, if the client's format is spoken there,
- * and then the others who speak it; nobody else has the tokenizer, so otherwise, or when none of them could, it is an
- * estimate, and the answer's head says so.
+ * Counts the input tokens of a request. If the first target uses the client's protocol, it counts; after a failure the
+ * other targets with this protocol do. Only they have the tokenizer. Otherwise the answer is an estimate, marked by
+ * `x-headgate-estimated`.
  *
- * What becomes of such a call says nothing about the model: circuits and the states of keys are asked, and never told.
+ * These calls read the health of targets but never change it: their outcome shows nothing about the model.
  */
 
 import type { ErrorTable } from '../../core/error-table.ts'
@@ -22,144 +22,146 @@ import { keyOrder, planFor } from '../routing/planner.ts'
 import type { RoutingDeps } from '../routing/route-context.ts'
 import { headersFor, type InboundRequest, type OutboundRequest, prepareRequest } from '../upstream/outbound-request.ts'
 import { parseLargeRequest } from '../upstream/parse-request.ts'
-import { callForBody, type Sent } from './json-call.ts'
+import { type JsonRequest, routeJson } from './json-call.ts'
 
-/** What the log calls it. */
+/** The kind of call, as in the log. */
 const STYLE = 'count_tokens'
 
+/** Serves `POST /v1/messages/count_tokens`. */
 export const countTokens = (
   gateway: Gateway,
   protocol: ClientProtocol,
   received: IncomingRequest,
   reply: ResponseWriter,
 ): Promise<void> =>
-  runCall({ gateway, protocol, style: STYLE, received, reply }, async (stop, record) => {
+  runCall({ gateway, protocol, style: STYLE, received, reply }, async (cancellation, recorder) => {
     const { counting } = protocol
-    if (!counting) throw new Error(`${protocol.name} has no call that counts`)
+    if (!counting) throw new Error(`${protocol.name} has no token counting`)
     const config = gateway.config()
-    const counted = { ...protocol, decodeRequest: counting.decodeRequest }
-    const asked = await parseLargeRequest(counted, received, config.settings.limit, gateway.world.turn)
-    if (!asked.ok) return writeAndRecordError({ protocol, reply, record }, asked.failure, null)
-    const question = { ...asked.value, query: received.query }
-    record.received(question.request.model, false)
-    const plan = planFor(gateway, config, question.request.model)
-    if (!plan.ok) return writeAndRecordError({ protocol, reply, record }, plan.failure, null)
+    const decoder = { ...protocol, decodeRequest: counting.decodeRequest }
+    const parsed = await parseLargeRequest(decoder, received, config.settings.limit, gateway.world.turn)
+    if (!parsed.ok) return writeAndRecordError({ protocol, reply, record: recorder }, parsed.failure, null)
+    const inbound = { ...parsed.value, query: received.query }
+    recorder.received(inbound.request.model, false)
+    const plan = planFor(gateway, config, inbound.request.model)
+    if (!plan.ok) return writeAndRecordError({ protocol, reply, record: recorder }, plan.failure, null)
 
-    const bodies = counters(gateway, question, plan.value)
-    const opened = await callForBody(watching(gateway), {
+    const requests = countingRequests(gateway, inbound, plan.value)
+    const routed = await routeJson(readOnlyDeps(gateway), {
       client: received.client,
       clientKey: received.clientKey,
       holder: received.holder,
-      plan: { ...plan.value, candidates: [...bodies.keys()] },
+      plan: { ...plan.value, candidates: [...requests.keys()] },
       config,
-      keysOf: keyOrder(gateway, config, question),
-      stop,
-      record,
+      keysOf: keyOrder(gateway, config, inbound),
+      cancellation,
+      recorder,
       prepare: (candidate) => {
-        const prepared = bodies.get(candidate)
-        return prepared ? sent(question, counting, candidate, prepared) : null
+        const prepared = requests.get(candidate)
+        return prepared ? countRequest(inbound, counting, candidate, prepared) : null
       },
-      heard: () => {},
+      onHeaders: () => {},
     })
-    if (stop.reason?.kind === 'client_gone') {
-      reply.abort()
-      return record.end('client_gone', statusOf(stop.reason), stop.reason)
+    if (cancellation.reason?.kind === 'client_gone') {
+      reply.cut()
+      return recorder.end('client_gone', statusOf(cancellation.reason), cancellation.reason)
     }
-    if (opened.ok) record.answeredBy(opened)
-    else if (stop.reason || isItsOwnFault(opened.failure))
-      return writeAndRecordError({ protocol, reply, record }, opened.failure, 0)
-    const own = opened.ok ? opened.flow.whole : null
-    const body = own ?? JSON.stringify(counting.encodeAnswer(estimateTokens(question.request)))
-    record.responseStarted = true
-    reply.writeHead(200, {
+    if (routed.ok) recorder.answeredBy(routed)
+    else if (cancellation.reason || isInvalidRequest(routed.failure))
+      return writeAndRecordError({ protocol, reply, record: recorder }, routed.failure, 0)
+    const counted = routed.ok ? routed.flow.whole : null
+    const body = counted ?? JSON.stringify(counting.encodeAnswer(estimateTokens(inbound.request)))
+    recorder.responseStarted = true
+    reply.head(200, {
       'content-type': 'application/json',
-      ...(own === null ? estimated(record) : record.headers()),
+      ...(counted === null ? estimateHeaders(recorder) : recorder.headers()),
     })
     reply.end(body)
-    record.end('answered', 200)
+    recorder.end('answered', 200)
   })
 
-/** Nobody upstream stands behind an estimate. */
-const estimated = (record: Recorder): Readonly<{ [name: string]: string }> => {
-  const { 'x-headgate-provider': _provider, 'x-headgate-model': _model, ...headers } = record.headers()
+/** Without provider and model: an estimate comes from the gateway. */
+const estimateHeaders = (recorder: Recorder): Readonly<{ [name: string]: string }> => {
+  const { 'x-headgate-provider': _provider, 'x-headgate-model': _model, ...headers } = recorder.headers()
   return { ...headers, 'x-headgate-estimated': 'true' }
 }
 
-/** That the question cannot be asked at all: then counting it would only put off saying so. */
-const isItsOwnFault = (failure: Failure): boolean => {
-  const { side, excludes: condemns } = rowOf(failure)
-  return side === 'client' && condemns === 'request'
+/** Whether every target would reject the request: an estimate would hide this. */
+const isInvalidRequest = (failure: Failure): boolean => {
+  const { side, excludes } = rowOf(failure)
+  return side === 'client' && excludes === 'request'
 }
 
-/** A board that answers and is told nothing. */
-const watching = ({ world, catalogue, health: board, activeCalls: live }: Gateway): RoutingDeps => {
-  const untold = { commit: () => {}, done: () => {}, failed: () => {}, release: () => {} }
+/** Routing dependencies that read health but never record an outcome. */
+const readOnlyDeps = ({ world, catalogue, health, activeCalls }: Gateway): RoutingDeps => {
+  const noPermit = { commit: () => {}, done: () => {}, failed: () => {}, release: () => {} }
   return {
     world,
     catalogue,
-    activeCalls: live,
+    activeCalls,
     emit: () => {},
     health: {
-      admit: (target, settings) => board.peek(target, settings) ?? untold,
+      admit: (target, settings) => health.peek(target, settings) ?? noPermit,
       refuses: () => null,
-      peek: (target, settings) => board.peek(target, settings),
+      peek: (target, settings) => health.peek(target, settings),
       firstTry: () => {},
       mayRepeat: () => true,
     },
   }
 }
 
-/** Who could count it, and what each would be sent: nobody, if whoever would be asked first speaks another format. */
-const counters = (
+/** The request for each candidate that can count. Empty: the first target uses another protocol. */
+const countingRequests = (
   { catalogue }: Gateway,
-  question: InboundRequest,
+  inbound: InboundRequest,
   plan: Plan,
 ): ReadonlyMap<Candidate, OutboundRequest> => {
   const fit = plan.candidates.flatMap((candidate): (readonly [Candidate, OutboundRequest])[] => {
-    const prepared = prepareRequest(question, candidate, factsOf(catalogue, candidate.instance, candidate.model))
+    const prepared = prepareRequest(inbound, candidate, factsOf(catalogue, candidate.instance, candidate.model))
     return prepared?.unfit.length === 0 && prepared.droppable.length === 0 ? [[candidate, prepared]] : []
   })
-  const speaks = ([, { protocol }]: readonly [Candidate, OutboundRequest]) => protocol.name === question.protocol.name
-  return new Map(fit[0] && speaks(fit[0]) ? fit.filter(speaks) : [])
+  const usesProtocol = ([, { protocol }]: readonly [Candidate, OutboundRequest]) =>
+    protocol.name === inbound.protocol.name
+  return new Map(fit[0] && usesProtocol(fit[0]) ? fit.filter(usesProtocol) : [])
 }
 
-/** The question as it would be asked for an answer, at the path for counting. */
-const sent = (
-  question: InboundRequest,
+/** The chat request, sent to the path for counting. */
+const countRequest = (
+  inbound: InboundRequest,
   counting: TokenCounting,
   { instance }: Candidate,
   prepared: OutboundRequest,
-): Sent<number> => {
+): JsonRequest<number> => {
   const { protocol, url, auth } = prepared
   const quirks = instance.provider.quirks
   return {
     ...prepared,
-    url: behind(url, counting.suffix),
-    headers: (key) => headersFor(instance, key, question, prepared),
+    url: withSuffix(url, counting.suffix),
+    headers: (key) => headersFor(instance, key, inbound, prepared),
     auth,
     read: (body) => {
       const value = counting.decodeAnswer(body)
       return value === undefined ? bad(notACount(protocol, body)) : good({ value })
     },
     decodeFailure: protocol.decodeFailure,
-    quirks: { errors: { ...NO_SUCH_CALL, rows: [...NO_SUCH_CALL.rows, ...(quirks?.errors?.rows ?? [])] } },
+    quirks: { errors: { ...CALL_MISSING, rows: [...CALL_MISSING.rows, ...(quirks?.errors?.rows ?? [])] } },
   }
 }
 
-/** Compatible servers often have no such call: that says nothing about the question. */
-const NO_SUCH_CALL: ErrorTable = {
+/** Compatible servers often lack this call: not the request's fault. */
+const CALL_MISSING: ErrorTable = {
   checked: '2026-11-21',
   rows: [{ when: { status: [404, 405] }, kind: 'model_missing', seen: 'count.test.ts' }],
 }
 
-/** An error behind a 200 is told as what it is. */
+/** An error in a 200 response is reported as that error. */
 const notACount = (protocol: UpstreamProtocol, body: Json): Failure => {
-  const said = protocol.decodeAnswer(body).find((event) => event.type === 'failure')
-  return said?.failure ?? fail('malformed', 'the upstream answered with something that is no count')
+  const failed = protocol.decodeAnswer(body).find((event) => event.type === 'failure')
+  return failed?.failure ?? fail('malformed', 'the answer of the upstream contains no token count')
 }
 
-/** A suffix to the path of a URL that may have a query. */
-const behind = (url: string, suffix: string): string => {
+/** Appends to the path of a URL that may have a query. */
+const withSuffix = (url: string, suffix: string): string => {
   const [path = '', ...query] = url.split('?')
   return [path + suffix, ...query].join('?')
 }

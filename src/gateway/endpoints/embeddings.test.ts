@@ -197,7 +197,7 @@ test('embed: tokens go to who takes them; if nobody does, what to do is said', a
   assert.equal(nobody.reply.status, 400)
   assert.equal(nobody.called.length, 0)
   assert.deepEqual([nobody.reply.json.error.code, nobody.reply.json.error.param], ['unsupported_parameter', 'input[0]'])
-  assert.match(nobody.reply.json.error.message, /Send the texts/)
+  assert.match(nobody.reply.json.error.message, /Send texts/)
 })
 
 // ── When it fails ────────────────────────────────────────────────────────────────────────────────────────────────

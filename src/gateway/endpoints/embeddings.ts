@@ -1,6 +1,6 @@
 /**
- * Embeddings: texts in, vectors out. The road is that of every other call; what differs is where such a request may go
- * (`policy/routing/plan-embeddings.ts`), and that the answer must be exactly the vectors that were asked for, each in its place.
+ * Embeddings: texts in, vectors out. Routed like every other call, with a plan of its own
+ * (`policy/routing/plan-embeddings.ts`). The answer must have exactly one vector for each input, in the same order.
  */
 
 import type { EmbeddingsAnswer, EmbeddingsRequest } from '../../core/embeddings.ts'
@@ -26,95 +26,100 @@ import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import { type InboundRequest, providerHeaders } from '../upstream/outbound-request.ts'
 import { readBody, readInTurns } from '../upstream/parse-request.ts'
-import { type Body, callForBody, type Read, type Sent } from './json-call.ts'
+import { type JsonAnswer, type JsonRequest, type JsonRouted, routeJson } from './json-call.ts'
 
-/** What the log calls it. */
+/** The kind of call, as in the log. */
 export const EMBEDDINGS = 'embeddings'
 
-/** Its errors have OpenAI's shape, like the rest of it. */
+/** Errors are encoded in OpenAI's format. */
 const protocol = protocols['openai-chat']
 
+/** Serves `POST /v1/embeddings`. */
 export const serveEmbeddings = (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter): Promise<void> =>
-  runCall({ gateway, protocol, style: EMBEDDINGS, received, reply }, async (stop, record) => {
+  runCall({ gateway, protocol, style: EMBEDDINGS, received, reply }, async (cancellation, recorder) => {
     const refuse = (failure: Failure, soonest: number | null) =>
-      writeAndRecordError({ protocol, reply, record }, failure, soonest)
+      writeAndRecordError({ protocol, reply, record: recorder }, failure, soonest)
     const config = gateway.config()
-    const asked = asEmbeddings(await readInTurns(received.body, config.settings.limit, gateway.world.turn))
-    if (!asked.ok) return refuse(asked.failure, null)
-    const { request } = asked.value
-    record.received(request.model, false)
+    const parsed = decoded(await readInTurns(received.body, config.settings.limit, gateway.world.turn))
+    if (!parsed.ok) return refuse(parsed.failure, null)
+    const { request } = parsed.value
+    recorder.received(request.model, false)
     const plan = planFor(gateway, config, request.model, draftEmbeddings)
     if (!plan.ok) return refuse(plan.failure, null)
 
-    const opened = await callForBody(gateway, {
+    const routed = await routeJson(gateway, {
       client: received.client,
       clientKey: received.clientKey,
       holder: received.holder,
       plan: plan.value,
       config,
       keysOf: keyOrder(gateway, config, null),
-      stop,
-      record,
-      prepare: (candidate) => prepareEmbeddings(asked.value, candidate),
-      heard: (target, headers) => gateway.health.recordQuota(target, headers),
+      cancellation,
+      recorder,
+      prepare: (candidate) => prepareEmbeddings(parsed.value, candidate),
+      onHeaders: (target, headers) => gateway.health.recordQuota(target, headers),
     })
-    if (stop.reason?.kind === 'client_gone') {
-      if (opened.ok) opened.permit.release()
-      reply.abort()
-      return record.end('client_gone', statusOf(stop.reason), stop.reason)
+    if (cancellation.reason?.kind === 'client_gone') {
+      if (routed.ok) routed.permit.release()
+      reply.cut()
+      return recorder.end('client_gone', statusOf(cancellation.reason), cancellation.reason)
     }
-    if (!opened.ok) return refuse(explained(opened.failure, request), opened.soonest)
-    opened.permit.done()
-    record.usage(opened.flow.usage())
-    record.answeredBy(withIgnored(opened, request))
-    const { answer, passes } = opened.value
-    const text = passes && opened.flow.whole !== null ? opened.flow.whole : written(answer, request, opened)
-    record.responseStarted = true
-    reply.writeHead(200, {
+    if (!routed.ok) return refuse(withRemedy(routed.failure, request), routed.soonest)
+    routed.permit.done()
+    recorder.usage(routed.flow.usage())
+    recorder.answeredBy(withIgnoredDimensions(routed, request))
+    const { answer, passes } = routed.value
+    const text = passes && routed.flow.whole !== null ? routed.flow.whole : bodyOf(answer, request, routed)
+    recorder.responseStarted = true
+    reply.head(200, {
       'content-type': 'application/json',
-      ...record.headers(),
+      ...recorder.headers(),
       ...(answer.input === undefined && { 'x-headgate-estimated': 'true' }),
     })
     reply.end(text)
-    record.end('answered', 200)
+    recorder.end('answered', 200)
   })
 
-type Asked = Pick<InboundRequest, 'source' | 'body' | 'members'> & { readonly request: EmbeddingsRequest }
+/** An embeddings request, parsed. */
+export type ParsedEmbeddings = Pick<InboundRequest, 'source' | 'body' | 'members'> & {
+  readonly request: EmbeddingsRequest
+}
 
-export const parseEmbeddings = (source: string, limits: ExtentLimits): Outcome<Asked> =>
-  asEmbeddings(readBody(source, limits))
+/** Parses and validates the body of an embeddings request. */
+export const parseEmbeddings = (source: string, limits: ExtentLimits): Outcome<ParsedEmbeddings> =>
+  decoded(readBody(source, limits))
 
-const asEmbeddings = (read: ReturnType<typeof readBody>): Outcome<Asked> => {
+const decoded = (read: ReturnType<typeof readBody>): Outcome<ParsedEmbeddings> => {
   if (!read.ok) return read
   const request = decodeRequest(read.value.body)
   return request.ok ? good({ ...read.value, request: request.value }) : request
 }
 
-// ── What is sent ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The request ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** `passes`: the client can read the upstream's own words. */
+/** `passes`: the upstream's answer can be sent to the client unchanged. */
 type Embedded = { readonly answer: EmbeddingsAnswer; readonly passes: boolean }
 
-/** Null: it makes no embeddings. */
-export const prepareEmbeddings = (asked: Asked, { instance, model }: Candidate): Sent<Embedded> | null => {
+/** The request for a candidate. Null: its provider has no embeddings. */
+export const prepareEmbeddings = (
+  parsed: ParsedEmbeddings,
+  { instance, model }: Candidate,
+): JsonRequest<Embedded> | null => {
   const { embeds, quirks, auth } = instance.provider
   if (!embeds) return null
   const format = embeddingsProtocols[embeds.protocol]
   const path = (embeds.path ?? format.path).replace('{model}', () => pathStep(model))
   const losses: Loss[] = []
-  const named = asked.body.model === model ? asked.body : { ...asked.body, model }
-  const encoded = format.encodeRequest?.(asked.request, { model })
-  const mend = (body: JsonObject) =>
-    embeds.requestBody?.(body, model, (at, unfit = false) =>
-      losses.push({ path: encoded?.from[at] ?? at, essential: unfit }),
-    ) ?? body
+  const renamed = parsed.body.model === model ? parsed.body : { ...parsed.body, model }
+  const encoded = format.encodeRequest?.(parsed.request, { model })
+  const withQuirks = (body: JsonObject) =>
+    embeds.requestBody?.(body, model, (at, unfit = false) => losses.push({ at: encoded?.from[at] ?? at, unfit })) ??
+    body
   for (const loss of encoded?.losses ?? []) losses.push(loss)
   const body = encoded
-    ? JSON.stringify(mend(encoded.body))
-    : rewrite(asked.source, asked.members, asked.body, mend(named))
-  const paths = (unfit: boolean) => [
-    ...new Set(losses.filter((loss) => loss.essential === unfit).map(({ path }) => path)),
-  ]
+    ? JSON.stringify(withQuirks(encoded.body))
+    : rewrite(parsed.source, parsed.members, parsed.body, withQuirks(renamed))
+  const paths = (unfit: boolean) => [...new Set(losses.filter((loss) => loss.unfit === unfit).map(({ at }) => at))]
   return {
     url: instance.baseUrl + (quirks?.path?.(path, model, instance.variables) ?? path),
     headers: (key) => ({
@@ -129,35 +134,38 @@ export const prepareEmbeddings = (asked: Asked, { instance, model }: Candidate):
     droppable: [],
     doubts: [],
     decodeFailure: format.decodeFailure,
-    // What its token counts mean is said of answers that are text.
+    // Without the quirks of token counts, which concern text answers.
     quirks,
-    read: (answer) => read(format.decodeAnswer(answer), asked.request, encoded ? null : answer),
+    read: (answer) => read(format.decodeAnswer(answer), parsed.request, encoded ? null : answer),
   }
 }
 
-// ── What is answered ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── The answer ─────────────────────────────────────────────────────────────────────────────────────────────
 
-/** One vector for each input, all of one length: anything else would be stored under the wrong text. `own`: the upstream's words, if the client speaks its format. */
+/**
+ * Checks for one vector an input, all of one length: clients would store others with the wrong text. `raw`: the upstream's
+ * answer, if its format is the client's.
+ */
 const read = (
   decoded: Outcome<EmbeddingsAnswer>,
   { inputs, encoding }: EmbeddingsRequest,
-  own: Json | null,
-): Outcome<Read<Embedded>> => {
+  raw: Json | null,
+): Outcome<JsonAnswer<Embedded>> => {
   if (!decoded.ok) return decoded
   const { value: answer } = decoded
   const { vectors, input } = answer
   if (vectors.length !== inputs.length)
-    return bad(fail('malformed', 'the upstream answered with another number of embeddings than there are inputs'))
+    return bad(fail('malformed', 'the number of embeddings in the answer differs from the number of inputs'))
   const [length] = vectors.map(lengthOf)
   if (vectors.some((vector) => lengthOf(vector) !== length))
-    return bad(fail('malformed', 'the embeddings in the answer are not of one length'))
+    return bad(fail('malformed', 'the embeddings in the answer differ in length'))
   return good({
-    value: { answer, passes: own !== null && isReadable(own, encoding) },
+    value: { answer, passes: raw !== null && isReadable(raw, encoding) },
     ...(input !== undefined && { usage: { input, output: 0 } }),
   })
 }
 
-const written = (answer: EmbeddingsAnswer, request: EmbeddingsRequest, { target }: Body<Embedded>): string =>
+const bodyOf = (answer: EmbeddingsAnswer, request: EmbeddingsRequest, { target }: JsonRouted<Embedded>): string =>
   JSON.stringify(
     encodeAnswer(
       { ...answer, input: answer.input ?? estimated(request) },
@@ -165,30 +173,30 @@ const written = (answer: EmbeddingsAnswer, request: EmbeddingsRequest, { target 
     ),
   )
 
-/** Where the upstream does not count. */
+/** Input tokens, if the upstream reports none. */
 const estimated = ({ inputs }: EmbeddingsRequest): number =>
   Math.ceil(inputs.reduce((sum, input) => sum + ('text' in input ? estimateText(input.text) : input.tokens.length), 0))
 
-/** Servers that do not know `dimensions` answer with vectors of the model's own length, and say nothing. */
-const withIgnored = (
-  body: Body<Embedded>,
+/** Reports `dimensions` as dropped if the vectors have another length: some servers ignore it silently. */
+const withIgnoredDimensions = (
+  routed: JsonRouted<Embedded>,
   { dimensions }: EmbeddingsRequest,
-): Pick<Body<Embedded>, 'target' | 'prepared'> => {
-  const { target, prepared } = body
-  const [vector] = body.value.answer.vectors
-  const asAsked = !dimensions || (vector !== undefined && lengthOf(vector) === dimensions.value)
-  if (asAsked || prepared.dropped.includes(dimensions.at)) return { target, prepared }
+): Pick<JsonRouted<Embedded>, 'target' | 'prepared'> => {
+  const { target, prepared } = routed
+  const [vector] = routed.value.answer.vectors
+  const isHonoured = !dimensions || (vector !== undefined && lengthOf(vector) === dimensions.value)
+  if (isHonoured || prepared.dropped.includes(dimensions.at)) return { target, prepared }
   return { target, prepared: { ...prepared, dropped: [...prepared.dropped, dimensions.at] } }
 }
 
-/** That the input is what fits nowhere, and what to do: it is nothing that could be left out. */
-const explained = (failure: Failure, { inputs }: EmbeddingsRequest): Failure => {
+/** The error for an input that no provider accepts, with the remedy. */
+const withRemedy = (failure: Failure, { inputs }: EmbeddingsRequest): Failure => {
   if (failure.kind !== 'unsupported' || !failure.param?.startsWith('input')) return failure
   const tokens = inputs.some((input) => 'tokens' in input)
   return {
     ...failure,
     message: tokens
-      ? 'The input is tokens, and no provider that has this model takes them. Send the texts themselves (in LangChain: check_embedding_ctx_length=False).'
-      : 'No provider that has this model takes so many texts in one request. Send a request for each.',
+      ? 'The input is tokens, which no provider of this model accepts. Send texts instead (in LangChain: check_embedding_ctx_length=False).'
+      : 'No provider of this model accepts so many texts in one request. Send one request for each text.',
   }
 }

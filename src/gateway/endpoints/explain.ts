@@ -1,4 +1,4 @@
-/** Where a request would go and why, without sending anything: the same plan, the same bodies, the same gates. */
+/** `POST /v1/route`: where a request would be routed and why, without sending it. Uses the real plan, requests and health. */
 
 import type { ClientProtocolName } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
@@ -18,66 +18,67 @@ import { type InboundRequest, prepareRequest } from '../upstream/outbound-reques
 import { parseRequest } from '../upstream/parse-request.ts'
 import { EMBEDDINGS, parseEmbeddings, prepareEmbeddings } from './embeddings.ts'
 
+/** The plan for a request, with the present state of each candidate. */
 export const explain = (gateway: Gateway, received: IncomingRequest): Outcome<JsonObject> => {
   if (isEmbeddings(received)) return explainEmbeddings(gateway, received)
   const style = styleOf(received)
   if (!style.ok) return style
   const protocol = style.value
-  const asked = parseRequest(protocol, received.body, received.headers, gateway.config().settings.limit)
-  if (!asked.ok) return asked
-  const question = asked.value
+  const parsed = parseRequest(protocol, received.body, received.headers, gateway.config().settings.limit)
+  if (!parsed.ok) return parsed
+  const inbound = parsed.value
   const config = gateway.config()
-  const plan = planFor(gateway, config, question.request.model)
+  const plan = planFor(gateway, config, inbound.request.model)
   if (!plan.ok) return plan
-  const keysOf = keyOrder(gateway, config, question)
-  const now = (candidate: Candidate): JsonObject => ({
-    ...fit(gateway, question, candidate),
-    keys: keysNow(gateway, config, candidate, keysOf(candidate)),
+  const keysOf = keyOrder(gateway, config, inbound)
+  const detailsOf = (candidate: Candidate): JsonObject => ({
+    ...compatibility(gateway, inbound, candidate),
+    keys: keyStates(gateway, config, candidate, keysOf(candidate)),
   })
-  return good({ ...explained(question.request.model, plan.value, now), style: protocol.style })
+  return good({ ...explained(inbound.request.model, plan.value, detailsOf), style: protocol.style })
 }
 
 const explainEmbeddings = (gateway: Gateway, { body }: IncomingRequest): Outcome<JsonObject> => {
-  const asked = parseEmbeddings(body, gateway.config().settings.limit)
-  if (!asked.ok) return asked
-  const { model } = asked.value.request
+  const parsed = parseEmbeddings(body, gateway.config().settings.limit)
+  if (!parsed.ok) return parsed
+  const { model } = parsed.value.request
   const config = gateway.config()
   const plan = planFor(gateway, config, model, draftEmbeddings)
   if (!plan.ok) return plan
   const keysOf = keyOrder(gateway, config, null)
-  const now = (candidate: Candidate): JsonObject => {
-    const ready = prepareEmbeddings(asked.value, candidate)
+  const detailsOf = (candidate: Candidate): JsonObject => {
+    const prepared = prepareEmbeddings(parsed.value, candidate)
     return {
-      fit: ready?.unfit.length === 0,
+      fit: prepared?.unfit.length === 0,
       style: EMBEDDINGS,
-      unfit_for: ready?.unfit ?? [],
-      dropped: ready?.dropped ?? [],
-      keys: keysNow(gateway, config, candidate, keysOf(candidate)),
+      unfit_for: prepared?.unfit ?? [],
+      dropped: prepared?.dropped ?? [],
+      keys: keyStates(gateway, config, candidate, keysOf(candidate)),
     }
   }
-  return good({ ...explained(model, plan.value, now), style: EMBEDDINGS })
+  return good({ ...explained(model, plan.value, detailsOf), style: EMBEDDINGS })
 }
 
-/** Which of a candidate's keys may be tried at this moment. */
-const keysNow = (
-  { health: board }: Gateway,
+/** Which of a candidate's keys may be tried now. */
+const keyStates = (
+  { health }: Gateway,
   { settings }: Config,
   candidate: Candidate,
   keys: Iterable<ProviderKey>,
 ): readonly Json[] =>
   [...keys].map((key): Json => {
-    const refusal = board.peek({ candidate, key }, settings)
+    const refusal = health.peek({ candidate, key }, settings)
     return {
       id: key.id,
       may_be_tried: refusal === null,
-      ...(refusal && { because: refusal.why, until: board.iso(refusal.until) }),
+      ...(refusal && { because: refusal.why, until: health.iso(refusal.until) }),
     }
   })
 
-/** What the candidate would be sent, and what it could not be. */
-const fit = ({ catalogue, health: board }: Gateway, question: InboundRequest, candidate: Candidate): JsonObject => {
-  const lacking = new Set(board.lacking(candidate.instance))
-  const prepared = prepareRequest(question, candidate, factsOf(catalogue, candidate.instance, candidate.model), lacking)
+/** What the candidate can and cannot carry of the request. */
+const compatibility = ({ catalogue, health }: Gateway, inbound: InboundRequest, candidate: Candidate): JsonObject => {
+  const lacking = new Set(health.lacking(candidate.instance))
+  const prepared = prepareRequest(inbound, candidate, factsOf(catalogue, candidate.instance, candidate.model), lacking)
   if (!prepared) return { fit: false, unfit_for: [], only_without: [], doubts: [] }
   return {
     fit: prepared.unfit.length === 0 && prepared.droppable.length === 0 && prepared.doubts.length === 0,
@@ -89,37 +90,35 @@ const fit = ({ catalogue, health: board }: Gateway, question: InboundRequest, ca
   }
 }
 
-/** Which call's body it is: as the query says, or by what only that style has. What could be either is chat completions. */
+/** The API style of the body: from the query, or from members that only one style has. The default is chat completions. */
 const styleOf = ({ body, query, headers }: IncomingRequest): Outcome<ClientProtocol> => {
-  const said = new URLSearchParams(query).get('style')
-  if (said !== null) {
-    const named = clientProtocolByStyle.get(said)
-    if (named) return good(named)
+  const style = new URLSearchParams(query).get('style')
+  if (style !== null) {
+    const protocol = clientProtocolByStyle.get(style)
+    if (protocol) return good(protocol)
     const names = [...clientProtocolByStyle.keys(), EMBEDDINGS].join(', ')
-    return bad(
-      fail('invalid_value', `The query's \`style\` is none there is. It must be one of ${names}.`, { param: 'style' }),
-    )
+    return bad(fail('invalid_value', `Unknown \`style\` in the query. It must be one of ${names}.`, { param: 'style' }))
   }
-  const name = headers('anthropic-version') === undefined ? markedAs(body) : 'anthropic-messages'
+  const name = headers('anthropic-version') === undefined ? recognised(body) : 'anthropic-messages'
   return good(protocols[name])
 }
 
-/** A list to be embedded has texts or tokens in it; what a response is asked about has items. */
+/** The input of embeddings is a list of texts or tokens; the input of a response has items. */
 const isEmbeddings = ({ body, query }: IncomingRequest): boolean => {
-  const said = new URLSearchParams(query).get('style')
-  if (said !== null) return said === EMBEDDINGS
+  const style = new URLSearchParams(query).get('style')
+  if (style !== null) return style === EMBEDDINGS
   try {
     const value = parseJson(body)
     if (!isObject(value) || value.input === undefined) return false
     const isListed = isList(value.input) && value.input.length > 0 && !value.input.some(isObject)
     return isListed || value.encoding_format !== undefined || value.dimensions !== undefined
   } catch {
-    // Not JSON: the chat reader says where.
+    // Not JSON: the chat decoder reports the position.
     return false
   }
 }
 
-const markedAs = (source: string): ClientProtocolName => {
+const recognised = (source: string): ClientProtocolName => {
   try {
     const body = parseJson(source)
     if (!isObject(body)) return 'openai-chat'
@@ -127,19 +126,19 @@ const markedAs = (source: string): ClientProtocolName => {
     if (body.input !== undefined || body.instructions !== undefined) return 'openai-responses'
     return isMessages(body) ? 'anthropic-messages' : 'openai-chat'
   } catch {
-    // Not JSON: the chat reader says where.
+    // Not JSON: the chat decoder reports the position.
     return 'openai-chat'
   }
 }
 
-/** Members that messages have and chat completions have not, at the top, in tools and in content. */
+/** Whether the body has members of Anthropic messages that chat completions lack, at the top, in tools or in content. */
 const isMessages = ({ system, stop_sequences, tools, messages }: JsonObject): boolean =>
   system !== undefined ||
   stop_sequences !== undefined ||
   list(tools).some((tool) => isObject(tool) && tool.input_schema !== undefined) ||
-  list(messages).some((message) => isObject(message) && list(message.content).some(isTheirBlock))
+  list(messages).some((message) => isObject(message) && list(message.content).some(isMessagesBlock))
 
-const THEIRS: ReadonlySet<Json | undefined> = new Set([
+const MESSAGES_BLOCKS: ReadonlySet<Json | undefined> = new Set([
   'tool_use',
   'tool_result',
   'thinking',
@@ -148,4 +147,4 @@ const THEIRS: ReadonlySet<Json | undefined> = new Set([
   'document',
 ])
 
-const isTheirBlock = (block: Json): boolean => isObject(block) && THEIRS.has(block.type)
+const isMessagesBlock = (block: Json): boolean => isObject(block) && MESSAGES_BLOCKS.has(block.type)

@@ -1,6 +1,6 @@
 /**
- * A call whose answer is one JSON body and no text: a count of tokens, embeddings. It takes the road of every other call
- * (`first-to-open.ts`); here is only what is asked and what becomes of the answer.
+ * A call whose answer is one JSON body instead of text: a token count, embeddings. It is routed like every other call
+ * (`routing/router.ts`); only its request and the reading of its answer differ.
  */
 import type { Usage } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
@@ -19,58 +19,65 @@ import { Attempt } from '../upstream/attempt.ts'
 import { type LateBody, writeInTurns } from '../upstream/late-body.ts'
 import { type Compatibility, identityOf } from '../upstream/outbound-request.ts'
 
-/** What one candidate would be sent, and how its answer is read. */
-export type Sent<T> = Compatibility & {
+/** The request for one candidate, and how its answer is read. */
+export type JsonRequest<T> = Compatibility & {
   readonly url: string
   readonly headers: (key: ProviderKey) => Readonly<Record<string, string>>
   readonly auth: Auth
-  /** Empty where it is written late. */
+  /** Empty if `late` is given. */
   readonly body: string
+  /** A large body, encoded only when the candidate is tried. */
   readonly late?: LateBody
-  readonly read: (body: Json) => Outcome<Read<T>>
+  readonly read: (body: Json) => Outcome<JsonAnswer<T>>
   readonly decodeFailure: UpstreamProtocol['decodeFailure']
-  /** The provider's own dialect of errors. */
+  /** The provider's error table. */
   readonly quirks: Pick<Quirks, 'errors'> | undefined
 }
 
-export type Read<T> = { readonly value: T; readonly usage?: Usage }
+/** The decoded answer. */
+export type JsonAnswer<T> = { readonly value: T; readonly usage?: Usage }
 
-export type Call<T> = {
-  /** Who asks; empty where clients are not told apart. */
+/** One JSON call, for the router. */
+export type JsonCall<T> = {
+  /** The client's id; empty if clients are not distinguished. */
   readonly client: string
-  /** The id of the client's key for logs; absent or empty where there is none. */
+  /** The id of the client's key for logs; absent or empty if it has none. */
   readonly clientKey?: string | undefined
-  /** Whose share of memory the answer takes. */
+  /** Whose memory quota the answer is charged to. */
   readonly holder?: string | undefined
   readonly plan: Plan
   readonly config: Config
   readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
-  readonly stop: Cancellation
-  readonly record: Recorder
-  readonly prepare: (candidate: Candidate) => Sent<T> | null
-  /** A target's head has come. */
-  readonly heard: (target: Target, headers: HeaderLookup) => void
+  readonly cancellation: Cancellation
+  readonly recorder: Recorder
+  readonly prepare: (candidate: Candidate) => JsonRequest<T> | null
+  /** Receives the header block of each target's response. */
+  readonly onHeaders: (target: Target, headers: HeaderLookup) => void
 }
 
-/** `value`: the answer, read; `flow.whole` is its text. The ticket is the caller's to end. */
-export type Body<T> = Routed<Sent<T>> & { readonly value: T }
+/** `value`: the decoded answer; `flow.whole` is its text. The caller ends the permit. */
+export type JsonRouted<T> = Routed<JsonRequest<T>> & { readonly value: T }
 
-export const callForBody = async <T>(tools: RoutingDeps, call: Call<T>): Promise<Body<T> | NotRouted> => {
-  const { world, activeCalls: live } = tools
-  const { client, clientKey, holder, plan, config, keysOf, stop, record, heard } = call
+/** Routes the call and decodes its answer. */
+export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promise<JsonRouted<T> | NotRouted> => {
+  const { world, activeCalls } = deps
+  const { client, clientKey, holder, plan, config, keysOf, cancellation, recorder, onHeaders } = call
   const { settings } = config
-  const bodies = new Map<Candidate, Sent<T> | null>()
-  const prepare = ({ candidate }: Target): Sent<T> | null => {
-    const known = bodies.get(candidate)
+  const requests = new Map<Candidate, JsonRequest<T> | null>()
+  const prepare = ({ candidate }: Target): JsonRequest<T> | null => {
+    const known = requests.get(candidate)
     if (known !== undefined) return known
-    const made = call.prepare(candidate)
-    bodies.set(candidate, made)
-    return made
+    const request = call.prepare(candidate)
+    requests.set(candidate, request)
+    return request
   }
-  /** What the one attempt that succeeded has read. */
-  let found: Read<T> | undefined
-  const begin = (target: Target, { url, headers, auth, body, late, read, decodeFailure, quirks }: Sent<T>): Attempt =>
-    new Attempt(tools, {
+  /** The answer of the attempt that succeeded. */
+  let decoded: JsonAnswer<T> | undefined
+  const begin = (
+    target: Target,
+    { url, headers, auth, body, late, read, decodeFailure, quirks }: JsonRequest<T>,
+  ): Attempt =>
+    new Attempt(deps, {
       url,
       headers: headers(target.key),
       identity: identityOf(target.candidate.instance, target.key, auth),
@@ -78,7 +85,7 @@ export const callForBody = async <T>(tools: RoutingDeps, call: Call<T>): Promise
       ...(late && { source: late.source }),
       protocol: formatOf(decodeFailure, (answer) => {
         const outcome = read(answer)
-        found = outcome.ok ? outcome.value : undefined
+        decoded = outcome.ok ? outcome.value : undefined
         return outcome
       }),
       quirks,
@@ -90,37 +97,37 @@ export const callForBody = async <T>(tools: RoutingDeps, call: Call<T>): Promise
       skipMalformedEvents: false,
       settings,
       client: holder,
-      onHeaders: (lookup) => heard(target, lookup),
+      onHeaders: (headers) => onHeaders(target, headers),
     })
-  live.startDeadline(world, stop, settings.timeout.request)
+  activeCalls.startDeadline(world, cancellation, settings.timeout.request)
   try {
-    const opened = await route(
-      tools,
+    const routed = await route(
+      deps,
       {
-        id: record.id,
+        id: recorder.id,
         client,
         clientKey,
         plan,
         config,
-        deadline: stop.until,
-        stop,
+        deadline: cancellation.until,
+        stop: cancellation,
         keysOf,
-        note: (fact) => record.note(fact),
+        note: (event) => recorder.note(event),
       },
       { prepare, makeReady: ({ late }) => writeInTurns(late, world.turn), begin },
     )
-    if (!opened.ok) return opened
-    if (!found) throw new Error('an answer was taken that nobody has read')
-    return { ...opened, value: found.value }
+    if (!routed.ok) return routed
+    if (!decoded) throw new Error('the answer of this JSON call was not decoded')
+    return { ...routed, value: decoded.value }
   } finally {
-    stop.clearDeadline()
+    cancellation.clearDeadline()
   }
 }
 
-/** The answer as events, which is what an attempt understands: how much it cost, and that it is complete. */
+/** The answer as events for the attempt: its usage and its end. */
 const formatOf = (
   decodeFailure: UpstreamProtocol['decodeFailure'],
-  read: (body: Json) => Outcome<Read<unknown>>,
+  read: (body: Json) => Outcome<JsonAnswer<unknown>>,
 ): AnswerFormat => ({
   decodeFailure,
   decodeAnswer: (body) => {
@@ -134,8 +141,6 @@ const formatOf = (
   },
   decodeStream: () => ({
     push: () => [],
-    end: () => [
-      { type: 'failure', failure: fail('malformed', 'the upstream answered with a stream nobody asked for') },
-    ],
+    end: () => [{ type: 'failure', failure: fail('malformed', 'the upstream answered with a stream instead of JSON') }],
   }),
 })

@@ -1,6 +1,6 @@
 /**
- * The providers' own lists of models: fetched in the background, kept, never waited for. A provider that does not
- * answer keeps the list it had.
+ * The providers' lists of models, fetched in the background. No request waits for them. After a failed fetch the last
+ * list stays in use.
  */
 import { isObject, type Json, list, parseJson, text } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
@@ -8,15 +8,16 @@ import type { Cancel, World } from '../../core/world.ts'
 import { utf8 } from '../../protocols/framing/utf8.ts'
 import { identityOf, providerHeaders } from '../upstream/outbound-request.ts'
 
-/** ms between fetches of a list that came, and of one that did not. */
-const FRESH = 10 * 60_000
+/** ms until the next fetch, after a success and after a failure. */
+const REFRESH = 10 * 60_000
 const RETRY = 60_000
-/** Longest a provider may take (ms), largest list (bytes), most names kept of one. */
+/** Timeout of a fetch (ms), largest body (bytes), most names of one list. */
 const LIMIT = { time: 10_000, size: 8 * 1024 * 1024, names: 5_000 }
 
-export class ModelLists {
+/** The model lists of the configured providers. */
+export class FetchedModelLists {
   readonly #world: World
-  /** Made anew with every change: what was decided by the old ones can be told by that. */
+  /** A new Map after each change, so that cached decisions can be compared by identity. */
   #lists: ReadonlyMap<string, readonly string[]> = new Map()
   #timers: Cancel[] = []
 
@@ -24,11 +25,12 @@ export class ModelLists {
     this.#world = world
   }
 
+  /** The lists by instance id. */
   get all(): ReadonlyMap<string, readonly string[]> {
     return this.#lists
   }
 
-  /** Begins to fetch for these instances, and forgets the others. */
+  /** Fetches the lists of these instances from now on, and removes all others. */
   follow(instances: readonly Instance[]): void {
     this.stop()
     const ids = new Set(instances.map(({ id }) => id))
@@ -36,23 +38,24 @@ export class ModelLists {
     for (const instance of instances) if (instance.provider.models) this.#fetch(instance)
   }
 
+  /** Ends all fetches and timers. */
   stop(): void {
     for (const cancel of this.#timers) cancel()
     this.#timers = []
   }
 
-  /** `slot`: where what ends it is kept, now and when it is fetched again. */
+  /** `slot`: the index in `#timers` of what cancels this fetch, and later its timer. */
   #fetch(instance: Instance, slot = this.#timers.length): void {
     const { models } = instance.provider
     const [key] = instance.keys
     if (!models || !key) return
-    let over = false
-    const done = (names: readonly string[] | null) => {
-      if (over) return
-      over = true
+    let finished = false
+    const finish = (names: readonly string[] | null) => {
+      if (finished) return
+      finished = true
       if (names) this.#lists = new Map(this.#lists).set(instance.id, names)
       call.abort()
-      this.#timers[slot] = this.#world.later(names ? FRESH : RETRY, () => this.#fetch(instance, slot))
+      this.#timers[slot] = this.#world.later(names ? REFRESH : RETRY, () => this.#fetch(instance, slot))
     }
     const decode = utf8()
     const pieces: string[] = []
@@ -73,18 +76,18 @@ export class ModelLists {
         },
         onBody: (chunk) => {
           size += chunk.length
-          if (size > LIMIT.size) done(null)
+          if (size > LIMIT.size) finish(null)
           else pieces.push(...decode.push(chunk))
           return true
         },
-        onEnd: () =>
-          done(status === 200 ? read([...pieces, ...decode.end()].join(''), models.decode ?? openaiList) : null),
-        onFailure: () => done(null),
+        end: () =>
+          finish(status === 200 ? namesIn([...pieces, ...decode.end()].join(''), models.decode ?? openaiList) : null),
+        failed: () => finish(null),
       },
     )
-    const cancel = this.#world.later(LIMIT.time, () => done(null))
+    const cancel = this.#world.later(LIMIT.time, () => finish(null))
     this.#timers[slot] = () => {
-      over = true
+      finished = true
       cancel()
       call.abort()
     }
@@ -95,13 +98,13 @@ export class ModelLists {
 const openaiList = (body: Json): readonly string[] =>
   isObject(body) ? list(body.data).flatMap((entry) => (isObject(entry) ? (text(entry.id) ?? []) : [])) : []
 
-const read = (source: string, decode: (body: Json) => readonly string[]): readonly string[] | null => {
+const namesIn = (source: string, decode: (body: Json) => readonly string[]): readonly string[] | null => {
   try {
-    // JSON.parse gives nothing but JSON.
+    // JSON.parse returns only JSON values.
     const names = decode(parseJson(source) as Json).filter((name) => name !== '')
     return names.length > 0 ? [...new Set(names)].slice(0, LIMIT.names) : null
   } catch {
-    // Not a list: the same as none, and asked for again later.
+    // Malformed: retried like a failed fetch.
     return null
   }
 }

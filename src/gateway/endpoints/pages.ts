@@ -1,4 +1,4 @@
-/** The bodies of what is asked about the gateway itself. */
+/** Response bodies of `/providers/status`, `/health` and `/v1/models`. */
 import type { ModelFacts } from '../../core/config.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
@@ -6,22 +6,28 @@ import { defaultModel, type ListedModel, listModels } from '../../policy/routing
 import type { Gateway } from '../gateway.ts'
 import { providersStatus, standing } from './status.ts'
 
-/** The models a provider's status speaks of: the configured ones, its default, and whatever it has been asked for. */
+/** The models in a provider's status: configured, default and requested ones. */
 const modelsOf =
   (gateway: Gateway) =>
   (instance: Instance): readonly string[] => {
-    const usual = defaultModel(
+    const defaultName = defaultModel(
       { config: gateway.config(), lists: gateway.lists(), catalogue: gateway.catalogue },
       instance,
     )
     return [
-      ...new Set([...instance.models, ...(usual === undefined ? [] : [usual]), ...gateway.health.models(instance)]),
+      ...new Set([
+        ...instance.models,
+        ...(defaultName === undefined ? [] : [defaultName]),
+        ...gateway.health.models(instance),
+      ]),
     ]
   }
 
+/** The body of `/providers/status`. */
 export const statusPage = (gateway: Gateway): JsonObject =>
   providersStatus(gateway.health, gateway.config(), modelsOf(gateway))
 
+/** The state of the process, for `/health`. */
 export type HealthFacts = {
   readonly version: string
   /** ms. */
@@ -30,7 +36,7 @@ export type HealthFacts = {
   readonly problems: readonly HealthProblem[]
 }
 
-/** What does not work at the moment. The page is open to anyone, so `reason` contains no path and no value of a setting. */
+/** A present problem. The page is public, so `reason` contains no path and no value of a setting. */
 export type HealthProblem = {
   readonly component: 'store' | 'config'
   readonly reason: string
@@ -38,7 +44,7 @@ export type HealthProblem = {
   readonly since: number
 }
 
-/** The body of `/health`. 200 while the process serves, 503 while it drains. `problems` is left out when there are none. */
+/** The body of `/health`. `problems` is left out if there are none. */
 export const healthPage = (gateway: Gateway, { version, uptime, draining, problems }: HealthFacts): JsonObject => {
   const config = gateway.config()
   const configured = config.instances.length
@@ -56,7 +62,10 @@ export const healthPage = (gateway: Gateway, { version, uptime, draining, proble
   }
 }
 
-/** One body for every reader of the list: OpenAI's members, Anthropic's, and the empty `models` that Codex looks for. `started`: s since 1970. */
+/**
+ * The body of `/v1/models`, for all clients: the members of OpenAI and of Anthropic, and the empty `models` that Codex
+ * expects. `started`: s since 1970.
+ */
 export const modelsPage = (gateway: Gateway, started: number): JsonObject => {
   const data = listModels(gateway.config(), gateway.lists(), gateway.catalogue).map((model) =>
     modelEntry(model, started),
@@ -71,8 +80,9 @@ export const modelsPage = (gateway: Gateway, started: number): JsonObject => {
   }
 }
 
+/** The body of `/v1/models/{id}`; undefined: unknown model. */
 export const modelPage = (gateway: Gateway, id: string, started: number): JsonObject | undefined => {
-  const model = listModels(gateway.config(), gateway.lists(), gateway.catalogue).find((one) => one.id === id)
+  const model = listModels(gateway.config(), gateway.lists(), gateway.catalogue).find((listed) => listed.id === id)
   return model && modelEntry(model, started)
 }
 
@@ -84,11 +94,11 @@ const modelEntry = ({ id, owner, facts }: ListedModel, started: number) => ({
   type: 'model',
   display_name: id,
   created_at: new Date(started * 1000).toISOString(),
-  ...(facts && known(facts)),
+  ...(facts && catalogueEntry(facts)),
 })
 
-/** What the catalogue knows. Prices in US dollars for a million tokens, as vendors state them. */
-const known = (facts: ModelFacts): JsonObject => {
+/** Data of the catalogue. Prices in US dollars for a million tokens. */
+const catalogueEntry = (facts: ModelFacts): JsonObject => {
   const dollars = (nano: number | undefined) => (nano === undefined ? undefined : nano / 1000)
   const prices = {
     input: dollars(facts.inputPrice),

@@ -1,4 +1,4 @@
-/** The bodies of `/providers/status` and `/health`: sums over the board, without state of their own. */
+/** The health of each provider, for `/providers/status` and `/health`, computed from the present state. */
 import type { Config } from '../../core/config.ts'
 import { rowOf } from '../../core/failure.ts'
 import type { JsonObject } from '../../core/json.ts'
@@ -8,66 +8,69 @@ import { type Candidate, deploymentId, endpointId, keyId, modelId } from '../../
 import type { UpstreamHealth } from '../health/upstream-health.ts'
 import { identityOf } from '../upstream/outbound-request.ts'
 
-type State = 'closed' | 'open' | 'half_open'
+type CircuitState = 'closed' | 'open' | 'half_open'
 
+/** The body of `/providers/status`. `modelsOf`: the models to list for an instance. */
 export const providersStatus = (
-  board: UpstreamHealth,
+  health: UpstreamHealth,
   config: Config,
   modelsOf: (instance: Instance) => readonly string[],
 ): JsonObject => ({
   object: 'list',
-  data: config.instances.map((instance) => providerStatus(board, config.settings, instance, modelsOf(instance))),
+  data: config.instances.map((instance) => providerStatus(health, config.settings, instance, modelsOf(instance))),
 })
 
+/** How many providers are usable. */
 export type Standing = {
-  /** Providers with a closed circuit. */
+  /** With a closed circuit. */
   readonly closed: number
-  /** Those of them with a key that may be used. */
+  /** With a closed circuit and an active key. */
   readonly available: number
 }
 
+/** Counts the usable providers. */
 export const standing = (
-  board: UpstreamHealth,
+  health: UpstreamHealth,
   config: Config,
   modelsOf: (instance: Instance) => readonly string[],
 ): Standing => {
   const closed = config.instances.filter(
-    (instance) => circuitOf(board, config.settings, instance, modelsOf(instance)).state === 'closed',
+    (instance) => circuitOf(health, config.settings, instance, modelsOf(instance)).state === 'closed',
   )
   const available = closed.filter((instance) =>
-    instance.keys.some((key) => keyStatus(board, instance, key, modelsOf(instance)).status === 'active'),
+    instance.keys.some((key) => keyStatus(health, instance, key, modelsOf(instance)).status === 'active'),
   )
   return { closed: closed.length, available: available.length }
 }
 
 const providerStatus = (
-  board: UpstreamHealth,
+  health: UpstreamHealth,
   settings: Settings,
   instance: Instance,
   models: readonly string[],
 ): JsonObject => {
-  const circuit = circuitOf(board, settings, instance, models)
-  const endpoint = endpointStatus(board, settings, instance)
-  const keys = instance.keys.map((key) => keyStatus(board, instance, key, models))
-  const each = models.map((model) => modelStatus(board, settings, candidate(instance, model)))
-  const out =
+  const circuit = circuitOf(health, settings, instance, models)
+  const endpoint = endpointStatus(health, settings, instance)
+  const keys = instance.keys.map((key) => keyStatus(health, instance, key, models))
+  const modelStatuses = models.map((model) => modelStatus(health, settings, candidate(instance, model)))
+  const isUnavailable =
     endpoint.status === 'unavailable' ||
     keys.every(({ status }) => status !== 'active') ||
-    (each.length > 0 && each.every(({ status }) => status === 'unavailable'))
-  const partlyOut =
+    (modelStatuses.length > 0 && modelStatuses.every(({ status }) => status === 'unavailable'))
+  const isDegraded =
     endpoint.status !== 'available' ||
     keys.some(({ status }) => status !== 'active') ||
-    each.some((model) => model.status !== 'available' || model.keys.some(isOut))
-  const [p50 = null, p95 = null] = board.firstContent(instance)
-  const last = board.lastError(instance)
+    modelStatuses.some((model) => model.status !== 'available' || model.keys.some(isInactive))
+  const [p50 = null, p95 = null] = health.firstContent(instance)
+  const last = health.lastError(instance)
   return {
     id: instance.id,
     kind: instance.provider.name,
-    status: out ? 'unavailable' : partlyOut ? 'degraded' : 'available',
+    status: isUnavailable ? 'unavailable' : isDegraded ? 'degraded' : 'available',
     circuit: { ...circuit },
     endpoint,
     keys,
-    models: each,
+    models: modelStatuses,
     latency_ms: { first_content_p50: p50 && Math.round(p50), first_content_p95: p95 && Math.round(p95) },
     last_error: last
       ? {
@@ -81,32 +84,32 @@ const providerStatus = (
   }
 }
 
-const isOut = ({ status, circuit }: ReturnType<typeof modelStatus>['keys'][number]): boolean =>
+const isInactive = ({ status, circuit }: ReturnType<typeof modelStatus>['keys'][number]): boolean =>
   status !== 'active' || circuit.state !== 'closed'
 
-/** A circuit as the page shows it. `retryAt`: ms of the monotonic clock; null: not open. */
-type Circuit = { readonly state: State; readonly retryAt: number | null }
+/** One or several circuits, summarised. `retryAt`: ms of the monotonic clock; null: not open. */
+type CircuitSummary = { readonly state: CircuitState; readonly retryAt: number | null }
 
-/** The base URL: every key and model of the provider passes its circuit. */
-const endpointStatus = (board: UpstreamHealth, settings: Settings, instance: Instance) => {
-  const circuit = circuitAt(board, settings, endpointId(instance))
-  return statusOf(board, circuit, board.cooldown(endpointId(instance)) !== undefined)
+/** The base URL, whose circuit applies to every key and model of the provider. */
+const endpointStatus = (health: UpstreamHealth, settings: Settings, instance: Instance) => {
+  const circuit = circuitAt(health, settings, endpointId(instance))
+  return statusOf(health, circuit, health.cooldown(endpointId(instance)) !== undefined)
 }
 
 /**
- * A provider's circuit: open when its base URL's is, or every model's. A model that was not requested so far counts as
- * closed. The counts are sums over the deployments.
+ * A provider's circuit: open if the circuit of its base URL is, or those of all models. A model without requests counts
+ * as closed. The counts are sums over the deployments.
  */
-const circuitOf = (board: UpstreamHealth, settings: Settings, instance: Instance, models: readonly string[]) => {
-  const endpoint = circuitAt(board, settings, endpointId(instance))
-  const inner = sum(models.map((model) => modelCircuit(board, settings, candidate(instance, model))))
+const circuitOf = (health: UpstreamHealth, settings: Settings, instance: Instance, models: readonly string[]) => {
+  const endpoint = circuitAt(health, settings, endpointId(instance))
+  const inner = sum(models.map((model) => modelCircuit(health, settings, candidate(instance, model))))
   const { state, retryAt } = worse(endpoint, inner)
-  const own = models.flatMap((model) => deployments(instance, model)).map((id) => board.counts(id, settings))
-  const around = [endpointId(instance), ...models.map((model) => modelId(candidate(instance, model)))]
-  const counts = [...own, ...around.map((id) => board.counts(id, settings))]
-  // A success is booked to every circuit it passed (an address may be another provider's as well), a failure to the one it explains.
-  const successes = own.reduce((total, one) => total + one.successes, 0)
-  const failures = counts.reduce((total, one) => total + one.failures, 0)
+  const ofDeployments = models.flatMap((model) => deployments(instance, model)).map((id) => health.counts(id, settings))
+  const otherIds = [endpointId(instance), ...models.map((model) => modelId(candidate(instance, model)))]
+  const counts = [...ofDeployments, ...otherIds.map((id) => health.counts(id, settings))]
+  // A success counts in every circuit it passed, and a base URL may have several providers. A failure counts in one.
+  const successes = ofDeployments.reduce((total, circuit) => total + circuit.successes, 0)
+  const failures = counts.reduce((total, circuit) => total + circuit.failures, 0)
   const opened = counts.map(({ openedAt }) => openedAt).filter((at) => at !== null)
   const outcomes = successes + failures
   return {
@@ -114,86 +117,91 @@ const circuitOf = (board: UpstreamHealth, settings: Settings, instance: Instance
     failures,
     successes,
     error_rate: outcomes === 0 ? 0 : Math.round((1000 * failures) / outcomes) / 10,
-    opened_at: state === 'closed' || opened.length === 0 ? null : board.iso(Math.min(...opened)),
-    retry_at: board.iso(retryAt),
+    opened_at: state === 'closed' || opened.length === 0 ? null : health.iso(Math.min(...opened)),
+    retry_at: health.iso(retryAt),
   }
 }
 
-const circuitAt = (board: UpstreamHealth, settings: Settings, id: string): Circuit => {
-  const { at, retryAt } = board.phase(id, settings)
+const circuitAt = (health: UpstreamHealth, settings: Settings, id: string): CircuitSummary => {
+  const { at, retryAt } = health.phase(id, settings)
   return { state: at, retryAt: at === 'closed' ? null : retryAt }
 }
 
 /**
- * The circuit of one key at one model. An attempt passes the model's own circuit too (an overloaded model is out with
- * every key), so the state is that of the one which is further from closed.
+ * The circuit of one key at one model. An attempt also passes the model's circuit, so the result is the one of the two
+ * that is further from closed.
  */
-const deploymentCircuit = (board: UpstreamHealth, settings: Settings, target: Candidate, key: ProviderKey): Circuit =>
+const deploymentCircuit = (
+  health: UpstreamHealth,
+  settings: Settings,
+  target: Candidate,
+  key: ProviderKey,
+): CircuitSummary =>
   worse(
-    circuitAt(board, settings, modelId(target)),
-    circuitAt(board, settings, deploymentId({ candidate: target, key })),
+    circuitAt(health, settings, modelId(target)),
+    circuitAt(health, settings, deploymentId({ candidate: target, key })),
   )
 
-/** A model's circuit: open when it is open on every key. */
-const modelCircuit = (board: UpstreamHealth, settings: Settings, target: Candidate): Circuit =>
-  sum(target.instance.keys.map((key) => deploymentCircuit(board, settings, target, key)))
+/** A model's circuit: open if it is open for every key. */
+const modelCircuit = (health: UpstreamHealth, settings: Settings, target: Candidate): CircuitSummary =>
+  sum(target.instance.keys.map((key) => deploymentCircuit(health, settings, target, key)))
 
-/** Closed while any of them is; else half open if any is; else open. */
-const sum = (circuits: readonly Circuit[]): Circuit => {
+/** Closed if any circuit is closed, otherwise half-open if any is, otherwise open. */
+const sum = (circuits: readonly CircuitSummary[]): CircuitSummary => {
   if (circuits.length === 0 || circuits.some(({ state }) => state === 'closed')) return CLOSED
-  const state = circuits.some(({ state: one }) => one === 'half_open') ? 'half_open' : 'open'
+  const state = circuits.some((circuit) => circuit.state === 'half_open') ? 'half_open' : 'open'
   const times = circuits.map(({ retryAt }) => retryAt).filter((at) => at !== null)
   return { state, retryAt: times.length === 0 ? null : Math.min(...times) }
 }
 
-const CLOSED: Circuit = { state: 'closed', retryAt: null }
-const RANK = { closed: 0, half_open: 1, open: 2 } as const satisfies Record<State, number>
+const CLOSED: CircuitSummary = { state: 'closed', retryAt: null }
+const RANK = { closed: 0, half_open: 1, open: 2 } as const satisfies Record<CircuitState, number>
 
-/** Of two circuits that an attempt passes one after the other: the one that keeps it out longer. */
-const worse = (one: Circuit, other: Circuit): Circuit => {
-  if (RANK[one.state] !== RANK[other.state]) return RANK[one.state] > RANK[other.state] ? one : other
-  return (one.retryAt ?? 0) >= (other.retryAt ?? 0) ? one : other
+/** Of two circuits that an attempt passes, the more restrictive one. */
+const worse = (first: CircuitSummary, second: CircuitSummary): CircuitSummary => {
+  if (RANK[first.state] !== RANK[second.state]) return RANK[first.state] > RANK[second.state] ? first : second
+  return (first.retryAt ?? 0) >= (second.retryAt ?? 0) ? first : second
 }
 
-const statusOf = (board: UpstreamHealth, { state, retryAt }: Circuit, resting: boolean) => ({
-  status: state === 'open' || resting ? 'unavailable' : state === 'half_open' ? 'degraded' : 'available',
-  circuit: { state, retry_at: board.iso(retryAt) },
+const statusOf = (health: UpstreamHealth, { state, retryAt }: CircuitSummary, isCoolingDown: boolean) => ({
+  status: state === 'open' || isCoolingDown ? 'unavailable' : state === 'half_open' ? 'degraded' : 'available',
+  circuit: { state, retry_at: health.iso(retryAt) },
 })
 
-/** A model, and each key at it: a deployment. */
-const modelStatus = (board: UpstreamHealth, settings: Settings, target: Candidate) => ({
+/** A model and its deployments, one a key. */
+const modelStatus = (health: UpstreamHealth, settings: Settings, target: Candidate) => ({
   id: target.model,
-  ...statusOf(board, modelCircuit(board, settings, target), board.cooldown(modelId(target)) !== undefined),
+  ...statusOf(health, modelCircuit(health, settings, target), health.cooldown(modelId(target)) !== undefined),
   keys: target.instance.keys.map((key) => {
-    const gate = board.cooldown(deploymentId({ candidate: target, key }))
-    const { state, retryAt } = deploymentCircuit(board, settings, target, key)
+    const cooldown = health.cooldown(deploymentId({ candidate: target, key }))
+    const { state, retryAt } = deploymentCircuit(health, settings, target, key)
     return {
       id: key.id,
-      status: gate?.why ?? 'active',
-      until: gate ? board.iso(gate.until) : null,
-      circuit: { state, retry_at: board.iso(retryAt) },
+      status: cooldown?.why ?? 'active',
+      until: cooldown ? health.iso(cooldown.until) : null,
+      circuit: { state, retry_at: health.iso(retryAt) },
     }
   }),
 })
 
 const STATUSES: ReadonlySet<string> = new Set(['rate_limited', 'quota_exhausted', 'suspended', 'disabled'])
 
-const keyStatus = (board: UpstreamHealth, instance: Instance, key: ProviderKey, models: readonly string[]) => {
-  const own = board.cooldown(keyId(instance, key))
-  // A limit holds for a key at a model; the key is limited when it is so at every model in use.
-  const perModel = models.map((model) => board.cooldown(deploymentId({ candidate: candidate(instance, model), key })))
+const keyStatus = (health: UpstreamHealth, instance: Instance, key: ProviderKey, models: readonly string[]) => {
+  const ofKey = health.cooldown(keyId(instance, key))
+  // Rate limits apply to a key at one model. The key counts as limited if it is limited at every model in use.
+  const perModel = models.map((model) => health.cooldown(deploymentId({ candidate: candidate(instance, model), key })))
   const limited =
-    perModel.length > 0 && perModel.every((gate) => gate?.why === 'rate_limited') ? perModel[0] : undefined
-  const gate = own ?? limited
+    perModel.length > 0 && perModel.every((cooldown) => cooldown?.why === 'rate_limited') ? perModel[0] : undefined
+  const cooldown = ofKey ?? limited
   const identity = identityOf(instance, key)
   return {
     id: key.id,
-    // No key: the identity of the machine, of this cloud.
+    // The machine's cloud identity is used instead of a key.
     ...(identity && { signed_in_by: identity.cloud }),
-    status: gate && STATUSES.has(gate.why) ? gate.why : 'active',
-    in_flight: board.inFlight(instance, key),
-    requests: board.requests(instance, key),
-    until: gate ? board.iso(gate.until) : null,
+    status: cooldown && STATUSES.has(cooldown.why) ? cooldown.why : 'active',
+    in_flight: health.inFlight(instance, key),
+    requests: health.requests(instance, key),
+    until: cooldown ? health.iso(cooldown.until) : null,
   }
 }
 

@@ -139,7 +139,7 @@ export const FAULTS: readonly Fault[] = [
     'F43',
     'the retry budget is spent',
     [
-      ['src/gateway/chat/serve-chat.test.ts', 'handle: a dead key does not make the repeat behind it the first try'],
+      ['src/gateway/chat/serve-chat.test.ts', 'handle: after a dead key the next attempt still counts as a retry'],
       ['src/policy/retry/retry-budget.test.ts', 'budget: the floor is three in any second'],
     ],
     'tested in a still world: over sockets the windows of ten seconds would be a race',

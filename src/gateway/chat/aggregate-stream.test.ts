@@ -26,9 +26,9 @@ const chunk = (choices: readonly object[], more: object = {}) =>
   `data: ${JSON.stringify({ id: 'c1', object: 'chat.completion.chunk', created: 7, model: 'm-1', system_fingerprint: 'fp', service_tier: 'default', choices, ...more })}\n\n`
 const usage = { prompt_tokens: 3, completion_tokens: 9, total_tokens: 12 }
 
-// ── What is put together ──────────────────────────────────────────────────────────────────────────────────────────
+// ── Aggregation ──────────────────────────────────────────────────────────────────────────────────────────
 
-test('aggregate: the upstream is asked for a stream with its usage, in the words the client chose', async () => {
+test('aggregate: requests a stream with usage, and keeps the members of the client', async () => {
   const { ask, world } = bench([aggregating('a')], (asked) => play.stream(asked, said.stream('Hel', 'lo')))
   const reply = ask('{ "model":"x", "seed":9007199254740993, "messages":[{"role":"user","content":"hi"}] }')
   await world.pass(0)
@@ -43,7 +43,7 @@ test('aggregate: the upstream is asked for a stream with its usage, in the words
   assert.equal(reply.json.choices[0].message.content, 'Hello')
 })
 
-test('aggregate: of chat nothing is lost: several choices, calls side by side, logprobs, refusals, who answered', async () => {
+test('aggregate: chat keeps all choices, parallel calls, logprobs, refusals and the provider', async () => {
   const logprobs = (token: string) => ({
     content: [{ token, logprob: -1, bytes: null, top_logprobs: [] }],
     refusal: null,
@@ -171,7 +171,7 @@ const messagesStream = sse([
   { type: 'content_block_start', index: 3, content_block: { type: 'text', text: 'behind the end' } },
 ])
 
-test('aggregate: of messages nothing is lost: thoughts with their seal, citations, calls, what comes last', async () => {
+test('aggregate: messages keep signed reasoning, citations, calls and final members', async () => {
   const { ask, world } = bench([aggregating('a', [{ protocol: 'anthropic-messages' }])], (asked) =>
     play.stream(asked, messagesStream),
   )
@@ -182,7 +182,7 @@ test('aggregate: of messages nothing is lost: thoughts with their seal, citation
     ...message([
       { type: 'thinking', thinking: 'Hm.', signature: 'sig' },
       { type: 'text', text: 'Hello', citations: [{ type: 'page_location', cited_text: 'x' }] },
-      // A double cannot hold it; what was sent is above.
+      // Not representable as a double; the sent value is above.
       { type: 'tool_use', id: 't1', name: 'f', input: { n: 9007199254740992 } },
     ]),
     stop_reason: 'tool_use',
@@ -218,7 +218,7 @@ for (const [client, upstream, stream, look] of crossed)
     const reply = ask(question(), client)
     await world.pass(3_000)
     assert.equal(bodyOf(world.calls[0] as Asked).stream, true)
-    // The look is written for the client's own shape.
+    // The check expects the client's own format.
     assert.deepEqual(look(reply.json as never), [
       'Hello',
       { name: 'f', arguments: '{"n":9007199254740993}' },
@@ -226,7 +226,7 @@ for (const [client, upstream, stream, look] of crossed)
     ])
   })
 
-// ── What it is for ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Failures ────────────────────────────────────────────────────────────────────────────────────────────────
 
 const breaks: readonly (readonly [string, (asked: Asked) => void, number])[] = [
   ['a clean end', (asked) => asked.end(), 0],
@@ -236,7 +236,7 @@ const breaks: readonly (readonly [string, (asked: Asked) => void, number])[] = [
 ]
 
 for (const [name, ends, ms] of breaks)
-  test(`aggregate: ${name} after content is tried elsewhere, and the client sees one whole answer`, async () => {
+  test(`aggregate: ${name} after content fails over, and the client receives one complete answer`, async () => {
     const { ask, world, gateway } = bench([aggregating('a'), aggregating('b')], (asked) => {
       if (host(asked) === 'b') return play.stream(asked, said.stream('whole'))
       asked.head(200, { 'content-type': 'text/event-stream' })
@@ -252,7 +252,7 @@ for (const [name, ends, ms] of breaks)
     assert.equal(world.timers(), 0)
   })
 
-test('aggregate: the first bytes are life, however long the answer takes', async () => {
+test('aggregate: any bytes reset the idle timeout, however long the answer takes', async () => {
   let upstream: Asked | undefined
   const { ask, world } = bench(
     [aggregating('a')],
@@ -275,7 +275,7 @@ test('aggregate: the first bytes are life, however long the answer takes', async
   assert.equal(reply.json.choices[0].message.content, 'x'.repeat(20))
 })
 
-test('aggregate: no first byte is the timeout it always was', async () => {
+test('aggregate: the timeout to the first byte is unchanged', async () => {
   const { ask, world } = bench(
     [aggregating('a')],
     (asked) => asked.head(200, { 'content-type': 'text/event-stream' }),
@@ -290,12 +290,12 @@ test('aggregate: no first byte is the timeout it always was', async () => {
 
 const whole: readonly (readonly [string, object])[] = [
   [
-    'sound, which is encoded otherwise in a stream',
+    'audio, which has another encoding in a stream',
     { modalities: ['text', 'audio'], audio: { format: 'wav', voice: 'x' } },
   ],
 ]
 for (const [name, more] of whole)
-  test(`aggregate: asked whole all the same: ${name}`, async () => {
+  test(`aggregate: not streamed: ${name}`, async () => {
     const { ask, world } = bench([aggregating('a')], (asked) => play.json(asked, 200, said.chat('Hello')))
     const reply = ask(question(more))
     await world.pass(0)
@@ -303,14 +303,14 @@ for (const [name, more] of whole)
     assert.equal(reply.json.choices[0].message.content, 'Hello')
   })
 
-test('aggregate: an answer that comes whole although a stream was asked for passes as it came', async () => {
+test('aggregate: a JSON answer to a streaming request passes through unchanged', async () => {
   const { ask, world } = bench([aggregating('a')], (asked) => play.json(asked, 200, said.chat('Hello', { theirs: 1 })))
   const reply = ask(question())
   await world.pass(0)
   assert.equal(reply.text, said.chat('Hello', { theirs: 1 }))
 })
 
-test('aggregate: a client that leaves takes the upstream with it', async () => {
+test('aggregate: a client that disconnects aborts the upstream call', async () => {
   const { ask, world, gateway } = bench([aggregating('a')], (asked) => {
     asked.head(200, { 'content-type': 'text/event-stream' })
     asked.send(said.role() + said.chunk({ content: 'half' }))

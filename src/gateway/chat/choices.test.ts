@@ -141,7 +141,7 @@ test('choices: tools keep their names in each choice', async () => {
   ])
 })
 
-// ── What cannot answer, or does not ──────────────────────────────────────────────────────────────────────────────
+// ── Providers without choices, and failures ──────────────────────────────────────────────────────────────────────────────
 
 const never: Script = () => assert.fail('asked')
 for (const [format, count] of [

@@ -7,11 +7,11 @@ import { wireOf } from './client-stream.ts'
 
 const chunk = (content: string, more: object = {}) =>
   `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, delta: { content }, finish_reason: null }], ...more })}\n\n`
-/** Events of which each has a count of its own are read one by one, and behind each the next has to be learnt anew. */
+/** An event with its own usage is decoded individually, and ends the recognition of repeated events. */
 const counted = chunk('three', { usage: { prompt_tokens: 1, completion_tokens: 2 } })
 const known = chunk('one') + chunk('two ✓')
 
-/** What a client of the same format is written of a stream's second read. */
+/** The writes to a client of the same format for the second read of a stream. */
 const written = (read: string): readonly (string | Uint8Array)[] => {
   const headers = (name: string) => (name === 'content-type' ? 'text/event-stream' : undefined)
   const dialect = { protocol: openaiChat, quirks: undefined, translated: null, stream: true, date: 0 }
@@ -23,14 +23,14 @@ const written = (read: string): readonly (string | Uint8Array)[] => {
 
 const reads: readonly (readonly [name: string, read: string, pieces: readonly ('text' | 'bytes')[]])[] = [
   ['one event', chunk('one'), ['bytes']],
-  ['a few alike', known.repeat(5), ['bytes']],
-  ['a few alike and another', known.repeat(5) + counted, ['text']],
-  ['now and then another', (known + counted).repeat(100), ['text']],
-  ['many alike between others', counted + known.repeat(100) + counted, ['text', 'bytes', 'text']],
+  ['a few repeated events', known.repeat(5), ['bytes']],
+  ['a few repeated events and another', known.repeat(5) + counted, ['text']],
+  ['alternating events', (known + counted).repeat(100), ['text']],
+  ['many repeated events between others', counted + known.repeat(100) + counted, ['text', 'bytes', 'text']],
 ]
 
 for (const [name, read, pieces] of reads)
-  test(`what one read brings leaves in few writes: ${name}`, () => {
+  test(`one upstream read results in few writes: ${name}`, () => {
     const wire = written(read)
     assert.equal(Buffer.concat(wire.map((piece) => Buffer.from(piece))).toString(), read)
     assert.deepEqual(

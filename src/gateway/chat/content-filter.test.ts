@@ -1,5 +1,5 @@
 /**
- * An answer that the provider's content filter held back: a refusal in every client style, with empty content. Azure
+ * An answer blocked by the provider's content filter: a refusal in every client style, with empty content. Azure
  * sends it as a choice with its reason alone, without `message` or `delta`, or with a message without `content`
  * (microsoft/semantic-kernel#5240, zhayujie/CowAgent#1539).
  */
@@ -57,7 +57,7 @@ for (const style of Object.keys(BODIES) as Style[]) {
   for (const [name, answer] of WHOLE)
     test(`filtered: a whole answer ${name} is a refusal to ${style} clients, and no failure`, async () => {
       const { ask, world, news } = bench([instance('a')], (asked) => play.json(asked, 200, answer))
-      // More than open a circuit.
+      // More than enough to open a circuit.
       for (let n = 0; n < 7; n++) {
         const reply = ask(BODIES[style], style)
         await world.pass(1)

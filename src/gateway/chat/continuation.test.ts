@@ -29,7 +29,7 @@ const textOf = ({ text }: CapturedReply): string =>
 const counted = (input: number, output: number) =>
   `data: ${JSON.stringify({ id: 'second', choices: [], usage: { prompt_tokens: input, completion_tokens: output } })}\n\n`
 
-/** The first says so much and breaks off; the second says the rest. */
+/** The first target sends part of the answer and fails; the second sends the rest. */
 const play2 =
   (first: string, rest: string, ends: (asked: Asked) => void = (asked) => asked.end()) =>
   (asked: Asked) => {
@@ -50,9 +50,9 @@ const lineOf = (news: ReturnType<typeof bench>['news']) => {
   return summarize(line.trace)
 }
 
-// ── The seam ──────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Joining both parts ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-test('continue: another goes on, in one stream with one beginning, and both are written down', async () => {
+test('continue: a second target continues the same stream, and both are recorded', async () => {
   const { ask, world, news, gateway } = bench(two(), play2('Hello, ', rest('wor', 'ld.')), ON)
   const reply = ask(question({ max_tokens: 100 }))
   await world.pass(0)
@@ -78,25 +78,25 @@ test('continue: another goes on, in one stream with one beginning, and both are 
   assert.equal(line.trail, 'a#k1:truncated, b#k1:200')
   assert.equal(line.attempts.length, 2)
   assert.equal(line.estimated, true)
-  // What the first used is estimated, what the second used is counted: the client and the log have the sum.
-  const told = chunks.at(-1).usage
-  assert.ok(told.completion_tokens > 4 && told.completion_tokens < 10, JSON.stringify(told))
-  assert.deepEqual([line.usage?.input, line.usage?.output], [told.prompt_tokens, told.completion_tokens])
+  // The first usage is estimated, the second reported. The client and the log receive the sum.
+  const usage = chunks.at(-1).usage
+  assert.ok(usage.completion_tokens > 4 && usage.completion_tokens < 10, JSON.stringify(usage))
+  assert.deepEqual([line.usage?.input, line.usage?.output], [usage.prompt_tokens, usage.completion_tokens])
   const counts = (id: string) => gateway.health.counts(`${id} k1 m`, gateway.config().settings)
   assert.deepEqual([counts('a').failures, counts('b').failures, counts('b').successes], [1, 0, 1])
   assert.equal(world.timers(), 0)
 })
 
 const seams: readonly (readonly [string, string, readonly string[], string])[] = [
-  ['a space that is said again', 'one ', [' two'], 'one two'],
-  ['a space that is not said again', 'one ', ['two'], 'one two'],
-  ['two line ends, in two pieces', 'one\n\n', ['\n', '\ntwo'], 'one\n\ntwo'],
-  ['another white space', 'one ', ['\ntwo'], 'one \ntwo'],
+  ['a repeated space', 'one ', [' two'], 'one two'],
+  ['a space that is not repeated', 'one ', ['two'], 'one two'],
+  ['two line breaks in two chunks', 'one\n\n', ['\n', '\ntwo'], 'one\n\ntwo'],
+  ['other white space', 'one ', ['\ntwo'], 'one \ntwo'],
   ['in the middle of a word', 'on', ['e two'], 'one two'],
-  ['nothing more to say', 'one', [], 'one'],
+  ['no more text', 'one', [], 'one'],
 ]
 for (const [name, first, words, whole] of seams)
-  test(`continue: the seam: ${name}`, async () => {
+  test(`continue: joins ${name}`, async () => {
     const { ask, world } = bench(two(), play2(first, rest(...words)), ON)
     const reply = ask(question())
     await world.pass(0)
@@ -104,7 +104,7 @@ for (const [name, first, words, whole] of seams)
     assert.ok(reply.text.endsWith('data: [DONE]\n\n'), reply.text)
   })
 
-test('continue: thoughts of the second go to nobody', async () => {
+test('continue: reasoning of the second target is not sent', async () => {
   const thinking = said.chunk({ reasoning_content: 'hm' }) + rest(' two')
   const { ask, world } = bench(two(), play2('one', thinking), ON)
   const reply = ask(question())
@@ -146,7 +146,7 @@ const asClient: readonly (readonly [ClientProtocolName, object, RegExp, RegExp])
   ],
 ]
 for (const [style, more, end, begin] of asClient)
-  test(`continue: ${style} from chat, gone on with from messages`, async () => {
+  test(`continue: ${style} from chat, continued from messages`, async () => {
     const speaks = [{ protocol: 'anthropic-messages' }] as const
     const { ask, world } = bench(
       two({ speaks, supportsPrefill: { protocol: 'anthropic-messages' } }),
@@ -174,7 +174,7 @@ for (const [style, more, end, begin] of asClient)
     assert.equal(reply.over, 'ended')
   })
 
-// ── Where it is not done ──────────────────────────────────────────────────────────────────────────────────────────
+// ── Answers that are not continued ──────────────────────────────────────────────────────────────────────────────────────────
 
 const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
 const byPolicy = (asked: Asked): void =>
@@ -191,14 +191,14 @@ const not: readonly (readonly [
     readonly first?: string
   },
 ])[] = [
-  ['it is not wished', { settings: {} }],
+  ['the setting off', { settings: {} }],
   ['tools', { more: { tools: [tool] } }],
   ['structured output', { more: { response_format: { type: 'json_object' } } }],
   ['several choices', { more: { n: 2 } }],
   ['logprobs', { more: { logprobs: true } }],
-  ['a sequence that ends it', { more: { stop: ['x'] } }],
-  ['an effort at thinking', { more: { reasoning_effort: 'low' } }],
-  ['sound', { more: { modalities: ['text', 'audio'], audio: { voice: 'x', format: 'pcm16' } } }],
+  ['a stop sequence', { more: { stop: ['x'] } }],
+  ['a reasoning effort', { more: { reasoning_effort: 'low' } }],
+  ['audio output', { more: { modalities: ['text', 'audio'], audio: { voice: 'x', format: 'pcm16' } } }],
   [
     'an image',
     {
@@ -208,7 +208,7 @@ const not: readonly (readonly [
     },
   ],
   [
-    'a beginning of the client’s own',
+    'a prefill from the client',
     {
       more: {
         messages: [
@@ -218,17 +218,17 @@ const not: readonly (readonly [
       },
     },
   ],
-  ['nobody takes a beginning', { others: two({}) }],
+  ['no target with prefill', { others: two({}) }],
   [
-    'only models of another name do',
+    'prefill for other models only',
     { others: two({ supportsPrefill: { protocol: 'openai-chat', models: /^other/ } }) },
   ],
-  ['it is said in a format not spoken there', { others: two({ supportsPrefill: { protocol: 'mistral' } }) }],
-  ['only the same does', { others: [instance('a', ['k1', 'k2'], takes)] }],
-  ['a policy ended it', { ends: byPolicy }],
-  ['no attempts are left', { settings: { stream: { continue: true }, retry: { maxAttempts: 1 } } }],
-  ['half a character', { first: 'one \ud83d' }],
-  ['no tokens are left', { more: { max_tokens: 1 } }],
+  ['prefill in a protocol that the provider lacks', { others: two({ supportsPrefill: { protocol: 'mistral' } }) }],
+  ['prefill only at the failed target', { others: [instance('a', ['k1', 'k2'], takes)] }],
+  ['an answer ended by a policy', { ends: byPolicy }],
+  ['no attempts left', { settings: { stream: { continue: true }, retry: { maxAttempts: 1 } } }],
+  ['half a surrogate pair', { first: 'one \ud83d' }],
+  ['no output tokens left', { more: { max_tokens: 1 } }],
 ]
 for (const [name, { settings = ON, more = {}, others = two(), ends, first = 'one' }] of not)
   test(`continue: not with ${name}`, async () => {
@@ -252,14 +252,14 @@ test('continue: failover to another model needs no retry budget', async () => {
 })
 
 for (const [name, failure, catalogue] of [
-  ['has failed it before', (asked: Asked) => play.error(asked, 500), () => undefined],
+  ['has failed the request before', (asked: Asked) => play.error(asked, 500), () => undefined],
   [
-    'was too small for it',
+    'has too small a context window',
     (asked: Asked) => play.error(asked, 400, { code: 'context_length_exceeded' }),
     (provider: string) => ({ contextWindow: provider === 'b' ? 8_000 : 32_000 }),
   ],
 ] as const)
-  test(`continue: not by who ${name}`, async () => {
+  test(`continue: not by a target that ${name}`, async () => {
     const { ask, world } = bench(
       [instance('b', ['k1'], takes), instance('a')],
       (asked) => (host(asked) === 'b' ? failure(asked) : play2('one', '')(asked)),
@@ -274,9 +274,9 @@ for (const [name, failure, catalogue] of [
 
 const reasoned = said.chunk({ reasoning_content: 'hm' })
 for (const [name, before] of [
-  ['thought before', reasoned],
+  ['reasoning', reasoned],
   [
-    'cited',
+    'citations',
     said.chunk({
       content: 'x',
       annotations: [
@@ -285,7 +285,7 @@ for (const [name, before] of [
     }),
   ],
 ] as const)
-  test(`continue: not where it has ${name}`, async () => {
+  test(`continue: not after ${name}`, async () => {
     const { ask, world } = bench(
       two(),
       (asked) => {
@@ -301,12 +301,12 @@ for (const [name, before] of [
     assert.match(reply.text, /stream_interrupted/)
   })
 
-test('continue: not where a hedge was refused for what was asked', async () => {
+test('continue: not if a hedge rejected the request', async () => {
   const { ask, world } = bench(
     [instance('a'), instance('b', ['k1'], takes), instance('c', ['k1'], takes)],
     (asked) => {
       if (host(asked) === 'b') return play.error(asked, 400, { code: 'content_policy_violation' })
-      // Late, so that it is joined by another; then it begins and breaks off.
+      // Late, so that a hedge starts; then it begins and fails.
       if (host(asked) === 'a') {
         asked.head(200, { 'content-type': 'text/event-stream' })
         world.later(2_000, () => {
@@ -323,12 +323,12 @@ test('continue: not where a hedge was refused for what was asked', async () => {
   assert.match(reply.text, /stream_interrupted/)
 })
 
-// ── When it fails as well, and who may end it ─────────────────────────────────────────────────────────────────────
+// ── Failures and cancellation of the second target ─────────────────────────────────────────────────────────────────────
 
 const seconds: readonly (readonly [string, (asked: Asked) => void, string])[] = [
-  ['is refused', (asked) => play.error(asked, 503), 'a#k1:truncated, b#k1:503'],
+  ['returns an error', (asked) => play.error(asked, 503), 'a#k1:truncated, b#k1:503'],
   [
-    'breaks off too',
+    'fails too',
     (asked) => {
       asked.head(200, { 'content-type': 'text/event-stream' })
       asked.send(said.role() + said.chunk({ content: ' two' }))
@@ -365,7 +365,7 @@ const enders: readonly (readonly [string, (reply: CapturedReply, stop: (why: 'sh
   ]
 for (const [name, act, outcome] of enders)
   for (const phase of ['looking', 'going on'] as const)
-    test(`continue: ${name} while ${phase}: the second is ended at once`, async () => {
+    test(`continue: ${name} while ${phase}: the second target is aborted at once`, async () => {
       const { ask, world, news, gateway } = bench(
         two(),
         (asked) => {
@@ -389,7 +389,7 @@ for (const [name, act, outcome] of enders)
       assert.equal(gateway.activeCalls.size, 0)
     })
 
-test('continue: a client that reads slowly holds the second back', async () => {
+test('continue: a slow client pauses the second target', async () => {
   const { ask, world } = bench(
     two(),
     (asked) => {

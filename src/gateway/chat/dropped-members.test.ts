@@ -1,4 +1,4 @@
-/** `x-headgate-dropped`: what it reports on answers, on errors, and when there is more than a header has room for. */
+/** `x-headgate-dropped` on answers and errors, and above the length limit of a header. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bench, instance, play, said } from '../../../test/support/gateway.ts'
@@ -24,7 +24,7 @@ for (const [name, plays] of errors)
       assert.equal(reply.headers['x-headgate-dropped'], 'seed, verbosity')
     })
 
-test('dropped: an error reports the last attempt, an answer the target that gave it', async () => {
+test('dropped: an error reports the last attempt, an answer the target that answered', async () => {
   const [first, second] = [claude('a'), instance('b')]
   const { ask, world } = bench([first, second], (call) =>
     call.url.includes('//a.') ? play.error(call, 500) : play.json(call, 200, said.chat('Hello')),
@@ -35,7 +35,7 @@ test('dropped: an error reports the last attempt, an answer the target that gave
   assert.equal(reply.headers['x-headgate-dropped'], undefined)
 })
 
-test('dropped: a request that is not sent anywhere drops nothing', async () => {
+test('dropped: a request without attempts reports nothing', async () => {
   const { ask, world } = bench([claude('a')], () => assert.fail('not to be called'))
   const reply = ask({ ...asked, n: 2 })
   await world.pass(0)
@@ -54,7 +54,7 @@ const lines = [
 for (const [name, given, expected] of lines)
   test(`dropped: ${name} as a header`, () => assert.equal(droppedLine(given), expected))
 
-test('dropped: what does not fit is counted', () => {
+test('dropped: paths that do not fit are counted', () => {
   for (const count of [50, 53, 54, 55, 56, 57, 200, 10_000]) {
     const line = droppedLine(paths(count))
     assert.ok(line.length <= 1_024, `${count}: ${line.length}`)
@@ -85,7 +85,7 @@ const lostIn = (news: ReturnType<typeof bench>['news']) =>
     one.event === 'request' ? one.trace.flatMap((f) => (f.type === 'dropped' ? f.paths : [])) : [],
   )
 
-test('dropped: a picture a whole answer has no place for is in the header and the record', async () => {
+test('dropped: an image that a whole answer cannot carry is in the header and the log', async () => {
   const { ask, world, news } = bench([painter()], (call) => play.json(call, 200, JSON.stringify(picture)))
   const reply = ask({ ...asked, max_tokens: 10 }, 'anthropic-messages')
   await world.pass(0)
@@ -94,7 +94,7 @@ test('dropped: a picture a whole answer has no place for is in the header and th
   assert.deepEqual(lostIn(news), ['verbosity', 'seed', 'output.image'])
 })
 
-test('dropped: in a stream it is a comment, once, and in the record', async () => {
+test('dropped: in a stream a comment reports it once, and the log', async () => {
   const event = `data: ${JSON.stringify(picture)}\n\n`
   const { ask, world, news } = bench([painter()], (call) =>
     play.stream(call, event.replace('"finishReason":"STOP"', '"index":0') + event),
@@ -107,7 +107,7 @@ test('dropped: in a stream it is a comment, once, and in the record', async () =
   assert.deepEqual(lostIn(news), ['verbosity', 'seed', 'output.image'])
 })
 
-test('dropped: a picture that is carried is not reported', async () => {
+test('dropped: a carried image is not reported', async () => {
   const { ask, world } = bench([painter()], (call) => play.json(call, 200, JSON.stringify(picture)))
   const reply = ask({ model: 'x', messages: asked.messages })
   await world.pass(0)

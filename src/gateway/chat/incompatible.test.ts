@@ -72,7 +72,7 @@ test('the first refusal reaches the client when every vendor refuses', async () 
   assert.equal(summary.failure?.kind, 'invalid_request')
 })
 
-test('a refusal beside a vendor that is only down is an outage, not the fault of the request', async () => {
+test('a refusal and an unavailable vendor make an outage, not an invalid request', async () => {
   const { reply } = await ask({ a: unknown(), b: [503, { message: 'no room' }] })
   assert.equal(reply.status, 502)
   assert.equal(reply.json.error.code, 'overloaded')
@@ -92,7 +92,7 @@ test('other keys of the vendor are not tried with what it refuses', async () => 
   assert.equal(world.calls.length, 2)
 })
 
-test('a vendor at its limit for a moment is waited for when the others refuse', async () => {
+test('waits for a briefly rate-limited vendor when the others refuse', async () => {
   let limited = true
   const { ask, world } = bench(
     [instance('a'), instance('b')],
@@ -116,7 +116,7 @@ const OWN: readonly (readonly [what: string, error: object])[] = [
   ['content policy', { code: 'content_policy_violation' }],
 ]
 for (const [what, error] of OWN)
-  test(`${what} is still the fault of the request`, async () => {
+  test(`${what} is still an invalid request`, async () => {
     const { reply, calls } = await ask({ a: [400, error], b: 'by b' })
     assert.equal(reply.status, 400)
     assert.deepEqual(calls, ['a'])

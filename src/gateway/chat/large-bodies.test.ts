@@ -45,7 +45,7 @@ const ways: readonly (readonly [from: ClientProtocolName, to: string])[] = [
   ['anthropic-messages', 'a'],
 ]
 for (const [from, to] of ways)
-  test(`large body: what ${to} is sent of a ${from} request is whole, in text and bytes`, async () => {
+  test(`large body: a ${from} request reaches ${to} complete, as text and as bytes`, async () => {
     const it = bench([to === 'claude' ? claude() : instance('a')], answers)
     const reply = it.ask({ ...large, model: to === 'claude' ? 'claude/m' : 'a/m' }, from)
     await it.world.pass(1_000)
@@ -59,7 +59,7 @@ for (const [from, to] of ways)
     assert.ok(!call?.source || Buffer.from(call.source.bytes).equals(Buffer.from(call.body ?? '')))
   })
 
-test('large body: a client that leaves while it is written is not asked for, and no place is kept', async () => {
+test('large body: a client that disconnects during encoding starts no attempt and frees its permit', async () => {
   const askedFor = async (leaves: number) => {
     const it = bench([claude()], answers)
     let turns = 0
@@ -79,12 +79,12 @@ test('large body: a client that leaves while it is written is not asked for, and
   }
   const whole = await askedFor(Number.POSITIVE_INFINITY)
   assert.equal(whole.calls, 1)
-  // The last turns are those of writing.
+  // The last turns of the event loop are those of the encoder.
   const { calls, held } = await askedFor(whole.turns - 1)
   assert.deepEqual({ calls, held }, { calls: 0, held: 0 })
 })
 
-test('large body: targets that cannot carry it are prepared in a turn each', async () => {
+test('large body: each unfit target is prepared in its own turn of the event loop', async () => {
   const unfit = ['claude', 'claude2', 'claude3', 'claude4']
   const it = bench([...unfit.map((id) => claude(id)), instance('a')], answers, {
     routes: { r: [...unfit.map((id) => `${id}/m`), 'a/m'] },

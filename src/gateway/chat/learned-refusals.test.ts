@@ -1,4 +1,4 @@
-/** What a vendor has refused is remembered for ten minutes, so that the refused attempt is not repeated each turn. */
+/** Refused members and signatures are remembered for ten minutes, so that later requests avoid the failed attempt. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bench, instance, play, said } from '../../../test/support/gateway.ts'
@@ -33,7 +33,7 @@ const MEMBERS: readonly (readonly [what: string, error: object, body: object, wo
   ],
 ]
 for (const [what, error, body, word, dropped] of MEMBERS)
-  test(`${what} is left out by name after it was refused once, for ten minutes`, async () => {
+  test(`${what} is dropped for ten minutes after one refusal`, async () => {
     const { ask, world } = bench([instance('a'), instance('b')], refuses(word, error))
     const turn = async () => {
       const calls = world.calls.length
@@ -54,7 +54,7 @@ for (const [member, value] of [
   ['web_search_options', {}],
   ['modalities', ['text', 'audio']],
 ] as const)
-  test(`a refused ${member}, which the request means something else without, goes to the next vendor`, async () => {
+  test(`a refused ${member} is essential: the request fails over`, async () => {
     const refuse = refuses(`"${member}"`, { code: 'unknown_parameter', param: member })
     const { ask, world } = bench([instance('a'), instance('b')], (asked) =>
       asked.url.includes('//a.') ? refuse(asked) : play.json(asked, 200, said.chat('answered')),
@@ -66,7 +66,7 @@ for (const [member, value] of [
     assert.ok(world.calls.at(-1)?.body?.includes(`"${member}"`))
   })
 
-test('another model is still sent the member', async () => {
+test('another model still receives the member', async () => {
   const error = { code: 'unknown_parameter', param: 'foo' }
   const { ask, world } = bench([instance('a'), instance('b')], refuses('"foo"', error))
   ask({ model: 'a/m', messages: [USER], foo: 1 })
@@ -76,7 +76,7 @@ test('another model is still sent the member', async () => {
   assert.ok(world.calls[2]?.body?.includes('"foo"'))
 })
 
-test('a vendor that refuses one member after another is given up for the next', async () => {
+test('a vendor that refuses many members in turn is abandoned for the next', async () => {
   const { ask, world } = bench([instance('a'), instance('b')], (asked) => {
     const member = /"(x\d)"/.exec(asked.body ?? '')?.[1]
     if (asked.url.includes('//b.') || member === undefined) play.json(asked, 200, said.chat('answered'))
@@ -107,7 +107,7 @@ const thought = (signature: string) => ({
   ],
 })
 
-test('a refused seal is left out in the next turn, and the vendor’s own later seal is kept', async () => {
+test('a refused signature is removed in the next turn; a later signature of the vendor is kept', async () => {
   const claude = instance('a', ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })
   const { ask, world } = bench([claude], (asked) =>
     (asked.body ?? '').includes('foreign-seal')
@@ -127,7 +127,7 @@ test('a refused seal is left out in the next turn, and the vendor’s own later 
   assert.ok(last.includes('its-own-seal'))
 })
 
-test('of several seals only those that the vendor names are left out; all of them where it names too many', async () => {
+test('removes only the signatures that the error identifies, or all after too many errors', async () => {
   const claude = instance('a', ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })
   const { ask, world } = bench([claude], (asked) => {
     const { messages } = JSON.parse(asked.body ?? '') as { messages: { content: { signature?: string }[] | string }[] }
@@ -152,19 +152,19 @@ test('of several seals only those that the vendor names are left out; all of the
 })
 
 const QUOTED: readonly (readonly [what: string, upstream: Failure['upstream'], seals: readonly string[]])[] = [
-  ['ends of one', { message: 'The encrypted content gAAA...Rg== could not be verified.' }, ['gAAAxRg==']],
+  ['beginning and end of one', { message: 'The encrypted content gAAA...Rg== could not be verified.' }, ['gAAAxRg==']],
   [
     'the beginning of all',
     { message: 'The encrypted content gAAA... could not be verified.' },
     ['gAAAxRg==', 'gAAAyZw=='],
   ],
   ['an item', { message: "Item with id 'rs_2' not found." }, ['gAAAyZw==']],
-  ['the place of an item', { message: 'input[1].encrypted_content: invalid' }, ['gAAAyZw==']],
-  ['a place that is not in the body', { message: 'input[7]: invalid' }, []],
+  ['the path of an item', { message: 'input[1].encrypted_content: invalid' }, ['gAAAyZw==']],
+  ['a path outside the body', { message: 'input[7]: invalid' }, []],
   ['nothing', { message: 'Invalid reasoning.' }, []],
 ]
 for (const [what, upstream = {}, seals] of QUOTED)
-  test(`seals named by ${what}`, () => {
+  test(`signatures identified by ${what}`, () => {
     const input = ['gAAAxRg==', 'gAAAyZw=='].map((encrypted_content, at) => ({ id: `rs_${at + 1}`, encrypted_content }))
     const failure = fail('unknown_proof', 'm', { upstream })
     assert.deepEqual(signaturesNamed(failure, JSON.stringify({ input }), ['gAAAxRg==', 'gAAAyZw==']), seals)

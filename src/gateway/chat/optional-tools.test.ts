@@ -1,4 +1,4 @@
-/** A tool the provider runs itself: whoever can carry it is asked first; where nobody is left who can, the rest is asked without it. */
+/** Hosted tools: targets that support the tool come first; if none is left, the request is sent without it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bench, instance, play, said } from '../../../test/support/gateway.ts'
@@ -39,7 +39,7 @@ const SPEAKS: { readonly [host: string]: UpstreamProtocolName } = {
 const hostOf = ({ url }: Asked) => new URL(url).host.split('.')[0] ?? ''
 const speaker = (id: string) => instance(id, ['k1'], { speaks: [{ protocol: SPEAKS[id] ?? 'openai-chat' }] })
 
-/** Asks these upstreams, of which some are down; gives back who answered, what was dropped and what it was sent. */
+/** Sends the request with some upstreams down. Returns the target that answered, the dropped paths and its request. */
 const ask = async (upstreams: string, down: string, body: object) => {
   const { ask, world } = bench([...upstreams].map(speaker), (asked) => {
     const host = hostOf(asked)
@@ -67,11 +67,11 @@ const cases: readonly (readonly [
   attempts: string,
   dropped: string,
 ])[] = [
-  ['whoever carries it is asked, wherever in the order', 'cmr', '', both, 'r', '1', ''],
-  ['nobody carries it: chat completions', 'c', '', { ...both, tool_choice: 'auto' }, 'c', '1', 'tools[1]'],
-  ['nobody carries it: messages', 'm', '', both, 'm', '1', 'tools[1]'],
-  ['nobody carries it: gemini', 'g', '', both, 'g', '1', 'tools[1]'],
-  ['whoever carries it is down: then without it', 'cr', 'r', both, 'c', '2', 'tools[1]'],
+  ['a target that supports it is used, whatever its order', 'cmr', '', both, 'r', '1', ''],
+  ['no target supports it: chat completions', 'c', '', { ...both, tool_choice: 'auto' }, 'c', '1', 'tools[1]'],
+  ['no target supports it: messages', 'm', '', both, 'm', '1', 'tools[1]'],
+  ['no target supports it: gemini', 'g', '', both, 'g', '1', 'tools[1]'],
+  ['the target that supports it is down: dropped', 'cr', 'r', both, 'c', '2', 'tools[1]'],
   [
     'the trace of its use in an earlier turn goes with it',
     'c',
@@ -115,7 +115,7 @@ const refused: readonly (readonly [string, object, string])[] = [
   ['that the client runs', { tools: [SHELL, SEARCH] }, 'tools[0]'],
 ]
 for (const [name, body, param] of refused)
-  test(`a hosted tool ${name}: nobody but its own format is asked`, async () => {
+  test(`a hosted tool ${name}: only targets of its format are tried`, async () => {
     const { reply, sent } = await ask('cmg', '', body)
     assert.equal(reply.status, 400)
     assert.equal(reply.json.error.code, 'unsupported_parameter')
@@ -123,7 +123,7 @@ for (const [name, body, param] of refused)
     assert.equal(sent, '')
   })
 
-// ── The same in the other styles ──────────────────────────────────────────────────────────────────────────────────
+// ── The other API styles ──────────────────────────────────────────────────────────────────────────────────
 
 const CHAT = { messages: [{ role: 'user', content: 'hi' }] }
 const MESSAGES = { ...CHAT, max_tokens: 10 }
@@ -169,18 +169,18 @@ const asking = async (style: (typeof styles)[number][1], body: object) => {
   return reply
 }
 for (const [name, style, base, path, wish, must] of styles) {
-  test(`a hosted tool of ${name}: left out by name where nothing carries it`, async () => {
+  test(`a hosted tool of ${name}: dropped and reported if no target supports it`, async () => {
     const reply = await asking(style, { ...base, ...wish })
     assert.equal(reply.status, 200, reply.text)
     assert.equal(reply.headers['x-headgate-dropped'], path)
   })
-  test(`a hosted tool of ${name}: not where it, or another, is needed`, async () => {
+  test(`a hosted tool of ${name}: never dropped if a tool is required`, async () => {
     const reply = await asking(style, { ...base, ...wish, ...must })
     assert.equal(reply.status, 400)
   })
 }
 
-test('a hosted tool of messages: the trace of a search goes with it, tools the client runs do not', async () => {
+test('a hosted tool of messages: its search results are dropped with it, client tools are kept', async () => {
   const trace = [
     { role: 'user', content: 'hi' },
     {

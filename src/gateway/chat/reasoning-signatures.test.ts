@@ -1,6 +1,6 @@
 /**
- * Sealed reasoning of a responses upstream on its way to chat and messages clients and back with the next turn: asked
- * for, returned in a form that clients send back, and written as the item it was. OpenAI refuses a reasoning item with
+ * Encrypted reasoning of a responses upstream for chat and messages clients: requested, returned in a form that clients
+ * send back, and encoded as the original item in the next turn. OpenAI refuses a reasoning item with
  * `content` (musistudio/claude-code-router#1783) and a call without its reasoning (TanStack/ai#1212).
  */
 import assert from 'node:assert/strict'
@@ -44,7 +44,7 @@ const NO_SUMMARY = { ...reasoning, summary: [] }
 const question = { role: 'user', content: 'How is the weather?' }
 const schema = { type: 'object', properties: { city: { type: 'string' } } }
 
-/** What a client sends, and how it puts an answer into the next turn. */
+/** The request of a client, and how it adds an answer to the next turn. */
 type Client = {
   readonly first: JsonObject
   readonly message: (reply: CapturedReply, stream: boolean) => JsonObject
@@ -106,7 +106,7 @@ const sealing = (sealsReasoning: RegExp | null = /^gpt-5/) =>
 for (const style of ['openai-chat', 'anthropic-messages'] as const)
   for (const stream of [false, true])
     for (const item of [reasoning, NO_SUMMARY])
-      test(`sealed reasoning: ${item === reasoning ? 'with' : 'without'} a summary it comes back through ${style} clients, ${stream ? 'streamed' : 'whole'}`, async () => {
+      test(`encrypted reasoning: ${item === reasoning ? 'with' : 'without'} a summary it returns through ${style} clients, ${stream ? 'streamed' : 'whole'}`, async () => {
         const bodies: JsonObject[] = []
         const { ask, world } = bench([sealing()], (asked) => {
           bodies.push(JSON.parse(asked.body ?? ''))
@@ -133,7 +133,7 @@ for (const style of ['openai-chat', 'anthropic-messages'] as const)
         assert.equal(next.headers['x-headgate-dropped'], undefined)
       })
 
-test('sealed reasoning: is not asked for where the model has none, or the provider does not offer it', async () => {
+test('encrypted reasoning: not requested if the model or the provider lacks it', async () => {
   const bodies: JsonObject[] = []
   const script = (asked: Asked) => {
     bodies.push(JSON.parse(asked.body ?? ''))
@@ -153,7 +153,7 @@ test('sealed reasoning: is not asked for where the model has none, or the provid
   )
 })
 
-test('sealed reasoning: a responses client asks for it itself', async () => {
+test('encrypted reasoning: a responses client requests it itself', async () => {
   const bodies: JsonObject[] = []
   const { ask, world } = bench([sealing()], (asked) => {
     bodies.push(JSON.parse(asked.body ?? ''))

@@ -14,7 +14,7 @@ const question = (stream: boolean, more: object = {}) => ({
 const host = ({ url }: Asked) => new URL(url).host.split('.')[0] ?? ''
 const keyOf = ({ headers }: Asked) => headers.authorization
 
-/** Each provider plays its own part. */
+/** One script for each provider. */
 const cast = (parts: Readonly<Record<string, (asked: Asked) => void>>) => (asked: Asked) => parts[host(asked)]?.(asked)
 
 const answers = (asked: Asked) =>
@@ -22,7 +22,7 @@ const answers = (asked: Asked) =>
     ? play.stream(asked, said.stream('Hel', 'lo'))
     : play.json(asked, 200, said.chat('Hello'))
 
-// ── Failures before content: the next target, and the client does not notice ──────────────────────────────────────
+// ── Failures before content: transparent failover ──────────────────────────────────────
 
 const failures: readonly (readonly [string, (asked: Asked) => void, string])[] = [
   ['refused', (asked) => asked.fail(fail('refused', 'connection refused', { unsent: true })), 'refused'],
@@ -60,7 +60,7 @@ const streamFailures: typeof failures = [
 
 for (const stream of [false, true])
   for (const [name, fails, trace] of stream ? [...failures, ...streamFailures] : failures)
-    test(`handle: ${name} is invisible ${stream ? 'to a stream' : 'to a whole answer'}`, async () => {
+    test(`handle: failover after ${name} is invisible ${stream ? 'to a stream' : 'to a whole answer'}`, async () => {
       const { ask, world } = bench([instance('a'), instance('b')], cast({ a: fails, b: answers }))
       const reply = ask(question(stream))
       await world.pass(0)
@@ -111,7 +111,7 @@ const limits: readonly (readonly [string, boolean, (asked: Asked) => void, Setti
 ]
 
 for (const [name, stream, waits, settings, ms, trace] of limits)
-  test(`handle: ${name}: goes elsewhere after its limit, not before`, async () => {
+  test(`handle: ${name}: fails over after its limit, not before`, async () => {
     const { ask, world } = bench([instance('a'), instance('b')], cast({ a: waits, b: answers }), settings)
     const reply = ask(question(stream))
     await world.pass(ms - 1)
@@ -122,7 +122,7 @@ for (const [name, stream, waits, settings, ms, trace] of limits)
     assert.equal(world.calls[0]?.aborted, true)
   })
 
-test('handle: no limit fires once content flows, and every timer is gone at the end', async () => {
+test('handle: no time limit applies after the first content, and all timers end', async () => {
   let upstream: Asked | undefined
   const settings = { circuit: { timeout: 100 }, timeout: { firstContent: 200, idle: 300, contentIdle: 400 } }
   const { ask, world } = bench(
@@ -169,7 +169,7 @@ const breaks: readonly (readonly [string, (asked: Asked) => void, number])[] = [
 
 for (const style of ['openai-chat', 'openai-responses'] as const)
   for (const [name, ends, ms] of breaks)
-    test(`handle: ${name} in the middle is told in the stream (${style})`, async () => {
+    test(`handle: ${name} in mid-stream is reported in the stream (${style})`, async () => {
       const { ask, world, gateway } = bench([instance('a'), instance('b')], (asked) => {
         asked.head(200, { 'content-type': 'text/event-stream' })
         asked.send(said.role() + said.chunk({ content: 'Hel' }))
@@ -198,7 +198,7 @@ for (const style of ['openai-chat', 'openai-responses'] as const)
 
 // ── Keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-test('handle: a limited key rests for just as long as it was told, its sibling serves', async () => {
+test('handle: a rate-limited key cools down for its Retry-After; the other key serves', async () => {
   const { ask, world } = bench([instance('a', ['k1', 'k2'])], (asked) =>
     keyOf(asked)?.endsWith('k1') ? play.error(asked, 429, {}, { 'retry-after': '20' }) : answers(asked),
   )
@@ -211,7 +211,7 @@ test('handle: a limited key rests for just as long as it was told, its sibling s
   assert.equal(limited.length, 1)
 })
 
-test('handle: a key with little of its quota left is spared', async () => {
+test('handle: a key with little quota left is avoided', async () => {
   const asked: Record<string, number> = {}
   const { ask, world } = bench([instance('a', ['k1', 'k2'])], (call) => {
     const key = keyOf(call)?.slice(-2) ?? ''
@@ -241,7 +241,7 @@ test('handle: a dead key does not use up attempts', async () => {
   assert.equal(world.calls.length, 8)
 })
 
-test('handle: a dead key does not make the repeat behind it the first try', async () => {
+test('handle: after a dead key the next attempt still counts as a retry', async () => {
   const acts: readonly ((asked: Asked) => void)[] = [
     (asked) => play.error(asked, 500),
     (asked) => play.error(asked, 401),
@@ -270,7 +270,7 @@ test('handle: attempts end at the limit', async () => {
   assert.equal(reply.json.error.attempts.length, 3)
 })
 
-// ── What the client finally gets ──────────────────────────────────────────────────────────────────────────────────
+// ── The final error ──────────────────────────────────────────────────────────────────────────────────
 
 const finals: readonly (readonly [string, (asked: Asked) => void, number, string, string | undefined])[] = [
   ['timeouts only', () => {}, 504, 'timeout', 'true'],
@@ -280,7 +280,7 @@ const finals: readonly (readonly [string, (asked: Asked) => void, number, string
   ['no quota', (asked) => play.error(asked, 429, { code: 'insufficient_quota' }), 429, 'insufficient_quota', 'false'],
   ['keys refused', (asked) => play.error(asked, 401), 502, 'upstream_auth', 'false'],
   [
-    'the request’s fault',
+    'an invalid request',
     (asked) => play.error(asked, 400, { type: 'invalid_request_error', param: 'temperature' }),
     400,
     'invalid_request',
@@ -289,11 +289,11 @@ const finals: readonly (readonly [string, (asked: Asked) => void, number, string
 ]
 
 for (const [name, fails, status, code, retry] of finals)
-  test(`handle: what is told when nothing works: ${name}`, async () => {
+  test(`handle: final error after ${name}`, async () => {
     const { ask, world, news } = bench([instance('a'), instance('b')], fails)
     const reply = ask(question(true))
     await world.pass(0)
-    // The upstreams' patience runs out one after the other, before a keep-alive would have begun the stream.
+    // The attempts time out one after the other, before a keep-alive would send the header block.
     await world.pass(name === 'timeouts only' ? 0 : 14_000)
     if (name === 'timeouts only') return
     assert.equal(reply.status, status, reply.text)
@@ -304,7 +304,7 @@ for (const [name, fails, status, code, retry] of finals)
     assert.equal(news.filter(({ event }) => event === 'request').length, 1)
   })
 
-test('handle: after a keep-alive the error comes in the stream, with the code it would have had', async () => {
+test('handle: after a keep-alive the error is an event with the same code', async () => {
   const { ask, world } = bench([instance('a')], () => {}, { circuit: { timeout: 40_000 } })
   const reply = ask(question(true))
   await world.pass(14_999)
@@ -319,7 +319,7 @@ test('handle: after a keep-alive the error comes in the stream, with the code it
   assert.doesNotMatch(reply.text, /\[DONE\]/)
 })
 
-test('handle: after a keep-alive the answer’s head comes as a comment', async () => {
+test('handle: after a keep-alive a comment carries the headers of the answer', async () => {
   const { ask, world } = bench(
     [instance('a')],
     (asked) => void world.later(20_000, () => play.stream(asked, said.stream('late'))),
@@ -330,10 +330,10 @@ test('handle: after a keep-alive the answer’s head comes as a comment', async 
   assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
 })
 
-// ── Clients that leave, or read slowly ────────────────────────────────────────────────────────────────────────────
+// ── Clients that disconnect or read slowly ────────────────────────────────────────────────────────────────────────────
 
 for (const phase of ['waiting', 'streaming'] as const)
-  test(`handle: a client that leaves while ${phase} aborts its upstream and is nobody’s failure`, async () => {
+  test(`handle: a client that disconnects while ${phase} aborts its upstream call without a failure`, async () => {
     const { ask, world, gateway, news } = bench([instance('a'), instance('b')], (asked) => {
       if (phase === 'waiting') return
       asked.head(200, { 'content-type': 'text/event-stream' })
@@ -354,7 +354,7 @@ for (const phase of ['waiting', 'streaming'] as const)
     assert.ok(end?.type === 'ended' && end.how === 'client_gone')
   })
 
-test('handle: a client that leaves at `[DONE]`, before the upstream has closed its body, was answered', async () => {
+test('handle: a client that disconnects at `[DONE]`, before the end of the body, was answered', async () => {
   let upstream: Asked | undefined
   const { ask, world, gateway, news } = bench([instance('a')], (asked) => {
     upstream = asked
@@ -377,7 +377,7 @@ test('handle: a client that leaves at `[DONE]`, before the upstream has closed i
   assert.ok(end?.type === 'ended' && end.how === 'answered')
 })
 
-test('handle: a slow client pauses the upstream, whose silence then does not count', async () => {
+test('handle: a slow client pauses the upstream and its idle timeout', async () => {
   let upstream: Asked | undefined
   const { ask, world } = bench([instance('a')], (asked) => {
     upstream = asked
@@ -398,7 +398,7 @@ test('handle: a slow client pauses the upstream, whose silence then does not cou
   assert.equal(reply.over, 'ended')
 })
 
-test('handle: a client that stopped reading is given up on', async () => {
+test('handle: a client that stops reading is disconnected', async () => {
   let upstream: Asked | undefined
   const { ask, world } = bench([instance('a')], (asked) => {
     upstream = asked
@@ -415,7 +415,7 @@ test('handle: a client that stopped reading is given up on', async () => {
   assert.equal(world.timers(), 0)
 })
 
-test('handle: a client that does not even read the signs of life is given up on before anybody has answered', async () => {
+test('handle: a client that does not read keep-alives is disconnected before an answer', async () => {
   const { ask, world, news } = bench([instance('a')], () => {}, {
     keepAlive: { interval: 1_000 },
     timeout: { clientWrite: 5_000 },
@@ -493,7 +493,7 @@ test('handle: an overloaded model’s circuit opens like any other', async () =>
   assert.equal(gateway.health.phase('a m', gateway.config().settings).at, 'open')
 })
 
-test('handle: an upstream that says when to come back is not asked before', async () => {
+test('handle: an upstream is not tried before its Retry-After', async () => {
   const { ask, world } = bench([instance('a')], (asked) => play.error(asked, 503, {}, { 'retry-after': '9' }))
   ask(question(false))
   await world.pass(8_000)
@@ -509,7 +509,7 @@ test('handle: an upstream that says when to come back is not asked before', asyn
   assert.equal(world.calls.length, 2)
 })
 
-test('handle: who waits for a limit to be over is not turned away because its upstream has just recovered', async () => {
+test('handle: slow start does not reject a request that waited for a rate limit', async () => {
   const parts: ((asked: Asked) => void)[] = [
     (asked) => play.error(asked, 500),
     answers,
@@ -553,8 +553,8 @@ for (const [mode, wanted] of [
     await world.pass(20_000)
     const replies = [1, 2, 3].map(() => ask(question(false)))
     await world.pass(0)
-    const told = replies.map(({ status }) => status)
-    assert.equal(world.calls.length - before >= wanted, true, String(told))
+    const statuses = replies.map(({ status }) => status)
+    assert.equal(world.calls.length - before >= wanted, true, String(statuses))
     if (mode === 'try') {
       await world.pass(5_000)
       for (const { status, headers } of replies) assert.deepEqual([status, headers['x-should-retry']], [502, 'true'])
@@ -568,7 +568,7 @@ for (const [mode, wanted] of [
 
 // ── Same style ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-test('handle: what an upstream of the same style is sent is the client’s text, but for the model', async () => {
+test('handle: an upstream of the same style receives the text of the client with another model', async () => {
   const { ask, world } = bench([instance('a')], answers)
   const source =
     '{"model":"x", "seed": 9007199254740993,"messages":[{"role":"user","content":"h\\u00e9"}],"nobody_knows":{"a":1.0}}'
@@ -580,7 +580,7 @@ test('handle: what an upstream of the same style is sent is the client’s text,
   )
 })
 
-test('handle: the answer passes byte for byte', async () => {
+test('handle: the answer passes through byte for byte', async () => {
   const body =
     '{"id":"x","object":"chat.completion","created":12345678901234567890,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"\\u00e9"},"finish_reason":"stop"}],"nobody":1.0}'
   const { ask, world } = bench([instance('a')], (asked) => play.json(asked, 200, body))
@@ -589,7 +589,7 @@ test('handle: the answer passes byte for byte', async () => {
   assert.equal(reply.text, body)
 })
 
-test('handle: the client’s credentials and the other provider’s key go nowhere', async () => {
+test('handle: credentials of the client and of other providers are not sent', async () => {
   const { ask, world } = bench(
     [instance('a'), instance('b')],
     cast({ a: (asked) => play.error(asked, 500), b: answers }),
@@ -599,7 +599,7 @@ test('handle: the client’s credentials and the other provider’s key go nowhe
   assert.deepEqual(world.calls.map(keyOf), ['Bearer sk-a-k1', 'Bearer sk-b-k1'])
 })
 
-test('handle: two empty answers are an empty answer', async () => {
+test('handle: two empty answers result in an empty answer', async () => {
   const { ask, world } = bench([instance('a'), instance('b'), instance('c')], (asked) =>
     play.json(asked, 200, said.chat('')),
   )
@@ -623,7 +623,7 @@ test('handle: an answer that has finished is complete even if the process ends b
   assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
 })
 
-test('handle: of an answer that is wanted whole all is held, also if it comes as a stream nobody asked for', async () => {
+test('handle: a whole answer is buffered completely, also if the upstream streams unrequested', async () => {
   const { ask, world } = bench([instance('a')], (asked) => play.stream(asked, said.stream('all')))
   const reply = ask(question(false))
   await world.pass(0)
@@ -631,7 +631,7 @@ test('handle: of an answer that is wanted whole all is held, also if it comes as
   assert.equal(world.calls[0]?.buffered, true)
 })
 
-test('handle: time for everything', async () => {
+test('handle: the request timeout', async () => {
   const { ask, world } = bench([instance('a')], () => {}, { timeout: { request: 5_000 } })
   const reply = ask(question(false))
   await world.pass(5_001)
@@ -641,7 +641,7 @@ test('handle: time for everything', async () => {
 })
 
 for (const stream of [false, true])
-  test(`handle: a key the upstream quotes is in nothing that is told (${stream ? 'stream' : 'whole'})`, async () => {
+  test(`handle: a key quoted by the upstream is redacted everywhere (${stream ? 'stream' : 'whole'})`, async () => {
     const said = { message: 'bad key sk-a-k1', code: 'sk-a-k1', param: 'sk-a-k1', type: 'invalid_request_error' }
     for (const status of [400, 401, 429, 500, 200]) {
       const { ask, world, news, gateway } = bench([instance('a')], (asked) => play.error(asked, status, said))
@@ -653,7 +653,7 @@ for (const stream of [false, true])
     }
   })
 
-test('handle: a stream that lost an event and ends without a reason is not complete', async () => {
+test('handle: a stream with a lost event and no finish reason is incomplete', async () => {
   const { ask, world } = bench([instance('a')], (asked) =>
     play.stream(asked, `${said.role()}${said.chunk({ content: 'Hel' })}data: {broken\n\n${said.done}`),
   )
@@ -663,7 +663,7 @@ test('handle: a stream that lost an event and ends without a reason is not compl
   assert.doesNotMatch(reply.text, /\[DONE\]/)
 })
 
-test('handle: an event that cannot be read is left out of plain text, the answer goes on, and it is written down', async () => {
+test('handle: a malformed event in plain text is skipped and recorded', async () => {
   const { ask, world, gateway, news } = bench([instance('a')], (asked) =>
     play.stream(
       asked,
@@ -682,7 +682,7 @@ test('handle: an event that cannot be read is left out of plain text, the answer
   )
 })
 
-test('handle: with tools every event counts', async () => {
+test('handle: with tools a malformed event ends the stream', async () => {
   const { ask, world } = bench([instance('a')], (asked) =>
     play.stream(
       asked,
@@ -694,7 +694,7 @@ test('handle: with tools every event counts', async () => {
   assert.match(reply.text, /stream_interrupted/)
 })
 
-test('handle: no wait for a retry that its circuit will not allow', async () => {
+test('handle: no wait for a retry that the circuit rejects', async () => {
   const { ask, world } = bench([instance('a')], (asked) => play.error(asked, 500), {
     circuit: { consecutiveFailures: 1 },
   })
@@ -703,7 +703,7 @@ test('handle: no wait for a retry that its circuit will not allow', async () => 
   assert.equal(reply.status, 502)
 })
 
-// ── Reasoning that somebody else has sealed ──────────────────────────────────────────────────────────────────────
+// ── Reasoning signatures of another provider ──────────────────────────────────────────────────────────────────────
 
 const sealedTurn = (stream: boolean) => ({
   model: 'anything',
@@ -718,7 +718,7 @@ const sealedTurn = (stream: boolean) => ({
 const unknownSeal = { type: 'invalid_request_error', code: 'invalid_encrypted_content' }
 const speakingResponses = () => instance('one', ['k1'], { speaks: [{ protocol: 'openai-responses' }] })
 
-test('sealed: who does not know the seal is asked again without it, and the client is told what was lost', async () => {
+test('signatures: a target that rejects them is retried without, and they are reported as dropped', async () => {
   const { ask, world } = bench([speakingResponses()], (call) => {
     if (call.body?.includes('sealed-elsewhere')) return play.error(call, 400, unknownSeal)
     const message = {
@@ -740,7 +740,7 @@ test('sealed: who does not know the seal is asked again without it, and the clie
   )
 })
 
-test('sealed: who refuses it without seals too is not asked for ever', async () => {
+test('signatures: a target that rejects the request without them too is not retried again', async () => {
   const { ask } = bench([speakingResponses()], (call) => play.error(call, 400, unknownSeal))
   const reply = ask(sealedTurn(true), 'openai-responses')
   await reply.done
@@ -748,18 +748,18 @@ test('sealed: who refuses it without seals too is not asked for ever', async () 
   assert.equal(reply.headers['x-headgate-attempts'], '2')
 })
 
-// ── A server that lacks a format its vendor has ──────────────────────────────────────────────────────────────────
+// ── A server without a protocol of its vendor ──────────────────────────────────────────────────────────────────
 
 const two = () => instance('one', ['k1'], { speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }] })
 const absences: readonly (readonly [string, (call: Asked) => void])[] = [
   ['a page', (call) => play.raw(call, 404, { 'content-type': 'text/html' }, '<h1>Cannot POST /v1/responses</h1>')],
   ['a detail', (call) => play.json(call, 404, '{"detail":"Not Found"}')],
-  ['an address nobody knows', (call) => play.error(call, 404, { message: 'Unknown request URL', code: 'unknown_url' })],
+  ['an unknown URL', (call) => play.error(call, 404, { message: 'Unknown request URL', code: 'unknown_url' })],
   ['no such method', (call) => play.json(call, 405, '{"detail":"Method Not Allowed"}')],
   ['not implemented', (call) => play.error(call, 501)],
 ]
 for (const [name, absent] of absences)
-  test(`lacking: ${name}: the question goes in the other format, and the next one at once`, async () => {
+  test(`lacking: ${name}: the request uses the other protocol, later requests at once`, async () => {
     const { ask, world } = bench([two()], (call) => (call.url.endsWith('/responses') ? absent(call) : answers(call)))
     const reply = ask({ model: 'anything', input: 'hello' }, 'openai-responses')
     await reply.done
@@ -769,7 +769,7 @@ for (const [name, absent] of absences)
     await next.done
     assert.match(next.text, /response\.completed/)
     assert.equal(next.headers['x-headgate-attempts'], '1')
-    // A server may be exchanged for a newer one.
+    // The server may have been upgraded.
     await world.pass(600_001)
     await ask({ model: 'anything', input: 'hello' }, 'openai-responses').done
     assert.deepEqual(
@@ -778,7 +778,7 @@ for (const [name, absent] of absences)
     )
   })
 
-test('lacking: a model that is not there is not looked for in the other format', async () => {
+test('lacking: an unknown model is not tried in the other protocol', async () => {
   const { ask, world } = bench([two()], (call) =>
     play.error(call, 404, { message: 'The model `m` does not exist', code: 'model_not_found' }),
   )
@@ -789,7 +789,7 @@ test('lacking: a model that is not there is not looked for in the other format',
   assert.equal(world.calls.length, 1)
 })
 
-// ── Too long for everybody ───────────────────────────────────────────────────────────────────────────────────────
+// ── Too long for every target ───────────────────────────────────────────────────────────────────────────────────────
 
 const turns = (truncation: string) => ({
   model: 'anything',
@@ -806,16 +806,23 @@ const turns = (truncation: string) => ({
   ],
   tools: [{ type: 'function', name: 'f', parameters: { type: 'object', properties: {} } }],
 })
-/** Takes no more than so much. */
+/** Accepts inputs up to a limit. */
 const narrow = (most: string) => (call: Asked) =>
   call.body?.includes(most)
     ? play.error(call, 400, { type: 'invalid_request_error', code: 'context_length_exceeded' })
     : play.json(call, 200, said.chat('Hello'))
 
 const shortening: readonly (readonly [string, string, string, number, string | undefined, string])[] = [
-  ['the older half goes, by name', 'auto', 'first', 200, 'input[0], input[1], input[2], input[3]', 'second question'],
   [
-    'as often as it takes',
+    'removes the older half and reports it',
+    'auto',
+    'first',
+    200,
+    'input[0], input[1], input[2], input[3]',
+    'second question',
+  ],
+  [
+    'repeatedly if necessary',
     'auto',
     'second',
     200,
@@ -823,15 +830,15 @@ const shortening: readonly (readonly [string, string, string, number, string | u
     'last question',
   ],
   [
-    'never the last question',
+    'never the last message',
     'auto',
     'last',
     400,
-    // An error reports what the last attempt left out.
+    // An error reports what the last attempt dropped.
     'input[0], input[1], input[2], input[3], input[4], input[5]',
     '',
   ],
-  ['nor without leave', 'disabled', 'first', 400, undefined, ''],
+  ['not unless allowed', 'disabled', 'first', 400, undefined, ''],
 ]
 for (const [name, truncation, most, status, dropped, first] of shortening)
   test(`too long: ${name}`, async () => {
@@ -845,7 +852,7 @@ for (const [name, truncation, most, status, dropped, first] of shortening)
     assert.deepEqual([messages[0].content, messages[1].content], ['be kind', first])
   })
 
-// ── What the catalogue says a model cannot ────────────────────────────────────────────────────────────────────────
+// ── Models without a capability, by the catalogue ────────────────────────────────────────────────────────────────────────
 
 const withTool = { tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }] }
 const seeing = {
@@ -854,10 +861,10 @@ const seeing = {
 const CAN: { readonly [name: string]: readonly string[] } = { one: [], two: ['tools'] }
 
 const doubted: readonly (readonly [string, object, readonly string[], string])[] = [
-  ['who can is asked first', withTool, ['one', 'two'], 'two'],
-  ['in doubt it is asked all the same when nobody else is left', withTool, ['one'], 'one'],
-  ['where everybody is in doubt the order stands', seeing, ['one', 'two'], 'one'],
-  ['what nobody needs is nobody’s doubt', {}, ['one', 'two'], 'one'],
+  ['a capable target comes first', withTool, ['one', 'two'], 'two'],
+  ['a doubtful target is tried if no other is left', withTool, ['one'], 'one'],
+  ['with doubts everywhere the order is kept', seeing, ['one', 'two'], 'one'],
+  ['an unused capability is no doubt', {}, ['one', 'two'], 'one'],
 ]
 for (const [name, more, names, asked] of doubted)
   test(`doubts: ${name}`, async () => {

@@ -1,4 +1,4 @@
-/** What becomes of streams that go wrong, by the rows of the failure table (F41, S05 to S12), and of answers held back. */
+/** Failing streams by the rows of the failure table (F41, S05 to S12), and `stream.holdback`. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bench, type CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
@@ -16,7 +16,7 @@ const host = ({ url }: Asked) => new URL(url).host.split('.')[0]
 const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
 const schema = { type: 'json_schema', json_schema: { name: 's', schema: { type: 'object' } } }
 
-/** The text a chat client has put together. */
+/** The text of the answer as a chat client assembles it. */
 const textOf = ({ text }: CapturedReply): string =>
   [...text.matchAll(/^data: (\{.*\})$/gm)]
     .map(([, json = '{}']) => JSON.parse(json).choices?.[0]?.delta?.content ?? '')
@@ -27,7 +27,7 @@ const begun = (asked: Asked, ...words: readonly string[]) => {
   asked.send(said.role() + words.map((content) => said.chunk({ content })).join(''))
 }
 
-// ── Held back (`stream.holdback`) ─────────────────────────────────────────────────────────────────────────────────
+// ── `stream.holdback` ─────────────────────────────────────────────────────────────────────────────────
 
 const breaks: readonly (readonly [string, (asked: Asked) => void])[] = [
   ['a clean end', (asked) => asked.end()],
@@ -37,7 +37,7 @@ const breaks: readonly (readonly [string, (asked: Asked) => void])[] = [
 
 for (const [name, ends] of breaks)
   for (const at of [0, 499, 501])
-    test(`holdback: ${name} after ${at} of 500 ms is ${at < 500 ? 'tried elsewhere' : 'told'}`, async () => {
+    test(`holdback: ${name} after ${at} of 500 ms is ${at < 500 ? 'failed over' : 'reported'}`, async () => {
       const { ask, world } = bench(
         [instance('a'), instance('b')],
         (asked) => {
@@ -63,12 +63,12 @@ for (const [name, ends] of breaks)
     })
 
 const released: readonly (readonly [string, number, (asked: Asked) => void])[] = [
-  ['its time is over', 500, () => {}],
+  ['its time has passed', 500, () => {}],
   ['it has finished', 0, (asked) => void asked.send(said.chunk({}, 'stop') + said.done)],
   ['there are 64 KiB of it', 0, (asked) => void asked.send(said.chunk({ content: 'x'.repeat(70_000) }))],
 ]
 for (const [name, ms, more] of released)
-  test(`holdback: given out once ${name}`, async () => {
+  test(`holdback: released when ${name}`, async () => {
     const { ask, world } = bench(
       [instance('a')],
       (asked) => {
@@ -87,7 +87,7 @@ for (const [name, ms, more] of released)
     reply.leave()
   })
 
-test('holdback: a lifecycle event that repeats a long question uses none of what may be held back', async () => {
+test('holdback: a lifecycle event that repeats a long request does not use the buffer', async () => {
   const { ask, world } = bench(
     [instance('a', ['k1'], { speaks: [{ protocol: 'openai-responses' }] })],
     (asked) => {
@@ -135,7 +135,7 @@ const huge: readonly (readonly [string, boolean, (asked: Asked) => void])[] = [
     },
   ],
   [
-    'a stream that says nothing',
+    'a stream without content',
     true,
     (asked) => {
       asked.head(200, { 'content-type': 'text/event-stream' })
@@ -168,7 +168,7 @@ for (const [name, stream, plays] of huge) {
   })
 }
 
-test('F41: blanks without end, of no announced type, where a stream was requested: the next target is tried', async () => {
+test('F41: endless blanks without a content type in place of a stream: the next target is tried', async () => {
   const { ask, world } = bench([instance('a'), instance('b')], (asked) => {
     if (host(asked) === 'b') return play.stream(asked, said.stream('whole'))
     asked.head(200, {})
@@ -179,7 +179,7 @@ test('F41: blanks without end, of no announced type, where a stream was requeste
   assert.equal(reply.headers['x-headgate-trail'], 'a#k1:response_too_large, b#k1:200')
 })
 
-test('F41: an error too long to be one is what its status says, and tried elsewhere', async () => {
+test('F41: an oversized error body is classified by its status and failed over', async () => {
   const { ask, world } = bench([instance('a'), instance('b')], (asked) => {
     if (host(asked) === 'b') return play.stream(asked, said.stream('whole'))
     asked.head(503, { 'content-type': 'text/plain' })
@@ -199,8 +199,8 @@ const malformed: readonly (readonly [string, object, boolean])[] = [
   ['structured output', { response_format: schema }, false],
   ['JSON', { response_format: { type: 'json_object' } }, false],
 ]
-for (const [name, more, goesOn] of malformed)
-  test(`S05: an event that cannot be read, with ${name}, is ${goesOn ? 'left out and counted' : 'the end'}`, async () => {
+for (const [name, more, continues] of malformed)
+  test(`S05: a malformed event with ${name} ${continues ? 'is skipped and counted' : 'ends the stream'}`, async () => {
     const { ask, world, news } = bench([instance('a')], (asked) => {
       begun(asked, 'one')
       asked.send('data: {"broken\n\n')
@@ -209,15 +209,15 @@ for (const [name, more, goesOn] of malformed)
     })
     const reply = ask(question(more))
     await world.pass(0)
-    assert.equal(textOf(reply), goesOn ? 'one two' : 'one')
-    assert.equal(/stream_interrupted/.test(reply.text), !goesOn)
-    assert.equal(reply.text.endsWith('data: [DONE]\n\n'), goesOn)
+    assert.equal(textOf(reply), continues ? 'one two' : 'one')
+    assert.equal(/stream_interrupted/.test(reply.text), !continues)
+    assert.equal(reply.text.endsWith('data: [DONE]\n\n'), continues)
     const line = news.find(({ event }) => event === 'request')
     assert.ok(line?.event === 'request')
-    assert.equal(summarize(line.trace).droppedEvents, goesOn ? 1 : 0)
+    assert.equal(summarize(line.exchange).droppedEvents, continues ? 1 : 0)
   })
 
-// ── S06 to S09: ends that are no failures ─────────────────────────────────────────────────────────────────────────
+// ── S06 to S09: ends that are not failures ─────────────────────────────────────────────────────────────────────────
 
 const call = (text: string) =>
   said.chunk({ tool_calls: [{ index: 0, id: 'c', type: 'function', function: { name: 'f', arguments: text } }] })
@@ -242,7 +242,7 @@ const ends: readonly (readonly [string, string, RegExp])[] = [
   ],
 ]
 for (const [name, end, expected] of ends)
-  test(`${name}: a success, and the end is said once`, async () => {
+  test(`${name}: a success with one end`, async () => {
     const { ask, world, gateway } = bench([instance('a')], (asked) => {
       begun(asked, 'hi')
       asked.send(end)
@@ -257,7 +257,7 @@ for (const [name, end, expected] of ends)
     assert.deepEqual([failures, successes], [0, 1])
   })
 
-test('S08: an upstream that goes on after its end is let go', async () => {
+test('S08: an upstream that continues after its end is aborted', async () => {
   const { ask, world } = bench([instance('a')], (asked) => {
     begun(asked, 'hi')
     asked.send(said.chunk({}, 'stop') + said.done)
@@ -271,7 +271,7 @@ test('S08: an upstream that goes on after its end is let go', async () => {
 
 // ── S10: a stream without an end ──────────────────────────────────────────────────────────────────────────────────
 
-test('S10: a stream of more than 64 MiB is broken off and says so', async () => {
+test('S10: a stream above 64 MiB ends with an error', async () => {
   const { ask, world, gateway } = bench([instance('a'), instance('b')], (asked) => {
     begun(asked, 'hi')
     const piece = said.chunk({ content: 'x'.repeat(MiB) })
@@ -288,7 +288,7 @@ test('S10: a stream of more than 64 MiB is broken off and says so', async () => 
 
 // ── S12: a client that reads slowly ───────────────────────────────────────────────────────────────────────────────
 
-test('S12: while a client holds us up, no clock of the upstream runs', async () => {
+test('S12: while a client is slow, no timeout of the upstream runs', async () => {
   let upstream: Asked | undefined
   const settings = { timeout: { idle: 1_000, contentIdle: 2_000, clientWrite: 100_000, firstContent: 3_000 } }
   const { ask, world } = bench(
@@ -308,13 +308,13 @@ test('S12: while a client holds us up, no clock of the upstream runs', async () 
   reply.drain()
   assert.equal(upstream?.resumed, 1)
   await world.pass(900)
-  assert.equal(reply.over, null, 'its silence is counted anew from when we listen again')
+  assert.equal(reply.over, null, 'its silence is counted from when the upstream is read again')
   await world.pass(1_100)
   assert.match(reply.text, /stream_interrupted/)
   assert.equal(textOf(reply), 'one two')
 })
 
-test('S12: nor the one for the end of the body, behind which the count of tokens may come', async () => {
+test('S12: nor the timeout for the end of the body, which may have the token usage', async () => {
   let upstream: Asked | undefined
   const { ask, world } = bench(
     [instance('a')],
@@ -340,7 +340,7 @@ test('S12: nor the one for the end of the body, behind which the count of tokens
   assert.ok(reply.text.endsWith(said.done))
 })
 
-test('S04: an upstream is not silent because the process stood still twice', async () => {
+test('S04: a stalled process does not count as silence of the upstream', async () => {
   let upstream: Asked | undefined
   const { ask, world } = bench(
     [instance('a')],
@@ -356,7 +356,7 @@ test('S04: an upstream is not silent because the process stood still twice', asy
   const reply = ask(question())
   await world.pass(950)
   upstream?.send(said.chunk({ content: ' two' }))
-  // The system has the rest since before its time was over; it is read when both are.
+  // The rest arrived before the deadline, but is read only after it.
   await world.pass(1_900)
   upstream?.send(said.chunk({}, 'stop') + said.done)
   upstream?.end()
@@ -365,7 +365,7 @@ test('S04: an upstream is not silent because the process stood still twice', asy
   assert.ok(reply.text.endsWith(said.done))
 })
 
-test('S12: a client that reads nothing for its time is let go, and nobody is blamed', async () => {
+test('S12: a client that reads nothing is disconnected; no target is charged', async () => {
   const { ask, world, gateway } = bench([instance('a')], (asked) => begun(asked, 'one'), {
     timeout: { clientWrite: 5_000, idle: 1_000 },
   })

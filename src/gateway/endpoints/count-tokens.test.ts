@@ -18,7 +18,7 @@ const QUESTION = {
   messages: [{ role: 'user', content: 'How long is this?' }],
   unknown_member: 12345678901234567890n,
 }
-/** JSON.stringify takes no numbers this large. */
+/** JSON.stringify cannot write numbers this large. */
 const BODY = JSON.stringify(QUESTION, (_, value) => (typeof value === 'bigint' ? '#' : value)).replace(
   '"#"',
   '12345678901234567890',
@@ -57,7 +57,7 @@ const anthropicError = (asked: Asked, status: number, type: string, message = 'n
   play.json(asked, status, JSON.stringify({ type: 'error', error: { type, message } }))
 const seven = (asked: Asked) => play.json(asked, 200, '{"input_tokens": 7, "more": 1}')
 
-test('count: asked of the upstream in its own words, and its answer as it came', async () => {
+test('count: the request and the answer pass through unchanged', async () => {
   const { reply, called, news } = await counting([first, chatty], seven, {
     headers: {
       'anthropic-beta': 'a-1,b-2',
@@ -83,7 +83,7 @@ test('count: asked of the upstream in its own words, and its answer as it came',
 })
 
 for (const version of ['2023-01-01', 'x', '2023-06-01\tx', ''])
-  test(`count: the version ${JSON.stringify(version)} goes nowhere`, async () => {
+  test(`count: the version ${JSON.stringify(version)} is not forwarded`, async () => {
     const { called } = await counting([first], seven, { headers: { 'anthropic-version': version } })
     assert.notEqual(called[0]?.headers['anthropic-version'], version)
   })
@@ -96,12 +96,12 @@ const failing: readonly (readonly [string, (asked: Asked) => void])[] = [
   ['a refused key', (asked) => anthropicError(asked, 401, 'authentication_error')],
   ['a page', (asked) => play.raw(asked, 200, { 'content-type': 'text/html' }, '<html>')],
   ['something else', (asked) => play.json(asked, 200, '{"tokens":7}')],
-  ['an error behind a 200', (asked) => anthropicError(asked, 200, 'overloaded_error')],
-  ['half of it', (asked) => play.json(asked, 200, '{"input_tok')],
-  ['nothing, for ever', () => {}],
+  ['an error in a 200', (asked) => anthropicError(asked, 200, 'overloaded_error')],
+  ['half an answer', (asked) => play.json(asked, 200, '{"input_tok')],
+  ['silence', () => {}],
 ]
 for (const [name, script] of failing) {
-  test(`count: ${name}: the next who counts is asked, and nobody's state is touched`, async () => {
+  test(`count: ${name}: the next target counts, and health is unchanged`, async () => {
     const { reply, gateway, news } = await counting([first, chatty, second], (asked) =>
       asked.url.includes('second') ? seven(asked) : script(asked),
     )
@@ -117,7 +117,7 @@ for (const [name, script] of failing) {
       [],
     )
   })
-  test(`count: ${name}, everywhere: an estimate that says so`, async () => {
+  test(`count: ${name}, everywhere: an estimate, marked as such`, async () => {
     const { reply } = await counting([first], script)
     assert.equal(reply.status, 200, reply.text)
     assert.ok(reply.json.input_tokens > 5 && reply.json.input_tokens < 20, reply.text)
@@ -127,14 +127,14 @@ for (const [name, script] of failing) {
   })
 }
 
-test('count: nobody is asked if the first would be asked in another format', async () => {
+test('count: no call is made if the first target uses another protocol', async () => {
   const { reply, called } = await counting([chatty, first], seven)
   assert.equal(called.length, 0)
   assert.equal(reply.headers['x-headgate-estimated'], 'true')
   assert.equal(reply.headers['x-headgate-provider'], undefined)
 })
 
-test("count: the question's own fault is told as it is, without the key if it is quoted", async () => {
+test('count: an invalid request is reported, with a quoted key redacted', async () => {
   const { reply, called } = await counting([first, second], (asked) =>
     anthropicError(asked, 400, 'invalid_request_error', `messages.0: wrong, says ${asked.headers['x-api-key']}`),
   )
@@ -158,7 +158,7 @@ for (const [name, body] of wrong)
     assert.equal(called.length, 0)
   })
 
-test('count: a client that leaves ends the call upstream', async () => {
+test('count: a client that disconnects aborts the upstream call', async () => {
   const { gateway, world } = bench([first], () => {})
   const reply = new CapturedReply()
   const done = countTokens(gateway, anthropicMessages, received(BODY), reply)
@@ -171,13 +171,13 @@ test('count: a client that leaves ends the call upstream', async () => {
   assert.equal(gateway.activeCalls.size, 0)
 })
 
-// ── Which style a body is, for POST /v1/route ────────────────────────────────────────────────────────────────────
+// ── Recognising the API style, for POST /v1/route ────────────────────────────────────────────────────────────────────
 
 const turn = (content: unknown) => ({ model: 'm', max_tokens: 9, messages: [{ role: 'user', content }] })
 const bodies: readonly (readonly [string, object, Parameters<typeof received>[2], string])[] = [
-  ['what could be either', turn('hello'), '', 'chat'],
-  ['the query says so', turn('hello'), 'style=messages', 'messages'],
-  ['the query says so, against the body', { ...turn('hello'), stop_sequences: ['x'] }, 'style=chat', 'chat'],
+  ['no distinctive member', turn('hello'), '', 'chat'],
+  ['by the query', turn('hello'), 'style=messages', 'messages'],
+  ['by the query, against the body', { ...turn('hello'), stop_sequences: ['x'] }, 'style=chat', 'chat'],
   ['a system prompt', { ...turn('hello'), system: 'Be brief.' }, '', 'messages'],
   ['stop sequences', { ...turn('hello'), stop_sequences: ['x'] }, '', 'messages'],
   ['a tool', { ...turn('hello'), tools: [{ name: 'f', input_schema: { type: 'object' } }] }, '', 'messages'],
@@ -192,7 +192,7 @@ for (const [name, body, query, style] of bodies)
     assert.equal(answer.value.style, style)
   })
 
-test('explain: Anthropic’s clients are known by their header; a style nobody has is refused', () => {
+test('explain: recognises Anthropic clients by their header; refuses an unknown style', () => {
   const { gateway } = bench([chatty], () => {})
   const body = JSON.stringify(turn('hello'))
   const known = explain(gateway, received(body, { 'anthropic-version': '2023-06-01' }))

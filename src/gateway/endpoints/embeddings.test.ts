@@ -23,7 +23,7 @@ const writer = instance('writer', ['k1'])
 const gemini = instance('gemini', ['k1'], GEMINI)
 const cohere = instance('cohere', ['k1'], COHERE)
 
-/** With a number no double holds, which has to arrive as it is. */
+/** With a number that a double cannot represent, which must pass unchanged. */
 const BODY = '{"model":"m", "input":["a","b"], "mine":12345678901234567890, "encoding_format":"float"}'
 
 const received = (body: string, query = ''): IncomingRequest => ({
@@ -67,7 +67,7 @@ const answer = (
 const good = (asked: Asked) => play.json(asked, 200, answer())
 const at = (asked: Asked) => new URL(asked.url).host.split('.')[0]
 
-test('embed: the same style passes, in both directions', async () => {
+test('embed: the same style passes through in both directions', async () => {
   const { reply, called, news } = await asking([first], good)
   assert.equal(reply.status, 200, reply.text)
   assert.equal(reply.text, answer())
@@ -90,9 +90,9 @@ test('embed: the same style passes, in both directions', async () => {
   ])
 })
 
-test('embed: the model’s name is the upstream’s', async () => {
+test('embed: the upstream receives its own model name', async () => {
   const { called } = await asking([first], good, { body: BODY.replace('"m"', '"first/m"') })
-  // White space between members is all that is not kept then.
+  // Only white space between members is lost.
   assert.equal(called[0]?.body, BODY.replaceAll(', "', ',"'))
 })
 
@@ -108,7 +108,7 @@ for (const [wanted, given] of [
   ['base64', FLOATS],
   ['base64', BASE64],
 ] as const)
-  test(`embed: ${wanted} is wanted, ${typeof given[0] === 'string' ? 'base64' : 'numbers'} come`, async () => {
+  test(`embed: ${wanted} is requested, ${typeof given[0] === 'string' ? 'base64' : 'numbers'} received`, async () => {
     const { reply } = await asking([first], (asked) => play.json(asked, 200, answer(given)), {
       body: { model: 'm', input: ['a', 'b'], encoding_format: wanted },
     })
@@ -121,7 +121,7 @@ for (const [wanted, given] of [
     assert.deepEqual(reply.json.usage, { prompt_tokens: 2, total_tokens: 2 })
   })
 
-test('embed: out of order is put in order', async () => {
+test('embed: reorders vectors by index', async () => {
   const body = {
     object: 'list',
     data: [entry([2], 1), entry([1], 0)],
@@ -132,7 +132,7 @@ test('embed: out of order is put in order', async () => {
   assert.deepEqual(reply.json.data, [entry([1], 0), entry([2], 1)])
 })
 
-test('embed: who does not count is estimated, and that is said and not booked', async () => {
+test('embed: missing usage is estimated and marked, and not recorded', async () => {
   const { reply, news } = await asking([gemini], (asked) =>
     play.json(asked, 200, '{"embeddings":[{"values":[1]},{"values":[2]}]}'),
   )
@@ -145,7 +145,7 @@ test('embed: who does not count is estimated, and that is said and not booked', 
   assert.ok(!line?.trace.some((fact) => fact.type === 'usage'))
 })
 
-test('embed: dimensions that were not heeded are named', async () => {
+test('embed: ignored dimensions are reported as dropped', async () => {
   const body = { model: 'm', input: ['a', 'b'], dimensions: 7 }
   const { reply } = await asking([first], good, { body })
   assert.equal(reply.headers['x-headgate-dropped'], 'dimensions')
@@ -155,7 +155,7 @@ test('embed: dimensions that were not heeded are named', async () => {
 
 // ── Other formats ────────────────────────────────────────────────────────────────────────────────────────────────
 
-test('embed: asked of Gemini and Cohere in their words, and what they have none for is named', async () => {
+test('embed: translates to Gemini and Cohere, and reports dropped members', async () => {
   const body = {
     model: 'm',
     input: ['a', 'b'],
@@ -188,19 +188,22 @@ test('embed: asked of Gemini and Cohere in their words, and what they have none 
   assert.equal(asCohere.reply.json.usage.prompt_tokens, 3)
 })
 
-test('embed: tokens go to who takes them; if nobody does, what to do is said', async () => {
+test('embed: tokens go to a provider that accepts them; otherwise the error has a remedy', async () => {
   const body = { model: 'm', input: [[1, 2], [3]] }
   const { reply, called } = await asking([gemini, second], good, { body })
   assert.equal(reply.status, 200, reply.text)
   assert.deepEqual(called.map(at), ['second'])
-  const nobody = await asking([gemini, cohere], good, { body })
-  assert.equal(nobody.reply.status, 400)
-  assert.equal(nobody.called.length, 0)
-  assert.deepEqual([nobody.reply.json.error.code, nobody.reply.json.error.param], ['unsupported_parameter', 'input[0]'])
-  assert.match(nobody.reply.json.error.message, /Send texts/)
+  const rejected = await asking([gemini, cohere], good, { body })
+  assert.equal(rejected.reply.status, 400)
+  assert.equal(rejected.called.length, 0)
+  assert.deepEqual(
+    [rejected.reply.json.error.code, rejected.reply.json.error.param],
+    ['unsupported_parameter', 'input[0]'],
+  )
+  assert.match(rejected.reply.json.error.message, /Send texts/)
 })
 
-// ── When it fails ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Failures ────────────────────────────────────────────────────────────────────────────────────────────────
 
 const vectors =
   (...made: readonly unknown[]) =>
@@ -212,10 +215,10 @@ const failing: readonly (readonly [string, (asked: Asked) => void, trail: string
   ['429', (asked) => play.error(asked, 429), '429'],
   ['401', (asked) => play.error(asked, 401), '401'],
   ['no such model', (asked) => play.error(asked, 404, { code: 'model_not_found' }), '404'],
-  ['refused connections', (asked) => asked.fail(fail('refused', 'nobody listens')), 'refused'],
-  ['nothing, for ever', () => {}, 'timeout'],
+  ['refused connections', (asked) => asked.fail(fail('refused', 'connection refused')), 'refused'],
+  ['silence', () => {}, 'timeout'],
   [
-    'a head and nothing more',
+    'a header block without a body',
     (asked) => {
       asked.head(200, { 'content-type': 'application/json' })
     },
@@ -234,18 +237,14 @@ const failing: readonly (readonly [string, (asked: Asked) => void, trail: string
   ['a web page', (asked) => play.raw(asked, 200, { 'content-type': 'text/html' }, '<html>'), 'not_json'],
   ['a stream', (asked) => play.stream(asked, `data: ${answer()}\n\n`), 'malformed'],
   ['an answer of another kind', (asked) => play.json(asked, 200, '{"choices":[]}'), 'malformed'],
-  [
-    'an error behind a 200',
-    (asked) => play.json(asked, 200, '{"error":{"message":"x","code":"slow_down"}}'),
-    'overloaded',
-  ],
+  ['an error in a 200', (asked) => play.json(asked, 200, '{"error":{"message":"x","code":"slow_down"}}'), 'overloaded'],
   ['a vector too few', vectors([1]), 'malformed'],
   ['a vector too many', vectors([1], [2], [3]), 'malformed'],
   ['vectors of two lengths', vectors([1], [1, 2]), 'malformed'],
   ['no numbers', vectors(['a'], ['b']), 'malformed'],
 ]
 for (const [name, script, trail] of failing) {
-  test(`embed: ${name}: another provider of the same model is asked`, async () => {
+  test(`embed: ${name}: another provider of the same model is tried`, async () => {
     const { reply, called, news } = await asking([first, other, second], (asked) =>
       at(asked) === 'first' ? script(asked) : good(asked),
     )
@@ -266,14 +265,14 @@ for (const [name, script, trail] of failing) {
 }
 
 for (const [name, script] of failing.slice(2, 4))
-  test(`embed: ${name}: the other key is asked`, async () => {
+  test(`embed: ${name}: the other key is tried`, async () => {
     let keys = 0
     const { reply, called } = await asking([twin], (asked) => (keys++ === 0 ? script(asked) : good(asked)))
     assert.equal(reply.status, 200, reply.text)
     assert.equal(new Set(called.map((asked) => asked.headers.authorization)).size, 2)
   })
 
-test('embed: the request’s own fault is told at once', async () => {
+test('embed: an invalid request fails at once', async () => {
   const { reply, called } = await asking([first, second], (asked) =>
     play.error(asked, 400, { message: 'Too many inputs, says sk-first-k1.', param: 'input' }),
   )
@@ -283,7 +282,7 @@ test('embed: the request’s own fault is told at once', async () => {
   assert.doesNotMatch(reply.text, /sk-first/)
 })
 
-test('embed: five failures open the circuit, and then nobody is asked', async () => {
+test('embed: five failures open the circuit; then no call is made', async () => {
   const { gateway, world } = bench([first], (asked) => play.error(asked, 500), { circuit: { whenAllOpen: 'fail' } })
   const statuses: (number | null)[] = []
   for (let turn = 0; turn < 4; turn++) {
@@ -297,7 +296,7 @@ test('embed: five failures open the circuit, and then nobody is asked', async ()
   assert.ok(world.calls.length <= 6, String(world.calls.length))
 })
 
-test('embed: the time for everything ends it', async () => {
+test('embed: the request timeout ends it', async () => {
   const { reply, world } = await asking([first, second], () => {}, {
     settings: { circuit: { timeout: 0 }, timeout: { request: 10_000 } },
     ms: 11_000,
@@ -307,7 +306,7 @@ test('embed: the time for everything ends it', async () => {
   assert.equal(world.timers(), 0)
 })
 
-test('embed: a client that leaves ends the call upstream, and nothing is booked against anybody', async () => {
+test('embed: a client that disconnects aborts the upstream call without a failure', async () => {
   const { gateway, world, news } = bench([first], () => {})
   const reply = new CapturedReply()
   const done = serveEmbeddings(gateway, received(BODY), reply)
@@ -342,16 +341,16 @@ for (const [name, body, query, style] of [
   ['texts in a list', { model: 'm', input: ['a'] }, '', 'embeddings'],
   ['tokens', { model: 'm', input: [1] }, '', 'embeddings'],
   ['an encoding', { model: 'm', input: 'a', encoding_format: 'float' }, '', 'embeddings'],
-  ['the query says so', { model: 'm', input: 'a' }, 'style=embeddings', 'embeddings'],
+  ['by the query', { model: 'm', input: 'a' }, 'style=embeddings', 'embeddings'],
   ['a text alone', { model: 'm', input: 'a' }, '', 'responses'],
   ['a prompt', { model: 'm', prompt: 'a' }, '', 'completions'],
 ] as const)
   test(`explain: ${name} is ${style}`, () => {
-    const told = explain(bench([writer, first, gemini], () => {}).gateway, received(JSON.stringify(body), query))
-    assert.ok(told.ok, JSON.stringify(told))
-    assert.equal(told.value.style, style)
+    const explained = explain(bench([writer, first, gemini], () => {}).gateway, received(JSON.stringify(body), query))
+    assert.ok(explained.ok, JSON.stringify(explained))
+    assert.equal(explained.value.style, style)
     if (style !== 'embeddings') return
-    const { targets, skipped } = JSON.parse(JSON.stringify(told.value))
+    const { targets, skipped } = JSON.parse(JSON.stringify(explained.value))
     const tokens = 'input' in body && typeof body.input[0] === 'number'
     assert.deepEqual(
       targets.map((one: { provider: string; fit: boolean }) => [one.provider, one.fit]),

@@ -1,4 +1,4 @@
-/** `/providers/status`: every circuit has a place on the page, and the sums agree with their parts. */
+/** `/providers/status`: shows every circuit, and its sums agree with their parts. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { instance } from '../../../test/support/gateway.ts'
@@ -28,20 +28,20 @@ const given = (failures: readonly (readonly [key: string, model: string, kind: F
     for (let n = 0; n < 2; n++) {
       const target = { candidate: { instance: one, model, because: '', weight: 1 }, key }
       const ticket = board.admit(target, settings, 'normal')
-      // A cool-down refuses the second.
+      // A cooldown refuses the second.
       if ('failed' in ticket) ticket.failed(fail(kind, 'x'))
     }
   }
   const page = () => {
     const { data } = providersStatus(board, config, () => MODELS)
-    // biome-ignore lint/suspicious/noExplicitAny: a test looks into a page of JSON
+    // biome-ignore lint/suspicious/noExplicitAny: untyped JSON
     const [provider] = data as any
     return provider
   }
   return { board, config, world, page }
 }
 
-/** The page in a line: provider, base URL, then each model with its keys. */
+/** The page in one line: provider, base URL, then each model with its keys. */
 // biome-ignore lint/suspicious/noExplicitAny: as above
 const lineOf = ({ status, circuit, endpoint, models }: any): string =>
   [
@@ -82,7 +82,7 @@ const cases: readonly (readonly [string, Parameters<typeof given>[0], string])[]
     'unavailable open; url available closed; used unavailable open (k1 active open, k2 active open); unused unavailable open (k1 active open, k2 active open)',
   ],
   [
-    'an overloaded model is out with every key, and rests',
+    'an overloaded model is unavailable with every key, and cools down',
     [['k1', 'used', 'overloaded']],
     `degraded closed; url available closed; used unavailable open (k1 active open, k2 active open); unused available closed (${FINE})`,
   ],
@@ -92,12 +92,12 @@ const cases: readonly (readonly [string, Parameters<typeof given>[0], string])[]
     `unavailable open; url unavailable open; used available closed (${FINE}); unused available closed (${FINE})`,
   ],
   [
-    'a base URL may rest without an open circuit',
+    'a base URL may cool down without an open circuit',
     [['k1', 'used', 'tls']],
     `unavailable closed; url unavailable closed; used available closed (${FINE}); unused available closed (${FINE})`,
   ],
   [
-    'a limit of one key at one model has its place',
+    'a rate limit of one key at one model is shown',
     [['k1', 'used', 'rate_limited']],
     `degraded closed; url available closed; used available closed (k1 rate_limited closed, k2 active closed); unused available closed (${FINE})`,
   ],
@@ -109,7 +109,7 @@ for (const [name, failures, expected] of cases)
     assert.equal(standing(board, config, () => MODELS).closed, page().circuit.state === 'closed' ? 1 : 0)
   })
 
-test('status: the times of a circuit are those of the part that is open, and a probe makes it half open', async () => {
+test('status: the times of a circuit come from its open part, and a probe makes it half-open', async () => {
   const { page, world } = given(MODELS.flatMap((model) => KEYS.map((key) => [key, model, 'timeout'] as const)))
   const { circuit, models } = page()
   assert.ok(Date.parse(circuit.retry_at) > Date.parse(circuit.opened_at))

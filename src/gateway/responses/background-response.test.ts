@@ -14,15 +14,15 @@ const DONE = writeFrame(undefined, '[DONE]')
 
 type Kept = { readonly status: string; readonly response: JsonObject; readonly events: number }
 
-/** `gate`: the store confirms a write when this is resolved. */
-const given = (room = () => true, gate = Promise.resolve()) => {
+/** `gate`: the store confirms a write when this resolves. */
+const given = (hasRoom = () => true, gate = Promise.resolve()) => {
   const kept: Kept[] = []
   let gone = 0
   const job = new BackgroundResponse({
     owner: 'me',
     queued: body('queued'),
     failed: ({ kind, message }) => body('failed', { error: { code: kind, message } }),
-    hasRoom: room,
+    hasRoom,
     save: async (response, status, events) => {
       kept.push({ status, response, events: events.length })
       await gate
@@ -36,7 +36,7 @@ const cases: readonly (readonly [string, (job: BackgroundResponse) => void, read
   ['nothing yet', () => {}, [], []],
   ['begun', (job) => job.write(created), ['in_progress'], ['response.created']],
   [
-    'to its end',
+    'complete',
     (job) => {
       job.write(created)
       job.write(event('response.output_text.delta', 1))
@@ -46,25 +46,25 @@ const cases: readonly (readonly [string, (job: BackgroundResponse) => void, read
     ['response.created', 'response.output_text.delta', 'response.completed'],
   ],
   [
-    'all at once',
+    'in one write',
     (job) => job.end(created + completed + DONE),
     ['in_progress', 'completed'],
     ['response.created', 'response.completed'],
   ],
   [
-    'into its limit',
+    'incomplete',
     (job) => job.end(created + event('response.incomplete', 1, { response: body('incomplete') })),
     ['in_progress', 'incomplete'],
     ['response.created', 'response.incomplete'],
   ],
   [
-    'it broke off, and said so',
+    'interrupted with an error',
     (job) => job.end(created + event('error', 1) + event('response.failed', 2, { response: body('failed') }) + DONE),
     ['in_progress', 'failed'],
     ['response.created', 'error', 'response.failed'],
   ],
   [
-    'nobody could answer',
+    'no target answered',
     (job) => {
       job.writeHead()
       job.end('{"error":{"code":"status","message":"It broke.","type":"upstream_error"}}')
@@ -82,7 +82,7 @@ const cases: readonly (readonly [string, (job: BackgroundResponse) => void, read
     ['response.created', 'error', 'response.failed'],
   ],
   [
-    'an end without an end',
+    'ended without a final event',
     (job) => {
       job.write(created)
       job.end()
@@ -113,7 +113,7 @@ const cases: readonly (readonly [string, (job: BackgroundResponse) => void, read
     ['in_progress', 'completed'],
     ['response.created', 'response.completed'],
   ],
-  ['signs of life say nothing', (job) => job.write(': ping\n'), [], []],
+  ['keep-alives change nothing', (job) => job.write(': ping\n'), [], []],
 ]
 for (const [name, run, states, types] of cases)
   test(`job: ${name}`, async () => {
@@ -137,15 +137,15 @@ for (const [name, run, states, types] of cases)
       assert.partialDeepStrictEqual(JSON.parse(data), { type, sequence_number: number })
     assert.equal(job.response.status, states.at(-1) ?? 'queued')
     assert.equal(job.over, !['queued', 'in_progress'].includes(String(job.response.status)))
-    // What is kept at its end is what it says then, with every event.
+    // The stored end equals the published response, with all events.
     if (job.over) assert.deepEqual(kept.at(-1), { status: states.at(-1), response: job.response, events: types.length })
   })
 
 test('job: a call that no target answered fails with the reason of its error', async () => {
   const { job } = given()
-  job.end('{"error":{"code":"no_target_available","message":"Nobody.","type":"upstream_error"}}')
+  job.end('{"error":{"code":"no_target_available","message":"No target.","type":"upstream_error"}}')
   await setImmediate()
-  assert.partialDeepStrictEqual(job.response, { error: { code: 'no_target_available', message: 'Nobody.' } })
+  assert.partialDeepStrictEqual(job.response, { error: { code: 'no_target_available', message: 'No target.' } })
   assert.partialDeepStrictEqual(JSON.parse(job.events[1]?.data ?? ''), { error: { code: 'no_target_available' } })
 })
 
@@ -163,7 +163,7 @@ test('job: cancelling aborts the upstream call at once, and resolves when it is 
   assert.deepEqual([job.over, job.response.status], [true, 'cancelled'])
 })
 
-test('job: its end is published when it is stored, and nothing after it counts', async () => {
+test('job: its end is published when it is stored; later text is ignored', async () => {
   const gate = Promise.withResolvers<void>()
   const { job, kept } = given(undefined, gate.promise)
   let seen = 0
@@ -202,15 +202,15 @@ test('job: above the memory limit of all jobs it fails, unless its own part is s
   assert.deepEqual([asked, gone()], [3, 1])
 })
 
-test('job: who watches no more is told no more', () => {
+test('job: an ended watch receives nothing', () => {
   const { job } = given()
-  let told = 0
-  const leave = job.watch(() => told++)
+  let notified = 0
+  const leave = job.watch(() => notified++)
   job.write(created)
   leave()
   job.end(completed)
-  assert.equal(told > 0, true)
-  const then = told
-  job.abort()
-  assert.equal(told, then)
+  assert.equal(notified > 0, true)
+  const before = notified
+  job.cut()
+  assert.equal(notified, before)
 })

@@ -15,7 +15,7 @@ const received: IncomingRequest = {
   client: '',
 }
 
-/** What comes of a summary that ends for this reason. */
+/** Compacts with a summary that ends for this reason. */
 const compacted = async (finish: string) => {
   const answer = JSON.parse(said.chat('We talked about'))
   const choices = answer.choices.map((choice: object) => ({ ...choice, finish_reason: finish }))
@@ -28,7 +28,7 @@ const compacted = async (finish: string) => {
   return reply
 }
 
-test('compact: what the user said, and a summary of the rest', async () => {
+test('compact: keeps user messages and summarises the rest', async () => {
   const { status, json } = await compacted('stop')
   assert.equal(status, 200)
   assert.deepEqual(
@@ -37,7 +37,7 @@ test('compact: what the user said, and a summary of the rest', async () => {
   )
 })
 
-test('compact: half a summary is none, or what it leaves out would be forgotten in silence', async () => {
+test('compact: an incomplete summary is an error', async () => {
   const { status, json } = await compacted('length')
   assert.deepEqual([status, json.error?.code], [502, 'truncated'])
 })

@@ -98,7 +98,7 @@ const turnOf = async (world: TurnDeps, body: JsonObject, background = false): Pr
   return turn.value
 }
 
-/** What every text, call and result of a question says, in order. */
+/** The text of every message, call and result of a request, in order. */
 const saidIn = ({ body }: InboundRequest): readonly string[] =>
   typeof body.input === 'string'
     ? [body.input]
@@ -111,7 +111,7 @@ const saidIn = ({ body }: InboundRequest): readonly string[] =>
           : `${String(type)} ${String(call_id ?? '')}`.trim()
       })
 
-// ── What is asked ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The expanded request ────────────────────────────────────────────────────────────────────────────────────────────────
 
 const chain = [
   stored('resp_hga'),
@@ -119,21 +119,21 @@ const chain = [
   stored('resp_hgc', { previous: 'resp_hgb' }),
 ]
 const asked: readonly (readonly [string, readonly StoredResponse[], JsonObject, readonly string[]])[] = [
-  ['a first question stays as it came', [], { input: 'hello' }, ['hello']],
+  ['a first request is unchanged', [], { input: 'hello' }, ['hello']],
   [
-    'the turn before comes before',
+    'the previous turn comes first',
     chain,
     { previous_response_id: 'resp_hga', input: 'next' },
     ['asked resp_hga', 'said resp_hga', 'next'],
   ],
   [
-    'all turns before come before, oldest first',
+    'all earlier turns come first, oldest first',
     chain,
     { previous_response_id: 'resp_hgc', input: [{ role: 'user', content: 'next' }] },
     ['asked resp_hga', 'said resp_hga', 'asked resp_hgb', 'said resp_hgb', 'asked resp_hgc', 'said resp_hgc', 'next'],
   ],
   [
-    'a result of a call in the turn before',
+    'a result of a call in the previous turn',
     [calling('resp_hga')],
     {
       previous_response_id: 'resp_hga',
@@ -142,7 +142,7 @@ const asked: readonly (readonly [string, readonly StoredResponse[], JsonObject, 
     ['asked resp_hga', 'function_call call_resp_hga', 'function_call_output call_resp_hga'],
   ],
   [
-    'a result of a call in the question itself',
+    'a result of a call in the same request',
     chain,
     {
       previous_response_id: 'resp_hga',
@@ -154,7 +154,7 @@ const asked: readonly (readonly [string, readonly StoredResponse[], JsonObject, 
     ['asked resp_hga', 'said resp_hga', 'function_call c', 'function_call_output c'],
   ],
   [
-    'an item that is only named',
+    'an item reference',
     chain,
     {
       input: [
@@ -169,7 +169,7 @@ for (const [name, all, body, said] of asked)
   test(`turn: ${name}`, async () => {
     const turn = await turnOf(worldOf(all), body)
     assert.deepEqual(saidIn(turn.inbound), said)
-    // Ids mean nothing to whoever answers next.
+    // The next target does not know these ids.
     if (all.length > 0) assert.doesNotMatch(turn.inbound.source, /"previous_response_id"|msg_in|msg_out|"fc_/)
     assert.deepEqual(JSON.parse(turn.inbound.source), turn.inbound.body)
     assert.deepEqual(turn.kept, {
@@ -189,7 +189,7 @@ const refusals: readonly (readonly [
   string,
 ])[] = [
   [
-    'an id of ours nobody knows',
+    'an unknown id of the gateway',
     [],
     { upstreamMayStore: true },
     { previous_response_id: 'resp_hgx', input: 'a' },
@@ -197,7 +197,7 @@ const refusals: readonly (readonly [
     'previous_response_id',
   ],
   [
-    'an id nobody can know',
+    'an id that no provider can know',
     [],
     {},
     { previous_response_id: 'resp_x', input: 'a' },
@@ -205,7 +205,7 @@ const refusals: readonly (readonly [
     'previous_response_id',
   ],
   [
-    'somebody else’s',
+    'an id of another client',
     [stored('resp_hga', { owner: 'you' })],
     {},
     { previous_response_id: 'resp_hga', input: 'a' },
@@ -213,7 +213,7 @@ const refusals: readonly (readonly [
     'previous_response_id',
   ],
   [
-    'one whose beginning is gone',
+    'a conversation whose first turn is gone',
     [stored('resp_hgb', { previous: 'resp_hga' })],
     { upstreamMayStore: true },
     { previous_response_id: 'resp_hgb', input: 'a' },
@@ -221,7 +221,7 @@ const refusals: readonly (readonly [
     'previous_response_id',
   ],
   [
-    'one that began with another’s, which nobody can know any more',
+    'a conversation that continues an id of a removed provider',
     [stored('resp_hgb', { previous: 'resp_x' })],
     {},
     { previous_response_id: 'resp_hgb', input: 'a' },
@@ -229,7 +229,7 @@ const refusals: readonly (readonly [
     'previous_response_id',
   ],
   [
-    'one that is queued',
+    'a queued response',
     [stored('resp_hga', { status: 'queued' })],
     {},
     { previous_response_id: 'resp_hga', input: 'a' },
@@ -237,7 +237,7 @@ const refusals: readonly (readonly [
     'previous_response_id',
   ],
   [
-    'one under way',
+    'a response in progress',
     [stored('resp_hga', { status: 'in_progress' })],
     {},
     { previous_response_id: 'resp_hga', input: 'a' },
@@ -245,7 +245,7 @@ const refusals: readonly (readonly [
     'previous_response_id',
   ],
   [
-    'a result of no call',
+    'a result without its call',
     chain,
     {},
     {
@@ -259,7 +259,7 @@ const refusals: readonly (readonly [
     'input[1].call_id',
   ],
   [
-    'where nothing is kept',
+    'without a store',
     chain,
     { stores: { durable: null } },
     { previous_response_id: 'resp_hga', input: 'a' },
@@ -274,18 +274,18 @@ for (const [name, all, more, body, kind, param] of refusals)
     assert.deepEqual([turn.failure.kind, turn.failure.param], [kind, param])
   })
 
-test('turn: an id others may know goes to them as it came', async () => {
+test('turn: an id that a provider may know is passed on', async () => {
   const world = worldOf([], { upstreamMayStore: true })
   const turn = await turnOf(world, { previous_response_id: 'resp_theirs', input: 'a' })
   assert.deepEqual(turn.inbound.body, { model: 'm', previous_response_id: 'resp_theirs', input: 'a' })
   turn.save({ response: '{"output":[]}', status: 'completed', events: null })
-  // And what continues it begins there.
+  // The next turn starts from the same id.
   const next = await turnOf(world, { previous_response_id: 'resp_hgnew', input: 'b' })
   assert.equal(next.inbound.body.previous_response_id, 'resp_theirs')
   assert.deepEqual(saidIn(next.inbound), ['a', 'b'])
 })
 
-test('turn: without a provider that may know the id, it is not found', async () => {
+test('turn: an id that no provider may know is not found', async () => {
   const turn = await turnOf(worldOf([], { upstreamMayStore: true }), {
     previous_response_id: 'resp_theirs',
     input: 'a',
@@ -296,7 +296,7 @@ test('turn: without a provider that may know the id, it is not found', async () 
   assert.equal(why('status', 'previous_response_id'), 'status')
 })
 
-test('turn: an error in the conversation has the path that the client knows', async () => {
+test('turn: an error in the conversation has a path in the request of the client', async () => {
   const turn = await turnOf(worldOf(chain), {
     previous_response_id: 'resp_hgb',
     input: [{ role: 'user', content: 'a' }],
@@ -310,11 +310,11 @@ test('turn: an error in the conversation has the path that the client knows', as
   assert.equal(words.inbound.clientPath?.('input[4].content'), 'input')
 })
 
-// ── Where somebody keeps it too ──────────────────────────────────────────────────────────────────────────────────
+// ── Conversations stored by a provider ──────────────────────────────────────────────────────────────────────────────────
 
-/** A target by the ids that matter here. */
+/** A target with the given ids. */
 const target = (instance: string, key: string): Parameters<ConversationTurn['inboundFor']>[0] =>
-  // Nothing else of a target is looked at.
+  // The turn reads only these members.
   ({ candidate: { instance: { id: instance }, model: 'm' }, key: { id: key } }) as Parameters<
     ConversationTurn['inboundFor']
   >[0]
@@ -323,9 +323,9 @@ const native = () =>
   turnOf(worldOf([stored('resp_hga', { maker: MAKER })]), { previous_response_id: 'resp_hga', input: 'next', x: 1.5 })
 
 for (const [name, instance, key, own] of [
-  ['the key that has it goes on from its record', 'one', 'k1', true],
-  ['another key is told everything', 'one', 'k2', false],
-  ['another provider is told everything', 'two', 'k1', false],
+  ['the key with the stored conversation continues it', 'one', 'k1', true],
+  ['another key receives everything', 'one', 'k2', false],
+  ['another provider receives everything', 'two', 'k1', false],
 ] as const)
   test(`turn: ${name}`, async () => {
     const turn = await native()
@@ -334,14 +334,14 @@ for (const [name, instance, key, own] of [
     assert.equal(inbound.body.previous_response_id, own ? 'resp_theirs' : undefined)
     assert.deepEqual(saidIn(inbound), own ? ['next'] : ['asked resp_hga', 'said resp_hga', 'next'])
     assert.deepEqual(JSON.parse(inbound.source), inbound.body)
-    // Where its members lie is where the text has them: a provider's own name of the model is written over the client's.
+    // The member positions must match the text: the model name is replaced by position.
     for (const { key, start, value, end } of inbound.members)
       assert.deepEqual(JSON.parse(`{${inbound.source.slice(start, end)}}`), {
         [key]: JSON.parse(inbound.source.slice(value, end)),
       })
   })
 
-test('turn: the key that has it is the first to be asked', async () => {
+test('turn: the key with the stored conversation comes first', async () => {
   const turn = await native()
   const keys = ['k0', 'k1', 'k2'].map((id) => ({ id, secret: null, weight: 1 }))
   const order = (instance: string) =>
@@ -357,21 +357,21 @@ for (const [name, failure, gone] of [
     { kind: 'invalid_request', message: '', status: 400, upstream: { code: 'previous_response_not_found' } },
     true,
   ],
-  ['another fault', { kind: 'invalid_request', message: '', status: 400 }, false],
+  ['another error', { kind: 'invalid_request', message: '', status: 400 }, false],
   ['no connection', { kind: 'refused', message: '' }, false],
 ] as const)
-  test(`turn: a record that may be gone: ${name}`, async () => {
+  test(`turn: an expired record: ${name}`, async () => {
     const turn = await native()
     assert.equal(turn.isExpiredUpstream(turn.inbound, failure), false)
     assert.equal(turn.isExpiredUpstream(turn.inboundFor(target('one', 'k1')), failure), gone)
     assert.equal(turn.inboundFor(target('one', 'k1')) === turn.inbound, gone)
-    // Only once: what is told everything has forgotten nothing.
+    // Only once: the whole conversation does not depend on the record.
     assert.equal(turn.isExpiredUpstream(turn.inboundFor(target('one', 'k1')), failure), false)
   })
 
-// ── What is kept ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The stored turn ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-test('turn: what is kept is the turn’s own input, each item with an id, and the answer', async () => {
+test('turn: stores its own input, each item with an id, and the answer', async () => {
   const world = worldOf([])
   const turn = await turnOf(world, {
     input: [
@@ -415,14 +415,14 @@ test('turn: what is kept is the turn’s own input, each item with an id, and th
 
 const shelves: readonly (readonly [string, JsonObject, boolean, boolean, 'durable' | 'connection' | null])[] = [
   ['stored', { store: true }, true, true, 'durable'],
-  ['not asked about', {}, true, true, 'durable'],
+  ['by default', {}, true, true, 'durable'],
   ['not stored, on a connection', { store: false }, true, true, 'connection'],
   ['not stored, without one', { store: false }, true, false, null],
-  ['stored where nothing is kept, on a connection', {}, false, true, 'connection'],
-  ['stored where nothing is kept', {}, false, false, null],
+  ['without a durable store, on a connection', {}, false, true, 'connection'],
+  ['without any store', {}, false, false, null],
 ]
 for (const [name, body, keeps, connected, where] of shelves)
-  test(`turn: kept where: ${name}`, async () => {
+  test(`turn: where it is stored: ${name}`, async () => {
     const durable = testStore()
     const connection = memoryResponseStore(10_000)
     const world = worldOf([], { stores: { durable: keeps ? durable : null, ...(connected && { connection }) } })
@@ -433,7 +433,7 @@ for (const [name, body, keeps, connected, where] of shelves)
     assert.equal(connection.get('resp_hgnew', 'me') !== undefined, where === 'connection')
   })
 
-test('turn: what a connection remembers and what is stored are one conversation', async () => {
+test('turn: a conversation may use the connection and the durable store together', async () => {
   const connection = memoryResponseStore(10_000)
   const world = worldOf([stored('resp_hga')], {})
   const both: TurnDeps = { ...world, stores: { ...world.stores, connection } }
@@ -442,7 +442,7 @@ test('turn: what a connection remembers and what is stored are one conversation'
   assert.deepEqual(saidIn(turn.inbound), ['asked resp_hga', 'said resp_hga', 'asked resp_hgb', 'said resp_hgb', 'next'])
 })
 
-test('turn: one that failed is not kept, and takes what it continued from the connection’s memory', async () => {
+test('turn: a failed turn is not stored, and removes the turn it continued from the connection', async () => {
   const connection = memoryResponseStore(10_000)
   const world = worldOf([stored('resp_hga')])
   connection.put(stored('resp_hgb', { previous: 'resp_hga' }))
@@ -454,7 +454,7 @@ test('turn: one that failed is not kept, and takes what it continued from the co
   assert.ok(world.stored('resp_hga'))
 })
 
-test('turn: one that failed in the background is stored, to be retrieved', async () => {
+test('turn: a failed background turn is stored', async () => {
   const world = worldOf([])
   await (await turnOf(world, { input: 'a' }, true)).save({
     response: '{"status":"failed"}',
@@ -471,7 +471,7 @@ test('turn: a failed write is its result', async () => {
   assert.equal(await turn.save({ response: '{}', status: 'completed', events: null }), durable.failure)
 })
 
-test('turn: what cannot be read from the store is a failure of the store, not an unknown id', async () => {
+test('turn: a failed read is a store failure, not an unknown id', async () => {
   const failure = fail('storage', 'the disk does not answer')
   const broken: ResponseStore = {
     ...testStore(),
@@ -489,7 +489,7 @@ test('turn: what cannot be read from the store is a failure of the store, not an
     })
 })
 
-test('turn: a thought without its seal is only what it says', async () => {
+test('turn: reasoning without encrypted content keeps only its text', async () => {
   const output = [
     { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'sealed', status: 'completed' },
     { type: 'reasoning', id: 'rs_2', summary: [{ type: 'summary_text', text: 'hm' }] },
@@ -504,7 +504,7 @@ test('turn: a thought without its seal is only what it says', async () => {
   ])
 })
 
-test('turn: a conversation longer than anybody takes is refused before it is read to its end', async () => {
+test('turn: a conversation above the limit is refused before all of it is read', async () => {
   const large = JSON.stringify([{ role: 'user', content: 'x'.repeat(10_000_000) }])
   const ids = Array.from({ length: 10 }, (_, at) => `resp_hg${at}`)
   const all = ids.map((id, at) => stored(id, { input: large, previous: ids[at - 1] ?? null }))
@@ -544,7 +544,7 @@ test('turn: the store returns several turns of a conversation at once', async ()
   assert.equal(saidIn(turn.inbound).length, 7)
 })
 
-test('turn: a turn is read once, however many of its items are named', async () => {
+test('turn: a turn is parsed once for all references to its items', async () => {
   const input = Array.from({ length: 500 }, (_, at) => ({ type: 'message', role: 'user', id: `m${at}`, content: 'x' }))
   const durable = testStore()
   durable.memory.put(stored('resp_hga', { input: JSON.stringify(input), items: input.map(({ id }) => id) }))
@@ -559,7 +559,7 @@ test('turn: a turn is read once, however many of its items are named', async () 
   assert.equal(read, 1)
 })
 
-test('turn: a large item named again and again is refused before it is written out', async () => {
+test('turn: repeated references to a large item are refused before they are expanded', async () => {
   const input = [{ type: 'message', role: 'user', id: 'm', content: 'x'.repeat(1_000_000) }]
   const world = worldOf([stored('resp_hga', { input: JSON.stringify(input), items: ['m'] })], {})
   const durable = testStore(10_000_000)
@@ -572,7 +572,7 @@ test('turn: a large item named again and again is refused before it is written o
   assert.partialDeepStrictEqual(turn, { ok: false, failure: { kind: 'invalid_request', param: 'input' } })
 })
 
-test('turn: of very many items the last ones can be referenced', async () => {
+test('turn: of very many items only the last can be referenced', async () => {
   const world = worldOf([])
   const input = Array.from({ length: 20_000 }, (_, at) => ({ role: 'user', id: `m${at}`, content: 'x' }))
   await (await turnOf(world, { input })).save({
@@ -584,7 +584,7 @@ test('turn: of very many items the last ones can be referenced', async () => {
   assert.deepEqual([items.length, items[0], items.at(-1)], [10_000, 'm10001', 'said'])
 })
 
-test('turn: a large conversation is expanded and stored in pieces, and is the same', async () => {
+test('turn: a large conversation is expanded and stored in several turns of the event loop', async () => {
   const words = 'a "word" é😀 '.repeat(30_000)
   const earlier = (id: string, previous: string | null): StoredResponse =>
     stored(id, {

@@ -23,7 +23,7 @@ const cases: readonly (readonly [string, readonly Step[], readonly (readonly [st
     [[JSON.stringify(body('completed')), 'completed']],
   ],
   [
-    'one that ran into its limit',
+    'an incomplete answer',
     [
       ['head', 200, JSON_TYPE],
       ['end', JSON.stringify(body('incomplete'))],
@@ -39,7 +39,7 @@ const cases: readonly (readonly [string, readonly Step[], readonly (readonly [st
     [['{}', 'failed']],
   ],
   [
-    'what is no JSON',
+    'a body that is not JSON',
     [
       ['head', 200, JSON_TYPE],
       ['end', 'oops'],
@@ -57,7 +57,7 @@ const cases: readonly (readonly [string, readonly Step[], readonly (readonly [st
     [[JSON.stringify(body('completed')), 'completed']],
   ],
   [
-    'a stream whose last words come together',
+    'a stream whose last events share one write',
     [
       ['head', 200, SSE],
       [
@@ -76,7 +76,7 @@ const cases: readonly (readonly [string, readonly Step[], readonly (readonly [st
     [[JSON.stringify(body('failed')), 'failed']],
   ],
   [
-    'a stream that speaks of the last event',
+    'a stream that mentions the final event',
     [
       ['head', 200, SSE],
       ['write', event('response.output_text.delta', { delta: '\nevent: response.completed\n' })],
@@ -90,7 +90,7 @@ const cases: readonly (readonly [string, readonly Step[], readonly (readonly [st
     [],
   ],
   [
-    'only the first end',
+    'only the first final event',
     [
       ['head', 200, SSE],
       ['write', event('response.completed', { response: body('completed') })],
@@ -100,18 +100,18 @@ const cases: readonly (readonly [string, readonly Step[], readonly (readonly [st
   ],
 ]
 for (const [name, steps, expected] of cases)
-  test(`keeping: ${name}`, () => {
+  test(`recording: ${name}`, () => {
     const kept: (readonly [string, string])[] = []
     const order: string[] = []
     const client = new CapturedReply()
-    const told = client.end.bind(client)
+    const sendEnd = client.end.bind(client)
     const written = client.write.bind(client)
     client.end = (text) => {
-      if (text) order.push('told')
-      told(text)
+      if (text) order.push('sent')
+      sendEnd(text)
     }
     client.write = (text) => {
-      if (text.includes('completed')) order.push('told')
+      if (text.includes('completed')) order.push('sent')
       return written(text)
     }
     const reply = new RecordingWriter(client, (response, status) => {
@@ -124,7 +124,7 @@ for (const [name, steps, expected] of cases)
       else if (step[0] === 'cut') reply.abort()
       else reply[step[0]](step[1])
     assert.deepEqual(kept, expected)
-    // What a client is told to be complete has been written down before.
+    // The response is stored before the client receives its end.
     if (expected.length > 0) assert.equal(order[0], 'kept')
     const said = steps.flatMap((step) => (step[0] === 'write' || step[0] === 'end' ? [step[1]] : []))
     assert.equal(client.text, said.join(''))
@@ -149,7 +149,7 @@ const ends: readonly (readonly [string, string, (reply: RecordingWriter) => void
     `${LAST_EVENT}: ping\n\n${DONE}`,
   ],
   [
-    'a stream whose last words come together',
+    'a stream whose last events share one write',
     SSE,
     (reply) => reply.end(event('x') + LAST_EVENT + DONE),
     '',
@@ -158,7 +158,7 @@ const ends: readonly (readonly [string, string, (reply: RecordingWriter) => void
 ]
 for (const [name, type, run, before, after] of ends)
   for (const stored of [true, false])
-    test(`keeping: the end of ${name} waits for the write, which ${stored ? 'succeeds' : 'fails'}`, async () => {
+    test(`recording: the end of ${name} waits for the write, which ${stored ? 'succeeds' : 'fails'}`, async () => {
       const client = new CapturedReply()
       const write = Promise.withResolvers<Failure | null>()
       const reply = new RecordingWriter(client, () => write.promise)
@@ -171,7 +171,7 @@ for (const [name, type, run, before, after] of ends)
       assert.equal(client.text, before + (stored ? after : after.replace('"store":true', '"store":false')))
     })
 
-test('keeping: an answer that is cut while its write is in progress stays cut', async () => {
+test('recording: an answer cut during its write stays cut', async () => {
   const client = new CapturedReply()
   const write = Promise.withResolvers<Failure | null>()
   const reply = new RecordingWriter(client, () => write.promise)
@@ -183,7 +183,7 @@ test('keeping: an answer that is cut while its write is in progress stays cut', 
   assert.deepEqual([client.text, client.over], ['', 'cut'])
 })
 
-test('keeping: a slow client is slow through it, and one that leaves is gone through it', () => {
+test('recording: forwards backpressure and disconnects', () => {
   const client = new CapturedReply()
   const reply = new RecordingWriter(client, () => null)
   let drained = 0
@@ -198,7 +198,7 @@ test('keeping: a slow client is slow through it, and one that leaves is gone thr
   assert.deepEqual([drained, gone], [1, 1])
 })
 
-test('keeping: the events of a text are its JSON objects', () => {
+test('recording: parses the events of a text', () => {
   assert.deepEqual(eventsIn(`: ping\n${event('a')}data: [DONE]\n\ndata: 7\n\ndata: {x\n\n${event('b')}`), [
     { type: 'a' },
     { type: 'b' },
@@ -206,7 +206,7 @@ test('keeping: the events of a text are its JSON objects', () => {
 })
 
 for (const depth of [5_000, 100_000])
-  test(`keeping: what is nested ${depth} deep passes, and is not kept`, () => {
+  test(`recording: an answer nested ${depth} deep passes and is not stored`, () => {
     const inner = `${'['.repeat(depth)}${']'.repeat(depth)}`
     const deep = `{"type":"response.completed","response":{"object":"response","status":"completed","x":${inner}}}`
     const client = new CapturedReply()

@@ -20,7 +20,7 @@ const received = (more: Partial<IncomingRequest> = {}): IncomingRequest => ({
   ...more,
 })
 
-/** A gateway whose one upstream says what the script says, and ways to ask it. */
+/** A gateway with one scripted upstream, and functions to send requests. */
 const given = (script: (asked: Asked) => void, settings: SettingsInput = {}) => {
   const { gateway, world, store } = bench([instance('one')], script, settings)
   const ask = async (body: object, client = ''): Promise<CapturedReply> => {
@@ -48,13 +48,13 @@ const answers = (asked: Asked) =>
     ? play.stream(asked, said.stream('Hel', 'lo'))
     : play.json(asked, 200, said.chat('Hello'))
 
-/** Begins, says a word, and waits. */
+/** Starts a stream, sends one word, and waits. */
 const slow = (asked: Asked) => {
   asked.head(200, { 'content-type': 'text/event-stream' })
   asked.send(said.role() + said.chunk({ content: 'Hel' }))
 }
 
-test('stored: an answer is shown as it was given', async () => {
+test('stored: a response is returned as it was sent', async () => {
   const { ask, page } = given(answers)
   const { json } = await ask({})
   assert.deepEqual((await page(showResponse, json.id)).json, json)
@@ -62,7 +62,7 @@ test('stored: an answer is shown as it was given', async () => {
   assert.equal((await page(showResponse, 'resp_hgno')).status, 404)
 })
 
-test('stored: the stream it is told again in is the one it came in, but for the ids of what it is made of', async () => {
+test('stored: the replayed stream equals the original but for item ids', async () => {
   const { ask, page } = given(answers)
   const came = eventsIn((await ask({ stream: true })).text)
   const response = came.at(-1)?.response
@@ -90,13 +90,13 @@ for (const [query, status] of queries)
     assert.equal((await page(showResponse, json.id, query)).status, status)
   })
 
-test('stored: who watches one under way is told what comes, pinged meanwhile, and not waited for once it is over', async () => {
+test('stored: a watcher receives new events and keep-alives until the end', async () => {
   const { ask, page, world } = given(slow, { keepAlive: { interval: 1_000 } })
   const { json } = await ask({ background: true })
   const watcher = await page(showResponse, json.id, 'stream=true')
   assert.ok(eventsIn(watcher.text).some(({ type }) => type === 'response.output_text.delta'))
   await world.pass(2_500)
-  // The road's own signs of life are events of the response: pings come where there are none.
+  // Keep-alives of the call are not stored: the watcher's are sent separately.
   assert.ok((watcher.text.match(/: ping\n|event: response\.in_progress\n/g)?.length ?? 0) >= 3, watcher.text)
   const [asked] = world.calls
   asked?.send(said.chunk({ content: 'lo' }) + said.chunk({}, 'stop') + said.done)
@@ -109,7 +109,7 @@ test('stored: who watches one under way is told what comes, pinged meanwhile, an
   assert.equal(world.timers(), 0)
 })
 
-test('stored: who reads slowly is waited for, and gets every event once', async () => {
+test('stored: a slow watcher receives every event once', async () => {
   const { ask, page, world } = given(slow)
   const { json } = await ask({ background: true })
   const reply = await page(showResponse, json.id, 'stream=true')
@@ -132,7 +132,7 @@ test('stored: who reads slowly is waited for, and gets every event once', async 
   assert.equal(reply.over, 'ended')
 })
 
-test('stored: who reads nothing any more is given up on', async () => {
+test('stored: a watcher that stops reading is disconnected', async () => {
   const { ask, page, world } = given(slow, {
     timeout: { clientWrite: 5_000, contentIdle: 0, idle: 0 },
     circuit: { timeout: 0 },
@@ -147,7 +147,7 @@ test('stored: who reads nothing any more is given up on', async () => {
   assert.equal(reply.over, 'cut')
 })
 
-test('stored: who watches and leaves is told nothing more, and what is answered goes on', async () => {
+test('stored: the response continues when its watcher disconnects', async () => {
   const { ask, page, world, gateway } = given(slow)
   const { json } = await ask({ background: true })
   const reply = await page(showResponse, json.id, 'stream=true')
@@ -164,7 +164,7 @@ test('stored: who watches and leaves is told nothing more, and what is answered 
   assert.equal(gateway.jobs.size, 0)
 })
 
-test('stored: cancelled, the upstream is let go; deleted, it is gone', async () => {
+test('stored: cancelling aborts the upstream call; deleting removes the response', async () => {
   for (const show of [cancelResponse, deleteResponse]) {
     const { ask, page, world, gateway } = given(slow)
     const { json } = await ask({ background: true })
@@ -182,7 +182,7 @@ test('stored: cancelled, the upstream is let go; deleted, it is gone', async () 
   }
 })
 
-test('stored: an answer in the background that cannot be stored is shown, and stored when the disk works again', async () => {
+test('stored: a background response survives a failed write and is stored later', async () => {
   const { ask, page, world, gateway, store } = given(slow)
   const { json } = await ask({ background: true })
   store.failure = fail('storage', 'the disk is full', { retryAfter: 5_000 })
@@ -207,7 +207,7 @@ test('stored: an answer in the background that cannot be stored is shown, and st
   assert.equal(world.timers(), 0)
 })
 
-test('stored: what the disk never takes is given up after some time', async () => {
+test('stored: writes that keep failing are abandoned after a while', async () => {
   const { ask, world, gateway, store } = given(answers)
   const { json } = await ask({ background: true })
   assert.equal(gateway.jobs.size, 0)
@@ -225,7 +225,7 @@ test('stored: what the disk never takes is given up after some time', async () =
 })
 
 for (const stream of [false, true])
-  test(`stored: an answer that cannot be stored says so${stream ? ' in the last event of its stream' : ''}`, async () => {
+  test(`stored: an answer that cannot be stored states it${stream ? ' in the final event of its stream' : ''}`, async () => {
     const { ask, page, store } = given(answers)
     store.failure = fail('storage', 'the disk is full')
     const reply = await ask({ stream })
@@ -234,7 +234,7 @@ for (const stream of [false, true])
     assert.equal((await page(showResponse, answer.id)).status, 404)
   })
 
-test('stored: a response that cannot be read or deleted is not an unknown one', async () => {
+test('stored: a failed read or delete is not reported as unknown', async () => {
   const { gateway, ask, page } = given(answers)
   const { json } = await ask({})
   const failure = fail('storage', 'the disk does not answer', { retryAfter: 5_000 })
@@ -257,7 +257,7 @@ const pages: readonly (readonly [string, readonly number[], boolean])[] = [
   ['order=asc&after=4', [], false],
 ]
 for (const [query, found, more] of pages)
-  test(`stored: its input in pages: ${query || 'as it is'}`, async () => {
+  test(`stored: input items in pages: ${query || 'default'}`, async () => {
     const { ask, page } = given(answers)
     const { json } = await ask({ input: items })
     const all: { id: string; content: { text: string }[] }[] = (await page(listInput, json.id, 'order=asc')).json.data
@@ -272,7 +272,7 @@ for (const [query, found, more] of pages)
     assert.equal(body.last_id, body.data.at(-1)?.id ?? '')
   })
 
-test('stored: a missing model is asked for once, also after a vendor has refused something', async () => {
+test('stored: a missing model is tried once, also after a refusal', async () => {
   const { ask, world } = given((asked) => {
     const { model, temperature } = JSON.parse(asked.body ?? '{}')
     if (temperature !== undefined) play.error(asked, 400, { code: 'unsupported_parameter', param: 'temperature' })

@@ -19,7 +19,7 @@ const question = (more: object = {}) => ({
 
 type Wish = { readonly key?: string; readonly client?: string; readonly headers?: Readonly<Record<string, string>> }
 
-/** A gateway with its answers shared; digests are the texts themselves. */
+/** A gateway with shared responses; fingerprints are the texts themselves. */
 const shared = (script: (asked: Asked) => void, settings: object = {}) => {
   const made = bench([instance('a')], script, { keepAlive: { interval: 0 }, ...settings })
   let config = made.gateway.config()
@@ -44,7 +44,7 @@ const shared = (script: (asked: Asked) => void, settings: object = {}) => {
     )
     return reply
   }
-  /** Another configuration, with the same in it. */
+  /** Replaces the configuration by an equal one. */
   const reload = () => {
     config = { ...config }
   }
@@ -52,13 +52,13 @@ const shared = (script: (asked: Asked) => void, settings: object = {}) => {
   return { ...made, ask, share, reload, lines, calls: made.world.calls }
 }
 
-/** Answers what it was asked for, at once. */
+/** Answers at once, as requested. */
 const answers = (asked: Asked) =>
   asked.headers.accept === 'text/event-stream'
     ? play.stream(asked, said.stream('Hel', 'lo'))
     : play.json(asked, 200, said.chat('Hello'))
 
-/** Begins to answer, and leaves the rest to the test. */
+/** Starts an answer; the test continues it. */
 const begins = (asked: Asked) => {
   asked.head(200, { 'content-type': 'text/event-stream' })
   asked.send(said.role() + said.chunk({ content: 'Hel' }))
@@ -89,7 +89,7 @@ for (const stream of [true, false])
     assert.deepEqual([two?.outcome, two?.model, two?.stream, two?.attempts.length], ['answered', 'm', stream, 0])
   })
 
-test('idempotency: who comes while it runs gets it from the beginning, then live', async () => {
+test('idempotency: a retry in progress receives the response from its beginning, then live', async () => {
   const { ask, world, calls, lines } = shared(begins)
   const first = ask(question(), { key: 'k' })
   await world.settle()
@@ -109,7 +109,7 @@ test('idempotency: who comes while it runs gets it from the beginning, then live
   )
 })
 
-test('idempotency: the client leaves, the answer goes on, and the client comes back for it', async () => {
+test('idempotency: the response continues after a disconnect, and a retry receives it', async () => {
   const { ask, world, calls, lines } = shared(begins, { idempotency: { finish: 30_000 } })
   const first = ask(question(), { key: 'k' })
   await world.settle()
@@ -131,7 +131,7 @@ test('idempotency: the client leaves, the answer goes on, and the client comes b
   )
 })
 
-test('idempotency: it goes on for as long as configured, and who comes then asks anew', async () => {
+test('idempotency: it continues for the configured time; a later retry starts a new call', async () => {
   const { ask, world, calls, lines } = shared(begins, { idempotency: { finish: 5_000 } })
   ask(question(), { key: 'k' })
   await world.settle()
@@ -153,7 +153,7 @@ for (const [name, settings] of [
   ['finish is 0', { idempotency: { finish: 0 } }],
   ['nothing is kept', { idempotency: { keep: 0 } }],
 ] as const)
-  test(`idempotency: ${name}, and a client that leaves ends its call at once`, async () => {
+  test(`idempotency: ${name}, and a client that disconnects ends its call at once`, async () => {
     const { ask, world, calls } = shared(begins, settings)
     const first = ask(question(), { key: 'k' })
     await world.settle()
@@ -172,7 +172,7 @@ test('idempotency: without a key nothing is shared', async () => {
 
 const refusals: readonly (readonly [string, object, Wish, number, string])[] = [
   ['another body', question({ user: 'x' }), { key: 'k' }, 422, 'idempotency_key_reused'],
-  ['a key that is none', question(), { key: 'a b' }, 400, 'invalid_value'],
+  ['an invalid key', question(), { key: 'a b' }, 400, 'invalid_value'],
   ['an empty key', question(), { key: '' }, 400, 'invalid_value'],
 ]
 for (const [name, body, wish, status, code] of refusals)
@@ -192,7 +192,7 @@ for (const [name, body, wish, status, code] of refusals)
     assert.deepEqual([lines().at(-1)?.outcome, lines().at(-1)?.status], ['refused', status])
   })
 
-test('idempotency: the same key of another client is another key', async () => {
+test('idempotency: keys of different clients are independent', async () => {
   const { ask, world, calls } = shared(answers)
   ask(question({ user: 'one' }), { key: 'k', client: 'one' })
   await world.settle()
@@ -213,7 +213,7 @@ const failing: readonly (readonly [string, (asked: Asked) => void, boolean])[] =
   ],
 ]
 for (const [name, script, stream] of failing)
-  test(`idempotency: ${name} is not stored, another try really tries`, async () => {
+  test(`idempotency: ${name} is not stored; a retry starts a new call`, async () => {
     let good = false
     const { ask, world, calls } = shared((asked) => (good ? answers(asked) : script(asked)))
     ask(question({ stream }), { key: 'k' })
@@ -225,10 +225,10 @@ for (const [name, script, stream] of failing)
     assert.deepEqual([second.status, second.over], [200, 'ended'])
     assert.equal(second.headers['x-headgate-idempotent'], undefined)
     assert.equal(calls.length, before + 1)
-    // The key stands for nothing yet where nothing came of it: another body may take it then.
+    // A key without a stored response may be reused with another body.
   })
 
-test('idempotency: an answer is forgotten in its time, asked for or not', async () => {
+test('idempotency: a response expires, requested or not', async () => {
   const { ask, world, calls } = shared(answers, { idempotency: { keep: 10_000 } })
   ask(question(), { key: 'k' })
   await world.settle()
@@ -244,7 +244,7 @@ test('idempotency: an answer is forgotten in its time, asked for or not', async 
   assert.equal(calls.length, 2)
 })
 
-test('idempotency: the oldest answers make room for new ones', async () => {
+test('idempotency: the oldest responses are evicted', async () => {
   const long = 'x'.repeat(150_000)
   const { ask, world, calls } = shared((asked) => play.json(asked, 200, said.chat(long)), {
     idempotency: { maxMegabytes: 1 },
@@ -264,7 +264,7 @@ test('idempotency: the oldest answers make room for new ones', async () => {
   assert.equal(calls.length, 11)
 })
 
-test('idempotency: an answer too long to keep goes on for its client; who comes meanwhile is told when to come back', async () => {
+test('idempotency: an oversized response continues for its client; retries receive Retry-After', async () => {
   const { ask, world, calls } = shared(begins, { idempotency: { maxMegabytes: 1 } })
   const first = ask(question(), { key: 'k' })
   await world.settle()
@@ -278,13 +278,13 @@ test('idempotency: an answer too long to keep goes on for its client; who comes 
   await world.settle()
   assert.ok(first.text.length > 300_000 && first.text.endsWith(said.done))
   assert.equal(calls.length, 1)
-  // It was not kept: then the key asks anew.
+  // It was not kept: the key starts a new call.
   ask(question(), { key: 'k' })
   await world.settle()
   assert.equal(calls.length, 2)
 })
 
-test('idempotency: an answer too long to keep that nobody reads is ended', async () => {
+test('idempotency: an oversized response without readers is aborted', async () => {
   const { ask, world, calls } = shared(begins, { idempotency: { maxMegabytes: 1 } })
   ask(question(), { key: 'k' }).leave()
   await world.settle()
@@ -294,7 +294,7 @@ test('idempotency: an answer too long to keep that nobody reads is ended', async
   assert.equal(calls[0]?.aborted, true)
 })
 
-test('idempotency: a shutdown is told to all, and nothing of it is stored', async () => {
+test('idempotency: a shutdown ends all readers and stores nothing', async () => {
   const { ask, world, gateway, calls } = shared(begins)
   const first = ask(question(), { key: 'k' })
   await world.settle()
@@ -310,7 +310,7 @@ test('idempotency: a shutdown is told to all, and nothing of it is stored', asyn
   assert.equal(calls.length, 2)
 })
 
-test('idempotency: as many go on without a client as may be under way, and no more', async () => {
+test('idempotency: limits the responses that continue without a client', async () => {
   const { ask, world, calls } = shared(begins, { limit: { concurrent: 1 } })
   const [one, two] = [ask(question(), { key: 'one' }), ask(question(), { key: 'two' })]
   await world.settle()
@@ -322,7 +322,7 @@ test('idempotency: as many go on without a client as may be under way, and no mo
   )
 })
 
-test('idempotency: what somebody has come back for, and what is over, leaves room for another to go on', async () => {
+test('idempotency: joined and finished responses do not count towards this limit', async () => {
   const { ask, world, calls } = shared(begins, { limit: { concurrent: 1 } })
   const [one, two, three] = ['one', 'two', 'three'].map((key) => ask(question(), { key }))
   await world.settle()
@@ -337,7 +337,7 @@ test('idempotency: what somebody has come back for, and what is over, leaves roo
   assert.equal(calls[2]?.aborted, false)
 })
 
-test('idempotency: whoever comes back the moment it was given up asks anew', async () => {
+test('idempotency: a retry right after the response was abandoned starts a new call', async () => {
   const { ask, world, calls } = shared(begins, { idempotency: { finish: 0 } })
   const first = ask(question(), { key: 'k' })
   await world.settle()
@@ -348,7 +348,7 @@ test('idempotency: whoever comes back the moment it was given up asks anew', asy
   assert.match(second.text, /Hel/)
 })
 
-test('idempotency: a refusal that nobody recorded is not stored either', async () => {
+test('idempotency: an unrecorded error is not stored either', async () => {
   const { share, world } = shared(answers)
   let asked = 0
   const body = JSON.stringify(question())
@@ -372,7 +372,7 @@ test('idempotency: a refusal that nobody recorded is not stored either', async (
 const still = (more: object = {}) => question({ temperature: 0, ...more })
 const COALESCE = { coalesce: true }
 
-test('coalescing: many who say the same are one call upstream, each with a line of its own, paid once', async () => {
+test('coalescing: identical requests share one upstream call, each with its log line, charged once', async () => {
   const { ask, world, calls, lines } = shared(begins, COALESCE)
   const first = ask(still())
   const others = Array.from({ length: 20 }, () => ask(still()))
@@ -398,7 +398,7 @@ test('coalescing: many who say the same are one call upstream, each with a line 
 const apart: readonly (readonly [string, object, Wish, object, Wish])[] = [
   ['not asked for by temperature or seed', question(), {}, question(), {}],
   ['another body', still(), {}, still({ user: 'x' }), {}],
-  ['a member nobody knows', still({ new_thing: 1 }), {}, still({ new_thing: 2 }), {}],
+  ['an unknown member', still({ new_thing: 1 }), {}, still({ new_thing: 2 }), {}],
   ['streamed and whole', still(), {}, still({ stream: false }), {}],
   ['another client', still(), { client: 'one' }, still(), { client: 'two' }],
   ['another version asked for', still(), {}, still(), { headers: { 'openai-beta': 'x=1' } }],
@@ -413,7 +413,7 @@ for (const [name, one, its, other, others] of apart)
     assert.equal(calls.length, 2)
   })
 
-test('coalescing: a body that gives a member twice is read differently by each: it is asked by itself', async () => {
+test('coalescing: a body with a duplicate member is never shared', async () => {
   const { ask, world, calls } = shared(begins, COALESCE)
   for (const [from, to] of [
     ['{', '{'],
@@ -440,7 +440,7 @@ test('coalescing: bodies of more than a million characters are not compared', as
   }
 })
 
-test('coalescing: off unless asked for', async () => {
+test('coalescing: off by default', async () => {
   const { ask, world, calls } = shared(begins)
   ask(still())
   ask(still())
@@ -448,7 +448,7 @@ test('coalescing: off unless asked for', async () => {
   assert.equal(calls.length, 2)
 })
 
-test('coalescing: nothing is kept: who comes when it is over asks anew', async () => {
+test('coalescing: nothing is kept: a later request starts a new call', async () => {
   const { ask, world, calls } = shared(answers, COALESCE)
   ask(still())
   await world.settle()
@@ -458,7 +458,7 @@ test('coalescing: nothing is kept: who comes when it is over asks anew', async (
   assert.equal(world.timers(), 0)
 })
 
-test('coalescing: the first leaves and the others go on; the last leaves and the call is ended', async () => {
+test('coalescing: the call continues until its last client disconnects', async () => {
   const { ask, world, calls, lines } = shared(begins, COALESCE)
   const first = ask(still())
   const second = ask(still())
@@ -481,13 +481,13 @@ test('coalescing: the first leaves and the others go on; the last leaves and the
       ['req_b', 'client_gone'],
     ],
   )
-  // Who comes then is not given what was let go.
+  // A later request does not receive the aborted response.
   ask(still())
   await world.settle()
   assert.equal(calls.length, 2)
 })
 
-test('coalescing: those who wait share an error; the next is asked anew', async () => {
+test('coalescing: waiting requests share an error; the next one starts a new call', async () => {
   let fail = true
   const { ask, world, calls } = shared((asked) => (fail ? play.error(asked, 400) : answers(asked)), COALESCE)
   const body = still({ stream: false })
@@ -501,7 +501,7 @@ test('coalescing: those who wait share an error; the next is asked anew', async 
   assert.equal(three.status, 200)
 })
 
-test('coalescing: what is kept for a key is for that key alone', async () => {
+test('coalescing: a response kept for a key is for that key only', async () => {
   const { ask, world, calls } = shared(answers, COALESCE)
   ask(still(), { key: 'k' })
   await world.settle()
@@ -510,7 +510,7 @@ test('coalescing: what is kept for a key is for that key alone', async () => {
   assert.equal(calls.length, 2)
 })
 
-test('coalescing: under another configuration it is another question', async () => {
+test('coalescing: not across configurations', async () => {
   const { ask, world, calls, reload } = shared(begins, COALESCE)
   ask(still())
   reload()
@@ -519,7 +519,7 @@ test('coalescing: under another configuration it is another question', async () 
   assert.equal(calls.length, 2)
 })
 
-test('coalescing: where one answer has grown too long to join, the next is one that can be', async () => {
+test('coalescing: after an oversized response the next one can be joined again', async () => {
   const { ask, world, calls } = shared(begins, { ...COALESCE, idempotency: { maxMegabytes: 1 } })
   ask(still())
   await world.settle()
@@ -535,7 +535,7 @@ test('coalescing: where one answer has grown too long to join, the next is one t
   assert.deepEqual([calls.length, third.text], [2, second.text])
 })
 
-test('sharing: what is over leaves nothing behind that takes room', async () => {
+test('sharing: a finished response frees its memory', async () => {
   const { ask, world, calls } = shared(answers, { ...COALESCE, idempotency: { maxMegabytes: 1 } })
   for (let time = 0; time < 600; time++) {
     ask(still())
@@ -550,7 +550,7 @@ test('sharing: what is over leaves nothing behind that takes room', async () => 
   assert.deepEqual([before, calls.length], [600, 601])
 })
 
-test('coalescing: what a key joined is stored for the key', async () => {
+test('coalescing: a response joined with a key is stored for the key', async () => {
   const { ask, world, calls } = shared(begins, COALESCE)
   ask(still())
   await world.settle()

@@ -214,7 +214,7 @@ for (const [name, more, continues] of malformed)
     assert.equal(reply.text.endsWith('data: [DONE]\n\n'), continues)
     const line = news.find(({ event }) => event === 'request')
     assert.ok(line?.event === 'request')
-    assert.equal(summarize(line.exchange).droppedEvents, continues ? 1 : 0)
+    assert.equal(summarize(line.trace).droppedEvents, continues ? 1 : 0)
   })
 
 // ── S06 to S09: ends that are not failures ─────────────────────────────────────────────────────────────────────────

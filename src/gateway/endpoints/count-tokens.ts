@@ -63,7 +63,7 @@ export const countTokens = (
       onHeaders: () => {},
     })
     if (cancellation.reason?.kind === 'client_gone') {
-      reply.cut()
+      reply.abort()
       return recorder.end('client_gone', statusOf(cancellation.reason), cancellation.reason)
     }
     if (routed.ok) recorder.answeredBy(routed)
@@ -72,7 +72,7 @@ export const countTokens = (
     const counted = routed.ok ? routed.flow.whole : null
     const body = counted ?? JSON.stringify(counting.encodeAnswer(estimateTokens(inbound.request)))
     recorder.responseStarted = true
-    reply.head(200, {
+    reply.writeHead(200, {
       'content-type': 'application/json',
       ...(counted === null ? estimateHeaders(recorder) : recorder.headers()),
     })

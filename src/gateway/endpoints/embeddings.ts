@@ -61,7 +61,7 @@ export const serveEmbeddings = (gateway: Gateway, received: IncomingRequest, rep
     })
     if (cancellation.reason?.kind === 'client_gone') {
       if (routed.ok) routed.permit.release()
-      reply.cut()
+      reply.abort()
       return recorder.end('client_gone', statusOf(cancellation.reason), cancellation.reason)
     }
     if (!routed.ok) return refuse(withRemedy(routed.failure, request), routed.soonest)
@@ -71,7 +71,7 @@ export const serveEmbeddings = (gateway: Gateway, received: IncomingRequest, rep
     const { answer, passes } = routed.value
     const text = passes && routed.flow.whole !== null ? routed.flow.whole : bodyOf(answer, request, routed)
     recorder.responseStarted = true
-    reply.head(200, {
+    reply.writeHead(200, {
       'content-type': 'application/json',
       ...recorder.headers(),
       ...(answer.input === undefined && { 'x-headgate-estimated': 'true' }),
@@ -113,13 +113,16 @@ export const prepareEmbeddings = (
   const renamed = parsed.body.model === model ? parsed.body : { ...parsed.body, model }
   const encoded = format.encodeRequest?.(parsed.request, { model })
   const withQuirks = (body: JsonObject) =>
-    embeds.requestBody?.(body, model, (at, unfit = false) => losses.push({ at: encoded?.from[at] ?? at, unfit })) ??
-    body
+    embeds.requestBody?.(body, model, (at, unfit = false) =>
+      losses.push({ path: encoded?.from[at] ?? at, essential: unfit }),
+    ) ?? body
   for (const loss of encoded?.losses ?? []) losses.push(loss)
   const body = encoded
     ? JSON.stringify(withQuirks(encoded.body))
     : rewrite(parsed.source, parsed.members, parsed.body, withQuirks(renamed))
-  const paths = (unfit: boolean) => [...new Set(losses.filter((loss) => loss.unfit === unfit).map(({ at }) => at))]
+  const paths = (unfit: boolean) => [
+    ...new Set(losses.filter((loss) => loss.essential === unfit).map(({ path }) => path)),
+  ]
   return {
     url: instance.baseUrl + (quirks?.path?.(path, model, instance.variables) ?? path),
     headers: (key) => ({

@@ -80,9 +80,9 @@ export class FetchedModelLists {
           else pieces.push(...decode.push(chunk))
           return true
         },
-        end: () =>
+        onEnd: () =>
           finish(status === 200 ? namesIn([...pieces, ...decode.end()].join(''), models.decode ?? openaiList) : null),
-        failed: () => finish(null),
+        onFailure: () => finish(null),
       },
     )
     const cancel = this.#world.later(LIMIT.time, () => finish(null))

@@ -211,6 +211,6 @@ test('job: an ended watch receives nothing', () => {
   job.end(completed)
   assert.equal(notified > 0, true)
   const before = notified
-  job.cut()
+  job.abort()
   assert.equal(notified, before)
 })

@@ -21,12 +21,12 @@ test('memory store: a stored response is found by its owner only', () => {
   store.put(response('a'))
   assert.deepEqual(store.get('a', 'me'), response('a'))
   assert.equal(store.get('a', 'you'), undefined)
-  assert.equal(store.holding('item_a', 'me')?.id, 'a')
-  assert.equal(store.holding('item_a', 'you'), undefined)
+  assert.equal(store.findByItem('item_a', 'me')?.id, 'a')
+  assert.equal(store.findByItem('item_a', 'you'), undefined)
   assert.equal(store.delete('a', 'you'), false)
   assert.equal(store.delete('a', 'me'), true)
   assert.equal(store.delete('a', 'me'), false)
-  assert.equal(store.holding('item_a', 'me'), undefined)
+  assert.equal(store.findByItem('item_a', 'me'), undefined)
 })
 
 const put = (store: ReturnType<typeof memoryResponseStore>, ...sizes: readonly (readonly [string, number])[]) => {

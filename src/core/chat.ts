@@ -1,31 +1,31 @@
 /**
- * The canonical form: what a client wants and what a model answers, in our words. Every wire format is decoded into
- * this and encoded from it; there is no converter from one vendor's format straight to another's.
+ * The canonical form of chat requests and answers. Each wire format is decoded to it and encoded from it; no format is
+ * converted directly to another.
  *
- * Two rules keep it honest. Everything carries `at`, the client's own path to it, so that a loss can be named in the
- * client's terms. And what the middle has no word for is kept as an `Extra` or a `foreign` part instead of being
- * skipped, so that an encoder which cannot carry it has to say so.
+ * `at` is the path of each part in the client's body, so that a loss is reported by that path. Members without a
+ * canonical equivalent are kept as `Extra` or `foreign`, so that an encoder that cannot express them reports a loss.
  */
 import type { Failure } from './failure.ts'
 import type { Json, JsonObject } from './json.ts'
 
-// ── What is asked ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/** A decoded chat request. */
 export type ChatRequest = {
   readonly model: string
   readonly stream: boolean
   readonly messages: readonly Message[]
   readonly tools: readonly Tool[]
   readonly settings: GenerationSettings
-  /** Where it is too long for everybody, its oldest turns may be left out. */
+  /** The oldest turns may be omitted if the request exceeds every context window. */
   readonly mayTruncate?: boolean
-  /** Members the middle has no word for, at the top level. */
+  /** Top-level members without a canonical equivalent. */
   readonly extras: readonly Extra[]
 }
 
 /**
- * A value and the client's path to it: `{ value: 0.2, at: 'temperature' }`. An empty path: the client did not write it,
- * its style implies it, so it is never reported as lost.
+ * A value and its path in the client's body: `{ value: 0.2, at: 'temperature' }`. An empty path marks a default of the
+ * client's format, which is never reported as a loss.
  */
 export type Setting<T> = { readonly value: T; readonly at: string; readonly paths?: MemberPaths }
 
@@ -35,9 +35,9 @@ export type Setting<T> = { readonly value: T; readonly at: string; readonly path
  */
 export type MemberPaths = { readonly [member: string]: string | null }
 
-/** The scalar wishes. An encoder has a table with a row for each it can carry; whatever has no row is a loss. */
+/** Generation parameters. Each encoder has a table of those it supports; others are losses. */
 export type GenerationSettings = {
-  /** Longest answer in tokens, hidden reasoning included. */
+  /** Maximum length of the answer in tokens, including reasoning. */
   readonly maxOutputTokens?: Setting<number>
   readonly temperature?: Setting<number>
   readonly topP?: Setting<number>
@@ -47,7 +47,7 @@ export type GenerationSettings = {
   readonly presencePenalty?: Setting<number>
   readonly frequencyPenalty?: Setting<number>
   readonly logitBias?: Setting<JsonObject>
-  /** How many answers. More than one makes single-answer formats unfit. */
+  /** Number of choices. Formats with one choice cannot serve more. */
   readonly choices?: Setting<number>
   readonly logprobs?: Setting<boolean>
   readonly topLogprobs?: Setting<number>
@@ -55,20 +55,20 @@ export type GenerationSettings = {
   readonly parallelToolCalls?: Setting<boolean>
   readonly format?: Setting<OutputFormat>
   readonly effort?: Setting<Effort>
-  /** Anthropic's older way to ask for reasoning: tokens to think with; 0 is off. */
+  /** Anthropic's `budget_tokens` for reasoning; 0: off. */
   readonly thinkingBudget?: Setting<number>
-  /** Whether and how a summary of the reasoning is wanted: `auto`, `concise`, `detailed`. */
+  /** Requested reasoning summary: `auto`, `concise` or `detailed`. */
   readonly reasoningSummary?: Setting<string>
-  /** The sealed form of the reasoning is wanted back, to send again next turn. */
+  /** Return encrypted reasoning, for use in the next turn. */
   readonly encryptedReasoning?: Setting<boolean>
   readonly verbosity?: Setting<string>
   readonly user?: Setting<string>
   readonly promptCacheKey?: Setting<string>
   readonly serviceTier?: Setting<string>
   readonly metadata?: Setting<JsonObject>
-  /** Whether the provider may keep the answer. The formats differ in their default, so `false` is always said. */
+  /** Whether the provider may store the answer. The formats have different defaults, so `false` is always sent. */
   readonly store?: Setting<boolean>
-  /** Usage is wanted as a part of the stream. */
+  /** Include usage in the stream. */
   readonly streamUsage?: Setting<boolean>
 }
 export type SettingName = keyof GenerationSettings
@@ -154,7 +154,7 @@ export type Message =
       readonly content: readonly Part[]
       readonly extras?: readonly Extra[]
     }
-  /** What one call gave. */
+  /** The result of one tool call. */
   | {
       readonly role: 'tool'
       readonly at: string
@@ -195,7 +195,7 @@ export type Part =
       readonly optional?: true
     }
 
-/** Where the bytes of an image or a file are. `mediaType` may be unknown for a data URL that does not say it. */
+/** The bytes of an image or file, or a reference to them. `mediaType` may be unknown for a data URL without one. */
 export type MediaSource =
   | { readonly kind: 'data'; readonly mediaType: string; readonly data: string }
   | { readonly kind: 'url'; readonly url: string }
@@ -203,10 +203,10 @@ export type MediaSource =
 
 export type ToolCall = {
   readonly type: 'tool-call'
-  /** What links call and result (`call_id`, `tool_calls[].id`, `tool_use.id`). */
+  /** Links call and result (`call_id`, `tool_calls[].id`, `tool_use.id`). */
   readonly id: string
   readonly name: string
-  /** JSON as the model wrote it, or free text for a custom tool. Kept as text: models write invalid JSON too. */
+  /** JSON text from the model, possibly invalid, or free text for a custom tool. */
   readonly arguments: string
   readonly custom?: boolean
 }
@@ -220,11 +220,11 @@ export type Reasoning = {
 }
 
 /**
- * The signature or sealed text that must come back byte for byte in the next turn. It means something only to the
- * format (and mostly the provider) that made it, so it carries its origin; others drop it.
+ * A reasoning signature or encrypted reasoning, which the next turn must return unchanged. Valid only for the format (and
+ * usually the provider) in `origin`; other targets omit it.
  *
- * A maker that signs other parts than thoughts (Gemini: calls, texts) is told of by an empty reasoning block with the
- * proof, before a call and after a text; `id` is then the call's. So it travels like any other through every format.
+ * Gemini also signs calls and texts. Such a signature is an empty reasoning block before the call or after the text; `id`
+ * is then the ID of the call.
  */
 export type ReasoningSignature = {
   readonly origin: UpstreamProtocolName
@@ -233,15 +233,15 @@ export type ReasoningSignature = {
   readonly id?: string
 }
 
-// ── What is answered ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── Answers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * One thing that happens while a model answers; a whole answer is its events folded (`fold`). Blocks never interleave:
- * between `open` and `close` everything belongs to that block. `finish` comes once, after the last `close`; an answer
- * without it was truncated. `usage` may repeat: the last one wins. After `failure` nothing follows.
+ * An event of an answer; `fold` combines them into a whole answer. Blocks do not interleave: events between `open` and
+ * `close` belong to that block. `finish` occurs once, after the last `close`; without it the answer is truncated. The last
+ * `usage` counts. `failure` is the last event.
  */
 export type ChatEvent =
-  /** Lifecycle: the upstream has begun. Not content. `created` in s since 1970. */
+  /** The upstream started its answer. Not content. `created`: seconds since 1970. */
   | {
       readonly type: 'start'
       readonly id?: string
@@ -254,13 +254,13 @@ export type ChatEvent =
   | { readonly type: 'delta'; readonly text: string; readonly logprobs?: Json }
   /** A source the open text block cites. */
   | { readonly type: 'citation'; readonly citation: Citation }
-  /** The open reasoning block's proof. */
+  /** Signature of the open reasoning block. */
   | { readonly type: 'signature'; readonly signature: ReasoningSignature }
   | { readonly type: 'close' }
   | { readonly type: 'usage'; readonly usage: Usage }
   | { readonly type: 'finish'; readonly finish: Finish }
   | { readonly type: 'failure'; readonly failure: Failure }
-  /** The upstream still lives; nothing else. */
+  /** A keep-alive. */
   | { readonly type: 'ping' }
 
 export type Block =
@@ -296,28 +296,28 @@ export type FinishKind =
   | 'malformed'
   | 'error'
 
-/** Ours, and theirs beside it. */
+/** The finish reason in canonical form and as received. */
 export type Finish = { readonly kind: FinishKind; readonly raw: string | null; readonly stopSequence?: string }
 
-/** Tokens. `input` includes what came from or went to a cache; `output` includes reasoning. */
+/** Token counts. `input` includes cached tokens; `output` includes reasoning. */
 export type Usage = {
   readonly input: number
   readonly output: number
   readonly cacheRead?: number
   readonly cacheWrite?: number
   readonly reasoning?: number
-  /** The upstream's own record. */
+  /** The usage object from the upstream. */
   readonly raw?: JsonObject
 }
 
-/** A whole answer: its events folded. */
+/** A whole answer. */
 export type ChatAnswer = {
   readonly id?: string
   readonly model?: string
   readonly created?: number
   readonly blocks: readonly AnswerBlock[]
   readonly usage?: Usage
-  /** Absent: the answer never ended. */
+  /** Absent: the answer was truncated. */
   readonly finish?: Finish
   readonly failure?: Failure
 }
@@ -329,7 +329,7 @@ export type AnswerBlock = Block & {
   readonly signature?: ReasoningSignature
 }
 
-/** Folds events into the answer they tell. Total: broken sequences give what can be made of them, without `finish`. */
+/** Combines events into an answer. Never throws on invalid sequences; those return a partial answer without `finish`. */
 export const fold = (events: Iterable<ChatEvent>): ChatAnswer => {
   let head: Pick<ChatAnswer, 'id' | 'model' | 'created'> = {}
   let tail: Pick<ChatAnswer, 'usage' | 'finish' | 'failure'> = {}
@@ -390,7 +390,7 @@ export const fold = (events: Iterable<ChatEvent>): ChatAnswer => {
   return { ...head, blocks, ...tail }
 }
 
-/** The events a whole answer would have been, so that one encoder serves streams and whole answers. */
+/** Converts a whole answer to events, so that one encoder serves streams and whole answers. */
 export const unfold = (answer: ChatAnswer): ChatEvent[] => {
   const { id, model, created } = answer
   const events: ChatEvent[] = [
@@ -410,8 +410,8 @@ export const unfold = (answer: ChatAnswer): ChatEvent[] => {
 }
 
 /**
- * Whether this event is content: something of the answer itself, after which no other target may be tried. An opened
- * tool call is (clients show it); an opened text block or a proof alone is not.
+ * Whether the event is content, after which failover is no longer possible. The start of a tool call is content, because
+ * clients display it; the start of a text block or a signature is not.
  */
 export const isContent = (event: ChatEvent): boolean => {
   switch (event.type) {
@@ -435,12 +435,12 @@ export const isContent = (event: ChatEvent): boolean => {
   }
 }
 
-// ── The formats ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Protocol names ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The formats clients speak. */
+/** Client formats. */
 export type ClientProtocolName = 'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'openai-completions'
 
-/** The formats providers speak. */
+/** Upstream formats. */
 export type UpstreamProtocolName =
   | 'openai-chat'
   | 'openai-responses'

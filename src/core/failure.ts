@@ -1,26 +1,24 @@
-/**
- * How things go wrong: one row a kind, and everything else asks the row. A failure is a value; exceptions are for bugs.
- */
+/** Failure kinds and how each is handled: one table row per kind. Failures are values; exceptions are bugs. */
 
-/** Whose fault it was. `client`: the request itself. `gateway`: ours, or our limits. `upstream`: the provider's, or the way there. */
+/** Who caused a failure. `client`: the request. `gateway`: the gateway or its limits. `upstream`: the provider or the connection to it. */
 export type Side = 'client' | 'gateway' | 'upstream'
 
-/** The narrowest thing that explains a failure: what this request need not try again, and what a breaker is charged for. */
+/** The narrowest scope that explains a failure: excluded from further attempts of the request. */
 export type FailureScope = 'deployment' | 'model' | 'endpoint' | 'key' | 'request'
 
 type FailureRow = {
   readonly side: Side
-  /** What the client is told when this is the end of it. */
+  /** HTTP status for the client if this is the final failure. */
   readonly status: number
   readonly type: string
   readonly code: string
-  /** What is out of the question for the rest of this request. `request`: no other target may be tried at all. */
+  /** Excluded for the rest of the request. `request`: no failover at all. */
   readonly excludes: FailureScope
-  /** Which way to turn first: another key of the same provider, or another provider. */
+  /** What to try first: another key of the same provider, or another provider. */
   readonly prefer: 'key' | 'provider'
-  /** The breaker this is booked to, if it is a failure of health. `answers`: that of answers with nothing in them. */
+  /** The circuit that counts this failure; null: none. `answers`: the circuit for empty answers. */
   readonly charges: 'deployment' | 'model' | 'endpoint' | 'answers' | null
-  /** What becomes of the key, if it is the key's. */
+  /** New state of the key, if the key caused the failure. */
   readonly key?: 'rate_limited' | 'quota_exhausted' | 'suspended' | 'model_denied'
 }
 
@@ -42,36 +40,36 @@ const gateway = {
 } as const
 
 export const KINDS = {
-  // The way there. The whole endpoint is in doubt, so no other key of it is tried.
+  // Connection failures. They affect the whole endpoint, so none of its keys is tried.
   refused: { ...upstream, code: 'refused', excludes: 'endpoint', charges: 'endpoint' },
   dns: { ...upstream, code: 'dns', excludes: 'endpoint', charges: 'endpoint' },
   connect_timeout: { ...upstream, status: 504, code: 'timeout', excludes: 'endpoint', charges: 'endpoint' },
   tls: { ...upstream, code: 'tls', excludes: 'endpoint', charges: 'endpoint' },
   reset: { ...upstream, code: 'reset', excludes: 'endpoint', charges: 'endpoint' },
   not_http: { ...upstream, code: 'not_http', excludes: 'endpoint', charges: 'endpoint' },
-  /** A page where an answer should be: a captive portal, a firewall, a CDN's error. */
+  /** A web page instead of JSON: a captive portal, a firewall or a CDN error. */
   not_json: { ...upstream, code: 'not_json', excludes: 'endpoint', charges: 'endpoint' },
 
-  // The deployment: this key at this model does not answer, or not well.
+  // Deployment failures: this key with this model fails or responds incorrectly.
   timeout: { ...upstream, status: 504, code: 'timeout', excludes: 'deployment', charges: 'deployment' },
   no_first_content: { ...upstream, status: 504, code: 'timeout', excludes: 'deployment', charges: 'deployment' },
   status: { ...upstream, code: 'status', excludes: 'deployment', charges: 'deployment' },
   error_in_stream: { ...upstream, code: 'error_in_stream', excludes: 'deployment', charges: 'deployment' },
-  /** Its base URL is wrong: another key would be sent the same way. */
+  /** The base URL is wrong, for every key. */
   redirect: { ...upstream, code: 'redirect', excludes: 'endpoint', charges: 'deployment' },
   malformed: { ...upstream, code: 'malformed', excludes: 'deployment', charges: 'deployment' },
-  /** The body ended, by whatever means, before the answer did. */
+  /** The body ended before the answer was complete. */
   truncated: { ...upstream, code: 'truncated', excludes: 'deployment', charges: 'deployment' },
-  /** Bytes stopped, or only keep-alives came, in the middle of an answer. */
+  /** No bytes, or only keep-alives, in the middle of an answer. */
   stalled: { ...upstream, code: 'stalled', excludes: 'deployment', charges: 'deployment' },
-  /** A well-formed answer without any content and without a reason for it. */
+  /** A well-formed answer without content and without a reason. */
   empty: { ...upstream, code: 'empty', excludes: 'deployment', charges: 'answers' },
-  /** Above the size limit: blanks without end, one event of many megabytes. Nonsense like `malformed`, so another target is tried. */
+  /** Above the size limit, such as an event of many megabytes. Retried on another target, like `malformed`. */
   too_large: { ...upstream, code: 'response_too_large', excludes: 'deployment', charges: 'deployment' },
 
-  // The model at this provider, whatever the key.
+  // Failures of the model at this provider, independent of the key.
   overloaded: { ...upstream, code: 'overloaded', excludes: 'model', charges: 'model' },
-  /** Something there is locked, whoever asks. */
+  /** A resource at the provider is locked, for every key. */
   conflict: { ...upstream, status: 409, code: 'conflict', excludes: 'model', charges: null },
   model_missing: { ...client, status: 404, code: 'model_not_found', excludes: 'model' },
   token_rate: {
@@ -83,7 +81,7 @@ export const KINDS = {
     charges: null,
   },
 
-  // The key.
+  // Key failures.
   rate_limited: {
     ...upstream,
     status: 429,
@@ -105,7 +103,7 @@ export const KINDS = {
     key: 'quota_exhausted',
   },
   auth: { ...upstream, code: 'upstream_auth', excludes: 'key', prefer: 'key', charges: null, key: 'suspended' },
-  /** Whoever signs the calls in (a cloud's token server) could not be reached or did not work. The key may be a good one. */
+  /** The cloud's token server is unreachable or failed. The key may be valid. */
   sign_in: { ...upstream, code: 'upstream_sign_in', excludes: 'key', charges: 'deployment' },
   permission: {
     ...upstream,
@@ -116,95 +114,100 @@ export const KINDS = {
     key: 'model_denied',
   },
 
-  // The request's own fault, found by the upstream or here.
+  // Request errors, detected by the upstream or by the gateway.
   invalid_request: { ...client, code: 'invalid_request' },
   invalid_json: { ...client, code: 'invalid_json' },
   invalid_value: { ...client, code: 'invalid_value' },
   missing_parameter: { ...client, code: 'missing_required_parameter' },
-  /** Nothing that could answer can carry what was asked for. */
+  /** No target supports the request. */
   unsupported: { ...client, code: 'unsupported_parameter' },
   unknown_model: { ...client, status: 404, code: 'model_not_found' },
-  /** There is no answer of that id, or not for this client. */
+  /** No stored response with this ID belongs to this client. */
   unknown_response: { ...client, status: 404, code: 'response_not_found' },
   unknown_previous: { ...client, code: 'previous_response_not_found' },
   unknown_url: { ...client, status: 404, code: 'unknown_url' },
   method_not_allowed: { ...client, status: 405, code: 'method_not_allowed' },
   body_too_large: { ...client, status: 413, code: 'request_too_large' },
   media_type: { ...client, status: 415, code: 'unsupported_media_type' },
-  /** The key of one call was sent with another. */
+  /** An idempotency key was reused with a different request. */
   idempotency_key_reused: { ...client, status: 422, code: 'idempotency_key_reused' },
-  /** Its answer is being given to another try, and cannot be given twice. */
+  /** The response for this idempotency key is in use by another retry. */
   idempotency_key_in_use: { ...client, status: 409, code: 'idempotency_key_in_use' },
   upgrade_required: { ...client, status: 426, code: 'upgrade_required' },
-  /** A WebSocket has been open for as long as one may. */
+  /** A WebSocket reached its maximum age. */
   connection_age: { ...client, code: 'websocket_connection_limit_reached' },
   request_timeout: { ...client, status: 408, code: 'request_timeout' },
   unauthenticated: { ...client, status: 401, type: 'authentication_error', code: 'invalid_api_key' },
   origin: { ...client, status: 403, type: 'permission_error', code: 'origin_not_allowed' },
   host: { ...client, status: 403, type: 'permission_error', code: 'host_not_allowed' },
-  /** This model cannot do what was asked (call tools, think, look at an image); another may. */
+  /** This model lacks a capability (tools, reasoning, images); another model may have it. */
   incapable: { ...client, code: 'unsupported_parameter', excludes: 'model' },
-  /** This vendor refuses a member, a feature or a shape of the history that another vendor may accept. */
+  /** This provider rejects a member, a feature or a history that another may accept. */
   incompatible: { ...client, code: 'incompatible', excludes: 'model' },
-  /** Too long for this model; a model with a larger window may still take it. */
+  /** Too long for this model; another may have a larger context window. */
   context_length: { ...client, code: 'context_length_exceeded', excludes: 'deployment' },
-  /** The reasoning of earlier turns was sealed by another provider, model or account; without it the same target may answer. */
+  /** A reasoning signature of another provider, model or account. Retried on the same target without signatures. */
   unknown_proof: { ...client, code: 'invalid_encrypted_content', excludes: 'deployment' },
-  /** Refused for its content. Never asked again elsewhere: that would launder a policy. */
+  /** Rejected for its content. No failover, because that would evade a provider's policy. */
   content_policy: { ...client, code: 'content_policy_violation' },
   client_gone: { ...client, status: 499, code: 'client_gone' },
 
-  // Ours.
+  // Gateway failures.
   no_target: { ...upstream, status: 503, code: 'no_target_available', excludes: 'request', charges: null },
   unconfigured: { ...gateway, status: 503, type: 'configuration_error', code: 'no_provider_configured' },
   busy: { ...gateway, status: 503, type: 'overloaded_error', code: 'overloaded' },
   draining: { ...gateway, status: 503, type: 'overloaded_error', code: 'draining' },
   deadline: { ...gateway, status: 504, type: 'upstream_error', code: 'timeout' },
   shutdown: { ...gateway, status: 503, type: 'server_error', code: 'server_shutdown' },
-  /** The response store cannot read or write: its disk is full, locked, read-only or missing. */
+  /** The response store failed: its disk is full, locked, read-only or missing. */
   storage: { ...gateway, status: 503, code: 'storage_unavailable' },
   internal: { ...gateway, status: 500, code: 'internal_error' },
-  /** What a client is told, in the stream, of any failure after content has been sent. */
+  /** Sent in the stream for any failure after content was sent. */
   interrupted: { ...upstream, code: 'stream_interrupted', excludes: 'request', charges: null },
 } as const satisfies Record<string, FailureRow>
 
 export type FailureKind = keyof typeof KINDS
 
+/** An expected failure as a value. */
 export type Failure = {
   readonly kind: FailureKind
-  /** What happened and what to do, in a sentence or two, for the person who reads the error. */
+  /** What happened and the remedy, in one or two sentences. */
   readonly message: string
   /** The upstream's HTTP status, if it gave one. */
   readonly status?: number
-  /** The upstream's own words for it, kept beside ours; secrets already masked. */
+  /** Error members from the upstream, with secrets masked. */
   readonly upstream?: {
     readonly type?: string
     readonly code?: string
-    /** Words more exact than those, between blanks: `API_KEY_INVALID INVALID_ARGUMENT`. */
+    /** More specific codes, separated by spaces: `API_KEY_INVALID INVALID_ARGUMENT`. */
     readonly reason?: string
     readonly message?: string
     readonly requestId?: string
   }
-  /** The client's field at fault, as a path: `messages[0].content`. */
+  /** Path of the invalid member in the client's body: `messages[0].content`. */
   readonly param?: string
-  /** Ms to wait before this can work again, if the upstream said. */
+  /** Milliseconds to wait before a retry, from the upstream's headers or body. */
   readonly retryAfter?: number
-  /** It is the last of several of different kinds: what the client is told is a bad gateway, whatever this one alone would be. */
+  /** The last of several different failures: the client receives 502 instead of this kind's status. */
   readonly mixed?: boolean
-  /** The way there failed in a manner that proves no byte of the request arrived. */
+  /** The connection failed before any byte of the request was sent. */
   readonly unsent?: boolean
 }
 
+/** Creates a failure. */
 export const fail = (kind: FailureKind, message: string, more: Omit<Failure, 'kind' | 'message'> = {}): Failure => ({
   kind,
   message,
   ...more,
 })
 
+/** The table row of a failure; of a mixed failure with status 502. */
 export const rowOf = ({ kind, mixed }: Failure): FailureRow =>
   mixed ? { ...KINDS[kind], status: upstream.status, type: upstream.type } : KINDS[kind]
 
-/** A value, or how it failed. */
+/** A value or a failure. */
 export type Outcome<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly failure: Failure }
+/** Creates a successful outcome. */
 export const good = <T>(value: T): Outcome<T> => ({ ok: true, value })
+/** Creates a failed outcome. */
 export const bad = (failure: Failure): { readonly ok: false; readonly failure: Failure } => ({ ok: false, failure })

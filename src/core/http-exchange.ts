@@ -1,42 +1,42 @@
 import type { EncodedText } from './encoded-text.ts'
 import type { HeaderLookup } from './headers.ts'
 
-/** A request as the edge received it: bounded, whole, its path looked at once. Nobody further in sees a socket. */
+/** A complete, size-limited client request. Code inside the gateway has no access to the socket. */
 export type IncomingRequest = {
-  /** Ours (`req_` and letters) or the client's own, if it was sane. */
+  /** Request ID: the client's `x-request-id` if valid, otherwise generated (`req_…`). */
   readonly id: string
   readonly method: string
-  /** The path as it was sent, without the query; never decoded twice. */
+  /** The path as sent, without the query and not decoded. */
   readonly path: string
   readonly query: string
   readonly headers: HeaderLookup
   /** The body, valid UTF-8; empty when there was none. */
   readonly body: string
-  /** The same, where its bytes are at hand. */
+  /** The body with its bytes, if they are available. */
   readonly source?: EncodedText | undefined
-  /** Asked from this machine, without forwarding headers. */
+  /** From this machine, without forwarding headers. */
   readonly local: boolean
-  /** Who asks: a digest of the client's key; empty where none is needed. */
+  /** Digest of the client's key; empty if none is required. */
   readonly client: string
-  /** The id of the client's key as logs and metrics show it, never the key; empty or absent where none is configured. */
+  /** ID of the client's key for logs and metrics, never the key; empty or absent if none is configured. */
   readonly clientKey?: string
-  /** Whose share of memory its answer takes: its key, else its address. */
+  /** The client whose memory share the answer counts towards: its key, otherwise its address. */
   readonly holder?: string
 }
 
-/** Where an answer is written. `head` once, then `write` any number of times, then exactly one of `end` and `cut`. */
+/** Writes a response: `writeHead` once, `write` repeatedly, then either `end` or `abort`. */
 export type ResponseWriter = {
   writeHead(status: number, headers: Readonly<Record<string, string>>): void
-  /** Leaves in one write. Answering false: the client reads slower than we write; wait for `onDrain`. */
+  /** Sent in one write. False: backpressure; wait for `onDrain`. */
   write(text: string): boolean
-  /** The same of bytes (UTF-8), which are not kept. Absent: only text is taken. */
+  /** Like `write`, for UTF-8 bytes, which are not retained. Absent: only text is supported. */
   writeBytes?(bytes: Uint8Array): boolean
-  /** `source`: the text and its bytes, where they are at hand. */
+  /** `source`: the text with its bytes, if they are available. */
   end(text?: string, source?: EncodedText): void
-  /** Breaks the connection, so that nobody takes what was sent for complete. */
+  /** Aborts the connection, so that the client detects an incomplete response. */
   abort(): void
-  /** Calls once the client has taken what was written. One listener; a later one replaces it. */
+  /** Calls `run` once when the written data has been flushed. A later listener replaces an earlier one. */
   onDrain(run: () => void): void
-  /** Calls when the client left before the end. One listener; calls at once if it has left already. */
+  /** Calls `run` if the client disconnects before the end, or immediately if it already has. One listener. */
   onDisconnect(run: () => void): void
 }

@@ -7,8 +7,9 @@ import type { Json, JsonObject } from './json.ts'
 import type { Stage } from './stage.ts'
 
 /**
- * One message of a stream: a server-sent event, a line, a binary message. `event`: its name, where it has one. `raw` is its text as read, with the blank line that ends it, for passing a server-sent event on unchanged.
- * `oversized`: the message was longer than the reader allows; it is lost and nothing follows, which is a `too_large` failure.
+ * One message of a stream: a server-sent event, a line or a binary message. `event`: its name, if it has one. `raw`: the
+ * text of a server-sent event with its final blank line, for pass-through. `oversized`: the message exceeded the reader's
+ * limit and was dropped; no frame follows (a `too_large` failure).
  */
 export type Frame = {
   readonly event?: string
@@ -17,20 +18,20 @@ export type Frame = {
   readonly oversized?: boolean
 }
 
-/** How bytes of a stream become frames. Absent in a protocol: server-sent events. */
+/** How the bytes of a stream are split into frames. Absent in a protocol: server-sent events. */
 export type Framing = {
-  /** What a stream is asked for with, and how its head announces it: `application/x-ndjson`. */
+  /** Media type of a stream in `accept` and `content-type`: `application/x-ndjson`. */
   readonly mediaType: string
-  /** `most`: bytes of the longest message; a longer one is an `oversized` frame. A message that is damaged (its checksum is wrong) is one whose `data` no codec can read. */
+  /** `most`: maximum size of a message in bytes; a longer one becomes an `oversized` frame. A message with a wrong checksum becomes a frame with unreadable `data`. */
   readonly frames: (most: number) => FrameReader
 }
 
-/** `between`: the last frame was whole, and nothing of the next has come. Absent: nobody looks at bytes but this reader. */
+/** Splits bytes into frames. `atBoundary`: the last frame is complete and no byte of the next has been read. Absent: unknown. */
 export type FrameReader = Stage<Uint8Array, Frame> & { readonly atBoundary?: boolean }
 
 /**
- * Reads frames as events. `again`: of bytes behind a whole frame, from `from` on, all frames in a row that differ from the
- * one read last in their text alone; undefined: the next has to be read. `letters`: one for each byte (Latin-1).
+ * Decodes frames to events. `matchRepeated` matches the frames from byte `from` on that differ from the last decoded frame
+ * only in their text; undefined: decode the next frame normally. `latin1`: the bytes as Latin-1, one character per byte.
  */
 export type StreamDecoder = Stage<Frame, ChatEvent> & {
   /**
@@ -41,23 +42,23 @@ export type StreamDecoder = Stage<Frame, ChatEvent> & {
   matchRepeated?(bytes: Uint8Array, latin1: string, from: number): RepeatMatch | undefined
 }
 
-/** What such frames tell, and where in the bytes the last of them ends. */
+/** The events of the matched frames, and the byte index after the last of them. */
 export type RepeatMatch = { readonly events: readonly ChatEvent[]; readonly end: number }
 
 /**
- * One wire format as providers speak it: requests out, answers in. Pure: bytes and time stay outside. A codec never
- * throws on input: what it cannot read is a `malformed` failure, what it cannot carry is a `Loss`.
+ * A wire format of providers: encodes requests and decodes answers. Pure, and never throws on input: unreadable input is a
+ * `malformed` failure, and request members that the format cannot express are reported as a `Loss`.
  */
 export type UpstreamProtocol = {
   readonly name: UpstreamProtocolName
   /** The name in `<PROVIDER>_STYLES` and the style in logs: `chat`, `responses`, `messages`, `gemini`. */
   readonly style: string
-  /** Path below a provider's base URL: `/chat/completions`. `{model}` stands for the model, where the path names it. */
+  /** Path below a provider's base URL: `/chat/completions`. `{model}` is replaced by the model. */
   readonly path: string
-  /** The path for a stream, where it is another one. */
+  /** Path for streams, if it differs. */
   readonly streamPath?: string
 
-  /** Headers without which an upstream of this format, whoever it is, does not answer. */
+  /** Headers that every upstream of this format requires. */
   readonly headers?: { readonly [name: string]: string }
 
   readonly encodeRequest: (request: ChatRequest, target: EncodeTarget) => Encoded
@@ -68,14 +69,14 @@ export type UpstreamProtocol = {
    */
   readonly restore?: (request: ChatRequest) => Stage<ChatEvent, ChatEvent> | undefined
 
-  /** A whole answer, as the events it would have been. A body that is an error gives a `failure` event. */
+  /** Decodes a whole answer to the events of an equivalent stream. An error body becomes a `failure` event. */
   readonly decodeAnswer: (body: Json) => readonly ChatEvent[]
-  /** Its events stand for themselves: one that cannot be read is a `malformed` failure, and those behind it are read all the same. */
+  /** Stream events are independent: after a `malformed` failure the decoder continues with the next event. */
   readonly lenientEvents?: boolean
   readonly framing?: Framing
-  /** Reads a stream. Its `end` gives `truncated` as a failure event if the answer had not finished. */
+  /** Creates a stream decoder. Its `end` returns a `truncated` failure event if the answer is incomplete. */
   readonly decodeStream: () => StreamDecoder
-  /** How it answers with several choices. Absent: with one, and a request for more is unfit. */
+  /** How answers with several choices are decoded. Absent: one choice only; requests for more are incompatible. */
   readonly choices?: UpstreamChoices
   /** An error answer (status 400 and up, or an error in a 200 or in a stream), classified in this format's dialect. */
   readonly decodeFailure: (status: number, body: Json | undefined, headers: HeaderLookup) => Failure
@@ -94,10 +95,10 @@ export type UpstreamChoices = {
   readonly split: (body: Json) => ReadonlyMap<number, Json>
 }
 
-/** One wire format as clients speak it: requests in, answers out. */
+/** A wire format of clients: decodes requests and encodes answers. */
 export type ClientProtocol = {
   readonly name: ClientProtocolName
-  /** The kind of call, as logs call it: `chat`. */
+  /** The API style in logs: `chat`. */
   readonly style: string
   /** Path below the client's base URL: `/chat/completions`. */
   readonly path: string
@@ -105,12 +106,12 @@ export type ClientProtocol = {
   readonly encodeAnswer: (answer: ChatAnswer, context: AnswerContext) => JsonObject
   /** Writes a stream in this format from the events alone. */
   readonly encodeStream: (context: AnswerContext) => StreamWriter
-  /** The error body a client of this format is given. */
+  /** Encodes an error body. */
   readonly encodeFailure: (failure: Failure, context: FailureContext) => JsonObject
 
-  /** The call that counts a question's tokens instead of answering it, where the format has one. */
+  /** The format's endpoint for counting the tokens of a request, if it has one. */
   readonly counting?: TokenCounting
-  /** Where upstreams speak the format as well: how it passes. Absent: nobody does. */
+  /** Pass-through, if upstreams use the format too. */
   readonly passing?: SameFormat
   /** Writes answers with several choices. Absent: the format has no member that asks for them. */
   readonly encodeChoices?: ClientChoices
@@ -124,13 +125,13 @@ export type ClientChoices = {
   readonly stream: (context: AnswerContext) => StreamWriter
 }
 
-/** The same format on both sides: bytes pass. */
+/** Pass-through: client and upstream use the same format. */
 export type SameFormat = {
   /** What has to change in the body all the same, whatever the provider (the model's name; asking for usage in a stream). Shares every other member with `body`. */
   readonly adaptRequest: (body: JsonObject, target: EncodeTarget) => JsonObject
   /** Paths in `body` of the list entries that `adaptRequest` leaves out, in order. Absent: it leaves out none. */
   readonly omittedEntries?: (body: JsonObject, target: EncodeTarget) => readonly string[]
-  /** Passes the upstream's frames on, without what the client did not ask for. */
+  /** Forwards the upstream's frames, without parts that the client did not request. */
   readonly passStream: (context: AnswerContext) => StreamWriter
   /** The whole answer that a complete stream's frames tell, as its text; null: they do not tell one, and only the events are left. */
   readonly assembleAnswer: (frames: readonly Frame[]) => string | null
@@ -143,11 +144,11 @@ export type Protocol = UpstreamProtocol &
   ClientProtocol & { readonly name: ClientProtocolName & UpstreamProtocolName; readonly passing: SameFormat }
 
 export type TokenCounting = {
-  /** Its path, behind that of the call it counts for: `/count_tokens`. */
+  /** Path suffix of the endpoint: `/count_tokens`. */
   readonly suffix: string
   /** As for an answer, save what only an answer needs. */
   readonly decodeRequest: (body: JsonObject) => Outcome<ChatRequest>
-  /** The count; undefined for a body that is none. */
+  /** The token count; undefined if the body contains none. */
   readonly decodeAnswer: (body: Json) => number | undefined
   readonly encodeAnswer: (tokens: number) => JsonObject
 }
@@ -195,19 +196,19 @@ export type StreamWriter = Stage<StreamStep, string> & {
 }
 
 export type EncodeTarget = {
-  /** The upstream's name for the model. */
+  /** Model name at the upstream. */
   readonly model: string
   /** Output limit of the model in tokens, for formats that demand one; from the catalogue. */
   readonly outputLimit?: number | undefined
-  /** The catalogue says that it reasons, so it takes an effort. */
+  /** The model supports reasoning effort, according to the catalogue. */
   readonly reasons?: boolean | undefined
-  /** It reads the reasoning of earlier turns (`reasoning_content`), and some of its models insist on it. */
+  /** The provider accepts reasoning of earlier turns (`reasoning_content`); some models require it. */
   readonly acceptsReasoning?: boolean | undefined
-  /** What the vendor takes in bodies of this format, where that is known. */
+  /** Members that the provider accepts in this format, if known. */
   readonly accepts?: Accepts | undefined
-  /** It takes free-form tools in chat completions; others are sent functions with one text. */
+  /** The provider supports custom tools in chat completions; for others they become functions with one string argument. */
   readonly supportsCustomTools?: boolean | undefined
-  /** It returns the model's reasoning sealed if the request includes that, and the client's style has a place for it. */
+  /** The provider returns encrypted reasoning on request, and the client's format can return it. */
   readonly encryptsReasoning?: boolean | undefined
 }
 
@@ -218,46 +219,46 @@ export type Encoded = {
   readonly from: { readonly [member: string]: string }
 }
 
-/** What could not be carried, by the client's own path. `unfit`: the request would mean something else without it. */
+/** A request member that the target's format cannot express, by its path in the client's body. `essential`: without it the request has another meaning. */
 export type Loss = { readonly path: string; readonly essential: boolean }
 
-/** What an answer needs to know of the question. */
+/** The parts of the request that encoding its answer requires. */
 export type AnswerContext = {
   readonly request: ChatRequest
-  /** The client's body as it was, for formats whose answers repeat parts of the question. */
+  /** The client's body, for formats whose answers repeat parts of the request. */
   readonly body: JsonObject
-  /** Makes a name for something of ours: `id('resp')` is `resp_` and letters. Unique in the process. */
+  /** Generates an ID, unique in the process: `id('resp')` returns `resp_…`. */
   readonly id: (prefix: string) => string
-  /** s since 1970, for answers that do not bring their own. */
+  /** Seconds since 1970, for answers without a timestamp. */
   readonly created: number
-  /** What really answers, if the upstream does not say. */
+  /** The upstream model, for answers that do not name it. */
   readonly model: string
-  /** Receives the path of output that the client's format has no place for: `output.image`. */
+  /** Called with the path of output that the client's format cannot express: `output.image`. */
   readonly onLoss?: (path: string) => void
-  /** The id our errors carry: a failure in the middle of a stream is written by the stream's writer. */
+  /** Request ID for errors in the stream. */
   readonly requestId?: string
-  /** For a format whose answers can be asked for again: how this one is known here. */
+  /** Storage members of the response, for formats whose responses can be retrieved. */
   readonly storage?: StorageInfo
 }
 
-/** What an answer says of its own keeping, whoever gave it. */
+/** Storage members of a response. */
 export type StorageInfo = {
   readonly id: string
-  /** The answer it continues. */
+  /** ID of the response it continues. */
   readonly previous: string | null
-  /** It can be asked for again. */
+  /** The response can be retrieved later. */
   readonly store: boolean
   readonly background: boolean
 }
 
 export type FailureContext = {
   readonly requestId: string
-  /** Content has already been sent, so this is told in the stream and its code is `stream_interrupted` (a shutdown keeps its own). */
+  /** Content has been sent, so the error is written to the stream with code `stream_interrupted` (a shutdown keeps its own code). */
   readonly interrupted?: boolean
   readonly attempts?: readonly AttemptSummary[]
 }
 
-/** A line of the error's `attempts`. */
+/** One entry of the error's `attempts`. */
 export type AttemptSummary = {
   readonly provider: string
   readonly model: string

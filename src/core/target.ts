@@ -1,20 +1,20 @@
 import type { Instance, ProviderKey } from './provider.ts'
 
-/** A model at a provider where a request may go; which of the provider's keys is chosen when it is tried. */
+/** A model of a provider instance that may serve a request. The key is chosen for each attempt. */
 export type Candidate = {
   readonly instance: Instance
   readonly model: string
-  /** Because of what it is in the plan: `the route "fast"`, `openai lists it`, `fallback: any`. */
+  /** Why it is in the plan: `the route "fast"`, `openai lists it`, `fallback: any`. */
   readonly because: string
   readonly weight: number
 }
 
-/** A candidate with its key: what one attempt is made at. */
+/** A candidate with a key: the target of one attempt. */
 export type Target = { readonly candidate: Candidate; readonly key: ProviderKey }
 
-/** Where a request may go, in order, and why; and where it may not, and why not. */
+/** The candidates of a request in order, and the skipped ones with the reasons. */
 export type Plan = {
-  /** How the model name was understood: `route`, `provider/model`, `listed`, `default route`. */
+  /** How the model name was resolved: `route`, `provider/model`, a provider's model list, or the default route. */
   readonly by: 'route' | 'provider' | 'listed' | 'default'
   readonly candidates: readonly Candidate[]
   readonly skipped: readonly Skipped[]
@@ -22,12 +22,13 @@ export type Plan = {
 
 export type Skipped = { readonly provider: string; readonly model: string; readonly key?: string; readonly why: string }
 
-/** Names of the things states are kept for. */
+/** ID of a deployment (instance, key and model) in health state. */
 export const deploymentId = ({ candidate, key }: Target): string =>
   `${candidate.instance.id} ${key.id} ${candidate.model}`
-/** As `deploymentId`, `modelId` and `endpointId` say: made once for a candidate and a key, since every attempt asks several times. */
+/** The IDs of a target: `deploymentId`, `modelId` and `endpointId`. */
 export type Names = { readonly deployment: string; readonly model: string; readonly endpoint: string }
 const known = new WeakMap<Candidate, Map<string, Names>>()
+/** Returns the IDs of a target. Cached per candidate and key, because each attempt needs them several times. */
 export const namesOf = (target: Target): Names => {
   const { candidate, key } = target
   const keys = known.get(candidate)
@@ -43,7 +44,7 @@ export const namesOf = (target: Target): Names => {
   return made
 }
 
-/** Made once for a candidate: several maps are keyed by it, and a string made for each look-up must be hashed each time. */
+/** ID of a model at an instance. Cached, because a new string would be hashed for each map lookup. */
 export const modelId = (candidate: Candidate): string => {
   const before = models.get(candidate)
   if (before !== undefined) return before
@@ -52,5 +53,7 @@ export const modelId = (candidate: Candidate): string => {
   return made
 }
 const models = new WeakMap<Candidate, string>()
+/** ID of a key at an instance. */
 export const keyId = (instance: Instance, key: ProviderKey): string => `${instance.id} ${key.id}`
+/** ID of an endpoint: the base URL, which several instances may share. */
 export const endpointId = (instance: Instance): string => instance.baseUrl

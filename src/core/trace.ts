@@ -1,7 +1,4 @@
-/**
- * What happened while a request was served, in order. The log line, the metrics, the trail header and the price are
- * folds of it: nothing else is written down.
- */
+/** Events of one request in order. The log line, the metrics, the trail header and the cost are computed from them. */
 import type { Usage } from './chat.ts'
 import type { Failure } from './failure.ts'
 import type { Skipped } from './target.ts'
@@ -23,32 +20,32 @@ export type TraceEvent =
       readonly provider: string
       readonly model: string
       readonly key: string
-      /** Client paths of what the request to this target leaves out. */
+      /** Client paths of the members omitted for this target. */
       readonly dropped?: readonly string[]
-      /** It was begun while another kept the client waiting. */
+      /** Started as a hedge while an earlier attempt was still running. */
       readonly hedge?: true
     }
-  /** The attempt of that number (from 0) failed before any content; `status` is the upstream's. */
+  /** Attempt number `attempt` (from 0) failed before any content. */
   | { readonly type: 'failed'; readonly at: number; readonly attempt: number; readonly failure: Failure }
-  /** The attempt of that number gave its first content, or its whole answer; the choice is made. */
+  /** Attempt `attempt` delivered its first content or its whole answer and was selected. */
   | { readonly type: 'committed'; readonly at: number; readonly attempt: number; readonly status: number }
-  /** The attempt of that number was let go, because another had opened: nobody knows what it used, and it may cost all the same. */
+  /** Attempt `attempt` was cancelled because another was selected. Its usage is unknown and may be charged. */
   | { readonly type: 'abandoned'; readonly at: number; readonly attempt: number }
-  /** Targets passed over without an attempt, in the plan's order, each once per reason. `more`: how many are not listed. */
+  /** Targets skipped without an attempt, in plan order, once per reason. `more`: number not listed. */
   | { readonly type: 'skipped'; readonly targets: readonly SkippedTarget[]; readonly more: number }
-  /** The attempt of that number broke off after content, and the one after it goes on from there. */
+  /** Attempt `attempt` failed after content; the next attempt continues its answer. */
   | { readonly type: 'continued'; readonly at: number; readonly attempt: number; readonly failure: Failure }
   | { readonly type: 'dropped'; readonly paths: readonly string[] }
-  /** Events of the answer that could not be read and were left out: the text around them went on. */
+  /** Number of malformed events that were dropped from the answer. */
   | { readonly type: 'dropped_events'; readonly count: number }
-  /** `estimated`: the upstream did not count, or the answer was not heard to its end. */
+  /** `estimated`: the upstream reported no usage, or the answer was not received completely. */
   | { readonly type: 'usage'; readonly usage: Usage; readonly estimated?: true }
   /**
-   * The answer is that of another request, by its id: one with the same `Idempotency-Key` that is under way (`joined`)
-   * or over (`stored`), or one that says the same (`coalesced`). `left`: it is its own, and went on without its client.
+   * The answer came from another request (`with`: its ID): one with the same `Idempotency-Key` in progress (`joined`) or
+   * complete (`stored`), or an equal one (`coalesced`). `left`: the request's own answer, completed after its client left.
    */
   | { readonly type: 'shared'; readonly how: SharedBy; readonly with: string }
-  /** The end, once, whichever way it came. `status` is what the client was told. */
+  /** The end of the request, once. `status`: the HTTP status sent to the client. */
   | {
       readonly type: 'ended'
       readonly at: number
@@ -58,8 +55,8 @@ export type TraceEvent =
     }
 
 /**
- * `why`: `circuit`, `warming` (a circuit that closed a moment ago), `budget` (retry budget), `unfit` (it cannot carry the
- * request), `window` (its context window is too small), or the cool-down of its key or model, such as `rate_limited`.
+ * `why`: `circuit`, `warming` (slow start of a recovered target), `budget` (retry budget), `unfit` (incompatible with the
+ * request), `window` (context window too small), or the cooldown of its key or model, such as `rate_limited`.
  */
 export type SkippedTarget = Required<Skipped>
 
@@ -67,7 +64,7 @@ export type SharedBy = 'joined' | 'stored' | 'coalesced' | 'left'
 
 export type Trace = readonly TraceEvent[]
 
-/** What is told outside while requests are served: lines of the log, counts of the metrics. */
+/** Events for the log and the metrics. */
 export type GatewayEvent =
   | { readonly event: 'request'; readonly trace: Trace }
   | {
@@ -96,5 +93,5 @@ export type GatewayEvent =
       readonly to: string
       readonly until: string | null
     }
-  /** A bug of ours, caught at the border. */
+  /** An unexpected exception: a bug in the gateway. */
   | { readonly event: 'error'; readonly id?: string; readonly error: unknown }

@@ -4,24 +4,24 @@ import type { HeaderLookup } from './headers.ts'
 import type { Identity } from './provider.ts'
 import type { TurnScheduler } from './steps.ts'
 
-/** Everything the middle needs from outside: time, chance, timers, the way upstream. An argument, never ambient. */
+/** The effects the gateway needs: clock, randomness, timers and upstream calls. Always passed as an argument. */
 export type World = {
-  /** ms, monotonic, of no particular origin. */
+  /** Monotonic time in ms with an arbitrary origin. */
   readonly now: () => number
-  /** ms since 1970. */
+  /** Wall clock in ms since 1970. */
   readonly date: () => number
-  /** In [0, 1). */
+  /** A random number in [0, 1). */
   readonly random: () => number
-  /** Runs once after so many ms unless cancelled first. */
+  /** Runs `run` once after `ms` milliseconds, unless cancelled. */
   readonly later: (ms: number, run: () => void) => Cancel
-  /** Runs one piece of heavy work in its own turn of the event loop: one piece per turn, across all requests. */
+  /** Schedules one piece of heavy work: one piece per turn of the event loop, across all requests. */
   readonly turn: TurnScheduler
   readonly dial: Dial
 }
 
 export type Cancel = () => void
 
-/** Starts a call upstream. Never throws: whatever goes wrong reaches `failed`. */
+/** Starts an upstream call. Never throws: every error is passed to `onFailure`. */
 export type Dial = (call: UpstreamCall, listener: UpstreamListener) => OngoingCall
 
 export type UpstreamCall = {
@@ -29,37 +29,36 @@ export type UpstreamCall = {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
-  /** The same, where its bytes are at hand. */
+  /** The body with its bytes, if they are available. */
   readonly source?: EncodedText
-  /** Signed in by this machine's identity before it is sent; credentials that cannot be had are an `auth` failure, unsent. */
+  /** The cloud identity that signs the request. Missing credentials are an unsent `auth` failure. */
   readonly identity?: Identity
-  /** ms to be connected in, TLS included; 0 is without limit. */
+  /** Connect timeout in ms, including TLS; 0: no limit. */
   readonly connectTimeout: number
   /**
-   * It is sent once and never again: on a connection of its own, since a kept one may be dead, and whoever then sends
-   * again does not know what had been read.
+   * Never resent: uses a new connection, because a pooled one may be dead and a resend could execute the request twice.
    */
   readonly once?: true
-  /** Its answer is kept in memory until it is whole, a stream too. */
+  /** The whole answer is buffered in memory, even if it is a stream. */
   readonly buffered?: true
-  /** Whose share of memory its answer takes. */
+  /** The client whose memory share the answer counts towards. */
   readonly client?: string
 }
 
-/** `head` once, then `bytes` any number of times, then exactly one of `end` and `failed`; nothing after `abort`. */
+/** Receives an upstream response: `onHeaders` once, `onBody` repeatedly, then either `onEnd` or `onFailure`. No calls after `abort`. */
 export type UpstreamListener = {
   onHeaders(status: number, headers: HeaderLookup): void
-  /** The chunk is valid only during the call. Answering false pauses until `resume`. */
+  /** The chunk is valid only during the call. False pauses the response until `resume`. */
   onBody(chunk: Uint8Array): boolean
   onEnd(): void
-  /** The way there, or back, broke: `refused`, `dns`, `connect_timeout`, `tls`, `reset`, `not_http`. */
+  /** A connection error: `refused`, `dns`, `connect_timeout`, `tls`, `reset`, `not_http`. */
   onFailure(failure: Failure): void
-  /** `true`: reading has stopped here, for memory or for time; the upstream's silence is ours until `false`, `end` or `failed`. */
+  /** `true`: the gateway stopped reading, so silence is not the upstream's until `false`, `onEnd` or `onFailure`. */
   onPaused?(stopped: boolean): void
 }
 
 export type OngoingCall = {
-  /** Ends it now, whatever its state; the listener hears nothing more. */
+  /** Aborts the call in any state. The listener is not called again. */
   abort(): void
   resume(): void
 }

@@ -1,4 +1,4 @@
-/** Undoes in an answer what had to be done to the question, and tells in it what only the question knows. */
+/** Adapts answers using the request: restores tool names, removes the prefill, resolves citations. */
 import type { ChatEvent, ChatRequest, Message } from '../../core/chat.ts'
 import { chain, type Stage } from '../../core/stage.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
@@ -7,6 +7,7 @@ import { sourcesIn, withSources } from './sources.ts'
 
 const restoreTools = toolRestorer(toolName)
 
+/** The stages that adapt the answer to a request; undefined if none is needed. */
 export const restore = (request: ChatRequest): Stage<ChatEvent, ChatEvent> | undefined => {
   const tools = restoreTools(request)
   const prefix = prefixOf(request.messages)
@@ -20,7 +21,7 @@ export const restore = (request: ChatRequest): Stage<ChatEvent, ChatEvent> | und
   return first && rest.reduce((before, stage) => chain(before, stage), first)
 }
 
-/** The beginning of the answer that the client has written itself: its last message, if that is the model's. */
+/** The prefill: a final assistant message without calls, as text. */
 const prefixOf = (messages: readonly Message[]): string => {
   const last = messages.findLast(({ role }) => role !== 'system')
   if (last?.role !== 'assistant' || last.content.some(({ type }) => type === 'tool-call')) return ''
@@ -28,31 +29,31 @@ const prefixOf = (messages: readonly Message[]): string => {
 }
 
 /**
- * Mistral repeats the prefix it was given at the beginning of the answer (its guide to prefixes cuts it off), others go
- * on where it ended. Text is held back only as long as it may still be the prefix.
+ * Removes the prefill from the start of the answer. Mistral repeats it (its guide to prefixes removes it); other providers
+ * return only the continuation. Text is buffered only while it may still match the prefix.
  */
 const withoutPrefix = (prefix: string): Stage<ChatEvent, ChatEvent> => {
-  let held: string | undefined = ''
-  /** So much of the prefix has been seen; only what is new is compared, or a long one in small pieces would take its square. */
-  let seen = 0
+  let buffered: string | undefined = ''
+  /** Length of the prefix matched so far. Only new text is compared, so that the cost stays linear. */
+  let matched = 0
   let inText = false
   const release = (): ChatEvent[] => {
-    const rest = held
-    held = undefined
+    const rest = buffered
+    buffered = undefined
     return rest ? [{ type: 'delta', text: rest }] : []
   }
   return {
     push(event) {
-      if (held === undefined) return [event]
+      if (buffered === undefined) return [event]
       if (event.type === 'open') inText = event.block.type === 'text'
       if (inText && event.type === 'close') return [...release(), event]
       if (!inText || event.type !== 'delta') return [event]
-      held += event.text
-      const wanted = prefix.slice(seen, seen + event.text.length)
-      if (!event.text.startsWith(wanted)) return release()
-      seen += wanted.length
-      if (seen < prefix.length) return []
-      held = held.slice(prefix.length)
+      buffered += event.text
+      const expected = prefix.slice(matched, matched + event.text.length)
+      if (!event.text.startsWith(expected)) return release()
+      matched += expected.length
+      if (matched < prefix.length) return []
+      buffered = buffered.slice(prefix.length)
       return release()
     },
     end: () => [],

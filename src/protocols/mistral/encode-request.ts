@@ -1,7 +1,4 @@
-/**
- * Requests in Mistral's own schema, which forbids every member it does not name (422 `extra_forbidden`): a row for each
- * setting, and everything else is named as lost.
- */
+/** Encodes requests in Mistral's schema, which rejects unknown body (422 `extra_forbidden`); others are reported as lost. */
 import type { ChatRequest, Effort, Extra, GenerationSettings, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf, text } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
@@ -15,36 +12,36 @@ import {
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 
-/** A request in this format, and whatever of it could not be carried. */
+/** Encodes a request; the result lists what could not be carried. */
 export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
   const { settings } = request
-  const members: { [member: string]: Json } = { model: target.model }
+  const body: { [member: string]: Json } = { model: target.model }
   const from: { [member: string]: string } = {}
   const draft: Draft = {
     losses,
     settings,
     hasTools: false,
     put(member, value, at) {
-      members[member] = value
+      body[member] = value
       from[member] = at
     },
   }
   const thinks = ALWAYS_THINKS.test(target.model) || wantsThoughts(settings)
   const messages = encodeMessages(request.messages, { thinks, losses })
-  const root = conversationMember(request)
-  if (messages.length === 0) losses.unfit(root)
-  draft.put('messages', messages, root)
+  const conversation = conversationMember(request)
+  if (messages.length === 0) losses.unfit(conversation)
+  draft.put('messages', messages, conversation)
   const { tools, choice } = encodeTools(request, losses)
   if (tools.length > 0) draft.put('tools', tools, 'tools')
   if (choice !== undefined) draft.put('tool_choice', choice, settings.toolChoice?.at ?? 'tool_choice')
   encodeSettings(settings, SETTING_ENCODERS, { ...draft, hasTools: tools.length > 0 })
-  for (const extra of request.extras) carryExtra(extra, draft)
+  for (const extra of request.extras) encodeExtra(extra, draft)
   if (request.stream) draft.put('stream', true, 'stream')
-  return { body: members, losses: losses.all(), from }
+  return { body, losses: losses.all(), from }
 }
 
-/** Models that think unasked. */
+/** Models that always reason. */
 const ALWAYS_THINKS = /magistral/i
 
 const wantsThoughts = ({ effort, thinkingBudget }: GenerationSettings): boolean =>
@@ -57,9 +54,9 @@ type Draft = {
   put(member: string, value: Json, at: string): void
 }
 
-// ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** A number within this format's bounds; one beyond them is brought back, and told. */
+/** A number clamped to the format's range; clamping is reported as a loss. */
 const bounded =
   (member: string, least: number, most: number) =>
   ({ value, at }: Setting<number>, { put, losses }: Draft): void => {
@@ -68,7 +65,7 @@ const bounded =
     put(member, fitting, at)
   }
 
-/** It thinks or it does not. Beside these two words the schema has none. */
+/** The schema has only two efforts. */
 const EFFORTS: { readonly [effort in Effort]: 'none' | 'high' } = {
   none: 'none',
   minimal: 'none',
@@ -97,21 +94,21 @@ const SETTING_ENCODERS: SettingEncoders<Draft> = {
     if (value > 1) put('n', value, at)
   },
   toolChoice: encodedElsewhere,
-  // It is refused when there are no tools, and says nothing then.
+  // Rejected without tools.
   parallelToolCalls: ({ value, at }, { put, hasTools }) => {
     if (hasTools) put('parallel_tool_calls', value, at)
   },
-  format: (setting, draft) => carryFormat(setting, draft),
+  format: (setting, draft) => encodeFormat(setting, draft),
   effort: ({ value, at }, { put, losses }) => {
-    const word = EFFORTS[value]
-    if (word !== value) losses.lose(at)
-    put('reasoning_effort', word, at)
+    const effort = EFFORTS[value]
+    if (effort !== value) losses.lose(at)
+    put('reasoning_effort', effort, at)
   },
   thinkingBudget: ({ value, at }, { put, settings, losses }) => {
     if (value > 0) losses.lose(at)
     if (!settings.effort) put('reasoning_effort', value > 0 ? 'high' : 'none', at)
   },
-  // Whoever has it think is shown the thoughts.
+  // Reasoning text is always returned, so a summary is only lost without reasoning.
   reasoningSummary: ({ at }, { settings, losses }) => {
     if (!wantsThoughts(settings)) losses.lose(at)
   },
@@ -120,7 +117,7 @@ const SETTING_ENCODERS: SettingEncoders<Draft> = {
   metadata: ({ value, at }, { put }) => put('metadata', value, at),
 }
 
-const carryFormat = ({ value, at }: Setting<OutputFormat>, { put, losses }: Draft): void => {
+const encodeFormat = ({ value, at }: Setting<OutputFormat>, { put, losses }: Draft): void => {
   switch (value.kind) {
     case 'text':
       return put('response_format', { type: 'text' }, at)
@@ -129,41 +126,41 @@ const carryFormat = ({ value, at }: Setting<OutputFormat>, { put, losses }: Draf
     case 'schema': {
       const { name, schema, description, strict } = value
       if (!isObject(schema)) return losses.unfit(at)
-      const wanted: JsonObject = {
+      const json_schema: JsonObject = {
         name: name || 'answer',
         ...(description !== undefined && { description }),
         schema,
         ...(strict !== undefined && { strict }),
       }
-      return put('response_format', { type: 'json_schema', json_schema: wanted }, at)
+      return put('response_format', { type: 'json_schema', json_schema }, at)
     }
     default:
       throw new Error(`unknown format ${JSON.stringify(value satisfies never)}`)
   }
 }
 
-// ── Members nobody else has ──────────────────────────────────────────────────────────────────────────────────────
+// ── Mistral's own body ────────────────────────────────────────────────────────────────────────────────────────
 
-/** Members of this format that clients of others send through; undefined: not of the shape it has here. */
+/** Mistral's body that clients of other formats may send; each returns the valid value or undefined. */
 const EXTRAS: { readonly [name: string]: (value: Json) => Json | undefined } = {
   safe_prompt: (value) => (typeof value === 'boolean' ? value : undefined),
   prompt_mode: (value) => (value === 'reasoning' ? value : undefined),
   random_seed: (value) => (Number.isSafeInteger(value) && Number(value) >= 0 ? value : undefined),
   guardrails: (value) => (isList(value) && value.every(isObject) ? value : undefined),
-  prediction: (value) => predicted(value),
+  prediction: (value) => encodePrediction(value),
 }
 
-/** The expected text is a string here, never parts. */
-const predicted = (value: Json): Json | undefined => {
+/** The predicted content must be a string, not parts. */
+const encodePrediction = (value: Json): Json | undefined => {
   if (!isObject(value)) return undefined
   const { content } = value
-  const words = isList(content)
+  const texts = isList(content)
     ? content.map((part) => (isObject(part) ? text(part.text) : undefined))
     : [text(content)]
-  return words.every((word) => word !== undefined) ? { type: 'content', content: words.join('') } : undefined
+  return texts.every((entry) => entry !== undefined) ? { type: 'content', content: texts.join('') } : undefined
 }
 
-const carryExtra = (extra: Extra, { put, losses }: Draft): void => {
+const encodeExtra = (extra: Extra, { put, losses }: Draft): void => {
   const { name, value, at } = extra
   const fitting = Object.hasOwn(EXTRAS, name) ? EXTRAS[name]?.(value) : undefined
   if (fitting !== undefined) put(name, fitting, at)

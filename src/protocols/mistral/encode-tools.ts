@@ -1,4 +1,4 @@
-/** The tools a model may call, and how freely. */
+/** Encodes tools and tool choice. */
 import type { ChatRequest, ToolChoice } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
@@ -6,12 +6,14 @@ import { allowedTools, type DeclareFunction, toolsAsFunctions } from '../shared/
 import { allowsStrict } from '../shared/strict-schema.ts'
 import { toolName } from '../shared/tool-names.ts'
 
-export type EncodedTools = { readonly tools: readonly JsonObject[]; readonly choice?: Json }
+/** `tools` and `tool_choice` of a request. */
+export type MistralTools = { readonly tools: readonly JsonObject[]; readonly choice?: Json }
 
-export const encodeTools = ({ tools, settings: { toolChoice } }: ChatRequest, losses: Losses): EncodedTools => {
+/** Encodes the tools of a request and reports a required choice without tools. */
+export const encodeTools = ({ tools, settings: { toolChoice } }: ChatRequest, losses: Losses): MistralTools => {
   const choice = toolChoice?.value
   const offered = allowedTools(tools, choice)
-  const written = toolsAsFunctions(offered, declared, losses)
+  const written = toolsAsFunctions(offered, declareFunction, losses)
   if (written.length === 0) {
     if (toolChoice && choice?.kind !== 'auto' && choice?.kind !== 'none') losses.lose(toolChoice.at)
     return { tools: [] }
@@ -35,20 +37,20 @@ const encodeChoice = (choice: ToolChoice): Json => {
   }
 }
 
-/** `parameters` is required here; a function without arguments has an object without members. */
-const NOTHING: JsonObject = { type: 'object', properties: {} }
+/** `parameters` is required, so a function without arguments gets an empty object. */
+const NO_PARAMETERS: JsonObject = { type: 'object', properties: {} }
 
-const declared: DeclareFunction = (tool, parameters = NOTHING) => {
+const declareFunction: DeclareFunction = (tool, parameters = NO_PARAMETERS) => {
   const { name, description } = tool
-  // Where a schema does not keep the rules of strict mode, the other formats do not enforce it either.
-  const exact = tool.kind === 'function' && tool.strict === true && allowsStrict(parameters)
+  // A schema outside the rules of strict mode is not enforced by other formats either.
+  const isStrict = tool.kind === 'function' && tool.strict === true && allowsStrict(parameters)
   return {
     type: 'function',
     function: {
       name: toolName(name),
       ...(description !== undefined && { description }),
       parameters,
-      ...(exact && { strict: true }),
+      ...(isStrict && { strict: true }),
     },
   }
 }

@@ -1,11 +1,10 @@
-/** Ids this format does not take are replaced by ones it does: a function of the original alone, so it needs no state. */
+/** Replaces invalid call IDs by valid ones, derived from the original so that no state is needed. */
 import { digest } from '../shared/call-ids.ts'
 
 const ID = /^[a-zA-Z0-9]{9}$/
 
 /**
- * The id of a call has to be nine letters and digits (400, code 3280; karthink/gptel#1203). Mistral's own, which clients
- * are given as they are, pass; another's becomes nine characters of its hash, the same for call and result in every turn:
- * of 1e14 there are, a conversation uses hundreds.
+ * A valid call ID: nine letters and digits (400, code 3280 otherwise; karthink/gptel#1203). Mistral's own IDs pass
+ * unchanged; others become nine characters of a digest. With 1e14 values, collisions within a conversation are negligible.
  */
 export const callId = (id: string): string => (ID.test(id) ? id : digest(id).slice(1, 10))

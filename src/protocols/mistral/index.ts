@@ -7,8 +7,8 @@ import { restore } from './decode-answer.ts'
 import { encodeRequest } from './encode-request.ts'
 
 /**
- * Mistral's chat completions. Its questions have a schema of their own; its answers are OpenAI's with lists for content
- * (thoughts, sources), and its errors of four shapes, flat ones: what reads chat completions reads them too.
+ * Mistral's chat completions. Requests have a schema of their own. Answers are OpenAI's with content lists (reasoning,
+ * sources) and errors are flat, so the decoders of chat completions read both.
  */
 export const mistral: UpstreamProtocol = {
   name: 'mistral',

@@ -1,21 +1,21 @@
 /**
- * What an answer cites. Mistral tells sources by number: the numbers a tool gave them, whose result is an object of
- * numbered sources (`{"0": {"url", "title", …}}`, its guide to citations). The question has those results, so the numbers
- * can be told as the addresses other formats know.
+ * Resolves citations. Mistral cites sources by the number that a tool result gave them: an object of numbered sources
+ * (`{"0": {"url", "title", …}}`, Mistral's guide to citations). The request contains these results, so numbers are replaced
+ * by URLs, as other formats have them.
  */
 import type { ChatEvent, Message } from '../../core/chat.ts'
 import { type JsonObject, list, object, parseObject, text } from '../../core/json.ts'
 import type { Stage } from '../../core/stage.ts'
 
-type Source = { readonly url: string; readonly title?: string }
+type NumberedSource = { readonly url: string; readonly title?: string }
 
-/** The numbered sources tools gave; a later one of the same number hides an earlier. */
-export const sourcesIn = (messages: readonly Message[]): ReadonlyMap<number, Source> => {
-  const sources = new Map<number, Source>()
+/** The numbered sources in tool results; a later source replaces an earlier one of the same number. */
+export const sourcesIn = (messages: readonly Message[]): ReadonlyMap<number, NumberedSource> => {
+  const sources = new Map<number, NumberedSource>()
   for (const message of messages) {
     if (message.role !== 'tool') continue
-    const given = parsed(message.content.map((part) => (part.type === 'text' ? part.text : '')).join(''))
-    for (const [name, value] of Object.entries(given ?? {})) {
+    const numbered = parseResult(message.content.map((part) => (part.type === 'text' ? part.text : '')).join(''))
+    for (const [name, value] of Object.entries(numbered ?? {})) {
       const source = object(value)
       const url = text(source?.url)
       const title = text(source?.title)
@@ -25,12 +25,12 @@ export const sourcesIn = (messages: readonly Message[]): ReadonlyMap<number, Sou
   return sources
 }
 
-/** A tool may give any text; then it numbers nothing. */
-const parsed = (result: string): JsonObject | undefined =>
+/** Results that are not a JSON object have no numbered sources. */
+const parseResult = (result: string): JsonObject | undefined =>
   result.trimStart().startsWith('{') ? parseObject(result) : undefined
 
-/** Tells numbers as the sources they are; a number nobody gave stays what it was. */
-export const withSources = (sources: ReadonlyMap<number, Source>): Stage<ChatEvent, ChatEvent> => ({
+/** Replaces source numbers in citations by URLs; unknown numbers stay unchanged. */
+export const withSources = (sources: ReadonlyMap<number, NumberedSource>): Stage<ChatEvent, ChatEvent> => ({
   push(event) {
     if (event.type !== 'citation') return [event]
     const { url, raw } = event.citation

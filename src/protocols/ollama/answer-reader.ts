@@ -1,4 +1,4 @@
-/** Reads what `/api/chat` answers: a stream is many of its objects, a whole answer one, so one reader serves both. */
+/** Reads answers of `/api/chat`. A stream has many answer objects, a non-streaming answer has one. */
 import type { ChatEvent, FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
@@ -14,14 +14,16 @@ import {
 } from '../shared/type-checks.ts'
 import { decodeFailure } from './errors.ts'
 
+/** A failure for an answer that cannot be decoded. */
 export const malformed = (what: string): Failure =>
   fail('malformed', `The provider's answer could not be read: ${what}.`)
 
-export type AnswerReader = {
-  /** It is complete, or it has failed. */
+/** Decodes answer objects one by one. */
+export type OllamaAnswerReader = {
+  /** The answer is complete or has failed. */
   readonly over: boolean
   push(line: unknown): readonly ChatEvent[]
-  /** Input is over; what is missing is told. */
+  /** End of input: reports a truncated answer. */
   end(): readonly ChatEvent[]
 }
 
@@ -32,13 +34,14 @@ const MESSAGE: TypeCheck = optionalObject({
   tool_calls: optionalList(optionalObject({ function: optionalObject({ arguments: optionalArguments }) })),
 })
 
-export const answerReader = (): AnswerReader => {
+/** A reader of one answer. */
+export const answerReader = (): OllamaAnswerReader => {
   let started = false
-  /** When the answer began: the only thing that tells it from another. */
-  let began = ''
+  /** The answer's creation time: its only identifier. */
+  let createdAt = ''
   let open: 'text' | 'reasoning' | undefined
   let calls = 0
-  /** It is complete, or it has failed: nothing more is heard. */
+  /** The answer is complete or has failed; further input is ignored. */
   let over = false
 
   const failed = (failure: Failure): ChatEvent[] => {
@@ -49,7 +52,7 @@ export const answerReader = (): AnswerReader => {
   const start = (line: JsonObject): ChatEvent[] => {
     if (started) return []
     started = true
-    began = text(line.created_at) ?? ''
+    createdAt = text(line.created_at) ?? ''
     const model = text(line.model)
     const created = unixSeconds(line.created_at)
     return [{ type: 'start', ...(model && { model }), ...(created && { created }) }]
@@ -61,21 +64,21 @@ export const answerReader = (): AnswerReader => {
     return [{ type: 'close' }]
   }
 
-  const say = (block: 'text' | 'reasoning', words: string, logprobs: readonly Json[] = []): ChatEvent[] => {
-    if (words === '' && logprobs.length === 0) return []
+  const addText = (block: 'text' | 'reasoning', content: string, logprobs: readonly Json[] = []): ChatEvent[] => {
+    if (content === '' && logprobs.length === 0) return []
     const opened: ChatEvent[] = open === block ? [] : [...close(), { type: 'open', block: { type: block } }]
     open = block
-    return [...opened, { type: 'delta', text: words, ...(logprobs.length > 0 && { logprobs: [...logprobs] }) }]
+    return [...opened, { type: 'delta', text: content, ...(logprobs.length > 0 && { logprobs: [...logprobs] }) }]
   }
 
-  const call = (value: Json): ChatEvent[] => {
+  const readCall = (value: Json): ChatEvent[] => {
     const inner = object(object(value)?.function)
     const name = text(inner?.name)
     if (!name) return failed(malformed('a call without a name'))
     const given = argumentsText(inner?.arguments)
     if (given === undefined) return failed(malformed('a call with too deep arguments'))
-    // Older servers give none.
-    const id = text(object(value)?.id) || derivedCallId(began, calls, name, given)
+    // Older servers return no ID.
+    const id = text(object(value)?.id) || derivedCallId(createdAt, calls, name, given)
     calls++
     return [
       ...close(),
@@ -85,17 +88,20 @@ export const answerReader = (): AnswerReader => {
     ]
   }
 
-  const message = (said: JsonObject, logprobs: readonly Json[]): ChatEvent[] => {
-    const words = text(said.content) ?? ''
-    const events = [...say('reasoning', text(said.thinking) ?? ''), ...say('text', words, words === '' ? [] : logprobs)]
-    if (list(said.images).length > 0) {
-      // Pictures have no block in the middle: only this format carries them on.
-      const raw = { images: list(said.images) }
+  const readMessage = (message: JsonObject, logprobs: readonly Json[]): ChatEvent[] => {
+    const content = text(message.content) ?? ''
+    const events = [
+      ...addText('reasoning', text(message.thinking) ?? ''),
+      ...addText('text', content, content === '' ? [] : logprobs),
+    ]
+    if (list(message.images).length > 0) {
+      // The canonical form has no image block: only this format can express it.
+      const raw = { images: list(message.images) }
       events.push(...close(), { type: 'open', block: { type: 'foreign', protocol: 'ollama', raw } }, { type: 'close' })
     }
-    for (const one of list(said.tool_calls)) {
+    for (const entry of list(message.tool_calls)) {
       if (over) break
-      events.push(...call(one))
+      events.push(...readCall(entry))
     }
     return events
   }
@@ -123,7 +129,7 @@ export const answerReader = (): AnswerReader => {
       if (!isObject(line.message) && line.done !== true) return failed(malformed('neither a message nor an end'))
       if (!MESSAGE(line.message)) return failed(malformed('a message whose members are not of their types'))
       if (exceedsDepth(line.logprobs, MAX_DEPTH)) return failed(malformed('probabilities nested too deep'))
-      const events = [...start(line), ...message(object(line.message) ?? {}, list(line.logprobs))]
+      const events = [...start(line), ...readMessage(object(line.message) ?? {}, list(line.logprobs))]
       return line.done === true && !over ? [...events, ...finish(line)] : events
     },
     end() {
@@ -136,13 +142,13 @@ export const answerReader = (): AnswerReader => {
 
 const KINDS: ReadonlyMap<string | null, FinishKind> = new Map([['length', 'length']])
 
-/** It says `stop` whatever it called (BerriAI/litellm#34692); `load` and `unload` answer questions without a message. */
+/** Ollama returns `stop` also after calls (BerriAI/litellm#34692); `load` and `unload` answer requests without messages. */
 const kindOf = (raw: string | null, called: boolean): FinishKind => {
   const kind = KINDS.get(raw) ?? 'stop'
   return kind === 'stop' && called ? 'tool-calls' : kind
 }
 
-/** A prompt that was all in the cache is left out by older servers. */
+/** Older servers omit the count of a fully cached prompt. */
 const usageOf = (line: JsonObject): Usage | undefined => {
   const input = count(line.prompt_eval_count)
   const output = count(line.eval_count)

@@ -1,36 +1,36 @@
-/** Answers of this format, whole and streamed. */
+/** Decodes Ollama's answers, non-streaming and streamed. */
 import type { ChatEvent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { type Json, readJson } from '../../core/json.ts'
 import type { StreamDecoder } from '../../core/protocol.ts'
 import { answerReader, malformed } from './answer-reader.ts'
 
-/** A whole answer as the events it would have been. */
+/** Decodes a non-streaming answer. */
 export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   const reader = answerReader()
   return [...reader.push(body), ...reader.end()]
 }
 
-/** Reads a stream: a line is an object, and the last one says that it is done. */
+/** Decodes a stream: one object per line, the last with `done`. */
 export const decodeStream = (): StreamDecoder => {
   const reader = answerReader()
-  let deaf = false
-  const broken = (failure: ReturnType<typeof fail>): ChatEvent[] => {
-    deaf = true
+  let failed = false
+  const failWith = (failure: ReturnType<typeof fail>): ChatEvent[] => {
+    failed = true
     return [{ type: 'failure', failure }]
   }
   return {
     get done() {
-      return deaf || reader.over
+      return failed || reader.over
     },
     push(frame) {
-      if (deaf || reader.over) return []
+      if (failed || reader.over) return []
       if (frame.oversized)
-        return broken(fail('too_large', "A single line of the provider's answer was larger than the gateway takes."))
+        return failWith(fail('too_large', "A line of the provider's answer exceeds the gateway's limit."))
       if (frame.data === '') return [{ type: 'ping' }]
       const line = readJson(frame.data)
-      return line === undefined ? broken(malformed('a line is not JSON')) : reader.push(line)
+      return line === undefined ? failWith(malformed('a line is not JSON')) : reader.push(line)
     },
-    end: () => (deaf ? [] : reader.end()),
+    end: () => (failed ? [] : reader.end()),
   }
 }

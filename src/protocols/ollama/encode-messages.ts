@@ -1,4 +1,4 @@
-/** The conversation as this format wants it: plain texts with pictures beside them, and calls as objects. */
+/** Encodes messages: plain text with images beside it, and calls with arguments as objects. */
 import type { Message, Part } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { type Losses, loseExtras } from '../shared/losses.ts'
@@ -6,9 +6,10 @@ import { inlineDataUrl, standardBase64, textOfFile } from '../shared/media.ts'
 import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import { markErrorResult } from '../shared/tool-results.ts'
 
+/** Encodes the messages of a request. */
 export const encodeMessages = (messages: readonly Message[], losses: Losses): JsonObject[] => {
-  /** Results are told by their tool's name, which only the call has. */
-  const called = new Map<string, string>()
+  /** Tool names by call ID: a result needs the name, which only the call has. */
+  const toolNames = new Map<string, string>()
   return messages.flatMap((message) => {
     loseExtras(message.extras, losses)
     switch (message.role) {
@@ -17,11 +18,11 @@ export const encodeMessages = (messages: readonly Message[], losses: Losses): Js
       case 'user':
         return [{ role: 'user', ...encodeContent(message.content, losses) }]
       case 'assistant':
-        for (const part of message.content) if (part.type === 'tool-call') called.set(part.id, part.name)
+        for (const part of message.content) if (part.type === 'tool-call') toolNames.set(part.id, part.name)
         return encodeTurn(message.content, losses)
       case 'tool': {
         const { content, images } = encodeContent(message.content, losses)
-        const name = called.get(message.callId)
+        const name = toolNames.get(message.callId)
         return [
           {
             role: 'tool',
@@ -38,9 +39,9 @@ export const encodeMessages = (messages: readonly Message[], losses: Losses): Js
   })
 }
 
-type Content = { readonly content: string; readonly images?: readonly string[] }
+type TextAndImages = { readonly content: string; readonly images?: readonly string[] }
 
-const encodeContent = (parts: readonly Part[], losses: Losses): Content => {
+const encodeContent = (parts: readonly Part[], losses: Losses): TextAndImages => {
   const texts: string[] = []
   const images: string[] = []
   for (const part of parts)
@@ -54,7 +55,7 @@ const encodeContent = (parts: readonly Part[], losses: Losses): Content => {
         break
       case 'image': {
         loseExtras(part.extras, losses)
-        // It fetches nothing.
+        // Ollama does not fetch URLs.
         const source = inlineDataUrl(part.source)
         if (source.kind !== 'data') losses.unfit(part.at)
         else images.push(standardBase64(source.data))
@@ -63,9 +64,9 @@ const encodeContent = (parts: readonly Part[], losses: Losses): Content => {
       }
       case 'file': {
         loseExtras(part.extras, losses)
-        const words = textOfFile(part)
-        if (words === undefined) losses.unfit(part.at)
-        else texts.push(words)
+        const content = textOfFile(part)
+        if (content === undefined) losses.unfit(part.at)
+        else texts.push(content)
         if (part.filename) losses.loseMember(part, 'filename')
         break
       }
@@ -83,7 +84,7 @@ const encodeContent = (parts: readonly Part[], losses: Losses): Content => {
   return { content: texts.join('\n'), ...(images.length > 0 && { images }) }
 }
 
-// ── What the model said ──────────────────────────────────────────────────────────────────────────────────────────
+// ── Assistant messages ───────────────────────────────────────────────────────────────────────────────────────────
 
 const encodeTurn = (parts: readonly Part[], losses: Losses): JsonObject[] => {
   const texts: string[] = []
@@ -99,7 +100,7 @@ const encodeTurn = (parts: readonly Part[], losses: Losses): JsonObject[] => {
         texts.push(part.text)
         break
       case 'reasoning':
-        // There are no proofs here: the words alone travel, and what has none is another's.
+        // This format has no signatures: only reasoning with text is sent.
         if (part.text === '') losses.lose(part.at)
         else thoughts.push(part.text)
         break

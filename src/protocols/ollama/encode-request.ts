@@ -1,4 +1,4 @@
-/** Requests of Ollama's own `/api/chat`. It ignores members it does not know, so what it has no word for is named here. */
+/** Encodes requests of Ollama's `/api/chat`. Ollama ignores unknown members, so unsupported ones are reported as lost. */
 import type { ChatRequest, Effort, Extra, GenerationSettings, Setting } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
@@ -14,7 +14,7 @@ import {
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 
-/** A request in this format, and whatever of it could not be carried. */
+/** Encodes a request; the result lists what could not be carried. */
 export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
   const members: { [member: string]: Json } = {}
@@ -34,17 +34,17 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   }
   const messages = encodeMessages(request.messages, losses)
   const root = conversationMember(request)
-  // Without a message nothing is asked: the server would only load the model.
+  // Without messages the server only loads the model.
   if (messages.length === 0) losses.unfit(root)
   draft.put('messages', messages, root)
   const tools = encodeTools(request, losses)
   if (tools.length > 0) draft.put('tools', tools, 'tools')
-  // What everybody has a word for outweighs what a client says in this format's own.
-  for (const extra of request.extras) carryExtra(extra, draft)
+  // Canonical settings override Ollama's own members.
+  for (const extra of request.extras) encodeExtra(extra, draft)
   encodeSettings(request.settings, SETTING_ENCODERS, draft)
-  // Said in any case: here a stream is what is given unless told otherwise.
+  // Always written, since Ollama streams by default.
   draft.put('stream', request.stream, 'stream')
-  // Not said, it cuts the front off a prompt that is too long, without a word (ollama/ollama issue 4967).
+  // By default Ollama silently truncates the start of a prompt that is too long (ollama/ollama issue 4967).
   members.truncate ??= false
   const body = { model: target.model, ...members, ...(Object.keys(options).length > 0 && { options }) }
   return { body, losses: losses.all(), from }
@@ -58,14 +58,14 @@ type Draft = {
   opt(option: string, value: Json, at: string): void
 }
 
-// ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const number =
+const numberOption =
   (option: string) =>
   ({ value, at }: Setting<number>, { opt }: Draft): void =>
     opt(option, value, at)
 
-/** Its words for how hard to think. Models without levels take each as "think". */
+/** Ollama's thinking levels. Models without levels treat each as `true`. */
 const LEVELS: { readonly [effort in Effort]: string | false } = {
   none: false,
   minimal: 'low',
@@ -81,8 +81,8 @@ const wantsThoughts = ({ effort, thinkingBudget }: GenerationSettings): boolean 
 
 const SETTING_ENCODERS: SettingEncoders<Draft> = {
   maxOutputTokens: ({ value, at }, { opt }) => opt('num_predict', Math.max(1, Math.floor(value)), at),
-  temperature: number('temperature'),
-  topP: number('top_p'),
+  temperature: numberOption('temperature'),
+  topP: numberOption('top_p'),
   topK: ({ value, at }, { opt }) => opt('top_k', Math.max(1, Math.floor(value)), at),
   stop: ({ value, at }, { opt }) => opt('stop', value, at),
   seed: ({ value, at }, { opt, losses }) => {
@@ -90,8 +90,8 @@ const SETTING_ENCODERS: SettingEncoders<Draft> = {
     if (fits) opt('seed', value, at)
     else losses.lose(at)
   },
-  presencePenalty: number('presence_penalty'),
-  frequencyPenalty: number('frequency_penalty'),
+  presencePenalty: numberOption('presence_penalty'),
+  frequencyPenalty: numberOption('frequency_penalty'),
   ...UNSUPPORTED_SETTINGS,
   logprobs: ({ value, at }, { put }) => {
     if (value) put('logprobs', true, at)
@@ -124,16 +124,16 @@ const SETTING_ENCODERS: SettingEncoders<Draft> = {
     if (value > 0) losses.lose(at)
     if (!settings.effort) put('think', value > 0, at)
   },
-  // Whoever has it think is shown the thoughts.
+  // Reasoning text is always returned, so a summary is only lost without reasoning.
   reasoningSummary: ({ at }, { settings, losses }) => {
     if (!wantsThoughts(settings)) losses.lose(at)
   },
   encryptedReasoning: lost,
 }
 
-// ── Members nobody else has ──────────────────────────────────────────────────────────────────────────────────────
+// ── Ollama's own members ─────────────────────────────────────────────────────────────────────────────────────────
 
-/** Members of this format that clients of others send through, as they are. */
+/** Ollama's members that clients of other formats may send, with checks of their values. */
 const EXTRAS: { readonly [name: string]: (value: Json) => boolean } = {
   keep_alive: (value) => typeof value === 'string' || typeof value === 'number',
   think: (value) => typeof value === 'boolean' || value === 'low' || value === 'medium' || value === 'high',
@@ -141,14 +141,14 @@ const EXTRAS: { readonly [name: string]: (value: Json) => boolean } = {
   shift: (value) => typeof value === 'boolean',
 }
 
-const carryExtra = (extra: Extra, { put, opt, losses }: Draft): void => {
+const encodeExtra = (extra: Extra, { put, opt, losses }: Draft): void => {
   const { name, value, at } = extra
-  if (name === 'options' && isObject(value)) return withOptions(value, at, opt)
+  if (name === 'options' && isObject(value)) return encodeOptions(value, at, opt)
   if (Object.hasOwn(EXTRAS, name) && EXTRAS[name]?.(value)) put(name, value, at)
   else losses.loseExtra(extra)
 }
 
-const withOptions = (options: JsonObject, at: string, opt: Draft['opt']): void => {
+const encodeOptions = (options: JsonObject, at: string, opt: Draft['opt']): void => {
   for (const [name, value] of Object.entries(options))
     if (value !== undefined && value !== null) opt(name, value, `${at}.${name}`)
 }

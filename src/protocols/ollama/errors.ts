@@ -1,5 +1,5 @@
-/** Errors in Ollama's shape: `{"error":"a sentence"}`, alone, or as a line of a stream, there with a `status` at times. */
+/** Ollama's errors: `{"error":"message"}`, as a body or a line of a stream, sometimes with a `status`. */
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 
-/** The reader of OpenAI's shape knows a sentence in place of the object, since others answer so as well. */
+/** OpenAI's decoder also accepts a message in place of the error object. */
 export const decodeFailure = decodeOpenaiFailure

@@ -5,13 +5,13 @@ import { decodeAnswer, decodeStream } from './decode-answer.ts'
 import { encodeRequest } from './encode-request.ts'
 import { decodeFailure } from './errors.ts'
 
-/** Ollama's own chat API, a line of JSON for each piece of a stream. */
+/** Ollama's own chat API; streams are newline-delimited JSON. */
 export const ollama: UpstreamProtocol = {
   name: 'ollama',
   style: 'ollama',
   path: '/api/chat',
   encodeRequest,
-  // Names need no change here; free-form tools were wrapped.
+  // Names are unchanged; free-form input was wrapped.
   restore: toolRestorer((name) => name),
   decodeAnswer,
   framing: ndjson,

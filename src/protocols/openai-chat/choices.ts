@@ -1,4 +1,4 @@
-/** Answers with several choices (`n`): each is written like a single one, and they share one id, one usage and one end. */
+/** Encodes answers with several choices (`n`). They share one ID, one usage and one end. */
 import { type ChatEvent, isContent } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import type { AnswerContext, ClientChoices, StreamStep, StreamWriter } from '../../core/protocol.ts'
@@ -9,12 +9,12 @@ import { choiceWriter, PING, writeFailure } from './encode-stream.ts'
 const whole: ClientChoices['whole'] = (answers, context) => {
   const [first, ...others] = answers.map((answer) => encodeAnswer(answer, context))
   const choices = [first, ...others].flatMap((written) => list(written?.choices))
-  return { ...first, choices: choices.map(numbered) }
+  return { ...first, choices: choices.map(withIndex) }
 }
 
-const numbered = (choice: Json, index: number): JsonObject => ({ ...object(choice), index })
+const withIndex = (choice: Json, index: number): JsonObject => ({ ...object(choice), index })
 
-/** Chunks of every choice, each under its index; after the last choice the usage, if it was requested, and `[DONE]`. */
+/** Writes the chunks of all choices with their index, then usage if requested, and `[DONE]`. */
 class ChoicesWriter implements StreamWriter {
   readonly #context: AnswerContext
   readonly #writers: readonly StreamWriter[]
@@ -23,12 +23,12 @@ class ChoicesWriter implements StreamWriter {
   #over = false
 
   constructor(context: AnswerContext) {
-    let made: string | undefined
-    // Where the upstream has no id for the answer, one is made for all choices.
+    let answerId: string | undefined
+    // Without an ID from the upstream, all choices share a generated one.
     const id = (prefix: string) => {
       if (prefix !== 'chatcmpl') return context.id(prefix)
-      made ??= context.id(prefix)
-      return made
+      answerId ??= context.id(prefix)
+      return answerId
     }
     this.#context = context
     const shared = { ...context, id }
@@ -65,4 +65,5 @@ class ChoicesWriter implements StreamWriter {
   }
 }
 
+/** Encoders for several choices. */
 export const encodeChoices: ClientChoices = { whole, stream: (context) => new ChoicesWriter(context) }

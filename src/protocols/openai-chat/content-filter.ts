@@ -2,33 +2,37 @@ import { isObject, type Json, type JsonObject, list, object, parseObject } from 
 import { rewrite, survey } from '../../core/json-text.ts'
 import { isFiltered } from '../shared/openai-finish-and-usage.ts'
 
-/** Deeper than any answer is; the text of a deeper one is left alone. */
-const DEEPEST = 256
+/** Maximum nesting of an answer that is edited; deeper ones stay unchanged. */
+const MAX_ANSWER_DEPTH = 256
 
-const NOTHING_SAID = { role: 'assistant', content: '', refusal: null }
+const EMPTY_MESSAGE = { role: 'assistant', content: '', refusal: null }
 
 /**
- * A whole answer whose choices, held back by the content filter, have the message that OpenAI's schema requires, with
- * empty content. Azure leaves it out, or its content: microsoft/semantic-kernel#5240 (2024-02-29).
+ * Adds the required message, with empty content, to choices of an answer that the content filter blocked. Azure omits the
+ * message or its content: microsoft/semantic-kernel#5240 (2024-02-29).
  */
 export const withMessages = (source: string): string =>
-  completed(source, 'message', (message) => ({ ...NOTHING_SAID, ...message }))
+  completed(source, 'message', (message) => ({ ...EMPTY_MESSAGE, ...message }))
 
-/** The same for a chunk of a stream, whose choices need a delta. */
+/** Adds the required delta to blocked choices of a chunk. */
 export const withDeltas = (source: string): string => completed(source, 'delta', (delta) => delta)
 
-/** Whether the filter held this choice back and its message, or the content of that, is missing. */
+/** Whether the content filter blocked this choice and its message or content is missing. */
 export const lacksMessage = (choice: JsonObject): boolean =>
   object(choice.message)?.content === undefined && isFiltered(choice)
 
 const lacksDelta = (choice: JsonObject): boolean => !isObject(choice.delta) && isFiltered(choice)
 
-const completed = (source: string, member: 'message' | 'delta', complete: (said: JsonObject) => JsonObject): string => {
+const completed = (
+  source: string,
+  member: 'message' | 'delta',
+  complete: (message: JsonObject) => JsonObject,
+): string => {
   const body = parseObject(source)
   const isLacking = member === 'message' ? lacksMessage : lacksDelta
   const lacks = (choice: Json): choice is JsonObject => isObject(choice) && isLacking(choice)
   if (!body || !list(body.choices).some(lacks)) return source
-  const found = survey(source, DEEPEST)
+  const found = survey(source, MAX_ANSWER_DEPTH)
   if (!found.ok) return source
   const choices = list(body.choices).map((choice) =>
     lacks(choice) ? { ...choice, [member]: complete(isObject(choice[member]) ? choice[member] : {}) } : choice,

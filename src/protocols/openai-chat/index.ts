@@ -3,7 +3,7 @@ import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error
 import { splitList } from '../shared/choices.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { toolName } from '../shared/tool-names.ts'
-import { gather } from './assemble-answer.ts'
+import { assembleAnswer } from './assemble-answer.ts'
 import { encodeChoices } from './choices.ts'
 import { decodeAnswer } from './decode-answer.ts'
 import { decodeRequest } from './decode-request.ts'
@@ -14,7 +14,7 @@ import { encodeStream } from './encode-stream.ts'
 import { passAnswer } from './pass-answer.ts'
 import { passStream } from './pass-stream.ts'
 
-/** OpenAI's chat completions, and the servers that imitate it. */
+/** OpenAI's chat completions, and compatible servers. */
 export const openaiChat: Protocol = {
   name: 'openai-chat',
   style: 'chat',
@@ -22,7 +22,7 @@ export const openaiChat: Protocol = {
   decodeRequest,
   encodeRequest,
   restore: toolRestorer(toolName),
-  passing: { adaptRequest, passStream, assembleAnswer: gather, passAnswer },
+  passing: { adaptRequest, passStream, assembleAnswer, passAnswer },
   decodeAnswer,
   encodeAnswer,
   lenientEvents: true,

@@ -1,12 +1,12 @@
-/** What a server is asked that knows functions only, and those by OpenAI's rules for names; `restore` undoes it in the answer. */
+/** Adapts tools to servers with functions only and OpenAI's name rules. `restore` reverts it in the answer. */
 import type { ChatRequest, Message, Part, Tool, ToolChoice } from '../../core/chat.ts'
 import type { Losses } from '../shared/losses.ts'
 import { freeInputSchema, wrapInput } from '../shared/tool-arguments.ts'
 import { toolName } from '../shared/tool-names.ts'
 
 /**
- * The request with every name as this format takes it. Free-form tools, which OpenAI has and the servers that imitate it
- * mostly refuse (400), become functions with one text where `takesCustom` is false; a grammar is then told, not enforced.
+ * Makes all tool names valid. Without `takesCustom`, free-form tools become functions with one text argument, since most
+ * compatible servers reject them (400); a grammar is then only described.
  */
 export const withFunctions = (request: ChatRequest, takesCustom: boolean, losses: Losses): ChatRequest => {
   const { tools, messages, settings } = request
@@ -24,14 +24,16 @@ export const withFunctions = (request: ChatRequest, takesCustom: boolean, losses
     messages: messages.map(
       (message): Message =>
         message.role === 'assistant'
-          ? { ...message, content: message.content.map((part) => asCall(part, takesCustom)) }
+          ? { ...message, content: message.content.map((part) => adaptCall(part, takesCustom)) }
           : message,
     ),
-    settings: toolChoice ? { ...settings, toolChoice: { ...toolChoice, value: chosen(toolChoice.value) } } : settings,
+    settings: toolChoice
+      ? { ...settings, toolChoice: { ...toolChoice, value: withValidNames(toolChoice.value) } }
+      : settings,
   }
 }
 
-const asCall = (part: Part, takesCustom: boolean): Part => {
+const adaptCall = (part: Part, takesCustom: boolean): Part => {
   if (part.type !== 'tool-call') return part
   const { custom, ...call } = part
   const name = toolName(call.name)
@@ -40,7 +42,7 @@ const asCall = (part: Part, takesCustom: boolean): Part => {
     : { ...part, name }
 }
 
-const chosen = (choice: ToolChoice): ToolChoice =>
+const withValidNames = (choice: ToolChoice): ToolChoice =>
   choice.kind === 'tool'
     ? { ...choice, name: toolName(choice.name) }
     : choice.kind === 'allowed'

@@ -2,41 +2,41 @@ import { isObject, type JsonObject, list, object, parseObject, text } from '../.
 import { stringEnd } from '../../core/json-text.ts'
 import { exceedsDepth } from '../shared/tool-arguments.ts'
 
-/** The member's key. Inside a JSON string its quotes would be escaped, so this never matches the words of an answer. */
+/** The member's key. Inside a JSON string the quotes are escaped, so content never matches. */
 const KEY = '"reasoning"'
-/** The key with its value, a string. White space as JSON has it. */
+/** The key before a string value, with JSON white space. */
 const MEMBER = /"reasoning"[ \t\r\n]*:[ \t\r\n]*(?=")/g
 
-/** Deeper than any answer is; deeper values could overflow the stack when they are written again. */
-const DEEPEST = 256
+/** Maximum nesting of a rewritten answer; deeper values could overflow the stack when stringified. */
+const MAX_ANSWER_DEPTH = 256
 
 /**
- * A chat answer or chunk, as JSON text, whose messages and deltas carry their `reasoning` as `reasoning_content` too.
- * Recorded answers of OpenRouter, Groq, Cerebras, Ollama and Vercel have the first name alone; clients read the second,
- * which is DeepSeek's. Text without the first name is returned as it is and costs one search; otherwise the member is
- * inserted, and the rest of the text keeps its bytes.
+ * Copies `reasoning` to `reasoning_content` in the messages and deltas of an answer or chunk, as JSON text. OpenRouter,
+ * Groq, Cerebras, Ollama and Vercel use the first name only; clients read the second, DeepSeek's. Text without `reasoning`
+ * costs one search and is unchanged; otherwise the member is inserted and all other bytes stay.
  */
 export const withBothNames = (source: string): string => {
   if (!source.includes(KEY)) return source
   const body = parseObject(source)
-  const lacking = list(body?.choices).flatMap((choice) => saidIn(object(choice)).filter(lacksName))
+  const lacking = list(body?.choices).flatMap((choice) => messagesOf(object(choice)).filter(lacksAlias))
   if (!body || lacking.length === 0) return source
-  const inserted = lacking.some((said) => Object.hasOwn(said, 'reasoning_content'))
+  const inserted = lacking.some((message) => Object.hasOwn(message, 'reasoning_content'))
     ? null
     : insert(source, lacking.length)
-  return inserted ?? (exceedsDepth(body, DEEPEST) ? source : JSON.stringify(renamed(body)))
+  return inserted ?? (exceedsDepth(body, MAX_ANSWER_DEPTH) ? source : JSON.stringify(withAliases(body)))
 }
 
-/** Whether this choice has reasoning under the first name alone. */
+/** Whether this choice has `reasoning` without `reasoning_content`. */
 export const lacksReasoningContent = ({ delta, message }: JsonObject): boolean =>
-  (isObject(delta) && lacksName(delta)) || (isObject(message) && lacksName(message))
+  (isObject(delta) && lacksAlias(delta)) || (isObject(message) && lacksAlias(message))
 
-/** What a choice says: some servers that only pretend to stream send a whole message in a chunk. */
-const saidIn = (choice: JsonObject | undefined): JsonObject[] => [choice?.delta, choice?.message].filter(isObject)
+/** The delta and message of a choice: some servers send a complete message in a chunk. */
+const messagesOf = (choice: JsonObject | undefined): JsonObject[] => [choice?.delta, choice?.message].filter(isObject)
 
-const lacksName = (said: JsonObject): boolean => Boolean(text(said.reasoning)) && !text(said.reasoning_content)
+const lacksAlias = (message: JsonObject): boolean =>
+  Boolean(text(message.reasoning)) && !text(message.reasoning_content)
 
-/** Null: the key is not found exactly as often as it is needed, so the text does not show which ones are meant. */
+/** Null if the number of keys in the text differs from `count`: then their positions are ambiguous. */
 const insert = (source: string, count: number): string | null => {
   const found = [...source.matchAll(MEMBER)]
   if (found.length !== count) return null
@@ -50,15 +50,15 @@ const insert = (source: string, count: number): string | null => {
   return out + source.slice(from)
 }
 
-const renamed = (body: JsonObject): JsonObject => ({
+const withAliases = (body: JsonObject): JsonObject => ({
   ...body,
   choices: list(body.choices).map((choice) =>
-    isObject(choice) ? { ...choice, ...named('delta', choice.delta), ...named('message', choice.message) } : choice,
+    isObject(choice) ? { ...choice, ...aliased('delta', choice.delta), ...aliased('message', choice.message) } : choice,
   ),
 })
 
-const named = (name: 'delta' | 'message', said: unknown): JsonObject => {
-  if (!isObject(said) || !lacksName(said)) return {}
-  const { reasoning, reasoning_content: _, ...rest } = said
+const aliased = (name: 'delta' | 'message', message: unknown): JsonObject => {
+  if (!isObject(message) || !lacksAlias(message)) return {}
+  const { reasoning, reasoning_content: _, ...rest } = message
   return { [name]: { ...rest, reasoning_content: reasoning ?? null, reasoning: reasoning ?? null } }
 }

@@ -1,20 +1,20 @@
 /**
- * A completion asked for in the older way, as a question to a chat model: the prompt is one user message. What a
- * conversation has no place for at all (tokens in place of text, several prompts, a text to fill in) is refused with
- * what to do instead, since no upstream here could carry it.
+ * Decodes requests of the legacy completions API as chat requests: the prompt becomes one user message. Requests that chat
+ * cannot express (token prompts, several prompts, a suffix) are rejected with a remedy.
  */
 import type { ChatRequest, Extra, GenerationSettings, Setting } from '../../core/chat.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isList, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
 import { type Problems, type RequestFields, requestedModel, requestFields } from '../shared/request-fields.ts'
 
+/** Decodes a completions request, or returns the first problem. */
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const problems: Problems = {}
   const fields = requestFields(body, '', problems)
   const model = requestedModel(fields)
   const stream = fields.flag('stream') ?? false
   const prompt = readPrompt(fields, problems)
-  refuseWhatNobodyCarries(fields, problems)
+  rejectUnsupported(fields, problems)
   const settings = readSettings(fields, problems)
   const options = fields.fields('stream_options')
   const usage = options?.flag('include_usage')
@@ -31,16 +31,16 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   })
 }
 
-/** What is put before the completion, if the client wants its prompt back with it. */
-export const echoOf = ({ echo, prompt }: JsonObject): string => (echo === true ? (textOf(prompt) ?? '') : '')
+/** The prompt to prepend to the completion if the client requested `echo`; otherwise empty. */
+export const echoOf = ({ echo, prompt }: JsonObject): string => (echo === true ? (promptText(prompt) ?? '') : '')
 
-/** A prompt as text: it may stand alone, or as the only one of a list (LangChain's clients always send a list). */
-const textOf = (prompt: Json | undefined): string | undefined => {
+/** The prompt as text: a string, or a list with one string (LangChain always sends a list). */
+const promptText = (prompt: Json | undefined): string | undefined => {
   const only = isList(prompt) && prompt.length === 1 ? prompt[0] : prompt
   return typeof only === 'string' ? only : undefined
 }
 
-const refuse = (problems: Problems, param: string, message: string): void => {
+const reject = (problems: Problems, param: string, message: string): void => {
   problems.first ??= fail('unsupported', message, { param })
 }
 
@@ -48,12 +48,12 @@ const readPrompt = (fields: RequestFields, problems: Problems): string => {
   const prompt = fields.any('prompt')
   const allowed = 'the text to complete'
   if (prompt === undefined || prompt === '') {
-    // OpenAI takes a missing one for the beginning of any document. A chat model has to be asked something.
+    // OpenAI treats a missing prompt as the start of any document. A chat model needs a message.
     if (prompt === undefined) fields.missing('prompt', allowed)
     else fields.invalid('prompt', allowed)
     return ''
   }
-  const text = textOf(prompt)
+  const text = promptText(prompt)
   if (text !== undefined) {
     if (text === '') fields.invalid('prompt', allowed)
     return text
@@ -61,54 +61,46 @@ const readPrompt = (fields: RequestFields, problems: Problems): string => {
   const entries = isList(prompt) ? prompt : []
   const isTokens = (value: Json | undefined) => isList(value) && value.length > 0 && value.every(Number.isInteger)
   if (isTokens(entries) || (entries.length > 0 && entries.every(isTokens)))
-    refuse(
-      problems,
-      'prompt',
-      'The prompt is a list of tokens, which only the tokenizer of one model can read. Send the text itself.',
-    )
+    reject(problems, 'prompt', 'The prompt is a list of tokens, which are specific to one model. Send text instead.')
   else if (entries.length > 1 && entries.every((entry) => typeof entry === 'string'))
-    refuse(problems, 'prompt', 'There are several prompts in this request. Send a request for each of them.')
+    reject(problems, 'prompt', 'The request has several prompts; only one is supported. Send one request per prompt.')
   else fields.invalid('prompt', `${allowed}: a string, or a list with one`)
   return ''
 }
 
-/** Without these the answer would be another one, and no format of a conversation has them. */
-const refuseWhatNobodyCarries = (fields: RequestFields, problems: Problems): void => {
+/** Rejects essential members that no chat format has. */
+const rejectUnsupported = (fields: RequestFields, problems: Problems): void => {
   if (fields.string('suffix'))
-    refuse(
+    reject(
       problems,
       'suffix',
-      'Text to be put in before a suffix cannot be asked of a chat model. Leave `suffix` out, or say in the prompt what follows.',
+      'Chat models do not support `suffix`. Remove it, or describe in the prompt what follows.',
     )
-  // Each chat format that has several answers at all tells them in a way of its own; here one is read.
+  // Chat formats differ in how they return several answers; this format decodes one.
   const count = fields.number('n', { least: 1, most: 128, whole: true })
   if (count !== undefined && count > 1)
-    refuse(
-      problems,
-      'n',
-      'Several completions of a prompt are not given in one answer. Send the request once for each.',
-    )
+    reject(problems, 'n', '`n` above 1 is not supported for completions. Send the request once per completion.')
   if (fields.flag('echo') && fields.number('logprobs', LOGPROBS) !== undefined)
-    refuse(
+    reject(
       problems,
       'echo',
-      'The prompt can be given back, but not with its log probabilities: chat models do not tell them. Leave out `echo` or `logprobs`.',
+      '`echo` with `logprobs` is not supported: chat models return no log probabilities for the prompt. Remove one of them.',
     )
 }
 
-/** A best of several is chosen where the model runs. One of one is what every answer is. */
+/** `best_of` above 1 needs support by the upstream; 1 is the default. */
 const readBestOf = (fields: RequestFields): readonly Extra[] => {
   const value = fields.number('best_of', { least: 1, most: 20, whole: true })
   return value === undefined || value === 1 ? [] : [{ at: 'best_of', name: 'best_of', value, essential: false }]
 }
 
-/** The published most is 5; chat has up to 20 and nobody is served by less. */
+/** OpenAI documents a maximum of 5; chat supports 20. */
 const LOGPROBS = { least: 0, most: 20, whole: true }
 
 const readSettings = (fields: RequestFields, problems: Problems): GenerationSettings => {
   const logprobs = fields.number('logprobs', LOGPROBS)
-  const wishes = {
-    // Without it OpenAI stops after 16 tokens. That is what a model may think before its first word; it stays the upstream's.
+  const settings = {
+    // OpenAI's default of 16 tokens may be used up by reasoning alone, so the upstream's default applies.
     maxOutputTokens: put('max_tokens', readLimit(fields, problems)),
     temperature: put('temperature', fields.number('temperature')),
     topP: put('top_p', fields.number('top_p')),
@@ -122,8 +114,10 @@ const readSettings = (fields: RequestFields, problems: Problems): GenerationSett
     topLogprobs: put('logprobs', logprobs || undefined),
     user: put('user', fields.string('user')),
   }
-  // Only absent members are left out, so what remains has the types of Settings without undefined.
-  return Object.fromEntries(Object.entries(wishes).filter(([, wish]) => wish !== undefined)) as GenerationSettings
+  // Only absent members are removed, so the rest has the types of GenerationSettings.
+  return Object.fromEntries(
+    Object.entries(settings).filter(([, setting]) => setting !== undefined),
+  ) as GenerationSettings
 }
 
 const put = <T>(at: string, value: T | undefined): Setting<T> | undefined =>
@@ -132,27 +126,23 @@ const put = <T>(at: string, value: T | undefined): Setting<T> | undefined =>
 const unlessEmpty = (value: JsonObject | undefined): JsonObject | undefined =>
   value && Object.keys(value).length > 0 ? value : undefined
 
-/** Nothing at all (0) was a way to have only the prompt weighed. */
+/** `max_tokens: 0` was used to score the prompt only, which chat cannot do. */
 const readLimit = (fields: RequestFields, problems: Problems): number | undefined => {
   const limit = fields.number('max_tokens', { least: 0, whole: true })
   if (limit !== 0) return limit
-  refuse(
-    problems,
-    'max_tokens',
-    'A chat model cannot be asked for no token at all. Ask for at least one, or leave it out.',
-  )
+  reject(problems, 'max_tokens', '`max_tokens` is 0; chat models need at least 1. Raise it or leave it out.')
   return undefined
 }
 
 const readStop = (fields: RequestFields): readonly string[] | undefined => {
   const stop = fields.any('stop')
-  const words = isList(stop) ? stop : stop === undefined ? [] : [stop]
-  const texts = words.filter((word) => typeof word === 'string')
-  if (texts.length < words.length) fields.invalid('stop', 'a string or a list of strings')
+  const sequences = isList(stop) ? stop : stop === undefined ? [] : [stop]
+  const texts = sequences.filter((sequence) => typeof sequence === 'string')
+  if (texts.length < sequences.length) fields.invalid('stop', 'a string or a list of strings')
   return texts.length > 0 ? texts : undefined
 }
 
-/** An integer of 64 bits: larger ones than a double holds are kept as they were written. */
+/** A 64-bit integer; values beyond a double's precision keep their source text. */
 const readSeed = (fields: RequestFields): Json | undefined => {
   const seed = fields.any('seed')
   if (seed === undefined || Number.isInteger(seed) || sourceOf(seed) !== undefined) return seed

@@ -1,7 +1,6 @@
 /**
- * An answer as the text that goes on. Reasoning is no part of that text, and this format has no other place for it; nor
- * has it one for calls, which nobody here could ask for. What a refusal says is text, as it was before chat knew better;
- * the reason tells it.
+ * Encodes answers of the legacy completions API. Only text is returned: reasoning and calls have no member. A refusal is
+ * returned as text with the finish reason `content_filter`.
  */
 import type { Block, ChatAnswer, Finish } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
@@ -10,8 +9,10 @@ import { encodeUsage } from '../shared/openai-finish-and-usage.ts'
 import { isTranscript, reportLost } from '../shared/output-media.ts'
 import { echoOf } from './decode-request.ts'
 
+/** The `object` of answers and chunks. */
 export const OBJECT = 'text_completion'
 
+/** Encodes a non-streaming answer. */
 export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonObject => {
   const blocks = answer.blocks.filter(isText)
   for (const block of answer.blocks) if (block.type === 'foreign') reportLost(block, context)
@@ -29,18 +30,19 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
           blocks.flatMap((block) => block.logprobs ?? []),
           echo.length,
         ),
-        finish_reason: reasonFor(answer.finish),
+        finish_reason: finishReasonFor(answer.finish),
       },
     ],
     ...(answer.usage && { usage: encodeUsage(answer.usage) }),
   }
 }
 
-/** Whether a block is part of the text: of sound, what was spoken. */
+/** Whether a block is part of the text; audio counts by its transcript. */
 export const isText = (block: Block): boolean =>
   block.type === 'text' || block.type === 'refusal' || (block.type === 'foreign' && isTranscript(block))
 
-export const reasonFor = (finish: Finish | undefined): string => {
+/** The `finish_reason` of an answer. */
+export const finishReasonFor = (finish: Finish | undefined): string => {
   switch (finish?.kind) {
     case 'length':
     case 'pause':
@@ -53,7 +55,7 @@ export const reasonFor = (finish: Finish | undefined): string => {
   }
 }
 
-/** Chat's list of tokens as the columns they were; `before`: UTF-16 units of text before the first of them. Null: none. */
+/** Converts chat logprobs to columns; null without tokens. `before` is the text offset of the first token in UTF-16 units. */
 export const encodeLogprobs = (tokens: readonly Json[], before: number): JsonObject | null => {
   if (tokens.length === 0) return null
   const rows = tokens.map((entry) => {

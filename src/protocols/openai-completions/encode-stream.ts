@@ -6,31 +6,31 @@ import { DONE, PING, writeFailure } from '../openai-chat/encode-stream.ts'
 import { encodeUsage } from '../shared/openai-finish-and-usage.ts'
 import { reportLost } from '../shared/output-media.ts'
 import { echoOf } from './decode-request.ts'
-import { encodeLogprobs, isText, OBJECT, reasonFor } from './encode-answer.ts'
+import { encodeLogprobs, finishReasonFor, isText, OBJECT } from './encode-answer.ts'
 
-/** Writes pieces of text as OpenAI's older stream does: text, then the reason, the usage if it was asked for, `[DONE]`. */
+/** Writes chunks of the legacy completions API: text, the finish reason, usage if requested, `[DONE]`. */
 export const encodeStream = (context: AnswerContext): StreamWriter => {
   const wantsUsage = context.request.settings.streamUsage?.value === true
   const echo = echoOf(context.body)
   let start: { readonly id?: string; readonly model?: string; readonly created?: number } = {}
-  /** What every chunk begins with; made at the first. */
-  let head: JsonObject | undefined
+  /** The members shared by all chunks, created at the first chunk. */
+  let shared: JsonObject | undefined
   let block: Block | undefined
-  let content = false
+  let hasContent = false
   let over = false
   let finished = false
   let usage: Usage | undefined
-  /** UTF-16 units of text so far. */
+  /** Text written so far in UTF-16 units. */
   let length = 0
 
   const write = (more: JsonObject): string => {
-    head ??= {
+    shared ??= {
       id: start.id ?? context.id('cmpl'),
       object: OBJECT,
       created: start.created ?? context.created,
       model: start.model ?? context.model,
     }
-    return writeFrame(undefined, JSON.stringify({ ...head, ...more }))
+    return writeFrame(undefined, JSON.stringify({ ...shared, ...more }))
   }
   const chunk = (text: string, reason: string | null, logprobs: Json = null): string => {
     length += text.length
@@ -39,17 +39,17 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
       ...(wantsUsage && { usage: null }),
     })
   }
-  /** The prompt, where it is wanted back: before anything else. */
-  const opening = (): string[] => (head === undefined && echo !== '' ? [chunk(echo, null)] : [])
+  /** The echoed prompt, before the first text. */
+  const echoed = (): string[] => (shared === undefined && echo !== '' ? [chunk(echo, null)] : [])
 
-  const said = (text: string, tokens: Json | undefined): string[] => {
+  const encodeDelta = (text: string, tokens: Json | undefined): string[] => {
     if (!block || !isText(block)) return []
-    const given = isList(tokens) ? tokens : tokens === undefined ? [] : [tokens]
-    if (text === '' && given.length === 0) return []
-    return [...opening(), chunk(text, null, encodeLogprobs(given, length))]
+    const logprobs = isList(tokens) ? tokens : tokens === undefined ? [] : [tokens]
+    if (text === '' && logprobs.length === 0) return []
+    return [...echoed(), chunk(text, null, encodeLogprobs(logprobs, length))]
   }
 
-  const written = (event: ChatEvent): string[] => {
+  const encodeEvent = (event: ChatEvent): string[] => {
     switch (event.type) {
       case 'start':
         start = { ...event, ...start }
@@ -59,7 +59,7 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
         if (block.type === 'foreign') reportLost(block, context)
         return []
       case 'delta':
-        return said(event.text, event.logprobs)
+        return encodeDelta(event.text, event.logprobs)
       case 'close':
         block = undefined
         return []
@@ -68,10 +68,10 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
         return []
       case 'finish':
         finished = true
-        return [...opening(), chunk('', reasonFor(event.finish))]
+        return [...echoed(), chunk('', finishReasonFor(event.finish))]
       case 'failure':
         over = true
-        return [writeFailure(event.failure, context, content)]
+        return [writeFailure(event.failure, context, hasContent)]
       case 'citation':
       case 'signature':
       case 'ping':
@@ -86,8 +86,8 @@ export const encodeStream = (context: AnswerContext): StreamWriter => {
       const out: string[] = []
       for (const event of events) {
         if (over) break
-        out.push(...written(event))
-        content ||= isContent(event)
+        out.push(...encodeEvent(event))
+        hasContent ||= isContent(event)
       }
       return out
     },

@@ -4,7 +4,7 @@ import { decodeRequest } from './decode-request.ts'
 import { encodeAnswer } from './encode-answer.ts'
 import { encodeStream } from './encode-stream.ts'
 
-/** OpenAI's older completions, of which older clients still ask: answered by chat models, with whatever format those speak. */
+/** OpenAI's legacy completions API for older clients. Chat models of any upstream format answer it. */
 export const openaiCompletions: ClientProtocol = {
   name: 'openai-completions',
   style: 'completions',

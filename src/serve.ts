@@ -10,25 +10,25 @@ import type { Loaded } from './edge/config/configure.ts'
 import { loadConfig, type Place, readEnvironment } from './edge/config/load.ts'
 import { problemLine } from './edge/config/problem.ts'
 import { reloadState } from './edge/config/reload-state.ts'
-import { watchConfig } from './edge/config/watch.ts'
+import { type Watching, type WatchOptions, watchConfig } from './edge/config/watch.ts'
 import { WORKER_VARIABLE } from './edge/config/worker-count.ts'
 import { handlersFor } from './edge/http/app/handlers.ts'
 import { type Server, startServer } from './edge/http/app/server.ts'
-import { signing } from './edge/identity/signing.ts'
+import { type SigningDialer, signing } from './edge/identity/signing.ts'
 import { banner, openWarning, readyFields } from './edge/observe/banner.ts'
 import { paintFor } from './edge/observe/colour.ts'
 import { eventBus } from './edge/observe/event-bus.ts'
 import { type Log, openLog } from './edge/observe/log.ts'
 import { memoizeLast } from './edge/observe/memoize-last.ts'
-import { createMetrics } from './edge/observe/metrics.ts'
+import { createMetrics, type Metrics } from './edge/observe/metrics.ts'
 import { healthReadings, loadReadings, readingsOf } from './edge/observe/readings.ts'
 import { limitYoungGeneration } from './edge/process/heap-tuning.ts'
-import { measureLoad } from './edge/process/load.ts'
+import { type LoadMeter, measureLoad } from './edge/process/load.ts'
 import { turn } from './edge/process/turns.ts'
 import { realWorld } from './edge/process/world.ts'
 import { type StoreChange, threadedStore } from './edge/store/client.ts'
 import { withByteAccounting } from './edge/upstream-http/buffered-bytes.ts'
-import { connectionFor, dialer } from './edge/upstream-http/dial.ts'
+import { connectionFor, type Dialer, dialer } from './edge/upstream-http/dial.ts'
 import type { WorkerLink } from './edge/workers/worker.ts'
 import { ActiveCalls } from './gateway/call/cancellation.ts'
 import { FetchedModelLists } from './gateway/endpoints/model-lists.ts'
@@ -65,72 +65,112 @@ export const serve = async (): Promise<void> => {
   await start(place, loaded, worker)
 }
 
-/** `worker`: the link to the supervisor; undefined if this is the only process. */
-const start = async (
-  place: Place,
-  running: Extract<Loaded, { readonly ok: true }>,
-  worker: WorkerLink | undefined,
-): Promise<void> => {
-  const { launch, sources } = running
-  let config: Config = worker ? worker.share(running.config) : running.config
-  const warnings = [...running.warnings, ...(worker ? worker.warnings(config) : [])]
+/** A valid configuration at the start of the process. */
+type Started = Extract<Loaded, { readonly ok: true }>
 
+/** What changes while the process runs. */
+type Current = {
+  config: Config
+  /** Undefined until it listens. */
+  server: Server | undefined
+}
+
+/** The parts of the running process. */
+type Runtime = {
+  readonly current: Current
+  readonly loaded: Started
+  /** The link to the supervisor; undefined if this is the only process. */
+  readonly worker: WorkerLink | undefined
+  /** Problems of the configuration that do not prevent the start. */
+  readonly warnings: readonly string[]
+  readonly log: Log
+  readonly metrics: Metrics
+  readonly gateway: Gateway
+  readonly load: LoadMeter
+  readonly lists: FetchedModelLists
+  readonly responses: ReturnType<typeof threadedStore>
+  readonly reload: ReturnType<typeof reloadState>
+  readonly problems: () => readonly HealthProblem[]
+  readonly dialer: Dialer
+  readonly signing: SigningDialer
+  /** s since 1970. */
+  readonly started: number
+}
+
+const start = async (place: Place, loaded: Started, worker: WorkerLink | undefined): Promise<void> => {
+  const runtime = await build(place, loaded, worker)
+  const server = await listen(runtime)
+  runtime.current.server = server
+  runtime.lists.follow(runtime.current.config.instances)
+  // With several workers the first one announces, once all are listening.
+  if (!worker) announce(runtime, server, performance.now())
+  const watching = watchConfig({ ...place, running: loaded, onReload: (reloaded) => applyReload(runtime, reloaded) })
+  const end = handleSignals(runtime, (signal) => drain(runtime, server, watching, signal))
+  connectToSupervisor(runtime, server, watching, end)
+  process.on('uncaughtException', (error) => runtime.gateway.emit({ event: 'error', error }))
+  process.on('unhandledRejection', (error) => runtime.gateway.emit({ event: 'error', error }))
+}
+
+/** Creates everything that the server needs. */
+const build = async (place: Place, loaded: Started, worker: WorkerLink | undefined): Promise<Runtime> => {
+  const { launch } = loaded
+  const config = worker ? worker.share(loaded.config) : loaded.config
+  const current: Current = { config, server: undefined }
   const catalogue = openCatalogue(
     (problem) => log.warn('catalogue', { message: problem }),
     new URL('data/catalogue.json', HOME),
   )
   /** Cost in dollars, from the catalogue's nano-dollars; undefined if the price is unknown. */
   const costOf = memoizeLast(({ provider, upstreamModel, usage }: TraceSummary): number | undefined => {
-    const instance = config.instances.find(({ id }) => id === provider)
+    const instance = current.config.instances.find(({ id }) => id === provider)
     if (!instance || upstreamModel === undefined || !usage) return undefined
     if (instance.provider.builtin) return 0
     const nano = cost(usage, factsOf(catalogue, instance, upstreamModel))
     return nano === undefined ? undefined : nano / 1e9
   })
-  const logFormat = launch.logFormat ?? (terminal ? 'pretty' : 'json')
   const log = openLog({
     out: worker?.out ?? process.stdout,
     level: launch.logLevel,
-    format: logFormat,
+    format: logFormatOf(loaded),
     shared: worker && { worker: worker.number, whole: worker.whole },
     paint,
     costOf,
   })
-  const dial = dialer({ open: await connectionFor(launch.httpClient) })
+  const upstream = dialer({ open: await connectionFor(launch.httpClient) })
   const signed = signing({
-    dial: dial.dial,
+    dial: upstream.dial,
     environment: () => readEnvironment(place),
     report: (error) => log.warn('sign_in', error),
   })
   const load = measureLoad()
-  const most = () => mostHeld(config.settings.limit)
-  const world = realWorld({ dial: withByteAccounting(signed.dial, { held: load.held, limit: most, turn }) })
+  const limit = () => mostHeld(current.config.settings.limit)
+  const world = realWorld({ dial: withByteAccounting(signed.dial, { held: load.held, limit, turn }) })
   const started = Math.floor(world.date() / 1000)
   const lists = new FetchedModelLists(world)
-  const live = new ActiveCalls()
-  limitYoungGeneration(() => live.size)
-  const tell = eventBus([(event) => log.record(event), (event) => metrics.record(event)], (error) => {
+  const activeCalls = new ActiveCalls()
+  limitYoungGeneration(() => activeCalls.size)
+  const emit = eventBus([(event) => log.record(event), (event) => metrics.record(event)], (error) => {
     process.stderr.write(`headgate: A gateway event could not be logged: ${error}\n`)
   })
   const { dir } = config.settings.data
   const responses = threadedStore({
     folder: dir,
-    limits: () => config.settings.responses,
+    limits: () => current.config.settings.responses,
     date: world.date,
     changed: (change) => logStoreChange(log, dir, change),
   })
   const reload = reloadState(world.date)
   const problems = (): readonly HealthProblem[] => {
     const store = responses.problem()
-    return [store && { component: 'store' as const, ...store }, reload.problem()].filter((one) => one !== null)
+    return [store && { component: 'store' as const, ...store }, reload.problem()].filter((problem) => problem !== null)
   }
   const gateway: Gateway = {
     world,
-    emit: tell,
-    activeCalls: live,
-    health: new UpstreamHealth(world, tell),
+    emit,
+    activeCalls,
+    health: new UpstreamHealth(world, emit),
     catalogue,
-    config: () => config,
+    config: () => current.config,
     lists: () => lists.all,
     responses,
     jobs: new Map(),
@@ -138,11 +178,39 @@ const start = async (
   const metrics = createMetrics({
     version,
     started,
-    readings: () => [...readingsOf(gateway), ...loadReadings(load, server), ...healthReadings(problems())],
+    readings: () => [
+      ...readingsOf(gateway),
+      ...(current.server ? loadReadings(load, current.server) : []),
+      ...healthReadings(problems()),
+    ],
     costOf,
-    isKnown: (provider, model) => isNamed({ config, lists: lists.all, catalogue }, provider, model),
+    isKnown: (provider, model) => isNamed({ config: current.config, lists: lists.all, catalogue }, provider, model),
   })
+  return {
+    current,
+    loaded,
+    worker,
+    warnings: [...loaded.warnings, ...(worker ? worker.warnings(config) : [])],
+    log,
+    metrics,
+    gateway,
+    load,
+    lists,
+    responses,
+    reload,
+    problems,
+    dialer: upstream,
+    signing: signed,
+    started,
+  }
+}
 
+const logFormatOf = ({ launch }: Started) => launch.logFormat ?? (terminal ? 'pretty' : 'json')
+
+/** Starts the server, or exits with a message if the port cannot be used. */
+const listen = async (runtime: Runtime): Promise<Server> => {
+  const { gateway, loaded, log, metrics, worker, started, problems, load } = runtime
+  const { launch } = loaded
   const { host } = launch
   const refuseToListen = (error: NodeJS.ErrnoException) => refuseToStart([notListening(error, launch.port, host)])
   const port = worker ? await worker.claim(launch.port, host).catch(refuseToListen) : launch.port
@@ -151,7 +219,7 @@ const start = async (
     host,
     reusePort: worker !== undefined,
     httpServer: launch.httpServer,
-    settings: () => config.settings,
+    settings: () => runtime.current.config.settings,
     handlers: handlersFor({
       gateway,
       version,
@@ -163,7 +231,7 @@ const start = async (
       worker,
     }),
     answerTurn: (received, reply, connection) => createResponse(gateway, received, reply, connection),
-    onError: (error, id) => tell({ event: 'error', error, ...(id !== '' && { id }) }),
+    onError: (error, id) => gateway.emit({ event: 'error', error, ...(id !== '' && { id }) }),
     onUnread: ({ client, ...ended }) => {
       log.warn('unread_ended', { ...ended, client: client || undefined })
       metrics.shed('unread')
@@ -182,84 +250,92 @@ const start = async (
     },
     load,
   }).catch(refuseToListen)
+  return server
+}
 
-  lists.follow(config.instances)
-  const warnIfOpen = () => {
-    const message = openWarning(config, host ?? '::')
-    if (message !== null) log.warn('open', { message })
+const openWarningOf = ({ current, loaded }: Runtime) => openWarning(current.config, loaded.launch.host ?? '::')
+
+const warnIfOpen = (runtime: Runtime): void => {
+  const message = openWarningOf(runtime)
+  if (message !== null) runtime.log.warn('open', { message })
+}
+
+/** Prints the banner, or logs `ready`. `readyMs`: ms since the start of the process. */
+const announce = (runtime: Runtime, server: Server, readyMs: number): void => {
+  const { loaded, log, warnings, worker } = runtime
+  const { config } = runtime.current
+  const { launch, sources } = loaded
+  const facts = {
+    version,
+    readyMs,
+    address: { host: launch.host ?? '::', port: server.port },
+    config,
+    production: launch.production,
+    file: sources.file,
+    warnings,
+    workers: worker?.of,
   }
-  const announce = (readyMs: number) => {
-    const facts = {
-      version,
-      readyMs,
-      address: { host: host ?? '::', port: server.port },
-      config,
-      production: launch.production,
-      file: sources.file,
-      warnings,
-      workers: worker?.of,
-    }
-    if (terminal && launch.logFormat !== 'json') process.stdout.write(`${banner(facts, paint)}\n`)
-    else {
-      for (const warning of warnings) log.warn('config', { message: warning })
-      log.info('ready', readyFields(facts))
-    }
-    warnIfOpen()
-    if (config.instances.length === 0)
-      log.error('unconfigured', {
-        message:
-          'No provider is configured: model calls are answered 503. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another.',
-      })
+  if (terminal && launch.logFormat !== 'json') process.stdout.write(`${banner(facts, paint)}\n`)
+  else {
+    for (const warning of warnings) log.warn('config', { message: warning })
+    log.info('ready', readyFields(facts))
   }
-  // With several workers the first one announces, once all are listening.
-  if (!worker) announce(performance.now())
-
-  const watching = watchConfig({
-    ...place,
-    running,
-    onReload: (reloaded) => {
-      reload.note(reloaded)
-      if (reloaded.kind === 'refused') {
-        for (const problem of reloaded.problems) log.error('config_refused', { message: problemLine(problem) })
-        return
-      }
-      for (const warning of reloaded.warnings) log.warn('config', { message: warning })
-      if (reloaded.kind === 'unchanged') return log.info('config_unchanged')
-      const wasOpen = openWarning(config, host ?? '::') !== null
-      config = worker ? worker.share(reloaded.config) : reloaded.config
-      lists.follow(config.instances)
-      if (!wasOpen) warnIfOpen()
-      log.info('config_changed', { changes: [...reloaded.changes] })
-    },
-  })
-
-  const end = async (signal: string): Promise<void> => {
-    const { delay = 0, timeout } = config.settings.drain
-    log.info('draining', { signal, delay, timeout })
-    worker?.ending(delay + timeout)
-    const endStreams = () => {
-      for (const stop of [...live])
-        stop.cancel(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
-    }
-    await server.drain({
-      delay,
-      timeout,
-      endStreams,
-      pending: () => gateway.jobs.values().reduce((sum, { over }) => (over ? sum : sum + 1), 0),
+  warnIfOpen(runtime)
+  if (config.instances.length === 0)
+    log.error('unconfigured', {
+      message:
+        'No provider is configured: model calls are answered 503. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another.',
     })
-    // Responses continued for a client that may reconnect are ended too; their cost is recorded.
-    endStreams()
-    watching.stop()
-    lists.stop()
-    signed.close()
-    await dial.close()
-    // Background responses whose end could not be stored so far. The store limits the time of a write.
-    await Promise.all([...gateway.jobs.values()].map((job) => job.storeAgain()))
-    await responses.close()
-    log.info('stopped')
-    log.close()
-    process.exit(0)
+}
+
+const applyReload = (runtime: Runtime, reloaded: Parameters<WatchOptions['onReload']>[0]): void => {
+  const { lists, log, reload, worker } = runtime
+  reload.note(reloaded)
+  if (reloaded.kind === 'refused') {
+    for (const problem of reloaded.problems) log.error('config_refused', { message: problemLine(problem) })
+    return
   }
+  for (const warning of reloaded.warnings) log.warn('config', { message: warning })
+  if (reloaded.kind === 'unchanged') return log.info('config_unchanged')
+  const wasOpen = openWarningOf(runtime) !== null
+  runtime.current.config = worker ? worker.share(reloaded.config) : reloaded.config
+  lists.follow(runtime.current.config.instances)
+  if (!wasOpen) warnIfOpen(runtime)
+  log.info('config_changed', { changes: [...reloaded.changes] })
+}
+
+/** Shuts down gracefully and exits. */
+const drain = async (runtime: Runtime, server: Server, watching: Watching, signal: string): Promise<void> => {
+  const { gateway, log } = runtime
+  const { delay = 0, timeout } = runtime.current.config.settings.drain
+  log.info('draining', { signal, delay, timeout })
+  runtime.worker?.ending(delay + timeout)
+  const endStreams = () => {
+    for (const call of [...gateway.activeCalls])
+      call.cancel(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
+  }
+  await server.drain({
+    delay,
+    timeout,
+    endStreams,
+    pending: () => gateway.jobs.values().reduce((sum, { over }) => (over ? sum : sum + 1), 0),
+  })
+  // Responses continued for a client that may reconnect are ended too; their cost is recorded.
+  endStreams()
+  watching.stop()
+  runtime.lists.stop()
+  runtime.signing.close()
+  await runtime.dialer.close()
+  // Background responses whose end could not be stored so far. The store limits the time of a write.
+  await Promise.all([...gateway.jobs.values()].map((job) => job.storeAgain()))
+  await runtime.responses.close()
+  log.info('stopped')
+  log.close()
+  process.exit(0)
+}
+
+/** Shuts down on the first signal; the returned function does the same for a signal from the supervisor. */
+const handleSignals = (runtime: Runtime, shutDown: (signal: string) => Promise<void>) => {
   let times = 0
   /** The second signal ends the drain at once; the third exits without waiting. */
   const endFor = (time: number, signal: string) => {
@@ -267,10 +343,10 @@ const start = async (
     if (time <= times) return
     times = time
     if (time > 2) {
-      log.close()
+      runtime.log.close()
       process.exit(1)
     }
-    void end(signal)
+    void shutDown(signal)
   }
   let signals = 0
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => endFor(++signals, signal))
@@ -278,17 +354,28 @@ const start = async (
   process.on('SIGHUP', () => {
     if (terminal && !isatty(1)) endFor(++signals, 'SIGHUP')
   })
-  worker?.listening(
+  return endFor
+}
+
+const connectToSupervisor = (
+  runtime: Runtime,
+  server: Server,
+  watching: Watching,
+  end: (time: number, signal: string) => void,
+): void => {
+  const { gateway, loaded, metrics } = runtime
+  const { drain } = runtime.current.config.settings
+  runtime.worker?.listening(
     {
       port: server.port,
-      host,
-      logLevel: launch.logLevel,
-      logFormat,
-      grace: (config.settings.drain.delay ?? 0) + config.settings.drain.timeout,
+      host: loaded.launch.host,
+      logLevel: loaded.launch.logLevel,
+      logFormat: logFormatOf(loaded),
+      grace: (drain.delay ?? 0) + drain.timeout,
     },
     {
-      announce,
-      end: endFor,
+      announce: (readyMs) => announce(runtime, server, readyMs),
+      end,
       reload: () => void watching.reload(),
       metrics: () => metrics.text(),
       async cancel(response, owner) {
@@ -297,8 +384,6 @@ const start = async (
       },
     },
   )
-  process.on('uncaughtException', (error) => tell({ event: 'error', error }))
-  process.on('unhandledRejection', (error) => tell({ event: 'error', error }))
 }
 
 function logStoreChange(log: Log, folder: string, change: StoreChange): void {

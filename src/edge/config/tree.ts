@@ -2,7 +2,17 @@
  * Parses YAML into plain values and remembers the location of each. Size, depth and alias expansion are limited. `${NAME}`
  * in a value is replaced from the environment.
  */
-import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  type YAMLMap,
+} from 'yaml'
 import { MAX_FILE } from './file-limit.ts'
 import { type Problem, quote } from './problem.ts'
 
@@ -38,15 +48,17 @@ const pathKey = (path: readonly PropertyKey[]): string => JSON.stringify(path.ma
 const REFERENCE = /\$(\$\{)|\$\{([^}]*)\}/g
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
 
+const refused = (where: string, found: string, allowed: string): Tree => ({
+  ok: false,
+  problems: [{ where, found, allowed }],
+})
+
 /** `file`: its name for locations. Never throws: errors are returned as problems. */
 export type ReadTree = (text: string, file: string, env: Env) => Tree
 
+/** Parses the text of a configuration file. */
 export const readTree: ReadTree = (text, file, env) => {
-  if (text.length > MAX_FILE)
-    return {
-      ok: false,
-      problems: [{ where: file, found: `${text.length} characters`, allowed: `at most ${MAX_FILE}` }],
-    }
+  if (text.length > MAX_FILE) return refused(file, `${text.length} characters`, `at most ${MAX_FILE}`)
   const lines = new LineCounter()
   const at = (offset: number): string => {
     const { line, col } = lines.linePos(offset)
@@ -65,7 +77,7 @@ export const readTree: ReadTree = (text, file, env) => {
   } catch (error) {
     // The parser is recursive: it throws instead of reporting only if the nesting is too deep for the stack.
     const found = error instanceof RangeError ? 'brackets nested too deeply' : 'text that cannot be parsed'
-    return { ok: false, problems: [{ where: file, found, allowed: `YAML, at most ${MAX_DEPTH} levels deep` }] }
+    return refused(file, found, `YAML, at most ${MAX_DEPTH} levels deep`)
   }
   const faults = [...document.errors, ...document.warnings]
   if (faults.length > 0)
@@ -77,115 +89,13 @@ export const readTree: ReadTree = (text, file, env) => {
         allowed: 'YAML',
       })),
     }
-
-  const problems: Problem[] = []
-  const places = new Map<string, Place>()
-  const names = new Set<string>()
-  let nodes = 0
-  let tooDeep = false
-
-  const fill = (written: string, where: string): { text: string; filled: boolean } => {
-    let filled = false
-    const replaced = written.replace(REFERENCE, (whole, escaped: string | undefined, name: string | undefined) => {
-      if (escaped) return escaped
-      if (name === undefined || !VARIABLE.test(name)) {
-        problems.push({
-          where,
-          found: quote(whole),
-          allowed: `\${NAME}, where NAME is a variable; $\${ for the literal characters`,
-        })
-        return ''
-      }
-      names.add(name)
-      filled = true
-      const value = Object.hasOwn(env, name) ? env[name]?.trim() : undefined
-      if (value) return value
-      problems.push({ where, found: `\${${name}}, which is not set`, allowed: 'a variable that is set (also in .env)' })
-      return ''
-    })
-    return { text: replaced, filled }
-  }
-
-  const convert = (node: Node | null, path: readonly PropertyKey[], name: string): unknown => {
-    nodes++
-    if (nodes > MAX_NODES) return null
-    const start = node?.range?.[0]
-    const where = start === undefined ? name : at(start)
-    if (path.length > MAX_DEPTH) {
-      if (!tooDeep) problems.push({ where, found: 'a value nested too deeply', allowed: `at most ${MAX_DEPTH} levels` })
-      tooDeep = true
-      return null
-    }
-    const place = (written: string, filled = false) =>
-      places.set(pathKey(path), { name, value: where, written, filled })
-    if (isAlias(node)) {
-      const target = node.resolve(document)
-      if (target) return convert(target, path, where)
-      place(`*${node.source}`)
-      problems.push({ where, found: `*${node.source}, an alias without an anchor`, allowed: 'an anchor defined above' })
-      return null
-    }
-    if (isMap(node)) {
-      place('a section')
-      // Without a prototype, so that names from the file cannot reach one.
-      const out: Record<string, unknown> = Object.create(null)
-      for (const pair of node.items) {
-        // The parser's pairs are untyped; what they hold are nodes.
-        const key = pair.key as Node | null
-        const value = pair.value as Node | null
-        const keyAt = key?.range ? at(key.range[0]) : where
-        if (!isScalar(key) || key.value === null) {
-          problems.push({
-            where: keyAt,
-            found: 'a name that is not plain text',
-            allowed: 'plain text before the colon',
-          })
-          continue
-        }
-        const member = typeof key.value === 'string' ? key.value : (key.source ?? String(key.value))
-        if (Object.hasOwn(out, member)) {
-          problems.push({ where: keyAt, found: `the duplicate name ${quote(member)}`, allowed: 'each name once' })
-          continue
-        }
-        const converted = convert(value, [...path, member], keyAt)
-        if (!places.has(pathKey([...path, member])))
-          places.set(pathKey([...path, member]), { name: keyAt, value: keyAt, written: '', filled: false })
-        out[member] = converted
-      }
-      return out
-    }
-    if (isSeq(node)) {
-      place('a list')
-      return node.items.map((item, index) => convert(item as Node | null, [...path, index], where))
-    }
-    if (isScalar(node)) {
-      const { value } = node
-      if (typeof value === 'string') {
-        const { text, filled } = fill(value, where)
-        place(value, filled)
-        return text
-      }
-      place(node.source ?? String(value))
-      if (value === null || typeof value === 'number' || typeof value === 'boolean') return value
-      problems.push({ where, found: 'a value of an unsupported type', allowed: 'text, a number, true or false' })
-      return null
-    }
-    return null
-  }
-
-  const value = convert(document.contents as Node | null, [], `${file}:1:1`)
-  if (nodes > MAX_NODES)
-    return {
-      ok: false,
-      problems: [
-        {
-          where: file,
-          found: `more than ${MAX_NODES} values`,
-          allowed: `at most ${MAX_NODES} (aliases count each time)`,
-        },
-      ],
-    }
-  const nowhere: Place = { name: `${file}:1:1`, value: `${file}:1:1`, written: '', filled: false }
+  const start = `${file}:1:1`
+  const converter = new TreeConverter(document, at, env)
+  const value = converter.convert(document.contents as Node | null, [], start)
+  if (converter.isTooLarge)
+    return refused(file, `more than ${MAX_NODES} values`, `at most ${MAX_NODES} (aliases count each time)`)
+  const { places, names, problems } = converter
+  const nowhere: Place = { name: start, value: start, written: '', filled: false }
   const placeOf = (path: readonly PropertyKey[]): Place => {
     for (let length = path.length; length >= 0; length--) {
       const place = places.get(pathKey(path.slice(0, length)))
@@ -194,4 +104,118 @@ export const readTree: ReadTree = (text, file, env) => {
     return nowhere
   }
   return { ok: true, value, placeOf, names, problems }
+}
+
+/** Converts the nodes of a document to plain values, and collects their places and problems. */
+class TreeConverter {
+  readonly places = new Map<string, Place>()
+  readonly names = new Set<string>()
+  readonly problems: Problem[] = []
+  readonly #document: Document
+  readonly #at: (offset: number) => string
+  readonly #env: Env
+  #nodes = 0
+  #tooDeep = false
+
+  /** `at`: the location of an offset in the text. */
+  constructor(document: Document, at: (offset: number) => string, env: Env) {
+    this.#document = document
+    this.#at = at
+    this.#env = env
+  }
+
+  get isTooLarge(): boolean {
+    return this.#nodes > MAX_NODES
+  }
+
+  /** `name`: the location of the value's name. Returns null for what is not valid. */
+  convert(node: Node | null, path: readonly PropertyKey[], name: string): unknown {
+    this.#nodes++
+    if (this.isTooLarge) return null
+    const start = node?.range?.[0]
+    const where = start === undefined ? name : this.#at(start)
+    if (path.length > MAX_DEPTH) {
+      if (!this.#tooDeep) this.#refuse(where, 'a value nested too deeply', `at most ${MAX_DEPTH} levels`)
+      this.#tooDeep = true
+      return null
+    }
+    const place = (written: string, filled = false) => {
+      this.places.set(pathKey(path), { name, value: where, written, filled })
+    }
+    if (isAlias(node)) {
+      const target = node.resolve(this.#document)
+      if (target) return this.convert(target, path, where)
+      place(`*${node.source}`)
+      this.#refuse(where, `*${node.source}, an alias without an anchor`, 'an anchor defined above')
+      return null
+    }
+    if (isMap(node)) {
+      place('a section')
+      return this.#convertMap(node, path, where)
+    }
+    if (isSeq(node)) {
+      place('a list')
+      return node.items.map((item, index) => this.convert(item as Node | null, [...path, index], where))
+    }
+    if (!isScalar(node)) return null
+    const { value } = node
+    if (typeof value === 'string') {
+      const { text, filled } = this.#fill(value, where)
+      place(value, filled)
+      return text
+    }
+    place(node.source ?? String(value))
+    if (value === null || typeof value === 'number' || typeof value === 'boolean') return value
+    this.#refuse(where, 'a value of an unsupported type', 'text, a number, true or false')
+    return null
+  }
+
+  #convertMap(node: YAMLMap, path: readonly PropertyKey[], where: string): unknown {
+    // Without a prototype, so that names from the file cannot reach one.
+    const out: Record<string, unknown> = Object.create(null)
+    for (const pair of node.items) {
+      // The parser's pairs are untyped; what they hold are nodes.
+      const key = pair.key as Node | null
+      const value = pair.value as Node | null
+      const keyAt = key?.range ? this.#at(key.range[0]) : where
+      if (!isScalar(key) || key.value === null) {
+        this.#refuse(keyAt, 'a name that is not plain text', 'plain text before the colon')
+        continue
+      }
+      const member = typeof key.value === 'string' ? key.value : (key.source ?? String(key.value))
+      if (Object.hasOwn(out, member)) {
+        this.#refuse(keyAt, `the duplicate name ${quote(member)}`, 'each name once')
+        continue
+      }
+      const memberPath = [...path, member]
+      const converted = this.convert(value, memberPath, keyAt)
+      if (!this.places.has(pathKey(memberPath)))
+        this.places.set(pathKey(memberPath), { name: keyAt, value: keyAt, written: '', filled: false })
+      out[member] = converted
+    }
+    return out
+  }
+
+  /** Replaces references to environment variables. */
+  #fill(written: string, where: string): { readonly text: string; readonly filled: boolean } {
+    let filled = false
+    const replace = (reference: string, escaped: string | undefined, name: string | undefined): string => {
+      if (escaped) return escaped
+      if (name === undefined || !VARIABLE.test(name)) {
+        this.#refuse(where, quote(reference), `\${NAME}, where NAME is a variable; $\${ for the literal characters`)
+        return ''
+      }
+      this.names.add(name)
+      filled = true
+      const value = Object.hasOwn(this.#env, name) ? this.#env[name]?.trim() : undefined
+      if (value) return value
+      this.#refuse(where, `\${${name}}, which is not set`, 'a variable that is set (also in .env)')
+      return ''
+    }
+    return { text: written.replace(REFERENCE, replace), filled }
+  }
+
+  #refuse(where: string, found: string, allowed: string): void {
+    this.problems.push({ where, found, allowed })
+  }
 }

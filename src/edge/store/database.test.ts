@@ -21,9 +21,18 @@ type Opened = Omit<Database, 'put' | 'delete'> & {
 }
 
 const opened = (database: Database): Opened => ({
-  ...database,
+  transaction: (run) => database.transaction(run),
   put: (response) => void database.transaction(() => database.put(response)),
+  get: (id, owner) => database.get(id, owner),
+  holding: (item, owner) => database.holding(item, owner),
+  turns: (id, owner) => database.turns(id, owner),
   delete: (id, owner) => database.transaction(() => database.delete(id, owner)),
+  abandon: (isGone, restated) => database.abandon(isGone, restated),
+  sweep: () => database.sweep(),
+  probe: () => database.probe(),
+  checkpoint: () => database.checkpoint(),
+  moved: () => database.moved(),
+  close: () => database.close(),
 })
 
 type Given = {

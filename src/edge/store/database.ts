@@ -127,9 +127,8 @@ const makeFolder = (folder: string): void => {
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
 
-export const openDatabase = ({ folder, date, worker, limits }: DatabaseOptions): Database => {
-  makeFolder(folder)
-  const path = join(folder, FILE)
+/** Opens the file and creates or checks its schema. Closes it again on an error. */
+const openFile = (path: string): DatabaseSync => {
   const database = new DatabaseSync(path)
   try {
     chmodSync(path, 0o600)
@@ -142,43 +141,78 @@ export const openDatabase = ({ folder, date, worker, limits }: DatabaseOptions):
     // Only if needed: this takes the lock, which another process may hold.
     if (version < VERSION) database.exec(SCHEMA)
     database.exec(`PRAGMA busy_timeout = ${BUSY.open}; PRAGMA wal_autocheckpoint = ${LOG_PAGES}`)
+    return database
   } catch (error) {
     database.close()
     throw error
   }
-  const opened = [path, `${path}-wal`].map((file) => ({ file, stats: statsOf(file) }))
+}
 
-  const insert = database.prepare(
+const prepareStatements = (database: DatabaseSync) => ({
+  insert: database.prepare(
     'INSERT INTO response (owner, id, previous, status, created, touched, size, input, response, events, maker, worker) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)',
-  )
-  const insertItem = database.prepare('INSERT OR REPLACE INTO item (owner, id, response) VALUES (?,?,?)')
-  const itemsOf = database.prepare('SELECT id FROM item WHERE owner = ? AND response = ?')
-  const selectHolding = database.prepare(
+  ),
+  insertItem: database.prepare('INSERT OR REPLACE INTO item (owner, id, response) VALUES (?,?,?)'),
+  itemsOf: database.prepare('SELECT id FROM item WHERE owner = ? AND response = ?'),
+  selectHolding: database.prepare(
     'SELECT response.* FROM item JOIN response ON response.owner = item.owner AND response.id = item.response WHERE item.owner = ? AND item.id = ? AND touched > ?',
-  )
-  const select = database.prepare('SELECT * FROM response WHERE owner = ? AND id = ? AND touched > ?')
-  const remove = database.prepare('DELETE FROM response WHERE owner = ? AND id = ?')
-  const expire = database.prepare(
+  ),
+  select: database.prepare('SELECT * FROM response WHERE owner = ? AND id = ? AND touched > ?'),
+  remove: database.prepare('DELETE FROM response WHERE owner = ? AND id = ?'),
+  expire: database.prepare(
     'DELETE FROM response WHERE rowid IN (SELECT rowid FROM response WHERE touched <= ? ORDER BY touched LIMIT ?)',
-  )
-  const unfinished = database.prepare("SELECT * FROM response WHERE status IN ('queued', 'in_progress')")
-  const total = database.prepare('SELECT sum(size) size FROM total')
-  const largest = database.prepare('SELECT owner FROM total ORDER BY size DESC LIMIT 1')
-  const oldest = database.prepare(
+  ),
+  unfinished: database.prepare("SELECT * FROM response WHERE status IN ('queued', 'in_progress')"),
+  total: database.prepare('SELECT sum(size) size FROM total'),
+  largest: database.prepare('SELECT owner FROM total ORDER BY size DESC LIMIT 1'),
+  oldest: database.prepare(
     'SELECT id, size FROM response WHERE owner = ? AND NOT (owner = ? AND id = ?) ORDER BY touched LIMIT 16',
-  )
+  ),
   // UNION instead of UNION ALL ends on a cycle.
-  const prolong = database.prepare(`
+  prolong: database.prepare(`
     WITH RECURSIVE earlier (id) AS (
       VALUES (?1) UNION SELECT response.previous FROM response JOIN earlier USING (id) WHERE owner = ?2
     ) UPDATE response SET touched = ?3
-      WHERE owner = ?2 AND id IN (SELECT id FROM earlier WHERE id IS NOT NULL) AND touched < ?3 - ${SLACK}`)
-  /** Timestamp at or before which a response has expired, by the current setting. */
-  const expired = (): number => date() - limits().keepDays * DAY
+      WHERE owner = ?2 AND id IN (SELECT id FROM earlier WHERE id IS NOT NULL) AND touched < ?3 - ${SLACK}`),
+})
 
-  const put = (one: StoredResponse): Put => {
-    const { owner, id, previous, status, created, input, response, events, items, maker } = one
-    const touched = date()
+/** Opens the database in a folder, which is created if missing. */
+export const openDatabase = (options: DatabaseOptions): Database => {
+  makeFolder(options.folder)
+  const path = join(options.folder, FILE)
+  return new ResponseDatabase(openFile(path), path, options)
+}
+
+class ResponseDatabase implements Database {
+  readonly #database: DatabaseSync
+  readonly #options: DatabaseOptions
+  readonly #statements: ReturnType<typeof prepareStatements>
+  readonly #opened: readonly { readonly file: string; readonly stats: Stats | undefined }[]
+
+  constructor(database: DatabaseSync, path: string, options: DatabaseOptions) {
+    this.#database = database
+    this.#options = options
+    this.#opened = [path, `${path}-wal`].map((file) => ({ file, stats: statsOf(file) }))
+    this.#statements = prepareStatements(database)
+  }
+
+  transaction<T>(run: () => T): T {
+    this.#database.exec('BEGIN IMMEDIATE')
+    try {
+      const result = run()
+      this.#database.exec('COMMIT')
+      return result
+    } catch (error) {
+      // On a full disk SQLite has rolled back already; another rollback would replace that error.
+      if (this.#database.isTransaction) this.#database.exec('ROLLBACK')
+      throw error
+    }
+  }
+
+  put(stored: StoredResponse): Put {
+    const { owner, id, previous, status, created, input, response, events, items, maker } = stored
+    const { insert, insertItem, prolong, remove } = this.#statements
+    const touched = this.#options.date()
     const size = [input, response, events ?? ''].reduce((sum, text) => sum + Buffer.byteLength(text), 0)
     const replaced = remove.run(owner, id).changes > 0
     insert.run(
@@ -193,96 +227,106 @@ export const openDatabase = ({ folder, date, worker, limits }: DatabaseOptions):
       response,
       events,
       maker && JSON.stringify(maker),
-      status === 'queued' || status === 'in_progress' ? worker : null,
+      status === 'queued' || status === 'in_progress' ? this.#options.worker : null,
     )
     for (const item of items) insertItem.run(owner, item, id)
     if (previous !== null) prolong.run(previous, owner, touched)
-    makeRoom(one)
+    this.#makeRoom(stored)
     return { bytes: size + AROUND, replaced }
   }
+
+  get(id: string, owner: string): StoredResponse | undefined {
+    const row = this.#statements.select.get(owner, id, this.#expired())
+    return row && this.#read(row)
+  }
+
+  holding(item: string, owner: string): StoredResponse | undefined {
+    const row = this.#statements.selectHolding.get(owner, item, this.#expired())
+    return row && this.#read(row)
+  }
+
+  turns(id: string, owner: string): readonly StoredResponse[] {
+    const found: StoredResponse[] = []
+    let size = 0
+    for (let next: string | null = id; next !== null && found.length < READ.turns && size < READ.characters; ) {
+      const turn = this.get(next, owner)
+      if (!turn) break
+      found.push(turn)
+      size += turn.input.length + turn.response.length
+      next = turn.previous
+    }
+    return found
+  }
+
+  delete(id: string, owner: string): boolean {
+    return this.#statements.remove.run(owner, id).changes > 0
+  }
+
+  abandon(isGone: (worker: string) => boolean, restated: (response: StoredResponse) => string): number {
+    const left = this.#statements.unfinished
+      .all()
+      .filter((row) => isGone(String(row.worker)))
+      .map((row) => this.#read(row))
+    if (left.length > 0)
+      this.transaction(() => {
+        for (const stored of left) this.put({ ...stored, status: 'failed', response: restated(stored) })
+      })
+    return left.length
+  }
+
+  sweep(): boolean {
+    return Number(this.#statements.expire.run(this.#expired(), SWEPT).changes) >= SWEPT
+  }
+
+  probe(): void {
+    this.#database.exec(`PRAGMA user_version = ${VERSION}`)
+  }
+
+  checkpoint(): void {
+    this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)')
+  }
+
+  moved(): boolean {
+    return this.#opened.some(({ file, stats }) => !isSame(stats, statsOf(file)))
+  }
+
+  close(): void {
+    try {
+      // So that a copy of the file alone is complete. Other processes may continue to write.
+      this.checkpoint()
+    } catch {
+      // The disk is full or broken. The data stays in the log and is read from there.
+    }
+    this.#database.close()
+  }
+
+  /** Timestamp at or before which a response has expired, by the current setting. */
+  #expired(): number {
+    return this.#options.date() - this.#options.limits().keepDays * DAY
+  }
+
   /** Deletes the oldest responses of the owner with the most data, so that one owner cannot displace the others. */
-  const makeRoom = (fresh: StoredResponse): void => {
-    const most = limits().maxMegabytes * MIB
+  #makeRoom(fresh: StoredResponse): void {
+    const { largest, oldest, remove, total } = this.#statements
+    const most = this.#options.limits().maxMegabytes * MIB
     let size = Number(total.get()?.size ?? 0)
     if (size <= most) return
     while (size > most * EASED) {
       const owner = String(largest.get()?.owner ?? '')
       // The response just stored stays, whatever its size.
-      const some = oldest.all(owner, fresh.owner, fresh.id)
-      if (some.length === 0) return
-      for (const row of some) {
+      const rows = oldest.all(owner, fresh.owner, fresh.id)
+      if (rows.length === 0) return
+      for (const row of rows) {
         if (size <= most * EASED) return
         remove.run(owner, String(row.id))
         size -= Number(row.size)
       }
     }
   }
-  const read = (row: Record<string, unknown>): StoredResponse => ({
-    ...readRow(row),
-    items: itemsOf.all(String(row.owner), String(row.id)).map(({ id }) => String(id)),
-  })
-  const get = (id: string, owner: string): StoredResponse | undefined => {
-    const row = select.get(owner, id, expired())
-    return row && read(row)
-  }
-  const transaction = <T>(run: () => T): T => {
-    database.exec('BEGIN IMMEDIATE')
-    try {
-      const result = run()
-      database.exec('COMMIT')
-      return result
-    } catch (error) {
-      // On a full disk SQLite has rolled back already; another rollback would replace that error.
-      if (database.isTransaction) database.exec('ROLLBACK')
-      throw error
-    }
-  }
 
-  return {
-    transaction,
-    put,
-    get,
-    holding(item, owner) {
-      const row = selectHolding.get(owner, item, expired())
-      return row && read(row)
-    },
-    turns(id, owner) {
-      const found: StoredResponse[] = []
-      let size = 0
-      for (let next: string | null = id; next !== null && found.length < READ.turns && size < READ.characters; ) {
-        const turn = get(next, owner)
-        if (!turn) break
-        found.push(turn)
-        size += turn.input.length + turn.response.length
-        next = turn.previous
-      }
-      return found
-    },
-    delete: (id, owner) => remove.run(owner, id).changes > 0,
-    abandon(isGone, restated) {
-      const left = unfinished
-        .all()
-        .filter((row) => isGone(String(row.worker)))
-        .map(read)
-      if (left.length > 0)
-        transaction(() => {
-          for (const one of left) put({ ...one, status: 'failed', response: restated(one) })
-        })
-      return left.length
-    },
-    sweep: () => Number(expire.run(expired(), SWEPT).changes) >= SWEPT,
-    probe: () => database.exec(`PRAGMA user_version = ${VERSION}`),
-    checkpoint: () => database.exec('PRAGMA wal_checkpoint(PASSIVE)'),
-    moved: () => opened.some(({ file, stats }) => !isSame(stats, statsOf(file))),
-    close() {
-      try {
-        // So that a copy of the file alone is complete. Other processes may continue to write.
-        database.exec('PRAGMA wal_checkpoint(PASSIVE)')
-      } catch {
-        // The disk is full or broken. The data stays in the log and is read from there.
-      }
-      database.close()
-    },
+  #read(row: Record<string, unknown>): StoredResponse {
+    const items = this.#statements.itemsOf.all(String(row.owner), String(row.id))
+    return { ...readRow(row), items: items.map(({ id }) => String(id)) }
   }
 }
 

@@ -1,9 +1,9 @@
-/** Seeded chance: one stream for each part of the simulation, so that a draw more in one does not shift the others. */
+/** Seeded random numbers: one stream per part of the simulation, so that an extra draw in one does not shift the others. */
 
-/** In [0, 1). */
+/** Returns a number in [0, 1). */
 export type Chance = () => number
 
-/** Mulberry32: one word of state, two multiplications a draw. */
+/** Mulberry32: 32 bits of state, two multiplications per draw. */
 const stream = (seed: number): Chance => {
   let state = seed >>> 0
   return () => {
@@ -26,9 +26,9 @@ export const whole = (chance: Chance, least: number, most: number): number =>
   least + Math.floor(chance() * (most - least + 1))
 export const pick = <T>(chance: Chance, items: readonly [T, ...T[]]): T =>
   items[Math.floor(chance() * items.length)] ?? items[0]
-/** Exponentially distributed, of this mean. */
+/** Exponentially distributed with this mean. */
 export const exponential = (chance: Chance, mean: number): number => -Math.log(1 - chance()) * mean
-/** Log-normal with this median; a `sigma` of 1 makes one in six more than 2.7 times the median. */
+/** Log-normal with this median; with a `sigma` of 1, one value in six exceeds 2.7 times the median. */
 export const logNormal = (chance: Chance, median: number, sigma: number): number =>
   median * Math.exp(sigma * Math.sqrt(-2 * Math.log(1 - chance())) * Math.cos(2 * Math.PI * chance()))
 
@@ -36,7 +36,7 @@ export const logNormal = (chance: Chance, median: number, sigma: number): number
 export const drawing = <T>(rows: readonly (readonly [T, number])[]): ((chance: Chance) => T) => {
   const total = rows.reduce((sum, [, weight]) => sum + weight, 0)
   const last = rows.at(-1)
-  if (!last) throw new Error('nothing to draw from')
+  if (!last) throw new Error('drawing: no rows')
   return (chance) => {
     let at = chance() * total
     for (const [item, weight] of rows) {

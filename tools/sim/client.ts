@@ -1,4 +1,4 @@
-/** A client: what it asks, how it reads, when it leaves; and a reply that takes nothing out of turn. */
+/** A simulated client: its request, how fast it reads, when it disconnects; and a response writer that reports calls out of order. */
 import type { ResponseWriter } from '../../src/core/http-exchange.ts'
 import type { Settings } from '../../src/core/settings.ts'
 import type { Trace } from '../../src/core/trace.ts'
@@ -8,29 +8,32 @@ import type { Style } from './wires.ts'
 
 export const PROTOCOL = { chat: 'openai-chat', responses: 'openai-responses', messages: 'anthropic-messages' } as const
 
-export type Question = {
+export type SimRequest = {
   readonly style: Style
   readonly stream: boolean
   readonly model: string
   readonly poison: Poison | null
   readonly body: string
-  /** The body says nothing that can be asked. */
+  /** The body is not a valid request. */
   readonly broken: boolean
-  /** Who asks. */
   readonly client: string
   /** Its `Idempotency-Key`. */
   readonly key: string | null
 }
 
-/** `exact`: leaves nothing to chance, so that another's answer to the same is as good. */
-export const bodyFor = (
-  style: Style,
-  model: string,
-  stream: boolean,
-  usage: boolean,
-  number: number,
-  exact = false,
-): string => {
+type BodyOptions = {
+  readonly style: Style
+  readonly model: string
+  readonly stream: boolean
+  /** Requests usage in the stream. */
+  readonly usage: boolean
+  readonly number: number
+  /** Requests a temperature of 0, so that responses may be shared. */
+  readonly exact?: boolean
+}
+
+/** A request body in an API style. */
+export const bodyFor = ({ style, model, stream, usage, number, exact = false }: BodyOptions): string => {
   const text = `Say something. <q${number}>`
   const messages = [{ role: 'user', content: text }]
   const common = { model, stream, ...(exact && { temperature: 0 }) }
@@ -50,28 +53,28 @@ export const bodyFor = (
   }
 }
 
-/** How a client reads: so many characters before it is full, and ms until it has read them; null: it reads no more. */
+/** A client's buffer in characters, and ms until it has read them; null: it stops reading. */
 export type Reading = { readonly room: number; readonly drains: number | null }
 
 export type Call = {
   readonly number: number
-  readonly question: Question
+  readonly request: SimRequest
   readonly at: number
   readonly settings: Settings
   readonly reply: SimReply
   readonly dials: Dialed[]
-  /** Others may read its answer, so that it goes on without its client. */
+  /** The response is shared, so it continues without this client. */
   readonly shareable: boolean
-  /** A configuration without providers was in force. */
+  /** The configuration had no providers. */
   readonly unconfigured: boolean
-  /** Attempts at a deployment it had tried. */
+  /** Attempts at a deployment that the request had tried before. */
   repeated: number
-  /** Once it left. */
+  /** When the client disconnected. */
   goneAt: number | null
   exchange: Trace | null
-  /** Looks at what its client was given, once that is over. */
+  /** Checks the response after its end. */
   later: (() => void) | null
-  /** How often it was written down. */
+  /** Number of `request` events. */
   recorded: number
   settled: boolean
 }
@@ -88,11 +91,11 @@ export class SimReply implements ResponseWriter {
   headers: Readonly<Record<string, string>> = {}
   over: 'ended' | 'cut' | null = null
   gone = false
-  /** Content has gone out. */
+  /** Content has been written. */
   content = false
-  /** It was full once and nothing has been read since. */
+  /** Its buffer is full, and nothing has been read since. */
   full = false
-  /** Written while it was full. */
+  /** Characters written while it was full. */
   behind = 0
   readonly #reading: Reading | null
   readonly #watching: Watching
@@ -106,7 +109,7 @@ export class SimReply implements ResponseWriter {
     this.#watching = watching
   }
 
-  /** Its client does not take all at once. */
+  /** The client does not read at once. */
   get slow(): boolean {
     return this.#reading !== null
   }
@@ -116,15 +119,15 @@ export class SimReply implements ResponseWriter {
   }
 
   writeHead(status: number, headers: Readonly<Record<string, string>>): void {
-    if (this.status !== null) this.#watching.wrong(`a second head (${status}) behind ${this.status}`)
-    if (this.over) this.#watching.wrong('a head behind the end')
+    if (this.status !== null) this.#watching.wrong(`a second status ${status} after ${this.status}`)
+    if (this.over) this.#watching.wrong('a status after the end')
     this.status = status
     this.headers = headers
   }
 
   write(text: string): boolean {
-    if (this.status === null) this.#watching.wrong('a body before its head')
-    if (this.over) this.#watching.wrong(`something behind the end: ${text.slice(0, 60)}`)
+    if (this.status === null) this.#watching.wrong('a body before the status')
+    if (this.over) this.#watching.wrong(`a write after the end: ${text.slice(0, 60)}`)
     if (this.gone) return true
     this.#take(text)
     if (!this.#reading) return true
@@ -137,7 +140,7 @@ export class SimReply implements ResponseWriter {
   }
 
   end(text?: string): void {
-    if (this.status === null) this.#watching.wrong('an end before the head')
+    if (this.status === null) this.#watching.wrong('an end before the status')
     if (this.over) this.#watching.wrong('a second end')
     if (text !== undefined && !this.gone) this.#take(text)
     this.over = 'ended'
@@ -159,7 +162,7 @@ export class SimReply implements ResponseWriter {
     if (this.gone) run()
   }
 
-  /** The client leaves. */
+  /** The client disconnects. */
   leave(): void {
     this.gone = true
     this.#left()

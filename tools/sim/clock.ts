@@ -1,4 +1,4 @@
-/** Time that moves only from one thing to the next: a heap ordered by (moment, number), run until nothing is left. */
+/** A virtual clock: a heap of timers, ordered by time and number. */
 import type { Cancel } from '../../src/core/world.ts'
 
 type Entry = { readonly at: number; readonly seq: number; run: (() => void) | null }
@@ -7,7 +7,7 @@ const before = (a: Entry, b: Entry): boolean => a.at < b.at || (a.at === b.at &&
 
 export class Clock {
   now = 1_000
-  /** Things still to come. */
+  /** Pending timers. */
   live = 0
   #seq = 0
   readonly #heap: Entry[] = []
@@ -23,7 +23,7 @@ export class Clock {
     }
   }
 
-  /** Moves to the next thing and runs it; false when there is none. */
+  /** Advances to the next timer and runs it; returns false if there is none. */
   step(): boolean {
     for (;;) {
       const entry = this.#pop()
@@ -38,7 +38,7 @@ export class Clock {
     }
   }
 
-  /** Nothing happens for so long. Only where nothing is left to come. */
+  /** Advances the time. Only without pending timers. */
   jump(to: number): void {
     if (to > this.now) this.now = to
   }
@@ -48,7 +48,7 @@ export class Clock {
     let at = heap.length
     while (at > 0) {
       const parent = (at - 1) >> 1
-      const above = heap[parent] as Entry // the parent of a place in the heap is in it
+      const above = heap[parent] as Entry // The parent of a position is in the heap.
       if (!before(entry, above)) break
       heap[at] = above
       at = parent

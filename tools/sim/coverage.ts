@@ -1,10 +1,10 @@
-/** What many seeds together have seen, and what they must have: a simulation that never meets a failure proves nothing of it. */
+/** Coverage over many seeds: the situations that must occur. A simulation without a failure proves nothing about it. */
 import type { FailureKind } from '../../src/core/failure.ts'
 import type { Breach } from './invariants.ts'
 import type { Result } from './run.ts'
 import { MODES } from './upstreams.ts'
 
-/** Failures an attempt can meet here. Absent: those only the edge, another endpoint or an answer of megabytes can make. */
+/** Failures that an attempt can meet here. Excluded: those of the edge, of other endpoints and of very large responses. */
 const ATTEMPTS: readonly FailureKind[] = [
   'refused',
   'dns',
@@ -35,8 +35,8 @@ const ATTEMPTS: readonly FailureKind[] = [
   'context_length',
 ]
 
-/** Failures a request can end with here beyond those of attempts. */
-const TOLD: readonly FailureKind[] = [
+/** Further failures that a request can end with. */
+const REQUESTS: readonly FailureKind[] = [
   'no_target',
   'unconfigured',
   'unknown_model',
@@ -50,8 +50,8 @@ const TOLD: readonly FailureKind[] = [
 export const SOMETIMES: readonly string[] = [
   ...Object.keys(MODES).map((mode) => `mode: ${mode}`),
   ...ATTEMPTS.map((kind) => `attempt: ${kind}`),
-  ...TOLD.map((kind) => `told: ${kind}`),
-  'told: retry-after',
+  ...REQUESTS.map((kind) => `client error: ${kind}`),
+  'sent: retry-after',
   'skipped: budget',
   'skipped: circuit',
   'skipped: rate_limited',
@@ -60,7 +60,7 @@ export const SOMETIMES: readonly string[] = [
   'circuit: half_open→closed',
   'circuit: half_open→open',
   'circuit: early probe',
-  // An early probe that was answered.
+  // A successful early probe.
   'circuit: open→closed',
   'circuit of endpoint: →open',
   'circuit of model: →open',
@@ -84,25 +84,25 @@ export const SOMETIMES: readonly string[] = [
   'shared: joined',
   'shared: stored',
   'shared: coalesced',
-  'told: idempotency_key_reused',
+  'client error: idempotency_key_reused',
 ]
 
-/** What is kept of many runs: JSON-able, so that processes can add theirs together. */
+/** Results of many runs, serialisable so that processes can merge theirs. */
 export type Tally = {
   seeds: number
-  /** s of processor time. */
+  /** Processor time in s. */
   busy: number
   requests: number
   attempts: number
   events: number
-  /** In how many seeds. */
+  /** Number of seeds by situation. */
   seen: { [what: string]: number }
-  /** By the number of equal keys, how often each was the first choice. */
+  /** How often each key was the first choice, by the number of equal keys. */
   shares: { [keys: number]: number[] }
   failed: { readonly seed: number; readonly breach: Breach }[]
 }
 
-export const noTally = (): Tally => ({
+export const emptyTally = (): Tally => ({
   seeds: 0,
   busy: 0,
   requests: 0,
@@ -113,8 +113,8 @@ export const noTally = (): Tally => ({
   failed: [],
 })
 
-/** Seeds that fail are kept up to this many. */
-const MOST_FAILED = 100
+/** Maximum failed seeds that are kept. */
+const MAX_FAILED = 100
 
 export const count = (tally: Tally, { seed, breach, requests, attempts, events, seen, shares }: Result): void => {
   tally.seeds++
@@ -127,11 +127,11 @@ export const count = (tally: Tally, { seed, breach, requests, attempts, events, 
     row[chosen] = (row[chosen] ?? 0) + 1
     tally.shares[keys] = row
   }
-  if (breach && tally.failed.length < MOST_FAILED) tally.failed.push({ seed, breach })
+  if (breach && tally.failed.length < MAX_FAILED) tally.failed.push({ seed, breach })
 }
 
 export const sum = (tallies: readonly Tally[]): Tally => {
-  const all = noTally()
+  const all = emptyTally()
   for (const one of tallies) {
     all.seeds += one.seeds
     all.busy += one.busy
@@ -151,7 +151,7 @@ export const sum = (tallies: readonly Tally[]): Tally => {
 
 export const missing = ({ seen }: Tally): readonly string[] => SOMETIMES.filter((what) => !seen[what])
 
-/** Keys whose share is further from equal than chance allows: five standard deviations, since many runs look. */
+/** Keys whose share differs from the others by more than five standard deviations. */
 export const uneven = ({ shares }: Tally): readonly string[] =>
   Object.entries(shares).flatMap(([keys, row]) => {
     const n = Number(keys)
@@ -159,6 +159,6 @@ export const uneven = ({ shares }: Tally): readonly string[] =>
     const expected = total / n
     const sigma = Math.sqrt((total * (n - 1)) / (n * n))
     return total > 200 && row.some((one) => Math.abs(one - expected) > 5 * sigma)
-      ? [`of ${n} equal keys the first choices were ${row.join(', ')}`]
+      ? [`first choices of ${n} equal keys: ${row.join(', ')}`]
       : []
   })

@@ -1,7 +1,7 @@
 import type { Mode, Played, Script } from './upstreams.ts'
 import type { Claim } from './watch.ts'
 
-/** One call upstream, as the upstream sees it. */
+/** One call, from the upstream's side. */
 export type Dialed = {
   readonly number: number
   readonly tag: string
@@ -15,10 +15,10 @@ export type Dialed = {
   readonly claim: Claim | null
   played: Played | null
   headAt: number | null
-  /** Enough was sent for the answer to be known as complete. */
+  /** Enough was sent to recognise the response as complete. */
   finished: boolean
-  /** The last of it was sent. */
+  /** All of it was sent. */
   told: boolean
-  /** Pieces of it that were written on while its client was full. */
+  /** Pieces written while the client was full. */
   readOn: number
 }

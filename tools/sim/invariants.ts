@@ -1,121 +1,123 @@
 /**
- * What must hold whatever happens. One row each: what it says, and what in this simulation looks whether it is so.
- * `absent`: why it cannot be looked at here yet; such a row is said to be unchecked, never counted as held.
+ * The invariants of the routing code. Each row states a rule and how this simulation checks it. `unchecked`: why it cannot
+ * be checked yet; such a row is reported as unchecked and never counts as held.
  */
-type Row = { readonly says: string } & ({ readonly how: string } | { readonly absent: string })
+type Row = { readonly rule: string } & ({ readonly check: string } | { readonly unchecked: string })
 
 export const INVARIANTS = {
   0: {
-    says: 'Nothing throws: no bug of ours reaches the border.',
-    how: 'no `error` in the news, no rejected `handle`',
+    rule: 'Nothing throws.',
+    check: 'no `error` event, and no rejected `handle`',
   },
   1: {
-    says: 'A request makes no more attempts than it may, and none twice at one deployment but for a single repetition.',
-    how: 'at each dial; keys that turned out dead are not counted, as the setting says',
+    rule: 'A request makes at most its maximum of attempts, and at most one retry at the same deployment.',
+    check: 'at each call; keys that the provider rejects are not counted, as the setting states',
   },
   2: {
-    says: 'A request ends once: one head, one status, one terminator, and nothing behind it.',
-    how: 'the reply refuses what is out of turn; what the client was sent is read again at the end',
+    rule: 'A request ends once: one header block, one status, one terminator, and nothing after it.',
+    check: 'the response writer reports calls out of order; the whole response is parsed again at the end',
   },
   3: {
-    says: 'What a client was given is the beginning of what one attempt said; all of it, if it was said to be complete.',
-    how: 'every word names its attempt and its place; read back from the client at the end of each request',
+    rule: 'The client receives a prefix of the output of one attempt, or all of it if the response is complete.',
+    check: 'each word encodes its attempt and its position; the response is parsed at the end of each request',
   },
   4: {
-    says: 'No attempt begins after content went out, the client left, the deadline passed, or the process gave up.',
-    how: 'at each dial',
+    rule: 'No attempt begins after content was sent, the client left, the deadline passed or shutdown began.',
+    check: 'at each call',
   },
   5: {
-    says: "What is the request's own fault, or refused for its content, is tried nowhere else and moves no state.",
-    how: 'at each dial; counts and cool-downs before and after the verdict',
+    rule: 'A failure caused by the request or by its content is not retried and changes no health state.',
+    check: 'at each call; counts and cooldowns before and after the outcome',
   },
   6: {
-    says: 'A rate limit moves no circuit, and what said when to come back is not asked sooner.',
-    how: 'counts before and after the verdict; each dial against the longest wait its upstreams have told',
+    rule: 'A rate limit does not count against a circuit, and its retry time is respected.',
+    check: 'counts before and after the outcome; each call against the longest wait that the upstreams requested',
   },
   7: {
-    says: 'A refused or empty key is out alone: its siblings may be used in the same moment. Nothing rests without a cause.',
-    how: "the siblings' cool-downs before and after; every refusal of the board against what upstreams said",
+    rule: 'A rejected or exhausted key affects no other key. A cooldown always has a cause.',
+    check: 'cooldowns of the other keys before and after; every refusal of a target against the upstream responses',
   },
   8: {
-    says: 'An open circuit lets nothing through but a lawful early probe; a half-open one no more than its probes.',
-    how: 'at each admission, against a reference circuit',
+    rule: 'An open circuit admits only permitted early probes; a half-open one only its number of probes.',
+    check: 'at each admission, against a reference circuit',
   },
   9: {
-    says: 'An outcome of an earlier phase changes nothing.',
-    how: 'phase and counts against a reference circuit after each outcome',
+    rule: 'The outcome of an attempt that began in an earlier circuit state changes nothing.',
+    check: 'state and counts against a reference circuit after each outcome',
   },
   10: {
-    says: 'Whatever opened closes again once its upstream is well and is asked.',
-    how: 'at the end all upstreams are well, the longest reset and rest pass, and each deployment is asked once',
+    rule: 'Every open circuit closes again after its upstream has recovered and receives calls.',
+    check: 'at the end all upstreams recover, the longest reset and cooldown pass, and each deployment is called once',
   },
   11: {
-    says: 'A circuit opens exactly when its rule says so, and refuses only then.',
-    how: 'phase against a reference circuit after each outcome; every refusal because of a circuit',
+    rule: 'A circuit opens exactly when its rule requires it, and rejects only then.',
+    check: 'state against a reference circuit after each outcome; every refusal because of a circuit',
   },
   12: {
-    says: 'Second and later attempts at a deployment stay within their share of its first tries and the floor.',
-    how: 'each permission over the last second and the last ten; each repeat has one',
+    rule: 'Retries at a deployment stay within their share of first attempts plus the floor.',
+    check: 'each permit over the last second and the last ten; each retry has one',
   },
   13: {
-    says: 'While something untried may be tried, a request is not given up; and a whole answer is never taken for a failure.',
-    how: 'at each refusal, against the reference circuits and the models of the route; at each verdict, against what the upstream said',
+    rule: 'A request fails only if no untried target is available; and a complete response never counts as a failure.',
+    check:
+      'at each failed request, against the reference circuits and the models of the route; at each outcome, against the script of the upstream',
   },
   14: {
-    says: 'What was begun is over at the end: no timer, call, claim or request is left, and gauges are zero.',
-    how: 'load after each claim and outcome; everything when nothing more is to come',
+    rule: 'At the end no timer, call, permit or request is left, and all gauges are zero.',
+    check: 'load after each permit and outcome; everything after the last event',
   },
   15: {
-    says: 'Each request is written down once, with one fact for each attempt that was made, in order.',
-    how: 'the `request` news against the dials (there is no ledger beyond it yet)',
+    rule: 'Each request is recorded once, with its attempts in order.',
+    check: 'the `request` events against the calls (no other ledger exists yet)',
   },
   16: {
-    says: 'A key reaches its own origin and nothing else; no answer, header or fact holds one.',
-    how: 'at each dial; everything the client was sent and every failure in the news',
+    rule: 'A key is sent only to its own origin; no response, header or trace contains one.',
+    check: 'at each call; every response and every failure in the events',
   },
   17: {
-    says: 'Only whole answers are kept to be given again, and to whom they belong.',
-    how: 'each answer that was joined or kept (`Idempotency-Key`, `coalesce`): whose, to what, and every word of it',
+    rule: 'Only complete responses are stored for reuse, and only for the client and request they belong to.',
+    check: 'each joined or stored response (`Idempotency-Key`, `coalesce`): its client, its request and every word',
   },
   18: {
-    says: 'A client that does not read holds its upstream back, and little is kept for it.',
-    how: 'each piece from upstream while the client is full; characters written behind the first refusal',
+    rule: 'A client that does not read applies backpressure to its upstream, and few bytes are buffered for it.',
+    check: 'each upstream piece while the client is full; characters written after the first `false`',
   },
   19: {
-    says: 'Every request ends by its time limit and a second.',
-    how: 'at the end of each request',
+    rule: 'Every request ends within its time limit plus one second.',
+    check: 'at the end of each request',
   },
   20: {
-    says: 'Equal keys that are well get equal shares.',
-    how: 'first choices counted over all runs, within five standard deviations (no limit of concurrency per key exists)',
+    rule: 'Healthy keys with equal weights receive equal shares.',
+    check: 'first choices over all runs, within five standard deviations (no concurrency limit per key exists)',
   },
-  21: { says: 'Nobody of lower priority goes first.', absent: 'there are no priorities' },
-  22: { says: 'Trouble of a shared store is not felt.', absent: 'there is no shared store' },
+  21: { rule: 'Requests are served by priority.', unchecked: 'priorities do not exist' },
+  22: { rule: 'Failures of a shared store have no effect.', unchecked: 'no shared store exists' },
   23: {
-    says: 'The wall clock may jump an hour either way.',
-    how: 'the same seed without its jumps leaves the same trace',
+    rule: 'The wall clock may jump by an hour in either direction.',
+    check: 'the same seed without its jumps produces the same trace',
   },
   24: {
-    says: 'When the process gives up, every request ends at once: whole, or told why.',
-    how: 'right after every live request was stopped',
+    rule: 'A forced shutdown ends every request at once: complete, or with an error.',
+    check: 'right after all requests in flight were cancelled',
   },
   25: {
-    says: 'A client that leaves takes its upstream call with it in the same moment, unless the answer was over.',
-    how: 'right after the client left',
+    rule: 'A client that disconnects cancels its upstream call at once, unless the response was complete.',
+    check: 'right after the disconnect',
   },
-  26: { says: 'The same seed does the same.', how: 'two runs leave the same trace' },
+  26: { rule: 'The same seed produces the same trace.', check: 'two runs of a seed' },
   27: {
-    says: 'Nobody is told to come back before anything can have changed, nor to wait longer than clients obey.',
-    how: 'at each refusal, against what the board would say of every target',
+    rule: 'Retry-After is never sooner than a retry can succeed, nor later than clients wait.',
+    check: 'at each failed request, against the state of every target',
   },
   28: {
-    says: 'Whatever is streamed can be read: JSON or `[DONE]`, whole events, rising numbers.',
-    how: 'everything a client was sent is parsed at its end',
+    rule: 'Every stream is well-formed: JSON or `[DONE]`, complete events, increasing numbers.',
+    check: 'every response is parsed at its end',
   },
 } as const satisfies { readonly [number: number]: Row }
 
 export type InvariantNumber = keyof typeof INVARIANTS
 
+/** A violated invariant. `at`: simulated time in ms. */
 export type Breach = { readonly invariant: InvariantNumber; readonly at: number; readonly what: string }
 
-export const sentence = (number: InvariantNumber): string => INVARIANTS[number].says
+export const ruleOf = (number: InvariantNumber): string => INVARIANTS[number].rule

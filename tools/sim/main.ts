@@ -1,21 +1,21 @@
 /**
- * The routing core over a simulated world: so many seeds, every invariant looked at after every event.
+ * Runs the routing code in a simulated world and checks every invariant after every event.
  *
  *   npm run sim                                  2,000 seeds
- *   npm run sim -- --seeds 100000 --jobs 2       as many, in two processes
- *   npm run sim -- --seeds 5000 --from 100000    these
- *   SIM_SEED=17 npm run sim                      one seed, with everything that happens
+ *   npm run sim -- --seeds 100000 --jobs 2       100,000 seeds in two processes
+ *   npm run sim -- --seeds 5000 --from 100000    5,000 seeds from 100,000
+ *   SIM_SEED=17 npm run sim                      replayedSeed seed, with every event
  *
- * Ends with 1 if an invariant broke, the same seed did not do the same, or something that has to be seen was not.
+ * Exits with 1 if an invariant broke, a seed was not repeatable, or a required situation did not occur.
  */
 import { spawn } from 'node:child_process'
 import { parseArgs } from 'node:util'
-import { missing, noTally, SOMETIMES, sum, type Tally, uneven } from './coverage.ts'
-import { INVARIANTS, sentence } from './invariants.ts'
+import { emptyTally, missing, SOMETIMES, sum, type Tally, uneven } from './coverage.ts'
+import { INVARIANTS, ruleOf } from './invariants.ts'
 import { lastOf, runSeeds } from './many.ts'
 import { simulate } from './run.ts'
 
-/** With fewer seeds some rare thing may not be seen, which then says nothing. */
+/** With fewer seeds a rare situation may be missing by chance. */
 const ENOUGH = 20_000
 
 const { values } = parseArgs({
@@ -29,27 +29,27 @@ const { values } = parseArgs({
 })
 const [seeds, from, jobs] = [values.seeds, values.from, values.jobs].map((text) => {
   const figure = Number(text)
-  if (!Number.isSafeInteger(figure) || figure < 0) throw new Error(`${text} is not a whole number`)
+  if (!Number.isSafeInteger(figure) || figure < 0) throw new Error(`${text} is not a non-negative integer`)
   return figure
-}) as [number, number, number] // three texts make three numbers
+}) as [number, number, number] // Three values are mapped.
 const say = (line = '') => process.stdout.write(`${line}\n`)
 
 const replay = async (seed: number): Promise<void> => {
   const { breach, hash, requests, attempts } = await simulate(seed, { trace: say })
   const again = await simulate(seed)
   say(`\nseed ${seed}: ${requests} requests, ${attempts} attempts, trace ${hash.toString(16)}`)
-  if (again.hash !== hash) say(`a second run left another trace: ${again.hash.toString(16)}`)
+  if (again.hash !== hash) say(`a second run produced a different trace: ${again.hash.toString(16)}`)
   if (breach)
-    say(`invariant ${breach.invariant} at ${breach.at.toFixed(1)} ms: ${sentence(breach.invariant)}\n  ${breach.what}`)
+    say(`invariant ${breach.invariant} at ${breach.at.toFixed(1)} ms: ${ruleOf(breach.invariant)}\n  ${breach.what}`)
   process.exitCode = breach || again.hash !== hash ? 1 : 0
 }
 
-/** A part of the seeds in a process of its own, which prints what it counted. */
+/** Runs some of the seeds in a child process, which prints its tally. */
 const inProcess = (first: number, n: number): Promise<Tally> =>
   new Promise((resolve, reject) => {
     const child = spawn(
       process.execPath,
-      // Most of what is made lives for one event: with more room for it a tenth less time goes into clearing up.
+      // Most objects live for replayedSeed event: a larger young generation saves a tenth of the time.
       ['--max-semi-space-size=64', import.meta.filename, '--part', '--seeds', String(n), '--from', String(first)],
       {
         stdio: ['ignore', 'pipe', 'inherit'],
@@ -61,8 +61,8 @@ const inProcess = (first: number, n: number): Promise<Tally> =>
     })
     child.on('error', reject)
     child.on('close', (code) => {
-      if (code !== 0) return reject(new Error(`a part ended with ${code}`))
-      // It is this very program that wrote it.
+      if (code !== 0) return reject(new Error(`a child process exited with ${code}`))
+      // Written by this program.
       resolve(JSON.parse(text) as Tally)
     })
   })
@@ -71,34 +71,34 @@ const report = async (tally: Tally, seconds: number): Promise<void> => {
   const rate = tally.seeds / seconds
   const mine = tally.seeds / tally.busy
   say(
-    `${tally.seeds} seeds in ${seconds.toFixed(1)} s: ${rate.toFixed(0)} a second, ${mine.toFixed(0)} a second of one processor`,
+    `${tally.seeds} seeds in ${seconds.toFixed(1)} s: ${rate.toFixed(0)} per second, ${mine.toFixed(0)} per processor second`,
   )
   say(
-    `a million would take ${(1e6 / rate / 60).toFixed(0)} min, and ${(1e6 / mine / 60).toFixed(0)} min of one processor`,
+    `estimate for a million seeds: ${(1e6 / rate / 60).toFixed(0)} min, ${(1e6 / mine / 60).toFixed(0)} min of processor time`,
   )
   say(`${tally.requests} requests, ${tally.attempts} attempts, ${tally.events} events`)
   const absent = missing(tally)
-  say(`${SOMETIMES.length - absent.length} of ${SOMETIMES.length} things that have to be seen were`)
+  say(`${SOMETIMES.length - absent.length} of ${SOMETIMES.length} required situations occurred`)
   if (values.coverage)
     for (const [what, times] of Object.entries(tally.seen).sort())
       say(`  ${what.padEnd(44)} ${String(times).padStart(8)} seeds`)
-  for (const what of absent) say(`  never seen: ${what}`)
+  for (const what of absent) say(`  missing: ${what}`)
   for (const what of uneven(tally)) say(`invariant 20: ${what}`)
   for (const [number, row] of Object.entries(INVARIANTS))
-    if ('absent' in row) say(`invariant ${number} is not looked at: ${row.absent}`)
+    if ('unchecked' in row) say(`invariant ${number} is not checked: ${row.unchecked}`)
   for (const { seed, breach } of tally.failed.slice(0, 10)) {
-    say(`\nseed ${seed} breaks invariant ${breach.invariant}: ${sentence(breach.invariant)}\n  ${breach.what}`)
+    say(`\nseed ${seed} breaks invariant ${breach.invariant}: ${ruleOf(breach.invariant)}\n  ${breach.what}`)
     for (const line of await lastOf(seed, 15)) say(`  ${line.slice(0, 200)}`)
     say(`  SIM_SEED=${seed} npm run sim`)
   }
   if (tally.failed.length > 10) say(`\n… and ${tally.failed.length - 10} more`)
   const bad = tally.failed.length > 0 || uneven(tally).length > 0 || (tally.seeds >= ENOUGH && absent.length > 0)
-  say(bad ? '\nfailed' : '\nevery invariant held')
+  say(bad ? '\nfailed' : '\nall checked invariants held')
   process.exitCode = bad ? 1 : 0
 }
 
-const one = process.env.SIM_SEED
-if (one !== undefined && one !== '') await replay(Number(one))
+const replayedSeed = process.env.SIM_SEED
+if (replayedSeed !== undefined && replayedSeed !== '') await replay(Number(replayedSeed))
 else if (values.part) process.stdout.write(JSON.stringify(await runSeeds(from, seeds)))
 else {
   const begun = performance.now()
@@ -109,5 +109,5 @@ else {
   }))
   const tallies =
     jobs > 1 ? await Promise.all(parts.map(({ first, n }) => inProcess(first, n))) : [await runSeeds(from, seeds)]
-  await report(sum([noTally(), ...tallies]), (performance.now() - begun) / 1_000)
+  await report(sum([emptyTally(), ...tallies]), (performance.now() - begun) / 1_000)
 }

@@ -1,12 +1,12 @@
-/** Many seeds, one after another. */
-import { count, noTally, type Tally } from './coverage.ts'
+/** Runs many seeds one after the other. */
+import { count, emptyTally, type Tally } from './coverage.ts'
 import { type Mutant, simulate } from './run.ts'
 
-/** Every so many seeds one is run twice: once the same, and once without its jumps of the wall clock. */
-const TWICE = 16
+/** One seed in this many is repeated: once unchanged, and once without jumps of the wall clock. */
+const REPEAT_EVERY = 16
 
-export const runSeeds = async (from: number, n: number, mutant: Mutant = {}, every = TWICE): Promise<Tally> => {
-  const tally = noTally()
+export const runSeeds = async (from: number, n: number, mutant: Mutant = {}, every = REPEAT_EVERY): Promise<Tally> => {
+  const tally = emptyTally()
   const begun = process.cpuUsage()
   for (let seed = from; seed < from + n; seed++) {
     const result = await simulate(seed, { mutant })
@@ -16,9 +16,9 @@ export const runSeeds = async (from: number, n: number, mutant: Mutant = {}, eve
     const steady = await simulate(seed, { steady: true, mutant })
     const differs = (invariant: 23 | 26, what: string) =>
       tally.failed.push({ seed, breach: { invariant, at: 0, what } })
-    if (again.hash !== result.hash) differs(26, 'a second run left another trace')
-    else if (steady.hash !== result.hash) differs(23, 'without the jumps of its wall clock it leaves another trace')
-    // Whoever shares the process gets a turn.
+    if (again.hash !== result.hash) differs(26, 'a second run produced a different trace')
+    else if (steady.hash !== result.hash) differs(23, 'without jumps of the wall clock the trace differs')
+    // Yields to other tasks of the process.
     await new Promise((resolve) => setImmediate(resolve))
   }
   const { user, system } = process.cpuUsage(begun)
@@ -26,7 +26,7 @@ export const runSeeds = async (from: number, n: number, mutant: Mutant = {}, eve
   return tally
 }
 
-/** The last so many lines of a seed's trace. */
+/** The last `n` lines of a seed's trace. */
 export const lastOf = async (seed: number, n: number): Promise<readonly string[]> => {
   const lines: string[] = []
   await simulate(seed, {

@@ -1,6 +1,6 @@
 /**
- * Gateways with one fault each, put together from the real thing and a wrong part: what shows that an invariant can
- * break. Each names the invariants of which one has to, and soon.
+ * Gateways with one deliberate fault each, to show that the checks detect it. Each row lists the invariants of which at least
+ * one must break within a few seeds.
  */
 
 import type { ResponseWriter } from '../../src/core/http-exchange.ts'
@@ -11,12 +11,16 @@ import type { InvariantNumber } from './invariants.ts'
 import type { Mutant } from './run.ts'
 import type { BoardClass } from './watch.ts'
 
-export type Named = { readonly name: string; readonly breaks: readonly InvariantNumber[]; readonly mutant: Mutant }
+export type NamedMutant = {
+  readonly name: string
+  readonly breaks: readonly InvariantNumber[]
+  readonly mutant: Mutant
+}
 
-/** What a chat upstream says when it means that nothing is missing. */
+/** The end of a complete chat completions response. */
 const FINISH = Buffer.from('\n\ndata: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
 
-/** A ticket that does everything as the given one does, but for this. */
+/** A permit with some methods replaced. */
 const butFor = (ticket: AttemptPermit, change: Partial<AttemptPermit>): AttemptPermit => ({
   commit: (ms) => ticket.commit(ms),
   done: () => ticket.done(),
@@ -27,7 +31,7 @@ const butFor = (ticket: AttemptPermit, change: Partial<AttemptPermit>): AttemptP
 
 const nothing: AttemptPermit = { commit() {}, done() {}, failed() {}, release() {} }
 
-/** A board whose tickets are another's. */
+/** Health state whose permits are replaced. */
 const withTickets =
   (change: (ticket: AttemptPermit) => Partial<AttemptPermit>) =>
   (Base: BoardClass): BoardClass =>
@@ -38,7 +42,7 @@ const withTickets =
       }
     }
 
-/** A reply that does everything as the given one does. */
+/** A response writer that delegates to another. */
 const asIs = (reply: ResponseWriter): ResponseWriter => ({
   writeHead: (status, headers) => reply.writeHead(status, headers),
   write: (text) => reply.write(text),
@@ -55,7 +59,7 @@ const withDial =
     dial: change(world.dial),
   })
 
-export const MUTANTS: readonly Named[] = [
+export const MUTANTS: readonly NamedMutant[] = [
   {
     name: 'something throws',
     breaks: [0],
@@ -69,12 +73,12 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'attempts are made when the time for everything is over',
+    name: 'attempts are made after the deadline',
     breaks: [4],
     mutant: { world: (world) => ({ ...world, later: (ms, run) => world.later(ms * 3, run) }) },
   },
   {
-    name: 'a key that was refused once never comes back',
+    name: 'a rejected key is never used again',
     breaks: [10],
     mutant: {
       board: (Base) =>
@@ -96,7 +100,7 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'everybody is told to come back in a second',
+    name: 'Retry-After is always one second',
     breaks: [27],
     mutant: {
       reply: (reply) => ({
@@ -124,7 +128,7 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'circuits refuse what they should admit',
+    name: 'circuits reject calls that they should admit',
     breaks: [11],
     mutant: {
       board: (Base) =>
@@ -138,7 +142,7 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'a rate limit counts as a failure of health',
+    name: 'a rate limit counts as an upstream failure',
     breaks: [6],
     mutant: {
       board: withTickets((ticket) => ({
@@ -147,7 +151,7 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'who said when to come back is asked sooner',
+    name: 'the retry time of an upstream is ignored',
     breaks: [6],
     mutant: {
       board: (Base) =>
@@ -164,7 +168,7 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'a refused key takes its siblings along',
+    name: 'a rejected key disables the other keys',
     breaks: [7],
     mutant: {
       board: (Base) =>
@@ -187,7 +191,7 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: "the request's own fault counts",
+    name: 'an invalid request counts as an upstream failure',
     breaks: [5],
     mutant: {
       board: withTickets((ticket) => ({
@@ -197,22 +201,22 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'answers are not booked when they begin',
+    name: 'the beginning of a response is not recorded',
     breaks: [9, 11],
     mutant: { board: withTickets(() => ({ commit: () => {} })) },
   },
   {
-    name: 'every failure ends the claim without a verdict',
+    name: 'every failure releases the permit without an outcome',
     breaks: [9, 11],
     mutant: { board: withTickets((ticket) => ({ failed: () => ticket.release() })) },
   },
   {
-    name: 'claims are never given back',
+    name: 'permits are never released',
     breaks: [14],
     mutant: { board: withTickets(() => ({ release: () => {} })) },
   },
   {
-    name: 'repeats cost nothing',
+    name: 'retries use no budget',
     breaks: [12],
     mutant: {
       board: (Base) =>
@@ -225,7 +229,7 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'attempts have no limit',
+    name: 'the number of attempts is unlimited',
     breaks: [1],
     mutant: {
       gateway: (gateway) => ({
@@ -239,7 +243,7 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'an end of any kind is taken for the end of the answer',
+    name: 'a truncated response counts as complete',
     breaks: [3],
     mutant: {
       listener: (listener) => {
@@ -264,7 +268,7 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'a whole answer is taken for a failure',
+    name: 'a complete response counts as a failure',
     breaks: [13],
     mutant: {
       listener: (listener) => ({
@@ -276,12 +280,12 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'nobody hears that the client left',
+    name: 'a client disconnect is not reported',
     breaks: [25],
     mutant: { reply: (reply) => ({ ...asIs(reply), onDisconnect: () => {} }) },
   },
   {
-    name: 'a client is always taken to have read',
+    name: 'backpressure of the client is ignored',
     breaks: [18],
     mutant: {
       reply: (reply) => ({
@@ -294,7 +298,7 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'an answer is sent twice',
+    name: 'a response is sent twice',
     breaks: [2, 3, 28],
     mutant: {
       reply: (reply) => ({
@@ -307,7 +311,7 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'an answer ends twice',
+    name: 'a response ends twice',
     breaks: [2],
     mutant: {
       reply: (reply) => ({
@@ -320,12 +324,12 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'a stream breaks off inside an event',
+    name: 'a stream ends inside an event',
     breaks: [28],
     mutant: { reply: (reply) => ({ ...asIs(reply), end: (text) => reply.end(text?.slice(0, -1)) }) },
   },
   {
-    name: 'a call upstream is never given up',
+    name: 'upstream calls are never aborted',
     breaks: [14, 25],
     mutant: {
       world: withDial((dial) => (call, listener) => {
@@ -335,7 +339,7 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: "a key is shown to another's server",
+    name: 'a key is sent to another origin',
     breaks: [16],
     mutant: {
       world: withDial(
@@ -349,7 +353,7 @@ export const MUTANTS: readonly Named[] = [
     mutant: { world: (world) => ({ ...world, later: (ms, run) => world.later(ms * 3, run) }) },
   },
   {
-    name: 'nothing can be stopped',
+    name: 'requests cannot be cancelled',
     breaks: [24],
     mutant: {
       gateway: (gateway) => {
@@ -360,12 +364,12 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'every question is taken for the same',
+    name: 'all requests have the same fingerprint',
     breaks: [17],
     mutant: { fingerprint: () => '' },
   },
   {
-    name: 'requests are not written down',
+    name: 'requests are not recorded',
     breaks: [15],
     mutant: {
       gateway: (gateway) => ({
@@ -377,12 +381,12 @@ export const MUTANTS: readonly Named[] = [
     },
   },
   {
-    name: 'chance is not of the seed',
+    name: 'random numbers do not depend on the seed',
     breaks: [26],
     mutant: { world: (world) => ({ ...world, random: () => Math.random() }) },
   },
   {
-    name: 'chance is drawn from the wall clock',
+    name: 'random numbers depend on the wall clock',
     breaks: [23],
     mutant: { world: (world) => ({ ...world, random: () => (world.random() + world.date() / 7_200_000) % 1 }) },
   },

@@ -1,4 +1,4 @@
-/** The circuit once more, as RELIABILITY's table has it and as plainly as can be: what the real one is held against. */
+/** A second, simple implementation of the circuit breaker, to compare the real one with. */
 import type { CircuitRules } from '../../src/core/settings.ts'
 
 type Token = { gen: number; kind: 'plain' | 'probe' | 'early'; expires: number; booked: number | null }
@@ -10,9 +10,9 @@ const BUCKETS = 12
 
 export class ReferenceCircuit {
   at: 'closed' | 'open' | 'half_open' = 'closed'
-  /** When it last went from one phase to another. */
+  /** When its state last changed. */
   changed = Number.NEGATIVE_INFINITY
-  /** Claims on it that have no verdict. */
+  /** Permits without an outcome. */
   underWay = 0
   #gen = 0
   #since = 0
@@ -33,7 +33,7 @@ export class ReferenceCircuit {
     return now >= this.#until || this.#earlyUnderWay(now) ? 'half_open' : 'open'
   }
 
-  /** Null: it may not. */
+  /** Null: rejected. */
   admit(now: number, early: boolean): Token | null {
     if (this.at === 'closed') return { gen: this.#gen, kind: 'plain', expires: 0, booked: null }
     if (this.at === 'open' && now < this.#until) {
@@ -54,7 +54,7 @@ export class ReferenceCircuit {
     return token
   }
 
-  /** Whether `admit` would. */
+  /** Whether `admit` would return a token. */
   wouldAdmit(now: number, early: boolean): boolean {
     if (this.at === 'closed') return true
     if (this.at === 'open') {
@@ -68,8 +68,8 @@ export class ReferenceCircuit {
   }
 
   /**
-   * Whether it has just recovered and has its hands full: for one request beside `n` others so many tenths of the slow
-   * start have to have passed as `n` has binary digits.
+   * Whether it is in slow start and at its limit: with `n` requests in flight, as many tenths of the slow start must have
+   * passed as `n` has binary digits.
    */
   isWarming(now: number): boolean {
     if (this.at !== 'closed' || this.underWay === 0) return false
@@ -110,7 +110,7 @@ export class ReferenceCircuit {
     if (inARow || share) this.#open(now)
   }
 
-  /** A failure of something else: the answer broke off all the same. */
+  /** The response ended early, but not because of this circuit's upstream. */
   withdraw(token: Token): void {
     if (token.gen !== this.#gen) return
     if (this.at === 'closed') this.#takeBack(token)

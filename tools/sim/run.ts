@@ -1,4 +1,4 @@
-/** One seed: a gateway over a world of chance, from its first request until nothing is left to come. */
+/** Simulates one seed: a gateway in a random world, from the first request until no timer is left. */
 
 import type { Config } from '../../src/core/config.ts'
 import { fail } from '../../src/core/failure.ts'
@@ -14,7 +14,7 @@ import { repeatableChat, type Share, shareResponses } from '../../src/gateway/sh
 import { protocols } from '../../src/protocols/index.ts'
 import { testStore } from '../../test/support/stores.ts'
 import { type Chance, drawing, exponential, fork, logNormal, pick, whole } from './chance.ts'
-import { bodyFor, type Call, PROTOCOL, type Question, type Reading, SimReply } from './client.ts'
+import { bodyFor, type Call, PROTOCOL, type Reading, SimReply, type SimRequest } from './client.ts'
 import { Clock } from './clock.ts'
 import type { Dialed } from './dialed.ts'
 import type { Breach } from './invariants.ts'
@@ -24,14 +24,14 @@ import { judge } from './verdicts.ts'
 import { type BoardClass, boardFor, realBoard, restsOf, Watch } from './watch.ts'
 import { type Style, tagOf } from './wires.ts'
 
-/** What is put in the place of the real thing, to see that somebody notices. */
+/** Replacements for real parts, to show that the checks detect a fault. */
 export type Mutant = {
   readonly board?: (Base: BoardClass) => BoardClass
   readonly listener?: (listener: UpstreamListener) => UpstreamListener
   readonly reply?: (reply: ResponseWriter) => ResponseWriter
   readonly world?: (world: World) => World
   readonly gateway?: (gateway: Gateway) => Gateway
-  /** By which questions are told apart. */
+  /** Replaces the fingerprint of requests. */
   readonly fingerprint?: (text: string) => string
 }
 
@@ -50,12 +50,12 @@ export type Result = {
   readonly attempts: number
   readonly events: number
   readonly seen: ReadonlySet<string>
-  /** First choices among so many equal keys that were well: which. */
+  /** First choices among equal healthy keys: their number, and the index chosen. */
   readonly shares: readonly (readonly [keys: number, chosen: number])[]
 }
 
-/** More than any run needs that comes to rest. */
-const MOST_EVENTS = 50_000
+/** More than any run needs that ends. */
+const MAX_EVENTS = 50_000
 
 const styles = drawing<Style>([
   ['chat', 3],
@@ -69,9 +69,10 @@ const poisons = drawing<Poison | null>([
   ['context', 2],
 ])
 
-/** Everything that was promised has run when this resolves: what `nextTick` runs comes behind all microtasks. */
+/** Resolves after all pending microtasks: Node runs `nextTick` callbacks after them. */
 const settled = (): Promise<void> => new Promise((resolve) => process.nextTick(resolve))
 
+/** Runs one seed. */
 export const simulate = async (seed: number, options: Options = {}): Promise<Result> => {
   const simulation = new Simulation(seed, options)
   return simulation.run()
@@ -87,17 +88,17 @@ class Simulation {
   readonly #weather: Weather
   readonly #board: UpstreamHealth
   readonly #gateway: Gateway
-  /** Answers may be shared. */
+  /** Null if responses are not shared. */
   readonly #share: Share | null
   readonly #calls: Call[] = []
   readonly #dials: Dialed[] = []
   readonly #shares: [number, number][] = []
-  /** Looked at once everything that was promised has run. */
-  #soon: (() => void)[] = []
+  /** Checks to run after all pending microtasks. */
+  #checks: (() => void)[] = []
   #config: Config
   #wall = 1_800_000_000_000
-  /** For whom the call is that is being made upstream. */
-  #asking: Call | null = null
+  /** The request that is dialling now. */
+  #dialling: Call | null = null
   #draining: number | null = null
   #hedges = 0
   #hash = 0x811c9dc5
@@ -131,7 +132,7 @@ class Simulation {
       dial: this.#dial,
     }
     const world = mutant.world?.(plain) ?? plain
-    const tell = (news: GatewayEvent) => this.#tell(news)
+    const tell = (event: GatewayEvent) => this.#onEvent(event)
     this.#board = boardFor(mutant.board?.(realBoard) ?? realBoard, this.#watch, world, tell)
     const gateway: Gateway = {
       world,
@@ -174,18 +175,18 @@ class Simulation {
   async #untilRest(): Promise<void> {
     while (this.#fine && this.#clock.step()) {
       await settled()
-      if (this.#soon.length > 0) this.#look()
-      if (++this.#events > MOST_EVENTS) this.#watch.breach(14, `no rest after ${MOST_EVENTS} events`)
+      if (this.#checks.length > 0) this.#runChecks()
+      if (++this.#events > MAX_EVENTS) this.#watch.breach(14, `no rest after ${MAX_EVENTS} events`)
     }
   }
 
-  #look(): void {
-    const soon = this.#soon
-    this.#soon = []
+  #runChecks(): void {
+    const soon = this.#checks
+    this.#checks = []
     for (const look of soon) look()
   }
 
-  // ── What happens ───────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Events ─────────────────────────────────────────────────────────────────────────────────────────────
 
   #plan(): void {
     const chance = this.#chance.clients
@@ -194,7 +195,7 @@ class Simulation {
     const last = mean * most
     let at = 0
     for (let n = 0; n < most; n++) {
-      // A burst: several at the same moment.
+      // A burst: several at the same time.
       if (chance() > 0.2) at += exponential(chance, mean)
       this.#clock.after(at, () => this.#arrive())
     }
@@ -216,7 +217,7 @@ class Simulation {
   }
 
   #lateness(): number {
-    return this.#chance.late() < 0.03 ? this.#chance.late() * LATEST : 0
+    return this.#chance.late() < 0.03 ? this.#chance.late() * MAX_LATENESS : 0
   }
 
   #arrive(): void {
@@ -227,11 +228,11 @@ class Simulation {
       chance() < 0.12
         ? { room: whole(chance, 1, 1_500), drains: chance() < 0.7 ? logNormal(chance, 500, 1.5) : null }
         : null
-    const call = this.#ask(this.#question(chance), reading)
+    const call = this.#send(this.#newRequest(chance), reading)
     if (patience !== null) this.#clock.after(patience, () => this.#leave(call))
   }
 
-  #question(chance: Chance): Question {
+  #newRequest(chance: Chance): SimRequest {
     const number = this.#calls.length
     const style = styles(chance)
     const stream = chance() < 0.65
@@ -248,30 +249,30 @@ class Simulation {
     const broken = chance() < 0.02
     const strange = !broken && chance() < 0.02 ? 'nobody-has-this' : model
     const exact = this.#share !== null && this.#chance.sharing() < 0.6
-    const body = bodyFor(style, strange, stream, chance() < 0.5, number, exact)
+    const body = bodyFor({ style, model: strange, stream, usage: chance() < 0.5, number, exact })
     const spoilt = broken
       ? pick(chance, [body.slice(0, -9), '{}', body.replace(/"(messages|input)":/, '"missing":')])
       : body
     const poison = poisons(chance)
-    const question: Question = { style, stream, model: strange, poison, body: spoilt, broken, client: '', key: null }
-    return this.#share ? this.#again(question, number) : question
+    const request: SimRequest = { style, stream, model: strange, poison, body: spoilt, broken, client: '', key: null }
+    return this.#share ? this.#withKey(request, number) : request
   }
 
-  /** Somebody who has a key, or comes back with one, or says the same as another. */
-  #again(question: Question, number: number): Question {
+  /** A request with an idempotency key: new, reused, or equal to another request. */
+  #withKey(request: SimRequest, number: number): SimRequest {
     const chance = this.#chance.sharing
     const client = chance() < 0.5 ? 'c0' : 'c1'
     const key = chance() < 0.7 ? `key-${number}` : null
     const before = this.#calls[Math.floor(chance() * this.#calls.length)]
     const how = chance()
-    if (!before || how > 0.5) return { ...question, client, key }
-    const { question: first } = before
-    // Its own again; the key of another client, or with another question.
+    if (!before || how > 0.5) return { ...request, client, key }
+    const { request: first } = before
+    // The same request; or its key with another client, or with another request.
     if (how < 0.35) return first
-    return how < 0.43 ? { ...first, client } : { ...question, client: first.client, key: first.key }
+    return how < 0.43 ? { ...first, client } : { ...request, client: first.client, key: first.key }
   }
 
-  #ask(question: Question, reading: Reading | null): Call {
+  #send(request: SimRequest, reading: Reading | null): Call {
     const number = this.#calls.length
     const { settings } = this.#config
     const reply = new SimReply(reading, {
@@ -282,7 +283,7 @@ class Simulation {
         this.#trace(`  ${number} ← ${text}`)
       },
       over: (how) => {
-        if (call.later) this.#soon.push(call.later)
+        if (call.later) this.#checks.push(call.later)
         call.later = null
         this.#mix(number, how === 'ended' ? 1 : 2)
         this.#trace(`  ${number} ${how}`)
@@ -290,12 +291,12 @@ class Simulation {
     })
     const call: Call = {
       number,
-      question,
+      request,
       at: this.#clock.now,
       settings,
       reply,
       dials: [],
-      shareable: this.#share !== null && (question.key !== null || settings.coalesce),
+      shareable: this.#share !== null && (request.key !== null || settings.coalesce),
       repeated: 0,
       unconfigured: this.#config.instances.length === 0,
       goneAt: null,
@@ -305,24 +306,24 @@ class Simulation {
       settled: false,
     }
     this.#calls.push(call)
-    this.#trace(`request ${number}: ${question.body}${question.poison ? ` (${question.poison})` : ''}`)
-    const protocol = protocols[PROTOCOL[question.style]]
+    this.#trace(`request ${number}: ${request.body}${request.poison ? ` (${request.poison})` : ''}`)
+    const protocol = protocols[PROTOCOL[request.style]]
     const received: IncomingRequest = {
       id: `req_${number}`,
       method: 'POST',
       path: protocol.path,
       query: '',
-      headers: (name) => (name === 'idempotency-key' ? (question.key ?? undefined) : undefined),
-      body: question.body,
+      headers: (name) => (name === 'idempotency-key' ? (request.key ?? undefined) : undefined),
+      body: request.body,
       local: true,
-      client: question.client,
+      client: request.client,
     }
     const config = this.#config
     const given = this.#options.mutant?.reply?.(reply) ?? reply
     const serve = (gateway: Gateway, to: ResponseWriter) => {
       const { world } = gateway
       const dial: Dial = (upstream, listener) => {
-        this.#asking = call
+        this.#dialling = call
         return world.dial(upstream, listener)
       }
       return serveChat({ ...gateway, world: { ...world, dial } }, { protocol, received, reply: to })
@@ -334,14 +335,23 @@ class Simulation {
     served.then(
       () => {
         call.settled = true
-        this.#soon.push(() => {
-          if (call.recorded !== 1) this.#watch.breach(15, `request ${number} was written down ${call.recorded} times`)
+        this.#checks.push(() => {
+          if (call.recorded !== 1) this.#watch.breach(15, `request ${number} was recorded ${call.recorded} times`)
           const { exchange } = call
           const shared = exchange?.find((fact) => fact.type === 'shared')
           const leader = shared && shared.how !== 'left' ? this.#calls[Number(shared.with.slice(4))] : undefined
           if (shared) this.#seen.add(`shared: ${shared.how}`)
-          const look = () => judge(call, leader, config, this.#board, this.#watch, this.#dials, this.#clock.now)
-          // A shared answer may be over before its slowest reader has read it.
+          const look = () =>
+            judge({
+              call,
+              leader,
+              config,
+              health: this.#board,
+              watch: this.#watch,
+              dials: this.#dials,
+              now: this.#clock.now,
+            })
+          // A shared response may end before its slowest reader has read it.
           if (call.shareable && !call.reply.over && !call.reply.gone) call.later = look
           else look()
         })
@@ -353,7 +363,7 @@ class Simulation {
 
   #leave(call: Call): void {
     if (call.reply.over || call.reply.gone) return
-    this.#trace(`request ${call.number}: the client leaves`)
+    this.#trace(`request ${call.number}: the client disconnects`)
     this.#seen.add(
       call.reply.content
         ? 'left: in the middle'
@@ -362,13 +372,16 @@ class Simulation {
           : 'left: waiting',
     )
     call.goneAt = this.#clock.now
-    if (call.later) this.#soon.push(call.later)
+    if (call.later) this.#checks.push(call.later)
     call.later = null
     call.reply.leave()
-    this.#soon.push(() => {
+    this.#checks.push(() => {
       for (const dial of call.dials)
         if (dial.played && !dial.played.over && !dial.finished && !call.shareable)
-          this.#watch.breach(25, `request ${call.number} left, and attempt ${dial.tag} (${dial.mode}) goes on`)
+          this.#watch.breach(
+            25,
+            `the client of request ${call.number} disconnected, but attempt ${dial.tag} (${dial.mode}) continues`,
+          )
     })
   }
 
@@ -379,16 +392,16 @@ class Simulation {
     if (under.length > 0) this.#seen.add('shutdown: with requests under way')
     for (const stop of [...this.#gateway.activeCalls])
       stop.cancel(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
-    this.#soon.push(() => {
-      // A client that left at its answer's end may be waited behind for the upstream's own end, if only for a moment.
-      // A shared answer is over, and its slowest reader has yet to read it.
+    this.#checks.push(() => {
+      // After a disconnect at the end of the response, the gateway may still wait for the upstream's end. A shared
+      // response may have ended while its slowest reader still reads.
       for (const call of under)
         if (!call.settled && !call.reply.gone && !(call.shareable && call.reply.full))
-          this.#watch.breach(24, `request ${call.number} goes on after the shutdown`)
+          this.#watch.breach(24, `request ${call.number} continues after the shutdown`)
     })
   }
 
-  // ── The way upstream ───────────────────────────────────────────────────────────────────────────────────────────
+  // ── Upstream calls ─────────────────────────────────────────────────────────────────────────────────────────
 
   readonly #dial: Dial = (call, heard) => {
     const now = this.#clock.now
@@ -404,8 +417,8 @@ class Simulation {
     const body = call.body ?? ''
     const model = /"model":"([^"]*)"/.exec(body)?.[1] ?? ''
     const stream = /"stream":true/.test(body)
-    const asked = this.#asking ?? undefined
-    this.#asking = null
+    const asked = this.#dialling ?? undefined
+    this.#dialling = null
     const key = /^sk-canary-p\d(k\d)-/.exec(secret)?.[1] ?? ''
     const mode = this.#weather.at(now, provider, `${provider} ${key}`, `${provider} ${key} ${model}`)
     const script = scriptFor(mode, {
@@ -416,7 +429,7 @@ class Simulation {
       connectTimeout: call.connectTimeout,
       secret,
       chance: this.#chance.upstream,
-      poison: asked?.question.poison ?? null,
+      poison: asked?.request.poison ?? null,
     })
     const claim = this.#watch.last
     this.#watch.last = null
@@ -441,9 +454,9 @@ class Simulation {
     this.#mix(number, now)
     this.#seen.add(`mode: ${mode}`)
     this.#trace(`  ${asked?.number} → ${tag} ${call.url} ${key} ${model} (${mode}) ${body}`)
-    if (secret !== secretOf(provider, key)) this.#watch.breach(16, `${call.url} was shown ${secret}`)
+    if (secret !== secretOf(provider, key)) this.#watch.breach(16, `${call.url} received ${secret}`)
     if (claim) claim.dial = dial
-    this.#lawful(dial, asked, call)
+    this.#checkAttempt(dial, asked, call)
     const { mutant } = this.#options
     const listener = mutant?.listener?.(heard) ?? heard
     dial.played = new Played(script, listener, {
@@ -454,7 +467,7 @@ class Simulation {
     return dial.played
   }
 
-  /** What the upstream is about to do. */
+  /** Checks each step of an upstream before it runs. */
   #step(dial: Dialed, asked: Call | undefined, step: Step): void {
     this.#trace(
       `  ${dial.tag} ${step.act}${step.act === 'head' ? ` ${step.status} ${JSON.stringify(step.headers)}` : step.act === 'bytes' ? ` ${Buffer.from(step.chunk).toString('latin1')}` : ''}`,
@@ -465,27 +478,27 @@ class Simulation {
       if (dial.script.meaning !== 'answer') dial.told = true
     }
     if (step.act === 'end' || step.act === 'fail') dial.told = true
-    // It has read since it was last full.
+    // The client has read since it was last full.
     if (step.act === 'bytes' && (!asked?.reply.full || asked.reply.behind === 0)) dial.readOn = 0
-    // What several may read is kept for the slowest of them.
+    // Shared responses are buffered for the slowest reader.
     if (step.act !== 'bytes' || !asked?.reply.full || asked.reply.over || asked.shareable) return
     const { reply } = asked
     const { behind } = reply
-    // One piece may be on its way when the client turns out to be full; where that shows as what was held is poured, a
-    // second is read before the attempt can say so; and one of who goes on with a text.
-    this.#soon.push(() => {
+    // One piece may already be in flight when the client becomes full. If that happens while held-back content is flushed,
+    // a second is read before the attempt can pause; a continuation adds one more.
+    this.#checks.push(() => {
       if (reply.full && reply.behind > behind && ++dial.readOn > (asked.dials.length > 1 ? 3 : 2))
-        this.#watch.breach(18, `request ${asked.number} is full, and attempt ${dial.tag} is read on`)
-      if (reply.behind > MOST_BEHIND)
-        this.#watch.breach(18, `${reply.behind} characters wait for request ${asked.number}`)
+        this.#watch.breach(18, `the client of request ${asked.number} is full, but attempt ${dial.tag} is still read`)
+      if (reply.behind > MAX_BEHIND)
+        this.#watch.breach(18, `${reply.behind} characters are buffered for request ${asked.number}`)
     })
   }
 
-  /** Whether this attempt may be made now. */
-  #lawful(dial: Dialed, call: Call | undefined, { url }: UpstreamCall): void {
+  /** Checks that this attempt is permitted now. */
+  #checkAttempt(dial: Dialed, call: Call | undefined, { url }: UpstreamCall): void {
     const watch = this.#watch
     const { claim } = dial
-    if (!call) return watch.breach(14, `a call of nobody: ${url}`)
+    if (!call) return watch.breach(14, `a call without a request: ${url}`)
     const name = `request ${call.number}`
     const target = claim?.target
     const isTarget =
@@ -493,46 +506,47 @@ class Simulation {
       target.key.id === dial.key &&
       target.candidate.model === dial.model
     if (!claim || !target || !isTarget)
-      return watch.breach(14, `${name} asks ${dial.provider} ${dial.key} ${dial.model} without a claim on it`)
+      return watch.breach(14, `${name} calls ${dial.provider} ${dial.key} ${dial.model} without a permit`)
     const now = this.#clock.now
     const { settings, reply } = call
-    // Who is to go on with a text that broke off is asked then, of course.
-    if (reply.content && !settings.stream.continue) watch.breach(4, `${name} tries ${dial.tag} after content went out`)
-    if (reply.over && !call.shareable) watch.breach(4, `${name} tries ${dial.tag} after its reply was over`)
-    if (call.goneAt !== null && !call.shareable) watch.breach(4, `${name} tries ${dial.tag} after its client left`)
+    // A continuation begins after content by design.
+    if (reply.content && !settings.stream.continue) watch.breach(4, `${name} tries ${dial.tag} after content was sent`)
+    if (reply.over && !call.shareable) watch.breach(4, `${name} tries ${dial.tag} after its response ended`)
+    if (call.goneAt !== null && !call.shareable)
+      watch.breach(4, `${name} tries ${dial.tag} after its client disconnected`)
     if (this.#draining !== null) watch.breach(4, `${name} tries ${dial.tag} after the shutdown`)
     const { request } = settings.timeout
-    if (request > 0 && now >= call.at + request + LATEST)
+    if (request > 0 && now >= call.at + request + MAX_LATENESS)
       watch.breach(4, `${name} tries ${dial.tag} after its deadline`)
 
     const dead = ({ script, told }: Dialed) => told && (script.meaning === 'auth' || script.meaning === 'quota')
     const counted = call.dials.filter((other) => !dead(other))
     if (counted.length >= settings.retry.maxAttempts)
-      watch.breach(1, `${name} tries ${dial.tag} behind ${counted.length} of ${settings.retry.maxAttempts} attempts`)
+      watch.breach(1, `${name} tries ${dial.tag} after ${counted.length} of ${settings.retry.maxAttempts} attempts`)
     const id = deploymentId(target)
     if (call.dials.some((other) => other.claim && deploymentId(other.claim.target) === id)) {
       call.repeated++
-      if (call.repeated > 1) watch.breach(1, `${name} tries ${id} again, which is the second such repetition`)
+      if (call.repeated > 1) watch.breach(1, `${name} tries ${id} again, which is its second retry`)
     }
     const beside = call.dials.filter((other) => other.played && !other.played.over && !other.finished)
     if (beside.length > 0) {
       this.#hedges++
       if (settings.hedge.percent === 0 || beside.length > 1 || beside[0]?.provider === dial.provider)
-        watch.breach(1, `${name} tries ${dial.tag} beside ${beside.map(({ tag }) => tag).join(' and ')}`)
+        watch.breach(1, `${name} tries ${dial.tag} while ${beside.map(({ tag }) => tag).join(' and ')}`)
     }
     for (const other of call.dials) {
       const { meaning } = other.script
       if (!other.told) continue
-      if (meaning === 'request' || meaning === 'policy') watch.breach(5, `${name} goes on after ${meaning}`)
+      if (meaning === 'request' || meaning === 'policy') watch.breach(5, `${name} continues after ${meaning}`)
       if (meaning === 'context' && !this.#larger(other.claim?.target, target))
-        watch.breach(5, `${name} goes on after ${meaning}`)
+        watch.breach(5, `${name} continues after ${meaning}`)
     }
     const again = (other: Dialed) => other.provider === dial.provider && other.model === dial.model && !dead(other)
     if (call.dials.some(again)) {
       const tries = watch.tries(target.candidate)
       tries.made++
       if (tries.made > tries.granted)
-        watch.breach(12, `${name} repeats at ${dial.provider} ${dial.model} beyond the retry budget`)
+        watch.breach(12, `${name} retries at ${dial.provider} ${dial.model} beyond the retry budget`)
     }
     if (call.dials.length === 0) this.#firstChoice(target, settings.keyStrategy)
     call.dials.push(dial)
@@ -558,17 +572,17 @@ class Simulation {
     this.#shares.push([keys.length, keys.findIndex(({ id }) => id === key.id)])
   }
 
-  // ── What is told ───────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Gateway events ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  #tell(news: GatewayEvent): void {
-    switch (news.event) {
+  #onEvent(event: GatewayEvent): void {
+    switch (event.event) {
       case 'request': {
-        const first = news.trace[0]
+        const first = event.trace[0]
         const call = first?.type === 'received' ? this.#calls[Number(first.id.slice(4))] : undefined
-        if (!call) return this.#watch.breach(15, 'a request nobody made was written down')
+        if (!call) return this.#watch.breach(15, 'an unknown request was recorded')
         call.recorded++
-        call.exchange = news.trace
-        const ended = news.trace.find((fact) => fact.type === 'ended')
+        call.exchange = event.trace
+        const ended = event.trace.find((fact) => fact.type === 'ended')
         if (ended) {
           this.#mix(ended.status, ended.at)
           this.#trace(`request ${call.number} ${ended.how} ${ended.status} ${JSON.stringify(ended.failure ?? null)}`)
@@ -576,22 +590,22 @@ class Simulation {
         return
       }
       case 'circuit':
-        this.#seen.add(`circuit: ${news.from}→${news.to}`)
-        this.#seen.add(`circuit of ${news.what}: →${news.to}`)
-        this.#mix(news.from.length, news.to.length)
-        this.#trace(`circuit ${news.name} ${news.from} → ${news.to}: ${news.why}`)
+        this.#seen.add(`circuit: ${event.from}→${event.to}`)
+        this.#seen.add(`circuit of ${event.what}: →${event.to}`)
+        this.#mix(event.from.length, event.to.length)
+        this.#trace(`circuit ${event.name} ${event.from} → ${event.to}: ${event.why}`)
         return
       case 'key':
-        this.#seen.add(`key: ${news.from}→${news.to}`)
-        this.#trace(`key ${news.provider} ${news.key} ${news.from} → ${news.to}`)
+        this.#seen.add(`key: ${event.from}→${event.to}`)
+        this.#trace(`key ${event.provider} ${event.key} ${event.from} → ${event.to}`)
         return
       case 'fallback':
-        this.#trace(`fallback ${news.id} ${news.from} → ${news.to}: ${news.kind}`)
+        this.#trace(`fallback ${event.id} ${event.from} → ${event.to}: ${event.kind}`)
         return
       case 'error':
-        return this.#watch.breach(0, `${news.error instanceof Error ? news.error.stack : news.error}`)
+        return this.#watch.breach(0, `${event.error instanceof Error ? event.error.stack : event.error}`)
       default:
-        throw new Error(`unknown news ${JSON.stringify(news satisfies never)}`)
+        throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
     }
   }
 
@@ -605,9 +619,9 @@ class Simulation {
     this.#hash ^= this.#hash >>> 13
   }
 
-  // ── At the end ─────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── End of the run ───────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Nothing more is to come: nothing may be left. */
+  /** Checks that nothing is left after the last event. */
   #atRest(): void {
     const left = (what: string) => this.#watch.breach(14, `at the end ${what}`)
     const { hedge } = this.#setup.config.settings
@@ -618,18 +632,18 @@ class Simulation {
         `${this.#hedges} hedges of ${this.#calls.length} requests are more than ${hedge.percent} %`,
       )
     if (this.#clock.live > 0) left(`${this.#clock.live} timers are left`)
-    if (this.#gateway.activeCalls.size > 0) left(`${this.#gateway.activeCalls.size} requests can still be stopped`)
-    if (this.#watch.open > 0) left(`${this.#watch.open} claims have no verdict`)
-    for (const call of this.#calls) if (!call.settled || call.later) left(`request ${call.number} is not over`)
+    if (this.#gateway.activeCalls.size > 0) left(`${this.#gateway.activeCalls.size} requests are still active`)
+    if (this.#watch.open > 0) left(`${this.#watch.open} permits have no outcome`)
+    for (const call of this.#calls) if (!call.settled || call.later) left(`request ${call.number} has not ended`)
     for (const dial of this.#dials)
       if (dial.played && !dial.played.over)
-        left(`attempt ${dial.tag} (${dial.mode}) was neither heard out nor given up`)
+        left(`attempt ${dial.tag} (${dial.mode}) was neither read to its end nor aborted`)
     for (const instance of this.#setup.config.instances)
       for (const key of instance.keys)
         if (this.#board.inFlight(instance, key) !== 0) left(`${keyId(instance, key)} has load`)
   }
 
-  /** All is well upstream: whatever was opened or rests has to come back when its time is over and somebody asks. */
+  /** All upstreams recover: every open circuit and cooldown must end after its time when a request arrives. */
   async #recover(): Promise<void> {
     this.#weather.calm = true
     this.#draining = null
@@ -644,17 +658,19 @@ class Simulation {
               (id) =>
                 this.#board.cooldown(id) === undefined && this.#watch.circuit(id, config.settings).at === 'closed',
             ) && scopes.every((id) => this.#board.phase(id, config.settings).at === 'closed')
-          // Whatever had a reason to rest is asked, whether or not it still seems to rest.
+          // Targets that ever had a cooldown are called too, whether or not it has ended.
           if (isWell() && !scopes.some((id) => this.#watch.troubled.has(id))) continue
-          this.#clock.jump(this.#clock.now + Math.max(config.settings.circuit.resetTimeout, LONGEST_REST) + 1)
+          this.#clock.jump(this.#clock.now + Math.max(config.settings.circuit.resetTimeout, LONGEST_COOLDOWN) + 1)
           this.#config = only(config, instance, key.id, model)
           this.#trace(`recovery of ${deploymentId(target)}`)
-          const body = bodyFor('chat', `${instance.id}/${model}`, false, false, this.#calls.length)
-          const call = this.#ask(
+          const named = `${instance.id}/${model}`
+          const number = this.#calls.length
+          const body = bodyFor({ style: 'chat', model: named, stream: false, usage: false, number })
+          const call = this.#send(
             {
               style: 'chat',
               stream: false,
-              model: `${instance.id}/${model}`,
+              model: named,
               poison: null,
               body,
               broken: false,
@@ -664,21 +680,21 @@ class Simulation {
             null,
           )
           await settled()
-          this.#look()
+          this.#runChecks()
           await this.#untilRest()
           if (!this.#fine) return
           if (call.reply.status !== 200 || !isWell())
             this.#watch.breach(
               10,
-              `${deploymentId(target)} is well and does not come back: ${call.reply.status} ${call.reply.text}`,
+              `${deploymentId(target)} has recovered but is not used: ${call.reply.status} ${call.reply.text}`,
             )
         }
   }
 }
 
-/** Characters that may be written behind a client's first refusal: a piece from upstream, and what it is translated to. */
-const MOST_BEHIND = 64 * 1024
-/** Ms by which a timer is late at most. */
-const LATEST = 40
-/** Ms: the longest rest there is, of a key without quota. */
-const LONGEST_REST = 6 * 3_600_000
+/** Maximum characters written after the client is full: one piece from upstream and its translation. */
+const MAX_BEHIND = 64 * 1024
+/** Maximum ms by which a timer is late. */
+const MAX_LATENESS = 40
+/** The longest cooldown in ms: of a key without quota. */
+const LONGEST_COOLDOWN = 6 * 3_600_000

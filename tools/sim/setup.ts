@@ -1,4 +1,4 @@
-/** What one seed is about: providers, keys, models, settings, routes. */
+/** The configuration of one seed: providers, keys, models, settings, routes. */
 import type { Catalogue, Config, Route } from '../../src/core/config.ts'
 import type { Instance } from '../../src/core/provider.ts'
 import { Secret } from '../../src/core/secret.ts'
@@ -10,7 +10,7 @@ const WIRES = { chat: 'openai-chat', responses: 'openai-responses', messages: 'a
 
 export const MODELS = ['m0', 'm1'] as const
 
-/** `fresh`: a stream of its own for what was added later, so that seeds keep what they were about. */
+/** `fresh`: a separate random stream for later additions, so that existing seeds keep their configuration. */
 const instance = (chance: Chance, fresh: Chance, n: number): Instance => {
   const id = `p${n}`
   const styles = pick<readonly [Style, ...Style[]]>(chance, [
@@ -46,7 +46,7 @@ const instance = (chance: Chance, fresh: Chance, n: number): Instance => {
   }
 }
 
-/** Unlike anything else that is said here. */
+/** A recognisable key. */
 export const secretOf = (provider: string, key: string): string => `sk-canary-${provider}${key}-4f3c2b1a9d8e7f60`
 export const CANARY = 'sk-canary-'
 
@@ -107,7 +107,7 @@ const settings = (chance: Chance, fresh: Chance): Settings =>
 export type Setup = {
   readonly config: Config
   readonly catalogue: Catalogue
-  /** Another configuration over the same circuits, taken on in the middle. */
+  /** The configuration after a reload in the middle of the run, with the same circuits. */
   readonly swapped: Config
 }
 
@@ -117,7 +117,7 @@ const routes = (chance: Chance, instances: readonly Instance[]): Config['routes'
     targets: instances.slice(0, 2).map(({ id }) => ({ provider: id, weight: whole(chance, 1, 3) })),
     fallback: [
       ...instances.slice(2).map(({ id, models }) => ({ provider: id, model: models[0] ?? 'm0', weight: 1 })),
-      // Other models of the providers that the route begins with: failover within a provider.
+      // Other models of the route's first providers: failover within a provider.
       ...instances
         .slice(0, 2)
         .flatMap(({ id, models }) => models.slice(1).map((model) => ({ provider: id, model, weight: 1 }))),
@@ -142,21 +142,21 @@ export const draw = (chance: Chance, fresh: Chance): Setup => {
   return { config, catalogue, swapped: swap(chance, fresh, config) }
 }
 
-/** Keys, providers and what concerns requests may change; what circuits go by stays, since they are compared over the change. */
+/** Changes keys, providers and request settings. Circuit settings stay, since circuits are compared across the reload. */
 const swap = (chance: Chance, fresh: Chance, config: Config): Config => {
   const other = settings(chance, fresh)
   const { circuit, retry, hedge } = config.settings
-  const instances = config.instances.flatMap((one) => {
+  const instances = config.instances.flatMap((provider) => {
     const fate = chance()
     if (fate < 0.2 && config.instances.length > 1) return []
-    if (fate < 0.5 && one.keys.length > 1) return [{ ...one, keys: one.keys.slice(1) }]
-    return [{ ...one }]
+    if (fate < 0.5 && provider.keys.length > 1) return [{ ...provider, keys: provider.keys.slice(1) }]
+    return [{ ...provider }]
   })
   const left = chance() < 0.05 ? [] : instances
   return { settings: { ...other, circuit, retry, hedge }, instances: left, routes: routes(chance, left) }
 }
 
-/** One provider with one key and one model of it: a request at it can go nowhere else. */
+/** A configuration with a single target. */
 export const only = ({ settings }: Config, one: Instance, key: string, model: string): Config => ({
   settings: { ...settings, fallback: 'none' },
   instances: [{ ...one, keys: one.keys.filter(({ id }) => id === key), models: [model] }],

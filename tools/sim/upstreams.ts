@@ -1,15 +1,15 @@
 /**
- * Upstreams that go through good and bad times: each provider, key and deployment is a Markov chain over the modes of a
- * table, and a call is answered by a script in the mode of its moment.
+ * Simulated upstreams: each provider, key and deployment is a Markov chain over the modes of a table, and a call runs a
+ * script of its current mode.
  */
 import { type Failure, fail } from '../../src/core/failure.ts'
 import type { Cancel, OngoingCall, UpstreamListener } from '../../src/core/world.ts'
 import { between, type Chance, drawing, exponential, logNormal, pick, whole } from './chance.ts'
 import { type Answer, answer, errorEvent, errorText, type Style } from './wires.ts'
 
-/** What the upstream means, whatever the gateway makes of it. */
+/** The true meaning of a response, for comparison with the gateway's classification. */
 export type Meaning =
-  /** It answers, or would have: what goes wrong is the health of something. */
+  /** A response, or a failure of the upstream. */
   | 'answer'
   | 'health'
   | 'rate'
@@ -31,24 +31,24 @@ export type Step =
       readonly act: 'head'
       readonly status: number
       readonly headers: Readonly<Record<string, string>>
-      /** A wait (ms) that is told as a date of the wall clock. */
+      /** A wait (ms) sent as a date of the wall clock. */
       readonly dated?: number
     }
   | { readonly after: number; readonly act: 'bytes'; readonly chunk: Uint8Array; readonly finished?: true }
   | { readonly after: number; readonly act: 'end' }
   | { readonly after: number; readonly act: 'fail'; readonly failure: Failure }
-  /** Nothing more, for ever. */
+  /** No further step, forever. */
   | { readonly after: number; readonly act: 'silence' }
 
 export type Script = {
   readonly steps: readonly Step[]
   readonly meaning: Meaning
-  /** The whole answer is in it, with its end. */
+  /** It contains the complete response with its end. */
   readonly complete: boolean
-  /** Something unreadable stands in the middle of it. */
+  /** It contains an unreadable event. */
   readonly gaps: boolean
   readonly words: number
-  /** Ms it asks to wait. */
+  /** The requested wait in ms. */
   readonly wait: number | null
 }
 
@@ -58,7 +58,7 @@ export type Scene = {
   readonly usage: boolean
   readonly tag: string
   readonly connectTimeout: number
-  /** The key it was asked with, which careless upstreams quote. */
+  /** The key of the call, which some upstreams repeat in errors. */
   readonly secret: string
   readonly chance: Chance
   readonly poison: Poison | null
@@ -81,7 +81,7 @@ class Writing {
     this.draft.steps.push({ after, act: 'head', status, headers, ...(dated !== undefined && { dated }) })
     return this
   }
-  /** In pieces cut anywhere, `gap` ms apart at most; the piece that brings it up to `finished` is marked. */
+  /** Splits text at random, with up to `gap` ms between pieces, and marks the piece that reaches `finished`. */
   text(text: string, gap: number, finished = -1, most = 5): this {
     const bytes = Buffer.from(text)
     const at = finished === -1 ? Number.POSITIVE_INFINITY : Buffer.byteLength(text.slice(0, finished))
@@ -127,7 +127,7 @@ const answerFor = (
   { style, stream, usage, tag, chance }: Scene,
   words = whole(chance, 1, 12),
 ): Answer & { words: number } => ({
-  ...answer(style, stream, usage, words, tag),
+  ...answer({ style, stream, usage }, words, tag),
   words,
 })
 
@@ -142,22 +142,22 @@ const answering = (scene: Scene, gap: number, wait?: number): Writing => {
   return writing.text(said.text, gap, said.finished)
 }
 
+type ErrorReply = {
+  readonly type: string
+  readonly message: string
+  readonly code?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
 const refusing =
-  (
-    meaning: Meaning,
-    status: number,
-    type: string,
-    message: string,
-    code?: string,
-    headers: Readonly<Record<string, string>> = {},
-  ) =>
+  (meaning: Meaning, status: number, { type, message, code, headers = {} }: ErrorReply) =>
   (scene: Scene): Script =>
     new Writing(scene, meaning)
       .head(latency(scene.chance) / 2, status, { ...JSON_TYPE, ...headers })
       .text(errorText(scene.style, type, message, code), 50, -1, 2)
       .end().made
 
-/** A 429, or another, that says when to come back. */
+/** A 429 or similar response with a retry time. */
 const waiting =
   (meaning: Meaning, status: number, type: string, how: 'seconds' | 'ms' | 'date' | 'none') =>
   (scene: Scene): Script => {
@@ -184,7 +184,7 @@ const broken =
   (scene: Scene): Script =>
     new Writing(scene, 'health').fail(between(scene.chance, 1, 80), failure).made
 
-/** A stream cut before the reason it ends for, or a body cut anywhere. */
+/** A stream cut before its finish reason, or a body cut anywhere. */
 const cut = (scene: Scene, how: 'end' | 'reset' | 'silence' | 'comments'): Script => {
   const said = answerFor(scene)
   const at = Math.floor(scene.chance() * (scene.stream ? said.finish : said.text.length - 1))
@@ -214,23 +214,23 @@ const inStream =
     return writing.end(10).made
   }
 
-/** Behind the first word, before the end. */
+/** After the first word, before the end. */
 const middle = ({ content, finish }: Answer): number => Math.min(finish, content + 1)
 const endOfEvent = (text: string, from: number): number => text.indexOf('\n\n', from) + 2
 
 export const MODES = {
   healthy: (scene: Scene): Script => answering(scene, 120).end().made,
   slow: (scene: Scene): Script => answering(scene, 4_000, logNormal(scene.chance, 6_000, 1)).end().made,
-  /** The reason to finish came, and `[DONE]` did not. */
+  /** The finish reason is sent, `[DONE]` is not. */
   no_done: (scene: Scene): Script => {
     const said = answerFor(scene)
     const writing = begin(scene, 'answer').text(said.text.slice(0, said.terminator), 100, said.finished)
     Object.assign(writing.draft, { complete: true, words: said.words })
     return writing.end(20).made
   },
-  /** The answer is over, the body is not. */
+  /** The response is complete, but the body does not end. */
   lingering: (scene: Scene): Script => answering(scene, 100).silence().made,
-  /** Bytes behind the terminator, and an end that breaks. */
+  /** Bytes after the terminator, and a connection error. */
   late_bytes: (scene: Scene): Script => {
     if (!scene.stream) return cut(scene, 'reset')
     const writing = answering(scene, 100).text(`: late\n\ndata: {"error":{"message":"late"}}\n\n`, 40)
@@ -240,25 +240,29 @@ export const MODES = {
   limited_ms: waiting('rate', 429, 'rate_limit_error', 'ms'),
   limited_date: waiting('rate', 429, 'rate_limit_error', 'date'),
   limited: waiting('rate', 429, 'rate_limit_error', 'none'),
-  /** Anthropic's 413 is the size of the request itself. */
+  /** Anthropic's 413 refers to the size of the request itself. */
   token_rate: (scene: Scene): Script =>
     scene.style === 'messages'
       ? waiting('rate', 429, 'rate_limit_error', 'none')(scene)
-      : refusing('rate', 413, 'tokens', 'Request too large for the tokens of a minute.', 'rate_limit_exceeded')(scene),
+      : refusing('rate', 413, {
+          type: 'tokens',
+          message: 'Request too large for the tokens of a minute.',
+          code: 'rate_limit_exceeded',
+        })(scene),
   overloaded: waiting('health', 503, 'overloaded_error', 'none'),
   overloaded_s: waiting('health', 529, 'overloaded_error', 'seconds'),
-  error: refusing('health', 500, 'server_error', 'The server had an error.'),
-  /** It quotes the key it was asked with. */
+  error: refusing('health', 500, { type: 'server_error', message: 'The server had an error.' }),
+  /** The error repeats the key. */
   quoting: (scene: Scene): Script =>
-    refusing('health', 500, 'server_error', `Could not use ${scene.secret} for this.`)(scene),
+    refusing('health', 500, { type: 'server_error', message: `Could not use ${scene.secret} for this.` })(scene),
   html_error: (scene: Scene): Script =>
     new Writing(scene, 'health').head(60, 502, { 'content-type': 'text/html' }).text(HTML, 5).end().made,
   html_200: (scene: Scene): Script =>
     new Writing(scene, 'health').head(60, 200, { 'content-type': 'text/html' }).text(HTML, 5).end().made,
   redirect: (scene: Scene): Script =>
     new Writing(scene, 'health').head(60, 302, { location: 'https://elsewhere.test/' }).end().made,
-  conflict: refusing('conflict', 409, 'conflict_error', 'The item is locked.'),
-  timeout_408: refusing('health', 408, 'timeout_error', 'It took too long.'),
+  conflict: refusing('conflict', 409, { type: 'conflict_error', message: 'The item is locked.' }),
+  timeout_408: refusing('health', 408, { type: 'timeout_error', message: 'The request timed out.' }),
   refused: broken(fail('refused', 'The connection was refused (ECONNREFUSED).', { unsent: true })),
   dns: broken(fail('dns', 'The host name is not known (ENOTFOUND).', { unsent: true })),
   dns_again: broken(
@@ -293,7 +297,7 @@ export const MODES = {
     begin(scene, 'health')
       .text(scene.stream ? 'data: {"choices":[{"del\n\n' : '{"choices": [}', 20)
       .end().made,
-  /** One event of plain text cannot be read; what follows can. */
+  /** One text event is unreadable; the following are valid. */
   malformed_middle: (scene: Scene): Script => {
     if (!scene.stream) return begin(scene, 'health').text('[]', 1).end().made
     const said = answerFor(scene)
@@ -313,31 +317,39 @@ export const MODES = {
     writing.draft.complete = true
     return writing.end().made
   },
-  unauthorized: refusing('auth', 401, 'authentication_error', 'The key is not valid.', 'invalid_api_key'),
-  quota: refusing('quota', 429, 'insufficient_quota', 'You exceeded your current quota.', 'insufficient_quota'),
-  payment: refusing('quota', 402, 'billing_error', 'Insufficient balance.'),
-  denied: refusing('denied', 403, 'permission_error', 'This key may not use this model.'),
-  missing: refusing('missing', 404, 'not_found_error', 'The model does not exist.', 'model_not_found'),
+  unauthorized: refusing('auth', 401, {
+    type: 'authentication_error',
+    message: 'The key is not valid.',
+    code: 'invalid_api_key',
+  }),
+  quota: refusing('quota', 429, {
+    type: 'insufficient_quota',
+    message: 'You exceeded your current quota.',
+    code: 'insufficient_quota',
+  }),
+  payment: refusing('quota', 402, { type: 'billing_error', message: 'Insufficient balance.' }),
+  denied: refusing('denied', 403, { type: 'permission_error', message: 'This key may not use this model.' }),
+  missing: refusing('missing', 404, {
+    type: 'not_found_error',
+    message: 'The model does not exist.',
+    code: 'model_not_found',
+  }),
 } as const satisfies { readonly [name: string]: (scene: Scene) => Script }
 export type Mode = keyof typeof MODES
 
 const POISONED: { readonly [poison in Poison]: (scene: Scene) => Script } = {
-  request: refusing('request', 400, 'invalid_request_error', 'The value is not valid.'),
+  request: refusing('request', 400, { type: 'invalid_request_error', message: 'The value is not valid.' }),
   policy: (scene) =>
-    refusing(
-      'policy',
-      400,
-      scene.style === 'messages' ? 'content_policy_violation' : 'invalid_request_error',
-      'It was refused.',
-      'content_policy_violation',
-    )(scene),
-  context: refusing(
-    'context',
-    400,
-    'invalid_request_error',
-    'prompt is too long: 9000 tokens > 8000 maximum',
-    'context_length_exceeded',
-  ),
+    refusing('policy', 400, {
+      type: scene.style === 'messages' ? 'content_policy_violation' : 'invalid_request_error',
+      message: 'It was refused.',
+      code: 'content_policy_violation',
+    })(scene),
+  context: refusing('context', 400, {
+    type: 'invalid_request_error',
+    message: 'prompt is too long: 9000 tokens > 8000 maximum',
+    code: 'context_length_exceeded',
+  }),
 }
 
 export const scriptFor = (mode: Mode, scene: Scene): Script => {
@@ -347,7 +359,7 @@ export const scriptFor = (mode: Mode, scene: Scene): Script => {
 
 const rowsOf = (modes: readonly (readonly [Mode, number])[]) => drawing(modes)
 
-/** The trouble of a whole provider, whichever key and model. */
+/** Failure modes of a whole provider. */
 const PROVIDER_TROUBLE = rowsOf([
   ['refused', 3],
   ['dns', 1],
@@ -364,13 +376,13 @@ const PROVIDER_TROUBLE = rowsOf([
   ['redirect', 1],
   ['truncated', 2],
 ])
-/** The trouble of a key. */
+/** Failure modes of a key. */
 const KEY_TROUBLE = rowsOf([
   ['unauthorized', 2],
   ['quota', 2],
   ['payment', 1],
 ])
-/** The trouble of a key at a model. */
+/** Failure modes of a key at a model. */
 const DEPLOYMENT_TROUBLE = rowsOf([
   ['slow', 6],
   ['no_done', 3],
@@ -408,7 +420,7 @@ const DEPLOYMENT_TROUBLE = rowsOf([
   ['missing', 1],
 ])
 
-/** How bad the times are: mean ms of good times and of bad ones, and the share of time in a good mode at the start. */
+/** Mean ms of good and bad periods, and the probability of a good mode at the start. */
 export type Temper = { readonly good: number; readonly bad: number }
 export const TEMPERS: readonly [Temper, ...Temper[]] = [
   { good: 200_000, bad: 3_000 },
@@ -417,7 +429,7 @@ export const TEMPERS: readonly [Temper, ...Temper[]] = [
   { good: 4_000, bad: 20_000 },
 ]
 
-/** Looked at only when somebody calls: nothing happens to a chain that nobody asks. */
+/** Evaluated lazily, at the next call. */
 class Chain {
   readonly #chance: Chance
   readonly #temper: Temper
@@ -430,7 +442,7 @@ class Chain {
     this.#temper = temper
     this.#trouble = trouble
     this.#until = now
-    // A run begins in the middle of things.
+    // A run may begin in a bad mode.
     this.#mode = chance() * (temper.good + temper.bad) < temper.good ? this.#trouble(chance) : 'healthy'
   }
 
@@ -444,13 +456,13 @@ class Chain {
   }
 }
 
-/** The state of everything upstream. */
+/** The modes of all upstreams. */
 export class Weather {
   readonly #chance: Chance
   readonly #temper: Temper
   readonly #start: number
   readonly #chains = new Map<string, Chain>()
-  /** Everything is well from now on. */
+  /** All upstreams stay healthy from now on. */
   calm = false
 
   constructor(chance: Chance, now: number) {
@@ -480,11 +492,11 @@ export class Weather {
 export type Playing = {
   readonly after: (ms: number, run: () => void) => Cancel
   readonly date: () => number
-  /** Looked at before each step is taken, and told of what the step was. */
+  /** Called before each step. */
   readonly onStep: (step: Step) => void
 }
 
-/** Plays a script to a listener, as the way upstream promises it: nothing before `dial` has returned, nothing after `abort`, nothing while paused. */
+/** Plays a script to a listener under the rules of `Dial`: no call before `dial` has returned, after `abort`, or while paused. */
 export class Played implements OngoingCall {
   readonly #steps: readonly Step[]
   readonly #listener: UpstreamListener
@@ -492,7 +504,7 @@ export class Played implements OngoingCall {
   #next = 0
   #paused = false
   #timer: Cancel = () => {}
-  /** The last has been heard or wanted. */
+  /** The script has ended or was aborted. */
   over = false
   aborted = false
 
@@ -551,5 +563,5 @@ export class Played implements OngoingCall {
   }
 }
 
-/** Whole seconds, upwards: what is told is never sooner than what is meant. */
+/** Rounds up to whole seconds, so that the sent value is never too short. */
 const httpDate = (ms: number): string => new Date(Math.ceil(ms / 1_000) * 1_000).toUTCString()

@@ -11,102 +11,114 @@ import { CANARY } from './setup.ts'
 import { restsOf, scopesOf, type Watch } from './watch.ts'
 import { readStream, readWhole, type Words, wordsIn } from './wires.ts'
 
-/** How late timers may be in all (ms). */
+/** Maximum total lateness of timers in ms. */
 const LATE = 1_000
 
 type Ended = Extract<TraceEvent, { type: 'ended' }>
 
-/** `leader`: whose answer it was given, where that was another's. */
-export const judge = (
-  call: Call,
-  leader: Call | undefined,
-  config: Config,
-  board: UpstreamHealth,
-  watch: Watch,
-  dials: readonly Dialed[],
-  now: number,
-): void => {
-  const { exchange, question, reply } = call
+/** What the checks of one ended request use. */
+type Judged = {
+  readonly call: Call
+  /** The request whose response this one received; undefined if it was its own. */
+  readonly leader: Call | undefined
+  readonly config: Config
+  readonly health: UpstreamHealth
+  readonly watch: Watch
+  readonly dials: readonly Dialed[]
+  readonly now: number
+}
+
+/** With its end, and its name in messages. */
+type Verdict = Judged & { readonly ended: Ended; readonly name: string }
+
+/** Checks one request after its end. */
+export const judge = (judged: Judged): void => {
+  const { call, leader, watch } = judged
+  const { exchange, request, reply } = call
   const name = `request ${call.number}`
   const ended = exchange?.find((fact) => fact.type === 'ended')
-  if (!exchange || ended?.type !== 'ended') return watch.breach(15, `${name} was written down without an end`)
+  if (!exchange || ended?.type !== 'ended') return watch.breach(15, `${name} was recorded without an end`)
+  const verdict: Verdict = { ...judged, ended, name }
   watch.seen(`ends: ${ended.how}`)
-  if (ended.failure) watch.seen(`told: ${ended.failure.kind}`)
-  written(call, ended, watch, name)
-  // Whoever joins another's answer gets it in that one's time, or, once it is there, as fast as it reads.
+  if (ended.failure) watch.seen(`client error: ${ended.failure.kind}`)
+  checkRecord(verdict)
+  // The time limit of a shared response is that of its first request. A stored one is sent as fast as its client reads.
   const isStored = exchange.some((fact) => fact.type === 'shared' && fact.how === 'stored')
   const { at, settings } = leader ?? call
-  const { request } = settings.timeout
-  if (!isStored && !(leader && reply.slow) && request > 0 && ended.at - at > request + LATE)
-    watch.breach(19, `${name} took ${ended.at - at} ms of ${request}`)
-  // To a client that left behind the terminator nothing more is said.
-  if (!reply.over && !reply.gone) return watch.breach(2, `${name} is over (${ended.how}), and its reply is not`)
+  const limit = settings.timeout.request
+  if (!isStored && !(leader && reply.slow) && limit > 0 && ended.at - at > limit + LATE)
+    watch.breach(19, `${name} took ${ended.at - at} ms of ${limit}`)
+  // A client that disconnected after the terminator receives nothing more.
+  if (!reply.over && !reply.gone) return watch.breach(2, `${name} has ended (${ended.how}), but its response has not`)
   if (reply.text.includes(CANARY) || JSON.stringify(reply.headers).includes(CANARY))
-    watch.breach(16, `${name} was told a key`)
-  read(call, leader ?? call, ended, watch, dials, name)
-  if (leader) return joined(call, leader, ended, watch, name)
+    watch.breach(16, `${name} received a key`)
+  checkResponse(verdict)
+  if (leader) return checkShared(verdict, leader)
   if (ended.how === 'refused') {
-    keptTrying(call, ended, config, watch, name)
-    triedRoute(call, ended, config, watch, name)
-    // When the process ends, another takes over: that has nothing to do with what is known here.
-    if (ended.failure && !OTHERS.has(ended.failure.kind)) comesBack(call, board, config, watch, name, now)
+    checkUntried(verdict)
+    checkRoute(verdict)
+    // After a shutdown another process takes over, so the state known here does not apply.
+    if (ended.failure && !OTHERS.has(ended.failure.kind)) checkRetryAfter(verdict)
   }
-  if (question.broken && call.dials.length > 0) watch.breach(5, `${name} asks nothing, and was sent on`)
+  if (request.broken && call.dials.length > 0) watch.breach(5, `${name} is not a valid request, but was sent upstream`)
 }
 
 /** Refusals that are not about upstreams. */
 const OTHERS = new Set(['shutdown', 'idempotency_key_in_use', 'idempotency_key_reused'])
 
-/** Nothing of another's, and nothing that was not whole, is given a second time. */
-const joined = (call: Call, leader: Call, ended: Ended, watch: Watch, name: string): void => {
-  const [mine, first] = [call.question, leader.question]
-  if (mine.client !== first.client) watch.breach(17, `${name} of ${mine.client} was given an answer to ${first.client}`)
+/** A shared response belongs to the same client and request, and is complete. */
+const checkShared = ({ call, ended, watch, name }: Verdict, leader: Call): void => {
+  const [mine, first] = [call.request, leader.request]
+  if (mine.client !== first.client)
+    watch.breach(17, `${name} of ${mine.client} received a response for ${first.client}`)
   if (mine.body !== first.body || mine.style !== first.style)
-    watch.breach(17, `${name} was given the answer to another question, of request ${leader.number}`)
-  if (call.dials.length > 0) watch.breach(17, `${name} joined request ${leader.number} and asked upstream all the same`)
+    watch.breach(17, `${name} received the response to a different request, ${leader.number}`)
+  if (call.dials.length > 0) watch.breach(17, `${name} joined request ${leader.number} but made upstream calls too`)
   const stored = call.exchange?.some((fact) => fact.type === 'shared' && fact.how === 'stored')
   if (stored && ended.how !== 'answered' && ended.how !== 'client_gone')
-    watch.breach(17, `${name} was given what was kept of request ${leader.number}, which was ${ended.how}`)
+    watch.breach(17, `${name} received the stored response of request ${leader.number}, which was ${ended.how}`)
 }
 
-/** The facts against the calls. */
-const written = (call: Call, ended: Ended, watch: Watch, name: string): void => {
+/** The recorded attempts match the calls. */
+const checkRecord = ({ call, ended, watch, name }: Verdict): void => {
   const attempts = attemptsIn(call.exchange ?? [])
   const made = call.dials.map(({ provider, key, model }) => `${provider} ${key} ${model}`)
   const noted = attempts.map(({ provider, key, model }) => `${provider} ${key} ${model}`)
   if (made.join() !== noted.join())
-    watch.breach(15, `${name} made attempts at [${made.join()}], and [${noted.join()}] are written down`)
+    watch.breach(15, `${name} made attempts at [${made.join()}], but [${noted.join()}] are recorded`)
   if ((call.exchange ?? []).filter(({ type }) => type === 'continued').length > 1)
-    watch.breach(3, `${name} was gone on with twice`)
+    watch.breach(3, `${name} was continued twice`)
   for (const { failure } of attempts) {
     if (!failure) continue
     watch.seen(`attempt: ${failure.kind}`)
     if (failure.message.includes(CANARY) || failure.upstream?.message?.includes(CANARY))
-      watch.breach(16, `${name}: a key stands in the failure of an attempt`)
+      watch.breach(16, `${name}: the failure of an attempt contains a key`)
   }
   for (const fact of call.exchange ?? [])
     if (fact.type === 'skipped') for (const { why } of fact.targets) watch.seen(`skipped: ${why}`)
   const skips = call.exchange?.some(({ type }) => type === 'skipped')
   if (ended.failure?.kind === 'no_target' && attempts.length === 0 && !skips)
-    watch.breach(15, `${name} had no target, and no skipped target is noted`)
+    watch.breach(15, `${name} had no target, but no skipped target is recorded`)
   const pending = attempts.filter(({ end }) => end === 'pending').length
   if (pending > 0 && ended.how !== 'client_gone')
     watch.breach(15, `${name} (${ended.how}) has ${pending} attempts without an end`)
 }
 
-/** The answer, as its client read it. */
-const read = (call: Call, origin: Call, ended: Ended, watch: Watch, dials: readonly Dialed[], name: string): void => {
-  const { reply, question } = call
+/** The response as its client reads it. */
+const checkResponse = (verdict: Verdict): void => {
+  const { call, leader, ended, watch, dials, name } = verdict
+  const origin = leader ?? call
+  const { reply, request } = call
   const { text, status } = reply
-  // Who does not read is cut off from an answer that goes on for others.
+  // A client that does not read is disconnected from a shared response.
   const left = reply.gone || ended.how === 'client_gone' || (call.shareable && reply.full)
   if (status === null) {
-    if (!left) watch.breach(2, `${name} never had a head`)
+    if (!left) watch.breach(2, `${name} never received a status`)
     return
   }
   const streamed = (reply.headers['content-type'] ?? '').startsWith('text/event-stream')
   if (!streamed && left && reply.over !== 'ended') return
-  const reading = streamed ? readStream(question.style, text) : readWhole(question.style, text)
+  const reading = streamed ? readStream(request.style, text) : readWhole(request.style, text)
   if (left && !streamed && text === '') return
   if (reading.problem !== null) watch.breach(28, `${name}: ${reading.problem}`)
   const { terminators, errors } = reading
@@ -120,10 +132,11 @@ const read = (call: Call, origin: Call, ended: Ended, watch: Watch, dials: reado
     const beginning = wordsIn(parts.first, true)
     const before = dials[Number.parseInt(beginning.tag ?? '', 36)]
     if (beginning.problem !== null) watch.breach(3, `${name}: ${beginning.problem}`)
-    if (!before || !origin.dials.includes(before)) watch.breach(3, `${name} begins with what nobody said to it`)
+    if (!before || !origin.dials.includes(before)) watch.breach(3, `${name} begins with text of no attempt of its own`)
   }
   if (words.problem !== null) watch.breach(3, `${name}: ${words.problem}`)
-  if (from && !origin.dials.includes(from)) watch.breach(3, `${name} was given what ${from.tag} said to another`)
+  if (from && !origin.dials.includes(from))
+    watch.breach(3, `${name} received text that ${from.tag} sent to another request`)
 
   switch (ended.how) {
     case 'answered': {
@@ -132,13 +145,13 @@ const read = (call: Call, origin: Call, ended: Ended, watch: Watch, dials: reado
       if (!reply.gone && (terminators !== 1 || errors.length > 0))
         watch.breach(2, `${name} was answered with ${terminators} terminators and ${errors.length} errors`)
       if (reply.gone && terminators > 1) watch.breach(2, `${name} has ${terminators} terminators`)
-      if (terminators === 1) whole(origin, words, from, watch, name)
+      if (terminators === 1) checkComplete(verdict, origin, words, from)
       return
     }
     case 'refused': {
       const inside = streamed && status === 200
       if (!inside && status !== ended.status)
-        watch.breach(2, `${name} was told ${status}, and ${ended.status} is written down`)
+        watch.breach(2, `${name} received ${status}, but ${ended.status} is recorded`)
       if (!left && (errors.length !== 1 || terminators > 0 || words.count > 0))
         watch.breach(
           2,
@@ -148,18 +161,18 @@ const read = (call: Call, origin: Call, ended: Ended, watch: Watch, dials: reado
     }
     case 'interrupted':
       if (!left && (errors.length !== 1 || terminators > 0))
-        watch.breach(2, `${name} was broken off with ${errors.length} errors and ${terminators} terminators`)
+        watch.breach(2, `${name} was interrupted with ${errors.length} errors and ${terminators} terminators`)
       if (
         !left &&
         ended.failure?.kind === 'shutdown' &&
-        question.style !== 'messages' &&
+        request.style !== 'messages' &&
         errors[0] !== 'server_shutdown'
       )
-        watch.breach(24, `${name} was broken off by the shutdown, and told ${errors[0]}`)
+        watch.breach(24, `${name} was interrupted by the shutdown, but received ${errors[0]}`)
       return
     case 'client_gone':
       if (!reply.gone && !reply.full)
-        watch.breach(2, `${name} was given up as gone, and its client was there and reading`)
+        watch.breach(2, `${name} was abandoned although its client was connected and reading`)
       if (terminators > 0 && errors.length > 0) watch.breach(2, `${name} has an end and an error`)
       return
     default:
@@ -167,10 +180,10 @@ const read = (call: Call, origin: Call, ended: Ended, watch: Watch, dials: reado
   }
 }
 
-/** What the attempt said that was gone on with, and what the one that went on; null: nobody did. */
+/** Splits a text into the interrupted attempt's part and the continuation's; `first` is null without a continuation. */
 const inParts = (call: Call, text: string, raw: string): { readonly first: string | null; readonly last: string } => {
-  // Who left before the first word read nothing of either part.
-  // One who joined may be done before the first client's request is, and its exchange told: the comment at the seam tells.
+  // A client that disconnected before the first word has neither part. A joined request may end before the first one's
+  // trace is recorded; then the comment at the seam shows the continuation.
   const isContinued = call.exchange?.some(({ type }) => type === 'continued') ?? raw.includes('\n: headgate continued ')
   if (text === '' || !isContinued) return { first: null, last: text }
   const tag = text.slice(0, 3)
@@ -178,11 +191,11 @@ const inParts = (call: Call, text: string, raw: string): { readonly first: strin
   return { first: text.slice(0, seam), last: text.slice(seam) }
 }
 
-/** Nothing is missing of what is said to be complete. */
-const whole = (call: Call, words: Words, from: Dialed | undefined, watch: Watch, name: string): void => {
+/** A response marked as complete is complete. */
+const checkComplete = ({ watch, name }: Verdict, call: Call, words: Words, from: Dialed | undefined): void => {
   if (words.tag === null) {
     if (!call.dials.some(({ script }) => script.meaning === 'empty'))
-      watch.breach(3, `${name} was answered with nothing`)
+      watch.breach(3, `${name} received an empty response`)
     return
   }
   if (!from) return
@@ -191,11 +204,11 @@ const whole = (call: Call, words: Words, from: Dialed | undefined, watch: Watch,
   if (!script.complete || !enough)
     watch.breach(
       3,
-      `${name} was told ${words.count} of ${script.words} words are all (${mode}, ${script.complete ? 'complete' : 'cut'})`,
+      `${name} received ${words.count} of ${script.words} words as complete (${mode}, ${script.complete ? 'complete' : 'cut'})`,
     )
 }
 
-/** Failures after which nothing else can be tried, whatever there is. */
+/** Failures after which no other target is tried. */
 const isFinal = (kind: keyof typeof KINDS): boolean =>
   KINDS[kind].side !== 'upstream' &&
   kind !== 'model_missing' &&
@@ -203,20 +216,20 @@ const isFinal = (kind: keyof typeof KINDS): boolean =>
   kind !== 'incapable' &&
   kind !== 'incompatible'
 
-/** Something that could have been tried, and would have been allowed all the time, was tried. */
-const keptTrying = (call: Call, { failure }: Ended, { instances }: Config, watch: Watch, name: string): void => {
-  if (!failure || isFinal(failure.kind) || call.question.poison !== null || call.question.broken) return
+/** No untried target was available throughout the request. */
+const checkUntried = ({ call, ended: { failure }, config: { instances }, watch, name }: Verdict): void => {
+  if (!failure || isFinal(failure.kind) || call.request.poison !== null || call.request.broken) return
   const { settings, dials } = call
   const counted = dials.filter(
     ({ script, told }) => !(told && (script.meaning === 'auth' || script.meaning === 'quota')),
   )
   if (counted.length >= settings.retry.maxAttempts) return
-  const { model } = call.question
+  const { model } = call.request
   for (const instance of instances) {
     const named = model.startsWith(`${instance.id}/`)
     if (settings.fallback !== 'any' && !named) continue
     const there = dials.filter(({ provider }) => provider === instance.id)
-    // Keys that are dead say nothing of the others, and cost nothing of the budget.
+    // Rejected keys do not affect the other keys, and do not count as attempts.
     if (there.some(({ script, told }) => !told || (script.meaning !== 'auth' && script.meaning !== 'quota'))) continue
     const asked = named ? model.slice(instance.id.length + 1) : undefined
     const models = asked === undefined ? instance.models : [asked]
@@ -233,12 +246,12 @@ const keptTrying = (call: Call, { failure }: Ended, { instances }: Config, watch
   }
 }
 
-/** Each model that a route declares was tried if it was free all the time: no retry budget refuses a failover. */
-const triedRoute = (call: Call, { failure }: Ended, config: Config, watch: Watch, name: string): void => {
-  const { settings, dials, question } = call
+/** Each model of a route was tried if it was available throughout: no retry budget limits a failover. */
+const checkRoute = ({ call, ended: { failure }, config, watch, name }: Verdict): void => {
+  const { settings, dials, request } = call
   const attempts = attemptsIn(call.exchange ?? [])
-  const route = config.routes.get(question.model)
-  if (!route || !failure || isFinal(failure.kind) || question.poison !== null || question.broken) return
+  const route = config.routes.get(request.model)
+  if (!route || !failure || isFinal(failure.kind) || request.poison !== null || request.broken) return
   if (settings.fallback === 'none' || dials.length >= settings.retry.maxAttempts) return
   for (const { provider, model } of [...route.targets, ...route.fallback]) {
     const instance = config.instances.find(({ id }) => id === provider)
@@ -256,7 +269,7 @@ const triedRoute = (call: Call, { failure }: Ended, config: Config, watch: Watch
   }
 }
 
-/** Nothing has kept it from being tried since the request arrived. */
+/** Nothing has excluded it since the request arrived. */
 const isFree = (target: Target, { at, settings }: Call, watch: Watch): boolean =>
   restsOf(target).every((id) => !watch.troubled.has(id)) &&
   scopesOf(target).every((id) => {
@@ -264,30 +277,23 @@ const isFree = (target: Target, { at, settings }: Call, watch: Watch): boolean =
     return circuit.at === 'closed' && circuit.changed < at
   })
 
-/** When it is told to come back. */
-const comesBack = (
-  call: Call,
-  board: UpstreamHealth,
-  { instances }: Config,
-  watch: Watch,
-  name: string,
-  now: number,
-): void => {
+/** Retry-After is neither too soon nor too late. */
+const checkRetryAfter = ({ call, health, config: { instances }, watch, name, now }: Verdict): void => {
   const { headers } = call.reply
   const after = headers['retry-after']
   if (after === undefined) return
   const seconds = Number(after)
-  watch.seen('told: retry-after')
+  watch.seen('sent: retry-after')
   const outage = call.exchange?.some((fact) => fact.type === 'ended' && fact.failure?.kind === 'no_target')
   if (seconds > (outage ? 5 : 60) && headers['x-should-retry'] !== 'false')
-    watch.breach(27, `${name} is to come back after ${after} s`)
+    watch.breach(27, `${name} received Retry-After ${after}`)
   let soonest = Number.POSITIVE_INFINITY
   for (const instance of instances)
     for (const model of new Set([...instance.models, ...call.dials.map((dial) => dial.model)]))
       for (const key of instance.keys) {
-        const refusal = board.peek({ candidate: { instance, model, because: '', weight: 1 }, key }, call.settings)
+        const refusal = health.peek({ candidate: { instance, model, because: '', weight: 1 }, key }, call.settings)
         soonest = Math.min(soonest, refusal ? (refusal.until ?? Number.POSITIVE_INFINITY) - now : 0)
       }
   if (seconds * 1_000 + LATE < soonest && Number.isFinite(soonest))
-    watch.breach(27, `${name} is to come back after ${after} s, and nothing can be tried for ${Math.round(soonest)} ms`)
+    watch.breach(27, `${name} received Retry-After ${after}, but nothing can be tried for ${Math.round(soonest)} ms`)
 }

@@ -1,4 +1,4 @@
-/** A board that is looked at: everything it allows, refuses and books is held against what upstreams said and a reference. */
+/** Checks the gateway's health state: every permit, refusal and count is compared with the upstream scripts and a reference. */
 import { type Failure, rowOf } from '../../src/core/failure.ts'
 import type { Settings } from '../../src/core/settings.ts'
 import { type Candidate, deploymentId, endpointId, keyId, modelId, type Target } from '../../src/core/target.ts'
@@ -15,20 +15,27 @@ import { ReferenceCircuit, type ReferenceToken } from './reference.ts'
 
 export type BoardClass = new (...given: ConstructorParameters<typeof UpstreamHealth>) => UpstreamHealth
 
-/** A claim on a target, from its admission to its verdict. */
+/** A permit for a target, from its admission to its outcome. */
 export type Claim = {
   readonly target: Target
   readonly scopes: Scopes
   readonly how: AdmissionMode
-  /** Empty: the circuits were not asked. */
+  /** Empty if the circuits were ignored. */
   readonly tokens: readonly ReferenceToken[]
   dial: Dialed | null
   over: boolean
 }
 
+type Admission = {
+  readonly board: UpstreamHealth
+  readonly target: Target
+  readonly settings: Settings
+  readonly how: AdmissionMode
+}
+
 type Tries = { readonly firsts: number[]; readonly repeats: number[]; granted: number; made: number; denied: number }
 
-/** Ms a repetition may be asked for before it is made, and the moment it was. */
+/** Windows of the retry budget in ms. */
 const SECOND = 1_000
 const TEN = 10_000
 
@@ -36,16 +43,16 @@ export class Watch {
   readonly breaches: Breach[] = []
   readonly #now: () => number
   readonly #circuits = new Map<string, ReferenceCircuit>()
-  /** Until when upstreams asked not to be asked, by deployment or model. */
+  /** Retry times that upstreams requested, by deployment or model. */
   readonly told = new Map<string, number>()
-  /** Whatever has had a reason to rest, ever. */
+  /** Everything that ever had a cause for a cooldown. */
   readonly troubled = new Set<string>()
   readonly #inFlight = new Map<string, number>()
   readonly #tries = new Map<string, Tries>()
-  /** The claim made last: the dial that follows at once is its. */
+  /** The last permit: the next call belongs to it. */
   last: Claim | null = null
   open = 0
-  /** Edges and such that were seen. */
+  /** Records a situation for the coverage. */
   readonly seen: (what: string) => void
 
   constructor(now: () => number, seen: (what: string) => void) {
@@ -78,13 +85,7 @@ export class Watch {
     return made
   }
 
-  admitted(
-    board: UpstreamHealth,
-    target: Target,
-    settings: Settings,
-    how: AdmissionMode,
-    ticket: AttemptPermit,
-  ): AttemptPermit {
+  admitted({ board, target, settings, how }: Admission, permit: AttemptPermit): AttemptPermit {
     const now = this.#now()
     const scopes = scopesOf(target)
     const tokens: ReferenceToken[] = []
@@ -94,26 +95,26 @@ export class Watch {
         const wasOpen = circuit.reads(now) === 'open'
         const token = circuit.admit(now, how === 'early' && wasOpen)
         if (!token) {
-          this.breach(8, `${id} is ${circuit.at} and let an attempt through (${how})`)
+          this.breach(8, `${id} is ${circuit.at} but admitted an attempt (${how})`)
           continue
         }
         if (token.kind === 'early') this.seen('circuit: early probe')
         if (how === 'normal' && circuit.isWarming(now))
-          this.breach(8, `${id} is to warm up, has ${circuit.underWay} under way, and let another through`)
+          this.breach(8, `${id} is in slow start with ${circuit.underWay} in flight, but admitted another`)
         circuit.underWay++
         tokens.push(token)
       }
     for (const id of [scopes[1], scopes[2]]) {
       const until = this.told.get(id)
       if (until !== undefined && now < until - SLACK)
-        this.breach(6, `${id} was to be left alone for another ${Math.round(until - now)} ms`)
+        this.breach(6, `${id} was called ${Math.round(until - now)} ms before its retry time`)
     }
     const claim: Claim = { target, scopes, how, tokens, dial: null, over: false }
     this.last = claim
     this.open++
     this.#load(board, target, 1)
     this.#compare(board, claim, settings)
-    return this.#watched(board, claim, settings, ticket)
+    return this.#watched(board, claim, settings, permit)
   }
 
   refused(target: Target, settings: Settings, how: AdmissionMode, { why }: Refusal): void {
@@ -122,7 +123,7 @@ export class Watch {
     this.seen(`refusal: ${why}`)
     if (why === 'warming') {
       if (how !== 'normal' || !scopes.some((id) => this.circuit(id, settings).isWarming(now)))
-        this.breach(11, `${scopes[2]} was refused to warm up (${how}), and none of its circuits has to`)
+        this.breach(11, `${scopes[2]} was refused for slow start (${how}), but none of its circuits is in slow start`)
       return
     }
     if (why === 'circuit') {
@@ -130,12 +131,12 @@ export class Watch {
         const circuit = this.circuit(id, settings)
         return !circuit.wouldAdmit(now, how === 'early' && circuit.reads(now) === 'open')
       })
-      if (!reason) this.breach(11, `${scopes[2]} was refused for its circuits, and none would`)
+      if (!reason) this.breach(11, `${scopes[2]} was refused for its circuits, but all would admit it`)
     } else if (!restsOf(target).some((id) => this.troubled.has(id)))
-      this.breach(7, `${scopes[2]} rests (${why}), and nothing ever was wrong with it`)
+      this.breach(7, `${scopes[2]} is in cooldown (${why}) without a cause`)
   }
 
-  #watched(board: UpstreamHealth, claim: Claim, settings: Settings, ticket: AttemptPermit): AttemptPermit {
+  #watched(board: UpstreamHealth, claim: Claim, settings: Settings, permit: AttemptPermit): AttemptPermit {
     const { target, scopes, tokens } = claim
     const each = (run: (circuit: ReferenceCircuit, token: ReferenceToken, scope: Scope) => void) => {
       if (tokens.length < scopes.length) return
@@ -155,12 +156,12 @@ export class Watch {
     const after = () => this.#compare(board, claim, settings)
     return {
       commit: (ms) => {
-        ticket.commit(ms)
+        permit.commit(ms)
         each((circuit, token) => circuit.commit(token, this.#now()))
         after()
       },
       done: () => {
-        ticket.done()
+        permit.done()
         if (!end()) return
         this.#load(board, target, -1)
         each((circuit, token) => circuit.done(token, this.#now()))
@@ -169,7 +170,7 @@ export class Watch {
       failed: (failure) => {
         const first = !claim.over
         const before = first ? this.#before(board, claim, settings, failure) : null
-        ticket.failed(failure)
+        permit.failed(failure)
         if (!end()) return
         const { charges: counts } = rowOf(failure)
         each((circuit, token, scope) =>
@@ -180,7 +181,7 @@ export class Watch {
         after()
       },
       release: () => {
-        ticket.release()
+        permit.release()
         if (!end()) return
         this.#load(board, target, -1)
         each((circuit, token) => circuit.release(token))
@@ -189,13 +190,13 @@ export class Watch {
     }
   }
 
-  /** Looks at what must not move before the verdict; the answer looks again behind it. */
+  /** Records what the outcome must not change; the returned function compares afterwards. */
   #before(board: UpstreamHealth, claim: Claim, settings: Settings, failure: Failure): () => void {
     const { target, scopes, dial } = claim
     this.seen(`failure: ${failure.kind}`)
     const restCause = REST_CAUSES.has(failure.kind) || rowOf(failure).key !== undefined
     if (!dial) {
-      this.breach(14, `a verdict (${failure.kind}) for an attempt at ${scopes[2]} that never was made`)
+      this.breach(14, `an outcome (${failure.kind}) for an attempt at ${scopes[2]} that was never made`)
       return () => {}
     }
     const { script } = dial
@@ -204,11 +205,11 @@ export class Watch {
     if (meaning === 'answer' && script.complete && !own && (dial.stream ? dial.finished : dial.told))
       this.breach(
         13,
-        `attempt ${dial.tag} gave its whole answer (${dial.mode}) and counted as ${failure.kind}: ${failure.message}`,
+        `attempt ${dial.tag} completed its response (${dial.mode}) but counted as ${failure.kind}: ${failure.message}`,
       )
     if (!dial.told) {
       if (restCause && !own)
-        this.breach(7, `attempt ${dial.tag} (${dial.mode}) had said nothing and counted as ${failure.kind}`)
+        this.breach(7, `attempt ${dial.tag} (${dial.mode}) had sent nothing but counted as ${failure.kind}`)
       return () => {}
     }
     if (restCause) for (const id of restsOf(target)) this.troubled.add(id)
@@ -216,15 +217,16 @@ export class Watch {
       const id = meaning === 'rate' ? scopes[2] : scopes[1]
       this.told.set(id, Math.max(this.told.get(id) ?? 0, dial.headAt + script.wait))
     }
-    if (!STILL.has(meaning) || own) return () => {}
-    // Too many answers with nothing in them have a circuit of their own, which is theirs to move.
+    if (!NEUTRAL_MEANINGS.has(meaning) || own) return () => {}
+    // The circuit for empty responses is excluded: it may change.
     const counts = () => JSON.stringify(scopes.slice(0, 3).map((id) => board.counts(id, settings)))
     const siblings = siblingsOf(target)
     const rests = () => JSON.stringify(siblings.flatMap(restsOf).map((id) => board.cooldown(id) ?? null))
-    // What has rested and is being tried may be tried by others again.
+    // A target whose cooldown ends with this attempt may be used by others again.
     const now = this.#now()
-    const own4 = () => JSON.stringify(restsOf(target).map((id) => Math.max(now, board.cooldown(id)?.until ?? now)))
-    const [countsBefore, restsBefore, ownBefore] = [counts(), keyBound(meaning) ? rests() : '', own4()]
+    const targetRests = () =>
+      JSON.stringify(restsOf(target).map((id) => Math.max(now, board.cooldown(id)?.until ?? now)))
+    const [countsBefore, restsBefore, ownBefore] = [counts(), keyBound(meaning) ? rests() : '', targetRests()]
     return () => {
       const blameless = meaning === 'request' || meaning === 'policy' || meaning === 'context'
       if (counts() !== countsBefore)
@@ -232,9 +234,9 @@ export class Watch {
           blameless ? 5 : meaning === 'rate' ? 6 : 7,
           `${scopes[2]}: ${meaning} changed counts from ${countsBefore} to ${counts()}`,
         )
-      if (blameless && own4() !== ownBefore) this.breach(5, `${scopes[2]}: ${meaning} began a rest`)
+      if (blameless && targetRests() !== ownBefore) this.breach(5, `${scopes[2]}: ${meaning} started a cooldown`)
       if (keyBound(meaning) && rests() !== restsBefore)
-        this.breach(7, `${scopes[2]}: ${meaning} changed its siblings from ${restsBefore} to ${rests()}`)
+        this.breach(7, `${scopes[2]}: ${meaning} changed other keys from ${restsBefore} to ${rests()}`)
     }
   }
 
@@ -245,18 +247,18 @@ export class Watch {
       const phase = board.phase(id, settings).at
       const reads = this.#reads(id, settings, now)
       if (phase !== reads) {
-        this.breach(phase === 'closed' || reads === 'closed' ? 11 : 9, `${id} is ${phase}, and should be ${reads}`)
+        this.breach(phase === 'closed' || reads === 'closed' ? 11 : 9, `${id} is ${phase}, expected ${reads}`)
         continue
       }
       if (circuit.at !== 'closed') continue
       const { successes, failures } = board.counts(id, settings)
       const { ok, bad } = circuit.counts(now)
       if (successes !== ok || failures !== bad)
-        this.breach(9, `${id} counts ${successes} successes and ${failures} failures, and should ${ok} and ${bad}`)
+        this.breach(9, `${id} counts ${successes} successes and ${failures} failures, expected ${ok} and ${bad}`)
     }
   }
 
-  /** A deployment whose answers are empty reads as their circuit does. */
+  /** The expected state of a circuit. A deployment with empty responses has the state of their circuit. */
   #reads(id: string, settings: Settings, now: number): string {
     const own = this.circuit(id, settings).reads(now)
     if (own === 'open' || !id.includes(' ')) return own
@@ -269,7 +271,7 @@ export class Watch {
     const load = (this.#inFlight.get(id) ?? 0) + change
     this.#inFlight.set(id, load)
     if (board.inFlight(instance, key) !== load)
-      this.breach(14, `${id} has ${board.inFlight(instance, key)} under way by the board, and ${load} in truth`)
+      this.breach(14, `${id} has ${board.inFlight(instance, key)} calls in flight, expected ${load}`)
   }
 
   firstTry(candidate: Candidate): void {
@@ -292,20 +294,20 @@ export class Watch {
     const lately = within(tries.repeats, SECOND)
     const share = (within(tries.firsts, TEN) * retry.budgetPercent) / 100
     if (lately >= retry.budgetFloor && within(tries.repeats, TEN) + 1 > share)
-      this.breach(12, `${modelId(candidate)}: a repeat more, after ${lately} in a second and a share of ${share}`)
+      this.breach(12, `${modelId(candidate)}: another retry after ${lately} in a second, with a share of ${share}`)
     tries.repeats.push(now)
   }
 }
 
-/** Dates are told in whole seconds, and sums of fractions may be a hair off. */
+/** Tolerance in ms for rounding of fractions. */
 const SLACK = 0.001
 
 const SCOPES = ['endpoint', 'model', 'deployment', 'answers'] as const
 type Scope = (typeof SCOPES)[number]
-/** The names of a target's circuits, in that order. */
+/** The IDs of a target's circuits, in that order. */
 export type Scopes = readonly [string, string, string, string]
 
-/** The circuit of a deployment's empty answers stands beside it, and has rules of its own. */
+/** Prefix of the circuit for a deployment's empty responses, which has separate rules. */
 const ANSWERS = 'answers\n'
 const EMPTY = { errorThreshold: 50, minRequests: 10, consecutiveFailures: 0 } as const
 
@@ -315,7 +317,7 @@ export const scopesOf = (target: Target): Scopes => [
   deploymentId(target),
   ANSWERS + deploymentId(target),
 ]
-/** Whatever may rest before a target rests. */
+/** The IDs whose cooldown excludes a target. */
 export const restsOf = (target: Target): readonly string[] => [
   keyId(target.candidate.instance, target.key),
   deploymentId(target),
@@ -325,10 +327,10 @@ export const restsOf = (target: Target): readonly string[] => [
 const siblingsOf = ({ candidate, key }: Target): readonly Target[] =>
   candidate.instance.keys.filter(({ id }) => id !== key.id).map((other) => ({ candidate, key: other }))
 
-/** Failures besides those of a key after which something rests. */
+/** Failures other than those of a key that start a cooldown. */
 const REST_CAUSES = new Set(['overloaded', 'model_missing', 'redirect', 'tls'])
-/** What is nobody's health. */
-const STILL = new Set([
+/** Meanings that count against no circuit. */
+const NEUTRAL_MEANINGS = new Set([
   'rate',
   'quota',
   'auth',
@@ -342,12 +344,12 @@ const STILL = new Set([
 ])
 const keyBound = (meaning: string): boolean => meaning === 'auth' || meaning === 'quota'
 
-/** `Base` as it is, and looked at. */
+/** `Base` with checks around each decision. */
 export const watched = (Base: BoardClass, watch: Watch): BoardClass =>
   class extends Base {
     override admit(target: Target, settings: Settings, how: AdmissionMode): AttemptPermit | Refusal {
       const answer = super.admit(target, settings, how)
-      if (!('why' in answer)) return watch.admitted(this, target, settings, how, answer)
+      if (!('why' in answer)) return watch.admitted({ board: this, target, settings, how }, answer)
       watch.refused(target, settings, how, answer)
       return answer
     }

@@ -1,18 +1,18 @@
 /**
- * What upstreams say and what clients are told, in the three formats. An attempt's text is words that name the attempt
- * and their place in it, so that a client's text tells which attempt it came from and whether something is missing.
+ * Upstream responses and client-side parsing in three API styles. Each word of a text encodes its attempt and its position,
+ * so that the client's text shows which attempt it came from and whether anything is missing.
  */
 import { answerBody, errorBody, piecesOf } from '../../test/support/answers.ts'
 import type { UpstreamRequest } from '../../test/support/upstream.ts'
 
 export type Style = 'chat' | 'responses' | 'messages'
 
-/** Three letters for an attempt, one for the place, and one of two bytes, so that cuts fall into characters. */
+/** Three characters for the attempt, one for the position, and one of two bytes, so that cuts fall inside characters. */
 const PLACEHOLDER = '~~~'
 const MARK = 'ü'
 export const tagOf = (attempt: number): string => attempt.toString(36).padStart(3, '0')
-/** Most words of an answer: places are one letter. */
-const MOST_WORDS = 30
+/** Maximum words of a response: positions are one character. */
+const MAX_WORDS = 30
 
 const askedAs = (style: Style, stream: boolean, usage: boolean): UpstreamRequest => {
   const path = style === 'chat' ? '/v1/chat/completions' : `/v1/${style}`
@@ -33,23 +33,25 @@ const askedAs = (style: Style, stream: boolean, usage: boolean): UpstreamRequest
 
 export type Answer = {
   readonly text: string
-  /** Where the piece begins that says why the answer ends: cut before it, the answer is not complete. */
+  /** Offset of the finish reason. A response cut before it is incomplete. */
   readonly finish: number
-  /** So far it has to be read for the answer to be known as complete. */
+  /** Offset up to which it must be read to be recognised as complete. */
   readonly finished: number
-  /** Where the first word stands, or would. */
+  /** Offset of the first word, or where it would be. */
   readonly content: number
-  /** Where the terminator begins that comes behind the reason (`[DONE]`); the length, if there is none. */
+  /** Offset of the terminator after the finish reason (`[DONE]`); the length if there is none. */
   readonly terminator: number
 }
 
 const templates = new Map<string, Answer>()
 
-const template = (style: Style, stream: boolean, usage: boolean, words: number): Answer => {
+type AnswerFormat = { readonly style: Style; readonly stream: boolean; readonly usage: boolean }
+
+const template = ({ style, stream, usage }: AnswerFormat, words: number): Answer => {
   const name = `${style} ${stream} ${usage} ${words}`
   const known = templates.get(name)
   if (known) return known
-  if (words > MOST_WORDS) throw new Error(`${words} words are more than letters for their places`)
+  if (words > MAX_WORDS) throw new Error(`${words} words exceed the limit of ${MAX_WORDS}`)
   const told = Array.from({ length: words }, (_, at) => `${PLACEHOLDER}${at.toString(36)}${MARK}`).join('')
   const asked = askedAs(style, stream, usage)
   const said = { text: told, output: words }
@@ -73,16 +75,16 @@ const template = (style: Style, stream: boolean, usage: boolean, words: number):
   return made
 }
 
-/** A whole answer of so many words. */
-export const answer = (style: Style, stream: boolean, usage: boolean, words: number, tag: string): Answer => {
-  const made = template(style, stream, usage, words)
+/** A complete response with this number of words. */
+export const answer = ({ style, stream, usage }: AnswerFormat, words: number, tag: string): Answer => {
+  const made = template({ style, stream, usage }, words)
   return { ...made, text: made.text.replaceAll(PLACEHOLDER, tag) }
 }
 
 export const errorText = (style: Style, type: string, message: string, code?: string): string =>
   JSON.stringify(errorBody(askedAs(style, false, false), { type, message, ...(code !== undefined && { code }) }))
 
-/** An error as an event of a stream that has said 200. */
+/** An error event of a stream that began with status 200. */
 export const errorEvent = (style: Style, type: string, message: string, code?: string): string => {
   if (style === 'chat') return `data: ${errorText(style, type, message, code)}\n\n`
   if (style === 'messages') return `event: error\ndata: ${errorText(style, type, message)}\n\n`
@@ -92,10 +94,10 @@ export const errorEvent = (style: Style, type: string, message: string, code?: s
 
 const WORD = /([0-9a-z]{3})([0-9a-z])ü/g
 
-/** Whose words these are, how many, and what is wrong with them. */
+/** The attempt that a text comes from, its number of words, and what is wrong with it. */
 export type Words = { readonly tag: string | null; readonly count: number; readonly problem: string | null }
 
-/** `gaps`: some words may be missing in between. */
+/** `gaps`: words may be missing in between. */
 export const wordsIn = (text: string, gaps: boolean): Words => {
   let tag: string | null = null
   let next = 0
@@ -113,22 +115,22 @@ export const wordsIn = (text: string, gaps: boolean): Words => {
   return { tag, count, problem: length === text.length ? null : `text that nobody said: ${text.slice(0, 80)}` }
 }
 
-/** What a client made of what it was sent. */
+/** A response as its client reads it. */
 export type Reading = {
   readonly text: string
-  /** It says that it is complete. */
+  /** Number of terminators. */
   readonly terminators: number
-  /** Codes of the errors told in it. */
+  /** Codes of the errors in it. */
   readonly errors: readonly string[]
   readonly problem: string | null
 }
 
 type Said = { readonly [name: string]: unknown }
-// JSON.parse gives what it gives; every member is looked at before it is used.
+// JSON.parse is untyped; every member is checked before use.
 const said = (value: unknown): Said => (typeof value === 'object' && value !== null ? (value as Said) : {})
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 
-/** Reads a stream as a client would; by what it is, any `data:` is JSON or `[DONE]`. */
+/** Reads a stream like a client: each `data:` must be JSON or `[DONE]`. */
 export const readStream = (style: Style, source: string): Reading => {
   let words = ''
   let terminators = 0
@@ -144,7 +146,7 @@ export const readStream = (style: Style, source: string): Reading => {
     if (data === '[DONE]') {
       done = true
       if (style === 'chat') terminators++
-      // Of the responses style it comes behind every end, whichever it was.
+      // In the responses style it follows every end.
       else if (style !== 'responses' || terminators + errors.length === 0) wrong('[DONE] out of its place')
       return
     }
@@ -184,7 +186,7 @@ export const readStream = (style: Style, source: string): Reading => {
         throw new Error(`unknown style ${style satisfies never}`)
     }
   }
-  // A field of another name is nothing to a reader (upstreams that break off leave such), but a line is never half.
+  // Fields with other names are ignored (interrupted upstreams leave some), but a line must be complete.
   let data: string | null = null
   let from = 0
   while (from < source.length) {
@@ -205,7 +207,7 @@ export const readStream = (style: Style, source: string): Reading => {
   return { text: words, terminators, errors, problem }
 }
 
-/** Reads a whole body: an answer or an error. */
+/** Reads a body that is not a stream: a response or an error. */
 export const readWhole = (style: Style, source: string): Reading => {
   let body: Said
   try {

@@ -33,7 +33,7 @@ const read = (pieces: readonly Buffer[]): Read => {
     if (typeof after === 'object') break
   }
   found.end = typeof after === 'object' ? after.problem : (reader.end()?.problem ?? 'whole')
-  found.keeps = reader.keeps
+  found.keeps = reader.reusable
   return found
 }
 

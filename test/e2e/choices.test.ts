@@ -167,7 +167,7 @@ for (const stream of [false, true])
     })
 
     test('fewer choices than requested are an error', async () => {
-      await assert.rejects(ask('gemini/fewer', 2, { stream, at: alone }), /1 of the 2 choices/)
+      await assert.rejects(ask('gemini/fewer', 2, { stream, at: alone }), /1 of the 2 requested choices/)
     })
   })
 

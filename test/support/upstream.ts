@@ -198,7 +198,7 @@ const describe = (req: IncomingMessage, body: string, number: number, connection
     const value: unknown = JSON.parse(body)
     if (isObject(value)) json = value
   } catch {
-    // Whatever was sent is kept in `body`; a script that wants JSON sees none.
+    // `body` has the raw text; a script that needs JSON gets an empty object.
   }
   const apiKey = req.headers['x-api-key'] ?? req.headers['x-goog-api-key']
   return {

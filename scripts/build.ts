@@ -19,7 +19,7 @@ const providerTable = (): string => {
   const files = readdirSync(join(ROOT, 'src', 'providers'))
     .filter((file) => PROVIDER_FILE.test(file))
     .sort()
-  const imports = files.map((file, index) => `import file${index} from '../providers/${file}'`)
+  const imports = files.map((file, index) => `import file${index} from '../../providers/${file}'`)
   const rows = files.map((file, index) => `['${file}', { default: file${index} }]`)
   return `${imports.join('\n')}\nexport const providerFiles = async () => [${rows.join(', ')}]\n`
 }

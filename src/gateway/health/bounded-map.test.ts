@@ -8,44 +8,44 @@ import type { Target } from '../../core/target.ts'
 import { BoundedMap } from './bounded-map.ts'
 import { UpstreamHealth } from './upstream-health.ts'
 
-const MOST = 10_000
+const MAX = 10_000
 
 test('bounded map: evicts the names set least recently, except retained values', () => {
-  const kept = new BoundedMap<string>((value) => value === 'matters')
-  kept.set('first', 'matters')
-  for (let n = 0; n < 3 * MOST; n++) kept.set(`name ${n}`, 'x')
-  assert.equal(kept.get('first'), 'matters')
-  assert.equal(kept.get('name 0'), undefined)
-  assert.equal(kept.get(`name ${3 * MOST - 1}`), 'x')
+  const map = new BoundedMap<string>((value) => value === 'retained')
+  map.set('first', 'retained')
+  for (let n = 0; n < 3 * MAX; n++) map.set(`name ${n}`, 'x')
+  assert.equal(map.get('first'), 'retained')
+  assert.equal(map.get('name 0'), undefined)
+  assert.equal(map.get(`name ${3 * MAX - 1}`), 'x')
 })
 
 test('bounded map: evicts the oldest even if all values are retained', () => {
-  const kept = new BoundedMap<number>(() => true)
-  for (let n = 0; n < MOST + 500; n++) kept.set(`name ${n}`, n)
-  const left = Array.from({ length: MOST + 500 }, (_, n) => n).filter((n) => kept.get(`name ${n}`) !== undefined)
-  assert.ok(left.length >= MOST / 2 && left.length <= MOST, `${left.length} left`)
-  assert.equal(left[0], MOST + 500 - left.length)
+  const map = new BoundedMap<number>(() => true)
+  for (let n = 0; n < MAX + 500; n++) map.set(`name ${n}`, n)
+  const left = Array.from({ length: MAX + 500 }, (_, n) => n).filter((n) => map.get(`name ${n}`) !== undefined)
+  assert.ok(left.length >= MAX / 2 && left.length <= MAX, `${left.length} left`)
+  assert.equal(left[0], MAX + 500 - left.length)
 })
 
-for (const [what, matters] of [
-  ['that matter', true],
-  ['that do not', false],
+for (const [what, isRetained] of [
+  ['retained names', true],
+  ['other names', false],
 ] as const)
   test(`bounded map: keeps few ${what} as long as a request`, () => {
-    const kept = new BoundedMap<number>(() => matters)
+    const map = new BoundedMap<number>(() => isRetained)
     const long = (n: number) => `${n}${'x'.repeat(100_000)}`
     for (let n = 0; n < 500; n++) {
-      kept.set(long(n), n)
-      assert.equal(kept.get(long(n)), n)
+      map.set(long(n), n)
+      assert.equal(map.get(long(n)), n)
     }
-    const left = Array.from({ length: 500 }, (_, n) => n).filter((n) => kept.get(long(n)) !== undefined)
+    const left = Array.from({ length: 500 }, (_, n) => n).filter((n) => map.get(long(n)) !== undefined)
     assert.ok(left.length <= 30, `${left.length} left`)
-    kept.set('short', 1)
-    for (let n = 0; n < 9; n++) kept.delete(long(499 - n))
-    assert.equal(kept.get('short'), 1)
+    map.set('short', 1)
+    for (let n = 0; n < 9; n++) map.delete(long(499 - n))
+    assert.equal(map.get('short'), 1)
     const longest = 'x'.repeat(3_000_000)
-    kept.set(longest, 2)
-    assert.equal(kept.get(longest), 2)
+    map.set(longest, 2)
+    assert.equal(map.get(longest), 2)
   })
 
 const instanceOf = (id: string): Instance => ({
@@ -83,6 +83,6 @@ for (const [what, kind, others] of cases)
     for (let n = 0; n < 5; n++) attempt(out, kind)
     const before = health.peek(out, defaultSettings)
     assert.ok(before)
-    for (let n = 0; n < MOST + 100; n++) attempt(at('b', `name ${n}`), others)
+    for (let n = 0; n < MAX + 100; n++) attempt(at('b', `name ${n}`), others)
     assert.deepEqual(health.peek(out, defaultSettings), before)
   })

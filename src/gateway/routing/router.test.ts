@@ -18,7 +18,7 @@ const question = (stream: boolean, more: object = {}) => ({
 type Sections = Readonly<Record<string, unknown>>
 type Part = (asked: Asked) => void
 const host = ({ url }: Asked) => new URL(url).host.split('.')[0] ?? ''
-const cast = (parts: Readonly<Record<string, Part>>) => (asked: Asked) => parts[host(asked)]?.(asked)
+const byHost = (parts: Readonly<Record<string, Part>>) => (asked: Asked) => parts[host(asked)]?.(asked)
 const isStream = ({ headers }: Asked) => headers.accept === 'text/event-stream'
 
 const answers: Part = (asked) =>
@@ -26,13 +26,13 @@ const answers: Part = (asked) =>
     ? play.stream(asked, said.stream(`by ${host(asked)}`))
     : play.json(asked, 200, said.chat(`by ${host(asked)}`))
 const nothing: Part = (asked) => play.json(asked, 200, said.chat(''))
-const says =
+const failsWith =
   (status: number, error: object = {}, headers: Readonly<Record<string, string>> = {}): Part =>
   (asked) =>
     play.error(asked, status, error, headers)
-const hangs: Part = () => {}
+const neverResponds: Part = () => {}
 /** Starts an answer and sends nothing more: the start of a stream, or the headers of a JSON answer. */
-const begins: Part = (asked) => {
+const startsAnswer: Part = (asked) => {
   asked.head(200, { 'content-type': isStream(asked) ? 'text/event-stream' : 'application/json' })
   if (isStream(asked)) asked.send(said.role())
 }
@@ -40,7 +40,7 @@ const begins: Part = (asked) => {
 const hedged: Sections = { hedge: { percent: 100, delay: 1_000 }, strategy: 'priority' }
 
 const abc = () => [instance('a'), instance('b'), instance('c')]
-const hosts = ({ world }: Bench) => world.calls.map(host).join('')
+const calledHosts = ({ world }: Bench) => world.calls.map(host).join('')
 const textOf = (reply: CapturedReply, stream: boolean): string =>
   stream
     ? [...reply.text.matchAll(/"content":"([^"]+)"/g)].map(([, text]) => text).join('')
@@ -50,11 +50,11 @@ const lastOf = ({ news }: Bench): TraceSummary => {
   return summarize(traces.at(-1) ?? [])
 }
 /** Asserts that nothing of the request remains: no timer, no permit. */
-const isOver = ({ gateway, world }: Bench) => {
+const assertNothingRemains = ({ gateway, world }: Bench) => {
   assert.equal(world.timers(), 0, 'a timer is left')
-  for (const one of gateway.config().instances)
-    for (const key of one.keys)
-      assert.equal(gateway.health.inFlight(one, key), 0, `${one.id} still counts a request in flight`)
+  for (const instance of gateway.config().instances)
+    for (const key of instance.keys)
+      assert.equal(gateway.health.inFlight(instance, key), 0, `${instance.id} still counts a request in flight`)
 }
 const callTo = ({ world }: Bench, id: string): Asked => {
   const call = world.calls.findLast((asked) => host(asked) === id)
@@ -79,7 +79,7 @@ type Case = {
 const cases: readonly Case[] = [
   {
     name: 'the second is faster',
-    parts: { a: hangs, b: answers },
+    parts: { a: neverResponds, b: answers },
     hosts: 'ab',
     trail: 'a:abandoned, b:200',
     by: 'b',
@@ -87,7 +87,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'the first has started its answer',
-    parts: { a: begins, b: answers },
+    parts: { a: startsAnswer, b: answers },
     hosts: 'ab',
     trail: 'a:abandoned, b:200',
     by: 'b',
@@ -95,7 +95,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'the first is faster after all',
-    parts: { a: hangs, b: begins },
+    parts: { a: neverResponds, b: startsAnswer },
     next: [['a', answers]],
     hosts: 'ab',
     trail: 'a:200, b:abandoned',
@@ -104,9 +104,9 @@ const cases: readonly Case[] = [
   },
   {
     name: 'the first fails, and the second replaces it',
-    parts: { a: hangs, b: hangs },
+    parts: { a: neverResponds, b: neverResponds },
     next: [
-      ['a', says(500)],
+      ['a', failsWith(500)],
       ['b', answers],
     ],
     hosts: 'ab',
@@ -116,7 +116,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'the second fails, and the first answers later',
-    parts: { a: hangs, b: says(500) },
+    parts: { a: neverResponds, b: failsWith(500) },
     next: [['a', answers]],
     hosts: 'ab',
     trail: 'a:200, b:500',
@@ -125,10 +125,10 @@ const cases: readonly Case[] = [
   },
   {
     name: 'both fail, and a third answers',
-    parts: { a: hangs, b: hangs, c: answers },
+    parts: { a: neverResponds, b: neverResponds, c: answers },
     next: [
-      ['b', says(500)],
-      ['a', says(503)],
+      ['b', failsWith(500)],
+      ['a', failsWith(503)],
     ],
     hosts: 'abc',
     trail: 'a:503, b:500, c:200',
@@ -137,10 +137,10 @@ const cases: readonly Case[] = [
   },
   {
     name: 'both count as attempts',
-    parts: { a: hangs, b: hangs, c: answers },
+    parts: { a: neverResponds, b: neverResponds, c: answers },
     next: [
-      ['a', says(500)],
-      ['b', says(500)],
+      ['a', failsWith(500)],
+      ['b', failsWith(500)],
     ],
     settings: { retry: { maxAttempts: 2 } },
     hosts: 'ab',
@@ -151,8 +151,8 @@ const cases: readonly Case[] = [
   },
   {
     name: 'no attempt is left',
-    parts: { a: hangs, b: answers },
-    next: [['a', says(500)]],
+    parts: { a: neverResponds, b: answers },
+    next: [['a', failsWith(500)]],
     settings: { retry: { maxAttempts: 1 } },
     hosts: 'a',
     trail: 'a:500',
@@ -162,8 +162,8 @@ const cases: readonly Case[] = [
   },
   {
     name: 'a rejected key does not count as an attempt',
-    parts: { a: hangs, b: says(401), c: answers },
-    next: [['a', says(500)]],
+    parts: { a: neverResponds, b: failsWith(401), c: answers },
+    next: [['a', failsWith(500)]],
     settings: { retry: { maxAttempts: 2 } },
     hosts: 'abc',
     trail: 'a:500, b:401, c:200',
@@ -172,9 +172,9 @@ const cases: readonly Case[] = [
   },
   {
     name: 'a content refusal of the first cancels the second',
-    parts: { a: hangs, b: begins },
+    parts: { a: neverResponds, b: startsAnswer },
     next: [
-      ['a', says(400, { code: 'content_policy_violation' })],
+      ['a', failsWith(400, { code: 'content_policy_violation' })],
       ['b', answers],
     ],
     hosts: 'ab',
@@ -185,8 +185,8 @@ const cases: readonly Case[] = [
   },
   {
     name: 'an invalid request at the first cancels the second',
-    parts: { a: hangs, b: begins },
-    next: [['a', says(400, { type: 'invalid_request_error' })]],
+    parts: { a: neverResponds, b: startsAnswer },
+    next: [['a', failsWith(400, { type: 'invalid_request_error' })]],
     hosts: 'ab',
     trail: 'a:400, b:abandoned',
     status: 400,
@@ -194,7 +194,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'an invalid request at the second leaves the first running',
-    parts: { a: hangs, b: says(400, { type: 'invalid_request_error' }) },
+    parts: { a: neverResponds, b: failsWith(400, { type: 'invalid_request_error' }) },
     next: [['a', answers]],
     hosts: 'ab',
     trail: 'a:200, b:400',
@@ -203,8 +203,8 @@ const cases: readonly Case[] = [
   },
   {
     name: 'an invalid request at the second, and a failing first: no other target is tried',
-    parts: { a: hangs, b: says(400, { code: 'content_policy_violation' }), c: answers },
-    next: [['a', says(503)]],
+    parts: { a: neverResponds, b: failsWith(400, { code: 'content_policy_violation' }), c: answers },
+    next: [['a', failsWith(503)]],
     hosts: 'ab',
     trail: 'a:503, b:400',
     status: 400,
@@ -213,7 +213,7 @@ const cases: readonly Case[] = [
   },
   {
     name: 'two empty answers',
-    parts: { a: hangs, b: nothing, c: answers },
+    parts: { a: neverResponds, b: nothing, c: answers },
     next: [['a', nothing]],
     hosts: 'ab',
     trail: 'a:empty, b:empty',
@@ -225,18 +225,18 @@ const cases: readonly Case[] = [
 for (const stream of [false, true])
   for (const { name, parts, next = [], settings, hedge, trail, by, status = 200, code, ...one } of cases)
     test(`hedge: ${name}: ${stream ? 'a stream' : 'a whole answer'}`, async () => {
-      const it = bench(abc(), cast(parts), { ...hedged, ...settings })
+      const it = bench(abc(), byHost(parts), { ...hedged, ...settings })
       const reply = it.ask(question(stream))
       await it.world.pass(999)
-      assert.equal(hosts(it), 'a')
+      assert.equal(calledHosts(it), 'a')
       await it.world.pass(1)
-      for (const [who, acts] of next) {
+      for (const [id, respond] of next) {
         await it.world.pass(500)
-        const call = it.world.calls.findLast((asked) => host(asked) === who)
-        if (call && !call.aborted) acts(call)
+        const call = it.world.calls.findLast((asked) => host(asked) === id)
+        if (call && !call.aborted) respond(call)
         await it.world.settle()
       }
-      assert.equal(hosts(it), one.hosts)
+      assert.equal(calledHosts(it), one.hosts)
       assert.equal(reply.over, 'ended', reply.text)
       assert.equal(reply.status, status, reply.text)
       assert.equal(reply.headers['x-headgate-trail'], trail.replaceAll(/([abc]):/g, '$1#k1:'))
@@ -248,22 +248,23 @@ for (const stream of [false, true])
       assert.equal(summary.hedge, hedge)
       assert.ok(summary.overheadMs < 1, `${summary.overheadMs}`)
       for (const [index, attempt] of summary.attempts.entries())
-        if (attempt.end === 'abandoned') assert.equal(it.world.calls[index]?.aborted, true, 'the loser’s call goes on')
-      isOver(it)
+        if (attempt.end === 'abandoned')
+          assert.equal(it.world.calls[index]?.aborted, true, 'the losing call is still open')
+      assertNothingRemains(it)
     })
 
 test('hedge: only a hedge that replaces a failed first emits a fallback event', async () => {
   const fallbacksOf = ({ news }: Bench) =>
     news.flatMap((item) => (item.event === 'fallback' ? [`${item.from} ${item.to} ${item.kind}`] : []))
   for (const [first, second, expected] of [
-    [says(500), answers, ['a#k1/m b#k1/m status']],
-    [answers, says(500), []],
+    [failsWith(500), answers, ['a#k1/m b#k1/m status']],
+    [answers, failsWith(500), []],
   ] as const) {
-    const it = bench(abc(), cast({ a: hangs, b: hangs, c: answers }), hedged)
+    const it = bench(abc(), byHost({ a: neverResponds, b: neverResponds, c: answers }), hedged)
     it.ask(question(false))
     await it.world.pass(1_000)
     // The failing one fails first.
-    for (const [who, acts] of expected.length > 0
+    for (const [id, respond] of expected.length > 0
       ? ([
           ['a', first],
           ['b', second],
@@ -272,7 +273,7 @@ test('hedge: only a hedge that replaces a failed first emits a fallback event', 
           ['b', second],
           ['a', first],
         ] as const)) {
-      acts(callTo(it, who))
+      respond(callTo(it, id))
       await it.world.settle()
     }
     assert.deepEqual(fallbacksOf(it), expected)
@@ -280,8 +281,8 @@ test('hedge: only a hedge that replaces a failed first emits a fallback event', 
 })
 
 test('hedge: a target that may not be tried now is skipped', async () => {
-  const limited = says(429, {}, { 'retry-after': '60' })
-  const it = bench(abc(), cast({ a: hangs, b: limited, c: answers }), hedged)
+  const limited = failsWith(429, {}, { 'retry-after': '60' })
+  const it = bench(abc(), byHost({ a: neverResponds, b: limited, c: answers }), hedged)
   // This request finds b rate limited.
   const first = it.ask({ ...question(false), model: 'b/m' })
   await it.world.pass(0)
@@ -290,8 +291,8 @@ test('hedge: a target that may not be tried now is skipped', async () => {
   assert.equal(first.headers['x-headgate-trail'], 'b#k1:429, a#k1:200')
   it.ask(question(false))
   await it.world.pass(1_000)
-  assert.equal(hosts(it), 'baac')
-  isOver(it)
+  assert.equal(calledHosts(it), 'baac')
+  assertNothingRemains(it)
 })
 
 // ── Without a hedge ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -317,33 +318,36 @@ const none: readonly (readonly [string, ReturnType<typeof abc>, Sections, object
 for (const stream of [false, true])
   for (const [why, instances, settings, more] of none)
     test(`hedge: none where ${why}: ${stream ? 'a stream' : 'a whole answer'}`, async () => {
-      const it = bench(instances, hangs, { ...settings, circuit: { timeout: 0 }, timeout: { firstContent: 0 } })
+      const it = bench(instances, neverResponds, { ...settings, circuit: { timeout: 0 }, timeout: { firstContent: 0 } })
       const reply = it.ask(question(stream, more))
       await it.world.pass(60_000)
-      assert.equal(hosts(it), 'a')
+      assert.equal(calledHosts(it), 'a')
       answers(callTo(it, 'a'))
       await it.world.settle()
       assert.equal(reply.status, 200, reply.text)
       assert.equal(lastOf(it).hedge, undefined)
-      isOver(it)
+      assertNothingRemains(it)
     })
 
 test('hedge: functions that the client runs do not prevent it', async () => {
-  const it = bench(abc(), hangs, hedged)
+  const it = bench(abc(), neverResponds, hedged)
   it.ask(question(false, { tools: [chatTool], store: false }))
   await it.world.pass(1_000)
-  assert.equal(hosts(it), 'ab')
+  assert.equal(calledHosts(it), 'ab')
 })
 
 test('hedge: at most once per request', async () => {
-  const it = bench(abc(), cast({ a: hangs, b: says(500), c: hangs }), { ...hedged, circuit: { timeout: 0 } })
+  const it = bench(abc(), byHost({ a: neverResponds, b: failsWith(500), c: neverResponds }), {
+    ...hedged,
+    circuit: { timeout: 0 },
+  })
   it.ask(question(false))
   await it.world.pass(30_000)
-  assert.equal(hosts(it), 'ab')
+  assert.equal(calledHosts(it), 'ab')
 })
 
 test('hedge: half of the requests at 50 percent', async () => {
-  const it = bench(abc(), cast({ a: hangs, b: answers }), {
+  const it = bench(abc(), byHost({ a: neverResponds, b: answers }), {
     hedge: { percent: 50, delay: 1_000 },
     circuit: { timeout: 0 },
   })
@@ -360,30 +364,30 @@ test('hedge: half of the requests at 50 percent', async () => {
 
 test('hedge: the delay adapts to a slow provider, for streams and JSON answers apart', async () => {
   for (const stream of [false, true]) {
-    const it = bench(abc(), hangs, { ...hedged, hedge: { percent: 1, delay: 1_000 } })
+    const it = bench(abc(), neverResponds, { ...hedged, hedge: { percent: 1, delay: 1_000 } })
     for (let n = 0; n < 99; n++) {
       it.ask(question(stream))
       await it.world.pass(n < 94 ? 2_500 : 4_000)
       answers(callTo(it, 'a'))
       await it.world.settle()
     }
-    assert.equal(hosts(it), 'a'.repeat(99))
+    assert.equal(calledHosts(it), 'a'.repeat(99))
     // 89 of the last 94 answers within five minutes took 2.5 s, so that is still the 95th percentile.
     it.ask(question(stream))
     await it.world.pass(2_499)
     assert.equal(it.world.calls.length, 99 + 1)
     await it.world.pass(1_501)
-    assert.equal(hosts(it).slice(99), 'ab')
+    assert.equal(calledHosts(it).slice(99), 'ab')
   }
 })
 
 test('hedge: a cancelled first attempt is not charged', async () => {
-  const it = bench(abc(), cast({ a: hangs, b: answers }), { ...hedged, circuit: { consecutiveFailures: 1 } })
+  const it = bench(abc(), byHost({ a: neverResponds, b: answers }), { ...hedged, circuit: { consecutiveFailures: 1 } })
   for (let n = 0; n < 3; n++) {
     it.ask(question(n % 2 === 0))
     await it.world.pass(1_000)
   }
-  assert.equal(hosts(it), 'ababab')
+  assert.equal(calledHosts(it), 'ababab')
   assert.deepEqual(
     it.news.filter(({ event }) => event !== 'request'),
     [],
@@ -406,36 +410,36 @@ const stops: readonly (readonly [string, (it: Bench, reply: CapturedReply) => Pr
 for (const stream of [false, true])
   for (const [name, stop, kind] of stops)
     test(`hedge: ${name}: both end, and no other target is tried: ${stream ? 'a stream' : 'a whole answer'}`, async () => {
-      const it = bench(abc(), begins, { ...hedged, timeout: { request: 5_000 } })
+      const it = bench(abc(), startsAnswer, { ...hedged, timeout: { request: 5_000 } })
       const reply = it.ask(question(stream))
       await it.world.pass(1_000)
-      assert.equal(hosts(it), 'ab')
+      assert.equal(calledHosts(it), 'ab')
       await stop(it, reply)
       await it.world.settle()
-      assert.equal(hosts(it), 'ab')
+      assert.equal(calledHosts(it), 'ab')
       assert.deepEqual(
         it.world.calls.map(({ aborted }) => aborted),
         [true, true],
       )
       assert.equal(reply.over, kind === 'client_gone' ? 'cut' : 'ended')
       assert.equal(lastOf(it).failure?.kind, kind)
-      isOver(it)
+      assertNothingRemains(it)
     })
 
 test('hedge: none starts during cancellation', async () => {
-  const it = bench(abc(), hangs, { ...hedged, timeout: { request: 1_000 } })
+  const it = bench(abc(), neverResponds, { ...hedged, timeout: { request: 1_000 } })
   const reply = it.ask(question(false))
   await it.world.pass(5_000)
-  assert.equal(hosts(it), 'a')
+  assert.equal(calledHosts(it), 'a')
   assert.equal(reply.status, 504)
-  isOver(it)
+  assertNothingRemains(it)
 })
 
 // ── The retry budget ──────────────────────────────────────────────────────────────────────────────────────────────
 
 test('budget: a key skipped for the retry budget is in the trail and the log, and the last error is returned', async () => {
   const settings: Sections = { retry: { budgetPercent: 0, budgetFloor: 1 }, circuit: { consecutiveFailures: 0 } }
-  const it = bench([instance('a', ['k1', 'k2'])], says(500, { message: 'it broke' }), settings)
+  const it = bench([instance('a', ['k1', 'k2'])], failsWith(500, { message: 'it broke' }), settings)
   const seen: (readonly [attempts: string | undefined, trail: string | undefined, skipped: readonly string[]])[] = []
   for (let n = 0; n < 2; n++) {
     const reply = it.ask(question(false))
@@ -458,7 +462,7 @@ test('budget: failover to another model of the same provider is never refused', 
     circuit: { consecutiveFailures: 0, minRequests: 1_000 },
     routes: { pair: ['a/big', 'a/small'] },
   }
-  const bigFails: Part = (asked) => (asked.body?.includes('"big"') ? says(500)(asked) : answers(asked))
+  const bigFails: Part = (asked) => (asked.body?.includes('"big"') ? failsWith(500)(asked) : answers(asked))
   const it = bench([instance('a')], bigFails, settings)
   for (let n = 0; n < 20; n++) {
     const reply = it.ask({ ...question(n % 2 === 0), model: 'pair' })
@@ -475,7 +479,7 @@ test('budget: each model of a provider has a separate one', async () => {
     circuit: { consecutiveFailures: 0, minRequests: 1_000 },
     fallback: 'none',
   }
-  const it = bench([instance('a', ['k1', 'k2'])], says(500), settings)
+  const it = bench([instance('a', ['k1', 'k2'])], failsWith(500), settings)
   const attempts: string[] = []
   for (const model of ['a/one', 'a/one', 'a/two', 'a/two']) {
     const reply = it.ask({ ...question(false), model })
@@ -490,7 +494,7 @@ test('budget: one client’s failing requests do not use up the budget of others
     retry: { budgetPercent: 0, budgetFloor: 4 },
     circuit: { consecutiveFailures: 0, minRequests: 1_000 },
   }
-  const it = bench([instance('a', ['k1', 'k2'])], says(500), settings)
+  const it = bench([instance('a', ['k1', 'k2'])], failsWith(500), settings)
   const attempts: string[] = []
   for (const client of ['x', 'x', 'x', 'x', 'y', 'y', 'y', 'z']) {
     const reply = it.ask(question(false), 'openai-chat', client)
@@ -507,7 +511,7 @@ test('budget: a request with side effects is not sent again to the only target',
     [[], 2],
     [[tool], 1],
   ] as const) {
-    const it = bench(responses(), says(500), {})
+    const it = bench(responses(), failsWith(500), {})
     it.ask({ model: 'm', input: 'hello', tools }, 'openai-responses')
     await it.world.pass(5_000)
     assert.equal(it.world.calls.length, calls)
@@ -568,13 +572,13 @@ test('open circuits: without a target, an unsupported member is reported rather 
 test('skipped: an open circuit, a limited key and an unfit model are in the trail and the log, and do not count as attempts', async () => {
   const parts = {
     a: refuses,
-    b: says(429, {}, { 'retry-after': '60' }),
+    b: failsWith(429, {}, { 'retry-after': '60' }),
     d: answers,
   }
   // Two keys of an unfit model are one skip, under either key.
   const unfit = instance('c', ['k1', 'k2'], { speaks: [{ protocol: 'ollama' }] })
   const oneKey = (text = '') => text.replaceAll('c#k2', 'c#k1')
-  const it = bench([instance('a'), instance('b'), unfit, instance('d')], cast(parts), {
+  const it = bench([instance('a'), instance('b'), unfit, instance('d')], byHost(parts), {
     circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' },
   })
   const first = it.ask(question(false, { n: 2 }))
@@ -597,7 +601,7 @@ test('skipped: an open circuit, a limited key and an unfit model are in the trai
 
 test('skipped: a target is listed once, regardless of the number of attempts', async () => {
   // A conflict is charged to no circuit.
-  const it = bench(abc(), cast({ a: refuses, b: says(409), c: answers }), {
+  const it = bench(abc(), byHost({ a: refuses, b: failsWith(409), c: answers }), {
     circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' },
   })
   const trails: (string | undefined)[] = []
@@ -610,9 +614,9 @@ test('skipped: a target is listed once, regardless of the number of attempts', a
 })
 
 test('skipped: a model with a window no larger than one that was too small', async () => {
-  const tooLong = says(400, { code: 'context_length_exceeded' })
+  const tooLong = failsWith(400, { code: 'context_length_exceeded' })
   const windows: Readonly<Record<string, number>> = { a: 8_000, b: 4_000, c: 32_000 }
-  const it = bench(abc(), cast({ a: tooLong, c: answers }), {}, (provider) => ({
+  const it = bench(abc(), byHost({ a: tooLong, c: answers }), {}, (provider) => ({
     contextWindow: windows[provider] ?? 0,
   }))
   const reply = it.ask(question(false))

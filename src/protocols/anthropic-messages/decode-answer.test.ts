@@ -91,7 +91,7 @@ for (const [name, body, blocks, finish] of answers)
     assert.deepEqual(encodeAnswer(fold(decodeAnswer(body)), context), body)
   })
 
-test('answer: a refusal with its reason is a refusal in both directions', () => {
+test('answer: a refusal with an explanation is a refusal in both directions', () => {
   const stop_details = { type: 'refusal', category: null, explanation: 'Not this.' }
   const answer = fold(decodeAnswer(message([{ type: 'text', text: 'So ' }], 'refusal', { stop_details })))
   assert.deepEqual(
@@ -123,7 +123,7 @@ const bad: readonly [string, Json, string][] = [
   ],
 ]
 for (const [name, body, kind] of bad)
-  test(`no answer: ${name}`, () => {
+  test(`answer, rejected: ${name}`, () => {
     const events = decodeAnswer(body)
     assert.deepEqual(
       events.map((event) => event.type === 'failure' && event.failure.kind),
@@ -231,7 +231,7 @@ for (const [name, events, expected] of restored)
     )
   })
 
-test('restore: nothing to do, nothing done', () => {
+test('restore: undefined without changed names', () => {
   assert.equal(restore(request), undefined)
   assert.equal(restore({ ...request, tools: tools.slice(0, 1) }), undefined)
 })

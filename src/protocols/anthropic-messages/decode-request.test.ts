@@ -13,7 +13,7 @@ const decode = (more: JsonObject): ChatRequest => {
   return decoded.value
 }
 
-test('the least there can be', () =>
+test('a minimal request', () =>
   assert.deepEqual(decode({}), {
     model: 'claude',
     stream: false,
@@ -29,7 +29,7 @@ test('the least there can be', () =>
     extras: [],
   }))
 
-test('a conversation with everything', () => {
+test('a conversation with every kind of block', () => {
   const cache = { type: 'ephemeral' }
   const { messages } = decode({
     system: [{ type: 'text', text: 'S', cache_control: cache }],
@@ -285,19 +285,19 @@ const settings: readonly [string, JsonObject, Json, Json?][] = [
   ],
   ['the usual effort', { output_config: { effort: 'default' } }, {}],
   [
-    'an effort nobody knows',
+    'an unknown effort',
     { output_config: { effort: 'huge' } },
     {},
     [{ at: 'output_config.effort', name: 'effort', value: 'huge', essential: false }],
   ],
   [
-    'a choice nobody knows',
+    'an unknown choice',
     { tool_choice: { type: 'some' } },
     {},
     [{ at: 'tool_choice', name: 'tool_choice', value: { type: 'some' }, essential: true }],
   ],
   [
-    'a kind of thinking nobody knows',
+    'an unknown kind of thinking',
     { thinking: { type: 'deep' } },
     {},
     [{ at: 'thinking', name: 'thinking', value: { type: 'deep' }, essential: false }],
@@ -379,28 +379,28 @@ const wrong: readonly [string, JsonObject, string, string][] = [
   ['stream of a wrong type', { stream: 'yes' }, 'invalid_value', 'stream'],
 ]
 for (const [name, more, kind, param] of wrong)
-  test(`wrong: ${name}`, () => {
+  test(`rejected: ${name}`, () => {
     const decoded = decodeRequest({ ...base, ...more })
     assert.ok(!decoded.ok)
     assert.equal(decoded.failure.kind, kind)
     assert.equal(decoded.failure.param, param)
   })
 
-test('same format: everything but the model stays, and is shared', () => {
+test('same format: only the model changes, and the members are shared', () => {
   const body = { ...base, unknown: { a: [1] } }
   const adapted = adaptRequest(body, { model: 'other' })
   assert.deepEqual(adapted, { ...body, model: 'other' })
   for (const member of ['messages', 'unknown'] as const) assert.equal(adapted[member], body[member])
 })
 
-test('same format: what we gave in place of theirs is taken back', () => {
+test('same format: blocks of other formats are removed', () => {
   const thought = (signature: string) => ({ type: 'thinking', thinking: 'x', signature })
-  const theirs = encodeSignature({ origin: 'openai-responses', value: 'gAAA' }, true)
+  const foreign = encodeSignature({ origin: 'openai-responses', value: 'gAAA' }, true)
   const words = { type: 'text', text: 'Yo' }
   const cited = { type: 'web_search_result_location', url: 'u', title: 't', cited_text: 'c', encrypted_index: 'E' }
   const messages = [
     { role: 'user', content: [words] },
-    { role: 'assistant', content: [thought('EqRk'), thought(''), thought(theirs), words] },
+    { role: 'assistant', content: [thought('EqRk'), thought(''), thought(foreign), words] },
     { role: 'assistant', content: [thought('')] },
     { role: 'assistant', content: [{ ...words, citations: [cited, { ...cited, encrypted_index: '' }] }] },
     { role: 'assistant', content: [{ ...words, citations: [{ ...cited, encrypted_index: '' }] }] },
@@ -413,7 +413,7 @@ test('same format: what we gave in place of theirs is taken back', () => {
   ])
 })
 
-test('proofs of other formats come back from the client as they were', () => {
+test('signatures of other formats are restored from the client', () => {
   for (const proof of [
     { origin: 'openai-responses', value: 'gAAA="\n', id: 'rs_1' },
     { origin: 'openai-chat', value: '{}', redacted: true },

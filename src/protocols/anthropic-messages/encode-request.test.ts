@@ -232,7 +232,7 @@ const conversations: readonly [string, readonly Message[], JsonObject, readonly 
     ['m.cache_control'],
   ],
   [
-    'members nobody here knows',
+    'unknown members',
     [
       {
         ...hello,
@@ -291,7 +291,7 @@ const media: readonly [string, Part, JsonObject | undefined, readonly string[]][
   ['data', image({ kind: 'data', mediaType: 'image/png', data: PNG }), png, []],
   ['a type with parameters', image({ kind: 'data', mediaType: 'Image/PNG; charset=x', data: PNG }), png, []],
   ['no type', image({ kind: 'data', mediaType: '', data: PNG }), png, []],
-  ['a data URL nobody took apart', image({ kind: 'url', url: `data:image/png;x=y;base64,${PNG}` }), png, []],
+  ['an unparsed data URL', image({ kind: 'url', url: `data:image/png;x=y;base64,${PNG}` }), png, []],
   [
     'line breaks in base64',
     image({ kind: 'data', mediaType: 'image/png', data: `${PNG.slice(0, 40)}\n${PNG.slice(40)}` }),
@@ -335,14 +335,9 @@ const media: readonly [string, Part, JsonObject | undefined, readonly string[]][
     [],
   ],
   ['json', file({ kind: 'data', mediaType: 'application/json', data: 'e30=' }), plain('{}'), []],
-  ['text that is none', file({ kind: 'data', mediaType: 'text/plain', data: '/////w==' }), undefined, ['!f']],
+  ['text that is not UTF-8', file({ kind: 'data', mediaType: 'text/plain', data: '/////w==' }), undefined, ['!f']],
   ['a picture as a file', file({ kind: 'data', mediaType: 'image/png', data: PNG }), png, []],
-  [
-    'a kind nobody reads there',
-    file({ kind: 'data', mediaType: 'application/zip', data: 'UEsDBA==' }),
-    undefined,
-    ['!f'],
-  ],
+  ['an unsupported kind', file({ kind: 'data', mediaType: 'application/zip', data: 'UEsDBA==' }), undefined, ['!f']],
   [
     'document by address',
     file({ kind: 'url', url: 'https://x.example/a.pdf' }),
@@ -450,7 +445,7 @@ for (const [name, list, expected, losses] of tools)
     assert.deepEqual(lost, losses)
   })
 
-test('tools: free-form input becomes one text, its grammar a sentence', () => {
+test('tools: free-form input becomes one string, its grammar part of the description', () => {
   const format = { type: 'grammar', syntax: 'lark', definition: 'start: "x"' }
   const { body, losses } = encode({
     tools: [{ kind: 'custom', at: 'tools[0]', name: 'patch', description: 'd', format }],
@@ -585,7 +580,7 @@ const settings: readonly [string, GenerationSettings, JsonObject, readonly strin
   ['text', { format: at({ kind: 'text' }) }, MAX, []],
   ['any JSON', { format: at({ kind: 'json' }) }, { ...MAX, system: JSON_INSTRUCTION }, []],
   [
-    'a schema: objects closed, bounds told, name and description kept',
+    'a schema: objects closed, bounds in the description, name and description kept',
     { format: at({ kind: 'schema', name: 'num', description: 'A number.', schema, strict: true }) },
     {
       ...MAX,
@@ -689,7 +684,7 @@ for (const [name, wishes, expected, losses, target] of settings)
     assert.deepEqual([...lost].sort(), [...losses].sort())
   })
 
-test('thinking: a forced call outweighs it', () => {
+test('thinking: a forced call wins', () => {
   const forced: GenerationSettings = { toolChoice: at({ kind: 'required' }), effort: at('high', 'e') }
   assert.deepEqual(encode({ settings: forced, tools: two }).body.thinking, undefined)
   assert.deepEqual(encode({ settings: forced, tools: two }).body.output_config, { effort: 'high' })
@@ -697,7 +692,7 @@ test('thinking: a forced call outweighs it', () => {
   assert.deepEqual(encode({ settings: budget, tools: two }).losses, ['b'])
 })
 
-test('thinking: a budget needs the thought behind the calls just answered', () => {
+test('thinking: a budget requires signed thinking before answered calls', () => {
   const budget: GenerationSettings = { thinkingBudget: at(2_000, 'b') }
   const calls = [hello, assistant(call('c')), result('c', 'r')]
   assert.deepEqual(encode({ settings: budget, messages: calls }).losses, ['b'])
@@ -713,7 +708,7 @@ test('thinking: a budget needs the thought behind the calls just answered', () =
   assert.deepEqual(encode({ settings: budget, messages: done }).losses, [])
 })
 
-test('members of this format sent through another', () => {
+test('members of this format sent in another format', () => {
   const extra = (name: string, value: Json, essential = false) => ({ at: `x.${name}`, name, value, essential })
   const { body, losses } = encode({
     extras: [
@@ -728,7 +723,7 @@ test('members of this format sent through another', () => {
   assert.deepEqual(losses, ['!x.container', 'x.unknown'])
 })
 
-test('where each member came from', () => {
+test('origin of each member', () => {
   const { from } = encode({
     stream: true,
     messages: [{ ...hello, at: 'input[0]' }, system('S', 'instructions')],
@@ -754,7 +749,7 @@ test('where each member came from', () => {
 })
 
 const CLOSED = { type: 'object', properties: {}, additionalProperties: false }
-test('where members inside another came from', () => {
+test('origin of nested members', () => {
   const { from } = encode({
     settings: {
       effort: at('low', 'reasoning.effort'),

@@ -346,13 +346,13 @@ for (const [name, pieces, events] of streams)
       assert.deepEqual(withoutMadeIds(decoded([whole.slice(0, cut), whole.slice(cut)])), events, `cut at ${cut}`)
   })
 
-test('decode: broken off anywhere before its end is told as such', () => {
+test('decode: a stream cut anywhere before its end is truncated', () => {
   const whole = [start, ping, ...hi, ending('end_turn'), last].join('')
   const safe = whole.indexOf('event: message_delta')
   const complete = whole.indexOf('event: message_stop')
   for (let length = 0; length < whole.length; length++) {
     const kinds = failure(decoded([whole.slice(0, length)]))
-    // The reason was given: only a last event that says nothing is missing. In between, its blank line is not needed.
+    // After the stop reason only the last event is missing, which adds nothing.
     if (length <= safe) assert.deepEqual(kinds, ['truncated'], `at ${length}`)
     if (length >= complete) assert.deepEqual(kinds, [], `at ${length}`)
   }
@@ -391,7 +391,7 @@ for (const [name, pieces, kind] of broken)
     assert.equal(events.at(-1)?.type, 'failure')
   })
 
-test('decode: an event larger than the reader takes', () => {
+test('decode: an event above the size limit', () => {
   const events = run(decodeStream(), [{ data: '', oversized: true }, { data: '{"type":"message_stop"}' }])
   assert.deepEqual(failure(events), ['too_large'])
   assert.equal(events.length, 1)
@@ -412,12 +412,12 @@ const withoutRaw = (events: readonly ChatEvent[]) => {
 }
 
 for (const [name, , events] of streams)
-  test(`encode, and decode again: ${name}`, () => {
+  test(`encode and decode: ${name}`, () => {
     const refused = events.some((one) => one.type === 'open' && one.block.type === 'refusal')
     const again = decoded([written(events).join('')])
     const before = withoutRaw(events.filter((one) => one.type !== 'ping'))
     const after = withoutRaw(again)
-    // A refusal goes out as text and comes back as text and reason; the end's own word may be a better one.
+    // A refusal is written as text with a stop reason, and the raw reason may differ.
     assert.deepEqual(
       after.blocks.filter(({ type }) => type !== 'refusal').map(({ text: words }) => words),
       before.blocks.filter(({ type, text: words }) => type !== 'text' || words !== '').map(({ text: words }) => words),
@@ -428,7 +428,7 @@ for (const [name, , events] of streams)
     assert.deepEqual(after.usage, before.usage)
   })
 
-test('encode: one beginning, no empty blocks, usage that comes late', () => {
+test('encode: one start, no empty blocks, late usage', () => {
   const pieces = written([
     { type: 'start', id: 'chatcmpl-1', model: 'gpt' },
     opened('text'),
@@ -476,7 +476,7 @@ test('encode: free-form input in pieces is one JSON object, split characters inc
   assert.deepEqual(JSON.parse(input.join('')), { input: pieces.join('') })
 })
 
-test('encode: proofs of other formats come back from the client as they were', () => {
+test('encode: signatures of other formats are restored from the client', () => {
   const proof = { origin: 'openai-responses', value: 'gAAA=', id: 'rs_1', redacted: true } as const
   const all = written([
     opened('reasoning'),
@@ -490,7 +490,7 @@ test('encode: proofs of other formats come back from the client as they were', (
   assert.match(grown, /gAAA=/)
 })
 
-test('encode: a failure is the last word', () => {
+test('encode: nothing follows a failure', () => {
   const failed: ChatEvent = { type: 'failure', failure: fail('truncated', 'It broke off.') }
   const pieces = written([{ type: 'start' }, opened('text'), said('Hi'), failed, said('more'), finish('stop', null)])
   assert.equal(
@@ -500,7 +500,7 @@ test('encode: a failure is the last word', () => {
   assert.equal(pieces.filter((piece) => piece.includes('more') || piece.includes('message_stop')).length, 0)
 })
 
-test('decode, encode: a citation nested without end is left out, and nothing overflows', () => {
+test('decode, encode: a citation nested too deep is dropped without a stack overflow', () => {
   const cited = run(decodeStream(), [
     {
       data: `{"type":"content_block_delta","delta":{"type":"citations_delta","citation":{"type":"char_location","x":${'['.repeat(9_000)}${']'.repeat(9_000)}}}}`,
@@ -511,7 +511,7 @@ test('decode, encode: a citation nested without end is left out, and nothing ove
   assert.ok(written(cited).length > 0)
 })
 
-test('encode: without an end nothing pretends to be one', () => {
+test('encode: no end event without a finish', () => {
   assert.equal(
     written([{ type: 'start' }, opened('text'), said('Hi')])
       .join('')
@@ -520,14 +520,14 @@ test('encode: without an end nothing pretends to be one', () => {
   )
 })
 
-test('encode: what ends as no answer ends as an error', () => {
+test('encode: an erroneous finish ends as an error', () => {
   for (const kind of ['error', 'malformed'] as const) {
     const pieces = written([{ type: 'start' }, { type: 'finish', finish: { kind, raw: 'x' } }])
     assert.match(pieces.at(-1) ?? '', /^event: error\n/)
   }
 })
 
-test('keep-alive: a comment before the beginning, a ping after it, nothing after the end', () => {
+test('keep-alive: a comment before the start, a ping after it, nothing after the end', () => {
   for (const make of [encodeStream, passStream]) {
     const writer = make(context)
     assert.equal(writer.keepAlive(), ': ping\n\n')
@@ -565,18 +565,18 @@ test('pass: byte for byte, unknown events and odd spacing included', () => {
   assert.equal(passed(whole), whole.join(''))
 })
 
-test('pass: names are added, for the SDKs skip events without one', () => {
+test('pass: missing event names are added, because the SDKs skip events without one', () => {
   const bare = [start, ...hi, ending('end_turn'), last].map((frame) => frame.replace(/^event: .*\n/, ''))
   assert.equal(passed(bare), [start, ...hi, ending('end_turn'), last].join(''))
 })
 
-test('pass: a forgotten last event is added, and nothing follows it', () => {
+test('pass: a missing last event is added, and nothing follows it', () => {
   const whole = [start, ...hi, ending('end_turn')]
   assert.equal(passed(whole), [...whole, last].join(''))
   assert.equal(passed([...whole, last, start, ...hi]), [...whole, last].join(''))
 })
 
-test('pass: errors and breaks are ours', () => {
+test('pass: errors are rewritten, truncation ends in an error', () => {
   const theirs = event({
     type: 'error',
     error: { type: 'overloaded_error', message: 'Overloaded' },
@@ -596,7 +596,7 @@ test('pass: errors and breaks are ours', () => {
   }
 })
 
-test('pass: an answer that came whole is written as a stream', () => {
+test('pass: a complete answer is written as a stream', () => {
   const writer = passStream(context)
   const out = run(writer, [
     { whole: '{}', events: [{ type: 'start', id: 'msg_9' }, ...hiEvents, finish('stop', 'end_turn')] },

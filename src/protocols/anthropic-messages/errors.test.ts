@@ -35,7 +35,7 @@ const cases: readonly [string, number, Json | undefined, FailureKind][] = [
   ['billing', 402, error('billing_error', 'x'), 'quota'],
   ['too large', 413, error('request_too_large', 'Request exceeds the maximum size'), 'body_too_large'],
   ['rate', 429, error('rate_limit_error', 'x'), 'rate_limited'],
-  // What Anthropic means by it is in Anthropic's own table; the format only keeps the word.
+  // Anthropic's meaning is in the provider's error table; the format only keeps the code.
   ['spend', 429, error('rate_limit_error', 'x', { error_code: 'enforced_spend_limit_reached' }), 'rate_limited'],
   ['theirs', 500, error('api_error', 'Internal server error'), 'status'],
   ['slow', 504, error('timeout_error', 'x'), 'timeout'],
@@ -72,7 +72,7 @@ const TYPES = new Set([
   'overloaded_error',
 ])
 
-// Every kind there is.
+// Every failure kind.
 for (const kind of Object.keys(KINDS) as FailureKind[])
   test(`encode: ${kind}`, () => {
     const failure = fail(kind, 'What happened.')
@@ -81,11 +81,11 @@ for (const kind of Object.keys(KINDS) as FailureKind[])
     assert.ok(TYPES.has(type), type)
     assert.deepEqual(body, { type: 'error', error: { type, message: 'What happened.' }, request_id: 'req_x' })
     assert.deepEqual(errorEvent(failure, undefined), { type: 'error', error: { type, message: 'What happened.' } })
-    // Clients that search the body must not find a reason to try again where there is none.
+    // Clients search the body for retryable types, so a final error must not contain one.
     if (!isRetryableByClient(failure)) assert.doesNotMatch(JSON.stringify(body), RETRY_TRIGGERS)
   })
 
-test('encode: no target may be tried: no type that asks for a retry, since the headers decide', () => {
+test('encode: without an available target the type is not retryable, because the headers decide', () => {
   const failure = fail('no_target', 'No upstream may be tried at the moment.', { retryAfter: 30_000 })
   assert.partialDeepStrictEqual(encodeFailure(failure, { requestId: 'req_x' }), { error: { type: 'api_error' } })
 })

@@ -1,4 +1,4 @@
-/** Whatever comes in: nothing throws, and what goes out is what the published schema allows. */
+/** Random input: nothing throws, and the output is valid for the published schema. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -14,7 +14,7 @@ import { anthropicMessages as protocol } from './index.ts'
 
 const RUNS = { numRuns: 400 }
 const context = answering({ created: 0, model: 'wire-model' })
-/** Objects that look like this format's, filled with anything. */
+/** Objects in the shape of this format with random members. */
 const WORDS = [
   'type',
   'role',
@@ -70,7 +70,7 @@ const WORDS = [
 const lookalike = lookalikes(WORDS)
 const { word, anything, objects } = lookalike
 
-test('anything at all is read without throwing', () =>
+test('any value is decoded without throwing', () =>
   fc.assert(
     fc.property(anything, objects, fc.integer({ min: 200, max: 599 }), (value, object, status) => {
       protocol.decodeRequest(object)
@@ -87,7 +87,7 @@ test('anything at all is read without throwing', () =>
     RUNS,
   ))
 
-test('any stream is read without throwing, and ends in one way', () =>
+test('any stream is decoded without throwing and has one end', () =>
   fc.assert(
     fc.property(
       fc.array(
@@ -149,7 +149,7 @@ const answer: fc.Arbitrary<ChatAnswer> = fc
     } as const,
   }))
 
-/** Calls by what they mean; neither the client's nor the provider's own words beside the kinds. */
+/** Events without raw reasons, and call arguments as values. */
 const meaning = ({ blocks, usage, finish, ...head }: ChatAnswer) => {
   const { raw: _, ...counts } = usage ?? { raw: null }
   return {
@@ -160,7 +160,7 @@ const meaning = ({ blocks, usage, finish, ...head }: ChatAnswer) => {
   }
 }
 
-test('an answer written and read again is the same answer, whole or streamed', () =>
+test('an answer encoded and decoded is unchanged, complete or streamed', () =>
   fc.assert(
     fc.property(answer, (before) => {
       assert.deepEqual(meaning(fold(protocol.decodeAnswer(protocol.encodeAnswer(before, context)))), meaning(before))
@@ -177,7 +177,7 @@ const requests = anyRequest({ ...lookalike, origin: 'anthropic-messages', beside
 
 schemasAreHere()
 
-test('any request is encoded as the published schema allows', () => {
+test('any request is encoded as valid for the published schema', () => {
   let fit = 0
   fc.assert(
     fc.property(

@@ -17,7 +17,7 @@ const recordings = evidenceOf('anthropic-messages')
 const valid = (schema: 'anthropic' | 'anthropic:wire', definition: string, value: unknown): void =>
   assert.equal(problemsIfPresent(schema, definition, value), undefined, JSON.stringify(value).slice(0, 800))
 
-/** Recordings that cannot do a case, and why. */
+/** Recordings excluded from a case, with the reason. */
 const EXCEPT = {
   request: new Map([
     ['messages-test-tool-availability-portability', 'a system message with a block of a kind no published schema has'],
@@ -89,7 +89,7 @@ const saidIn = (message: JsonObject): Said => {
   }
 }
 
-/** The first message of a stream, put together. */
+/** The first message of a stream, assembled. */
 const assembled = (events: readonly JsonObject[]): JsonObject => {
   let message: { [member: string]: Json } = {}
   const blocks: { [member: string]: Json }[] = []
@@ -129,13 +129,13 @@ const eventsIn = (chunks: readonly string[]): JsonObject[] =>
 
 const framesOf = (pieces: readonly string[]): Frame[] => run(sseFrames(), pieces)
 
-/** What the answer says when it has been through the middle: an explanation becomes text, the rest is equal. */
+/** Compares answers after decoding and encoding: an explanation becomes text, the rest is equal. */
 const expected = (said: Said): Said => ({ ...said, text: said.text + said.explanation })
 
 const same = (actual: Said, before: Said): void => {
-  const { explanation: _, ...told } = actual
+  const { explanation: _, ...given } = actual
   const { explanation: __, ...was } = expected(before)
-  assert.deepEqual(told, was)
+  assert.deepEqual(given, was)
 }
 
 const written = (writer: StreamWriter, steps: readonly StreamStep[]): string[] => run(writer, steps)
@@ -171,8 +171,8 @@ describe('answers', () => {
   for (const { id: name, status, response, chunks } of recordings) {
     if (status !== 200 || response === null || chunks) continue
     test(name, () => {
-      const told = saidIn(object(response) ?? {})
-      const before = why(EXCEPT.stop, name) ? { ...told, stop: 'tool_use' } : told
+      const given = saidIn(object(response) ?? {})
+      const before = why(EXCEPT.stop, name) ? { ...given, stop: 'tool_use' } : given
       const events = anthropicMessages.decodeAnswer(response)
       noFailure(events)
       const answer = fold(events)
@@ -207,7 +207,7 @@ describe('streams', () => {
         ),
         before,
       )
-      // Passing on: byte for byte up to the first end, with the names some fixtures have lost.
+      // Passing: byte for byte up to the first end, plus event names missing in some fixtures.
       const passed = written(anthropicMessages.passing.passStream(context()), steps).join('')
       const last = source.findIndex((chunk) => chunk.includes('"message_stop"'))
       const named = source.slice(0, last + 1).map((chunk) => {
@@ -223,7 +223,7 @@ describe('streams', () => {
 
 // ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** A request without the freedom of spelling this format leaves: strings for single texts, defaults written out. */
+/** A request in canonical form: strings for single texts, explicit defaults. */
 const normal = (body: JsonObject): JsonObject => {
   const said = JSON.parse(
     JSON.stringify(body, (name, value) => (value === null && UNSAID.has(name) ? undefined : value)),
@@ -284,7 +284,7 @@ describe('requests', () => {
   for (const { id: name, request } of recordings) {
     if (!isObject(request) || why(EXCEPT.request, name)) continue
     test(name, (t) => {
-      // Vertex has its version in the body and the model in the path.
+      // Vertex has the version in the body and the model in the path.
       const { anthropic_version, ...rest }: JsonObject = request
       const body: JsonObject = { ...rest, model: request.model ?? 'model' }
       const decoded = anthropicMessages.decodeRequest(body)
@@ -332,12 +332,12 @@ describe('errors', () => {
   }
 })
 
-/** Bodies quoted in public threads: what each of them is. */
+/** Error bodies quoted in public threads, with their failure kind. */
 const REPORTED: { readonly [id: string]: string } = {
   'anthropic-messages-529-0': 'overloaded',
   'anthropic-messages-200-1': 'overloaded',
   'anthropic-messages-200-2': 'error_in_stream',
-  // Anthropic's own table knows it for money that is gone.
+  // Anthropic's error table classifies it as quota.
   'anthropic-messages-400-3': 'invalid_request',
   'anthropic-messages-400-4': 'incompatible',
   'anthropic-messages-429-5': 'rate_limited',

@@ -1,4 +1,4 @@
-/** The official SDK as a judge of what we write: its stream reader throws on a wrong sequence. No network. */
+/** Checks the output with the official SDK, whose stream reader throws on wrong order. No network. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
@@ -54,7 +54,7 @@ const write = (list: readonly ChatEvent[]): string[] =>
     list.map((event) => ({ events: [event] })),
   )
 
-const told = (content: Anthropic.Message['content']) =>
+const summaryOf = (content: Anthropic.Message['content']) =>
   content.map((block) =>
     block.type === 'text'
       ? block.text
@@ -71,23 +71,23 @@ const EXPECTED = [
   ['call_2', 'now', {}],
 ]
 
-test('the SDK reads a stream of ours to its end', async () => {
+test('the SDK reads a complete stream', async () => {
   const stream = client(streamed(write(events))).messages.stream(question)
   const seen: string[] = []
   stream.on('text', (text) => seen.push(text))
   const message = await stream.finalMessage()
   assert.deepEqual(seen, ['Two ', 'calls 😀.'])
-  assert.deepEqual(told(message.content), EXPECTED)
+  assert.deepEqual(summaryOf(message.content), EXPECTED)
   assert.equal(message.stop_reason, 'tool_use')
   assert.equal(message.usage.input_tokens, 10)
   assert.equal(message.usage.cache_read_input_tokens, 2)
   assert.equal(message.usage.output_tokens, 34)
 })
 
-test('the SDK reads a whole answer of ours', async () => {
+test('the SDK reads a complete answer', async () => {
   const body = encodeAnswer(fold(events), context)
   const message = await client(Response.json(body)).messages.create(question)
-  assert.deepEqual(told(message.content), EXPECTED)
+  assert.deepEqual(summaryOf(message.content), EXPECTED)
   assert.equal(message.stop_reason, 'tool_use')
   assert.deepEqual(
     fold(decodeAnswer(body)).blocks.map(({ text }) => text),
@@ -95,7 +95,7 @@ test('the SDK reads a whole answer of ours', async () => {
   )
 })
 
-test('the SDK throws at a break in a stream of ours', async () => {
+test('the SDK throws on an error in a stream', async () => {
   const broken = [...events.slice(0, 5), { type: 'failure', failure: fail('truncated', 'It broke off.') } as const]
   await assert.rejects(
     client(streamed(write(broken)))
@@ -105,7 +105,7 @@ test('the SDK throws at a break in a stream of ours', async () => {
   )
 })
 
-test('the SDK understands an error of ours', async () => {
+test('the SDK reads an error', async () => {
   const body = encodeFailure(fail('unauthenticated', 'No key.'), { requestId: 'req_x' })
   await assert.rejects(
     client(Response.json(body, { status: 401 })).messages.create(question),

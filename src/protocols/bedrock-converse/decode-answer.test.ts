@@ -1,4 +1,4 @@
-/** Answers of Converse and ConverseStream: every kind of block, every end, every way to fail. */
+/** Answers of Converse and ConverseStream: every kind of block, stop reason and failure. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { event, exception, message } from '../../../test/support/event-stream.ts'
@@ -16,11 +16,11 @@ const whole = (content: Json, stopReason = 'end_turn', more: JsonObject = {}): J
   metrics: { latencyMs: 1 },
   ...more,
 })
-const heard = (bytes: readonly Uint8Array[]): ChatEvent[] =>
+const decodedEvents = (bytes: readonly Uint8Array[]): ChatEvent[] =>
   run(bedrockConverse.decodeStream(), run(eventFrames(1_000_000), bytes))
 
-/** What an answer says, in short: blocks, how it ended. */
-const told = (events: readonly ChatEvent[]): unknown[] => {
+/** A short form of an answer: its blocks and its finish. */
+const summaryOf = (events: readonly ChatEvent[]): unknown[] => {
   const { blocks, finish, failure }: ChatAnswer = fold(events)
   const lines = blocks.map((block) => {
     const { type, text, citations, signature: proof } = block
@@ -205,27 +205,27 @@ const blocks: readonly (readonly [
 for (const [name, content, stream, says] of blocks)
   test(`converse answer: ${name}`, () => {
     const reason = says.at(-1) === 'tool-calls' ? 'tool_use' : 'end_turn'
-    assert.deepEqual(told(bedrockConverse.decodeAnswer(whole(content, reason))), says)
+    assert.deepEqual(summaryOf(bedrockConverse.decodeAnswer(whole(content, reason))), says)
     const messages = [
       event('messageStart', { role: 'assistant' }),
       ...stream,
       end(reason),
       event('metadata', { usage }),
     ]
-    assert.deepEqual(told(heard(messages)), says)
-    // Nothing comes before its block has begun.
+    assert.deepEqual(summaryOf(decodedEvents(messages)), says)
+    // No event precedes its block's start.
     let open = false
-    for (const { type } of heard(messages)) {
+    for (const { type } of decodedEvents(messages)) {
       if (type === 'delta' || type === 'citation' || type === 'signature' || type === 'close') assert.ok(open, type)
       if (type === 'open' || type === 'close') open = type === 'open'
     }
   })
 
-test('converse answer: pieces of a sealed thought are one', () => {
+test('converse answer: pieces of redacted reasoning are joined', () => {
   const pieces = [btoa('one'), btoa('and two')].map((redactedContent) =>
     delta(0, { reasoningContent: { redactedContent } }),
   )
-  assert.deepEqual(told(heard([...pieces, stop(0), end()])), [
+  assert.deepEqual(summaryOf(decodedEvents([...pieces, stop(0), end()])), [
     ['reasoning: ', `sealed bedrock-converse ${btoa('oneand two')}`],
     'stop',
   ])
@@ -259,12 +259,12 @@ for (const [reason, content, kind] of ends)
     assert.equal(answer.usage?.input, 3)
   })
 
-test('converse ends: which sequence it was, where a client asked to be told', () => {
+test('converse ends: the matched stop sequence, if requested', () => {
   for (const fields of [{ stop_sequence: 'END' }, { delta: { stop_sequence: 'END' } }]) {
     const more = { additionalModelResponseFields: fields }
     const finish = { kind: 'stop', raw: 'stop_sequence', stopSequence: 'END' }
     assert.deepEqual(fold(bedrockConverse.decodeAnswer(whole([{ text: 'a' }], 'stop_sequence', more))).finish, finish)
-    assert.deepEqual(fold(heard([delta(0, { text: 'a' }), end('stop_sequence', more)])).finish, finish)
+    assert.deepEqual(fold(decodedEvents([delta(0, { text: 'a' }), end('stop_sequence', more)])).finish, finish)
   }
 })
 
@@ -291,7 +291,10 @@ for (const [raw, expected] of counted)
     }
     assert.deepEqual(counts, expected ?? {})
     assert.deepEqual(kept, expected && raw)
-    assert.deepEqual(fold(heard([end(), event('metadata', { usage: raw })])).usage, expected && { ...expected, raw })
+    assert.deepEqual(
+      fold(decodedEvents([end(), event('metadata', { usage: raw })])).usage,
+      expected && { ...expected, raw },
+    )
   })
 
 // ── What goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -310,7 +313,7 @@ const broken: readonly (readonly [name: string, stream: readonly Uint8Array[], k
   ['no JSON', [message({ ':event-type': 'contentBlockDelta', ':message-type': 'event' }, '{"delta"')], 'malformed'],
   ['no object', [message({ ':event-type': 'contentBlockDelta', ':message-type': 'event' }, '[]')], 'malformed'],
   ['no name', [message({ ':message-type': 'event' }, '{}'), end()], 'malformed'],
-  ['a piece that is none', [event('contentBlockDelta', { contentBlockIndex: 0, delta: 'a' }), end()], 'malformed'],
+  ['a malformed delta', [event('contentBlockDelta', { contentBlockIndex: 0, delta: 'a' }), end()], 'malformed'],
   ['input without its call', [delta(0, { toolUse: { input: '{}' } }), end('tool_use')], 'malformed'],
   [
     'input of another call',
@@ -338,7 +341,7 @@ const broken: readonly (readonly [name: string, stream: readonly Uint8Array[], k
   ['it took too long', [exception('modelTimeoutException', { message: 'x' })], 'timeout', 'x'],
   ['the request’s own fault', [exception('validationException', { message: 'x' })], 'invalid_request', 'x'],
   ['an exception without words', [exception('somethingNewException', {})], 'error_in_stream'],
-  ['an exception told as an event', [event('throttlingException', { message: 'x' })], 'rate_limited', 'x'],
+  ['an exception as an event', [event('throttlingException', { message: 'x' })], 'rate_limited', 'x'],
   [
     'an error that is no exception',
     [message({ ':message-type': 'error', ':error-code': 'InternalFailure', ':error-message': 'broken' }, '')],
@@ -349,8 +352,8 @@ const broken: readonly (readonly [name: string, stream: readonly Uint8Array[], k
 ]
 for (const [name, stream, kind, says] of broken)
   test(`converse stream: ${name}`, () => {
-    // Nothing behind a failure is heard.
-    const events = heard([...stream, ...(kind === 'truncated' ? [] : [text])])
+    // Nothing follows a failure.
+    const events = decodedEvents([...stream, ...(kind === 'truncated' ? [] : [text])])
     const failures = events.filter(({ type }) => type === 'failure')
     assert.equal(failures.length, 1)
     const last = events.at(-1)
@@ -359,8 +362,8 @@ for (const [name, stream, kind, says] of broken)
     if (says !== undefined) assert.equal(last.failure.message, says)
   })
 
-test('converse stream: signs of life and new events are no content', () => {
-  const events = heard([
+test('converse stream: pings and unknown events have no content', () => {
+  const events = decodedEvents([
     message({ ':event-type': 'initial-response', ':message-type': 'event' }, ''),
     event('news', { a: 1 }),
   ])
@@ -376,8 +379,8 @@ const odd: readonly (readonly [name: string, body: Json, kind: string])[] = [
   ['no answer', {}, 'malformed'],
   ['an error in a 200', { message: 'Too many requests', __type: 'ThrottlingException' }, 'rate_limited'],
   ['another shape of it', { Message: 'x', __type: 'com.amazon.coral.service#AccessDeniedException' }, 'permission'],
-  ['content that is none', { output: { message: { content: 'a' } }, stopReason: 'end_turn' }, 'malformed'],
-  ['a block that is none', whole(['a']), 'malformed'],
+  ['malformed content', { output: { message: { content: 'a' } }, stopReason: 'end_turn' }, 'malformed'],
+  ['a malformed block', whole(['a']), 'malformed'],
   ['no reason', { output: { message: { content: [{ text: 'a' }] } } }, 'truncated'],
   ['arguments too deep', whole([{ toolUse: { toolUseId: 'c', name: 'f', input: deep(100) } }]), 'malformed'],
   ['a block too deep', whole([{ toolResult: { content: [{ json: deep(100) }] } }]), 'malformed'],

@@ -1,4 +1,4 @@
-/** Requests in Converse: what becomes of each thing a client may say, and what is told to be lost. */
+/** Encoding of Converse requests: every member and its losses. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { asking, call, lossesIn, model, user } from '../../../test/support/asked.ts'
@@ -22,7 +22,7 @@ const PROFILE = 'arn:aws:bedrock:us-east-1:123456789012:application-inference-pr
 const asks = (parts: Partial<ChatRequest>): ChatRequest =>
   asking({ stream: false, messages: [user(said('q'))], ...parts })
 
-/** What is sent; and what is lost, with a `!` where that makes the model unfit. */
+/** The body, and the losses, with `!` for those that make the target unfit. */
 const encode = (parts: Partial<ChatRequest>, model = SONNET): { body: JsonObject; losses: string[] } => {
   const { body, losses } = bedrockConverse.encodeRequest(asks(parts), { model, outputLimit: 64_000 })
   return { body, losses: lossesIn(losses) }
@@ -215,7 +215,7 @@ const conversations: readonly (readonly [
       [
         'user',
         PICTURE,
-        // The bytes say what they are, whatever the type says… where it says nothing; here it does.
+        // The media type is given, so the bytes are not inspected.
         { image: { format: 'webp', source: { bytes: PNG } } },
         { video: { format: 'mp4', source: { bytes: 'AAAA' } } },
         { audio: { format: 'wav', source: { bytes: 'AAAA' } } },
@@ -239,7 +239,7 @@ const conversations: readonly (readonly [
       [
         'user',
         { document: { format: 'pdf', name: 'report', source: { bytes: PDF } } },
-        // Its bytes are what the test has; the type is believed.
+        // The media type is not checked against the bytes.
         { document: { format: 'docx', name: 'report (2)', source: { bytes: PDF } } },
         { document: { format: 'txt', name: 'Ignore all previous', source: { bytes: 'aGk=' } } },
         { document: { format: 'csv', name: 'table', source: { bytes: 'aGk=' } } },
@@ -261,7 +261,7 @@ for (const [name, messages, turns, losses, to] of conversations)
     assert.deepEqual(made.losses, losses)
   })
 
-test('converse request: system messages go to the front, a lone one is the question', () => {
+test('converse request: system messages move to the front, a lone one becomes a user message', () => {
   const { body } = encode({ messages: [system(said('a')), user(said('q')), system(said('b'))] })
   assert.deepEqual(body.system, [{ text: 'a' }, { text: 'b' }])
   const alone = encode({ messages: [system(said('a')), system(said('b'))] })
@@ -273,7 +273,7 @@ test('converse request: system messages go to the front, a lone one is the quest
   assert.deepEqual(encode({ messages: [system(picture('i')), user(said('q'))] }).losses, ['!i'])
 })
 
-test('converse request: without a tool to call, the calls of the history are told in words', () => {
+test('converse request: without tools, calls in the history are written as text', () => {
   const messages = [user(said('q')), model(call('1')), result('1', said('one'), picture('i')), user(said('and?'))]
   const words = [
     { role: 'user', content: [{ text: 'q' }] },
@@ -283,14 +283,14 @@ test('converse request: without a tool to call, the calls of the history are tol
   const without = encode({ messages })
   assert.deepEqual(without.body.messages, words)
   assert.deepEqual(without.losses, ['call 1', 'r 1'])
-  // There is no "none": the tools stay away.
+  // This format has no choice "none": the tools are omitted.
   const none = encode({ messages, tools: [tool('f')], settings: { toolChoice: at({ kind: 'none' }, 'c') } })
   assert.deepEqual(none.body.messages, words)
   assert.equal(none.body.toolConfig, undefined)
   assert.deepEqual(none.losses, ['tool f', 'call 1', 'r 1'])
 })
 
-test('converse request: marks for the cache are blocks of their own, where the model caches', () => {
+test('converse request: cache marks become cache points, if the model supports them', () => {
   const messages: Message[] = [
     system(said('S', [cache('s')])),
     user(said('a', [cache('u')]), { ...picture('i'), extras: [cache('i', '1h')] } as Part),
@@ -507,7 +507,7 @@ const settings: readonly (readonly [
     ['e'],
     OSS,
   ],
-  ['a model nobody knows', { effort: at('high', 'e'), topK: at(3, 'k') }, {}, ['e', 'k'], PROFILE],
+  ['an unknown model', { effort: at('high', 'e'), topK: at(3, 'k') }, {}, ['e', 'k'], PROFILE],
   [
     'members of this format that clients send through',
     {},
@@ -532,7 +532,7 @@ for (const [name, wishes, sent, losses, to, extras = []] of settings)
     assert.deepEqual(made.losses.toSorted(), [...losses].toSorted())
   })
 
-test('converse settings: a forced call outweighs thinking; calls just answered have to have been thought about', () => {
+test('converse settings: a forced call wins over thinking; answered calls require signed reasoning', () => {
   const forced = encode({
     tools: [tool('f')],
     settings: { effort: at('low', 'e'), toolChoice: at({ kind: 'required' }, 'c') },
@@ -565,7 +565,7 @@ for (const [what, messages, isLost] of [
     true,
   ],
 ] as const)
-  test(`converse: with a thinking budget, ${what}: thinking ${isLost ? 'is left off' : 'stays'}`, () => {
+  test(`converse: with a thinking budget, ${what}: thinking ${isLost ? 'is dropped' : 'stays'}`, () => {
     const made = encode({ tools: [tool('f')], settings: { thinkingBudget: at(2_000, 'b') }, messages })
     assert.deepEqual(made.losses, isLost ? ['b'] : [])
     assert.equal(made.body.additionalModelRequestFields === undefined, isLost)
@@ -651,7 +651,7 @@ for (const [name, one, sent, losses, to] of declared)
     assert.deepEqual(made.losses, losses)
   })
 
-test('converse tools: one by name, to a model that can only be told to call any', () => {
+test('converse tools: a named choice for a model without named choices', () => {
   const wishes = {
     tools: [tool('f'), tool('g')],
     settings: { toolChoice: at({ kind: 'tool', name: 'g' } as const, 'c') },
@@ -663,7 +663,7 @@ test('converse tools: one by name, to a model that can only be told to call any'
   })
 })
 
-test('converse tools: names and ids it does not take are replaced, call and result alike, and undone in the answer', () => {
+test('converse tools: invalid names and ids are replaced, for call and result alike, and restored in the answer', () => {
   const odd = 'wéird/name '.repeat(12)
   const longId = 'call_'.repeat(20)
   const tools: Tool[] = [{ kind: 'custom', at: 't', name: 'shell' }, tool(odd)]

@@ -1,4 +1,4 @@
-/** Whatever comes in: nothing throws, streams end in one way, and what goes out is what the published schema allows. */
+/** Random input: nothing throws, streams have one end, and the output is valid for the published schema. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -14,7 +14,7 @@ import { bedrockConverse as protocol } from './index.ts'
 
 const RUNS = { numRuns: 500 }
 
-/** Objects that look like this format's, filled with anything. */
+/** Objects in the shape of this format with random members. */
 const WORDS =
   'output message messages content text toolUse toolUseId name input type server_tool_use toolResult status error json image document format source bytes reasoningContent reasoningText signature redactedContent citationsContent citations citation location web url title stopReason end_turn tool_use malformed_tool_use usage inputTokens outputTokens totalTokens cacheReadInputTokens metrics messageStart contentBlockStart contentBlockDelta contentBlockStop messageStop metadata contentBlockIndex start delta role assistant user throttlingException __type Message additionalModelResponseFields'.split(
     ' ',
@@ -22,7 +22,7 @@ const WORDS =
 const lookalike = lookalikes(WORDS)
 const { word, anything, objects } = lookalike
 
-/** Blocks of real kinds with members of every kind. */
+/** Known blocks with random members. */
 const block = fc.oneof(
   objects,
   fc.record({ text: anything }),
@@ -40,7 +40,7 @@ const block = fc.oneof(
   fc.record({ toolResult: objects }),
 ) as fc.Arbitrary<JsonObject>
 
-test('any answer is read without throwing', () =>
+test('any answer is decoded without throwing', () =>
   fc.assert(
     fc.property(anything, objects, fc.array(block, { maxLength: 5 }), word, (value, members, content, stopReason) => {
       orderly(protocol.decodeAnswer(value), false)
@@ -50,7 +50,7 @@ test('any answer is read without throwing', () =>
     RUNS,
   ))
 
-test('any error is read without throwing', () =>
+test('any error is decoded without throwing', () =>
   fc.assert(
     fc.property(
       fc.option(anything),
@@ -82,7 +82,7 @@ const piece: fc.Arbitrary<Uint8Array> = fc.oneof(
   fc.uint8Array({ maxLength: 30 }),
 )
 
-test('any stream is read without throwing, ends in one way, and is the same however it is cut', () =>
+test('any stream is decoded without throwing, has one end, and is independent of chunking', () =>
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 8 }), fc.array(fc.nat(2_000), { maxLength: 6 }), (pieces, places) => {
       const bytes = new Uint8Array(Buffer.concat(pieces))
@@ -116,7 +116,7 @@ const MODELS = [
 
 schemasAreHere()
 
-test('any request is encoded as the published schema allows', () => {
+test('any request is encoded as valid for the published schema', () => {
   let fit = 0
   fc.assert(
     fc.property(requests, fc.constantFrom(...MODELS), (request, model) => {

@@ -1,6 +1,6 @@
 /**
- * What only Converse has: signatures and sealed reasoning, which return through every style; errors; requests to models
- * of every maker. On the project's own exchanges, and on recordings where they are present. The rest: test/conformance.
+ * Cases specific to Converse: signatures and redacted reasoning through every API style, errors, and requests to models of
+ * every maker. Uses the project's exchanges, and recordings if present. Other cases: test/conformance.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -80,7 +80,7 @@ const check = (events: readonly ChatEvent[], said: Said): void => {
 
 const QUESTION = { role: 'user', content: 'question' }
 
-/** The next question of a client that keeps the whole answer. */
+/** The next request of a client that sends the complete answer back. */
 const NEXT: { readonly [style in keyof typeof sharedProtocols]: (whole: JsonObject) => JsonObject } = {
   'openai-chat': ({ choices }) => ({ messages: [QUESTION, object(list(choices)[0])?.message ?? null] }),
   'openai-responses': ({ output }) => ({ input: [QUESTION, ...list(output)] }),
@@ -89,7 +89,7 @@ const NEXT: { readonly [style in keyof typeof sharedProtocols]: (whole: JsonObje
 
 const context = (): AnswerContext => answering({ id: numbered(), requestId: 'req_x' })
 
-/** The proofs travel through every style, and are this format's again when they come back. */
+/** Signatures pass through every API style and are restored unchanged. */
 const travels = (events: readonly ChatEvent[], said: Said): void => {
   for (const style of Object.values(sharedProtocols)) {
     const whole = style.encodeAnswer(fold(events), context())
@@ -106,7 +106,7 @@ const travels = (events: readonly ChatEvent[], said: Said): void => {
   }
 }
 
-/** What a client that keeps the whole answer sends back is, block by block, what was said. */
+/** An answer sent back by a client is encoded unchanged, block by block. */
 const replays = (events: readonly ChatEvent[], said: Said): void => {
   const answer = fold(events)
   if (answer.blocks.some(({ type }) => type === 'foreign')) return
@@ -155,10 +155,10 @@ describe('answers of Converse', () => {
       replays(events, said)
     })
   }
-  test('there are enough of them', () => assert.ok(seen > (present ? 115 : 30), String(seen)))
+  test('enough answers were tested', () => assert.ok(seen > (present ? 115 : 30), String(seen)))
 })
 
-/** What each status is read as. */
+/** The failure kind of each status. */
 const KINDS: { readonly [status: number]: readonly string[] } = {
   400: ['context_length', 'invalid_request', 'model_missing'],
   403: ['auth'],
@@ -178,7 +178,7 @@ describe('errors of Converse', () => {
       assert.equal(failure.message, object(response)?.message)
     })
   }
-  test('there are some', () => assert.ok(seen >= (present ? 8 : 5), String(seen)))
+  test('enough errors were tested', () => assert.ok(seen >= (present ? 8 : 5), String(seen)))
 })
 
 // ── Requests to models of every maker ────────────────────────────────────────────────────────────────────────────────

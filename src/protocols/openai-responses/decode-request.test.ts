@@ -15,7 +15,7 @@ const user = (text: string, at = 'input') => ({ role: 'user', at, content: [{ ty
 const messages: readonly (readonly [string, JsonObject, unknown])[] = [
   ['a string', { input: 'hi' }, [user('hi')]],
   [
-    'instructions come first, whatever their place in the body',
+    'instructions become the first message',
     { input: 'hi', instructions: 'be brief' },
     [
       {
@@ -116,7 +116,7 @@ const messages: readonly (readonly [string, JsonObject, unknown])[] = [
     ],
   ],
   [
-    'one turn of the model is one message: reasoning, text and parallel calls; results are one each',
+    'an assistant turn is one message: reasoning, text and parallel calls; each result is its own',
     {
       input: [
         { type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: 'hm' }], encrypted_content: 'SEAL' },
@@ -175,7 +175,7 @@ const messages: readonly (readonly [string, JsonObject, unknown])[] = [
     ],
   ],
   [
-    "another format's proof comes back as what it was",
+    "another format's signature is restored",
     { input: [{ type: 'reasoning', summary: [], encrypted_content: 'hg1:anthropic-messages:redacted::a:b=c' }] },
     [
       {
@@ -193,7 +193,7 @@ const messages: readonly (readonly [string, JsonObject, unknown])[] = [
     ],
   ],
   [
-    'what only this format knows is kept whole, in its place',
+    'items of this format only are kept unchanged, in order',
     {
       input: [
         { type: 'item_reference', id: 'msg_1' },
@@ -254,7 +254,7 @@ const settings: readonly (readonly [string, JsonObject, unknown])[] = [
     },
   ],
   [
-    'a schema, strict because it can be',
+    'a schema, strict by default because it allows it',
     {
       text: {
         format: {
@@ -287,12 +287,12 @@ const settings: readonly (readonly [string, JsonObject, unknown])[] = [
     { toolChoice: { value: { kind: 'tool', name: 'f' }, at: 'tool_choice' } },
   ],
   [
-    'a choice as chat completions have it',
+    'a choice in the shape of chat completions',
     { tool_choice: { type: 'function', function: { name: 'f' } } },
     { toolChoice: { value: { kind: 'tool', name: 'f' }, at: 'tool_choice' } },
   ],
   ["Mistral's choice", { tool_choice: 'any' }, { toolChoice: { value: { kind: 'required' }, at: 'tool_choice' } }],
-  ['the usual effort', { reasoning: { effort: 'default' } }, {}],
+  ['the default effort', { reasoning: { effort: 'default' } }, {}],
   [
     'a schema without a name',
     { text: { format: { type: 'json_schema', schema: { type: 'object' }, strict: false } } },
@@ -315,11 +315,11 @@ const settings: readonly (readonly [string, JsonObject, unknown])[] = [
     { toolChoice: { value: { kind: 'allowed', mode: 'required', names: ['f'] }, at: 'tool_choice' } },
   ],
   [
-    'the newer name of the user',
+    'safety_identifier as the user',
     { user: 'old', safety_identifier: 'new' },
     { user: { value: 'new', at: 'safety_identifier' } },
   ],
-  ['null is not said', { temperature: null, reasoning: null, text: null, tools: null, include: null }, {}],
+  ['null counts as absent', { temperature: null, reasoning: null, text: null, tools: null, include: null }, {}],
 ]
 for (const [name, body, expected] of settings)
   test(`responses settings: ${name}`, () => assert.deepEqual(decoded(body).settings, expected))
@@ -332,14 +332,22 @@ test('responses settings: an integer beyond 2^53 is a number', () => {
 })
 
 const extras: readonly (readonly [string, JsonObject, readonly (readonly [string, boolean])[]])[] = [
-  ['what lies at the provider', { previous_response_id: 'resp_1', input: null }, [['previous_response_id', true]]],
+  [
+    'a previous response stored at the provider',
+    { previous_response_id: 'resp_1', input: null },
+    [['previous_response_id', true]],
+  ],
   ['a conversation', { conversation: { id: 'conv_1' }, input: [] }, [['conversation', true]]],
   ['a stored prompt', { prompt: { id: 'pmpt_1' }, input: null }, [['prompt', true]]],
-  ['an answer for later', { background: true }, [['background', true]]],
-  ['what is off', { background: false, truncation: 'disabled', stream_options: { include_obfuscation: false } }, []],
-  ['truncation, which is done here', { truncation: 'auto' }, []],
-  ['truncation of another kind', { truncation: 'clever' }, [['truncation', false]]],
-  ['a choice nobody knows', { tool_choice: 'always' }, [['tool_choice', true]]],
+  ['a background response', { background: true }, [['background', true]]],
+  [
+    'members at their defaults',
+    { background: false, truncation: 'disabled', stream_options: { include_obfuscation: false } },
+    [],
+  ],
+  ['truncation by the gateway', { truncation: 'auto' }, []],
+  ['an unknown truncation', { truncation: 'clever' }, [['truncation', false]]],
+  ['an unknown choice', { tool_choice: 'always' }, [['tool_choice', true]]],
   ['a hosted tool must be used', { tool_choice: { type: 'web_search_preview' } }, [['tool_choice', true]]],
   [
     'another format',
@@ -350,7 +358,7 @@ const extras: readonly (readonly [string, JsonObject, readonly (readonly [string
     ],
   ],
   [
-    'an effort nobody knows',
+    'an unknown effort',
     { reasoning: { effort: 'ultra', context: 'auto' } },
     [
       ['reasoning.effort', false],
@@ -358,7 +366,7 @@ const extras: readonly (readonly [string, JsonObject, readonly (readonly [string
     ],
   ],
   ['other things to include', { include: ['web_search_call.results'] }, [['include[0]', false]]],
-  ['a name too many', { user: 'a', safety_identifier: 'b' }, [['user', false]]],
+  ['both user and safety_identifier', { user: 'a', safety_identifier: 'b' }, [['user', false]]],
   [
     'unknown members',
     { client_metadata: { a: 1 }, max_tool_calls: 3, nothing: null },
@@ -382,32 +390,32 @@ const ajar = { ...open, required: ['a'] }
 const nested = { ...shut, properties: { a: { anyOf: [{ type: 'null' }, open] } } }
 const tools: readonly (readonly [string, JsonObject, unknown])[] = [
   [
-    'not strict, since other members may be there',
+    'not strict: the schema allows other members',
     { type: 'function', name: 'f', parameters: ajar },
     { kind: 'function', strict: false, parameters: ajar },
   ],
   [
-    'not strict, since a part of it cannot be',
+    'not strict: a nested schema does not allow it',
     { type: 'function', name: 'f', parameters: nested },
     { kind: 'function', strict: false, parameters: nested },
   ],
   [
-    'strict, said',
+    'strict, explicit',
     { type: 'function', name: 'f', parameters: open, strict: true },
     { kind: 'function', strict: true, parameters: open },
   ],
   [
-    'not strict, said',
+    'not strict, explicit',
     { type: 'function', name: 'f', parameters: shut, strict: false },
     { kind: 'function', strict: false, parameters: shut },
   ],
   [
-    'strict, since it can be',
+    'strict by default: the schema allows it',
     { type: 'function', name: 'f', parameters: shut },
     { kind: 'function', strict: true, paths: { strict: null }, parameters: shut },
   ],
   [
-    'not strict, since it cannot be',
+    'not strict by default: the schema does not allow it',
     { type: 'function', name: 'f', parameters: open },
     { kind: 'function', strict: false, parameters: open },
   ],
@@ -434,11 +442,11 @@ const spare: readonly (readonly [string, JsonObject, JsonObject, boolean])[] = [
   ['one of those that must be used', { type: 'web_search' }, { tool_choice: 'required' }, false],
   ['the one that must be used', { type: 'web_search' }, { tool_choice: { type: 'web_search' } }, false],
   ['beside those that must be used', { type: 'web_search' }, { tool_choice: allowed('required') }, false],
-  ['what the client runs, and only this format can say', { type: 'local_shell' }, {}, false],
-  ['a tool nobody knows', { type: 'telepathy' }, {}, false],
+  ['a tool of this format that the client runs', { type: 'local_shell' }, {}, false],
+  ['an unknown tool', { type: 'telepathy' }, {}, false],
 ]
 for (const [name, tool, more, isSpare] of spare)
-  test(`responses tools: ${name} ${isSpare ? 'can' : 'cannot'} be spared`, () =>
+  test(`responses tools: ${name} is ${isSpare ? '' : 'not '}optional`, () =>
     assert.deepEqual(decoded({ tools: [tool], ...more }).tools, [
       { kind: 'foreign', at: 'tools[0]', protocol: 'openai-responses', raw: tool, ...(isSpare && { optional: true }) },
     ]))
@@ -452,8 +460,8 @@ const problems: readonly (readonly [string, JsonObject, string, string])[] = [
   ['empty input', { input: [] }, 'invalid_value', 'input'],
   ['input of another type', { input: 5 }, 'invalid_value', 'input'],
   ['an item of another type', { input: [5] }, 'invalid_value', 'input[0]'],
-  ['an item that is nothing', { input: [{}] }, 'missing_parameter', 'input[0].role'],
-  ['a role nobody has', { input: [{ role: 'tool', content: 'x' }] }, 'invalid_value', 'input[0].role'],
+  ['an empty item', { input: [{}] }, 'missing_parameter', 'input[0].role'],
+  ['an unknown role', { input: [{ role: 'tool', content: 'x' }] }, 'invalid_value', 'input[0].role'],
   ['a message without content', { input: [{ role: 'user' }] }, 'missing_parameter', 'input[0].content'],
   ['content of another type', { input: [{ role: 'user', content: 5 }] }, 'invalid_value', 'input[0].content'],
   ['a part of another type', { input: [{ role: 'user', content: ['x'] }] }, 'invalid_value', 'input[0].content[0]'],
@@ -464,19 +472,19 @@ const problems: readonly (readonly [string, JsonObject, string, string])[] = [
     'input[0].content[0].type',
   ],
   [
-    'a text without text',
+    'a text part without text',
     { input: [{ role: 'user', content: [{ type: 'input_text' }] }] },
     'missing_parameter',
     'input[0].content[0].text',
   ],
   [
-    'an image without one',
+    'an image part without an image',
     { input: [{ role: 'user', content: [{ type: 'input_image' }] }] },
     'missing_parameter',
     'input[0].content[0].image_url',
   ],
   [
-    "chat's image",
+    'an image in the shape of chat completions',
     { input: [{ role: 'user', content: [{ type: 'input_image', image_url: { url: 'x' } }] }] },
     'invalid_value',
     'input[0].content[0].image_url',
@@ -494,19 +502,19 @@ const problems: readonly (readonly [string, JsonObject, string, string])[] = [
     'input[0].arguments',
   ],
   [
-    'a result of nothing',
+    'a result without a call id',
     { input: [{ type: 'function_call_output', output: 'x' }] },
     'missing_parameter',
     'input[0].call_id',
   ],
   [
-    'a result without one',
+    'a result without output',
     { input: [{ type: 'function_call_output', call_id: 'a' }] },
     'missing_parameter',
     'input[0].output',
   ],
-  ['stream as a word', { stream: 'true' }, 'invalid_value', 'stream'],
-  ['temperature as a word', { temperature: '1' }, 'invalid_value', 'temperature'],
+  ['stream as a string', { stream: 'true' }, 'invalid_value', 'stream'],
+  ['temperature as a string', { temperature: '1' }, 'invalid_value', 'temperature'],
   ['instructions as a list', { instructions: [] }, 'invalid_value', 'instructions'],
   ['tools as an object', { tools: {} }, 'invalid_value', 'tools'],
   ['a tool without a type', { tools: [{ name: 'f' }] }, 'missing_parameter', 'tools[0].type'],
@@ -520,7 +528,7 @@ const problems: readonly (readonly [string, JsonObject, string, string])[] = [
   ['a choice that is a number', { tool_choice: 5 }, 'invalid_value', 'tool_choice'],
   ['a format without a type', { text: { format: {} } }, 'missing_parameter', 'text.format.type'],
   [
-    'a schema without one',
+    'a schema format without a schema',
     { text: { format: { type: 'json_schema', name: 'n' } } },
     'missing_parameter',
     'text.format.schema',
@@ -528,13 +536,13 @@ const problems: readonly (readonly [string, JsonObject, string, string])[] = [
   ['effort as a number', { reasoning: { effort: 3 } }, 'invalid_value', 'reasoning.effort'],
 ]
 for (const [name, body, kind, param] of problems)
-  test(`responses refuses: ${name}`, () => {
+  test(`responses request, rejected: ${name}`, () => {
     const outcome = codec.decodeRequest({ model: 'm', input: 'hi', ...body })
     assert.ok(!outcome.ok)
     assert.deepEqual([outcome.failure.kind, outcome.failure.param], [kind, param])
   })
 
-test('responses request: names that reach for a prototype are members like others', () => {
+test('responses request: prototype names are ordinary members', () => {
   const body = JSON.parse('{"model":"m","input":"x","__proto__":{"stream":true},"constructor":1,"toString":2}')
   const outcome = codec.decodeRequest(body)
   assert.ok(outcome.ok)

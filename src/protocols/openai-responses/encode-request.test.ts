@@ -20,8 +20,9 @@ const encoded = (more: Partial<ChatRequest>) => codec.encodeRequest({ ...asked, 
 
 const published = new URL('../../../../shared/wire/openai.schema.json', import.meta.url)
 const present = existsSync(published)
-if (!present && process.env.HEADGATE_CI === '1') test('the published schema is here', () => assert.fail('it is not'))
-if (!present) test('requests are valid against the published schema', { skip: 'it is not here' }, () => {})
+if (!present && process.env.HEADGATE_CI === '1')
+  test('the published schema is present', () => assert.fail('it is missing'))
+if (!present) test('requests are valid against the published schema', { skip: 'the schema is missing' }, () => {})
 const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false, strictTypes: false })
 if (present) ajv.addSchema(JSON.parse(readFileSync(published, 'utf8')))
 const check = ajv.getSchema('urn:wire:openai#/$defs/CreateResponse')
@@ -29,7 +30,7 @@ const valid = (body: JsonObject) => {
   if (check) assert.ok(check(body), JSON.stringify(check.errors?.slice(0, 4)))
 }
 
-test('responses request: a word for a choice of tool that is none of this format makes it unfit', () => {
+test('responses request: an unknown tool choice makes the target unfit', () => {
   const extra = { at: 'tool_choice', name: 'tool_choice', value: 'always', essential: true }
   const { body, losses } = encoded({ extras: [extra] })
   assert.equal(body.tool_choice, undefined)
@@ -98,7 +99,7 @@ const messages: readonly (readonly [string, readonly Message[], unknown, readonl
     [],
   ],
   [
-    'what has no place here makes the target unfit',
+    'parts without an equivalent make the target unfit',
     [
       user(
         text('hi'),
@@ -115,7 +116,7 @@ const messages: readonly (readonly [string, readonly Message[], unknown, readonl
     ],
   ],
   [
-    'a turn: reasoning with its own proof, text, a call, its result',
+    'a turn: reasoning with a signature of this format, text, a call, its result',
     [
       turn(proven('openai-responses', 'hm'), text('so'), call),
       { role: 'tool', at: 't', callId: 'call_1', content: [text('42')] },
@@ -134,7 +135,7 @@ const messages: readonly (readonly [string, readonly Message[], unknown, readonl
     [],
   ],
   [
-    "another's proof goes with its item; only its text is a loss",
+    "reasoning with another format's signature is dropped as a loss",
     [turn(proven('anthropic-messages', ''), text('a')), turn(proven('anthropic-messages', 'hm'), text('b'))],
     [
       { type: 'message', role: 'assistant', content: 'a' },
@@ -143,7 +144,7 @@ const messages: readonly (readonly [string, readonly Message[], unknown, readonl
     [['r', false]],
   ],
   [
-    'reasoning nothing follows is left out: it would be refused',
+    'reasoning without following output is dropped, because OpenAI rejects it',
     [turn(text('a'), proven('openai-responses', 'hm'), proven('openai-responses', ''), text(''))],
     [{ type: 'message', role: 'assistant', content: 'a' }],
     [['r', false]],
@@ -166,7 +167,7 @@ const messages: readonly (readonly [string, readonly Message[], unknown, readonl
     [],
   ],
   [
-    'free-form calls and their results have their own names; no arguments are an empty object',
+    'free-form calls and results have their own types; missing arguments are an empty object',
     [
       turn({ ...call, id: 'call_2', arguments: 'x', custom: true }, { ...call, arguments: '' }),
       { role: 'tool', at: 't', callId: 'call_2', content: [text('a'), text('b')] },
@@ -188,7 +189,7 @@ const messages: readonly (readonly [string, readonly Message[], unknown, readonl
     [],
   ],
   [
-    "another format's sealed thought is lost, and said so, with and without words",
+    "another format's signed reasoning is a loss, with and without text",
     [
       turn(
         { type: 'reasoning', at: 'a', text: 'hm', signature: { origin: 'anthropic-messages', value: 's' } },
@@ -204,7 +205,7 @@ const messages: readonly (readonly [string, readonly Message[], unknown, readonl
     ],
   ],
   [
-    'names of messages are lost, and said so',
+    'message names are losses',
     [{ ...user(text('hi')), extras: [{ at: 'messages[0].name', name: 'name', value: 'Ann', essential: false }] }],
     [{ type: 'message', role: 'user', content: 'hi' }],
     [['messages[0].name', false]],
@@ -221,7 +222,7 @@ for (const [name, from, input, losses] of messages)
     valid(body)
   })
 
-test('responses encodes: an id longer than is allowed is another, the same for call and result', () => {
+test('responses encodes: a call id above the limit is replaced, the same for call and result', () => {
   const id = 'x'.repeat(65)
   const { body } = encoded({
     messages: [turn({ ...call, id }), { role: 'tool', at: 't', callId: id, content: [text('1')] }],
@@ -241,8 +242,8 @@ const settings: readonly (readonly [
   JsonObject,
   readonly (readonly [string, boolean])[],
 ])[] = [
-  ['nothing but not to store', {}, { store: false }, []],
-  ['to store, when asked', { store: at(true, 'store') }, { store: true }, []],
+  ['no settings: store is false', {}, { store: false }, []],
+  ['store, if requested', { store: at(true, 'store') }, { store: true }, []],
   [
     'the plain ones',
     {
@@ -271,13 +272,13 @@ const settings: readonly (readonly [
     [],
   ],
   [
-    'a limit too low is raised, and said so',
+    'an output limit below the minimum is raised and reported',
     { maxOutputTokens: at(1, 'max_tokens') },
     { store: false, max_output_tokens: 16 },
     [['max_tokens', false]],
   ],
   [
-    'what there is no word for',
+    'settings without an equivalent',
     {
       stop: at(['x'], 'stop'),
       seed: at(1, 'seed'),
@@ -354,13 +355,13 @@ test('responses encodes: where each member came from', () => {
 const empty = { type: 'object', properties: {}, required: [], additionalProperties: false }
 const tools: readonly (readonly [string, Tool, readonly JsonObject[], readonly (readonly [string, boolean])[]])[] = [
   [
-    'strict is always said',
+    'strict is always written',
     { kind: 'function', at: 't', name: 'f', parameters: { type: 'object' } },
     [{ type: 'function', name: 'f', parameters: { type: 'object' }, strict: false }],
     [],
   ],
   [
-    'strict, with nothing to be strict about',
+    'strict without parameters',
     { kind: 'function', at: 't', name: 'f', strict: true },
     [{ type: 'function', name: 'f', parameters: empty, strict: true }],
     [],
@@ -378,13 +379,13 @@ const tools: readonly (readonly [string, Tool, readonly JsonObject[], readonly (
     [],
   ],
   [
-    'its own hosted tool',
+    'a hosted tool of this format',
     { kind: 'foreign', at: 't', protocol: 'openai-responses', raw: { type: 'web_search' } },
     [{ type: 'web_search' }],
     [],
   ],
   [
-    "another's hosted tool",
+    "another format's hosted tool",
     { kind: 'foreign', at: 'tools[0]', protocol: 'anthropic-messages', raw: {} },
     [],
     [['tools[0]', true]],
@@ -425,7 +426,7 @@ test('responses tools: a choice names the kind of its tool', () => {
   })
 })
 
-test('responses tools: a name this format does not take is another, everywhere, and comes back', () => {
+test('responses tools: an invalid name is replaced everywhere and restored in the answer', () => {
   const name = `mcp.server:${'x'.repeat(80)}`
   const request: ChatRequest = {
     ...asked,
@@ -444,7 +445,7 @@ test('responses tools: a name this format does not take is another, everywhere, 
   assert.equal(codec.restore?.(asked), undefined)
 })
 
-test('responses encodes: extras of its own go on, others are lost, essential ones make it unfit', () => {
+test('responses encodes: extras of this format are kept, others lost, essential ones make the target unfit', () => {
   const { body, losses } = encoded({
     extras: [
       { at: 'prompt_cache_retention', name: 'prompt_cache_retention', value: '24h', essential: false },
@@ -461,7 +462,7 @@ test('responses encodes: extras of its own go on, others are lost, essential one
 
 // ── Same format on both sides ────────────────────────────────────────────────────────────────────────────────────────
 
-test("responses encodes: Anthropic's context_management is another thing of the same name", () => {
+test("responses encodes: Anthropic's context_management is not passed on", () => {
   const asked = (value: Json) =>
     encoded({ extras: [{ at: 'context_management', name: 'context_management', value, essential: false }] })
   const own = [{ type: 'compaction', compact_threshold: 1_000 }]
@@ -471,7 +472,7 @@ test("responses encodes: Anthropic's context_management is another thing of the 
   assert.deepEqual(losses, [{ path: 'context_management', essential: false }])
 })
 
-test('responses passes: nothing changes but the model', () => {
+test('responses passes: only the model changes', () => {
   const input = [{ type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'SEAL' }]
   const body: JsonObject = { model: 'asked', input, unknown: { a: 1 } }
   const adapted: JsonObject = codec.passing.adaptRequest(body, { model: 'm' })
@@ -481,7 +482,7 @@ test('responses passes: nothing changes but the model', () => {
   assert.equal(codec.passing.adaptRequest(body, { model: 'asked' }), body)
 })
 
-test("responses passes: another format's reasoning, and what was only named here, stay behind", () => {
+test("responses passes: another format's reasoning and reasoning made by the gateway are removed", () => {
   const own = { type: 'reasoning', id: 'rs_0f', summary: [] }
   const said = { role: 'user', content: 'hi' }
   const adapted = codec.passing.adaptRequest(
@@ -499,7 +500,7 @@ test("responses passes: another format's reasoning, and what was only named here
   assert.deepEqual(adapted, { model: 'm', input: [own, said] })
 })
 
-test('responses passes: thoughts stay where they are read in the open, without a seal nobody there knows', () => {
+test('responses passes: plain reasoning is kept for upstreams that read it, without a foreign signature', () => {
   const content = [{ type: 'reasoning_text', text: 'hm' }]
   const named = { type: 'reasoning', id: 'rs_hg_abd', summary: [], content }
   const sealed = { ...named, encrypted_content: 'hg1:anthropic-messages:::SIG' }

@@ -18,13 +18,13 @@ const recordings = evidenceOf('openai-responses')
 const valid = (schema: SchemaName, definition: string, value: unknown): void =>
   assert.equal(problemsIfPresent(schema, definition, value), undefined, JSON.stringify(value).slice(0, 600))
 
-/** Recordings that cannot do a case, and why. */
+/** Recordings excluded from a case, with the reason. */
 const EXCEPT = {
   answer: new Map([
     ['azure-deepseek-reasoning', 'the body is a chat completion, filed under this format by its source'],
   ]),
 }
-const why = (exceptions: ReadonlyMap<string, string>, name: string): string | undefined =>
+const reasonFor = (exceptions: ReadonlyMap<string, string>, name: string): string | undefined =>
   [...exceptions].find(([part]) => name.includes(part))?.[1]
 
 const context = (body: JsonObject = {}): AnswerContext => {
@@ -39,7 +39,7 @@ const context = (body: JsonObject = {}): AnswerContext => {
   })
 }
 
-/** Hosted tools, their calls and results pass through the codec as they are; some are unknown to the schema, or unlike it. */
+/** Hosted tools, their calls and results pass unchanged; some are unknown to the schema or differ from it. */
 const isKnown = (response: JsonObject): boolean =>
   list(response.output).every(
     (item) => isOwn(item) || problemsIfPresent('openai:wire', 'OutputItem', item) === undefined,
@@ -47,7 +47,7 @@ const isKnown = (response: JsonObject): boolean =>
 const isOwn = (item: Json): boolean =>
   ['message', 'function_call', 'custom_tool_call', 'reasoning'].includes(text(object(item)?.type) ?? '')
 
-// ── A second opinion: what an answer says, read from the wire without the codec ──────────────────────────────────────
+// ── Independent reading of answers, without the codec ──────────────────────────────────────
 
 const opinion = (response: JsonObject) => {
   const items = list(response.output).filter(isObject)
@@ -86,7 +86,7 @@ const opinion = (response: JsonObject) => {
   }
 }
 
-const told = (events: readonly ChatEvent[]) => {
+const summaryOf = (events: readonly ChatEvent[]) => {
   const { blocks, usage, finish } = fold(events)
   const texts = (type: string, summary?: boolean) =>
     blocks.flatMap((block) =>
@@ -126,14 +126,14 @@ const eventsOf = (steps: readonly StreamStep[]): ChatEvent[] => steps.flatMap(({
 const jsonOf = (frames: readonly Frame[]): JsonObject[] =>
   frames.flatMap(({ data }) => (data === '' || data === '[DONE]' ? [] : [JSON.parse(data)]))
 
-/** The live API says codes its schema does not have, `insufficient_quota` for one (recorded). */
+/** The live API returns codes missing in its schema, for example `insufficient_quota` (recorded). */
 const withKnownCode = (event: JsonObject): JsonObject => {
   const response = object(event.response)
   const error = object(response?.error)
   return response && error ? { ...event, response: { ...response, error: { ...error, code: 'server_error' } } } : event
 }
 
-/** What every stream this codec writes must be, whatever it tells. */
+/** Checks that hold for every stream this codec writes. */
 const wellFormed = (wireText: string): JsonObject => {
   assert.ok(wireText.endsWith('data: [DONE]\n\n'))
   const frames = run(sseFrames(), [wireText])
@@ -164,12 +164,12 @@ const wellFormed = (wireText: string): JsonObject => {
   return response
 }
 
-/** Whether Open Responses knows all of it: no hosted tools, no custom ones, not OpenAI's name for raw thoughts. */
+/** True if Open Responses covers the answer: no hosted or custom tools, no reasoning text under OpenAI's name. */
 const isOpen = (response: JsonObject): boolean =>
   list(response.output).every(
     (item) =>
       ['message', 'function_call', 'reasoning'].includes(text(object(item)?.type) ?? '') &&
-      // Its name for the events of thoughts is one the official SDK refuses, so OpenAI's is written.
+      // The official SDK rejects Open Responses' names for reasoning events, so OpenAI's are written.
       !(object(item)?.type === 'reasoning' && list(object(item)?.content).length > 0),
   ) &&
   list(response.tools).every((tool) => object(tool)?.type === 'function') &&
@@ -177,7 +177,7 @@ const isOpen = (response: JsonObject): boolean =>
   object(object(response.text)?.format)?.type === 'text' &&
   list(response.output).every((item) => object(item)?.type !== 'message' || list(object(item)?.content).length > 0)
 
-/** What the official SDK makes of a stream; it throws on what is out of order. */
+/** The official SDK's reading of a stream; it throws on wrong order. */
 const accumulated = async (wireText: string): Promise<JsonObject> => {
   const fetch = async () => new Response(wireText, { headers: { 'content-type': 'text/event-stream' } })
   const client = new OpenAI({ apiKey: 'none', baseURL: 'http://127.0.0.1:9/v1', maxRetries: 0, fetch })
@@ -211,7 +211,7 @@ describe('responses: recordings', () => {
           losses.filter(({ essential }) => essential),
           [],
         )
-        // What reaches the same format again is what was sent, where the middle has words for it.
+        // Decoding and encoding again yields the request that was sent, as far as `ChatRequest` represents it.
         const second = codec.decodeRequest(again)
         assert.ok(second.ok, second.ok ? '' : second.failure.message)
         assert.deepEqual(plain(second.value), plain(decoded.value))
@@ -221,7 +221,7 @@ describe('responses: recordings', () => {
 
     if (isGood && isObject(response))
       test(`${name}: answer`, (t) => {
-        const reason = why(EXCEPT.answer, name)
+        const reason = reasonFor(EXCEPT.answer, name)
         const events = codec.decodeAnswer(response)
         if (reason) {
           assert.equal(fold(events).failure?.kind, 'malformed')
@@ -230,7 +230,7 @@ describe('responses: recordings', () => {
         answers++
         assert.equal(fold(events).failure, undefined)
         const expected = opinion(response)
-        assert.deepEqual(told(events), expected)
+        assert.deepEqual(summaryOf(events), expected)
         const again = codec.encodeAnswer(fold(events), context(body))
         const { status: pending } = expected
         if (pending === 'queued') return
@@ -244,7 +244,7 @@ describe('responses: recordings', () => {
 
     if (isGood && chunks)
       test(`${name}: stream`, async () => {
-        // A few fixtures hold two answers, one behind the other; nothing is read behind the first one's end.
+        // A few fixtures contain two answers; nothing is read after the end of the first.
         const isEnd = (chunk: string) => /"type": ?"response\.(completed|incomplete|failed)"/.test(chunk)
         const length = chunks.findIndex(isEnd) + 1 || chunks.length
         const wireText = chunks.map((chunk) => `${chunk}\n\n`).join('')
@@ -282,11 +282,11 @@ describe('responses: recordings', () => {
         streams++
         assert.ok(final)
         const expected = opinion(finalOf(jsonOf(frames), object(final.response) ?? {}))
-        assert.deepEqual(told(events), expected)
+        assert.deepEqual(summaryOf(events), expected)
         assert.deepEqual({ ...opinion(written), tokens: expected.tokens }, expected)
         if (isOpen(written)) openStreams++
         assert.deepEqual(opinion(await accumulated(rewritten)), opinion(written))
-        // Byte for byte, with names where there were none, and the end mark.
+        // Byte for byte, plus missing event names and the end marker.
         const named = frames
           .filter(({ data }) => data !== '[DONE]')
           .map((frame) =>
@@ -301,7 +301,7 @@ describe('responses: recordings', () => {
           events.every(({ sequence_number }, place) => sequence_number === place)
         assert.ok(isNumbered(passedJson))
         if (isNumbered(jsonOf(frames))) assert.equal(passed, whole)
-        // Early recordings have no numbers, or gaps.
+        // Early recordings have no numbers, or gaps between them.
         else assert.equal(withoutNumbers(passed), withoutNumbers(whole))
       })
 
@@ -316,7 +316,7 @@ describe('responses: recordings', () => {
       })
   }
 
-  test('nothing was left out', (t) => {
+  test('all recordings were used', (t) => {
     t.diagnostic(
       `${requests} requests, ${answers} answers (${open} Open Responses), ${streams} streams (${openStreams}), ${failures} failures`,
     )
@@ -330,8 +330,8 @@ describe('responses: recordings', () => {
 const withoutNumbers = (wire: string): string => wire.replaceAll(/"sequence_number": ?\d+, ?/g, '')
 
 /**
- * What a stream told: each item as it ended, the rest from the last event. Some leave out of that what they streamed,
- * and what is sealed is sealed anew in it, with another text.
+ * The answer of a stream: each item in its final state, the rest from the last event. Some streams omit items from that, and
+ * its encrypted content differs.
  */
 const finalOf = (events: readonly JsonObject[], final: JsonObject): JsonObject => {
   const items = [...list(final.output)]
@@ -340,7 +340,7 @@ const finalOf = (events: readonly JsonObject[], final: JsonObject): JsonObject =
   return { ...final, output: items }
 }
 
-/** A request without what differs because it was written anew: paths, names, defaults that were said, thoughts without a seal. */
+/** A request without expected differences: paths, names, explicit defaults, reasoning without a signature. */
 const plain = (request: ChatRequest): unknown =>
   JSON.parse(
     JSON.stringify(request, (key, value) => {

@@ -30,28 +30,33 @@ const SPARSE = {
 }
 
 const cases: readonly (readonly [string, JsonObject, JsonObject, JsonObject])[] = [
-  ['what nobody said is nothing', SPARSE, {}, { error: null, usage: null, temperature: 1, service_tier: 'default' }],
   [
-    'what was asked is repeated',
+    'absent members get their defaults',
+    SPARSE,
+    {},
+    { error: null, usage: null, temperature: 1, service_tier: 'default' },
+  ],
+  [
+    'settings of the request are repeated',
     SPARSE,
     { temperature: 0.5, metadata: { a: 'b' } },
     { temperature: 0.5, metadata: { a: 'b' } },
   ],
   [
-    'what the upstream says stays',
+    'members of the upstream are kept',
     { ...SPARSE, temperature: 0.7, top_p: 0.98 },
     { temperature: 0.5 },
     { temperature: 0.7, top_p: 0.98 },
   ],
-  ['null where nothing may be null', { ...SPARSE, temperature: null, top_p: null }, {}, { temperature: 1, top_p: 1 }],
+  ['null where null is not allowed', { ...SPARSE, temperature: null, top_p: null }, {}, { temperature: 1, top_p: 1 }],
   [
-    'null where it means something',
+    'null where null is allowed',
     { ...SPARSE, reasoning: null, instructions: null },
     {},
     { reasoning: null, instructions: null },
   ],
-  ['it was completed at some time', SPARSE, {}, { completed_at: 1_700_000_100 }],
-  ['it is not completed yet', { ...SPARSE, status: 'in_progress' }, {}, { completed_at: null }],
+  ['a completed response gets a completion time', SPARSE, {}, { completed_at: 1_700_000_100 }],
+  ['a response in progress has no completion time', { ...SPARSE, status: 'in_progress' }, {}, { completed_at: null }],
   [
     'usage without details',
     { ...SPARSE, usage: { input_tokens: 3, output_tokens: 4, x: 1 } },
@@ -88,13 +93,13 @@ const cases: readonly (readonly [string, JsonObject, JsonObject, JsonObject])[] 
 schemasAreHere()
 
 for (const [name, response, body, expected] of cases)
-  test(`responses: no gaps: ${name}`, () => {
+  test(`responses required members: ${name}`, () => {
     const whole = withRequiredMembers(response, contextOf(body))
     assert.partialDeepStrictEqual(whole, expected)
     assert.equal(problemsIfPresent('openresponses', 'ResponseResource', { ...whole, tools: [] }), undefined)
   })
 
-test('responses: no gaps: the text of what is there stays as it was', () => {
+test('responses required members: the text of existing members is unchanged', () => {
   const source = '{"id":"resp_1","status":"completed","output":[{"x":12345678901234567890,"y":1.50}],"temperature":1.0}'
   const kept = responseAsKept(source, contextOf({}))
   assert.ok(kept.includes('[{"x":12345678901234567890,"y":1.50}]') && kept.includes('"temperature":1.0'), kept)
@@ -102,8 +107,8 @@ test('responses: no gaps: the text of what is there stays as it was', () => {
 })
 
 /**
- * Items and tools of providers' own are unknown to that schema, instructions made of a template are no text, and a
- * format's own schema it wants to be null: what is judged is what else the response says of itself.
+ * Removes what the Open Responses schema does not describe: hosted items and tools, templated instructions, and the schema
+ * of a format, which it requires to be null.
  */
 const itself = (response: JsonObject): JsonObject => ({
   ...response,
@@ -114,7 +119,7 @@ const itself = (response: JsonObject): JsonObject => ({
   text: { ...object(response.text), format: { type: 'text' } },
 })
 
-test('responses: no gaps: every recorded answer is a response as Open Responses has it', { skip }, () => {
+test('responses required members: every recorded answer becomes valid for Open Responses', { skip }, () => {
   let judged = 0
   for (const { id, response, request } of recordingsOf('responses')) {
     if (!isObject(response) || response.object !== 'response' || !isObject(request)) continue

@@ -1,4 +1,4 @@
-/** The official SDK's stream accumulator as a judge: it throws on a wrong sequence, on ids that change, on items that do not end. */
+/** Checks streams with the official SDK's accumulator, which throws on wrong order, changing ids and items without an end. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import OpenAI from 'openai'
@@ -18,7 +18,7 @@ const context = (): AnswerContext => {
   })
 }
 
-/** A client whose only connection is to this text, in slices of so many characters. */
+/** A client that receives this text in slices of `slice` characters. */
 const clientOf = (wire: string, slice: number, type = 'text/event-stream') =>
   new OpenAI({
     apiKey: 'none',
@@ -73,7 +73,7 @@ const answers: readonly (readonly [string, readonly ChatEvent[]])[] = [
   ['a refusal', [...block('refusal', 'I ', 'cannot'), ...ended('stop')]],
   ['a summary and text', [...thoughts(true, 'hm', '…'), ...block('text', 'So'), ...ended('stop')]],
   [
-    'thoughts, text and two calls',
+    'reasoning, text and two calls',
     [
       ...thoughts(false, 'hm'),
       ...block('text', 'So'),
@@ -82,7 +82,7 @@ const answers: readonly (readonly [string, readonly ChatEvent[]])[] = [
       ...ended('tool-calls'),
     ],
   ],
-  ['sealed thoughts only', [...thoughts(true), ...call('call_1', '{}'), ...ended('tool-calls')]],
+  ['encrypted reasoning only', [...thoughts(true), ...call('call_1', '{}'), ...ended('tool-calls')]],
   [
     'a citation',
     [
@@ -93,8 +93,8 @@ const answers: readonly (readonly [string, readonly ChatEvent[]])[] = [
       ...ended('stop'),
     ],
   ],
-  ['an answer cut short', [...block('text', 'Hel'), ...ended('length')]],
-  ['nothing', ended('stop')],
+  ['an incomplete answer', [...block('text', 'Hel'), ...ended('length')]],
+  ['an empty answer', ended('stop')],
 ]
 
 for (const [name, events] of answers)
@@ -109,13 +109,13 @@ for (const [name, events] of answers)
       const plain = JSON.parse(
         JSON.stringify(rest, (key, value) => (key === 'parsed' || key === 'parsed_arguments' ? undefined : value)),
       )
-      // The signs of life in between use up no ids: both are what one writer makes.
+      // Keep-alives use no ids, so both come from one writer.
       assert.deepEqual(plain, whole)
       const words = fold(all).blocks.flatMap((one) => (one.type === 'text' ? [one.text] : []))
       assert.equal(output_text, words.join(''))
     })
 
-test('openai sdk: a whole answer', async () => {
+test('openai sdk: a complete answer', async () => {
   const whole = codec.encodeAnswer(
     fold([...block('text', 'Hello'), ...call('call_1', '{}'), ...ended('stop')]),
     context(),
@@ -128,7 +128,7 @@ test('openai sdk: a whole answer', async () => {
   assert.equal(response.usage?.total_tokens, 7)
 })
 
-test('openai sdk: a failure in the middle is thrown, with its code', async () => {
+test('openai sdk: a failure during the stream is thrown with its code', async () => {
   const wire = write(codec.encodeStream(context()), [
     { type: 'start' },
     ...block('text', 'Hel').slice(0, 2),

@@ -83,7 +83,7 @@ const url = { type: 'url_citation', url: 'https://a.example', title: 't', start_
 
 const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatEvent[]])[] = [
   [
-    'text, as it should be',
+    'text in the documented order',
     [
       created,
       { ...created, type: 'response.in_progress' },
@@ -112,17 +112,17 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     ],
   ],
   [
-    'nothing but the end',
+    'only a terminal event',
     [completed(message('Hello'))],
     [{ type: 'start', id: 'resp_1' }, ...text('Hello'), counted, stop],
   ],
   [
-    'deltas without ceremony',
+    'deltas without added and done events',
     [created, on(0, 'output_text.delta', { content_index: 0, delta: 'Hi' }), completed()],
     [start, ...text('Hi'), counted, stop],
   ],
   [
-    'text that comes whole',
+    'text without deltas',
     [
       created,
       added(0, message()),
@@ -212,7 +212,7 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     [start, ...toolCall('a', '{"x":1}'), counted, calls],
   ],
   [
-    'arguments spelt otherwise at the end are not doubled',
+    'arguments with other spelling at the end are not repeated',
     [
       created,
       added(0, call('a', '')),
@@ -223,7 +223,7 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     [start, ...toolCall('a', '{"x":1}'), counted, calls],
   ],
   [
-    'a call whose name comes late',
+    'a call whose name arrives late',
     [
       created,
       added(0, { type: 'function_call', id: 'fc_a' }),
@@ -234,7 +234,7 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     [start, ...toolCall('a', '{}'), counted, calls],
   ],
   [
-    'ids that change on the way: the index is what counts',
+    'changing ids: items are matched by index',
     [
       created,
       added(0, { ...message(), id: 'msg_x' }),
@@ -245,7 +245,7 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     [start, ...text('Hi'), counted, stop],
   ],
   [
-    'items that interleave wait for their turn',
+    'interleaved items are read one after another',
     [
       created,
       added(0, call('a', '')),
@@ -259,7 +259,7 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     [start, ...toolCall('a', '1'), ...toolCall('b', '2'), counted, calls],
   ],
   [
-    'items that never end are ended',
+    'items without an end event are ended',
     [
       created,
       added(0, call('a', '')),
@@ -271,7 +271,7 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     [start, ...toolCall('a', '1'), ...toolCall('b', '2'), counted, calls],
   ],
   [
-    'a call of free text',
+    'a free-form call',
     [
       created,
       added(0, { type: 'custom_tool_call', call_id: 'call_a', name: 'f', input: '' }),
@@ -290,7 +290,7 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     ],
   ],
   [
-    'reasoning: summaries are paragraphs, the last seal is the one that counts',
+    'reasoning: summaries are paragraphs, the last signature is valid',
     [
       created,
       added(0, { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'FIRST' }),
@@ -327,12 +327,12 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     ],
   ],
   [
-    'reasoning of which nothing is told',
+    'reasoning without content',
     [created, done(0, { type: 'reasoning', id: 'rs_1', summary: [] }), done(1, message('Hi')), completed()],
     [start, ...text('Hi'), counted, stop],
   ],
   [
-    'thoughts, by either name',
+    'reasoning text, by either event name',
     [
       created,
       on(0, 'content_part.added', { content_index: 0, part: { type: 'reasoning_text', text: '' } }),
@@ -354,7 +354,7 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     ],
   ],
   [
-    "a provider's own tool is carried whole",
+    "a hosted tool's item is kept unchanged",
     [
       created,
       added(0, { type: 'web_search_call', id: 'ws_1', status: 'in_progress' }),
@@ -378,7 +378,7 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     ],
   ],
   [
-    'cut by its limit',
+    'stopped by the output limit',
     [
       created,
       {
@@ -389,7 +389,7 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     [start, ...text('H'), { type: 'finish', finish: { kind: 'length', raw: 'max_output_tokens' } }],
   ],
   [
-    'cut by a filter',
+    'stopped by a content filter',
     [
       created,
       {
@@ -419,7 +419,7 @@ const ends: readonly (readonly [string, string, string])[] = [
   ['only an end mark', 'data: [DONE]\n\n', 'truncated'],
   ['half an event', wireOf([created]).slice(0, -20), 'truncated'],
   ['broken JSON', 'data: {"type":\n\n', 'malformed'],
-  ['JSON that is no object', 'data: 5\n\n', 'malformed'],
+  ['JSON that is not an object', 'data: 5\n\n', 'malformed'],
   [
     'a call that has no name',
     wireOf([created, done(0, { type: 'function_call', call_id: 'c', arguments: '{}' })]),
@@ -437,7 +437,7 @@ const ends: readonly (readonly [string, string, string])[] = [
     'rate_limited',
   ],
   ['a flat error', wireOf([created, { type: 'error', code: 'insufficient_quota', message: 'pay' }]), 'quota'],
-  ['an error by itself', 'data: {"error":{"message":"x","code":"server_error"}}\n\n', 'error_in_stream'],
+  ['an error without a type', 'data: {"error":{"message":"x","code":"server_error"}}\n\n', 'error_in_stream'],
   [
     'a failed response',
     wireOf([
@@ -450,7 +450,7 @@ const ends: readonly (readonly [string, string, string])[] = [
     'error_in_stream',
   ],
   [
-    'a cancelled one',
+    'a cancelled response',
     wireOf([created, { type: 'response.cancelled', response: { status: 'cancelled', output: [] } }]),
     'error_in_stream',
   ],
@@ -462,11 +462,11 @@ for (const [name, wire, kind] of ends)
     assert.deepEqual(failures, [kind])
     assert.equal(events.at(-1)?.type, 'failure')
     assert.ok(!events.some(({ type }) => type === 'finish'))
-    // A response that says it failed binds nobody to what it had already.
+    // A failed response does not commit to its content.
     if (name === 'a failed response') assert.ok(!events.some(isContent))
   })
 
-test('responses stream: an event too long is a failure', () => {
+test('responses stream: an event above the size limit is a failure', () => {
   const events = run(codec.decodeStream(), [{ data: '', oversized: true }])
   assert.deepEqual(
     events.map((event) => event.type === 'failure' && event.failure.kind),
@@ -474,7 +474,7 @@ test('responses stream: an event too long is a failure', () => {
   )
 })
 
-test('responses stream: what never ends does not fill the memory', () => {
+test('responses stream: items without an end are bounded in memory', () => {
   const reader = codec.decodeStream()
   const events = Array.from({ length: 200 }, (_, index) => added(index, call(String(index), ''))).flatMap((event) =>
     reader.push({ data: JSON.stringify(event) }),
@@ -485,15 +485,19 @@ test('responses stream: what never ends does not fill the memory', () => {
 
 const answers: readonly (readonly [string, Json, string])[] = [
   ['an error body', { error: { message: 'x', code: 'rate_limit_exceeded' } }, 'rate_limited'],
-  ['a failed one', { status: 'failed', output: [], error: { code: 'server_error', message: 'x' } }, 'error_in_stream'],
+  [
+    'a failed response',
+    { status: 'failed', output: [], error: { code: 'server_error', message: 'x' } },
+    'error_in_stream',
+  ],
   ['a chat completion', { choices: [] }, 'malformed'],
   ['not an object', [], 'malformed'],
-  ['queued without having been asked', { status: 'queued', output: [] }, 'malformed'],
+  ['queued without a background request', { status: 'queued', output: [] }, 'malformed'],
 ]
 for (const [name, body, kind] of answers)
   test(`responses answer: ${name} is a failure`, () => assert.equal(fold(codec.decodeAnswer(body)).failure?.kind, kind))
 
-test('responses answer: one that was asked for later is on its way', () => {
+test('responses answer: a background response in progress is a pause', () => {
   const { finish, failure } = fold(codec.decodeAnswer({ status: 'queued', background: true, output: [] }))
   assert.deepEqual([finish, failure], [{ kind: 'pause', raw: 'queued' }, undefined])
 })
@@ -525,7 +529,7 @@ const write = (writer: StreamWriter, events: readonly ChatEvent[]): string =>
     events.map((event): StreamStep => ({ events: [event] })),
   ).join('')
 
-test('responses writer: every event in its place', () => {
+test('responses writer: events in the documented order', () => {
   const wire = write(codec.encodeStream(context()), whole)
   const bodies = bodiesOf(wire)
   assert.deepEqual(
@@ -597,7 +601,7 @@ test('responses writer: every event in its place', () => {
   )
 })
 
-test('responses writer: an answer of its own survives the way through a client and back', () => {
+test('responses writer: an answer that a client sends back is decoded unchanged', () => {
   const { output } = codec.encodeAnswer(fold(whole), context())
   const decoded = codec.decodeRequest({ model: 'm', input: output as Json })
   assert.ok(decoded.ok)
@@ -614,7 +618,7 @@ test('responses writer: an answer of its own survives the way through a client a
   )
 })
 
-test('responses writer: the question is repeated', () => {
+test('responses writer: the request settings are repeated', () => {
   const body = {
     instructions: 'be brief',
     tools: [{ type: 'function', name: 'f' }, { type: 'web_search' }],
@@ -685,7 +689,7 @@ const finishes: readonly (readonly [string, readonly ChatEvent[], unknown])[] = 
     ['incomplete', 'content_filter', 'incomplete'],
   ],
   [
-    'a refusal in words',
+    'a refusal with text',
     [
       { type: 'open', block: { type: 'refusal' } },
       { type: 'delta', text: 'no' },
@@ -695,7 +699,7 @@ const finishes: readonly (readonly [string, readonly ChatEvent[], unknown])[] = 
     ['completed', undefined, 'completed'],
   ],
   [
-    'a refusal without',
+    'a refusal without text',
     [{ type: 'finish', finish: { kind: 'refusal', raw: 'refusal' } }],
     ['completed', undefined, 'completed'],
   ],
@@ -715,7 +719,7 @@ for (const [name, events, expected] of finishes)
 
 const failure: ChatEvent = { type: 'failure', failure: fail('reset', 'The connection broke.') }
 
-test('responses writer: a failure in the middle', () => {
+test('responses writer: a failure during the stream', () => {
   const wire = write(codec.encodeStream(context()), [start, ...text('a').slice(0, 2), failure, ...text('b'), stop])
   const bodies = bodiesOf(wire)
   const [error, failed] = bodies.slice(-2)
@@ -743,7 +747,7 @@ test('responses writer: a failure in the middle', () => {
   assert.ok(wire.endsWith('data: [DONE]\n\n'))
 })
 
-test('responses writer: a failure before anything was sent has a response to speak of, and its own code', () => {
+test('responses writer: a failure before any event has a response and its own code', () => {
   const types = bodiesOf(write(codec.encodeStream(context()), [failure]))
   assert.deepEqual(
     types.map(({ type }) => type),
@@ -752,7 +756,7 @@ test('responses writer: a failure before anything was sent has a response to spe
   assert.equal(object(types[2]?.error)?.code, 'reset')
 })
 
-test('responses writer: signs of life', () => {
+test('responses writer: keep-alives', () => {
   const writer = codec.encodeStream(context())
   assert.equal(writer.keepAlive(), ': ping\n')
   const first = writer.push({ events: [start] }).join('')
@@ -768,14 +772,14 @@ test('responses writer: signs of life', () => {
   assert.equal(object(bodies[2]?.response)?.id, 'resp_1')
 })
 
-test('responses writer: a count of tokens behind the finish is in the last event', () => {
+test('responses writer: usage after the finish is in the last event', () => {
   const usage: ChatEvent = { type: 'usage', usage: { input: 3, output: 2 } }
   const bodies = bodiesOf(write(codec.encodeStream(context()), [start, ...text('a'), stop, usage]))
   assert.equal(bodies.at(-1)?.type, 'response.completed')
   assert.equal(object(object(bodies.at(-1)?.response)?.usage)?.total_tokens, 5)
 })
 
-test('responses writer: a ping alone begins nothing', () =>
+test('responses writer: a ping does not begin the response', () =>
   assert.deepEqual(codec.encodeStream(context()).push({ events: [{ type: 'ping' }] }), []))
 
 // ── Passing on ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -798,20 +802,20 @@ const hello = [
 const END = 'data: [DONE]\n\n'
 const passes: readonly (readonly [string, string, string])[] = [
   ['byte for byte', wireOf(hello), wireOf(hello) + END],
-  ['an end mark once', wireOf(hello) + END, wireOf(hello) + END],
-  ['nothing behind the end', `${wireOf(hello)}data: {"type":"x"}\n\n${END}`, wireOf(hello) + END],
+  ['one end marker', wireOf(hello) + END, wireOf(hello) + END],
+  ['nothing after the end', `${wireOf(hello)}data: {"type":"x"}\n\n${END}`, wireOf(hello) + END],
   [
     'comments and line ends',
     `: hi\n\n${wireOf(hello).replaceAll('\n', '\r\n')}`,
     `: hi\n\n${wireOf(hello).replaceAll('\n', '\r\n')}${END}`,
   ],
   ['no ids', wireOf(hello).replaceAll('data:', 'id: 7\ndata:'), wireOf(hello) + END],
-  ['names where there were none', wireOf(hello).replaceAll(/event: .*\n/g, ''), wireOf(hello) + END],
+  ['missing event names are added', wireOf(hello).replaceAll(/event: .*\n/g, ''), wireOf(hello) + END],
 ]
 for (const [name, wire, expected] of passes)
-  test(`responses passes on: ${name}`, () => assert.equal(passed(wire), expected))
+  test(`responses passes: ${name}`, () => assert.equal(passed(wire), expected))
 
-/** The same events with the numbers of `numbersOf`; undefined: without one. */
+/** The same events with the numbers of `numbersOf`; undefined: no number. */
 const renumbered = (numbersOf: (place: number) => number | undefined): string =>
   hello
     .map((event, place) => {
@@ -831,10 +835,10 @@ const misnumbered: readonly (readonly [string, string])[] = [
   ['all with 0', renumbered(() => 0)],
 ]
 for (const [name, wire] of misnumbered)
-  test(`responses passes on: events ${name} are numbered without a gap from 0`, () =>
+  test(`responses passes: events ${name} are numbered without a gap from 0`, () =>
     assert.equal(passed(wire), wireOf(hello) + END))
 
-test('responses passes on: a number is written in place, and no other byte changes', () => {
+test('responses passes: a number is replaced without changing another byte', () => {
   const event = (number: string) =>
     `event: response.x\ndata: { "big":12345678901234567890, "item":{"sequence_number":7} ${number}}\n\n`
   const wire = (number: string, last: number) =>
@@ -845,18 +849,18 @@ test('responses passes on: a number is written in place, and no other byte chang
   assert.match(added?.data ?? '', /"big":12345678901234567890/)
 })
 
-test('responses passes on: an empty event is numbered too', () => {
+test('responses passes: an empty event is numbered too', () => {
   const [, event] = framesOf(passed(`${wireOf(hello.slice(0, 1))}event: response.x\ndata: { }\n\n`))
   assert.deepEqual(JSON.parse(event?.data ?? ''), { sequence_number: 1 })
 })
 
-test('responses passes on: an event of several lines is numbered as one event', () => {
+test('responses passes: an event of several lines is numbered as one event', () => {
   const wire = `${wireOf(hello.slice(0, 1))}event: response.x\ndata: {"type":"response.x",\ndata: "a":1}\n\n`
   const [, event] = framesOf(passed(wire))
   assert.deepEqual(JSON.parse(event?.data ?? ''), { sequence_number: 1, type: 'response.x', a: 1 })
 })
 
-test('responses passes on: an error of the upstream becomes ours, with its id and the next numbers', () => {
+test('responses passes: an upstream error is rewritten, with the response id and the next numbers', () => {
   const wire = passed(
     wireOf([
       ...hello.slice(0, 3),
@@ -878,17 +882,17 @@ test('responses passes on: an error of the upstream becomes ours, with its id an
   assert.ok(wire.endsWith(END))
 })
 
-test('responses passes on: a stream that breaks off is no clean end', () => {
+test('responses passes: a truncated stream ends with an error', () => {
   const types = framesOf(passed(wireOf(hello.slice(0, 3)))).map(({ event, data }) => event ?? data)
   assert.deepEqual(types.slice(3), ['error', 'response.failed', '[DONE]'])
 })
 
-test('responses passes on: a failure before the first word', () => {
+test('responses passes: a failure before the first event', () => {
   const types = framesOf(passed('')).map(({ event, data }) => event ?? data)
   assert.deepEqual(types, ['response.created', 'response.in_progress', 'error', 'response.failed', '[DONE]'])
 })
 
-test('responses passes on: signs of life shift the numbers, and nothing else', () => {
+test('responses passes: keep-alives change only the numbers', () => {
   const writer = codec.passing.passStream(context())
   const steps = stepsOf(wireOf(hello))
   assert.equal(writer.keepAlive(), ': ping\n')
@@ -905,7 +909,7 @@ test('responses passes on: signs of life shift the numbers, and nothing else', (
   assert.equal(unnumbered(after.join('')), unnumbered(wireOf(hello.slice(2)) + END))
 })
 
-test('responses passes on: a failure behind signs of life has the next number', () => {
+test('responses passes: a failure after keep-alives has the next number', () => {
   const writer = codec.passing.passStream(context())
   const [first, second] = stepsOf(wireOf(hello))
   assert.ok(first && second)
@@ -922,13 +926,13 @@ test('responses passes on: a failure behind signs of life has the next number', 
   )
 })
 
-test('responses writer: the id told first is the id', () => {
+test('responses writer: the first id is kept', () => {
   const wire = write(codec.encodeStream(context()), [start, { type: 'start', id: 'resp_2', model: 'other' }, stop])
   const responses = bodiesOf(wire).map(({ response }) => object(response) ?? {})
   assert.deepEqual(new Set(responses.map(({ id, model }) => `${id} ${model}`)), new Set(['resp_1 gpt']))
 })
 
-test('responses passes on: a number in the words of the model is not one of ours', () => {
+test('responses passes: a number in the model text is unchanged', () => {
   const words = 'see "sequence_number":5 and \\"sequence_number\\": 6'
   const writer = codec.passing.passStream(context())
   const steps = stepsOf(wireOf([created, on(0, 'output_text.delta', { delta: words, nested: { sequence_number: 3 } })]))
@@ -938,7 +942,7 @@ test('responses passes on: a number in the words of the model is not one of ours
   assert.deepEqual([body?.sequence_number, body?.delta, body?.nested], [2, words, { sequence_number: 3 }])
 })
 
-test('responses passes on: a whole answer in place of a stream is written as one', () => {
+test('responses passes: a complete answer instead of a stream is written as a stream', () => {
   const events = codec.decodeAnswer({ id: 'resp_1', status: 'completed', output: [message('Hi')], usage })
   const wire = run(codec.passing.passStream(context()), [{ whole: '{}', events }]).join('')
   const bodies = bodiesOf(wire)
@@ -946,7 +950,7 @@ test('responses passes on: a whole answer in place of a stream is written as one
   assert.ok(wire.endsWith(END))
 })
 
-// ── Anything at all ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Random input ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 const words = [
   'response.output_item.added',
@@ -1008,7 +1012,7 @@ const names = [
   'model',
   '__proto__',
 ]
-/** JSON made of the format's own words, so that it gets further in than noise would. */
+/** JSON built from the format's own terms, so that it reaches deeper than random text. */
 const json = fc.letrec((tie) => ({
   value: fc.oneof(
     { maxDepth: 5 },
@@ -1021,7 +1025,7 @@ const json = fc.letrec((tie) => ({
 })).value as fc.Arbitrary<Json>
 const anObject = fc.dictionary(fc.constantFrom(...names), json, { noNullPrototype: true }) as fc.Arbitrary<JsonObject>
 
-/** Blocks open and close in turn, one end comes, and nothing after it. */
+/** Checks that blocks open and close in order and that nothing follows the end. */
 const lawful = (events: readonly ChatEvent[]) => {
   let open = false
   let over = false
@@ -1038,7 +1042,7 @@ const lawful = (events: readonly ChatEvent[]) => {
   assert.ok(over)
 }
 
-test('responses: any request is read or refused, and what is read can be written', () =>
+test('responses: any request is decoded or rejected, and a decoded one can be encoded', () =>
   fc.assert(
     fc.property(anObject, (body) => {
       const decoded = codec.decodeRequest({ model: 'm', input: 'x', ...body })
@@ -1047,7 +1051,7 @@ test('responses: any request is read or refused, and what is read can be written
     }),
   ))
 
-test('responses: any answer is read, and what is read can be written', () =>
+test('responses: any answer is decoded and can be encoded', () =>
   fc.assert(
     fc.property(fc.oneof(json, anObject), anObject, (body, asked) => {
       const events = codec.decodeAnswer(body)
@@ -1056,7 +1060,7 @@ test('responses: any answer is read, and what is read can be written', () =>
     }),
   ))
 
-test('responses: any stream is read, written and passed on', () =>
+test('responses: any stream is decoded, encoded and passed', () =>
   fc.assert(
     fc.property(
       fc.array(
@@ -1079,7 +1083,7 @@ test('responses: any stream is read, written and passed on', () =>
     { numRuns: 300 },
   ))
 
-test('responses stream: a step written from a template is what it would be written anew', () => {
+test('responses stream: a frame written from a template equals one written in full', () => {
   const words = ['plain', '"quoted" \\ and "delta":""', 'é\u2028\n\u0000 \ud83d', '"sequence_number":0,', '']
   const said = words.map((text): ChatEvent => ({ type: 'delta', text }))
   const blocks = [
@@ -1116,18 +1120,18 @@ test('responses stream: a step written from a template is what it would be writt
   let place = -1
   let steps = 0
   for (const [index, { event, data }] of frames.slice(0, -1).entries()) {
-    const told: JsonObject = JSON.parse(data)
-    assert.equal(data, JSON.stringify(told))
-    assert.equal(told.type, event)
-    assert.equal(told.sequence_number, index)
+    const parsed: JsonObject = JSON.parse(data)
+    assert.equal(data, JSON.stringify(parsed))
+    assert.equal(parsed.type, event)
+    assert.equal(parsed.sequence_number, index)
     if (event === 'response.output_item.added') {
-      open = object(told.item)?.id
+      open = object(parsed.item)?.id
       place++
     }
     if (!event?.endsWith('.delta')) continue
     steps++
-    assert.equal(told.item_id, open)
-    assert.equal(told.output_index, place)
+    assert.equal(parsed.item_id, open)
+    assert.equal(parsed.output_index, place)
   }
   const expected = blocks.length * 2 * (words.length - 1) + blocks.filter(({ type }) => type === 'text').length
   assert.equal(steps, expected)

@@ -825,7 +825,7 @@ describe('shutdown and crashes', () => {
     for (const { id } of [running, waiting]) {
       const shown = await again.responses.retrieve(id)
       assert.equal(shown.status, 'failed')
-      assert.match(shown.error?.message ?? '', /ended/)
+      assert.match(shown.error?.message ?? '', /stopped/)
       assert.equal((await again.responses.cancel(id)).status, 'failed')
     }
     assert.deepEqual((await again.responses.retrieve(done.id)).output, done.output)

@@ -1,10 +1,9 @@
-/** What can be a member: it knows its place among the others. -1: nowhere. */
+/** A member stores its index in the set; -1: not a member. */
 export type Indexed = { place: number }
 
 /**
- * Those who come and go with every request. A `Set` would do, but for its garbage: V8 gives it a new table every few
- * removals, each old table points to the next, and once the collector has taken one for long-lived, all that follow it,
- * with the requests in them, live until the next collection of everything.
+ * A set for members that change with every request. V8 reallocates the table of a `Set` every few removals, and a table in
+ * the old generation keeps all later tables, with their requests, alive until a full garbage collection.
  */
 export class IndexedSet<T extends Indexed> implements Iterable<T> {
   readonly #all: T[] = []
@@ -19,7 +18,7 @@ export class IndexedSet<T extends Indexed> implements Iterable<T> {
     this.#all.push(one)
   }
 
-  /** Whether it was one of them. */
+  /** Removes a member. Returns whether it was in the set. */
   delete(one: T): boolean {
     const { place } = one
     if (place === -1) return false

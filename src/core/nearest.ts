@@ -1,9 +1,9 @@
-/** The names nearest to a mistyped one, for messages that ask "did you mean …?". */
+/** Finds similar names for "did you mean …?" messages. */
 
-/** Longer texts are nobody's typing mistake, and comparing costs their product. */
+/** Maximum length compared: the cost is the product of both lengths. */
 const LONGEST = 64
 
-/** How many letters to add, drop, change or swap with their neighbour to get from one to the other (optimal string alignment). */
+/** Edit distance with transpositions of adjacent characters (optimal string alignment). */
 export const distance = (a: string, b: string): number => {
   let before: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, column) => column)
@@ -23,7 +23,7 @@ export const distance = (a: string, b: string): number => {
   return last[b.length] ?? 0
 }
 
-/** Those of `names` that may have been meant, the nearest first, at most `most`. Case and the kind of dash do not count. */
+/** Similar names, nearest first, at most `most`. Ignores case and the difference between `_` and `-`. */
 export const nearest = (written: string, names: Iterable<string>, most = 1): readonly string[] => {
   const plain = (name: string) => name.toLowerCase().replaceAll('_', '-')
   const wanted = plain(written.slice(0, LONGEST))

@@ -1,6 +1,6 @@
 /**
- * A name as one step of a URL's path. Half a surrogate pair, which cannot be encoded, becomes U+FFFD; `.` and `..`, which
- * every reader of URLs takes for a way elsewhere, escaped too, become names that nobody has.
+ * Encodes a name as one segment of a URL path. A lone surrogate becomes U+FFFD. `.` and `..`, which URL parsers resolve
+ * even when escaped, become names that do not exist.
  */
 export const pathStep = (name: string): string =>
   encodeURIComponent(name.toWellFormed()).replace(/^\.{1,2}$/, (dots) => dots.replaceAll('.', '%252E'))

@@ -5,64 +5,64 @@ import type { ErrorTable } from './error-table.ts'
 import type { Json, JsonObject } from './json.ts'
 import type { Secret } from './secret.ts'
 
-/** Data about one upstream: where it is, which formats it speaks, how to sign in, how it differs. One file each in `providers/`. */
+/** A provider as data: address, protocols, authentication and quirks. One file each in `src/providers/`. */
 export type Provider = {
-  /** The name people write: `openai`. Its variables begin with it in capitals: `OPENAI_API_KEY`. */
+  /** Name in the configuration: `openai`. In capitals it is the prefix of its variables: `OPENAI_API_KEY`. */
   readonly name: string
-  /** Other names for the same: `google`. */
+  /** Alternative names: `google`. */
   readonly aliases?: readonly string[]
-  /** How it is written in a sentence: `OpenAI`. */
+  /** Display name: `OpenAI`. */
   readonly title: string
-  /** Its place among the configured providers when nobody said an order. Smaller comes first. */
+  /** Default position among the configured providers; smaller comes first. */
   readonly order: number
-  /** Its address, version segment included. Absent: the operator must give one. */
+  /** Base URL including the version segment. Absent: the operator must configure one. */
   readonly baseUrl?: string
-  /** Makes the address from the instance's variables (Azure, Cloudflare …) when `_BASE_URL` is not set. */
+  /** Builds the base URL from the instance's variables (Azure, Cloudflare …) if `_BASE_URL` is not set. */
   readonly address?: (variables: Variables) => string | undefined
-  /** Its address for those who have a key, where that is another one than the variables make (Vertex). */
+  /** Base URL when a key is used, if it differs from `address` (Vertex). */
   readonly keyAddress?: string
-  /** Mends a base URL people write in more than one way. */
+  /** Normalizes a base URL that operators write in several ways. */
   readonly normalizeBaseUrl?: (url: string) => string
-  /** The formats its endpoint understands, the best for it first. */
+  /** Supported protocols, preferred first. */
   readonly speaks: readonly ProtocolSupport[]
-  /** Formats it is spoken to in only if `_STYLES` says so: it understands them, but less well. */
+  /** Protocols used only if `_STYLES` names them, because they are less complete. */
   readonly alsoSpeaks?: readonly ProtocolSupport[]
   readonly auth: Auth
-  /** Works without a key (a local server): then its base URL is what configures it. */
+  /** Needs no key (a local server): configured by its base URL. */
   readonly keyless?: boolean
-  /** Variables (`['PROJECT']`) one of which, under the provider's own name, configures it without a key: its `auth` then signs in otherwise. */
+  /** Variables (`['PROJECT']`), any of which configures the provider without a key: `auth.identity` then provides credentials. */
   readonly keylessVariables?: readonly string[]
-  /** Part of the gateway itself (`demo`): no variable and no file configures it, and it never stands beside a real one. */
+  /** Built into the gateway (`demo`): not configurable, and only used if no other provider is configured. */
   readonly builtin?: true
-  /** A kind for names of the operator's own (`kind: openai-compatible`): no variable begins with its name. */
+  /** A kind for custom provider names (`kind: openai-compatible`): its name is not a variable prefix. */
   readonly generic?: true
-  /** A sentence for the table of providers: what an operator has to know before using it. */
+  /** A note for operators in the table of providers. */
   readonly note?: string
-  /** What is asked when a request names no model this provider has. Absent: the first of its list, else the client's own word. */
+  /** Model for requests that name none of this provider's models. Absent: the first in its list, otherwise the requested name. */
   readonly defaultModel?: string
-  /** Its list of models. Absent: it has none that can be fetched. */
+  /** Endpoint of the model list. Absent: no list can be fetched. */
   readonly models?: { readonly path: string; readonly decode?: (body: Json) => readonly string[] }
-  /** Models it is known to have, for one whose list cannot be fetched. */
+  /** Known models, if no list can be fetched. */
   readonly knownModels?: readonly string[]
-  /** More it needs to know, each with its environment name after the prefix: `{ API_VERSION: '2026-05-01' }`; null: no default. */
+  /** Further variables by environment suffix, with defaults: `{ API_VERSION: '2026-05-01' }`; null: no default. */
   readonly variables?: { readonly [suffix: string]: string | null }
-  /** Further names, whole, under which the environment may hold a variable: `{ REGION: ['AWS_REGION'] }`. The provider's own name wins. */
+  /** Alternative full names of a variable: `{ REGION: ['AWS_REGION'] }`. The provider's own name takes precedence. */
   readonly variableAliases?: { readonly [suffix: string]: readonly string[] }
-  /** Headers every call carries. */
+  /** Headers of every request. */
   readonly headers?: { readonly [name: string]: string }
-  /** It reads the reasoning of earlier turns in the open (`reasoning_content` of chat completions), and some of its models insist on it. */
+  /** Accepts plain reasoning of earlier turns (`reasoning_content` in chat completions); some models require it. */
   readonly acceptsReasoning?: boolean
-  /** Models of it that go on from the beginning of their own answer, given as the last message, where its documents say so. */
+  /** Models that continue a partial answer in the last message, according to the provider's documentation. */
   readonly supportsPrefill?: Prefill
-  /** It takes free-form tools (`custom`) in chat completions; most that imitate OpenAI know functions only. */
+  /** Supports `custom` tools in chat completions; most OpenAI-compatible providers support functions only. */
   readonly supportsCustomTools?: boolean
   /**
-   * Models whose reasoning it returns sealed on its responses endpoint when a request includes
-   * `reasoning.encrypted_content`; it answers 400 to that for others. Absent: none.
+   * Models that return encrypted reasoning if a responses request includes `reasoning.encrypted_content`; for others the
+   * provider answers 400. Absent: none.
    */
   readonly encryptsReasoning?: RegExp
   readonly quirks?: Quirks
-  /** That it makes embeddings, and how. Absent: it is never asked for any. */
+  /** Embeddings support. Absent: none. */
   readonly embeds?: Embeds
   /** Its name in the model catalogue, where that differs from `name`. */
   readonly catalogue?: string
@@ -70,46 +70,46 @@ export type Provider = {
 
 export type Variables = { readonly [suffix: string]: string | undefined }
 
-/** A wire format, and how this provider speaks it where that is not as usual. */
+/** A protocol that a provider supports, with the differences of its endpoint. */
 export type ProtocolSupport = {
   readonly protocol: UpstreamProtocolName
-  /** Its path below the base URL; `{model}` stands for the model. */
+  /** Path below the base URL; `{model}` is replaced by the model. */
   readonly path?: string
-  /** The same for a stream, where that is another one. */
+  /** Path for streams, if it differs. */
   readonly streamPath?: string
-  /** Its path begins at the host, whatever the base URL says of the other formats' place there. */
+  /** The path is relative to the host, not to the base URL. */
   readonly atHost?: true
-  /** Only models of these names are asked in it, and in no other; the rest in the formats without this. */
+  /** Models that use this protocol only. Other models use the protocols without this member. */
   readonly models?: RegExp
-  /** How to sign in to this format's endpoint, if not as to the provider's others. */
+  /** Authentication for this endpoint, if it differs from the provider's. */
   readonly auth?: Auth
-  /** What it takes in bodies of this format, where that differs from the format. */
+  /** Members it accepts in this format, if they differ from the format. */
   readonly accepts?: Accepts
-  /** What none of its models can do in this format: a request that needs it is unfit. */
+  /** Abilities that no model has in this protocol. Requests that need them are incompatible. */
   readonly lacks?: readonly Ability[]
-  /** Of responses: it has no memory of its answers (or hides whether it has one), so that none can be continued from there. */
+  /** The responses endpoint stores no responses, so `previous_response_id` cannot be used there. */
   readonly stateless?: true
 }
 
-/** How a provider makes embeddings. */
+/** Embeddings support of a provider. */
 export type Embeds = {
   readonly protocol: EmbeddingsProtocolName
-  /** Its path below the base URL, if not the format's own; `{model}` stands for the model. */
+  /** Path below the base URL, if it differs from the format's; `{model}` is replaced by the model. */
   readonly path?: string
-  /** Models known to make them, the usual one first: the lists providers have are read for models that write. */
+  /** Known embedding models, the default first. */
   readonly models: readonly string[]
   /** The last change to the JSON body; see `Quirks.requestBody`. */
   readonly requestBody?: (body: JsonObject, model: string, lost: (path: string, unfit?: boolean) => void) => JsonObject
 }
 
-/** `models`: only those of these names. `body`: what has to be said beside the message, in this format's body. */
+/** Prefill support. `models`: which models; absent: all. `body`: adds the members that the format requires for it. */
 export type Prefill = {
   readonly protocol: UpstreamProtocolName
   readonly models?: RegExp
   readonly body?: (body: JsonObject) => JsonObject
 }
 
-/** `otherwise`: how to sign in where no key is given, by what the machine it runs on is allowed to do. */
+/** Authentication with a key in a header. `identity`: cloud credentials of the machine, used if no key is configured. */
 export type Auth =
   | {
       readonly header: string
@@ -118,52 +118,51 @@ export type Auth =
     }
   | 'none'
 
-/** Whose identity signs a call, and for what; the edge knows how each cloud hands out its credentials. */
+/** A cloud identity that provides credentials, and their scope. See `src/edge/identity`. */
 export type Identity =
   | { readonly cloud: 'aws'; readonly service: string; readonly region: string }
   | { readonly cloud: 'google'; readonly scope: string }
   | { readonly cloud: 'entra'; readonly scope: string }
 
-/** How a vendor differs from the format it speaks. Each is a function with a name and a reason, in the provider's own file. */
+/** Deviations of a provider from its protocol. Each is a named function in the provider's file. */
 export type Quirks = {
   /**
-   * The last change to the JSON body. Returns the same object when nothing changes; `lost` names a member (a path in
-   * this body) that is given up, `unfit` that the request means something else without it, so that another target has to
-   * be found.
+   * Final change to the JSON body. Returns the same object if nothing changes. `onLoss` reports a removed member (a path
+   * in this body); `essential`: the request has another meaning without it, so another target is needed.
    */
   readonly requestBody?: (
     body: JsonObject,
     model: string,
-    lost: (path: string, unfit?: boolean) => void,
+    onLoss: (path: string, essential?: boolean) => void,
     protocol: UpstreamProtocolName,
   ) => JsonObject
   /** Changes to the path (Azure's deployments, query strings). */
   readonly path?: (path: string, model: string, variables: Variables) => string
-  /** What its token counts mean, where they do not mean what the format says. */
+  /** Corrects token counts that deviate from the format. */
   readonly usage?: (usage: Usage) => Usage
-  /** Its own dialect of errors, asked before the words and statuses all providers share. */
+  /** Error table of the provider, consulted before the common table. */
   readonly errors?: ErrorTable
 }
 
-/** One configured upstream: a provider's data with an address, keys and models. Frozen; a new configuration makes new ones. */
+/** A configured provider: address, keys and models. Immutable; a reload creates new instances. */
 export type Instance = {
   /** `openai`, `openai-east`, `my-llm`. */
   readonly id: string
   readonly provider: Provider
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   readonly baseUrl: string
-  /** Never empty: a keyless server has one key without a secret. */
+  /** Never empty: a keyless provider has one key without a secret. */
   readonly keys: readonly ProviderKey[]
-  /** Configured names; the first is the default. */
+  /** Configured models; the first is the default. */
   readonly models: readonly string[]
   readonly speaks: readonly ProtocolSupport[]
   readonly variables: Variables
-  /** Whole answers are asked for as streams here, and put together. */
+  /** Requests a stream for whole answers and assembles it. */
   readonly aggregate?: true
 }
 
 export type ProviderKey = {
-  /** Hex digits of a keyed hash; what people see instead of the key. */
+  /** Hex digits of a keyed hash, shown instead of the key. */
   readonly id: string
   readonly secret: Secret | null
   readonly weight: number

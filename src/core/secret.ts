@@ -1,4 +1,4 @@
-/** A credential. Whatever prints, logs or serialises it gets `[redacted]`; only `reveal` gives the value, at the place that signs in. */
+/** A credential. Printing, logging or serializing it gives `[redacted]`; only `reveal` returns the value. */
 export class Secret {
   readonly #value: string
   constructor(value: string) {

@@ -1,32 +1,32 @@
 /**
- * Answers of the responses style that can be asked for again and continued (`previous_response_id`). They are kept here,
- * whoever gave them, so that the next turn may be answered by anybody.
+ * Stored responses, which clients can retrieve and continue (`previous_response_id`). The gateway stores them itself, so
+ * that any provider can serve the next turn.
  */
 import type { Failure, Outcome } from './failure.ts'
 
 export type StoredResponse = {
   readonly id: string
-  /** Who asked: a digest of the client's key; empty where none is needed. Nobody else is shown it. */
+  /** Digest of the client's key; empty if none is required. Other clients cannot read the response. */
   readonly owner: string
-  /** The answer it continued. */
+  /** ID of the response it continues. */
   readonly previous: string | null
   readonly status: ResponseStatus
-  /** s since 1970. */
+  /** Seconds since 1970. */
   readonly created: number
   /** JSON: the list of this turn's input items, each with an id. */
   readonly input: string
-  /** JSON: the response object, as the client was given it. */
+  /** JSON: the response object as sent to the client. */
   readonly response: string
-  /** The events of a background stream, the JSON of one a line. */
+  /** Events of a background stream, one JSON object per line. */
   readonly events: string | null
-  /** Ids of the items asked and answered: a later question may name one instead of repeating it (`item_reference`). */
+  /** IDs of input and output items, which later requests may reference (`item_reference`). */
   readonly items: readonly string[]
   readonly maker: Maker | null
 }
 
 export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled'
 
-/** Who answered, where whoever did keeps the answer too, under an id of its own: there the next turn can begin where this one ended. */
+/** The provider that also stores the response, under its own ID, so that the next turn can continue there. */
 export type Maker = { readonly instance: string; readonly key: string; readonly model: string; readonly id: string }
 
 /**

@@ -112,7 +112,7 @@ export class Cooldowns {
     const now = this.#world.now()
     const before = this.#cooldowns.get(id)
     const series = why === 'suspended' && this.#allRefused(target) ? undefined : before
-    const after = shut(series, why, now, failure.retryAfter, this.#world.random)
+    const after = shut(series, { why, hintMs: failure.retryAfter }, now, this.#world.random)
     this.#cooldowns.set(id, after)
     const from = before && isShut(before, now) ? before.why : 'active'
     if (before?.why !== after.why) {

@@ -176,10 +176,10 @@ export const failed = (breaker: Breaker, pass: Pass, now: number, rules: Circuit
       const run = breaker.run + 1
       const tally = sum(buckets, now, rules)
       const why = trip(tally, run, rules)
-      return why ? open(breaker.gen + 1, now, tally, why, rules) : { ...breaker, buckets, run }
+      return why ? open({ gen: breaker.gen + 1, tally, why }, now, rules) : { ...breaker, buckets, run }
     }
     case 'half_open':
-      return open(breaker.gen + 1, now, breaker.tally, 'probe_failed', rules)
+      return open({ gen: breaker.gen + 1, tally: breaker.tally, why: 'probe_failed' }, now, rules)
     case 'open':
       // An early probe failed: as open as before, and until the same moment.
       return vacate(breaker, pass)
@@ -220,7 +220,9 @@ const plain: Pass = { gen: 0, probe: false, early: false, slot: 0, booked: null 
 
 const fresh = (gen: number): Extract<Breaker, { at: 'closed' }> => ({ at: 'closed', gen, buckets: [], run: 0 })
 
-const open = (gen: number, now: number, tally: Tally, why: OpenedBy, rules: CircuitRules): Breaker => ({
+type Opening = { readonly gen: number; readonly tally: Tally; readonly why: OpenedBy }
+
+const open = ({ gen, tally, why }: Opening, now: number, rules: CircuitRules): Breaker => ({
   at: 'open',
   gen,
   since: now,

@@ -49,19 +49,21 @@ const SCHEDULES: { readonly [why in CooldownReason]: Schedule } = {
   redirect: () => MINUTE,
 }
 
+/** Why a cooldown starts, and the wait in ms that the upstream requested, if any. */
+export type CooldownCause = { readonly why: CooldownReason; readonly hintMs: number | undefined }
+
 /**
- * Shuts the gate after a failure. Failures that arrive while it is shut already are of the same burst: they may
- * lengthen it but are not another strike. A key refused again after its suspension is disabled.
+ * Starts or extends a cooldown after a failure. Failures during a cooldown belong to the same burst: they may extend it,
+ * but do not count as another strike. A key that is rejected again after its suspension is disabled.
  */
 export const shut = (
   before: Cooldown | undefined,
-  why: CooldownReason,
+  { why, hintMs }: CooldownCause,
   now: number,
-  hintMs: number | undefined,
   random: () => number,
 ): Cooldown => {
   const series = before && family(before.why) === family(why) ? before : undefined
-  // "Try again in 0" after a refusal says nothing about when it would help.
+  // A hint of 0 after a rejection does not state when a retry may succeed.
   const hint = hintMs !== undefined && Number.isFinite(hintMs) && hintMs > 0 ? hintMs : undefined
   const sameBurst = before !== undefined && now < before.until
   if (sameBurst && series && hint === undefined) return before
@@ -72,12 +74,12 @@ export const shut = (
   return { why: step, until, ...(hint !== undefined && { fromUpstream: true }), strikes, since: series?.since ?? now }
 }
 
-/** Whether it must not be tried now. */
+/** Whether the target must not be tried now. */
 export const isShut = (gate: Cooldown | undefined, now: number): gate is Cooldown =>
   gate !== undefined && (now < gate.until || (gate.trialUntil !== undefined && now < gate.trialUntil))
 
-/** A gate whose time is over lets one request through; until its verdict, or for `ms`, it is shut for the others. */
+/** Admits one trial request after a cooldown. Others wait for its result, at most `ms` milliseconds. */
 export const onTrial = (gate: Cooldown, now: number, ms: number): Cooldown => ({ ...gate, trialUntil: now + ms })
 
-/** `suspended` and `disabled` are two steps of one thing. */
+/** `suspended` and `disabled` are stages of the same cooldown. */
 const family = (why: CooldownReason): CooldownReason => (why === 'disabled' ? 'suspended' : why)

@@ -36,20 +36,20 @@ export const draftEmbeddings = (input: Wanted): Outcome<PlanDraft> => {
         }),
       )
     const names = rest === '' ? own.map((one) => one.model) : [rest, model]
-    return good(planned(input, 'provider', own, having(input, able, names), skipped))
+    return good(planned(input, { by: 'provider', own, others: having(input, able, names) }, skipped))
   }
   if (able.length === 0)
     return bad(fail('unsupported', `No configured provider makes embeddings. ${ADD}`, { param: 'model' }))
 
   if (model === AUTO) return byDefault(input, able, skipped)
   const listing = having(input, able, [model])
-  if (listing.length > 0) return good(planned(input, 'listed', listing, [], skipped))
+  if (listing.length > 0) return good(planned(input, { by: 'listed', own: listing, others: [] }, skipped))
   // What is built in only shows how things work: its vectors mean nothing, whatever they are asked of.
   if (able.every(({ provider }) => provider.builtin)) return byDefault(input, able, skipped)
   if (config.settings.unknownModel === 'reject') return bad(unknown(input, able))
   // Lists are of models that write, so a name nobody is known to have may well be right: it is asked for as it is.
   const asNamed = able.map((instance) => candidate(instance, model, 'no list has it: asked for by its name'))
-  return good(planned(input, 'default', asNamed, [], skipped))
+  return good(planned(input, { by: 'default', own: asNamed, others: [] }, skipped))
 }
 
 const UNABLE = 'it makes no embeddings'
@@ -90,16 +90,13 @@ const byDefault = (input: Wanted, able: readonly Instance[], skipped: readonly S
         param: 'model',
       }),
     )
-  return good(planned(input, 'default', [first], having(input, able, [first.model]), skipped))
+  return good(planned(input, { by: 'default', own: [first], others: having(input, able, [first.model]) }, skipped))
 }
 
-const planned = (
-  { config }: Wanted,
-  by: Plan['by'],
-  own: readonly Candidate[],
-  others: readonly Candidate[],
-  skipped: readonly Skipped[],
-): PlanDraft => {
+/** The candidates of a plan. `others`: targets for failover after `own`. */
+type Chosen = { readonly by: Plan['by']; readonly own: readonly Candidate[]; readonly others: readonly Candidate[] }
+
+const planned = ({ config }: Wanted, { by, own, others }: Chosen, skipped: readonly Skipped[]): PlanDraft => {
   const { strategy } = config.settings
   const groups = [own, others].map((candidates) => ({ candidates, strategy }))
   return drafted(config, by, groups, skipped)

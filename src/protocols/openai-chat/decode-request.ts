@@ -31,12 +31,12 @@ import {
 } from '../shared/request-fields.ts'
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 
-/** What is wrong, and what was read but has no place of its own in our words. */
-type Reading = Problems & { readonly spare: Extra[] }
+/** Problems found, and members that were read but have no canonical place. */
+type DecodeState = Problems & { readonly spare: Extra[] }
 
-/** A chat-completions request in our words, or what is wrong with it. */
+/** Decodes a chat completions request, or returns the first problem. */
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
-  const problems: Reading = { spare: [] }
+  const problems: DecodeState = { spare: [] }
   const fields = requestFields(body, '', problems)
   const model = requestedModel(fields)
   const stream = fields.flag('stream') ?? false
@@ -46,7 +46,9 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const streamRest = fields.fields('stream_options')
   const usage = streamRest?.flag('include_usage')
   const free = isFreeChoice(fields.any('tool_choice'))
-  const rest = fields.unread(isEssential).map((one) => (free && one.name === 'web_search_options' ? sparing(one) : one))
+  const rest = fields
+    .unread(isEssential)
+    .map((extra) => (free && extra.name === 'web_search_options' ? asOptional(extra) : extra))
   const extras = [...rest, ...(streamRest?.unread() ?? []), ...problems.spare]
   if (problems.first) return bad(problems.first)
   return good({
@@ -59,9 +61,9 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   })
 }
 
-const sparing = (extra: Extra): Extra => ({ ...extra, optional: true })
+const asOptional = (extra: Extra): Extra => ({ ...extra, optional: true })
 
-/** What a request would mean something else without: a search of the web, an answer that is not text. */
+/** Unknown members that change the request's meaning: web search, and answers other than text. */
 const isEssential = (name: string, value: Json): boolean =>
   name === 'web_search_options' || (name === 'modalities' && list(value).some((kind) => kind !== 'text'))
 
@@ -70,12 +72,12 @@ const isEssential = (name: string, value: Json): boolean =>
 const EFFORTS: readonly string[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] satisfies Effort[]
 const isEffort = (value: string): value is Effort => EFFORTS.includes(value)
 
-const readSettings = (fields: RequestFields, problems: Reading): GenerationSettings => {
+const readSettings = (fields: RequestFields, problems: DecodeState): GenerationSettings => {
   const limit = { least: 1, whole: true }
   const newer = fields.number('max_completion_tokens', limit)
   const older = fields.number('max_tokens', limit)
   const reasoning = readEffort(fields, problems)
-  const wishes = {
+  const all = {
     maxOutputTokens:
       newer !== undefined
         ? { value: newer, at: 'max_completion_tokens' }
@@ -87,7 +89,7 @@ const readSettings = (fields: RequestFields, problems: Reading): GenerationSetti
     topK: put('top_k', fields.number('top_k', { whole: true })),
     stop: put('stop', readStop(fields)),
     seed: put('seed', readSeed(fields)),
-    // What every format does unless told otherwise is no wish: it would only be named as lost.
+    // Default values are omitted; they would only be reported as lost.
     presencePenalty: put('presence_penalty', fields.number('presence_penalty') || undefined),
     frequencyPenalty: put('frequency_penalty', fields.number('frequency_penalty') || undefined),
     logitBias: put('logit_bias', unlessEmpty(fields.object('logit_bias'))),
@@ -105,19 +107,19 @@ const readSettings = (fields: RequestFields, problems: Reading): GenerationSetti
     store: put('store', fields.flag('store')),
     ...reasoning,
   }
-  // With the deprecated `functions` an answer has room for one call. The client did not write that wish: no path.
+  // With the deprecated `functions` an answer holds one call. The client did not set it, so there is no path.
   const legacy = fields.any('functions') !== undefined && fields.any('tools') === undefined
-  const settings = legacy ? { ...wishes, parallelToolCalls: { value: false, at: '' } } : wishes
-  return wished(settings)
+  const settings = legacy ? { ...all, parallelToolCalls: { value: false, at: '' } } : all
+  return withoutAbsent(settings)
 }
 
-/** Without what is not wished. */
-const wished = (
+/** Removes absent settings. */
+const withoutAbsent = (
   all: { readonly [name in keyof GenerationSettings]: GenerationSettings[name] | undefined },
 ): GenerationSettings => {
   const settings: { [name: string]: unknown } = {}
   for (const name in all) if (all[name as SettingName] !== undefined) settings[name] = all[name as SettingName]
-  // Only absent members are left out, so what remains has the types of Settings without undefined.
+  // Only absent members are removed, so the rest has the types of GenerationSettings.
   return settings as GenerationSettings
 }
 
@@ -127,10 +129,10 @@ const unless = <T>(usual: T, value: T | undefined): T | undefined => (value === 
 const unlessEmpty = (value: JsonObject | undefined): JsonObject | undefined =>
   value && Object.keys(value).length > 0 ? value : undefined
 
-/** `reasoning_effort`, and what OpenRouter (`reasoning`) and Anthropic's endpoint, DeepSeek and others (`thinking`) have for it. */
+/** `reasoning_effort`, or the equivalents of OpenRouter (`reasoning`) and of Anthropic's endpoint, DeepSeek and others (`thinking`). */
 const readEffort = (
   fields: RequestFields,
-  problems: Reading,
+  problems: DecodeState,
 ): Pick<GenerationSettings, 'effort' | 'thinkingBudget'> => {
   const effort = fields.string('reasoning_effort')
   if (effort !== undefined) {
@@ -141,21 +143,21 @@ const readEffort = (
   const reasoning = fields.any('reasoning')
   if (isObject(reasoning)) {
     const inner = requestFields(reasoning, 'reasoning', problems)
-    const wish = inner.string('effort')
+    const level = inner.string('effort')
     const budget = inner.number('max_tokens', { least: 0, whole: true })
     problems.spare.push(...inner.unread())
-    if (wish !== undefined && !isEffort(wish)) problems.spare.push(spare('reasoning.effort', wish))
+    if (level !== undefined && !isEffort(level)) problems.spare.push(spare('reasoning.effort', level))
     return {
-      ...(wish !== undefined && isEffort(wish) && { effort: { value: wish, at: 'reasoning.effort' } }),
+      ...(level !== undefined && isEffort(level) && { effort: { value: level, at: 'reasoning.effort' } }),
       ...(budget !== undefined && { thinkingBudget: { value: budget, at: 'reasoning.max_tokens' } }),
     }
   }
   if (reasoning !== undefined) problems.spare.push(spare('reasoning', reasoning))
   const thinking = fields.any('thinking')
   if (thinking === undefined) return {}
-  const wish = object(thinking)
-  if (wish?.type === 'disabled') return { thinkingBudget: { value: 0, at: 'thinking' } }
-  const budget = wish && requestFields(wish, 'thinking', problems).number('budget_tokens', { least: 0, whole: true })
+  const mode = object(thinking)
+  if (mode?.type === 'disabled') return { thinkingBudget: { value: 0, at: 'thinking' } }
+  const budget = mode && requestFields(mode, 'thinking', problems).number('budget_tokens', { least: 0, whole: true })
   if (budget !== undefined) return { thinkingBudget: { value: budget, at: 'thinking.budget_tokens' } }
   problems.spare.push(spare('thinking', thinking))
   return {}
@@ -167,12 +169,12 @@ const readStop = (fields: RequestFields): readonly string[] | undefined => {
   const stop = fields.any('stop')
   if (stop === undefined) return undefined
   if (typeof stop === 'string') return [stop]
-  const words = list(stop).filter((word) => typeof word === 'string')
-  if (!isList(stop) || words.length < stop.length) fields.invalid('stop', 'a string or a list of strings')
-  return words.length > 0 ? words : undefined
+  const sequences = list(stop).filter((entry) => typeof entry === 'string')
+  if (!isList(stop) || sequences.length < stop.length) fields.invalid('stop', 'a string or a list of strings')
+  return sequences.length > 0 ? sequences : undefined
 }
 
-/** An integer of 64 bits: larger ones than a double holds are kept as they were written. */
+/** A 64-bit integer; values beyond a double's precision keep their source text. */
 const readSeed = (fields: RequestFields): Json | undefined => {
   const seed = fields.any('seed')
   if (seed === undefined || Number.isInteger(seed) || sourceOf(seed) !== undefined) return seed
@@ -182,7 +184,7 @@ const readSeed = (fields: RequestFields): Json | undefined => {
 
 const readUser = (fields: RequestFields): Setting<string> | undefined => {
   const user = fields.string('user')
-  // Its newer name. Given both, the newer one stays unread and so comes out as an extra.
+  // The newer name. If both are given, it stays unread and becomes an extra.
   if (user !== undefined) return { value: user, at: 'user' }
   return put('safety_identifier', fields.string('safety_identifier'))
 }
@@ -194,10 +196,10 @@ const readMetadata = (fields: RequestFields): JsonObject | undefined => {
   return unlessEmpty(metadata)
 }
 
-/** The schema's members are one level further down than in the other styles. */
+/** In chat the schema is nested one level deeper than in the other client formats. */
 const SCHEMA_PATHS: MemberPaths = { schema: 'json_schema.schema' }
 
-const readFormat = (fields: RequestFields, problems: Reading): Setting<OutputFormat> | undefined => {
+const readFormat = (fields: RequestFields, problems: DecodeState): Setting<OutputFormat> | undefined => {
   const at = fields.path('response_format')
   const format = fields.fields('response_format')
   if (!format) return undefined
@@ -208,7 +210,7 @@ const readFormat = (fields: RequestFields, problems: Reading): Setting<OutputFor
       problems.spare.push(...format.unread())
       return { value: { kind: 'json' }, at }
     case 'json_schema': {
-      // llama.cpp and Together have the schema's members here, as the responses style does.
+      // llama.cpp and Together accept the schema's members at this level, as the responses format does.
       const isFlat = !format.has('json_schema') && format.has('schema')
       const inner = isFlat ? format : format.fields('json_schema')
       if (!inner) {
@@ -217,35 +219,35 @@ const readFormat = (fields: RequestFields, problems: Reading): Setting<OutputFor
       }
       const name = inner.string('name') || DEFAULT_FORMAT_NAME
       const description = inner.string('description')
-      // No schema is legal and allows everything.
+      // A missing schema is valid and allows any JSON.
       const schema = inner.object('schema') ?? {}
-      // Absent means not strict here, unlike in responses.
+      // The default is not strict, unlike in responses.
       const strict = inner.flag('strict') ?? false
       problems.spare.push(...format.unread(), ...(isFlat ? [] : inner.unread()))
-      const said = description === undefined ? {} : { description }
+      const described = description === undefined ? {} : { description }
       const paths = isFlat ? {} : { paths: SCHEMA_PATHS }
-      return { value: { kind: 'schema', name, schema, ...said, strict }, at, ...paths }
+      return { value: { kind: 'schema', name, schema, ...described, strict }, at, ...paths }
     }
     case undefined:
       if (!format.has('type')) format.missing('type', 'text, json_object or json_schema')
       return undefined
     default:
-      // A kind only some vendors know, such as a grammar: no other style can state it.
+      // A provider-specific kind, such as a grammar: no other format can express it.
       problems.spare.push({ ...spare(at, fields.object('response_format') ?? null), essential: true })
       return undefined
   }
 }
 
-const readToolChoice = (fields: RequestFields, problems: Reading): Setting<ToolChoice> | undefined => {
+const readToolChoice = (fields: RequestFields, problems: DecodeState): Setting<ToolChoice> | undefined => {
   const choice = fields.any('tool_choice')
-  const wrong = (at = 'tool_choice') => {
+  const reject = (at = 'tool_choice') => {
     fields.invalid(at, 'none, auto, required, or an object that names a tool or the allowed tools')
     return undefined
   }
   if (choice === undefined) return readFunctionCall(fields)
   if (choice === 'auto' || choice === 'none' || choice === 'required')
     return { value: { kind: choice }, at: 'tool_choice' }
-  // Mistral's word for it.
+  // Mistral's name for `required`.
   if (choice === 'any') return { value: { kind: 'required' }, at: 'tool_choice' }
   const value = object(choice)
   const name = value && chosenName(value)
@@ -258,22 +260,22 @@ const readToolChoice = (fields: RequestFields, problems: Reading): Setting<ToolC
       return text(object(entry?.function)?.name) ?? text(object(entry?.custom)?.name) ?? text(entry?.name)
     })
     const known = names.filter((name) => name !== undefined)
-    if ((mode !== 'auto' && mode !== 'required') || known.length < names.length) return wrong()
+    if ((mode !== 'auto' && mode !== 'required') || known.length < names.length) return reject()
     return { value: { kind: 'allowed', mode, names: known }, at: 'tool_choice' }
   }
   const kind = value ? value.type : choice
-  if (typeof kind !== 'string' || NAMING.has(kind)) return wrong()
-  // A choice only some vendors know: no other style can state it.
+  if (typeof kind !== 'string' || NAMED_KINDS.has(kind)) return reject()
+  // A provider-specific choice: no other format can express it.
   problems.spare.push({ ...spare('tool_choice', choice), essential: true })
   return undefined
 }
 
-/** Choices that need a name: chat's own two, and the type of the messages style. */
-const NAMING = new Set(['function', 'custom', 'tool'])
+/** Choices that require a name: chat's two kinds, and that of the messages format. */
+const NAMED_KINDS = new Set(['function', 'custom', 'tool'])
 
-/** The tool a choice names: chat's form, with or without its type, or the flat form of the other two styles. */
+/** The tool named by a choice: chat's form, with or without its type, or the flat form of the other formats. */
 const chosenName = ({ type, function: called, custom, name }: JsonObject): string | undefined => {
-  if (type !== undefined && !(typeof type === 'string' && NAMING.has(type))) return undefined
+  if (type !== undefined && !(typeof type === 'string' && NAMED_KINDS.has(type))) return undefined
   return text(object(type === 'custom' ? custom : called)?.name) ?? text(name)
 }
 
@@ -290,12 +292,12 @@ const readFunctionCall = (fields: RequestFields): Setting<ToolChoice> | undefine
 
 // ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const readTools = (fields: RequestFields, problems: Reading): Tool[] => {
+const readTools = (fields: RequestFields, problems: DecodeState): Tool[] => {
   const tools = (fields.list('tools') ?? []).flatMap((entry, index): Tool[] => {
     const tool = entryOf(entry, `tools[${index}]`, problems)
     if (!tool) return []
     const type = tool.string('type')
-    // Some clients leave the type out; with a function inside there is no doubt.
+    // Some clients omit the type; the `function` member identifies it.
     if (type === 'function' || (type === undefined && tool.has('function'))) {
       const inner = tool.fields('function')
       if (!inner) {
@@ -328,7 +330,7 @@ const readTools = (fields: RequestFields, problems: Reading): Tool[] => {
       if (!problems.first) tool.missing('type', 'function or custom')
       return []
     }
-    // A kind only some vendor knows: it stays whole and makes targets of other formats unfit.
+    // A provider-specific kind stays unchanged and makes targets of other formats unfit.
     const raw = entry as JsonObject
     const spare = isHostedTool(raw) && isFreeChoice(fields.any('tool_choice'))
     return [{ kind: 'foreign', at: tool.at, protocol: 'openai-chat', raw, ...(spare && { optional: spare }) }]
@@ -364,8 +366,8 @@ const readFunction = (inner: RequestFields, at: string, outer: readonly Extra[],
 
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** An entry of a list that has to be an object. */
-const entryOf = (entry: Json, at: string, problems: Reading): RequestFields | undefined => {
+/** A list entry that must be an object. */
+const entryOf = (entry: Json, at: string, problems: DecodeState): RequestFields | undefined => {
   if (isObject(entry)) return requestFields(entry, at, problems)
   problems.first ??= fail('invalid_value', `An entry of a list is ${describeValue(entry)}; it must be an object.`, {
     param: at,
@@ -373,36 +375,39 @@ const entryOf = (entry: Json, at: string, problems: Reading): RequestFields | un
   return undefined
 }
 
-const readMessages = (fields: RequestFields, problems: Reading): Message[] => {
+const readMessages = (fields: RequestFields, problems: DecodeState): Message[] => {
   const entries = fields.list('messages')
   if (!entries) {
     if (!fields.has('messages')) fields.missing('messages', 'a list with at least one message')
     return []
   }
   if (entries.length === 0) fields.invalid('messages', 'a list with at least one message')
-  const called: Called = { byName: new Map(), unnamed: [] }
+  const calls: CallIds = { byName: new Map(), unnamed: [] }
   const messages: Message[] = []
   for (const [index, entry] of entries.entries()) {
     const plain = plainTextMessage(entry, 'messages', index)
     if (plain) messages.push(plain)
     else {
       const message = entryOf(entry, `messages[${index}]`, problems)
-      if (message) append(messages, readMessage(message, index, called, problems))
+      if (message) append(messages, readMessage(message, { index, calls, problems }))
     }
   }
   return messages
 }
 
-/** Ids made here for calls that have none, for what they gave to be found by. */
-type Called = {
-  /** Calls made in the old way, by the function's name. */
+/** Derived IDs of calls that have none, so that their results can refer to them. */
+type CallIds = {
+  /** IDs of deprecated `function_call`s by function name. */
   readonly byName: Map<string, string>
-  /** Calls whose id is empty, as Gemini's compatible endpoint has answered, in their order: so is that of their results. */
+  /** IDs of calls with an empty ID (Gemini's compatible endpoint), in order, which is also the order of their results. */
   readonly unnamed: string[]
 }
 
-const readMessage = (message: RequestFields, index: number, called: Called, problems: Reading): Message[] => {
+type MessageState = { readonly index: number; readonly calls: CallIds; readonly problems: DecodeState }
+
+const readMessage = (message: RequestFields, state: MessageState): Message[] => {
   const { at } = message
+  const { calls, problems } = state
   const role = message.string('role')
   switch (role) {
     case 'system':
@@ -419,7 +424,7 @@ const readMessage = (message: RequestFields, index: number, called: Called, prob
         ...readReasoning(message),
         ...readContent(message, problems, false),
         ...readRefusal(message),
-        ...readCalls(message, index, called, problems),
+        ...readCalls(message, state),
       ]
       return [{ role, at, content, ...rest(message, callExtras(message)) }]
     }
@@ -427,14 +432,14 @@ const readMessage = (message: RequestFields, index: number, called: Called, prob
       const callId = message.string('tool_call_id')
       if (callId === undefined) message.missing('tool_call_id', 'the id of the call this is the result of')
       const content = readContent(message, problems, true)
-      // Its function's name says nothing the call has not said.
+      // The function's name is redundant: the call has it.
       message.any('name')
-      return [{ role, at, callId: callId || called.unnamed.shift() || '', content, ...rest(message) }]
+      return [{ role, at, callId: callId || calls.unnamed.shift() || '', content, ...rest(message) }]
     }
     case 'function': {
       const name = message.string('name')
       if (name === undefined) message.missing('name', 'the name of the function')
-      const callId = called.byName.get(name ?? '') ?? derivedCallId('function', name ?? '')
+      const callId = calls.byName.get(name ?? '') ?? derivedCallId('function', name ?? '')
       const content = readContent(message, problems, false)
       return [{ role: 'tool', at, callId, content, ...rest(message) }]
     }
@@ -448,25 +453,25 @@ const readMessage = (message: RequestFields, index: number, called: Called, prob
 }
 
 const rest = (message: RequestFields, more: readonly Extra[] = []): { extras?: readonly Extra[] } => {
-  // Clients send an answer's message back as it was; no annotations are nothing to lose.
-  const said = message.unread().filter(({ name, value }) => name !== 'annotations' || list(value).length > 0)
-  const extras = [...said, ...more]
+  // Clients send an answer's message back unchanged; an empty list of annotations is no loss.
+  const unknown = message.unread().filter(({ name, value }) => name !== 'annotations' || list(value).length > 0)
+  const extras = [...unknown, ...more]
   return extras.length > 0 ? { extras } : {}
 }
 
 const readReasoning = (message: RequestFields): Part[] => {
-  const said = { reasoning_details: message.any('reasoning_details') }
+  const details = detailsOf({ reasoning_details: message.any('reasoning_details') })
   const plain = message.any('reasoning_content')
   const other = message.any('reasoning')
-  const detailed = readDetails(detailsOf(said)).map((block, index) => ({
+  const detailed = readDetails(details).map((block, index) => ({
     ...block,
     at: `${message.path('reasoning_details')}[${index}]`,
   }))
-  const thought = text(plain) || text(other)
-  // Details may be seals only; the text is beside them then.
-  if (!thought || detailed.some((block) => block.text !== '')) return detailed
+  const reasoning = text(plain) || text(other)
+  // The details may hold signatures only; then the text is in the plain member.
+  if (!reasoning || detailed.some((block) => block.text !== '')) return detailed
   const at = message.path(text(plain) ? 'reasoning_content' : 'reasoning')
-  return [{ type: 'reasoning', at, text: thought }, ...detailed]
+  return [{ type: 'reasoning', at, text: reasoning }, ...detailed]
 }
 
 const readRefusal = (message: RequestFields): Part[] => {
@@ -474,8 +479,8 @@ const readRefusal = (message: RequestFields): Part[] => {
   return refusal ? [{ type: 'refusal', at: message.path('refusal'), text: refusal }] : []
 }
 
-const readCalls = (message: RequestFields, index: number, called: Called, problems: Reading): Part[] => {
-  const calls = (message.list('tool_calls') ?? []).flatMap((entry, place): Part[] => {
+const readCalls = (message: RequestFields, { index, calls, problems }: MessageState): Part[] => {
+  const parts = (message.list('tool_calls') ?? []).flatMap((entry, place): Part[] => {
     const call = entryOf(entry, `${message.path('tool_calls')}[${place}]`, problems)
     if (!call) return []
     const custom = call.string('type') === 'custom'
@@ -486,27 +491,27 @@ const readCalls = (message: RequestFields, index: number, called: Called, proble
     }
     const name = inner.string('name')
     if (name === undefined) inner.missing('name', 'a string')
-    const given = inner.string(custom ? 'input' : 'arguments') ?? ''
+    const text = inner.string(custom ? 'input' : 'arguments') ?? ''
     const known = call.string('id')
     const id = known || derivedCallId(index, place, name)
-    if (!known) called.unnamed.push(id)
-    return [{ type: 'tool-call', at: call.at, id, name: name ?? '', arguments: given, ...(custom && { custom: true }) }]
+    if (!known) calls.unnamed.push(id)
+    return [{ type: 'tool-call', at: call.at, id, name: name ?? '', arguments: text, ...(custom && { custom: true }) }]
   })
   const legacy = message.fields('function_call')
-  if (!legacy) return calls
+  if (!legacy) return parts
   const name = legacy.string('name')
   if (name === undefined) legacy.missing('name', 'a string')
   const id = derivedCallId('function', index, name)
-  called.byName.set(name ?? '', id)
+  calls.byName.set(name ?? '', id)
   return [
-    ...calls,
+    ...parts,
     { type: 'tool-call', at: legacy.at, id, name: name ?? '', arguments: legacy.string('arguments') ?? '' },
   ]
 }
 
 const CALL_MEMBERS: ReadonlySet<string> = new Set(['id', 'type', 'function', 'custom', 'index'])
 
-/** What vendors hang on to a call: Gemini's endpoint keeps a signature in `extra_content`. */
+/** Provider-specific members of calls: Gemini's endpoint stores a signature in `extra_content`. */
 const callExtras = (message: RequestFields): Extra[] =>
   list(message.any('tool_calls')).flatMap((entry, place) =>
     Object.entries(object(entry) ?? {}).flatMap(([name, value]) =>
@@ -518,7 +523,7 @@ const callExtras = (message: RequestFields): Extra[] =>
 
 // ── Content ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const readContent = (message: RequestFields, problems: Reading, needed: boolean): Part[] => {
+const readContent = (message: RequestFields, problems: DecodeState, needed: boolean): Part[] => {
   const content = message.any('content')
   const at = message.path('content')
   if (content === undefined) {
@@ -531,7 +536,7 @@ const readContent = (message: RequestFields, problems: Reading, needed: boolean)
     return []
   }
   return content.flatMap((entry, index): Part[] => {
-    // A bare string in the list is understood by several servers.
+    // Several servers accept plain strings in the list.
     if (typeof entry === 'string') return [{ type: 'text', at: `${at}[${index}]`, text: entry }]
     const part = entryOf(entry, `${at}[${index}]`, problems)
     return part ? readPart(part, entry as JsonObject, problems) : []
@@ -541,27 +546,27 @@ const readContent = (message: RequestFields, problems: Reading, needed: boolean)
 const IMAGE_PATHS: MemberPaths = { detail: 'image_url.detail' }
 const FILE_PATHS: MemberPaths = { filename: 'file.filename' }
 
-const readPart = (part: RequestFields, raw: JsonObject, problems: Reading): Part[] => {
+const readPart = (part: RequestFields, raw: JsonObject, problems: DecodeState): Part[] => {
   const { at } = part
   const type = part.string('type')
   switch (type) {
     case 'text': {
-      const said = part.string('text')
-      if (said === undefined) part.missing('text', 'a string')
-      return [{ type, at, text: said ?? '', ...rest(part) }]
+      const content = part.string('text')
+      if (content === undefined) part.missing('text', 'a string')
+      return [{ type, at, text: content ?? '', ...rest(part) }]
     }
     case 'refusal': {
-      const said = part.string('refusal')
-      if (said === undefined) part.missing('refusal', 'a string')
+      const refusal = part.string('refusal')
+      if (refusal === undefined) part.missing('refusal', 'a string')
       problems.spare.push(...part.unread())
-      return [{ type, at, text: said ?? '' }]
+      return [{ type, at, text: refusal ?? '' }]
     }
     case 'image_url': {
-      // Some clients write the address itself where the object should be.
+      // Some clients send the URL instead of the object.
       const direct = text(part.any('image_url'))
       const inner = direct === undefined ? part.fields('image_url') : undefined
       const url = direct ?? inner?.string('url')
-      if (url === undefined && !problems.first) part.missing('image_url.url', 'an address or a data URL')
+      if (url === undefined && !problems.first) part.missing('image_url.url', 'a URL or a data URL')
       const detail = inner?.string('detail')
       const extras = [...part.unread(), ...(inner?.unread() ?? [])]
       return [
@@ -586,10 +591,10 @@ const readPart = (part: RequestFields, raw: JsonObject, problems: Reading): Part
     case 'file':
       return readFile(part, problems)
     case 'thinking': {
-      // Mistral's own way to say reasoning.
-      const thought = thinkingText(part.any('thinking'))
+      // Mistral's reasoning part.
+      const thinking = thinkingText(part.any('thinking'))
       problems.spare.push(...part.unread())
-      return [{ type: 'reasoning', at, text: thought }]
+      return [{ type: 'reasoning', at, text: thinking }]
     }
     case undefined:
       if (!problems.first) part.missing('type', 'text, image_url, input_audio, file or refusal')
@@ -599,7 +604,7 @@ const readPart = (part: RequestFields, raw: JsonObject, problems: Reading): Part
   }
 }
 
-const readFile = (part: RequestFields, problems: Reading): Part[] => {
+const readFile = (part: RequestFields, problems: DecodeState): Part[] => {
   const inner = part.fields('file')
   const data = inner?.string('file_data')
   const id = inner?.string('file_id')
@@ -622,14 +627,14 @@ const readFile = (part: RequestFields, problems: Reading): Part[] => {
   ]
 }
 
-/** Mistral's `thinking`: a list of text parts, or the text itself. */
+/** The text of Mistral's `thinking`: a string or a list of text parts. */
 export const thinkingText = (thinking: Json | undefined): string =>
   text(thinking) ??
   list(thinking)
-    .map((piece) => text(object(piece)?.text) ?? '')
+    .map((part) => text(object(part)?.text) ?? '')
     .join('')
 
-/** `file_data`: a data URL, or bare base64 as older clients send it. */
+/** The source in `file_data`: a data URL, or plain base64 from older clients. */
 const sourceOfData = (data: string): MediaSource => {
   const source = mediaSourceOf(data)
   return source.kind === 'data' || /^(data:|https?:)/i.test(data.slice(0, 6))

@@ -21,28 +21,28 @@ import { argumentsText, contentPart, isChoice, mediaBlock, mediaOf } from './dec
 
 const NO_HEADERS = () => undefined
 const areChoices = optionalList(isChoice)
-/** Between two frames there are no events. */
-const NOWHERE: ChatEvent[] = []
+/** The event list between two frames; never filled. */
+const NO_EVENTS: ChatEvent[] = []
 const NO_SOURCES: readonly Json[] = []
 
-/** Reads a stream of chat completion chunks. Of several choices the first is told; all of them have to end. */
+/** Decodes a stream of chunks. Only the first choice is decoded, but all choices must finish. */
 export const decodeStream = (): StreamDecoder => new ChunkReader()
 
-/** A class and few collections, since thousands of streams may be open and say nothing: closures took 4 KB of each. */
+/** A class with few collections: thousands of idle streams may be open, and closures needed 4 KB each. */
 class ChunkReader implements StreamDecoder {
-  /** Nothing more is read: `[DONE]`, or a failure. */
+  /** Ended by `[DONE]` or a failure; further input is ignored. */
   #over = false
   #started = false
   #finished = false
   #answerId: string | undefined
   #reason: string | null = null
   #sources = NO_SOURCES
-  /** Of each choice whether it has ended: of the first, and, where there are such, of the others by index. */
+  /** Whether each choice has finished: the first, and further ones by index. */
   #first: boolean | undefined
   #others: Map<number, boolean> | null = null
   #unfinished = 0
-  #out = NOWHERE
-  readonly #repetition = new DeltaTemplate(plainText)
+  #out = NO_EVENTS
+  readonly #template = new DeltaTemplate(plainText)
   readonly #blocks = new Blocks()
 
   get done(): boolean {
@@ -50,19 +50,19 @@ class ChunkReader implements StreamDecoder {
   }
 
   matchRepeated(bytes: Uint8Array, latin1: string, from: number): RepeatMatch | undefined {
-    return this.#over ? undefined : this.#repetition.inBytes(bytes, latin1, from)
+    return this.#over ? undefined : this.#template.inBytes(bytes, latin1, from)
   }
 
   push(frame: Frame): readonly ChatEvent[] {
     if (this.#over) return []
-    const again = this.#repetition.textOf(frame)
-    if (again !== undefined) return [{ type: 'delta', text: again }]
+    const repeated = this.#template.textOf(frame)
+    if (repeated !== undefined) return [{ type: 'delta', text: repeated }]
     const out: ChatEvent[] = []
     this.#out = out
     this.#blocks.out = out
     this.#push(frame)
-    this.#out = NOWHERE
-    this.#blocks.out = NOWHERE
+    this.#out = NO_EVENTS
+    this.#blocks.out = NO_EVENTS
     return out
   }
 
@@ -79,12 +79,12 @@ class ChunkReader implements StreamDecoder {
     const { data } = frame
     if (data === '') return void this.#out.push({ type: 'ping' })
     if (data === '[DONE]' || data.trim() === '[DONE]') {
-      // Without a reason it still is an end the provider meant.
+      // `[DONE]` without a finish reason is an intended end.
       if (!this.#finished) this.#finish()
       this.#over = true
       return
     }
-    this.#repetition.forget()
+    this.#template.forget()
     let chunk: Json
     try {
       chunk = JSON.parse(data)
@@ -92,22 +92,21 @@ class ChunkReader implements StreamDecoder {
       if (frame.event === 'error') return this.#breakOff(failureEvent(decodeOpenaiFailure(200, data, NO_HEADERS)))
       return this.#unreadable('A part of the stream is not JSON.')
     }
-    // Groq names the event; what it holds is then an error whatever its shape.
+    // Groq names the event `error`; its data is an error in any form.
     if (frame.event === 'error')
       return this.#breakOff(failureEvent(failureIn(chunk) ?? decodeOpenaiFailure(200, chunk, NO_HEADERS)))
     this.#read(chunk)
     const [only] = this.#out
-    // Of text nothing is kept here but that its block is open, so a chunk with another text does the same again.
+    // Text changes no state except the open block, so a chunk with another text has the same effect.
     if (this.#out.length === 1 && only?.type === 'delta' && !only.logprobs && this.#blocks.inText())
-      this.#repetition.learn(frame, only.text)
+      this.#template.learn(frame, only.text)
   }
 
   #read(chunk: Json): void {
     const failure = failureIn(chunk)
     if (failure) return this.#breakOff(failureEvent(failure))
     if (!isObject(chunk)) return this.#unreadable('A part of the stream is not an object.')
-    if (!areChoices(chunk.choices))
-      return this.#unreadable('A part of the stream says something that is not of its type.')
+    if (!areChoices(chunk.choices)) return this.#unreadable('A part of the stream has a member of the wrong type.')
     const choices = list(chunk.choices)
     if (!this.#started) this.#start(chunk, choices.length > 0)
     if (chunk.citations !== undefined) this.#sources = list(chunk.citations)
@@ -122,7 +121,7 @@ class ChunkReader implements StreamDecoder {
 
   #start(chunk: JsonObject, hasChoices: boolean): void {
     const id = text(chunk.id)
-    // Azure's first chunk is about the prompt: no choices, empty id, created 0.
+    // Azure's first chunk describes the prompt: no choices, empty ID, created 0.
     if (!hasChoices && !id) return
     this.#started = true
     this.#answerId = id
@@ -133,22 +132,22 @@ class ChunkReader implements StreamDecoder {
 
   #readChoice(choice: JsonObject): void {
     const index = number(choice.index) ?? 0
-    const why = finishReasonOf(choice)
+    const reason = finishReasonOf(choice)
     const ended = index === 0 ? this.#first : this.#others?.get(index)
-    if (ended === undefined || (why !== null && !ended)) {
-      if (index === 0) this.#first = why !== null
+    if (ended === undefined || (reason !== null && !ended)) {
+      if (index === 0) this.#first = reason !== null
       else {
         this.#others ??= new Map()
-        this.#others.set(index, why !== null)
+        this.#others.set(index, reason !== null)
       }
-      if (why === null) this.#unfinished++
+      if (reason === null) this.#unfinished++
       else if (ended === false) this.#unfinished--
     }
     if (index !== 0 || this.#finished) return
-    // Some that only pretend to stream send the whole message.
+    // Servers without real streaming send a complete message.
     const delta = object(choice.delta) ?? object(choice.message)
     if (delta) readDelta(delta, object(choice.logprobs), this.#blocks, this.#answerId)
-    if (why !== null) this.#reason = why
+    if (reason !== null) this.#reason = reason
   }
 
   #finish(): void {
@@ -156,7 +155,7 @@ class ChunkReader implements StreamDecoder {
     this.#finished = true
     if (!blocks.cited) blocks.cite(this.#sources.flatMap((url) => (typeof url === 'string' ? [{ url }] : [])))
     blocks.closeAll()
-    if (blocks.nameless())
+    if (blocks.hasNamelessCall())
       return this.#breakOff(failureEvent(fail('malformed', 'The model called a function without a name.')))
     const end = finishEvent(this.#reason, { calls: blocks.called, refused: blocks.refused })
     if (end.type === 'failure') this.#over = true
@@ -168,13 +167,13 @@ class ChunkReader implements StreamDecoder {
     this.#out.push(event)
   }
 
-  /** Chunks stand for themselves: whether the answer may do without this one is for others to say, and they go on. */
+  /** Reports an invalid chunk and continues: whether the answer is still usable is decided by the caller. */
   #unreadable(message: string): void {
     this.#out.push(failureEvent(fail('malformed', message)))
   }
 }
 
-/** What a chunk says, if it is text or thoughts of the only choice, and nothing is called with it. */
+/** The text or reasoning of a chunk with one choice and no calls. */
 const plainText: TextOf = (chunk) => {
   const [choice, ...others] = list(object(chunk)?.choices)
   const delta = object(object(choice)?.delta)
@@ -190,17 +189,17 @@ const readDelta = (
   answerId: string | undefined,
 ) => {
   const details = detailsOf(delta)
-  const thought = reasoningText(delta)
-  if (thought) {
-    blocks.plainThought = true
-    blocks.write('reasoning', { type: 'reasoning' }, thought)
+  const reasoning = reasoningText(delta)
+  if (reasoning) {
+    blocks.hasPlainReasoning = true
+    blocks.write('reasoning', { type: 'reasoning' }, reasoning)
   }
   for (const entry of details) {
     const detail = readDetail(entry)
     if (!detail) continue
     const summary = detail.summary && { summary: true }
-    // Where there is text beside the details it is the same text, in the same chunk or (ours) in those before.
-    if (detail.text !== '' && !blocks.plainThought)
+    // Plain reasoning repeats the text of the details, in the same chunk or (written by the gateway) in earlier ones.
+    if (detail.text !== '' && !blocks.hasPlainReasoning)
       blocks.write('reasoning', { type: 'reasoning', ...summary }, detail.text)
     if (detail.signature) blocks.prove(detail.signature)
   }
@@ -210,9 +209,9 @@ const readDelta = (
     const tokens = list(logprobs?.content)
     if (content !== '' || tokens.length > 0) blocks.write('text', { type: 'text' }, content, tokens)
   } else
-    for (const piece of list(content).flatMap((entry) => contentPart(object(entry))))
-      if (piece.type === 'sources') blocks.cite(piece.citations)
-      else blocks.write(piece.type, { type: piece.type }, piece.text)
+    for (const part of list(content).flatMap((entry) => contentPart(object(entry))))
+      if (part.type === 'sources') blocks.cite(part.citations)
+      else blocks.write(part.type, { type: part.type }, part.text)
   const refusal = text(delta.refusal)
   if (refusal) blocks.write('refusal', { type: 'refusal' }, refusal, list(logprobs?.refusal))
   const citations = list(delta.annotations).flatMap(decodeCitation)
@@ -244,105 +243,106 @@ const readCall = (call: JsonObject, blocks: Blocks, answerId: string | undefined
   )
 }
 
-type Piece = { readonly index?: number; readonly id: string; readonly name: string; readonly custom?: boolean }
+/** A fragment of a call. */
+type CallFragment = { readonly index?: number; readonly id: string; readonly name: string; readonly custom?: boolean }
 
-type Slot = {
+type BlockSlot = {
   key: string
   readonly block: Block
-  /** Of a call. */
-  readonly given: Arguments | null
-  /** What is told of it once it is its turn. */
+  /** The arguments of a call; null for other blocks. */
+  readonly given: StreamedArguments | null
+  /** Events buffered until the block is opened. */
   readonly held: ChatEvent[]
 }
 
 /**
- * Blocks one after the other, whatever order their pieces come in: one is open, those begun meanwhile wait. A call stays
- * open until its arguments are whole, so calls that a server interleaves are still told one by one.
+ * Emits blocks one after the other, in any order of their fragments: one block is open, others are buffered. A call stays
+ * open until its arguments are complete, so interleaved calls are emitted one by one.
  */
 class Blocks {
-  /** Where its events go. */
-  out = NOWHERE
-  /** Reasoning comes as plain text here, so the text in its details is a repetition. */
-  plainThought = false
-  /** Something has been cited, something called, something refused. */
+  /** Receives the events. */
+  out = NO_EVENTS
+  /** The stream has plain reasoning, so the text in `reasoning_details` is a repetition. */
+  hasPlainReasoning = false
+  /** The answer has citations, calls, a refusal. */
   cited = false
   called = false
   refused = false
-  #open: Slot | undefined
-  #waiting: Slot[] | null = null
-  /** Those by key: looked up with every piece, and there may be many. */
-  #keyed: Map<string, Slot> | null = null
+  #open: BlockSlot | undefined
+  #waiting: BlockSlot[] | null = null
+  /** Buffered blocks by key, for the lookup per fragment. */
+  #keyed: Map<string, BlockSlot> | null = null
   #calls: Calls | null = null
-  /** Sources told before the text that cites them, as OpenRouter's web search does. */
-  #early: Citation[] | null = null
-  #proofs = 0
-  #pictures = 0
+  /** Citations received before their text, as from OpenRouter's web search. */
+  #earlyCitations: Citation[] | null = null
+  #signatures = 0
+  #imageBlocks = 0
 
-  write(key: string, block: Block, said: string, logprobs: readonly Json[] = []): void {
+  write(key: string, block: Block, content: string, logprobs: readonly Json[] = []): void {
     const slot = this.#enter(key, block)
-    if (said !== '' || logprobs.length > 0)
-      this.#say(slot, { type: 'delta', text: said, ...(logprobs.length > 0 && { logprobs: [...logprobs] }) })
-    if (block.type !== 'text' || !this.#early) return
-    for (const citation of this.#early) this.#say(slot, { type: 'citation', citation })
-    this.#early = null
+    if (content !== '' || logprobs.length > 0)
+      this.#emit(slot, { type: 'delta', text: content, ...(logprobs.length > 0 && { logprobs: [...logprobs] }) })
+    if (block.type !== 'text' || !this.#earlyCitations) return
+    for (const citation of this.#earlyCitations) this.#emit(slot, { type: 'citation', citation })
+    this.#earlyCitations = null
   }
 
-  call(piece: Piece, said: string, answerId: string | undefined): void {
+  call(fragment: CallFragment, given: string, answerId: string | undefined): void {
     this.#calls ??= new Calls((key) => this.#find(key))
-    const call = this.#calls.of(piece, said)
+    const call = this.#calls.of(fragment, given)
     if (call.closed) return
-    // It cannot be opened before it has its name.
+    // A call cannot be opened before its name is known.
     if (call.name === '') {
-      call.early += said
+      call.early += given
       return
     }
-    const id = call.id || derivedCallId(answerId, call.place, call.name)
-    const custom = piece.custom && { custom: true }
+    const id = call.id || derivedCallId(answerId, call.position, call.name)
+    const custom = fragment.custom && { custom: true }
     const slot = this.#enter(call.key, { type: 'tool-call', id, name: call.name, ...custom })
-    const more = call.early + said
+    const more = call.early + given
     call.early = ''
     if (more === '') return
     slot.given?.add(more)
-    this.#say(slot, { type: 'delta', text: more })
+    this.#emit(slot, { type: 'delta', text: more })
     if (this.#waiting && more.endsWith('}')) this.#advance()
   }
 
   prove(proof: ReasoningSignature): void {
-    // A sealed block of Anthropic's is one of its own; any other proof belongs to the text before it.
+    // A redacted block of Anthropic stands alone; any other signature belongs to the preceding text.
     const slot =
       (proof.redacted ? undefined : this.#find('reasoning')) ??
-      this.#enter(`proof ${this.#proofs}`, { type: 'reasoning' })
-    this.#say(slot, { type: 'signature', signature: proof })
-    // What is thought after it is another block.
-    const waits = this.#keyed?.delete(slot.key)
-    slot.key = `proof ${this.#proofs++}`
-    if (waits) this.#keyed?.set(slot.key, slot)
+      this.#enter(`proof ${this.#signatures}`, { type: 'reasoning' })
+    this.#emit(slot, { type: 'signature', signature: proof })
+    // Reasoning after a signature starts another block.
+    const isBuffered = this.#keyed?.delete(slot.key)
+    slot.key = `proof ${this.#signatures++}`
+    if (isBuffered) this.#keyed?.set(slot.key, slot)
   }
 
   cite(citations: readonly Citation[]): void {
     const slot = this.#find('text')
-    if (slot) for (const citation of citations) this.#say(slot, { type: 'citation', citation })
+    if (slot) for (const citation of citations) this.#emit(slot, { type: 'citation', citation })
     else if (citations.length > 0) {
-      this.#early ??= []
-      append(this.#early, citations)
+      this.#earlyCitations ??= []
+      append(this.#earlyCitations, citations)
     }
     this.cited ||= citations.length > 0
   }
 
-  /** Pictures come whole, each time a block of their own; sound comes in pieces of one. */
+  /** Images arrive complete, one block each; audio arrives in fragments of one block. */
   show(block: ForeignBlock): void {
     const audio = object(block.raw.audio)
-    this.write(audio ? 'audio' : `images ${this.#pictures++}`, block, text(audio?.transcript) ?? '')
+    this.write(audio ? 'audio' : `images ${this.#imageBlocks++}`, block, text(audio?.transcript) ?? '')
   }
 
-  /** The open block is text or thoughts, and no other waits for it to end. */
+  /** The open block is text or reasoning, and no other block is buffered. */
   inText(): boolean {
     return !this.#waiting && (this.#open?.block.type === 'text' || this.#open?.block.type === 'reasoning')
   }
 
-  /** Arguments came of a call that never had a name. */
-  nameless(): boolean {
-    return this.#calls?.nameless() ?? false
+  /** Whether a call has arguments but no name. */
+  hasNamelessCall(): boolean {
+    return this.#calls?.hasNameless() ?? false
   }
 
   closeAll(): void {
@@ -355,16 +355,16 @@ class Blocks {
     this.#keyed = null
   }
 
-  #find(key: string): Slot | undefined {
+  #find(key: string): BlockSlot | undefined {
     return this.#open?.key === key ? this.#open : this.#keyed?.get(key)
   }
 
-  #enter(key: string, block: Block): Slot {
+  #enter(key: string, block: Block): BlockSlot {
     const begun = this.#find(key)
     if (begun) return begun
     this.called ||= block.type === 'tool-call'
     this.refused ||= block.type === 'refusal'
-    const slot: Slot = { key, block, given: block.type === 'tool-call' ? new Arguments() : null, held: [] }
+    const slot: BlockSlot = { key, block, given: block.type === 'tool-call' ? new StreamedArguments() : null, held: [] }
     if (this.#open && !this.#waiting && mayClose(this.#open)) this.#close()
     if (!this.#open) {
       this.#begin(slot)
@@ -378,7 +378,7 @@ class Blocks {
     return slot
   }
 
-  #begin(slot: Slot): void {
+  #begin(slot: BlockSlot): void {
     this.#open = slot
     this.out.push({ type: 'open', block: slot.block })
     append(this.out, slot.held)
@@ -391,7 +391,7 @@ class Blocks {
     this.#open = undefined
   }
 
-  /** Closes what is whole and lets those who wait follow. */
+  /** Closes complete blocks and opens buffered ones. */
   #advance(): void {
     while (this.#open && this.#waiting && mayClose(this.#open)) {
       this.#close()
@@ -403,37 +403,47 @@ class Blocks {
     }
   }
 
-  #say(slot: Slot, event: ChatEvent): void {
+  #emit(slot: BlockSlot, event: ChatEvent): void {
     if (slot === this.#open) this.out.push(event)
     else slot.held.push(event)
   }
 }
 
-const mayClose = ({ block, given }: Slot): boolean =>
-  given === null || (block.type === 'tool-call' && block.custom === true) || given.whole
+const mayClose = ({ block, given }: BlockSlot): boolean =>
+  given === null || (block.type === 'tool-call' && block.custom === true) || given.isComplete
 
-/** `closed`: told to the end; what still comes for it is not said twice. */
-type Call = { readonly place: number; id: string; readonly key: string; name: string; early: string; closed: boolean }
+/** A call of the stream. After `closed`, further fragments are ignored. `early` holds arguments before the name. */
+type StreamedCall = {
+  readonly position: number
+  id: string
+  readonly key: string
+  name: string
+  early: string
+  closed: boolean
+}
 
-/** Whose a piece of a call is. */
+/** Assigns fragments to calls. */
 class Calls {
-  readonly #slotOf: (key: string) => Slot | undefined
-  readonly #all: Call[] = []
-  // Looked up with every piece, and there may be many.
-  readonly #numbered = new Map<number, Call>()
-  readonly #known = new Map<string, Call>()
-  readonly #keyed = new Map<string, Call>()
+  readonly #slotOf: (key: string) => BlockSlot | undefined
+  readonly #all: StreamedCall[] = []
+  // Maps, for the lookup per fragment.
+  readonly #byIndex = new Map<number, StreamedCall>()
+  readonly #byId = new Map<string, StreamedCall>()
+  readonly #byKey = new Map<string, StreamedCall>()
 
-  constructor(slotOf: (key: string) => Slot | undefined) {
+  constructor(slotOf: (key: string) => BlockSlot | undefined) {
     this.#slotOf = slotOf
   }
 
-  /** By index; some number every call 0, or not at all, and then a new id or a new name tells. What the piece says of its call is kept. */
-  of(piece: Piece, said: string): Call {
-    const { index, id, name } = piece
-    const same = index === undefined ? (id ? this.#known.get(id) : this.#all.at(-1)) : undefined
-    const last = same ?? (index === undefined ? undefined : this.#numbered.get(index))
-    const call = last && !this.#isAnother(last, piece, said) ? last : this.#add(piece)
+  /**
+   * The call of a fragment, by index. Some providers use index 0 for all calls or none; then a new ID or name starts a
+   * call. Stores the fragment's name and ID.
+   */
+  of(fragment: CallFragment, given: string): StreamedCall {
+    const { index, id, name } = fragment
+    const same = index === undefined ? (id ? this.#byId.get(id) : this.#all.at(-1)) : undefined
+    const last = same ?? (index === undefined ? undefined : this.#byIndex.get(index))
+    const call = last && !this.#isAnother(last, fragment, given) ? last : this.#add(fragment)
     if (call.closed) return call
     call.name ||= name
     call.id ||= id
@@ -442,73 +452,75 @@ class Calls {
   }
 
   close(key: string): void {
-    const call = this.#keyed.get(key)
+    const call = this.#byKey.get(key)
     if (call) call.closed = true
   }
 
-  nameless(): boolean {
+  hasNameless(): boolean {
     return this.#all.some(({ name, early }) => name === '' && early.trim() !== '')
   }
 
-  #add({ index, id }: Piece): Call {
-    const place = this.#all.length
-    const call: Call = { place, id, key: `call ${place}`, name: '', early: '', closed: false }
+  #add({ index, id }: CallFragment): StreamedCall {
+    const position = this.#all.length
+    const call: StreamedCall = { position, id, key: `call ${position}`, name: '', early: '', closed: false }
     this.#all.push(call)
-    this.#keyed.set(call.key, call)
-    if (index !== undefined) this.#numbered.set(index, call)
+    this.#byKey.set(call.key, call)
+    if (index !== undefined) this.#byIndex.set(index, call)
     this.#remember(call)
     return call
   }
 
-  #remember(call: Call): void {
-    if (call.id !== '' && !this.#known.has(call.id)) this.#known.set(call.id, call)
+  #remember(call: StreamedCall): void {
+    if (call.id !== '' && !this.#byId.has(call.id)) this.#byId.set(call.id, call)
   }
 
-  #isAnother(before: Call, { id, name }: Piece, said: string): boolean {
+  #isAnother(before: StreamedCall, { id, name }: CallFragment, given: string): boolean {
     if (name === '' || before.name === '') return false
-    if (id !== '' ? id === before.id : said === '') return false
-    const given = this.#slotOf(before.key)?.given
-    return !given || (given.empty && id !== '') || given.whole
+    if (id !== '' ? id === before.id : given === '') return false
+    const known = this.#slotOf(before.key)?.given
+    return !known || (known.isEmpty && id !== '') || known.isComplete
   }
 }
 
-/** A call's arguments so far. Each letter is looked at once, however often it is asked whether they are whole. */
-class Arguments {
-  readonly #pieces: string[] = []
-  #looked = 0
-  /** `shut`: as far as its brackets tell. `other`: nothing that may still come makes an object of it. */
-  #is: 'open' | 'shut' | 'whole' | 'other' = 'open'
+/** The arguments of a call so far. Each character is scanned once, however often completeness is checked. */
+class StreamedArguments {
+  readonly #parts: string[] = []
+  #scanned = 0
+  /** `balanced`: all brackets are closed. `invalid`: no continuation makes it a JSON object. */
+  #state: 'open' | 'balanced' | 'complete' | 'invalid' = 'open'
   #depth = 0
-  #at: 'outside' | 'in a string' | 'behind a backslash' = 'outside'
+  #position: 'outside' | 'in-string' | 'escaped' = 'outside'
 
-  get empty(): boolean {
-    return this.#pieces.length === 0
+  get isEmpty(): boolean {
+    return this.#parts.length === 0
   }
 
-  add(piece: string): void {
-    this.#pieces.push(piece)
+  add(part: string): void {
+    this.#parts.push(part)
   }
 
-  /** They are one JSON object. */
-  get whole(): boolean {
-    while (this.#looked < this.#pieces.length && this.#is !== 'other') this.#look(this.#pieces[this.#looked++] ?? '')
-    if (this.#is === 'shut') this.#is = readJson(this.#pieces.join('').trim()) !== undefined ? 'whole' : 'other'
-    return this.#is === 'whole'
+  /** Whether the arguments are one complete JSON object. */
+  get isComplete(): boolean {
+    while (this.#scanned < this.#parts.length && this.#state !== 'invalid')
+      this.#scan(this.#parts[this.#scanned++] ?? '')
+    if (this.#state === 'balanced')
+      this.#state = readJson(this.#parts.join('').trim()) !== undefined ? 'complete' : 'invalid'
+    return this.#state === 'complete'
   }
 
-  #look(piece: string): void {
-    for (const letter of piece)
-      if (this.#at === 'behind a backslash') this.#at = 'in a string'
-      else if (this.#at === 'in a string') {
-        if (letter === '"') this.#at = 'outside'
-        else if (letter === '\\') this.#at = 'behind a backslash'
-      } else if (this.#depth > 0 || (this.#is === 'open' && letter === '{')) this.#step(letter)
-      else if (letter.trim() !== '') this.#is = 'other'
+  #scan(part: string): void {
+    for (const char of part)
+      if (this.#position === 'escaped') this.#position = 'in-string'
+      else if (this.#position === 'in-string') {
+        if (char === '"') this.#position = 'outside'
+        else if (char === '\\') this.#position = 'escaped'
+      } else if (this.#depth > 0 || (this.#state === 'open' && char === '{')) this.#step(char)
+      else if (char.trim() !== '') this.#state = 'invalid'
   }
 
-  #step(letter: string): void {
-    if (letter === '"') this.#at = 'in a string'
-    else if (letter === '{' || letter === '[') this.#depth++
-    else if ((letter === '}' || letter === ']') && --this.#depth === 0) this.#is = 'shut'
+  #step(char: string): void {
+    if (char === '"') this.#position = 'in-string'
+    else if (char === '{' || char === '[') this.#depth++
+    else if ((char === '}' || char === ']') && --this.#depth === 0) this.#state = 'balanced'
   }
 }

@@ -22,56 +22,58 @@ import { allowsStrict } from '../shared/strict-schema.ts'
 import { markErrorResult } from '../shared/tool-results.ts'
 import { withFunctions } from './legacy-functions.ts'
 
-/** A request in our words as chat completions; what that format has no place for is named as lost. */
-export const encodeRequest = (asked: ChatRequest, target: EncodeTarget): Encoded => {
+/** Encodes a request as chat completions; the result lists what could not be carried. */
+export const encodeRequest = (original: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
   const from: { [member: string]: string } = {}
   const note = (at: string, members: JsonObject): JsonObject => {
     for (const member of Object.keys(members)) from[member] = at
     return members
   }
-  const request = withEffort(withFunctions(asked, target.supportsCustomTools === true, losses), target)
+  const request = withEffort(withFunctions(original, target.supportsCustomTools === true, losses), target)
   loseExtras(request.extras, losses)
   const messages = writeMessages(request.messages, losses, target)
   const tools = request.tools.flatMap((tool) => writeTool(tool, losses))
   const { toolChoice } = request.settings
-  // Of a choice among no tools only a call that had to be made is a loss.
+  // Without tools only a required call is a loss.
   if (tools.length === 0 && toolChoice && toolChoice.value.kind !== 'auto' && toolChoice.value.kind !== 'none')
     losses.lose(toolChoice.at)
   const body: JsonObject = {
     model: target.model,
-    ...note(headOf(request.messages.at(-1)?.at, 'messages'), { messages }),
-    ...(tools.length > 0 && note(headOf(request.tools[0]?.at, 'tools'), { tools })),
-    // A choice is one among the tools that are sent.
+    ...note(firstMember(request.messages.at(-1)?.at, 'messages'), { messages }),
+    ...(tools.length > 0 && note(firstMember(request.tools[0]?.at, 'tools'), { tools })),
+    // A tool choice may only name tools that are sent.
     ...writeSettings({ ...request, tools: request.tools.filter(isSent) }, losses, note, target.accepts?.takes ?? NONE),
     ...(request.stream && { stream: true, stream_options: { include_usage: true } }),
   }
   return { body, losses: losses.all(), from }
 }
 
-/** The outermost member of a path. */
-const headOf = (at: string | undefined, otherwise: string): string => /^[^.[]+/.exec(at ?? '')?.[0] ?? otherwise
+/** The first member of a path. */
+const firstMember = (at: string | undefined, fallback: string): string => /^[^.[]+/.exec(at ?? '')?.[0] ?? fallback
 
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** What a setting is in this format; undefined: this value has no place here. */
-type Row<T> = (value: T, request: ChatRequest, takes: Takes) => JsonObject | undefined
+/** Encodes a setting's value as members; undefined if this value cannot be carried. */
+type SettingEncoder<T> = (value: T, request: ChatRequest, takes: Takes) => JsonObject | undefined
 type Takes = readonly OptionalMember[]
 
-/** A member that not every vendor takes: to the others it is lost, unless its value says the same as its absence. */
+/** A member that only some providers accept. For others it is lost, unless its value is the default. */
 const optional =
-  <T extends Json>(member: OptionalMember, isUsual: (value: T) => boolean): Row<T> =>
+  <T extends Json>(member: OptionalMember, isDefault: (value: T) => boolean): SettingEncoder<T> =>
   (value, _request, takes) =>
-    takes.includes(member) ? { [member]: value } : isUsual(value) ? {} : undefined
+    takes.includes(member) ? { [member]: value } : isDefault(value) ? {} : undefined
 
-const nothing = (): undefined => undefined
+const unsupported = (): undefined => undefined
 
-/** A row for every setting there is: one without a row is a compile error. */
-const SETTINGS: { readonly [name in SettingName]: Row<NonNullable<GenerationSettings[name]>['value']> } = {
+/** One row per setting; a missing row is a compile error. */
+const SETTING_ENCODERS: {
+  readonly [name in SettingName]: SettingEncoder<NonNullable<GenerationSettings[name]>['value']>
+} = {
   maxOutputTokens: (value) => ({ max_completion_tokens: value }),
   temperature: (value) => ({ temperature: value }),
   topP: (value) => ({ top_p: value }),
-  topK: nothing,
+  topK: unsupported,
   stop: (value) => ({ stop: value }),
   seed: (value) => ({ seed: value }),
   presencePenalty: (value) => ({ presence_penalty: value }),
@@ -79,16 +81,16 @@ const SETTINGS: { readonly [name in SettingName]: Row<NonNullable<GenerationSett
   logitBias: (value) => ({ logit_bias: value }),
   choices: (value) => ({ n: value }),
   logprobs: (value) => ({ logprobs: value }),
-  // Refused without its companion.
+  // Rejected without `logprobs`.
   topLogprobs: (value) => ({ logprobs: true, top_logprobs: value }),
-  // Both are refused when there are no tools, and say nothing then.
+  // Both are rejected without tools.
   toolChoice: (value, { tools }) => (tools.length > 0 ? { tool_choice: writeToolChoice(value, tools) } : {}),
   parallelToolCalls: (value, { tools }) => (tools.length > 0 ? { parallel_tool_calls: value } : {}),
   format: (value) => ({ response_format: writeFormat(value) }),
   effort: (value) => ({ reasoning_effort: value }),
-  thinkingBudget: nothing,
-  reasoningSummary: nothing,
-  encryptedReasoning: nothing,
+  thinkingBudget: unsupported,
+  reasoningSummary: unsupported,
+  encryptedReasoning: unsupported,
   verbosity: optional('verbosity', (value) => value === 'medium'),
   user: (value) => ({ user: value }),
   promptCacheKey: optional('prompt_cache_key', () => false),
@@ -99,7 +101,7 @@ const SETTINGS: { readonly [name in SettingName]: Row<NonNullable<GenerationSett
   metadata: optional('metadata', (value) => Object.keys(value).length === 0),
   // A provider without this member stores nothing.
   store: optional('store', (value) => !value),
-  // Always asked of the upstream.
+  // Usage is always requested from the upstream.
   streamUsage: () => ({}),
 }
 
@@ -115,8 +117,8 @@ const writeSettings = (
   Object.assign(
     {},
     ...Object.entries(request.settings).map(([name, setting]) => {
-      // The names of Settings are the names of the table, and each row takes its own setting's value.
-      const row = SETTINGS[name as SettingName] as Row<unknown>
+      // Settings and rows have the same names, so each row receives a value of its type.
+      const row = SETTING_ENCODERS[name as SettingName] as SettingEncoder<unknown>
       const members = row(setting.value, request, takes)
       if (members) return note(setting.at, members)
       losses.lose(setting.at)
@@ -166,9 +168,9 @@ const writeTool = (tool: Tool, losses: Losses): JsonObject[] => {
     case 'function': {
       const { name, description, parameters, strict } = tool
       loseExtras(tool.extras, losses)
-      // In responses a function is strict unless it says otherwise, and is let off where its schema does not keep
-      // strict mode's rules; here such a schema would be refused.
-      const exact = strict === true && allowsStrict(parameters)
+      // In responses functions are strict by default, unless their schema violates the rules of strict mode. Here such
+      // a schema would be rejected.
+      const isStrict = strict === true && allowsStrict(parameters)
       return [
         {
           type: 'function',
@@ -176,21 +178,21 @@ const writeTool = (tool: Tool, losses: Losses): JsonObject[] => {
             name,
             ...(description !== undefined && { description }),
             ...(parameters !== undefined && { parameters }),
-            ...(exact && { strict: true }),
+            ...(isStrict && { strict: true }),
           },
         },
       ]
     }
     case 'custom': {
       const { name, description, format } = tool
-      const given = writeGrammar(format)
+      const grammar = writeGrammar(format)
       return [
         {
           type: 'custom',
           custom: {
             name,
             ...(description !== undefined && { description }),
-            ...(given !== undefined && { format: given }),
+            ...(grammar !== undefined && { format: grammar }),
           },
         },
       ]
@@ -204,7 +206,7 @@ const writeTool = (tool: Tool, losses: Losses): JsonObject[] => {
 
 const isSent = (tool: Tool): boolean => tool.kind !== 'foreign' || tool.protocol === 'openai-chat'
 
-/** A grammar lies flat in responses (`{type, syntax, definition}`) and in a member of its own here. */
+/** Nests a grammar, which is flat in the responses format (`{type, syntax, definition}`). */
 const writeGrammar = (format: Json | undefined): Json | undefined => {
   const flat = object(format)
   if (flat?.type !== 'grammar' || flat.grammar !== undefined) return format
@@ -216,18 +218,18 @@ const writeGrammar = (format: Json | undefined): Json | undefined => {
 
 const writeMessages = (messages: readonly Message[], losses: Losses, target: EncodeTarget): JsonObject[] => {
   const written: JsonObject[] = []
-  /** Images and files that tools gave: a `tool` message holds text only, so they follow the last of the results. */
-  let shown: JsonObject[] = []
-  const show = () => {
-    if (shown.length > 0) written.push({ role: 'user', content: shown })
-    shown = []
+  /** Images and files of tool results. A `tool` message holds text only, so they follow in a user message. */
+  let attachments: JsonObject[] = []
+  const addAttachments = () => {
+    if (attachments.length > 0) written.push({ role: 'user', content: attachments })
+    attachments = []
   }
   for (const message of messages) {
     loseExtras(message.extras, losses)
-    if (message.role !== 'tool') show()
+    if (message.role !== 'tool') addAttachments()
     switch (message.role) {
       case 'system':
-        // Never `developer`: OpenAI reads both alike, and most others know this one only.
+        // Never `developer`: OpenAI treats both alike, and most other servers support only `system`.
         written.push({ role: 'system', content: writeContent(message.content, TEXT_ONLY, losses) })
         break
       case 'user':
@@ -237,30 +239,30 @@ const writeMessages = (messages: readonly Message[], losses: Losses, target: Enc
         written.push(...writeAssistant(message.content, losses, target))
         break
       case 'tool': {
-        const said = message.content.filter(({ type }) => type === 'text' || type === 'refusal')
-        const seen = message.content.filter(({ type }) => type !== 'text' && type !== 'refusal')
-        const parts = seen.flatMap((part) => writePart(part, USER_PARTS, losses))
-        const result = said.length === 0 && parts.length > 0 ? 'The result is in the next user message.' : undefined
+        const texts = message.content.filter(({ type }) => type === 'text' || type === 'refusal')
+        const media = message.content.filter(({ type }) => type !== 'text' && type !== 'refusal')
+        const parts = media.flatMap((part) => writePart(part, USER_PARTS, losses))
+        const result = texts.length === 0 && parts.length > 0 ? 'The result is in the next user message.' : undefined
         written.push({
           role: 'tool',
-          tool_call_id: shortId(message.callId, LONGEST_ID),
-          content: result ?? markErrorResult(writeContent(said, TEXT_ONLY, losses), message.isError),
+          tool_call_id: shortId(message.callId, MAX_ID_LENGTH),
+          content: result ?? markErrorResult(writeContent(texts, TEXT_ONLY, losses), message.isError),
         })
-        for (const part of parts) shown.push(part)
+        for (const part of parts) attachments.push(part)
         break
       }
     }
   }
-  show()
+  addAttachments()
   return written
 }
 
-type Kinds = ReadonlySet<Part['type']>
-const TEXT_ONLY: Kinds = new Set(['text', 'refusal', 'foreign'])
-const USER_PARTS: Kinds = new Set(['text', 'refusal', 'image', 'file', 'audio', 'foreign'])
+type PartTypes = ReadonlySet<Part['type']>
+const TEXT_ONLY: PartTypes = new Set(['text', 'refusal', 'foreign'])
+const USER_PARTS: PartTypes = new Set(['text', 'refusal', 'image', 'file', 'audio', 'foreign'])
 
-/** A single text is a plain string, which every server understands. */
-const writeContent = (content: readonly Part[], kinds: Kinds, losses: Losses): Json => {
+/** A single text part becomes a string, which every server accepts. */
+const writeContent = (content: readonly Part[], kinds: PartTypes, losses: Losses): Json => {
   const parts = content.flatMap((part) => writePart(part, kinds, losses))
   const [only] = parts
   if (!only) return ''
@@ -268,9 +270,9 @@ const writeContent = (content: readonly Part[], kinds: Kinds, losses: Losses): J
 }
 
 /** A part of a system, user or tool message. */
-const writePart = (part: Part, kinds: Kinds, losses: Losses): JsonObject[] => {
+const writePart = (part: Part, kinds: PartTypes, losses: Losses): JsonObject[] => {
   if (!kinds.has(part.type)) {
-    // Reasoning is the model's own affair; anything else is something the message is about.
+    // Reasoning can be dropped; any other part is essential to the message.
     if (part.type === 'reasoning') losses.lose(part.at)
     else losses.unfit(part.at)
     return []
@@ -288,7 +290,7 @@ const writePart = (part: Part, kinds: Kinds, losses: Losses): JsonObject[] => {
         losses.unfit(part.at)
         return []
       }
-      // Bytes that say nothing of their kind are most often PNG; an address without a type is none.
+      // Unrecognised image data is most often PNG; a data URL requires a media type.
       const url =
         source.kind === 'url'
           ? source.url
@@ -299,9 +301,9 @@ const writePart = (part: Part, kinds: Kinds, losses: Losses): JsonObject[] => {
       loseExtras(part.extras, losses)
       const { source, filename } = part
       const named = filename === undefined ? {} : { filename }
-      // OpenAI takes PDFs only, and most other servers no files at all.
-      const words = textOfFile(part)
-      if (words !== undefined) return [{ type: 'text', text: filename ? `${filename}:\n\n${words}` : words }]
+      // OpenAI accepts only PDFs, and most other servers no files.
+      const content = textOfFile(part)
+      if (content !== undefined) return [{ type: 'text', text: filename ? `${filename}:\n\n${content}` : content }]
       if (source.kind === 'data') {
         const mediaType = mediaTypeOf(source.mediaType, source.data, filename) || 'application/octet-stream'
         const name = filename ?? (mediaType === 'application/pdf' ? 'file.pdf' : 'file')
@@ -309,7 +311,7 @@ const writePart = (part: Part, kinds: Kinds, losses: Losses): JsonObject[] => {
       }
       if (source.kind === 'id' && source.protocol === 'openai-chat')
         return [{ type: 'file', file: { file_id: source.id, ...named } }]
-      // No addresses here, and another's file ids lead nowhere.
+      // File URLs and file IDs of other providers are not supported.
       losses.unfit(part.at)
       return []
     }
@@ -321,12 +323,12 @@ const writePart = (part: Part, kinds: Kinds, losses: Losses): JsonObject[] => {
       return []
     case 'reasoning':
     case 'tool-call':
-      // Among nobody's kinds.
+      // Excluded by `kinds`.
       return []
   }
 }
 
-/** The member in which this vendor takes the reasoning of earlier turns; undefined: none is written. */
+/** The member in which the provider accepts reasoning of earlier turns; undefined if it accepts none. */
 const reasoningMember = ({ accepts, acceptsReasoning }: EncodeTarget): ReasoningMember | undefined =>
   accepts?.reasoning
     ? accepts.reasoning.find((member) => member !== 'reasoning_details')
@@ -334,16 +336,17 @@ const reasoningMember = ({ accepts, acceptsReasoning }: EncodeTarget): Reasoning
       ? 'reasoning_content'
       : undefined
 
-/** Reasoning in the open, of a vendor of chat completions: what another format sealed is that vendor's own. */
-const isOpen = (proof: ReasoningSignature | undefined): boolean => proof === undefined || proof.origin === 'openai-chat'
+/** Whether reasoning is plain text of a chat completions provider. Signatures of other formats are not portable. */
+const isPortable = (proof: ReasoningSignature | undefined): boolean =>
+  proof === undefined || proof.origin === 'openai-chat'
 
-/** Characters of a call's id that OpenAI takes here (github.com/agno-agi/agno/issues/5382); in responses they are 64. */
-const LONGEST_ID = 40
+/** Maximum length of a call ID at OpenAI (github.com/agno-agi/agno/issues/5382); 64 in responses. */
+const MAX_ID_LENGTH = 40
 
 const writeAssistant = (content: readonly Part[], losses: Losses, target: EncodeTarget): JsonObject[] => {
   const texts: string[] = []
   const refusals: string[] = []
-  const thoughts: string[] = []
+  const reasoning: string[] = []
   const calls: JsonObject[] = []
   const others: JsonObject[] = []
   const member = reasoningMember(target)
@@ -357,18 +360,23 @@ const writeAssistant = (content: readonly Part[], losses: Losses, target: Encode
         refusals.push(part.text)
         break
       case 'reasoning':
-        // Many servers refuse the member. Text alone is written; a proof belongs to another format.
-        if (member && part.text !== '' && (target.acceptsReasoning || isOpen(part.signature))) thoughts.push(part.text)
+        // Many servers reject the member. Only text is written; signatures belong to other formats.
+        if (member && part.text !== '' && (target.acceptsReasoning || isPortable(part.signature)))
+          reasoning.push(part.text)
         else losses.lose(part.at)
         break
       case 'tool-call':
         calls.push(
           part.custom
-            ? { id: shortId(part.id, LONGEST_ID), type: 'custom', custom: { name: part.name, input: part.arguments } }
+            ? {
+                id: shortId(part.id, MAX_ID_LENGTH),
+                type: 'custom',
+                custom: { name: part.name, input: part.arguments },
+              }
             : {
-                id: shortId(part.id, LONGEST_ID),
+                id: shortId(part.id, MAX_ID_LENGTH),
                 type: 'function',
-                // A call without arguments still has to be JSON.
+                // Empty arguments must still be valid JSON.
                 function: { name: part.name, arguments: part.arguments === '' ? '{}' : part.arguments },
               },
         )
@@ -383,22 +391,22 @@ const writeAssistant = (content: readonly Part[], losses: Losses, target: Encode
         losses.unfit(part.at)
         break
     }
-  if (texts.length + refusals.length + calls.length + others.length + thoughts.length === 0) return []
-  // Texts that another format keeps apart (around citations, calls) are one text here.
-  const said = texts.length > 0 ? texts.join('') : null
-  const parts = [...(said === null ? [] : [{ type: 'text', text: said }]), ...others]
+  if (texts.length + refusals.length + calls.length + others.length + reasoning.length === 0) return []
+  // Other formats split texts around citations and calls; they are joined.
+  const joined = texts.length > 0 ? texts.join('') : null
+  const parts = [...(joined === null ? [] : [{ type: 'text', text: joined }]), ...others]
   return [
     {
       role: 'assistant',
-      content: others.length > 0 ? parts : said,
+      content: others.length > 0 ? parts : joined,
       ...(refusals.length > 0 && { refusal: refusals.join('') }),
-      ...(member && thoughts.length > 0 && { [member]: thoughts.join('\n\n') }),
+      ...(member && reasoning.length > 0 && { [member]: reasoning.join('\n\n') }),
       ...(calls.length > 0 && { tool_calls: calls }),
     },
   ]
 }
 
-/** The client's own body for an upstream of the same format: the model's name, and usage in streams. */
+/** Adapts a client's body for an upstream of the same format: sets the model and requests usage in streams. */
 export const adaptRequest = (body: JsonObject, target: EncodeTarget): JsonObject => {
   const named = body.model === target.model ? body : { ...body, model: target.model }
   if (body.stream !== true) return named

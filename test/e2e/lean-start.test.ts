@@ -19,15 +19,15 @@ const PACKAGES = ['zod']
 const DEAR = [
   ['internal/deps/undici/undici', 'fetch and WebSocket: an import of node:http reads them'],
   ['http2', 'no purpose'],
-  ['https', 'nothing here: connections are made by node:tls'],
+  ['https', 'no purpose: node:tls makes the connections'],
   ['tls', 'the first secure upstream'],
   ['sqlite', 'the first stored response'],
-  ['worker_threads', 'nothing here: an import of node:util reads it'],
+  ['worker_threads', 'no purpose: an import of node:util reads it'],
 ] as const
 
 /** The project's own files that only some configurations need. */
 const LATER = [
-  ['edge/identity/index.ts', 'clouds that are signed in to'],
+  ['edge/identity/index.ts', 'cloud credentials'],
   ['edge/upstream-http/undici-connection.ts', 'HTTP_CLIENT=undici'],
   ['edge/config/tree.ts', 'headgate.yaml'],
   ['edge/workers/worker.ts', 'WORKERS'],

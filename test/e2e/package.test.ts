@@ -112,7 +112,7 @@ describe('the package', () => {
     // All of it is inside a node_modules folder.
     assert.deepEqual([files, packages], [[], ['headgate']])
     const names = new Set(gateway.output().match(/[^/"]+(?=\.mjs")/g))
-    assert.deepEqual([...names].sort(), ['headgate', 'main', 'serve', 'start', 'wanted'])
+    assert.deepEqual([...names].sort(), ['headgate', 'main', 'serve', 'start', 'worker-count'])
   })
 
   test('reads the configuration file, and again when it changes', async () => {
@@ -180,6 +180,6 @@ describe('the package', () => {
   test('an error names a function and a source-mapped file', () => {
     const bundle = readFileSync(join(folder, 'dist', 'start.mjs'), 'utf8')
     assert.match(bundle, /^\/\/ src\/gateway\/routing\/router\.ts$/m)
-    assert.match(bundle, /^const firstToOpen = /m)
+    assert.match(bundle, /^const fallbackEvent = /m)
   })
 })

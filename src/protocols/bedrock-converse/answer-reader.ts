@@ -18,10 +18,10 @@ type ConverseBlock =
   | { readonly type: 'text'; readonly index: number; stopped: boolean }
   | { readonly type: 'reasoning'; readonly index: number; signature: string; readonly redacted: string[] }
   | { readonly type: 'call'; readonly index: number; hasInput: boolean }
-  | ForeignBlock
+  | ConverseForeignBlock
 
 /** A block without a representation in `ChatEvent`; collected and emitted at its end. */
-type ForeignBlock = {
+type ConverseForeignBlock = {
   readonly type: 'foreign'
   readonly index: number
   readonly add: (delta: JsonObject) => void
@@ -246,7 +246,7 @@ export class ConverseAnswerReader {
     return [...before, { type: 'open', block: { type: 'tool-call', id, name } }]
   }
 
-  #beginForeign(block: ForeignBlock): ChatEvent[] {
+  #beginForeign(block: ConverseForeignBlock): ChatEvent[] {
     const before = this.#close()
     this.#open = block
     return before
@@ -284,7 +284,7 @@ export class ConverseAnswerReader {
 }
 
 /** A tool call run by the provider. */
-const hostedCall = (index: number, use: JsonObject): ForeignBlock => {
+const hostedCall = (index: number, use: JsonObject): ConverseForeignBlock => {
   const pieces: string[] = []
   return {
     type: 'foreign',
@@ -295,7 +295,7 @@ const hostedCall = (index: number, use: JsonObject): ForeignBlock => {
 }
 
 /** The result of a tool run by the provider, or an image it made. */
-const hostedOutput = (index: number, { toolResult, image }: JsonObject): ForeignBlock => {
+const hostedOutput = (index: number, { toolResult, image }: JsonObject): ConverseForeignBlock => {
   const results: Json[] = []
   const bytes: string[] = []
   return {

@@ -21,7 +21,7 @@ import {
 import { encryptedContent, OWN_REASONING } from './signatures.ts'
 
 /** How the answer ended: completed, or incomplete for this reason. */
-type Ending = 'completed' | { readonly reason: string }
+type ResponseEnding = 'completed' | { readonly reason: string }
 
 /** Turns the events of an answer into the events of a responses stream, without sequence numbers. */
 export class ResponsesAnswerWriter {
@@ -46,7 +46,7 @@ export class ResponsesAnswerWriter {
   #refused = false
   #usage: Usage | undefined
   /** Set by the finish event. */
-  #ending: Ending | undefined
+  #ending: ResponseEnding | undefined
 
   constructor(context: AnswerContext) {
     this.#context = context
@@ -383,7 +383,7 @@ export class ResponsesAnswerWriter {
   }
 
   /** The last event. It is written at the end of the stream, because chat completions send usage after the finish. */
-  #complete(ending: Ending): WireEvent[] {
+  #complete(ending: ResponseEnding): WireEvent[] {
     this.#over = true
     // This room has no clock; the creation time is the nearest known value.
     const members = { completed_at: Math.max(this.#created, this.#context.created) }

@@ -135,7 +135,7 @@ const shown = (text: string): string => text.replaceAll(/\s+/g, ' ').slice(0, 90
 const main = async (): Promise<void> => {
   const words = values.only.split(',').filter((word) => word !== '')
   const files = [
-    ...globSync('src/policy/*.ts', { cwd: root }).filter((file) => !file.endsWith('.test.ts')),
+    ...globSync('src/policy/**/*.ts', { cwd: root }).filter((file) => !file.endsWith('.test.ts')),
     'src/protocols/errors/classify.ts',
   ].sort()
   const results: Result[] = []

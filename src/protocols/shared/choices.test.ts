@@ -452,6 +452,11 @@ const assertOrderly = (steps: readonly StreamStep[]): void => {
   }
 }
 
+test('choices: what follows the finish of all choices is not a second ending', () => {
+  const blocked = JSON.stringify({ promptFeedback: { blockReason: 'stop' } })
+  assertOrderly(readAll(gemini, 2, [bytesOf(wired(blocked, '[]'))]))
+})
+
 for (const format of [gemini, mistral])
   test(`choices: ${format.name}, whatever an upstream returns ends once, and nothing is thrown`, () =>
     assertReadable(

@@ -155,6 +155,8 @@ class Merger {
   readonly #count: number
   readonly #finishes = new Map<number, Finish>()
   #started = false
+  /** All choices have finished: what follows cannot fail the answer any more. */
+  #complete = false
   #failed = false
 
   constructor(count: number) {
@@ -184,7 +186,7 @@ class Merger {
             ping = event
             break
           case 'failure':
-            failure ??= event
+            if (!this.#complete) failure ??= event
             break
           case 'finish':
             this.#finishes.set(index, event.finish)
@@ -203,7 +205,10 @@ class Merger {
     if (usage) events.push(usage)
     if (ping && events.length === 0) events.push(ping)
     const finish = this.#finishes.size > before ? this.#finish() : undefined
-    if (finish) events.push({ type: 'finish', finish })
+    if (finish) {
+      this.#complete = true
+      events.push({ type: 'finish', finish })
+    }
     return { events, choices }
   }
 

@@ -14,15 +14,15 @@ const cases: readonly (readonly [string, readonly string[], string | undefined, 
   ['the only one', ['a'], 'a', true],
   ['the last of many', keys(1_000), 'client-key-999', true],
   ['one too many', keys(1_000), 'client-key-1000', false],
-  ['the beginning of one', ['secret-key'], 'secret-ke', false],
-  ['more than one', ['secret-key'], 'secret-key1', false],
-  ['letters beyond ASCII', ['schlüssel-🔑'], 'schlüssel-🔑', true],
-  ['letters alike, of another form', ['schl\u00fcssel'], 'schlu\u0308ssel', false],
+  ['a prefix of a key', ['secret-key'], 'secret-ke', false],
+  ['a key and one more character', ['secret-key'], 'secret-key1', false],
+  ['characters beyond ASCII', ['schlüssel-🔑'], 'schlüssel-🔑', true],
+  ['another Unicode normalization', ['schl\u00fcssel'], 'schlu\u0308ssel', false],
 ]
 for (const [name, known, presented, found] of cases)
   test(`keys: ${name}`, () => assert.equal(keyRing(known)(presented) !== undefined, found))
 
-test('keys: each has an id of its own, the same in every ring, which is no part of it', () => {
+test('keys: each has a unique ID, the same in every ring, that is no part of the key', () => {
   const ring = keyRing(keys(1_000))
   const ids = keys(1_000).map((key) => ring(key) ?? '')
   assert.equal(new Set(ids).size, 1_000)
@@ -30,7 +30,7 @@ test('keys: each has an id of its own, the same in every ring, which is no part 
   assert.equal(keyRing(['client-key-7'])('client-key-7'), ids[7]?.slice(0, 4))
 })
 
-test('keys: one digest and no comparison to a key, however many there are', (context) => {
+test('keys: a look-up computes one digest and compares no key, for any number of keys', (context) => {
   const counted = (['hash', 'createHash', 'timingSafeEqual'] as const).map((name) => context.mock.method(crypto, name))
   syncBuiltinESMExports()
   try {

@@ -1,4 +1,4 @@
-/** The whole road over real sockets: client, server, gateway, dialler, upstream, and back. */
+/** Client, server, gateway, HTTP client and upstream over real sockets. */
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { after, describe, test } from 'node:test'
@@ -26,7 +26,7 @@ import { dialer } from '../../upstream-http/dial.ts'
 import { handlersFor } from './handlers.ts'
 import { type Server, startServer } from './server.ts'
 
-type Road = {
+type Setup = {
   readonly port: number
   readonly url: string
   readonly server: Server
@@ -34,16 +34,16 @@ type Road = {
   readonly gateway: Gateway
 }
 
-/** Everything here holds for both fronts: each is the other's oracle. */
-for (const front of ['own', 'node'] as const)
-  describe(`${front} front`, () => {
+/** All tests run on both HTTP servers; each is the other's oracle. */
+for (const httpServer of ['own', 'node'] as const)
+  describe(`${httpServer} server`, () => {
     const closers: (() => Promise<void>)[] = []
     after(async () => {
       for (const close of closers.reverse()) await close()
     })
 
-    /** A gateway in front of these upstreams, tried in their order. */
-    const road = async (urls: readonly string[], settings: SettingsInput = {}): Promise<Road> => {
+    /** A gateway for these upstreams, tried in this order. */
+    const gatewayTo = async (urls: readonly string[], settings: SettingsInput = {}): Promise<Setup> => {
       const news: GatewayEvent[] = []
       const tell = (one: GatewayEvent) => {
         news.push(one)
@@ -66,7 +66,7 @@ for (const front of ['own', 'node'] as const)
       const server: Server = await startServer({
         port: 0,
         host: '127.0.0.1',
-        httpServer: front,
+        httpServer,
         settings: () => config.settings,
         handlers: handlersFor({
           gateway,
@@ -113,7 +113,7 @@ for (const front of ['own', 'node'] as const)
       return { status: response.status, headers: response.headers, text: await response.text() }
     }
 
-    /** A client with its hand on the socket. */
+    /** A client that controls its socket. */
     const raw = async (port: number, style: Style, stream: boolean) => {
       const socket: Socket = connect(port, '127.0.0.1')
       const client = { socket, text: '' }
@@ -129,7 +129,7 @@ for (const front of ['own', 'node'] as const)
       return client
     }
 
-    // ── Before the first content nothing that goes wrong is seen ─────────────────────────────────────────────────────
+    // ── Failover before the first content ─────────────────────────────────────────────────────
 
     const page: Act = { do: 'answer', headers: { 'content-type': 'text/html' }, body: '<html>' }
     const faults: readonly [name: string, fault: (asked: UpstreamRequest) => Act, shown: RegExp][] = [
@@ -148,8 +148,8 @@ for (const front of ['own', 'node'] as const)
         (asked) => failWith(asked, 401, { type: 'authentication_error', message: 'who' }),
         /:401$/,
       ],
-      ['shows a page', () => page, /:not_json$/],
-      ['shows a page of its CDN', () => ({ ...page, status: 502 }), /:502$/],
+      ['returns an HTML page', () => page, /:not_json$/],
+      ['returns an HTML page of its CDN', () => ({ ...page, status: 502 }), /:502$/],
       [
         'sends elsewhere',
         () => ({ do: 'answer', status: 302, headers: { location: 'http://127.0.0.1:1/' } }),
@@ -173,16 +173,16 @@ for (const front of ['own', 'node'] as const)
         () => ({ do: 'raw', bytes: 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n' }),
         /:not_http$/,
       ],
-      ['says nothing at all', () => ({ do: 'hang' }), /:timeout$/],
+      ['does not respond', () => ({ do: 'hang' }), /:timeout$/],
     ]
 
     for (const [name, fault, shown] of faults)
       for (const style of ['chat', 'responses'] as const)
         for (const stream of [false, true])
-          test(`road: ${style}${stream ? ', streamed' : ''}: an upstream that ${name} is passed over`, async () => {
+          test(`end to end: ${style}${stream ? ', streamed' : ''}: an upstream that ${name} causes a failover`, async () => {
             const bad = await upstreamWith(fault)
             const good = await upstreamWith((asked) => answerWith(asked, { text: 'Hallo Welt' }))
-            const { url } = await road([bad.url, good.url], { circuit: { timeout: 150 } })
+            const { url } = await gatewayTo([bad.url, good.url], { circuit: { timeout: 150 } })
             const answer = await post(url, style, stream)
             assert.equal(answer.status, 200, answer.text)
             assert.equal(answer.headers.get('x-headgate-provider'), 'up-b')
@@ -198,27 +198,27 @@ for (const front of ['own', 'node'] as const)
             assert.equal(bad.requests[0]?.key, 'sk-up-a-k1')
           })
 
-    test('road: nobody listens at the first upstream', async () => {
+    test('end to end: the first upstream refuses connections', async () => {
       const good = await upstreamWith((asked) => answerWith(asked, { text: 'Hallo' }))
-      const { url } = await road([await refusingUrl(), good.url])
+      const { url } = await gatewayTo([await refusingUrl(), good.url])
       const answer = await post(url, 'chat', true)
       assert.match(answer.headers.get('x-headgate-trail') ?? '', /^up-a#\w+:refused, up-b#\w+:200$/)
     })
 
-    // ── After it, nothing broken passes as whole ─────────────────────────────────────────────────────────────────────
+    // ── Failures after the first content ─────────────────────────────────────────────────────────────────────
 
     for (const style of ['chat', 'responses'] as const)
       for (const ending of ['close', 'reset', 'end'] as const)
-        test(`road: ${style}: a stream that breaks off (${ending}) after content is said to`, async () => {
+        test(`end to end: ${style}: a stream that breaks off (${ending}) after content ends with an error`, async () => {
           const upstream = await upstreamWith((asked) => ({
             do: 'stream',
-            // Role, some text, and not the rest.
+            // Role and some text, without the rest.
             pieces: piecesOf(asked, { text: 'one two three four five' }).slice(0, 3),
             gap: 5,
             ending,
           }))
           const second = await upstreamWith((asked) => answerWith(asked, { text: 'never asked' }))
-          const { url } = await road([upstream.url, second.url])
+          const { url } = await gatewayTo([upstream.url, second.url])
           const answer = await post(url, style, true)
           assert.equal(answer.status, 200)
           assert.equal(second.requests.length, 0)
@@ -232,11 +232,11 @@ for (const front of ['own', 'node'] as const)
           }
         })
 
-    // ── Who leaves, and who is slow ──────────────────────────────────────────────────────────────────────────────────
+    // ── Cancellation and backpressure ──────────────────────────────────────────────────────────────────────────────────
 
     for (const style of ['chat', 'responses'] as const)
       for (const [name, act, begun] of [
-        ['while the head is waited for', () => ({ do: 'hang' }), () => true],
+        ['before the response header block', () => ({ do: 'hang' }), () => true],
         [
           'in the middle of a stream',
           (asked: UpstreamRequest) => ({
@@ -247,10 +247,10 @@ for (const front of ['own', 'node'] as const)
           (text: string) => text.includes('one'),
         ],
       ] as readonly [string, (asked: UpstreamRequest) => Act, (text: string) => boolean][])
-        test(`road: ${style}: a client that leaves ${name} ends the upstream’s work at once`, async () => {
+        test(`end to end: ${style}: a client that leaves ${name} aborts the upstream request at once`, async () => {
           const upstream = await upstreamWith(act)
           const spare = await upstreamWith((asked) => answerWith(asked, { text: 'never asked' }))
-          const { port, news, server } = await road([upstream.url, spare.url])
+          const { port, news, server } = await gatewayTo([upstream.url, spare.url])
           const client = await raw(port, style, true)
           await until('under way', () => upstream.requests.length === 1 && begun(client.text))
           client.socket.destroy()
@@ -264,7 +264,7 @@ for (const front of ['own', 'node'] as const)
           assert.equal(server.live(), 0)
         })
 
-    test('road: a client that does not read holds the upstream back, and loses nothing', async () => {
+    test('end to end: a client that does not read pauses the upstream, and loses nothing', async () => {
       const event = `data: ${JSON.stringify({
         id: 'c',
         object: 'chat.completion.chunk',
@@ -279,12 +279,12 @@ for (const front of ['own', 'node'] as const)
         yield 'data: [DONE]\n\n'
       }
       const upstream = await upstreamWith(() => ({ do: 'stream', pieces: events() }))
-      const { port } = await road([upstream.url])
+      const { port } = await gatewayTo([upstream.url])
       const client = await raw(port, 'chat', true)
       await until('begun', () => client.text.length > 0)
       client.socket.pause()
       let before = -1
-      // It goes on until every buffer between the two is full, and then not one byte further.
+      // The upstream writes until every buffer between the two is full, and not one byte more.
       await until(
         'standing still',
         () => {
@@ -307,12 +307,12 @@ for (const front of ['own', 'node'] as const)
       client.socket.destroy()
     })
 
-    test('road: every one of many at once gets the answer to its own question', async () => {
+    test('end to end: each of many concurrent requests gets its own response', async () => {
       const upstream = await upstreamWith((asked) =>
         answerWith(asked, { text: `<${JSON.stringify(asked.json.messages)}>`.repeat(5) }, { slice: 37 }),
       )
       const closing = setInterval(() => upstream.closeIdle(), 3)
-      const { url } = await road([upstream.url])
+      const { url } = await gatewayTo([upstream.url])
       const ask = async (number: number) => {
         const content = `question ${number} ${'é'.repeat(number % 50)}`
         const stream = number % 2 === 0
@@ -333,13 +333,13 @@ for (const front of ['own', 'node'] as const)
       assert.equal(new Set(upstream.requests.map(({ body }) => body)).size, 200)
     })
 
-    test('road: when the process must end, a stream under way is told so in its own words', async () => {
+    test('end to end: at shutdown a stream in progress ends with an error in its format', async () => {
       const upstream = await upstreamWith((asked) => ({
         do: 'stream',
         pieces: piecesOf(asked, { text: 'one two three' }).slice(0, 3),
         ending: 'stall',
       }))
-      const { port, server, gateway } = await road([upstream.url])
+      const { port, server, gateway } = await gatewayTo([upstream.url])
       const client = await raw(port, 'chat', true)
       await until('content', () => client.text.includes('one'))
       await server.drain({

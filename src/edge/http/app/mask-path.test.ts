@@ -39,7 +39,7 @@ const cases: readonly (readonly [path: string, known: boolean, expected: string]
 ]
 const many = (count: number): string => '/a'.repeat(count)
 
-test('mask path: of a path of thousands of segments only the first are compared and shown', () => {
+test('mask path: only the first segments of a very long path are compared and shown', () => {
   let compared = 0
   const masked = maskPath(
     `${many(4_000)}/team-a`,

@@ -26,21 +26,21 @@ type Given = {
   readonly refused: RefusedRequest[]
   readonly errors: unknown[]
   settings: Settings
-  /** What every handler does. */
+  /** Runs for every request that reaches a handler. */
   answer: (call: Call) => void | Promise<void>
 }
 
 setFlagsFromString('--expose-gc')
-/** Bytes in buffers that somebody still refers to. */
+/** Bytes in reachable buffers. */
 const held = (): number => {
-  // What V8 puts there; its types do not say so.
+  // V8's `gc` is not typed.
   ;(runInNewContext('gc') as () => void)()
   return process.memoryUsage().arrayBuffers
 }
 
-/** Everything here holds for both fronts: each is the other's oracle. */
-for (const front of ['own', 'node'] as const)
-  describe(`${front} front`, () => {
+/** All tests run on both HTTP servers; each is the other's oracle. */
+for (const httpServer of ['own', 'node'] as const)
+  describe(`${httpServer} server`, () => {
     const running: Server[] = []
     after(async () => {
       for (const server of running) await server.close()
@@ -75,11 +75,11 @@ for (const front of ['own', 'node'] as const)
         port: 0,
         host: '127.0.0.1',
         settings: () => made.settings,
-        // One for each name of the table, which Object.fromEntries does not tell the compiler.
+        // `Object.fromEntries` does not keep the names of the routes.
         handlers: handlers as Handlers,
         onError: (error) => errors.push(error),
         onRefused: (one) => refused.push(one),
-        httpServer: front,
+        httpServer,
         ...options,
         timing: { check: 20, linger: 100, farewell: 200, ...options.timing },
       })
@@ -89,7 +89,7 @@ for (const front of ['own', 'node'] as const)
 
     type Answer = { status: number; headers: Map<string, string>; body: string; json: JsonObject; closed: boolean }
 
-    /** Writes bytes to the server and gives what came back until it closed, or was silent for a while. */
+    /** Sends bytes, and returns what was received until the server closed or was silent for `quietMs`. */
     const talk = async (port: number, pieces: string | readonly (string | Buffer)[], quietMs = 60): Promise<string> => {
       const socket = connect(port, '127.0.0.1')
       let said = ''
@@ -134,7 +134,7 @@ for (const front of ['own', 'node'] as const)
         const value: unknown = JSON.parse(body)
         if (isObject(value)) json = value
       } catch {
-        // Not every answer is JSON; those that should be are checked by their members.
+        // Not every response is JSON; tests check the members of those that are.
       }
       return { status: Number(first.split(' ')[1]), headers, body, json, closed }
     }
@@ -160,7 +160,7 @@ for (const front of ['own', 'node'] as const)
     const CHAT = '/v1/chat/completions'
     const error = (answer: Answer): JsonObject => object(answer.json.error) ?? {}
 
-    /** What every refusal has, whatever it refuses. */
+    /** Checks what every refusal has in common. */
     const assertRefusal = (answer: Answer, status: number, code: string) => {
       assert.equal(answer.status, status, answer.body)
       assert.equal(answer.headers.get('content-type'), 'application/json')
@@ -200,7 +200,7 @@ for (const front of ['own', 'node'] as const)
       assert.deepEqual(unread, ['/v1/models/[key]'])
     })
 
-    // ── Finding the way ──────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Routing ──────────────────────────────────────────────────────────────────────────────────────────────
 
     for (const [method, target, name, rest] of [
       ['POST', '/v1/chat/completions', 'chat', ''],
@@ -276,7 +276,7 @@ for (const front of ['own', 'node'] as const)
         assert.equal(answer.headers.get('allow'), allow)
       })
 
-    test('http: HEAD works where GET does, with the head of the same answer', async () => {
+    test('http: HEAD is served where GET is, with the same headers', async () => {
       const { server } = await given()
       const whole = await ask(server.port, 'GET', '/v1/models')
       const head = await ask(server.port, 'HEAD', '/v1/models')
@@ -286,14 +286,14 @@ for (const front of ['own', 'node'] as const)
       assert.equal((await ask(server.port, 'HEAD', CHAT)).status, 405)
     })
 
-    test('http: OPTIONS says what is allowed', async () => {
+    test('http: OPTIONS returns the allowed methods', async () => {
       const { server } = await given()
       assert.equal((await ask(server.port, 'OPTIONS', '/v1/models')).headers.get('allow'), 'GET, HEAD, OPTIONS')
       assert.equal((await ask(server.port, 'OPTIONS', '*')).status, 204)
     })
 
     for (const target of [CHAT, '/v1/responses', '/responses'])
-      test(`http: a WebSocket at ${target} is sent to HTTP at once`, async () => {
+      test(`http: a WebSocket at ${target} is refused with 426 at once`, async () => {
         const { server } = await given({ auth: { keys: ['k'] } })
         const upgrade = {
           connection: 'Upgrade',
@@ -355,7 +355,7 @@ for (const front of ['own', 'node'] as const)
       assert.equal(calls.length, 1)
     })
 
-    test('http: a body beyond the limit is refused by its stated length, before it comes', async () => {
+    test('http: a body above the limit is refused by its Content-Length, before it arrives', async () => {
       const { server, calls } = await given({ limit: { body: 1_000 } })
       const answer = read(await talk(server.port, request('POST', CHAT, { 'content-length': '1001' })))
       assertRefusal(answer, 413, 'request_too_large')
@@ -364,7 +364,7 @@ for (const front of ['own', 'node'] as const)
       assert.equal(calls.length, 1)
     })
 
-    test('http: a body beyond the limit is refused as it comes, when nobody said how long it is', async () => {
+    test('http: a chunked body above the limit is refused as it arrives', async () => {
       const { server, calls } = await given({ limit: { body: 100_000 } })
       const chunk = `4000\r\n${'x'.repeat(0x4000)}\r\n`
       const answer = read(
@@ -378,14 +378,14 @@ for (const front of ['own', 'node'] as const)
       assert.equal(calls.length, 0)
     })
 
-    test('http: the sender of 20 MB too much reads the refusal, not a reset', async () => {
+    test('http: a client that sends 20 MB too much reads the refusal, not a reset', async () => {
       const { server } = await given({ limit: { body: 1_000 } })
       const response = await fetch(`http://127.0.0.1:${server.port}${CHAT}`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: 'x'.repeat(20_000_000),
       }).catch((reason: unknown) => String(reason))
-      // fetch may give up on writing when the connection closes behind the refusal; it never hangs.
+      // fetch may fail to write when the connection closes after the refusal; it never hangs.
       if (typeof response !== 'string') assert.equal(response.status, 413)
     })
 
@@ -405,7 +405,7 @@ for (const front of ['own', 'node'] as const)
         assert.equal(calls.length, 0)
       })
 
-    test('http: a body in single bytes, a character split between them, arrives whole; a mark before it does not', async () => {
+    test('http: a body in single bytes, a character split between them, arrives complete, without its byte order mark', async () => {
       const { server, calls } = await given()
       const body = Buffer.from('{"a":"é😀"}')
       const socket = connect(server.port, '127.0.0.1')
@@ -421,7 +421,7 @@ for (const front of ['own', 'node'] as const)
       assert.equal(calls[1]?.received.body, '{}')
     })
 
-    test('http: a large body arrives whole, wherever a character meets the end of a piece', async () => {
+    test('http: a large body arrives complete, wherever a piece splits a character', async () => {
       const { server, calls } = await given()
       for (let blanks = 0; blanks < 4; blanks++) {
         const body = `{"a":"${' '.repeat(blanks)}${'😀é漢'.repeat(60_000)}"}`
@@ -443,7 +443,7 @@ for (const front of ['own', 'node'] as const)
         assert.equal(calls.length, 0)
       })
 
-    test('http: a client that leaves while its large body is read is not answered, and leaves nothing behind', async () => {
+    test('http: a client that leaves while its large body is read gets no response and leaves nothing in memory', async () => {
       const { server, calls, refused, errors } = await given()
       const bodies = [`{"a":"${'x'.repeat(4_000_000)}"}`, `"${'['.repeat(4_000_000)}`, '['.repeat(4_000_000)]
       for (const body of bodies) {
@@ -456,17 +456,17 @@ for (const front of ['own', 'node'] as const)
       await until('all have left', () => server.live() === 0 && server.connections() === 0)
       await new Promise((resolve) => setTimeout(resolve, 200))
       assert.deepEqual([errors.length, server.live()], [0, 0])
-      // Of those whose end was seen before, at most the handler's own answer and a refusal.
+      // A connection whose end was seen earlier gets at most the handler's response and a refusal.
       assert.ok(calls.length + refused.length <= bodies.length)
     })
 
-    test('http: of a body that comes thinly spread, no more is kept than is counted', async () => {
+    test('http: a body in sparse chunks keeps no more memory than is counted', async () => {
       const { server } = await given()
       const socket = connect(server.port, '127.0.0.1')
       socket.on('error', () => {})
       const before = held()
       socket.write(request('POST', CHAT, { 'transfer-encoding': 'chunked' }))
-      // A byte of every thousand counts; kept as they came, the parts would keep all that came beside them.
+      // One byte in a thousand is body; views of the received buffers would keep all of them.
       const spread = `1;${'x'.repeat(1_000)}\r\n \r\n`.repeat(1_000)
       for (let at = 0; at < 48; at++) await new Promise((resolve) => socket.write(spread, resolve))
       await new Promise((resolve) => setTimeout(resolve, 100))
@@ -476,7 +476,7 @@ for (const front of ['own', 'node'] as const)
       socket.destroy()
     })
 
-    test('http: Expect: 100-continue is told to go on, unless the request is refused anyhow', async () => {
+    test('http: Expect: 100-continue gets 100 Continue, unless the request is refused', async () => {
       const { server, calls } = await given()
       const good = await talk(server.port, [
         request('POST', CHAT, { expect: '100-continue', 'content-length': '2' }),
@@ -488,13 +488,13 @@ for (const front of ['own', 'node'] as const)
         request('POST', '/nowhere', { expect: '100-continue', 'content-length': '2' }),
       )
       assertRefusal(read(bad), 404, 'unknown_url')
-      assert.ok(read(bad).closed, 'nobody knows whether a body or a request would follow')
+      assert.ok(read(bad).closed, 'the next bytes could be a body or a request')
       const other = await ask(server.port, 'POST', CHAT, { expect: 'a-miracle' })
       assert.equal(other.status, 417)
       assert.equal(calls.length, 1)
     })
 
-    // ── The door ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Admission ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     const smuggled = (head: string, body = '') => `POST ${CHAT} HTTP/1.1\r\nHost: localhost\r\n${head}\r\n\r\n${body}`
     const HIDDEN = 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'
@@ -512,16 +512,16 @@ for (const front of ['own', 'node'] as const)
       ['a space before the colon', smuggled('Content-Length : 2', '{}')],
       ['a line feed alone', `POST ${CHAT} HTTP/1.1\nHost: localhost\nContent-Length: 2\n\n{}`],
       ['a NUL in a header', smuggled('X-A: a\0b', '{}')],
-      ['a chunk size beyond any', smuggled('Transfer-Encoding: chunked', 'fffffffffffffffff\r\n')],
+      ['a chunk size that overflows', smuggled('Transfer-Encoding: chunked', 'fffffffffffffffff\r\n')],
       ['a chunk size that is no number', smuggled('Transfer-Encoding: chunked', 'zz\r\n{}\r\n0\r\n\r\n')],
       [
         'a chunk extension of 20 KiB',
         smuggled('Transfer-Encoding: chunked', `2;x=${'y'.repeat(20_000)}\r\n{}\r\n0\r\n\r\n`),
       ],
       ['HTTP/0.9', 'GET /health\r\n\r\n'],
-      ['HTTP/2 without asking', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+      ['HTTP/2 with prior knowledge', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
       ['HTTP/3.7', 'GET /health HTTP/3.7\r\nHost: localhost\r\n\r\n'],
-      ['no HTTP at all', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
+      ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
       ['two Hosts', `GET /health HTTP/1.1\r\nHost: localhost\r\nHost: admin\r\n\r\n`],
       ['two equal Hosts', `GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n`],
       ['no Host', 'GET /health HTTP/1.1\r\n\r\n'],
@@ -547,12 +547,12 @@ for (const front of ['own', 'node'] as const)
         assert.equal((await ask(server.port, 'GET', '/health')).status, 200, 'and the next one is served')
       })
 
-    test('http: whatever bytes come, the answer is whole or none, and the next client is served', async () => {
+    test('http: random bytes get a complete response or none, and the next client is served', async () => {
       const { server, calls, errors } = await given({}, { timing: { head: 100, request: 100 } })
       const valid = Buffer.from(request('POST', CHAT, { 'content-type': 'application/json' }, '{"model":"m"}'))
       const bytes = fc.oneof(
         fc.uint8Array({ minLength: 1, maxLength: 300 }),
-        // A good request with some of its bytes changed, dropped or repeated reaches further in than noise does.
+        // A valid request with some bytes changed, dropped or repeated is parsed further than noise.
         fc
           .array(fc.tuple(fc.nat(valid.length - 1), fc.nat(255), fc.nat(2)), { minLength: 1, maxLength: 4 })
           .map((edits) =>
@@ -582,7 +582,7 @@ for (const front of ['own', 'node'] as const)
 
     for (const [name, head, status] of [
       ['101 headers', Array.from({ length: 101 }, (_, at) => `x-${at}: 1\r\n`).join(''), 431],
-      ['a head of 17 KiB', `x-a: ${'y'.repeat(17 * 1024)}\r\n`, 431],
+      ['a header block of 17 KiB', `x-a: ${'y'.repeat(17 * 1024)}\r\n`, 431],
     ] as const)
       test(`http: ${name} are too many`, async () => {
         const { server, calls } = await given()
@@ -601,9 +601,9 @@ for (const front of ['own', 'node'] as const)
       ['a page of another origin', { origin: 'https://evil.example' }, 403, 'origin_not_allowed'],
       ['a page that hides its origin', { 'sec-fetch-site': 'cross-site' }, 403, 'origin_not_allowed'],
       ['a sandboxed page', { origin: 'null' }, 403, 'origin_not_allowed'],
-      ['a name that points here', { host: 'evil.example' }, 403, 'host_not_allowed'],
+      ['a foreign host name', { host: 'evil.example' }, 403, 'host_not_allowed'],
     ] as const)
-      test(`http: ${name} may not enter`, async () => {
+      test(`http: ${name} is refused`, async () => {
         const { server, calls } = await given()
         const answer = await ask(server.port, 'POST', CHAT, headers, '{}')
         assertRefusal(answer, status, code)
@@ -611,7 +611,7 @@ for (const front of ['own', 'node'] as const)
         assert.equal(calls.length, 0)
       })
 
-    test('http: a listed origin is let in and told so, in errors too; preflight needs no key', async () => {
+    test('http: a listed origin gets CORS headers, in errors too; preflight needs no key', async () => {
       const { server, calls } = await given({ cors: { origins: ['https://app.example'] }, auth: { keys: ['k'] } })
       const origin = 'https://app.example'
       const preflight = await ask(server.port, 'OPTIONS', CHAT, {
@@ -657,7 +657,7 @@ for (const front of ['own', 'node'] as const)
       ['health', 'GET', '/health', {}, 200],
       ['the API’s description', 'GET', '/openapi.json', {}, 200],
       ['metrics from this machine', 'GET', '/metrics', {}, 200],
-      ['metrics for somebody behind a proxy', 'GET', '/metrics', { 'x-forwarded-for': '10.0.0.1' }, 401],
+      ['metrics through a proxy', 'GET', '/metrics', { 'x-forwarded-for': '10.0.0.1' }, 401],
       [
         'metrics behind a proxy with the operator’s token',
         'GET',
@@ -685,13 +685,13 @@ for (const front of ['own', 'node'] as const)
         assert.equal(calls.length, status === 200 ? 1 : 0)
       })
 
-    test('http: without any key configured, metrics are still for this machine only', async () => {
+    test('http: without configured keys, metrics are served to local requests only', async () => {
       const { server } = await given()
       assert.equal((await ask(server.port, 'GET', '/metrics')).status, 200)
       assert.equal((await ask(server.port, 'GET', '/metrics', { 'x-real-ip': '10.0.0.1' })).status, 401)
     })
 
-    test('http: keys swapped while running count from the next request on', async () => {
+    test('http: changed keys apply from the next request', async () => {
       const made = await given({ auth: { keys: ['old'] } })
       const status = async (key: string) =>
         (await ask(made.server.port, 'POST', CHAT, { 'x-api-key': key }, '{}')).status
@@ -700,28 +700,28 @@ for (const front of ['own', 'node'] as const)
       assert.deepEqual([await status('old'), await status('new')], [401, 200])
     })
 
-    // ── Ids, connections, time ───────────────────────────────────────────────────────────────────────────────────────
+    // ── IDs, connections, timeouts ───────────────────────────────────────────────────────────────────────────────────────
 
-    for (const [theirs, kept] of [
+    for (const [presented, kept] of [
       ['abc-DEF_123', true],
       ['a'.repeat(128), true],
       ['a'.repeat(129), false],
       ['abc def', false],
-      // What it says does not matter: errors are written so that no search finds it in them.
+      // Digits are allowed: error messages are written so that no search finds the ID in them.
       ['id-500-x', true],
       ['01J:a.b', true],
       ['<script>', false],
     ] as const)
-      test(`http: the id ${theirs.slice(0, 20)} is ${kept ? 'kept' : 'replaced'}`, async () => {
+      test(`http: the ID ${presented.slice(0, 20)} is ${kept ? 'kept' : 'replaced'}`, async () => {
         const { server, calls } = await given()
-        const answer = await ask(server.port, 'POST', CHAT, { 'x-request-id': theirs }, '{}')
+        const answer = await ask(server.port, 'POST', CHAT, { 'x-request-id': presented }, '{}')
         const id = answer.headers.get('x-request-id') ?? ''
-        assert.equal(id === theirs, kept)
+        assert.equal(id === presented, kept)
         if (!kept) assert.match(id, /^req_[a-z]{20}$/)
         assert.equal(calls[0]?.received.id, id)
       })
 
-    test('http: one connection serves many requests, refused ones too', async () => {
+    test('http: one connection serves many requests, also after refusals', async () => {
       const { server, calls } = await given()
       const text = await talk(server.port, [
         request('POST', CHAT, {}, '{"n":1}'),
@@ -737,24 +737,27 @@ for (const front of ['own', 'node'] as const)
       )
     })
 
-    test('http: rubbish behind a good request does not take the place of its answer', async () => {
+    test('http: garbage after a valid request does not replace its response', async () => {
       const made = await given()
       made.answer = async (call) => {
         await new Promise((resolve) => setTimeout(resolve, 50))
         echo(call)
       }
       const text = await talk(made.server.port, [request('POST', CHAT, {}, '{}'), 'rubbish\r\n\r\n', 'more\r\n\r\n'])
-      // Node looks at it ahead of its time; ourselves, it is looked at and answered when its turn has come.
-      assert.deepEqual(text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', ...(front === 'own' ? ['HTTP/1.1 400'] : [])])
+      // Node parses ahead; the own server parses the garbage and refuses it after the response.
+      assert.deepEqual(text.match(/HTTP\/1\.1 \d+/g), [
+        'HTTP/1.1 200',
+        ...(httpServer === 'own' ? ['HTTP/1.1 400'] : []),
+      ])
       assert.ok(text.endsWith('<closed>'))
     })
 
     for (const [name, pieces] of [
-      ['a head that never ends', ['GET /health HTTP/1.1\r\nhost: loc']],
-      ['a connection that says nothing', []],
+      ['a header block that never ends', ['GET /health HTTP/1.1\r\nhost: loc']],
+      ['a silent connection', []],
       ['a body that never ends', [request('POST', CHAT, { 'content-length': '100' }), '{"a":']],
     ] as const)
-      test(`http: ${name} is given up on`, async () => {
+      test(`http: ${name} times out`, async () => {
         const { server, calls } = await given({}, { timing: { head: 100, request: 200 } })
         const begun = performance.now()
         const text = await talk(server.port, pieces)
@@ -768,7 +771,7 @@ for (const front of ['own', 'node'] as const)
         assert.equal(calls.length, 0)
       })
 
-    test('http: an answer may take as long as it likes once the request is in', async () => {
+    test('http: a response has no time limit once the request is complete', async () => {
       const made = await given({}, { timing: { head: 50, request: 100 } })
       made.answer = async (call) => {
         await new Promise((resolve) => setTimeout(resolve, 300))
@@ -777,7 +780,7 @@ for (const front of ['own', 'node'] as const)
       assert.equal((await ask(made.server.port, 'POST', CHAT, {}, '{}')).status, 200)
     })
 
-    test('http: more requests at once than allowed are told to come back, health is not', async () => {
+    test('http: model calls above the concurrency limit get 503 with Retry-After, health does not', async () => {
       const made = await given({ limit: { concurrent: 2 } })
       const held: Call[] = []
       made.answer = (call) => {
@@ -797,7 +800,7 @@ for (const front of ['own', 'node'] as const)
       assert.equal((await ask(made.server.port, 'POST', CHAT, {}, '{}')).status, 200)
     })
 
-    test('http: a handler that throws is our fault, and said to be without a stack', async () => {
+    test('http: a handler that throws is an internal error, without a stack', async () => {
       const made = await given()
       for (const answer of [
         () => {
@@ -822,9 +825,9 @@ for (const front of ['own', 'node'] as const)
       assert.ok(cut.endsWith('<closed>') && !cut.includes('\r\n0\r\n\r\n'), 'never a clean end')
     })
 
-    // ── Answers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Responses ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /** A client that counts what it reads, and stops reading when told. */
+    /** A client that counts what it reads, and can stop reading. */
     const client = async (port: number, text: string) => {
       const socket: Socket = connect(port, '127.0.0.1')
       const reads: string[] = []
@@ -836,7 +839,7 @@ for (const front of ['own', 'node'] as const)
       return { socket, reads, text: () => reads.join('') }
     }
 
-    test('http: each write is read as one piece as soon as it is written', async () => {
+    test('http: each write arrives as one piece at once', async () => {
       const made = await given()
       made.answer = ({ reply }) => reply.writeHead(200, { 'content-type': 'text/event-stream' })
       const { socket, reads, text } = await client(made.server.port, request('POST', CHAT, {}, '{}'))
@@ -856,7 +859,7 @@ for (const front of ['own', 'node'] as const)
       socket.destroy()
     })
 
-    test('http: a whole answer is one write with its length', async () => {
+    test('http: a complete response is one write with its length', async () => {
       const { server } = await given()
       const { socket, reads } = await client(server.port, request('POST', CHAT, {}, '{"é":1}'))
       await until('answered', () => reads.length > 0)
@@ -869,7 +872,7 @@ for (const front of ['own', 'node'] as const)
 
     for (const how of ['destroy', 'resetAndDestroy', 'end'] as const)
       for (const when of ['before the head', 'in the middle'] as const)
-        test(`http: a client that leaves (${how}) ${when} is noticed at once, and once`, async () => {
+        test(`http: a client that leaves (${how}) ${when} is noticed at once and reported once`, async () => {
           const made = await given()
           let gone = 0
           made.answer = ({ reply }) => {
@@ -883,12 +886,12 @@ for (const front of ['own', 'node'] as const)
           await until('under way', () => made.calls.length === 1 && (when === 'before the head' || reads.length > 0))
           assert.equal(made.server.live(), 1)
           socket[how]()
-          // Every other limit of this server is longer than this wait.
+          // All other time limits of this server are longer.
           await until('noticed', () => gone === 1)
           const reply = made.calls[0]?.reply
           let late = 0
           reply?.onDisconnect(() => late++)
-          assert.equal(late, 1, 'one who asks later is told at once')
+          assert.equal(late, 1, 'a later listener is called at once')
           assert.equal(reply?.write('y'), true)
           reply?.end('z')
           reply?.abort()
@@ -897,7 +900,7 @@ for (const front of ['own', 'node'] as const)
           socket.destroy()
         })
 
-    test('http: a client that took everything has not left', async () => {
+    test('http: a client that read the complete response does not count as gone', async () => {
       const made = await given()
       let gone = 0
       made.answer = (call) => {
@@ -909,20 +912,20 @@ for (const front of ['own', 'node'] as const)
       assert.equal(gone, 0)
     })
 
-    test('http: requests sent ahead on one connection all learn that their client left', async () => {
+    test('http: all pipelined requests are cancelled when the client leaves', async () => {
       const made = await given()
       let gone = 0
       made.answer = ({ reply }) => reply.onDisconnect(() => gone++)
       const { socket } = await client(made.server.port, request('POST', CHAT, {}, '{}').repeat(3))
-      // Node hands them all on at once, we one after the other.
-      const under = front === 'own' ? 1 : 3
+      // Node serves them all at once, the own server one after the other.
+      const under = httpServer === 'own' ? 1 : 3
       await until('under way', () => made.calls.length === under)
       socket.destroy()
       await until('noticed', () => gone === under)
       assert.equal(made.server.live(), 0)
     })
 
-    test('http: a client that reads slowly holds the writer back until it has caught up', async () => {
+    test('http: a slow client pauses the writer until it has caught up', async () => {
       const made = await given()
       let drained = 0
       let written = 0
@@ -955,7 +958,7 @@ for (const front of ['own', 'node'] as const)
       socket.destroy()
     })
 
-    test('http: a cut answer cannot be taken for a complete one', async () => {
+    test('http: an aborted response does not look complete', async () => {
       const made = await given()
       made.answer = ({ reply }) => {
         reply.writeHead(200, {})
@@ -967,7 +970,7 @@ for (const front of ['own', 'node'] as const)
       assert.ok(text.endsWith('<closed>') && !text.includes('\r\n0\r\n\r\n'))
     })
 
-    test('http: a header that cannot be written is an error for the one who wrote it, not for the process', async () => {
+    test('http: an invalid response header fails the request, not the process', async () => {
       const made = await given()
       made.answer = ({ reply }) => {
         reply.writeHead(200, { 'x-headgate-model': 'a\r\nset-cookie: b' })
@@ -979,9 +982,9 @@ for (const front of ['own', 'node'] as const)
       assert.equal(made.errors.length, 1)
     })
 
-    // ── The end ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Shutdown ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    test('http: a drain serves on for a while, says close, lets streams finish, and leaves nothing', async () => {
+    test('http: a drain serves on for a while, sends Connection: close, lets streams finish, and leaves nothing', async () => {
       const made = await given()
       const held: Call[] = []
       made.answer = (call) => {
@@ -994,9 +997,9 @@ for (const front of ['own', 'node'] as const)
       const idle = await client(made.server.port, request('GET', '/health'))
       await until('under way', () => stream.text().includes('begun') && idle.reads.length > 0)
       assert.equal(made.server.draining(), false)
-      let told = 0
+      let ended = 0
       let over = false
-      const drained = made.server.drain({ delay: 150, timeout: 5_000, endStreams: () => told++ }).then(() => {
+      const drained = made.server.drain({ delay: 150, timeout: 5_000, endStreams: () => ended++ }).then(() => {
         over = true
       })
       assert.equal(made.server.draining(), true)
@@ -1010,11 +1013,11 @@ for (const front of ['own', 'node'] as const)
       held[0]?.reply.end('complete')
       await drained
       assert.match(stream.text(), /complete\r\n0\r\n\r\n$/)
-      assert.equal(told, 0)
+      assert.equal(ended, 0)
       assert.equal(made.server.live(), 0)
     })
 
-    test('http: streams that outlast the drain say their farewell, and are cut if they do not', async () => {
+    test('http: streams that outlast the drain end with an error event, or are aborted', async () => {
       const made = await given()
       made.answer = ({ reply }) => {
         reply.writeHead(200, {})
@@ -1036,7 +1039,7 @@ for (const front of ['own', 'node'] as const)
       assert.doesNotMatch(stubborn.text(), /\r\n0\r\n\r\n$/)
     })
 
-    test('http: a second wish to drain goes to the end at once', async () => {
+    test('http: a second drain skips the waits', async () => {
       const made = await given()
       made.answer = ({ reply }) => {
         reply.writeHead(200, {})
@@ -1045,25 +1048,25 @@ for (const front of ['own', 'node'] as const)
       const { reads } = await client(made.server.port, request('POST', CHAT, {}, '{}'))
       await until('under way', () => reads.length > 0)
       const begun = performance.now()
-      let told = 0
+      let ended = 0
       const endStreams = () => {
-        told++
+        ended++
         made.calls[0]?.reply.end()
       }
       const first = made.server.drain({ delay: 10_000, timeout: 60_000, endStreams })
       const second = made.server.drain({ delay: 10_000, timeout: 60_000, endStreams })
       await Promise.all([first, second])
-      // Waiting for the delay would take 10 s.
+      // The delay alone would take 10 s.
       assert.ok(performance.now() - begun < 9_000)
-      assert.equal(told, 1)
+      assert.equal(ended, 1)
     })
 
-    test('http: a port that is taken is an error, not a crash', async () => {
+    test('http: a port in use is an error, not a crash', async () => {
       const { server } = await given()
       await assert.rejects(given({}, { port: server.port }), { code: 'EADDRINUSE' })
     })
 
-    test('http: what was refused is told, without what it carried', async () => {
+    test('http: a refusal is reported without the content of the request', async () => {
       const { server, refused } = await given({ auth: { keys: ['secret-key'] } })
       await ask(server.port, 'POST', CHAT, { authorization: 'Bearer wrong-key' }, '{"prompt":"private"}')
       await talk(server.port, 'nonsense\r\n\r\n')
@@ -1108,31 +1111,31 @@ for (const front of ['own', 'node'] as const)
       ['an expectation', 'invalid_request_error', 'POST', '/v1/messages', { expect: 'the-best' }, '', 417],
     ]
     for (const [name, type, method, target, headers, body, status] of anthropicErrors)
-      test(`http: an error on Anthropic's path has its shape: ${name}`, async () => {
+      test(`http: an error on Anthropic's path has Anthropic's format: ${name}`, async () => {
         const { server, calls } = await given({ auth: { keys: ['client-one'] }, limit: { body: 1_000 } })
         const key = status === 401 ? {} : { 'x-api-key': 'client-one' }
         const answer = await ask(server.port, method, target, { ...key, ...headers }, body)
         assert.equal(answer.status, status, answer.body)
-        const told = JSON.parse(answer.body)
-        assert.deepEqual([told.type, told.error.type], ['error', type])
-        assert.deepEqual(Object.keys(told), ['type', 'error', 'request_id'])
-        assert.match(told.request_id, /^req_[a-z]+$/)
-        assert.equal(answer.headers.get('request-id'), told.request_id)
-        assert.equal(answer.headers.get('x-request-id'), told.request_id)
+        const error = JSON.parse(answer.body)
+        assert.deepEqual([error.type, error.error.type], ['error', type])
+        assert.deepEqual(Object.keys(error), ['type', 'error', 'request_id'])
+        assert.match(error.request_id, /^req_[a-z]+$/)
+        assert.equal(answer.headers.get('request-id'), error.request_id)
+        assert.equal(answer.headers.get('x-request-id'), error.request_id)
         assert.equal(answer.headers.get('x-should-retry'), 'false')
         assert.doesNotMatch(answer.body, RETRY_TRIGGERS)
         assert.equal(calls.length, 0)
       })
 
-    test('http: a bug of ours on Anthropic’s path is told in its shape, and only there is the id said twice', async () => {
+    test('http: an internal error on Anthropic’s path has its format; only there the ID is sent twice', async () => {
       const setting = await given()
       setting.answer = () => {
         throw new Error('a bug')
       }
-      const theirs = await ask(setting.server.port, 'POST', '/v1/messages', {}, '{}')
-      assert.equal(theirs.status, 500)
-      assert.equal(JSON.parse(theirs.body).error.type, 'api_error')
-      assert.equal(theirs.headers.get('request-id'), theirs.headers.get('x-request-id'))
+      const presented = await ask(setting.server.port, 'POST', '/v1/messages', {}, '{}')
+      assert.equal(presented.status, 500)
+      assert.equal(JSON.parse(presented.body).error.type, 'api_error')
+      assert.equal(presented.headers.get('request-id'), presented.headers.get('x-request-id'))
       for (const target of ['/v1/chat/completions', '/v1/messagesx', '/v1/models/x']) {
         const ours = await ask(setting.server.port, target.includes('models') ? 'GET' : 'POST', target, {}, '')
         assert.equal(ours.headers.get('request-id'), undefined, target)

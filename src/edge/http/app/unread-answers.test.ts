@@ -11,7 +11,7 @@ const setUp = (most: number) => {
   return { held, ended, unread, answer }
 }
 
-test('unread: bytes are counted while they wait, and released', () => {
+test('unread: bytes are counted until they are read', () => {
   const { held, ended, unread, answer } = setUp(100)
   const one = answer('one')
   unread.set('a', one, 60)
@@ -22,7 +22,7 @@ test('unread: bytes are counted while they wait, and released', () => {
   assert.deepEqual([held.bytes(), ended], [0, []])
 })
 
-test('unread: when memory is short the oldest answer of the largest holder is ended', () => {
+test('unread: when memory is short the oldest response of the largest client is aborted', () => {
   const { held, ended, unread, answer } = setUp(100)
   unread.set('small', answer('the first of all'), 10)
   unread.set('large', answer('large 1'), 30)
@@ -34,7 +34,7 @@ test('unread: when memory is short the oldest answer of the largest holder is en
   assert.equal(held.bytes(), 80)
 })
 
-test('unread: an answer that was read in between counts as new', () => {
+test('unread: a response that was read in between counts as new', () => {
   const { ended, unread, answer } = setUp(100)
   const [one, two] = [answer('one'), answer('two')]
   unread.set('a', one, 40)
@@ -45,7 +45,7 @@ test('unread: an answer that was read in between counts as new', () => {
   assert.deepEqual(ended, ['two 40'])
 })
 
-test('unread: room is made for what is to come, and not more', () => {
+test('unread: no more memory is freed than is needed', () => {
   const { held, ended, unread, answer } = setUp(100)
   for (const name of ['one', 'two', 'three']) unread.set('a', answer(name), 30)
   unread.makeRoom(10)
@@ -56,7 +56,7 @@ test('unread: room is made for what is to come, and not more', () => {
   assert.deepEqual([ended, held.bytes()], [['one 30', 'two 30'], 30])
 })
 
-test('unread: nothing is ended where all unread answers together would not make room', () => {
+test('unread: nothing is aborted if all unread responses would not suffice', () => {
   const { held, ended, unread, answer } = setUp(100)
   held.change(95)
   unread.set('a', answer('one'), 4)
@@ -64,7 +64,7 @@ test('unread: nothing is ended where all unread answers together would not make 
   assert.deepEqual(ended, [])
 })
 
-test('unread: at the limit itself room is made, since calls are refused there', () => {
+test('unread: memory is freed at the limit itself, because calls are refused there', () => {
   const { ended, unread, answer } = setUp(100)
   unread.set('a', answer('one'), 50)
   unread.set('b', answer('two'), 50)

@@ -24,9 +24,9 @@ type Given = {
   answer: (turn: Turn) => void | Promise<void>
 }
 
-/** Everything here holds for both fronts: each is the other's oracle. */
-for (const front of ['own', 'node'] as const)
-  describe(`${front} front`, () => {
+/** All tests run on both HTTP servers; each is the other's oracle. */
+for (const httpServer of ['own', 'node'] as const)
+  describe(`${httpServer} server`, () => {
     const running: Server[] = []
     const clients: WebSocket[] = []
     after(async () => {
@@ -58,17 +58,17 @@ for (const front of ['own', 'node'] as const)
         settings: settingsSchema.parse(settings),
         answer: complete,
       }
-      const nobody = (_received: IncomingRequest, reply: ResponseWriter) => {
+      const unused = (_received: IncomingRequest, reply: ResponseWriter) => {
         reply.writeHead(200, { 'content-type': 'application/json' })
         reply.end('{}')
       }
-      const handlers = Object.fromEntries(Object.keys(ROUTES).map((name) => [name, nobody])) as Partial<Handlers>
+      const handlers = Object.fromEntries(Object.keys(ROUTES).map((name) => [name, unused])) as Partial<Handlers>
       const server = await startServer({
         port: 0,
         host: '127.0.0.1',
-        httpServer: front,
+        httpServer,
         settings: () => made.settings,
-        // One for each name of the table, which Object.fromEntries does not tell the compiler.
+        // `Object.fromEntries` does not keep the names of the routes.
         handlers: handlers as Handlers,
         answerTurn: async (received, reply, connection) => {
           const turn = { received, reply, connection }
@@ -91,7 +91,7 @@ for (const front of ['own', 'node'] as const)
       pings: number
       closed: { code: number; reason: string } | null
       send(message: object | string | Buffer): void
-      /** Waits for so many messages in all. */
+      /** Waits until this many messages were received in total. */
       have(count: number): Promise<readonly string[]>
     }
 
@@ -135,7 +135,7 @@ for (const front of ['own', 'node'] as const)
 
     const create = (more: object = {}) => ({ type: 'response.create', model: 'm', input: 'hi', ...more })
 
-    /** Tries to open one and gives what was answered instead. */
+    /** Tries to connect, and returns the HTTP response. */
     const turnedAway = async (
       server: Server,
       headers: Record<string, string>,
@@ -166,7 +166,7 @@ for (const front of ['own', 'node'] as const)
       return { status, head, error: body.startsWith('{') ? JSON.parse(body).error : null }
     }
 
-    // ── The door ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Admission ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     const doors: readonly (readonly [string, Record<string, string>, number, string, string?, string?])[] = [
       ['no client key', {}, 401, 'invalid_api_key'],
@@ -188,7 +188,7 @@ for (const front of ['own', 'node'] as const)
       ['nowhere', {}, 404, 'unknown_url', '/v1/nowhere'],
     ]
     for (const [name, headers, status, code, path, method] of doors)
-      test(`web socket: not let in: ${name}`, async () => {
+      test(`web socket: refused: ${name}`, async () => {
         const { server, refused } = await given({ auth: { keys: ['k'] } })
         const answer = await turnedAway(server, headers, path, method)
         assert.equal(answer.status, status, answer.head)
@@ -203,10 +203,10 @@ for (const front of ['own', 'node'] as const)
     for (const [name, path, headers] of [
       ['with a bearer key', '/v1/responses', { authorization: 'Bearer k' }],
       ['with x-api-key', '/responses', { 'x-api-key': 'k' }],
-      ['from its own page', '/v1/responses/', { 'x-api-key': 'k', origin: 'http://localhost:PORT' }],
-      ['with an id of its own', '/v1/responses?beta=true', { 'x-api-key': 'k', 'x-request-id': 'mine-1' }],
+      ['from a page of this gateway', '/v1/responses/', { 'x-api-key': 'k', origin: 'http://localhost:PORT' }],
+      ['with a request ID', '/v1/responses?beta=true', { 'x-api-key': 'k', 'x-request-id': 'mine-1' }],
     ] as const)
-      test(`web socket: let in ${name}`, async () => {
+      test(`web socket: admitted ${name}`, async () => {
         const { server, turns } = await given({ auth: { keys: ['k'] } })
         const sent = Object.entries(headers).map(([key, value]) => [key, value.replace('PORT', String(server.port))])
         const client = await open(server, { headers: Object.fromEntries(sent) }, path)
@@ -220,18 +220,18 @@ for (const front of ['own', 'node'] as const)
         assert.equal(turn?.received.local, true)
       })
 
-    test('web socket: no compression is agreed to', async () => {
+    test('web socket: compression is not negotiated', async () => {
       const { server } = await given()
       const client = await open(server, { perMessageDeflate: true })
       assert.equal(client.socket.extensions, '')
     })
 
-    test('web socket: where nobody answers turns, it is sent to HTTP', async () => {
+    test('web socket: without a turn handler an upgrade gets 426', async () => {
       const { server } = await given()
       const bare = await startServer({
         port: 0,
         host: '127.0.0.1',
-        httpServer: front,
+        httpServer,
         settings: () => settingsSchema.parse({}),
         handlers: {} as Handlers,
         onError: () => {},
@@ -241,7 +241,7 @@ for (const front of ['own', 'node'] as const)
       assert.ok(server.port)
     })
 
-    // ── A turn ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Turns ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     const bodies: readonly (readonly [string, string, string])[] = [
       [
@@ -254,21 +254,21 @@ for (const front of ['own', 'node'] as const)
         '{"model":"m","x":12345678901234567890,"type":"response.create","y":1.50}',
         '{"model":"m","x":12345678901234567890,"y":1.50,"stream":true}',
       ],
-      ['stream said too', '{"type":"response.create","stream":true,"model":"m"}', '{"stream":true,"model":"m"}'],
-      ['no stream wanted', '{"type":"response.create","stream":false,"model":"m"}', '{"stream":true,"model":"m"}'],
+      ['an explicit stream', '{"type":"response.create","stream":true,"model":"m"}', '{"stream":true,"model":"m"}'],
+      ['stream: false', '{"type":"response.create","stream":false,"model":"m"}', '{"stream":true,"model":"m"}'],
       [
         'not in the background',
         '{"type":"response.create","background":false,"model":"m"}',
         '{"model":"m","stream":true}',
       ],
-      ['in a lane', '{"type":"response.create","stream_id":"a.b-1","model":"m"}', '{"model":"m","stream":true}'],
-      ['wanted', '{"type":"response.create","generate":true,"model":"m"}', '{"model":"m","stream":true}'],
+      ['with a stream_id', '{"type":"response.create","stream_id":"a.b-1","model":"m"}', '{"model":"m","stream":true}'],
+      ['generate: true', '{"type":"response.create","generate":true,"model":"m"}', '{"model":"m","stream":true}'],
       [
         'sent ahead',
         '{"type":"response.create","generate":false,"model":"m"}',
         '{"generate":false,"model":"m","stream":true}',
       ],
-      // What is wrong with these is said on the road.
+      // The gateway refuses these.
       ['no JSON', '{"type"', '{"type"'],
       ['no object', '[1]', '[1]'],
     ]
@@ -281,7 +281,7 @@ for (const front of ['own', 'node'] as const)
         assert.equal(turns[0]?.received.body, body)
       })
 
-    test('web socket: a turn has the headers of the upgrade, but what they say of the transport', async () => {
+    test('web socket: a turn has the headers of the upgrade, without those of the transport', async () => {
       const { server, turns } = await given()
       const client = await open(server, {
         headers: { 'openai-beta': 'responses_websockets=2026-02-06', 'user-agent': 'codex' },
@@ -296,14 +296,14 @@ for (const front of ['own', 'node'] as const)
       assert.equal(turns[1]?.received.headers('openai-beta'), ' assistants=v2')
     })
 
-    test('web socket: each event is one message; comments are pings, and no end mark comes', async () => {
+    test('web socket: each event is one message; comments are pings, and [DONE] is dropped', async () => {
       const setting = await given()
       setting.answer = ({ reply }) => {
         reply.writeHead(200, HEAD)
         reply.write(': ping\n')
         reply.write(event('response.created') + event('response.in_progress'))
         reply.write(': headgate provider=x\n')
-        // An upstream's own way to write a stream.
+        // Another valid way to write a stream.
         reply.write(
           'event: response.output_text.delta\r\ndata: {"type":"response.output_text.delta",\r\ndata: "x":1}\r\n\r\n',
         )
@@ -321,7 +321,7 @@ for (const front of ['own', 'node'] as const)
       assert.equal(client.texts.length, 4)
     })
 
-    test('web socket: the events of a turn in a lane carry its name, and others do not', async () => {
+    test('web socket: the events of a turn carry its stream_id, others do not', async () => {
       const { server } = await given()
       const client = await open(server)
       client.send(create({ stream_id: 'main' }))
@@ -342,9 +342,9 @@ for (const front of ['own', 'node'] as const)
       ['an unknown type', { type: 'response.cancel' }, 400, 'invalid_value', 'type'],
       ['no type', { model: 'm' }, 400, 'invalid_value', 'type'],
       ['in the background', create({ background: true }), 400, 'unsupported_parameter', 'background'],
-      ['an empty lane', create({ stream_id: '' }), 400, 'invalid_value', 'stream_id'],
-      ['a lane that is no name', create({ stream_id: 'a b' }), 400, 'invalid_value', 'stream_id'],
-      ['a lane that is no text', create({ stream_id: 7 }), 400, 'invalid_value', 'stream_id'],
+      ['an empty stream_id', create({ stream_id: '' }), 400, 'invalid_value', 'stream_id'],
+      ['a stream_id with a blank', create({ stream_id: 'a b' }), 400, 'invalid_value', 'stream_id'],
+      ['a stream_id that is a number', create({ stream_id: 7 }), 400, 'invalid_value', 'stream_id'],
     ]
     for (const [name, message, status, code, param] of wrong)
       test(`web socket: ${name} is an error, and the connection stays`, async () => {
@@ -363,7 +363,7 @@ for (const front of ['own', 'node'] as const)
         assert.equal(refused.length, 1)
       })
 
-    test('web socket: what Codex says of a response it has processed is answered with nothing', async () => {
+    test('web socket: response.processed, as Codex sends it, gets no response', async () => {
       const { server } = await given()
       const client = await open(server)
       client.send({ type: 'response.processed', response_id: 'resp_1' })
@@ -371,7 +371,7 @@ for (const front of ['own', 'node'] as const)
       assert.deepEqual(await client.have(3), ['response.created', 'response.in_progress', 'response.completed'])
     })
 
-    test('web socket: a turn that is refused is an error with its status, headers and words', async () => {
+    test('web socket: a refused turn is an error with its status, headers and message', async () => {
       const setting = await given()
       const body = '{"error":{"message":"Slower.","type":"rate_limit_error","code":"rate_limited","param":null}}'
       setting.answer = ({ reply }) => {
@@ -390,9 +390,9 @@ for (const front of ['own', 'node'] as const)
       })
     })
 
-    test('web socket: the words of an error stay written as they were', async () => {
+    test('web socket: the text of an error is passed on unchanged', async () => {
       const setting = await given()
-      // As `quiet` writes them: whoever searches the text finds no reason to come back.
+      // Escaped as retry-neutral text: a search of it finds no reason to retry.
       const body = String.raw`{"error":{"message":"o\u0076erloaded","type":"x","code":"y"}}`
       setting.answer = ({ reply }) => {
         reply.writeHead(400, { 'content-type': 'application/json' })
@@ -409,7 +409,7 @@ for (const front of ['own', 'node'] as const)
       event('response.failed', { response: { status: 'failed', error: { code, message: 'x' } } }) +
       DONE
 
-    test('web socket: a response that has begun fails with one event, or a later turn would be taken to have failed', async () => {
+    test('web socket: a response that has begun fails with exactly one event', async () => {
       const setting = await given()
       setting.answer = ({ reply }) => {
         reply.writeHead(200, HEAD)
@@ -427,7 +427,7 @@ for (const front of ['own', 'node'] as const)
       ])
     })
 
-    test('web socket: a turn that failed after nothing but pings is an error with the status it would have had', async () => {
+    test('web socket: a turn that fails after pings only is an error with its HTTP status', async () => {
       const setting = await given()
       setting.answer = ({ reply }) => {
         reply.writeHead(200, HEAD)
@@ -447,7 +447,7 @@ for (const front of ['own', 'node'] as const)
     })
 
     for (const [name, answer, expected] of [
-      ['before anything was said', () => Promise.reject(new Error('bug')), 'error'],
+      ['before the first event', () => Promise.reject(new Error('bug')), 'error'],
       [
         'after that',
         ({ reply }: Turn) => {
@@ -458,7 +458,7 @@ for (const front of ['own', 'node'] as const)
         'closed',
       ],
     ] as const)
-      test(`web socket: a bug of ours ${name}`, async () => {
+      test(`web socket: an internal error ${name}`, async () => {
         const setting = await given()
         setting.answer = answer
         const client = await open(setting.server)
@@ -469,7 +469,7 @@ for (const front of ['own', 'node'] as const)
         if (expected === 'error') assert.partialDeepStrictEqual(client.messages[0], { status: 500 })
       })
 
-    test('web socket: a message larger than a body may be closes the connection with 1009', async () => {
+    test('web socket: a message above limit.body closes the connection with 1009', async () => {
       const setting = await given({ limit: { body: 1_000 } })
       const client = await open(setting.server)
       client.send(create({ input: 'x'.repeat(2_000) }))
@@ -482,9 +482,9 @@ for (const front of ['own', 'node'] as const)
       await other.have(3)
     })
 
-    // ── One after another ────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Queue ────────────────────────────────────────────────────────────────────────────────────────────
 
-    /** Turns that end when they are told to. */
+    /** Turns that the test ends. */
     const held = () => {
       const waiting: (() => void)[] = []
       return {
@@ -500,7 +500,7 @@ for (const front of ['own', 'node'] as const)
       }
     }
 
-    test('web socket: a message while a turn is under way waits, in order, and so do errors', async () => {
+    test('web socket: messages during a turn are queued in order, errors too', async () => {
       const setting = await given()
       const hold = held()
       setting.answer = hold.answer
@@ -528,7 +528,7 @@ for (const front of ['own', 'node'] as const)
       )
     })
 
-    test('web socket: a large message is read in pieces, and what follows keeps its order', async () => {
+    test('web socket: a large message is parsed in pieces, and later messages keep their order', async () => {
       const setting = await given()
       const client = await open(setting.server)
       const words = 'a "word" é😀 '.repeat(60_000)
@@ -550,10 +550,10 @@ for (const front of ['own', 'node'] as const)
     })
 
     for (const [name, messages, waits] of [
-      ['so many', Array.from({ length: 20 }, () => create()), 16],
-      ['so long', Array.from({ length: 4 }, () => create({ input: 'x'.repeat(400) })), 2],
+      ['messages', Array.from({ length: 20 }, () => create()), 16],
+      ['characters', Array.from({ length: 4 }, () => create({ input: 'x'.repeat(400) })), 2],
     ] as const)
-      test(`web socket: only ${name} wait`, async () => {
+      test(`web socket: the queue is limited: ${name}`, async () => {
         const setting = await given({ limit: { body: 1_000 } })
         const hold = held()
         setting.answer = hold.answer
@@ -573,7 +573,7 @@ for (const front of ['own', 'node'] as const)
         assert.equal(client.messages.filter(({ type }) => type === 'error').length, messages.length - 1 - waits)
       })
 
-    test('web socket: turns count among the calls under way', async () => {
+    test('web socket: turns count towards the concurrency limit', async () => {
       const setting = await given({ limit: { concurrent: 1 } })
       const hold = held()
       setting.answer = hold.answer
@@ -597,14 +597,14 @@ for (const front of ['own', 'node'] as const)
       await two.have(4)
     })
 
-    // ── The end of a connection ──────────────────────────────────────────────────────────────────────────────────────
+    // ── End of a connection ──────────────────────────────────────────────────────────────────────────────────────
 
     for (const [name, leave] of [
       ['closes', (socket: WebSocket) => socket.close()],
       ['vanishes', (socket: WebSocket) => socket.terminate()],
     ] as const)
-      test(`web socket: a client that ${name} ends its turn, and its place is free`, async () => {
-        // Closing times out later than the test does.
+      test(`web socket: a client that ${name} ends its turn and frees its call`, async () => {
+        // The close timeout is longer than the test.
         const setting = await given({ limit: { concurrent: 1 } }, { socketTiming: { close: 60_000 } })
         let gone = false
         let done: () => void = () => {}
@@ -624,7 +624,7 @@ for (const front of ['own', 'node'] as const)
         await client.have(1)
         leave(client.socket)
         await until('gone', () => gone)
-        // What waited is not begun.
+        // Queued turns do not start.
         await new Promise((resolve) => setTimeout(resolve, 20))
         assert.equal(setting.turns.length, 1)
         setting.answer = complete
@@ -634,8 +634,8 @@ for (const front of ['own', 'node'] as const)
         done()
       })
 
-    test('web socket: a client that says it closes and then does not is gone all the same', async () => {
-      // Longer than the test waits: it is gone before the closing handshake times out.
+    test('web socket: a client that sends a close frame and stays counts as gone', async () => {
+      // Longer than the test waits: the connection ends before the closing handshake times out.
       const setting = await given({}, { socketTiming: { close: 60_000 } })
       let gone = false
       setting.answer = ({ reply }) =>
@@ -651,7 +651,7 @@ for (const front of ['own', 'node'] as const)
         `GET /v1/responses HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: ${key}\r\n\r\n`,
       )
       await new Promise((resolve) => socket.once('data', resolve))
-      /** A client's frame, masked with nothing. */
+      /** A client frame with a zero mask. */
       const frame = (opcode: number, payload: Buffer) =>
         Buffer.concat([Buffer.from([0x80 | opcode, 0x80 | payload.length, 0, 0, 0, 0]), payload])
       socket.write(frame(1, Buffer.from('{"type":"response.create","model":"m"}')))
@@ -661,7 +661,7 @@ for (const front of ['own', 'node'] as const)
       socket.destroy()
     })
 
-    test('web socket: a turn that is cut cuts the connection', async () => {
+    test('web socket: an aborted turn ends the connection', async () => {
       const setting = await given()
       setting.answer = ({ reply }) => {
         reply.writeHead(200, HEAD)
@@ -674,7 +674,7 @@ for (const front of ['own', 'node'] as const)
       assert.equal(client.closed?.code, 1006)
     })
 
-    test('web socket: a client that reads slowly is waited for, and nothing is lost', async () => {
+    test('web socket: a slow client gets everything', async () => {
       const setting = await given()
       const piece = 'x'.repeat(64 * 1024)
       let written = 0
@@ -698,7 +698,7 @@ for (const front of ['own', 'node'] as const)
       client.socket.pause()
       client.send(create())
       await until('the turn', () => written > 0)
-      // The kernel's buffers fill first; then it waits.
+      // The kernel's buffers fill first.
       let last = -1
       await until('it waits', () => {
         const still = last === written
@@ -714,8 +714,8 @@ for (const front of ['own', 'node'] as const)
       )
     })
 
-    test('web socket: who answers no ping for long is taken for dead', async () => {
-      // Both ends share this process: a busy machine may stop it for a second.
+    test('web socket: a client without a pong for too long counts as dead', async () => {
+      // Both ends share this process, which a busy machine may stop for a second.
       const { server } = await given({}, { socketTiming: { ping: 50, deaf: 3_000 } })
       const deaf = await open(server, { autoPong: false })
       const alive = await open(server)
@@ -725,7 +725,7 @@ for (const front of ['own', 'node'] as const)
       assert.equal(alive.closed, null)
     })
 
-    test('web socket: after its time a connection is told so and closed, a turn under way first', async () => {
+    test('web socket: at its maximum age a connection gets an error and closes, after the turn in progress', async () => {
       const setting = await given({}, { socketTiming: { lifetime: 500 } })
       const hold = held()
       setting.answer = hold.answer
@@ -748,7 +748,7 @@ for (const front of ['own', 'node'] as const)
       assert.equal(setting.turns.length, 1)
     })
 
-    test('web socket: draining closes what is idle, and the rest once its turn is answered', async () => {
+    test('web socket: a drain closes idle connections, and others after their turn', async () => {
       const setting = await given()
       const hold = held()
       setting.answer = hold.answer
@@ -779,7 +779,7 @@ for (const front of ['own', 'node'] as const)
       assert.equal(setting.turns.length, 1)
     })
 
-    test('web socket: a client that does not answer the close does not hold the draining up', async () => {
+    test('web socket: a client that does not answer the close frame does not delay a drain', async () => {
       const setting = await given({}, { socketTiming: { close: 100 } })
       const client = await open(setting.server)
       client.socket.pause()
@@ -788,7 +788,7 @@ for (const front of ['own', 'node'] as const)
       assert.ok(performance.now() - begun < 4_800)
     })
 
-    // ── What a connection remembers ──────────────────────────────────────────────────────────────────────────────────
+    // ── Memory of a connection ──────────────────────────────────────────────────────────────────────────────────
 
     const stored = (id: string): StoredResponse => ({
       id,
@@ -803,7 +803,7 @@ for (const front of ['own', 'node'] as const)
       maker: null,
     })
 
-    test('web socket: a connection remembers its own turns only, until it is over, and not what failed', async () => {
+    test('web socket: a connection keeps its own responses until it ends, without those a failed turn continued', async () => {
       const setting = await given()
       const one = await open(setting.server)
       const two = await open(setting.server)
@@ -820,10 +820,10 @@ for (const front of ['own', 'node'] as const)
       assert.deepEqual(mine?.findByItem('item_resp_1', ''), stored('resp_1'))
       assert.equal(mine?.get('resp_2', ''), undefined)
       assert.equal(other?.get('resp_1', ''), undefined)
-      assert.equal(other?.findByItem('item_resp_1', ''), undefined)
-      assert.equal(mine?.get('resp_1', 'somebody else'), undefined)
+      assert.equal(other?.holding('item_resp_1', ''), undefined)
+      assert.equal(mine?.get('resp_1', 'another owner'), undefined)
 
-      // A turn that fails before anybody has read what it continues.
+      // A turn that fails before the response it continues was read.
       setting.answer = ({ reply }) => {
         reply.writeHead(400, { 'content-type': 'application/json' })
         reply.end('{"error":{"message":"x","code":"invalid_value"}}')
@@ -836,7 +836,7 @@ for (const front of ['own', 'node'] as const)
       await until('forgotten', () => other?.get('resp_2', '') === undefined)
     })
 
-    test('web socket: a place that was not free makes nothing forgotten', async () => {
+    test('web socket: a turn refused for load evicts nothing', async () => {
       const setting = await given({ limit: { concurrent: 1 } })
       setting.answer = (turn) => {
         turn.connection.put(stored('resp_1'))
@@ -857,7 +857,7 @@ for (const front of ['own', 'node'] as const)
       hold.release()
     })
 
-    test('web socket: a key that is withdrawn asks nothing more, on connections that are open too', async () => {
+    test('web socket: a revoked key is refused on open connections too', async () => {
       const setting = await given({ auth: { keys: ['client-key-one', 'client-key-two'] } })
       const client = await open(setting.server, { headers: { authorization: 'Bearer client-key-one' } })
       const other = await open(setting.server, { headers: { authorization: 'Bearer client-key-two' } })
@@ -878,7 +878,7 @@ for (const front of ['own', 'node'] as const)
       assert.equal(other.closed, null)
     })
 
-    test('web socket: who asks and asks and reads no answer is not listened to meanwhile', async () => {
+    test('web socket: a client that reads no responses is not read from', async () => {
       const { server, refused } = await given()
       const { socket, messages } = await open(server)
       socket.pause()
@@ -888,12 +888,12 @@ for (const front of ['own', 'node'] as const)
         for (let at = 0; at < 1_000; at++, sent++) socket.send('{"type":"x"}')
         await new Promise((resolve) => setTimeout(resolve, 1))
       }
-      // Until nothing more is read.
+      // Until the server stops reading.
       for (let before = -1; refused.length !== before; ) {
         before = refused.length
         await new Promise((resolve) => setTimeout(resolve, 200))
       }
-      // What the kernel takes on its way, and no more: all the answers would be 90 MB.
+      // What the kernel buffers, not more: all responses would be 90 MB.
       assert.ok(refused.length < most / 2, String(refused.length))
       socket.resume()
       await until('all are answered', () => messages.length === most, 30_000)

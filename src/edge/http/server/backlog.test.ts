@@ -1,4 +1,4 @@
-/** Connections that come while the process is busy wait for it, as many as the system lets: none is turned away for it. */
+/** Connections that arrive while the process is busy are queued up to the system's limit. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -16,24 +16,24 @@ const most = (): number => {
 
 const COMING = 900
 
-/** Connects so many times, and says how many had been within a second. */
+/** Opens the connections, and prints how many were established within a second. */
 const CLIENT = `
-let here = 0
+let established = 0
 const sockets = Array.from({ length: ${COMING} }, () =>
-  require('node:net').connect(Number(process.argv[1]), '127.0.0.1', () => here++).on('error', () => {}))
+  require('node:net').connect(Number(process.argv[1]), '127.0.0.1', () => established++).on('error', () => {}))
 setTimeout(() => {
-  console.log(here)
+  console.log(established)
   process.exit()
 }, 900)
 `
 
-test('listening: more connections than Node lets wait by itself do so while the process stands still', {
-  skip: most() <= COMING && `the system lets only ${most()} wait`,
+test('listening: a blocked process queues more connections than the default of Node', {
+  skip: most() <= COMING && `the system queues only ${most()}`,
 }, async () => {
   const server = createServer((socket) => socket.destroy())
   const port = await listenOn(server, { port: 0, host: '127.0.0.1' }, () => {})
-  // Until it returns nothing is accepted.
-  const here = execFileSync(process.execPath, ['-e', CLIENT, String(port)], { encoding: 'utf8' })
+  // Nothing is accepted until it returns.
+  const established = execFileSync(process.execPath, ['-e', CLIENT, String(port)], { encoding: 'utf8' })
   server.close()
-  assert.equal(Number(here), COMING)
+  assert.equal(Number(established), COMING)
 })

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, Socket } from 'node:net'
 import { test } from 'node:test'
 import { descriptorOf, writeDirectly, writePartDirectly } from './direct-write.ts'
 
-/** A connection: this end, and the other, which reads nothing until it is told to. */
+/** Both ends of a connection; `far` is paused. */
 const connection = async () => {
   const server = createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -14,7 +14,7 @@ const connection = async () => {
   return { near, far }
 }
 
-test('straight: what the system takes is there, and how much that is is said', async () => {
+test('direct write: the bytes the kernel accepts arrive, and their number is returned', async () => {
   const { near, far } = await connection()
   const descriptor = descriptorOf(near)
   assert.equal(writeDirectly(descriptor, ''), 0)
@@ -22,15 +22,15 @@ test('straight: what the system takes is there, and how much that is is said', a
   assert.equal(writePartDirectly(descriptor, '<', Buffer.from([0, 255]), '\r\n'), 5)
   assert.equal(writePartDirectly(descriptor, '<', Buffer.alloc(64 * 1024), ''), 0)
   const piece = 'x'.repeat(64 * 1024)
-  // What is longer is the stream's.
+  // A longer text is left to the stream.
   assert.equal(writeDirectly(descriptor, `${piece}x`), 0)
   let taken = writeDirectly(descriptor, piece)
   let pieces = 1
   for (; taken === piece.length; pieces++) {
-    assert.ok(pieces < 1_000, 'a connection that nobody reads takes no 64 MB')
+    assert.ok(pieces < 1_000, 'an unread connection accepts less than 64 MB')
     taken = writeDirectly(descriptor, piece)
   }
-  // Nothing more fits.
+  // The socket is full.
   assert.equal(writeDirectly(descriptor, 'y'), 0)
   near.end(`${piece.slice(taken)}!`, 'latin1')
   let [first, last, length] = ['', '', 0]
@@ -45,7 +45,7 @@ test('straight: what the system takes is there, and how much that is is said', a
   far.destroy()
 })
 
-test('straight: of a broken connection nothing is taken, and nothing thrown', async () => {
+test('direct write: a broken connection accepts nothing, and nothing is thrown', async () => {
   const { near, far } = await connection()
   const closed = new Promise((resolve) => near.on('error', () => {}).once('close', resolve))
   far.resetAndDestroy()

@@ -36,7 +36,7 @@ const read = (pieces: readonly Buffer[]): Read => {
         body += part.toString('latin1')
       },
       end() {
-        // Assigned in a call, which the compiler does not see.
+        // TypeScript does not see the assignment in the callback.
         const { method, target, version, headers, keeps, expects, upgrade } = head as unknown as ReadHead
         const found = NAMES.flatMap((name) => (headers(name) === undefined ? [] : [[name, headers(name)]]))
         const line = `${method} ${target} ${version}`
@@ -46,7 +46,7 @@ const read = (pieces: readonly Buffer[]): Read => {
     16 * 1024,
   )
   for (const piece of pieces) {
-    // The reader works in the buffer it is given.
+    // The reader modifies its buffer.
     const copy = Buffer.from(piece)
     for (let at = 0; at < copy.length && !reader.problem; ) {
       at = reader.push(copy, at)
@@ -89,19 +89,23 @@ const taken: readonly [name: string, wire: string, requests: readonly Partial<Re
   ],
   ['empty lines before', `\r\n\r\n${GET}\r\n${GET}`, [{ line: 'GET /y 1.1' }, { line: 'GET /y 1.1' }]],
   ['HTTP/1.0', `GET / HTTP/1.0\r\n\r\n`, [{ line: 'GET / 1.0', keeps: false }]],
-  ['HTTP/1.0 that stays', `GET / HTTP/1.0\r\nconnection: Keep-Alive\r\n\r\n`, [{ keeps: true }]],
-  ['HTTP/1.0 that says both', `GET / HTTP/1.0\r\nconnection: close, keep-alive\r\n\r\n`, [{ keeps: false }]],
-  ['that it closes, among others', `GET / HTTP/1.1\r\n${HOST}connection: x, Close\r\n\r\n`, [{ keeps: false }]],
-  ['a name that only looks like it', `GET / HTTP/1.1\r\n${HOST}connection: closely\r\n\r\n`, [{ keeps: true }]],
-  ['that it waits', `${POST}expect: 100-Continue\r\ncontent-length: 1\r\n\r\na`, [{ expects: 'continue', body: 'a' }]],
-  ['that it expects a miracle', `${POST}expect: a-miracle\r\n\r\n`, [{ expects: 'other' }]],
-  ['what HTTP/1.0 cannot expect', `GET / HTTP/1.0\r\nexpect: a-miracle\r\n\r\n`, [{ expects: 'nothing' }]],
+  ['HTTP/1.0 with keep-alive', `GET / HTTP/1.0\r\nconnection: Keep-Alive\r\n\r\n`, [{ keeps: true }]],
+  ['HTTP/1.0 with both', `GET / HTTP/1.0\r\nconnection: close, keep-alive\r\n\r\n`, [{ keeps: false }]],
+  ['close in a list', `GET / HTTP/1.1\r\n${HOST}connection: x, Close\r\n\r\n`, [{ keeps: false }]],
+  ['a token that contains close', `GET / HTTP/1.1\r\n${HOST}connection: closely\r\n\r\n`, [{ keeps: true }]],
+  ['100-continue', `${POST}expect: 100-Continue\r\ncontent-length: 1\r\n\r\na`, [{ expects: 'continue', body: 'a' }]],
+  ['an unknown expectation', `${POST}expect: a-miracle\r\n\r\n`, [{ expects: 'other' }]],
+  ['an expectation in HTTP/1.0', `GET / HTTP/1.0\r\nexpect: a-miracle\r\n\r\n`, [{ expects: 'nothing' }]],
   [
     'another protocol',
     `GET / HTTP/1.1\r\n${HOST}connection: keep-alive, Upgrade\r\nupgrade: websocket\r\n\r\n`,
     [{ upgrade: 'websocket' }],
   ],
-  ['an offer that is none', `GET / HTTP/1.1\r\n${HOST}upgrade: websocket\r\n\r\n`, [{ upgrade: undefined }]],
+  [
+    'an upgrade without the connection header',
+    `GET / HTTP/1.1\r\n${HOST}upgrade: websocket\r\n\r\n`,
+    [{ upgrade: undefined }],
+  ],
   [
     'an offer with a body',
     `${POST}connection: upgrade\r\nupgrade: h2c\r\ncontent-length: 1\r\n\r\na`,
@@ -147,7 +151,7 @@ describe('requests', () => {
       const bytes = whole(wire)
       const { parts, ...once } = read([bytes])
       assert.deepEqual([once.problem, once.begun, once.requests.length], [null, false, requests.length])
-      assert.ok(parts <= requests.length, 'the body of one read is told in one call')
+      assert.ok(parts <= requests.length, 'the body bytes of one read are emitted in one call')
       for (const [at, wanted] of requests.entries()) assert.partialDeepStrictEqual(once.requests[at], wanted)
       for (let cut = 1; cut < bytes.length; cut++) {
         const { parts: _, ...cutUp } = read([bytes.subarray(0, cut), bytes.subarray(cut)])
@@ -160,14 +164,14 @@ describe('requests', () => {
     })
 })
 
-/** What no two readers may understand differently, and what is no request at all: refused at the last byte at the latest, however it is cut. */
+/** Ambiguous or malformed requests: refused at their last byte at the latest, however they are split. */
 const refused: readonly [name: string, wire: string, problem?: RequestProblem][] = [
   ['TLS', '\x16\x03\x01\x02\x00\x01'],
   ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\n'],
   ['HTTP/1.2', 'GET / HTTP/1.2\r\n\r\n'],
   ['HTTP/0.9', 'GET /\r\n\r\n'],
   ['small letters', 'get / HTTP/1.1\r\n\r\n'],
-  ['a method nobody knows', 'BREW / HTTP/1.1\r\n\r\n'],
+  ['an unknown method', 'BREW / HTTP/1.1\r\n\r\n'],
   ['a tunnel', 'CONNECT a:443 HTTP/1.1\r\n\r\n'],
   ['two blanks before the target', 'GET  / HTTP/1.1\r\n\r\n'],
   ['two blanks before the version', 'GET /  HTTP/1.1\r\n\r\n'],
@@ -179,7 +183,7 @@ const refused: readonly [name: string, wire: string, problem?: RequestProblem][]
   ['a lone carriage return before', `\r${GET}`],
   ['a lone line feed before', `\n${GET}`],
   ['lone line feeds', 'GET / HTTP/1.1\nHost: a\n\n'],
-  ['a lone line feed in the head', `GET / HTTP/1.1\r\n${HOST}x: 1\ny: 2\r\n\r\n`],
+  ['a lone line feed in the header block', `GET / HTTP/1.1\r\n${HOST}x: 1\ny: 2\r\n\r\n`],
   ['a lone carriage return in a value', `GET / HTTP/1.1\r\n${HOST}x: 1\r2\r\n\r\n`],
   ['NUL in a value', `GET / HTTP/1.1\r\n${HOST}x: 1\x002\r\n\r\n`],
   ['DEL in a value', `GET / HTTP/1.1\r\n${HOST}x: 1\x7f\r\n\r\n`],
@@ -189,7 +193,7 @@ const refused: readonly [name: string, wire: string, problem?: RequestProblem][]
   ['no colon', `GET / HTTP/1.1\r\n${HOST}x\r\n\r\n`],
   ['no colon in this line, but one in the next', `GET / HTTP/1.1\r\nx\r\n${HOST}\r\n`],
   ['no name', `GET / HTTP/1.1\r\n${HOST}: 1\r\n\r\n`],
-  ['a name that is none', `GET / HTTP/1.1\r\n${HOST}x(one): 1\r\n\r\n`],
+  ['an invalid name', `GET / HTTP/1.1\r\n${HOST}x(one): 1\r\n\r\n`],
   ['two lengths', `${POST}content-length: 3\r\ncontent-length: 4\r\n\r\n`],
   ['two equal lengths', `${POST}content-length: 3\r\ncontent-length: 3\r\n\r\n`],
   ['two lengths in one line', `${POST}content-length: 3, 3\r\n\r\n`],
@@ -197,11 +201,11 @@ const refused: readonly [name: string, wire: string, problem?: RequestProblem][]
   ['a negative length', `${POST}content-length: -3\r\n\r\n`],
   ['a hexadecimal length', `${POST}content-length: 0x3\r\n\r\n`],
   ['an empty length', `${POST}content-length:\r\n\r\n`],
-  ['a length beyond numbers', `${POST}content-length: 99999999999999999999\r\n\r\n`],
+  ['a length that overflows', `${POST}content-length: 99999999999999999999\r\n\r\n`],
   ['a length and chunks', `${POST}content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n`],
   ['chunks and a length', `${POST}transfer-encoding: chunked\r\ncontent-length: 3\r\n\r\n`],
   ['two codings', `${POST}transfer-encoding: gzip, chunked\r\n\r\n`],
-  ['a coding said twice', `${POST}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n`],
+  ['a repeated coding', `${POST}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n`],
   ['an unknown coding', `${POST}transfer-encoding: xchunked\r\n\r\n`],
   ['an empty coding', `${POST}transfer-encoding:\r\n\r\n`],
   ['chunks in HTTP/1.0', 'POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n'],
@@ -214,16 +218,16 @@ const refused: readonly [name: string, wire: string, problem?: RequestProblem][]
   ['a size of nine digits', `${CHUNKED}000000005\r\nhello\r\n`],
   ['a size that ends with a lone line feed', `${CHUNKED}5\nhello\r\n0\r\n\r\n`],
   ['a lone carriage return in an extension', `${CHUNKED}5;a\rb\r\nhello\r\n`],
-  ['an extension that is none', `${CHUNKED}5; a\r\nhello\r\n`],
-  ['an extension longer than anybody needs', `${CHUNKED}5;${'x'.repeat(1100)}\r\nhello\r\n`, 'long_extension'],
-  ['a chunk longer than it said', `${CHUNKED}5\r\nhello!\r\n0\r\n\r\n`],
+  ['a malformed extension', `${CHUNKED}5; a\r\nhello\r\n`],
+  ['an extension above the limit', `${CHUNKED}5;${'x'.repeat(1100)}\r\nhello\r\n`, 'long_extension'],
+  ['a chunk longer than its size', `${CHUNKED}5\r\nhello!\r\n0\r\n\r\n`],
   ['a chunk that ends with a lone line feed', `${CHUNKED}5\r\nhello\n0\r\n\r\n`],
-  ['a trailer that is none', `${CHUNKED}0\r\nnonsense\r\n\r\n`],
+  ['a malformed trailer', `${CHUNKED}0\r\nnonsense\r\n\r\n`],
   ['a trailer that is a length', `${CHUNKED}0\r\nContent-Length: 3\r\n\r\n`],
   ['a trailer that ends with a lone line feed', `${CHUNKED}0\r\nx: 1\n\r\n`],
-  ['trailers beyond 16 KiB', `${CHUNKED}0\r\n${'a: b\r\n'.repeat(4_000)}`, 'long_head'],
-  ['a head beyond 16 KiB', `GET / HTTP/1.1\r\nx: ${'y'.repeat(17 * 1024)}`, 'long_head'],
-  ['a head of 17 KiB that is whole', `GET / HTTP/1.1\r\nx: ${'y'.repeat(17 * 1024)}\r\n\r\n`, 'long_head'],
+  ['trailers above 16 KiB', `${CHUNKED}0\r\n${'a: b\r\n'.repeat(4_000)}`, 'long_head'],
+  ['a header block above 16 KiB', `GET / HTTP/1.1\r\nx: ${'y'.repeat(17 * 1024)}`, 'long_head'],
+  ['a complete header block of 17 KiB', `GET / HTTP/1.1\r\nx: ${'y'.repeat(17 * 1024)}\r\n\r\n`, 'long_head'],
 ]
 describe('refused', () => {
   for (const [name, wire, problem = 'not_http'] of refused)
@@ -239,17 +243,17 @@ describe('refused', () => {
     })
 })
 
-test('a good request before a bad one is told, the bad one is not', () => {
+test('a valid request before a malformed one is emitted, the malformed one is not', () => {
   const { requests, problem } = read([whole(`${GET}${CHUNKED}zz\r\n`)])
   assert.deepEqual([requests.map(({ line }) => line), problem], [['GET /y 1.1'], 'not_http'])
 })
 
-test('what cannot become a request is not waited for', () => {
+test('bytes that cannot become a request are refused at once', () => {
   for (const wire of ['x', 'SSH-2.0', '\0', `${GET}\x16`, 'GET / HTTP/1.1\r\nhost: a\n'])
     assert.equal(read([whole(wire)]).problem, 'not_http', JSON.stringify(wire))
 })
 
-test('more names than are remembered are read all the same', () => {
+test('more names than the cache holds are read correctly', () => {
   const lines = (from: number) => Array.from({ length: 90 }, (_, at) => `X-${from}-${at}: ${at}\r\n`).join('')
   const wire = Array.from({ length: 6 }, (_, at) => `GET /${at} HTTP/1.1\r\n${lines(at)}X-One: ${at}\r\n\r\n`).join('')
   const { requests } = read([whole(wire)])

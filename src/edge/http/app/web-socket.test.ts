@@ -820,7 +820,7 @@ for (const httpServer of ['own', 'node'] as const)
       assert.deepEqual(mine?.findByItem('item_resp_1', ''), stored('resp_1'))
       assert.equal(mine?.get('resp_2', ''), undefined)
       assert.equal(other?.get('resp_1', ''), undefined)
-      assert.equal(other?.holding('item_resp_1', ''), undefined)
+      assert.equal(other?.findByItem('item_resp_1', ''), undefined)
       assert.equal(mine?.get('resp_1', 'another owner'), undefined)
 
       // A turn that fails before the response it continues was read.

@@ -22,6 +22,7 @@ const isQuick = startsWith(
   'src/',
   'scripts/',
   'test/arrows',
+  'test/language',
   'test/support/',
   'test/e2e/quick',
   'test/conformance/roundtrip',

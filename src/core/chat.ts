@@ -91,7 +91,7 @@ export type OutputFormat =
       readonly strict?: boolean
     }
 
-/** A member without a word of ours. `essential`: losing it would change what is asked, so a target that cannot carry it is unfit. */
+/** A member without a canonical name. `essential`: without it the request means something else, so a target that cannot carry it is unfit. */
 export type Extra = {
   readonly at: string
   readonly name: string
@@ -123,13 +123,13 @@ export type Tool =
       readonly format?: Json
       readonly paths?: MemberPaths
     }
-  /** Run by the provider, or of a kind nobody else has: only its own format can carry it. */
+  /** Run by the provider, or of a kind that only its own format has: no other format can carry it. */
   | {
       readonly kind: 'foreign'
       readonly at: string
       readonly protocol: ProtocolName
       readonly raw: JsonObject
-      /** The provider runs it and the model need not use it: where nobody can carry it, the rest may be asked without. */
+      /** The provider runs it and the model need not use it. If no target can carry it, the request may be sent without it. */
       readonly optional?: true
     }
 

@@ -54,7 +54,7 @@ export type EmbeddingsProtocol = {
   readonly path: string
   /** Absent: it is the format clients speak, and their requests pass as they are. */
   readonly encodeRequest?: (request: EmbeddingsRequest, target: { readonly model: string }) => Encoded
-  /** A body that is an error is a failure; so is one whose vectors are none, or not told apart. */
+  /** A failure if the body is an error, or if its vectors are invalid or cannot be assigned to the inputs. */
   readonly decodeAnswer: (body: Json) => Outcome<EmbeddingsAnswer>
   readonly decodeFailure: (status: number, body: Json | undefined, headers: HeaderLookup) => Failure
 }

@@ -22,7 +22,7 @@ type OpenContainer = {
 
 /**
  * Puts the text of every integer that a double cannot hold where JSON.parse has put a double: `value` is what it made of
- * `source`. One walk over the text beside the value; a reviver, which is asked about everything there is, takes seconds
+ * `source`. One walk over the text beside the value; a reviver, which is called for every value, takes seconds
  * for what fits into one request.
  */
 export const withDigits = (source: string, value: unknown): unknown => {

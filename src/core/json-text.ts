@@ -20,7 +20,7 @@ export const NEVER_TWICE = new Set(['model', 'stream'])
 /** Every integer of so many digits is one a double holds. */
 const EXACT = 15
 
-/** Deeper JSON from a client is refused: writing it again overflows a stack at a few thousand levels, and nobody asks that deep. */
+/** Maximum nesting of JSON from clients. Writing it again overflows the stack at a few thousand levels; real requests stay far below. */
 export const DEEPEST = 64
 
 const QUOTE = 34
@@ -183,7 +183,7 @@ export const rewrite = (source: string, members: readonly Span[], before: JsonOb
 
 /**
  * The same of a text and its bytes, and the bytes of what was written: those of the longest member that stays are
- * copied. It is nearly all there is, and to write letters beyond Latin-1 anew takes 40 to 80 µs for 30 KB.
+ * copied. These are nearly all bytes, and encoding characters beyond Latin-1 again takes 40 to 80 µs for 30 KB.
  */
 export const rewriteSource = (
   source: EncodedText,

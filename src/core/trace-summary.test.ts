@@ -29,7 +29,7 @@ const trails: readonly (readonly [string, Trace, string])[] = [
     'openai#a1f3:503, groq#09be:timeout, anthropic#77c0:200',
   ],
   [
-    'a limit is told by its status',
+    'a rate limit is shown by its status',
     [
       received,
       attempt(1, 'a', '0001'),
@@ -38,7 +38,7 @@ const trails: readonly (readonly [string, Trace, string])[] = [
     'a#0001:429',
   ],
   [
-    'an error behind a 200 is told by its word',
+    'an error in a 200 response is shown by its kind',
     [
       received,
       attempt(1, 'a', '0001'),

@@ -251,12 +251,12 @@ const foundIn = (exchange: Trace): SingleEvents => {
 
 /** Everything the log and the metrics say about a request. Total: an exchange without its end gives what is known. */
 export const summarize = (exchange: Trace): TraceSummary => {
-  const { received, ended, usage: told, skipped, moreSkipped, shared, dropped, droppedEvents } = foundIn(exchange)
+  const { received, ended, usage: recorded, skipped, moreSkipped, shared, dropped, droppedEvents } = foundIn(exchange)
   const attempts = attemptsIn(exchange)
   const chosen = attempts.find(({ end }) => end === 'committed' || end === 'broken')
   const last = attempts.findLast((attempt) => attempt.end === 'committed') ?? attempts.at(-1)
   const end = ended?.at ?? received.at
-  const { usage, estimated } = told ?? {}
+  const { usage, estimated } = recorded ?? {}
   const hedge = attempts.find((attempt) => attempt.hedge)
   const totalMs = Math.max(0, end - received.at)
   return {

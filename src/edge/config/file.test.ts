@@ -388,8 +388,8 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
   ['routes that are a list', 'routes: [a]', 'headgate.yaml:1:9: routes: found a list; allowed: a section of names'],
   [
     'a variable that is not set',
-    'providers:\n  openai: { keys: [ "${NOBODY}" ] }',
-    'headgate.yaml:2:21: found ${NOBODY}, which is not set; allowed: a variable that is set (also in .env)',
+    'providers:\n  openai: { keys: [ "${NOT_SET}" ] }',
+    'headgate.yaml:2:21: found ${NOT_SET}, which is not set; allowed: a variable that is set (also in .env)',
   ],
   [
     'a variable that is empty',

@@ -38,7 +38,7 @@ export const runCall = (
   return new CallScope({ gateway, protocol, reply }, stop, record).run(serve(stop, record))
 }
 
-/** The state of one call. It lives as long as the answer, so it holds no more than it needs. */
+/** The state of one call. It lives as long as the answer, so it holds only what it needs. */
 export class CallScope {
   readonly #gateway: Gateway
   readonly #protocol: ClientProtocol

@@ -571,18 +571,18 @@ for (const [mode, wanted] of [
 test('handle: an upstream of the same style receives the text of the client with another model', async () => {
   const { ask, world } = bench([instance('a')], answers)
   const source =
-    '{"model":"x", "seed": 9007199254740993,"messages":[{"role":"user","content":"h\\u00e9"}],"nobody_knows":{"a":1.0}}'
+    '{"model":"x", "seed": 9007199254740993,"messages":[{"role":"user","content":"h\\u00e9"}],"unknown_member":{"a":1.0}}'
   ask(source)
   await world.pass(0)
   assert.equal(
     world.calls[0]?.body,
-    '{"model":"m","seed": 9007199254740993,"messages":[{"role":"user","content":"h\\u00e9"}],"nobody_knows":{"a":1.0}}',
+    '{"model":"m","seed": 9007199254740993,"messages":[{"role":"user","content":"h\\u00e9"}],"unknown_member":{"a":1.0}}',
   )
 })
 
 test('handle: the answer passes through byte for byte', async () => {
   const body =
-    '{"id":"x","object":"chat.completion","created":12345678901234567890,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"\\u00e9"},"finish_reason":"stop"}],"nobody":1.0}'
+    '{"id":"x","object":"chat.completion","created":12345678901234567890,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"\\u00e9"},"finish_reason":"stop"}],"extra":1.0}'
   const { ask, world } = bench([instance('a')], (asked) => play.json(asked, 200, body))
   const reply = ask(question(false))
   await world.pass(0)

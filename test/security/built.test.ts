@@ -38,8 +38,8 @@ test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), ['edge/store/client.ts'])
   assert.match(source.get('edge/store/client.ts') ?? '', /new Worker\(THREAD, \{ workerData, env: \{\}, execArgv: \[\]/)
   // Starts copies of itself, as many as configured.
-  assert.deepEqual(importing(/^(?:node:)?child_process/), ['edge/workers/supervise.ts'])
-  assert.match(source.get('edge/workers/supervise.ts') ?? '', /fork\(program, /)
+  assert.deepEqual(importing(/^(?:node:)?child_process/), ['edge/workers/worker-process.ts'])
+  assert.match(source.get('edge/workers/worker-process.ts') ?? '', /fork\(program, /)
   assert.deepEqual(containing(/\b(?:execFile|spawn)(?:Sync)?\(\s*['"`]|shell:/), [])
   // The compile cache, and a package loaded by name on first use.
   assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), [

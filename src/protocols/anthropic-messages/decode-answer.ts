@@ -1,6 +1,7 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { isList, isObject, type Json, text } from '../../core/json.ts'
-import { decodeBlock, isBlock, malformed, refusal } from './decode-blocks.ts'
+import { malformed } from '../errors/malformed.ts'
+import { decodeBlock, isBlock, refusal } from './decode-blocks.ts'
 import { decodeFailure } from './errors.ts'
 import { decodeFinish, decodeUsage, explanationIn } from './finish-and-usage.ts'
 

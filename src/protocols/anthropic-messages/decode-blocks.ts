@@ -1,15 +1,12 @@
 /** Decodes content blocks, for complete answers and streams. */
+
 import type { ChatEvent } from '../../core/chat.ts'
-import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
+import { malformed } from '../errors/malformed.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
 import { byType, nonEmptyString, optionalArguments, optionalObject, optionalString } from '../shared/type-checks.ts'
 import { decodeCitation } from './citations.ts'
-
-/** A `malformed` failure for an answer that this codec cannot read. */
-export const malformed = (problem: string): Failure =>
-  fail('malformed', `The provider's answer cannot be read: ${problem}.`)
 
 /** The events of a complete block, from `open` to `close`. `place` yields the id of a call without one. */
 export const decodeBlock = (block: JsonObject, place: readonly (string | number)[]): readonly ChatEvent[] => {

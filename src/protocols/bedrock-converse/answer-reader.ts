@@ -1,16 +1,13 @@
 import type { ChatEvent, Citation, ReasoningSignature } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import { malformed } from '../errors/malformed.ts'
 import { append } from '../shared/append.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { argumentsText, exceedsDepth, MAX_DEPTH, parseArguments } from '../shared/tool-arguments.ts'
 import { optionalArguments, optionalObject, optionalString, type TypeCheck } from '../shared/type-checks.ts'
 import { exceptionFailure } from './errors.ts'
 import { decodeFinish, decodeUsage } from './finish-and-usage.ts'
-
-/** A `malformed` failure for an answer that this codec cannot read. */
-export const malformed = (problem: string): Failure =>
-  fail('malformed', `The provider's answer cannot be read: ${problem}.`)
 
 /** The block being read. `index`: its `contentBlockIndex`. */
 type ConverseBlock =

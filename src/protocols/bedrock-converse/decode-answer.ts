@@ -1,5 +1,6 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { malformed } from '../errors/malformed.ts'
 import { argumentsText } from '../shared/tool-arguments.ts'
 import {
   optionalArguments,
@@ -8,7 +9,7 @@ import {
   optionalString,
   type TypeCheck,
 } from '../shared/type-checks.ts'
-import { ConverseAnswerReader, malformed } from './answer-reader.ts'
+import { ConverseAnswerReader } from './answer-reader.ts'
 import { decodeFailure } from './errors.ts'
 
 /** Decodes a complete answer as the events of the equivalent stream. */

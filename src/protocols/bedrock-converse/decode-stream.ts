@@ -3,8 +3,9 @@ import { fail } from '../../core/failure.ts'
 import { parseObject } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
+import { malformed } from '../errors/malformed.ts'
 import { ERROR, EXCEPTION } from '../framing/event-stream.ts'
-import { ConverseAnswerReader, malformed } from './answer-reader.ts'
+import { ConverseAnswerReader } from './answer-reader.ts'
 import { exceptionFailure } from './errors.ts'
 
 /** Decodes a ConverseStream answer. `metadata`, which has the usage, follows `messageStop`. */

@@ -2,17 +2,16 @@
  * What is said piece by piece, as events whose blocks do not interleave. A whole answer is the same pieces at once, so
  * one reader serves both.
  */
+
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, text } from '../../core/json.ts'
+import { malformed } from '../errors/malformed.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { citationsOf, isOfText } from './citations.ts'
 import { decodeUsage, endingOf } from './finish-and-usage.ts'
 import { logprobsOf } from './logprobs.ts'
 import { PLAN, THOUGHT } from './tool-plan.ts'
-
-export const malformed = (what: string): Failure =>
-  fail('malformed', `The provider's answer could not be read: ${what}.`)
 
 export type Kind = 'text' | 'thinking' | 'plan'
 

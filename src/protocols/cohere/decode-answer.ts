@@ -3,6 +3,7 @@ import type { ChatEvent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, readJson, text } from '../../core/json.ts'
 import type { StreamDecoder } from '../../core/protocol.ts'
+import { malformed } from '../errors/malformed.ts'
 import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
 import {
   anyOf,
@@ -13,7 +14,7 @@ import {
   optionalString,
   type TypeCheck,
 } from '../shared/type-checks.ts'
-import { answerReader, malformed, type Reader } from './answer-reader.ts'
+import { answerReader, type Reader } from './answer-reader.ts'
 import { decodeFailure } from './errors.ts'
 
 const NO_HEADERS = () => undefined

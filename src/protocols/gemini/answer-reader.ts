@@ -2,9 +2,11 @@
  * Reads `GenerateContentResponse`s one after the other. A stream is several of them, a whole answer one: each holds what
  * has been added, so one reader serves both.
  */
+
 import type { ChatEvent, Output } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { malformed } from '../errors/malformed.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { standardBase64 } from '../shared/media.ts'
 import { unixSeconds } from '../shared/numbers.ts'
@@ -21,9 +23,6 @@ import { decodeFailure } from './errors.ts'
 import { blockOf, decodeUsage, type Ending, endingOf, failureOf } from './finish-and-usage.ts'
 import { citationsOf, recitationsOf } from './grounding.ts'
 import { logprobsOf } from './logprobs.ts'
-
-export const malformed = (what: string): Failure =>
-  fail('malformed', `The provider's answer could not be read: ${what}.`)
 
 export type AnswerReader = {
   push(response: unknown): readonly ChatEvent[]

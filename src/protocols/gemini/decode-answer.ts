@@ -4,7 +4,8 @@ import { fail } from '../../core/failure.ts'
 import { isList, type Json, readJson } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
-import { answerReader, malformed } from './answer-reader.ts'
+import { malformed } from '../errors/malformed.ts'
+import { answerReader } from './answer-reader.ts'
 
 /** A whole answer as the events it would have been. A list is a stream that was asked for without `alt=sse`. */
 export const decodeAnswer = (body: Json): readonly ChatEvent[] => {

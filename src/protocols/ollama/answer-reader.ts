@@ -1,7 +1,9 @@
 /** Reads answers of `/api/chat`. A stream has many answer objects, a non-streaming answer has one. */
+
 import type { ChatEvent, FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import { malformed } from '../errors/malformed.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { tokenCount as count, unixSeconds } from '../shared/numbers.ts'
 import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
@@ -13,10 +15,6 @@ import {
   type TypeCheck,
 } from '../shared/type-checks.ts'
 import { decodeFailure } from './errors.ts'
-
-/** A failure for an answer that cannot be decoded. */
-export const malformed = (what: string): Failure =>
-  fail('malformed', `The provider's answer could not be read: ${what}.`)
 
 /** Decodes answer objects one by one. */
 export type OllamaAnswerReader = {

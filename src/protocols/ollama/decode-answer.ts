@@ -3,7 +3,8 @@ import type { ChatEvent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { type Json, readJson } from '../../core/json.ts'
 import type { StreamDecoder } from '../../core/protocol.ts'
-import { answerReader, malformed } from './answer-reader.ts'
+import { malformed } from '../errors/malformed.ts'
+import { answerReader } from './answer-reader.ts'
 
 /** Decodes a non-streaming answer. */
 export const decodeAnswer = (body: Json): readonly ChatEvent[] => {

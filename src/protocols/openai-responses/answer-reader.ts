@@ -1,6 +1,7 @@
 import type { ChatEvent, Finish, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import { malformed } from '../errors/malformed.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { tokenCount } from '../shared/numbers.ts'
 import {
@@ -11,7 +12,7 @@ import {
   optionalString,
   type TypeCheck,
 } from '../shared/type-checks.ts'
-import { type AnswerState, failAnswer, ITEM_DONE, itemKeys, malformed, OutputItemReader } from './output-item-reader.ts'
+import { type AnswerState, failAnswer, ITEM_DONE, itemKeys, OutputItemReader } from './output-item-reader.ts'
 
 /**
  * Limits on events that are buffered because items interleave. No item did in 313 recorded streams; the limits bound

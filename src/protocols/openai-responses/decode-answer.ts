@@ -1,7 +1,7 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { isObject, type Json, object, text } from '../../core/json.ts'
+import { malformed } from '../errors/malformed.ts'
 import { ResponsesAnswerReader } from './answer-reader.ts'
-import { malformed } from './output-item-reader.ts'
 
 /** Decodes a complete answer as the last event of the equivalent stream. */
 export const decodeAnswer = (body: Json): ChatEvent[] => {

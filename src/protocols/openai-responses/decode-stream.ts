@@ -2,9 +2,9 @@ import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, object, text } from '../../core/json.ts'
 import type { StreamDecoder } from '../../core/protocol.ts'
+import { malformed } from '../errors/malformed.ts'
 import { DeltaTemplate, type TextOf } from '../framing/delta-template.ts'
 import { ResponsesAnswerReader } from './answer-reader.ts'
-import { malformed } from './output-item-reader.ts'
 
 /** Decodes the frames of a responses stream. */
 export const decodeStream = (): StreamDecoder => {

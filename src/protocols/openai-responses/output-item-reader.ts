@@ -1,6 +1,7 @@
 import type { Block, ChatEvent, Citation } from '../../core/chat.ts'
-import { type Failure, fail } from '../../core/failure.ts'
+import type { Failure } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import { malformed } from '../errors/malformed.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { outputOfItem } from '../shared/output-media.ts'
 import { joinNames } from '../shared/tool-names.ts'
@@ -19,10 +20,6 @@ export type AnswerState = {
 
 /** The event that carries an item's final state. */
 export const ITEM_DONE = 'response.output_item.done'
-
-/** A `malformed` failure for an answer that this codec cannot read. */
-export const malformed = (problem: string): Failure =>
-  fail('malformed', `The provider's answer cannot be read: ${problem}.`)
 
 /** Ends the answer with a failure. */
 export const failAnswer = (answer: AnswerState, failure: Failure): void => {

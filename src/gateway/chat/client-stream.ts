@@ -13,7 +13,8 @@ import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.
 import type { RouterDeps } from '../gateway.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 
-const STREAM_HEADERS = {
+/** Response headers of a server-sent event stream. */
+export const STREAM_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache',
   // Disables response buffering in nginx.

@@ -11,6 +11,7 @@ import { writeFrame } from '../../protocols/framing/sse.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { sendError } from '../call/error-response.ts'
 import { randomLetters } from '../call/ids.ts'
+import { STREAM_HEADERS } from '../chat/client-stream.ts'
 import type { Gateway } from '../gateway.ts'
 import type { BackgroundEvent, BackgroundResponse } from './background-response.ts'
 import { readHistory } from './conversation-history.ts'
@@ -201,12 +202,6 @@ const replayed = (world: World, source: string): readonly JsonObject[] => {
 }
 
 const FINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed'])
-
-const STREAM_HEADERS = {
-  'content-type': 'text/event-stream; charset=utf-8',
-  'cache-control': 'no-cache',
-  'x-accel-buffering': 'no',
-}
 
 /** The events to send, and where. */
 export type EventsToSend = {

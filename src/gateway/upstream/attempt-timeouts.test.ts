@@ -7,6 +7,7 @@ import {
   type AttemptTimeout,
   BODY_END_GRACE,
   checkTimeouts,
+  initialState,
   type TimeoutRules,
   timeoutFailure,
 } from './attempt-timeouts.ts'
@@ -20,21 +21,7 @@ const rules: TimeoutRules = {
   holdbackMs: 5,
 }
 
-const started: AttemptState = {
-  startedAt: 1_000,
-  hasHeaders: false,
-  hasResponded: false,
-  firstContentAt: null,
-  lastByteAt: 0,
-  lastContentAt: 0,
-  finishedAt: null,
-  isSettled: false,
-  isPaused: false,
-  isReadingStopped: false,
-  isBodyEnded: false,
-  isOver: false,
-  isLingering: false,
-}
+const started = initialState(1_000)
 const responded: AttemptState = { ...started, hasHeaders: true, hasResponded: true, lastByteAt: 1_001 }
 const streaming: AttemptState = {
   ...responded,

@@ -31,6 +31,23 @@ export type AttemptState = {
   isLingering: boolean
 }
 
+/** The state of an attempt that starts now. */
+export const initialState = (now: number): AttemptState => ({
+  startedAt: now,
+  hasHeaders: false,
+  hasResponded: false,
+  firstContentAt: null,
+  lastByteAt: 0,
+  lastContentAt: 0,
+  finishedAt: null,
+  isSettled: false,
+  isPaused: false,
+  isReadingStopped: false,
+  isBodyEnded: false,
+  isOver: false,
+  isLingering: false,
+})
+
 /** The limits of an attempt. */
 export type TimeoutRules = {
   readonly settings: Pick<Settings, 'circuit' | 'timeout'>

@@ -18,7 +18,13 @@ import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.
 import { type OutputSample, OutputSampler } from '../call/usage.ts'
 import type { RouterDeps } from '../gateway.ts'
 import { type AnswerFormat, type AnswerReader, readerFor } from './answer-reader.ts'
-import { type AttemptState, type AttemptTimeout, checkTimeouts, timeoutFailure } from './attempt-timeouts.ts'
+import {
+  type AttemptState,
+  type AttemptTimeout,
+  checkTimeouts,
+  initialState,
+  timeoutFailure,
+} from './attempt-timeouts.ts'
 import { redactKey } from './redact.ts'
 
 /** The request of an attempt, and how to read its answer. */
@@ -151,7 +157,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     this.#timer = activeCalls.timers
     this.#input = input
     this.#terms = termsOf(input)
-    this.#state = startedAt(world.now())
+    this.#state = initialState(world.now())
     this.opened = new Promise((resolve) => {
       this.#settle = resolve
     })
@@ -476,19 +482,3 @@ const callOf = (input: AttemptInput): Parameters<World['dial']>[0] => {
     ...(client !== undefined && { client }),
   }
 }
-
-const startedAt = (now: number): AttemptState => ({
-  startedAt: now,
-  hasHeaders: false,
-  hasResponded: false,
-  firstContentAt: null,
-  lastByteAt: 0,
-  lastContentAt: 0,
-  finishedAt: null,
-  isSettled: false,
-  isPaused: false,
-  isReadingStopped: false,
-  isBodyEnded: false,
-  isOver: false,
-  isLingering: false,
-})

@@ -157,8 +157,8 @@ describe('bench: the page', () => {
 /** `all → begin → (parse | write)`, and what waits. Every sample took a millisecond. */
 const nodes = [
   [1, '(root)', '', [2, 5, 6]],
-  [2, 'begin', 'file:///home/somebody/project/src/edge/http/app/server.ts', [3, 4]],
-  [3, 'parse', 'file:///home/somebody/project/src/protocols/shared/type-checks.ts', []],
+  [2, 'begin', 'file:///home/user/project/src/edge/http/app/server.ts', [3, 4]],
+  [3, 'parse', 'file:///home/user/project/src/protocols/shared/type-checks.ts', []],
   [4, 'writeUtf8String', '', []],
   [5, '(idle)', '', []],
   [6, '(garbage collector)', '', []],

@@ -164,7 +164,7 @@ function* encoded(chunks: readonly string[], piece: number): Generator<undefined
 function* partsOf(text: string, piece: number): Generator<string, void, undefined> {
   for (let from = 0; from < text.length; ) {
     const to = from + piece
-    // The first half of a character; the second comes behind it.
+    // The first half of a surrogate pair: the second half follows.
     const isHalf = to < text.length && (text.charCodeAt(to - 1) & 0xfc00) === 0xd800 && piece > 1
     const end = isHalf ? to - 1 : to
     yield text.slice(from, end)

@@ -11,10 +11,10 @@ type Slot = { readonly n: number; readonly firsts: number; readonly repeats: Rea
 /** Bounded by what it grants: it names no more clients than repeats of the last ten seconds. */
 export type RetryBudget = { readonly past: readonly Slot[]; readonly current: Slot }
 
-const nobody: ReadonlyMap<string, number> = new Map()
+const noRepeats: ReadonlyMap<string, number> = new Map()
 
 /** What a deployment begins with. */
-export const noTries: RetryBudget = { past: [], current: { n: 0, firsts: 0, repeats: nobody } }
+export const noTries: RetryBudget = { past: [], current: { n: 0, firsts: 0, repeats: noRepeats } }
 
 /** `percent` of first tries, and `floor` repeats a second at least. */
 export type BudgetRules = { readonly percent: number; readonly floor: number }
@@ -79,6 +79,6 @@ const roll = (budget: RetryBudget, now: number): RetryBudget => {
   if (budget.current.n === n) return budget
   return {
     past: [...budget.past, budget.current].filter((slot) => slot.n >= n - LONG),
-    current: { n, firsts: 0, repeats: nobody },
+    current: { n, firsts: 0, repeats: noRepeats },
   }
 }

@@ -43,7 +43,7 @@ const lackings: readonly (readonly [
   ['nothing is lacking', both, [], ['openai-chat', 'openai-responses']],
   ['what is lacking is left out', both, ['openai-chat'], ['openai-responses']],
   [
-    'the last that is left is asked for all the same',
+    'the last remaining protocol is still used',
     both,
     ['openai-chat', 'openai-responses'],
     ['openai-chat', 'openai-responses'],

@@ -4,7 +4,7 @@ import type { Instance, ProtocolSupport } from '../../core/provider.ts'
 /**
  * The formats a request can be put in there for this model, the best for it first: the client's own, whose bytes pass, then
  * the others as the upstream prefers them. What does not fit into one may fit into the next.
- * `lacking`: formats it was found not to have at this address; the last that is left is asked for all the same.
+ * `lacking`: formats it was found not to have at this address; the last remaining one is still used.
  */
 export const wiresInOrder = (
   client: ProtocolName,

@@ -13,7 +13,7 @@ import { realWorld } from '../src/edge/process/world.ts'
 import { serveChat } from '../src/gateway/chat/serve-chat.ts'
 import { UpstreamHealth } from '../src/gateway/health/upstream-health.ts'
 import { protocols } from '../src/protocols/index.ts'
-import { bench, instance } from '../test/support/gateway.ts'
+import { gatewayHarness, instance } from '../test/support/gateway.ts'
 import { testStore } from '../test/support/stores.ts'
 
 const { values } = parseArgs({ options: { only: { type: 'string' }, seconds: { type: 'string', default: '3' } } })
@@ -142,8 +142,11 @@ const dial: Dial = (_call, listener) => {
 }
 
 const world = realWorld({ dial })
-const made = bench([instance('openai')], () => {})
-const anthropic = bench([instance('anthropic', ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })], () => {})
+const made = gatewayHarness([instance('openai')], () => {})
+const anthropic = gatewayHarness(
+  [instance('anthropic', ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })],
+  () => {},
+)
 const sink = { write: () => true, writableLength: 0, on() {}, off() {} }
 const log = openLog({ out: sink, level: 'info', format: 'json' })
 const metrics = createMetrics({ version: '0', started: 0 })

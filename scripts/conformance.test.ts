@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { Board, ROWS } from '../test/conformance/tally.ts'
+import { ROWS, Tally } from '../test/conformance/tally.ts'
 import { newRows, readRows } from './conformance.ts'
 
 test('conformance: without recordings there are no rows', () => {
@@ -20,10 +20,10 @@ test('conformance: rows are read back sorted; an empty board adds none', () => {
   const before = process.env[ROWS]
   process.env[ROWS] = file
   try {
-    new Board('answers').print()
+    new Tally('answers').print()
     assert.equal(existsSync(file), false)
     for (const name of ['two', 'one']) {
-      const board = new Board('answers')
+      const board = new Tally('answers')
       board.each(name, [1], String, () => undefined)
       board.print()
     }

@@ -1,7 +1,7 @@
 /** Vertex compared with recordings: paths, bodies and error kinds. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { readWire, recordingsOf, skip } from '../../test/support/recordings.ts'
+import { readWire, recordingsOf, skipWithoutRecordings } from '../../test/support/recordings.ts'
 import { defaultSettings } from '../../test/support/settings.ts'
 import { isObject, type Json, type JsonObject, text } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
@@ -58,7 +58,7 @@ const recorded = (api: 'gemini' | 'messages') =>
       return { ...recording, place, tail, model }
     })
 
-test('vertex: calls have the recorded paths', { skip }, () => {
+test('vertex: calls have the recorded paths', { skip: skipWithoutRecordings }, () => {
   let seen = 0
   for (const { id, place, tail, model } of recorded('gemini')) {
     const baseUrl = place === undefined ? vertex.keyAddress : vertex.address({ PROJECT: 'p', LOCATION: place })
@@ -73,7 +73,7 @@ test('vertex: calls have the recorded paths', { skip }, () => {
   assert.ok(seen > 70, `${seen} seen`)
 })
 
-test("vertex: Claude's recorded requests are reproduced", { skip }, () => {
+test("vertex: Claude's recorded requests are reproduced", { skip: skipWithoutRecordings }, () => {
   let seen = 0
   for (const { id, tail, model, request } of recorded('messages')) {
     assert.ok(isObject(request))
@@ -104,7 +104,7 @@ const kindOf = (status: number, body: Json, protocol: 'gemini' | 'anthropic-mess
   return failure?.type === 'failure' ? failure.failure.kind : 'none'
 }
 
-test('vertex: recorded errors have the expected kind', { skip }, () => {
+test('vertex: recorded errors have the expected kind', { skip: skipWithoutRecordings }, () => {
   const seen = recorded('gemini').flatMap(({ id, status, response }) =>
     (status ?? 200) >= 400 ? [[id, kindOf(status ?? 0, response)]] : [],
   )

@@ -8,13 +8,13 @@ import { isObject, type JsonObject, list } from '../../src/core/json.ts'
 import type { Instance, Provider, Variables } from '../../src/core/provider.ts'
 import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { parseEmbeddings, prepareEmbeddings } from '../../src/gateway/endpoints/embeddings.ts'
-import { recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
+import { recordingsOf, requireRecordings, skipWithoutRecordings } from '../support/recordings.ts'
 import { problemsOf, type SchemaName } from '../support/schemas.ts'
 import { defaultSettings } from '../support/settings.ts'
-import { Board } from './tally.ts'
+import { Tally } from './tally.ts'
 
 const providers = [...(await loadProviders()).values()].filter(({ embeds }) => embeds)
-const board = new Board()
+const board = new Tally()
 
 const instanceOf = (provider: Provider, variables: Variables = {}): Instance => ({
   id: provider.name,
@@ -40,9 +40,9 @@ const schemaOf = ({ name, embeds }: Provider): readonly [SchemaName, string] | n
   return embeds?.protocol === 'openai-embeddings' ? ['openai', 'CreateEmbeddingRequest'] : null
 }
 
-recordingsAreHere()
+requireRecordings()
 
-describe('recorded requests for embeddings, asked of every provider', { skip }, () => {
+describe('recorded requests for embeddings, asked of every provider', { skip: skipWithoutRecordings }, () => {
   const asked = recordingsOf('embeddings').flatMap(({ id, status, request }) =>
     (status ?? 200) < 400 && isObject(request) ? [{ id, request }] : [],
   )

@@ -16,7 +16,13 @@ import { readerFor } from '../../src/gateway/upstream/answer-reader.ts'
 import { matchingRow } from '../../src/protocols/errors/classify.ts'
 import { COMMON_ERRORS } from '../../src/protocols/errors/common-errors.ts'
 import { upstreamProtocols } from '../../src/protocols/index.ts'
-import { allRecordings, type Recording, readWire, recordingsAreHere, skip } from '../support/recordings.ts'
+import {
+  allRecordings,
+  type Recording,
+  readWire,
+  requireRecordings,
+  skipWithoutRecordings,
+} from '../support/recordings.ts'
 import { QUOTED } from './errors.quoted.ts'
 
 const providers = await loadProviders()
@@ -104,7 +110,7 @@ const TABLES: readonly (readonly [name: string, table: ErrorTable, provider: Pro
   ),
 ]
 
-recordingsAreHere()
+requireRecordings()
 
 const describeRow = ({ when, kind }: ErrorRow): string =>
   [when.status, when.word, when.message, when.header, 'is', kind].filter((sign) => sign !== undefined).join(' ')
@@ -113,7 +119,7 @@ for (const [name, table, provider] of TABLES)
   describe(`errors of ${name}`, () => {
     const usual = upstreamProtocols[provider?.speaks[0]?.protocol ?? 'openai-chat']
     for (const row of table.rows)
-      test(describeRow(row), { skip: isPlace(row.seen) ? false : skip }, () => {
+      test(describeRow(row), { skip: isPlace(row.seen) ? false : skipWithoutRecordings }, () => {
         const shown = shownBy(row.seen, usual)
         assert.ok(shown.length > 0, `nothing is called ${row.seen}: quote the body in errors.quoted.ts`)
         const taken = shown.filter((said) => {
@@ -377,7 +383,7 @@ for (const [line, name, status, body, kind] of FACTS)
     if (status >= 300) assert.equal(failure?.status, status)
   })
 
-test('errors: the wait Google gives in the body is kept with the failure', { skip }, () => {
+test('errors: the wait Google gives in the body is kept with the failure', { skip: skipWithoutRecordings }, () => {
   const [said] = shownBy('gemini-gemini-google-429-retry-info-bc2baa96', upstreamProtocols.gemini)
   assert.ok(said)
   assert.equal(read(said, said.protocol, providers.get('gemini')?.quirks)?.retryAfter, 34_400)
@@ -468,7 +474,7 @@ const PROOFS: readonly (readonly [provider: string, id: string, kind: FailureKin
 ]
 
 for (const [name, id, kind] of PROOFS)
-  test(`error: ${name}: ${id} is ${kind}`, { skip }, () => {
+  test(`error: ${name}: ${id} is ${kind}`, { skip: skipWithoutRecordings }, () => {
     const [said] = shownBy(id, upstreamProtocols['openai-chat'])
     assert.ok(said)
     assert.equal(read(said, said.protocol, providers.get(name)?.quirks)?.kind, kind)
@@ -536,7 +542,7 @@ const COUNTS: Counts = {
   xai: { rate_limited: 1 },
 }
 
-test('every recorded and every reported error is classified, and by a row', { skip }, (t) => {
+test('every recorded and every reported error is classified, and by a row', { skip: skipWithoutRecordings }, (t) => {
   const all = [
     ...[...recordings.values()].filter(mayFail).map((one) => ({ ...one, said: ofRecording(one) })),
     ...[...reported].map(([id, one]) => ({

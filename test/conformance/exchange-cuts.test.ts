@@ -6,10 +6,10 @@ import { upstreamProtocols } from '../../src/protocols/index.ts'
 import { asRecordings, exchanges, formatNames } from '../support/exchanges.ts'
 import type { Recording } from '../support/recordings.ts'
 import { bytesOf, eventsOf, heldIn, steps } from './sweep.ts'
-import { Board } from './tally.ts'
+import { Tally } from './tally.ts'
 import { hearing } from './upstream-view.ts'
 
-const board = new Board('own exchanges')
+const board = new Tally('own exchanges')
 after(() => board.print())
 
 /** How many bytes precede the message that completes the answer. */

@@ -7,6 +7,7 @@ import { after, describe, test } from 'node:test'
 import { type ChatAnswer, type ChatEvent, fold, type UpstreamProtocolName } from '../../src/core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
+import { ACCEPTS_ALL } from '../support/accepts-all.ts'
 import {
   absences,
   asRecordings,
@@ -18,17 +19,16 @@ import {
   README,
   readingOf,
 } from '../support/exchanges.ts'
-import { present, type Recording } from '../support/recordings.ts'
+import { type Recording, recordingsPresent } from '../support/recordings.ts'
 import { eventsOf as definitions, problemsOf, type SchemaName } from '../support/schemas.ts'
-import { TAKES_ALL } from '../support/takes.ts'
 import { endOf, plain } from './answer-oracle.ts'
 import { byteByByte, bytesOf, EXCHANGES, eventsOf, heldIn, steps, sweep } from './sweep.ts'
-import { Board } from './tally.ts'
+import { Tally } from './tally.ts'
 import { hearing } from './upstream-view.ts'
 
-const board = new Board('own exchanges')
+const board = new Tally('own exchanges')
 /** Apart, since a clone without the schemas has no such rows. */
-const valid = new Board('own exchanges by schema')
+const valid = new Tally('own exchanges by schema')
 
 const all = exchanges()
 
@@ -100,7 +100,7 @@ const sent = (name: UpstreamProtocolName, feature: string, stream: boolean): Jso
   assert.ok(request.ok, JSON.stringify(request))
   const encoded = upstreamProtocols[name].encodeRequest(request.value, {
     ...{ model: 'example-model', outputLimit: 8_192 },
-    ...TAKES_ALL,
+    ...ACCEPTS_ALL,
   })
   const unfit = encoded.losses.filter((loss) => loss.essential)
   assert.deepEqual(unfit, [])
@@ -239,7 +239,7 @@ const followUp = (answer: ChatAnswer, style: keyof typeof answeredIn, name: Upst
   const target = {
     model: 'm',
     outputLimit: 100,
-    accepts: { ...TAKES_ALL.accepts, reasoning: ['reasoning_details'] },
+    accepts: { ...ACCEPTS_ALL.accepts, reasoning: ['reasoning_details'] },
   } as const
   // The same format on both sides: the body passes.
   if (style === name) return client.passing.adaptRequest(next, target)
@@ -254,7 +254,7 @@ const followUp = (answer: ChatAnswer, style: keyof typeof answeredIn, name: Upst
  */
 eachFormat('signature returned', (exchange) => {
   const { protocol, reading } = exchange
-  const [proof] = reading.proofs ?? []
+  const [proof] = reading.signatures ?? []
   if (proof === undefined) return 'without a signature'
   const styles = Object.keys(answeredIn) as (keyof typeof answeredIn)[]
   for (const style of protocol === 'openai-chat' ? (['openai-chat'] as const) : styles)
@@ -333,7 +333,9 @@ const assertValid = (by: readonly [SchemaName, string] | undefined, value: Json)
 const isError = (event: JsonObject): boolean =>
   event.error !== undefined || event.type === 'error' || event.object === 'error'
 
-describe('exchanges: the published schemas', { skip: present ? false : 'the published schemas are not here' }, () => {
+describe('exchanges: the published schemas', {
+  skip: recordingsPresent ? false : 'the published schemas are not here',
+}, () => {
   for (const name of formatNames)
     test(`exchanges: every request, body and event of ${name} is valid`, () => {
       const { request, whole, choice, event, error } = JUDGES[name]

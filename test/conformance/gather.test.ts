@@ -11,10 +11,10 @@ import { run } from '../../src/core/stage.ts'
 import { sseFrames } from '../../src/protocols/framing/sse.ts'
 import { sharedProtocols } from '../../src/protocols/index.ts'
 import { evidenceOf } from '../support/exchanges.ts'
-import { present, type Recording, recordingsAreHere } from '../support/recordings.ts'
+import { type Recording, recordingsPresent, requireRecordings } from '../support/recordings.ts'
 import { problemsIfPresent as problemsOf, type SchemaName } from '../support/schemas.ts'
 
-recordingsAreHere()
+requireRecordings()
 
 const framesOf = (chunks: readonly string[]): readonly Frame[] =>
   run(
@@ -67,7 +67,7 @@ for (const [api, protocol, schema, definition] of formats) {
   })
 
   test(`gather: every stream of ${api} gives the whole answer`, () => {
-    assert.ok(streams.length > (present ? 50 : 15), `${streams.length}`)
+    assert.ok(streams.length > (recordingsPresent ? 50 : 15), `${streams.length}`)
     const bad: string[] = []
     for (const { recording, frames, answer } of streams) {
       const text = protocol.passing.assembleAnswer(frames)

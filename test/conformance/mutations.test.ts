@@ -12,10 +12,16 @@ import type { UpstreamProtocol } from '../../src/core/protocol.ts'
 import { run } from '../../src/core/stage.ts'
 import { sse } from '../../src/protocols/framing/sse.ts'
 import { protocols, upstreamProtocols } from '../../src/protocols/index.ts'
-import { answering, asking } from '../support/asked.ts'
+import { answerContext, chatRequest } from '../support/builders.ts'
+import { assertEventOrder } from '../support/event-order.ts'
 import { evidenceOf, FORMATS } from '../support/exchanges.ts'
-import { orderly } from '../support/orderly.ts'
-import { messagesOf, type Recording, recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
+import {
+  messagesOf,
+  type Recording,
+  recordingsOf,
+  requireRecordings,
+  skipWithoutRecordings,
+} from '../support/recordings.ts'
 
 // ── One thing wrong ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -87,10 +93,10 @@ const placeOf = (at: Path): string => at.map((step) => (typeof step === 'number'
 
 // ── What has to hold ─────────────────────────────────────────────────────────────────────────────────────────────
 
-const context = answering({ request: asking({ stream: false }), created: 1_700_000_000 })
+const context = answerContext({ request: chatRequest({ stream: false }), created: 1_700_000_000 })
 
 const ends = (events: readonly ChatEvent[], loose: boolean): void => {
-  orderly(events, loose)
+  assertEventOrder(events, loose)
   // Here nothing at all comes behind a failure, no sign of life either.
   if (!loose && events.some(({ type }) => type === 'failure')) assert.equal(events.at(-1)?.type, 'failure')
 }
@@ -219,10 +225,10 @@ const judge = (samples: readonly Sample[], loose: boolean, least: number): { tri
   return { tried, faults }
 }
 
-recordingsAreHere()
+requireRecordings()
 
 // Recordings alone: in a stream of two deltas, a delta that moves to another block leaves too little to compare.
-describe('one thing wrong in an answer', { skip }, () => {
+describe('one thing wrong in an answer', { skip: skipWithoutRecordings }, () => {
   for (const protocol of Object.values(upstreamProtocols)) {
     const recordings = recordingsOf(FORMATS[protocol.name].api)
     const table = [

@@ -12,14 +12,14 @@ import { FetchedModelLists } from '../../src/gateway/endpoints/model-lists.ts'
 import { anthropicMessages } from '../../src/protocols/anthropic-messages/index.ts'
 import { embeddingsProtocols } from '../../src/protocols/embeddings/index.ts'
 import { encodeAnswer } from '../../src/protocols/embeddings/openai.ts'
-import { type Recording, recordingsAreHere, skip } from '../support/recordings.ts'
+import { type Recording, requireRecordings, skipWithoutRecordings } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
 import { stillWorld } from '../support/still-world.ts'
 import { places } from './recording-index.ts'
-import { Board } from './tally.ts'
+import { Tally } from './tally.ts'
 
 const all = places()
-const board = new Board('other calls')
+const board = new Tally('other calls')
 const nameOf = ({ id }: Recording): string => id
 const isError = ({ status }: Recording): boolean => (status ?? 200) >= 400
 const none = () => undefined
@@ -74,9 +74,9 @@ const embeds = (name: EmbeddingsProtocolName, { provider, response }: Recording,
   return undefined
 }
 
-recordingsAreHere()
+requireRecordings()
 
-describe('recorded embeddings', { skip }, () => {
+describe('recorded embeddings', { skip: skipWithoutRecordings }, () => {
   for (const { name, decodeFailure } of Object.values(embeddingsProtocols)) {
     const own = all.flatMap(({ recording, place }) =>
       place.is === 'embeddings' && place.protocol.name === name ? [recording] : [],
@@ -105,7 +105,7 @@ describe('recorded embeddings', { skip }, () => {
 
 // ── Counts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-test('recorded counts of tokens', { skip }, () => {
+test('recorded counts of tokens', { skip: skipWithoutRecordings }, () => {
   const { counting, decodeFailure } = anthropicMessages
   assert.ok(counting)
   const counts = all.flatMap(({ recording, place }) => (place.is === 'count' ? [recording] : []))
@@ -151,7 +151,7 @@ const listed = async (body: Json): Promise<readonly string[]> => {
   return lists.all.get(instance.id) ?? []
 }
 
-test('recorded lists of models', { skip }, async () => {
+test('recorded lists of models', { skip: skipWithoutRecordings }, async () => {
   const lists = all.flatMap(({ recording, place }) => (place.is === 'models' ? [recording] : []))
   const names = new Map<string, readonly string[]>()
   for (const { id, response } of lists) names.set(id, await listed(response))

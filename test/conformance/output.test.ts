@@ -7,7 +7,7 @@ import { describe, test } from 'node:test'
 import { type ChatEvent, fold, type UpstreamProtocolName } from '../../src/core/chat.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import { clientProtocolByStyle, upstreamProtocols } from '../../src/protocols/index.ts'
-import { answering } from '../support/asked.ts'
+import { answerContext } from '../support/builders.ts'
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUg=='
 const PICTURE = /iVBORw0KGgoAAAANSUhEUg/
@@ -216,7 +216,7 @@ describe('output of other kinds than text', () => {
           assert.ok(protocol)
           assert.equal(fold(events).failure, undefined)
           const reported = { whole: new Set<string>(), stream: new Set<string>() }
-          const context = answering()
+          const context = answerContext()
           const whole = protocol.encodeAnswer(fold(events), { ...context, onLoss: (path) => reported.whole.add(path) })
           const writer = protocol.encodeStream({ ...context, onLoss: (path) => reported.stream.add(path) })
           const stream = [...writer.push({ events }), ...writer.end()].join('')
@@ -232,9 +232,9 @@ test('every picture of a stream is carried', () => {
   const source = SOURCES.find(({ name }) => name === 'chat, pictures')
   assert.ok(source)
   for (const [, events] of eventsOf(source)) {
-    const answer = clientProtocolByStyle.get('responses')?.encodeAnswer(fold(events), answering())
+    const answer = clientProtocolByStyle.get('responses')?.encodeAnswer(fold(events), answerContext())
     assert.equal(JSON.stringify(answer).match(/image_generation_call/g)?.length, 2)
-    const again = clientProtocolByStyle.get('chat')?.encodeAnswer(fold(events), answering())
+    const again = clientProtocolByStyle.get('chat')?.encodeAnswer(fold(events), answerContext())
     assert.equal(JSON.stringify(again).match(/"image_url":/g)?.length, 2)
   }
 })

@@ -19,8 +19,8 @@ import type { ClientProtocolName, UpstreamProtocolName } from '../../src/core/ch
 import { isList, isObject, type Json, type JsonObject, object } from '../../src/core/json.ts'
 import type { EncodeTarget } from '../../src/core/protocol.ts'
 import { protocols, upstreamProtocols } from '../../src/protocols/index.ts'
-import { problemsIfPresent, type SchemaName, schemasAreHere } from '../support/schemas.ts'
-import { TAKES_ALL } from '../support/takes.ts'
+import { ACCEPTS_ALL } from '../support/accepts-all.ts'
+import { problemsIfPresent, requireSchemas, type SchemaName } from '../support/schemas.ts'
 import { resolves } from './request-members.ts'
 
 // ── Who is asked ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -31,7 +31,7 @@ type Upstream = readonly [name: UpstreamProtocolName, target: EncodeTarget, sche
 const UPSTREAMS: readonly Upstream[] = [
   [
     'openai-chat',
-    { model: 'gpt-5', supportsCustomTools: true, reasons: true, ...TAKES_ALL },
+    { model: 'gpt-5', supportsCustomTools: true, reasons: true, ...ACCEPTS_ALL },
     'openai',
     'CreateChatCompletionRequest',
   ],
@@ -797,7 +797,7 @@ const EXPECTED: { readonly [row: string]: string } = {
   'a search of the provider': '-------- u=uuuuuu uu=uuuuu',
 }
 
-schemasAreHere()
+requireSchemas()
 
 describe('what becomes of', () => {
   for (const row of ROWS)

@@ -11,11 +11,11 @@ import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { type OutboundRequest, prepareRequest } from '../../src/gateway/upstream/outbound-request.ts'
 import { parseRequest } from '../../src/gateway/upstream/parse-request.ts'
 import { clientProtocolByStyle } from '../../src/protocols/index.ts'
-import { clientRequests, recordingsAreHere, skip } from '../support/recordings.ts'
-import { problemsIfPresent, type SchemaName, schemasAreHere } from '../support/schemas.ts'
+import { clientRequests, requireRecordings, skipWithoutRecordings } from '../support/recordings.ts'
+import { problemsIfPresent, requireSchemas, type SchemaName } from '../support/schemas.ts'
 import { defaultSettings } from '../support/settings.ts'
 import { isNamed, isSame, kindOf, membersOf, resolves } from './request-members.ts'
-import { Board } from './tally.ts'
+import { Tally } from './tally.ts'
 
 const providers = [...(await loadProviders()).values()]
 
@@ -341,10 +341,10 @@ const vanishing = (provider: Provider, { style, body }: Case, model: string): st
 
 // ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-recordingsAreHere()
-schemasAreHere()
+requireRecordings()
+requireSchemas()
 
-const board = new Board()
+const board = new Tally()
 
 const lacksTools = ({ speaks }: Provider): boolean => speaks.every(({ lacks }) => lacks?.includes('tools') === true)
 
@@ -402,9 +402,9 @@ for (const [name, model, path] of BY_MODEL) {
 
 // ── What clients really send ─────────────────────────────────────────────────────────────────────────────────────
 
-const clients = new Board()
+const clients = new Tally()
 
-describe('what recorded clients send, prepared for six kinds of upstream', { skip }, () => {
+describe('what recorded clients send, prepared for six kinds of upstream', { skip: skipWithoutRecordings }, () => {
   const requests = clientRequests().flatMap((request) => {
     const style = [...clientProtocolByStyle.values()].find(({ path }) => request.path === `/v1${path}`)?.style
     return style === undefined ? [] : [{ ...request, style }]

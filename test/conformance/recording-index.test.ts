@@ -1,11 +1,11 @@
 /** Every recording has one place, and what has none says why. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { recordingFiles, recordingsAreHere, skip } from '../support/recordings.ts'
+import { recordingFiles, requireRecordings, skipWithoutRecordings } from '../support/recordings.ts'
 import { NAMED, type Place, places } from './recording-index.ts'
-import { Board } from './tally.ts'
+import { Tally } from './tally.ts'
 
-const board = new Board('recordings')
+const board = new Tally('recordings')
 
 const rowOf = (place: Place): string => {
   switch (place.is) {
@@ -25,9 +25,9 @@ const rowOf = (place: Place): string => {
   }
 }
 
-recordingsAreHere()
+requireRecordings()
 
-test('every recording is in one row, or says why not', { skip }, () => {
+test('every recording is in one row, or says why not', { skip: skipWithoutRecordings }, () => {
   const all = places()
   for (const { recording, place } of all)
     if (place.is === 'excluded') board.excluded(`${recording.api}`, place.why)
@@ -49,7 +49,7 @@ test('every recording is in one row, or says why not', { skip }, () => {
   for (const { place } of all) if (place.is === 'excluded') assert.notEqual(place.why, '')
 })
 
-test('no exception without its recording', { skip }, () => {
+test('no exception without its recording', { skip: skipWithoutRecordings }, () => {
   const ids = places().map(({ recording }) => recording.id)
   for (const start of NAMED)
     assert.ok(

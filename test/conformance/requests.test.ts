@@ -9,12 +9,18 @@ import type { Failure } from '../../src/core/failure.ts'
 import { isList, isObject, type JsonObject, object } from '../../src/core/json.ts'
 import type { ClientProtocol, Encoded, UpstreamProtocol } from '../../src/core/protocol.ts'
 import { clientProtocolByStyle, sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
+import { ACCEPTS_ALL } from '../support/accepts-all.ts'
 import { exchanges } from '../support/exchanges.ts'
-import { allRecordings, clientRequests, type Recording, recordingsAreHere, skip } from '../support/recordings.ts'
-import { problemsIfPresent, schemasAreHere } from '../support/schemas.ts'
-import { TAKES_ALL } from '../support/takes.ts'
+import {
+  allRecordings,
+  clientRequests,
+  type Recording,
+  requireRecordings,
+  skipWithoutRecordings,
+} from '../support/recordings.ts'
+import { problemsIfPresent, requireSchemas } from '../support/schemas.ts'
 import { isNamed, isSame, kindOf, membersOf, resolves } from './request-members.ts'
-import { Board } from './tally.ts'
+import { Tally } from './tally.ts'
 
 /** Where requests of each style were recorded: those that are counted, compacted or sent through another door included. */
 const APIS: { readonly [style: string]: readonly string[] } = {
@@ -35,7 +41,7 @@ const PUBLISHED = {
   ollama: ['ollama', 'ChatRequest'],
 } as const
 
-const TARGET = { model: 'target-model', outputLimit: 8_192, ...TAKES_ALL }
+const TARGET = { model: 'target-model', outputLimit: 8_192, ...ACCEPTS_ALL }
 
 type Asked = { readonly name: string; readonly status: number; readonly body: JsonObject }
 
@@ -76,7 +82,7 @@ const ownOf = (style: string): Asked[] =>
     .map(({ feature, request }) => ({ name: feature, status: 200, body: request }))
 
 /** Translates requests of a style to every format. */
-const translations = (api: string, asked: readonly Asked[], board: Board): void => {
+const translations = (api: string, asked: readonly Asked[], board: Tally): void => {
   const from = clientProtocolByStyle.get(api)
   assert.ok(from)
   for (const to of Object.values(upstreamProtocols)) {
@@ -96,11 +102,11 @@ const translations = (api: string, asked: readonly Asked[], board: Board): void 
   }
 }
 
-recordingsAreHere()
-schemasAreHere()
+requireRecordings()
+requireSchemas()
 
-describe('recorded requests, translated to every format', { skip }, () => {
-  const board = new Board('requests')
+describe('recorded requests, translated to every format', { skip: skipWithoutRecordings }, () => {
+  const board = new Tally('requests')
   for (const api of Object.keys(APIS)) {
     const asked = askedOf(api)
     test(`${api} requests: enough of them`, () => assert.ok(asked.length >= 30, String(asked.length)))
@@ -110,7 +116,7 @@ describe('recorded requests, translated to every format', { skip }, () => {
 })
 
 describe('own requests, translated to every format', () => {
-  const board = new Board()
+  const board = new Tally()
   for (const api of ['chat', 'responses', 'messages']) {
     const asked = ownOf(api)
     test(`${api} requests: enough of them`, () => assert.ok(asked.length >= 25, String(asked.length)))

@@ -36,13 +36,13 @@ import type { AnswerContext, Protocol, UpstreamProtocol } from '../../src/core/p
 import { run } from '../../src/core/stage.ts'
 import { sse } from '../../src/protocols/framing/sse.ts'
 import { sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
-import { answering, asking, numbered } from '../support/asked.ts'
+import { ACCEPTS_ALL } from '../support/accepts-all.ts'
+import { answerContext, chatRequest, sequentialIds } from '../support/builders.ts'
 import { evidenceOf } from '../support/exchanges.ts'
-import { messagesOf, type Recording, recordingsAreHere } from '../support/recordings.ts'
-import { TAKES_ALL } from '../support/takes.ts'
+import { messagesOf, type Recording, requireRecordings } from '../support/recordings.ts'
 
 const RUNS = { numRuns: 300 }
-const TARGET = { model: 'm', outputLimit: 100_000, acceptsReasoning: true, supportsCustomTools: true, ...TAKES_ALL }
+const TARGET = { model: 'm', outputLimit: 100_000, acceptsReasoning: true, supportsCustomTools: true, ...ACCEPTS_ALL }
 
 // ── What each format has a place for ─────────────────────────────────────────────────────────────────────────────
 
@@ -475,8 +475,8 @@ const answer = (format: Protocol['name'], carries: Carries): fc.Arbitrary<ChatAn
     })
 
 const context = (): AnswerContext => {
-  const request = asking({ settings: { streamUsage: { value: true, at } } })
-  return answering({ request, id: numbered(), created: 1_700_000_000 })
+  const request = chatRequest({ settings: { streamUsage: { value: true, at } } })
+  return answerContext({ request, id: sequentialIds(), created: 1_700_000_000 })
 }
 
 /** What is compared of an answer; see above. */
@@ -606,7 +606,7 @@ const cut = (bytes: Uint8Array, places: readonly number[]): Uint8Array[] => {
 
 const bytesOf = (recording: Recording): Uint8Array => Buffer.concat(messagesOf(recording))
 
-recordingsAreHere()
+requireRecordings()
 
 describe('a stream in random pieces', () => {
   for (const protocol of Object.values(upstreamProtocols))

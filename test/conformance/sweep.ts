@@ -24,12 +24,12 @@ import { readerFor } from '../../src/gateway/upstream/answer-reader.ts'
 import { finalError } from '../../src/policy/reply/final-error.ts'
 import { protocols, sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
 import { asRecordings, type Exchange, exchanges } from '../support/exchanges.ts'
-import { messagesOf, type Recording, recordingsAreHere, skip } from '../support/recordings.ts'
+import { messagesOf, type Recording, requireRecordings, skipWithoutRecordings } from '../support/recordings.ts'
 import { hasSchema, problemsIfPresent as problemsOf } from '../support/schemas.ts'
 import { endOf, OLD_CALL, reading, reasonIn, type Said } from './answer-oracle.ts'
 import { framesOf, inMessages, problemOfEvent, WHOLE } from './client-view.ts'
 import { type Place, type Placed, places } from './recording-index.ts'
-import { Board } from './tally.ts'
+import { Tally } from './tally.ts'
 import { hearing } from './upstream-view.ts'
 
 const providers = await loadProviders()
@@ -471,7 +471,7 @@ export type Evidence = {
 /** The recordings, where they are present. */
 export const RECORDINGS: Evidence = {
   title: 'recordings',
-  skip,
+  skip: skipWithoutRecordings,
   places,
   tables: { answers: 'answers', streams: 'streams' },
 }
@@ -496,9 +496,9 @@ export const EXCHANGES: Evidence = {
 
 /** Translates all answers of these formats. */
 export const sweep = (evidence: Evidence, ...names: readonly UpstreamProtocolName[]): void => {
-  const answered = new Board(evidence.tables.answers)
-  const streams = new Board(evidence.tables.streams)
-  if (evidence === RECORDINGS) recordingsAreHere()
+  const answered = new Tally(evidence.tables.answers)
+  const streams = new Tally(evidence.tables.streams)
+  if (evidence === RECORDINGS) requireRecordings()
   for (const name of names)
     describe(`${evidence.title} of ${name}`, { skip: evidence.skip }, () => {
       const protocol = upstreamProtocols[name]
@@ -513,7 +513,7 @@ export const sweep = (evidence: Evidence, ...names: readonly UpstreamProtocolNam
       const failures = all.filter(({ place }) => place.is === 'failure')
       const sweepRow = (
         title: string,
-        board: Board,
+        board: Tally,
         row: string,
         items: readonly Read[],
         check: (got: Read, note: (why: string) => void) => undefined,

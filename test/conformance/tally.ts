@@ -27,7 +27,7 @@ const more = (counts: Map<string, number>, why: string): void => {
   counts.set(why, (counts.get(why) ?? 0) + 1)
 }
 
-export class Board {
+export class Tally {
   readonly #rows = new Map<string, Counts>()
   readonly #table: string | undefined
 

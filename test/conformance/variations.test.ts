@@ -5,7 +5,7 @@ import type { UpstreamProtocolName } from '../../src/core/chat.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { Encoded, EncodeTarget } from '../../src/core/protocol.ts'
 import { clientProtocolByStyle, upstreamProtocols } from '../../src/protocols/index.ts'
-import { answering } from '../support/asked.ts'
+import { answerContext } from '../support/builders.ts'
 
 const hello = [{ role: 'user', content: 'hello' }]
 const encoded = (style: string, to: UpstreamProtocolName, body: JsonObject, target: EncodeTarget): Encoded => {
@@ -153,7 +153,8 @@ test('a paused turn is not reported as complete', () => {
     blocks: [{ type: 'text', text: 'Searching' }],
     finish: { kind: 'pause', raw: 'pause_turn' },
   } as const
-  const said = (style: string) => JSON.stringify(clientProtocolByStyle.get(style)?.encodeAnswer(answer, answering()))
+  const said = (style: string) =>
+    JSON.stringify(clientProtocolByStyle.get(style)?.encodeAnswer(answer, answerContext()))
   assert.match(said('chat'), /"finish_reason":"length"/)
   assert.match(said('completions'), /"finish_reason":"length"/)
   assert.match(said('responses'), /"status":"incomplete"/)

@@ -10,7 +10,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { after, test } from 'node:test'
-import { Board } from '../conformance/tally.ts'
+import { Tally } from '../conformance/tally.ts'
 import { CLIENTS, type ClientKind } from './clients.ts'
 import { OUTAGES, pairs, type Turn } from './conversation.ts'
 import { converseInProcess } from './in-process.ts'
@@ -23,7 +23,7 @@ type Known = { [client: string]: readonly string[] }
 // Written below.
 const known = JSON.parse(readFileSync(FILE, 'utf8')) as Known
 
-const board = new Board('conversations')
+const board = new Tally('conversations')
 after(() => {
   board.print()
   if (process.env.UPDATE_KNOWN) writeFileSync(FILE, `${JSON.stringify(known, null, 2)}\n`)

@@ -13,8 +13,8 @@ import type { Gateway } from '../../src/gateway/gateway.ts'
 import { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts'
 import { createResponse } from '../../src/gateway/responses/create-response.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { CapturedReply, play } from '../support/gateway.ts'
-import { type Asked, type StillWorld, stillWorld } from '../support/still-world.ts'
+import { CapturedReply, respondWith } from '../support/gateway.ts'
+import { type ScriptedCall, type StillWorld, stillWorld } from '../support/still-world.ts'
 import { testStore } from '../support/stores.ts'
 import { Cast } from './cast.ts'
 import { type Conversation, converse, type Reply, type Turn } from './conversation.ts'
@@ -57,12 +57,12 @@ const BETWEEN_TURNS = 300_000
 const MOST_WAITS = 600
 
 /** Answers a call of the gateway with what the fake sends. */
-const answer = (cast: Cast, asked: Asked): void => {
+const answer = (cast: Cast, asked: ScriptedCall): void => {
   const { host, pathname } = new URL(asked.url)
   const body: unknown = JSON.parse(asked.body ?? '')
   assert.ok(isObject(body))
   const sent = cast.receive(HOSTS.get(host) ?? host, decodeURIComponent(pathname), body)
-  if ('status' in sent) return play.json(asked, sent.status, JSON.stringify(sent.body))
+  if ('status' in sent) return respondWith.json(asked, sent.status, JSON.stringify(sent.body))
   asked.head(200, { 'content-type': sent.mediaType })
   for (const piece of sent.pieces) if (!asked.aborted) asked.listener.onBody(Buffer.from(piece))
   asked.end()
@@ -117,10 +117,10 @@ export const converseInProcess = (conversation: Conversation): Promise<readonly 
       settled = true
     })
     await world.settle()
-    for (let waits = 0; !settled && waits < MOST_WAITS; waits++) await world.pass(1_000)
+    for (let waits = 0; !settled && waits < MOST_WAITS; waits++) await world.advance(1_000)
     assert.ok(settled, 'the gateway gave no answer')
     await done
-    await world.pass(BETWEEN_TURNS)
+    await world.advance(BETWEEN_TURNS)
     return { status: reply.status ?? 0, text: reply.text, dropped: reply.headers['x-headgate-dropped'] ?? '' }
   })
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import OpenAI from 'openai'
 import { type JsonObject, object } from '../../src/core/json.ts'
-import { skip } from '../support/recordings.ts'
+import { skipWithoutRecordings } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
 import { type Act, startUpstream, type Upstream, type UpstreamRequest } from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
@@ -104,7 +104,7 @@ const ask = async (model: string, n: number, { stream, at, id }: Wishes): Promis
 const lastBody = (format: 'gemini' | 'mistral'): JsonObject => {
   const json = callsOf(upstream).at(-1)?.json ?? {}
   const name = format === 'gemini' ? 'GenerateContentRequest' : 'ChatCompletionRequest'
-  if (!skip) assert.equal(problemsOf(format, name, json), undefined)
+  if (!skipWithoutRecordings) assert.equal(problemsOf(format, name, json), undefined)
   return json
 }
 

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { type Json, list, object, parseJson, text } from '../../src/core/json.ts'
 import { resolves } from '../conformance/request-members.ts'
-import { clientRequests, recordingsAreHere, skip } from '../support/recordings.ts'
+import { clientRequests, requireRecordings, skipWithoutRecordings } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
 import { ALL_FORMATS, type Format, type Formats, PROVIDERS, startFormats, TEXT } from './support/formats.ts'
 import { post } from './support/process.ts'
@@ -32,11 +32,11 @@ const STYLES: { readonly [path: string]: string } = {
   '/v1/messages': 'messages',
 }
 
-recordingsAreHere()
+requireRecordings()
 
 const recorded = clientRequests()
 
-describe('recorded client requests', { skip }, () => {
+describe('recorded client requests', { skip: skipWithoutRecordings }, () => {
   for (const format of ALL_FORMATS)
     for (const { name, path, body } of recorded)
       test(`${name} (${path}) over ${format}`, async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
-import { skip } from '../support/recordings.ts'
+import { skipWithoutRecordings } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
 import type { Act, UpstreamRequest } from '../support/upstream.ts'
 import { CITIES, DONE, QUESTION, startConversation, WAYS, weather } from './support/speakers.ts'
@@ -24,7 +24,7 @@ const FOLLOWS: { readonly [role: string]: readonly string[] } = {
 }
 
 const refusal = (json: JsonObject): JsonObject | undefined => {
-  const wrong = skip ? undefined : problemsOf('mistral', 'ChatCompletionRequest', json)
+  const wrong = skipWithoutRecordings ? undefined : problemsOf('mistral', 'ChatCompletionRequest', json)
   if (wrong) return { detail: [{ type: 'extra_forbidden', loc: ['body'], msg: wrong }] }
   const messages = list(json.messages).filter(isObject)
   let before = ''

@@ -7,9 +7,9 @@ import { after, before, describe, test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { survey } from '../../src/core/json-text.ts'
 import { piecesOf, replay } from '../support/answers.ts'
-import { bothNames } from '../support/both-names.ts'
 import { evidenceOf } from '../support/exchanges.ts'
-import { present, type Recording, recordingsAreHere } from '../support/recordings.ts'
+import { withReasoningContent } from '../support/reasoning-names.ts'
+import { type Recording, recordingsPresent, requireRecordings } from '../support/recordings.ts'
 import { eventsOf, problemsIfPresent } from '../support/schemas.ts'
 import {
   type Act,
@@ -281,15 +281,15 @@ const passedOn = ({ chunks, response }: Recording, style: Style, request: JsonOb
 }
 
 /** Chat clients get reasoning under both names. */
-const named = (style: Style, received: string): string => (style === 'chat' ? bothNames(received) : received)
+const named = (style: Style, received: string): string => (style === 'chat' ? withReasoningContent(received) : received)
 
-recordingsAreHere()
+requireRecordings()
 
 describe('passing: answers to a client of the same style', () => {
   for (const style of STYLES) {
     const recordings = sample(style, 7)
     test(`${style}: ${recordings.length} recordings, byte for byte`, async () => {
-      assert.ok(recordings.length > (present ? 60 : 35), `${recordings.length} recordings`)
+      assert.ok(recordings.length > (recordingsPresent ? 60 : 35), `${recordings.length} recordings`)
       for (const [at, recording] of recordings.entries()) {
         act = playing(recording, at)
         const request = requestOf(recording, style, 'both/m')
@@ -318,7 +318,7 @@ describe('passing: answers to a client of the other style', () => {
     const other: Style = style === 'chat' ? 'responses' : 'chat'
     const recordings = sample(style, 11)
     test(`${recordings.length} ${style} recordings for ${other} clients`, async () => {
-      assert.ok(recordings.length > (present ? 50 : 35), `${recordings.length} recordings`)
+      assert.ok(recordings.length > (recordingsPresent ? 50 : 35), `${recordings.length} recordings`)
       for (const [at, recording] of recordings.entries()) {
         act = playing(recording, at)
         const plain = requestOf({ ...recording, request: null }, other, `${style}-only/m`)
@@ -382,7 +382,7 @@ const problemInStream = (style: Style, wire: string): string | undefined => {
     if (!/^response\.(?:completed|incomplete)$/.test(String(object(bodies.at(-1))?.type)))
       return 'it ends as something else'
   }
-  for (const body of present ? bodies : []) {
+  for (const body of recordingsPresent ? bodies : []) {
     const definition = DEFINITIONS[style].event(String(object(body)?.type))
     const problem =
       definition === undefined

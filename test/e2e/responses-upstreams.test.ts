@@ -6,11 +6,11 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import OpenAI from 'openai'
 import { isObject, list, text } from '../../src/core/json.ts'
-import { recordingsAreHere, recordingsOf, skip } from '../support/recordings.ts'
+import { recordingsOf, requireRecordings, skipWithoutRecordings } from '../support/recordings.ts'
 import { startUpstream, type Upstream, type UpstreamRequest } from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
 
-recordingsAreHere()
+requireRecordings()
 
 /** DeepSeek's own streams: one with a tool call, one that answers its result. */
 const recorded = (id: string): readonly string[] => {
@@ -84,7 +84,7 @@ const tools: OpenAI.Responses.Tool[] = [
 ]
 
 test('responses pass to an upstream without storage; the next turn sends the whole conversation', {
-  skip,
+  skip: skipWithoutRecordings,
 }, async () => {
   const client = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
   const model = 'deepseek/deepseek-v4-flash'
@@ -119,7 +119,9 @@ test('responses pass to an upstream without storage; the next turn sends the who
   assert.equal(second.previous_response_id, first.id)
 })
 
-test('a request with members that the endpoint ignores uses chat completions', { skip }, async () => {
+test('a request with members that the endpoint ignores uses chat completions', {
+  skip: skipWithoutRecordings,
+}, async () => {
   const client = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
   const { data, response } = await client.responses
     .create({ model: 'deepseek/m', input: 'x', tools: [{ type: 'custom', name: 'sql' }] })

@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import type { ChatEvent, ChatRequest, Part, UpstreamProtocolName } from '../../src/core/chat.ts'
 import type { Json, JsonObject } from '../../src/core/json.ts'
 import type { UpstreamProtocol } from '../../src/core/protocol.ts'
-import { orderly } from './orderly.ts'
+import { assertEventOrder } from './event-order.ts'
 
 // fast-check's JSON values are JSON.
 export const json = fc.jsonValue() as fc.Arbitrary<Json>
@@ -62,8 +62,8 @@ export const assertReadable = (
   }))
   fc.assert(
     fc.property(fc.array(anything, { maxLength: 4 }), (bodies) => {
-      for (const body of bodies) orderly(decodeAnswer(body), looseEvents)
-      orderly(read(bodies), looseEvents)
+      for (const body of bodies) assertEventOrder(decodeAnswer(body), looseEvents)
+      assertEventOrder(read(bodies), looseEvents)
       for (const body of bodies) assert.ok(decodeFailure(500, body, () => undefined).message)
     }),
     { numRuns: 400 },

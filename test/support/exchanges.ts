@@ -15,7 +15,7 @@ export type Reading = {
   readonly refusal?: string
   readonly reasoning?: string
   /** Reasoning signatures or encrypted reasoning, in order. */
-  readonly proofs?: readonly string[]
+  readonly signatures?: readonly string[]
   /** `id` is absent where the format has none or the provider omits it. */
   readonly calls?: readonly { readonly id?: string; readonly name: string; readonly input: Json }[]
   /** URLs of the cited sources. */

@@ -14,7 +14,7 @@ import { serveChat } from '../../src/gateway/chat/serve-chat.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'
 import { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { type Asked, type StillWorld, stillWorld } from './still-world.ts'
+import { type ScriptedCall, type StillWorld, stillWorld } from './still-world.ts'
 import { type TestStore, testStore } from './stores.ts'
 
 export const provider = (name: string, more: Partial<Provider> = {}): Provider => ({
@@ -45,25 +45,25 @@ export type SettingsInput = {
   readonly [section: string]: unknown
 }
 
-export type Bench = {
+export type GatewayHarness = {
   readonly gateway: Gateway
   readonly store: TestStore
   readonly world: StillWorld
-  readonly news: GatewayEvent[]
+  readonly events: GatewayEvent[]
   /** Sends a request and returns its reply, which fills as time passes. */
-  readonly ask: (body: object | string, style?: ClientProtocolName, client?: string) => CapturedReply
+  readonly send: (body: object | string, style?: ClientProtocolName, client?: string) => CapturedReply
 }
 
-export const bench = (
+export const gatewayHarness = (
   instances: readonly Instance[],
-  script: (request: Asked) => void,
+  script: (request: ScriptedCall) => void,
   { routes = {}, ...settings }: SettingsInput = {},
   catalogue: Catalogue = () => undefined,
-): Bench => {
+): GatewayHarness => {
   const world = stillWorld(script)
-  const news: GatewayEvent[] = []
-  const tell = (item: GatewayEvent) => {
-    news.push(item)
+  const events: GatewayEvent[] = []
+  const emit = (item: GatewayEvent) => {
+    events.push(item)
   }
   const config: Config = {
     settings: settingsSchema.parse(settings),
@@ -73,8 +73,8 @@ export const bench = (
   const store = testStore()
   const gateway: Gateway = {
     world,
-    emit: tell,
-    health: new UpstreamHealth(world, tell),
+    emit,
+    health: new UpstreamHealth(world, emit),
     catalogue,
     config: () => config,
     lists: () => new Map(),
@@ -87,8 +87,8 @@ export const bench = (
     gateway,
     store,
     world,
-    news,
-    ask: (body, style = 'openai-chat', client = '') => {
+    events,
+    send: (body, style = 'openai-chat', client = '') => {
       const protocol = protocols[style]
       const reply = new CapturedReply()
       const received: IncomingRequest = {
@@ -120,9 +120,9 @@ export class CapturedReply implements ResponseWriter {
   status: number | null = null
   headers: Readonly<Record<string, string>> = {}
   written: string[] = []
-  over: 'ended' | 'cut' | null = null
+  ending: 'ended' | 'cut' | null = null
   /** The result of `write`: false simulates a slow client. */
-  room = true
+  writable = true
   done: Promise<void> = Promise.resolve()
   #drain: () => void = () => {}
   #gone: () => void = () => {}
@@ -133,20 +133,20 @@ export class CapturedReply implements ResponseWriter {
     this.headers = headers
   }
   write(text: string): boolean {
-    if (this.status === null || this.over) throw new Error('write in the wrong state')
+    if (this.status === null || this.ending) throw new Error('write in the wrong state')
     this.written.push(text)
-    return this.room
+    return this.writable
   }
   writeBytes(bytes: Uint8Array): boolean {
     return this.write(Buffer.from(bytes).toString())
   }
   end(text?: string): void {
-    if (this.status === null || this.over) throw new Error('end in the wrong state')
+    if (this.status === null || this.ending) throw new Error('end in the wrong state')
     if (text) this.written.push(text)
-    this.over = 'ended'
+    this.ending = 'ended'
   }
   abort(): void {
-    this.over ??= 'cut'
+    this.ending ??= 'cut'
   }
   onDrain(run: () => void): void {
     this.#drain = run
@@ -164,55 +164,65 @@ export class CapturedReply implements ResponseWriter {
     return JSON.parse(this.text)
   }
   drain(): void {
-    this.room = true
+    this.writable = true
     this.#drain()
   }
-  leave(): void {
+  disconnect(): void {
     this.#gone()
   }
 }
 
 /** Answer bodies and chunks of a chat completions upstream. */
-export const said = {
-  chat: (content: string, more: object = {}) =>
+export const chatAnswer = {
+  whole: (content: string, more: object = {}) =>
     JSON.stringify({
       id: 'chatcmpl-1',
       object: 'chat.completion',
       created: 1,
       model: 'm',
       choices: [
-        { index: 0, message: { role: 'assistant', content, refusal: null }, logprobs: null, finish_reason: 'stop' },
+        {
+          index: 0,
+          message: { roleChunk: 'assistant', content, refusal: null },
+          logprobs: null,
+          finish_reason: 'stop',
+        },
       ],
       usage: { prompt_tokens: 3, completion_tokens: content === '' ? 0 : 2, total_tokens: 5 },
       ...more,
     }),
   chunk: (delta: object, finish: string | null = null) =>
     `data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }] })}\n\n`,
-  role: () => said.chunk({ role: 'assistant', content: '' }),
+  role: () => chatAnswer.chunk({ role: 'assistant', content: '' }),
   done: 'data: [DONE]\n\n',
   stream: (...words: readonly string[]) =>
-    [said.role(), ...words.map((content) => said.chunk({ content })), said.chunk({}, 'stop'), said.done].join(''),
+    [
+      chatAnswer.role(),
+      ...words.map((content) => chatAnswer.chunk({ content })),
+      chatAnswer.chunk({}, 'stop'),
+      chatAnswer.done,
+    ].join(''),
 }
 
 /** Sends a complete response at once. */
-export const play = {
-  raw: (request: Asked, status: number, headers: Readonly<Record<string, string>>, text = '') => {
+export const respondWith = {
+  raw: (request: ScriptedCall, status: number, headers: Readonly<Record<string, string>>, text = '') => {
     request.head(status, headers)
     if (text !== '') request.send(text)
     request.end()
   },
-  json: (request: Asked, status: number, body: string, headers: Readonly<Record<string, string>> = {}) => {
+  json: (request: ScriptedCall, status: number, body: string, headers: Readonly<Record<string, string>> = {}) => {
     request.head(status, { 'content-type': 'application/json', ...headers })
     request.send(body)
     request.end()
   },
-  stream: (request: Asked, text: string) => {
+  stream: (request: ScriptedCall, text: string) => {
     request.head(200, { 'content-type': 'text/event-stream' })
     request.send(text)
     request.end()
   },
-  error: (request: Asked, status: number, error: object = {}, headers: Readonly<Record<string, string>> = {}) =>
-    play.json(
+  error: (request: ScriptedCall, status: number, error: object = {}, headers: Readonly<Record<string, string>> = {}) =>
+    respondWith.json(
       request,
       status,
       JSON.stringify({ error: { message: 'it did not work', type: 'x', code: null, param: null, ...error } }),

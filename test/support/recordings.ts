@@ -10,19 +10,20 @@ import { fromChunk } from './event-stream.ts'
 
 const wire = new URL('../../../shared/wire/', import.meta.url)
 /** Whether the recordings and the published schemas are present. */
-export const present = existsSync(new URL('recordings/index.json', wire))
+export const recordingsPresent = existsSync(new URL('recordings/index.json', wire))
 
 /** For the `skip` of a test: false where the recordings are present, and in CI, where missing ones must fail. */
-export const skip = present || process.env.HEADGATE_CI === '1' ? false : 'the recordings are not present'
+export const skipWithoutRecordings =
+  recordingsPresent || process.env.HEADGATE_CI === '1' ? false : 'the recordings are not present'
 
 /** Call it first in a test file that needs the recordings. */
-export const recordingsAreHere = (): void => {
-  test('the recordings are present', { skip }, () => assert.ok(present))
+export const requireRecordings = (): void => {
+  test('the recordings are present', { skip: skipWithoutRecordings }, () => assert.ok(recordingsPresent))
 }
 
 /** Reads a file of that folder. Null: it is not present. */
 export const readWire = (path: string): JsonObject | null => {
-  if (!present) return null
+  if (!recordingsPresent) return null
   const value: unknown = JSON.parse(readFileSync(new URL(path, wire), 'utf8'))
   assert.ok(isObject(value), `${path} is not an object`)
   return value
@@ -56,7 +57,7 @@ export type Recording = {
 
 /** The file names of all recordings. */
 export const recordingFiles = (): readonly string[] =>
-  present
+  recordingsPresent
     ? readdirSync(new URL('recordings/', wire))
         .filter((name) => name.endsWith('.json') && name !== 'index.json')
         .sort()
@@ -87,7 +88,7 @@ export type ClientRequest = { readonly name: string; readonly path: string; read
 
 /** Every recorded client request with a body. */
 export const clientRequests = (): readonly ClientRequest[] => {
-  if (!present) return []
+  if (!recordingsPresent) return []
   const files = readdirSync(new URL('client-requests/', wire)).filter((name) => name.endsWith('.json'))
   return files.sort().flatMap((file) => {
     const clientFile = readWire(`client-requests/${file}`)

@@ -6,7 +6,7 @@ import { isObject, type JsonObject, list, object, text } from '../../src/core/js
 import { cohereSchema } from './cohere-schema.ts'
 import { completionsSchema } from './completions-schema.ts'
 import { ollamaSchema } from './ollama-schema.ts'
-import { present, readWire, skip } from './recordings.ts'
+import { readWire, recordingsPresent, skipWithoutRecordings } from './recordings.ts'
 
 const FILES = {
   openai: 'openai.schema.json',
@@ -67,12 +67,14 @@ export const problemsOf = (schema: SchemaName, definition: string, value: unknow
 }
 
 /** Whether a schema is available: the project's own always are. */
-export const hasSchema = (schema: SchemaName): boolean => isOwn(schema) || present
+export const hasSchema = (schema: SchemaName): boolean => isOwn(schema) || recordingsPresent
 
 /** Call it first in a test file that validates if the schemas are present: it skips if not, and fails in CI. */
-export const schemasAreHere = (): void => {
-  test('the published schemas are present', { skip: skip && 'the published schemas are not present' }, () =>
-    assert.ok(present),
+export const requireSchemas = (): void => {
+  test(
+    'the published schemas are present',
+    { skip: skipWithoutRecordings && 'the published schemas are not present' },
+    () => assert.ok(recordingsPresent),
   )
 }
 

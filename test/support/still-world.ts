@@ -4,7 +4,7 @@ import type { Failure } from '../../src/core/failure.ts'
 import type { HeaderLookup } from '../../src/core/headers.ts'
 import type { Cancel, UpstreamCall, UpstreamListener, World } from '../../src/core/world.ts'
 
-export type Asked = UpstreamCall & {
+export type ScriptedCall = UpstreamCall & {
   readonly at: number
   readonly listener: UpstreamListener
   aborted: boolean
@@ -22,20 +22,20 @@ export type Asked = UpstreamCall & {
 
 export type StillWorld = World & {
   /** All upstream calls, in order. */
-  readonly calls: Asked[]
+  readonly calls: ScriptedCall[]
   /** Advances time, runs due timers in order, and lets promises settle. */
-  pass(ms: number): Promise<void>
+  advance(ms: number): Promise<void>
   /** Lets promises settle without advancing time. */
   settle(): Promise<void>
   readonly timers: () => number
 }
 
-export const stillWorld = (script: (request: Asked) => void = () => {}, seed = 1): StillWorld => {
+export const stillWorld = (script: (request: ScriptedCall) => void = () => {}, seed = 1): StillWorld => {
   let now = 1_000
   let order = 0
   let state = seed
   const timers = new Map<number, { readonly at: number; readonly run: () => void }>()
-  const calls: Asked[] = []
+  const calls: ScriptedCall[] = []
   const settle = async () => {
     for (let turn = 0; turn < 20; turn++) await Promise.resolve()
   }
@@ -61,7 +61,7 @@ export const stillWorld = (script: (request: Asked) => void = () => {}, seed = 1
       timers.set(order++, { at: now, run })
     },
     dial: (call, listener) => {
-      const request: Asked = {
+      const request: ScriptedCall = {
         ...call,
         at: now,
         listener,
@@ -102,7 +102,7 @@ export const stillWorld = (script: (request: Asked) => void = () => {}, seed = 1
         },
       }
     },
-    pass: async (ms) => {
+    advance: async (ms) => {
       const until = now + ms
       await settle()
       for (let due = next(until); due; due = next(until)) {

@@ -18,7 +18,7 @@ import { createResponse } from '../../src/gateway/responses/create-response.ts'
 import { repeatableChat, repeatableEmbeddings, shareResponses } from '../../src/gateway/sharing/idempotency.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { CapturedReply, type SettingsInput } from '../support/gateway.ts'
-import { type Asked, type StillWorld, stillWorld } from '../support/still-world.ts'
+import { type ScriptedCall, type StillWorld, stillWorld } from '../support/still-world.ts'
 import { testStore } from '../support/stores.ts'
 
 /**
@@ -95,7 +95,7 @@ class TorturedReply extends CapturedReply {
 export const rig = (
   plan: Plan,
   instances: readonly Instance[],
-  script: (request: Asked) => void,
+  script: (request: ScriptedCall) => void,
   settings: SettingsInput = {},
 ): Rig => {
   const calls: CallName[] = []
@@ -194,7 +194,7 @@ export const rig = (
       const protocol = protocols[name]
       const leave = () => {
         clientCall.left = true
-        caught(() => clientCall.reply.leave())
+        caught(() => clientCall.reply.disconnect())
       }
       const clientCall: ClientCall = { reply: new TorturedReply(hit, leave), state: 'open', left: false }
       const received: IncomingRequest = {

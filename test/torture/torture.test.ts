@@ -6,15 +6,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Instance } from '../../src/core/provider.ts'
-import { instance, play, type SettingsInput, said } from '../support/gateway.ts'
-import type { Asked } from '../support/still-world.ts'
+import { chatAnswer, instance, respondWith, type SettingsInput } from '../support/gateway.ts'
+import type { ScriptedCall } from '../support/still-world.ts'
 import { type CallName, FAULTS, type Plan, type Rig, rig } from './faults.ts'
 
 type Scenario = {
   readonly name: string
   readonly instances?: () => readonly Instance[]
   readonly settings?: SettingsInput
-  readonly script: (request: Asked) => void
+  readonly script: (request: ScriptedCall) => void
   /** What the client does. Resolves once time has advanced. */
   readonly run: (made: Rig) => Promise<void>
   /** Whether the scenario succeeded; checked for runs without a fault. */
@@ -22,20 +22,22 @@ type Scenario = {
 }
 
 const question = (more: object = {}) => ({ model: 'm', messages: [{ role: 'user', content: 'hello' }], ...more })
-const host = ({ url }: Asked) => new URL(url).host.split('.')[0]
-const streams = ({ headers }: Asked) => headers.accept === 'text/event-stream'
+const host = ({ url }: ScriptedCall) => new URL(url).host.split('.')[0]
+const streams = ({ headers }: ScriptedCall) => headers.accept === 'text/event-stream'
 const two = () => [instance('a'), instance('b')]
 
-const answers = (request: Asked) =>
-  streams(request) ? play.stream(request, said.stream('Hel', 'lo')) : play.json(request, 200, said.chat('Hello'))
-const slowly = (request: Asked, { world, caught }: Rig) => {
+const answers = (request: ScriptedCall) =>
+  streams(request)
+    ? respondWith.stream(request, chatAnswer.stream('Hel', 'lo'))
+    : respondWith.json(request, 200, chatAnswer.whole('Hello'))
+const slowly = (request: ScriptedCall, { world, caught }: Rig) => {
   request.head(200, { 'content-type': 'text/event-stream' })
   const pieces = [
-    said.role(),
-    said.chunk({ content: 'Hel' }),
-    said.chunk({ content: 'lo' }),
-    said.chunk({}, 'stop'),
-    said.done,
+    chatAnswer.role(),
+    chatAnswer.chunk({ content: 'Hel' }),
+    chatAnswer.chunk({ content: 'lo' }),
+    chatAnswer.chunk({}, 'stop'),
+    chatAnswer.done,
   ]
   for (const [at, piece] of pieces.entries())
     world.later(100 * (at + 1), () =>
@@ -46,18 +48,18 @@ const slowly = (request: Asked, { world, caught }: Rig) => {
     )
 }
 
-const ended = ({ replies }: Rig): boolean => replies.every(({ reply }) => reply.over === 'ended')
+const ended = ({ replies }: Rig): boolean => replies.every(({ reply }) => reply.ending === 'ended')
 const hello = (made: Rig): boolean => ended(made) && made.replies.every(({ reply }) => /Hel"?.*lo/s.test(reply.text))
 
 const once =
   (style: Parameters<Rig['ask']>[0], body: object) =>
   async ({ ask, world }: Rig): Promise<void> => {
     ask(style, body)
-    await world.pass(1_000)
+    await world.advance(1_000)
   }
 
 /** A world exists before its script can refer to it. */
-const delayed = (): { script: (request: Asked) => void; with: (made: Rig) => void } => {
+const delayed = (): { script: (request: ScriptedCall) => void; with: (made: Rig) => void } => {
   let here: Rig | undefined
   return {
     script: (request) => (here ? slowly(request, here) : undefined),
@@ -84,7 +86,7 @@ const SCENARIOS: readonly Scenario[] = [
     name: 'failover, whole',
     instances: two,
     settings: { strategy: 'priority' },
-    script: (request) => (host(request) === 'a' ? play.error(request, 500) : answers(request)),
+    script: (request) => (host(request) === 'a' ? respondWith.error(request, 500) : answers(request)),
     run: once('openai-chat', question()),
     good: hello,
   },
@@ -92,14 +94,14 @@ const SCENARIOS: readonly Scenario[] = [
     name: 'failover, streamed',
     instances: two,
     settings: { strategy: 'priority' },
-    script: (request) => (host(request) === 'a' ? play.error(request, 503) : answers(request)),
+    script: (request) => (host(request) === 'a' ? respondWith.error(request, 503) : answers(request)),
     run: once('openai-chat', question({ stream: true })),
     good: hello,
   },
   {
     name: 'no upstream answers',
     instances: two,
-    script: (request) => play.error(request, 500),
+    script: (request) => respondWith.error(request, 500),
     run: once('openai-chat', question()),
     good: (made) => ended(made) && made.replies[0]?.reply.status === 502,
   },
@@ -107,16 +109,16 @@ const SCENARIOS: readonly Scenario[] = [
     name: 'waiting for a rate limit',
     script: (() => {
       const seen = new WeakSet<object>()
-      return (request: Asked) => {
+      return (request: ScriptedCall) => {
         const world = request.listener
         if (seen.has(world)) return answers(request)
         seen.add(world)
-        return request.at < 1_500 ? play.error(request, 429, {}, { 'retry-after': '1' }) : answers(request)
+        return request.at < 1_500 ? respondWith.error(request, 429, {}, { 'retry-after': '1' }) : answers(request)
       }
     })(),
     run: async ({ ask, world }) => {
       ask('openai-chat', question())
-      await world.pass(5_000)
+      await world.advance(5_000)
     },
     good: ended,
   },
@@ -139,7 +141,7 @@ const SCENARIOS: readonly Scenario[] = [
     script: (request) => (host(request) === 'a' ? undefined : answers(request)),
     run: async ({ ask, world }) => {
       ask('openai-chat', question())
-      await world.pass(3_000)
+      await world.advance(3_000)
     },
     good: hello,
   },
@@ -159,8 +161,11 @@ const SCENARIOS: readonly Scenario[] = [
     settings: { stream: { continue: true }, strategy: 'priority' },
     script: (request) => {
       request.head(200, { 'content-type': 'text/event-stream' })
-      if (host(request) === 'a') request.send(said.role() + said.chunk({ content: 'Hel' }))
-      else request.send(said.role() + said.chunk({ content: 'lo' }) + said.chunk({}, 'stop') + said.done)
+      if (host(request) === 'a') request.send(chatAnswer.role() + chatAnswer.chunk({ content: 'Hel' }))
+      else
+        request.send(
+          chatAnswer.role() + chatAnswer.chunk({ content: 'lo' }) + chatAnswer.chunk({}, 'stop') + chatAnswer.done,
+        )
       request.end()
     },
     run: once('openai-chat', question({ stream: true })),
@@ -173,11 +178,11 @@ const SCENARIOS: readonly Scenario[] = [
       slow.with(made)
       const { ask, world } = made
       ask('openai-chat', question({ stream: true }), 'key')
-      await world.pass(150)
+      await world.advance(150)
       ask('openai-chat', question({ stream: true }), 'key')
-      await world.pass(1_000)
+      await world.advance(1_000)
       ask('openai-chat', question({ stream: true }), 'key')
-      await world.pass(1_000)
+      await world.advance(1_000)
     },
     good: (made) => hello(made) && made.world.calls.length === 1,
   },
@@ -189,7 +194,7 @@ const SCENARIOS: readonly Scenario[] = [
       slow.with(made)
       made.ask('openai-chat', question({ temperature: 0, stream: true }))
       made.ask('openai-chat', question({ temperature: 0, stream: true }))
-      await made.world.pass(2_000)
+      await made.world.advance(2_000)
     },
     good: (made) => hello(made) && made.world.calls.length === 1,
   },
@@ -198,11 +203,11 @@ const SCENARIOS: readonly Scenario[] = [
     script: answers,
     run: async ({ ask, world }) => {
       const first = ask('turn', { model: 'm', input: 'hello' })
-      await world.pass(500)
+      await world.advance(500)
       const { reply } = first
-      const id: unknown = reply.over === 'ended' && reply.status === 200 ? reply.json.id : 'resp_none'
+      const id: unknown = reply.ending === 'ended' && reply.status === 200 ? reply.json.id : 'resp_none'
       ask('turn', { model: 'm', input: 'and then?', previous_response_id: id, stream: true })
-      await world.pass(1_000)
+      await world.advance(1_000)
     },
     good: hello,
   },
@@ -211,7 +216,7 @@ const SCENARIOS: readonly Scenario[] = [
     script: answers,
     run: async ({ ask, world }) => {
       ask('turn', { model: 'm', input: 'hello', background: true })
-      await world.pass(2_000)
+      await world.advance(2_000)
     },
     good: (made) => ended(made) && made.gateway.jobs.size === 0,
   },
@@ -221,10 +226,10 @@ const SCENARIOS: readonly Scenario[] = [
     run: async (made) => {
       slow.with(made)
       const asking = made.ask('openai-chat', question({ stream: true }))
-      await made.world.pass(250)
+      await made.world.advance(250)
       asking.left = true
-      asking.reply.leave()
-      await made.world.pass(1_000)
+      asking.reply.disconnect()
+      await made.world.advance(1_000)
     },
     good: ({ world }) => world.calls[0]?.aborted === true,
   },
@@ -234,10 +239,10 @@ const SCENARIOS: readonly Scenario[] = [
     run: async (made) => {
       slow.with(made)
       const { reply } = made.ask('openai-chat', question({ stream: true }))
-      reply.room = false
-      await made.world.pass(1_000)
-      if (!reply.over) reply.drain()
-      await made.world.pass(1_000)
+      reply.writable = false
+      await made.world.advance(1_000)
+      if (!reply.ending) reply.drain()
+      await made.world.advance(1_000)
     },
     good: hello,
   },
@@ -248,9 +253,9 @@ const SCENARIOS: readonly Scenario[] = [
       slow.with(made)
       made.ask('openai-chat', question({ stream: true }))
       made.ask('openai-chat', question())
-      await made.world.pass(250)
+      await made.world.advance(250)
       made.shutdown()
-      await made.world.pass(1_000)
+      await made.world.advance(1_000)
     },
     good: ended,
   },
@@ -260,10 +265,10 @@ const SCENARIOS: readonly Scenario[] = [
     run: async (made) => {
       slow.with(made)
       made.ask('openai-chat', question({ stream: true }))
-      await made.world.pass(250)
+      await made.world.advance(250)
       made.reload()
       made.ask('openai-chat', question({ stream: true }))
-      await made.world.pass(2_000)
+      await made.world.advance(2_000)
     },
     good: hello,
   },
@@ -271,7 +276,7 @@ const SCENARIOS: readonly Scenario[] = [
     name: 'embeddings',
     instances: () => [instance('a', ['k1'], { embeds: { protocol: 'openai-embeddings', models: ['m'] } })],
     script: (request) =>
-      play.json(
+      respondWith.json(
         request,
         200,
         JSON.stringify({
@@ -293,7 +298,7 @@ const play1 = async (scenario: Scenario, plan: Plan): Promise<Rig> => {
   const { instances = () => [instance('a')], script, settings = {} } = scenario
   const made = rig(plan, instances(), script, settings)
   await scenario.run(made)
-  await made.world.pass(LONG)
+  await made.world.advance(LONG)
   return made
 }
 
@@ -305,7 +310,7 @@ const wrong = ({ gateway, world, replies, outcomes }: Rig): string[] => {
   }
   for (const [at, { reply, state, left }] of replies.entries()) {
     say(state === 'open', `request ${at} never ends`)
-    say(reply.over === null && !left, `the answer to request ${at} never ends`)
+    say(reply.ending === null && !left, `the answer to request ${at} never ends`)
   }
   // A request that ends in an exception has an edge log line of its own.
   const rejected = replies.filter(({ state }) => state === 'rejected').length

@@ -22,14 +22,14 @@ const begun = (limits: readonly number[]) => {
 test('active calls: each is cancelled at its deadline, by one timer', async () => {
   const { world, stopped } = begun([30, 10, 20, 0, 10])
   assert.equal(world.timers(), 1)
-  await world.pass(9)
+  await world.advance(9)
   assert.equal(stopped.length, 0)
-  await world.pass(1)
+  await world.advance(1)
   assert.deepEqual(stopped, [
     [10, 'deadline'],
     [10, 'deadline'],
   ])
-  await world.pass(100)
+  await world.advance(100)
   assert.deepEqual(
     stopped.map(([limit]) => limit),
     [10, 10, 20, 30],
@@ -42,7 +42,7 @@ test('active calls: a finished call is not cancelled, and the last one removes t
   const [first, second] = stops
   assert.ok(first && second)
   live.delete(first)
-  await world.pass(15)
+  await world.advance(15)
   assert.equal(stopped.length, 0)
   assert.equal(world.timers(), 1)
   live.delete(second)
@@ -55,7 +55,7 @@ test('active calls: a cancel handler that throws does not stop the others', asyn
     throw new Error('a bug')
   })
   let errors = 0
-  for (let turn = 0; turn < 3; turn++) await world.pass(10).catch(() => errors++)
+  for (let turn = 0; turn < 3; turn++) await world.advance(10).catch(() => errors++)
   assert.equal(errors, 1)
   assert.deepEqual(
     stopped.map(([limit]) => limit),

@@ -1,8 +1,15 @@
 /** Internal errors during an answer: permits are released, and the client never receives an answer with a gap. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Bench, bench, CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import {
+  CapturedReply,
+  chatAnswer,
+  type GatewayHarness,
+  gatewayHarness,
+  instance,
+  respondWith,
+} from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import { protocols } from '../../protocols/index.ts'
@@ -19,7 +26,7 @@ const broken = {
 } as const satisfies Record<string, Partial<ClientProtocol>>
 
 const put = (
-  { gateway }: Bench,
+  { gateway }: GatewayHarness,
   protocol: ClientProtocol,
   { stream = true, reply = new CapturedReply(), model = 'a/m' } = {},
 ): CapturedReply => {
@@ -30,12 +37,12 @@ const put = (
 }
 
 /** The only upstream call, in the middle of its stream. */
-const midStream = async ({ world }: Bench): Promise<Asked> => {
+const midStream = async ({ world }: GatewayHarness): Promise<ScriptedCall> => {
   await world.settle()
   const [asked] = world.calls
   assert.ok(asked)
   asked.head(200, { 'content-type': 'text/event-stream' })
-  asked.send(said.stream('one').replace(said.done, ''))
+  asked.send(chatAnswer.stream('one').replace(chatAnswer.done, ''))
   await world.settle()
   return asked
 }
@@ -43,10 +50,10 @@ const midStream = async ({ world }: Bench): Promise<Asked> => {
 for (const [what, fault] of Object.entries(broken))
   test(`internal error while ${what}: the attempt ends for circuits, keys and the upstream`, async () => {
     const a = instance('a')
-    const here = bench([a], (asked) => {
+    const here = gatewayHarness([a], (asked) => {
       const stream = asked.headers.accept === 'text/event-stream'
       asked.head(200, { 'content-type': stream ? 'text/event-stream' : 'application/json' })
-      asked.send(stream ? `${said.role()}${said.chunk({ content: 'Hello' })}` : said.chat('Hello'))
+      asked.send(stream ? `${chatAnswer.role()}${chatAnswer.chunk({ content: 'Hello' })}` : chatAnswer.whole('Hello'))
       if (!stream) asked.end()
     })
     const reply = put(here, { ...protocols['openai-responses'], ...fault }, { stream: !('encodeAnswer' in fault) })
@@ -60,7 +67,7 @@ for (const [what, fault] of Object.entries(broken))
     )
     assert.equal(here.gateway.activeCalls.size, 0)
     assert.equal(here.world.timers(), 0)
-    assert.equal(here.news.filter(({ event }) => event === 'error').length, 1)
+    assert.equal(here.events.filter(({ event }) => event === 'error').length, 1)
   })
 
 /** A protocol whose stream encoder throws at this text. */
@@ -82,17 +89,17 @@ const throwsAt = (text: string): ClientProtocol => {
 
 test('internal error in a stream: it breaks off there, and later events are not sent', async () => {
   const a = instance('a')
-  const here = bench([a], () => {})
+  const here = gatewayHarness([a], () => {})
   const reply = put(here, throwsAt('two'))
   await here.world.settle()
   const [asked] = here.world.calls
   assert.ok(asked)
   asked.head(200, { 'content-type': 'text/event-stream' })
-  asked.send(`${said.role()}${said.chunk({ content: 'one' })}`)
+  asked.send(`${chatAnswer.role()}${chatAnswer.chunk({ content: 'one' })}`)
   await here.world.settle()
   // The error propagates to the edge, which logs it.
-  assert.throws(() => asked.send(said.chunk({ content: 'two' })), /a bug/)
-  asked.send(`${said.chunk({ content: 'three' })}${said.chunk({}, 'stop')}${said.done}`)
+  assert.throws(() => asked.send(chatAnswer.chunk({ content: 'two' })), /a bug/)
+  asked.send(`${chatAnswer.chunk({ content: 'three' })}${chatAnswer.chunk({}, 'stop')}${chatAnswer.done}`)
   asked.end()
   await here.world.settle()
   await reply.done
@@ -105,7 +112,7 @@ test('internal error in a stream: it breaks off there, and later events are not 
 
 test('internal error at the end of a stream: the connection is reset, so that no client sees a complete answer', async () => {
   const a = instance('a')
-  const here = bench([a], () => {})
+  const here = gatewayHarness([a], () => {})
   const { 'openai-responses': whole } = protocols
   const protocol: ClientProtocol = {
     ...whole,
@@ -118,14 +125,14 @@ test('internal error at the end of a stream: the connection is reset, so that no
   const asked = await midStream(here)
   assert.throws(() => asked.end(), /a bug/)
   await reply.done
-  assert.equal(reply.over, 'cut')
+  assert.equal(reply.ending, 'cut')
   assert.equal(a.keys[0] && here.gateway.health.inFlight(a, a.keys[0]), 0)
   assert.equal(here.world.timers(), 0)
 })
 
 test('internal error in the response writer at the end of a stream: the call still ends', async () => {
   const a = instance('a')
-  const here = bench([a], () => {})
+  const here = gatewayHarness([a], () => {})
   class Broken extends CapturedReply {
     override end = bug
   }
@@ -133,7 +140,7 @@ test('internal error in the response writer at the end of a stream: the call sti
   const asked = await midStream(here)
   assert.throws(() => asked.end(), /a bug/)
   await here.world.settle()
-  assert.equal(reply.over, 'cut')
+  assert.equal(reply.ending, 'cut')
   assert.equal(here.gateway.activeCalls.size, 0)
   assert.equal(a.keys[0] && here.gateway.health.inFlight(a, a.keys[0]), 0)
 })
@@ -141,16 +148,16 @@ test('internal error in the response writer at the end of a stream: the call sti
 test('internal error in a continued stream: it breaks off there, and no target is charged', async () => {
   const takesPrefill = { protocol: 'openai-chat', body: (body: JsonObject) => body } as const
   const [a, b] = [instance('a'), instance('b', ['k1'], { supportsPrefill: takesPrefill })]
-  const play2 = (asked: Asked) => {
+  const play2 = (asked: ScriptedCall) => {
     asked.head(200, { 'content-type': 'text/event-stream' })
-    asked.send(said.role() + said.chunk({ content: asked.url.startsWith('http://b.') ? 'two' : 'one' }))
+    asked.send(chatAnswer.role() + chatAnswer.chunk({ content: asked.url.startsWith('http://b.') ? 'two' : 'one' }))
     if (asked.url.startsWith('http://a.')) asked.end()
   }
-  const here = bench([a, b], play2, { stream: { continue: true } })
+  const here = gatewayHarness([a, b], play2, { stream: { continue: true } })
   const reply = put(here, throwsAt('two'), { model: 'anything' })
   await here.world.settle()
   assert.match(reply.text, /event: response\.failed/)
-  assert.equal(reply.over, 'ended')
+  assert.equal(reply.ending, 'ended')
   assert.deepEqual(
     here.world.calls.map(({ aborted }) => aborted),
     [true, true],
@@ -159,17 +166,17 @@ test('internal error in a continued stream: it breaks off there, and no target i
   assert.equal(live.size, 0)
   assert.equal(b.keys[0] && board.inFlight(b, b.keys[0]), 0)
   assert.equal(board.counts('b k1 m', here.gateway.config().settings).failures, 0)
-  assert.equal(here.news.filter(({ event }) => event === 'error').length, 1)
+  assert.equal(here.events.filter(({ event }) => event === 'error').length, 1)
   assert.equal(here.world.timers(), 0)
 })
 
 test('a client that disconnects just before a break causes no internal error', async () => {
   const a = instance('a')
-  const here = bench([a], () => {})
+  const here = gatewayHarness([a], () => {})
   class Leaving extends CapturedReply {
     override write(text: string): boolean {
       const room = super.write(text)
-      if (text.includes('two')) this.leave()
+      if (text.includes('two')) this.disconnect()
       return room
     }
   }
@@ -178,20 +185,20 @@ test('a client that disconnects just before a break causes no internal error', a
   const [asked] = here.world.calls
   assert.ok(asked)
   asked.head(200, { 'content-type': 'text/event-stream' })
-  asked.send(`${said.role()}${said.chunk({ content: 'one' })}`)
+  asked.send(`${chatAnswer.role()}${chatAnswer.chunk({ content: 'one' })}`)
   await here.world.settle()
-  asked.send(`${said.chunk({ content: 'two' })}data: {"error":{"message":"no more","type":"server_error"}}\n\n`)
+  asked.send(`${chatAnswer.chunk({ content: 'two' })}data: {"error":{"message":"no more","type":"server_error"}}\n\n`)
   await reply.done
-  assert.equal(reply.over, 'cut')
+  assert.equal(reply.ending, 'cut')
   assert.deepEqual(
-    here.news.map(({ event }) => event),
+    here.events.map(({ event }) => event),
     ['request'],
   )
 })
 
 test('internal error while decoding, before output is sent: the next target is tried', async () => {
-  const here = bench([instance('a'), instance('b')], (asked) => {
-    if (asked.url.startsWith('http://b.')) return play.json(asked, 200, said.chat('Hello'))
+  const here = gatewayHarness([instance('a'), instance('b')], (asked) => {
+    if (asked.url.startsWith('http://b.')) return respondWith.json(asked, 200, chatAnswer.whole('Hello'))
     // Reading these bytes throws, as a decoder with a bug would.
     asked.head(200, { 'content-type': 'application/json' })
     const nonsense = { length: 1 } as unknown as Uint8Array

@@ -42,7 +42,7 @@ test('shared timer: each deadline fires in time, on one timer, and can be set ag
   const gone = addClient('gone', 20)
   assert.equal(world.timers(), 1)
   timer.delete(gone)
-  await world.pass(100)
+  await world.advance(100)
   assert.deepEqual(fired, [
     ['again', 10],
     ['again', 20],
@@ -58,11 +58,11 @@ test('shared timer: postponing a deadline moves no timer and does not fire early
   const world = stillWorld()
   const { fired, addClient } = ready(world)
   const one = addClient('one', 10)
-  await world.pass(5)
+  await world.advance(5)
   one.until += 20
-  await world.pass(20)
+  await world.advance(20)
   assert.deepEqual(fired, [])
-  await world.pass(5)
+  await world.advance(5)
   assert.deepEqual(fired, [['one', 30]])
 })
 
@@ -77,7 +77,7 @@ test('shared timer: after a stall, pending input is read before deadlines fire',
   still.later(600, () => {
     heard.until += 1_000
   })
-  await still.pass(1_000)
+  await still.advance(1_000)
   assert.deepEqual(fired, [['silent', 600]])
 })
 
@@ -91,7 +91,7 @@ test('shared timer: a second stall while pending input is read', async () => {
   still.later(1_101, () => {
     heard.until += 10_000
   })
-  await still.pass(2_000)
+  await still.advance(2_000)
   assert.deepEqual(fired, [['silent', 1_100]])
 })
 
@@ -101,7 +101,7 @@ test('shared timer: a deadline set while pending input is read delays no other',
   const { fired, addClient } = ready(world)
   addClient('silent', 100)
   still.later(600, () => addClient('new', 10_000))
-  await still.pass(1_000)
+  await still.advance(1_000)
   assert.deepEqual(fired, [['silent', 600]])
 })
 
@@ -118,7 +118,7 @@ test('shared timer: thousands of deadlines share a few scans, slightly late', as
   })
   for (let at = 0; at < 5_000; at++) addClient(String(at), 10 + at / 10)
   assert.equal(timer.size, 5_000)
-  await world.pass(1_000)
+  await world.advance(1_000)
   assert.equal(fired.length, 5_000)
   assert.ok(asked.length < 20, `asked ${asked.length} times in half a second`)
   for (const [name, at] of fired)
@@ -132,9 +132,9 @@ test('shared timer: clients that throw do not delay thousands of others', async 
     addClient(String(at), 10, () => {
       if (at < 20) throw new Error('a bug')
     })
-  await world.pass(9)
+  await world.advance(9)
   let errors = 0
-  for (let turn = 0; turn < 30; turn++) await world.pass(1).catch(() => errors++)
+  for (let turn = 0; turn < 30; turn++) await world.advance(1).catch(() => errors++)
   assert.equal(errors, 20)
   assert.equal(fired.length, 5_000)
 })

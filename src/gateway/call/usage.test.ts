@@ -1,24 +1,24 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, type CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import { type CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import { fail } from '../../core/failure.ts'
 import { summarize } from '../../core/trace-summary.ts'
 
 const WORDS = Array.from({ length: 400 }, (_, at) => `word${at % 7} `)
 /** About the estimate of the text's tokens. */
 const ABOUT = 400 * 1.9
-const begun = (asked: Asked) => {
+const begun = (asked: ScriptedCall) => {
   asked.head(200, { 'content-type': 'text/event-stream' })
-  asked.send(said.role() + WORDS.map((content) => said.chunk({ content })).join(''))
+  asked.send(chatAnswer.role() + WORDS.map((content) => chatAnswer.chunk({ content })).join(''))
 }
 const counted = `data: ${JSON.stringify({ id: 'c', choices: [], usage: { prompt_tokens: 7, completion_tokens: 9 } })}\n\n`
-const end = said.chunk({}, 'stop')
+const end = chatAnswer.chunk({}, 'stop')
 
 const cases: readonly (readonly [
   string,
   boolean,
-  (asked: Asked, reply: () => CapturedReply) => void,
+  (asked: ScriptedCall, reply: () => CapturedReply) => void,
   { readonly outcome: string; readonly estimated: boolean },
 ])[] = [
   [
@@ -26,7 +26,7 @@ const cases: readonly (readonly [
     true,
     (asked) => {
       begun(asked)
-      asked.send(end + counted + said.done)
+      asked.send(end + counted + chatAnswer.done)
       asked.end()
     },
     { outcome: 'answered', estimated: false },
@@ -36,7 +36,7 @@ const cases: readonly (readonly [
     true,
     (asked) => {
       begun(asked)
-      asked.send(end + said.done)
+      asked.send(end + chatAnswer.done)
       asked.end()
     },
     { outcome: 'answered', estimated: true },
@@ -44,7 +44,7 @@ const cases: readonly (readonly [
   [
     'whole, not counted',
     false,
-    (asked) => play.json(asked, 200, said.chat(WORDS.join(''), { usage: null })),
+    (asked) => respondWith.json(asked, 200, chatAnswer.whole(WORDS.join(''), { usage: null })),
     { outcome: 'answered', estimated: true },
   ],
   [
@@ -61,7 +61,7 @@ const cases: readonly (readonly [
     true,
     (asked, reply) => {
       begun(asked)
-      reply().leave()
+      reply().disconnect()
     },
     { outcome: 'client_gone', estimated: true },
   ],
@@ -70,7 +70,7 @@ const cases: readonly (readonly [
     true,
     (asked, reply) => {
       begun(asked)
-      queueMicrotask(() => reply().leave())
+      queueMicrotask(() => reply().disconnect())
     },
     { outcome: 'client_gone', estimated: true },
   ],
@@ -79,17 +79,17 @@ const cases: readonly (readonly [
 for (const [name, stream, plays, expected] of cases)
   test(`usage: an answer ${name}`, async () => {
     let reply: CapturedReply | undefined
-    const { ask, world, news } = bench([instance('a')], (asked) =>
+    const { send, world, events } = gatewayHarness([instance('a')], (asked) =>
       plays(asked, () => reply ?? assert.fail('no reply yet')),
     )
-    reply = ask({
+    reply = send({
       model: 'm',
       messages: [{ role: 'user', content: 'hello' }],
       stream,
       stream_options: { include_usage: true },
     })
-    await world.pass(3_000)
-    const line = news.find(({ event }) => event === 'request')
+    await world.advance(3_000)
+    const line = events.find(({ event }) => event === 'request')
     assert.ok(line?.event === 'request')
     const { outcome, usage, estimated = false } = summarize(line.trace)
     assert.deepEqual({ outcome, estimated }, expected)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, instance, play, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import { chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { ClientProtocolName } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { Instance } from '../../core/provider.ts'
@@ -18,8 +18,8 @@ const question = (more: object = {}) => ({
   ...more,
 })
 
-const bodyOf = ({ body }: Asked) => JSON.parse(body ?? '{}')
-const host = ({ url }: Asked) => new URL(url).host.split('.')[0]
+const bodyOf = ({ body }: ScriptedCall) => JSON.parse(body ?? '{}')
+const host = ({ url }: ScriptedCall) => new URL(url).host.split('.')[0]
 const sse = (events: readonly object[]) =>
   events.map((event) => `event: ${(event as { type?: string }).type}\ndata: ${JSON.stringify(event)}\n\n`).join('')
 const chunk = (choices: readonly object[], more: object = {}) =>
@@ -29,9 +29,11 @@ const usage = { prompt_tokens: 3, completion_tokens: 9, total_tokens: 12 }
 // ── Aggregation ──────────────────────────────────────────────────────────────────────────────────────────
 
 test('aggregate: requests a stream with usage, and keeps the members of the client', async () => {
-  const { ask, world } = bench([aggregating('a')], (asked) => play.stream(asked, said.stream('Hel', 'lo')))
-  const reply = ask('{ "model":"x", "seed":9007199254740993, "messages":[{"role":"user","content":"hi"}] }')
-  await world.pass(0)
+  const { send, world } = gatewayHarness([aggregating('a')], (asked) =>
+    respondWith.stream(asked, chatAnswer.stream('Hel', 'lo')),
+  )
+  const reply = send('{ "model":"x", "seed":9007199254740993, "messages":[{"role":"user","content":"hi"}] }')
+  await world.advance(0)
   const [asked] = world.calls
   assert.ok(asked)
   assert.equal(asked.headers.accept, 'text/event-stream')
@@ -80,9 +82,9 @@ test('aggregate: chat keeps all choices, parallel calls, logprobs, refusals and 
     chunk([], { usage }),
     'data: [DONE]\n\n',
   ].join('')
-  const { ask, world } = bench([aggregating('a')], (asked) => play.stream(asked, stream))
-  const reply = ask(question({ n: 4, logprobs: true }))
-  await world.pass(0)
+  const { send, world } = gatewayHarness([aggregating('a')], (asked) => respondWith.stream(asked, stream))
+  const reply = send(question({ n: 4, logprobs: true }))
+  await world.advance(0)
   const token = (name: string) => ({ token: name, logprob: -1, bytes: null, top_logprobs: [] })
   assert.deepEqual(reply.json, {
     id: 'c1',
@@ -172,11 +174,11 @@ const messagesStream = sse([
 ])
 
 test('aggregate: messages keep signed reasoning, citations, calls and final members', async () => {
-  const { ask, world } = bench([aggregating('a', [{ protocol: 'anthropic-messages' }])], (asked) =>
-    play.stream(asked, messagesStream),
+  const { send, world } = gatewayHarness([aggregating('a', [{ protocol: 'anthropic-messages' }])], (asked) =>
+    respondWith.stream(asked, messagesStream),
   )
-  const reply = ask(question(), 'anthropic-messages')
-  await world.pass(3_000)
+  const reply = send(question(), 'anthropic-messages')
+  await world.advance(3_000)
   assert.match(reply.text, /"input":\{"n":9007199254740993\}/)
   assert.deepEqual(reply.json, {
     ...message([
@@ -214,10 +216,12 @@ const crossed: readonly (readonly [
 
 for (const [client, upstream, stream, look] of crossed)
   test(`aggregate: ${client} from a stream of ${upstream}`, async () => {
-    const { ask, world } = bench([aggregating('a', [{ protocol: upstream }])], (asked) => play.stream(asked, stream))
-    const reply = ask(question(), client)
-    await world.pass(3_000)
-    assert.equal(bodyOf(world.calls[0] as Asked).stream, true)
+    const { send, world } = gatewayHarness([aggregating('a', [{ protocol: upstream }])], (asked) =>
+      respondWith.stream(asked, stream),
+    )
+    const reply = send(question(), client)
+    await world.advance(3_000)
+    assert.equal(bodyOf(world.calls[0] as ScriptedCall).stream, true)
     // The check expects the client's own format.
     assert.deepEqual(look(reply.json as never), [
       'Hello',
@@ -228,7 +232,7 @@ for (const [client, upstream, stream, look] of crossed)
 
 // ── Failures ────────────────────────────────────────────────────────────────────────────────────────────────
 
-const breaks: readonly (readonly [string, (asked: Asked) => void, number])[] = [
+const breaks: readonly (readonly [string, (asked: ScriptedCall) => void, number])[] = [
   ['a clean end', (asked) => asked.end(), 0],
   ['a reset', (asked) => asked.fail(fail('reset', 'connection reset')), 0],
   ['an error', (asked) => asked.send('data: {"error":{"message":"no","type":"server_error"}}\n\n'), 0],
@@ -237,14 +241,14 @@ const breaks: readonly (readonly [string, (asked: Asked) => void, number])[] = [
 
 for (const [name, ends, ms] of breaks)
   test(`aggregate: ${name} after content fails over, and the client receives one complete answer`, async () => {
-    const { ask, world, gateway } = bench([aggregating('a'), aggregating('b')], (asked) => {
-      if (host(asked) === 'b') return play.stream(asked, said.stream('whole'))
+    const { send, world, gateway } = gatewayHarness([aggregating('a'), aggregating('b')], (asked) => {
+      if (host(asked) === 'b') return respondWith.stream(asked, chatAnswer.stream('whole'))
       asked.head(200, { 'content-type': 'text/event-stream' })
-      asked.send(said.role() + said.chunk({ content: 'half' }))
+      asked.send(chatAnswer.role() + chatAnswer.chunk({ content: 'half' }))
       ends(asked)
     })
-    const reply = ask(question())
-    await world.pass(ms)
+    const reply = send(question())
+    await world.advance(ms)
     assert.equal(reply.status, 200, reply.text)
     assert.equal(reply.json.choices[0].message.content, 'whole')
     assert.equal(world.calls.length, 2)
@@ -253,38 +257,38 @@ for (const [name, ends, ms] of breaks)
   })
 
 test('aggregate: any bytes reset the idle timeout, however long the answer takes', async () => {
-  let upstream: Asked | undefined
-  const { ask, world } = bench(
+  let upstream: ScriptedCall | undefined
+  const { send, world } = gatewayHarness(
     [aggregating('a')],
     (asked) => {
       upstream = asked
       asked.head(200, { 'content-type': 'text/event-stream' })
-      asked.send(said.role())
+      asked.send(chatAnswer.role())
     },
     { circuit: { timeout: 100 } },
   )
-  const reply = ask(question())
+  const reply = send(question())
   for (let at = 0; at < 20; at++) {
-    await world.pass(1_000)
-    upstream?.send(said.chunk({ content: 'x' }))
+    await world.advance(1_000)
+    upstream?.send(chatAnswer.chunk({ content: 'x' }))
   }
   assert.equal(reply.status, null)
-  upstream?.send(said.chunk({}, 'stop') + said.done)
+  upstream?.send(chatAnswer.chunk({}, 'stop') + chatAnswer.done)
   upstream?.end()
-  await world.pass(0)
+  await world.advance(0)
   assert.equal(reply.json.choices[0].message.content, 'x'.repeat(20))
 })
 
 test('aggregate: the timeout to the first byte is unchanged', async () => {
-  const { ask, world } = bench(
+  const { send, world } = gatewayHarness(
     [aggregating('a')],
     (asked) => asked.head(200, { 'content-type': 'text/event-stream' }),
     {
       circuit: { timeout: 100 },
     },
   )
-  const reply = ask(question())
-  await world.pass(101)
+  const reply = send(question())
+  await world.advance(101)
   assert.equal(reply.status, 504)
 })
 
@@ -296,29 +300,33 @@ const whole: readonly (readonly [string, object])[] = [
 ]
 for (const [name, more] of whole)
   test(`aggregate: not streamed: ${name}`, async () => {
-    const { ask, world } = bench([aggregating('a')], (asked) => play.json(asked, 200, said.chat('Hello')))
-    const reply = ask(question(more))
-    await world.pass(0)
-    assert.equal(bodyOf(world.calls[0] as Asked).stream, undefined)
+    const { send, world } = gatewayHarness([aggregating('a')], (asked) =>
+      respondWith.json(asked, 200, chatAnswer.whole('Hello')),
+    )
+    const reply = send(question(more))
+    await world.advance(0)
+    assert.equal(bodyOf(world.calls[0] as ScriptedCall).stream, undefined)
     assert.equal(reply.json.choices[0].message.content, 'Hello')
   })
 
 test('aggregate: a JSON answer to a streaming request passes through unchanged', async () => {
-  const { ask, world } = bench([aggregating('a')], (asked) => play.json(asked, 200, said.chat('Hello', { theirs: 1 })))
-  const reply = ask(question())
-  await world.pass(0)
-  assert.equal(reply.text, said.chat('Hello', { theirs: 1 }))
+  const { send, world } = gatewayHarness([aggregating('a')], (asked) =>
+    respondWith.json(asked, 200, chatAnswer.whole('Hello', { theirs: 1 })),
+  )
+  const reply = send(question())
+  await world.advance(0)
+  assert.equal(reply.text, chatAnswer.whole('Hello', { theirs: 1 }))
 })
 
 test('aggregate: a client that disconnects aborts the upstream call', async () => {
-  const { ask, world, gateway } = bench([aggregating('a')], (asked) => {
+  const { send, world, gateway } = gatewayHarness([aggregating('a')], (asked) => {
     asked.head(200, { 'content-type': 'text/event-stream' })
-    asked.send(said.role() + said.chunk({ content: 'half' }))
+    asked.send(chatAnswer.role() + chatAnswer.chunk({ content: 'half' }))
   })
-  const reply = ask(question())
-  await world.pass(10)
-  reply.leave()
-  await world.pass(0)
+  const reply = send(question())
+  await world.advance(10)
+  reply.disconnect()
+  await world.advance(0)
   assert.equal(world.calls[0]?.aborted, true)
   assert.equal(world.timers(), 0)
   assert.equal(gateway.activeCalls.size, 0)

@@ -1,22 +1,22 @@
 /** Requests for several choices (`n`) at providers of other formats. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, instance, play, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import { chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { UpstreamProtocolName } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { summarize } from '../../core/trace-summary.ts'
 import geminiProvider from '../../providers/gemini.ts'
 
-const hostOf = ({ url }: Asked) => new URL(url).host.split('.')[0] ?? ''
-const bodyOf = ({ body }: Asked): JsonObject => object(JSON.parse(body ?? '{}')) ?? {}
+const hostOf = ({ url }: ScriptedCall) => new URL(url).host.split('.')[0] ?? ''
+const bodyOf = ({ body }: ScriptedCall): JsonObject => object(JSON.parse(body ?? '{}')) ?? {}
 
 type Format = UpstreamProtocolName
-type Script = (asked: Asked) => void
+type Script = (asked: ScriptedCall) => void
 type Hosts = { readonly [host: string]: readonly [format: Format, script: Script] }
 
 const ask = async (hosts: Hosts, body: object = {}, settings: object = {}, more: object = {}) => {
-  const { ask, world, news } = bench(
+  const { send, world, events } = gatewayHarness(
     Object.entries(hosts).map(([id, [protocol]]) => {
       const quirks = protocol === 'gemini' ? { errors: geminiProvider.quirks.errors } : {}
       return { ...instance(id, ['k1'], { speaks: [{ protocol }], supportsPrefill: { protocol }, quirks }), ...more }
@@ -24,10 +24,10 @@ const ask = async (hosts: Hosts, body: object = {}, settings: object = {}, more:
     (asked) => hosts[hostOf(asked)]?.[1](asked),
     { ...settings, strategy: 'priority' },
   )
-  const reply = ask({ model: 'x', messages: [{ role: 'user', content: 'hi' }], n: 2, ...body })
-  await world.pass(100_000)
+  const reply = send({ model: 'x', messages: [{ role: 'user', content: 'hi' }], n: 2, ...body })
+  await world.advance(100_000)
   await reply.done
-  const exchange = news.find((item) => item.event === 'request')
+  const exchange = events.find((item) => item.event === 'request')
   assert.ok(exchange?.event === 'request')
   return { reply, summary: summarize(exchange.trace), calls: world.calls }
 }
@@ -38,7 +38,7 @@ const candidates = (...found: readonly JsonObject[]): string =>
   JSON.stringify({ candidates: found, usageMetadata, responseId: 'r1', modelVersion: 'gemini-x' })
 const two = candidates(part('a', { finishReason: 'STOP' }), part('b', { finishReason: 'SAFETY', index: 1 }))
 const answers = (body: string): Script => {
-  return (asked) => play.json(asked, 200, body)
+  return (asked) => respondWith.json(asked, 200, body)
 }
 
 const usage = { prompt_tokens: 4, completion_tokens: 9, total_tokens: 13 }
@@ -47,7 +47,7 @@ const chunk = (index: number, content: string, end: string | null = null, more: 
 const streams =
   (...pieces: readonly string[]): Script =>
   (asked) =>
-    play.stream(asked, pieces.join(''))
+    respondWith.stream(asked, pieces.join(''))
 const bothWays = streams(chunk(0, 'a'), chunk(1, 'b', 'length'), chunk(0, 'c', 'stop', { usage }), 'data: [DONE]\n\n')
 
 /** The choices of a chat completion or of its chunks: text and reason of each. */
@@ -116,7 +116,7 @@ for (const [format, script] of [
 
 test('choices: tools keep their names in each choice', async () => {
   const name = `${'long'.repeat(40)} name`
-  const call = (asked: Asked, city: string) => {
+  const call = (asked: ScriptedCall, city: string) => {
     const [tools] = list(bodyOf(asked).tools)
     const [declared] = list(object(tools)?.functionDeclarations)
     return { functionCall: { name: object(declared)?.name ?? '', args: { city } } }
@@ -127,7 +127,7 @@ test('choices: tools keep their names in each choice', async () => {
       finishReason: 'STOP',
       index,
     }))
-    play.json(asked, 200, candidates(...made))
+    respondWith.json(asked, 200, candidates(...made))
   }
   const tools = [{ type: 'function', function: { name, parameters: { type: 'object', properties: {} } } }]
   const { reply } = await ask({ g: ['gemini', script] }, { tools })
@@ -157,7 +157,7 @@ for (const [format, count] of [
     assert.equal(alone.reply.status, 400)
     const { code, param } = alone.reply.json.error
     assert.deepEqual([code, param], ['unsupported_parameter', 'n'])
-    const fit = await ask({ a: [format, never], b: ['openai-chat', answers(said.chat('by b'))] }, { n: count })
+    const fit = await ask({ a: [format, never], b: ['openai-chat', answers(chatAnswer.whole('by b'))] }, { n: count })
     assert.match(fit.reply.text, /by b/)
   })
 
@@ -169,7 +169,7 @@ for (const message of [
   'Unable to submit request because it has a candidateCount value of 2 but the supported range is from 1 to 2.',
 ])
   test(`choices: a model that refuses them leads to the next vendor: ${message}`, async () => {
-    const refuses: Script = (asked) => play.error(asked, 400, { code: 400, status: 'INVALID_ARGUMENT', message })
+    const refuses: Script = (asked) => respondWith.error(asked, 400, { code: 400, status: 'INVALID_ARGUMENT', message })
     const { reply } = await ask({ g: ['gemini', refuses], m: ['mistral', bothWays] }, { stream: true })
     assert.equal(reply.headers['x-headgate-trail'], 'g#k1:incompatible, m#k1:200')
     assert.equal(choicesIn(reply.text).length, 2)
@@ -239,7 +239,7 @@ test('choices: a slow provider is not hedged', async () => {
 test('choices: a chat upstream that answers a streamed request with a whole body', async () => {
   const message = (content: string) => ({ role: 'assistant', content })
   const choices = ['a', 'b'].map((content, index) => ({ index, message: message(content), finish_reason: 'stop' }))
-  const { reply } = await ask({ a: ['openai-chat', answers(said.chat('', { choices }))] }, { stream: true })
+  const { reply } = await ask({ a: ['openai-chat', answers(chatAnswer.whole('', { choices }))] }, { stream: true })
   assert.deepEqual(choicesIn(reply.text), [
     ['a', 'stop'],
     ['b', 'stop'],

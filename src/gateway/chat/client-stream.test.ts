@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answering } from '../../../test/support/asked.ts'
+import { answerContext } from '../../../test/support/builders.ts'
 import { openaiChat } from '../../protocols/openai-chat/index.ts'
 import { readerFor } from '../upstream/answer-reader.ts'
 import { wireOf } from './client-stream.ts'
@@ -16,7 +16,7 @@ const written = (read: string): readonly (string | Uint8Array)[] => {
   const headers = (name: string) => (name === 'content-type' ? 'text/event-stream' : undefined)
   const dialect = { protocol: openaiChat, quirks: undefined, translated: null, stream: true, date: 0 }
   const reader = readerFor({ status: 200, headers }, dialect)
-  const writer = openaiChat.passing.passStream(answering())
+  const writer = openaiChat.passing.passStream(answerContext())
   wireOf(writer, reader.push(Buffer.from(known)))
   return wireOf(writer, reader.push(Buffer.from(read)))
 }

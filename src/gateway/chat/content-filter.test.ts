@@ -5,22 +5,22 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, type CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
+import { type CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import type { ClientProtocolName } from '../../core/chat.ts'
 
 const RESULTS = { violence: { filtered: true, severity: 'medium' } }
 const filtered = (more: object = {}, reason = 'content_filter') =>
-  said.chat('', {
+  chatAnswer.whole('', {
     choices: [{ index: 0, ...more, finish_reason: reason, logprobs: null, content_filter_results: RESULTS }],
   })
 const stream = (more: object) =>
-  `${said.role()}data: ${JSON.stringify({
+  `${chatAnswer.role()}data: ${JSON.stringify({
     id: 'chatcmpl-1',
     object: 'chat.completion.chunk',
     created: 1,
     model: 'm',
     choices: [{ index: 0, ...more, finish_reason: 'content_filter', content_filter_results: RESULTS }],
-  })}\n\n${said.done}`
+  })}\n\n${chatAnswer.done}`
 
 const BODIES: Readonly<Record<Exclude<ClientProtocolName, 'openai-completions'>, object>> = {
   'openai-chat': { model: 'm', messages: [{ role: 'user', content: 'x' }] },
@@ -56,17 +56,17 @@ const isRefusal: Readonly<Record<Style, (reply: CapturedReply) => void>> = {
 for (const style of Object.keys(BODIES) as Style[]) {
   for (const [name, answer] of WHOLE)
     test(`filtered: a whole answer ${name} is a refusal to ${style} clients, and no failure`, async () => {
-      const { ask, world, news } = bench([instance('a')], (asked) => play.json(asked, 200, answer))
+      const { send, world, events } = gatewayHarness([instance('a')], (asked) => respondWith.json(asked, 200, answer))
       // More than enough to open a circuit.
       for (let n = 0; n < 7; n++) {
-        const reply = ask(BODIES[style], style)
-        await world.pass(1)
+        const reply = send(BODIES[style], style)
+        await world.advance(1)
         assert.equal(reply.status, 200, reply.text)
         isRefusal[style](reply)
       }
       assert.equal(world.calls.length, 7)
       assert.deepEqual(
-        news.filter(({ event }) => event === 'circuit'),
+        events.filter(({ event }) => event === 'circuit'),
         [],
       )
     })
@@ -77,16 +77,16 @@ for (const style of Object.keys(BODIES) as Style[]) {
     ['with an empty delta', { delta: {} }],
   ] as const)
     test(`filtered: a stream that ends ${name} is a refusal to ${style} clients`, async () => {
-      const { ask, world } = bench([instance('a')], (asked) => play.stream(asked, stream(more)))
-      const reply = ask({ ...BODIES[style], stream: true }, style)
-      await world.pass(1)
+      const { send, world } = gatewayHarness([instance('a')], (asked) => respondWith.stream(asked, stream(more)))
+      const reply = send({ ...BODIES[style], stream: true }, style)
+      await world.advance(1)
       assert.equal(reply.status, 200, reply.text)
       const frames = [...reply.text.matchAll(/^data: (\{.*\})$/gm)].map(([, json = '']) => JSON.parse(json))
       if (style === 'openai-chat') {
         const last = frames.at(-1).choices[0]
         assert.equal(last.finish_reason, 'content_filter')
         assert.deepEqual(last.delta, {})
-        assert.ok(reply.text.endsWith(said.done))
+        assert.ok(reply.text.endsWith(chatAnswer.done))
       } else if (style === 'openai-responses') {
         assert.equal(frames.at(-1).type, 'response.incomplete')
         assert.deepEqual(frames.at(-1).response.incomplete_details, { reason: 'content_filter' })
@@ -95,9 +95,9 @@ for (const style of Object.keys(BODIES) as Style[]) {
 }
 
 test('filtered: a choice without a message and without that reason is malformed', async () => {
-  const { ask, world } = bench([instance('a')], (asked) => play.json(asked, 200, filtered({}, 'stop')))
-  const reply = ask(BODIES['openai-chat'])
-  await world.pass(10_000)
+  const { send, world } = gatewayHarness([instance('a')], (asked) => respondWith.json(asked, 200, filtered({}, 'stop')))
+  const reply = send(BODIES['openai-chat'])
+  await world.advance(10_000)
   assert.equal(reply.status, 502)
   assert.equal(reply.json.error.code, 'malformed')
 })

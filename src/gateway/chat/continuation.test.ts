@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, type CapturedReply, instance, play, type SettingsInput, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import {
+  type CapturedReply,
+  chatAnswer,
+  gatewayHarness,
+  instance,
+  respondWith,
+  type SettingsInput,
+} from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { ClientProtocolName } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { Instance, Provider } from '../../core/provider.ts'
@@ -20,8 +27,8 @@ const question = (more: object = {}) => ({
   stream_options: { include_usage: true },
   ...more,
 })
-const host = ({ url }: Asked) => new URL(url).host.split('.')[0]
-const bodyOf = ({ body }: Asked) => JSON.parse(body ?? '{}')
+const host = ({ url }: ScriptedCall) => new URL(url).host.split('.')[0]
+const bodyOf = ({ body }: ScriptedCall) => JSON.parse(body ?? '{}')
 const textOf = ({ text }: CapturedReply): string =>
   [...text.matchAll(/^data: (\{.*\})$/gm)]
     .map(([, json = '{}']) => JSON.parse(json).choices?.[0]?.delta?.content ?? '')
@@ -31,21 +38,24 @@ const counted = (input: number, output: number) =>
 
 /** The first target sends part of the answer and fails; the second sends the rest. */
 const play2 =
-  (first: string, rest: string, ends: (asked: Asked) => void = (asked) => asked.end()) =>
-  (asked: Asked) => {
+  (first: string, rest: string, ends: (asked: ScriptedCall) => void = (asked) => asked.end()) =>
+  (asked: ScriptedCall) => {
     asked.head(200, { 'content-type': 'text/event-stream' })
     if (host(asked) === 'a') {
-      asked.send(said.role() + said.chunk({ content: first }))
+      asked.send(chatAnswer.role() + chatAnswer.chunk({ content: first }))
       return ends(asked)
     }
-    asked.send(said.role().replaceAll('chatcmpl-1', 'second') + rest)
+    asked.send(chatAnswer.role().replaceAll('chatcmpl-1', 'second') + rest)
     asked.end()
   }
 const rest = (...words: readonly string[]) =>
-  words.map((content) => said.chunk({ content })).join('') + said.chunk({}, 'stop') + counted(9, 4) + said.done
+  words.map((content) => chatAnswer.chunk({ content })).join('') +
+  chatAnswer.chunk({}, 'stop') +
+  counted(9, 4) +
+  chatAnswer.done
 
-const lineOf = (news: ReturnType<typeof bench>['news']) => {
-  const line = news.find(({ event }) => event === 'request')
+const lineOf = (events: ReturnType<typeof gatewayHarness>['events']) => {
+  const line = events.find(({ event }) => event === 'request')
   assert.ok(line?.event === 'request')
   return summarize(line.trace)
 }
@@ -53,11 +63,11 @@ const lineOf = (news: ReturnType<typeof bench>['news']) => {
 // ── Joining both parts ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 test('continue: a second target continues the same stream, and both are recorded', async () => {
-  const { ask, world, news, gateway } = bench(two(), play2('Hello, ', rest('wor', 'ld.')), ON)
-  const reply = ask(question({ max_tokens: 100 }))
-  await world.pass(0)
+  const { send, world, events, gateway } = gatewayHarness(two(), play2('Hello, ', rest('wor', 'ld.')), ON)
+  const reply = send(question({ max_tokens: 100 }))
+  await world.advance(0)
   assert.equal(textOf(reply), 'Hello, world.')
-  assert.equal(reply.over, 'ended')
+  assert.equal(reply.ending, 'ended')
   assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
   const chunks = [...reply.text.matchAll(/^data: (\{.*\})$/gm)].map(([, json = '']) => JSON.parse(json))
   assert.deepEqual([...new Set(chunks.map(({ id }) => id))], ['chatcmpl-1'])
@@ -72,7 +82,7 @@ test('continue: a second target continues the same stream, and both are recorded
   const left = bodyOf(second).max_completion_tokens ?? bodyOf(second).max_tokens
   assert.ok(left > 90 && left < 100, `${left}`)
 
-  const line = lineOf(news)
+  const line = lineOf(events)
   assert.equal(line.outcome, 'answered')
   assert.equal(line.provider, 'b')
   assert.equal(line.trail, 'a#k1:truncated, b#k1:200')
@@ -97,18 +107,18 @@ const seams: readonly (readonly [string, string, readonly string[], string])[] =
 ]
 for (const [name, first, words, whole] of seams)
   test(`continue: joins ${name}`, async () => {
-    const { ask, world } = bench(two(), play2(first, rest(...words)), ON)
-    const reply = ask(question())
-    await world.pass(0)
+    const { send, world } = gatewayHarness(two(), play2(first, rest(...words)), ON)
+    const reply = send(question())
+    await world.advance(0)
     assert.equal(textOf(reply), whole)
     assert.ok(reply.text.endsWith('data: [DONE]\n\n'), reply.text)
   })
 
 test('continue: reasoning of the second target is not sent', async () => {
-  const thinking = said.chunk({ reasoning_content: 'hm' }) + rest(' two')
-  const { ask, world } = bench(two(), play2('one', thinking), ON)
-  const reply = ask(question())
-  await world.pass(0)
+  const thinking = chatAnswer.chunk({ reasoning_content: 'hm' }) + rest(' two')
+  const { send, world } = gatewayHarness(two(), play2('one', thinking), ON)
+  const reply = send(question())
+  await world.advance(0)
   assert.equal(textOf(reply), 'one two')
   assert.doesNotMatch(reply.text, /hm/)
 })
@@ -148,36 +158,36 @@ const asClient: readonly (readonly [ClientProtocolName, object, RegExp, RegExp])
 for (const [style, more, end, begin] of asClient)
   test(`continue: ${style} from chat, continued from messages`, async () => {
     const speaks = [{ protocol: 'anthropic-messages' }] as const
-    const { ask, world } = bench(
+    const { send, world } = gatewayHarness(
       two({ speaks, supportsPrefill: { protocol: 'anthropic-messages' } }),
       (asked) => {
         if (host(asked) === 'a') return play2('one', '')(asked)
-        play.stream(asked, message(' two'))
+        respondWith.stream(asked, message(' two'))
       },
       ON,
     )
     const { messages, ...asked } = question()
-    const reply = ask(
+    const reply = send(
       { ...asked, ...(style === 'openai-responses' ? {} : { messages }), stream_options: undefined, ...more },
       style,
     )
-    await world.pass(3_000)
+    await world.advance(3_000)
     assert.match(reply.text, end)
     assert.equal(reply.text.match(begin)?.length, 1)
     assert.match(reply.text, /headgate continued provider=b/)
     assert.deepEqual(
-      bodyOf(world.calls[1] as Asked)
+      bodyOf(world.calls[1] as ScriptedCall)
         .messages.at(-1)
         .content.at(-1),
       { type: 'text', text: 'one' },
     )
-    assert.equal(reply.over, 'ended')
+    assert.equal(reply.ending, 'ended')
   })
 
 // ── Answers that are not continued ──────────────────────────────────────────────────────────────────────────────────────────
 
 const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
-const byPolicy = (asked: Asked): void =>
+const byPolicy = (asked: ScriptedCall): void =>
   void asked.send(
     'data: {"error":{"message":"no","type":"invalid_request_error","code":"content_policy_violation"}}\n\n',
   )
@@ -187,7 +197,7 @@ const not: readonly (readonly [
     readonly settings?: SettingsInput
     readonly more?: object
     readonly others?: readonly Instance[]
-    readonly ends?: (asked: Asked) => void
+    readonly ends?: (asked: ScriptedCall) => void
     readonly first?: string
   },
 ])[] = [
@@ -232,52 +242,52 @@ const not: readonly (readonly [
 ]
 for (const [name, { settings = ON, more = {}, others = two(), ends, first = 'one' }] of not)
   test(`continue: not with ${name}`, async () => {
-    const { ask, world } = bench(others, play2(first, rest('two'), ends), settings)
-    const reply = ask(question(more))
-    await world.pass(0)
+    const { send, world } = gatewayHarness(others, play2(first, rest('two'), ends), settings)
+    const reply = send(question(more))
+    await world.advance(0)
     assert.equal(world.calls.length, 1, world.calls.map(({ url }) => url).join())
     assert.match(reply.text, /"code":"stream_interrupted"/)
     assert.doesNotMatch(reply.text, /\[DONE\]/)
-    assert.equal(reply.over, 'ended')
+    assert.equal(reply.ending, 'ended')
   })
 
 test('continue: failover to another model needs no retry budget', async () => {
-  const { ask, world } = bench(two(), play2('Hello, ', rest('world.')), {
+  const { send, world } = gatewayHarness(two(), play2('Hello, ', rest('world.')), {
     ...ON,
     retry: { budgetPercent: 0, budgetFloor: 0 },
   })
-  const reply = ask(question())
-  await world.pass(0)
+  const reply = send(question())
+  await world.advance(0)
   assert.equal(textOf(reply), 'Hello, world.')
 })
 
 for (const [name, failure, catalogue] of [
-  ['has failed the request before', (asked: Asked) => play.error(asked, 500), () => undefined],
+  ['has failed the request before', (asked: ScriptedCall) => respondWith.error(asked, 500), () => undefined],
   [
     'has too small a context window',
-    (asked: Asked) => play.error(asked, 400, { code: 'context_length_exceeded' }),
+    (asked: ScriptedCall) => respondWith.error(asked, 400, { code: 'context_length_exceeded' }),
     (provider: string) => ({ contextWindow: provider === 'b' ? 8_000 : 32_000 }),
   ],
 ] as const)
   test(`continue: not by a target that ${name}`, async () => {
-    const { ask, world } = bench(
+    const { send, world } = gatewayHarness(
       [instance('b', ['k1'], takes), instance('a')],
       (asked) => (host(asked) === 'b' ? failure(asked) : play2('one', '')(asked)),
       ON,
       catalogue,
     )
-    const reply = ask(question())
-    await world.pass(0)
+    const reply = send(question())
+    await world.advance(0)
     assert.deepEqual(world.calls.map(host), ['b', 'a'])
     assert.match(reply.text, /stream_interrupted/)
   })
 
-const reasoned = said.chunk({ reasoning_content: 'hm' })
+const reasoned = chatAnswer.chunk({ reasoning_content: 'hm' })
 for (const [name, before] of [
   ['reasoning', reasoned],
   [
     'citations',
-    said.chunk({
+    chatAnswer.chunk({
       content: 'x',
       annotations: [
         { type: 'url_citation', url_citation: { url: 'https://x.test', title: 'x', start_index: 0, end_index: 1 } },
@@ -286,52 +296,52 @@ for (const [name, before] of [
   ],
 ] as const)
   test(`continue: not after ${name}`, async () => {
-    const { ask, world } = bench(
+    const { send, world } = gatewayHarness(
       two(),
       (asked) => {
         asked.head(200, { 'content-type': 'text/event-stream' })
-        asked.send(said.role() + before + said.chunk({ content: 'one' }))
+        asked.send(chatAnswer.role() + before + chatAnswer.chunk({ content: 'one' }))
         asked.end()
       },
       ON,
     )
-    const reply = ask(question())
-    await world.pass(0)
+    const reply = send(question())
+    await world.advance(0)
     assert.equal(world.calls.length, 1)
     assert.match(reply.text, /stream_interrupted/)
   })
 
 test('continue: not if a hedge rejected the request', async () => {
-  const { ask, world } = bench(
+  const { send, world } = gatewayHarness(
     [instance('a'), instance('b', ['k1'], takes), instance('c', ['k1'], takes)],
     (asked) => {
-      if (host(asked) === 'b') return play.error(asked, 400, { code: 'content_policy_violation' })
+      if (host(asked) === 'b') return respondWith.error(asked, 400, { code: 'content_policy_violation' })
       // Late, so that a hedge starts; then it begins and fails.
       if (host(asked) === 'a') {
         asked.head(200, { 'content-type': 'text/event-stream' })
         world.later(2_000, () => {
-          asked.send(said.role() + said.chunk({ content: 'one' }))
+          asked.send(chatAnswer.role() + chatAnswer.chunk({ content: 'one' }))
           asked.fail(fail('reset', 'reset'))
         })
       }
     },
     { stream: { continue: true }, hedge: { percent: 100, delay: 1_000 } },
   )
-  const reply = ask(question())
-  await world.pass(3_000)
+  const reply = send(question())
+  await world.advance(3_000)
   assert.deepEqual(world.calls.map(host), ['a', 'b'])
   assert.match(reply.text, /stream_interrupted/)
 })
 
 // ── Failures and cancellation of the second target ─────────────────────────────────────────────────────────────────────
 
-const seconds: readonly (readonly [string, (asked: Asked) => void, string])[] = [
-  ['returns an error', (asked) => play.error(asked, 503), 'a#k1:truncated, b#k1:503'],
+const seconds: readonly (readonly [string, (asked: ScriptedCall) => void, string])[] = [
+  ['returns an error', (asked) => respondWith.error(asked, 503), 'a#k1:truncated, b#k1:503'],
   [
     'fails too',
     (asked) => {
       asked.head(200, { 'content-type': 'text/event-stream' })
-      asked.send(said.role() + said.chunk({ content: ' two' }))
+      asked.send(chatAnswer.role() + chatAnswer.chunk({ content: ' two' }))
       asked.fail(fail('reset', 'reset'))
     },
     'a#k1:truncated, b#k1:truncated',
@@ -339,7 +349,7 @@ const seconds: readonly (readonly [string, (asked: Asked) => void, string])[] = 
 ]
 for (const [name, second, trail] of seconds)
   test(`continue: once only: the second ${name}`, async () => {
-    const { ask, world, news } = bench(
+    const { send, world, events } = gatewayHarness(
       [...two(), instance('c', ['k1'], takes)],
       (asked) => {
         if (host(asked) === 'a') return play2('one', '')(asked)
@@ -347,12 +357,12 @@ for (const [name, second, trail] of seconds)
       },
       ON,
     )
-    const reply = ask(question())
-    await world.pass(0)
+    const reply = send(question())
+    await world.advance(0)
     assert.equal(world.calls.length, 2)
     assert.match(reply.text, /"code":"stream_interrupted"/)
-    assert.equal(reply.over, 'ended')
-    const line = lineOf(news)
+    assert.equal(reply.ending, 'ended')
+    const line = lineOf(events)
     assert.equal(line.outcome, 'interrupted')
     assert.equal(line.trail, trail)
     assert.equal(world.timers(), 0)
@@ -360,53 +370,53 @@ for (const [name, second, trail] of seconds)
 
 const enders: readonly (readonly [string, (reply: CapturedReply, stop: (why: 'shutdown') => void) => void, string])[] =
   [
-    ['the client leaves', (reply) => reply.leave(), 'client_gone'],
+    ['the client leaves', (reply) => reply.disconnect(), 'client_gone'],
     ['the process ends', (_, stop) => stop('shutdown'), 'interrupted'],
   ]
 for (const [name, act, outcome] of enders)
   for (const phase of ['looking', 'going on'] as const)
     test(`continue: ${name} while ${phase}: the second target is aborted at once`, async () => {
-      const { ask, world, news, gateway } = bench(
+      const { send, world, events, gateway } = gatewayHarness(
         two(),
         (asked) => {
           if (host(asked) === 'a') return play2('one', '')(asked)
           asked.head(200, { 'content-type': 'text/event-stream' })
-          if (phase === 'going on') asked.send(said.role() + said.chunk({ content: ' two' }))
+          if (phase === 'going on') asked.send(chatAnswer.role() + chatAnswer.chunk({ content: ' two' }))
         },
         ON,
       )
-      const reply = ask(question())
-      await world.pass(100)
+      const reply = send(question())
+      await world.advance(100)
       assert.equal(world.calls.length, 2)
       act(reply, (kind) => {
         for (const stop of gateway.activeCalls) stop.cancel(fail(kind, 'ends'))
       })
-      await world.pass(0)
+      await world.advance(0)
       assert.equal(world.calls[1]?.aborted, true)
-      assert.equal(lineOf(news).outcome, outcome)
-      assert.notEqual(reply.over, null)
+      assert.equal(lineOf(events).outcome, outcome)
+      assert.notEqual(reply.ending, null)
       assert.equal(world.timers(), 0)
       assert.equal(gateway.activeCalls.size, 0)
     })
 
 test('continue: a slow client pauses the second target', async () => {
-  const { ask, world } = bench(
+  const { send, world } = gatewayHarness(
     two(),
     (asked) => {
       if (host(asked) === 'a') return play2('one', '')(asked)
       asked.head(200, { 'content-type': 'text/event-stream' })
-      asked.send(said.role() + said.chunk({ content: ' two' }))
+      asked.send(chatAnswer.role() + chatAnswer.chunk({ content: ' two' }))
     },
     ON,
   )
-  const reply = ask(question())
-  reply.room = false
-  await world.pass(10)
-  assert.equal(world.calls[1]?.send(said.chunk({ content: ' three' })), false)
+  const reply = send(question())
+  reply.writable = false
+  await world.advance(10)
+  assert.equal(world.calls[1]?.send(chatAnswer.chunk({ content: ' three' })), false)
   reply.drain()
   assert.equal(world.calls[1]?.resumed, 1)
-  world.calls[1]?.send(said.chunk({}, 'stop') + said.done)
+  world.calls[1]?.send(chatAnswer.chunk({}, 'stop') + chatAnswer.done)
   world.calls[1]?.end()
-  await world.pass(0)
+  await world.advance(0)
   assert.equal(textOf(reply), 'one two three')
 })

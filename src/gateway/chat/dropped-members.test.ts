@@ -1,7 +1,7 @@
 /** `x-headgate-dropped` on answers and errors, and above the length limit of a header. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, instance, play, said } from '../../../test/support/gateway.ts'
+import { chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import { fail } from '../../core/failure.ts'
 import { droppedLine } from '../call/recorder.ts'
 
@@ -9,36 +9,39 @@ const asked = { model: 'x', messages: [{ role: 'user', content: 'hello' }], verb
 const claude = (id: string) => instance(id, ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })
 
 const errors = [
-  ['a bad request', (call: Parameters<typeof play.error>[0]) => play.error(call, 400)],
-  ['a server error', (call: Parameters<typeof play.error>[0]) => play.error(call, 500)],
-  ['a rate limit', (call: Parameters<typeof play.error>[0]) => play.error(call, 429)],
-  ['a lost connection', (call: Parameters<typeof play.error>[0]) => call.fail(fail('reset', 'connection reset'))],
+  ['a bad request', (call: Parameters<typeof respondWith.error>[0]) => respondWith.error(call, 400)],
+  ['a server error', (call: Parameters<typeof respondWith.error>[0]) => respondWith.error(call, 500)],
+  ['a rate limit', (call: Parameters<typeof respondWith.error>[0]) => respondWith.error(call, 429)],
+  [
+    'a lost connection',
+    (call: Parameters<typeof respondWith.error>[0]) => call.fail(fail('reset', 'connection reset')),
+  ],
 ] as const
 for (const [name, plays] of errors)
   for (const stream of [false, true])
     test(`dropped: named on ${name}${stream ? ' of a stream' : ''}`, async () => {
-      const { ask, world } = bench([claude('a')], plays)
-      const reply = ask({ ...asked, stream })
-      await world.pass(100_000)
+      const { send, world } = gatewayHarness([claude('a')], plays)
+      const reply = send({ ...asked, stream })
+      await world.advance(100_000)
       assert.ok((reply.status ?? 0) >= 400, String(reply.status))
       assert.equal(reply.headers['x-headgate-dropped'], 'seed, verbosity')
     })
 
 test('dropped: an error reports the last attempt, an answer the target that answered', async () => {
   const [first, second] = [claude('a'), instance('b')]
-  const { ask, world } = bench([first, second], (call) =>
-    call.url.includes('//a.') ? play.error(call, 500) : play.json(call, 200, said.chat('Hello')),
+  const { send, world } = gatewayHarness([first, second], (call) =>
+    call.url.includes('//a.') ? respondWith.error(call, 500) : respondWith.json(call, 200, chatAnswer.whole('Hello')),
   )
-  const reply = ask(asked)
-  await world.pass(0)
+  const reply = send(asked)
+  await world.advance(0)
   assert.equal(reply.status, 200)
   assert.equal(reply.headers['x-headgate-dropped'], undefined)
 })
 
 test('dropped: a request without attempts reports nothing', async () => {
-  const { ask, world } = bench([claude('a')], () => assert.fail('not to be called'))
-  const reply = ask({ ...asked, n: 2 })
-  await world.pass(0)
+  const { send, world } = gatewayHarness([claude('a')], () => assert.fail('not to be called'))
+  const reply = send({ ...asked, n: 2 })
+  await world.advance(0)
   assert.equal(reply.status, 400)
   assert.equal(reply.headers['x-headgate-dropped'], undefined)
 })
@@ -80,37 +83,39 @@ const picture = {
   ],
 }
 const painter = () => instance('a', ['k1'], { speaks: [{ protocol: 'gemini' }] })
-const lostIn = (news: ReturnType<typeof bench>['news']) =>
-  news.flatMap((one) =>
+const lostIn = (events: ReturnType<typeof gatewayHarness>['events']) =>
+  events.flatMap((one) =>
     one.event === 'request' ? one.trace.flatMap((f) => (f.type === 'dropped' ? f.paths : [])) : [],
   )
 
 test('dropped: an image that a whole answer cannot carry is in the header and the log', async () => {
-  const { ask, world, news } = bench([painter()], (call) => play.json(call, 200, JSON.stringify(picture)))
-  const reply = ask({ ...asked, max_tokens: 10 }, 'anthropic-messages')
-  await world.pass(0)
+  const { send, world, events } = gatewayHarness([painter()], (call) =>
+    respondWith.json(call, 200, JSON.stringify(picture)),
+  )
+  const reply = send({ ...asked, max_tokens: 10 }, 'anthropic-messages')
+  await world.advance(0)
   assert.equal(reply.status, 200)
   assert.equal(reply.headers['x-headgate-dropped'], 'verbosity, seed, output.image')
-  assert.deepEqual(lostIn(news), ['verbosity', 'seed', 'output.image'])
+  assert.deepEqual(lostIn(events), ['verbosity', 'seed', 'output.image'])
 })
 
 test('dropped: in a stream a comment reports it once, and the log', async () => {
   const event = `data: ${JSON.stringify(picture)}\n\n`
-  const { ask, world, news } = bench([painter()], (call) =>
-    play.stream(call, event.replace('"finishReason":"STOP"', '"index":0') + event),
+  const { send, world, events } = gatewayHarness([painter()], (call) =>
+    respondWith.stream(call, event.replace('"finishReason":"STOP"', '"index":0') + event),
   )
-  const reply = ask({ ...asked, max_tokens: 10, stream: true }, 'anthropic-messages')
-  await world.pass(0)
+  const reply = send({ ...asked, max_tokens: 10, stream: true }, 'anthropic-messages')
+  await world.advance(0)
   assert.equal(reply.headers['x-headgate-dropped'], 'verbosity, seed')
   assert.equal(reply.text.match(/^: headgate dropped=output\.image$/gm)?.length, 1)
   assert.match(reply.text, /message_stop/)
-  assert.deepEqual(lostIn(news), ['verbosity', 'seed', 'output.image'])
+  assert.deepEqual(lostIn(events), ['verbosity', 'seed', 'output.image'])
 })
 
 test('dropped: a carried image is not reported', async () => {
-  const { ask, world } = bench([painter()], (call) => play.json(call, 200, JSON.stringify(picture)))
-  const reply = ask({ model: 'x', messages: asked.messages })
-  await world.pass(0)
+  const { send, world } = gatewayHarness([painter()], (call) => respondWith.json(call, 200, JSON.stringify(picture)))
+  const reply = send({ model: 'x', messages: asked.messages })
+  await world.advance(0)
   assert.equal(reply.headers['x-headgate-dropped'], undefined)
   assert.equal(reply.json.choices[0].message.images[0].image_url.url, 'data:image/png;base64,iVBORw0K')
 })

@@ -1,31 +1,31 @@
 /** A vendor that refuses a member, a feature or a history shape: the next vendor is tried, and nothing is charged. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, instance, play, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import { chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import { summarize } from '../../core/trace-summary.ts'
 
-const hostOf = ({ url }: Asked) => new URL(url).host.split('.')[0] ?? ''
+const hostOf = ({ url }: ScriptedCall) => new URL(url).host.split('.')[0] ?? ''
 
 /** The answer of each host: a text, an error as status and `error` members. */
 type Answers = { readonly [host: string]: string | readonly [status: number, error: object] }
 
 const ask = async (answers: Answers, body: object = {}, settings: object = {}) => {
-  const { ask, world, news, gateway } = bench(
+  const { send, world, events, gateway } = gatewayHarness(
     Object.keys(answers).map((id) => instance(id)),
     (asked) => {
       const answer = answers[hostOf(asked)] ?? 'nothing'
-      if (typeof answer !== 'string') play.error(asked, answer[0], answer[1])
-      else if (asked.headers.accept === 'text/event-stream') play.stream(asked, said.stream(answer))
-      else play.json(asked, 200, said.chat(answer))
+      if (typeof answer !== 'string') respondWith.error(asked, answer[0], answer[1])
+      else if (asked.headers.accept === 'text/event-stream') respondWith.stream(asked, chatAnswer.stream(answer))
+      else respondWith.json(asked, 200, chatAnswer.whole(answer))
     },
     { ...settings, strategy: 'priority' },
   )
-  const reply = ask({ model: 'x', messages: [{ role: 'user', content: 'hi' }], ...body })
-  await world.pass(20_000)
-  const exchange = news.find((item) => item.event === 'request')
+  const reply = send({ model: 'x', messages: [{ role: 'user', content: 'hi' }], ...body })
+  await world.advance(20_000)
+  const exchange = events.find((item) => item.event === 'request')
   assert.ok(exchange?.event === 'request')
-  return { reply, news, gateway, summary: summarize(exchange.trace), calls: world.calls.map(hostOf) }
+  return { reply, events, gateway, summary: summarize(exchange.trace), calls: world.calls.map(hostOf) }
 }
 
 const unknown = (message = 'Unrecognized request argument supplied: foo') =>
@@ -33,12 +33,12 @@ const unknown = (message = 'Unrecognized request argument supplied: foo') =>
 
 for (const stream of [false, true])
   test(`a refused member leads to the next vendor (stream: ${stream})`, async () => {
-    const { reply, calls, news, gateway, summary } = await ask({ a: unknown(), b: 'by b' }, { stream })
+    const { reply, calls, events, gateway, summary } = await ask({ a: unknown(), b: 'by b' }, { stream })
     assert.equal(reply.status, 200)
     assert.match(reply.text, /by b/)
     assert.deepEqual(calls, ['a', 'b'])
     assert.equal(reply.headers['x-headgate-trail'], 'a#k1:incompatible, b#k1:200')
-    const fallback = news.find((item) => item.event === 'fallback')
+    const fallback = events.find((item) => item.event === 'fallback')
     assert.ok(fallback?.event === 'fallback')
     assert.equal(fallback.kind, 'incompatible')
     assert.equal(summary.attempts[0]?.failure?.kind, 'incompatible')
@@ -48,12 +48,14 @@ for (const stream of [false, true])
   })
 
 test('five refusals in a row open no circuit', async () => {
-  const { ask, world } = bench([instance('a'), instance('b')], (asked) =>
-    hostOf(asked) === 'a' ? play.error(asked, ...unknown()) : play.json(asked, 200, said.chat('by b')),
+  const { send, world } = gatewayHarness([instance('a'), instance('b')], (asked) =>
+    hostOf(asked) === 'a'
+      ? respondWith.error(asked, ...unknown())
+      : respondWith.json(asked, 200, chatAnswer.whole('by b')),
   )
   for (let turn = 0; turn < 8; turn++) {
-    const reply = ask({ model: 'a/m', messages: [{ role: 'user', content: `hi ${turn}` }] })
-    await world.pass(5_000)
+    const reply = send({ model: 'a/m', messages: [{ role: 'user', content: `hi ${turn}` }] })
+    await world.advance(5_000)
     assert.equal(reply.headers['x-headgate-trail'], 'a#k1:incompatible, b#k1:200')
   }
 })
@@ -83,30 +85,32 @@ test('a refusal and an unavailable vendor make an outage, not an invalid request
 })
 
 test('other keys of the vendor are not tried with what it refuses', async () => {
-  const { ask, world } = bench([instance('a', ['k1', 'k2']), instance('b')], (asked) =>
-    hostOf(asked) === 'a' ? play.error(asked, ...unknown()) : play.json(asked, 200, said.chat('by b')),
+  const { send, world } = gatewayHarness([instance('a', ['k1', 'k2']), instance('b')], (asked) =>
+    hostOf(asked) === 'a'
+      ? respondWith.error(asked, ...unknown())
+      : respondWith.json(asked, 200, chatAnswer.whole('by b')),
   )
-  const reply = ask({ model: 'a/m', messages: [{ role: 'user', content: 'hi' }] })
-  await world.pass(5_000)
+  const reply = send({ model: 'a/m', messages: [{ role: 'user', content: 'hi' }] })
+  await world.advance(5_000)
   assert.equal(reply.status, 200)
   assert.equal(world.calls.length, 2)
 })
 
 test('waits for a briefly rate-limited vendor when the others refuse', async () => {
   let limited = true
-  const { ask, world } = bench(
+  const { send, world } = gatewayHarness(
     [instance('a'), instance('b')],
     (asked) => {
-      if (hostOf(asked) === 'a') play.error(asked, ...unknown())
-      else if (limited) play.error(asked, 429, { message: 'slow down' }, { 'retry-after': '1' })
-      else play.json(asked, 200, said.chat('by b'))
+      if (hostOf(asked) === 'a') respondWith.error(asked, ...unknown())
+      else if (limited) respondWith.error(asked, 429, { message: 'slow down' }, { 'retry-after': '1' })
+      else respondWith.json(asked, 200, chatAnswer.whole('by b'))
     },
     { strategy: 'priority' },
   )
-  const reply = ask({ model: 'x', messages: [{ role: 'user', content: 'hi' }] })
+  const reply = send({ model: 'x', messages: [{ role: 'user', content: 'hi' }] })
   await world.settle()
   limited = false
-  await world.pass(5_000)
+  await world.advance(5_000)
   assert.equal(reply.status, 200)
 })
 

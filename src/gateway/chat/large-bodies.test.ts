@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, instance, play, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import { chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { ClientProtocolName } from '../../core/chat.ts'
 import { PIECE } from '../../core/steps.ts'
 
@@ -11,9 +11,9 @@ const messages = Array.from({ length: 400 }, (_, at) => ({
 }))
 const large = { model: 'm', max_tokens: 100, messages }
 const claude = (id = 'claude') => instance(id, ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })
-const answers = (asked: Asked) =>
+const answers = (asked: ScriptedCall) =>
   asked.url.includes('claude')
-    ? play.json(
+    ? respondWith.json(
         asked,
         200,
         JSON.stringify({
@@ -26,7 +26,7 @@ const answers = (asked: Asked) =>
           usage: { input_tokens: 1, output_tokens: 1 },
         }),
       )
-    : play.json(asked, 200, said.chat('Hello'))
+    : respondWith.json(asked, 200, chatAnswer.whole('Hello'))
 
 /** The texts of messages in a body of any format, in order. */
 const textsIn = (body: string): string[] => {
@@ -46,9 +46,9 @@ const ways: readonly (readonly [from: ClientProtocolName, to: string])[] = [
 ]
 for (const [from, to] of ways)
   test(`large body: a ${from} request reaches ${to} complete, as text and as bytes`, async () => {
-    const it = bench([to === 'claude' ? claude() : instance('a')], answers)
-    const reply = it.ask({ ...large, model: to === 'claude' ? 'claude/m' : 'a/m' }, from)
-    await it.world.pass(1_000)
+    const it = gatewayHarness([to === 'claude' ? claude() : instance('a')], answers)
+    const reply = it.send({ ...large, model: to === 'claude' ? 'claude/m' : 'a/m' }, from)
+    await it.world.advance(1_000)
     assert.equal(reply.status, 200)
     const [call] = it.world.calls
     assert.ok((call?.body?.length ?? 0) > PIECE)
@@ -61,17 +61,17 @@ for (const [from, to] of ways)
 
 test('large body: a client that disconnects during encoding starts no attempt and frees its permit', async () => {
   const askedFor = async (leaves: number) => {
-    const it = bench([claude()], answers)
+    const it = gatewayHarness([claude()], answers)
     let turns = 0
     const { turn } = it.world
     Object.assign(it.world, {
       turn: (run: () => void) => {
-        if (++turns === leaves) reply.leave()
+        if (++turns === leaves) reply.disconnect()
         turn(run)
       },
     })
-    const reply = it.ask({ ...large, model: 'claude/m' })
-    await it.world.pass(1_000)
+    const reply = it.send({ ...large, model: 'claude/m' })
+    await it.world.advance(1_000)
     const [target] = it.gateway.config().instances
     const [key] = target?.keys ?? []
     assert.ok(target && key)
@@ -86,7 +86,7 @@ test('large body: a client that disconnects during encoding starts no attempt an
 
 test('large body: each unfit target is prepared in its own turn of the event loop', async () => {
   const unfit = ['claude', 'claude2', 'claude3', 'claude4']
-  const it = bench([...unfit.map((id) => claude(id)), instance('a')], answers, {
+  const it = gatewayHarness([...unfit.map((id) => claude(id)), instance('a')], answers, {
     routes: { r: [...unfit.map((id) => `${id}/m`), 'a/m'] },
   })
   let turns = 0
@@ -98,12 +98,12 @@ test('large body: each unfit target is prepared in its own turn of the event loo
     },
   })
   const audio = { modalities: ['text', 'audio'], audio: { voice: 'alloy', format: 'wav' } }
-  it.ask({ ...large, ...audio, model: 'a/m' })
-  await it.world.pass(1_000)
+  it.send({ ...large, ...audio, model: 'a/m' })
+  await it.world.advance(1_000)
   const alone = turns
   turns = 0
-  it.ask({ ...large, ...audio, model: 'r' })
-  await it.world.pass(1_000)
+  it.send({ ...large, ...audio, model: 'r' })
+  await it.world.advance(1_000)
   assert.deepEqual(
     it.world.calls.map(({ url }) => new URL(url).host),
     ['a.test', 'a.test'],

@@ -1,8 +1,8 @@
 /** Refused members and signatures are remembered for ten minutes, so that later requests avoid the failed attempt. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, instance, play, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import { chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { refusedMember } from '../../protocols/errors/refused-member.ts'
 import { signaturesNamed } from './strip-signatures.ts'
@@ -10,8 +10,10 @@ import { signaturesNamed } from './strip-signatures.ts'
 const USER = { role: 'user', content: 'hi' }
 const refuses =
   (word: string, error: object) =>
-  (asked: Asked): void =>
-    (asked.body ?? '').includes(word) ? play.error(asked, 400, error) : play.json(asked, 200, said.chat('answered'))
+  (asked: ScriptedCall): void =>
+    (asked.body ?? '').includes(word)
+      ? respondWith.error(asked, 400, error)
+      : respondWith.json(asked, 200, chatAnswer.whole('answered'))
 
 const MEMBERS: readonly (readonly [what: string, error: object, body: object, word: string, dropped: string])[] = [
   [
@@ -34,11 +36,11 @@ const MEMBERS: readonly (readonly [what: string, error: object, body: object, wo
 ]
 for (const [what, error, body, word, dropped] of MEMBERS)
   test(`${what} is dropped for ten minutes after one refusal`, async () => {
-    const { ask, world } = bench([instance('a'), instance('b')], refuses(word, error))
+    const { send, world } = gatewayHarness([instance('a'), instance('b')], refuses(word, error))
     const turn = async () => {
       const calls = world.calls.length
-      const reply = ask({ model: 'a/m', ...body })
-      await world.pass(2_000)
+      const reply = send({ model: 'a/m', ...body })
+      await world.advance(2_000)
       assert.equal(reply.status, 200)
       assert.equal(reply.headers['x-headgate-dropped'], dropped)
       assert.equal(reply.headers['x-headgate-provider'], 'a')
@@ -46,7 +48,7 @@ for (const [what, error, body, word, dropped] of MEMBERS)
     }
     assert.equal(await turn(), 2)
     assert.equal(await turn(), 1)
-    await world.pass(600_000)
+    await world.advance(600_000)
     assert.equal(await turn(), 2)
   })
 
@@ -56,11 +58,11 @@ for (const [member, value] of [
 ] as const)
   test(`a refused ${member} is essential: the request fails over`, async () => {
     const refuse = refuses(`"${member}"`, { code: 'unknown_parameter', param: member })
-    const { ask, world } = bench([instance('a'), instance('b')], (asked) =>
-      asked.url.includes('//a.') ? refuse(asked) : play.json(asked, 200, said.chat('answered')),
+    const { send, world } = gatewayHarness([instance('a'), instance('b')], (asked) =>
+      asked.url.includes('//a.') ? refuse(asked) : respondWith.json(asked, 200, chatAnswer.whole('answered')),
     )
-    const reply = ask({ model: 'a/m', messages: [USER], [member]: value })
-    await world.pass(2_000)
+    const reply = send({ model: 'a/m', messages: [USER], [member]: value })
+    await world.advance(2_000)
     assert.equal(reply.headers['x-headgate-provider'], 'b')
     assert.equal(reply.headers['x-headgate-dropped'], undefined)
     assert.ok(world.calls.at(-1)?.body?.includes(`"${member}"`))
@@ -68,23 +70,23 @@ for (const [member, value] of [
 
 test('another model still receives the member', async () => {
   const error = { code: 'unknown_parameter', param: 'foo' }
-  const { ask, world } = bench([instance('a'), instance('b')], refuses('"foo"', error))
-  ask({ model: 'a/m', messages: [USER], foo: 1 })
-  await world.pass(2_000)
-  ask({ model: 'a/other', messages: [USER], foo: 1 })
-  await world.pass(2_000)
+  const { send, world } = gatewayHarness([instance('a'), instance('b')], refuses('"foo"', error))
+  send({ model: 'a/m', messages: [USER], foo: 1 })
+  await world.advance(2_000)
+  send({ model: 'a/other', messages: [USER], foo: 1 })
+  await world.advance(2_000)
   assert.ok(world.calls[2]?.body?.includes('"foo"'))
 })
 
 test('a vendor that refuses many members in turn is abandoned for the next', async () => {
-  const { ask, world } = bench([instance('a'), instance('b')], (asked) => {
+  const { send, world } = gatewayHarness([instance('a'), instance('b')], (asked) => {
     const member = /"(x\d)"/.exec(asked.body ?? '')?.[1]
-    if (asked.url.includes('//b.') || member === undefined) play.json(asked, 200, said.chat('answered'))
-    else play.error(asked, 400, { code: 'unknown_parameter', param: member })
+    if (asked.url.includes('//b.') || member === undefined) respondWith.json(asked, 200, chatAnswer.whole('answered'))
+    else respondWith.error(asked, 400, { code: 'unknown_parameter', param: member })
   })
   const many = Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`x${index}`, 1]))
-  const reply = ask({ model: 'a/m', messages: [USER], ...many })
-  await world.pass(5_000)
+  const reply = send({ model: 'a/m', messages: [USER], ...many })
+  await world.advance(5_000)
   assert.equal(reply.status, 200)
   assert.equal(reply.headers['x-headgate-provider'], 'b')
   assert.equal(world.calls.length, 5)
@@ -109,14 +111,14 @@ const thought = (signature: string) => ({
 
 test('a refused signature is removed in the next turn; a later signature of the vendor is kept', async () => {
   const claude = instance('a', ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })
-  const { ask, world } = bench([claude], (asked) =>
+  const { send, world } = gatewayHarness([claude], (asked) =>
     (asked.body ?? '').includes('foreign-seal')
-      ? play.error(asked, 400, { message: 'messages.1.content.0: Invalid `signature` in `thinking` block' })
-      : play.json(asked, 200, answer),
+      ? respondWith.error(asked, 400, { message: 'messages.1.content.0: Invalid `signature` in `thinking` block' })
+      : respondWith.json(asked, 200, answer),
   )
   const turn = async (...messages: readonly object[]) => {
-    const reply = ask({ model: 'a/m', max_tokens: 9, messages: [USER, ...messages] }, 'anthropic-messages')
-    await world.pass(2_000)
+    const reply = send({ model: 'a/m', max_tokens: 9, messages: [USER, ...messages] }, 'anthropic-messages')
+    await world.advance(2_000)
     assert.equal(reply.status, 200)
     return world.calls.at(-1)?.body ?? ''
   }
@@ -129,19 +131,19 @@ test('a refused signature is removed in the next turn; a later signature of the 
 
 test('removes only the signatures that the error identifies, or all after too many errors', async () => {
   const claude = instance('a', ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })
-  const { ask, world } = bench([claude], (asked) => {
+  const { send, world } = gatewayHarness([claude], (asked) => {
     const { messages } = JSON.parse(asked.body ?? '') as { messages: { content: { signature?: string }[] | string }[] }
     const at = messages.findIndex(
       ({ content }) => content[0] && String(Object(content[0]).signature).startsWith('foreign'),
     )
     const message = `messages.${at}.content.0: Invalid \`signature\` in \`thinking\` block`
-    return at === -1 ? play.json(asked, 200, answer) : play.error(asked, 400, { message })
+    return at === -1 ? respondWith.json(asked, 200, answer) : respondWith.error(asked, 400, { message })
   })
   const turn = async (...seals: readonly string[]) => {
     const calls = world.calls.length
     const messages = [USER, ...seals.flatMap((seal) => [thought(seal), USER])]
-    const reply = ask({ model: 'a/m', max_tokens: 9, messages }, 'anthropic-messages')
-    await world.pass(2_000)
+    const reply = send({ model: 'a/m', max_tokens: 9, messages }, 'anthropic-messages')
+    await world.advance(2_000)
     assert.equal(reply.status, 200, reply.text)
     const sent = seals.filter((seal) => world.calls.at(-1)?.body?.includes(seal))
     return [world.calls.length - calls, ...sent]

@@ -1,8 +1,8 @@
 /** Hosted tools: targets that support the tool come first; if none is left, the request is sent without it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, instance, play, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import { chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { UpstreamProtocolName } from '../../core/chat.ts'
 
 const FUNCTION = { type: 'function', name: 'f', strict: false, parameters: { type: 'object', properties: {} } }
@@ -28,7 +28,12 @@ const message = JSON.stringify({
 const generated = JSON.stringify({
   candidates: [{ content: { role: 'model', parts: [{ text: 'g says' }] }, finishReason: 'STOP' }],
 })
-const SAYS: { readonly [host: string]: string } = { c: said.chat('c says'), r: response, m: message, g: generated }
+const SAYS: { readonly [host: string]: string } = {
+  c: chatAnswer.whole('c says'),
+  r: response,
+  m: message,
+  g: generated,
+}
 const SPEAKS: { readonly [host: string]: UpstreamProtocolName } = {
   c: 'openai-chat',
   r: 'openai-responses',
@@ -36,18 +41,18 @@ const SPEAKS: { readonly [host: string]: UpstreamProtocolName } = {
   g: 'gemini',
 }
 
-const hostOf = ({ url }: Asked) => new URL(url).host.split('.')[0] ?? ''
+const hostOf = ({ url }: ScriptedCall) => new URL(url).host.split('.')[0] ?? ''
 const speaker = (id: string) => instance(id, ['k1'], { speaks: [{ protocol: SPEAKS[id] ?? 'openai-chat' }] })
 
 /** Sends the request with some upstreams down. Returns the target that answered, the dropped paths and its request. */
 const ask = async (upstreams: string, down: string, body: object) => {
-  const { ask, world } = bench([...upstreams].map(speaker), (asked) => {
+  const { send, world } = gatewayHarness([...upstreams].map(speaker), (asked) => {
     const host = hostOf(asked)
-    if (down.includes(host)) play.error(asked, 500)
-    else play.json(asked, 200, SAYS[host] ?? '')
+    if (down.includes(host)) respondWith.error(asked, 500)
+    else respondWith.json(asked, 200, SAYS[host] ?? '')
   })
-  const reply = ask({ model: 'x', input: 'hi', ...body }, 'openai-responses')
-  await world.pass(5_000)
+  const reply = send({ model: 'x', input: 'hi', ...body }, 'openai-responses')
+  await world.advance(5_000)
   return {
     reply,
     by: reply.headers['x-headgate-provider'],
@@ -130,7 +135,7 @@ const MESSAGES = { ...CHAT, max_tokens: 10 }
 const THEIRS = { type: 'web_search_20250305', name: 'web_search' }
 const styles: readonly (readonly [
   string,
-  Parameters<ReturnType<typeof bench>['ask']>[1],
+  Parameters<ReturnType<typeof gatewayHarness>['send']>[1],
   object,
   string,
   object,
@@ -163,9 +168,9 @@ const styles: readonly (readonly [
   ],
 ]
 const asking = async (style: (typeof styles)[number][1], body: object) => {
-  const { ask, world } = bench([speaker('g')], (asked) => play.json(asked, 200, SAYS.g ?? ''))
-  const reply = ask({ model: 'x', ...body }, style)
-  await world.pass(5_000)
+  const { send, world } = gatewayHarness([speaker('g')], (asked) => respondWith.json(asked, 200, SAYS.g ?? ''))
+  const reply = send({ model: 'x', ...body }, style)
+  await world.advance(5_000)
   return reply
 }
 for (const [name, style, base, path, wish, must] of styles) {

@@ -5,8 +5,8 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, type CapturedReply, instance, play } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import { type CapturedReply, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { JsonObject } from '../../core/json.ts'
 
 const SUMMARY = 'The user wants the weather.\n\nSo I call the tool.'
@@ -26,9 +26,9 @@ const response = (status: string, output: readonly JsonObject[]) => ({
   output,
   usage: { input_tokens: 3, output_tokens: 2, total_tokens: 5 },
 })
-const answer = (asked: Asked, output: readonly JsonObject[]) => {
+const answer = (asked: ScriptedCall, output: readonly JsonObject[]) => {
   if (JSON.parse(asked.body ?? '').stream !== true)
-    return play.json(asked, 200, JSON.stringify(response('completed', output)))
+    return respondWith.json(asked, 200, JSON.stringify(response('completed', output)))
   const events: readonly JsonObject[] = [
     { type: 'response.created', response: response('in_progress', []) },
     ...output.flatMap((item, output_index) => [
@@ -37,7 +37,7 @@ const answer = (asked: Asked, output: readonly JsonObject[]) => {
     ]),
     { type: 'response.completed', response: response('completed', output) },
   ]
-  play.stream(asked, events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(''))
+  respondWith.stream(asked, events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(''))
 }
 
 const NO_SUMMARY = { ...reasoning, summary: [] }
@@ -108,19 +108,19 @@ for (const style of ['openai-chat', 'anthropic-messages'] as const)
     for (const item of [reasoning, NO_SUMMARY])
       test(`encrypted reasoning: ${item === reasoning ? 'with' : 'without'} a summary it returns through ${style} clients, ${stream ? 'streamed' : 'whole'}`, async () => {
         const bodies: JsonObject[] = []
-        const { ask, world } = bench([sealing()], (asked) => {
+        const { send, world } = gatewayHarness([sealing()], (asked) => {
           bodies.push(JSON.parse(asked.body ?? ''))
           answer(asked, [item, called])
         })
         const { first, message, result } = CLIENTS[style]
-        const reply = ask({ ...first, stream }, style)
-        await world.pass(1)
+        const reply = send({ ...first, stream }, style)
+        await world.advance(1)
         assert.equal(reply.status, 200, reply.text)
         assert.deepEqual(bodies[0]?.include, ['reasoning.encrypted_content'])
         assert.equal(bodies[0]?.store, false)
 
-        const next = ask({ ...first, messages: [question, message(reply, stream), result], stream }, style)
-        await world.pass(1)
+        const next = send({ ...first, messages: [question, message(reply, stream), result], stream }, style)
+        await world.advance(1)
         assert.equal(next.status, 200, next.text)
         const { id, ...sent } = item
         const { id: _, ...call } = called
@@ -135,7 +135,7 @@ for (const style of ['openai-chat', 'anthropic-messages'] as const)
 
 test('encrypted reasoning: not requested if the model or the provider lacks it', async () => {
   const bodies: JsonObject[] = []
-  const script = (asked: Asked) => {
+  const script = (asked: ScriptedCall) => {
     bodies.push(JSON.parse(asked.body ?? ''))
     answer(asked, [called])
   }
@@ -143,9 +143,9 @@ test('encrypted reasoning: not requested if the model or the provider lacks it',
     [sealing(/^o3/), 'a/gpt-4o'],
     [sealing(null), 'a/gpt-5'],
   ] as const) {
-    const { ask, world } = bench([named], script)
-    ask({ ...CLIENTS['openai-chat'].first, model })
-    await world.pass(1)
+    const { send, world } = gatewayHarness([named], script)
+    send({ ...CLIENTS['openai-chat'].first, model })
+    await world.advance(1)
   }
   assert.deepEqual(
     bodies.map(({ include }) => include),
@@ -155,11 +155,11 @@ test('encrypted reasoning: not requested if the model or the provider lacks it',
 
 test('encrypted reasoning: a responses client requests it itself', async () => {
   const bodies: JsonObject[] = []
-  const { ask, world } = bench([sealing()], (asked) => {
+  const { send, world } = gatewayHarness([sealing()], (asked) => {
     bodies.push(JSON.parse(asked.body ?? ''))
     answer(asked, [called])
   })
-  ask({ model: 'a/gpt-5', input: 'x' }, 'openai-responses')
-  await world.pass(1)
+  send({ model: 'a/gpt-5', input: 'x' }, 'openai-responses')
+  await world.advance(1)
   assert.equal(bodies[0]?.include, undefined)
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, instance, play, type SettingsInput, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import { chatAnswer, gatewayHarness, instance, respondWith, type SettingsInput } from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import { fail } from '../../core/failure.ts'
 
 const question = (stream: boolean, more: object = {}) => ({
@@ -11,61 +11,64 @@ const question = (stream: boolean, more: object = {}) => ({
   ...more,
 })
 
-const host = ({ url }: Asked) => new URL(url).host.split('.')[0] ?? ''
-const keyOf = ({ headers }: Asked) => headers.authorization
+const host = ({ url }: ScriptedCall) => new URL(url).host.split('.')[0] ?? ''
+const keyOf = ({ headers }: ScriptedCall) => headers.authorization
 
 /** One script for each provider. */
-const cast = (parts: Readonly<Record<string, (asked: Asked) => void>>) => (asked: Asked) => parts[host(asked)]?.(asked)
+const cast = (parts: Readonly<Record<string, (asked: ScriptedCall) => void>>) => (asked: ScriptedCall) =>
+  parts[host(asked)]?.(asked)
 
-const answers = (asked: Asked) =>
+const answers = (asked: ScriptedCall) =>
   asked.headers.accept === 'text/event-stream'
-    ? play.stream(asked, said.stream('Hel', 'lo'))
-    : play.json(asked, 200, said.chat('Hello'))
+    ? respondWith.stream(asked, chatAnswer.stream('Hel', 'lo'))
+    : respondWith.json(asked, 200, chatAnswer.whole('Hello'))
 
 // ── Failures before content: transparent failover ──────────────────────────────────────
 
-const failures: readonly (readonly [string, (asked: Asked) => void, string])[] = [
+const failures: readonly (readonly [string, (asked: ScriptedCall) => void, string])[] = [
   ['refused', (asked) => asked.fail(fail('refused', 'connection refused', { unsent: true })), 'refused'],
   ['dns', (asked) => asked.fail(fail('dns', 'no such host', { unsent: true })), 'dns'],
   ['reset', (asked) => asked.fail(fail('reset', 'connection reset')), 'reset'],
-  ['503', (asked) => play.error(asked, 503), '503'],
-  ['500', (asked) => play.error(asked, 500), '500'],
-  ['429', (asked) => play.error(asked, 429), '429'],
-  ['401', (asked) => play.error(asked, 401), '401'],
-  ['402', (asked) => play.error(asked, 402), '402'],
-  ['404', (asked) => play.error(asked, 404, { code: 'model_not_found' }), '404'],
-  ['302', (asked) => play.raw(asked, 302, { location: 'http://evil.test' }), 'redirect'],
-  ['html', (asked) => play.raw(asked, 200, { 'content-type': 'text/html' }, '<html>'), 'not_json'],
-  ['nothing', (asked) => play.raw(asked, 200, { 'content-type': 'application/json' }), 'malformed'],
-  ['half a body', (asked) => play.json(asked, 200, '{"id":'), 'malformed'],
-  ['an error in a 200', (asked) => play.error(asked, 200, { type: 'server_error' }), 'error_in_stream'],
-  ['an empty answer', (asked) => play.json(asked, 200, said.chat('')), 'empty'],
+  ['503', (asked) => respondWith.error(asked, 503), '503'],
+  ['500', (asked) => respondWith.error(asked, 500), '500'],
+  ['429', (asked) => respondWith.error(asked, 429), '429'],
+  ['401', (asked) => respondWith.error(asked, 401), '401'],
+  ['402', (asked) => respondWith.error(asked, 402), '402'],
+  ['404', (asked) => respondWith.error(asked, 404, { code: 'model_not_found' }), '404'],
+  ['302', (asked) => respondWith.raw(asked, 302, { location: 'http://evil.test' }), 'redirect'],
+  ['html', (asked) => respondWith.raw(asked, 200, { 'content-type': 'text/html' }, '<html>'), 'not_json'],
+  ['nothing', (asked) => respondWith.raw(asked, 200, { 'content-type': 'application/json' }), 'malformed'],
+  ['half a body', (asked) => respondWith.json(asked, 200, '{"id":'), 'malformed'],
+  ['an error in a 200', (asked) => respondWith.error(asked, 200, { type: 'server_error' }), 'error_in_stream'],
+  ['an empty answer', (asked) => respondWith.json(asked, 200, chatAnswer.whole('')), 'empty'],
 ]
 
 const streamFailures: typeof failures = [
   [
     'an error first',
-    (asked) => play.stream(asked, `data: ${JSON.stringify({ error: { message: 'no', type: 'server_error' } })}\n\n`),
+    (asked) =>
+      respondWith.stream(asked, `data: ${JSON.stringify({ error: { message: 'no', type: 'server_error' } })}\n\n`),
     'error_in_stream',
   ],
   [
     'an error after the role',
-    (asked) => play.stream(asked, `${said.role()}data: {"error":{"message":"no","type":"server_error"}}\n\n`),
+    (asked) =>
+      respondWith.stream(asked, `${chatAnswer.role()}data: {"error":{"message":"no","type":"server_error"}}\n\n`),
     'error_in_stream',
   ],
-  ['an end after the role', (asked) => play.stream(asked, said.role()), 'truncated'],
-  ['comments and an end', (asked) => play.stream(asked, ': ping\n\n: ping\n\n'), 'truncated'],
-  ['not JSON', (asked) => play.stream(asked, 'data: {nonsense\n\n'), 'malformed'],
+  ['an end after the role', (asked) => respondWith.stream(asked, chatAnswer.role()), 'truncated'],
+  ['comments and an end', (asked) => respondWith.stream(asked, ': ping\n\n: ping\n\n'), 'truncated'],
+  ['not JSON', (asked) => respondWith.stream(asked, 'data: {nonsense\n\n'), 'malformed'],
 ]
 
 for (const stream of [false, true])
   for (const [name, fails, trace] of stream ? [...failures, ...streamFailures] : failures)
     test(`handle: failover after ${name} is invisible ${stream ? 'to a stream' : 'to a whole answer'}`, async () => {
-      const { ask, world } = bench([instance('a'), instance('b')], cast({ a: fails, b: answers }))
-      const reply = ask(question(stream))
-      await world.pass(0)
+      const { send, world } = gatewayHarness([instance('a'), instance('b')], cast({ a: fails, b: answers }))
+      const reply = send(question(stream))
+      await world.advance(0)
       assert.equal(reply.status, 200, reply.text)
-      assert.equal(reply.over, 'ended')
+      assert.equal(reply.ending, 'ended')
       assert.equal(reply.headers['x-headgate-provider'], 'b')
       assert.equal(reply.headers['x-headgate-attempts'], '2')
       assert.equal(reply.headers['x-headgate-trail'], `a#k1:${trace}, b#k1:200`)
@@ -75,7 +78,7 @@ for (const stream of [false, true])
 
 // ── Time limits before content ────────────────────────────────────────────────────────────────────────────────────
 
-const limits: readonly (readonly [string, boolean, (asked: Asked) => void, SettingsInput, number, string])[] = [
+const limits: readonly (readonly [string, boolean, (asked: ScriptedCall) => void, SettingsInput, number, string])[] = [
   ['no head', false, () => {}, { circuit: { timeout: 700 } }, 700, 'timeout'],
   ['no head of a stream', true, () => {}, { circuit: { timeout: 700 } }, 700, 'timeout'],
   [
@@ -112,49 +115,49 @@ const limits: readonly (readonly [string, boolean, (asked: Asked) => void, Setti
 
 for (const [name, stream, waits, settings, ms, trace] of limits)
   test(`handle: ${name}: fails over after its limit, not before`, async () => {
-    const { ask, world } = bench([instance('a'), instance('b')], cast({ a: waits, b: answers }), settings)
-    const reply = ask(question(stream))
-    await world.pass(ms - 1)
+    const { send, world } = gatewayHarness([instance('a'), instance('b')], cast({ a: waits, b: answers }), settings)
+    const reply = send(question(stream))
+    await world.advance(ms - 1)
     assert.equal(world.calls.length, 1)
-    await world.pass(2)
+    await world.advance(2)
     assert.equal(reply.status, 200, reply.text)
     assert.equal(reply.headers['x-headgate-trail'], `a#k1:${trace}, b#k1:200`)
     assert.equal(world.calls[0]?.aborted, true)
   })
 
 test('handle: no time limit applies after the first content, and all timers end', async () => {
-  let upstream: Asked | undefined
+  let upstream: ScriptedCall | undefined
   const settings = { circuit: { timeout: 100 }, timeout: { firstContent: 200, idle: 300, contentIdle: 400 } }
-  const { ask, world } = bench(
+  const { send, world } = gatewayHarness(
     [instance('a')],
     (asked) => {
       upstream = asked
       asked.head(200, { 'content-type': 'text/event-stream' })
-      asked.send(said.role() + said.chunk({ content: 'one' }))
+      asked.send(chatAnswer.role() + chatAnswer.chunk({ content: 'one' }))
     },
     settings,
   )
-  const reply = ask(question(true))
+  const reply = send(question(true))
   for (let i = 0; i < 20; i++) {
-    await world.pass(250)
-    upstream?.send(said.chunk({ content: ' more' }))
+    await world.advance(250)
+    upstream?.send(chatAnswer.chunk({ content: ' more' }))
   }
-  upstream?.send(said.chunk({}, 'stop') + said.done)
+  upstream?.send(chatAnswer.chunk({}, 'stop') + chatAnswer.done)
   upstream?.end()
-  await world.pass(0)
-  assert.equal(reply.over, 'ended')
+  await world.advance(0)
+  assert.equal(reply.ending, 'ended')
   assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
   assert.equal(world.timers(), 0)
 })
 
 // ── After content ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-const last = (asked: Asked, text: string) => {
+const last = (asked: ScriptedCall, text: string) => {
   asked.send(text)
   asked.end()
 }
 
-const breaks: readonly (readonly [string, (asked: Asked) => void, number])[] = [
+const breaks: readonly (readonly [string, (asked: ScriptedCall) => void, number])[] = [
   ['a clean end without a terminator', (asked) => asked.end(), 0],
   ['a reset', (asked) => asked.fail(fail('reset', 'connection reset')), 0],
   [
@@ -170,17 +173,17 @@ const breaks: readonly (readonly [string, (asked: Asked) => void, number])[] = [
 for (const style of ['openai-chat', 'openai-responses'] as const)
   for (const [name, ends, ms] of breaks)
     test(`handle: ${name} in mid-stream is reported in the stream (${style})`, async () => {
-      const { ask, world, gateway } = bench([instance('a'), instance('b')], (asked) => {
+      const { send, world, gateway } = gatewayHarness([instance('a'), instance('b')], (asked) => {
         asked.head(200, { 'content-type': 'text/event-stream' })
-        asked.send(said.role() + said.chunk({ content: 'Hel' }))
+        asked.send(chatAnswer.role() + chatAnswer.chunk({ content: 'Hel' }))
         if (name !== 'keep-alives only') return ends(asked)
         for (let at = 1; at < 20; at++) world.later(at * 10_000, () => asked.send(': ping\n\n'))
       })
       const body = style === 'openai-chat' ? question(true) : { model: 'x', input: 'hello', stream: true }
-      const reply = ask(body, style)
-      await world.pass(ms)
+      const reply = send(body, style)
+      await world.advance(ms)
       assert.equal(reply.status, 200)
-      assert.equal(reply.over, 'ended')
+      assert.equal(reply.ending, 'ended')
       assert.equal(world.calls.length, 1, 'nothing is tried elsewhere')
       assert.match(reply.text, /stream_interrupted/)
       assert.match(reply.text, /Hel/)
@@ -199,12 +202,12 @@ for (const style of ['openai-chat', 'openai-responses'] as const)
 // ── Keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 test('handle: a rate-limited key cools down for its Retry-After; the other key serves', async () => {
-  const { ask, world } = bench([instance('a', ['k1', 'k2'])], (asked) =>
-    keyOf(asked)?.endsWith('k1') ? play.error(asked, 429, {}, { 'retry-after': '20' }) : answers(asked),
+  const { send, world } = gatewayHarness([instance('a', ['k1', 'k2'])], (asked) =>
+    keyOf(asked)?.endsWith('k1') ? respondWith.error(asked, 429, {}, { 'retry-after': '20' }) : answers(asked),
   )
   for (let i = 0; i < 30; i++) {
-    const reply = ask(question(false))
-    await world.pass(100)
+    const reply = send(question(false))
+    await world.advance(100)
     assert.equal(reply.status, 200)
   }
   const limited = world.calls.filter((asked) => keyOf(asked)?.endsWith('k1'))
@@ -213,58 +216,58 @@ test('handle: a rate-limited key cools down for its Retry-After; the other key s
 
 test('handle: a key with little quota left is avoided', async () => {
   const asked: Record<string, number> = {}
-  const { ask, world } = bench([instance('a', ['k1', 'k2'])], (call) => {
+  const { send, world } = gatewayHarness([instance('a', ['k1', 'k2'])], (call) => {
     const key = keyOf(call)?.slice(-2) ?? ''
     asked[key] = (asked[key] ?? 0) + 1
     const left = key === 'k1' ? '1' : '90'
-    play.json(call, 200, said.chat('Hello'), {
+    respondWith.json(call, 200, chatAnswer.whole('Hello'), {
       'x-ratelimit-limit-requests': '100',
       'x-ratelimit-remaining-requests': left,
     })
   })
   for (let i = 0; i < 60; i++) {
-    ask(question(false))
-    await world.pass(10)
+    send(question(false))
+    await world.advance(10)
   }
   assert.ok((asked.k2 ?? 0) > 5 * (asked.k1 ?? 0), JSON.stringify(asked))
 })
 
 test('handle: a dead key does not use up attempts', async () => {
-  const { ask, world } = bench(
+  const { send, world } = gatewayHarness(
     [instance('a', ['k1', 'k2', 'k3', 'k4', 'k5', 'k6', 'k7']), instance('b')],
-    cast({ a: (asked) => play.error(asked, 401), b: answers }),
+    cast({ a: (asked) => respondWith.error(asked, 401), b: answers }),
     { retry: { maxAttempts: 1, budgetPercent: 0 } },
   )
-  const reply = ask(question(false))
-  await world.pass(0)
+  const reply = send(question(false))
+  await world.advance(0)
   assert.equal(reply.status, 200)
   assert.equal(world.calls.length, 8)
 })
 
 test('handle: after a dead key the next attempt still counts as a retry', async () => {
-  const acts: readonly ((asked: Asked) => void)[] = [
-    (asked) => play.error(asked, 500),
-    (asked) => play.error(asked, 401),
+  const acts: readonly ((asked: ScriptedCall) => void)[] = [
+    (asked) => respondWith.error(asked, 500),
+    (asked) => respondWith.error(asked, 401),
     answers,
   ]
   let number = 0
-  const { ask, world } = bench([instance('a', ['k1', 'k2', 'k3'])], (asked) => acts[number++]?.(asked), {
+  const { send, world } = gatewayHarness([instance('a', ['k1', 'k2', 'k3'])], (asked) => acts[number++]?.(asked), {
     retry: { budgetPercent: 0, budgetFloor: 1 },
   })
-  const reply = ask(question(false))
-  await world.pass(0)
+  const reply = send(question(false))
+  await world.advance(0)
   assert.equal(world.calls.length, 2)
   assert.equal(reply.status, 502)
 })
 
 test('handle: attempts end at the limit', async () => {
-  const { ask, world } = bench(
+  const { send, world } = gatewayHarness(
     ['a', 'b', 'c', 'd'].map((id) => instance(id)),
-    (asked) => play.error(asked, 500),
+    (asked) => respondWith.error(asked, 500),
     { retry: { maxAttempts: 3 } },
   )
-  const reply = ask(question(false))
-  await world.pass(0)
+  const reply = send(question(false))
+  await world.advance(0)
   assert.equal(world.calls.length, 3)
   assert.equal(reply.status, 502)
   assert.equal(reply.json.error.attempts.length, 3)
@@ -272,16 +275,28 @@ test('handle: attempts end at the limit', async () => {
 
 // ── The final error ──────────────────────────────────────────────────────────────────────────────────
 
-const finals: readonly (readonly [string, (asked: Asked) => void, number, string, string | undefined])[] = [
+const finals: readonly (readonly [string, (asked: ScriptedCall) => void, number, string, string | undefined])[] = [
   ['timeouts only', () => {}, 504, 'timeout', 'true'],
-  ['bad statuses', (asked) => play.error(asked, 500), 502, 'status', 'true'],
-  ['limits only', (asked) => play.error(asked, 429, {}, { 'retry-after': '7' }), 429, 'rate_limited', 'true'],
-  ['a limit for long', (asked) => play.error(asked, 429, {}, { 'retry-after': '600' }), 429, 'rate_limited', 'false'],
-  ['no quota', (asked) => play.error(asked, 429, { code: 'insufficient_quota' }), 429, 'insufficient_quota', 'false'],
-  ['keys refused', (asked) => play.error(asked, 401), 502, 'upstream_auth', 'false'],
+  ['bad statuses', (asked) => respondWith.error(asked, 500), 502, 'status', 'true'],
+  ['limits only', (asked) => respondWith.error(asked, 429, {}, { 'retry-after': '7' }), 429, 'rate_limited', 'true'],
+  [
+    'a limit for long',
+    (asked) => respondWith.error(asked, 429, {}, { 'retry-after': '600' }),
+    429,
+    'rate_limited',
+    'false',
+  ],
+  [
+    'no quota',
+    (asked) => respondWith.error(asked, 429, { code: 'insufficient_quota' }),
+    429,
+    'insufficient_quota',
+    'false',
+  ],
+  ['keys refused', (asked) => respondWith.error(asked, 401), 502, 'upstream_auth', 'false'],
   [
     'an invalid request',
-    (asked) => play.error(asked, 400, { type: 'invalid_request_error', param: 'temperature' }),
+    (asked) => respondWith.error(asked, 400, { type: 'invalid_request_error', param: 'temperature' }),
     400,
     'invalid_request',
     'false',
@@ -290,42 +305,42 @@ const finals: readonly (readonly [string, (asked: Asked) => void, number, string
 
 for (const [name, fails, status, code, retry] of finals)
   test(`handle: final error after ${name}`, async () => {
-    const { ask, world, news } = bench([instance('a'), instance('b')], fails)
-    const reply = ask(question(true))
-    await world.pass(0)
+    const { send, world, events } = gatewayHarness([instance('a'), instance('b')], fails)
+    const reply = send(question(true))
+    await world.advance(0)
     // The attempts time out one after the other, before a keep-alive would send the header block.
-    await world.pass(name === 'timeouts only' ? 0 : 14_000)
+    await world.advance(name === 'timeouts only' ? 0 : 14_000)
     if (name === 'timeouts only') return
     assert.equal(reply.status, status, reply.text)
     assert.equal(reply.json.error.code, code)
     assert.equal(reply.headers['x-should-retry'], retry)
     assert.equal(reply.json.error.request_id, reply.headers['x-request-id'])
     assert.equal('attempts' in reply.json.error, retry === 'true')
-    assert.equal(news.filter(({ event }) => event === 'request').length, 1)
+    assert.equal(events.filter(({ event }) => event === 'request').length, 1)
   })
 
 test('handle: after a keep-alive the error is an event with the same code', async () => {
-  const { ask, world } = bench([instance('a')], () => {}, { circuit: { timeout: 40_000 } })
-  const reply = ask(question(true))
-  await world.pass(14_999)
+  const { send, world } = gatewayHarness([instance('a')], () => {}, { circuit: { timeout: 40_000 } })
+  const reply = send(question(true))
+  await world.advance(14_999)
   assert.equal(reply.status, null)
-  await world.pass(2)
+  await world.advance(2)
   assert.equal(reply.status, 200)
   assert.equal(reply.text, ': ping\n')
   assert.equal(reply.headers['x-headgate-provider'], undefined)
-  await world.pass(30_000)
-  assert.equal(reply.over, 'ended')
+  await world.advance(30_000)
+  assert.equal(reply.ending, 'ended')
   assert.match(reply.text, /data: \{"error":\{.*"code":"timeout"/)
   assert.doesNotMatch(reply.text, /\[DONE\]/)
 })
 
 test('handle: after a keep-alive a comment carries the headers of the answer', async () => {
-  const { ask, world } = bench(
+  const { send, world } = gatewayHarness(
     [instance('a')],
-    (asked) => void world.later(20_000, () => play.stream(asked, said.stream('late'))),
+    (asked) => void world.later(20_000, () => respondWith.stream(asked, chatAnswer.stream('late'))),
   )
-  const reply = ask(question(true))
-  await world.pass(20_001)
+  const reply = send(question(true))
+  await world.advance(20_001)
   assert.match(reply.text, /^: ping\n: headgate provider=a model=m trail=a#k1:200\ndata: /)
   assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
 })
@@ -334,102 +349,102 @@ test('handle: after a keep-alive a comment carries the headers of the answer', a
 
 for (const phase of ['waiting', 'streaming'] as const)
   test(`handle: a client that disconnects while ${phase} aborts its upstream call without a failure`, async () => {
-    const { ask, world, gateway, news } = bench([instance('a'), instance('b')], (asked) => {
+    const { send, world, gateway, events } = gatewayHarness([instance('a'), instance('b')], (asked) => {
       if (phase === 'waiting') return
       asked.head(200, { 'content-type': 'text/event-stream' })
-      asked.send(said.role() + said.chunk({ content: 'Hel' }))
+      asked.send(chatAnswer.role() + chatAnswer.chunk({ content: 'Hel' }))
     })
-    const reply = ask(question(true))
-    await world.pass(50)
-    reply.leave()
-    await world.pass(0)
+    const reply = send(question(true))
+    await world.advance(50)
+    reply.disconnect()
+    await world.advance(0)
     assert.equal(world.calls[0]?.aborted, true)
     assert.equal(world.calls.length, 1)
     assert.equal(world.timers(), 0)
     const counts = gateway.health.counts('a k1 m', gateway.config().settings)
     assert.equal(counts.failures, 0)
-    const request = news.find(({ event }) => event === 'request')
+    const request = events.find(({ event }) => event === 'request')
     assert.ok(request?.event === 'request')
     const end = request.trace.at(-1)
     assert.ok(end?.type === 'ended' && end.how === 'client_gone')
   })
 
 test('handle: a client that disconnects at `[DONE]`, before the end of the body, was answered', async () => {
-  let upstream: Asked | undefined
-  const { ask, world, gateway, news } = bench([instance('a')], (asked) => {
+  let upstream: ScriptedCall | undefined
+  const { send, world, gateway, events } = gatewayHarness([instance('a')], (asked) => {
     upstream = asked
     asked.head(200, { 'content-type': 'text/event-stream' })
-    asked.send(said.stream('Hello'))
+    asked.send(chatAnswer.stream('Hello'))
   })
-  const reply = ask(question(true))
-  await world.pass(50)
+  const reply = send(question(true))
+  await world.advance(50)
   assert.match(reply.text, /\[DONE\]/)
-  reply.leave()
-  await world.pass(10)
+  reply.disconnect()
+  await world.advance(10)
   upstream?.end()
   await reply.done
   assert.equal(world.calls.length, 1)
   assert.equal(world.timers(), 0)
   assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).successes, 1)
-  const request = news.find(({ event }) => event === 'request')
+  const request = events.find(({ event }) => event === 'request')
   assert.ok(request?.event === 'request')
   const end = request.trace.at(-1)
   assert.ok(end?.type === 'ended' && end.how === 'answered')
 })
 
 test('handle: a slow client pauses the upstream and its idle timeout', async () => {
-  let upstream: Asked | undefined
-  const { ask, world } = bench([instance('a')], (asked) => {
+  let upstream: ScriptedCall | undefined
+  const { send, world } = gatewayHarness([instance('a')], (asked) => {
     upstream = asked
     asked.head(200, { 'content-type': 'text/event-stream' })
-    asked.send(said.role() + said.chunk({ content: 'one' }))
+    asked.send(chatAnswer.role() + chatAnswer.chunk({ content: 'one' }))
   })
-  const reply = ask(question(true))
-  await world.pass(0)
-  reply.room = false
-  assert.equal(upstream?.send(said.chunk({ content: 'two' })), false)
-  await world.pass(100_000)
-  assert.equal(reply.over, null)
+  const reply = send(question(true))
+  await world.advance(0)
+  reply.writable = false
+  assert.equal(upstream?.send(chatAnswer.chunk({ content: 'two' })), false)
+  await world.advance(100_000)
+  assert.equal(reply.ending, null)
   reply.drain()
   assert.equal(upstream?.resumed, 1)
-  assert.equal(upstream?.send(said.chunk({}, 'stop') + said.done), true)
+  assert.equal(upstream?.send(chatAnswer.chunk({}, 'stop') + chatAnswer.done), true)
   upstream?.end()
-  await world.pass(0)
-  assert.equal(reply.over, 'ended')
+  await world.advance(0)
+  assert.equal(reply.ending, 'ended')
 })
 
 test('handle: a client that stops reading is disconnected', async () => {
-  let upstream: Asked | undefined
-  const { ask, world } = bench([instance('a')], (asked) => {
+  let upstream: ScriptedCall | undefined
+  const { send, world } = gatewayHarness([instance('a')], (asked) => {
     upstream = asked
     asked.head(200, { 'content-type': 'text/event-stream' })
-    asked.send(said.role() + said.chunk({ content: 'one' }))
+    asked.send(chatAnswer.role() + chatAnswer.chunk({ content: 'one' }))
   })
-  const reply = ask(question(true))
-  await world.pass(0)
-  reply.room = false
-  upstream?.send(said.chunk({ content: 'two' }))
-  await world.pass(120_001)
-  assert.equal(reply.over, 'cut')
+  const reply = send(question(true))
+  await world.advance(0)
+  reply.writable = false
+  upstream?.send(chatAnswer.chunk({ content: 'two' }))
+  await world.advance(120_001)
+  assert.equal(reply.ending, 'cut')
   assert.equal(upstream?.aborted, true)
   assert.equal(world.timers(), 0)
 })
 
 test('handle: a client that does not read keep-alives is disconnected before an answer', async () => {
-  const { ask, world, news } = bench([instance('a')], () => {}, {
+  const { send, world, events } = gatewayHarness([instance('a')], () => {}, {
     keepAlive: { interval: 1_000 },
     timeout: { clientWrite: 5_000 },
   })
-  const reply = ask(question(true))
-  reply.room = false
-  await world.pass(6_001)
-  assert.equal(reply.over, 'cut')
+  const reply = send(question(true))
+  reply.writable = false
+  await world.advance(6_001)
+  assert.equal(reply.ending, 'cut')
   assert.equal(world.calls[0]?.aborted, true)
-  await world.pass(600_000)
+  await world.advance(600_000)
   assert.equal(reply.text, ': ping\n')
   assert.equal(world.calls.length, 1)
   assert.equal(world.timers(), 0)
-  const ends = news.flatMap((item) => (item.event === 'request' ? item.trace.slice(-1) : []))
+  const ends = events.flatMap((item) => (item.event === 'request' ? item.trace.slice(-1) : []))
   assert.deepEqual(
     ends.map((fact) => fact.type === 'ended' && fact.how),
     ['client_gone'],
@@ -440,37 +455,37 @@ test('handle: a client that does not read keep-alives is disconnected before an 
 
 test('handle: a circuit opens, is skipped, is probed by one real request, closes', async () => {
   let healthy = false
-  const { ask, world, news } = bench(
+  const { send, world, events } = gatewayHarness(
     [instance('a'), instance('b')],
-    cast({ a: (asked) => (healthy ? answers(asked) : play.error(asked, 500)), b: answers }),
+    cast({ a: (asked) => (healthy ? answers(asked) : respondWith.error(asked, 500)), b: answers }),
     { circuit: { resetTimeout: 30_000, consecutiveFailures: 5 } },
   )
   const count = () => world.calls.filter((asked) => host(asked) === 'a').length
   for (let i = 0; i < 8; i++) {
-    const reply = ask(question(false))
-    await world.pass(10)
+    const reply = send(question(false))
+    await world.advance(10)
     assert.equal(reply.status, 200)
   }
   assert.equal(count(), 5)
-  await world.pass(29_000)
-  ask(question(false))
-  await world.pass(10)
+  await world.advance(29_000)
+  send(question(false))
+  await world.advance(10)
   assert.equal(count(), 5, 'still open')
-  await world.pass(1_000)
-  ask(question(false))
-  await world.pass(10)
+  await world.advance(1_000)
+  send(question(false))
+  await world.advance(10)
   assert.equal(count(), 6, 'one probe')
-  ask(question(false))
-  await world.pass(10)
+  send(question(false))
+  await world.advance(10)
   assert.equal(count(), 6, 'which failed')
   healthy = true
-  await world.pass(30_000)
+  await world.advance(30_000)
   for (let i = 0; i < 3; i++) {
-    ask(question(false))
-    await world.pass(10)
+    send(question(false))
+    await world.advance(10)
   }
   assert.equal(count(), 9)
-  const changes = news.flatMap((item) => (item.event === 'circuit' ? [`${item.from} → ${item.to}`] : []))
+  const changes = events.flatMap((item) => (item.event === 'circuit' ? [`${item.from} → ${item.to}`] : []))
   assert.deepEqual(changes, [
     'closed → open',
     'open → half_open',
@@ -481,12 +496,12 @@ test('handle: a circuit opens, is skipped, is probed by one real request, closes
 })
 
 test('handle: an overloaded model’s circuit opens like any other', async () => {
-  const { ask, world, gateway } = bench([instance('a')], (asked) => play.error(asked, 503), {
+  const { send, world, gateway } = gatewayHarness([instance('a')], (asked) => respondWith.error(asked, 503), {
     retry: { budgetPercent: 0 },
   })
   for (let i = 0; i < 5; i++) {
-    const reply = ask(question(false))
-    await world.pass(1)
+    const reply = send(question(false))
+    await world.advance(1)
     assert.equal(reply.status, 502)
   }
   assert.equal(world.calls.length, 5)
@@ -494,43 +509,45 @@ test('handle: an overloaded model’s circuit opens like any other', async () =>
 })
 
 test('handle: an upstream is not tried before its Retry-After', async () => {
-  const { ask, world } = bench([instance('a')], (asked) => play.error(asked, 503, {}, { 'retry-after': '9' }))
-  ask(question(false))
-  await world.pass(8_000)
-  const reply = ask(question(false))
-  await world.pass(0)
+  const { send, world } = gatewayHarness([instance('a')], (asked) =>
+    respondWith.error(asked, 503, {}, { 'retry-after': '9' }),
+  )
+  send(question(false))
+  await world.advance(8_000)
+  const reply = send(question(false))
+  await world.advance(0)
   assert.equal(world.calls.length, 1)
   assert.equal(reply.status, 503)
   assert.equal(reply.headers['retry-after'], '1')
-  ask(question(false))
-  await world.pass(1_100)
-  ask(question(false))
-  await world.pass(0)
+  send(question(false))
+  await world.advance(1_100)
+  send(question(false))
+  await world.advance(0)
   assert.equal(world.calls.length, 2)
 })
 
 test('handle: slow start does not reject a request that waited for a rate limit', async () => {
-  const parts: ((asked: Asked) => void)[] = [
-    (asked) => play.error(asked, 500),
+  const parts: ((asked: ScriptedCall) => void)[] = [
+    (asked) => respondWith.error(asked, 500),
     answers,
     () => {},
     () => {},
-    (asked) => play.error(asked, 429, {}, { 'retry-after': '1' }),
+    (asked) => respondWith.error(asked, 429, {}, { 'retry-after': '1' }),
     answers,
   ]
-  const { ask, world } = bench([instance('a')], (asked) => parts.shift()?.(asked), {
+  const { send, world } = gatewayHarness([instance('a')], (asked) => parts.shift()?.(asked), {
     circuit: { resetTimeout: 20_000, consecutiveFailures: 1 },
   })
-  ask(question(false))
-  await world.pass(20_000)
-  const replies: ReturnType<typeof ask>[] = []
+  send(question(false))
+  await world.advance(20_000)
+  const replies: ReturnType<typeof send>[] = []
   for (let number = 0; number < 4; number++) {
-    replies.push(ask(question(false)))
-    await world.pass(0)
+    replies.push(send(question(false)))
+    await world.advance(0)
   }
-  await world.pass(2_000)
+  await world.advance(2_000)
   assert.deepEqual(
-    replies.map(({ status, over }) => over && status),
+    replies.map(({ status, ending }) => ending && status),
     [200, null, null, 200],
   )
 })
@@ -541,22 +558,22 @@ for (const [mode, wanted] of [
   ['try', 3],
 ] as const)
   test(`handle: all circuits open, whenAllOpen ${mode}`, async () => {
-    const { ask, world } = bench([instance('a')], (asked) => play.error(asked, 500), {
+    const { send, world } = gatewayHarness([instance('a')], (asked) => respondWith.error(asked, 500), {
       circuit: { resetTimeout: 200_000, consecutiveFailures: 2, whenAllOpen: mode },
       retry: { budgetPercent: 0 },
     })
     for (let i = 0; i < 2; i++) {
-      ask(question(false))
-      await world.pass(2_000)
+      send(question(false))
+      await world.advance(2_000)
     }
     const before = world.calls.length
-    await world.pass(20_000)
-    const replies = [1, 2, 3].map(() => ask(question(false)))
-    await world.pass(0)
+    await world.advance(20_000)
+    const replies = [1, 2, 3].map(() => send(question(false)))
+    await world.advance(0)
     const statuses = replies.map(({ status }) => status)
     assert.equal(world.calls.length - before >= wanted, true, String(statuses))
     if (mode === 'try') {
-      await world.pass(5_000)
+      await world.advance(5_000)
       for (const { status, headers } of replies) assert.deepEqual([status, headers['x-should-retry']], [502, 'true'])
       return
     }
@@ -569,11 +586,11 @@ for (const [mode, wanted] of [
 // ── Same style ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 test('handle: an upstream of the same style receives the text of the client with another model', async () => {
-  const { ask, world } = bench([instance('a')], answers)
+  const { send, world } = gatewayHarness([instance('a')], answers)
   const source =
     '{"model":"x", "seed": 9007199254740993,"messages":[{"role":"user","content":"h\\u00e9"}],"unknown_member":{"a":1.0}}'
-  ask(source)
-  await world.pass(0)
+  send(source)
+  await world.advance(0)
   assert.equal(
     world.calls[0]?.body,
     '{"model":"m","seed": 9007199254740993,"messages":[{"role":"user","content":"h\\u00e9"}],"unknown_member":{"a":1.0}}',
@@ -583,58 +600,60 @@ test('handle: an upstream of the same style receives the text of the client with
 test('handle: the answer passes through byte for byte', async () => {
   const body =
     '{"id":"x","object":"chat.completion","created":12345678901234567890,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"\\u00e9"},"finish_reason":"stop"}],"extra":1.0}'
-  const { ask, world } = bench([instance('a')], (asked) => play.json(asked, 200, body))
-  const reply = ask(question(false))
-  await world.pass(0)
+  const { send, world } = gatewayHarness([instance('a')], (asked) => respondWith.json(asked, 200, body))
+  const reply = send(question(false))
+  await world.advance(0)
   assert.equal(reply.text, body)
 })
 
 test('handle: credentials of the client and of other providers are not sent', async () => {
-  const { ask, world } = bench(
+  const { send, world } = gatewayHarness(
     [instance('a'), instance('b')],
-    cast({ a: (asked) => play.error(asked, 500), b: answers }),
+    cast({ a: (asked) => respondWith.error(asked, 500), b: answers }),
   )
-  ask(question(false))
-  await world.pass(0)
+  send(question(false))
+  await world.advance(0)
   assert.deepEqual(world.calls.map(keyOf), ['Bearer sk-a-k1', 'Bearer sk-b-k1'])
 })
 
 test('handle: two empty answers result in an empty answer', async () => {
-  const { ask, world } = bench([instance('a'), instance('b'), instance('c')], (asked) =>
-    play.json(asked, 200, said.chat('')),
+  const { send, world } = gatewayHarness([instance('a'), instance('b'), instance('c')], (asked) =>
+    respondWith.json(asked, 200, chatAnswer.whole('')),
   )
-  const reply = ask(question(false))
-  await world.pass(0)
+  const reply = send(question(false))
+  await world.advance(0)
   assert.equal(reply.status, 200)
   assert.equal(world.calls.length, 2)
   assert.equal(reply.json.choices[0].message.content, '')
 })
 
 test('handle: an answer that has finished is complete even if the process ends before its body does', async () => {
-  const { ask, world, gateway } = bench([instance('a')], (asked) => {
+  const { send, world, gateway } = gatewayHarness([instance('a')], (asked) => {
     asked.head(200, { 'content-type': 'text/event-stream' })
-    asked.send(said.stream('one'))
+    asked.send(chatAnswer.stream('one'))
   })
-  const reply = ask(question(true))
-  await world.pass(0)
+  const reply = send(question(true))
+  await world.advance(0)
   for (const stop of gateway.activeCalls) stop.cancel(fail('shutdown', 'it ends'))
-  await world.pass(0)
-  assert.equal(reply.over, 'ended')
+  await world.advance(0)
+  assert.equal(reply.ending, 'ended')
   assert.ok(reply.text.endsWith('data: [DONE]\n\n'))
 })
 
 test('handle: a whole answer is buffered completely, also if the upstream streams unrequested', async () => {
-  const { ask, world } = bench([instance('a')], (asked) => play.stream(asked, said.stream('all')))
-  const reply = ask(question(false))
-  await world.pass(0)
+  const { send, world } = gatewayHarness([instance('a')], (asked) =>
+    respondWith.stream(asked, chatAnswer.stream('all')),
+  )
+  const reply = send(question(false))
+  await world.advance(0)
   assert.equal(reply.json.choices[0].message.content, 'all')
   assert.equal(world.calls[0]?.buffered, true)
 })
 
 test('handle: the request timeout', async () => {
-  const { ask, world } = bench([instance('a')], () => {}, { timeout: { request: 5_000 } })
-  const reply = ask(question(false))
-  await world.pass(5_001)
+  const { send, world } = gatewayHarness([instance('a')], () => {}, { timeout: { request: 5_000 } })
+  const reply = send(question(false))
+  await world.advance(5_001)
   assert.equal(reply.status, 504)
   assert.equal(reply.json.error.code, 'timeout')
   assert.equal(world.calls[0]?.aborted, true)
@@ -644,38 +663,43 @@ for (const stream of [false, true])
   test(`handle: a key quoted by the upstream is redacted everywhere (${stream ? 'stream' : 'whole'})`, async () => {
     const said = { message: 'bad key sk-a-k1', code: 'sk-a-k1', param: 'sk-a-k1', type: 'invalid_request_error' }
     for (const status of [400, 401, 429, 500, 200]) {
-      const { ask, world, news, gateway } = bench([instance('a')], (asked) => play.error(asked, status, said))
-      const reply = ask(question(stream))
-      await world.pass(2_000)
+      const { send, world, events, gateway } = gatewayHarness([instance('a')], (asked) =>
+        respondWith.error(asked, status, said),
+      )
+      const reply = send(question(stream))
+      await world.advance(2_000)
       assert.ok(reply.status !== null && reply.status >= 400)
       const error = gateway.health.lastError(gateway.config().instances[0] ?? assert.fail())
-      assert.doesNotMatch(reply.text + JSON.stringify([reply.headers, news, error]), /sk-a-k1/, String(status))
+      assert.doesNotMatch(reply.text + JSON.stringify([reply.headers, events, error]), /sk-a-k1/, String(status))
     }
   })
 
 test('handle: a stream with a lost event and no finish reason is incomplete', async () => {
-  const { ask, world } = bench([instance('a')], (asked) =>
-    play.stream(asked, `${said.role()}${said.chunk({ content: 'Hel' })}data: {broken\n\n${said.done}`),
+  const { send, world } = gatewayHarness([instance('a')], (asked) =>
+    respondWith.stream(
+      asked,
+      `${chatAnswer.role()}${chatAnswer.chunk({ content: 'Hel' })}data: {broken\n\n${chatAnswer.done}`,
+    ),
   )
-  const reply = ask(question(true))
-  await world.pass(0)
+  const reply = send(question(true))
+  await world.advance(0)
   assert.match(reply.text, /stream_interrupted/)
   assert.doesNotMatch(reply.text, /\[DONE\]/)
 })
 
 test('handle: a malformed event in plain text is skipped and recorded', async () => {
-  const { ask, world, gateway, news } = bench([instance('a')], (asked) =>
-    play.stream(
+  const { send, world, gateway, events } = gatewayHarness([instance('a')], (asked) =>
+    respondWith.stream(
       asked,
-      `${said.role()}${said.chunk({ content: 'Hel' })}data: {broken\n\n${said.chunk({ content: 'lo' })}${said.chunk({}, 'stop')}${said.done}`,
+      `${chatAnswer.role()}${chatAnswer.chunk({ content: 'Hel' })}data: {broken\n\n${chatAnswer.chunk({ content: 'lo' })}${chatAnswer.chunk({}, 'stop')}${chatAnswer.done}`,
     ),
   )
-  const reply = ask({ model: 'x', input: 'hello', stream: true }, 'openai-responses')
-  await world.pass(0)
+  const reply = send({ model: 'x', input: 'hello', stream: true }, 'openai-responses')
+  await world.advance(0)
   assert.match(reply.text, /"delta":"lo"/)
   assert.match(reply.text, /response\.completed/)
   assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).failures, 0)
-  const exchange = news.flatMap((one) => (one.event === 'request' ? one.trace : []))
+  const exchange = events.flatMap((one) => (one.event === 'request' ? one.trace : []))
   assert.deepEqual(
     exchange.filter(({ type }) => type === 'dropped_events'),
     [{ type: 'dropped_events', count: 1 }],
@@ -683,23 +707,23 @@ test('handle: a malformed event in plain text is skipped and recorded', async ()
 })
 
 test('handle: with tools a malformed event ends the stream', async () => {
-  const { ask, world } = bench([instance('a')], (asked) =>
-    play.stream(
+  const { send, world } = gatewayHarness([instance('a')], (asked) =>
+    respondWith.stream(
       asked,
-      `${said.role()}${said.chunk({ content: 'Hel' })}data: {broken\n\n${said.chunk({}, 'stop')}${said.done}`,
+      `${chatAnswer.role()}${chatAnswer.chunk({ content: 'Hel' })}data: {broken\n\n${chatAnswer.chunk({}, 'stop')}${chatAnswer.done}`,
     ),
   )
-  const reply = ask(question(true, { tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] }))
-  await world.pass(0)
+  const reply = send(question(true, { tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] }))
+  await world.advance(0)
   assert.match(reply.text, /stream_interrupted/)
 })
 
 test('handle: no wait for a retry that the circuit rejects', async () => {
-  const { ask, world } = bench([instance('a')], (asked) => play.error(asked, 500), {
+  const { send, world } = gatewayHarness([instance('a')], (asked) => respondWith.error(asked, 500), {
     circuit: { consecutiveFailures: 1 },
   })
-  const reply = ask(question(false))
-  await world.pass(0)
+  const reply = send(question(false))
+  await world.advance(0)
   assert.equal(reply.status, 502)
 })
 
@@ -719,17 +743,21 @@ const unknownSeal = { type: 'invalid_request_error', code: 'invalid_encrypted_co
 const speakingResponses = () => instance('one', ['k1'], { speaks: [{ protocol: 'openai-responses' }] })
 
 test('signatures: a target that rejects them is retried without, and they are reported as dropped', async () => {
-  const { ask, world } = bench([speakingResponses()], (call) => {
-    if (call.body?.includes('sealed-elsewhere')) return play.error(call, 400, unknownSeal)
+  const { send, world } = gatewayHarness([speakingResponses()], (call) => {
+    if (call.body?.includes('sealed-elsewhere')) return respondWith.error(call, 400, unknownSeal)
     const message = {
       type: 'message',
       id: 'msg_1',
       role: 'assistant',
       content: [{ type: 'output_text', text: 'Fine' }],
     }
-    play.json(call, 200, JSON.stringify({ id: 'resp_1', object: 'response', status: 'completed', output: [message] }))
+    respondWith.json(
+      call,
+      200,
+      JSON.stringify({ id: 'resp_1', object: 'response', status: 'completed', output: [message] }),
+    )
   })
-  const reply = ask(sealedTurn(false), 'openai-responses')
+  const reply = send(sealedTurn(false), 'openai-responses')
   await reply.done
   assert.equal(reply.status, 200)
   assert.equal(reply.headers['x-headgate-trail'], 'one#k1:400, one#k1:200')
@@ -741,8 +769,8 @@ test('signatures: a target that rejects them is retried without, and they are re
 })
 
 test('signatures: a target that rejects the request without them too is not retried again', async () => {
-  const { ask } = bench([speakingResponses()], (call) => play.error(call, 400, unknownSeal))
-  const reply = ask(sealedTurn(true), 'openai-responses')
+  const { send } = gatewayHarness([speakingResponses()], (call) => respondWith.error(call, 400, unknownSeal))
+  const reply = send(sealedTurn(true), 'openai-responses')
   await reply.done
   assert.equal(reply.status, 400)
   assert.equal(reply.headers['x-headgate-attempts'], '2')
@@ -751,27 +779,32 @@ test('signatures: a target that rejects the request without them too is not retr
 // ── A server without a protocol of its vendor ──────────────────────────────────────────────────────────────────
 
 const two = () => instance('one', ['k1'], { speaks: [{ protocol: 'openai-chat' }, { protocol: 'openai-responses' }] })
-const absences: readonly (readonly [string, (call: Asked) => void])[] = [
-  ['a page', (call) => play.raw(call, 404, { 'content-type': 'text/html' }, '<h1>Cannot POST /v1/responses</h1>')],
-  ['a detail', (call) => play.json(call, 404, '{"detail":"Not Found"}')],
-  ['an unknown URL', (call) => play.error(call, 404, { message: 'Unknown request URL', code: 'unknown_url' })],
-  ['no such method', (call) => play.json(call, 405, '{"detail":"Method Not Allowed"}')],
-  ['not implemented', (call) => play.error(call, 501)],
+const absences: readonly (readonly [string, (call: ScriptedCall) => void])[] = [
+  [
+    'a page',
+    (call) => respondWith.raw(call, 404, { 'content-type': 'text/html' }, '<h1>Cannot POST /v1/responses</h1>'),
+  ],
+  ['a detail', (call) => respondWith.json(call, 404, '{"detail":"Not Found"}')],
+  ['an unknown URL', (call) => respondWith.error(call, 404, { message: 'Unknown request URL', code: 'unknown_url' })],
+  ['no such method', (call) => respondWith.json(call, 405, '{"detail":"Method Not Allowed"}')],
+  ['not implemented', (call) => respondWith.error(call, 501)],
 ]
 for (const [name, absent] of absences)
   test(`lacking: ${name}: the request uses the other protocol, later requests at once`, async () => {
-    const { ask, world } = bench([two()], (call) => (call.url.endsWith('/responses') ? absent(call) : answers(call)))
-    const reply = ask({ model: 'anything', input: 'hello' }, 'openai-responses')
+    const { send, world } = gatewayHarness([two()], (call) =>
+      call.url.endsWith('/responses') ? absent(call) : answers(call),
+    )
+    const reply = send({ model: 'anything', input: 'hello' }, 'openai-responses')
     await reply.done
     assert.equal(reply.status, 200)
     assert.equal(reply.headers['x-headgate-attempts'], '2')
-    const next = ask({ model: 'anything', input: 'hello', stream: true }, 'openai-responses')
+    const next = send({ model: 'anything', input: 'hello', stream: true }, 'openai-responses')
     await next.done
     assert.match(next.text, /response\.completed/)
     assert.equal(next.headers['x-headgate-attempts'], '1')
     // The server may have been upgraded.
-    await world.pass(600_001)
-    await ask({ model: 'anything', input: 'hello' }, 'openai-responses').done
+    await world.advance(600_001)
+    await send({ model: 'anything', input: 'hello' }, 'openai-responses').done
     assert.deepEqual(
       world.calls.map(({ url }) => url.split('/v1/')[1]),
       ['responses', 'chat/completions', 'chat/completions', 'responses', 'chat/completions'],
@@ -779,10 +812,10 @@ for (const [name, absent] of absences)
   })
 
 test('lacking: an unknown model is not tried in the other protocol', async () => {
-  const { ask, world } = bench([two()], (call) =>
-    play.error(call, 404, { message: 'The model `m` does not exist', code: 'model_not_found' }),
+  const { send, world } = gatewayHarness([two()], (call) =>
+    respondWith.error(call, 404, { message: 'The model `m` does not exist', code: 'model_not_found' }),
   )
-  const reply = ask({ model: 'anything', input: 'hello' }, 'openai-responses')
+  const reply = send({ model: 'anything', input: 'hello' }, 'openai-responses')
   await reply.done
   assert.equal(reply.status, 404)
   assert.match(reply.text, /model_not_found/)
@@ -807,10 +840,10 @@ const turns = (truncation: string) => ({
   tools: [{ type: 'function', name: 'f', parameters: { type: 'object', properties: {} } }],
 })
 /** Accepts inputs up to a limit. */
-const narrow = (most: string) => (call: Asked) =>
+const narrow = (most: string) => (call: ScriptedCall) =>
   call.body?.includes(most)
-    ? play.error(call, 400, { type: 'invalid_request_error', code: 'context_length_exceeded' })
-    : play.json(call, 200, said.chat('Hello'))
+    ? respondWith.error(call, 400, { type: 'invalid_request_error', code: 'context_length_exceeded' })
+    : respondWith.json(call, 200, chatAnswer.whole('Hello'))
 
 const shortening: readonly (readonly [string, string, string, number, string | undefined, string])[] = [
   [
@@ -842,8 +875,8 @@ const shortening: readonly (readonly [string, string, string, number, string | u
 ]
 for (const [name, truncation, most, status, dropped, first] of shortening)
   test(`too long: ${name}`, async () => {
-    const { ask, world } = bench([instance('one')], narrow(most))
-    const reply = ask(turns(truncation), 'openai-responses')
+    const { send, world } = gatewayHarness([instance('one')], narrow(most))
+    const reply = send(turns(truncation), 'openai-responses')
     await reply.done
     assert.equal(reply.status, status)
     assert.equal(reply.headers['x-headgate-dropped'], dropped)
@@ -869,8 +902,8 @@ const doubted: readonly (readonly [string, object, readonly string[], string])[]
 for (const [name, more, names, asked] of doubted)
   test(`doubts: ${name}`, async () => {
     const made = names.map((id) => instance(id))
-    const { ask } = bench(made, answers, {}, (provider) => ({ capabilities: CAN[provider] ?? [] }))
-    const reply = ask(question(false, more))
+    const { send } = gatewayHarness(made, answers, {}, (provider) => ({ capabilities: CAN[provider] ?? [] }))
+    const reply = send(question(false, more))
     await reply.done
     assert.equal(reply.headers['x-headgate-provider'], asked)
     assert.equal(reply.headers['x-headgate-attempts'], '1')

@@ -1,8 +1,14 @@
 /** The client's body ends with the upstream's terminal event, even if the upstream keeps its connection open. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Bench, bench, type CapturedReply, instance, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import {
+  type CapturedReply,
+  chatAnswer,
+  type GatewayHarness,
+  gatewayHarness,
+  instance,
+} from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { ClientProtocolName, UpstreamProtocolName } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 
@@ -28,8 +34,8 @@ const response = (status: string, output: readonly object[]) => ({
 
 /** A whole stream of each upstream format that has a terminal event, which is the last of it. */
 const STREAMS: readonly (readonly [UpstreamProtocolName, string, string])[] = [
-  ['openai-chat', 'text/event-stream', said.stream('hello')],
-  ['mistral', 'text/event-stream', said.stream('hello')],
+  ['openai-chat', 'text/event-stream', chatAnswer.stream('hello')],
+  ['mistral', 'text/event-stream', chatAnswer.stream('hello')],
   [
     'openai-responses',
     'text/event-stream',
@@ -134,7 +140,7 @@ const isWhole = (style: ClientProtocolName, { text }: CapturedReply): boolean =>
   style === 'anthropic-messages' ? text.includes('event: message_stop') : text.endsWith('data: [DONE]\n\n')
 
 /** No timer, no claim and no call is left. */
-const isOver = ({ gateway, world }: Bench) => {
+const isOver = ({ gateway, world }: GatewayHarness) => {
   assert.equal(world.timers(), 0, 'a timer is left')
   for (const one of gateway.config().instances)
     for (const key of one.keys) assert.equal(gateway.health.inFlight(one, key), 0)
@@ -142,37 +148,37 @@ const isOver = ({ gateway, world }: Bench) => {
 
 for (const [format, mediaType, text] of STREAMS)
   for (const [style, body] of QUESTIONS) {
-    const stays = (asked: Asked) => {
+    const stays = (asked: ScriptedCall) => {
       asked.head(200, { 'content-type': mediaType })
       asked.send(text)
     }
     const speaks = { speaks: [{ protocol: format }] }
 
     test(`terminal event of ${format}: the body of ${style} ends with it, and the call 2 s later`, async () => {
-      const it = bench([instance('a', ['k1'], speaks)], stays)
-      const reply = it.ask({ ...body, model: 'm', stream: true }, style)
-      await it.world.pass(0)
-      assert.equal(reply.over, 'ended', reply.text)
+      const it = gatewayHarness([instance('a', ['k1'], speaks)], stays)
+      const reply = it.send({ ...body, model: 'm', stream: true }, style)
+      await it.world.advance(0)
+      assert.equal(reply.ending, 'ended', reply.text)
       assert.ok(isWhole(style, reply), reply.text)
       assert.match(reply.text, /hello/)
       const [call] = it.world.calls
       assert.equal(call?.aborted, false, 'its connection may still be reused')
-      await it.world.pass(1_999)
+      await it.world.advance(1_999)
       assert.equal(call?.aborted, false)
-      await it.world.pass(2)
+      await it.world.advance(2)
       assert.equal(call?.aborted, true)
       isOver(it)
     })
 
     test(`terminal event of ${format}: the end of the framing in time leaves the connection: ${style}`, async () => {
-      const it = bench([instance('a', ['k1'], speaks)], (asked) => {
+      const it = gatewayHarness([instance('a', ['k1'], speaks)], (asked) => {
         stays(asked)
         it.world.later(500, () => asked.end())
       })
-      const reply = it.ask({ ...body, model: 'm', stream: true }, style)
-      await it.world.pass(0)
-      assert.equal(reply.over, 'ended')
-      await it.world.pass(5_000)
+      const reply = it.send({ ...body, model: 'm', stream: true }, style)
+      await it.world.advance(0)
+      assert.equal(reply.ending, 'ended')
+      await it.world.advance(5_000)
       assert.equal(it.world.calls[0]?.aborted, false)
       isOver(it)
     })
@@ -180,19 +186,19 @@ for (const [format, mediaType, text] of STREAMS)
 
 test('terminal event: what the upstream sends after it changes nothing', async () => {
   for (const more of [
-    (asked: Asked) => asked.send(said.chunk({ content: 'more' })),
-    (asked: Asked) => asked.send('data: {"error":{"message":"no"}}\n\n'),
-    (asked: Asked) => asked.fail(fail('reset', 'connection reset')),
+    (asked: ScriptedCall) => asked.send(chatAnswer.chunk({ content: 'more' })),
+    (asked: ScriptedCall) => asked.send('data: {"error":{"message":"no"}}\n\n'),
+    (asked: ScriptedCall) => asked.fail(fail('reset', 'connection reset')),
   ]) {
-    const it = bench([instance('a')], (asked) => {
+    const it = gatewayHarness([instance('a')], (asked) => {
       asked.head(200, { 'content-type': 'text/event-stream' })
-      asked.send(said.stream('hello'))
+      asked.send(chatAnswer.stream('hello'))
       it.world.later(100, () => more(asked))
     })
-    const reply = it.ask({ model: 'm', messages: [{ role: 'user', content: 'hi' }], stream: true })
-    await it.world.pass(0)
+    const reply = it.send({ model: 'm', messages: [{ role: 'user', content: 'hi' }], stream: true })
+    await it.world.advance(0)
     const { text } = reply
-    await it.world.pass(5_000)
+    await it.world.advance(5_000)
     assert.equal(reply.text, text)
     assert.doesNotMatch(text, /more|error/)
     const { failures, successes } = it.gateway.health.counts('a k1 m', it.gateway.config().settings)
@@ -202,33 +208,33 @@ test('terminal event: what the upstream sends after it changes nothing', async (
 })
 
 test('terminal event: a slow client receives all of the answer before its body ends', async () => {
-  const it = bench([instance('a')], (asked) => {
+  const it = gatewayHarness([instance('a')], (asked) => {
     asked.head(200, { 'content-type': 'text/event-stream' })
-    asked.send(said.role() + said.chunk({ content: 'hello' }))
-    it.world.later(10, () => asked.send(said.chunk({}, 'stop') + said.done))
+    asked.send(chatAnswer.role() + chatAnswer.chunk({ content: 'hello' }))
+    it.world.later(10, () => asked.send(chatAnswer.chunk({}, 'stop') + chatAnswer.done))
   })
-  const reply = it.ask({ model: 'm', messages: [{ role: 'user', content: 'hi' }], stream: true })
-  await it.world.pass(0)
-  reply.room = false
-  await it.world.pass(1_000)
-  assert.equal(reply.over, null, 'it has not read what is written')
+  const reply = it.send({ model: 'm', messages: [{ role: 'user', content: 'hi' }], stream: true })
+  await it.world.advance(0)
+  reply.writable = false
+  await it.world.advance(1_000)
+  assert.equal(reply.ending, null, 'it has not read what is written')
   reply.drain()
-  await it.world.pass(0)
-  assert.equal(reply.over, 'ended')
+  await it.world.advance(0)
+  assert.equal(reply.ending, 'ended')
   assert.ok(isWhole('openai-chat', reply))
-  await it.world.pass(5_000)
+  await it.world.advance(5_000)
   isOver(it)
 })
 
 test('terminal event: an answer that is collected is whole with it', async () => {
-  const it = bench([instance('a')], (asked) => {
+  const it = gatewayHarness([instance('a')], (asked) => {
     asked.head(200, { 'content-type': 'text/event-stream' })
-    asked.send(said.stream('hello'))
+    asked.send(chatAnswer.stream('hello'))
   })
-  const reply = it.ask({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
-  await it.world.pass(0)
-  assert.equal(reply.over, 'ended')
+  const reply = it.send({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
+  await it.world.advance(0)
+  assert.equal(reply.ending, 'ended')
   assert.equal(reply.json.choices[0].message.content, 'hello')
-  await it.world.pass(5_000)
+  await it.world.advance(5_000)
   isOver(it)
 })

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, CapturedReply, instance, play, type SettingsInput } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import {
+  CapturedReply,
+  gatewayHarness,
+  instance,
+  respondWith,
+  type SettingsInput,
+} from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { Provider } from '../../core/provider.ts'
 import { anthropicMessages } from '../../protocols/anthropic-messages/index.ts'
@@ -36,8 +42,8 @@ const received = (body: string, headers: Readonly<Record<string, string>> = {}, 
 })
 
 const counting = async (
-  instances: Parameters<typeof bench>[0],
-  script: (asked: Asked) => void,
+  instances: Parameters<typeof gatewayHarness>[0],
+  script: (asked: ScriptedCall) => void,
   {
     settings = {},
     body = BODY,
@@ -45,20 +51,20 @@ const counting = async (
     query = '',
   }: { settings?: SettingsInput; body?: string; headers?: Record<string, string>; query?: string } = {},
 ) => {
-  const made = bench(instances, script, settings)
+  const made = gatewayHarness(instances, script, settings)
   const reply = new CapturedReply()
   const done = countTokens(made.gateway, anthropicMessages, received(body, headers, query), reply)
-  await made.world.pass(100_000)
+  await made.world.advance(100_000)
   await done
   return { ...made, reply, called: made.world.calls }
 }
 
-const anthropicError = (asked: Asked, status: number, type: string, message = 'no') =>
-  play.json(asked, status, JSON.stringify({ type: 'error', error: { type, message } }))
-const seven = (asked: Asked) => play.json(asked, 200, '{"input_tokens": 7, "more": 1}')
+const anthropicError = (asked: ScriptedCall, status: number, type: string, message = 'no') =>
+  respondWith.json(asked, status, JSON.stringify({ type: 'error', error: { type, message } }))
+const seven = (asked: ScriptedCall) => respondWith.json(asked, 200, '{"input_tokens": 7, "more": 1}')
 
 test('count: the request and the answer pass through unchanged', async () => {
-  const { reply, called, news } = await counting([first, chatty], seven, {
+  const { reply, called, events } = await counting([first, chatty], seven, {
     headers: {
       'anthropic-beta': 'a-1,b-2',
       'anthropic-version': '2023-06-01',
@@ -79,7 +85,7 @@ test('count: the request and the answer pass through unchanged', async () => {
   assert.equal(called[0]?.headers['anthropic-version'], '2023-06-01')
   assert.equal(called[0]?.headers.cookie, undefined)
   assert.equal(called[0]?.headers.authorization, undefined)
-  assert.ok(news.some((item) => item.event === 'request'))
+  assert.ok(events.some((item) => item.event === 'request'))
 })
 
 for (const version of ['2023-01-01', 'x', '2023-06-01\tx', ''])
@@ -88,21 +94,21 @@ for (const version of ['2023-01-01', 'x', '2023-06-01\tx', ''])
     assert.notEqual(called[0]?.headers['anthropic-version'], version)
   })
 
-const failing: readonly (readonly [string, (asked: Asked) => void])[] = [
-  ['no such path', (asked) => play.raw(asked, 404, { 'content-type': 'text/plain' }, 'Not Found')],
+const failing: readonly (readonly [string, (asked: ScriptedCall) => void])[] = [
+  ['no such path', (asked) => respondWith.raw(asked, 404, { 'content-type': 'text/plain' }, 'Not Found')],
   ['no such method', (asked) => anthropicError(asked, 405, 'invalid_request_error')],
   ['a limit', (asked) => anthropicError(asked, 429, 'rate_limit_error')],
   ['overload', (asked) => anthropicError(asked, 529, 'overloaded_error')],
   ['a refused key', (asked) => anthropicError(asked, 401, 'authentication_error')],
-  ['a page', (asked) => play.raw(asked, 200, { 'content-type': 'text/html' }, '<html>')],
-  ['something else', (asked) => play.json(asked, 200, '{"tokens":7}')],
+  ['a page', (asked) => respondWith.raw(asked, 200, { 'content-type': 'text/html' }, '<html>')],
+  ['something else', (asked) => respondWith.json(asked, 200, '{"tokens":7}')],
   ['an error in a 200', (asked) => anthropicError(asked, 200, 'overloaded_error')],
-  ['half an answer', (asked) => play.json(asked, 200, '{"input_tok')],
+  ['half an answer', (asked) => respondWith.json(asked, 200, '{"input_tok')],
   ['silence', () => {}],
 ]
 for (const [name, script] of failing) {
   test(`count: ${name}: the next target counts, and health is unchanged`, async () => {
-    const { reply, gateway, news } = await counting([first, chatty, second], (asked) =>
+    const { reply, gateway, events } = await counting([first, chatty, second], (asked) =>
       asked.url.includes('second') ? seven(asked) : script(asked),
     )
     assert.equal(reply.status, 200, reply.text)
@@ -113,7 +119,7 @@ for (const [name, script] of failing) {
     const candidate = { instance: first, model: 'm', because: '', weight: 1 }
     for (const key of first.keys) assert.equal(gateway.health.peek({ candidate, key }, settings), null)
     assert.deepEqual(
-      news.filter(({ event }) => event === 'circuit' || event === 'key'),
+      events.filter(({ event }) => event === 'circuit' || event === 'key'),
       [],
     )
   })
@@ -159,14 +165,14 @@ for (const [name, body] of wrong)
   })
 
 test('count: a client that disconnects aborts the upstream call', async () => {
-  const { gateway, world } = bench([first], () => {})
+  const { gateway, world } = gatewayHarness([first], () => {})
   const reply = new CapturedReply()
   const done = countTokens(gateway, anthropicMessages, received(BODY), reply)
   await world.settle()
-  reply.leave()
+  reply.disconnect()
   await done
   assert.equal(world.calls[0]?.aborted, true)
-  assert.equal(reply.over, 'cut')
+  assert.equal(reply.ending, 'cut')
   assert.equal(world.timers(), 0)
   assert.equal(gateway.activeCalls.size, 0)
 })
@@ -187,13 +193,13 @@ const bodies: readonly (readonly [string, object, Parameters<typeof received>[2]
 ]
 for (const [name, body, query, style] of bodies)
   test(`explain: ${name} is ${style}`, () => {
-    const answer = explain(bench([chatty], () => {}).gateway, received(JSON.stringify(body), {}, query))
+    const answer = explain(gatewayHarness([chatty], () => {}).gateway, received(JSON.stringify(body), {}, query))
     assert.ok(answer.ok, JSON.stringify(answer))
     assert.equal(answer.value.style, style)
   })
 
 test('explain: recognises Anthropic clients by their header; refuses an unknown style', () => {
-  const { gateway } = bench([chatty], () => {})
+  const { gateway } = gatewayHarness([chatty], () => {})
   const body = JSON.stringify(turn('hello'))
   const known = explain(gateway, received(body, { 'anthropic-version': '2023-06-01' }))
   assert.equal(known.ok && known.value.style, 'messages')

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, CapturedReply, instance, play, type SettingsInput } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import {
+  CapturedReply,
+  gatewayHarness,
+  instance,
+  respondWith,
+  type SettingsInput,
+} from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import { fail } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { Instance, Provider } from '../../core/provider.ts'
@@ -39,13 +45,13 @@ const received = (body: string, query = ''): IncomingRequest => ({
 
 const asking = async (
   instances: readonly Instance[],
-  script: (asked: Asked) => void,
+  script: (asked: ScriptedCall) => void,
   { settings = {}, body = BODY, ms = 700_000 }: { settings?: SettingsInput; body?: string | object; ms?: number } = {},
 ) => {
-  const made = bench(instances, script, settings)
+  const made = gatewayHarness(instances, script, settings)
   const reply = new CapturedReply()
   const done = serveEmbeddings(made.gateway, received(typeof body === 'string' ? body : JSON.stringify(body)), reply)
-  await made.world.pass(ms)
+  await made.world.advance(ms)
   await done
   return { ...made, reply, called: made.world.calls }
 }
@@ -64,11 +70,11 @@ const answer = (
     usage: { prompt_tokens: 2, total_tokens: 2 },
     cost: 7,
   })
-const good = (asked: Asked) => play.json(asked, 200, answer())
-const at = (asked: Asked) => new URL(asked.url).host.split('.')[0]
+const good = (asked: ScriptedCall) => respondWith.json(asked, 200, answer())
+const at = (asked: ScriptedCall) => new URL(asked.url).host.split('.')[0]
 
 test('embed: the same style passes through in both directions', async () => {
-  const { reply, called, news } = await asking([first], good)
+  const { reply, called, events } = await asking([first], good)
   assert.equal(reply.status, 200, reply.text)
   assert.equal(reply.text, answer())
   assert.equal(called[0]?.url, 'http://first.test/v1/embeddings')
@@ -79,7 +85,7 @@ test('embed: the same style passes through in both directions', async () => {
   assert.equal(reply.headers['x-headgate-attempts'], '1')
   assert.equal(reply.headers['x-headgate-estimated'], undefined)
   assert.equal(reply.headers['x-headgate-dropped'], undefined)
-  const [line] = news.filter((item) => item.event === 'request')
+  const [line] = events.filter((item) => item.event === 'request')
   assert.deepEqual(
     line?.trace.find((fact) => fact.type === 'usage'),
     { type: 'usage', usage: { input: 2, output: 0 } },
@@ -109,7 +115,7 @@ for (const [wanted, given] of [
   ['base64', BASE64],
 ] as const)
   test(`embed: ${wanted} is requested, ${typeof given[0] === 'string' ? 'base64' : 'numbers'} received`, async () => {
-    const { reply } = await asking([first], (asked) => play.json(asked, 200, answer(given)), {
+    const { reply } = await asking([first], (asked) => respondWith.json(asked, 200, answer(given)), {
       body: { model: 'm', input: ['a', 'b'], encoding_format: wanted },
     })
     assert.equal(reply.status, 200, reply.text)
@@ -128,20 +134,20 @@ test('embed: reorders vectors by index', async () => {
     model: 'm',
     usage: { prompt_tokens: 2, total_tokens: 2 },
   }
-  const { reply } = await asking([first], (asked) => play.json(asked, 200, JSON.stringify(body)))
+  const { reply } = await asking([first], (asked) => respondWith.json(asked, 200, JSON.stringify(body)))
   assert.deepEqual(reply.json.data, [entry([1], 0), entry([2], 1)])
 })
 
 test('embed: missing usage is estimated and marked, and not recorded', async () => {
-  const { reply, news } = await asking([gemini], (asked) =>
-    play.json(asked, 200, '{"embeddings":[{"values":[1]},{"values":[2]}]}'),
+  const { reply, events } = await asking([gemini], (asked) =>
+    respondWith.json(asked, 200, '{"embeddings":[{"values":[1]},{"values":[2]}]}'),
   )
   assert.equal(reply.status, 200, reply.text)
   assert.equal(reply.headers['x-headgate-estimated'], 'true')
   assert.ok(reply.json.usage.prompt_tokens > 0)
   assert.deepEqual(reply.json.data, [entry([1], 0), entry([2], 1)])
   assert.equal(reply.json.model, 'm')
-  const [line] = news.filter((item) => item.event === 'request')
+  const [line] = events.filter((item) => item.event === 'request')
   assert.ok(!line?.trace.some((fact) => fact.type === 'usage'))
 })
 
@@ -167,7 +173,11 @@ test('embed: translates to Gemini and Cohere, and reports dropped members', asyn
   const asGemini = await asking(
     [gemini],
     (asked) =>
-      play.json(asked, 200, '{"embeddings":[{"values":[1]},{"values":[2]}],"usageMetadata":{"promptTokenCount":5}}'),
+      respondWith.json(
+        asked,
+        200,
+        '{"embeddings":[{"values":[1]},{"values":[2]}],"usageMetadata":{"promptTokenCount":5}}',
+      ),
     { body },
   )
   assert.equal(asGemini.called[0]?.url, 'http://gemini.test/v1/models/m:batchEmbedContents')
@@ -180,7 +190,8 @@ test('embed: translates to Gemini and Cohere, and reports dropped members', asyn
 
   const asCohere = await asking(
     [cohere],
-    (asked) => play.json(asked, 200, '{"embeddings":{"float":[[1],[2]]},"meta":{"billed_units":{"input_tokens":3}}}'),
+    (asked) =>
+      respondWith.json(asked, 200, '{"embeddings":{"float":[[1],[2]]},"meta":{"billed_units":{"input_tokens":3}}}'),
     { body },
   )
   assert.equal(asCohere.called[0]?.url, 'http://cohere.test/v1/v2/embed')
@@ -207,14 +218,14 @@ test('embed: tokens go to a provider that accepts them; otherwise the error has 
 
 const vectors =
   (...made: readonly unknown[]) =>
-  (asked: Asked) =>
-    play.json(asked, 200, answer(made))
-const failing: readonly (readonly [string, (asked: Asked) => void, trail: string])[] = [
-  ['500', (asked) => play.error(asked, 500), '500'],
-  ['503', (asked) => play.error(asked, 503), '503'],
-  ['429', (asked) => play.error(asked, 429), '429'],
-  ['401', (asked) => play.error(asked, 401), '401'],
-  ['no such model', (asked) => play.error(asked, 404, { code: 'model_not_found' }), '404'],
+  (asked: ScriptedCall) =>
+    respondWith.json(asked, 200, answer(made))
+const failing: readonly (readonly [string, (asked: ScriptedCall) => void, trail: string])[] = [
+  ['500', (asked) => respondWith.error(asked, 500), '500'],
+  ['503', (asked) => respondWith.error(asked, 503), '503'],
+  ['429', (asked) => respondWith.error(asked, 429), '429'],
+  ['401', (asked) => respondWith.error(asked, 401), '401'],
+  ['no such model', (asked) => respondWith.error(asked, 404, { code: 'model_not_found' }), '404'],
   ['refused connections', (asked) => asked.fail(fail('refused', 'connection refused')), 'refused'],
   ['silence', () => {}, 'timeout'],
   [
@@ -233,11 +244,15 @@ const failing: readonly (readonly [string, (asked: Asked) => void, trail: string
     },
     'truncated',
   ],
-  ['half an answer, ended', (asked) => play.json(asked, 200, answer().slice(0, 40)), 'malformed'],
-  ['a web page', (asked) => play.raw(asked, 200, { 'content-type': 'text/html' }, '<html>'), 'not_json'],
-  ['a stream', (asked) => play.stream(asked, `data: ${answer()}\n\n`), 'malformed'],
-  ['an answer of another kind', (asked) => play.json(asked, 200, '{"choices":[]}'), 'malformed'],
-  ['an error in a 200', (asked) => play.json(asked, 200, '{"error":{"message":"x","code":"slow_down"}}'), 'overloaded'],
+  ['half an answer, ended', (asked) => respondWith.json(asked, 200, answer().slice(0, 40)), 'malformed'],
+  ['a web page', (asked) => respondWith.raw(asked, 200, { 'content-type': 'text/html' }, '<html>'), 'not_json'],
+  ['a stream', (asked) => respondWith.stream(asked, `data: ${answer()}\n\n`), 'malformed'],
+  ['an answer of another kind', (asked) => respondWith.json(asked, 200, '{"choices":[]}'), 'malformed'],
+  [
+    'an error in a 200',
+    (asked) => respondWith.json(asked, 200, '{"error":{"message":"x","code":"slow_down"}}'),
+    'overloaded',
+  ],
   ['a vector too few', vectors([1]), 'malformed'],
   ['a vector too many', vectors([1], [2], [3]), 'malformed'],
   ['vectors of two lengths', vectors([1], [1, 2]), 'malformed'],
@@ -245,14 +260,16 @@ const failing: readonly (readonly [string, (asked: Asked) => void, trail: string
 ]
 for (const [name, script, trail] of failing) {
   test(`embed: ${name}: another provider of the same model is tried`, async () => {
-    const { reply, called, news } = await asking([first, other, second], (asked) =>
+    const { reply, called, events } = await asking([first, other, second], (asked) =>
       at(asked) === 'first' ? script(asked) : good(asked),
     )
     assert.equal(reply.status, 200, reply.text)
     assert.deepEqual(called.map(at), ['first', 'second'])
     assert.match(reply.headers['x-headgate-trail'] ?? '', new RegExp(`^first#k1:${trail}, second#k1:200$`))
     assert.deepEqual(
-      news.filter(({ event }) => event === 'fallback').map((item) => item.event === 'fallback' && [item.from, item.to]),
+      events
+        .filter(({ event }) => event === 'fallback')
+        .map((item) => item.event === 'fallback' && [item.from, item.to]),
       [['first#k1/m', 'second#k1/m']],
     )
   })
@@ -274,7 +291,7 @@ for (const [name, script] of failing.slice(2, 4))
 
 test('embed: an invalid request fails at once', async () => {
   const { reply, called } = await asking([first, second], (asked) =>
-    play.error(asked, 400, { message: 'Too many inputs, says sk-first-k1.', param: 'input' }),
+    respondWith.error(asked, 400, { message: 'Too many inputs, says sk-first-k1.', param: 'input' }),
   )
   assert.equal(called.length, 1)
   assert.deepEqual([reply.status, reply.json.error.param], [400, 'input'])
@@ -283,12 +300,14 @@ test('embed: an invalid request fails at once', async () => {
 })
 
 test('embed: five failures open the circuit; then no call is made', async () => {
-  const { gateway, world } = bench([first], (asked) => play.error(asked, 500), { circuit: { whenAllOpen: 'fail' } })
+  const { gateway, world } = gatewayHarness([first], (asked) => respondWith.error(asked, 500), {
+    circuit: { whenAllOpen: 'fail' },
+  })
   const statuses: (number | null)[] = []
   for (let turn = 0; turn < 4; turn++) {
     const reply = new CapturedReply()
     const done = serveEmbeddings(gateway, received(BODY), reply)
-    await world.pass(5_000)
+    await world.advance(5_000)
     await done
     statuses.push(reply.status)
   }
@@ -307,18 +326,18 @@ test('embed: the request timeout ends it', async () => {
 })
 
 test('embed: a client that disconnects aborts the upstream call without a failure', async () => {
-  const { gateway, world, news } = bench([first], () => {})
+  const { gateway, world, events } = gatewayHarness([first], () => {})
   const reply = new CapturedReply()
   const done = serveEmbeddings(gateway, received(BODY), reply)
   await world.settle()
-  reply.leave()
+  reply.disconnect()
   await done
   assert.equal(world.calls[0]?.aborted, true)
-  assert.equal(reply.over, 'cut')
+  assert.equal(reply.ending, 'cut')
   assert.equal(world.timers(), 0)
   assert.equal(gateway.activeCalls.size, 0)
   assert.equal(gateway.health.inFlight(first, first.keys[0] ?? assert.fail()), 0)
-  assert.ok(!news.some(({ event }) => event === 'circuit' || event === 'key'))
+  assert.ok(!events.some(({ event }) => event === 'circuit' || event === 'key'))
 })
 
 for (const [name, body, status] of [
@@ -346,7 +365,10 @@ for (const [name, body, query, style] of [
   ['a prompt', { model: 'm', prompt: 'a' }, '', 'completions'],
 ] as const)
   test(`explain: ${name} is ${style}`, () => {
-    const explained = explain(bench([writer, first, gemini], () => {}).gateway, received(JSON.stringify(body), query))
+    const explained = explain(
+      gatewayHarness([writer, first, gemini], () => {}).gateway,
+      received(JSON.stringify(body), query),
+    )
     assert.ok(explained.ok, JSON.stringify(explained))
     assert.equal(explained.value.style, style)
     if (style !== 'embeddings') return

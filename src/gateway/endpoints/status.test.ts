@@ -114,7 +114,7 @@ test('status: the times of a circuit come from its open part, and a probe makes 
   const { circuit, models } = page()
   assert.ok(Date.parse(circuit.retry_at) > Date.parse(circuit.opened_at))
   assert.equal(models[0].keys[0].circuit.retry_at, circuit.retry_at)
-  await world.pass(60_000)
+  await world.advance(60_000)
   const after = page()
   assert.deepEqual([after.circuit.state, after.status], ['half_open', 'degraded'])
   assert.deepEqual([after.models[0].circuit.state, after.models[0].status], ['half_open', 'degraded'])

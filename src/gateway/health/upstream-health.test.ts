@@ -34,7 +34,7 @@ const cooldownsOf = async (keys: readonly string[], turns: readonly string[], ki
     assert.ok(key)
     const target: Target = { candidate: { instance, model: 'm', because: '', weight: 1 }, key }
     const before = health.peek(target, defaultSettings)
-    if (before?.until) await world.pass(before.until - world.now())
+    if (before?.until) await world.advance(before.until - world.now())
     const permit = health.admit(target, defaultSettings, 'ignore')
     assert.ok('failed' in permit, JSON.stringify(permit))
     permit.failed(fail(kind, 'x'))
@@ -86,7 +86,7 @@ for (const kind of ['client_gone', 'deadline', 'status', 'rate_limited'] as cons
       permit.failed(fail(how, 'x'))
     }
     fails(at('m'), 'auth')
-    await world.pass(MINUTE)
+    await world.advance(MINUTE)
     fails(at('m'), kind)
     assert.equal(health.peek(at('other'), defaultSettings), null)
   })
@@ -122,7 +122,7 @@ const recovered = async (circuit: Partial<Settings['circuit']> = {}) => {
     return Number.POSITIVE_INFINITY
   }
   for (let n = 0; n < 2; n++) open().failed(fail('status', 'x'))
-  await world.pass(settings.circuit.resetTimeout)
+  await world.advance(settings.circuit.resetTimeout)
   const probe = open()
   probe.commit(5)
   return { health, settings, world, at, try: try_, open, fill, probe }
@@ -133,13 +133,13 @@ test('upstream health: a recovered target regains its load gradually, within ten
   // The probe counts too.
   const counts = [fill()]
   for (let step = 1; step < 10; step++) {
-    await world.pass(1_000)
+    await world.advance(1_000)
     counts.push(fill())
   }
   assert.deepEqual(counts, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256])
-  await world.pass(999)
+  await world.advance(999)
   assert.equal(fill(), 0)
-  await world.pass(1)
+  await world.advance(1)
   assert.equal(fill(), Number.POSITIVE_INFINITY)
 })
 
@@ -149,7 +149,7 @@ test('upstream health: slow start does not limit sequential requests', async () 
   for (let n = 0; n < 50; n++) {
     const permit = open()
     permit.commit(5)
-    await world.pass(7)
+    await world.advance(7)
     permit.done()
   }
 })
@@ -200,7 +200,7 @@ for (const [name, circuit, steps] of spans)
     const counts: number[] = []
     for (const _ of steps) {
       counts.push(fill())
-      await world.pass(100)
+      await world.advance(100)
     }
     assert.deepEqual(counts, steps)
   })
@@ -211,7 +211,7 @@ test('upstream health: a recovered model starts slowly with all its keys', async
   for (let n = 0; n < 2; n++) open('normal', at('b')).failed(fail('overloaded', 'x'))
   const refused = admit('normal', at('a'))
   assert.equal('why' in refused && refused.why, 'circuit')
-  await world.pass(60_000)
+  await world.advance(60_000)
   open('normal', at('b')).commit(1)
   assert.deepEqual(admit('normal', at('a')), { why: 'warming', until: world.now() + 1_000 })
 })
@@ -235,7 +235,7 @@ test('upstream health: half of ten answers empty opens the deployment’s circui
   assert.deepEqual([own().successes, own().failures], [5, 0])
   assert.equal(health.phase('p m', settings).at, 'closed')
   assert.equal(health.peek(at('a'), settings), null)
-  await world.pass(60_000)
+  await world.advance(60_000)
   assert.equal(health.phase('p b m', settings).at, 'half_open')
   open('normal', at('b')).done()
   assert.equal(health.phase('p b m', settings).at, 'closed')

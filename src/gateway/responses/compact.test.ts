@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
+import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { compact } from './compact.ts'
 
@@ -17,14 +17,14 @@ const received: IncomingRequest = {
 
 /** Compacts with a summary that ends for this reason. */
 const compacted = async (finish: string) => {
-  const answer = JSON.parse(said.chat('We talked about'))
+  const answer = JSON.parse(chatAnswer.whole('We talked about'))
   const choices = answer.choices.map((choice: object) => ({ ...choice, finish_reason: finish }))
-  const { gateway, world } = bench([instance('a')], (asked) =>
-    play.json(asked, 200, JSON.stringify({ ...answer, choices })),
+  const { gateway, world } = gatewayHarness([instance('a')], (asked) =>
+    respondWith.json(asked, 200, JSON.stringify({ ...answer, choices })),
   )
   const reply = new CapturedReply()
   void compact(gateway, received, reply)
-  await world.pass(0)
+  await world.advance(0)
   return reply
 }
 

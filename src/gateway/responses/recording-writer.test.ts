@@ -164,10 +164,10 @@ for (const [name, type, run, before, after] of ends)
       const reply = new RecordingWriter(client, () => write.promise)
       reply.writeHead(200, { 'content-type': type })
       run(reply)
-      assert.deepEqual([client.text, client.over], [before, null])
+      assert.deepEqual([client.text, client.ending], [before, null])
       write.resolve(stored ? null : failure)
       await reply.settled
-      assert.equal(client.over, 'ended')
+      assert.equal(client.ending, 'ended')
       assert.equal(client.text, before + (stored ? after : after.replace('"store":true', '"store":false')))
     })
 
@@ -180,7 +180,7 @@ test('recording: an answer cut during its write stays cut', async () => {
   reply.abort()
   write.resolve(null)
   await reply.settled
-  assert.deepEqual([client.text, client.over], ['', 'cut'])
+  assert.deepEqual([client.text, client.ending], ['', 'cut'])
 })
 
 test('recording: forwards backpressure and disconnects', () => {
@@ -191,10 +191,10 @@ test('recording: forwards backpressure and disconnects', () => {
   reply.onDrain(() => drained++)
   reply.onDisconnect(() => gone++)
   reply.writeHead(200, { 'content-type': SSE })
-  client.room = false
+  client.writable = false
   assert.equal(reply.write(event('x')), false)
   client.drain()
-  client.leave()
+  client.disconnect()
   assert.deepEqual([drained, gone], [1, 1])
 })
 
@@ -217,7 +217,7 @@ for (const depth of [5_000, 100_000])
     })
     reply.writeHead(200, { 'content-type': SSE })
     reply.end(writeFrame('response.completed', deep))
-    assert.equal(client.over, 'ended')
+    assert.equal(client.ending, 'ended')
     assert.ok(client.text.includes(deep))
     assert.deepEqual(kept, [])
   })

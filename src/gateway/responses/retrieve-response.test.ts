@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, CapturedReply, instance, play, type SettingsInput, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import {
+  CapturedReply,
+  chatAnswer,
+  gatewayHarness,
+  instance,
+  respondWith,
+  type SettingsInput,
+} from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import { bad, fail } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { createResponse } from './create-response.ts'
@@ -21,8 +28,8 @@ const received = (more: Partial<IncomingRequest> = {}): IncomingRequest => ({
 })
 
 /** A gateway with one scripted upstream, and functions to send requests. */
-const given = (script: (asked: Asked) => void, settings: SettingsInput = {}) => {
-  const { gateway, world, store } = bench([instance('one')], script, settings)
+const given = (script: (asked: ScriptedCall) => void, settings: SettingsInput = {}) => {
+  const { gateway, world, store } = gatewayHarness([instance('one')], script, settings)
   const ask = async (body: object, client = ''): Promise<CapturedReply> => {
     const reply = new CapturedReply()
     reply.done = createResponse(
@@ -43,15 +50,15 @@ const given = (script: (asked: Asked) => void, settings: SettingsInput = {}) => 
   return { gateway, world, store, ask, page }
 }
 
-const answers = (asked: Asked) =>
+const answers = (asked: ScriptedCall) =>
   asked.headers.accept === 'text/event-stream'
-    ? play.stream(asked, said.stream('Hel', 'lo'))
-    : play.json(asked, 200, said.chat('Hello'))
+    ? respondWith.stream(asked, chatAnswer.stream('Hel', 'lo'))
+    : respondWith.json(asked, 200, chatAnswer.whole('Hello'))
 
 /** Starts a stream, sends one word, and waits. */
-const slow = (asked: Asked) => {
+const slow = (asked: ScriptedCall) => {
   asked.head(200, { 'content-type': 'text/event-stream' })
-  asked.send(said.role() + said.chunk({ content: 'Hel' }))
+  asked.send(chatAnswer.role() + chatAnswer.chunk({ content: 'Hel' }))
 }
 
 test('stored: a response is returned as it was sent', async () => {
@@ -95,14 +102,14 @@ test('stored: a watcher receives new events and keep-alives until the end', asyn
   const { json } = await ask({ background: true })
   const watcher = await page(showResponse, json.id, 'stream=true')
   assert.ok(eventsIn(watcher.text).some(({ type }) => type === 'response.output_text.delta'))
-  await world.pass(2_500)
+  await world.advance(2_500)
   // Keep-alives of the call are not stored: the watcher's are sent separately.
   assert.ok((watcher.text.match(/: ping\n|event: response\.in_progress\n/g)?.length ?? 0) >= 3, watcher.text)
   const [asked] = world.calls
-  asked?.send(said.chunk({ content: 'lo' }) + said.chunk({}, 'stop') + said.done)
+  asked?.send(chatAnswer.chunk({ content: 'lo' }) + chatAnswer.chunk({}, 'stop') + chatAnswer.done)
   asked?.end()
   await world.settle()
-  assert.equal(watcher.over, 'ended')
+  assert.equal(watcher.ending, 'ended')
   const events = eventsIn(watcher.text)
   assert.equal(events.at(-1)?.type, 'response.completed')
   assert.ok(watcher.text.endsWith('data: [DONE]\n\n'))
@@ -113,23 +120,23 @@ test('stored: a slow watcher receives every event once', async () => {
   const { ask, page, world } = given(slow)
   const { json } = await ask({ background: true })
   const reply = await page(showResponse, json.id, 'stream=true')
-  reply.room = false
+  reply.writable = false
   const [asked] = world.calls
-  asked?.send(said.chunk({ content: 'l' }) + said.chunk({ content: 'o' }))
+  asked?.send(chatAnswer.chunk({ content: 'l' }) + chatAnswer.chunk({ content: 'o' }))
   await world.settle()
   const before = eventsIn(reply.text).length
-  asked?.send(said.chunk({ content: '!' }) + said.chunk({}, 'stop') + said.done)
+  asked?.send(chatAnswer.chunk({ content: '!' }) + chatAnswer.chunk({}, 'stop') + chatAnswer.done)
   asked?.end()
   await world.settle()
   assert.equal(eventsIn(reply.text).length, before)
-  assert.equal(reply.over, null)
+  assert.equal(reply.ending, null)
   reply.drain()
   const numbers = eventsIn(reply.text).map(({ sequence_number }) => sequence_number)
   assert.deepEqual(
     numbers,
     numbers.map((_, at) => at),
   )
-  assert.equal(reply.over, 'ended')
+  assert.equal(reply.ending, 'ended')
 })
 
 test('stored: a watcher that stops reading is disconnected', async () => {
@@ -139,24 +146,24 @@ test('stored: a watcher that stops reading is disconnected', async () => {
   })
   const { json } = await ask({ background: true })
   const reply = await page(showResponse, json.id, 'stream=true')
-  reply.room = false
-  world.calls[0]?.send(said.chunk({ content: 'lo' }))
-  await world.pass(4_900)
-  assert.equal(reply.over, null)
-  await world.pass(200)
-  assert.equal(reply.over, 'cut')
+  reply.writable = false
+  world.calls[0]?.send(chatAnswer.chunk({ content: 'lo' }))
+  await world.advance(4_900)
+  assert.equal(reply.ending, null)
+  await world.advance(200)
+  assert.equal(reply.ending, 'cut')
 })
 
 test('stored: the response continues when its watcher disconnects', async () => {
   const { ask, page, world, gateway } = given(slow)
   const { json } = await ask({ background: true })
   const reply = await page(showResponse, json.id, 'stream=true')
-  reply.leave()
+  reply.disconnect()
   const before = reply.text
   await world.settle()
   assert.equal(world.calls[0]?.aborted, false)
   const [asked] = world.calls
-  asked?.send(said.chunk({}, 'stop') + said.done)
+  asked?.send(chatAnswer.chunk({}, 'stop') + chatAnswer.done)
   asked?.end()
   await world.settle()
   assert.equal(reply.text, before)
@@ -187,15 +194,15 @@ test('stored: a background response survives a failed write and is stored later'
   const { json } = await ask({ background: true })
   store.failure = fail('storage', 'the disk is full', { retryAfter: 5_000 })
   const [asked] = world.calls
-  asked?.send(said.chunk({ content: 'lo' }) + said.chunk({}, 'stop') + said.done)
+  asked?.send(chatAnswer.chunk({ content: 'lo' }) + chatAnswer.chunk({}, 'stop') + chatAnswer.done)
   asked?.end()
   await world.settle()
   assert.equal((await page(showResponse, json.id)).json.status, 'completed')
   assert.equal(store.memory.get(json.id, '')?.status, 'in_progress')
-  await world.pass(1_000)
+  await world.advance(1_000)
   assert.equal(store.memory.get(json.id, '')?.status, 'in_progress')
   store.failure = null
-  await world.pass(2_000)
+  await world.advance(2_000)
   assert.equal(store.memory.get(json.id, '')?.status, 'completed')
   assert.equal(gateway.jobs.size, 0)
 
@@ -220,7 +227,7 @@ test('stored: writes that keep failing are abandoned after a while', async () =>
   gate.resolve()
   await waiting
   store.failure = fail('storage', 'the disk is full')
-  await world.pass(1_000_000)
+  await world.advance(1_000_000)
   assert.deepEqual([gateway.jobs.size, world.timers()], [0, 0])
 })
 
@@ -230,7 +237,7 @@ for (const stream of [false, true])
     store.failure = fail('storage', 'the disk is full')
     const reply = await ask({ stream })
     const answer = stream ? eventsIn(reply.text).at(-1)?.response : reply.json
-    assert.deepEqual([reply.status, reply.over, answer.store], [200, 'ended', false])
+    assert.deepEqual([reply.status, reply.ending, answer.store], [200, 'ended', false])
     assert.equal((await page(showResponse, answer.id)).status, 404)
   })
 
@@ -275,15 +282,16 @@ for (const [query, found, more] of pages)
 test('stored: a missing model is tried once, also after a refusal', async () => {
   const { ask, world } = given((asked) => {
     const { model, temperature } = JSON.parse(asked.body ?? '{}')
-    if (temperature !== undefined) play.error(asked, 400, { code: 'unsupported_parameter', param: 'temperature' })
+    if (temperature !== undefined)
+      respondWith.error(asked, 400, { code: 'unsupported_parameter', param: 'temperature' })
     else if (model.startsWith('gone'))
-      play.error(asked, 404, { code: 'model_not_found', message: 'The model does not exist' })
+      respondWith.error(asked, 404, { code: 'model_not_found', message: 'The model does not exist' })
     else answers(asked)
   })
   const calls = async (body: object): Promise<number> => {
     const before = world.calls.length
     await ask({ model: 'one/m', ...body })
-    await world.pass(5_000)
+    await world.advance(5_000)
     return world.calls.length - before
   }
   assert.equal(await calls({ model: 'one/gone' }), 1)

@@ -1,16 +1,16 @@
 /** Sticky keys end to end: each turn of a conversation goes to the key with its prompt cache. Also the cache of plans. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
+import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import { defaultSettings } from '../../../test/support/settings.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { ClientProtocolName, UpstreamProtocolName } from '../../core/chat.ts'
 import { draft } from '../../policy/routing/plan.ts'
 import { createResponse } from '../responses/create-response.ts'
 import { planFor } from './planner.ts'
 
 const KEYS = ['k1', 'k2', 'k3', 'k4', 'k5']
-const keyOf = ({ headers }: Asked) => (headers.authorization ?? '').split('-').at(-1) ?? ''
+const keyOf = ({ headers }: ScriptedCall) => (headers.authorization ?? '').split('-').at(-1) ?? ''
 
 const response = (text: string) =>
   JSON.stringify({
@@ -22,9 +22,9 @@ const response = (text: string) =>
   })
 
 const sticky = (speaks: UpstreamProtocolName = 'openai-chat') =>
-  bench(
+  gatewayHarness(
     [instance('a', KEYS, { speaks: [{ protocol: speaks }] })],
-    (asked) => play.json(asked, 200, speaks === 'openai-responses' ? response('yes') : said.chat('yes')),
+    (asked) => respondWith.json(asked, 200, speaks === 'openai-responses' ? response('yes') : chatAnswer.whole('yes')),
     { keyStrategy: 'sticky' },
   )
 
@@ -82,13 +82,13 @@ const styles: readonly (readonly [style: ClientProtocolName, turns: (topic: stri
 
 for (const [style, turns] of styles)
   test(`sticky: all turns of a conversation use one key, and conversations are spread over all keys (${style})`, async () => {
-    const { ask, world } = sticky()
+    const { send, world } = sticky()
     const seen = new Set<string>()
     for (let n = 0; n < 30; n++) {
       world.calls.length = 0
       for (const body of turns(`question ${n}`)) {
-        const reply = ask(body, style)
-        await world.pass(10)
+        const reply = send(body, style)
+        await world.advance(10)
         assert.equal(reply.status, 200, reply.text)
       }
       const keys = new Set(world.calls.map(keyOf))
@@ -121,7 +121,7 @@ for (const speaks of ['openai-chat', 'openai-responses'] as const)
       let previous: string | undefined
       for (const input of [`question ${n}`, 'more', 'and more']) {
         const reply = ask({ model: 'm', input, previous_response_id: previous })
-        await world.pass(10)
+        await world.advance(10)
         assert.equal(reply.status, 200, reply.text)
         previous = reply.json.id
       }
@@ -131,18 +131,18 @@ for (const speaks of ['openai-chat', 'openai-responses'] as const)
   })
 
 test('sticky: a key in cooldown is skipped, and gets its conversations back afterwards', async () => {
-  const { ask, world } = bench(
+  const { send, world } = gatewayHarness(
     [instance('a', KEYS)],
     (asked) => {
-      if (limited === keyOf(asked)) play.error(asked, 429, {}, { 'retry-after': '20' })
-      else play.json(asked, 200, said.chat('yes'))
+      if (limited === keyOf(asked)) respondWith.error(asked, 429, {}, { 'retry-after': '20' })
+      else respondWith.json(asked, 200, chatAnswer.whole('yes'))
     },
     { keyStrategy: 'sticky' },
   )
   let limited = ''
   const by = async () => {
-    const reply = ask({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
-    await world.pass(10)
+    const reply = send({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
+    await world.advance(10)
     assert.equal(reply.status, 200)
     return keyOf(world.calls.at(-1) ?? assert.fail())
   }
@@ -153,21 +153,21 @@ test('sticky: a key in cooldown is skipped, and gets its conversations back afte
   assert.equal(await by(), second)
   limited = ''
   assert.equal(await by(), second)
-  await world.pass(20_000)
+  await world.advance(20_000)
   assert.equal(await by(), first)
 })
 
 test('sticky: a busy conversation overflows to its next preferred keys', async () => {
-  const { ask, world } = bench([instance('a', KEYS)], () => {}, { keyStrategy: 'sticky' })
+  const { send, world } = gatewayHarness([instance('a', KEYS)], () => {}, { keyStrategy: 'sticky' })
   const hot = (count: number) => {
-    for (let n = 0; n < count; n++) ask({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
+    for (let n = 0; n < count; n++) send({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
   }
   hot(5)
-  await world.pass(0)
+  await world.advance(0)
   assert.equal(new Set(world.calls.map(keyOf)).size, 1)
   for (let n = 0; n < 95; n++) {
     hot(1)
-    await world.pass(0)
+    await world.advance(0)
   }
   const loads = Map.groupBy(world.calls, keyOf)
   // 4 + 1.25 × 100 ⁄ 5, and the request that exceeds it.
@@ -177,8 +177,8 @@ test('sticky: a busy conversation overflows to its next preferred keys', async (
 
 test('spread: a key without remaining requests is skipped until its reset, without a refusal', async () => {
   const left = new Map<string, string>()
-  const { ask, world, gateway } = bench([instance('a', ['k1', 'k2'])], (asked) =>
-    play.json(asked, 200, said.chat('yes'), {
+  const { send, world, gateway } = gatewayHarness([instance('a', ['k1', 'k2'])], (asked) =>
+    respondWith.json(asked, 200, chatAnswer.whole('yes'), {
       'x-ratelimit-limit-requests': '100',
       'x-ratelimit-remaining-requests': left.get(keyOf(asked)) ?? '99',
       'x-ratelimit-reset-requests': '30s',
@@ -188,8 +188,8 @@ test('spread: a key without remaining requests is skipped until its reset, witho
   const asks = async (count: number) => {
     world.calls.length = 0
     for (let n = 0; n < count; n++) {
-      ask({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
-      await world.pass(10)
+      send({ model: 'm', messages: [{ role: 'user', content: 'hi' }] })
+      await world.advance(10)
     }
     return world.calls.map(keyOf)
   }
@@ -201,7 +201,7 @@ test('spread: a key without remaining requests is skipped until its reset, witho
     key: one.keys[0] ?? assert.fail(),
   }
   assert.equal(gateway.health.peek(target, gateway.config().settings), null)
-  await world.pass(30_000)
+  await world.advance(30_000)
   left.set('k1', '99')
   const after = await asks(40)
   assert.ok(after.includes('k1') && after.includes('k2'))
@@ -222,7 +222,7 @@ const routesNamed = (count: number, strategy: 'priority' | 'weighted') => {
 /** The model lists are the same object until they are fetched again. */
 const planner = () => {
   const lists = new Map<string, readonly string[]>()
-  return { ...bench([], () => {}).gateway, lists: () => lists }
+  return { ...gatewayHarness([], () => {}).gateway, lists: () => lists }
 }
 
 for (const strategy of ['priority', 'weighted'] as const)

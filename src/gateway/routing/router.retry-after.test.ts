@@ -1,11 +1,11 @@
 /** All targets are rate limited for a short time: the request waits for the first limit to end. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, instance, play, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import { chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 
 const question = { model: 'm', messages: [{ role: 'user', content: 'hi' }] }
-const keyOf = ({ headers }: Asked) => (headers.authorization ?? '').replace('Bearer sk-', '')
+const keyOf = ({ headers }: ScriptedCall) => (headers.authorization ?? '').replace('Bearer sk-', '')
 
 /** Responses by key, in order: ms of a rate limit, `limit` without a time, a status, or `ok`. The last one repeats. */
 type Says = Readonly<Record<string, readonly (number | 'limit' | '500' | 'ok')[]>>
@@ -19,7 +19,7 @@ const given = (says: Says, settings = {}) => {
     ),
   )
   const asked = new Map<string, number>()
-  return bench(
+  return gatewayHarness(
     instances,
     (call) => {
       const key = keyOf(call)
@@ -27,9 +27,9 @@ const given = (says: Says, settings = {}) => {
       asked.set(key, nth + 1)
       const lines = says[key] ?? []
       const line = lines[Math.min(nth, lines.length - 1)]
-      if (line === 'ok') play.json(call, 200, said.chat('yes'))
-      else if (line === '500') play.error(call, 500)
-      else play.error(call, 429, {}, typeof line === 'number' ? { 'retry-after-ms': String(line) } : {})
+      if (line === 'ok') respondWith.json(call, 200, chatAnswer.whole('yes'))
+      else if (line === '500') respondWith.error(call, 500)
+      else respondWith.error(call, 429, {}, typeof line === 'number' ? { 'retry-after-ms': String(line) } : {})
     },
     { keyStrategy: 'round-robin', ...settings },
   )
@@ -78,10 +78,10 @@ const cases: readonly (readonly [string, Says, object, number, readonly string[]
 ]
 for (const [name, says, settings, status, calls] of cases)
   test(`at a limit: ${name}`, async () => {
-    const { ask, world } = given(says, settings)
+    const { send, world } = given(says, settings)
     const start = world.now()
-    const reply = ask(question)
-    await world.pass(5_000)
+    const reply = send(question)
+    await world.advance(5_000)
     const seenCalls = world.calls.map((call) => `${keyOf(call)} ${call.at - start}`)
     // The order of a provider's keys does not matter.
     assert.deepEqual([...seenCalls.slice(0, 2).sort(), ...seenCalls.slice(2)], calls)
@@ -89,15 +89,15 @@ for (const [name, says, settings, status, calls] of cases)
   })
 
 test('at a limit: a request that arrives while all targets are limited waits for the first, and tries none before', async () => {
-  const { ask, world } = given({ 'a-1': [1_500, 'ok'], 'a-2': [1_800] })
+  const { send, world } = given({ 'a-1': [1_500, 'ok'], 'a-2': [1_800] })
   const start = world.now()
-  const first = ask(question)
-  await world.pass(1_000)
-  first.leave()
-  const reply = ask(question)
-  await world.pass(499)
+  const first = send(question)
+  await world.advance(1_000)
+  first.disconnect()
+  const reply = send(question)
+  await world.advance(499)
   assert.equal(world.calls.length, 2)
-  await world.pass(2_000)
+  await world.advance(2_000)
   assert.equal(reply.status, 200, reply.text)
   assert.deepEqual(
     world.calls.slice(2).map((call) => `${keyOf(call)} ${call.at - start}`),
@@ -107,11 +107,11 @@ test('at a limit: a request that arrives while all targets are limited waits for
 })
 
 test('at a limit: no attempt follows when the client leaves during the wait', async () => {
-  const { ask, world } = given({ 'a-1': [1_000, 'ok'], 'a-2': [1_500] })
-  const reply = ask(question)
-  await world.pass(500)
-  reply.leave()
-  await world.pass(5_000)
+  const { send, world } = given({ 'a-1': [1_000, 'ok'], 'a-2': [1_500] })
+  const reply = send(question)
+  await world.advance(500)
+  reply.disconnect()
+  await world.advance(5_000)
   assert.equal(world.calls.length, 2)
   assert.equal(world.timers(), 0)
 })

@@ -1,8 +1,15 @@
 /** Hedges, retry budgets and skipped targets. Other cases of routing are in `serve-chat.test.ts`. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Bench, bench, type CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import {
+  type CapturedReply,
+  chatAnswer,
+  type GatewayHarness,
+  gatewayHarness,
+  instance,
+  respondWith,
+} from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import { fail } from '../../core/failure.ts'
 import type { Trace } from '../../core/trace.ts'
 import { summarize, type TraceSummary } from '../../core/trace-summary.ts'
@@ -16,47 +23,47 @@ const question = (stream: boolean, more: object = {}) => ({
 
 /** Settings by section. */
 type Sections = Readonly<Record<string, unknown>>
-type Part = (asked: Asked) => void
-const host = ({ url }: Asked) => new URL(url).host.split('.')[0] ?? ''
-const byHost = (parts: Readonly<Record<string, Part>>) => (asked: Asked) => parts[host(asked)]?.(asked)
-const isStream = ({ headers }: Asked) => headers.accept === 'text/event-stream'
+type Part = (asked: ScriptedCall) => void
+const host = ({ url }: ScriptedCall) => new URL(url).host.split('.')[0] ?? ''
+const byHost = (parts: Readonly<Record<string, Part>>) => (asked: ScriptedCall) => parts[host(asked)]?.(asked)
+const isStream = ({ headers }: ScriptedCall) => headers.accept === 'text/event-stream'
 
 const answers: Part = (asked) =>
   isStream(asked)
-    ? play.stream(asked, said.stream(`by ${host(asked)}`))
-    : play.json(asked, 200, said.chat(`by ${host(asked)}`))
-const nothing: Part = (asked) => play.json(asked, 200, said.chat(''))
+    ? respondWith.stream(asked, chatAnswer.stream(`by ${host(asked)}`))
+    : respondWith.json(asked, 200, chatAnswer.whole(`by ${host(asked)}`))
+const nothing: Part = (asked) => respondWith.json(asked, 200, chatAnswer.whole(''))
 const failsWith =
   (status: number, error: object = {}, headers: Readonly<Record<string, string>> = {}): Part =>
   (asked) =>
-    play.error(asked, status, error, headers)
+    respondWith.error(asked, status, error, headers)
 const neverResponds: Part = () => {}
 /** Starts an answer and sends nothing more: the start of a stream, or the headers of a JSON answer. */
 const startsAnswer: Part = (asked) => {
   asked.head(200, { 'content-type': isStream(asked) ? 'text/event-stream' : 'application/json' })
-  if (isStream(asked)) asked.send(said.role())
+  if (isStream(asked)) asked.send(chatAnswer.role())
 }
 
 const hedged: Sections = { hedge: { percent: 100, delay: 1_000 }, strategy: 'priority' }
 
 const abc = () => [instance('a'), instance('b'), instance('c')]
-const calledHosts = ({ world }: Bench) => world.calls.map(host).join('')
+const calledHosts = ({ world }: GatewayHarness) => world.calls.map(host).join('')
 const textOf = (reply: CapturedReply, stream: boolean): string =>
   stream
     ? [...reply.text.matchAll(/"content":"([^"]+)"/g)].map(([, text]) => text).join('')
     : reply.json.choices[0].message.content
-const lastOf = ({ news }: Bench): TraceSummary => {
-  const traces = news.flatMap((item): Trace[] => (item.event === 'request' ? [item.trace] : []))
+const lastOf = ({ events }: GatewayHarness): TraceSummary => {
+  const traces = events.flatMap((item): Trace[] => (item.event === 'request' ? [item.trace] : []))
   return summarize(traces.at(-1) ?? [])
 }
 /** Asserts that nothing of the request remains: no timer, no permit. */
-const assertNothingRemains = ({ gateway, world }: Bench) => {
+const assertNothingRemains = ({ gateway, world }: GatewayHarness) => {
   assert.equal(world.timers(), 0, 'a timer is left')
   for (const instance of gateway.config().instances)
     for (const key of instance.keys)
       assert.equal(gateway.health.inFlight(instance, key), 0, `${instance.id} still counts a request in flight`)
 }
-const callTo = ({ world }: Bench, id: string): Asked => {
+const callTo = ({ world }: GatewayHarness, id: string): ScriptedCall => {
   const call = world.calls.findLast((asked) => host(asked) === id)
   assert.ok(call, `${id} received no request`)
   return call
@@ -225,19 +232,19 @@ const cases: readonly Case[] = [
 for (const stream of [false, true])
   for (const { name, parts, next = [], settings, hedge, trail, by, status = 200, code, ...one } of cases)
     test(`hedge: ${name}: ${stream ? 'a stream' : 'a whole answer'}`, async () => {
-      const it = bench(abc(), byHost(parts), { ...hedged, ...settings })
-      const reply = it.ask(question(stream))
-      await it.world.pass(999)
+      const it = gatewayHarness(abc(), byHost(parts), { ...hedged, ...settings })
+      const reply = it.send(question(stream))
+      await it.world.advance(999)
       assert.equal(calledHosts(it), 'a')
-      await it.world.pass(1)
+      await it.world.advance(1)
       for (const [id, respond] of next) {
-        await it.world.pass(500)
+        await it.world.advance(500)
         const call = it.world.calls.findLast((asked) => host(asked) === id)
         if (call && !call.aborted) respond(call)
         await it.world.settle()
       }
       assert.equal(calledHosts(it), one.hosts)
-      assert.equal(reply.over, 'ended', reply.text)
+      assert.equal(reply.ending, 'ended', reply.text)
       assert.equal(reply.status, status, reply.text)
       assert.equal(reply.headers['x-headgate-trail'], trail.replaceAll(/([abc]):/g, '$1#k1:'))
       assert.equal(reply.headers['x-headgate-attempts'], String(one.hosts.length))
@@ -254,15 +261,15 @@ for (const stream of [false, true])
     })
 
 test('hedge: only a hedge that replaces a failed first emits a fallback event', async () => {
-  const fallbacksOf = ({ news }: Bench) =>
-    news.flatMap((item) => (item.event === 'fallback' ? [`${item.from} ${item.to} ${item.kind}`] : []))
+  const fallbacksOf = ({ events }: GatewayHarness) =>
+    events.flatMap((item) => (item.event === 'fallback' ? [`${item.from} ${item.to} ${item.kind}`] : []))
   for (const [first, second, expected] of [
     [failsWith(500), answers, ['a#k1/m b#k1/m status']],
     [answers, failsWith(500), []],
   ] as const) {
-    const it = bench(abc(), byHost({ a: neverResponds, b: neverResponds, c: answers }), hedged)
-    it.ask(question(false))
-    await it.world.pass(1_000)
+    const it = gatewayHarness(abc(), byHost({ a: neverResponds, b: neverResponds, c: answers }), hedged)
+    it.send(question(false))
+    await it.world.advance(1_000)
     // The failing one fails first.
     for (const [id, respond] of expected.length > 0
       ? ([
@@ -282,15 +289,15 @@ test('hedge: only a hedge that replaces a failed first emits a fallback event', 
 
 test('hedge: a target that may not be tried now is skipped', async () => {
   const limited = failsWith(429, {}, { 'retry-after': '60' })
-  const it = bench(abc(), byHost({ a: neverResponds, b: limited, c: answers }), hedged)
+  const it = gatewayHarness(abc(), byHost({ a: neverResponds, b: limited, c: answers }), hedged)
   // This request finds b rate limited.
-  const first = it.ask({ ...question(false), model: 'b/m' })
-  await it.world.pass(0)
+  const first = it.send({ ...question(false), model: 'b/m' })
+  await it.world.advance(0)
   answers(callTo(it, 'a'))
   await it.world.settle()
   assert.equal(first.headers['x-headgate-trail'], 'b#k1:429, a#k1:200')
-  it.ask(question(false))
-  await it.world.pass(1_000)
+  it.send(question(false))
+  await it.world.advance(1_000)
   assert.equal(calledHosts(it), 'baac')
   assertNothingRemains(it)
 })
@@ -318,9 +325,13 @@ const none: readonly (readonly [string, ReturnType<typeof abc>, Sections, object
 for (const stream of [false, true])
   for (const [why, instances, settings, more] of none)
     test(`hedge: none where ${why}: ${stream ? 'a stream' : 'a whole answer'}`, async () => {
-      const it = bench(instances, neverResponds, { ...settings, circuit: { timeout: 0 }, timeout: { firstContent: 0 } })
-      const reply = it.ask(question(stream, more))
-      await it.world.pass(60_000)
+      const it = gatewayHarness(instances, neverResponds, {
+        ...settings,
+        circuit: { timeout: 0 },
+        timeout: { firstContent: 0 },
+      })
+      const reply = it.send(question(stream, more))
+      await it.world.advance(60_000)
       assert.equal(calledHosts(it), 'a')
       answers(callTo(it, 'a'))
       await it.world.settle()
@@ -330,32 +341,32 @@ for (const stream of [false, true])
     })
 
 test('hedge: functions that the client runs do not prevent it', async () => {
-  const it = bench(abc(), neverResponds, hedged)
-  it.ask(question(false, { tools: [chatTool], store: false }))
-  await it.world.pass(1_000)
+  const it = gatewayHarness(abc(), neverResponds, hedged)
+  it.send(question(false, { tools: [chatTool], store: false }))
+  await it.world.advance(1_000)
   assert.equal(calledHosts(it), 'ab')
 })
 
 test('hedge: at most once per request', async () => {
-  const it = bench(abc(), byHost({ a: neverResponds, b: failsWith(500), c: neverResponds }), {
+  const it = gatewayHarness(abc(), byHost({ a: neverResponds, b: failsWith(500), c: neverResponds }), {
     ...hedged,
     circuit: { timeout: 0 },
   })
-  it.ask(question(false))
-  await it.world.pass(30_000)
+  it.send(question(false))
+  await it.world.advance(30_000)
   assert.equal(calledHosts(it), 'ab')
 })
 
 test('hedge: half of the requests at 50 percent', async () => {
-  const it = bench(abc(), byHost({ a: neverResponds, b: answers }), {
+  const it = gatewayHarness(abc(), byHost({ a: neverResponds, b: answers }), {
     hedge: { percent: 50, delay: 1_000 },
     circuit: { timeout: 0 },
   })
   const trails: string[] = []
   for (let n = 0; n < 6; n++) {
-    const reply = it.ask(question(false))
-    await it.world.pass(1_500)
-    if (!reply.over) answers(callTo(it, 'a'))
+    const reply = it.send(question(false))
+    await it.world.advance(1_500)
+    if (!reply.ending) answers(callTo(it, 'a'))
     await it.world.settle()
     trails.push(reply.headers['x-headgate-provider'] ?? '')
   }
@@ -364,41 +375,48 @@ test('hedge: half of the requests at 50 percent', async () => {
 
 test('hedge: the delay adapts to a slow provider, for streams and JSON answers apart', async () => {
   for (const stream of [false, true]) {
-    const it = bench(abc(), neverResponds, { ...hedged, hedge: { percent: 1, delay: 1_000 } })
+    const it = gatewayHarness(abc(), neverResponds, { ...hedged, hedge: { percent: 1, delay: 1_000 } })
     for (let n = 0; n < 99; n++) {
-      it.ask(question(stream))
-      await it.world.pass(n < 94 ? 2_500 : 4_000)
+      it.send(question(stream))
+      await it.world.advance(n < 94 ? 2_500 : 4_000)
       answers(callTo(it, 'a'))
       await it.world.settle()
     }
     assert.equal(calledHosts(it), 'a'.repeat(99))
     // 89 of the last 94 answers within five minutes took 2.5 s, so that is still the 95th percentile.
-    it.ask(question(stream))
-    await it.world.pass(2_499)
+    it.send(question(stream))
+    await it.world.advance(2_499)
     assert.equal(it.world.calls.length, 99 + 1)
-    await it.world.pass(1_501)
+    await it.world.advance(1_501)
     assert.equal(calledHosts(it).slice(99), 'ab')
   }
 })
 
 test('hedge: a cancelled first attempt is not charged', async () => {
-  const it = bench(abc(), byHost({ a: neverResponds, b: answers }), { ...hedged, circuit: { consecutiveFailures: 1 } })
+  const it = gatewayHarness(abc(), byHost({ a: neverResponds, b: answers }), {
+    ...hedged,
+    circuit: { consecutiveFailures: 1 },
+  })
   for (let n = 0; n < 3; n++) {
-    it.ask(question(n % 2 === 0))
-    await it.world.pass(1_000)
+    it.send(question(n % 2 === 0))
+    await it.world.advance(1_000)
   }
   assert.equal(calledHosts(it), 'ababab')
   assert.deepEqual(
-    it.news.filter(({ event }) => event !== 'request'),
+    it.events.filter(({ event }) => event !== 'request'),
     [],
   )
 })
 
 // ── Cancelled with two attempts running ───────────────────────────────────────────────────────────────────────────
 
-const stops: readonly (readonly [string, (it: Bench, reply: CapturedReply) => Promise<void> | void, string])[] = [
-  ['the client leaves', (_, reply) => reply.leave(), 'client_gone'],
-  ['its deadline passes', (it) => it.world.pass(10_000), 'deadline'],
+const stops: readonly (readonly [
+  string,
+  (it: GatewayHarness, reply: CapturedReply) => Promise<void> | void,
+  string,
+])[] = [
+  ['the client leaves', (_, reply) => reply.disconnect(), 'client_gone'],
+  ['its deadline passes', (it) => it.world.advance(10_000), 'deadline'],
   [
     'the process shuts down',
     ({ gateway }) => {
@@ -410,9 +428,9 @@ const stops: readonly (readonly [string, (it: Bench, reply: CapturedReply) => Pr
 for (const stream of [false, true])
   for (const [name, stop, kind] of stops)
     test(`hedge: ${name}: both end, and no other target is tried: ${stream ? 'a stream' : 'a whole answer'}`, async () => {
-      const it = bench(abc(), startsAnswer, { ...hedged, timeout: { request: 5_000 } })
-      const reply = it.ask(question(stream))
-      await it.world.pass(1_000)
+      const it = gatewayHarness(abc(), startsAnswer, { ...hedged, timeout: { request: 5_000 } })
+      const reply = it.send(question(stream))
+      await it.world.advance(1_000)
       assert.equal(calledHosts(it), 'ab')
       await stop(it, reply)
       await it.world.settle()
@@ -421,15 +439,15 @@ for (const stream of [false, true])
         it.world.calls.map(({ aborted }) => aborted),
         [true, true],
       )
-      assert.equal(reply.over, kind === 'client_gone' ? 'cut' : 'ended')
+      assert.equal(reply.ending, kind === 'client_gone' ? 'cut' : 'ended')
       assert.equal(lastOf(it).failure?.kind, kind)
       assertNothingRemains(it)
     })
 
 test('hedge: none starts during cancellation', async () => {
-  const it = bench(abc(), neverResponds, { ...hedged, timeout: { request: 1_000 } })
-  const reply = it.ask(question(false))
-  await it.world.pass(5_000)
+  const it = gatewayHarness(abc(), neverResponds, { ...hedged, timeout: { request: 1_000 } })
+  const reply = it.send(question(false))
+  await it.world.advance(5_000)
   assert.equal(calledHosts(it), 'a')
   assert.equal(reply.status, 504)
   assertNothingRemains(it)
@@ -439,11 +457,11 @@ test('hedge: none starts during cancellation', async () => {
 
 test('budget: a key skipped for the retry budget is in the trail and the log, and the last error is returned', async () => {
   const settings: Sections = { retry: { budgetPercent: 0, budgetFloor: 1 }, circuit: { consecutiveFailures: 0 } }
-  const it = bench([instance('a', ['k1', 'k2'])], failsWith(500, { message: 'it broke' }), settings)
+  const it = gatewayHarness([instance('a', ['k1', 'k2'])], failsWith(500, { message: 'it broke' }), settings)
   const seen: (readonly [attempts: string | undefined, trail: string | undefined, skipped: readonly string[]])[] = []
   for (let n = 0; n < 2; n++) {
-    const reply = it.ask(question(false))
-    await it.world.pass(0)
+    const reply = it.send(question(false))
+    await it.world.advance(0)
     assert.equal(reply.status, 502)
     assert.match(reply.json.error.message, /it broke/)
     const { 'x-headgate-attempts': attempts, 'x-headgate-trail': trail } = reply.headers
@@ -463,10 +481,10 @@ test('budget: failover to another model of the same provider is never refused', 
     routes: { pair: ['a/big', 'a/small'] },
   }
   const bigFails: Part = (asked) => (asked.body?.includes('"big"') ? failsWith(500)(asked) : answers(asked))
-  const it = bench([instance('a')], bigFails, settings)
+  const it = gatewayHarness([instance('a')], bigFails, settings)
   for (let n = 0; n < 20; n++) {
-    const reply = it.ask({ ...question(n % 2 === 0), model: 'pair' })
-    await it.world.pass(0)
+    const reply = it.send({ ...question(n % 2 === 0), model: 'pair' })
+    await it.world.advance(0)
     assert.equal(reply.status, 200, reply.text)
     assert.equal(reply.headers['x-headgate-model'], 'small')
     assert.equal(reply.headers['x-headgate-trail'], 'a#k1:500, a#k1:200')
@@ -479,11 +497,11 @@ test('budget: each model of a provider has a separate one', async () => {
     circuit: { consecutiveFailures: 0, minRequests: 1_000 },
     fallback: 'none',
   }
-  const it = bench([instance('a', ['k1', 'k2'])], failsWith(500), settings)
+  const it = gatewayHarness([instance('a', ['k1', 'k2'])], failsWith(500), settings)
   const attempts: string[] = []
   for (const model of ['a/one', 'a/one', 'a/two', 'a/two']) {
-    const reply = it.ask({ ...question(false), model })
-    await it.world.pass(0)
+    const reply = it.send({ ...question(false), model })
+    await it.world.advance(0)
     attempts.push(reply.headers['x-headgate-attempts'] ?? '')
   }
   assert.deepEqual(attempts, ['2', '1', '2', '1'])
@@ -494,11 +512,11 @@ test('budget: one client’s failing requests do not use up the budget of others
     retry: { budgetPercent: 0, budgetFloor: 4 },
     circuit: { consecutiveFailures: 0, minRequests: 1_000 },
   }
-  const it = bench([instance('a', ['k1', 'k2'])], failsWith(500), settings)
+  const it = gatewayHarness([instance('a', ['k1', 'k2'])], failsWith(500), settings)
   const attempts: string[] = []
   for (const client of ['x', 'x', 'x', 'x', 'y', 'y', 'y', 'z']) {
-    const reply = it.ask(question(false), 'openai-chat', client)
-    await it.world.pass(0)
+    const reply = it.send(question(false), 'openai-chat', client)
+    await it.world.advance(0)
     attempts.push(`${client}${reply.headers['x-headgate-attempts']}`)
   }
   assert.deepEqual(attempts, ['x2', 'x2', 'x1', 'x1', 'y2', 'y2', 'y1', 'z1'])
@@ -511,9 +529,9 @@ test('budget: a request with side effects is not sent again to the only target',
     [[], 2],
     [[tool], 1],
   ] as const) {
-    const it = bench(responses(), failsWith(500), {})
-    it.ask({ model: 'm', input: 'hello', tools }, 'openai-responses')
-    await it.world.pass(5_000)
+    const it = gatewayHarness(responses(), failsWith(500), {})
+    it.send({ model: 'm', input: 'hello', tools }, 'openai-responses')
+    await it.world.advance(5_000)
     assert.equal(it.world.calls.length, calls)
     // The HTTP client must not resend it on a new connection either.
     assert.equal(it.world.calls[0]?.once === true, calls === 1)
@@ -535,7 +553,11 @@ const counting = (parts: (id: string) => Part, more: object = {}) => {
     }),
   )
   const circuit = { consecutiveFailures: 1, slowStart: 0, whenAllOpen: 'fail' }
-  const it = bench(instances, (asked) => parts(host(asked))(asked), { circuit, retry: { maxAttempts: 100 }, ...more })
+  const it = gatewayHarness(instances, (asked) => parts(host(asked))(asked), {
+    circuit,
+    retry: { maxAttempts: 100 },
+    ...more,
+  })
   return { it, written }
 }
 const refuses: Part = (asked) => asked.fail(fail('refused', 'refused'))
@@ -544,8 +566,8 @@ test('open circuits: no request is prepared for skipped targets', async () => {
   const { it, written } = counting((id) => (id === 'p59' ? answers : refuses))
   for (const wanted of [60, 1, 1]) {
     written.length = 0
-    const reply = it.ask(question(false))
-    for (let n = 0; n < 60 && reply.status === null; n++) await it.world.pass(10)
+    const reply = it.send(question(false))
+    for (let n = 0; n < 60 && reply.status === null; n++) await it.world.advance(10)
     assert.equal(reply.status, 200, reply.text)
     assert.equal(written.length, wanted)
   }
@@ -554,15 +576,15 @@ test('open circuits: no request is prepared for skipped targets', async () => {
 test('open circuits: without a target, an unsupported member is reported rather than the open circuits', async () => {
   // A member that no other protocol supports and that the answer needs.
   const foreign = { tools: [{ type: 'local_shell' }] }
-  const it = bench([instance('a'), instance('b')], refuses, {
+  const it = gatewayHarness([instance('a'), instance('b')], refuses, {
     circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' },
   })
-  it.ask(question(false))
-  await it.world.pass(5_000)
+  it.send(question(false))
+  await it.world.advance(5_000)
   assert.equal(it.world.calls.length, 2)
-  const out = it.ask(question(false))
-  const unfit = it.ask({ model: 'm', input: 'hello', ...foreign }, 'openai-responses')
-  await it.world.pass(5_000)
+  const out = it.send(question(false))
+  const unfit = it.send({ model: 'm', input: 'hello', ...foreign }, 'openai-responses')
+  await it.world.advance(5_000)
   assert.deepEqual([out.status, unfit.status], [503, 400])
   assert.equal(it.world.calls.length, 2)
 })
@@ -578,15 +600,15 @@ test('skipped: an open circuit, a limited key and an unfit model are in the trai
   // Two keys of an unfit model are one skip, under either key.
   const unfit = instance('c', ['k1', 'k2'], { speaks: [{ protocol: 'ollama' }] })
   const oneKey = (text = '') => text.replaceAll('c#k2', 'c#k1')
-  const it = bench([instance('a'), instance('b'), unfit, instance('d')], byHost(parts), {
+  const it = gatewayHarness([instance('a'), instance('b'), unfit, instance('d')], byHost(parts), {
     circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' },
   })
-  const first = it.ask(question(false, { n: 2 }))
-  await it.world.pass(0)
+  const first = it.send(question(false, { n: 2 }))
+  await it.world.advance(0)
   assert.equal(oneKey(first.headers['x-headgate-trail']), 'a#k1:refused, b#k1:429, c#k1:unfit, d#k1:200')
   for (const stream of [false, true]) {
-    const reply = it.ask(question(stream, { n: 2 }))
-    await it.world.pass(0)
+    const reply = it.send(question(stream, { n: 2 }))
+    await it.world.advance(0)
     assert.equal(reply.status, 200, reply.text)
     assert.equal(oneKey(reply.headers['x-headgate-trail']), 'a#k1:circuit, b#k1:rate_limited, c#k1:unfit, d#k1:200')
     assert.equal(reply.headers['x-headgate-attempts'], '1')
@@ -601,13 +623,13 @@ test('skipped: an open circuit, a limited key and an unfit model are in the trai
 
 test('skipped: a target is listed once, regardless of the number of attempts', async () => {
   // A conflict is charged to no circuit.
-  const it = bench(abc(), byHost({ a: refuses, b: failsWith(409), c: answers }), {
+  const it = gatewayHarness(abc(), byHost({ a: refuses, b: failsWith(409), c: answers }), {
     circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' },
   })
   const trails: (string | undefined)[] = []
   for (let n = 0; n < 2; n++) {
-    const reply = it.ask(question(false))
-    await it.world.pass(0)
+    const reply = it.send(question(false))
+    await it.world.advance(0)
     trails.push(reply.headers['x-headgate-trail'])
   }
   assert.deepEqual(trails, ['a#k1:refused, b#k1:409, c#k1:200', 'a#k1:circuit, b#k1:409, c#k1:200'])
@@ -616,19 +638,19 @@ test('skipped: a target is listed once, regardless of the number of attempts', a
 test('skipped: a model with a window no larger than one that was too small', async () => {
   const tooLong = failsWith(400, { code: 'context_length_exceeded' })
   const windows: Readonly<Record<string, number>> = { a: 8_000, b: 4_000, c: 32_000 }
-  const it = bench(abc(), byHost({ a: tooLong, c: answers }), {}, (provider) => ({
+  const it = gatewayHarness(abc(), byHost({ a: tooLong, c: answers }), {}, (provider) => ({
     contextWindow: windows[provider] ?? 0,
   }))
-  const reply = it.ask(question(false))
-  await it.world.pass(0)
+  const reply = it.send(question(false))
+  await it.world.advance(0)
   assert.equal(reply.headers['x-headgate-trail'], 'a#k1:400, b#k1:window, c#k1:200')
 })
 
 test('skipped: twelve are listed and the others counted, so that the trail ends with the answer', async () => {
   const { it } = counting((id) => (id === 'p59' ? answers : refuses))
   for (let n = 0; n < 2; n++) {
-    const reply = it.ask(question(false))
-    for (let tries = 0; tries < 60 && reply.status === null; tries++) await it.world.pass(10)
+    const reply = it.send(question(false))
+    for (let tries = 0; tries < 60 && reply.status === null; tries++) await it.world.advance(10)
     if (n === 0) continue
     const trail = reply.headers['x-headgate-trail'] ?? ''
     assert.equal(trail.split(', ').length, 14)

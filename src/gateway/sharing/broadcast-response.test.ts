@@ -49,7 +49,7 @@ test('shared: a single reader receives each write unchanged', () => {
   assert.equal(answer.write('one'), true)
   answer.end('two')
   assert.deepEqual(
-    [reply.status, reply.headers, reply.written, reply.over, reply.left],
+    [reply.status, reply.headers, reply.written, reply.ending, reply.left],
     [200, { a: 'b' }, ['one', 'two'], 'ended', ['read']],
   )
   assert.equal(over(), 1)
@@ -71,7 +71,7 @@ test('shared: a later reader receives the whole answer, with its own headers', (
     [late, 'late'],
   ] as const)
     assert.deepEqual(
-      [reply.status, reply.headers, reply.text, reply.over],
+      [reply.status, reply.headers, reply.text, reply.ending],
       [200, { id, other: 'o' }, 'one two three', 'ended'],
     )
 })
@@ -81,14 +81,14 @@ test('shared: a slow reader delays no other reader and misses nothing', () => {
   const slow = read()
   const quick = read()
   answer.writeHead(200, {})
-  slow.room = false
+  slow.writable = false
   for (const word of ['a', 'b', 'c']) assert.equal(answer.write(word), true)
   assert.equal(quick.text, 'abc')
   assert.equal(slow.text, 'a')
   answer.end('d')
-  assert.deepEqual([quick.over, slow.over], ['ended', null])
+  assert.deepEqual([quick.ending, slow.ending], ['ended', null])
   slow.drain()
-  assert.deepEqual([slow.text, slow.over], ['abcd', 'ended'])
+  assert.deepEqual([slow.text, slow.ending], ['abcd', 'ended'])
 })
 
 test('shared: a single full reader pauses the call until it drains or another reader joins', () => {
@@ -99,12 +99,12 @@ test('shared: a single full reader pauses the call until it drains or another re
   })
   const slow = read()
   answer.writeHead(200, {})
-  slow.room = false
+  slow.writable = false
   assert.equal(answer.write('a'), false)
   assert.equal(drained, 0)
   slow.drain()
   assert.equal(drained, 1)
-  slow.room = false
+  slow.writable = false
   assert.equal(answer.write('b'), false)
   const quick = read()
   assert.deepEqual([drained, quick.text], [2, 'ab'])
@@ -118,9 +118,9 @@ test('shared: the call resumes when the full reader leaves', () => {
   })
   const slow = read()
   answer.writeHead(200, {})
-  slow.room = false
+  slow.writable = false
   assert.equal(answer.write('a'), false)
-  slow.leave()
+  slow.disconnect()
   assert.equal(drained, 1)
   assert.equal(answer.write('b'), true)
 })
@@ -130,10 +130,10 @@ test('shared: a reader that stops reading is dropped after the write timeout; th
   const stuck = read()
   const quick = read()
   answer.writeHead(200, {})
-  stuck.room = false
+  stuck.writable = false
   answer.write('a')
-  await world.pass(101)
-  assert.deepEqual([stuck.over, stuck.left, unread()], ['cut', ['left'], 0])
+  await world.advance(101)
+  assert.deepEqual([stuck.ending, stuck.left, unread()], ['cut', ['left'], 0])
   answer.end('b')
   assert.equal(quick.text, 'ab')
   assert.equal(world.timers(), 0)
@@ -148,9 +148,9 @@ test('shared: reports no readers when the last one has left, not earlier', () =>
   const one = read()
   const two = read()
   answer.writeHead(200, {})
-  one.leave()
+  one.disconnect()
   assert.equal(unread(), 0)
-  two.leave()
+  two.disconnect()
   assert.deepEqual([unread(), gone], [1, 0])
   assert.equal(answer.write('still here'), true)
   const back = read()
@@ -175,12 +175,12 @@ test('shared: a cut answer is cut for every reader and has no status', () => {
   const one = read()
   const slow = read()
   answer.writeHead(200, {})
-  slow.room = false
+  slow.writable = false
   answer.write('a')
   answer.write('b')
   answer.abort()
   answer.end('c')
-  assert.deepEqual([one.over, slow.over, over(), answer.status], ['cut', 'cut', 1, null])
+  assert.deepEqual([one.ending, slow.ending, over(), answer.status], ['cut', 'cut', 1, null])
 })
 
 test('shared: above its limit an answer follows the slowest reader and keeps only unread text', () => {
@@ -188,7 +188,7 @@ test('shared: above its limit an answer follows the slowest reader and keeps onl
   const one = read()
   const slow = read()
   answer.writeHead(200, {})
-  slow.room = false
+  slow.writable = false
   const piece = 'x'.repeat(200)
   let written = 0
   while (answer.write(piece) && written < 50) written++
@@ -207,7 +207,7 @@ test('shared: above its limit an answer follows the slowest reader and keeps onl
 
 test('shared: an answer that exceeds its limit without readers reports it again', () => {
   const { answer, read, unread } = broadcastWith(100)
-  read().leave()
+  read().disconnect()
   answer.writeHead(200, {})
   assert.equal(unread(), 1)
   answer.write('x'.repeat(200))
@@ -234,13 +234,13 @@ test('shared: readers that join, pause, resume and leave in any order receive a 
           if (answer.replayable) readers.push(read())
           break
         case 1:
-          if (one) one.room = false
+          if (one) one.writable = false
           break
         case 2:
           one?.drain()
           break
         case 3:
-          if (one && readers.length > 1 && one.left.length === 0) one.leave()
+          if (one && readers.length > 1 && one.left.length === 0) one.disconnect()
           break
         default:
           if (paused) break
@@ -252,7 +252,7 @@ test('shared: readers that join, pause, resume and leave in any order receive a 
       // A paused call must have a reader that can resume it.
       if (paused)
         assert.ok(
-          open.some(({ room }) => !room),
+          open.some(({ writable }) => !writable),
           `seed ${seed}, step ${step}: paused without a full reader`,
         )
     }
@@ -260,9 +260,9 @@ test('shared: readers that join, pause, resume and leave in any order receive a 
     answer.end('end')
     for (const reader of readers) reader.drain()
     answer.release()
-    for (const { left, over, text } of readers)
-      if (left[0] === 'left') assert.equal(over, null)
-      else assert.deepEqual([left, over, text], [['read'], 'ended', `${all}end`], `seed ${seed}`)
+    for (const { left, ending, text } of readers)
+      if (left[0] === 'left') assert.equal(ending, null)
+      else assert.deepEqual([left, ending, text], [['read'], 'ended', `${all}end`], `seed ${seed}`)
     assert.equal(broadcast.taken(), 0, `seed ${seed}`)
     assert.equal(world.timers(), 0)
   }

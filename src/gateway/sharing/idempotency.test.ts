@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bench, CapturedReply, instance, play, said } from '../../../test/support/gateway.ts'
-import type { Asked } from '../../../test/support/still-world.ts'
+import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { summarize } from '../../core/trace-summary.ts'
 import { protocols } from '../../protocols/index.ts'
@@ -20,8 +20,8 @@ const question = (more: object = {}) => ({
 type Wish = { readonly key?: string; readonly client?: string; readonly headers?: Readonly<Record<string, string>> }
 
 /** A gateway with shared responses; fingerprints are the texts themselves. */
-const shared = (script: (asked: Asked) => void, settings: object = {}) => {
-  const made = bench([instance('a')], script, { keepAlive: { interval: 0 }, ...settings })
+const shared = (script: (asked: ScriptedCall) => void, settings: object = {}) => {
+  const made = gatewayHarness([instance('a')], script, { keepAlive: { interval: 0 }, ...settings })
   let config = made.gateway.config()
   const gateway = { ...made.gateway, config: () => config }
   const share = shareResponses(gateway, (text) => text)
@@ -48,23 +48,23 @@ const shared = (script: (asked: Asked) => void, settings: object = {}) => {
   const reload = () => {
     config = { ...config }
   }
-  const lines = () => made.news.flatMap((news) => (news.event === 'request' ? [summarize(news.trace)] : []))
+  const lines = () => made.events.flatMap((news) => (news.event === 'request' ? [summarize(news.trace)] : []))
   return { ...made, ask, share, reload, lines, calls: made.world.calls }
 }
 
 /** Answers at once, as requested. */
-const answers = (asked: Asked) =>
+const answers = (asked: ScriptedCall) =>
   asked.headers.accept === 'text/event-stream'
-    ? play.stream(asked, said.stream('Hel', 'lo'))
-    : play.json(asked, 200, said.chat('Hello'))
+    ? respondWith.stream(asked, chatAnswer.stream('Hel', 'lo'))
+    : respondWith.json(asked, 200, chatAnswer.whole('Hello'))
 
 /** Starts an answer; the test continues it. */
-const begins = (asked: Asked) => {
+const begins = (asked: ScriptedCall) => {
   asked.head(200, { 'content-type': 'text/event-stream' })
-  asked.send(said.role() + said.chunk({ content: 'Hel' }))
+  asked.send(chatAnswer.role() + chatAnswer.chunk({ content: 'Hel' }))
 }
-const ends = (asked: Asked | undefined) => {
-  asked?.send(said.chunk({ content: 'lo' }) + said.chunk({}, 'stop') + said.done)
+const ends = (asked: ScriptedCall | undefined) => {
+  asked?.send(chatAnswer.chunk({ content: 'lo' }) + chatAnswer.chunk({}, 'stop') + chatAnswer.done)
   asked?.end()
 }
 
@@ -78,7 +78,7 @@ for (const stream of [true, false])
     const again = ask(question({ stream }), { key: 'k' })
     await world.settle()
     assert.equal(calls.length, 1)
-    assert.deepEqual([again.status, again.text, again.over], [200, first.text, 'ended'])
+    assert.deepEqual([again.status, again.text, again.ending], [200, first.text, 'ended'])
     assert.equal(first.headers['x-headgate-idempotent'], undefined)
     assert.equal(again.headers['x-headgate-idempotent'], 'stored')
     assert.deepEqual([first.headers['x-request-id'], again.headers['x-request-id']], ['req_a', 'req_b'])
@@ -98,7 +98,7 @@ test('idempotency: a retry in progress receives the response from its beginning,
   assert.match(second.text, /Hel/)
   ends(calls[0])
   await world.settle()
-  assert.deepEqual([calls.length, second.text, second.over], [1, first.text, 'ended'])
+  assert.deepEqual([calls.length, second.text, second.ending], [1, first.text, 'ended'])
   assert.equal(second.headers['x-headgate-idempotent'], 'joined')
   assert.deepEqual(
     lines().map((line) => [line.id, line.shared?.how, line.outcome]),
@@ -113,11 +113,11 @@ test('idempotency: the response continues after a disconnect, and a retry receiv
   const { ask, world, calls, lines } = shared(begins, { idempotency: { finish: 30_000 } })
   const first = ask(question(), { key: 'k' })
   await world.settle()
-  first.leave()
-  await world.pass(20_000)
+  first.disconnect()
+  await world.advance(20_000)
   assert.equal(calls[0]?.aborted, false)
   const second = ask(question(), { key: 'k' })
-  await world.pass(35_000)
+  await world.advance(35_000)
   ends(calls[0])
   await world.settle()
   assert.equal(calls.length, 1)
@@ -135,12 +135,12 @@ test('idempotency: it continues for the configured time; a later retry starts a 
   const { ask, world, calls, lines } = shared(begins, { idempotency: { finish: 5_000 } })
   ask(question(), { key: 'k' })
   await world.settle()
-  ask(question(), { key: 'other' }).leave()
+  ask(question(), { key: 'other' }).disconnect()
   await world.settle()
   const [, second] = calls
-  await world.pass(4_999)
+  await world.advance(4_999)
   assert.equal(second?.aborted, false)
-  await world.pass(2)
+  await world.advance(2)
   assert.equal(second?.aborted, true)
   assert.equal(calls[0]?.aborted, false)
   ask(question(), { key: 'other' })
@@ -157,7 +157,7 @@ for (const [name, settings] of [
     const { ask, world, calls } = shared(begins, settings)
     const first = ask(question(), { key: 'k' })
     await world.settle()
-    first.leave()
+    first.disconnect()
     assert.equal(calls[0]?.aborted, true)
   })
 
@@ -201,14 +201,21 @@ test('idempotency: keys of different clients are independent', async () => {
   assert.deepEqual([calls.length, other.status, other.headers['x-headgate-idempotent']], [2, 200, undefined])
 })
 
-const failing: readonly (readonly [string, (asked: Asked) => void, boolean])[] = [
-  ['an error', (asked) => play.error(asked, 400), false],
-  ['an error of the provider', (asked) => play.error(asked, 500), true],
-  ['a stream that breaks off', (asked) => play.stream(asked, said.role() + said.chunk({ content: 'Hel' })), true],
+const failing: readonly (readonly [string, (asked: ScriptedCall) => void, boolean])[] = [
+  ['an error', (asked) => respondWith.error(asked, 400), false],
+  ['an error of the provider', (asked) => respondWith.error(asked, 500), true],
+  [
+    'a stream that breaks off',
+    (asked) => respondWith.stream(asked, chatAnswer.role() + chatAnswer.chunk({ content: 'Hel' })),
+    true,
+  ],
   [
     'a stream that breaks off by its own word',
     (asked) =>
-      play.stream(asked, `${said.role()}${said.chunk({ content: 'Hel' })}data: {"error":{"message":"no"}}\n\n`),
+      respondWith.stream(
+        asked,
+        `${chatAnswer.role()}${chatAnswer.chunk({ content: 'Hel' })}data: {"error":{"message":"no"}}\n\n`,
+      ),
     true,
   ],
 ]
@@ -217,12 +224,12 @@ for (const [name, script, stream] of failing)
     let good = false
     const { ask, world, calls } = shared((asked) => (good ? answers(asked) : script(asked)))
     ask(question({ stream }), { key: 'k' })
-    await world.pass(10_000)
+    await world.advance(10_000)
     const before = calls.length
     good = true
     const second = ask(question({ stream }), { key: 'k' })
-    await world.pass(10_000)
-    assert.deepEqual([second.status, second.over], [200, 'ended'])
+    await world.advance(10_000)
+    assert.deepEqual([second.status, second.ending], [200, 'ended'])
     assert.equal(second.headers['x-headgate-idempotent'], undefined)
     assert.equal(calls.length, before + 1)
     // A key without a stored response may be reused with another body.
@@ -233,11 +240,11 @@ test('idempotency: a response expires, requested or not', async () => {
   ask(question(), { key: 'k' })
   await world.settle()
   assert.equal(world.timers(), 1)
-  await world.pass(9_000)
+  await world.advance(9_000)
   ask(question(), { key: 'k' })
   await world.settle()
   assert.equal(calls.length, 1)
-  await world.pass(1_001)
+  await world.advance(1_001)
   assert.equal(world.timers(), 0)
   ask(question(), { key: 'k' })
   await world.settle()
@@ -246,7 +253,7 @@ test('idempotency: a response expires, requested or not', async () => {
 
 test('idempotency: the oldest responses are evicted', async () => {
   const long = 'x'.repeat(150_000)
-  const { ask, world, calls } = shared((asked) => play.json(asked, 200, said.chat(long)), {
+  const { ask, world, calls } = shared((asked) => respondWith.json(asked, 200, chatAnswer.whole(long)), {
     idempotency: { maxMegabytes: 1 },
   })
   const body = question({ stream: false })
@@ -269,14 +276,14 @@ test('idempotency: an oversized response continues for its client; retries recei
   const first = ask(question(), { key: 'k' })
   await world.settle()
   const long = 'x'.repeat(300_000)
-  calls[0]?.send(said.chunk({ content: long }))
+  calls[0]?.send(chatAnswer.chunk({ content: long }))
   await world.settle()
   const second = ask(question(), { key: 'k' })
   assert.deepEqual([second.status, second.json.error.code], [409, 'idempotency_key_in_use'])
   assert.deepEqual([second.headers['x-should-retry'], second.headers['retry-after']], ['true', '5'])
   ends(calls[0])
   await world.settle()
-  assert.ok(first.text.length > 300_000 && first.text.endsWith(said.done))
+  assert.ok(first.text.length > 300_000 && first.text.endsWith(chatAnswer.done))
   assert.equal(calls.length, 1)
   // It was not kept: the key starts a new call.
   ask(question(), { key: 'k' })
@@ -286,10 +293,10 @@ test('idempotency: an oversized response continues for its client; retries recei
 
 test('idempotency: an oversized response without readers is aborted', async () => {
   const { ask, world, calls } = shared(begins, { idempotency: { maxMegabytes: 1 } })
-  ask(question(), { key: 'k' }).leave()
+  ask(question(), { key: 'k' }).disconnect()
   await world.settle()
   assert.equal(calls[0]?.aborted, false)
-  calls[0]?.send(said.chunk({ content: 'x'.repeat(300_000) }))
+  calls[0]?.send(chatAnswer.chunk({ content: 'x'.repeat(300_000) }))
   await world.settle()
   assert.equal(calls[0]?.aborted, true)
 })
@@ -303,7 +310,7 @@ test('idempotency: a shutdown ends all readers and stores nothing', async () => 
   await world.settle()
   for (const reply of [first, second]) {
     assert.match(reply.text, /server_shutdown/)
-    assert.equal(reply.over, 'ended')
+    assert.equal(reply.ending, 'ended')
   }
   ask(question(), { key: 'k' })
   await world.settle()
@@ -314,8 +321,8 @@ test('idempotency: limits the responses that continue without a client', async (
   const { ask, world, calls } = shared(begins, { limit: { concurrent: 1 } })
   const [one, two] = [ask(question(), { key: 'one' }), ask(question(), { key: 'two' })]
   await world.settle()
-  one.leave()
-  two.leave()
+  one.disconnect()
+  two.disconnect()
   assert.deepEqual(
     calls.map(({ aborted }) => aborted),
     [false, true],
@@ -326,14 +333,14 @@ test('idempotency: joined and finished responses do not count towards this limit
   const { ask, world, calls } = shared(begins, { limit: { concurrent: 1 } })
   const [one, two, three] = ['one', 'two', 'three'].map((key) => ask(question(), { key }))
   await world.settle()
-  one?.leave()
+  one?.disconnect()
   ask(question(), { key: 'one' })
-  two?.leave()
+  two?.disconnect()
   await world.settle()
   assert.deepEqual([calls[0]?.aborted, calls[1]?.aborted], [false, false])
   ends(calls[1])
   await world.settle()
-  three?.leave()
+  three?.disconnect()
   assert.equal(calls[2]?.aborted, false)
 })
 
@@ -341,10 +348,10 @@ test('idempotency: a retry right after the response was abandoned starts a new c
   const { ask, world, calls } = shared(begins, { idempotency: { finish: 0 } })
   const first = ask(question(), { key: 'k' })
   await world.settle()
-  first.leave()
+  first.disconnect()
   const second = ask(question(), { key: 'k' })
   await world.settle()
-  assert.deepEqual([calls.length, second.over], [2, null])
+  assert.deepEqual([calls.length, second.ending], [2, null])
   assert.match(second.text, /Hel/)
 })
 
@@ -378,9 +385,9 @@ test('coalescing: identical requests share one upstream call, each with its log 
   const others = Array.from({ length: 20 }, () => ask(still()))
   await world.settle()
   const late = ask(JSON.stringify(still(), null, 2))
-  calls[0]?.send(said.chunk({ content: 'lo' }))
-  calls[0]?.send(said.chunk({}, 'stop'))
-  calls[0]?.send(`data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}\n\n${said.done}`)
+  calls[0]?.send(chatAnswer.chunk({ content: 'lo' }))
+  calls[0]?.send(chatAnswer.chunk({}, 'stop'))
+  calls[0]?.send(`data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}\n\n${chatAnswer.done}`)
   calls[0]?.end()
   await world.settle()
   assert.equal(calls.length, 1)
@@ -435,7 +442,7 @@ test('coalescing: bodies of more than a million characters are not compared', as
     ask(still({ user: 'x'.repeat(length) }))
     ask(still({ user: 'x'.repeat(length) }))
     // Large bodies are processed in several turns of the event loop.
-    await world.pass(100)
+    await world.advance(100)
     assert.equal(calls.length, made)
   }
 })
@@ -463,13 +470,13 @@ test('coalescing: the call continues until its last client disconnects', async (
   const first = ask(still())
   const second = ask(still())
   await world.settle()
-  first.leave()
+  first.disconnect()
   await world.settle()
   assert.equal(calls[0]?.aborted, false)
-  calls[0]?.send(said.chunk({ content: 'more' }))
+  calls[0]?.send(chatAnswer.chunk({ content: 'more' }))
   assert.match(second.text, /more/)
   assert.doesNotMatch(first.text, /more/)
-  second.leave()
+  second.disconnect()
   assert.equal(calls[0]?.aborted, true)
   await world.settle()
   assert.deepEqual(
@@ -489,7 +496,7 @@ test('coalescing: the call continues until its last client disconnects', async (
 
 test('coalescing: waiting requests share an error; the next one starts a new call', async () => {
   let fail = true
-  const { ask, world, calls } = shared((asked) => (fail ? play.error(asked, 400) : answers(asked)), COALESCE)
+  const { ask, world, calls } = shared((asked) => (fail ? respondWith.error(asked, 400) : answers(asked)), COALESCE)
   const body = still({ stream: false })
   const [one, two] = [ask(body), ask(body)]
   await world.settle()
@@ -523,7 +530,7 @@ test('coalescing: after an oversized response the next one can be joined again',
   const { ask, world, calls } = shared(begins, { ...COALESCE, idempotency: { maxMegabytes: 1 } })
   ask(still())
   await world.settle()
-  calls[0]?.send(said.chunk({ content: 'x'.repeat(300_000) }))
+  calls[0]?.send(chatAnswer.chunk({ content: 'x'.repeat(300_000) }))
   const second = ask(still())
   await world.settle()
   assert.equal(calls.length, 2)
@@ -540,7 +547,7 @@ test('sharing: a finished response frees its memory', async () => {
   for (let time = 0; time < 600; time++) {
     ask(still())
     if (time % 50 === 0) await world.settle()
-    else await world.pass(0)
+    else await world.advance(0)
   }
   const before = calls.length
   ask(question(), { key: 'k' })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { recordingsOf, skip } from '../../../test/support/recordings.ts'
+import { recordingsOf, skipWithoutRecordings } from '../../../test/support/recordings.ts'
 import { type ChatRequest, fold, type Message, type Part } from '../../core/chat.ts'
 import { isObject } from '../../core/json.ts'
 import { protocols } from '../../protocols/index.ts'
@@ -216,7 +216,7 @@ for (const [api, provider] of [
   ['messages', 'anthropic'],
   ['chat', 'openai'],
 ] as const)
-  test(`estimate: what ${provider} counted for recorded questions`, { skip }, () => {
+  test(`estimate: what ${provider} counted for recorded questions`, { skip: skipWithoutRecordings }, () => {
     const found = ratios(api, provider, 20)
     assert.ok(found.length >= 10, `${found.length} questions`)
     const half = found[Math.floor(found.length / 2)] ?? 0

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answering, asking } from '../../../test/support/asked.ts'
+import { answerContext, chatRequest } from '../../../test/support/builders.ts'
 import { type ChatAnswer, type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
@@ -11,8 +11,8 @@ import { toolName } from './ids.ts'
 
 const restore = toolRestorer(toolName)
 
-const request = asking({ stream: false })
-const context = answering({ request, created: 0, model: 'wire-model' })
+const request = chatRequest({ stream: false })
+const context = answerContext({ request, created: 0, model: 'wire-model' })
 const message = (content: Json, stop_reason: string | null = 'end_turn', more: JsonObject = {}) => ({
   id: 'msg_1',
   type: 'message',

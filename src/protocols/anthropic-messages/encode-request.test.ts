@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { asking, lossesIn } from '../../../test/support/asked.ts'
+import { chatRequest, lossPaths } from '../../../test/support/builders.ts'
 import type { ChatRequest, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import type { EncodeTarget } from '../../core/protocol.ts'
@@ -11,10 +11,11 @@ import { toolName, toolUseId } from './ids.ts'
 const words = (text: string, at = 'messages[0].content'): Part => ({ type: 'text', at, text })
 const user = (...content: Part[]): Message => ({ role: 'user', at: 'messages[0]', content })
 const hello = user(words('Hi'))
-const request = (more: Partial<ChatRequest> = {}): ChatRequest => asking({ stream: false, messages: [hello], ...more })
+const request = (more: Partial<ChatRequest> = {}): ChatRequest =>
+  chatRequest({ stream: false, messages: [hello], ...more })
 const encode = (more: Partial<ChatRequest>, target: EncodeTarget = { model: 'claude' }) => {
   const { body, losses, from } = encodeRequest(request(more), target)
-  return { body, losses: lossesIn(losses), from }
+  return { body, losses: lossPaths(losses), from }
 }
 
 // ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answering } from '../../../test/support/asked.ts'
+import { answerContext } from '../../../test/support/builders.ts'
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { JsonObject } from '../../core/json.ts'
@@ -399,7 +399,7 @@ test('decode: an event above the size limit', () => {
 
 // ── Writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const context = answering({ created: 0, model: 'wire-model', requestId: 'req_x' })
+const context = answerContext({ created: 0, model: 'wire-model', requestId: 'req_x' })
 const written = (events: readonly ChatEvent[]): string[] =>
   run(
     encodeStream(context),

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { anyArguments, anyRequest, lookalikes } from '../../../test/support/anything.ts'
-import { answering } from '../../../test/support/asked.ts'
-import { orderly } from '../../../test/support/orderly.ts'
-import { problemsIfPresent, schemasAreHere } from '../../../test/support/schemas.ts'
+import { answerContext } from '../../../test/support/builders.ts'
+import { assertEventOrder } from '../../../test/support/event-order.ts'
+import { problemsIfPresent, requireSchemas } from '../../../test/support/schemas.ts'
 import { type AnswerBlock, type ChatAnswer, fold, unfold } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
@@ -13,7 +13,7 @@ import { sseFrames } from '../framing/sse.ts'
 import { anthropicMessages as protocol } from './index.ts'
 
 const RUNS = { numRuns: 400 }
-const context = answering({ created: 0, model: 'wire-model' })
+const context = answerContext({ created: 0, model: 'wire-model' })
 /** Objects in the shape of this format with random members. */
 const WORDS = [
   'type',
@@ -104,7 +104,7 @@ test('any stream is decoded without throwing and has one end', () =>
           protocol.decodeStream(),
           frames.map(([event, data]) => ({ event, data: data.replace(/\n/g, ' ') })),
         )
-        orderly(events, false)
+        assertEventOrder(events, false)
         for (const piece of run(protocol.encodeStream(context), [{ events }]))
           assert.match(piece, /^event: \w+\ndata: [^\n]+\n\n$/)
       },
@@ -175,7 +175,7 @@ test('an answer encoded and decoded is unchanged, complete or streamed', () =>
 
 const requests = anyRequest({ ...lookalike, origin: 'anthropic-messages', beside: ['other'] })
 
-schemasAreHere()
+requireSchemas()
 
 test('any request is encoded as valid for the published schema', () => {
   let fit = 0

@@ -1,9 +1,9 @@
 /** Requests and answers of messages, decoded and encoded again: on the project's own exchanges, and on recordings where they are present. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { answering } from '../../../test/support/asked.ts'
+import { answerContext } from '../../../test/support/builders.ts'
 import { evidenceOf } from '../../../test/support/exchanges.ts'
-import { readWire, recordingsAreHere, skip } from '../../../test/support/recordings.ts'
+import { readWire, requireRecordings, skipWithoutRecordings } from '../../../test/support/recordings.ts'
 import { problemsIfPresent } from '../../../test/support/schemas.ts'
 import { type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
@@ -39,7 +39,7 @@ const why = (exceptions: ReadonlyMap<string, string>, name: string): string | un
   [...exceptions].find(([part]) => name.includes(part))?.[1]
 
 const context = (request?: ChatRequest): AnswerContext =>
-  answering({ ...(request && { request }), created: 0, model: 'model', requestId: 'req_x' })
+  answerContext({ ...(request && { request }), created: 0, model: 'model', requestId: 'req_x' })
 
 // ── A second opinion: what an answer says, read from the wire without the codec ──────────────────────────────────────
 
@@ -165,7 +165,7 @@ const noFailure = (events: readonly ChatEvent[]): void =>
     undefined,
   )
 
-recordingsAreHere()
+requireRecordings()
 
 describe('answers', () => {
   for (const { id: name, status, response, chunks } of recordings) {
@@ -343,7 +343,7 @@ const REPORTED: { readonly [id: string]: string } = {
   'anthropic-messages-429-5': 'rate_limited',
 }
 
-describe('reported errors', { skip }, () => {
+describe('reported errors', { skip: skipWithoutRecordings }, () => {
   const reported = list(readWire('errors.reported.json')?.items).filter(isObject)
   for (const item of reported) {
     const id = String(item.id)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
-import { answering } from '../../../test/support/asked.ts'
+import { answerContext } from '../../../test/support/builders.ts'
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { run } from '../../core/stage.ts'
@@ -11,7 +11,7 @@ import { encodeAnswer } from './encode-answer.ts'
 import { encodeStream } from './encode-stream.ts'
 import { encodeFailure } from './errors.ts'
 
-const context = answering({ created: 0, model: 'wire-model', requestId: 'req_x' })
+const context = answerContext({ created: 0, model: 'wire-model', requestId: 'req_x' })
 const events: readonly ChatEvent[] = [
   { type: 'start', id: 'chatcmpl-1', model: 'gpt' },
   { type: 'ping' },

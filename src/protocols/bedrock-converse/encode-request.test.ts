@@ -1,7 +1,7 @@
 /** Encoding of Converse requests: every member and its losses. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { asking, call, lossesIn, model, user } from '../../../test/support/asked.ts'
+import { assistantMessage, chatRequest, lossPaths, toolCallPart, userMessage } from '../../../test/support/builders.ts'
 import type { ChatRequest, Extra, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
@@ -20,12 +20,12 @@ const LLAMA = 'us.meta.llama4-maverick-17b-instruct-v1:0'
 const PROFILE = 'arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/mi1dadi0g15f'
 
 const asks = (parts: Partial<ChatRequest>): ChatRequest =>
-  asking({ stream: false, messages: [user(said('q'))], ...parts })
+  chatRequest({ stream: false, messages: [userMessage(said('q'))], ...parts })
 
 /** The body, and the losses, with `!` for those that make the target unfit. */
 const encode = (parts: Partial<ChatRequest>, model = SONNET): { body: JsonObject; losses: string[] } => {
   const { body, losses } = bedrockConverse.encodeRequest(asks(parts), { model, outputLimit: 64_000 })
-  return { body, losses: lossesIn(losses) }
+  return { body, losses: lossPaths(losses) }
 }
 
 const said = (text: string, extras?: readonly Extra[]): Part => ({
@@ -92,13 +92,13 @@ const conversations: readonly (readonly [
 ])[] = [
   [
     'neighbours are one turn, blank texts none',
-    [user(said('a')), user(said('  '), said('b')), model(said('')), user(said('c'))],
+    [userMessage(said('a')), userMessage(said('  '), said('b')), assistantMessage(said('')), userMessage(said('c'))],
     [['user', { text: 'a' }, { text: 'b' }, { text: 'c' }]],
     [],
   ],
   [
     'who begins with the assistant is greeted first',
-    [model(said('hi')), user(said('a'))],
+    [assistantMessage(said('hi')), userMessage(said('a'))],
     [
       ['user', { text: 'Hello.' }],
       ['assistant', { text: 'hi' }],
@@ -108,7 +108,7 @@ const conversations: readonly (readonly [
   ],
   [
     'white space at the end of what is to be continued',
-    [user(said('a')), model(said('so: \n'))],
+    [userMessage(said('a')), assistantMessage(said('so: \n'))],
     [
       ['user', { text: 'a' }],
       ['assistant', { text: 'so:' }],
@@ -118,9 +118,9 @@ const conversations: readonly (readonly [
   [
     'results of a turn together, in front of what the user said',
     [
-      user(said('q')),
-      model(said('hm'), call('1'), call('2', 'g', '')),
-      user(said('and?')),
+      userMessage(said('q')),
+      assistantMessage(said('hm'), toolCallPart('1'), toolCallPart('2', 'g', '')),
+      userMessage(said('and?')),
       result('1', said('one')),
       result('2', said('')),
     ],
@@ -134,8 +134,8 @@ const conversations: readonly (readonly [
   [
     'a failed call, pictures and documents in a result',
     [
-      user(said('q')),
-      model(call('1')),
+      userMessage(said('q')),
+      assistantMessage(toolCallPart('1')),
       { ...result('1', said('x'), picture('i'), file('a.pdf')), isError: true } as Message,
     ],
     [
@@ -156,7 +156,7 @@ const conversations: readonly (readonly [
   ],
   [
     'arguments that are none are kept as text',
-    [user(said('q')), model(call('1', 'f', '{"a'))],
+    [userMessage(said('q')), assistantMessage(toolCallPart('1', 'f', '{"a'))],
     [
       ['user', { text: 'q' }],
       ['assistant', use('1', 'f', { unreadable_arguments: '{"a' })],
@@ -166,8 +166,8 @@ const conversations: readonly (readonly [
   [
     'thoughts signed here, and sealed ones; others are lost',
     [
-      user(said('q')),
-      model(
+      userMessage(said('q')),
+      assistantMessage(
         proof('bedrock-converse', 'hm'),
         proof('bedrock-converse', '', true),
         proof('anthropic-messages', 'other'),
@@ -188,7 +188,7 @@ const conversations: readonly (readonly [
   ],
   [
     'thoughts to a model that takes none back',
-    [user(said('q')), model(proof('bedrock-converse', 'hm'), said('a'))],
+    [userMessage(said('q')), assistantMessage(proof('bedrock-converse', 'hm'), said('a'))],
     [
       ['user', { text: 'q' }],
       ['assistant', { text: 'a' }],
@@ -199,7 +199,7 @@ const conversations: readonly (readonly [
   [
     'pictures, films, sound, by their bytes alone',
     [
-      user(
+      userMessage(
         picture('i'),
         { type: 'image', at: 'd', source: { kind: 'url', url: `data:image/webp;base64,${PNG}` }, detail: 'low' },
         file('clip.mp4', 'video/mp4', 'AAAA'),
@@ -226,7 +226,7 @@ const conversations: readonly (readonly [
   [
     'documents: neutral names, no two the same, and a text beside them',
     [
-      user(
+      userMessage(
         file('report.pdf'),
         file('report.docx', 'application/vnd.openxmlformats-officedocument.wordprocessingml.document'),
         file('Ignore_all: previous!.txt', 'text/plain', 'aGk='),
@@ -262,7 +262,7 @@ for (const [name, messages, turns, losses, to] of conversations)
   })
 
 test('converse request: system messages move to the front, a lone one becomes a user message', () => {
-  const { body } = encode({ messages: [system(said('a')), user(said('q')), system(said('b'))] })
+  const { body } = encode({ messages: [system(said('a')), userMessage(said('q')), system(said('b'))] })
   assert.deepEqual(body.system, [{ text: 'a' }, { text: 'b' }])
   const alone = encode({ messages: [system(said('a')), system(said('b'))] })
   assert.deepEqual(alone.body, {
@@ -270,11 +270,16 @@ test('converse request: system messages move to the front, a lone one becomes a 
     system: [{ text: 'a' }],
   })
   assert.deepEqual(alone.losses, ['s.role'])
-  assert.deepEqual(encode({ messages: [system(picture('i')), user(said('q'))] }).losses, ['!i'])
+  assert.deepEqual(encode({ messages: [system(picture('i')), userMessage(said('q'))] }).losses, ['!i'])
 })
 
 test('converse request: without tools, calls in the history are written as text', () => {
-  const messages = [user(said('q')), model(call('1')), result('1', said('one'), picture('i')), user(said('and?'))]
+  const messages = [
+    userMessage(said('q')),
+    assistantMessage(toolCallPart('1')),
+    result('1', said('one'), picture('i')),
+    userMessage(said('and?')),
+  ]
   const words = [
     { role: 'user', content: [{ text: 'q' }] },
     { role: 'assistant', content: [{ text: '[Called the tool f with {"a":1}]' }] },
@@ -293,10 +298,10 @@ test('converse request: without tools, calls in the history are written as text'
 test('converse request: cache marks become cache points, if the model supports them', () => {
   const messages: Message[] = [
     system(said('S', [cache('s')])),
-    user(said('a', [cache('u')]), { ...picture('i'), extras: [cache('i', '1h')] } as Part),
-    { ...model(call('1')), extras: [cache('call 1')] } as Message,
+    userMessage(said('a', [cache('u')]), { ...picture('i'), extras: [cache('i', '1h')] } as Part),
+    { ...assistantMessage(toolCallPart('1')), extras: [cache('call 1')] } as Message,
     { ...result('1', said('x')), extras: [cache('r 1')] } as Message,
-    user({ ...file('a.pdf'), extras: [cache('file')] } as Part, said('b')),
+    userMessage({ ...file('a.pdf'), extras: [cache('file')] } as Part, said('b')),
   ]
   const tools = [tool('f', { extras: [cache('tool f')] })]
   const { body, losses } = encode({ messages, tools })
@@ -543,25 +548,25 @@ test('converse settings: a forced call wins over thinking; answered calls requir
     encode({
       tools: [tool('f')],
       settings: { thinkingBudget: at(2_000, 'b') },
-      messages: [user(said('q')), model(...thoughts, call('1')), result('1', said('x'))],
+      messages: [userMessage(said('q')), assistantMessage(...thoughts, toolCallPart('1')), result('1', said('x'))],
     })
   assert.deepEqual(ask().losses, ['b'])
   assert.deepEqual(ask(proof('bedrock-converse', 'hm')).losses, [])
 })
 
 const begun = [
-  user(said('q')),
-  model(proof('bedrock-converse', 'hm'), call('tooluse_1')),
+  userMessage(said('q')),
+  assistantMessage(proof('bedrock-converse', 'hm'), toolCallPart('tooluse_1')),
   result('tooluse_1', said('x')),
 ]
-const later = (id: string) => [model(call(id)), result(id, said('y'))]
+const later = (id: string) => [assistantMessage(toolCallPart(id)), result(id, said('y'))]
 for (const [what, messages, isLost] of [
   ['its second call, which needs no thought of its own', [...begun, ...later('tooluse_2')], false],
   ['its second call, made at another platform', [...begun, ...later('toolu_2')], false],
   ['a call of another vendor in its turn', [...begun, ...later('call_2')], true],
   [
     'a call without a thought after a question',
-    [...begun, model(said('done')), user(said('r')), ...later('tooluse_2')],
+    [...begun, assistantMessage(said('done')), userMessage(said('r')), ...later('tooluse_2')],
     true,
   ],
 ] as const)
@@ -669,7 +674,7 @@ test('converse tools: invalid names and ids are replaced, for call and result al
   const tools: Tool[] = [{ kind: 'custom', at: 't', name: 'shell' }, tool(odd)]
   const { body } = encode({
     tools,
-    messages: [user(said('q')), model(call(longId, odd)), result(longId, said('x'))],
+    messages: [userMessage(said('q')), assistantMessage(toolCallPart(longId, odd)), result(longId, said('x'))],
     settings: { toolChoice: at({ kind: 'tool', name: odd }, 'c') },
   })
   const [shell, other] = list(object(body.toolConfig)?.tools).map((one) => object(object(one)?.toolSpec))

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { anyRequest, lookalikes } from '../../../test/support/anything.ts'
+import { assertEventOrder } from '../../../test/support/event-order.ts'
 import { event, exception, message } from '../../../test/support/event-stream.ts'
-import { orderly } from '../../../test/support/orderly.ts'
-import { problemsIfPresent, schemasAreHere } from '../../../test/support/schemas.ts'
+import { problemsIfPresent, requireSchemas } from '../../../test/support/schemas.ts'
 import { fold } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
@@ -43,9 +43,9 @@ const block = fc.oneof(
 test('any answer is decoded without throwing', () =>
   fc.assert(
     fc.property(anything, objects, fc.array(block, { maxLength: 5 }), word, (value, members, content, stopReason) => {
-      orderly(protocol.decodeAnswer(value), false)
-      orderly(protocol.decodeAnswer(members), false)
-      orderly(protocol.decodeAnswer({ output: { message: { content } }, stopReason, usage: value }), false)
+      assertEventOrder(protocol.decodeAnswer(value), false)
+      assertEventOrder(protocol.decodeAnswer(members), false)
+      assertEventOrder(protocol.decodeAnswer({ output: { message: { content } }, stopReason, usage: value }), false)
     }),
     RUNS,
   ))
@@ -88,7 +88,7 @@ test('any stream is decoded without throwing, has one end, and is independent of
       const bytes = new Uint8Array(Buffer.concat(pieces))
       const read = (slices: readonly Uint8Array[]) => run(protocol.decodeStream(), run(eventFrames(10_000), slices))
       const events = read([bytes])
-      orderly(events, false)
+      assertEventOrder(events, false)
       fold(events)
       const cuts = [
         0,
@@ -114,7 +114,7 @@ const MODELS = [
   'some-model',
 ]
 
-schemasAreHere()
+requireSchemas()
 
 test('any request is encoded as valid for the published schema', () => {
   let fit = 0

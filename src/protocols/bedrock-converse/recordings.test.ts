@@ -5,18 +5,18 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import {
-  answering,
-  asking,
-  model,
-  numbered,
-  partsOf,
-  result,
-  said as saying,
-  user,
-} from '../../../test/support/asked.ts'
+  answerContext,
+  assistantMessage,
+  chatRequest,
+  contentOf,
+  textPart as saying,
+  sequentialIds,
+  toolMessage,
+  userMessage,
+} from '../../../test/support/builders.ts'
 import { fromChunk } from '../../../test/support/event-stream.ts'
 import { evidenceOf } from '../../../test/support/exchanges.ts'
-import { present, recordingsAreHere } from '../../../test/support/recordings.ts'
+import { recordingsPresent, requireRecordings } from '../../../test/support/recordings.ts'
 import { problemsIfPresent } from '../../../test/support/schemas.ts'
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
@@ -87,7 +87,7 @@ const NEXT: { readonly [style in keyof typeof sharedProtocols]: (whole: JsonObje
   'anthropic-messages': ({ content }) => ({ messages: [QUESTION, { role: 'assistant', content: content ?? [] }] }),
 }
 
-const context = (): AnswerContext => answering({ id: numbered(), requestId: 'req_x' })
+const context = (): AnswerContext => answerContext({ id: sequentialIds(), requestId: 'req_x' })
 
 /** Signatures pass through every API style and are restored unchanged. */
 const travels = (events: readonly ChatEvent[], said: Said): void => {
@@ -110,9 +110,9 @@ const travels = (events: readonly ChatEvent[], said: Said): void => {
 const replays = (events: readonly ChatEvent[], said: Said): void => {
   const answer = fold(events)
   if (answer.blocks.some(({ type }) => type === 'foreign')) return
-  const results = said.calls.map(({ id }) => result(String(id), 'result'))
-  const request = asking({
-    messages: [user(saying('question')), model(...partsOf(answer)), ...results],
+  const results = said.calls.map(({ id }) => toolMessage(String(id), 'result'))
+  const request = chatRequest({
+    messages: [userMessage(saying('question')), assistantMessage(...contentOf(answer)), ...results],
     tools: said.calls.map(({ name }, index) => ({ kind: 'function', at: `t${index}`, name: String(name) })),
   })
   const { body } = bedrockConverse.encodeRequest(request, { model: 'us.anthropic.claude-sonnet-4-5-20250929-v1:0' })
@@ -139,7 +139,7 @@ const replays = (events: readonly ChatEvent[], said: Said): void => {
 
 // ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-recordingsAreHere()
+requireRecordings()
 
 describe('answers of Converse', () => {
   let seen = 0
@@ -155,7 +155,7 @@ describe('answers of Converse', () => {
       replays(events, said)
     })
   }
-  test('enough answers were tested', () => assert.ok(seen > (present ? 115 : 30), String(seen)))
+  test('enough answers were tested', () => assert.ok(seen > (recordingsPresent ? 115 : 30), String(seen)))
 })
 
 /** The failure kind of each status. */
@@ -178,7 +178,7 @@ describe('errors of Converse', () => {
       assert.equal(failure.message, object(response)?.message)
     })
   }
-  test('enough errors were tested', () => assert.ok(seen >= (present ? 8 : 5), String(seen)))
+  test('enough errors were tested', () => assert.ok(seen >= (recordingsPresent ? 8 : 5), String(seen)))
 })
 
 // ── Requests to models of every maker ────────────────────────────────────────────────────────────────────────────────
@@ -212,6 +212,6 @@ describe('requests of other formats, sent to models of every maker', () => {
             if (!body.toolConfig) assert.ok(!blocks.some(({ toolUse, toolResult }) => toolUse ?? toolResult), id)
           }
         }
-        assert.ok(fit > (present ? 50 : 20), String(fit))
+        assert.ok(fit > (recordingsPresent ? 50 : 20), String(fit))
       })
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { asking, lossesIn } from '../../../test/support/asked.ts'
+import { chatRequest, lossPaths } from '../../../test/support/builders.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import type { ChatRequest, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
@@ -8,7 +8,7 @@ import { run } from '../../core/stage.ts'
 import { cohere } from './index.ts'
 
 const asks = (more: Partial<ChatRequest>): ChatRequest =>
-  asking({
+  chatRequest({
     stream: false,
     messages: [{ role: 'user', at: 'messages[0]', content: [{ type: 'text', at: 'messages[0].content', text: 'q' }] }],
     ...more,
@@ -22,7 +22,7 @@ const OLD = 'command-r-plus'
 const encode = (more: Partial<ChatRequest>, model = PLAIN) => {
   const { body, losses } = cohere.encodeRequest(asks(more), { model, outputLimit: 1_000 })
   if (!losses.some(({ essential }) => essential)) assert.equal(problemsOf('cohere', 'Request', body), undefined)
-  return { body, losses: lossesIn(losses) }
+  return { body, losses: lossPaths(losses) }
 }
 
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { lookalikes } from '../../../test/support/anything.ts'
-import { orderly } from '../../../test/support/orderly.ts'
+import { assertEventOrder } from '../../../test/support/event-order.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import type { ChatEvent } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
@@ -64,7 +64,7 @@ const { word, anything, objects } = lookalikes(WORDS)
 
 /** Here an end is the only one, whichever it is. */
 const assertOrderly = (events: readonly ChatEvent[]): void => {
-  orderly(events, false)
+  assertEventOrder(events, false)
   assert.equal(events.filter(({ type }) => type === 'finish' || type === 'failure').length, 1)
 }
 

@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { answering, numbered } from '../../../test/support/asked.ts'
+import { answerContext, sequentialIds } from '../../../test/support/builders.ts'
 import { evidenceOf } from '../../../test/support/exchanges.ts'
-import { present, type Recording, recordingsAreHere } from '../../../test/support/recordings.ts'
+import { type Recording, recordingsPresent, requireRecordings } from '../../../test/support/recordings.ts'
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
@@ -78,7 +78,7 @@ const check = (events: readonly ChatEvent[], said: Said): void => {
 
 // ── To clients and back ──────────────────────────────────────────────────────────────────────────────────────────
 
-const context = (): AnswerContext => answering({ id: numbered(), requestId: 'req_x' })
+const context = (): AnswerContext => answerContext({ id: sequentialIds(), requestId: 'req_x' })
 
 /** A client's next question, after an answer it kept as it was told. */
 const AGAIN: { readonly [style in keyof typeof sharedProtocols]: (whole: JsonObject) => JsonObject } = {
@@ -115,7 +115,7 @@ const replay = (style: keyof typeof sharedProtocols, whole: JsonObject, said: Sa
 
 // ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-recordingsAreHere()
+requireRecordings()
 
 describe('answers of v2/chat', () => {
   let seen = 0
@@ -136,7 +136,7 @@ describe('answers of v2/chat', () => {
         replay(name, encodeAnswer(fold(events), context()), said)
     })
   }
-  test('there are enough of them', () => assert.ok(seen >= (present ? 40 : 30), String(seen)))
+  test('there are enough of them', () => assert.ok(seen >= (recordingsPresent ? 40 : 30), String(seen)))
 })
 
 /** What each status is read as. */

@@ -1,21 +1,21 @@
 /** Of recorded embeddings: how long they are, and which a client can read as they came. What clients are told: test/conformance. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { recordingsAreHere, recordingsOf, skip } from '../../../test/support/recordings.ts'
+import { recordingsOf, requireRecordings, skipWithoutRecordings } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import { isObject, list, object } from '../../core/json.ts'
 import { decodeRequest } from './decode-request.ts'
 import { isReadable, openaiEmbeddings } from './openai.ts'
 import { inForm, isDoubles, lengthOf } from './vectors.ts'
 
-recordingsAreHere()
+requireRecordings()
 
 /** Perplexity's are bytes: no floats, so it is not asked for embeddings. */
 const BYTES = 'perplexity'
 /** vLLM's are 64-bit floats. */
 const DOUBLES = 'local-openai-compatible'
 
-describe('recorded embeddings', { skip }, () => {
+describe('recorded embeddings', { skip: skipWithoutRecordings }, () => {
   const all = recordingsOf('embeddings')
   test('there are some', () => assert.ok(all.length >= 17, String(all.length)))
 

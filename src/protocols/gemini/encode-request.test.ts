@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { asking, call, lossesIn, model, result, said, user } from '../../../test/support/asked.ts'
+import {
+  assistantMessage,
+  chatRequest,
+  lossPaths,
+  textPart,
+  toolCallPart,
+  toolMessage,
+  userMessage,
+} from '../../../test/support/builders.ts'
 import type { ChatRequest, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
@@ -9,7 +17,7 @@ import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 import { gemini } from './index.ts'
 
 const asks = (more: Partial<ChatRequest> = {}): ChatRequest =>
-  asking({ stream: false, messages: [{ role: 'user', at: 'messages[0]', content: [said('hi')] }], ...more })
+  chatRequest({ stream: false, messages: [{ role: 'user', at: 'messages[0]', content: [textPart('hi')] }], ...more })
 const signature = (value: string, id?: string, text = ''): Part => ({
   type: 'reasoning',
   at: `proof ${value}`,
@@ -19,7 +27,7 @@ const signature = (value: string, id?: string, text = ''): Part => ({
 
 const encode = (more: Partial<ChatRequest>, name = 'gemini-2.5-flash') => {
   const { body, losses, from } = gemini.encodeRequest(asks(more), { model: name, outputLimit: 1_000 })
-  return { body, from, losses: lossesIn(losses) }
+  return { body, from, losses: lossPaths(losses) }
 }
 
 // ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -31,16 +39,22 @@ const called = (id: string, more: JsonObject = {}, name = 'f') => ({
 const answered = (id: string, output: string, name = 'f') => ({ functionResponse: { id, name, response: { output } } })
 
 const conversations: readonly (readonly [string, readonly Message[], Json, readonly string[], string?])[] = [
-  ['a question', [user(said('hi'))], [{ role: 'user', parts: [{ text: 'hi' }] }], []],
+  ['a question', [userMessage(textPart('hi'))], [{ role: 'user', parts: [{ text: 'hi' }] }], []],
   [
     'neighbours are one turn, empty texts none',
-    [user(said('a')), user(said(''), said('b')), model(said(''))],
+    [userMessage(textPart('a')), userMessage(textPart(''), textPart('b')), assistantMessage(textPart(''))],
     [{ role: 'user', parts: [{ text: 'a' }, { text: 'b' }] }],
     [],
   ],
   [
     'results together, in the order of the calls, before what the user said',
-    [user(said('q')), model(call('1'), call('2', 'g')), result('2', 'two'), user(said('and?')), result('1', 'one')],
+    [
+      userMessage(textPart('q')),
+      assistantMessage(toolCallPart('1'), toolCallPart('2', 'g')),
+      toolMessage('2', 'two'),
+      userMessage(textPart('and?')),
+      toolMessage('1', 'one'),
+    ],
     [
       { role: 'user', parts: [{ text: 'q' }] },
       { role: 'model', parts: [called('1'), called('2', {}, 'g')] },
@@ -50,13 +64,16 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'a result without its call',
-    [user(said('q')), result('9', 'x')],
+    [userMessage(textPart('q')), toolMessage('9', 'x')],
     [{ role: 'user', parts: [{ text: 'q' }] }],
     ['!r 9'],
   ],
   [
     'a signature goes to the call it names',
-    [user(said('q')), model(signature('S', '2'), said('hm'), call('1'), call('2'))],
+    [
+      userMessage(textPart('q')),
+      assistantMessage(signature('S', '2'), textPart('hm'), toolCallPart('1'), toolCallPart('2')),
+    ],
     [
       { role: 'user', parts: [{ text: 'q' }] },
       { role: 'model', parts: [{ text: 'hm' }, called('1'), called('2', { thoughtSignature: 'S' })] },
@@ -65,7 +82,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'one of a call somebody renamed goes to the next',
-    [user(said('q')), model(signature('S', 'gone'), call('1'), call('2'))],
+    [userMessage(textPart('q')), assistantMessage(signature('S', 'gone'), toolCallPart('1'), toolCallPart('2'))],
     [
       { role: 'user', parts: [{ text: 'q' }] },
       { role: 'model', parts: [called('1', { thoughtSignature: 'S' }), called('2')] },
@@ -74,7 +91,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'one of a text stands behind it',
-    [user(said('q')), model(said('a'), signature('S'), call('1'))],
+    [userMessage(textPart('q')), assistantMessage(textPart('a'), signature('S'), toolCallPart('1'))],
     [
       { role: 'user', parts: [{ text: 'q' }] },
       { role: 'model', parts: [{ text: 'a', thoughtSignature: 'S' }, called('1')] },
@@ -83,7 +100,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'or before it',
-    [user(said('q')), model(signature('S'), said('a'))],
+    [userMessage(textPart('q')), assistantMessage(signature('S'), textPart('a'))],
     [
       { role: 'user', parts: [{ text: 'q' }] },
       { role: 'model', parts: [{ text: 'a', thoughtSignature: 'S' }] },
@@ -92,7 +109,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'a signature alone, a signed thought',
-    [user(said('q')), model(signature('S'), signature('T', undefined, 'hm'))],
+    [userMessage(textPart('q')), assistantMessage(signature('S'), signature('T', undefined, 'hm'))],
     [
       { role: 'user', parts: [{ text: 'q' }] },
       {
@@ -108,11 +125,11 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   [
     'thoughts of others, and unsigned ones, are lost',
     [
-      user(said('q')),
-      model(
+      userMessage(textPart('q')),
+      assistantMessage(
         { type: 'reasoning', at: 'one', text: 'hm' },
         { type: 'reasoning', at: 'two', text: 'hm', signature: { origin: 'anthropic-messages', value: 's' } },
-        said('a'),
+        textPart('a'),
       ),
     ],
     [
@@ -123,7 +140,12 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'the third generation: another maker’s calls are excused, the first of a turn',
-    [user(said('q')), model(call('1'), call('2')), result('1', 'x'), result('2', 'y')],
+    [
+      userMessage(textPart('q')),
+      assistantMessage(toolCallPart('1'), toolCallPart('2')),
+      toolMessage('1', 'x'),
+      toolMessage('2', 'y'),
+    ],
     [
       { role: 'user', parts: [{ text: 'q' }] },
       { role: 'model', parts: [called('1', { thoughtSignature: 'skip_thought_signature_validator' }), called('2')] },
@@ -134,7 +156,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'the third generation: a signed one is left as it is',
-    [user(said('q')), model(signature('S', '1'), call('1'), call('2'))],
+    [userMessage(textPart('q')), assistantMessage(signature('S', '1'), toolCallPart('1'), toolCallPart('2'))],
     [
       { role: 'user', parts: [{ text: 'q' }] },
       { role: 'model', parts: [called('1', { thoughtSignature: 'S' }), called('2')] },
@@ -144,7 +166,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'arguments that are none are kept as text',
-    [user(said('q')), model(call('1', 'f', '{"a'))],
+    [userMessage(textPart('q')), assistantMessage(toolCallPart('1', 'f', '{"a'))],
     [
       { role: 'user', parts: [{ text: 'q' }] },
       { role: 'model', parts: [{ functionCall: { id: '1', name: 'f', args: { unreadable_arguments: '{"a' } } }] },
@@ -153,7 +175,11 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'a failed call says so',
-    [user(said('q')), model(call('1')), { role: 'tool', at: 'r', callId: '1', content: [said('boom')], isError: true }],
+    [
+      userMessage(textPart('q')),
+      assistantMessage(toolCallPart('1')),
+      { role: 'tool', at: 'r', callId: '1', content: [textPart('boom')], isError: true },
+    ],
     [
       { role: 'user', parts: [{ text: 'q' }] },
       { role: 'model', parts: [called('1')] },
@@ -164,7 +190,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   [
     'pictures, files, sound',
     [
-      user(
+      userMessage(
         { type: 'image', at: 'i', source: { kind: 'data', mediaType: '', data: 'iVBORw0KGgo=' }, detail: 'low' },
         { type: 'image', at: 'u', source: { kind: 'url', url: 'https://h/a.png?x=1' } },
         { type: 'image', at: 'v', source: { kind: 'url', url: 'http://h/a.png' } },
@@ -201,8 +227,13 @@ for (const [name, messages, contents, losses, family] of conversations)
   })
 
 test('gemini request: system messages go to the front, a lone one is the question', () => {
-  const system = (text: string): Message => ({ role: 'system', at: `s ${text}`, as: 'system', content: [said(text)] })
-  const { body } = encode({ messages: [system('a'), user(said('q')), system('b')] })
+  const system = (text: string): Message => ({
+    role: 'system',
+    at: `s ${text}`,
+    as: 'system',
+    content: [textPart(text)],
+  })
+  const { body } = encode({ messages: [system('a'), userMessage(textPart('q')), system('b')] })
   assert.deepEqual(body.systemInstruction, { parts: [{ text: 'a' }, { text: 'b' }] })
   const alone = encode({ messages: [system('a'), system('b')] })
   assert.deepEqual(alone.body, {
@@ -214,11 +245,17 @@ test('gemini request: system messages go to the front, a lone one is the questio
 
 test('gemini request: a signature kept by a client of the compatible endpoint', () => {
   const extra = (value: Json) => ({ name: 'extra_content', value, essential: false, at: 'call 1.extra_content' })
-  const message = (value: Json): Message => ({ ...model(call('1')), extras: [extra(value)] }) as Message
-  const kept = encode({ messages: [user(said('q')), message({ google: { thought_signature: 'S' } })] }, 'gemini-3-pro')
+  const message = (value: Json): Message =>
+    ({ ...assistantMessage(toolCallPart('1')), extras: [extra(value)] }) as Message
+  const kept = encode(
+    { messages: [userMessage(textPart('q')), message({ google: { thought_signature: 'S' } })] },
+    'gemini-3-pro',
+  )
   assert.deepEqual(object((kept.body.contents as Json[])[1])?.parts, [called('1', { thoughtSignature: 'S' })])
   assert.deepEqual(kept.losses, [])
-  assert.deepEqual(encode({ messages: [user(said('q')), message({ other: 1 })] }).losses, ['call 1.extra_content'])
+  assert.deepEqual(encode({ messages: [userMessage(textPart('q')), message({ other: 1 })] }).losses, [
+    'call 1.extra_content',
+  ])
 })
 
 test('gemini request: a picture in a result, where each generation takes it', () => {
@@ -228,9 +265,9 @@ test('gemini request: a picture in a result, where each generation takes it', ()
     source: { kind: 'data', mediaType: 'image/png', data: 'iVBORw0KGgo=' },
   }
   const messages = [
-    user(said('q')),
-    model(call('1')),
-    { ...result('1', 'x'), content: [said('x'), picture] } as Message,
+    userMessage(textPart('q')),
+    assistantMessage(toolCallPart('1')),
+    { ...toolMessage('1', 'x'), content: [textPart('x'), picture] } as Message,
   ]
   const inlineData = { mimeType: 'image/png', data: 'iVBORw0KGgo=' }
   const last = (name: string) => object((encode({ messages }, name).body.contents as Json[])[2])?.parts

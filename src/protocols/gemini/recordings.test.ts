@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { asking, model, partsOf } from '../../../test/support/asked.ts'
+import { assistantMessage, chatRequest, contentOf } from '../../../test/support/builders.ts'
 import { evidenceOf } from '../../../test/support/exchanges.ts'
-import { present, recordingsAreHere } from '../../../test/support/recordings.ts'
+import { recordingsPresent, requireRecordings } from '../../../test/support/recordings.ts'
 import { problemsIfPresent } from '../../../test/support/schemas.ts'
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object } from '../../core/json.ts'
@@ -47,7 +47,7 @@ const check = (id: string, events: readonly ChatEvent[], responses: readonly Jso
 const replays = (events: readonly ChatEvent[], responses: readonly JsonObject[]): void => {
   const answer = fold(events)
   if (answer.failure || answer.blocks.length === 0 || answer.blocks.some(({ type }) => type === 'foreign')) return
-  const request = asking({ messages: [model(...partsOf(answer))] })
+  const request = chatRequest({ messages: [assistantMessage(...contentOf(answer))] })
   const { body } = gemini.encodeRequest(request, { model: 'gemini-2.5-flash' })
   const signed = (parts: readonly Json[]) =>
     parts.flatMap((one) => {
@@ -65,7 +65,7 @@ const replays = (events: readonly ChatEvent[], responses: readonly JsonObject[])
 
 // ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-recordingsAreHere()
+requireRecordings()
 
 describe('answers of generateContent', () => {
   let seen = 0
@@ -84,7 +84,7 @@ describe('answers of generateContent', () => {
       replays(events, responses)
     })
   }
-  test('there are enough of them', () => assert.ok(seen > (present ? 290 : 30), String(seen)))
+  test('there are enough of them', () => assert.ok(seen > (recordingsPresent ? 290 : 30), String(seen)))
 })
 
 const ERRORS: { readonly [status: number]: readonly string[] } = {
@@ -118,5 +118,5 @@ describe('errors of generateContent', () => {
       )
     })
   }
-  test('there are some', () => assert.ok(seen > (present ? 10 : 5), String(seen)))
+  test('there are some', () => assert.ok(seen > (recordingsPresent ? 10 : 5), String(seen)))
 })

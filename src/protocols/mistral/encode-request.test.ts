@@ -1,25 +1,38 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { asking, call, lossesIn, model, result, said, user } from '../../../test/support/asked.ts'
-import { skip } from '../../../test/support/recordings.ts'
+import {
+  assistantMessage,
+  chatRequest,
+  lossPaths,
+  textPart,
+  toolCallPart,
+  toolMessage,
+  userMessage,
+} from '../../../test/support/builders.ts'
+import { skipWithoutRecordings } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import type { ChatRequest, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { callId } from './ids.ts'
 import { mistral } from './index.ts'
 
-const system = (text: string): Message => ({ role: 'system', at: `s ${text}`, as: 'developer', content: [said(text)] })
+const system = (text: string): Message => ({
+  role: 'system',
+  at: `s ${text}`,
+  as: 'developer',
+  content: [textPart(text)],
+})
 const thought = (text: string): Part => ({ type: 'reasoning', at: 'thought', text })
 
 const asks = (more: Partial<ChatRequest> = {}): ChatRequest =>
-  asking({ stream: false, messages: [user(said('hi'))], ...more })
+  chatRequest({ stream: false, messages: [userMessage(textPart('hi'))], ...more })
 
 const encode = (more: Partial<ChatRequest>, name = 'mistral-small-latest') => {
   const { body, losses, from } = mistral.encodeRequest(asks(more), { model: name })
   // Losses that leave a hole are found before anything is sent.
-  if (!skip && losses.every(({ essential }) => !essential))
+  if (!skipWithoutRecordings && losses.every(({ essential }) => !essential))
     assert.equal(problemsOf('mistral', 'ChatCompletionRequest', body), undefined)
-  return { body, from, losses: lossesIn(losses) }
+  return { body, from, losses: lossPaths(losses) }
 }
 
 // ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -34,10 +47,10 @@ const ONE = 'aaaaaaaa1'
 const TWO = 'aaaaaaaa2'
 
 const conversations: readonly (readonly [string, readonly Message[], Json, readonly string[], string?])[] = [
-  ['a question', [user(said('hi'))], [{ role: 'user', content: 'hi' }], []],
+  ['a question', [userMessage(textPart('hi'))], [{ role: 'user', content: 'hi' }], []],
   [
     'system messages come first, wherever they stood',
-    [system('a'), user(said('q')), model(said('r')), system('b'), user(said('s'))],
+    [system('a'), userMessage(textPart('q')), assistantMessage(textPart('r')), system('b'), userMessage(textPart('s'))],
     [
       { role: 'system', content: 'a' },
       { role: 'system', content: 'b' },
@@ -58,7 +71,12 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'calls and results, with the ids it gave',
-    [user(said('q')), model(said('wait'), call(ONE), call(TWO, 'g', '')), result(ONE, 'one'), result(TWO, 'two')],
+    [
+      userMessage(textPart('q')),
+      assistantMessage(textPart('wait'), toolCallPart(ONE), toolCallPart(TWO, 'g', '')),
+      toolMessage(ONE, 'one'),
+      toolMessage(TWO, 'two'),
+    ],
     [
       { role: 'user', content: 'q' },
       { role: 'assistant', content: 'wait', tool_calls: [called(ONE), called(TWO, 'g', '{}')] },
@@ -69,7 +87,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     "another's ids become nine letters and digits, for call and result alike",
-    [user(said('q')), model(call('call_abc')), result('call_abc', 'one')],
+    [userMessage(textPart('q')), assistantMessage(toolCallPart('call_abc')), toolMessage('call_abc', 'one')],
     [
       { role: 'user', content: 'q' },
       { role: 'assistant', content: '', tool_calls: [called(callId('call_abc'))] },
@@ -79,7 +97,12 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'between a result and the user the model speaks',
-    [user(said('q')), model(call(ONE)), result(ONE, 'one'), user(said('and?'))],
+    [
+      userMessage(textPart('q')),
+      assistantMessage(toolCallPart(ONE)),
+      toolMessage(ONE, 'one'),
+      userMessage(textPart('and?')),
+    ],
     [
       { role: 'user', content: 'q' },
       { role: 'assistant', content: '', tool_calls: [called(ONE)] },
@@ -92,16 +115,16 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   [
     'what a tool showed follows in a message of its own',
     [
-      user(said('q')),
-      model(call(ONE)),
+      userMessage(textPart('q')),
+      assistantMessage(toolCallPart(ONE)),
       {
         role: 'tool',
         at: 'r',
         callId: ONE,
         isError: true,
-        content: [said('no'), { type: 'image', at: 'i', source: { kind: 'url', url: 'https://x.example/a.png' } }],
+        content: [textPart('no'), { type: 'image', at: 'i', source: { kind: 'url', url: 'https://x.example/a.png' } }],
       },
-      user(said('and?')),
+      userMessage(textPart('and?')),
     ],
     [
       { role: 'user', content: 'q' },
@@ -115,7 +138,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'a beginning of the answer',
-    [user(said('q')), model(said('It is '))],
+    [userMessage(textPart('q')), assistantMessage(textPart('It is '))],
     [
       { role: 'user', content: 'q' },
       { role: 'assistant', content: 'It is ', prefix: true },
@@ -125,14 +148,14 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   [
     'a mark for such a beginning, where there is none',
     [
-      user(said('q')),
+      userMessage(textPart('q')),
       {
         role: 'assistant',
         at: 'a',
-        content: [said('r')],
+        content: [textPart('r')],
         extras: [{ at: 'a.prefix', name: 'prefix', value: true, essential: false }],
       },
-      user(said('s')),
+      userMessage(textPart('s')),
     ],
     [
       { role: 'user', content: 'q' },
@@ -143,7 +166,10 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'a free-form call',
-    [user(said('q')), model({ type: 'tool-call', at: 'c', id: ONE, name: 'c', arguments: 'ls', custom: true })],
+    [
+      userMessage(textPart('q')),
+      assistantMessage({ type: 'tool-call', at: 'c', id: ONE, name: 'c', arguments: 'ls', custom: true }),
+    ],
     [
       { role: 'user', content: 'q' },
       { role: 'assistant', content: '', tool_calls: [called(ONE, 'c', '{"input":"ls"}')] },
@@ -152,7 +178,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'thoughts, where the model thinks',
-    [user(said('q')), model(thought('hm'), said('r')), user(said('s'))],
+    [userMessage(textPart('q')), assistantMessage(thought('hm'), textPart('r')), userMessage(textPart('s'))],
     [
       { role: 'user', content: 'q' },
       {
@@ -169,7 +195,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'thoughts, where it does not',
-    [user(said('q')), model(thought('hm'), said('r')), user(said('s'))],
+    [userMessage(textPart('q')), assistantMessage(thought('hm'), textPart('r')), userMessage(textPart('s'))],
     [
       { role: 'user', content: 'q' },
       { role: 'assistant', content: 'r' },
@@ -179,7 +205,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'a turn of which nothing is left',
-    [user(said('q')), model(thought('hm')), user(said('s'))],
+    [userMessage(textPart('q')), assistantMessage(thought('hm')), userMessage(textPart('s'))],
     [
       { role: 'user', content: 'q' },
       { role: 'user', content: 's' },
@@ -188,7 +214,11 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'a refusal is what it said',
-    [user(said('q')), model({ type: 'refusal', at: 'n', text: 'no' }), user(said('s'))],
+    [
+      userMessage(textPart('q')),
+      assistantMessage({ type: 'refusal', at: 'n', text: 'no' }),
+      userMessage(textPart('s')),
+    ],
     [
       { role: 'user', content: 'q' },
       { role: 'assistant', content: 'no' },
@@ -281,7 +311,7 @@ const parts: readonly (readonly [string, Part, Json, readonly string[]])[] = [
 
 for (const [name, part, expected, losses] of parts)
   test(`mistral: part: ${name}`, () => {
-    const encoded = encode({ messages: [user(said('q'), part)] })
+    const encoded = encode({ messages: [userMessage(textPart('q'), part)] })
     const content = object(list(encoded.body.messages)[0])?.content
     assert.deepEqual(content, expected === null ? 'q' : [{ type: 'text', text: 'q' }, expected])
     assert.deepEqual(encoded.losses, losses)
@@ -494,7 +524,9 @@ const beginnings: readonly (readonly [string, readonly string[], readonly string
 
 for (const [name, deltas, expected] of beginnings)
   test(`mistral: a beginning the client wrote, ${name}`, () => {
-    const restore = mistral.restore?.(asks({ messages: [user(said('q')), model(said('It is '))] }))
+    const restore = mistral.restore?.(
+      asks({ messages: [userMessage(textPart('q')), assistantMessage(textPart('It is '))] }),
+    )
     assert.ok(restore)
     const events = [
       { type: 'open', block: { type: 'text' } } as const,
@@ -525,7 +557,11 @@ const cited: readonly (readonly [string, readonly string[], readonly number[], r
 
 for (const [name, results, numbers, expected] of cited)
   test(`mistral: sources: ${name}`, () => {
-    const messages = [user(said('q')), model(call(ONE)), ...results.map((text) => result(ONE, text))]
+    const messages = [
+      userMessage(textPart('q')),
+      assistantMessage(toolCallPart(ONE)),
+      ...results.map((text) => toolMessage(ONE, text)),
+    ]
     const restore = mistral.restore?.(asks({ messages }))
     assert.ok(restore)
     const raw = { type: 'reference', reference_ids: numbers }
@@ -537,7 +573,7 @@ for (const [name, results, numbers, expected] of cited)
 
 test('mistral: sources: results that number nothing change nothing', () => {
   for (const text of ['', 'sunny', '{"a":', '[1]', '{"a":{"url":"https://a.example/"}}', '{"0":"x"}', 'null'])
-    assert.equal(mistral.restore?.(asks({ messages: [result(ONE, text)] })), undefined)
+    assert.equal(mistral.restore?.(asks({ messages: [toolMessage(ONE, text)] })), undefined)
 })
 
 test('mistral: without such a beginning an answer is left alone', () =>

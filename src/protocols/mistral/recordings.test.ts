@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { evidenceOf } from '../../../test/support/exchanges.ts'
-import { recordingsAreHere, recordingsOf, skip } from '../../../test/support/recordings.ts'
+import { recordingsOf, requireRecordings, skipWithoutRecordings } from '../../../test/support/recordings.ts'
 import { problemsIfPresent } from '../../../test/support/schemas.ts'
 import { isObject, type JsonObject, list, object } from '../../core/json.ts'
 import { openaiChat } from '../openai-chat/index.ts'
 import { mistral } from './index.ts'
 
-recordingsAreHere()
+requireRecordings()
 
-test('recorded: a key it does not know', { skip }, () => {
+test('recorded: a key it does not know', { skip: skipWithoutRecordings }, () => {
   const recording = recordingsOf('mistral').find(({ status }) => status === 401)
   assert.ok(recording)
   const failure = mistral.decodeFailure(401, recording.response, () => undefined)

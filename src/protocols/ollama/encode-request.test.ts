@@ -1,18 +1,25 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { call, lossesIn, model, result, said, user } from '../../../test/support/asked.ts'
+import {
+  assistantMessage,
+  lossPaths,
+  textPart,
+  toolCallPart,
+  toolMessage,
+  userMessage,
+} from '../../../test/support/builders.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import type { ChatRequest, GenerationSettings, Message, Part, Tool } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { ollama } from './index.ts'
 
-const system = (text: string): Message => ({ role: 'system', at: 's', as: 'system', content: [said(text)] })
+const system = (text: string): Message => ({ role: 'system', at: 's', as: 'system', content: [textPart(text)] })
 
 const encode = (more: Partial<ChatRequest>) => {
   const asked = {
     model: 'm',
     stream: false,
-    messages: [user(said('hi'))],
+    messages: [userMessage(textPart('hi'))],
     tools: [],
     settings: {},
     extras: [],
@@ -20,7 +27,7 @@ const encode = (more: Partial<ChatRequest>) => {
   }
   const { body, losses, from } = ollama.encodeRequest(asked, { model: 'llama3' })
   if (losses.every(({ essential }) => !essential)) assert.equal(problemsOf('ollama', 'ChatRequest', body), undefined)
-  return { body, from, losses: lossesIn(losses) }
+  return { body, from, losses: lossPaths(losses) }
 }
 
 // ── The conversation ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -28,10 +35,10 @@ const encode = (more: Partial<ChatRequest>) => {
 const called = (id: string, name = 'f', given: JsonObject = { a: 1 }) => ({ id, function: { name, arguments: given } })
 
 const conversations: readonly (readonly [string, readonly Message[], Json, readonly string[]])[] = [
-  ['a question', [user(said('hi'))], [{ role: 'user', content: 'hi' }], []],
+  ['a question', [userMessage(textPart('hi'))], [{ role: 'user', content: 'hi' }], []],
   [
     'system messages stay where they are',
-    [user(said('q')), system('b'), user(said('a'), said('b'))],
+    [userMessage(textPart('q')), system('b'), userMessage(textPart('a'), textPart('b'))],
     [
       { role: 'user', content: 'q' },
       { role: 'system', content: 'b' },
@@ -41,7 +48,12 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'calls as objects, results by the name of their tool',
-    [user(said('q')), model(said('wait'), call('1'), call('2', 'g', '')), result('2', 'two'), result('1', 'no', true)],
+    [
+      userMessage(textPart('q')),
+      assistantMessage(textPart('wait'), toolCallPart('1'), toolCallPart('2', 'g', '')),
+      toolMessage('2', 'two'),
+      toolMessage('1', 'no', true),
+    ],
     [
       { role: 'user', content: 'q' },
       { role: 'assistant', content: 'wait', tool_calls: [called('1'), called('2', 'g', {})] },
@@ -52,7 +64,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'a result whose call nobody made',
-    [user(said('q')), result('9', 'x')],
+    [userMessage(textPart('q')), toolMessage('9', 'x')],
     [
       { role: 'user', content: 'q' },
       { role: 'tool', content: 'x', tool_call_id: '9' },
@@ -61,7 +73,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'arguments that are no object are kept',
-    [user(said('q')), model(call('1', 'f', '{"a":'))],
+    [userMessage(textPart('q')), assistantMessage(toolCallPart('1', 'f', '{"a":'))],
     [
       { role: 'user', content: 'q' },
       { role: 'assistant', content: '', tool_calls: [called('1', 'f', { unreadable_arguments: '{"a":' })] },
@@ -70,7 +82,10 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'a free-form call',
-    [user(said('q')), model({ type: 'tool-call', at: 'c', id: '1', name: 'c', arguments: 'ls', custom: true })],
+    [
+      userMessage(textPart('q')),
+      assistantMessage({ type: 'tool-call', at: 'c', id: '1', name: 'c', arguments: 'ls', custom: true }),
+    ],
     [
       { role: 'user', content: 'q' },
       { role: 'assistant', content: '', tool_calls: [called('1', 'c', { input: 'ls' })] },
@@ -79,7 +94,11 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   ],
   [
     'thoughts in words',
-    [user(said('q')), model({ type: 'reasoning', at: 't', text: 'hm' }, said('r')), user(said('s'))],
+    [
+      userMessage(textPart('q')),
+      assistantMessage({ type: 'reasoning', at: 't', text: 'hm' }, textPart('r')),
+      userMessage(textPart('s')),
+    ],
     [
       { role: 'user', content: 'q' },
       { role: 'assistant', content: 'r', thinking: 'hm' },
@@ -90,9 +109,14 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
   [
     'thoughts without words',
     [
-      user(said('q')),
-      model({ type: 'reasoning', at: 't', text: '', signature: { origin: 'anthropic-messages', value: 'S' } }),
-      user(said('s')),
+      userMessage(textPart('q')),
+      assistantMessage({
+        type: 'reasoning',
+        at: 't',
+        text: '',
+        signature: { origin: 'anthropic-messages', value: 'S' },
+      }),
+      userMessage(textPart('s')),
     ],
     [
       { role: 'user', content: 'q' },
@@ -144,7 +168,7 @@ const parts: readonly (readonly [string, Part, JsonObject, readonly string[]])[]
 
 for (const [name, part, more, losses] of parts)
   test(`ollama: part: ${name}`, () => {
-    const encoded = encode({ messages: [user(said('q'), part)] })
+    const encoded = encode({ messages: [userMessage(textPart('q'), part)] })
     assert.deepEqual(list(encoded.body.messages)[0], { role: 'user', content: 'q', ...more })
     assert.deepEqual(encoded.losses, losses)
   })

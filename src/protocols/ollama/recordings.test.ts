@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { evidenceOf } from '../../../test/support/exchanges.ts'
-import { recordingsAreHere } from '../../../test/support/recordings.ts'
+import { requireRecordings } from '../../../test/support/recordings.ts'
 import { problemsOf } from '../../../test/support/schemas.ts'
 import { isObject } from '../../core/json.ts'
 
 const recordings = evidenceOf('ollama')
 
-recordingsAreHere()
+requireRecordings()
 
 /** Its client libraries say nothing with these. */
 const SAYS_NOTHING: ReadonlySet<string> = new Set(['""', 'null', '{}', '[]'])

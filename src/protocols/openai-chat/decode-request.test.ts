@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { TAKES_ALL } from '../../../test/support/takes.ts'
+import { ACCEPTS_ALL } from '../../../test/support/accepts-all.ts'
 import type { ChatRequest, GenerationSettings, Message, Part } from '../../core/chat.ts'
 import type { FailureKind } from '../../core/failure.ts'
 import { type JsonObject, list, object, parseJson } from '../../core/json.ts'
@@ -642,7 +642,7 @@ for (const [name, request, body, losses] of written)
   test(`chat request written: ${name}`, () => {
     const encoded = openaiChat.encodeRequest(
       { ...base, ...request },
-      { model: 'target', supportsCustomTools: true, ...TAKES_ALL },
+      { model: 'target', supportsCustomTools: true, ...ACCEPTS_ALL },
     )
     const shown = Object.fromEntries(Object.keys(body).map((member) => [member, encoded.body[member]]))
     assert.deepEqual(shown, body)
@@ -818,7 +818,7 @@ test('chat request: read, written and read again it is the same', () => {
       const { body: again, losses } = openaiChat.encodeRequest(request, {
         model: body.model,
         supportsCustomTools: true,
-        ...TAKES_ALL,
+        ...ACCEPTS_ALL,
       })
       assert.deepEqual(losses, [])
       assert.deepEqual(decode(again), request)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { ChatCompletionStream } from 'openai/lib/ChatCompletionStream'
-import { answering, asking } from '../../../test/support/asked.ts'
+import { answerContext, chatRequest } from '../../../test/support/builders.ts'
 import { type ChatAnswer, type ChatEvent, fold, unfold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, object } from '../../core/json.ts'
@@ -12,8 +12,10 @@ import { sseFrames } from '../framing/sse.ts'
 import { openaiChat } from './index.ts'
 
 const context = (more: Partial<AnswerContext> = {}, usage = true): AnswerContext =>
-  answering({
-    request: asking({ settings: usage ? { streamUsage: { value: true, at: 'stream_options.include_usage' } } : {} }),
+  answerContext({
+    request: chatRequest({
+      settings: usage ? { streamUsage: { value: true, at: 'stream_options.include_usage' } } : {},
+    }),
     created: 7,
     model: 'target',
     requestId: 'req_abc',

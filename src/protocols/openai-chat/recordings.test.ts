@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { ChatCompletionStream } from 'openai/lib/ChatCompletionStream'
-import { answering, asking } from '../../../test/support/asked.ts'
-import { bothNames } from '../../../test/support/both-names.ts'
+import { answerContext, chatRequest } from '../../../test/support/builders.ts'
 import { evidenceOf } from '../../../test/support/exchanges.ts'
-import { present, recordingsAreHere } from '../../../test/support/recordings.ts'
+import { withReasoningContent } from '../../../test/support/reasoning-names.ts'
+import { recordingsPresent, requireRecordings } from '../../../test/support/recordings.ts'
 import { problemsIfPresent } from '../../../test/support/schemas.ts'
 import { type ChatAnswer, type ChatEvent, fold } from '../../core/chat.ts'
 import { isObject } from '../../core/json.ts'
@@ -42,8 +42,8 @@ const REFUSED: ReadonlyMap<string, string> = new Map([
   ['openai-chat-test-custom-llm-within-crew', 'messages[1].content[0].type'],
 ])
 
-const context = answering({
-  request: asking({ settings: { streamUsage: { value: true, at: 'stream_options.include_usage' } } }),
+const context = answerContext({
+  request: chatRequest({ settings: { streamUsage: { value: true, at: 'stream_options.include_usage' } } }),
   model: 'model',
   requestId: 'req_x',
 })
@@ -116,10 +116,10 @@ const accepted = async (frames: readonly Frame[]) => {
   await ChatCompletionStream.fromReadableStream(stream).finalChatCompletion()
 }
 
-recordingsAreHere()
+requireRecordings()
 
 test('chat recordings: none is left out', () =>
-  assert.ok(recordings.length > (present ? 700 : 40), `${recordings.length} recordings`))
+  assert.ok(recordings.length > (recordingsPresent ? 700 : 40), `${recordings.length} recordings`))
 
 describe('chat recordings: requests', () => {
   for (const { id: name, request, status } of recordings)
@@ -223,7 +223,11 @@ describe('chat recordings: streams', () => {
         const passed = run(openaiChat.passing.passStream(context), steps).join('')
         const done = wireText.includes('data: [DONE]') ? '' : 'data: [DONE]\n\n'
         // Groq's and OpenRouter's fixtures end in `[DONE] `, which openai-node would not take for the end.
-        assert.equal(passed, bothNames(wireText).replace('[DONE] \n', '[DONE]\n') + done, 'passed on as it was')
+        assert.equal(
+          passed,
+          withReasoningContent(wireText).replace('[DONE] \n', '[DONE]\n') + done,
+          'passed on as it was',
+        )
         const quiet = { ...context, request: { ...context.request, settings: {} } }
         const kept = run(sseFrames(), [run(openaiChat.passing.passStream(quiet), steps).join('')])
         for (const { data } of kept)

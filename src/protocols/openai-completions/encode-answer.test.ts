@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answering } from '../../../test/support/asked.ts'
+import { answerContext } from '../../../test/support/builders.ts'
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { JsonObject } from '../../core/json.ts'
@@ -14,7 +14,7 @@ const asking = (more: JsonObject = {}): AnswerContext => {
   const body = { model: 'm', prompt: 'One, two,', ...more }
   const request = decodeRequest(body)
   assert.ok(request.ok)
-  return answering({ request: request.value, body, created: 7, requestId: 'req_x' })
+  return answerContext({ request: request.value, body, created: 7, requestId: 'req_x' })
 }
 
 const text = (...words: readonly string[]): ChatEvent[] => [

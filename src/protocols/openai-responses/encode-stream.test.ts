@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answering, numbered } from '../../../test/support/asked.ts'
+import { answerContext, sequentialIds } from '../../../test/support/builders.ts'
 import type { ChatEvent } from '../../core/chat.ts'
 import { encodeStream } from './encode-stream.ts'
 
@@ -50,7 +50,7 @@ const events: readonly ChatEvent[] = [
 ]
 
 const written = (stepsOf: (event: ChatEvent) => readonly ChatEvent[]): string => {
-  const writer = encodeStream(answering({ body: { tools }, id: numbered() }))
+  const writer = encodeStream(answerContext({ body: { tools }, id: sequentialIds() }))
   const out = events.flatMap((event, at) => {
     // A keep-alive after every seventh event.
     const between = at % 7 === 6 ? [writer.keepAlive()] : []

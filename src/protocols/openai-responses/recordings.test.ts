@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import OpenAI from 'openai'
-import { answering } from '../../../test/support/asked.ts'
+import { answerContext } from '../../../test/support/builders.ts'
 import { evidenceOf } from '../../../test/support/exchanges.ts'
-import { present, recordingsAreHere } from '../../../test/support/recordings.ts'
+import { recordingsPresent, requireRecordings } from '../../../test/support/recordings.ts'
 import { eventsOf as definitionsOf, problemsIfPresent, type SchemaName } from '../../../test/support/schemas.ts'
 import { type ChatEvent, type ChatRequest, fold, isContent } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
@@ -30,7 +30,7 @@ const reasonFor = (exceptions: ReadonlyMap<string, string>, name: string): strin
 const context = (body: JsonObject = {}): AnswerContext => {
   let made = 0
   const decoded = codec.decodeRequest(body)
-  return answering({
+  return answerContext({
     ...(decoded.ok && { request: decoded.value }),
     body,
     id: (prefix) => `${prefix}_made${String.fromCharCode(97 + (made++ % 26)).repeat(1 + made / 26)}`,
@@ -142,7 +142,7 @@ const wellFormed = (wireText: string): JsonObject => {
     assert.equal(event.sequence_number, index, 'a gap')
     assert.equal(frames[index]?.event, event.type)
     const type = text(event.type) ?? ''
-    if (!present) continue
+    if (!recordingsPresent) continue
     const schema = definitionsOf('openai:wire', 'Response').get(type)
     assert.ok(schema, `no event ${type}`)
     const known = event.item ? isKnown({ output: [event.item] }) : isKnown(object(event.response) ?? {})
@@ -155,7 +155,7 @@ const wellFormed = (wireText: string): JsonObject => {
   const response = object(terminal?.response)
   assert.ok(response)
   if (response.status !== 'failed') assert.deepEqual(ended, response.output)
-  if (present && isOpen(response))
+  if (recordingsPresent && isOpen(response))
     for (const event of events) {
       const schema = definitionsOf('openresponses').get(text(event.type) ?? '')
       assert.ok(schema, `Open Responses has no event ${event.type}`)
@@ -187,7 +187,7 @@ const accumulated = async (wireText: string): Promise<JsonObject> => {
 
 // ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-recordingsAreHere()
+requireRecordings()
 
 describe('responses: recordings', () => {
   let requests = 0
@@ -321,7 +321,7 @@ describe('responses: recordings', () => {
       `${requests} requests, ${answers} answers (${open} Open Responses), ${streams} streams (${openStreams}), ${failures} failures`,
     )
     assert.ok(requests > 25 && answers > 15 && streams > 15 && failures > 5)
-    if (!present) return
+    if (!recordingsPresent) return
     assert.ok(requests > 300 && answers > 250 && streams > 100 && failures > 15)
     assert.ok(open > 150 && openStreams > 50)
   })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { recordingsOf, skip } from '../../../test/support/recordings.ts'
-import { problemsIfPresent, schemasAreHere } from '../../../test/support/schemas.ts'
+import { recordingsOf, skipWithoutRecordings } from '../../../test/support/recordings.ts'
+import { problemsIfPresent, requireSchemas } from '../../../test/support/schemas.ts'
 import { isObject, type JsonObject, object } from '../../core/json.ts'
 import { openaiResponses } from './index.ts'
 import { withRequiredMembers } from './required-members.ts'
@@ -90,7 +90,7 @@ const cases: readonly (readonly [string, JsonObject, JsonObject, JsonObject])[] 
     { text: { verbosity: 'low', format: { type: 'text' } } },
   ],
 ]
-schemasAreHere()
+requireSchemas()
 
 for (const [name, response, body, expected] of cases)
   test(`responses required members: ${name}`, () => {
@@ -119,7 +119,9 @@ const itself = (response: JsonObject): JsonObject => ({
   text: { ...object(response.text), format: { type: 'text' } },
 })
 
-test('responses required members: every recorded answer becomes valid for Open Responses', { skip }, () => {
+test('responses required members: every recorded answer becomes valid for Open Responses', {
+  skip: skipWithoutRecordings,
+}, () => {
   let judged = 0
   for (const { id, response, request } of recordingsOf('responses')) {
     if (!isObject(response) || response.object !== 'response' || !isObject(request)) continue

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import OpenAI from 'openai'
-import { answering } from '../../../test/support/asked.ts'
+import { answerContext } from '../../../test/support/builders.ts'
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { AnswerContext, StreamWriter } from '../../core/protocol.ts'
@@ -10,7 +10,7 @@ import { openaiResponses as codec } from './index.ts'
 
 const context = (): AnswerContext => {
   let made = 0
-  return answering({
+  return answerContext({
     body: { model: 'm', input: 'hi', stream: true },
     id: (prefix) => `${prefix}_${'abcdefghijklmnop'.charAt(made++)}`,
     created: 1_000,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { answering } from '../../../test/support/asked.ts'
+import { answerContext } from '../../../test/support/builders.ts'
 import { type ChatEvent, fold, isContent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, object } from '../../core/json.ts'
@@ -16,7 +16,7 @@ const context = (body: JsonObject = {}): AnswerContext => {
     made.set(prefix, (made.get(prefix) ?? 0) + 1)
     return `${prefix}_${'abcdefghij'.charAt((made.get(prefix) ?? 1) - 1)}`
   }
-  return answering({ body, id, created: 1_000, model: 'answering', requestId: 'req_abc' })
+  return answerContext({ body, id, created: 1_000, model: 'answering', requestId: 'req_abc' })
 }
 const wireOf = (events: readonly JsonObject[]): string =>
   events

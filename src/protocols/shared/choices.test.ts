@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { assertReadable } from '../../../test/support/anything.ts'
-import { orderly } from '../../../test/support/orderly.ts'
+import { assertEventOrder } from '../../../test/support/event-order.ts'
 import { type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, list, number, object } from '../../core/json.ts'
@@ -448,7 +448,7 @@ const assertOrderly = (steps: readonly StreamStep[]): void => {
   assert.equal(failures.length + finishes.length, 1)
   for (const { index, events: own } of choices) {
     assert.ok(index === 0 || index === 1)
-    orderly([...own, ...failures], false)
+    assertEventOrder([...own, ...failures], false)
   }
 }
 

@@ -1,7 +1,7 @@
 /** Tools this format names in its own ways, on their way to a format that has only functions, and back. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answering, numbered } from '../../../test/support/asked.ts'
+import { answerContext, sequentialIds } from '../../../test/support/builders.ts'
 import { type ChatAnswer, type ChatEvent, type ChatRequest, type Tool, unfold } from '../../core/chat.ts'
 import { isObject, type JsonObject, list, object, parseJson } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
@@ -151,7 +151,8 @@ test('responses names: a tool of a namespace can be chosen', () => {
 
 const call = (name: string, id: string, words = '{"x":1}') => ({ type: 'tool-call' as const, id, name, text: words })
 
-const contextFor = (body: JsonObject): AnswerContext => answering({ request: decoded(body), body, id: numbered() })
+const contextFor = (body: JsonObject): AnswerContext =>
+  answerContext({ request: decoded(body), body, id: sequentialIds() })
 
 const answered = (body: JsonObject, blocks: ChatAnswer['blocks']): JsonObject[] => {
   const answer = { blocks, finish: { kind: 'tool-calls' as const, raw: null } }

@@ -10,7 +10,7 @@ import { styleNames } from '../../../src/edge/config/definition.ts'
 import { upstreamProtocols } from '../../../src/protocols/index.ts'
 import { type Started, start } from '../../e2e/support/process.ts'
 import { answerWith } from '../../support/answers.ts'
-import { readWire, recordingsAreHere, skip } from '../../support/recordings.ts'
+import { readWire, requireRecordings, skipWithoutRecordings } from '../../support/recordings.ts'
 import { type Act, startUpstream, type Upstream, type UpstreamRequest } from '../../support/upstream.ts'
 import {
   type Answer,
@@ -26,7 +26,7 @@ import {
   testsOf,
 } from './runner.ts'
 
-recordingsAreHere()
+requireRecordings()
 
 const file = readWire('openresponses.compliance.json') ?? {}
 const tests = testsOf(file)
@@ -80,7 +80,7 @@ const variable = (format: UpstreamProtocolName) => name(format).toUpperCase().re
 let gateway: Started
 const upstreams: Upstream[] = []
 before(async () => {
-  if (skip) return
+  if (skipWithoutRecordings) return
   const env: Record<string, string> = { FALLBACK: 'none' }
   for (const format of formats) {
     const upstream = await startUpstream(upstreamScript())
@@ -269,7 +269,7 @@ const WITHOUT_FILES: ReadonlySet<UpstreamProtocolName> = new Set(['cohere', 'oll
 const EXCLUDED: ReadonlySet<string> = new Set(['file-search', 'offline-web-search'])
 
 for (const format of formats)
-  describe(`open responses: ${format}`, { skip, concurrency: true }, () => {
+  describe(`open responses: ${format}`, { skip: skipWithoutRecordings, concurrency: true }, () => {
     const target = (): Target => ({ base: gateway.base, model: `${name(format)}/m` })
     for (const one of tests.filter(({ local }) => !local)) test(one.id, () => run(one, target()))
     for (const other of list(file.seen_in_other_stored_commits).filter(isObject)) {
@@ -291,7 +291,7 @@ for (const format of formats)
     }
   })
 
-describe('open responses: the built-in demo', { skip }, () => {
+describe('open responses: the built-in demo', { skip: skipWithoutRecordings }, () => {
   let demo: Started
   before(async () => {
     demo = await start()

@@ -12,8 +12,8 @@ import { readerFor } from '../../../src/gateway/upstream/answer-reader.ts'
 import { applyErrorTable, maskSecrets } from '../../../src/protocols/errors/classify.ts'
 import { sse, sseFrames } from '../../../src/protocols/framing/sse.ts'
 import { protocols, sharedProtocols, upstreamProtocols } from '../../../src/protocols/index.ts'
-import { answering, asking } from '../../../test/support/asked.ts'
-import { orderly } from '../../../test/support/orderly.ts'
+import { answerContext, chatRequest } from '../../../test/support/builders.ts'
+import { assertEventOrder } from '../../../test/support/event-order.ts'
 import { changedJson, changedStream, slicings, type Target } from '../engine.ts'
 import {
   answersOf,
@@ -25,7 +25,7 @@ import {
   streamsOf,
 } from '../seeds.ts'
 
-const context = answering({ request: asking({ stream: false }), created: 1_700_000_000, requestId: 'req_x' })
+const context = answerContext({ request: chatRequest({ stream: false }), created: 1_700_000_000, requestId: 'req_x' })
 
 const NO_HEADERS = () => undefined
 const NAMES = Object.keys(upstreamProtocols) as UpstreamProtocolName[]
@@ -90,7 +90,7 @@ const answers = NAMES.map((name): Target => {
       const body = jsonIn(input)
       if (body === undefined) return
       const events = decodeAnswer(body)
-      orderly(events, looseEvents)
+      assertEventOrder(events, looseEvents)
       told(events)
     },
   }
@@ -164,7 +164,7 @@ const streams = NAMES.map((name): Target => {
     made: changedMessages(name),
     check(input) {
       const events = run(decoder(protocol), [input])
-      orderly(events, protocol.lenientEvents === true)
+      assertEventOrder(events, protocol.lenientEvents === true)
       for (const pieces of slicings(input).slice(0, 8)) assert.deepEqual(run(decoder(protocol), pieces), events)
       told(events)
       if (!passing) return
@@ -266,7 +266,7 @@ const usage: Target = {
         usageMetadata: value,
         ...object(value),
       })
-      orderly(events, upstreamProtocols[name].lenientEvents === true)
+      assertEventOrder(events, upstreamProtocols[name].lenientEvents === true)
       told(events)
     }
   },

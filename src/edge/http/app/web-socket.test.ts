@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { WebSocket } from 'ws'
-import { problemsIfPresent, schemasAreHere } from '../../../../test/support/schemas.ts'
+import { problemsIfPresent, requireSchemas } from '../../../../test/support/schemas.ts'
 import { until } from '../../../../test/support/upstream.ts'
 import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchange.ts'
 import type { JsonObject } from '../../../core/json.ts'
@@ -336,7 +336,7 @@ for (const httpServer of ['own', 'node'] as const)
 
     // ── Errors ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    schemasAreHere()
+    requireSchemas()
     const wrong: readonly (readonly [string, object | string | Buffer, number, string, string | null])[] = [
       ['a binary message', Buffer.from('{}'), 400, 'invalid_request', null],
       ['an unknown type', { type: 'response.cancel' }, 400, 'invalid_value', 'type'],

@@ -2,7 +2,7 @@
 import type { ChatAnswer, ChatRequest, Message, Part } from '../../src/core/chat.ts'
 import type { AnswerContext, Loss } from '../../src/core/protocol.ts'
 
-export const asking = (more: Partial<ChatRequest> = {}): ChatRequest => ({
+export const chatRequest = (more: Partial<ChatRequest> = {}): ChatRequest => ({
   model: 'm',
   stream: true,
   messages: [],
@@ -12,8 +12,8 @@ export const asking = (more: Partial<ChatRequest> = {}): ChatRequest => ({
   ...more,
 })
 
-export const answering = (more: Partial<AnswerContext> = {}): AnswerContext => ({
-  request: asking(),
+export const answerContext = (more: Partial<AnswerContext> = {}): AnswerContext => ({
+  request: chatRequest(),
   body: {},
   id: (prefix) => `${prefix}_made`,
   created: 1,
@@ -22,37 +22,37 @@ export const answering = (more: Partial<AnswerContext> = {}): AnswerContext => (
 })
 
 /** An id function that returns a new id on each call. */
-export const numbered = (): AnswerContext['id'] => {
+export const sequentialIds = (): AnswerContext['id'] => {
   let made = 0
   return (prefix) => `${prefix}_${made++}`
 }
 
 // ── Content ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-export const said = (text: string, at = 'x'): Part => ({ type: 'text', at, text })
-export const user = (...content: Part[]): Message => ({ role: 'user', at: 'u', content })
-export const model = (...content: Part[]): Message => ({ role: 'assistant', at: 'a', content })
-export const call = (id: string, name = 'f', given = '{"a":1}'): Part => ({
+export const textPart = (text: string, at = 'x'): Part => ({ type: 'text', at, text })
+export const userMessage = (...content: Part[]): Message => ({ role: 'user', at: 'u', content })
+export const assistantMessage = (...content: Part[]): Message => ({ role: 'assistant', at: 'a', content })
+export const toolCallPart = (id: string, name = 'f', given = '{"a":1}'): Part => ({
   type: 'tool-call',
   at: `call ${id}`,
   id,
   name,
   arguments: given,
 })
-export const result = (callId: string, text: string, isError = false): Message => ({
+export const toolMessage = (callId: string, text: string, isError = false): Message => ({
   role: 'tool',
   at: `r ${callId}`,
   callId,
-  content: [said(text)],
+  content: [textPart(text)],
   isError,
 })
 
 /** The places of the losses, with a `!` before those that exclude a target. */
-export const lossesIn = (losses: readonly Loss[]): string[] =>
+export const lossPaths = (losses: readonly Loss[]): string[] =>
   losses.map(({ path, essential }) => (essential ? `!${path}` : path))
 
 /** The parts that a client sends back if it keeps the whole answer. */
-export const partsOf = ({ blocks }: ChatAnswer): Part[] =>
+export const contentOf = ({ blocks }: ChatAnswer): Part[] =>
   blocks.map((block, index) => {
     const at = `c[${index}]`
     if (block.type === 'tool-call')

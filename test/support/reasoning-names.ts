@@ -4,7 +4,7 @@ import { isObject, list, object, parseObject, text } from '../../src/core/json.t
  * Converts recorded chat answers (the lines of a stream, or one body) to what chat clients receive: a message or delta
  * with `reasoning` but no `reasoning_content` gets both. No other byte changes.
  */
-export const bothNames = (wire: string): string =>
+export const withReasoningContent = (wire: string): string =>
   wire
     .split('\n')
     .map((line) => {

@@ -7,7 +7,7 @@ const isCount = (value: number | undefined): boolean =>
   value === undefined || (Number.isSafeInteger(value) && value >= 0)
 
 /** Asserts one end, nothing after a failure, no nested or open block, and valid counts. */
-export const orderly = (events: readonly ChatEvent[], loose: boolean): void => {
+export const assertEventOrder = (events: readonly ChatEvent[], loose: boolean): void => {
   let open = false
   const finishes = events.filter(({ type }) => type === 'finish').length
   const failures = events.filter((event) => event.type === 'failure')

@@ -1,28 +1,28 @@
-/** What vendors take in requests, as data: `src/protocols/shared/accepts.ts` applies it. */
+/** What each vendor accepts in requests, as data. `src/protocols/shared/accepts.ts` applies it. */
 import type { Json } from './json.ts'
 
-/** What a request may need of a vendor. */
+/** A capability that a request may need. */
 export type Ability = 'tools' | 'images'
 
 /**
- * What a vendor takes in a request body. Applied to the client's own bodies and to translated ones. What is removed is named
- * as dropped, unless it says nothing. Each table cites a thread or a page, and its date.
+ * What a vendor accepts in a request body. Applied to bodies that pass through and to translated ones. A removed member
+ * is reported as dropped, unless its value equals the default. Each table cites an issue or a page, with its date.
  */
 export type Accepts = {
-  /** Optional members it is known to take: when a request is translated, others of their kind are not written. */
+  /** Optional members that it accepts: a translated request contains no other `OptionalMember`. */
   readonly takes?: readonly OptionalMember[]
-  /** Members it refuses, each with the value that means the same as its absence. */
+  /** Members that it rejects, each with the value that is equivalent to its absence. */
   readonly refuses?: { readonly [member: string]: Json }
-  /** Where the schema of messages is closed: the members of a message by its role. */
+  /** For a closed message schema: the allowed members by role. */
   readonly messages?: { readonly [role: string]: readonly string[] }
   /**
-   * Members of an assistant message in which it takes the reasoning of earlier turns; the first is written. Empty: it takes
-   * none. Absent: not known; the client's own pass, and none is written.
+   * Members of an assistant message that carry the reasoning of earlier turns; the first one is written. Empty: not
+   * accepted. Absent: unknown, so the client's own members pass and none is written.
    */
   readonly reasoning?: readonly ReasoningMember[]
 }
 
-/** Members of chat completions that OpenAI defined and that many vendors refuse. */
+/** Members of chat completions that OpenAI defined and many vendors reject. */
 export type OptionalMember = 'store' | 'metadata' | 'prompt_cache_key' | 'service_tier' | 'verbosity'
 
 export type ReasoningMember = 'reasoning_content' | 'reasoning' | 'reasoning_details'

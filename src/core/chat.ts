@@ -91,13 +91,16 @@ export type OutputFormat =
       readonly strict?: boolean
     }
 
-/** A member without a canonical name. `essential`: without it the request means something else, so a target that cannot carry it is unfit. */
+/**
+ * A member without a canonical name. `essential`: without it the request has another meaning, so a target that cannot
+ * carry it is unfit.
+ */
 export type Extra = {
   readonly at: string
   readonly name: string
   readonly value: Json
   readonly essential: boolean
-  /** Asks for tools that the provider runs and the model need not use: left out where no target carries it. */
+  /** Requests tools that the provider runs and the model need not use. Omitted if no target supports it. */
   readonly optional?: true
 }
 
@@ -109,7 +112,7 @@ export type Tool =
       readonly description?: string
       /** JSON Schema of the arguments; absent: no arguments. */
       readonly parameters?: Json
-      /** The client's own wish, with its style's default filled in (true in responses, false in chat). */
+      /** The client's value, or the default of its API style (true in responses, false in chat). */
       readonly strict?: boolean
       readonly paths?: MemberPaths
       readonly extras?: readonly Extra[]
@@ -123,7 +126,7 @@ export type Tool =
       readonly format?: Json
       readonly paths?: MemberPaths
     }
-  /** Run by the provider, or of a kind that only its own format has: no other format can carry it. */
+  /** Run by the provider, or of a kind that exists in its own format only; other formats cannot carry it. */
   | {
       readonly kind: 'foreign'
       readonly at: string
@@ -147,7 +150,7 @@ export type Message =
       readonly content: readonly Part[]
       readonly extras?: readonly Extra[]
     }
-  /** One turn of the model: what it said, thought and called, in order. Neighbours of the wire that form one turn are one message here. */
+  /** One turn of the model: text, reasoning and tool calls, in order. Adjacent wire messages of one turn are merged. */
   | {
       readonly role: 'assistant'
       readonly at: string
@@ -186,7 +189,10 @@ export type Part =
   | { readonly type: 'audio'; readonly at: string; readonly data: string; readonly format: string }
   | ({ readonly at: string } & Reasoning)
   | ({ readonly at: string } & ToolCall)
-  /** A content block only its own format knows. `spare`: the trace of a tool's use, without what came of it. */
+  /**
+   * A content block that exists in its own format only. `optional`: the record of a tool's use without its result; it
+   * may be omitted.
+   */
   | {
       readonly type: 'foreign'
       readonly at: string
@@ -214,7 +220,7 @@ export type ToolCall = {
 export type Reasoning = {
   readonly type: 'reasoning'
   readonly text: string
-  /** A summary made for reading, not the thoughts themselves. */
+  /** A summary of the reasoning, not the reasoning itself. */
   readonly summary?: boolean
   readonly signature?: ReasoningSignature
 }
@@ -252,7 +258,7 @@ export type ChatEvent =
   | { readonly type: 'open'; readonly block: Block }
   /** More of the open block's text (for a tool call, of its arguments). */
   | { readonly type: 'delta'; readonly text: string; readonly logprobs?: Json }
-  /** A source the open text block cites. */
+  /** A source that the open text block cites. */
   | { readonly type: 'citation'; readonly citation: Citation }
   /** Signature of the open reasoning block. */
   | { readonly type: 'signature'; readonly signature: ReasoningSignature }
@@ -268,16 +274,19 @@ export type Block =
   | { readonly type: 'refusal' }
   | { readonly type: 'reasoning'; readonly summary?: boolean }
   | { readonly type: 'tool-call'; readonly id: string; readonly name: string; readonly custom?: boolean }
-  /** Something only its own format knows (a hosted tool's call or result). Carried whole to that format, elsewhere as `output` says. */
+  /**
+   * A block that exists in its own format only, such as a hosted tool's call or result. Passed unchanged to that
+   * format; other formats write `output`.
+   */
   | { readonly type: 'foreign'; readonly protocol: ProtocolName; readonly raw: JsonObject; readonly output?: Output }
 
 /**
- * What a foreign block holds for the user. `kind` names it: `image`, `audio`, `video`, `file`, `code`. Of `audio` the
- * block's text is the transcript, where there is one. `images`: the pictures, which some other formats carry too.
+ * The user-visible output in a foreign block. `kind`: `image`, `audio`, `video`, `file` or `code`. For `audio`, the
+ * block's text is the transcript, if there is one. `images`: images that some other formats can carry.
  */
 export type Output = { readonly kind: string; readonly images?: readonly MediaSource[] }
 
-/** `start` and `end` in UTF-16 code units of the block's text, where known. */
+/** `start` and `end`: UTF-16 offsets in the block's text, if known. */
 export type Citation = {
   readonly url: string
   readonly title?: string
@@ -421,7 +430,7 @@ export const isContent = (event: ChatEvent): boolean => {
       return event.block.type === 'tool-call' || event.block.type === 'foreign'
     case 'citation':
       return true
-    // The end of an answer without content is known only at the end: see the rule for empty answers.
+    // Whether an answer is empty is known only at its end: see the rule for empty answers.
     case 'finish':
     case 'start':
     case 'signature':

@@ -1,18 +1,21 @@
-/** Whether calls of Claude have the thinking block before them that `thinking: enabled` requires. */
+/** Detects Claude conversations that lack the thinking block which `thinking: enabled` requires. */
 import { isObject, type Json, type JsonObject, list, text } from './json.ts'
 
-/** How ids of calls that Claude made begin: `toolu_01…`, `toolu_vrtx_…`, `tooluse_…` at Bedrock. Ids of other vendors are kept as they are. */
+/**
+ * Prefixes of the call IDs that Claude generates: `toolu_01…`, `toolu_vrtx_…`, `tooluse_…` on Bedrock. IDs of other
+ * vendors are kept unchanged.
+ */
 const ITS_CALL = /^toolu(?:se)?_/
 
-/** How a format writes the blocks of a message. */
+/** How a wire format represents the blocks of a message. */
 export type BlockFormat = {
   readonly isThought: (block: JsonObject) => boolean
   readonly isResult: (block: JsonObject) => boolean
-  /** The id of a call; undefined: the block is no call. */
+  /** The ID of a tool call; undefined: the block is not a tool call. */
   readonly callId: (block: JsonObject) => Json | undefined
 }
 
-/** Blocks of Anthropic's messages. */
+/** Blocks of Anthropic's messages API. */
 export const MESSAGES_BLOCKS: BlockFormat = {
   isThought: ({ type }) => type === 'thinking' || type === 'redacted_thinking',
   isResult: ({ type }) => type === 'tool_result',
@@ -20,10 +23,10 @@ export const MESSAGES_BLOCKS: BlockFormat = {
 }
 
 /**
- * Whether the assistant message at this index has to begin with a thinking block and does not. All calls and results since
- * the last question are one turn (platform.claude.com, thinking in tool workflows, 2026-11-22). Without interleaved thinking
- * Claude thinks once in it (github.com/dust-tt/srchd/pull/41, 2025-11-04: one thought before 101 calls), so its later calls
- * need no block of their own.
+ * Whether the assistant message at this index lacks a required thinking block at its beginning. All calls and results
+ * since the last user message are one turn (platform.claude.com, thinking in tool workflows, 2026-11-22). Without
+ * interleaved thinking Claude thinks once per turn (github.com/dust-tt/srchd/pull/41, 2025-11-04: one thinking block
+ * before 101 calls), so later calls of the turn need no block of their own.
  */
 const lacksThinking = (messages: readonly Json[], index: number, format: BlockFormat): boolean => {
   const beginsWithThought = (message: Json | undefined): boolean => {
@@ -43,7 +46,10 @@ const lacksThinking = (messages: readonly Json[], index: number, format: BlockFo
   return true
 }
 
-/** Whether the model is to go on from its own last message, or from results of its calls, and that message is unthought. */
+/**
+ * Whether the model continues from its own last message or from tool results, and that message lacks its thinking
+ * block.
+ */
 export const continuesWithoutThinking = (messages: readonly Json[], format: BlockFormat): boolean => {
   const last = messages.findLastIndex((message) => isObject(message) && message.role === 'assistant')
   if (last === -1) return false

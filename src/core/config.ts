@@ -1,12 +1,15 @@
 import type { Instance } from './provider.ts'
 import type { Settings, Strategy } from './settings.ts'
 
-/** A whole configuration: built, checked and frozen before it replaces another in one assignment. Requests keep the one they began with. */
+/**
+ * A whole configuration: built, checked and frozen, then swapped in one assignment. A request keeps the configuration
+ * with which it started.
+ */
 export type Config = {
   readonly settings: Settings
   /** In the order in which they are tried. */
   readonly instances: readonly Instance[]
-  /** By name. A Map, so that no name a client sends can reach a prototype. */
+  /** By name. A Map, because client-supplied names must not reach an object prototype. */
   readonly routes: ReadonlyMap<string, Route>
 }
 
@@ -19,10 +22,10 @@ export type Route = {
   readonly fallback: readonly RouteTarget[]
 }
 
-/** `provider` is an instance's id; no model: its default. */
+/** `provider` is an instance ID. `model` absent: the provider's default model. */
 export type RouteTarget = { readonly provider: string; readonly model?: string; readonly weight: number }
 
-/** What is known of a model: from the catalogue file, or said by the operator. Prices in nano-dollars per token. */
+/** Known facts about a model, from the catalogue or the configuration file. Prices in nano-dollars per token. */
 export type ModelFacts = {
   readonly contextWindow?: number
   readonly maxOutputTokens?: number
@@ -30,12 +33,15 @@ export type ModelFacts = {
   readonly outputPrice?: number
   readonly cacheReadPrice?: number
   readonly cacheWritePrice?: number
-  /** Of: `tools`, `vision`, `structured_output`, `reasoning`, `audio_input`, `file_input`. */
+  /** A subset of `tools`, `vision`, `structured_output`, `reasoning`, `audio_input`, `file_input`. */
   readonly capabilities?: readonly string[]
 }
 
 /** Facts by catalogue provider and model; undefined: unknown, never zero. */
 export type Catalogue = ((provider: string, model: string) => ModelFacts | undefined) & {
-  /** Whether it has an entry of exactly this name, not only the facts of an undated or plain name of the model. */
+  /**
+   * Whether the catalogue has an entry with exactly this name. An undated or shortened name of the model does not
+   * count.
+   */
   readonly lists?: (provider: string, model: string) => boolean
 }

@@ -1,4 +1,4 @@
-/** Embeddings in our words: what a client wants turned into vectors, and the vectors; and a wire format that carries both. */
+/** The canonical form of embeddings requests and answers, and the wire formats of providers. */
 import type { Extra, Setting } from './chat.ts'
 import type { Failure, Outcome } from './failure.ts'
 import type { HeaderLookup } from './headers.ts'
@@ -9,33 +9,33 @@ export type EmbeddingsRequest = {
   readonly model: string
   /** Never empty. */
   readonly inputs: readonly EmbeddingInput[]
-  /** How the client reads vectors: as lists of numbers, or as base64 of 32-bit floats, the lowest byte first. */
+  /** Encoding of the returned vectors: lists of numbers, or base64 of little-endian 32-bit floats. */
   readonly encoding: Encoding
-  /** Shorter vectors than the model's own. */
+  /** Requested vector length, if shorter than the model's default. */
   readonly dimensions?: Setting<number>
   readonly purpose?: Setting<Purpose>
   readonly user?: Setting<string>
-  /** Members the middle has no word for. */
+  /** Members without a canonical equivalent. */
   readonly extras: readonly Extra[]
 }
 
 export type EmbeddingInput = { readonly at: string } & (
   | { readonly text: string }
-  /** Of the model's own tokenizer: only an upstream that takes tokens can be asked. */
+  /** Tokens of the model's own tokenizer. Only an upstream that accepts tokens can serve them. */
   | { readonly tokens: readonly number[] }
 )
 
 export type Encoding = 'float' | 'base64'
 
-/** What the vectors are for. Some models make other ones of a question than of what shall be found by it. */
+/** The use of the vectors. Some models return different vectors for a query than for a document. */
 export type Purpose = 'document' | 'query' | 'classification' | 'clustering' | 'similarity'
 
-/** As numbers, or as base64 of 32-bit floats. */
+/** A list of numbers, or base64 of 32-bit floats. */
 export type Vector = readonly number[] | string
 
 export type EmbeddingsAnswer = {
   readonly model?: string
-  /** In the order of the inputs, as far as the upstream says which is which. */
+  /** In the order of the inputs, if the upstream identifies them. */
   readonly vectors: readonly Vector[]
   /** Tokens of all inputs, if the upstream counts them. */
   readonly input?: number
@@ -47,12 +47,12 @@ export type EmbeddingsProtocolName =
   | 'vertex-embeddings'
   | 'cohere-embeddings'
 
-/** A wire format of embeddings as providers speak it. Pure, and never throws on input. */
+/** An embeddings wire format of providers. Pure; never throws on input. */
 export type EmbeddingsProtocol = {
   readonly name: EmbeddingsProtocolName
-  /** Path below the base URL; `{model}` stands for the model. */
+  /** Path below the base URL; `{model}` is replaced by the model. */
   readonly path: string
-  /** Absent: it is the format clients speak, and their requests pass as they are. */
+  /** Absent: the format is the client's, so requests pass through unchanged. */
   readonly encodeRequest?: (request: EmbeddingsRequest, target: { readonly model: string }) => Encoded
   /** A failure if the body is an error, or if its vectors are invalid or cannot be assigned to the inputs. */
   readonly decodeAnswer: (body: Json) => Outcome<EmbeddingsAnswer>

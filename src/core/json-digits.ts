@@ -1,29 +1,32 @@
-/** Integers that a double would change, kept as they were written (RFC 8259, section 6). */
+/** Keeps integers that a double cannot represent exactly as they were written (RFC 8259, section 6). */
 import { isNumberPart, stringEnd } from './json-text.ts'
 
 /** ECMAScript's JSON.rawJSON (stage 4, V8 since 2023), not yet in TypeScript's library. */
 type RawJson = { rawJSON(text: string): object; isRawJSON(value: unknown): boolean }
-// The cast adds members every supported Node has; see above.
+// The cast adds members that every supported Node version has.
 const json = JSON as unknown as RawJson
 
-/** A number kept as it was written. */
+/** Whether the value is a number kept as it was written. */
 export const isRaw = (value: unknown): boolean => json.isRawJSON(value)
 
-/** A container that is open where the text is being read. `node` is null where nothing of it was kept (a member given twice). */
+/**
+ * A container that is open at the current position. `node`: null if the parsed value has no such container (a duplicate
+ * member).
+ */
 type OpenContainer = {
   readonly node: { [at: string | number]: unknown } | null
   readonly isList: boolean
-  /** Of a list: the place of the value that comes. */
+  /** In a list: the index of the next value. */
   index: number
-  /** Of an object: where the key of the value that comes stands; -1: the key itself comes next. */
+  /** In an object: start of the key of the next value; -1: the key has not been read. */
   key: number
   keyEnd: number
 }
 
 /**
- * Puts the text of every integer that a double cannot hold where JSON.parse has put a double: `value` is what it made of
- * `source`. One walk over the text beside the value; a reviver, which is called for every value, takes seconds
- * for what fits into one request.
+ * Replaces each integer that a double cannot represent by its source text. `value` is the result of
+ * `JSON.parse(source)` and is changed in place. One pass over the text: a reviver is called for every value, which
+ * takes seconds for the largest bodies.
  */
 export const withDigits = (source: string, value: unknown): unknown => {
   const open: OpenContainer[] = []
@@ -64,7 +67,7 @@ export const withDigits = (source: string, value: unknown): unknown => {
       if (!top) whole = json.rawJSON(text)
       else if (top.node) {
         const place = placeIn(top)
-        // Of a member given twice the last counts, and that is what is there.
+        // Of duplicate members the last one counts, and its value is in the node.
         if (top.node[place] === double || isRaw(top.node[place])) top.node[place] = json.rawJSON(text)
       }
     }

@@ -1,38 +1,41 @@
 /**
- * Looking at and changing JSON as text, so that what is not changed stays byte for byte: unknown members, the digits
- * of large numbers, escapes, white space.
+ * Inspects and edits JSON as text, so that unchanged parts stay byte for byte: unknown members, digits of large
+ * numbers, escapes and white space.
  */
 import type { EncodedText } from './encoded-text.ts'
 import type { Json, JsonObject } from './json-value.ts'
 import { atOnce, PIECE } from './steps.ts'
 
-/** A member of the outermost object: where its key begins and where its value lies. */
+/** A member of the outermost object: indices of its key, its value and its end. */
 export type Span = { readonly key: string; readonly start: number; readonly value: number; readonly end: number }
 
 export type Survey =
-  /** `long`: a number has so many digits that a double may not hold it (`parseJson`). */
+  /** `long`: a number may have too many digits for a double (see `parseJson`). */
   | { readonly ok: true; readonly members: readonly Span[]; readonly long: boolean }
   | { readonly ok: false; readonly problem: 'too-deep' | 'duplicate' | 'not-finite'; readonly at: string }
 
-/** Members that decide where a request goes or what it costs: two of them would let policy and upstream read different ones. */
+/** Members that determine the target or the cost. With a duplicate, policy and upstream could read different values. */
 export const NEVER_TWICE = new Set(['model', 'stream'])
 
-/** Every integer of so many digits is one a double holds. */
+/** A double represents every integer of this many digits. */
 const EXACT = 15
 
-/** Maximum nesting of JSON from clients. Writing it again overflows the stack at a few thousand levels; real requests stay far below. */
+/**
+ * Maximum nesting of clients' JSON. Serialization overflows the stack at a few thousand levels; real requests have far
+ * fewer.
+ */
 export const DEEPEST = 64
 
 const QUOTE = 34
 const BACKSLASH = 92
 
-/** Index just behind the string that begins at `start` (a quote). */
+/** Index after the string that begins at `start` (a quote). */
 export const stringEnd = (source: string, start: number): number =>
   stringEndWithin(source, start, Number.POSITIVE_INFINITY)
 
 /**
- * The same, but stops at the first escaped quote behind `until`: then it returns the negative index of that quote, from
- * where to go on.
+ * Like `stringEnd`, but stops at the first escaped quote after `until` and returns its negative index, from which the
+ * search can continue.
  */
 export const stringEndWithin = (source: string, start: number, until: number): number => {
   let end = source.indexOf('"', start + 1)
@@ -46,13 +49,13 @@ export const stringEndWithin = (source: string, start: number, until: number): n
   return source.length
 }
 
-/** What the string there says. */
+/** The unescaped text of the string from `start` to `end`. */
 export const nameAt = (source: string, start: number, end: number): string => {
   const name = source.slice(start + 1, end - 1)
   return name.includes('\\') ? JSON.parse(source.slice(start, end)) : name
 }
 
-/** Levels of nesting, members of one object, members of all objects, and values of a text. */
+/** Limits: nesting levels, members of one object, members of all objects, and values. */
 type Extent = {
   readonly levels: number
   readonly members: number
@@ -62,13 +65,13 @@ type Extent = {
 type Excess = 'too-deep' | 'too-many' | 'too-many-in-all' | 'too-scattered'
 
 /**
- * Whether reading this text as JSON would cost far more than its length: a body of 13 MB with a million names kept the
- * process busy for 15 s, one of 15 MB in a million small values for one. Found without reading it, in one walk; the text
- * need not be JSON. Null: nothing is too much.
+ * Detects text whose parsing would cost far more than its length: 13 MB with a million names blocked the process for 15
+ * s, 15 MB with a million small values for 1 s. One pass without parsing; the text need not be JSON. Null: within the
+ * limits.
  */
 export const excess = (source: string, most: Extent): Excess | null => atOnce(excessSteps(source, most))
 
-/** The same in pieces. */
+/** `excess` in pieces. */
 export function* excessSteps(
   source: string,
   most: Extent,
@@ -108,9 +111,9 @@ export function* excessSteps(
 }
 
 /**
- * One walk over the text of a JSON object that JSON.parse has accepted: the members of the outermost object, and the
- * three things JSON.parse lets pass that must not (nesting that overflows a stack later, a deciding member given
- * twice, a number beyond a double's range, which would be written again as null).
+ * One pass over the text of an object that `JSON.parse` has accepted. Returns the members of the outermost object, or a
+ * problem that `JSON.parse` does not report: nesting that would overflow a stack, a duplicate of a `NEVER_TWICE`
+ * member, or a number beyond the range of a double (it would be serialized as null).
  */
 export const survey = (source: string, deepest: number): Survey => {
   const members: Span[] = []
@@ -168,13 +171,13 @@ export const survey = (source: string, deepest: number): Survey => {
 
 export const isSpace = (code: number): boolean => code === 32 || code === 10 || code === 13 || code === 9
 
-/** Digits, sign, point, exponent: enough to find the end of a number known to be well formed. */
+/** Digits, sign, point and exponent: enough to find the end of a well-formed number. */
 export const isNumberPart = (code: number): boolean =>
   (code >= 48 && code <= 57) || code === 46 || code === 45 || code === 43 || code === 101 || code === 69
 
 /**
- * Writes the object again with only the differing members changed. `before` is what `source` parses to; `after` shares
- * with it every member that is to stay as it is (compared by identity, for plain values by value).
+ * Serializes the object; only members that differ are written again. `before` is the parsed `source`. Members of
+ * `after` are compared by identity, plain values by value.
  */
 export const rewrite = (source: string, members: readonly Span[], before: JsonObject, after: JsonObject): string => {
   if (before === after) return source
@@ -182,8 +185,8 @@ export const rewrite = (source: string, members: readonly Span[], before: JsonOb
 }
 
 /**
- * The same of a text and its bytes, and the bytes of what was written: those of the longest member that stays are
- * copied. These are nearly all bytes, and encoding characters beyond Latin-1 again takes 40 to 80 µs for 30 KB.
+ * Like `rewrite`, for a text with its bytes. The bytes of the longest unchanged member are copied. It is nearly the
+ * whole body, and encoding characters beyond Latin-1 takes 40 to 80 µs per 30 KB.
  */
 export const rewriteSource = (
   source: EncodedText,
@@ -223,14 +226,14 @@ export const rewriteSource = (
 
 const utf8 = new TextEncoder()
 
-/** A member as it is to be written; `kept`: as it was, and where that stands. */
+/** A member to write. `kept`: its place in the source, if it is unchanged. */
 type WrittenMember = { readonly text: string; readonly kept: Span | null }
 
 const pieces = (source: string, members: readonly Span[], before: JsonObject, after: JsonObject): WrittenMember[] => {
   const all: WrittenMember[] = []
   const written = new Set<string>()
   for (const span of members) {
-    // Of its own: a member may be called `constructor`, and be gone.
+    // An own property only: a removed member may be named `constructor`.
     const now = Object.hasOwn(after, span.key) ? after[span.key] : undefined
     if (now === undefined) continue
     written.add(span.key)

@@ -15,18 +15,21 @@ export const number = (value: unknown): number | undefined =>
 export const object = (value: unknown): JsonObject | undefined => (isObject(value) ? value : undefined)
 export const list = (value: unknown): readonly Json[] => (isList(value) ? value : [])
 
-/** A number as it was written, where a double would change it: an integer beyond 2^53 (RFC 8259, section 6). */
+/**
+ * The source text of an integer that a double cannot represent (beyond 2^53; RFC 8259, section 6). Undefined for other
+ * values.
+ */
 export const sourceOf = (value: unknown): string | undefined => {
   if (!isRaw(value)) return undefined
   return (value as { rawJSON: string }).rawJSON
 }
 
-/** Digits in a row that a double may not hold. */
+/** Minimum number of consecutive digits that a double may not represent. */
 const MANY = 16
 
 /**
- * Parses JSON and loses no digit: an integer that a double cannot hold stays as it was written and is written so again.
- * Throws SyntaxError like JSON.parse.
+ * Parses JSON without loss of digits: an integer that a double cannot represent keeps its source text and is serialized
+ * as such. Throws SyntaxError like `JSON.parse`.
  */
 export const parseJson = (source: string): unknown => {
   const value: unknown = JSON.parse(source)
@@ -34,8 +37,8 @@ export const parseJson = (source: string): unknown => {
 }
 
 /**
- * Whether a number may have so many digits before its point; behind it a double is as exact as it was meant. Looks at every
- * sixteenth letter only: a row of so many digits has one there.
+ * Whether an integer may have that many digits; digits after the decimal point do not matter. Tests every 16th
+ * character, because a run of 16 digits contains one of them.
  */
 const hasManyDigits = (source: string): boolean => {
   for (let at = MANY - 1; at < source.length; at += MANY) {
@@ -44,7 +47,7 @@ const hasManyDigits = (source: string): boolean => {
     while (end > at && first > 0 && isDigit(source.charCodeAt(first - 1))) first--
     if (end - first < MANY) continue
     const sign = source[first - 1] === '-' ? first - 1 : first
-    // Texts are full of digits; a number stands behind one of these.
+    // Strings contain many digits; a number follows one of these characters.
     if (sign === 0 || BEFORE_A_NUMBER.has(source.charCodeAt(sign - 1))) return true
     at = end
   }
@@ -54,15 +57,15 @@ const hasManyDigits = (source: string): boolean => {
 const BEFORE_A_NUMBER = new Set([...'[:, \t\r\n'].map((letter) => letter.charCodeAt(0)))
 const isDigit = (code: number): boolean => code >= 48 && code <= 57
 
-/** The same; undefined where it is no JSON, which then is the caller's to judge. */
+/** Like `parseJson`; undefined if the text is not JSON. */
 export const readJson = (source: string): Json | undefined => {
   try {
-    // Parsed JSON is nothing but JSON.
+    // `JSON.parse` returns nothing but JSON values.
     return parseJson(source) as Json
   } catch {
     return undefined
   }
 }
 
-/** The object in this text, with every digit; undefined where it is no JSON or no object. */
+/** Parses an object without loss of digits; undefined if the text is not a JSON object. */
 export const parseObject = (source: string): JsonObject | undefined => object(readJson(source))

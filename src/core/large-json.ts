@@ -1,18 +1,18 @@
 /**
- * Reads JSON of many megabytes in bounded pieces. The walk here finds where values begin and end; every piece is read by
- * `JSON.parse`, so V8 alone decides what is JSON.
+ * Parses JSON of many megabytes in bounded pieces. This code finds the boundaries of values; `JSON.parse` parses every
+ * piece, so V8 alone defines valid JSON.
  */
 import { type Json, list, object, parseJson } from './json.ts'
 import { mistakeIn, withPosition } from './json-error.ts'
 import { isNumberPart, isSpace, NEVER_TWICE, nameAt, type Span, type Survey, stringEndWithin } from './json-text.ts'
 import { PIECE } from './steps.ts'
 
-/** `survey`: what `survey` finds in the same text. `error`: what is wrong with it, as `describeJsonError` has it. */
+/** `survey`: the result of `survey` for the same text. `error`: the result of `describeJsonError`. */
 export type LargeJson =
   | { readonly ok: true; readonly value: unknown; readonly survey: Survey }
   | { readonly ok: false; readonly error: string }
 
-/** What `parseJson` and `survey` find in the text. Each step handles about `piece` characters, or copies one string. */
+/** Does the work of `parseJson` and `survey`. Each step handles about `piece` characters, or copies one string. */
 export function* readLarge(source: string, deepest: number, piece = PIECE): Generator<undefined, LargeJson, undefined> {
   const reader = new LargeReader(source, deepest, Math.max(piece, SHORTEST))
   try {
@@ -25,7 +25,9 @@ export function* readLarge(source: string, deepest: number, piece = PIECE): Gene
   }
 }
 
-/** A piece that is not JSON. `before`: a text that leaves a parser in the state in which it reaches `from`. */
+/**
+ * A piece that is not JSON. `before`: a short text that brings a parser into the same state as the text up to `from`.
+ */
 class Mistake {
   readonly before: string
   readonly from: number
@@ -36,7 +38,7 @@ class Mistake {
   }
 }
 
-/** The first mistake lies in the first piece that cannot be read, so this parses little more than that piece. */
+/** Describes the first error. It is in the first unreadable piece, so little more than that piece is parsed. */
 function* describe(source: string, { before, from }: Mistake, piece: number): Generator<undefined, string, undefined> {
   const rest = before + source.slice(from)
   let found = { what: 'it cannot be read', at: before.length }
@@ -61,9 +63,9 @@ function* describe(source: string, { before, from }: Mistake, piece: number): Ge
 /** A container that is too large for one piece. */
 type LargeContainer = {
   readonly node: Json[] | { [member: string]: Json }
-  /** Of an object: the name of the member that is being read. */
+  /** In an object: the name of the current member. */
   key: string
-  /** It has an element already. */
+  /** It has at least one element. */
   filled: boolean
 }
 
@@ -76,7 +78,7 @@ class LargeReader {
   #at = 0
   /** Characters handled since the last pause. */
   #spent = 0
-  // What `survey` wants to know of the outermost object.
+  // Collected for `survey`: facts about the outermost object.
   readonly #members: Span[] = []
   readonly #seen = new Set<string>()
   #problem: Survey | null = null
@@ -90,7 +92,7 @@ class LargeReader {
     this.#piece = piece
   }
 
-  /** `long` asks for a second reading that keeps all digits; here they are kept. */
+  /** `long` is false because the digits are already kept; true would request a second pass that keeps them. */
   survey(): Survey {
     return this.#problem ?? { ok: true, members: this.#members, long: false }
   }
@@ -104,7 +106,7 @@ class LargeReader {
     return this.#value
   }
 
-  /** Reads on in a container, up to its end or to the beginning of a large container in it. */
+  /** Parses elements of a container until its end or the beginning of a large nested container. */
   *#elements(top: LargeContainer): Generator<undefined, void, undefined> {
     const source = this.#source
     const { node } = top
@@ -135,7 +137,7 @@ class LargeReader {
         continue
       }
       const text = source.slice(first, end)
-      // In brackets of its own a missing element would be an empty container.
+      // The brackets added below would turn a missing element into an empty container.
       if (text.trim() === '') throw this.#mistake(comma, first)
       const part = this.#parsed(isList ? `[${text}]` : `{${text}}`, comma, first)
       if (Array.isArray(node)) for (const value of list(part)) node.push(value)
@@ -147,7 +149,7 @@ class LargeReader {
     }
   }
 
-  /** The name of a large member, up to its value. */
+  /** Parses the name of a large member, up to its value. */
   *#name(top: LargeContainer, comma: string): Generator<undefined, void, undefined> {
     const source = this.#source
     if (source.charCodeAt(this.#at) !== QUOTE) throw this.#mistake(comma, this.#at)
@@ -161,7 +163,7 @@ class LargeReader {
     this.#valueAt = this.#at
   }
 
-  /** A value of any size; of a container only its beginning. `before`: what the open container holds before it. */
+  /** Parses a value of any size; of a container only its beginning. `before`: see `Mistake`. */
   *#large(before: string): Generator<undefined, void, undefined> {
     const source = this.#source
     const first = this.#at
@@ -185,7 +187,7 @@ class LargeReader {
     this.#put(value)
   }
 
-  /** A string of any size. It is cut where no escape is cut. */
+  /** Parses a string of any size in pieces, never split inside an escape. */
   *#string(before: string): Generator<undefined, string, undefined> {
     const source = this.#source
     const parts: string[] = []
@@ -209,8 +211,8 @@ class LargeReader {
   }
 
   /**
-   * Where the elements from here on end of which a piece consists: at the end of their container, or at a comma. -1: the
-   * first of them is too large.
+   * End of the elements that fit into one piece: the end of their container, or a comma. -1: the first element is too
+   * large.
    */
   #extent(first: number, single: boolean): number {
     const source = this.#source
@@ -255,7 +257,10 @@ class LargeReader {
     if (top) top.filled = true
   }
 
-  /** A member of the outermost object begins here. Its name may be no string: then reading it fails later on. */
+  /**
+   * Records the beginning of a member of the outermost object. If its name is not a string, a later step reports the
+   * error.
+   */
   #meet(at: number): void {
     const end = stringEndWithin(this.#source, at, at + this.#piece)
     let key = ''
@@ -283,14 +288,14 @@ class LargeReader {
 
   #parsed(text: string, before: string, from: number): Json {
     try {
-      // Parsed JSON is nothing but JSON.
+      // `JSON.parse` returns nothing but JSON values.
       return parseJson(text) as Json
     } catch {
       throw this.#mistake(before, from)
     }
   }
 
-  /** `before`: what stands between the last element of the innermost container and `from`. */
+  /** `before`: a text for what is between the last element of the innermost container and `from`. */
   #mistake(before: string, from: number): Mistake {
     const around = this.#open.map(({ node, filled }, place) => {
       const isList = Array.isArray(node)
@@ -317,14 +322,14 @@ class LargeReader {
   }
 }
 
-/** As JSON.parse does it: `__proto__` is a name like any other, and of two members the last counts. */
+/** Like `JSON.parse`: `__proto__` is an ordinary name, and the last duplicate counts. */
 const define = (node: { [member: string]: Json }, key: string, value: Json): void => {
   if (key === '__proto__')
     Object.defineProperty(node, key, { value, writable: true, enumerable: true, configurable: true })
   else node[key] = value
 }
 
-/** What the inside of a string says; null: an unescaped quote is in it, or it is wrong. */
+/** Unescapes a part of a string; null: it contains an unescaped quote or is invalid. */
 const textIn = (source: string, from: number, to: number): string | null => {
   try {
     return JSON.parse(`"${source.slice(from, to)}"`)
@@ -333,12 +338,15 @@ const textIn = (source: string, from: number, to: number): string | null => {
   }
 }
 
-/** The longest escape, `\uXXXX`. */
+/** Length of the longest escape, `\uXXXX`. */
 const ESCAPE = 6
-/** A piece is longer than two escapes, or no place to cut it might be found. */
+/** Minimum piece size. A piece must be longer than two escapes, or there may be no position to split it. */
 const SHORTEST = 16
 
-/** The last place up to `to` that is not inside an escape. `from` is none, and at least `SHORTEST` before. */
+/**
+ * The last position up to `to` that is not inside an escape. `from` is such a position, at least `SHORTEST` before
+ * `to`.
+ */
 const uncutEscape = (source: string, from: number, to: number): number => {
   if (to >= source.length) return source.length
   let at = to
@@ -346,7 +354,7 @@ const uncutEscape = (source: string, from: number, to: number): number => {
   if (at === to) return to
   while (at > from && source.charCodeAt(at - 1) === BACKSLASH) at--
   if (at > from) return at
-  // All backslashes from `from` on: each two are one escape.
+  // Only backslashes from `from` on: each pair is one escape.
   let end = from
   while (end < to && source.charCodeAt(end) === BACKSLASH) end++
   return end - ((end - from) % 2)
@@ -364,5 +372,5 @@ const BACKSLASH = 92
 const CLOSE_BRACKET = 93
 const OPEN_BRACE = 123
 const CLOSE_BRACE = 125
-/** What a number or a word ends at. */
+/** Characters that end a number or a literal. */
 const ENDS = new Set([...', \t\r\n[]{}:"'].map((letter) => letter.charCodeAt(0)))

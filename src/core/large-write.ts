@@ -1,17 +1,17 @@
-/** Writes JSON of many megabytes in bounded pieces. */
+/** Serializes JSON of many megabytes in bounded pieces. */
 import type { EncodedText } from './encoded-text.ts'
 import { isList, isObject, type Json, type JsonObject } from './json.ts'
 import type { Span } from './json-text.ts'
 import { PIECE } from './steps.ts'
 
-/** The same text as `JSON.stringify`, and its bytes. */
+/** Returns the same text as `JSON.stringify`, with its bytes. */
 export function* writeLarge(value: Json, piece = PIECE): Generator<undefined, EncodedText, undefined> {
   const writer = new LargeWriter(piece)
   yield* writer.value(value)
   return yield* encoded(writer.chunks(), piece)
 }
 
-/** The same text as `rewrite`, and its bytes. */
+/** Returns the same text as `rewrite`, with its bytes. */
 export function* rewriteLarge(
   source: string,
   members: readonly Span[],
@@ -70,7 +70,7 @@ class LargeWriter {
     this.#text = ''
   }
 
-  /** Text that is JSON already. */
+  /** Appends text that is already JSON. */
   *text(text: string): Generator<undefined, void, undefined> {
     for (const part of partsOf(text, this.#piece)) {
       this.add(part)
@@ -95,7 +95,7 @@ class LargeWriter {
 
   *#list(list: readonly Json[]): Generator<undefined, void, undefined> {
     let comma = '['
-    /** Small elements are written together: there may be a million numbers. */
+    /** Small elements are serialized together, because there may be a million numbers. */
     let from = 0
     let size = 0
     for (let at = 0; at <= list.length; at++) {
@@ -160,11 +160,11 @@ function* encoded(chunks: readonly string[], piece: number): Generator<undefined
   return { text: chunks.join(''), bytes }
 }
 
-/** The text in parts that cut no character. */
+/** Splits the text without splitting a character. */
 function* partsOf(text: string, piece: number): Generator<string, void, undefined> {
   for (let from = 0; from < text.length; ) {
     const to = from + piece
-    // The first half of a surrogate pair: the second half follows.
+    // A high surrogate stays together with the low surrogate after it.
     const isHalf = to < text.length && (text.charCodeAt(to - 1) & 0xfc00) === 0xd800 && piece > 1
     const end = isHalf ? to - 1 : to
     yield text.slice(from, end)
@@ -172,7 +172,7 @@ function* partsOf(text: string, piece: number): Generator<string, void, undefine
   }
 }
 
-/** About how many characters the value takes; as soon as that is above `most`, any number above it. */
+/** Estimated length of the serialized value. Above `most`, counting stops and the result is any larger number. */
 export const sizeUpTo = (value: Json | undefined, most: number): number => {
   if (typeof value === 'string') return value.length + 2
   if (typeof value !== 'object' || value === null) return 8

@@ -64,8 +64,8 @@ export type UpstreamProtocol = {
   readonly encodeRequest: (request: ChatRequest, target: EncodeTarget) => Encoded
 
   /**
-   * For an answer to a request that `encodeRequest` wrote: undoes in its events what that had to do to the tools (names
-   * shortened, free-form input wrapped), behind `decodeAnswer` and `decodeStream`. Undefined, or absent: nothing was done.
+   * Restores tools in the decoded answer to a request that `encodeRequest` changed: shortened names, wrapped free-form
+   * input. Applied after `decodeAnswer` and `decodeStream`. Undefined or absent: nothing to restore.
    */
   readonly restore?: (request: ChatRequest) => Stage<ChatEvent, ChatEvent> | undefined
 
@@ -78,19 +78,19 @@ export type UpstreamProtocol = {
   readonly decodeStream: () => StreamDecoder
   /** How answers with several choices are decoded. Absent: one choice only; requests for more are incompatible. */
   readonly choices?: UpstreamChoices
-  /** An error answer (status 400 and up, or an error in a 200 or in a stream), classified in this format's dialect. */
+  /** Classifies an error answer: status 400 and up, or an error inside a 200 or a stream. */
   readonly decodeFailure: (status: number, body: Json | undefined, headers: HeaderLookup) => Failure
 }
 
 /** How an upstream format answers with several choices (OpenAI's `n`). */
 export type UpstreamChoices = {
-  /** The most choices a request may ask for. Absent: no limit is known. */
+  /** Maximum number of choices in a request. Absent: unknown. */
   readonly most?: number
-  /** Several choices are returned in whole answers only: a streaming client's request is sent as a whole one. */
+  /** Several choices are available in whole answers only; for a streaming client a whole answer is requested. */
   readonly wholeOnly?: true
   /**
-   * A body, or one event of a stream, as one body for each choice in it, by the choice's index. Each holds that choice alone,
-   * as the first, beside all other members. Empty: it has no choice (usage, an error), and belongs to all of them.
+   * Splits a body or a stream event into one body per choice, by the choice's index. Each contains that choice alone,
+   * as the first, and all other members. Empty: the body has no choice (usage, an error) and applies to all.
    */
   readonly split: (body: Json) => ReadonlyMap<number, Json>
 }
@@ -111,15 +111,15 @@ export type ClientProtocol = {
 
   /** The format's endpoint for counting the tokens of a request, if it has one. */
   readonly counting?: TokenCounting
-  /** Pass-through, if upstreams use the format too. */
+  /** Pass-through. Absent: no upstream uses this format. */
   readonly passing?: SameFormat
-  /** Writes answers with several choices. Absent: the format has no member that asks for them. */
+  /** Writes answers with several choices. Absent: the format cannot request several. */
   readonly encodeChoices?: ClientChoices
 }
 
 /** How a client format writes several choices. The count is `settings.choices` of the request. */
 export type ClientChoices = {
-  /** `answers` by index. What they share (id, model, usage) is that of the first. */
+  /** `answers` by index. Shared members (id, model, usage) come from the first. */
   readonly whole: (answers: readonly ChatAnswer[], context: AnswerContext) => JsonObject
   /** Writes a stream from steps with `choices`. */
   readonly stream: (context: AnswerContext) => StreamWriter
@@ -127,15 +127,24 @@ export type ClientChoices = {
 
 /** Pass-through: client and upstream use the same format. */
 export type SameFormat = {
-  /** What has to change in the body all the same, whatever the provider (the model's name; asking for usage in a stream). Shares every other member with `body`. */
+  /**
+   * Changes that every provider needs, such as the model name and the request for usage in a stream. Shares all other
+   * members with `body`.
+   */
   readonly adaptRequest: (body: JsonObject, target: EncodeTarget) => JsonObject
-  /** Paths in `body` of the list entries that `adaptRequest` leaves out, in order. Absent: it leaves out none. */
+  /** Paths in `body` of the list entries that `adaptRequest` removes, in order. Absent: it removes none. */
   readonly omittedEntries?: (body: JsonObject, target: EncodeTarget) => readonly string[]
   /** Forwards the upstream's frames, without parts that the client did not request. */
   readonly passStream: (context: AnswerContext) => StreamWriter
-  /** The whole answer that a complete stream's frames tell, as its text; null: they do not tell one, and only the events are left. */
+  /**
+   * Assembles the text of the whole answer from the frames of a complete stream. Null: not possible from these frames;
+   * use the events.
+   */
   readonly assembleAnswer: (frames: readonly Frame[]) => string | null
-  /** The same for a whole answer. `body`: its text, parsed, where that is at hand. Absent: its text passes as it is. */
+  /**
+   * Removes parts of a whole answer that the client did not request. `body`: the parsed text, if available. Absent: the
+   * text is forwarded unchanged.
+   */
   readonly passAnswer?: (source: string, context: AnswerContext, body?: Json) => string
 }
 
@@ -146,7 +155,7 @@ export type Protocol = UpstreamProtocol &
 export type TokenCounting = {
   /** Path suffix of the endpoint: `/count_tokens`. */
   readonly suffix: string
-  /** As for an answer, save what only an answer needs. */
+  /** Decodes the request; members that only an answer needs are optional. */
   readonly decodeRequest: (body: JsonObject) => Outcome<ChatRequest>
   /** The token count; undefined if the body contains none. */
   readonly decodeAnswer: (body: Json) => number | undefined
@@ -154,44 +163,45 @@ export type TokenCounting = {
 }
 
 /**
- * One step of an answer: the upstream's frame, if there was one, and the events it was decoded to. A step without a
- * frame is the gateway's own (a failure it found), a whole answer, whose text is then in `whole`, or frames in a row.
+ * One step of an answer: the upstream's frame, if any, and its decoded events. A step without a frame is a failure that
+ * the gateway detected, a whole answer (its text is in `whole`), or a run of frames (`bytes`).
  */
 export type StreamStep = {
   readonly frame?: Frame
   /**
-   * Server-sent events as they came, each of which is one of `events`, whole and in UTF-8 without fault. They are the
-   * reader's again when the step has been taken: who keeps it copies them.
+   * Consecutive server-sent events as received, complete and valid UTF-8. Each is one of `events`. Valid only until the
+   * step has been handled; copy them to keep them.
    */
   readonly bytes?: Uint8Array
   readonly whole?: string
   /** `whole`, parsed. */
   readonly body?: Json
-  /** `whole` with its bytes, where they are at hand. */
+  /** `whole` with its bytes, if available. */
   readonly source?: EncodedText
   /**
-   * What the answer as a whole does. Of an answer with several choices: the content of all of them as it came, and one
-   * `finish` after the last choice has finished.
+   * Events of the whole answer. For several choices: the content of all choices in the received order, and one `finish`
+   * after the last choice has finished.
    */
   readonly events: readonly ChatEvent[]
-  /** Of an answer with several choices: the blocks and the finish of each that has any in this step. */
+  /** For several choices: the blocks and the finish of each choice with events in this step. */
   readonly choices?: readonly ChoiceEvents[]
 }
 
-/** What one choice of several does in a step; `start`, `usage`, `failure` and `ping` are the whole answer's. */
+/** Events of one choice. `start`, `usage`, `failure` and `ping` belong to the whole answer. */
 export type ChoiceEvents = { readonly index: number; readonly events: readonly ChatEvent[] }
 
 /**
- * Steps in, wire text out, each event of the wire whole in one piece. After a `failure` event the in-band error has been
- * written and nothing more comes. `end` gives what a complete answer still lacks (`data: [DONE]`), nothing after a failure.
+ * Converts steps to wire text; each output consists of complete wire events. A `failure` event writes the in-band
+ * error, and later steps write nothing. `end` returns the text that completes an answer (`data: [DONE]`), nothing after
+ * a failure.
  */
 export type StreamWriter = Stage<StreamStep, string> & {
   /**
-   * Whether the frames of these bytes go out as they are, and then they count as written; otherwise each is to be pushed by
-   * itself. Absent: frames are not looked at, and events are all that is written from.
+   * Whether these frames can be forwarded unchanged; if so, they count as written. Otherwise push each frame
+   * separately. Absent: the writer uses events only.
    */
   passBytes?(bytes: Uint8Array): boolean
-  /** Wire text that keeps a client of this format waiting while nothing else is sent. */
+  /** A keep-alive in this format. */
   keepAlive(): string
 }
 
@@ -215,11 +225,17 @@ export type EncodeTarget = {
 export type Encoded = {
   readonly body: JsonObject
   readonly losses: readonly Loss[]
-  /** Which client member each member of `body` came from, so that a later change by a provider can be named: `{ stop: 'stop_sequences' }`. A member inside another may have its own: `reasoning.effort`. */
+  /**
+   * The client member from which each member of `body` was written, to report members that a provider removes later: `{
+   * stop: 'stop_sequences' }`. A nested member may have its own entry: `reasoning.effort`.
+   */
   readonly from: { readonly [member: string]: string }
 }
 
-/** A request member that the target's format cannot express, by its path in the client's body. `essential`: without it the request has another meaning. */
+/**
+ * A request member that the target's format cannot express, by its path in the client's body. `essential`: without it
+ * the request has another meaning.
+ */
 export type Loss = { readonly path: string; readonly essential: boolean }
 
 /** The parts of the request that encoding its answer requires. */

@@ -1,18 +1,18 @@
-/** Heavy work in bounded pieces, so that one large request does not keep the event loop from the others. */
+/** Divides heavy work into bounded pieces, so that one large request does not block the event loop. */
 
-/** Work in pieces: each `next` does one, and the last returns the result. */
+/** Work in pieces: each `next` runs one piece; the last returns the result. */
 export type Steps<T> = Iterator<undefined, T, undefined>
 
 /**
- * Runs a piece of work in a turn of the event loop in which no other such piece runs. `continues`: it is the rest of work
- * in progress and precedes work that has not begun, so that little is in progress at once.
+ * Runs a piece of work in an event loop turn without other such pieces. `continues`: the piece belongs to work in
+ * progress, which precedes new work, so that little work is in progress at once.
  */
 export type TurnScheduler = (run: () => void, continues?: boolean) => void
 
-/** Characters or bytes that one piece handles at most, in about 2 ms; a body of more is read and written in pieces. */
+/** Maximum characters or bytes of one piece, about 2 ms of work. Larger bodies are read and written in pieces. */
 export const PIECE = 256 * 1024
 
-/** The result without a pause. */
+/** Runs all pieces without a pause and returns the result. */
 export const atOnce = <T>(steps: Steps<T>): T => {
   for (;;) {
     const step = steps.next()
@@ -20,7 +20,7 @@ export const atOnce = <T>(steps: Steps<T>): T => {
   }
 }
 
-/** The result, with each piece in a turn of its own. Rejects with what a piece throws. */
+/** Runs each piece in a turn of its own. Rejects if a piece throws. */
 export const inTurns = <T>(steps: Steps<T>, turn: TurnScheduler): Promise<T> =>
   new Promise((resolve, reject) => {
     const run = (): void => {
@@ -35,6 +35,6 @@ export const inTurns = <T>(steps: Steps<T>, turn: TurnScheduler): Promise<T> =>
     turn(run)
   })
 
-/** Resolves in a turn of its own: what the caller does up to its next `await` is one piece. */
+/** Resolves in a turn of its own: the caller's work until its next `await` is one piece. */
 export const ownTurn = (turn: TurnScheduler, continues = false): Promise<void> =>
   new Promise((resolve) => turn(resolve, continues))

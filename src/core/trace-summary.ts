@@ -1,37 +1,37 @@
-/** Folds of an exchange: what a log line, the trail header, an error's `attempts` and the metrics have to say about it. */
+/** Summaries of a trace: log line, trail header, the error's `attempts`, and the values for the metrics. */
 import type { Usage } from './chat.ts'
 import { type Failure, rowOf } from './failure.ts'
 import type { AttemptSummary } from './protocol.ts'
 import type { SharedBy, SkippedTarget, Trace, TraceEvent } from './trace.ts'
 
-/** One attempt with its end. `pending`: none of the others when the exchange was looked at. `abandoned`: another was quicker. */
+/** One attempt and its result. `pending`: not ended yet. `abandoned`: another attempt was selected first. */
 export type AttemptRecord = {
   readonly provider: string
   readonly model: string
   readonly key: string
   readonly began: number
-  /** It was begun while another kept the client waiting. */
+  /** It was started as a hedge, while an earlier attempt was slow. */
   readonly hedge: boolean
-  /** When it failed, gave its first content, or was let go; undefined while nothing of it has come. */
+  /** Time at which it failed, delivered its first content or was cancelled; undefined: not yet. */
   readonly settled: number | undefined
   readonly end: 'failed' | 'committed' | 'broken' | 'abandoned' | 'pending'
-  /** When it broke off and another went on. */
+  /** Time at which its answer broke off and another attempt continued it. */
   readonly broke: number | undefined
   /** The upstream's status, if it gave one. */
   readonly status: number | null
   readonly failure: Failure | undefined
 }
 
-/** A whole exchange in the words of the log. Times in ms. */
+/** Summary of a request for the log. Times in ms. */
 export type TraceSummary = {
   readonly id: string
   readonly style: string
-  /** The model the client asked for; `upstreamModel` is the one that answered. */
+  /** The requested model; `upstreamModel` is the model that answered. */
   readonly model: string
   readonly stream: boolean
   /** The id of the client's key; undefined where no key is configured. */
   readonly client: string | undefined
-  /** What answered, or what was tried last. */
+  /** Of the target that answered, or of the last one tried. */
   readonly provider: string | undefined
   readonly upstreamModel: string | undefined
   readonly key: string | undefined
@@ -41,22 +41,22 @@ export type TraceSummary = {
   readonly committed: boolean
   readonly firstContentMs: number | null
   readonly totalMs: number
-  /** Time during which no attempt was under way: reading, planning, waiting. */
+  /** Time without an attempt in flight: reading, planning, waiting. */
   readonly overheadMs: number
   readonly usage: Usage | undefined
-  /** The upstream did not count those tokens, or the answer was not heard to its end. */
+  /** The upstream did not report the tokens, or the answer was not received completely. */
   readonly estimated: true | undefined
   readonly failure: Failure | undefined
   readonly dropped: readonly string[]
-  /** Events of the answer that could not be read and were left out. */
+  /** Number of unreadable events that were dropped from the answer. */
   readonly droppedEvents: number
-  /** A second provider was asked while the first kept the client waiting, and whether its answer was the one given. */
+  /** A hedge was started; `won`: its answer was delivered. */
   readonly hedge: 'won' | 'lost' | undefined
-  /** Targets passed over without an attempt. */
+  /** Targets skipped without an attempt. */
   readonly skipped: readonly SkippedTarget[]
-  /** How many more were passed over than `skipped` lists. */
+  /** Number of skipped targets that `skipped` does not list. */
   readonly moreSkipped: number
-  /** Whose answer it was: that of another request, whose id is `with`; or its own, which went on without its client (`left`). */
+  /** The response was shared with another request (`with`: its ID), or completed after its own client left (`left`). */
   readonly shared: { readonly how: SharedBy; readonly with: string } | undefined
   readonly trail: string
 }
@@ -64,24 +64,24 @@ export type TraceSummary = {
 type EndedEvent = Extract<TraceEvent, { type: 'ended' }>
 type ReceivedEvent = Extract<TraceEvent, { type: 'received' }>
 
-const find = <T extends TraceEvent['type']>(exchange: Trace, type: T): Extract<TraceEvent, { type: T }> | undefined =>
-  // `find` cannot narrow by a generic's value; the comparison in it is the proof.
-  exchange.find((fact) => fact.type === type) as Extract<TraceEvent, { type: T }> | undefined
+const find = <T extends TraceEvent['type']>(trace: Trace, type: T): Extract<TraceEvent, { type: T }> | undefined =>
+  // `find` cannot narrow by a generic value; the comparison proves the type.
+  trace.find((event) => event.type === type) as Extract<TraceEvent, { type: T }> | undefined
 
-/** The attempts of an exchange in the order they began, each with how it ended as far as is known. */
-export const attemptsIn = (exchange: Trace): readonly AttemptRecord[] => {
+/** The attempts of a request in the order of their start, each with its result so far. */
+export const attemptsIn = (trace: Trace): readonly AttemptRecord[] => {
   const attempts: { -readonly [name in keyof AttemptRecord]: AttemptRecord[name] }[] = []
-  for (const fact of exchange) {
-    /** The one it is about, if it is about one. */
-    const attempt = 'attempt' in fact ? attempts[fact.attempt] : undefined
-    switch (fact.type) {
+  for (const event of trace) {
+    /** The attempt to which the event belongs, if any. */
+    const attempt = 'attempt' in event ? attempts[event.attempt] : undefined
+    switch (event.type) {
       case 'attempt':
         attempts.push({
-          provider: fact.provider,
-          model: fact.model,
-          key: fact.key,
-          began: fact.at,
-          hedge: fact.hedge === true,
+          provider: event.provider,
+          model: event.model,
+          key: event.key,
+          began: event.at,
+          hedge: event.hedge === true,
           settled: undefined,
           end: 'pending',
           broke: undefined,
@@ -92,26 +92,26 @@ export const attemptsIn = (exchange: Trace): readonly AttemptRecord[] => {
       case 'failed':
         if (!attempt) break
         attempt.end = 'failed'
-        attempt.settled = fact.at
-        attempt.status = fact.failure.status ?? null
-        attempt.failure = fact.failure
+        attempt.settled = event.at
+        attempt.status = event.failure.status ?? null
+        attempt.failure = event.failure
         break
       case 'committed':
         if (!attempt) break
         attempt.end = 'committed'
-        attempt.settled = fact.at
-        attempt.status = fact.status
+        attempt.settled = event.at
+        attempt.status = event.status
         break
       case 'continued':
         if (!attempt) break
         attempt.end = 'broken'
-        attempt.broke = fact.at
-        attempt.failure = fact.failure
+        attempt.broke = event.at
+        attempt.failure = event.failure
         break
       case 'abandoned':
         if (!attempt) break
         attempt.end = 'abandoned'
-        attempt.settled = fact.at
+        attempt.settled = event.at
         break
       case 'skipped':
       case 'received':
@@ -122,22 +122,22 @@ export const attemptsIn = (exchange: Trace): readonly AttemptRecord[] => {
       case 'ended':
         break
       default:
-        throw new Error(`unknown fact ${JSON.stringify(fact satisfies never)}`)
+        throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
     }
   }
   return attempts
 }
 
-/** The failure that came after an attempt had been chosen, if the exchange ended so. */
+/** The failure that interrupted the answer of a committed attempt, if any. */
 const interruption = (attempt: AttemptRecord, ended: EndedEvent | undefined): Failure | undefined =>
   attempt.end === 'committed' && ended?.how === 'interrupted' ? ended.failure : undefined
 
-/** The word for how a failure showed itself: the code its error would have. */
+/** The error code of the failure's kind. */
 const wordFor = (failure: Failure): string => rowOf(failure).code
 
 /**
- * A bad status is shown as its number; a failure without one, or with a good status, as its word. `incompatible` is shown
- * as its word too: its status alone looks like a fault of the request, after which no other target is tried.
+ * An error status is shown as its number, any other failure as its code. So is `incompatible`: its status alone would
+ * look like an error of the request, after which no other target is tried.
  */
 const resultOf = (attempt: AttemptRecord, ended: EndedEvent | undefined): string => {
   const failure = attempt.failure ?? interruption(attempt, ended)
@@ -150,16 +150,16 @@ const resultOf = (attempt: AttemptRecord, ended: EndedEvent | undefined): string
   return ended?.how === 'client_gone' ? 'client_gone' : 'pending'
 }
 
-const trailOf = (exchange: Trace, attempts: readonly AttemptRecord[], ended: EndedEvent | undefined): string => {
+const trailOf = (trace: Trace, attempts: readonly AttemptRecord[], ended: EndedEvent | undefined): string => {
   const steps: string[] = []
   let next = 0
-  for (const fact of exchange)
-    if (fact.type === 'attempt') {
+  for (const event of trace)
+    if (event.type === 'attempt') {
       const attempt = attempts[next++]
       if (attempt) steps.push(`${attempt.provider}#${attempt.key}:${resultOf(attempt, ended)}`)
-    } else if (fact.type === 'skipped') {
-      for (const { provider, key, why } of fact.targets) steps.push(`${provider}#${key}:${why}`)
-      if (fact.more > 0) steps.push(`+${fact.more} skipped`)
+    } else if (event.type === 'skipped') {
+      for (const { provider, key, why } of event.targets) steps.push(`${provider}#${key}:${why}`)
+      if (event.more > 0) steps.push(`+${event.more} skipped`)
     }
   return steps.join(', ')
 }
@@ -168,12 +168,12 @@ const trailOf = (exchange: Trace, attempts: readonly AttemptRecord[], ended: End
  * Every attempt so far and every skipped target, in order, as `openai#a1f3:503, groq#09be:circuit, anthropic#77c0:200`:
  * provider, key id, then the result of the attempt or the reason of the skip.
  */
-export const trail = (exchange: Trace): string => trailOf(exchange, attemptsIn(exchange), find(exchange, 'ended'))
+export const trail = (trace: Trace): string => trailOf(trace, attemptsIn(trace), find(trace, 'ended'))
 
-/** The attempts so far as an error body lists them. */
-export const attemptsOf = (exchange: Trace): readonly AttemptSummary[] => {
-  const ended = find(exchange, 'ended')
-  return attemptsIn(exchange).map((attempt) => {
+/** The attempts so far, as listed in an error body. */
+export const attemptsOf = (trace: Trace): readonly AttemptSummary[] => {
+  const ended = find(trace, 'ended')
+  return attemptsIn(trace).map((attempt) => {
     const failure = attempt.failure ?? interruption(attempt, ended)
     const { provider, model, key, status, began, settled } = attempt
     const kind = failure ? wordFor(failure) : attempt.end === 'committed' ? 'ok' : resultOf(attempt, ended)
@@ -182,7 +182,7 @@ export const attemptsOf = (exchange: Trace): readonly AttemptSummary[] => {
   })
 }
 
-/** ms up to `end` during which at least one attempt was under way. */
+/** ms until `end` with at least one attempt in flight. */
 const busyIn = (attempts: readonly AttemptRecord[], end: number): number => {
   let busy = 0
   let counted = Number.NEGATIVE_INFINITY
@@ -196,7 +196,9 @@ const busyIn = (attempts: readonly AttemptRecord[], end: number): number => {
 
 const UNKNOWN_REQUEST: ReceivedEvent = { type: 'received', at: 0, id: '', style: '', model: '', stream: false }
 
-/** One fact of each kind that comes once, the last where it may come again; `dropped` and `droppedEvents` are sums. */
+/**
+ * The events of each kind that occurs once, the last one if it occurs again. `dropped` and `droppedEvents` are totals.
+ */
 type SingleEvents = {
   received: ReceivedEvent
   ended: EndedEvent | undefined
@@ -208,7 +210,7 @@ type SingleEvents = {
   droppedEvents: number
 }
 
-const foundIn = (exchange: Trace): SingleEvents => {
+const foundIn = (trace: Trace): SingleEvents => {
   const found: SingleEvents = {
     received: UNKNOWN_REQUEST,
     ended: undefined,
@@ -219,29 +221,29 @@ const foundIn = (exchange: Trace): SingleEvents => {
     dropped: [],
     droppedEvents: 0,
   }
-  for (const fact of exchange)
-    switch (fact.type) {
+  for (const event of trace)
+    switch (event.type) {
       case 'received':
-        found.received = fact
+        found.received = event
         break
       case 'ended':
-        found.ended = fact
+        found.ended = event
         break
       case 'usage':
-        found.usage = fact
+        found.usage = event
         break
       case 'skipped':
-        found.skipped = [...found.skipped, ...fact.targets]
-        found.moreSkipped += fact.more
+        found.skipped = [...found.skipped, ...event.targets]
+        found.moreSkipped += event.more
         break
       case 'shared':
-        found.shared ??= fact
+        found.shared ??= event
         break
       case 'dropped':
-        found.dropped = [...found.dropped, ...fact.paths]
+        found.dropped = [...found.dropped, ...event.paths]
         break
       case 'dropped_events':
-        found.droppedEvents += fact.count
+        found.droppedEvents += event.count
         break
       default:
         break
@@ -249,10 +251,10 @@ const foundIn = (exchange: Trace): SingleEvents => {
   return found
 }
 
-/** Everything the log and the metrics say about a request. Total: an exchange without its end gives what is known. */
-export const summarize = (exchange: Trace): TraceSummary => {
-  const { received, ended, usage: recorded, skipped, moreSkipped, shared, dropped, droppedEvents } = foundIn(exchange)
-  const attempts = attemptsIn(exchange)
+/** Summarizes a request for log and metrics. Accepts an incomplete trace. */
+export const summarize = (trace: Trace): TraceSummary => {
+  const { received, ended, usage: recorded, skipped, moreSkipped, shared, dropped, droppedEvents } = foundIn(trace)
+  const attempts = attemptsIn(trace)
   const chosen = attempts.find(({ end }) => end === 'committed' || end === 'broken')
   const last = attempts.findLast((attempt) => attempt.end === 'committed') ?? attempts.at(-1)
   const end = ended?.at ?? received.at
@@ -274,7 +276,7 @@ export const summarize = (exchange: Trace): TraceSummary => {
     committed: chosen !== undefined,
     firstContentMs: chosen?.settled === undefined ? null : Math.max(0, chosen.settled - received.at),
     totalMs,
-    // Who reads another's answer waits for that one's attempts.
+    // A shared response waits for attempts of another request; that wait is not overhead.
     overheadMs: shared && attempts.length === 0 ? 0 : Math.max(0, totalMs - busyIn(attempts, end)),
     usage,
     estimated,
@@ -285,6 +287,6 @@ export const summarize = (exchange: Trace): TraceSummary => {
     skipped,
     moreSkipped,
     shared: shared && { how: shared.how, with: shared.with },
-    trail: trailOf(exchange, attempts, ended),
+    trail: trailOf(trace, attempts, ended),
   }
 }

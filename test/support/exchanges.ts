@@ -147,7 +147,7 @@ export const readingOf = (answer: ChatAnswer, madeIds: boolean): Reading => {
     text: joined(answer, 'text'),
     refusal: joined(answer, 'refusal'),
     reasoning: joined(answer, 'reasoning'),
-    proofs: blocks.flatMap(({ signature: proof }) => proof?.value ?? []),
+    signatures: blocks.flatMap(({ signature }) => signature?.value ?? []),
     calls: blocks.flatMap((block) => {
       if (block.type !== 'tool-call') return []
       const call = { name: block.name, input: JSON.parse(block.text || '{}') as Json }

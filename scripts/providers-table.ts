@@ -140,10 +140,9 @@ In the table:
 
 - **variable**: after an *or*, the variable that switches the provider on without a key. Calls are then signed with the identity of
   the machine, as the note explains.
-- **styles**: a request in one of these API styles passes through unchanged. Any other is translated into the first of them, or
-  into another one that carries what the first would lose.
-- **on request**: styles the provider also has, but which carry less there, or are not known to carry as much. Switch them on with
-  \`<NAME>_STYLES\`.
+- **styles**: a request in one of these API styles passes through unchanged. A request in another style is
+  translated to the first of them, or to another one if the first cannot express a part of the request.
+- **on request**: further styles of the provider, which support fewer features, or are not known to support all. Enable them with \`<NAME>_STYLES\`.
 - **models in the catalogue**: known models, and how many of them support tools, structured output (schemas), images and
   reasoning. A number alone: capabilities unknown. Other models work too.
 

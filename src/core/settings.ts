@@ -18,7 +18,10 @@ const ORIGIN = /^[A-Za-z][A-Za-z0-9+.-]*:\/\/[^/\s?#*]+\/?$/
 export const settingsSchema = z.strictObject({
   circuit: z
     .strictObject({
-      timeout: ms(30_000, 'time to the first response byte of an attempt; 0 is off'),
+      timeout: ms(
+        30_000,
+        'time to first byte of an attempt: to the first byte of a stream, or to the response headers of a whole answer; 0 is off',
+      ),
       errorThreshold: whole(50, 1, 100, 'percentage of failures in the window that opens a circuit'),
       resetTimeout: ms(300_000, 'time a circuit stays open before a real request probes the target'),
       window: z
@@ -56,7 +59,12 @@ export const settingsSchema = z.strictObject({
         100,
         'retry budget: second and later attempts at a model of a provider (whatever the key), and hedges, as a percentage of its first attempts in the last 10 s; failover to another model or provider is never refused',
       ),
-      budgetFloor: whole(3, 0, 1_000_000, 'such attempts per second that are always allowed at a model of a provider'),
+      budgetFloor: whole(
+        3,
+        0,
+        1_000_000,
+        'second and later attempts and hedges per second that are always allowed at a model of a provider',
+      ),
     })
     .prefault({}),
   hedge: z
@@ -187,7 +195,7 @@ export const settingsSchema = z.strictObject({
       ),
       finish: ms(
         60_000,
-        'time for which such a call continues after its client disconnected, so that a retry can receive it; 0: it is cancelled at once',
+        'time for which a call with an `Idempotency-Key` continues after its client disconnected, so that a retry can receive the answer; 0: it is cancelled at once',
       ),
       maxMegabytes: whole(
         64,
@@ -207,7 +215,7 @@ export const settingsSchema = z.strictObject({
     .array(z.string().min(1))
     .default([])
     .describe(
-      'host names of this gateway: accepted in Host on a loopback address, and as origin of web pages without client keys',
+      'host names of this gateway besides loopback names: accepted in the Host header if it listens on a loopback address, and as origin of web pages if no client keys are set (protection against DNS rebinding)',
     ),
   fallback: z
     .enum(['any', 'same-model', 'none'])

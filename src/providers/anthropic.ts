@@ -95,5 +95,5 @@ export default {
   supportsPrefill: { protocol: 'anthropic-messages', models: THINKS_BY_BUDGET },
   models: { path: '/models?limit=1000' },
   quirks: { requestBody: inOrder(samplingOfNewerModels, effortOfOlderModels, thoughtBeforeCalls), errors },
-  note: 'The base URL is taken with or without `/v1`.',
+  note: 'The base URL may end in `/v1` or before it.',
 } satisfies Provider

@@ -47,6 +47,6 @@ export default {
     path: deployments,
   },
   catalogue: 'azure-openai',
-  note: '`AZURE_OPENAI_ENDPOINT` or a base URL is needed. Without a key: a token of Microsoft Entra (client secret, workload or managed identity). Models are deployment names: list them in `AZURE_OPENAI_MODELS`. Without `AZURE_OPENAI_API_VERSION` the v1 API is used.',
+  note: '`AZURE_OPENAI_ENDPOINT` or a base URL is required. Without a key: a token of Microsoft Entra (client secret, workload or managed identity). Models are deployment names: list them in `AZURE_OPENAI_MODELS`. Without `AZURE_OPENAI_API_VERSION` the v1 API is used.',
   embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

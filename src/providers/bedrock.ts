@@ -94,5 +94,5 @@ export default {
   variables: { REGION: null },
   variableAliases: { REGION: ['AWS_REGION', 'AWS_DEFAULT_REGION'] },
   quirks: { requestBody: onlyResponses(openaiQuirks), errors },
-  note: 'Called with Converse, which has all models except GPT-5.4 and later of OpenAI; those are called with responses. `BEDROCK_STYLES=chat` uses its OpenAI-compatible endpoint (gpt-oss only). `BEDROCK_REGION` (or `AWS_REGION`) is needed. Without a key: the AWS credentials of the environment, profile or role, for which `BEDROCK_REGION` or `PROVIDERS` has to name it. Newer models are named by an inference profile (`us.anthropic.…`, `global.…`) or its ARN.',
+  note: 'Called with Converse; GPT-5.4 and later of OpenAI, which Converse lacks, with the responses API. `BEDROCK_STYLES=chat` uses its OpenAI-compatible endpoint (gpt-oss only). `BEDROCK_REGION` (or `AWS_REGION`) is required. Without a key, the AWS credentials of the environment, profile or role are used if `BEDROCK_REGION` is set or `PROVIDERS` lists `bedrock`. Newer models are addressed by an inference profile (`us.anthropic.…`, `global.…`) or its ARN.',
 } satisfies Provider

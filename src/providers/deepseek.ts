@@ -116,5 +116,5 @@ export default {
     requestBody: inOrder(olderChat, onlyChat(thoughtsOfCalls), onlyResponses(inOrder(developerItems, dropIgnored))),
     errors,
   },
-  note: 'Responses calls go to its responses API where that carries them; `DEEPSEEK_STYLES=chat` keeps them on chat completions.',
+  note: 'Requests in the responses style use its responses API if it supports them; with `DEEPSEEK_STYLES=chat` they use chat completions.',
 } satisfies Provider

@@ -11,6 +11,6 @@ export default {
   keyless: true,
   defaultModel: 'echo',
   knownModels: ['echo', 'slow', 'flaky', 'down', 'tools'],
-  note: 'Answers inside the gateway when nothing else is configured; never in production.',
+  note: 'Built in; answers without calling a model. Used only if no other provider is configured, and never in production.',
   embeds: { protocol: 'openai-embeddings', models: ['embed'] },
 } satisfies Provider

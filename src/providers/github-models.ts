@@ -23,6 +23,6 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-4.1-mini',
   quirks: { requestBody: reasoningModels, errors },
-  note: 'The key is a GitHub token that may read models. Its catalogue is at another address, so list models in `GITHUB_MODELS_MODELS`.',
+  note: 'The key is a GitHub token that may read models. Its model list is at another address, so set the models in `GITHUB_MODELS_MODELS`.',
   embeds: { protocol: 'openai-embeddings', models: ['openai/text-embedding-3-small', 'openai/text-embedding-3-large'] },
 } satisfies Provider

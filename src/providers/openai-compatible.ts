@@ -12,6 +12,6 @@ export default {
   models: { path: '/models' },
   // Most such servers ignore the newer name of the output limit, which would leave the answer unlimited.
   quirks: { requestBody: olderChatUnlessOpenai },
-  note: 'What any other name is that has a key and a base URL: `MY_LLM_API_KEY` and `MY_LLM_BASE_URL`.',
+  note: 'Used for every other name with a key and a base URL: `MY_LLM_API_KEY` and `MY_LLM_BASE_URL`.',
   embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

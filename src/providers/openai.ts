@@ -43,7 +43,7 @@ export default {
   defaultModel: 'gpt-5.4-mini',
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: inOrder(onlyChat(flatEffort), reasoningModels, toolsWhileReasoning, ownItemsOnly), errors },
-  note: 'Responses calls go to the responses API; `OPENAI_STYLES=chat` keeps them on chat completions.',
+  note: 'Requests in the responses style use the responses API; with `OPENAI_STYLES=chat` they use chat completions.',
   embeds: {
     protocol: 'openai-embeddings',
     models: ['text-embedding-3-small', 'text-embedding-3-large', 'text-embedding-ada-002'],

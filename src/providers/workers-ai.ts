@@ -33,6 +33,6 @@ export default {
   variables: { ACCOUNT_ID: null },
   variableAliases: { ACCOUNT_ID: ['CLOUDFLARE_ACCOUNT_ID'] },
   quirks: { requestBody: olderChat, errors },
-  note: '`WORKERS_AI_ACCOUNT_ID` (or `CLOUDFLARE_ACCOUNT_ID`) is needed. List further models in `WORKERS_AI_MODELS`.',
+  note: '`WORKERS_AI_ACCOUNT_ID` (or `CLOUDFLARE_ACCOUNT_ID`) is required. List further models in `WORKERS_AI_MODELS`.',
   embeds: { protocol: 'openai-embeddings', models: ['@cf/baai/bge-m3', '@cf/baai/bge-base-en-v1.5'] },
 } satisfies Provider

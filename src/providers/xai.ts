@@ -101,5 +101,5 @@ export default {
   encryptsReasoning: /^grok-(?:4|[5-9])(?!.*non-reasoning)/,
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: dropRefused, usage: reasoningBesideOutput, errors },
-  note: 'Responses calls go to its responses API; `XAI_STYLES=chat` keeps them on chat completions.',
+  note: 'Requests in the responses style use its responses API; with `XAI_STYLES=chat` they use chat completions.',
 } satisfies Provider

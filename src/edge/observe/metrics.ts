@@ -104,7 +104,7 @@ const createInstruments = (registry: Registry) => {
   ])
   const hedges = registry.counter(
     'headgate_hedges_total',
-    'Hedged requests: a second provider was called because the first was slow. The usage of the cancelled one is unknown.',
+    'Hedged requests: a second provider was called because the first was slow. The usage of the cancelled attempt is unknown.',
     ['won'],
   )
   const skipped = registry.counter(
@@ -141,7 +141,7 @@ const createInstruments = (registry: Registry) => {
   ])
   const droppedEvents = registry.counter(
     'headgate_dropped_events_total',
-    'Unreadable events of answers, left out of plain text.',
+    'Unreadable events dropped from plain-text answers.',
     ['style'],
   )
   const tokens = registry.counter('headgate_tokens_total', 'Tokens, as counted by upstreams.', [...target, 'type'])
@@ -155,7 +155,7 @@ const createInstruments = (registry: Registry) => {
   )
   const overhead = registry.histogram(
     'headgate_gateway_overhead_seconds',
-    'Time of a request without an attempt in flight.',
+    'Part of a request during which no attempt is in flight.',
     [],
     OVERHEAD,
   )

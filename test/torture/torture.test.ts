@@ -320,7 +320,8 @@ const wrong = ({ gateway, world, replies, outcomes }: Rig): string[] => {
   say(gateway.activeCalls.size > 0, `${gateway.activeCalls.size} requests still count as in flight`)
   say(gateway.jobs.size > 0, `${gateway.jobs.size} jobs still count as in flight`)
   for (const one of gateway.config().instances)
-    for (const key of one.keys) say(gateway.health.inFlight(one, key) !== 0, `${one.id} still counts a call in flight`)
+    for (const key of one.keys)
+      say(gateway.health.load.inFlight(one, key) !== 0, `${one.id} still counts a call in flight`)
   return found
 }
 

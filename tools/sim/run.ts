@@ -640,7 +640,7 @@ class Simulation {
         left(`attempt ${dial.tag} (${dial.mode}) was neither read to its end nor aborted`)
     for (const instance of this.#setup.config.instances)
       for (const key of instance.keys)
-        if (this.#board.inFlight(instance, key) !== 0) left(`${keyId(instance, key)} has load`)
+        if (this.#board.load.inFlight(instance, key) !== 0) left(`${keyId(instance, key)} has load`)
   }
 
   /** All upstreams recover: every open circuit and cooldown must end after its time when a request arrives. */
@@ -656,8 +656,8 @@ class Simulation {
           const isWell = () =>
             scopes.every(
               (id) =>
-                this.#board.cooldown(id) === undefined && this.#watch.circuit(id, config.settings).at === 'closed',
-            ) && scopes.every((id) => this.#board.phase(id, config.settings).at === 'closed')
+                this.#board.cooldowns.of(id) === undefined && this.#watch.circuit(id, config.settings).at === 'closed',
+            ) && scopes.every((id) => this.#board.circuits.phase(id, config.settings.circuit).at === 'closed')
           // Targets that ever had a cooldown are called too, whether or not it has ended.
           if (isWell() && !scopes.some((id) => this.#watch.troubled.has(id))) continue
           this.#clock.jump(this.#clock.now + Math.max(config.settings.circuit.resetTimeout, LONGEST_COOLDOWN) + 1)

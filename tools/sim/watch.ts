@@ -219,13 +219,13 @@ export class Watch {
     }
     if (!NEUTRAL_MEANINGS.has(meaning) || own) return () => {}
     // The circuit for empty responses is excluded: it may change.
-    const counts = () => JSON.stringify(scopes.slice(0, 3).map((id) => board.counts(id, settings)))
+    const counts = () => JSON.stringify(scopes.slice(0, 3).map((id) => board.circuits.counts(id, settings.circuit)))
     const siblings = siblingsOf(target)
-    const rests = () => JSON.stringify(siblings.flatMap(restsOf).map((id) => board.cooldown(id) ?? null))
+    const rests = () => JSON.stringify(siblings.flatMap(restsOf).map((id) => board.cooldowns.of(id) ?? null))
     // A target whose cooldown ends with this attempt may be used by others again.
     const now = this.#now()
     const targetRests = () =>
-      JSON.stringify(restsOf(target).map((id) => Math.max(now, board.cooldown(id)?.until ?? now)))
+      JSON.stringify(restsOf(target).map((id) => Math.max(now, board.cooldowns.of(id)?.until ?? now)))
     const [countsBefore, restsBefore, ownBefore] = [counts(), keyBound(meaning) ? rests() : '', targetRests()]
     return () => {
       const blameless = meaning === 'request' || meaning === 'policy' || meaning === 'context'
@@ -244,14 +244,14 @@ export class Watch {
     const now = this.#now()
     for (const id of scopes) {
       const circuit = this.circuit(id, settings)
-      const phase = board.phase(id, settings).at
+      const phase = board.circuits.phase(id, settings.circuit).at
       const reads = this.#reads(id, settings, now)
       if (phase !== reads) {
         this.breach(phase === 'closed' || reads === 'closed' ? 11 : 9, `${id} is ${phase}, expected ${reads}`)
         continue
       }
       if (circuit.at !== 'closed') continue
-      const { successes, failures } = board.counts(id, settings)
+      const { successes, failures } = board.circuits.counts(id, settings.circuit)
       const { ok, bad } = circuit.counts(now)
       if (successes !== ok || failures !== bad)
         this.breach(9, `${id} counts ${successes} successes and ${failures} failures, expected ${ok} and ${bad}`)
@@ -270,8 +270,8 @@ export class Watch {
     const id = keyId(instance, key)
     const load = (this.#inFlight.get(id) ?? 0) + change
     this.#inFlight.set(id, load)
-    if (board.inFlight(instance, key) !== load)
-      this.breach(14, `${id} has ${board.inFlight(instance, key)} calls in flight, expected ${load}`)
+    if (board.load.inFlight(instance, key) !== load)
+      this.breach(14, `${id} has ${board.load.inFlight(instance, key)} calls in flight, expected ${load}`)
   }
 
   firstTry(candidate: Candidate): void {

@@ -52,7 +52,7 @@ export const readingsOf = (gateway: Gateway): Reading[] => {
   }
   for (const instance of instances) {
     const provider = instance.id
-    const state = STATES[board.phase(endpointId(instance), settings).at]
+    const state = STATES[board.circuits.phase(endpointId(instance), settings.circuit).at]
     add('circuit_state', 'Circuit breaker of an endpoint: 0 closed, 1 half open, 2 open.', { provider }, state)
   }
   for (const instance of instances)
@@ -62,13 +62,13 @@ export const readingsOf = (gateway: Gateway): Reading[] => {
         'key_active',
         'Whether a key is usable: 1 yes, 0 in cool-down.',
         labels,
-        board.cooldown(keyId(instance, key)) ? 0 : 1,
+        board.cooldowns.of(keyId(instance, key)) ? 0 : 1,
       )
     }
   for (const instance of instances)
     for (const key of instance.keys) {
       const labels = { provider: instance.id, key: key.id }
-      add('key_in_flight', 'Calls in flight with a key.', labels, board.inFlight(instance, key))
+      add('key_in_flight', 'Calls in flight with a key.', labels, board.load.inFlight(instance, key))
     }
   return readings
 }

@@ -60,7 +60,7 @@ for (const [what, fault] of Object.entries(broken))
     await here.world.settle()
     await reply.done
     const { health: board } = here.gateway
-    assert.equal(a.keys[0] && board.inFlight(a, a.keys[0]), 0)
+    assert.equal(a.keys[0] && board.load.inFlight(a, a.keys[0]), 0)
     assert.deepEqual(
       here.world.calls.map(({ aborted }) => aborted),
       [true],
@@ -107,7 +107,7 @@ test('internal error in a stream: it breaks off there, and later events are not 
   assert.doesNotMatch(reply.text, /three|response\.completed/)
   assert.match(reply.text, /event: response\.failed/)
   assert.equal(asked.aborted, true)
-  assert.equal(a.keys[0] && here.gateway.health.inFlight(a, a.keys[0]), 0)
+  assert.equal(a.keys[0] && here.gateway.health.load.inFlight(a, a.keys[0]), 0)
 })
 
 test('internal error at the end of a stream: the connection is reset, so that no client sees a complete answer', async () => {
@@ -126,7 +126,7 @@ test('internal error at the end of a stream: the connection is reset, so that no
   assert.throws(() => asked.end(), /a bug/)
   await reply.done
   assert.equal(reply.ending, 'cut')
-  assert.equal(a.keys[0] && here.gateway.health.inFlight(a, a.keys[0]), 0)
+  assert.equal(a.keys[0] && here.gateway.health.load.inFlight(a, a.keys[0]), 0)
   assert.equal(here.world.timers(), 0)
 })
 
@@ -142,7 +142,7 @@ test('internal error in the response writer at the end of a stream: the call sti
   await here.world.settle()
   assert.equal(reply.ending, 'cut')
   assert.equal(here.gateway.activeCalls.size, 0)
-  assert.equal(a.keys[0] && here.gateway.health.inFlight(a, a.keys[0]), 0)
+  assert.equal(a.keys[0] && here.gateway.health.load.inFlight(a, a.keys[0]), 0)
 })
 
 test('internal error in a continued stream: it breaks off there, and no target is charged', async () => {
@@ -164,8 +164,8 @@ test('internal error in a continued stream: it breaks off there, and no target i
   )
   const { health: board, activeCalls: live } = here.gateway
   assert.equal(live.size, 0)
-  assert.equal(b.keys[0] && board.inFlight(b, b.keys[0]), 0)
-  assert.equal(board.counts('b k1 m', here.gateway.config().settings).failures, 0)
+  assert.equal(b.keys[0] && board.load.inFlight(b, b.keys[0]), 0)
+  assert.equal(board.circuits.counts('b k1 m', here.gateway.config().settings.circuit).failures, 0)
   assert.equal(here.events.filter(({ event }) => event === 'error').length, 1)
   assert.equal(here.world.timers(), 0)
 })

@@ -252,7 +252,7 @@ for (const [name, ends, ms] of breaks)
     assert.equal(reply.status, 200, reply.text)
     assert.equal(reply.json.choices[0].message.content, 'whole')
     assert.equal(world.calls.length, 2)
-    assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).failures, 1)
+    assert.equal(gateway.health.circuits.counts('a k1 m', gateway.config().settings.circuit).failures, 1)
     assert.equal(world.timers(), 0)
   })
 

@@ -132,7 +132,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
       skipMalformedEvents: protocol.lenientEvents === true && choices?.passes !== false && isPlainText(inbound),
       settings: this.#settings,
       client: this.#holder,
-      onHeaders: (headers) => health.recordQuota(target, headers),
+      onHeaders: (headers) => health.load.recordQuota(target, headers),
     })
   }
 
@@ -220,7 +220,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   }
 
   #lackingAt(instance: Instance): ReadonlySet<UpstreamProtocolName> {
-    const known = this.#deps.health.lacking(instance)
+    const known = this.#deps.health.refusals.protocolsOf(instance)
     const found = this.#missing?.get(instance) ?? NO_PROTOCOLS
     return known.length === 0 ? found : new Set([...known, ...found])
   }
@@ -237,7 +237,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     this.#missing ??= new Map()
     this.#missing.set(instance, missing.add(used))
     // An error that mentions a model may be about the model: remembered for this request only.
-    if (!/model/i.test(failure.upstream?.message ?? '')) this.#deps.health.lacks(instance, used)
+    if (!/model/i.test(failure.upstream?.message ?? '')) this.#deps.health.refusals.noteProtocol(instance, used)
     this.#prepared.delete(candidate)
     return true
   }
@@ -252,10 +252,10 @@ const NO_PROTOCOLS: ReadonlySet<UpstreamProtocolName> = new Set()
 const hedging = (health: UpstreamHealth, settings: Settings, { request }: InboundRequest): Hedging => {
   const mode = request.stream ? 'streamed' : 'whole'
   return {
-    started: () => health.earnHedgeCredit(settings),
-    after: (candidate) => health.hedgeAfter(candidate, mode, settings),
-    allowed: (late, client) => health.mayHedge(late, settings, client),
-    opened: (candidate, ms) => health.recordOpeningTime(candidate, mode, ms),
+    started: () => health.budgets.earnHedgeCredit(settings),
+    after: (candidate) => health.budgets.hedgeAfter(candidate, mode, settings),
+    allowed: (late, client) => health.budgets.mayHedge(late, settings, client),
+    opened: (candidate, ms) => health.budgets.recordOpeningTime(candidate, mode, ms),
   }
 }
 

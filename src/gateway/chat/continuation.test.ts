@@ -92,7 +92,7 @@ test('continue: a second target continues the same stream, and both are recorded
   const usage = chunks.at(-1).usage
   assert.ok(usage.completion_tokens > 4 && usage.completion_tokens < 10, JSON.stringify(usage))
   assert.deepEqual([line.usage?.input, line.usage?.output], [usage.prompt_tokens, usage.completion_tokens])
-  const counts = (id: string) => gateway.health.counts(`${id} k1 m`, gateway.config().settings)
+  const counts = (id: string) => gateway.health.circuits.counts(`${id} k1 m`, gateway.config().settings.circuit)
   assert.deepEqual([counts('a').failures, counts('b').failures, counts('b').successes], [1, 0, 1])
   assert.equal(world.timers(), 0)
 })

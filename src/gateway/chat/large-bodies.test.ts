@@ -75,7 +75,7 @@ test('large body: a client that disconnects during encoding starts no attempt an
     const [target] = it.gateway.config().instances
     const [key] = target?.keys ?? []
     assert.ok(target && key)
-    return { turns, calls: it.world.calls.length, held: it.gateway.health.inFlight(target, key) }
+    return { turns, calls: it.world.calls.length, held: it.gateway.health.load.inFlight(target, key) }
   }
   const whole = await askedFor(Number.POSITIVE_INFINITY)
   assert.equal(whole.calls, 1)

@@ -195,7 +195,7 @@ for (const style of ['openai-chat', 'openai-responses'] as const)
       }
       const [a] = gateway.config().instances
       assert.ok(a)
-      assert.equal(gateway.health.counts(`a k1 m`, gateway.config().settings).failures, 1)
+      assert.equal(gateway.health.circuits.counts(`a k1 m`, gateway.config().settings.circuit).failures, 1)
       assert.equal(gateway.activeCalls.size, 0)
     })
 
@@ -361,7 +361,7 @@ for (const phase of ['waiting', 'streaming'] as const)
     assert.equal(world.calls[0]?.aborted, true)
     assert.equal(world.calls.length, 1)
     assert.equal(world.timers(), 0)
-    const counts = gateway.health.counts('a k1 m', gateway.config().settings)
+    const counts = gateway.health.circuits.counts('a k1 m', gateway.config().settings.circuit)
     assert.equal(counts.failures, 0)
     const request = events.find(({ event }) => event === 'request')
     assert.ok(request?.event === 'request')
@@ -385,7 +385,7 @@ test('handle: a client that disconnects at `[DONE]`, before the end of the body,
   await reply.done
   assert.equal(world.calls.length, 1)
   assert.equal(world.timers(), 0)
-  assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).successes, 1)
+  assert.equal(gateway.health.circuits.counts('a k1 m', gateway.config().settings.circuit).successes, 1)
   const request = events.find(({ event }) => event === 'request')
   assert.ok(request?.event === 'request')
   const end = request.trace.at(-1)
@@ -505,7 +505,7 @@ test('handle: an overloaded model’s circuit opens like any other', async () =>
     assert.equal(reply.status, 502)
   }
   assert.equal(world.calls.length, 5)
-  assert.equal(gateway.health.phase('a m', gateway.config().settings).at, 'open')
+  assert.equal(gateway.health.circuits.phase('a m', gateway.config().settings.circuit).at, 'open')
 })
 
 test('handle: an upstream is not tried before its Retry-After', async () => {
@@ -698,7 +698,7 @@ test('handle: a malformed event in plain text is skipped and recorded', async ()
   await world.advance(0)
   assert.match(reply.text, /"delta":"lo"/)
   assert.match(reply.text, /response\.completed/)
-  assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).failures, 0)
+  assert.equal(gateway.health.circuits.counts('a k1 m', gateway.config().settings.circuit).failures, 0)
   const exchange = events.flatMap((one) => (one.event === 'request' ? one.trace : []))
   assert.deepEqual(
     exchange.filter(({ type }) => type === 'dropped_events'),

@@ -156,7 +156,7 @@ for (const [name, stream, plays] of huge) {
     assert.equal(reply.status, 200, reply.text)
     assert.equal(reply.headers['x-headgate-trail'], 'a#k1:response_too_large, b#k1:200')
     assert.equal(world.calls[0]?.aborted, true)
-    assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).failures, 1)
+    assert.equal(gateway.health.circuits.counts('a k1 m', gateway.config().settings.circuit).failures, 1)
   })
 
   test(`F41: ${name} above the size limit, from every target: no retry`, async () => {
@@ -259,7 +259,7 @@ for (const [name, end, expected] of ends)
     assert.match(reply.text, expected)
     assert.equal(reply.text.split('[DONE]').length, 2)
     assert.equal(reply.ending, 'ended')
-    const { failures, successes } = gateway.health.counts('a k1 m', gateway.config().settings)
+    const { failures, successes } = gateway.health.circuits.counts('a k1 m', gateway.config().settings.circuit)
     assert.deepEqual([failures, successes], [0, 1])
   })
 
@@ -289,7 +289,7 @@ test('S10: a stream above 64 MiB ends with an error', async () => {
   assert.ok(reply.text.length < 66 * MiB)
   assert.equal(world.calls.length, 1)
   assert.equal(world.calls[0]?.aborted, true)
-  assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).failures, 1)
+  assert.equal(gateway.health.circuits.counts('a k1 m', gateway.config().settings.circuit).failures, 1)
 })
 
 // ── S12: a client that reads slowly ───────────────────────────────────────────────────────────────────────────────
@@ -382,7 +382,7 @@ test('S12: a client that reads nothing is disconnected; no target is charged', a
   await world.advance(2)
   assert.equal(reply.ending, 'cut')
   assert.equal(world.calls[0]?.aborted, true)
-  assert.equal(gateway.health.counts('a k1 m', gateway.config().settings).failures, 0)
+  assert.equal(gateway.health.circuits.counts('a k1 m', gateway.config().settings.circuit).failures, 0)
   assert.equal(world.timers(), 0)
 })
 

@@ -143,7 +143,7 @@ const isWhole = (style: ClientProtocolName, { text }: CapturedReply): boolean =>
 const isOver = ({ gateway, world }: GatewayHarness) => {
   assert.equal(world.timers(), 0, 'a timer is left')
   for (const one of gateway.config().instances)
-    for (const key of one.keys) assert.equal(gateway.health.inFlight(one, key), 0)
+    for (const key of one.keys) assert.equal(gateway.health.load.inFlight(one, key), 0)
 }
 
 for (const [format, mediaType, text] of STREAMS)
@@ -201,7 +201,7 @@ test('terminal event: what the upstream sends after it changes nothing', async (
     await it.world.advance(5_000)
     assert.equal(reply.text, text)
     assert.doesNotMatch(text, /more|error/)
-    const { failures, successes } = it.gateway.health.counts('a k1 m', it.gateway.config().settings)
+    const { failures, successes } = it.gateway.health.circuits.counts('a k1 m', it.gateway.config().settings.circuit)
     assert.deepEqual([failures, successes], [0, 1])
     isOver(it)
   }

@@ -336,7 +336,7 @@ test('embed: a client that disconnects aborts the upstream call without a failur
   assert.equal(reply.ending, 'cut')
   assert.equal(world.timers(), 0)
   assert.equal(gateway.activeCalls.size, 0)
-  assert.equal(gateway.health.inFlight(first, first.keys[0] ?? assert.fail()), 0)
+  assert.equal(gateway.health.load.inFlight(first, first.keys[0] ?? assert.fail()), 0)
   assert.ok(!events.some(({ event }) => event === 'circuit' || event === 'key'))
 })
 

@@ -57,7 +57,7 @@ export const serveEmbeddings = (gateway: Gateway, received: IncomingRequest, rep
       cancellation,
       recorder,
       prepare: (candidate) => prepareEmbeddings(parsed.value, candidate),
-      onHeaders: (target, headers) => gateway.health.recordQuota(target, headers),
+      onHeaders: (target, headers) => gateway.health.load.recordQuota(target, headers),
     })
     if (cancellation.reason?.kind === 'client_gone') {
       if (routed.ok) routed.permit.release()

@@ -77,7 +77,7 @@ const keyStates = (
 
 /** What the candidate can and cannot carry of the request. */
 const compatibility = ({ catalogue, health }: Gateway, inbound: InboundRequest, candidate: Candidate): JsonObject => {
-  const lacking = new Set(health.lacking(candidate.instance))
+  const lacking = new Set(health.refusals.protocolsOf(candidate.instance))
   const prepared = prepareRequest(inbound, candidate, factsOf(catalogue, candidate.instance, candidate.model), lacking)
   if (!prepared) return { fit: false, unfit_for: [], only_without: [], doubts: [] }
   return {

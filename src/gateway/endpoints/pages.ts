@@ -18,7 +18,7 @@ const modelsOf =
       ...new Set([
         ...instance.models,
         ...(defaultName === undefined ? [] : [defaultName]),
-        ...gateway.health.models(instance),
+        ...gateway.health.load.models(instance),
       ]),
     ]
   }

@@ -61,7 +61,7 @@ const providerStatus = (
     endpoint.status !== 'available' ||
     keys.some(({ status }) => status !== 'active') ||
     modelStatuses.some((model) => model.status !== 'available' || model.keys.some(isInactive))
-  const [p50 = null, p95 = null] = health.firstContent(instance)
+  const [p50 = null, p95 = null] = health.load.firstContent(instance)
   const last = health.lastError(instance)
   return {
     id: instance.id,
@@ -93,7 +93,7 @@ type CircuitSummary = { readonly state: CircuitState; readonly retryAt: number |
 /** The base URL, whose circuit applies to every key and model of the provider. */
 const endpointStatus = (health: UpstreamHealth, settings: Settings, instance: Instance) => {
   const circuit = circuitAt(health, settings, endpointId(instance))
-  return statusOf(health, circuit, health.cooldown(endpointId(instance)) !== undefined)
+  return statusOf(health, circuit, health.cooldowns.of(endpointId(instance)) !== undefined)
 }
 
 /**
@@ -104,9 +104,11 @@ const circuitOf = (health: UpstreamHealth, settings: Settings, instance: Instanc
   const endpoint = circuitAt(health, settings, endpointId(instance))
   const inner = sum(models.map((model) => modelCircuit(health, settings, candidate(instance, model))))
   const { state, retryAt } = worse(endpoint, inner)
-  const ofDeployments = models.flatMap((model) => deployments(instance, model)).map((id) => health.counts(id, settings))
+  const ofDeployments = models
+    .flatMap((model) => deployments(instance, model))
+    .map((id) => health.circuits.counts(id, settings.circuit))
   const otherIds = [endpointId(instance), ...models.map((model) => modelId(candidate(instance, model)))]
-  const counts = [...ofDeployments, ...otherIds.map((id) => health.counts(id, settings))]
+  const counts = [...ofDeployments, ...otherIds.map((id) => health.circuits.counts(id, settings.circuit))]
   // A success counts in every circuit it passed, and a base URL may have several providers. A failure counts in one.
   const successes = ofDeployments.reduce((total, circuit) => total + circuit.successes, 0)
   const failures = counts.reduce((total, circuit) => total + circuit.failures, 0)
@@ -123,7 +125,7 @@ const circuitOf = (health: UpstreamHealth, settings: Settings, instance: Instanc
 }
 
 const circuitAt = (health: UpstreamHealth, settings: Settings, id: string): CircuitSummary => {
-  const { at, retryAt } = health.phase(id, settings)
+  const { at, retryAt } = health.circuits.phase(id, settings.circuit)
   return { state: at, retryAt: at === 'closed' ? null : retryAt }
 }
 
@@ -171,9 +173,9 @@ const statusOf = (health: UpstreamHealth, { state, retryAt }: CircuitSummary, is
 /** A model and its deployments, one a key. */
 const modelStatus = (health: UpstreamHealth, settings: Settings, target: Candidate) => ({
   id: target.model,
-  ...statusOf(health, modelCircuit(health, settings, target), health.cooldown(modelId(target)) !== undefined),
+  ...statusOf(health, modelCircuit(health, settings, target), health.cooldowns.of(modelId(target)) !== undefined),
   keys: target.instance.keys.map((key) => {
-    const cooldown = health.cooldown(deploymentId({ candidate: target, key }))
+    const cooldown = health.cooldowns.of(deploymentId({ candidate: target, key }))
     const { state, retryAt } = deploymentCircuit(health, settings, target, key)
     return {
       id: key.id,
@@ -187,9 +189,11 @@ const modelStatus = (health: UpstreamHealth, settings: Settings, target: Candida
 const STATUSES: ReadonlySet<string> = new Set(['rate_limited', 'quota_exhausted', 'suspended', 'disabled'])
 
 const keyStatus = (health: UpstreamHealth, instance: Instance, key: ProviderKey, models: readonly string[]) => {
-  const ofKey = health.cooldown(keyId(instance, key))
+  const ofKey = health.cooldowns.of(keyId(instance, key))
   // Rate limits apply to a key at one model. The key counts as limited if it is limited at every model in use.
-  const perModel = models.map((model) => health.cooldown(deploymentId({ candidate: candidate(instance, model), key })))
+  const perModel = models.map((model) =>
+    health.cooldowns.of(deploymentId({ candidate: candidate(instance, model), key })),
+  )
   const limited =
     perModel.length > 0 && perModel.every((cooldown) => cooldown?.why === 'rate_limited') ? perModel[0] : undefined
   const cooldown = ofKey ?? limited
@@ -199,8 +203,8 @@ const keyStatus = (health: UpstreamHealth, instance: Instance, key: ProviderKey,
     // The machine's cloud identity is used instead of a key.
     ...(identity && { signed_in_by: identity.cloud }),
     status: cooldown && STATUSES.has(cooldown.why) ? cooldown.why : 'active',
-    in_flight: health.inFlight(instance, key),
-    requests: health.requests(instance, key),
+    in_flight: health.load.inFlight(instance, key),
+    requests: health.load.requests(instance, key),
     until: cooldown ? health.iso(cooldown.until) : null,
   }
 }

@@ -1,18 +1,20 @@
 /**
- * Parts of requests that providers have rejected: unsupported members, and reasoning signatures of other providers.
- * Entries expire after ten minutes.
+ * What providers have rejected: protocols, members of requests, and reasoning signatures of other providers. Entries
+ * expire after ten minutes.
  */
-import { type Candidate, modelId } from '../../core/target.ts'
+import type { UpstreamProtocolName } from '../../core/chat.ts'
+import type { Instance } from '../../core/provider.ts'
+import { type Candidate, endpointId, modelId } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
 import { BoundedMap } from './bounded-map.ts'
 
-/** Lifetime of an entry in ms. Providers change, so the part is then sent again. */
+/** Lifetime of an entry in ms. Servers are upgraded, so what was rejected is then sent again. */
 const LIFETIME = 600_000
 
-/** What each model has rejected recently. */
+/** What each endpoint and model has rejected recently. */
 export class Refusals {
   readonly #world: World
-  /** Expiry times (ms of the monotonic clock) by model and rejected part. */
+  /** Expiry times (ms of the monotonic clock) by endpoint or model, and what it rejected. */
   readonly #expiry = new BoundedMap<number>()
   /** The latest expiry time of any entry, by model. */
   readonly #latestExpiry = new BoundedMap<number>()
@@ -21,11 +23,22 @@ export class Refusals {
     this.#world = world
   }
 
+  /** Records that the endpoint does not support this protocol. */
+  noteProtocol(instance: Instance, protocol: UpstreamProtocolName): void {
+    this.#expiry.set(protocolId(instance, protocol), this.#world.now() + LIFETIME)
+  }
+
+  /** The protocols of the instance that its endpoint has recently not supported. */
+  protocolsOf(instance: Instance): readonly UpstreamProtocolName[] {
+    if (this.#expiry.isEmpty) return NO_PROTOCOLS
+    const protocols = instance.speaks.map(({ protocol }) => protocol)
+    return protocols.filter((protocol) => this.#isRecent(this.#expiry.get(protocolId(instance, protocol))))
+  }
+
   /** Whether the model has any entry. If not, the caller skips one lookup for each member of the request. */
   hasRecent(candidate: Candidate): boolean {
     if (this.#latestExpiry.isEmpty) return false
-    const until = this.#latestExpiry.get(modelId(candidate))
-    return until !== undefined && until > this.#world.now()
+    return this.#isRecent(this.#latestExpiry.get(modelId(candidate)))
   }
 
   /** Records a rejected member of the body (`store`), or of its messages or items (`messages.foo`). */
@@ -56,9 +69,16 @@ export class Refusals {
   }
 
   #has(candidate: Candidate, part: string): boolean {
-    const until = this.#expiry.get(`${modelId(candidate)} ${part}`)
-    return until !== undefined && until > this.#world.now()
+    return this.#isRecent(this.#expiry.get(`${modelId(candidate)} ${part}`))
+  }
+
+  #isRecent(until = 0): boolean {
+    return until > this.#world.now()
   }
 }
+
+const NO_PROTOCOLS: readonly UpstreamProtocolName[] = []
+const protocolId = (instance: Instance, protocol: UpstreamProtocolName): string =>
+  `protocol ${protocol} ${endpointId(instance)}`
 
 const signatureId = (signature: string): string => `signature ${signature.length} ${signature.slice(-48)}`

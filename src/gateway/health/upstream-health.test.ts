@@ -220,7 +220,7 @@ test('upstream health: a recovered model starts slowly with all its keys', async
 
 test('upstream health: half of ten answers empty opens the deployment’s circuit', async () => {
   const { health, world, settings, at, open } = await recovered({ slowStart: 0 })
-  const own = () => health.counts('p b m', settings)
+  const own = () => health.circuits.counts('p b m', settings.circuit)
   const ends: ((permit: AttemptPermit) => void)[] = [
     (permit) => permit.done(),
     (permit) => permit.failed(fail('empty', 'x')),
@@ -230,15 +230,15 @@ test('upstream health: half of ten answers empty opens the deployment’s circui
   open('normal', at('b')).failed(fail('empty', 'x'))
   const refused = health.peek(at('b'), settings)
   assert.equal(refused?.why, 'circuit')
-  assert.equal(health.phase('p b m', settings).at, 'open')
+  assert.equal(health.circuits.phase('p b m', settings.circuit).at, 'open')
   // The counters of failures, of the model and of the endpoint are unchanged.
   assert.deepEqual([own().successes, own().failures], [5, 0])
-  assert.equal(health.phase('p m', settings).at, 'closed')
+  assert.equal(health.circuits.phase('p m', settings.circuit).at, 'closed')
   assert.equal(health.peek(at('a'), settings), null)
   await world.advance(60_000)
-  assert.equal(health.phase('p b m', settings).at, 'half_open')
+  assert.equal(health.circuits.phase('p b m', settings.circuit).at, 'half_open')
   open('normal', at('b')).done()
-  assert.equal(health.phase('p b m', settings).at, 'closed')
+  assert.equal(health.circuits.phase('p b m', settings.circuit).at, 'closed')
 })
 
 test('upstream health: empty answers are counted apart from failures, even many in a row', async () => {

@@ -2,23 +2,19 @@
  * The gateway's in-memory state of its upstreams: circuits, cooldowns, budgets, load and latency. The rules are pure
  * functions in `policy/`; the files in this folder store their results and emit changes.
  */
-import type { UpstreamProtocolName } from '../../core/chat.ts'
 import { type Failure, rowOf } from '../../core/failure.ts'
-import type { HeaderLookup } from '../../core/headers.ts'
-import type { Instance, ProviderKey } from '../../core/provider.ts'
+import type { Instance } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
-import { type Candidate, endpointId, type Target } from '../../core/target.ts'
+import type { Candidate, Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
-import type { counts } from '../../policy/health/breaker.ts'
 import type { Cooldown, CooldownReason } from '../../policy/health/cooldown.ts'
-import type { Limit } from '../../policy/health/quota.ts'
 import { BoundedMap } from './bounded-map.ts'
-import { type AdmissionMode, type CircuitClaims, Circuits, type Phase } from './circuits.ts'
+import { type AdmissionMode, type CircuitClaims, Circuits } from './circuits.ts'
 import { Cooldowns } from './cooldowns.ts'
 import { UpstreamLoad } from './load.ts'
 import { Refusals } from './refusals.ts'
-import { type ResponseMode, RetryBudgets } from './retry-budgets.ts'
+import { RetryBudgets } from './retry-budgets.ts'
 
 export { type AdmissionMode, PAST_OPEN } from './circuits.ts'
 
@@ -44,79 +40,58 @@ export type AttemptPermit = {
   release(): void
 }
 
-/** An unsupported protocol is tried again after this time (ms), because the server may have been upgraded. */
-const UNSUPPORTED_LIFETIME = 600_000
-
-const NONE: readonly UpstreamProtocolName[] = []
-
 /** Admission, outcomes and statistics of all upstreams. Times are in ms of the monotonic clock unless stated. */
 export class UpstreamHealth {
   readonly #world: World
   /** Unix time in ms at the monotonic clock's zero, as of the start. */
   readonly #epoch: number
-  readonly #circuits: Circuits
-  readonly #cooldowns: Cooldowns
-  readonly #load: UpstreamLoad
-  readonly #budgets: RetryBudgets
-  /** Parts of requests that providers have rejected. */
+  readonly circuits: Circuits
+  readonly cooldowns: Cooldowns
+  readonly load: UpstreamLoad
+  readonly budgets: RetryBudgets
+  /** What providers have rejected: protocols, and parts of requests. */
   readonly refusals: Refusals
   readonly #errors = new BoundedMap<{ readonly at: number; readonly failure: Failure }>()
-  /** Protocols that an endpoint does not support, with the time when that expires. */
-  readonly #unsupported = new Map<string, Map<UpstreamProtocolName, number>>()
   #turn = 0
 
   constructor(world: World, emit: (event: GatewayEvent) => void) {
     this.#world = world
     this.#epoch = world.date() - world.now()
-    this.#circuits = new Circuits(world, emit)
-    this.#cooldowns = new Cooldowns(world, emit, (at) => this.#format(at))
-    this.#load = new UpstreamLoad(world)
-    this.#budgets = new RetryBudgets(world)
+    this.circuits = new Circuits(world, emit)
+    this.cooldowns = new Cooldowns(world, emit, (at) => this.#format(at))
+    this.load = new UpstreamLoad(world)
+    this.budgets = new RetryBudgets(world)
     this.refusals = new Refusals(world)
-  }
-
-  /** Records that the endpoint does not support this protocol. */
-  lacks(instance: Instance, protocol: UpstreamProtocolName): void {
-    const known = this.#unsupported.get(endpointId(instance)) ?? new Map()
-    this.#unsupported.set(endpointId(instance), known.set(protocol, this.#world.now() + UNSUPPORTED_LIFETIME))
-  }
-
-  /** The protocols recently found unsupported at the endpoint. */
-  lacking(instance: Instance): readonly UpstreamProtocolName[] {
-    const known = this.#unsupported.get(endpointId(instance))
-    if (!known) return NONE
-    const now = this.#world.now()
-    return [...known].flatMap(([protocol, until]) => (until > now ? [protocol] : []))
   }
 
   /** Admits an attempt at the target, or returns the refusal. Cooldowns hold in every mode. */
   admit(target: Target, { circuit }: Settings, how: AdmissionMode): AttemptPermit | Refusal {
     const cooldown = this.#cooldownOf(target)
     if (cooldown) return cooldown
-    const claims = this.#circuits.claim(target, circuit, how)
+    const claims = this.circuits.claim(target, circuit, how)
     if ('why' in claims) return claims
-    this.#cooldowns.begin(target)
+    this.cooldowns.begin(target)
     return new UpstreamHealth.#Permit(this, target, claims)
   }
 
   /** Records the end of an attempt. `outcome` undefined: no verdict. */
   #ended(target: Target, claims: CircuitClaims, outcome: Failure | 'done' | undefined): void {
     if (outcome === undefined) {
-      this.#cooldowns.release(target)
-      return this.#circuits.release(claims)
+      this.cooldowns.release(target)
+      return this.circuits.release(claims)
     }
-    if (outcome === 'done') return this.#circuits.complete(claims)
+    if (outcome === 'done') return this.circuits.complete(claims)
     const { charges, side } = rowOf(outcome)
     const { id } = target.candidate.instance
     if (side === 'upstream') this.#errors.set(id, { at: this.#world.date(), failure: outcome })
-    this.#circuits.failed(claims, charges, outcome.kind)
-    this.#cooldowns.failed(target, outcome)
+    this.circuits.failed(claims, charges, outcome.kind)
+    this.cooldowns.failed(target, outcome)
   }
 
   #committed(target: Target, claims: CircuitClaims, ms: number): CircuitClaims {
-    const committed = this.#circuits.commit(claims)
-    this.#cooldowns.commit(target)
-    this.#load.commit(target, ms)
+    const committed = this.circuits.commit(claims)
+    this.cooldowns.commit(target)
+    this.load.commit(target, ms)
     return committed
   }
 
@@ -131,7 +106,7 @@ export class UpstreamHealth {
       this.#health = health
       this.#target = target
       this.#claims = claims
-      health.#load.begin(target)
+      health.load.begin(target)
     }
 
     commit(ms: number): void {
@@ -153,110 +128,40 @@ export class UpstreamHealth {
     #end(outcome: Failure | 'done' | undefined): void {
       if (this.#over) return
       this.#over = true
-      this.#health.#load.end(this.#target)
+      this.#health.load.end(this.#target)
       this.#health.#ended(this.#target, this.#claims, outcome)
     }
   }
 
   /** A refusal that `admit` would return, without claiming anything. null: call `admit` to know. */
   refuses(target: Target, { circuit }: Settings, how: AdmissionMode): Refusal | null {
-    return this.#cooldownOf(target) ?? this.#circuits.refuses(target, circuit, how)
+    return this.#cooldownOf(target) ?? this.circuits.refuses(target, circuit, how)
   }
 
   /** The refusal that `admit` would return in the last-resort mode, without claiming anything. Used to explain plans and for status. */
   peek(target: Target, { circuit }: Settings): Refusal | null {
-    return this.#cooldownOf(target) ?? this.#circuits.peek(target, circuit)
+    return this.#cooldownOf(target) ?? this.circuits.peek(target, circuit)
   }
 
   #cooldownOf(target: Target): Refusal | null {
-    const cooldown = this.#cooldowns.activeFor(target)
+    const cooldown = this.cooldowns.activeFor(target)
     return cooldown ? refusalBy(cooldown) : null
   }
 
   /** Counts the first attempt of a request at a deployment: the base of its retry budget. */
   firstTry(candidate: Candidate): void {
-    this.#budgets.firstTry(candidate)
+    this.budgets.firstTry(candidate)
   }
 
   /** Whether the deployment's retry budget allows one more attempt by this client ('': unknown); if so, it is counted. */
   mayRepeat(candidate: Candidate, settings: Settings, client: string): boolean {
-    return this.#budgets.mayRepeat(candidate, settings, client)
-  }
-
-  /** Adds the share of one hedgeable request to the hedge credit. */
-  earnHedgeCredit(settings: Settings): void {
-    this.#budgets.earnHedgeCredit(settings)
-  }
-
-  /** Whether a hedge against this slow deployment is within budget. If so, deducts its cost. */
-  mayHedge(slow: Candidate, settings: Settings, client: string): boolean {
-    return this.#budgets.mayHedge(slow, settings, client)
-  }
-
-  /** ms after which an attempt at this deployment counts as slow. */
-  hedgeAfter(candidate: Candidate, mode: ResponseMode, settings: Settings): number {
-    return this.#budgets.hedgeAfter(candidate, mode, settings)
-  }
-
-  /** Records the time (ms) to an attempt's first content. */
-  recordOpeningTime(candidate: Candidate, mode: ResponseMode, ms: number): void {
-    this.#budgets.recordOpeningTime(candidate, mode, ms)
-  }
-
-  /** Requests in flight with this key. */
-  inFlight(instance: Instance, key: ProviderKey): number {
-    return this.#load.inFlight(instance, key)
-  }
-
-  /** Requests in flight with all keys of the instance. */
-  busy(instance: Instance): number {
-    return this.#load.busy(instance)
-  }
-
-  /** Requests with this key since the start. */
-  requests(instance: Instance, key: ProviderKey): number {
-    return this.#load.requests(instance, key)
-  }
-
-  /** Stores the rate limits in the response headers, if there are any. */
-  recordQuota(target: Target, headers: HeaderLookup): void {
-    this.#load.recordQuota(target, headers)
-  }
-
-  /** The scarcest limit of the key at this model; undefined: unknown, or reset since. */
-  remainingLimit(target: Target): Limit | undefined {
-    return this.#load.remainingLimit(target)
-  }
-
-  /** Expected latency of one more request in ms (peak EWMA of the time to first content × load). */
-  slowness(candidate: Candidate): number {
-    return this.#load.slowness(candidate)
+    return this.budgets.mayRepeat(candidate, settings, client)
   }
 
   /** A counter for round-robin; differs at each call. */
   turn(): number {
     this.#turn = (this.#turn + 1) % Number.MAX_SAFE_INTEGER
     return this.#turn
-  }
-
-  /** The active cooldown with this id. */
-  cooldown(id: string): Cooldown | undefined {
-    return this.#cooldowns.of(id)
-  }
-
-  /** The state of the circuit with this id. */
-  phase(id: string, { circuit }: Settings): Phase {
-    return this.#circuits.phase(id, circuit)
-  }
-
-  /** Successes and failures of the circuit with this id in the current window. */
-  counts(id: string, { circuit }: Settings): ReturnType<typeof counts> {
-    return this.#circuits.counts(id, circuit)
-  }
-
-  /** Median and 95th percentile of the time to first content in ms, over recent answers; empty before the first. */
-  firstContent(instance: Instance): readonly number[] {
-    return this.#load.firstContent(instance)
   }
 
   /** The last upstream failure of the provider. `at`: Unix time in ms. */
@@ -272,11 +177,6 @@ export class UpstreamHealth {
   /** ISO 8601 of a time of the monotonic clock; null for null and for never. */
   iso(at: number | null): string | null {
     return at === null || !Number.isFinite(at) ? null : this.#format(at)
-  }
-
-  /** Models requested from this provider since the start, newest last. */
-  models(instance: Instance): readonly string[] {
-    return this.#load.models(instance)
   }
 }
 

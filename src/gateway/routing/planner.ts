@@ -58,7 +58,7 @@ export const planFor = (gateway: Planner, config: Config, model: string, draftin
 
 const momentOf = ({ catalogue, health, world }: Planner): Moment => ({
   catalogue,
-  view: { latency: (candidate) => health.slowness(candidate) },
+  view: { latency: (candidate) => health.load.slowness(candidate) },
   random: world.random,
 })
 
@@ -95,9 +95,9 @@ export const keyOrder = (
     const known = orders.get(candidate)
     if (known) return known
     const view = {
-      inFlight: (key: ProviderKey) => health.inFlight(instance, key),
-      busy: () => health.busy(instance),
-      left: (key: ProviderKey) => health.remainingLimit({ candidate, key }),
+      inFlight: (key: ProviderKey) => health.load.inFlight(instance, key),
+      busy: () => health.load.busy(instance),
+      left: (key: ProviderKey) => health.load.remainingLimit({ candidate, key }),
       turn,
       ...(affinity !== undefined && { affinity }),
     }

@@ -61,7 +61,7 @@ const assertNothingRemains = ({ gateway, world }: GatewayHarness) => {
   assert.equal(world.timers(), 0, 'a timer is left')
   for (const instance of gateway.config().instances)
     for (const key of instance.keys)
-      assert.equal(gateway.health.inFlight(instance, key), 0, `${instance.id} still counts a request in flight`)
+      assert.equal(gateway.health.load.inFlight(instance, key), 0, `${instance.id} still counts a request in flight`)
 }
 const callTo = ({ world }: GatewayHarness, id: string): ScriptedCall => {
   const call = world.calls.findLast((asked) => host(asked) === id)

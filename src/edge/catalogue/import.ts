@@ -140,7 +140,10 @@ const modelsDev: Format = {
 
 // ── genai-prices ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The prices of today: an object, or a list with start dates, of which the last started one applies. Prices per time of day are ignored. */
+/**
+ * Today's prices: an object, or a list with start dates, in which the latest past entry applies. Prices per time of day
+ * are ignored.
+ */
 const pricesOf = (prices: Json | undefined, today: string): JsonObject => {
   if (!isList(prices)) return object(prices) ?? {}
   let now: JsonObject = {}
@@ -155,7 +158,7 @@ const pricesOf = (prices: Json | undefined, today: string): JsonObject => {
 /** A number, or a base with tiers above it. */
 const base = (price: Json | undefined): Json | undefined => object(price)?.base ?? price
 
-/** Every name that an equality rule lists. Prefix rules may match models that do not exist. */
+/** All names that an equality rule lists. Prefix rules are ignored, because they may match models that do not exist. */
 const equalTo = (rule: Json | undefined): string[] => {
   const one = text(object(rule)?.equals)
   return one !== undefined ? [one] : list(object(rule)?.or).flatMap(equalTo)

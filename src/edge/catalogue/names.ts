@@ -1,4 +1,4 @@
-/** Provider names used by the catalogue's sources, where they are neither a name nor an alias here. */
+/** Maps provider names of the catalogue's sources, if they differ from the names and aliases used here. */
 import { findProvider, type Providers } from './load-providers.ts'
 
 const SOURCE_NAMES: { readonly [theirs: string]: string } = {
@@ -26,11 +26,11 @@ export const sourceNames =
     return known.catalogue ?? known.name
   }
 
-/** Models served by the endpoint that the gateway calls, for providers whose sources list others too. */
+/** Filters for providers whose sources also list models of other endpoints. */
 const SERVED: { readonly [provider: string]: RegExp } = {
-  // Its agents API serves models of other vendors; older names were removed.
+  // Perplexity's agents API serves models of other vendors; older names were removed.
   perplexity: /^sonar(?:-pro|-reasoning-pro|-deep-research)?$/,
-  // Names with a region only differ in price; images, speech and rerankers are partly listed as chat.
+  // Names with a region differ in price only. Some image, speech and reranking models are listed as chat models.
   bedrock: /^[^/]+$/,
   'azure-openai': /^[^/]+$/,
   // Short names exist in LiteLLM only.

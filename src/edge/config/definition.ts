@@ -1,12 +1,14 @@
 /**
- * Everything that can be set, derived from the two schemas: the settings (environment and file) and what is needed to
- * launch (environment only). Names in the environment, messages, documentation and the published schema come from here.
+ * The definition of all settings, derived from two schemas: settings (environment and file) and launch values
+ * (environment only). Variable names, messages, documentation and the published schema are generated from it.
  */
 import { z } from 'zod'
 import type { UpstreamProtocolName } from '../../core/chat.ts'
 import { MAX_WORKERS } from './worker-count.ts'
 
-/** What the process needs before it has a configuration; from the environment alone, and not changed while it runs. */
+/**
+ * Values that the process needs before it has a configuration. From the environment only; fixed while the process runs.
+ */
 export const launchSchema = z.strictObject({
   port: z.int().min(0).max(65_535).default(3000).describe('port to listen on; 0 picks a free one'),
   host: z
@@ -50,7 +52,7 @@ export const launchSchema = z.strictObject({
     .describe('providers to use, in this order; unset: every provider with a key'),
 })
 
-/** JSON Schema, as far as it is read here. */
+/** The part of JSON Schema that is used here. */
 export type Schema = {
   readonly type?: string
   readonly description?: string
@@ -65,43 +67,43 @@ export type Schema = {
   readonly additionalProperties?: boolean | Schema
   readonly items?: Schema
   readonly anyOf?: readonly Schema[]
-  /** Our own: what is allowed, in words, where the keywords do not say it to a person. */
+  /** Extension keyword: the allowed values in words, for messages, if the other keywords do not describe them well. */
   readonly allowed?: string
-  /** Our own: only the troubleshooting page names it, not the reference. */
+  /** Extension keyword: the setting is described in docs/troubleshooting.md only. */
   readonly unlisted?: boolean
 }
 
-// The library's own type for JSON Schema admits boolean schemas at every place; ours have none.
+// The library's type allows a boolean at every place of a schema; these schemas have none.
 export const jsonSchemaOf = (schema: z.ZodType): Schema => z.toJSONSchema(schema, { io: 'input' }) as Schema
 
-/** One thing that can be set. */
+/** One setting. */
 export type Row = {
   readonly path: readonly string[]
-  /** `circuit.resetTimeout` */
+  /** For example `circuit.resetTimeout`. */
   readonly name: string
-  /** `CIRCUIT_RESET_TIMEOUT` */
+  /** For example `CIRCUIT_RESET_TIMEOUT`. */
   readonly env: string
   readonly schema: Schema
-  /** Its value is never shown. */
+  /** The value must not be logged or shown. */
   readonly secret: boolean
 }
 
 const capitals = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()
 
-/** `['circuit', 'resetTimeout']` is `CIRCUIT_RESET_TIMEOUT`. */
+/** Converts `['circuit', 'resetTimeout']` to `CIRCUIT_RESET_TIMEOUT`. */
 export const envName = (path: readonly string[]): string => path.map(capitals).join('_')
 
-/** `API_VERSION` is `apiVersion`. */
+/** Converts `API_VERSION` to `apiVersion`. */
 export const camelCase = (name: string): string =>
   name.toLowerCase().replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 
-/** What can be set in a schema, in its order. */
+/** Lists the settings of a schema, in its order. */
 export const rowsOf = (schema: Schema, path: readonly string[] = []): readonly Row[] =>
   schema.properties
     ? Object.entries(schema.properties).flatMap(([name, inner]) => rowsOf(inner, [...path, name]))
     : [{ path, name: path.join('.'), env: envName(path), schema, secret: path[0] === 'auth' }]
 
-/** Wire formats by the words of `<PROVIDER>_STYLES`. Every format has one; words of formats not built yet are refused. */
+/** The style of each wire format, as used in `<PROVIDER>_STYLES`. */
 export const styleNames = {
   'openai-chat': 'chat',
   'openai-responses': 'responses',
@@ -119,7 +121,10 @@ export const protocolOf = (style: string): UpstreamProtocolName | undefined =>
 
 const UNITS: { readonly [unit: string]: number } = { ms: 1, s: 1_000, sec: 1_000, m: 60_000, min: 60_000, h: 3_600_000 }
 
-/** `; write 30000` for `30s` at a setting in milliseconds; empty where no number in milliseconds is meant or allowed. */
+/**
+ * A hint such as `; write 30000` if a duration with a unit (`30s`) was written for a setting in milliseconds; otherwise
+ * empty.
+ */
 export const durationHint = (schema: Schema, written: string): string => {
   const [, amount, unit = ''] = /^(\d{1,9}(?:\.\d{1,3})?) ?([a-z]{1,3})$/.exec(written.trim().toLowerCase()) ?? []
   const ms = Number(amount) * (UNITS[unit] ?? Number.NaN)
@@ -128,11 +133,11 @@ export const durationHint = (schema: Schema, written: string): string => {
   return isTime && fits ? `; times are in milliseconds, write ${ms}` : ''
 }
 
-/** What a list holds. */
+/** Describes the items of a list. */
 const manyOf = (schema: Schema): string =>
   schema.enum ? `any of ${schema.enum.join(', ')}` : schema.type === 'string' ? 'strings' : 'values'
 
-/** What a schema allows, in words. */
+/** Describes the values that a schema allows. */
 export const allowedBy = (schema: Schema): string => {
   if (schema.allowed) return schema.allowed
   if (schema.anyOf) return schema.anyOf.map(allowedBy).join(', or ')
@@ -159,7 +164,7 @@ export const allowedBy = (schema: Schema): string => {
   }
 }
 
-/** The schemas that may hold at a path below a schema: several where alternatives fork. */
+/** The schemas that apply to a path below a schema: several if there are alternatives. */
 export const schemasAt = (schema: Schema, path: readonly PropertyKey[]): readonly Schema[] => {
   if (schema.anyOf) return schema.anyOf.flatMap((one) => schemasAt(one, path))
   const [step, ...rest] = path

@@ -34,7 +34,7 @@ const put = (into: Nested, [step, ...rest]: readonly string[], value: unknown): 
     into[step] = value
     return
   }
-  const inner = (into[step] ?? {}) as Nested // only ever made by the next line
+  const inner = (into[step] ?? {}) as Nested // An object: only the next line sets it.
   into[step] = inner
   put(inner, rest, value)
 }

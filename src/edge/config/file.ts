@@ -1,6 +1,6 @@
 /**
- * The configuration file: the settings, and what only a file can say well (providers with weights and names of the
- * operator's own, routes). The published JSON Schema is made from `fileSchema`.
+ * The configuration file: all settings, and providers with weights, custom provider names and routes, which only the
+ * file can express. The published JSON Schema is generated from `fileSchema`.
  */
 import { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
@@ -60,7 +60,7 @@ export type RouteEntry = z.output<typeof routeSchema>
 
 /** The parsed file. Maps, so that names chosen by operators cannot reach a prototype. */
 export type FileContent = {
-  /** As written, without defaults, since the environment has precedence over them. */
+  /** As written, without defaults, so that environment variables can override them. */
   readonly settings: Readonly<Record<string, unknown>>
   readonly providers: ReadonlyMap<string, ProviderEntry>
   readonly routes: ReadonlyMap<string, RouteEntry>
@@ -199,7 +199,10 @@ export const commaList = (value: string): readonly string[] => [
   ),
 ]
 
-/** A list from a text. A text of commas only stays text and is refused: "$A,$B" with two unset variables would disable client keys. */
+/**
+ * Splits a text into a list. A text of commas only is returned unchanged and then refused: "$A,$B" with two unset
+ * variables would otherwise disable client keys.
+ */
 export const listFrom = (value: string): readonly string[] | string => {
   const list = commaList(value)
   return list.length > 0 ? list : value

@@ -25,9 +25,9 @@ type Draft = {
   readonly styles?: Sourced<readonly string[]>
   readonly aggregate?: Sourced<string>
   readonly variables: Readonly<Record<string, string>>
-  /** Whether a variable requests the machine's cloud identity instead of a key. */
+  /** The variable requests the machine's cloud identity instead of a key. */
   readonly identity: boolean
-  /** Its location in the file. Such an instance must be complete, or the start is refused. */
+  /** Its location in the file. An incomplete instance of the file is an error at start. */
   readonly inFile?: string
 }
 
@@ -48,7 +48,7 @@ type Providers = ReadonlyMap<string, Provider>
 
 const KEY = /^(.+)_API_KEY(?:_([1-9][0-9]{0,3}))?$/
 const BASE_URL = /^(.+)_(?:BASE_URL|API_BASE)$/
-// Names that other programs use for keys and addresses, which are not read here.
+// Variables for keys and addresses that other programs use; they are not read here.
 const NEAR_KEY = /^(.+?)_(?:APIKEY|API_KEYS|KEY|KEYS|TOKEN|API_TOKEN|SECRET_KEY|AUTH_TOKEN|ACCESS_TOKEN)$/
 const NEAR_URL = /^(.+?)_(?:URL|BASEURL|API_URL|API_BASE_URL|API_ENDPOINT)$/
 const HEAD = /^[A-Z0-9][A-Z0-9_]*$/
@@ -278,7 +278,7 @@ const speaksOf = (
 type Completed =
   | { readonly instance: Instance }
   | { readonly problems: readonly Problem[] }
-  /** Incomplete and not requested by name: it is left out with a warning. */
+  /** Incomplete, and not requested by name: the instance is skipped with a warning. */
   | { readonly missing: string }
 
 const isKeyless = (provider: Provider): boolean => provider.keyless === true || provider.auth === 'none'
@@ -338,13 +338,16 @@ const identityVariables = ({ provider, prefix }: Draft): readonly string[] =>
   (provider.keylessVariables ?? []).map((suffix) => `${prefix}_${suffix}`)
 
 /**
- * The provider of a labelled prefix: the longest name that matches, so that AZURE_OPENAI_EAST is not OPENAI. Only names can
- * have labels, not aliases: GOOGLE_MAPS_API_KEY belongs to another program.
+ * The provider of a prefix with a label: the longest matching name, so that AZURE_OPENAI_EAST does not match OPENAI.
+ * Aliases cannot have labels: GOOGLE_MAPS_API_KEY belongs to another program.
  */
 const labelled = (known: readonly Provider[], head: string): Provider | undefined =>
   known.filter(({ name }) => head.startsWith(`${envPrefix(name)}_`)).sort((a, b) => b.name.length - a.name.length)[0]
 
-/** An instance listed in `PROVIDERS` that needs no key: its name is enough; a label needs its variable (`BEDROCK_EAST_REGION`). */
+/**
+ * An instance in `PROVIDERS` that needs no key. The name suffices, but an instance with a label also needs its variable
+ * (`BEDROCK_EAST_REGION`).
+ */
 const identityDraft = (env: Env, providers: Providers, id: string): Draft | undefined => {
   const prefix = envPrefix(id)
   const known = nameable(providers)
@@ -372,7 +375,7 @@ const environmentDrafts = (
   for (const provider of known) {
     const prefixes = prefixesOf(provider)
     const inUse = prefixInUse(prefixes, heads)
-    // A provider's name and aliases never name another instance, even if they are not in use.
+    // Names and aliases of known providers cannot name another instance, even if the provider is not configured.
     for (const prefix of prefixes) used.add(prefix)
     if (inUse !== undefined) add(provider.name, provider, inUse)
   }
@@ -407,14 +410,14 @@ const misspelled = (env: Env, providers: Providers): readonly string[] =>
       : [`${name} is set, but is not a known variable; did you mean ${meant}?`]
   })
 
-/** Where the configured providers come from. */
+/** The sources of the configured providers. */
 export type UpstreamSources = {
   readonly env: Env
   readonly file: FileProviders
   readonly providers: Providers
   /** The names in `PROVIDERS`. */
   readonly order: readonly string[] | undefined
-  /** The gateway's port, to refuse itself as an upstream; 0 if unknown. */
+  /** The gateway's own port, which is refused as an upstream; 0 if unknown. */
   readonly ownPort: number
 }
 

@@ -18,7 +18,7 @@ export type Reloaded =
       readonly changes: readonly string[]
       readonly warnings: readonly string[]
     }
-  /** Reloaded on request, or repaired after an invalid change, without a difference from the running configuration. */
+  /** Reloaded without a difference: on request, or after an invalid change was reverted. */
   | { readonly kind: 'unchanged'; readonly warnings: readonly string[] }
   /** Invalid: the running configuration stays. */
   | { readonly kind: 'refused'; readonly problems: readonly Problem[] }
@@ -103,7 +103,7 @@ export const watchConfig = ({
     return { read, hash }
   }
 
-  /** A file that has disappeared is a mistake or half of a rename, not a request to run without it. */
+  /** A missing file is treated as a mistake or an unfinished rename, not as a request to run without a file. */
   const gone = (read: Read): Problem | undefined => {
     const { file } = current.sources
     return file !== null && read.file === undefined && read.problems.length === 0

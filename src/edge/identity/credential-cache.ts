@@ -20,7 +20,7 @@ export type CredentialCacheOptions = {
 /** ms before expiry: from `RENEW_BEFORE` the credential is renewed in the background, from `UNUSABLE_BEFORE` not used. */
 const RENEW_BEFORE = 5 * 60_000
 const UNUSABLE_BEFORE = 30_000
-/** Minimum ms between renewals; a credential younger than this is kept although an upstream refused it. */
+/** Minimum ms between renewals. A younger credential is kept even if an upstream rejected it. */
 const PAUSE = 10_000
 
 type Fetching<T> = {

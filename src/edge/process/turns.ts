@@ -22,9 +22,9 @@ const TIMERS: TurnTimers = {
 }
 
 /**
- * A queue that runs each piece of heavy work in its own turn of the event loop. After a piece the loop is free for half as
- * long as the piece took: a small request takes several turns, and would otherwise wait for a piece in each of them.
- * Pieces run in the order of the calls, those that continue earlier work before those that begin.
+ * A queue that runs each piece of heavy work in its own turn of the event loop. After each piece the loop stays free
+ * for half the piece's duration, because a small request takes several turns and would otherwise wait for a piece in
+ * each. Order: pieces of work in progress, then new work, each in the order of the calls.
  */
 export const pieceQueue = ({ now, soon, later }: TurnTimers = TIMERS): TurnScheduler => {
   const continuing: (() => void)[] = []
@@ -38,7 +38,8 @@ export const pieceQueue = ({ now, soon, later }: TurnTimers = TIMERS): TurnSched
       return
     }
     const begun = now()
-    // First, so that a piece that throws does not hold up the others. What a piece left to promises is included.
+    // Scheduled before the piece runs, so that a piece that throws does not block the others. The measured time
+    // includes promise callbacks of the piece.
     soon(() => {
       const pause = Math.min((now() - begun) / 2, LONGEST_PAUSE)
       if (pause < SHORTEST_PAUSE) next()

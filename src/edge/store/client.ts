@@ -49,17 +49,20 @@ export type ThreadedStore = ResponseStore & {
  * answer it. `start` replaces both until the thread has opened the database.
  */
 const LIMIT = { write: 250, read: 2_000, start: 2_000, close: 2_000 }
-/** ms between two attempts to write while the store does not work. */
+/** ms between write attempts while the store fails. */
 const PROBE = 1_000
-/** Attempts to remove a record that was committed too late, and ms before the second; doubled each time, about 2 minutes in all. */
+/**
+ * Attempts to remove a record that was committed too late, and the delay in ms before the second. The delay doubles
+ * each time, about 2 minutes in all.
+ */
 const REMOVAL = { tries: 8, first: 1_000 }
-/** ms between two starts of a thread that ended by itself. */
+/** Minimum ms between two starts of a thread that has crashed. */
 const RESTART = 1_000
-/** ms after the start when an existing database is opened, so that expired responses are deleted. */
+/** ms after the start at which an existing database is opened, to delete expired responses. */
 const OPENED_AFTER = 1_000
 /** Limits of the queue: operations, and characters of responses. */
 const QUEUE_LIMIT = { operations: 2_000, characters: 256 * 1_048_576 }
-/** ms after which a client may retry what needed the store. */
+/** ms after which a client may retry a request that needs the store. */
 const RETRY_AFTER = 5_000
 
 /** Identifies this process among those that share the folder. A PID alone may repeat, such as 1 in each container. */
@@ -74,7 +77,7 @@ type Pending = {
   readonly size: number
   readonly resolve: (answer: Answer) => void
   timer: NodeJS.Timeout | null
-  /** Its time limit has passed and it was answered; the thread's answer is still to come. */
+  /** The operation has timed out and was answered; the thread's answer is still pending. */
   expired: boolean
 }
 
@@ -179,7 +182,8 @@ class StoreClient {
     const { operation } = pending
     if (pending.expired || !this.#pending.has(operation.number)) return
     pending.expired = true
-    // Only the start may be slow. If the thread does not answer at all, the next operations use the normal limits.
+    // Only the start has the longer time limit. If the thread has not answered at all, the next operations use the
+    // normal limits.
     this.#ready = true
     const problem = this.#waiting ?? `the disk did not answer within ${ms} ms`
     this.#degrade(problem)

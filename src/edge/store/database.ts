@@ -11,7 +11,7 @@ export type DatabaseOptions = {
   readonly folder: string
   /** ms since 1970. */
   readonly date: () => number
-  /** The process that runs the unfinished response. */
+  /** The process that runs the response in progress. */
   readonly worker: string
   readonly limits: () => Limits
 }
@@ -33,7 +33,7 @@ export type Database = {
   readonly delete: (id: string, owner: string) => boolean
   /** Marks unfinished responses of ended workers as failed; returns their number. */
   readonly abandon: (isGone: (worker: string) => boolean, restated: (response: StoredResponse) => string) => number
-  /** Deletes a batch of expired responses; returns whether there are more. */
+  /** Deletes a batch of expired responses. Returns whether more are left. */
   readonly sweep: () => boolean
   /** Writes one page without changing anything, to check that writing works. Needs a transaction. */
   readonly probe: () => void
@@ -313,7 +313,7 @@ class ResponseDatabase implements Database {
     if (size <= most) return
     while (size > most * EASED) {
       const owner = String(largest.get()?.owner ?? '')
-      // The response just stored stays, whatever its size.
+      // The response that was just stored is kept, whatever its size.
       const rows = oldest.all(owner, fresh.owner, fresh.id)
       if (rows.length === 0) return
       for (const row of rows) {

@@ -290,7 +290,7 @@ class StoreThread {
   #close(): void {
     if (this.#locked) clearTimeout(this.#locked)
     this.#locked = null
-    // The lock may stay taken and the disk may fail: writes that do not succeed at once are answered as failed.
+    // The lock may be held and the disk may fail, so a write that does not succeed at once is answered as failed.
     for (let before = -1; this.#writes.length > 0 && this.#writes.length !== before; ) {
       before = this.#writes.length
       this.#commitNext()

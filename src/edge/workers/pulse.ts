@@ -1,10 +1,10 @@
 /**
- * Detects hanging workers. Silence alone is not enough: on a busy machine a healthy worker may wait for seconds. So the
- * state and processor time of its main thread are read as well (proc(5), `stat`).
+ * Detects hanging workers. A missing reply is not enough, because a healthy worker may wait for seconds on a busy
+ * machine. So the state and processor time of its main thread are read too (proc(5), `stat`).
  */
 import { readFileSync } from 'node:fs'
 
-/** A worker's main thread at one moment: its state as one letter, and the processor time used so far, in ms. */
+/** The state of a worker's main thread at one moment: the state letter, and the processor time used so far in ms. */
 export type Pulse = { readonly state: string; readonly cpu: number }
 
 /** `every`: ms between heartbeats. `misses`: pulses in a row that have to agree. `busy`: ms of processor time. */

@@ -54,7 +54,7 @@ class Supervisor {
   /** The first worker's address and settings, used for all others. */
   #facts: Listening | null = null
   #log: Log | null = null
-  /** Whether all workers have listened. From then on crashed workers are restarted; before, the start fails. */
+  /** All workers have listened once. From then on crashed workers are restarted; before, a crash ends the start. */
   #complete = false
   /** Number of shutdown requests. */
   #times = 0
@@ -169,7 +169,7 @@ class Supervisor {
     worker.after(delay, () => this.#launch(worker))
   }
 
-  /** Ends the start. A worker that refused to start has printed the reason itself; a killed one could not. */
+  /** Ends the start. A worker that refuses its configuration has printed the reason; a killed worker has not. */
   #abortStart(why: string, code: number | null): void {
     if (code !== 1 && !this.#failed)
       process.stderr.write(`headgate: a worker ended before all of them were listening (${why})\n`)
@@ -227,7 +227,7 @@ class Supervisor {
   }
 }
 
-/** Without this check Node fails with a stack trace where the process may not start others. */
+/** Without this check Node fails with a stack trace if the process may not create child processes. */
 const refuseForPermission = (count: number): void => {
   process.stderr.write(
     `headgate: WORKERS=${count}: Node's permission model (--permission) does not allow child processes. Set --allow-child-process, or WORKERS=1.\n`,

@@ -21,7 +21,7 @@ export type CallInput = {
 
 /** An answer that continues after the serving function has returned, such as a stream. */
 export type OngoingAnswer = {
-  /** Connects the answer to its call. The answer then calls `finish` or `fail` once, possibly at once. */
+  /** Connects the answer to its call. The answer then calls `finish` or `fail` once, possibly before this returns. */
   attach(scope: CallScope): void
 }
 
@@ -38,7 +38,7 @@ export const runCall = (
   return new CallScope({ gateway, protocol, reply }, stop, record).run(serve(stop, record))
 }
 
-/** The state of one call. It lives as long as the answer, so it holds only what it needs. */
+/** The state of one call. It exists as long as the answer, so it holds only necessary data. */
 export class CallScope {
   readonly #gateway: Gateway
   readonly #protocol: ClientProtocol

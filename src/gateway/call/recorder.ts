@@ -55,7 +55,7 @@ export class Recorder {
     this.#events = this.#events.slice()
   }
 
-  /** Records the target that answered, and what of the request it was not sent. */
+  /** Records the target that answered, and the dropped members of the request. */
   answeredBy(routed: { readonly target: Target; readonly prepared: { readonly dropped: readonly string[] } }): void {
     const { instance, model } = routed.target.candidate
     this.#answeredBy = { provider: instance.id, model }

@@ -5,7 +5,7 @@
 import { type Indexed, IndexedSet } from '../../core/indexed-set.ts'
 import type { Cancel, World } from '../../core/world.ts'
 
-/** The deadline of a client that waits for nothing. */
+/** The deadline of a client without a running timeout. */
 export const NEVER = Number.POSITIVE_INFINITY
 
 /** An object with one deadline at a time. */

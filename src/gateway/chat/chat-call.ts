@@ -29,13 +29,13 @@ import { signaturesIn, signaturesNamed, stripSignatures } from './strip-signatur
 import { truncated } from './truncate.ts'
 import type { Turn } from './turn.ts'
 
-/** One chat call, as its attempts need it. */
+/** The parts of a chat call that its attempts need. */
 export type ChatAttemptsInput = {
   readonly inbound: InboundRequest
   readonly settings: Settings
-  /** The turn of a stored conversation: some targets then receive another request. */
+  /** The turn of a stored conversation. A target that stores the conversation itself receives only the new turn. */
   readonly turn?: Pick<Turn, 'inboundFor' | 'isExpiredUpstream' | 'kept'> | undefined
-  /** Whose memory quota the answer is charged to. */
+  /** The client whose memory quota the answer counts towards. */
   readonly holder?: string | undefined
 }
 
@@ -57,13 +57,13 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   /** The request without signatures, by the id of each provider instance that rejected them. */
   #unsigned: Map<string, InboundRequest> | null = null
   #truncated: InboundRequest | null = null
-  /** The request without what a candidate has refused, and the request it was made from. */
+  /** The request without members that a candidate refused, and the request from which it was derived. */
   #adapted: Map<Candidate, { readonly from: InboundRequest; readonly to: InboundRequest }> | null = null
-  /** Retries of this request without a refused member. */
+  /** Number of retries without a refused member. */
   #retriesWithoutMember = 0
-  /** Retries of this request without only the signatures that an error identified. */
+  /** Number of retries without the signatures that an error identified. */
   #retriesWithoutNamed = 0
-  /** Protocols that this request found missing at an instance. */
+  /** Protocols that this request found unsupported, by instance. */
   #missing: Map<Instance, Set<UpstreamProtocolName>> | null = null
 
   constructor(deps: RouterDeps, { inbound, settings, turn, holder }: ChatAttemptsInput) {
@@ -174,7 +174,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     return mayFailOver(this.#inbound.request, failure)
   }
 
-  /** The request for this target, with everything its model has refused. */
+  /** The request for this target, including members that its model refused. */
   #unadapted(target: Target): InboundRequest {
     return (
       this.#unsigned?.get(target.candidate.instance.id) ??
@@ -191,7 +191,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     return this.#deps.health.refusals.hasRecent(candidate) ? this.#adaptedFor(candidate, inbound) : inbound
   }
 
-  /** The request without what this model has recently refused; the same object for the same request. */
+  /** The request without members that this model refused recently; the same object for the same request. */
   #adaptedFor(candidate: Candidate, inbound: InboundRequest): InboundRequest {
     const before = this.#adapted?.get(candidate)
     if (before?.from === inbound) return before.to
@@ -242,9 +242,9 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     return true
   }
 }
-/** Most retries of one request without a refused member, each without one more. */
+/** Maximum retries without a refused member; each removes one more. */
 const MAX_WITHOUT_MEMBER = 3
-/** Most retries without only the identified signatures; after these all are removed. */
+/** Maximum retries without only the identified signatures; then all signatures are removed. */
 const MAX_WITHOUT_NAMED = 2
 
 const NO_PROTOCOLS: ReadonlySet<UpstreamProtocolName> = new Set()

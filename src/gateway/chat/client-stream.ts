@@ -223,7 +223,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
 /** Bytes from which a pass-through chunk is written separately; shorter ones are joined with the text around them. */
 const SEPARATE_WRITE = 4 * 1024
 
-/** What to write for the steps of one upstream read: mostly one text, or the bytes of the read unchanged. */
+/** Output for the steps of one upstream read: usually one text, or the read's bytes unchanged. */
 export const wireOf = (writer: StreamWriter, steps: readonly StreamStep[]): readonly (string | Uint8Array)[] => {
   const wire: (string | Uint8Array)[] = []
   let text = ''

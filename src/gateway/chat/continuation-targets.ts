@@ -54,8 +54,8 @@ export const continuable = (deps: RouterDeps, call: ContinuableCall, routed: Rou
 }
 
 /**
- * Whether a target rejected the request itself (a hedge may have, beside the target that answered), or found it too
- * long: the continuation is longer still.
+ * Whether a target rejected the request itself, or found it too long. A hedge may have done so besides the target that
+ * answered. A continuation is longer than the request.
  */
 const isRejected = (trace: Trace): boolean =>
   trace.some(

@@ -107,7 +107,7 @@ export class ContinuedFlow implements AnswerStream {
   #before: (TokenUsage & { readonly output: OutputSample; readonly dropped: number }) | null = null
   /** A text block is open. */
   #inText = false
-  /** The answer has consisted of nothing but text. */
+  /** The answer consists of text only so far. */
   #isPlainText = true
   /** Cancels the routing between the two parts; null: no routing is in progress. */
   #routing: Cancellation | null = null
@@ -226,7 +226,7 @@ export class ContinuedFlow implements AnswerStream {
       .catch((error) => {
         this.#routing = null
         this.#hooks.report(error)
-        // The second target has not failed: its answer is aborted without a verdict.
+        // The second target has not failed, so its answer is aborted without an outcome for its health.
         this.#current.flow.abort()
         sink.end(this.#current === first ? failure : internalError)
       })
@@ -240,7 +240,7 @@ class SecondPart implements Sink<readonly StreamStep[]> {
   /** Trailing white space of the first part that the second target did not receive: removed if it repeats it. */
   #space: string
   #textOpen = true
-  /** In a block that is not text: the second model's reasoning, which the client does not receive. */
+  /** In a non-text block: reasoning of the second model, which the client does not receive. */
   #inOtherBlock = false
 
   constructor(sink: Sink<readonly StreamStep[]>, space: string, before: Usage) {
@@ -304,7 +304,7 @@ class SecondPart implements Sink<readonly StreamStep[]> {
   }
 }
 
-/** Tokens of both parts. The upstreams' raw usage records are left out: neither is right for the whole. */
+/** Tokens of both parts. The upstreams' raw usage objects are omitted, because each covers one part only. */
 const sum = (first: Usage, second: Usage): Usage => {
   const of = (name: 'cacheRead' | 'cacheWrite' | 'reasoning') =>
     first[name] === undefined && second[name] === undefined ? {} : { [name]: (first[name] ?? 0) + (second[name] ?? 0) }

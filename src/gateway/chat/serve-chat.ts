@@ -196,7 +196,7 @@ const lengthOf = (flow: AnswerStream): number => flow.whole?.length ?? flow.outp
  */
 const COUNT_AT_ONCE = 2_048
 
-/** Everything that a call must release at its end, on every path. */
+/** Everything that a call must release when it ends, on every path. */
 type CallResources = {
   readonly cancellation: Cancellation
   readonly stream: ClientStream | null
@@ -379,7 +379,7 @@ const bodyOf = ({ flow, prepared }: Routed, { protocol }: InboundRequest, contex
   return JSON.stringify(encoded)
 }
 
-/** All steps of an answer that has been received whole. */
+/** All steps of an answer that was received whole. */
 const stepsOf = (flow: AnswerStream): readonly StreamStep[] => {
   const steps: StreamStep[] = []
   flow.pipeTo({

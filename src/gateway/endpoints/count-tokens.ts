@@ -1,9 +1,8 @@
 /**
- * Counts the input tokens of a request. If the first target uses the client's protocol, it counts; after a failure the
- * other targets with this protocol do. Only they have the tokenizer. Otherwise the answer is an estimate, marked by
- * `x-headgate-estimated`.
- *
- * These calls read the health of targets but never change it: their outcome shows nothing about the model.
+ * Counts the input tokens of a request. Only targets with the client's protocol have the tokenizer: the first target
+ * counts if it has this protocol, and after a failure the others with it. Otherwise the answer is an estimate, marked
+ * by `x-headgate-estimated`. These calls read the health of targets but do not change it, because counting says nothing
+ * about the model.
  */
 
 import type { ErrorTable } from '../../core/error-table.ts'
@@ -148,7 +147,7 @@ const countRequest = (
   }
 }
 
-/** Compatible servers often lack this call: not the request's fault. */
+/** Compatible servers often lack this call, which is not an error of the request. */
 const CALL_MISSING: ErrorTable = {
   checked: '2026-11-21',
   rows: [{ when: { status: [404, 405] }, kind: 'model_missing', seen: 'count.test.ts' }],

@@ -1,6 +1,6 @@
 /**
- * Embeddings: texts in, vectors out. Routed like every other call, with a plan of its own
- * (`policy/routing/plan-embeddings.ts`). The answer must have exactly one vector for each input, in the same order.
+ * Embeddings: texts to vectors. Routed like every other call, with a plan of its own
+ * (`policy/routing/plan-embeddings.ts`). The answer must have exactly one vector per input, in the same order.
  */
 
 import type { EmbeddingsAnswer, EmbeddingsRequest } from '../../core/embeddings.ts'
@@ -137,7 +137,7 @@ export const prepareEmbeddings = (
     droppable: [],
     doubts: [],
     decodeFailure: format.decodeFailure,
-    // Without the quirks of token counts, which concern text answers.
+    // Quirks of token counts apply to text answers only.
     quirks,
     read: (answer) => read(format.decodeAnswer(answer), parsed.request, encoded ? null : answer),
   }
@@ -146,8 +146,8 @@ export const prepareEmbeddings = (
 // ── The answer ─────────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * Checks for one vector an input, all of one length: clients would store others with the wrong text. `raw`: the upstream's
- * answer, if its format is the client's.
+ * Checks that there is one vector per input and all have the same length; otherwise clients would store vectors with
+ * the wrong text. `raw`: the upstream's answer, if its format is the client's.
  */
 const read = (
   decoded: Outcome<EmbeddingsAnswer>,

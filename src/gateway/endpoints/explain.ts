@@ -1,4 +1,7 @@
-/** `POST /v1/route`: where a request would be routed and why, without sending it. Uses the real plan, requests and health. */
+/**
+ * `POST /v1/route`: explains where a request would be routed, without sending it. Uses the real plan, requests and
+ * health.
+ */
 
 import type { ClientProtocolName } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
@@ -59,7 +62,7 @@ const explainEmbeddings = (gateway: Gateway, { body }: IncomingRequest): Outcome
   return good({ ...explained(model, plan.value, detailsOf), style: EMBEDDINGS })
 }
 
-/** Which of a candidate's keys may be tried now. */
+/** The candidate's keys that may be tried now. */
 const keyStates = (
   { health }: Gateway,
   { settings }: Config,
@@ -75,7 +78,7 @@ const keyStates = (
     }
   })
 
-/** What the candidate can and cannot carry of the request. */
+/** The parts of the request that the candidate can and cannot carry. */
 const compatibility = ({ catalogue, health }: Gateway, inbound: InboundRequest, candidate: Candidate): JsonObject => {
   const lacking = new Set(health.refusals.protocolsOf(candidate.instance))
   const prepared = prepareRequest(inbound, candidate, factsOf(catalogue, candidate.instance, candidate.model), lacking)

@@ -44,7 +44,7 @@ export class FetchedModelLists {
     this.#timers = []
   }
 
-  /** `slot`: the index in `#timers` of what cancels this fetch, and later its timer. */
+  /** `slot`: index in `#timers` of the function that cancels this fetch, later of the timer of the next. */
   #fetch(instance: Instance, slot = this.#timers.length): void {
     const { models } = instance.provider
     const [key] = instance.keys

@@ -36,7 +36,7 @@ export type HealthFacts = {
   readonly problems: readonly HealthProblem[]
 }
 
-/** A present problem. The page is public, so `reason` contains no path and no value of a setting. */
+/** A current problem. The page is public, so `reason` contains no path and no setting value. */
 export type HealthProblem = {
   readonly component: 'store' | 'config'
   readonly reason: string

@@ -38,7 +38,7 @@ type CircuitState = {
   breaker: circuit.Breaker
   inFlight: number
   closedAt: number
-  /** The claims committed last, of those whose last circuit is this one. Shared by equal claims to save memory. */
+  /** The claims committed last whose narrowest circuit is this one. Equal claims share this list to save memory. */
   booked: CircuitClaims | null
 }
 
@@ -70,7 +70,7 @@ export class Circuits {
     this.#emit = emit
   }
 
-  /** Claims all circuits of a target, or returns the refusal of the first that admits none. */
+  /** Claims all circuits of a target, or returns the first refusal. */
   claim(target: Target, settings: CircuitRules, how: AdmissionMode): CircuitClaims | CircuitRefusal {
     if (how === 'ignore') return []
     const now = this.#world.now()

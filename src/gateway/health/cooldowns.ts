@@ -104,7 +104,7 @@ export class Cooldowns {
     if (failure.kind === 'model_missing') this.#start(modelId(candidate), 'model_missing', target, failure)
     if (failure.kind === 'redirect') this.#start(deploymentId(target), 'redirect', target, failure)
     if (failure.kind === 'tls') this.#start(endpointId(candidate.instance), 'tls', target, failure)
-    // The failure is no verdict on other cooldowns of the target.
+    // The failure does not affect other cooldowns of the target.
     this.release(target)
   }
 
@@ -160,5 +160,5 @@ const cooldownIdsOf = (target: Target): readonly string[] => {
   return [keyId(candidate.instance, key), deploymentId(target), modelId(candidate), endpointId(candidate.instance)]
 }
 
-/** Cooldowns after which one request tries first, so that only one request fails if the cause persists. */
+/** Cooldowns after which a single request is tried first, so that only one request fails if the cause persists. */
 const NEEDS_TRIAL: ReadonlySet<CooldownReason> = new Set(['quota_exhausted', 'suspended', 'disabled'])

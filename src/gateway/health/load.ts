@@ -96,7 +96,7 @@ export class UpstreamLoad {
     if (quota) this.#quotas.set(deploymentId(target), quota)
   }
 
-  /** The scarcest limit of the key at this model; undefined: unknown, or reset since. */
+  /** The most depleted rate limit of the key at this model; undefined: unknown, or reset since. */
   remainingLimit(target: Target): Limit | undefined {
     const quota = this.#quotas.get(deploymentId(target))
     return quota && leftOf(quota, this.#world.now())

@@ -1,6 +1,6 @@
 /**
- * A background response: receives an answer in place of a client. Clients read the response in its current state, or its
- * events from any number on, including those still to come.
+ * A background response: receives an answer instead of a client. Clients can read its current state, or its events from
+ * any sequence number on, including future ones.
  */
 
 import { type Failure, fail } from '../../core/failure.ts'
@@ -14,7 +14,7 @@ export type BackgroundEvent = { readonly number: number; readonly type: string; 
 
 export type BackgroundOptions = {
   readonly owner: string
-  /** The response before any part of an answer, queued. */
+  /** The initial response object, with status `queued`. */
   readonly queued: JsonObject
   /** The response that reports a failure. */
   readonly failed: (failure: Failure) => JsonObject

@@ -251,7 +251,8 @@ const historyProblem = (
   if (history.tooLong) return tooLong('previous_response_id')
   const last = turns.at(-1)
   if (previous !== null && !last && (previous.startsWith(OWN_ID) || !upstreamMayStore)) return unknownPrevious(previous)
-  // A turn with one of our ids was deleted or has expired. The rest alone would be another conversation.
+  // A turn with an ID of the gateway was deleted or has expired. The remaining turns alone would be another
+  // conversation.
   if (root?.startsWith(OWN_ID) || (root !== null && !upstreamMayStore)) return unknownPrevious(root)
   return last?.status === 'queued' || last?.status === 'in_progress' ? inProgress(last.id) : null
 }

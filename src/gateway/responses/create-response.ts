@@ -167,7 +167,7 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
     startTurn: async (inbound) => {
       const turn = await turnFor({ ...deps, randomLetters: replay() }, inbound, options)
       if (!turn.ok) return turn
-      // This turn, not the first one, learns which target answers.
+      // The later steps need this turn, not the first one: it receives the target that answers.
       current.turn = turn.value
       return good({ turn: turn.value, reply: job })
     },

@@ -43,7 +43,7 @@ export const showResponse: ResponseHandler = async (gateway, received, reply, id
     )
   const after = startingAfter === null ? -1 : Number(startingAfter)
   if (job) return sendEvents(gateway, { reply, source: job, after, requestId: received.id })
-  // Another process with the same store is answering it, and has its events.
+  // Another process with the same store runs the response and has its events.
   if (stored?.status === 'queued' || stored?.status === 'in_progress')
     return refuse(
       received,

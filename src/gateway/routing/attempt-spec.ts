@@ -1,4 +1,4 @@
-/** What the router needs to know to try targets in turn: how a request is prepared, sent and changed for each. */
+/** The router's view of a request: how it is prepared, sent and changed for each target. */
 import type { Failure } from '../../core/failure.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import type { Attempt } from '../upstream/attempt.ts'
@@ -6,7 +6,7 @@ import type { Compatibility } from '../upstream/outbound-request.ts'
 
 /** `Ready`: the request as it would be sent to one target. */
 export type AttemptSpec<Ready extends Compatibility> = {
-  /** Null: the target speaks no protocol that can carry the request. May be called again for the same target. */
+  /** Null: no protocol of the target can carry the request. May be called again for the same target. */
   readonly prepare: (target: Target) => Ready | null
   /**
    * Prepares a large request for one target per turn of the event loop, until a target can carry all of it. Null or absent:

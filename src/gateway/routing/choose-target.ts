@@ -38,8 +38,8 @@ export type RoutingProgress<Ready> = {
 }
 
 /**
- * How much incompatibility is accepted. 0: none. 1: features that the model lacks by the catalogue, which may be wrong. 2: also
- * optional tools that must be dropped.
+ * Accepted incompatibility. 0: none. 1: features that the model lacks according to the catalogue, which may be wrong.
+ * 2: also optional tools that must be dropped.
  */
 type Grade = 0 | 1 | 2
 
@@ -193,7 +193,10 @@ export class TargetChooser<Ready extends Compatibility> {
     return overBudget(target)
   }
 
-  /** If every usable target is rate limited: the one whose limit ends first, if the upstream sent its end and it is soon. */
+  /**
+   * If every usable target is rate limited: the target whose limit ends first, if the upstream reported a time that is
+   * soon.
+   */
   #soonestLimited(): DelayedTarget<Ready> | null {
     if (this.#progress.failures.some(({ kind }) => kind !== 'rate_limited' && kind !== 'incompatible')) return null
     const { plan, keysOf } = this.#context

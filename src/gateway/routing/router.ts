@@ -307,8 +307,8 @@ class RoutingRun<Ready extends Compatibility> {
   #recordFailure({ target, prepared, isFirst }: RunningAttempt<Ready>, failure: Failure): void {
     const progress = this.#progress
     const { candidate } = target
-    // A rejected key is no verdict on the request: the attempt is not counted, and the next key needs no retry budget.
-    // Earlier attempts with other keys still count.
+    // A rejected key is not an error of the request: the attempt does not count, and the next key needs no retry
+    // budget. Earlier attempts with other keys still count.
     if (rowOf(failure).excludes !== 'key') this.#counted++
     else if (isFirst) progress.tried.splice(progress.tried.indexOf(candidate), 1)
     progress.failures.push(failure)

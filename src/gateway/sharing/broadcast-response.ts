@@ -1,17 +1,15 @@
 /**
- * An answer with several readers. The call writes it once; it is buffered and replayed to each reader from its beginning,
- * as fast as that reader accepts it.
- *
- * While the whole answer is buffered a slow reader delays no other. Above the buffer's limit only the text that some
- * reader still needs is kept: the slowest reader then sets the pace, and no further reader can join. A single reader
- * applies backpressure as if there were no buffer.
+ * An answer with several readers. The call writes it once; it is buffered and replayed to each reader from its
+ * beginning, at the reader's own pace. While the whole answer is buffered, a slow reader delays no other. Above the
+ * buffer's limit only text that some reader still needs is kept: then the slowest reader determines the pace, and no
+ * reader can join. A single reader applies backpressure as without a buffer.
  */
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import type { Cancel, World } from '../../core/world.ts'
 
 /** Memory for buffered answers, shared by all of them. In bytes. */
 export type MemoryQuota = {
-  /** Always takes the bytes. False: the total is above the limit. */
+  /** Always accepts the bytes. False: the total is above the limit. */
   take(bytes: number): boolean
   give(bytes: number): void
 }
@@ -23,7 +21,7 @@ export type BroadcastOptions = {
   readonly limit: number
   /** ms after which a reader that has stopped reading is dropped; 0: never. */
   readonly writeTimeout: number
-  /** The last reader left before the end; or there is none, and the buffer was given up. */
+  /** Called if the last reader left before the end, or if the buffer was dropped without a reader. */
   readonly onNoReaders: () => void
   /** The answer has ended or was cut. */
   readonly onEnd: () => void
@@ -41,7 +39,7 @@ type BroadcastReader = {
   readonly done: (outcome: ReadOutcome) => void
   /** Index of the next piece to write. */
   at: number
-  /** Cancels the write timeout while the reader does not accept more; null: it does. */
+  /** Cancels the write timeout of a reader that is not accepting data; null: it accepts data. */
   full: Cancel | null
 }
 
@@ -57,7 +55,7 @@ export class BroadcastResponse implements ResponseWriter {
   #size = 0
   #replayable = true
   #end: 'ended' | 'cut' | null = null
-  /** Abandoned: the call that writes it is cancelled, also if it starts later. */
+  /** The response was abandoned: the call that writes it is cancelled, even if it starts later. */
   #abandoned = false
   /** The call waits for `onDrain`. */
   #paused = false
@@ -68,7 +66,7 @@ export class BroadcastResponse implements ResponseWriter {
     this.#options = options
   }
 
-  /** It is buffered from its beginning: further readers can join. */
+  /** Buffered from the beginning, so that further readers can join. */
   get replayable(): boolean {
     return this.#replayable
   }
@@ -95,7 +93,7 @@ export class BroadcastResponse implements ResponseWriter {
     this.#resume()
   }
 
-  /** No further reader will join: keeps only what the present readers still need. */
+  /** No reader will join any more: keeps only text that present readers still need. */
   release(): void {
     this.#replayable = false
     this.#trim()

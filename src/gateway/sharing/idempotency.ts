@@ -130,7 +130,7 @@ class ResponseSharing {
     const emit = (event: GatewayEvent) => {
       if (event.event !== 'request' || finished) return gateway.emit(event)
       response.ended ??= endOf(event.trace, response.id)
-      // Its own client had left. The clients that received it have log lines of their own.
+      // The call's own client had left. Clients that received the response have log lines of their own.
       const left: readonly TraceEvent[] = clientLeft ? [{ type: 'shared', how: 'left', with: response.id }] : []
       gateway.emit({ event: 'request', trace: [...event.trace, ...left] })
     }
@@ -161,7 +161,7 @@ class ResponseSharing {
     const { settings } = config
     const settled = Promise.withResolvers<void>()
     const abandon = () => {
-      // A later retry starts a new response.
+      // A later retry starts a new call.
       this.#responses.unlist(response)
       onEnd()
       response.answer.abandon()
@@ -223,7 +223,10 @@ class ResponseSharing {
     })
   }
 
-  /** The name of all requests that are equal but for white space and member order. Null: the request is not repeatable. */
+  /**
+   * The name under which equal requests (except for white space and member order) are shared. Null: the request is not
+   * repeatable.
+   */
   #duplicateName(call: ShareableCall): string | null {
     const { received, style } = call
     if (received.body.length > LONGEST_COMPARED || storesAnswer(received.headers('cache-control'))) return null

@@ -35,7 +35,10 @@ export type NamedResponse = { readonly response: SharedResponse; readonly finger
 /** Memory of a response without its text, in bytes: names, fingerprints, headers. */
 export const OVERHEAD = 2_048
 
-/** Prefix of the names of duplicates, which are shared while in progress only. The names of keys have another. */
+/**
+ * Prefix of the names of duplicates, which are shared only while in progress. Names of idempotency keys have another
+ * prefix.
+ */
 export const DUPLICATE = 'duplicate '
 
 /** Memory limit of all shared responses, in bytes. */

@@ -66,7 +66,7 @@ export const readerFor = (head: ResponseHead, context: AnswerContext): AnswerRea
   const { mediaType } = context.protocol.framing ?? sse
   if (type.includes(mediaType)) return streamReader(head, context)
   if (!context.stream) return jsonReader(head, context)
-  // For other framings only the content type decides: one starts like JSON, and one is binary.
+  // For other framings the content type decides: NDJSON begins like JSON, and the other framing is binary.
   if (context.protocol.framing) return type.includes('json') ? jsonReader(head, context) : streamReader(head, context)
   return detectingReader(head, context)
 }
@@ -265,7 +265,7 @@ const collecting = (
   }
 }
 
-/** Whether decoding removed no byte order mark and replaced no invalid UTF-8. */
+/** Whether decoding kept all bytes: no byte order mark removed, no invalid UTF-8 replaced. */
 const isExactText = (text: string, bytes: Uint8Array): boolean => bytes[0] !== 0xef && !text.includes('\ufffd')
 
 const tooLarge = (limit: number): StreamStep[] => [

@@ -1,4 +1,4 @@
-/** Builds the request for one candidate: protocol, URL, body and headers, and what of the request it cannot carry. */
+/** Builds the request for one candidate: protocol, URL, body and headers, and the members that it cannot carry. */
 
 import type { ChatRequest, UpstreamProtocolName } from '../../core/chat.ts'
 import type { ModelFacts } from '../../core/config.ts'
@@ -127,7 +127,8 @@ const prepareAs = (
     acceptsReasoning,
     accepts,
     supportsCustomTools,
-    // Responses clients request signatures themselves. Clients of other protocols cannot, and always return them.
+    // Clients of the responses API request signatures themselves. Other clients cannot request them, and always return
+    // them.
     encryptsReasoning: isTranslated && encryptsReasoning?.test(model),
   }
   const quirk = instance.provider.quirks?.requestBody

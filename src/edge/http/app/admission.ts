@@ -151,7 +151,7 @@ export const headProblem = (head: IncomingHead, door: Door): Failure | null => {
   )
 }
 
-/** The key under which the unread responses of a client key are counted; no network is written like it. */
+/** The name under which unread responses of a client key are counted. It differs from every network address. */
 export const memoryOwnerOf = (clientKey: string): string => `key ${clientKey}`
 
 /** A request target without its query. */

@@ -8,7 +8,7 @@ import { turn } from '../../process/turns.ts'
 import type { BodySink, HttpExchange } from '../server/http-server.ts'
 import { exceedsJsonLimits, jsonLimitSteps } from './json-limits.ts'
 
-/** Why the headers rule out reading the body as JSON; null: they do not. `maxBytes`: the limit of a body. */
+/** The failure if the headers exclude a JSON body; null: they do not. `maxBytes`: maximum size of the body. */
 export const bodyProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
   const type = headers('content-type')
   const encoding = headers('content-encoding')
@@ -47,7 +47,7 @@ const inUnits = (bytes: number): string =>
 
 /** Receives a body. Exactly one of `enter`, `unfit` and `broke` is called, once; for a large body even after the client left. */
 export type BodyListener = {
-  /** Reserves memory for a part; a failure: there is none left. */
+  /** Reserves memory for a part. Returns a failure if none is available. */
   reserve(bytes: number): Failure | null
   received(body: EncodedText): void
   invalid(failure: Failure): void

@@ -65,7 +65,7 @@ const decoded = (segment: string): string => {
   try {
     return decodeURIComponent(segment)
   } catch {
-    // A malformed escape: compared as sent.
+    // A malformed escape: the segment is compared as received.
     return segment
   }
 }

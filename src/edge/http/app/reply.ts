@@ -90,7 +90,7 @@ export class HttpReply implements ResponseWriter, ExchangeListener {
       this.#exchange.end(text)
     } else {
       const bodiless = this.#status === 204 || this.#status === 304
-      // Throws on an invalid header; another response can still be sent then.
+      // Throws if a header is invalid; another response can still be sent.
       this.#exchange.answer(this.#status, { ...this.#common, ...this.#headers }, bodiless ? null : text, source)
       this.#over = true
     }

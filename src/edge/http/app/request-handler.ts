@@ -43,11 +43,11 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   #memoryOwner: string
   /** The response was aborted to free memory. */
   #aborted = false
-  /** It is counted in `Admission.calls`. */
+  /** The request is counted in `Admission.calls`. */
   #counted = false
   /** Bytes of its body in memory. */
   #bodyBytes = 0
-  /** Set when memory did not suffice for the body. */
+  /** Set if there was not enough memory for the body. */
   #outOfMemory: Shed | undefined
 
   constructor(server: ServerContext, connection: ConnectionContext, exchange: HttpExchange) {
@@ -65,7 +65,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.reply = new HttpReply(exchange, common, this)
     exchange.writeTimeout = this.#settings.timeout.clientWrite
     if (admission.phase !== 'serving' || connection.overLimit) exchange.closeAfter()
-    // `concat` makes a list of exact size; one that is pushed to reserves room for 17 for as long as a stream lasts.
+    // `concat` allocates the exact size; `push` would reserve room for 17 entries as long as the stream lasts.
     connection.active = connection.active.concat(this)
     admission.requests++
   }
@@ -86,7 +86,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (route) this.#admit(route)
   }
 
-  /** Null: the request has its response already. */
+  /** Null: the response has already been sent. */
   #findRoute(): ApiRoute | null {
     const { exchange, path } = this
     const { method, headers } = exchange
@@ -212,7 +212,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   refuse(failure: Failure, extraHeaders: ResponseHeaders = {}, why?: Shed): void {
     const { exchange, path, reply } = this
     const { status, headers, body } = errorResponse(failure, this.#id, path)
-    // Every response to a model call has this header, that of a refused one too.
+    // Every response to a model call has this header, also a refusal.
     const attempts = isModelPath(path) ? { 'x-headgate-attempts': '0' } : {}
     const { method } = exchange
     const client = this.#clientKey
@@ -260,15 +260,15 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
 export const refuseMalformed = (server: ServerContext, context: ConnectionContext, problem: RequestProblem): void => {
   const complete = context.active.filter(({ exchange }) => exchange.complete)
   if (complete.length > 0) {
-    // Earlier requests were valid: they get their responses, then the connection closes.
+    // Earlier requests were valid: they are answered, then the connection closes.
     for (const { exchange } of complete) exchange.closeAfter()
     return
   }
   const [active] = context.active
-  // In the middle of a response the client would take the error for a part of it.
+  // In the middle of a response the client would parse the error as a part of it.
   if (active?.reply.begun) return context.connection.destroy()
   const id = requestId(undefined)
-  // Of a request with an incomplete body the path is known.
+  // The path is known if only the body of the request is incomplete.
   const path = active?.path ?? ''
   const failure = MALFORMED[problem]
   server.onRefused({ id, method: active?.exchange.method ?? '', path, status: statusOf(failure), failure })

@@ -142,8 +142,8 @@ const protocolPaths = [...exact].flatMap(([path, routes]) =>
 )
 
 /**
- * The API style of errors on this path, known before the request is parsed: that of its call, also on unknown paths below
- * it (`/v1/messages/batches`). OpenAI's elsewhere.
+ * The API style of errors on this path, known before the request is parsed. Unknown paths below a call's path
+ * (`/v1/messages/batches`) use its style, all others OpenAI's.
  */
 export const protocolAt = (path: string): ClientProtocolName =>
   protocolPaths.find((row) => path === row.path || path.startsWith(row.below))?.protocol ?? 'openai-chat'

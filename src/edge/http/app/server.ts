@@ -39,7 +39,7 @@ export type ServerOptions = {
 
 /** All in ms. */
 type Timing = ServerTiming & {
-  /** For streams to end after a drain has asked them to. */
+  /** For streams to end after the drain has cancelled them. */
   readonly farewell: number
 }
 

@@ -120,7 +120,7 @@ export class WebSocketConnection {
     peer.on('error', () => {})
     peer.on('close', closed)
     socket.on('close', closed)
-    // A close frame was answered: the client has left, however long it keeps its end of the TCP connection open.
+    // A close frame was answered: the client has disconnected, even if it keeps its TCP connection open.
     socket.on('finish', closed)
   }
 
@@ -177,7 +177,10 @@ export class WebSocketConnection {
     if (!this.#reply) this.#next()
   }
 
-  /** Stops reading from a client that does not read its responses: each message gets one, and they would accumulate. */
+  /**
+   * Stops reading from a client that does not read. Each message produces a response, so unread responses would
+   * accumulate.
+   */
   #applyBackpressure(): void {
     if (this.#peer.isPaused || this.#peer.bufferedAmount <= FULL) return
     this.#peer.pause()
@@ -242,7 +245,10 @@ export class WebSocketConnection {
     this.#peer.send(errorEvent(response, lane), () => {})
   }
 
-  /** The upgrade's ID with letters counting the turns; some clients mistake digits in an ID for an HTTP status. */
+  /**
+   * The upgrade's ID and letters that count the turns. No digits: some clients mistake digits in an ID for an HTTP
+   * status.
+   */
   #nextId(): string {
     let letters = ''
     for (let left = ++this.#turns; left > 0; left = Math.floor((left - 1) / 26))
@@ -253,7 +259,7 @@ export class WebSocketConnection {
   // ── End ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #close(why: Failure): void {
-    // The close code reports a shutdown; the end of the lifetime is also an error event.
+    // A shutdown is reported by the close code. The end of the lifetime is reported by an error event as well.
     if (why.kind !== 'draining') this.#refuse(null, why, this.#nextId())
     this.#peer.close(why.kind === 'draining' ? 1001 : 1000, KINDS[why.kind].code)
   }

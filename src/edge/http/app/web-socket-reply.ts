@@ -88,7 +88,7 @@ export class TurnReply implements ResponseWriter {
     this.#onFailed = onFailed
   }
 
-  /** An event was sent, or none can be any more. */
+  /** An event was sent, or can no longer be sent. */
   get begun(): boolean {
     return this.#sent || this.#over
   }

@@ -1,6 +1,6 @@
 /**
- * The interface between an HTTP/1.1 implementation and the application. A server parses and writes bytes and knows no
- * routes; a handler decides what a request gets and sees no socket, except of an upgraded connection.
+ * The interface between an HTTP/1.1 implementation and the application. The server parses and writes bytes, independent
+ * of routes. The handler determines the response and has no access to the socket, except of an upgraded connection.
  */
 import type { AddressInfo, ListenOptions, Server, Socket } from 'node:net'
 import type { EncodedText } from '../../../core/encoded-text.ts'
@@ -22,7 +22,7 @@ export type ClientConnection = {
 export type IncomingHead = {
   readonly method: string
   readonly target: string
-  /** `1.1` or `1.0`; `node:http` lets others through. */
+  /** `1.1` or `1.0`. `node:http` also accepts other versions. */
   readonly version: string
   readonly headers: HeaderLookup
   /** The value of every Host line. */
@@ -79,13 +79,13 @@ export const NO_LISTENER: ExchangeListener = { drained() {}, finished() {} }
 /** Consumes a request body. The sink may keep the parts. */
 export type BodySink = { push(part: Buffer): void; end(): void }
 
-/** Why received bytes are no request. `long_extension`: chunk extensions; `late`: the request timed out. */
+/** Why received bytes are not a valid request. `long_extension`: chunk extensions; `late`: the request timed out. */
 export type RequestProblem = 'not_http' | 'long_head' | 'long_extension' | 'late'
 
 /** Serves connections. `Context`: the handler's state of a connection, which the server passes back. */
 export type ServerHandler<Context> = {
   connected(connection: ClientConnection): Context
-  /** A header block was received. An error thrown here goes to `failed`, and the connection is aborted. */
+  /** Called for each header block. If it throws, `failed` receives the error and the connection is aborted. */
   serve(context: Context, exchange: HttpExchange): void
   /** Whether to change to this protocol; false: the request is served as plain HTTP. */
   grants(head: IncomingHead, protocol: string): boolean

@@ -91,7 +91,7 @@ export class Http1Exchange implements HttpExchange {
     return this.over || this.#connection.complete
   }
 
-  /** A normal end of the connection now would make a partial body look complete. */
+  /** Closing the connection normally would make the partial body look complete. */
   get needsReset(): boolean {
     return this.#endsWithConnection && !this.over
   }

@@ -73,7 +73,7 @@ export const nodeServer: OpenHttpServer = (handler, options) => {
     }
     const context = handler.connected(connection)
     contexts.set(socket, context)
-    // Not the response's `close`: a pipelined response that has no socket yet never emits it.
+    // Not the response's `close` event: a pipelined response without a socket never emits it.
     socket.once('close', () => handler.closed(context))
   })
 
@@ -246,7 +246,7 @@ class NodeExchange implements HttpExchange {
       // Prepended: before Node sets its timeout for idle connections.
       res.prependOnceListener('finish', () => socket.setTimeout(0))
     }
-    // It has no socket until the responses to earlier requests were sent.
+    // A response has no socket until earlier responses have been sent.
     if (res.socket) begin(res.socket)
     else res.once('socket', begin)
   }

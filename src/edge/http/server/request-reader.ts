@@ -1,6 +1,6 @@
 /**
- * A strict parser for HTTP/1.1 requests (RFC 9112): it refuses what two parsers could read differently. It has no I/O.
- * It stops after each request; the caller resets it and passes the remaining bytes again.
+ * A strict parser for HTTP/1.1 requests (RFC 9112). It rejects input that two parsers could read differently. Without
+ * I/O. It stops after each request; the caller then resets it and passes the remaining bytes again.
  */
 import type { HeaderLookup } from '../../../core/headers.ts'
 import { copied, LENGTH, NAME, valueIn } from '../../net/header-line.ts'
@@ -31,7 +31,10 @@ const CR = 13
 const LF = 10
 const END = Buffer.from('\r\n\r\n')
 
-/** `start`: no byte of a request was read. `data`: in a body with a length or in a chunk; `#left` bytes remain. */
+/**
+ * `start`: no byte of a request has been read. `data`: in a body with a length, or in a chunk, with `#left` bytes to
+ * come.
+ */
 type ReaderState = 'start' | 'blank' | 'head' | 'data' | 'chunk-size' | 'chunk-end' | 'trailer' | 'done'
 
 /** Parses the requests of one connection. */
@@ -65,7 +68,7 @@ export class RequestReader {
     return this.#state === 'done'
   }
 
-  /** A permanent error: nothing further is read. */
+  /** The parser is in a permanent error state and reads nothing further. */
   get problem(): RequestProblem | null {
     return this.#problem
   }
@@ -80,7 +83,10 @@ export class RequestReader {
     this.#blanks = 0
   }
 
-  /** Reads from `at` to the end of the buffer or the request, or to an error; returns where. Body bytes move in `buffer`. */
+  /**
+   * Parses from `at` to the end of the buffer, the end of the request or an error; returns that position. Body bytes
+   * are moved within `buffer`.
+   */
   push(buffer: Buffer, at: number): number {
     // The body bytes of this call are joined between `from` and `to`.
     let from = 0
@@ -375,7 +381,7 @@ const requestLine = (written: string): RequestLine | null => {
   return line
 }
 
-/** Headers that are no lists: the first line counts, as with `node:http`. */
+/** Headers that are not lists: the first line counts, as with `node:http`. */
 const SINGLE = new Set(
   'age authorization content-type etag expires from host if-modified-since if-unmodified-since last-modified location max-forwards proxy-authorization referer retry-after server user-agent'.split(
     ' ',

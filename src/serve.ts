@@ -36,8 +36,8 @@ import type { HealthProblem } from './gateway/endpoints/pages.ts'
 import type { Gateway } from './gateway/gateway.ts'
 import { UpstreamHealth } from './gateway/health/upstream-health.ts'
 import { createResponse } from './gateway/responses/create-response.ts'
-import { mostHeld } from './policy/health/shed.ts'
-import { factsOf, isNamed } from './policy/routing/models.ts'
+import { bufferLimitBytes } from './policy/health/shed.ts'
+import { factsOf, isListedModel } from './policy/routing/models.ts'
 import { cost } from './policy/routing/price.ts'
 
 /** The folder above the sources, and above the built files. */
@@ -143,7 +143,7 @@ const build = async (place: Place, loaded: Started, worker: WorkerLink | undefin
     report: (error) => log.warn('sign_in', error),
   })
   const load = measureLoad()
-  const limit = () => mostHeld(current.config.settings.limit)
+  const limit = () => bufferLimitBytes(current.config.settings.limit)
   const world = realWorld({ dial: withByteAccounting(signed.dial, { held: load.held, limit, turn }) })
   const started = Math.floor(world.date() / 1000)
   const lists = new FetchedModelLists(world)
@@ -184,7 +184,8 @@ const build = async (place: Place, loaded: Started, worker: WorkerLink | undefin
       ...healthReadings(problems()),
     ],
     costOf,
-    isKnown: (provider, model) => isNamed({ config: current.config, lists: lists.all, catalogue }, provider, model),
+    isKnown: (provider, model) =>
+      isListedModel({ config: current.config, lists: lists.all, catalogue }, provider, model),
   })
   return {
     current,

@@ -2,12 +2,19 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { rowOf } from '../core/failure.ts'
-import { corsHeaders, type Door, type Head, mayEnter, preflightHeaders, presentedKey } from './access.ts'
+import {
+  type AccessPolicy,
+  accessProblem,
+  corsHeaders,
+  preflightHeaders,
+  presentedKey,
+  type RequestHead,
+} from './access.ts'
 
-const loopback: Door = { loopback: true, keyed: false, port: 3000, hosts: [], origins: [] }
-const open: Door = { ...loopback, loopback: false, keyed: true }
-const unkeyed: Door = { ...open, keyed: false }
-const head = (more: Partial<Head> = {}): Head => ({
+const loopback: AccessPolicy = { loopback: true, keyed: false, port: 3000, hosts: [], origins: [] }
+const open: AccessPolicy = { ...loopback, loopback: false, keyed: true }
+const unkeyed: AccessPolicy = { ...open, keyed: false }
+const head = (more: Partial<RequestHead> = {}): RequestHead => ({
   method: 'POST',
   target: '/v1/chat/completions',
   host: ['localhost:3000'],
@@ -52,7 +59,7 @@ const hosts: readonly (readonly [string, 'host' | null])[] = [
   [`${'a.'.repeat(5_000)}localhost`, 'host'],
 ]
 
-type Case = readonly [name: string, Partial<Head>, Door, 'invalid_request' | 'host' | 'origin' | null]
+type Case = readonly [name: string, Partial<RequestHead>, AccessPolicy, 'invalid_request' | 'host' | 'origin' | null]
 const cases: readonly Case[] = [
   ...hosts.map(([host, expected]): Case => [`Host ${host.slice(0, 40)}`, { host: [host] }, loopback, expected]),
   ['a plain call', {}, loopback, null],
@@ -212,16 +219,16 @@ const cases: readonly Case[] = [
     'origin',
   ],
 ]
-for (const [name, more, door, expected] of cases)
-  test(`access: ${name}`, () => assert.equal(mayEnter(head(more), door)?.kind ?? null, expected))
+for (const [name, more, policy, expected] of cases)
+  test(`access: ${name}`, () => assert.equal(accessProblem(head(more), policy)?.kind ?? null, expected))
 
 /** What several clients take for "try again". */
 const ALARMING =
   /429|500|502|503|504|524|rate.?limit|too many requests|overloaded|service.?unavailable|internal.?error|server.?error|provider.?returned.?error|fetch failed|network.?error|terminated/i
 
 test('access: a refusal says what to do, repeats nothing of the request, and never reads like a reason to try again', () => {
-  for (const [, more, door, expected] of cases) {
-    const failure = mayEnter(head({ ...more }), door)
+  for (const [, more, policy, expected] of cases) {
+    const failure = accessProblem(head({ ...more }), policy)
     if (!failure || !expected) continue
     assert.doesNotMatch(failure.message, ALARMING)
     assert.doesNotMatch(failure.message, /evil/)
@@ -252,7 +259,7 @@ test('access: on a loopback address no name but a loopback one comes in, whateve
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 6 }), (pieces) => {
       const host = pieces.join('')
-      if (mayEnter(head({ host: [host] }), loopback)) return
+      if (accessProblem(head({ host: [host] }), loopback)) return
       // What a browser would make of it has to be this machine.
       const { hostname } = new URL(`http://${host.trim()}/`)
       assert.match(hostname, /^(localhost\.?|.+\.localhost\.?|127\.[0-9.]+|\[::1\])$/)
@@ -265,9 +272,9 @@ test('access: a megabyte of anything is looked at in no time', () => {
   const began = performance.now()
   for (const unit of ['a', '127.', '[::', 'a.', ':', '/', 'http://']) {
     const long = unit.repeat(1_000_000 / unit.length)
-    mayEnter(head({ host: [long] }), loopback)
-    mayEnter(head({ origin: long }), { ...loopback, origins: ['https://app.example'] })
-    mayEnter(head({ target: `/${long}` }), loopback)
+    accessProblem(head({ host: [long] }), loopback)
+    accessProblem(head({ origin: long }), { ...loopback, origins: ['https://app.example'] })
+    accessProblem(head({ target: `/${long}` }), loopback)
     presentedKey(() => long)
     presentedKey(() => `Bearer ${' '.repeat(1_000_000)}x`)
   }
@@ -275,7 +282,13 @@ test('access: a megabyte of anything is looked at in no time', () => {
 })
 
 const listed = { origins: ['https://app.example'] }
-const cors: readonly [string, string | undefined, Pick<Door, 'origins'>, string | undefined, string | undefined][] = [
+const cors: readonly [
+  string,
+  string | undefined,
+  Pick<AccessPolicy, 'origins'>,
+  string | undefined,
+  string | undefined,
+][] = [
   ['nothing listed', 'https://app.example', { origins: [] }, undefined, undefined],
   ['listed', 'https://app.example', listed, 'https://app.example', 'origin'],
   ['not listed', 'https://evil.example', listed, undefined, 'origin'],
@@ -283,15 +296,15 @@ const cors: readonly [string, string | undefined, Pick<Door, 'origins'>, string 
   ['null', 'null', { origins: ['null'] }, undefined, 'origin'],
   ['a star', 'https://evil.example', { origins: ['*'] }, undefined, 'origin'],
 ]
-for (const [name, origin, door, allowed, vary] of cors)
+for (const [name, origin, policy, allowed, vary] of cors)
   test(`access: cors: ${name}`, () => {
-    for (const headers of [corsHeaders(origin, door), preflightHeaders(origin, door)]) {
+    for (const headers of [corsHeaders(origin, policy), preflightHeaders(origin, policy)]) {
       assert.equal(headers['access-control-allow-origin'], allowed)
       assert.equal(headers.vary, vary)
       assert.equal(headers['access-control-allow-credentials'], undefined)
       assert.equal('access-control-expose-headers' in headers, allowed !== undefined)
     }
-    assert.equal('access-control-allow-methods' in preflightHeaders(origin, door), allowed !== undefined)
+    assert.equal('access-control-allow-methods' in preflightHeaders(origin, policy), allowed !== undefined)
   })
 
 const keys: readonly [string, Record<string, string>, string | undefined][] = [
@@ -329,7 +342,7 @@ test('access: a browser is told of methods, headers and what it may read, word f
   })
 })
 
-const reasons: readonly (readonly [string, Head, RegExp])[] = [
+const reasons: readonly (readonly [string, RequestHead, RegExp])[] = [
   ['a target that is no path', head({ target: 'x' }), /one slash at its beginning/],
   ['two Hosts', head({ host: ['localhost', 'localhost'] }), /more than one Host/],
   ['no Host', head({ host: [] }), /no Host header/],
@@ -337,9 +350,10 @@ const reasons: readonly (readonly [string, Head, RegExp])[] = [
   ['another origin', head({ origin: 'https://evil.example' }), /web page of another origin/],
 ]
 for (const [name, given, message] of reasons)
-  test(`access: ${name} is told as what it is`, () => assert.match(mayEnter(given, loopback)?.message ?? '', message))
+  test(`access: ${name} is told as what it is`, () =>
+    assert.match(accessProblem(given, loopback)?.message ?? '', message))
 
-const places: readonly (readonly [string, Partial<Head>, Door, boolean])[] = [
+const places: readonly (readonly [string, Partial<RequestHead>, AccessPolicy, boolean])[] = [
   // Neither may go further than the address they are of.
   ['a long octet', { host: ['127.100.100.100'] }, loopback, true],
   ['an octet too long', { host: ['127.0.0.1000'] }, loopback, false],
@@ -365,9 +379,9 @@ const places: readonly (readonly [string, Partial<Head>, Door, boolean])[] = [
   ['an origin whose name cannot be read, and no Host', { origin: 'http://!', host: [] }, open, false],
   ['an origin and a Host that cannot be read', { origin: 'http://!', host: ['!'] }, open, false],
 ]
-for (const [name, more, door, enters] of places)
+for (const [name, more, policy, enters] of places)
   test(`access: ${name} ${enters ? 'is let in' : 'is not'}`, () =>
-    assert.equal(mayEnter(head(more), door) === null, enters))
+    assert.equal(accessProblem(head(more), policy) === null, enters))
 
 test('access: a bearer is the first word', () => {
   assert.equal(

@@ -6,7 +6,7 @@ import { type Failure, fail } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/headers.ts'
 
 /** `host`: every Host line as it was sent. `target`: the request target as it was sent. */
-export type Head = {
+export type RequestHead = {
   readonly method: string
   readonly target: string
   readonly host: readonly string[]
@@ -14,7 +14,7 @@ export type Head = {
   readonly secFetchSite?: string | undefined
 }
 
-export type Door = {
+export type AccessPolicy = {
   /** We listen on a loopback address. */
   readonly loopback: boolean
   /** Model calls require a client key. */
@@ -27,14 +27,14 @@ export type Door = {
 }
 
 /** Null: it may come in. */
-export const mayEnter = (head: Head, door: Door): Failure | null =>
-  badTarget(head) ?? badHost(head, door) ?? badOrigin(head, door)
+export const accessProblem = (head: RequestHead, policy: AccessPolicy): Failure | null =>
+  badTarget(head) ?? badHost(head, policy) ?? badOrigin(head, policy)
 
 /**
  * Only a path is taken as a target. `//x` and `http://x/` would be another host's to some who read it; that is how a
  * request is checked as one thing and served as another.
  */
-const badTarget = ({ target, method }: Head): Failure | null => {
+const badTarget = ({ target, method }: RequestHead): Failure | null => {
   if (target === '*' && method === 'OPTIONS') return null
   if (target.startsWith('/') && !/^\/[/\\]/.test(target)) return null
   return fail(
@@ -44,7 +44,7 @@ const badTarget = ({ target, method }: Head): Failure | null => {
 }
 
 /** DNS can be made to point any name at this machine; the name a browser puts into Host shows whom it believes to talk to. */
-const badHost = ({ host }: Head, { loopback, hosts }: Door): Failure | null => {
+const badHost = ({ host }: RequestHead, { loopback, hosts }: AccessPolicy): Failure | null => {
   const [only, ...more] = host
   // RFC 9112, section 3.2: more than one Host line is refused.
   if (more.length > 0) return fail('invalid_request', 'The request has more than one Host header; send one.')
@@ -59,20 +59,22 @@ const badHost = ({ host }: Head, { loopback, hosts }: Door): Failure | null => {
 }
 
 /** Whether the operator listed this host, as `name:port` or by its name alone. */
-const isListedHost = (written: string, hosts: Door['hosts']): boolean =>
-  hosts.some((listed) => listed.toLowerCase() === written.toLowerCase() || bare(listed) === authority(written).name)
+const isListedHost = (written: string, hosts: AccessPolicy['hosts']): boolean =>
+  hosts.some(
+    (listed) => listed.toLowerCase() === written.toLowerCase() || nameWithoutPort(listed) === authority(written).name,
+  )
 
 /**
  * Refuses requests of web pages from other origins. A browser sends `Sec-Fetch-Site: cross-site` only when the page is
  * not ours, so that header overrides an `Origin` that looks like ours (Fetch Metadata, W3C).
  */
-const badOrigin = (head: Head, door: Door): Failure | null => {
+const badOrigin = (head: RequestHead, policy: AccessPolicy): Failure | null => {
   const { origin, secFetchSite } = head
   const crossSite = secFetchSite === 'cross-site'
   if (origin === undefined) return crossSite ? OTHER_ORIGIN : null
-  if (isListed(origin, door)) return null
-  if (crossSite || !isOwn(origin, head, door)) return OTHER_ORIGIN
-  return isTrustedHost(origin, head, door) ? null : UNKNOWN_HOST
+  if (isListed(origin, policy)) return null
+  if (crossSite || !isOwn(origin, head, policy)) return OTHER_ORIGIN
+  return isTrustedHost(origin, head, policy) ? null : UNKNOWN_HOST
 }
 
 const OTHER_ORIGIN = fail(
@@ -85,7 +87,7 @@ const UNKNOWN_HOST = fail(
 )
 
 /** Whether the page was served by this gateway: its origin is the request's Host, or a loopback name with our port. */
-const isOwn = (origin: string, { host }: Head, { loopback, port }: Door): boolean => {
+const isOwn = (origin: string, { host }: RequestHead, { loopback, port }: AccessPolicy): boolean => {
   const theirs = originAuthority(origin)
   if (theirs === null) return false
   const ours = authority(host[0] ?? '')
@@ -97,7 +99,7 @@ const isOwn = (origin: string, { host }: Head, { loopback, port }: Door): boolea
  * Without client keys, a host name alone does not prove that a page is ours: an attacker's DNS can resolve any name to
  * this machine (DNS rebinding). An IP address or a loopback name cannot be rebound.
  */
-const isTrustedHost = (origin: string, { host }: Head, { keyed, hosts }: Door): boolean => {
+const isTrustedHost = (origin: string, { host }: RequestHead, { keyed, hosts }: AccessPolicy): boolean => {
   if (keyed) return true
   const { name } = originAuthority(origin) ?? { name: '' }
   return isLoopback(name) || isIpAddress(name) || isListedHost(host[0] ?? '', hosts)
@@ -117,22 +119,22 @@ const originAuthority = (
 }
 
 /** `null` is the origin of every sandboxed frame anywhere: listing it would list everybody. */
-const isListed = (origin: string, { origins }: Pick<Door, 'origins'>): boolean =>
+const isListed = (origin: string, { origins }: Pick<AccessPolicy, 'origins'>): boolean =>
   origin !== 'null' && origins.some((listed) => sameOrigin(listed) === sameOrigin(origin))
 
 const sameOrigin = (origin: string): string => origin.toLowerCase().replace(/\/$/, '')
 
 /** A name without a dot at its end, and the port, of `name:port`; an IPv6 address keeps its brackets. */
 const authority = (written: string): { readonly name: string; readonly port: string | undefined } => {
-  const source = written.length > LONGEST_NAME ? '' : written.trim().toLowerCase()
+  const source = written.length > MAX_AUTHORITY ? '' : written.trim().toLowerCase()
   const [, name = '', port] = /^(\[[0-9a-f:.]+\]|[a-z0-9_][a-z0-9._-]*)(?::([0-9]{1,5}))?$/.exec(source) ?? []
   return { name: name.endsWith('.') ? name.slice(0, -1) : name, port }
 }
 
 /** 253 for a name (RFC 1035), and its port. */
-const LONGEST_NAME = 260
+const MAX_AUTHORITY = 260
 
-const bare = (allowed: string): string | undefined => {
+const nameWithoutPort = (allowed: string): string | undefined => {
   const { name, port } = authority(allowed)
   return port === undefined && name !== '' ? name : undefined
 }
@@ -148,19 +150,19 @@ const isLoopback = (name: string): boolean =>
 /** What a browser is told with an answer: only a listed origin is named, and never all of them. */
 export const corsHeaders = (
   origin: string | undefined,
-  door: Pick<Door, 'origins'>,
+  policy: Pick<AccessPolicy, 'origins'>,
 ): Readonly<Record<string, string>> => {
-  if (door.origins.length === 0) return {}
-  if (origin === undefined || !isListed(origin, door)) return { vary: 'origin' }
+  if (policy.origins.length === 0) return {}
+  if (origin === undefined || !isListed(origin, policy)) return { vary: 'origin' }
   return { 'access-control-allow-origin': origin, 'access-control-expose-headers': EXPOSED, vary: 'origin' }
 }
 
 /** What a browser is told when it asks beforehand (OPTIONS). Empty but for `vary`: it may not. */
 export const preflightHeaders = (
   origin: string | undefined,
-  door: Pick<Door, 'origins'>,
+  policy: Pick<AccessPolicy, 'origins'>,
 ): Readonly<Record<string, string>> => {
-  const headers = corsHeaders(origin, door)
+  const headers = corsHeaders(origin, policy)
   if (headers['access-control-allow-origin'] === undefined) return headers
   return {
     ...headers,

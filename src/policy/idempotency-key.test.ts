@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Json, type JsonObject, parseJson } from '../core/json.ts'
 import { protocols } from '../protocols/index.ts'
-import { canonical, givesTwice, isRepeatable, keyProblem, storesAnswer } from './idempotency-key.ts'
+import { bypassesSharing, canonicalJson, hasDuplicateMembers, isRepeatable, keyProblem } from './idempotency-key.ts'
 
 const keys = [
   ['a UUID', '8e03978e-40d5-43dd-bc93-6894a57f9324', true],
@@ -80,9 +80,9 @@ const pairs: readonly (readonly [string, string, string, boolean])[] = [
 for (const [name, one, other, same] of pairs)
   test(`one spelling: ${name}`, () => {
     // What is parsed from JSON is JSON.
-    const spell = (source: string) => canonical(parseJson(source) as Json)
+    const spell = (source: string) => canonicalJson(parseJson(source) as Json)
     assert.equal(spell(one) === spell(other), same)
-    assert.equal(canonical(JSON.parse(spell(one))), spell(JSON.stringify(JSON.parse(spell(one)))))
+    assert.equal(canonicalJson(JSON.parse(spell(one))), spell(JSON.stringify(JSON.parse(spell(one)))))
   })
 
 for (const [header, own] of [
@@ -91,7 +91,7 @@ for (const [header, own] of [
   ['max-age=0, No-Cache', true],
   ['only-if-cached', false],
 ] as const)
-  test(`cache-control: ${header}`, () => assert.equal(storesAnswer(header), own))
+  test(`cache-control: ${header}`, () => assert.equal(bypassesSharing(header), own))
 
 for (const [source, twice] of [
   ['{"a":1,"b":{"a":1}}', false],
@@ -105,7 +105,7 @@ for (const [source, twice] of [
 ] as const)
   test(`given twice: ${source}`, () => {
     // What is parsed from JSON is JSON.
-    assert.equal(givesTwice(source, parseJson(source) as JsonObject), twice)
+    assert.equal(hasDuplicateMembers(source, parseJson(source) as JsonObject), twice)
   })
 
 test('a key that is none is told what one is', () =>
@@ -145,7 +145,7 @@ for (const [header, own] of [
   ['no-cache="x"', true],
   ['', false],
 ] as const)
-  test(`cache-control, whole words: ${header}`, () => assert.equal(storesAnswer(header), own))
+  test(`cache-control, whole words: ${header}`, () => assert.equal(bypassesSharing(header), own))
 
 for (const [source, spelled] of [
   ['[1,[2,3],{"b":[],"a":0}]', '[1,[2,3],{"a":0,"b":[]}]'],
@@ -154,12 +154,12 @@ for (const [source, spelled] of [
 ] as const)
   test(`spelled: ${source}`, () => {
     // What is parsed from JSON is JSON.
-    assert.equal(canonical(parseJson(source) as Json), spelled)
+    assert.equal(canonicalJson(parseJson(source) as Json), spelled)
   })
 
-test('spelled: nothing is null', () => assert.equal(canonical(undefined), 'null'))
+test('spelled: nothing is null', () => assert.equal(canonicalJson(undefined), 'null'))
 
 test('given twice: members of objects in lists are counted', () => {
   const source = '{"a":[{"b":1},{"c":2,"d":[{"e":3}]}]}'
-  assert.equal(givesTwice(source, parseJson(source) as JsonObject), false)
+  assert.equal(hasDuplicateMembers(source, parseJson(source) as JsonObject), false)
 })

@@ -5,18 +5,18 @@ import { isList, isObject, type Json, type JsonObject, sourceOf } from '../core/
 import { TOOLS_BY_NAME } from './retry/retry-safety.ts'
 
 /** Characters of the longest key; Stripe's limit, and room for any UUID with a prefix. */
-const LONGEST_KEY = 255
+const MAX_KEY_LENGTH = 255
 
 /**
  * What is wrong with an `Idempotency-Key`, or null. The draft (draft-ietf-httpapi-idempotency-key-header, section 2)
  * writes it in quotes, clients of today write it without: whatever is visible ASCII is taken as it is.
  */
 export const keyProblem = (key: string): Failure | null =>
-  key.length <= LONGEST_KEY && /^[\x21-\x7e]+$/.test(key)
+  key.length <= MAX_KEY_LENGTH && /^[\x21-\x7e]+$/.test(key)
     ? null
     : fail(
         'invalid_value',
-        `An Idempotency-Key is 1 to ${LONGEST_KEY} visible ASCII characters without blanks. Send a random UUID, the same one for every try of one request.`,
+        `An Idempotency-Key is 1 to ${MAX_KEY_LENGTH} visible ASCII characters without blanks. Send a random UUID, the same one for every try of one request.`,
         { param: 'Idempotency-Key' },
       )
 
@@ -33,11 +33,11 @@ export const isRepeatable = (
   (settings.choices?.value ?? 1) === 1 &&
   !(settings.store?.value ?? stored) &&
   tools.length === 0 &&
-  EFFECTS.every((name) => body[name] === undefined || body[name] === null || body[name] === false) &&
-  messages.every(({ content }) => content.every(standsForItself))
+  SIDE_EFFECTS.every((name) => body[name] === undefined || body[name] === null || body[name] === false) &&
+  messages.every(({ content }) => content.every(isSelfContained))
 
 /** Members that make an answer depend on, or change, something outside the request; most are tools by another name. */
-const EFFECTS = [
+const SIDE_EFFECTS = [
   'background',
   'conversation',
   'previous_response_id',
@@ -48,18 +48,18 @@ const EFFECTS = [
 ]
 
 /** What an address points at may be another thing the next moment. */
-const standsForItself = (part: Part): boolean =>
+const isSelfContained = (part: Part): boolean =>
   (part.type !== 'image' && part.type !== 'file') || part.source.kind === 'data'
 
 /** A client that wants an answer of its own says so as HTTP has it (RFC 9111, section 5.2.1). */
-export const storesAnswer = (cacheControl: string | undefined): boolean =>
+export const bypassesSharing = (cacheControl: string | undefined): boolean =>
   /\bno-(?:store|cache)\b/i.test(cacheControl ?? '')
 
 /**
  * Whether this object's text, parsed to `value`, gives a member twice at any depth. Which of the two counts is for each
  * reader to choose, so that two texts which are the same here may not be the same upstream.
  */
-export const givesTwice = (source: string, value: JsonObject): boolean => {
+export const hasDuplicateMembers = (source: string, value: JsonObject): boolean => {
   let written = 0
   for (let at = 0; at < source.length; at++) {
     const char = source[at]
@@ -76,11 +76,11 @@ const membersIn = (value: Json | undefined): number => {
 }
 
 /** JSON in one spelling: members in the order of their names, no blanks, every digit kept. No deeper than the stack. */
-export const canonical = (value: Json | undefined): string => {
+export const canonicalJson = (value: Json | undefined): string => {
   const raw = sourceOf(value)
   if (raw !== undefined) return raw
-  if (isList(value)) return `[${value.map(canonical).join(',')}]`
+  if (isList(value)) return `[${value.map(canonicalJson).join(',')}]`
   if (!isObject(value)) return JSON.stringify(value ?? null)
   const members = Object.keys(value).sort()
-  return `{${members.map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`).join(',')}}`
+  return `{${members.map((name) => `${JSON.stringify(name)}:${canonicalJson(value[name])}`).join(',')}}`
 }

@@ -13,11 +13,11 @@ const within = (name: string, rows: readonly Omit<Equivalent, 'file'>[]): readon
   rows.map((row) => ({ file: `src/policy/${name}.ts`, ...row }))
 
 export const EQUIVALENT: readonly Equivalent[] = [
-  ...within('wire', [
+  ...within('routing/choose-protocol', [
     { before: 'lacking.size === 0', after: 'false', because: 'the filter with nothing lacking keeps everything' },
     { before: 'fit.length < 2', after: 'false', because: 'one alone is in the same place however it is sorted' },
   ]),
-  ...within('sharing', [
+  ...within('idempotency-key', [
     { before: 'raw !== undefined', after: 'false', because: 'JSON.stringify writes a raw number as it was written' },
     { before: '<', after: '<=', line: 'source.length', because: 'behind the end of a text there is no character' },
   ]),
@@ -27,17 +27,17 @@ export const EQUIVALENT: readonly Equivalent[] = [
       line: '::ffff:',
       because: 'a name that has been read holds a bracket at its beginning and its end only',
     },
-    { before: "''", line: 'LONGEST_NAME', because: 'either is no name of this machine' },
+    { before: "''", line: 'MAX_AUTHORITY', because: 'either is no name of this machine' },
   ]),
-  ...within('wait', [
+  ...within('retry/retry-after', [
     { before: '?.', because: 'what is read of is there whenever this line is reached with a body' },
     { before: 'said === undefined', after: 'false', because: 'a text that is not there is no figure and no moment' },
     { before: '<', after: '<=', line: 'at < source.length', because: 'behind the end there is no figure and no unit' },
   ]),
-  ...within('budget', [
-    { before: '{ n: 0, firsts: 0, repeats: nobody }', because: 'the first slot is left as soon as one is counted in' },
+  ...within('retry/retry-budget', [
+    { before: '{ n: 0, firsts: 0, repeats: noRepeats }', because: 'the first slot is left as soon as one is counted in' },
   ]),
-  ...within('breaker', [
+  ...within('health/breaker', [
     { before: '+', after: '-', line: 'nextId: id + 1', because: 'ids differ either way; nothing counts them' },
     { before: '+', after: '-', line: 'breaker.early?.id ?? 0', because: 'ids differ either way; nothing counts them' },
     {
@@ -53,7 +53,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
       because: 'beyond the first of the list there is none: null',
     },
     {
-      before: 'breaker.probes.filter((slot) => underWay(slot, now))',
+      before: 'breaker.probes.filter((slot) => isActive(slot, now))',
       because: 'places that have expired are passed over wherever they are looked at',
     },
     {
@@ -61,5 +61,5 @@ export const EQUIVALENT: readonly Equivalent[] = [
       because: 'buckets that have left the window are passed over by every sum; this keeps the list short',
     },
   ]),
-  ...within('slow-start', [{ before: 'underWay < 1', after: 'false', because: 'nothing has no binary digits' }]),
+  ...within('health/slow-start', [{ before: 'underWay < 1', after: 'false', because: 'nothing has no binary digits' }]),
 ]

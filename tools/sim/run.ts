@@ -657,7 +657,7 @@ class Simulation {
             scopes.every(
               (id) =>
                 this.#board.cooldowns.of(id) === undefined && this.#watch.circuit(id, config.settings).at === 'closed',
-            ) && scopes.every((id) => this.#board.circuits.phase(id, config.settings.circuit).at === 'closed')
+            ) && scopes.every((id) => this.#board.circuits.phase(id, config.settings.circuit).state === 'closed')
           // Targets that ever had a cooldown are called too, whether or not it has ended.
           if (isWell() && !scopes.some((id) => this.#watch.troubled.has(id))) continue
           this.#clock.jump(this.#clock.now + Math.max(config.settings.circuit.resetTimeout, LONGEST_COOLDOWN) + 1)

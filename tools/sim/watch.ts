@@ -244,7 +244,7 @@ export class Watch {
     const now = this.#now()
     for (const id of scopes) {
       const circuit = this.circuit(id, settings)
-      const phase = board.circuits.phase(id, settings.circuit).at
+      const phase = board.circuits.phase(id, settings.circuit).state
       const reads = this.#reads(id, settings, now)
       if (phase !== reads) {
         this.breach(phase === 'closed' || reads === 'closed' ? 11 : 9, `${id} is ${phase}, expected ${reads}`)

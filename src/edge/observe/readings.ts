@@ -52,7 +52,7 @@ export const readingsOf = (gateway: Gateway): Reading[] => {
   }
   for (const instance of instances) {
     const provider = instance.id
-    const state = STATES[board.circuits.phase(endpointId(instance), settings.circuit).at]
+    const state = STATES[board.circuits.phase(endpointId(instance), settings.circuit).state]
     add('circuit_state', 'Circuit breaker of an endpoint: 0 closed, 1 half open, 2 open.', { provider }, state)
   }
   for (const instance of instances)

@@ -2,7 +2,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { getHeapStatistics } from 'node:v8'
 import type { Settings } from '../../core/settings.ts'
-import { LATE_SECONDS, type Shed, shedding } from '../../policy/health/shed.ts'
+import { LATE_SECONDS, type ShedReason, shedReason } from '../../policy/health/shed.ts'
 
 /**
  * Counts bytes buffered in memory: request bodies until their responses are complete, whole upstream responses until they are
@@ -56,7 +56,7 @@ export type LoadMeter = {
   /** Event loop delay in ms: the p99 of the last second. */
   readonly delay: () => number
   /** The reason to reject another call with this many in flight; null to accept it. */
-  readonly shedding: (calls: number, limit: Settings['limit']) => Shed | null
+  readonly shedding: (calls: number, limit: Settings['limit']) => ShedReason | null
   readonly stop: () => void
 }
 
@@ -82,7 +82,7 @@ export const measureLoad = (held: HeldBytes = heldBytes()): LoadMeter => {
   return {
     held,
     delay: () => delays.at(-1) ?? 0,
-    shedding: (calls, limit) => shedding({ calls, held: held.bytes(), delays, heap }, limit),
+    shedding: (calls, limit) => shedReason({ calls, held: held.bytes(), delays, heap }, limit),
     stop() {
       clearInterval(timer)
       monitor.disable()

@@ -7,7 +7,7 @@ import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { PIECE } from '../../core/steps.ts'
 import type { Dial, OngoingCall, UpstreamListener, World } from '../../core/world.ts'
-import { turnedAway } from '../../policy/health/shed.ts'
+import { shedFailure } from '../../policy/health/shed.ts'
 import type { HeldBytes } from '../process/load.ts'
 
 /** Media types of streams, which are not buffered unless the caller collects them. */
@@ -182,7 +182,7 @@ class CountedCall implements UpstreamListener, OngoingCall {
     if (this.#held > SMALL && held.bytes() > 2 * limit()) {
       this.#release()
       this.#ongoing.abort()
-      this.#listener.onFailure(turnedAway('buffered'))
+      this.#listener.onFailure(shedFailure('buffered'))
       return true
     }
     const accepts = this.#listener.onBody(chunk)

@@ -3,7 +3,7 @@
 import type { Failure } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import type { AttemptSummary, ClientProtocol } from '../../core/protocol.ts'
-import { comeBack, statusOf } from '../../policy/reply/final-error.ts'
+import { retryAdvice, statusOf } from '../../policy/reply/final-error.ts'
 import { retryNeutral } from './retry-neutral-text.ts'
 
 /** A complete error response. */
@@ -27,7 +27,7 @@ export const errorResponse = (
   failure: Failure,
   { requestId, soonest, attempts = [] }: ErrorContext,
 ): ErrorResponse => {
-  const { retry, after } = comeBack(failure, soonest)
+  const { retry, after } = retryAdvice(failure, soonest)
   const body = protocol.encodeFailure(failure, { requestId, ...(retry && { attempts }) })
   return {
     status: statusOf(failure),

@@ -27,14 +27,14 @@ import {
 } from '../upstream/outbound-request.ts'
 import { signaturesIn, signaturesNamed, stripSignatures } from './strip-signatures.ts'
 import { truncated } from './truncate.ts'
-import type { Turn } from './turn.ts'
+import type { StoredTurn } from './turn.ts'
 
 /** The parts of a chat call that its attempts need. */
 export type ChatAttemptsInput = {
   readonly inbound: InboundRequest
   readonly settings: Settings
   /** The turn of a stored conversation. A target that stores the conversation itself receives only the new turn. */
-  readonly turn?: Pick<Turn, 'inboundFor' | 'isExpiredUpstream' | 'kept'> | undefined
+  readonly turn?: Pick<StoredTurn, 'inboundFor' | 'isExpiredUpstream' | 'storage'> | undefined
   /** The client whose memory quota the answer counts towards. */
   readonly holder?: string | undefined
 }
@@ -73,7 +73,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     this.#turn = turn
     this.#holder = holder
     // No client waits for a background response.
-    if (settings.hedge.percent > 0 && mayHedge(inbound.request) && !turn?.kept.background)
+    if (settings.hedge.percent > 0 && mayHedge(inbound.request) && !turn?.storage.background)
       this.hedging = hedging(deps.health, settings, inbound)
   }
 

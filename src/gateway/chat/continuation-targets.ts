@@ -13,13 +13,13 @@ import type { InboundRequest, OutboundRequest } from '../upstream/outbound-reque
 import { chatAttempts } from './chat-call.ts'
 import type { ClientStream } from './client-stream.ts'
 import { ContinuedFlow, continued, isContinuable, supportsPrefill } from './continuation.ts'
-import type { Turn } from './turn.ts'
+import type { StoredTurn } from './turn.ts'
 
 /** A streaming call that another target may continue. */
 export type ContinuableCall = {
   readonly routeContext: RouteContext
   readonly inbound: InboundRequest
-  readonly turn: Turn | undefined
+  readonly turn: StoredTurn | undefined
   readonly recorder: Recorder
   readonly stream: ClientStream
 }

@@ -505,7 +505,7 @@ test('handle: an overloaded model’s circuit opens like any other', async () =>
     assert.equal(reply.status, 502)
   }
   assert.equal(world.calls.length, 5)
-  assert.equal(gateway.health.circuits.phase('a m', gateway.config().settings.circuit).at, 'open')
+  assert.equal(gateway.health.circuits.phase('a m', gateway.config().settings.circuit).state, 'open')
 })
 
 test('handle: an upstream is not tried before its Retry-After', async () => {

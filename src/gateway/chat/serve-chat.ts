@@ -29,10 +29,10 @@ import { chatAttempts } from './chat-call.ts'
 import { ClientStream, type StreamListener } from './client-stream.ts'
 import type { ContinuedFlow } from './continuation.ts'
 import { continuable } from './continuation-targets.ts'
-import type { Turn } from './turn.ts'
+import type { StoredTurn } from './turn.ts'
 
 /** A turn of a stored conversation, and the writer that stores its answer. */
-export type StartedTurn = { readonly turn: Turn; readonly reply: ResponseWriter }
+export type StartedTurn = { readonly turn: StoredTurn; readonly reply: ResponseWriter }
 
 /** One chat call of a client. */
 export type ChatCall = {
@@ -65,7 +65,7 @@ type PlannedCall = CallContext & {
   readonly request: ChatRequest
   /** The same, with the earlier turns of a stored conversation. */
   readonly inbound: InboundRequest
-  readonly turn: Turn | undefined
+  readonly turn: StoredTurn | undefined
 }
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a call that has ended returns nothing
@@ -76,7 +76,7 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
   const { world } = gateway
   const { settings } = config
   // No client waits for a background response; the timeouts of each attempt still apply.
-  gateway.activeCalls.startDeadline(world, cancellation, turn?.kept.background ? 0 : settings.timeout.request)
+  gateway.activeCalls.startDeadline(world, cancellation, turn?.storage.background ? 0 : settings.timeout.request)
   const headers = { 'x-request-id': received.id }
   const stream = request.stream ? new ClientStream(gateway, { reply, settings, headers, cancellation }) : null
   const resources: CallResources = { cancellation, stream, routed: null }
@@ -180,7 +180,7 @@ const answerContextFor = (
   requestId: received.id,
   created: Math.floor(world.date() / 1000),
   id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,
-  ...(turn && { storage: turn.kept }),
+  ...(turn && { storage: turn.storage }),
   onLoss: (path: string) => {
     // The header block of a stream has been sent: a comment reports the member.
     if (recorder.lostOutput(path)) stream?.remark(`dropped=${path}`)

@@ -7,10 +7,10 @@ import type { AnswerStream } from '../upstream/attempt.ts'
 import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
 
 /** One turn of a stored conversation. */
-export type Turn = {
+export type StoredTurn = {
   /** The request with all earlier turns. */
   readonly inbound: InboundRequest
-  readonly kept: StorageInfo
+  readonly storage: StorageInfo
   /** The request for this target: a target that stores the conversation itself receives only the new turn. */
   inboundFor(target: Target): InboundRequest
   /** The keys with the one that holds the stored conversation first. */

@@ -8,7 +8,7 @@ import { type Candidate, deploymentId, endpointId, keyId, modelId } from '../../
 import type { UpstreamHealth } from '../health/upstream-health.ts'
 import { identityOf } from '../upstream/outbound-request.ts'
 
-type CircuitState = 'closed' | 'open' | 'half_open'
+type CircuitStateName = 'closed' | 'open' | 'half_open'
 
 /** The body of `/providers/status`. `modelsOf`: the models to list for an instance. */
 export const providersStatus = (
@@ -88,7 +88,7 @@ const isInactive = ({ status, circuit }: ReturnType<typeof modelStatus>['keys'][
   status !== 'active' || circuit.state !== 'closed'
 
 /** One or several circuits, summarised. `retryAt`: ms of the monotonic clock; null: not open. */
-type CircuitSummary = { readonly state: CircuitState; readonly retryAt: number | null }
+type CircuitSummary = { readonly state: CircuitStateName; readonly retryAt: number | null }
 
 /** The base URL, whose circuit applies to every key and model of the provider. */
 const endpointStatus = (health: UpstreamHealth, settings: Settings, instance: Instance) => {
@@ -125,8 +125,8 @@ const circuitOf = (health: UpstreamHealth, settings: Settings, instance: Instanc
 }
 
 const circuitAt = (health: UpstreamHealth, settings: Settings, id: string): CircuitSummary => {
-  const { at, retryAt } = health.circuits.phase(id, settings.circuit)
-  return { state: at, retryAt: at === 'closed' ? null : retryAt }
+  const { state, retryAt } = health.circuits.phase(id, settings.circuit)
+  return { state, retryAt: state === 'closed' ? null : retryAt }
 }
 
 /**
@@ -157,7 +157,7 @@ const sum = (circuits: readonly CircuitSummary[]): CircuitSummary => {
 }
 
 const CLOSED: CircuitSummary = { state: 'closed', retryAt: null }
-const RANK = { closed: 0, half_open: 1, open: 2 } as const satisfies Record<CircuitState, number>
+const RANK = { closed: 0, half_open: 1, open: 2 } as const satisfies Record<CircuitStateName, number>
 
 /** Of two circuits that an attempt passes, the more restrictive one. */
 const worse = (first: CircuitSummary, second: CircuitSummary): CircuitSummary => {

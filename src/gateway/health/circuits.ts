@@ -8,7 +8,7 @@ import { type Names, namesOf, type Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
 import * as circuit from '../../policy/health/breaker.ts'
-import { warmAfter } from '../../policy/health/slow-start.ts'
+import { warmUpDelay } from '../../policy/health/slow-start.ts'
 import { BoundedMap } from './bounded-map.ts'
 
 /** What a circuit protects. `answers`: counts the empty answers of a deployment. */
@@ -28,27 +28,27 @@ export const PAST_OPEN = {
 } as const satisfies Record<CircuitRules['whenAllOpen'], AdmissionMode>
 
 /** The state of a circuit. `retryAt`: when an open circuit admits its next probe. */
-export type Phase = { readonly at: 'closed' | 'open' | 'half_open'; readonly retryAt: number | null }
+export type CircuitPhase = { readonly state: 'closed' | 'open' | 'half_open'; readonly retryAt: number | null }
 
 /** Why a circuit admits no attempt, and until when (ms of the monotonic clock; null: unknown). */
 export type CircuitRefusal = { readonly why: 'circuit' | 'warming'; readonly until: number | null }
 
 /** The state of one circuit. `closedAt`: when it last closed after it was open. */
-type CircuitState = {
+type TrackedCircuit = {
   breaker: circuit.Breaker
   inFlight: number
   closedAt: number
   /** The claims committed last whose narrowest circuit is this one. Equal claims share this list to save memory. */
-  booked: CircuitClaims | null
+  lastCommitted: CircuitClaims | null
 }
 
 /** Admission by one circuit. It is returned with the outcome. */
 type CircuitClaim = {
   readonly scope: CircuitScope
   readonly id: string
-  readonly state: CircuitState
+  readonly state: TrackedCircuit
   readonly rules: CircuitRules
-  readonly pass: circuit.Pass
+  readonly permit: circuit.CircuitPermit
 }
 
 /** The admissions of one attempt, widest scope first. */
@@ -61,7 +61,9 @@ const EMPTY = { errorThreshold: 50, minRequests: 10, consecutiveFailures: 0 } as
 export class Circuits {
   readonly #world: World
   readonly #emit: (event: GatewayEvent) => void
-  readonly #states = new BoundedMap<CircuitState>(({ breaker, inFlight }) => breaker.at !== 'closed' || inFlight > 0)
+  readonly #states = new BoundedMap<TrackedCircuit>(
+    ({ breaker, inFlight }) => breaker.state !== 'closed' || inFlight > 0,
+  )
   /** The rules of `answers` circuits, derived from these settings. */
   #answerRules: { readonly of: CircuitRules; readonly rules: CircuitRules } | null = null
 
@@ -83,15 +85,15 @@ export class Circuits {
       const rules = this.#rules(scope, settings)
       const { breaker, closedAt, inFlight } = state
       const admission = admit(breaker, now, rules, how)
-      const { pass } = admission
-      if (!pass) return { why: 'circuit', until: admission.retryAt }
-      const warm = closedAt + warmAfter(inFlight, span)
+      const { permit } = admission
+      if (!permit) return { why: 'circuit', until: admission.retryAt }
+      const warm = closedAt + warmUpDelay(inFlight, span)
       if (how === 'normal' && now < warm) return { why: 'warming', until: warm }
-      claims.push({ scope, id, state, rules, pass })
+      claims.push({ scope, id, state, rules, permit })
       after.push(admission.breaker)
     }
     for (const [at, claim] of claims.entries()) {
-      this.#change(claim, after[at] ?? claim.state.breaker, claim.pass.early ? 'early probe' : 'time to probe')
+      this.#change(claim, after[at] ?? claim.state.breaker, claim.permit.early ? 'early probe' : 'time to probe')
       this.#states.set(claim.id, claim.state)
       claim.state.inFlight++
     }
@@ -105,10 +107,10 @@ export class Circuits {
     for (const [scope, id] of scopesOf(target)) {
       const breaker = this.#states.get(id)?.breaker
       // The usual case.
-      if (!breaker || breaker.at === 'closed') continue
+      if (!breaker || breaker.state === 'closed') continue
       const rules = this.#rules(scope, settings)
-      const { pass, retryAt } = admit(breaker, now, rules, how)
-      if (!pass) return { why: 'circuit', until: retryAt }
+      const { permit, retryAt } = admit(breaker, now, rules, how)
+      if (!permit) return { why: 'circuit', until: retryAt }
     }
     return null
   }
@@ -122,35 +124,37 @@ export class Circuits {
     const after: CircuitClaim[] = []
     for (const claim of claims) {
       const { scope, id, state, rules } = claim
-      const { breaker, pass } = circuit.commit(state.breaker, claim.pass, now, rules)
+      const { breaker, permit } = circuit.commit(state.breaker, claim.permit, now, rules)
       this.#change(claim, breaker, 'an answer came')
-      after.push({ scope, id, state, rules, pass })
+      after.push({ scope, id, state, rules, permit })
     }
     const last = after.at(-1)?.state
     if (!last) return after
-    if (!last.booked || !areEqual(last.booked, after)) last.booked = after
-    return last.booked
+    if (!last.lastCommitted || !areEqual(last.lastCommitted, after)) last.lastCommitted = after
+    return last.lastCommitted
   }
 
   /** The answer is complete. */
   complete(claims: CircuitClaims): void {
-    this.#end(claims, 'an answer completed', ({ state, pass, rules }, now) =>
-      circuit.complete(state.breaker, pass, now, rules),
+    this.#end(claims, 'an answer completed', ({ state, permit, rules }, now) =>
+      circuit.complete(state.breaker, permit, now, rules),
     )
   }
 
   /** The attempt failed. Charges the circuit of scope `charges`; null: none. */
   failed(claims: CircuitClaims, charges: CircuitScope | null, why: string): void {
-    this.#end(claims, why, ({ scope, state, pass, rules }, now) =>
+    this.#end(claims, why, ({ scope, state, permit, rules }, now) =>
       scope === charges
-        ? circuit.failed(state.breaker, pass, now, rules)
-        : circuit.withdraw(state.breaker, pass, now, rules),
+        ? circuit.failed(state.breaker, permit, now, rules)
+        : circuit.withdraw(state.breaker, permit, now, rules),
     )
   }
 
   /** The attempt ended without a verdict. */
   release(claims: CircuitClaims): void {
-    this.#end(claims, 'no verdict', ({ state, pass, rules }, now) => circuit.release(state.breaker, pass, now, rules))
+    this.#end(claims, 'no verdict', ({ state, permit, rules }, now) =>
+      circuit.release(state.breaker, permit, now, rules),
+    )
   }
 
   /**
@@ -163,19 +167,19 @@ export class Circuits {
     for (const [scope, id] of scopesOf(target)) {
       const breaker = this.#breaker(id)
       const rules = this.#rules(scope, settings)
-      if (circuit.phase(breaker, now, rules).at !== 'open') continue
-      const { pass, retryAt } = admit(breaker, now, rules, how)
-      if (!pass) return { why: 'circuit', until: retryAt }
+      if (circuit.phase(breaker, now, rules).state !== 'open') continue
+      const { permit, retryAt } = admit(breaker, now, rules, how)
+      if (!permit) return { why: 'circuit', until: retryAt }
     }
     return null
   }
 
   /** The state of a deployment, model or endpoint. For a deployment, an open circuit for empty answers counts too. */
-  phase(id: string, rules: CircuitRules): Phase {
+  phase(id: string, rules: CircuitRules): CircuitPhase {
     const now = this.#world.now()
     const answers = circuit.phase(this.#breaker(answersId(id)), now, this.#rules('answers', rules))
     const own = circuit.phase(this.#breaker(id), now, rules)
-    return own.at === 'open' || answers.at === 'closed' ? own : answers
+    return own.state === 'open' || answers.state === 'closed' ? own : answers
   }
 
   /** Successes and failures in the current window. */
@@ -197,48 +201,53 @@ export class Circuits {
     return this.#answerRules.rules
   }
 
-  #state(id: string): CircuitState {
+  #state(id: string): TrackedCircuit {
     return (
       this.#states.get(id) ?? {
-        breaker: circuit.closed(),
+        breaker: circuit.closedBreaker(),
         inFlight: 0,
         closedAt: Number.NEGATIVE_INFINITY,
-        booked: null,
+        lastCommitted: null,
       }
     )
   }
 
   #breaker(id: string): circuit.Breaker {
-    return this.#states.get(id)?.breaker ?? circuit.closed()
+    return this.#states.get(id)?.breaker ?? circuit.closedBreaker()
   }
 
   #change({ scope, id, state }: CircuitClaim, after: circuit.Breaker, why: string): void {
-    const from = state.breaker.at
+    const from = state.breaker.state
     state.breaker = after
-    if (from === after.at) return
-    if (after.at === 'closed') state.closedAt = this.#world.now()
-    this.#emit({ event: 'circuit', what: scope, name: nameOf(id), from, to: after.at, why })
+    if (from === after.state) return
+    if (after.state === 'closed') state.closedAt = this.#world.now()
+    this.#emit({ event: 'circuit', what: scope, name: nameOf(id), from, to: after.state, why })
   }
 }
 
-const admit = (breaker: circuit.Breaker, now: number, rules: CircuitRules, how: AdmissionMode): circuit.Admission =>
-  how === 'early' && circuit.phase(breaker, now, rules).at === 'open'
+const admit = (
+  breaker: circuit.Breaker,
+  now: number,
+  rules: CircuitRules,
+  how: AdmissionMode,
+): circuit.CircuitAdmission =>
+  how === 'early' && circuit.phase(breaker, now, rules).state === 'open'
     ? circuit.admitEarly(breaker, now, rules)
     : circuit.admit(breaker, now, rules)
 
 const areEqual = (claims: CircuitClaims, others: CircuitClaims): boolean =>
   claims.length === others.length &&
-  claims.every(({ state, rules, pass }, at) => {
+  claims.every(({ state, rules, permit }, at) => {
     const other = others[at]
-    return other?.state === state && other.rules === rules && isSame(other.pass, pass)
+    return other?.state === state && other.rules === rules && isSame(other.permit, permit)
   })
 
-const isSame = (pass: circuit.Pass, other: circuit.Pass): boolean =>
-  pass.gen === other.gen &&
-  pass.booked === other.booked &&
-  pass.slot === other.slot &&
-  pass.probe === other.probe &&
-  pass.early === other.early
+const isSame = (permit: circuit.CircuitPermit, other: circuit.CircuitPermit): boolean =>
+  permit.generation === other.generation &&
+  permit.countedIn === other.countedIn &&
+  permit.slot === other.slot &&
+  permit.probe === other.probe &&
+  permit.early === other.early
 
 /** The circuits of a target, widest scope first. */
 const scopesOf = (target: Target): readonly (readonly [CircuitScope, string])[] => {

@@ -4,7 +4,13 @@ import { type Failure, rowOf } from '../../core/failure.ts'
 import { deploymentId, endpointId, keyId, modelId, type Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
-import { type Cooldown, type CooldownReason, isShut, onTrial, shut } from '../../policy/health/cooldown.ts'
+import {
+  type Cooldown,
+  type CooldownReason,
+  isCoolingDown,
+  startCooldown,
+  startTrial,
+} from '../../policy/health/cooldown.ts'
 import { BoundedMap } from './bounded-map.ts'
 
 /** Keys rejected within this time (ms) of each other count as rejected together. */
@@ -31,7 +37,7 @@ export class Cooldowns {
   /** The cooldown with this id, if it is active. */
   of(id: string): Cooldown | undefined {
     const cooldown = this.#cooldowns.get(id)
-    return cooldown && isShut(cooldown, this.#world.now()) ? cooldown : undefined
+    return cooldown && isCoolingDown(cooldown, this.#world.now()) ? cooldown : undefined
   }
 
   /** The active cooldown of a target that ends last. */
@@ -52,7 +58,7 @@ export class Cooldowns {
     const now = this.#world.now()
     for (const id of cooldownIdsOf(target)) {
       const cooldown = this.#cooldowns.get(id)
-      if (cooldown && NEEDS_TRIAL.has(cooldown.why)) this.#cooldowns.set(id, onTrial(cooldown, now, TRIAL))
+      if (cooldown && NEEDS_TRIAL.has(cooldown.why)) this.#cooldowns.set(id, startTrial(cooldown, now, TRIAL))
     }
   }
 
@@ -112,9 +118,9 @@ export class Cooldowns {
     const now = this.#world.now()
     const before = this.#cooldowns.get(id)
     const series = why === 'suspended' && this.#allRefused(target) ? undefined : before
-    const after = shut(series, { why, hintMs: failure.retryAfter }, now, this.#world.random)
+    const after = startCooldown(series, { why, hintMs: failure.retryAfter }, now, this.#world.random)
     this.#cooldowns.set(id, after)
-    const from = before && isShut(before, now) ? before.why : 'active'
+    const from = before && isCoolingDown(before, now) ? before.why : 'active'
     if (before?.why !== after.why) {
       const until = this.#iso(after.until)
       this.#emitKeyState({ id, target, from, to: after.why, until })

@@ -3,8 +3,8 @@ import type { HeaderLookup } from '../../core/headers.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import { type Candidate, deploymentId, keyId, modelId, type Target } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
-import { cost, type Ewma, observe, quantiles } from '../../policy/health/latency.ts'
-import { type Limit, leftOf, type Quota, quotaIn } from '../../policy/health/quota.ts'
+import { type Ewma, expectedWait, observe, quantiles } from '../../policy/health/latency.ts'
+import { type Quota, type QuotaLimit, quotaIn, scarcestLimit } from '../../policy/health/quota.ts'
 import { BoundedMap } from './bounded-map.ts'
 
 /** Limits of the models listed for a provider on the status page: number, and characters of a name. Clients choose names. */
@@ -82,7 +82,7 @@ export class UpstreamLoad {
 
   /** Expected latency of one more request in ms (peak EWMA of the time to first content × load). */
   slowness(candidate: Candidate): number {
-    return cost(this.#speed.get(modelId(candidate)), this.busy(candidate.instance), this.#world.now())
+    return expectedWait(this.#speed.get(modelId(candidate)), this.busy(candidate.instance), this.#world.now())
   }
 
   /** Median and 95th percentile of the time to first content in ms, over recent answers; empty before the first. */
@@ -97,9 +97,9 @@ export class UpstreamLoad {
   }
 
   /** The most depleted rate limit of the key at this model; undefined: unknown, or reset since. */
-  remainingLimit(target: Target): Limit | undefined {
+  remainingLimit(target: Target): QuotaLimit | undefined {
     const quota = this.#quotas.get(deploymentId(target))
-    return quota && leftOf(quota, this.#world.now())
+    return quota && scarcestLimit(quota, this.#world.now())
   }
 
   /** Models requested from this provider since the start, newest last. */

@@ -2,8 +2,8 @@
 import type { Settings } from '../../core/settings.ts'
 import { type Candidate, modelId } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
-import { firstTry, mayRepeat, noTries, type RetryBudget } from '../../policy/retry/retry-budget.ts'
-import { earn, hedgeAfter, noCredit, spend, type Wait, waited } from '../../policy/routing/hedge.ts'
+import { countFirst, emptyBudget, type RetryBudget, requestRepeat } from '../../policy/retry/retry-budget.ts'
+import { addWait, earn, hedgeAfter, noCredit, type ObservedWait, spend } from '../../policy/routing/hedge.ts'
 import { BoundedMap } from './bounded-map.ts'
 
 /** Opening times are recorded by mode, because whole answers take longer to open than streams. */
@@ -13,7 +13,7 @@ export type ResponseMode = 'streamed' | 'whole'
 export class RetryBudgets {
   readonly #world: World
   readonly #budgets = new BoundedMap<RetryBudget>()
-  readonly #openingTimes = new BoundedMap<readonly Wait[]>()
+  readonly #openingTimes = new BoundedMap<readonly ObservedWait[]>()
   #hedgeCredit = noCredit
 
   constructor(world: World) {
@@ -23,14 +23,14 @@ export class RetryBudgets {
   /** Counts a request's first attempt at a deployment (provider and model): the base of the budget. */
   firstTry(candidate: Candidate): void {
     const id = modelId(candidate)
-    this.#budgets.set(id, firstTry(this.#budget(id), this.#world.now()))
+    this.#budgets.set(id, countFirst(this.#budget(id), this.#world.now()))
   }
 
   /** Whether the budget allows one more attempt by this client ('': unknown). If so, counts it. */
   mayRepeat(candidate: Candidate, { retry }: Settings, client: string): boolean {
     const id = modelId(candidate)
     const rules = { percent: retry.budgetPercent, floor: retry.budgetFloor }
-    const { state, allowed } = mayRepeat(this.#budget(id), this.#world.now(), client, rules)
+    const { state, allowed } = requestRepeat(this.#budget(id), this.#world.now(), client, rules)
     this.#budgets.set(id, state)
     return allowed
   }
@@ -56,11 +56,11 @@ export class RetryBudgets {
   /** Records the time (ms) to an attempt's first content. */
   recordOpeningTime(candidate: Candidate, mode: ResponseMode, ms: number): void {
     const id = openingTimesId(candidate, mode)
-    this.#openingTimes.set(id, waited(this.#openingTimes.get(id) ?? [], ms, this.#world.now()))
+    this.#openingTimes.set(id, addWait(this.#openingTimes.get(id) ?? [], ms, this.#world.now()))
   }
 
   #budget(id: string): RetryBudget {
-    return this.#budgets.get(id) ?? noTries
+    return this.#budgets.get(id) ?? emptyBudget
   }
 }
 

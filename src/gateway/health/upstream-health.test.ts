@@ -230,15 +230,15 @@ test('upstream health: half of ten answers empty opens the deployment’s circui
   open('normal', at('b')).failed(fail('empty', 'x'))
   const refused = health.peek(at('b'), settings)
   assert.equal(refused?.why, 'circuit')
-  assert.equal(health.circuits.phase('p b m', settings.circuit).at, 'open')
+  assert.equal(health.circuits.phase('p b m', settings.circuit).state, 'open')
   // The counters of failures, of the model and of the endpoint are unchanged.
   assert.deepEqual([own().successes, own().failures], [5, 0])
-  assert.equal(health.circuits.phase('p m', settings.circuit).at, 'closed')
+  assert.equal(health.circuits.phase('p m', settings.circuit).state, 'closed')
   assert.equal(health.peek(at('a'), settings), null)
   await world.advance(60_000)
-  assert.equal(health.circuits.phase('p b m', settings.circuit).at, 'half_open')
+  assert.equal(health.circuits.phase('p b m', settings.circuit).state, 'half_open')
   open('normal', at('b')).done()
-  assert.equal(health.circuits.phase('p b m', settings.circuit).at, 'closed')
+  assert.equal(health.circuits.phase('p b m', settings.circuit).state, 'closed')
 })
 
 test('upstream health: empty answers are counted apart from failures, even many in a row', async () => {

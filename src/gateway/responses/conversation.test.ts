@@ -172,7 +172,7 @@ for (const [name, all, body, said] of asked)
     // The next target does not know these ids.
     if (all.length > 0) assert.doesNotMatch(turn.inbound.source, /"previous_response_id"|msg_in|msg_out|"fc_/)
     assert.deepEqual(JSON.parse(turn.inbound.source), turn.inbound.body)
-    assert.deepEqual(turn.kept, {
+    assert.deepEqual(turn.storage, {
       id: 'resp_hgnew',
       previous: body.previous_response_id ?? null,
       store: true,
@@ -427,7 +427,7 @@ for (const [name, body, keeps, connected, where] of shelves)
     const connection = memoryResponseStore(10_000)
     const world = worldOf([], { stores: { durable: keeps ? durable : null, ...(connected && { connection }) } })
     const turn = await turnOf(world, { input: 'a', ...body })
-    assert.equal(turn.kept.store, keeps && body.store !== false)
+    assert.equal(turn.storage.store, keeps && body.store !== false)
     await turn.save({ response: '{"output":[]}', status: 'completed', events: null })
     assert.equal(durable.memory.get('resp_hgnew', 'me') !== undefined, where === 'durable')
     assert.equal(connection.get('resp_hgnew', 'me') !== undefined, where === 'connection')

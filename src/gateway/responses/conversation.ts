@@ -17,9 +17,9 @@ import { inTurns, type TurnScheduler as LoopTurn, ownTurn, PIECE } from '../../c
 import type { Maker, ResponseStatus, StoredResponse } from '../../core/stored-response.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
-import { keepsResponses } from '../../policy/routing/choose-protocol.ts'
+import { supportsStoredResponses } from '../../policy/routing/choose-protocol.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
-import type { Turn } from '../chat/turn.ts'
+import type { StoredTurn } from '../chat/turn.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
 import { parseLargeRequest } from '../upstream/parse-request.ts'
@@ -69,10 +69,10 @@ type TurnInput = {
 }
 
 /** A turn, started by `turnFor`. */
-export class ConversationTurn implements Turn {
+export class ConversationTurn implements StoredTurn {
   /** The request with all earlier turns. */
   readonly inbound: InboundRequest
-  readonly kept: StorageInfo
+  readonly storage: StorageInfo
   readonly #deps: TurnDeps
   readonly #items: readonly JsonObject[]
   readonly #upstream: UpstreamContinuation | null
@@ -83,7 +83,7 @@ export class ConversationTurn implements Turn {
   constructor(deps: TurnDeps, { inbound, kept, items, upstream }: TurnInput) {
     this.#deps = deps
     this.inbound = inbound
-    this.kept = kept
+    this.storage = kept
     this.#items = items
     this.#upstream = upstream
   }
@@ -115,7 +115,7 @@ export class ConversationTurn implements Turn {
 
   /** The failure as the client receives it: an unknown previous response is reported as not found. */
   asClientError(failure: Failure): Failure {
-    const { previous } = this.kept
+    const { previous } = this.storage
     return failure.kind === 'unsupported' && failure.param === 'previous_response_id' && previous !== null
       ? unknownPrevious(previous)
       : failure
@@ -124,7 +124,7 @@ export class ConversationTurn implements Turn {
   /** Records which target answered, if it stores the response. */
   answeredBy({ candidate, key }: Target, { protocol }: OutboundRequest, flow: AnswerStream): void {
     const id = flow.id()
-    const stores = protocol.name === 'openai-responses' && keepsResponses(candidate.instance)
+    const stores = protocol.name === 'openai-responses' && supportsStoredResponses(candidate.instance)
     const isStored = stores && this.inbound.body.store !== false && id !== null
     this.#maker = isStored ? { instance: candidate.instance.id, key: key.id, model: candidate.model, id } : null
   }
@@ -132,7 +132,7 @@ export class ConversationTurn implements Turn {
   /** A writer that stores the answer before its end is sent. A background response is stored by its own writer. */
   recordingWriter(reply: ResponseWriter): ResponseWriter {
     const { durable, connection } = this.#deps.stores
-    return (this.kept.store ? durable : connection) && !this.kept.background
+    return (this.storage.store ? durable : connection) && !this.storage.background
       ? new RecordingWriter(reply, (response, status, body) => this.save({ response, status, events: null, body }))
       : reply
   }
@@ -148,7 +148,7 @@ export class ConversationTurn implements Turn {
    * stored only if a client can retrieve it later (`background`).
    */
   save(answer: TurnAnswer): Promise<Failure | null> | null {
-    const { previous, background } = this.kept
+    const { previous, background } = this.storage
     const { connection } = this.#deps.stores
     if (answer.status === 'failed' && !background) {
       // A client whose continuation failed starts again: the connection's record is no longer trusted.
@@ -166,13 +166,13 @@ export class ConversationTurn implements Turn {
 
   #put(record: StoredResponse): Promise<Failure | null> | null {
     const { durable, connection } = this.#deps.stores
-    if (this.kept.store) return durable?.put(record) ?? null
+    if (this.storage.store) return durable?.put(record) ?? null
     connection?.put(record)
     return null
   }
 
   #record({ response, status, events, body }: TurnAnswer, input: string): StoredResponse {
-    const { id, previous } = this.kept
+    const { id, previous } = this.storage
     return {
       id,
       owner: this.#deps.owner,

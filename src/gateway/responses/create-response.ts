@@ -11,8 +11,8 @@ import type { AnswerContext } from '../../core/protocol.ts'
 import { inTurns, PIECE } from '../../core/steps.ts'
 import type { MemoryStore } from '../../core/stored-response.ts'
 import type { World } from '../../core/world.ts'
-import { keepsResponses } from '../../policy/routing/choose-protocol.ts'
-import { usable } from '../../policy/routing/models.ts'
+import { supportsStoredResponses } from '../../policy/routing/choose-protocol.ts'
+import { usableInstances } from '../../policy/routing/models.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { failedResponse, pendingResponse } from '../../protocols/openai-responses/pending-response.ts'
 import { sendUntried } from '../call/error-response.ts'
@@ -61,7 +61,7 @@ type ResponseCall = {
 
 /** Resolves when the client has received the answer: its end may wait for the store after the call is over. */
 const answerNow = ({ gateway, deps, received, reply }: ResponseCall): Promise<void> => {
-  const pending: PendingWrite = { writer: null }
+  const pending: PendingStorage = { writer: null }
   const startTurn = async (inbound: InboundRequest) => {
     const turn = await startedTurn(deps, inbound, { id: newId(deps), background: false })
     if (!turn.ok) return turn
@@ -72,11 +72,11 @@ const answerNow = ({ gateway, deps, received, reply }: ResponseCall): Promise<vo
   return serveChat(gateway, { protocol: openaiResponses, received, reply, startTurn }).then(settled(pending))
 }
 
-type PendingWrite = { writer: RecordingWriter | null }
+type PendingStorage = { writer: RecordingWriter | null }
 
 /** A separate function, so that its closure does not keep the request of an open stream in memory. */
 const settled =
-  (pending: PendingWrite): (() => Promise<void>) =>
+  (pending: PendingStorage): (() => Promise<void>) =>
   async () => {
     await pending.writer?.settled
   }
@@ -104,7 +104,7 @@ const turnDeps = (gateway: Gateway, { client }: IncomingRequest, connection: Mem
     loopTurn: world.turn,
     randomLetters: (length) => randomLetters(world, length),
     created: Math.floor(world.date() / 1000),
-    upstreamMayStore: usable(config).some(keepsResponses),
+    upstreamMayStore: usableInstances(config).some(supportsStoredResponses),
   }
 }
 
@@ -282,5 +282,5 @@ const contextOf = (world: World, turn: ConversationTurn, received: IncomingReque
   requestId: received.id,
   created: Math.floor(world.date() / 1000),
   id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,
-  storage: turn.kept,
+  storage: turn.storage,
 })

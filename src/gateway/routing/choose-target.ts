@@ -5,7 +5,13 @@ import type { Settings } from '../../core/settings.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import type { SkippedReason } from '../../policy/reply/final-error.ts'
 import { factsOf } from '../../policy/routing/models.ts'
-import { type History, isSoon, isTooSmall, onceMore, remaining } from '../../policy/routing/next-target.ts'
+import {
+  type History,
+  isShortWait,
+  isTooSmall,
+  remainingTargets,
+  sameTargetRetry,
+} from '../../policy/routing/next-target.ts'
 import { type AdmissionMode, type AttemptPermit, PAST_OPEN, type Refusal } from '../health/upstream-health.ts'
 import { type Compatibility, dropOptional } from '../upstream/outbound-request.ts'
 import type { AttemptSpec } from './attempt-spec.ts'
@@ -132,7 +138,7 @@ export class TargetChooser<Ready extends Compatibility> {
   }
 
   #remaining(): Generator<Target, void, undefined> {
-    return remaining(this.#context.plan, this.#progress.history, this.#context.keysOf)
+    return remainingTargets(this.#context.plan, this.#progress.history, this.#context.keysOf)
   }
 
   /** A target in its slow start gets requests beyond its share only if no other target may be tried. */
@@ -218,7 +224,7 @@ export class TargetChooser<Ready extends Compatibility> {
     const refusal = health.peek(target, this.#settings)
     if (refusal?.why !== 'rate_limited' || !refusal.fromUpstream || refusal.until === null) return null
     const wait = refusal.until - world.now()
-    return isSoon(wait, this.#context.deadline - world.now()) ? wait : null
+    return isShortWait(wait, this.#context.deadline - world.now()) ? wait : null
   }
 
   /** The only target again, if its failure may be temporary and its circuit and key allow it now. */
@@ -226,7 +232,7 @@ export class TargetChooser<Ready extends Compatibility> {
     const { last, attempts } = this.#progress
     if (!last || skipped.length > 0 || attempts !== 1) return null
     const { health, world } = this.#deps
-    const retry = onceMore(last.failure, this.#context.deadline - world.now(), world.random)
+    const retry = sameTargetRetry(last.failure, this.#context.deadline - world.now(), world.random)
     if (!retry || health.peek(last.target, this.#settings)) return null
     return { target: last.target, prepared: last.prepared, wait: retry.wait }
   }

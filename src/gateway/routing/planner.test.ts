@@ -5,7 +5,7 @@ import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from
 import { defaultSettings } from '../../../test/support/settings.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { ClientProtocolName, UpstreamProtocolName } from '../../core/chat.ts'
-import { draft } from '../../policy/routing/plan.ts'
+import { draftPlan } from '../../policy/routing/plan.ts'
 import { createResponse } from '../responses/create-response.ts'
 import { planFor } from './planner.ts'
 
@@ -230,9 +230,9 @@ for (const strategy of ['priority', 'weighted'] as const)
     const gateway = planner()
     const config = routesNamed(5_000, strategy)
     let drafts = 0
-    const counted: typeof draft = (wanted) => {
+    const counted: typeof draftPlan = (wanted) => {
       drafts++
-      return draft(wanted)
+      return draftPlan(wanted)
     }
     const plans = [1, 2, 3].map(() => [...config.routes.keys()].map((name) => planFor(gateway, config, name, counted)))
     assert.equal(drafts, 5_000)
@@ -246,9 +246,9 @@ test('planning: only the newest of the names that clients send are cached', () =
   const gateway = planner()
   const config = routesNamed(1, 'priority')
   let drafts = 0
-  const counted: typeof draft = (wanted) => {
+  const counted: typeof draftPlan = (wanted) => {
     drafts++
-    return draft(wanted)
+    return draftPlan(wanted)
   }
   const ask = (name: string) => {
     const before = drafts

@@ -5,7 +5,14 @@ import type { ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { affinityOf } from '../../policy/routing/affinity.ts'
 import { orderKeys } from '../../policy/routing/order.ts'
-import { draft, isSettled, type Moment, type PlanDraft, settle, type Wanted } from '../../policy/routing/plan.ts'
+import {
+  draftPlan,
+  hasFixedOrder,
+  type OrderingInput,
+  orderedPlan,
+  type PlanDraft,
+  type PlanInput,
+} from '../../policy/routing/plan.ts'
 import type { RouterDeps } from '../gateway.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 
@@ -24,7 +31,7 @@ type PlanCache = {
   /** By other model names. Clients choose them. */
   readonly others: Map<string, CachedPlan>
 }
-type Drafting = (wanted: Wanted) => Outcome<PlanDraft>
+type Drafting = (wanted: PlanInput) => Outcome<PlanDraft>
 const cachesByConfig = new WeakMap<Config, Map<Drafting, PlanCache>>()
 
 /** Limits of the cached names chosen by clients: number (the oldest is evicted) and characters of a name. */
@@ -35,28 +42,33 @@ const MAX_NAME_LENGTH = 200
 const MAX_CANDIDATES = 200_000
 
 /** The plan for a model name. `drafting`: the rules for the kind of model (chat, embeddings). */
-export const planFor = (gateway: Planner, config: Config, model: string, drafting: Drafting = draft): Outcome<Plan> => {
+export const planFor = (
+  gateway: Planner,
+  config: Config,
+  model: string,
+  drafting: Drafting = draftPlan,
+): Outcome<Plan> => {
   const { catalogue } = gateway
   const lists = gateway.lists()
   const { routes, others } = cacheFor(config, drafting, lists, catalogue)
   const isRoute = config.routes.has(model)
   const names = isRoute ? routes : others
   const known = names.get(model)
-  if (known) return good(known.plan ?? settle(known.draft, momentOf(gateway)))
+  if (known) return good(known.plan ?? orderedPlan(known.draft, momentOf(gateway)))
   const drafted = drafting({ model, config, lists, catalogue })
   if (!drafted.ok) return drafted
-  const plan = settle(drafted.value, momentOf(gateway))
+  const plan = orderedPlan(drafted.value, momentOf(gateway))
   const capacity = MAX_CANDIDATES / Math.max(1, config.instances.length)
   const limit = isRoute ? capacity : Math.min(MAX_NAMES, capacity)
   if (isRoute || model.length <= MAX_NAME_LENGTH) {
-    names.set(model, { draft: drafted.value, plan: isSettled(drafted.value) ? plan : null })
+    names.set(model, { draft: drafted.value, plan: hasFixedOrder(drafted.value) ? plan : null })
     const [oldest] = names.size > limit ? names.keys() : []
     if (oldest !== undefined) names.delete(oldest)
   }
   return good(plan)
 }
 
-const momentOf = ({ catalogue, health, world }: Planner): Moment => ({
+const momentOf = ({ catalogue, health, world }: Planner): OrderingInput => ({
   catalogue,
   view: { latency: (candidate) => health.load.slowness(candidate) },
   random: world.random,
@@ -86,7 +98,7 @@ export const keyOrder = (
   inbound: InboundRequest | null,
 ): ((candidate: Candidate) => Iterable<ProviderKey>) => {
   const orders = new Map<Candidate, Iterable<ProviderKey>>()
-  const turn = settings.keyStrategy === 'round-robin' ? health.turn() : 0
+  const requestNumber = settings.keyStrategy === 'round-robin' ? health.turn() : 0
   const affinity = inbound && settings.keyStrategy === 'sticky' ? affinityOf(inbound.request) : undefined
   return (candidate) => {
     const { instance } = candidate
@@ -96,9 +108,9 @@ export const keyOrder = (
     if (known) return known
     const view = {
       inFlight: (key: ProviderKey) => health.load.inFlight(instance, key),
-      busy: () => health.load.busy(instance),
-      left: (key: ProviderKey) => health.load.remainingLimit({ candidate, key }),
-      turn,
+      totalInFlight: () => health.load.busy(instance),
+      quotaLeft: (key: ProviderKey) => health.load.remainingLimit({ candidate, key }),
+      requestNumber,
       ...(affinity !== undefined && { affinity }),
     }
     const keys = orderKeys(instance.keys, settings.keyStrategy, view, world.random)

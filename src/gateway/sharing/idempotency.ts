@@ -12,7 +12,13 @@ import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.t
 import { type JsonObject, parseObject, text } from '../../core/json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { GatewayEvent, TraceEvent } from '../../core/trace.ts'
-import { canonical, givesTwice, isRepeatable, keyProblem, storesAnswer } from '../../policy/idempotency-key.ts'
+import {
+  bypassesSharing,
+  canonicalJson,
+  hasDuplicateMembers,
+  isRepeatable,
+  keyProblem,
+} from '../../policy/idempotency-key.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { Recorder, writeAndRecordError } from '../call/recorder.ts'
@@ -229,11 +235,11 @@ class ResponseSharing {
    */
   #duplicateName(call: ShareableCall): string | null {
     const { received, style } = call
-    if (received.body.length > LONGEST_COMPARED || storesAnswer(received.headers('cache-control'))) return null
+    if (received.body.length > LONGEST_COMPARED || bypassesSharing(received.headers('cache-control'))) return null
     const body = call.repeatable(received, this.#gateway.config().settings.limit)
     if (!body) return null
     const forwarded = FORWARDED_HEADERS.map(([name]) => received.headers(name) ?? null)
-    const print = this.#fingerprint(`${JSON.stringify([style, received.query, forwarded])}\n${canonical(body)}`)
+    const print = this.#fingerprint(`${JSON.stringify([style, received.query, forwarded])}\n${canonicalJson(body)}`)
     return `${DUPLICATE}${received.client} ${print}`
   }
 
@@ -255,14 +261,14 @@ export const repeatableChat =
   (protocol: ClientProtocol, stored: boolean): ShareableCall['repeatable'] =>
   ({ body, headers }, limits) => {
     const parsed = parseRequest(protocol, body, headers, limits)
-    if (!parsed.ok || givesTwice(body, parsed.value.body)) return null
+    if (!parsed.ok || hasDuplicateMembers(body, parsed.value.body)) return null
     return isRepeatable(parsed.value.request, { body: parsed.value.body, stored }) ? parsed.value.body : null
   }
 
 /** For embeddings: the body of any valid request, since embeddings are deterministic. */
 export const repeatableEmbeddings: ShareableCall['repeatable'] = ({ body }, limits) => {
   const parsed = parseEmbeddings(body, limits)
-  return parsed.ok && !givesTwice(body, parsed.value.body) ? parsed.value.body : null
+  return parsed.ok && !hasDuplicateMembers(body, parsed.value.body) ? parsed.value.body : null
 }
 
 const endOf = (trace: readonly TraceEvent[], id: string): EndedEvent | undefined =>

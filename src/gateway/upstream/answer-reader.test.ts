@@ -4,7 +4,7 @@ import { fold } from '../../core/chat.ts'
 import { run } from '../../core/stage.ts'
 import { splitStep } from '../../protocols/framing/sse.ts'
 import { openaiChat } from '../../protocols/openai-chat/index.ts'
-import { type AnswerReader, readerFor } from './answer-reader.ts'
+import { type AnswerBodyReader, readerFor } from './answer-reader.ts'
 
 const whole = JSON.stringify({
   choices: [{ index: 0, message: { role: 'assistant', content: 'héllo' }, finish_reason: 'stop' }],
@@ -40,7 +40,7 @@ const cases: readonly (readonly [
   ['an error with a stream content type', 503, 'text/event-stream', '{"error":{}}', 'overloaded', 'overloaded'],
 ]
 
-const reading = (status: number, type: string, stream: boolean): AnswerReader => {
+const reading = (status: number, type: string, stream: boolean): AnswerBodyReader => {
   const headers = (name: string) => (name === 'content-type' && type !== '' ? type : undefined)
   return readerFor({ status, headers }, { protocol: openaiChat, quirks: undefined, translated: null, stream, date: 0 })
 }

@@ -17,7 +17,7 @@ import { latin1Of, utf8 } from '../../protocols/framing/utf8.ts'
 import { ChoicesDecoder, decodeChoices, type EditChoice, type MultipleChoices } from '../../protocols/shared/choices.ts'
 
 /** Decodes a response body. `over`: the terminal event has been read, so the answer is complete before its body ends. */
-export type AnswerReader = Stage<Uint8Array, StreamStep> & { readonly over?: boolean }
+export type AnswerBodyReader = Stage<Uint8Array, StreamStep> & { readonly over?: boolean }
 
 /** The status and headers of an upstream response. */
 export type ResponseHead = { readonly status: number; readonly headers: HeaderLookup }
@@ -29,7 +29,7 @@ export type AnswerFormat = Pick<
 >
 
 /** How the answer to a request is decoded. */
-export type AnswerContext = {
+export type DecodeContext = {
   readonly protocol: AnswerFormat
   readonly quirks: Quirks | undefined
   /** The request, if it was translated: changes that the translation made to tools are reverted in the answer. */
@@ -55,7 +55,7 @@ const MAX = {
 }
 
 /** Chooses the reader by status and content type. */
-export const readerFor = (head: ResponseHead, context: AnswerContext): AnswerReader => {
+export const readerFor = (head: ResponseHead, context: DecodeContext): AnswerBodyReader => {
   const type = head.headers('content-type') ?? ''
   if (head.status < 200 || head.status >= 400) return errorReader(head, context)
   if (head.status >= 300)
@@ -79,8 +79,8 @@ const isBlank = (byte: number): boolean => byte <= 0x20
  * The request asks for a stream, and the content type is another. The first byte decides between a JSON body and a stream:
  * OpenAI sent streams as JSON in 2023.
  */
-const detectingReader = (head: ResponseHead, context: AnswerContext): AnswerReader => {
-  let detected: AnswerReader | undefined
+const detectingReader = (head: ResponseHead, context: DecodeContext): AnswerBodyReader => {
+  let detected: AnswerBodyReader | undefined
   /** Number of leading whitespace bytes. */
   let blanks = 0
   return {
@@ -104,12 +104,12 @@ const detectingReader = (head: ResponseHead, context: AnswerContext): AnswerRead
 const webPage = (status: number): Failure =>
   fail('not_json', 'the upstream returned a web page instead of an answer', { status })
 
-const refuse = (failure: Failure): AnswerReader => ({
+const refuse = (failure: Failure): AnswerBodyReader => ({
   push: () => [{ events: [{ type: 'failure', failure }] }],
   end: () => [{ events: [{ type: 'failure', failure }] }],
 })
 
-const streamReader = (head: ResponseHead, context: AnswerContext): AnswerReader =>
+const streamReader = (head: ResponseHead, context: DecodeContext): AnswerBodyReader =>
   context.choices && !context.choices.passes
     ? new ChoicesReader(head, context, context.choices)
     : new StreamReader(head, context)
@@ -118,13 +118,13 @@ const streamReader = (head: ResponseHead, context: AnswerContext): AnswerReader 
 const MAX_TRIES = 4
 
 /** Decodes a stream. A class, because closures take three times the memory and many streams may be open. */
-class StreamReader implements AnswerReader {
+class StreamReader implements AnswerBodyReader {
   readonly #frames: FrameReader
   readonly #decoder: StreamDecoder
   readonly #mapEvents: EventMapper | null
   #size = 0
 
-  constructor(head: ResponseHead, context: AnswerContext) {
+  constructor(head: ResponseHead, context: DecodeContext) {
     this.#frames = (context.protocol.framing ?? sse).frames(MAX.event)
     this.#decoder = context.protocol.decodeStream()
     this.#mapEvents = eventMapper(head, context)
@@ -173,12 +173,12 @@ class StreamReader implements AnswerReader {
 }
 
 /** Decodes a stream with several choices. */
-class ChoicesReader implements AnswerReader {
+class ChoicesReader implements AnswerBodyReader {
   readonly #frames: FrameReader
   readonly #choices: ChoicesDecoder
   #size = 0
 
-  constructor(head: ResponseHead, context: AnswerContext, choices: MultipleChoices) {
+  constructor(head: ResponseHead, context: DecodeContext, choices: MultipleChoices) {
     this.#frames = (context.protocol.framing ?? sse).frames(MAX.event)
     this.#choices = new ChoicesDecoder(choices, choiceMapper(head, context, choices))
   }
@@ -199,12 +199,12 @@ class ChoicesReader implements AnswerReader {
 }
 
 /** One event mapper for each choice, because restoring tools has state. */
-const choiceMapper = (head: ResponseHead, context: AnswerContext, { count }: MultipleChoices): EditChoice => {
+const choiceMapper = (head: ResponseHead, context: DecodeContext, { count }: MultipleChoices): EditChoice => {
   const mappers = Array.from({ length: count }, () => eventMapper(head, context))
   return (index, events) => mappers[index]?.(events) ?? events
 }
 
-const jsonReader = (head: ResponseHead, context: AnswerContext): AnswerReader =>
+const jsonReader = (head: ResponseHead, context: DecodeContext): AnswerBodyReader =>
   collecting(MAX.whole, (text, bytes) => {
     const body = readJson(text)
     if (body === undefined) return { events: [{ type: 'failure', failure: unreadable(text, head.status) }] }
@@ -227,7 +227,10 @@ const unreadable = (text: string, status: number): Failure => {
  * Decodes an error body by the protocol, then by the provider's error table. Retry-After may be in the headers or the body.
  * Of an oversized body only the beginning is decoded, because the status already shows the failure.
  */
-const errorReader = ({ status, headers }: ResponseHead, { quirks, protocol, date }: AnswerContext): AnswerReader => {
+const errorReader = (
+  { status, headers }: ResponseHead,
+  { quirks, protocol, date }: DecodeContext,
+): AnswerBodyReader => {
   const read = (text: string): StreamStep => {
     const body = readJson(text)
     const decoded = applyErrorTable(protocol.decodeFailure(status, body, headers), quirks?.errors, headers)
@@ -243,7 +246,7 @@ const collecting = (
   limit: number,
   read: (text: string, bytes: Uint8Array | null) => StreamStep,
   readTruncated?: (text: string) => StreamStep,
-): AnswerReader => {
+): AnswerBodyReader => {
   const text = utf8()
   const pieces: string[] = []
   let size = 0
@@ -277,7 +280,7 @@ type EventMapper = (events: readonly ChatEvent[]) => readonly ChatEvent[]
 /** Applies the provider's corrections to usage and errors, and restores translated tools. Null: nothing to change. */
 const eventMapper = (
   { headers }: ResponseHead,
-  { protocol, quirks, translated }: AnswerContext,
+  { protocol, quirks, translated }: DecodeContext,
 ): EventMapper | null => {
   const restore = (translated && protocol.restore?.(translated)) || undefined
   const errors = quirks?.errors

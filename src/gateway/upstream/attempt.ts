@@ -17,7 +17,7 @@ import type { MultipleChoices } from '../../protocols/shared/choices.ts'
 import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
 import { type OutputSample, OutputSampler } from '../call/usage.ts'
 import type { RouterDeps } from '../gateway.ts'
-import { type AnswerFormat, type AnswerReader, readerFor } from './answer-reader.ts'
+import { type AnswerBodyReader, type AnswerFormat, readerFor } from './answer-reader.ts'
 import {
   type AttemptState,
   type AttemptTimeout,
@@ -136,7 +136,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   /** Null after the header block, which selects the reader. */
   #input: AttemptInput | null
   #settle: ((outcome: AttemptOutcome) => void) | null = null
-  #reader: AnswerReader | null = null
+  #reader: AnswerBodyReader | null = null
   /**
    * Steps not yet pushed: of the current read, or all until there is a sink. Null between reads: V8 promotes a long-lived
    * empty list to the old generation, where it keeps its later items alive.

@@ -13,7 +13,7 @@ import type { Auth, Identity, Instance, ProtocolSupport, ProviderKey } from '../
 import { PIECE } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'
 import { type Doubt, doubts } from '../../policy/routing/capabilities.ts'
-import { wiresInOrder } from '../../policy/routing/choose-protocol.ts'
+import { protocolsInOrder } from '../../policy/routing/choose-protocol.ts'
 import { sse } from '../../protocols/framing/sse.ts'
 import { upstreamProtocols } from '../../protocols/index.ts'
 import { withoutKeeping } from '../../protocols/openai-responses/without-storage.ts'
@@ -100,7 +100,7 @@ export const prepareRequest = (
   const doubtsAtClientPaths = { doubts: found.map(({ at, lacks }) => ({ at: clientPath(at), lacks })) }
   let best: OutboundRequest | null = null
   const { supportsPrefill } = candidate.instance.provider
-  for (const wire of wiresInOrder(inbound.protocol.name, candidate.instance, candidate.model, lacking)) {
+  for (const wire of protocolsInOrder(inbound.protocol.name, candidate.instance, candidate.model, lacking)) {
     if (inbound.continues && wire.protocol !== supportsPrefill?.protocol) continue
     const made = { ...prepareAs(wire, inbound, candidate, facts), ...doubtsAtClientPaths }
     if (made.unfit.length === 0 && made.droppable.length === 0) return made

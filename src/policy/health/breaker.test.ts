@@ -7,12 +7,12 @@ import {
   admit,
   admitEarly,
   type Breaker,
-  closed,
+  type CircuitPermit,
+  closedBreaker,
   commit,
   complete,
   counts,
   failed,
-  type Pass,
   phase,
   release,
   withdraw,
@@ -20,20 +20,20 @@ import {
 
 const rules = (more: Partial<CircuitRules> = {}): CircuitRules => ({ ...defaultSettings.circuit, ...more })
 
-/** A circuit and its passes by name, driven through a story; what `admit` refuses leaves no pass. */
+/** A circuit and its permits by name, driven through a story; what `admit` refuses leaves no permit. */
 const story = (circuit: CircuitRules, start = 0) => {
-  let breaker: Breaker = closed()
+  let breaker: Breaker = closedBreaker()
   let now = start
-  const passes = new Map<string, Pass>()
-  const pass = (name: string): Pass => {
-    const found = passes.get(name)
-    assert.ok(found, `there is no pass ${name}`)
+  const permits = new Map<string, CircuitPermit>()
+  const permit = (name: string): CircuitPermit => {
+    const found = permits.get(name)
+    assert.ok(found, `there is no permit ${name}`)
     return found
   }
   const take = (name: string, answer: ReturnType<typeof admit>) => {
     breaker = answer.breaker
-    if (answer.pass) passes.set(name, answer.pass)
-    return answer.pass !== null
+    if (answer.permit) permits.set(name, answer.permit)
+    return answer.permit !== null
   }
   const self = {
     at: (ms: number) => {
@@ -44,18 +44,18 @@ const story = (circuit: CircuitRules, start = 0) => {
     admit: (name: string) => take(name, admit(breaker, now, circuit)),
     early: (name: string) => take(name, admitEarly(breaker, now, circuit)),
     commit: (name: string) => {
-      const after = commit(breaker, pass(name), now, circuit)
+      const after = commit(breaker, permit(name), now, circuit)
       breaker = after.breaker
-      passes.set(name, after.pass)
+      permits.set(name, after.permit)
     },
     complete: (name: string) => {
-      breaker = complete(breaker, pass(name), now, circuit)
+      breaker = complete(breaker, permit(name), now, circuit)
     },
     fail: (name: string) => {
-      breaker = failed(breaker, pass(name), now, circuit)
+      breaker = failed(breaker, permit(name), now, circuit)
     },
     release: (name: string) => {
-      breaker = release(breaker, pass(name), now, circuit)
+      breaker = release(breaker, permit(name), now, circuit)
     },
     /** So many attempts, one after the other, with this end. */
     run: (how: 'ok' | 'fail' | 'committed' | 'broken' | 'neutral', times = 1) => {
@@ -69,7 +69,7 @@ const story = (circuit: CircuitRules, start = 0) => {
       return self
     },
     get phase() {
-      return phase(breaker, now, circuit).at
+      return phase(breaker, now, circuit).state
     },
     get retryAt() {
       return phase(breaker, now, circuit).retryAt
@@ -278,7 +278,7 @@ test('breaker: while it is not closed the counts are those that opened it', () =
 })
 
 test('breaker: says why it opened', () => {
-  const why = (circuit: { readonly breaker: Breaker }) => circuit.breaker.at === 'open' && circuit.breaker.why
+  const why = (circuit: { readonly breaker: Breaker }) => circuit.breaker.state === 'open' && circuit.breaker.why
   const circuit = story(rules({ minRequests: 100 })).run('fail', 5)
   assert.equal(why(circuit), 'consecutive_failures')
   circuit.at(300_000).run('fail')
@@ -363,15 +363,15 @@ test('breaker: a probe that closed the circuit and then broke off is one failure
 
 test('breaker: an answer that broke off by another circuit’s fault is neither a success nor a failure here', () => {
   const circuit = rules()
-  const { breaker, pass } = admit(closed(), 0, circuit)
-  assert.ok(pass)
-  const committed = commit(breaker, pass, 10, circuit)
+  const { breaker, permit } = admit(closedBreaker(), 0, circuit)
+  assert.ok(permit)
+  const committed = commit(breaker, permit, 10, circuit)
   assert.equal(counts(committed.breaker, 20, circuit).successes, 1)
-  const after = withdraw(committed.breaker, committed.pass, 20, circuit)
+  const after = withdraw(committed.breaker, committed.permit, 20, circuit)
   assert.deepEqual(counts(after, 20, circuit), { successes: 0, failures: 0, errorRate: 0, openedAt: null })
   // Of another phase, or never committed, it changes nothing but a probe's place.
-  assert.equal(withdraw(committed.breaker, { ...committed.pass, gen: 7 }, 20, circuit), committed.breaker)
-  assert.equal(withdraw(breaker, pass, 20, circuit), breaker)
+  assert.equal(withdraw(committed.breaker, { ...committed.permit, generation: 7 }, 20, circuit), committed.breaker)
+  assert.equal(withdraw(breaker, permit, 20, circuit), breaker)
 })
 
 test('breaker: an answer that breaks off after its success has left the window is still a failure', () => {
@@ -398,16 +398,16 @@ test('breaker: booking twice counts once, and a complete answer that was never c
   assert.equal(probing.phase, 'closed')
 })
 
-test('breaker: a pass says what it is', () => {
-  const kind = (pass: Pass | null) => pass && [pass.probe, pass.early, pass.booked]
+test('breaker: a permit says what it is', () => {
+  const kind = (permit: CircuitPermit | null) => permit && [permit.probe, permit.early, permit.countedIn]
   const usual = rules()
   const opened = story(usual).run('fail', 5).breaker
-  assert.deepEqual(kind(admit(closed(), 0, usual).pass), [false, false, null])
-  assert.deepEqual(kind(admit(opened, 300_000, usual).pass), [true, false, null])
-  assert.deepEqual(kind(admitEarly(opened, 30_000, usual).pass), [true, true, null])
+  assert.deepEqual(kind(admit(closedBreaker(), 0, usual).permit), [false, false, null])
+  assert.deepEqual(kind(admit(opened, 300_000, usual).permit), [true, false, null])
+  assert.deepEqual(kind(admitEarly(opened, 30_000, usual).permit), [true, true, null])
   const probe = admit(opened, 300_000, usual)
-  assert.ok(probe.pass)
-  assert.deepEqual(kind(commit(probe.breaker, probe.pass, 300_001, usual).pass), [false, false, 300_000])
+  assert.ok(probe.permit)
+  assert.deepEqual(kind(commit(probe.breaker, probe.permit, 300_001, usual).permit), [false, false, 300_000])
 })
 
 test('breaker: with fewer probes allowed than are under way, it says when enough have ended', () => {
@@ -417,9 +417,9 @@ test('breaker: with fewer probes allowed than are under way, it says when enough
   three.admit('a')
   three.later(10).admit('b')
   three.later(10).admit('c')
-  assert.deepEqual(phase(three.breaker, 300_020, rules({ probes: 1 })), { at: 'half_open', retryAt: 331_020 })
-  assert.deepEqual(phase(three.breaker, 300_020, rules({ probes: 2 })), { at: 'half_open', retryAt: 331_010 })
-  assert.deepEqual(phase(three.breaker, 300_020, rules({ probes: 4 })), { at: 'half_open', retryAt: null })
+  assert.deepEqual(phase(three.breaker, 300_020, rules({ probes: 1 })), { state: 'half_open', retryAt: 331_020 })
+  assert.deepEqual(phase(three.breaker, 300_020, rules({ probes: 2 })), { state: 'half_open', retryAt: 331_010 })
+  assert.deepEqual(phase(three.breaker, 300_020, rules({ probes: 4 })), { state: 'half_open', retryAt: null })
 })
 
 test('breaker: an early probe that was given up frees no other one’s place', () => {
@@ -532,28 +532,28 @@ class Reference {
     if (this.era.at !== 'closed') this.era.live.push(probe)
     return { era: this.era, probe, entry: null as null | { slot: number; ok: boolean } }
   }
-  commit(pass: NonNullable<ReturnType<Reference['admit']>>, now: number) {
-    if (pass.era !== this.era || pass.entry) return
+  commit(permit: NonNullable<ReturnType<Reference['admit']>>, now: number) {
+    if (permit.era !== this.era || permit.entry) return
     if (this.era.at !== 'closed') this.era = this.#era('closed', now)
-    pass.era = this.era
-    pass.entry = { slot: this.#slot(now), ok: true }
-    this.era.log.push(pass.entry)
+    permit.era = this.era
+    permit.entry = { slot: this.#slot(now), ok: true }
+    this.era.log.push(permit.entry)
   }
-  complete(pass: NonNullable<ReturnType<Reference['admit']>>, now: number) {
-    this.commit(pass, now)
-    if (pass.era === this.era) this.era.run = 0
+  complete(permit: NonNullable<ReturnType<Reference['admit']>>, now: number) {
+    this.commit(permit, now)
+    if (permit.era === this.era) this.era.run = 0
   }
-  release(pass: NonNullable<ReturnType<Reference['admit']>>) {
-    pass.probe.until = Number.NEGATIVE_INFINITY
+  release(permit: NonNullable<ReturnType<Reference['admit']>>) {
+    permit.probe.until = Number.NEGATIVE_INFINITY
   }
-  failed(pass: NonNullable<ReturnType<Reference['admit']>>, now: number) {
-    if (pass.era !== this.era) return
-    if (this.era.at === 'open') return this.release(pass)
+  failed(permit: NonNullable<ReturnType<Reference['admit']>>, now: number) {
+    if (permit.era !== this.era) return
+    if (this.era.at === 'open') return this.release(permit)
     if (this.era.at === 'half_open') {
       this.era = { ...this.#era('open', now), shown: this.era.shown }
       return
     }
-    this.era.log = [...this.era.log.filter((one) => one !== pass.entry), { slot: this.#slot(now), ok: false }]
+    this.era.log = [...this.era.log.filter((one) => one !== permit.entry), { slot: this.#slot(now), ok: false }]
     this.era.run++
     const [good, bad] = this.tally(now)
     const { minRequests, errorThreshold, consecutiveFailures } = this.r
@@ -596,11 +596,11 @@ test('breaker: agrees with a plain reference over any history, and always comes 
     fc.property(someRules, fc.array(someEvent, { minLength: 30, maxLength: 150, size: 'max' }), (some, events) => {
       const circuit = rules(some)
       const reference = new Reference(circuit)
-      let breaker: Breaker = closed()
+      let breaker: Breaker = closedBreaker()
       let now = 1_000
-      const live: { pass: Pass; twin: NonNullable<ReturnType<Reference['admit']>> }[] = []
+      const live: { permit: CircuitPermit; twin: NonNullable<ReturnType<Reference['admit']>> }[] = []
       const probing = () =>
-        breaker.at === 'half_open' ? breaker.probes.filter(({ expires }) => now < expires).length : 0
+        breaker.state === 'half_open' ? breaker.probes.filter(({ expires }) => now < expires).length : 0
       for (const event of events) {
         const before = breaker
         if (event.do === 'wait') now += event.ms
@@ -608,50 +608,50 @@ test('breaker: agrees with a plain reference over any history, and always comes 
           const wouldBe = phase(breaker, now, circuit)
           const answer = event.do === 'admit' ? admit(breaker, now, circuit) : admitEarly(breaker, now, circuit)
           const twin = reference.admit(now, event.do === 'early')
-          assert.equal(answer.pass !== null, twin !== null, `${event.do} at ${now}`)
+          assert.equal(answer.permit !== null, twin !== null, `${event.do} at ${now}`)
           if (event.do === 'admit')
-            assert.equal(answer.pass !== null, wouldBe.retryAt === null, 'phase promised otherwise')
+            assert.equal(answer.permit !== null, wouldBe.retryAt === null, 'phase promised otherwise')
           breaker = answer.breaker
-          if (answer.pass && twin) live.push({ pass: answer.pass, twin })
+          if (answer.permit && twin) live.push({ permit: answer.permit, twin })
           else
             assert.ok(answer.retryAt !== null && answer.retryAt > now, 'a refusal says when, and that is in the future')
-          if (answer.pass?.early) hit.early++
+          if (answer.permit?.early) hit.early++
         } else {
           const index = event.which % Math.max(1, live.length)
           const one = live[index]
           if (!one) continue
-          if (one.pass.gen !== breaker.gen) hit.stale++
+          if (one.permit.generation !== breaker.generation) hit.stale++
           if (event.do === 'commit') {
-            const after = commit(breaker, one.pass, now, circuit)
+            const after = commit(breaker, one.permit, now, circuit)
             breaker = after.breaker
-            one.pass = after.pass
+            one.permit = after.permit
             reference.commit(one.twin, now)
           } else {
             live.splice(index, 1)
             if (event.do === 'complete') {
-              breaker = complete(breaker, one.pass, now, circuit)
+              breaker = complete(breaker, one.permit, now, circuit)
               reference.complete(one.twin, now)
             } else if (event.do === 'failed') {
-              breaker = failed(breaker, one.pass, now, circuit)
+              breaker = failed(breaker, one.permit, now, circuit)
               reference.failed(one.twin, now)
             } else {
-              breaker = release(breaker, one.pass, now, circuit)
+              breaker = release(breaker, one.permit, now, circuit)
               reference.release(one.twin)
             }
           }
         }
-        assert.equal(breaker.gen - before.gen, breaker.at === before.at ? 0 : 1)
+        assert.equal(breaker.generation - before.generation, breaker.state === before.state ? 0 : 1)
         assert.ok(probing() <= circuit.probes)
         const { successes, failures } = counts(breaker, now, circuit)
-        assert.deepEqual([breaker.at, successes, failures], [reference.era.at, ...reference.tally(now)])
-        if (breaker.at !== before.at)
-          hit[breaker.at === 'open' ? 'opened' : breaker.at === 'half_open' ? 'half' : 'closedAgain']++
+        assert.deepEqual([breaker.state, successes, failures], [reference.era.at, ...reference.tally(now)])
+        if (breaker.state !== before.state)
+          hit[breaker.state === 'open' ? 'opened' : breaker.state === 'half_open' ? 'half' : 'closedAgain']++
       }
       // Nothing lasts for ever: with time and one good answer it closes, whatever was left hanging.
       now += 400_000
       const last = admit(breaker, now, circuit)
-      assert.ok(last.pass, 'admits again')
-      assert.equal(phase(commit(last.breaker, last.pass, now, circuit).breaker, now, circuit).at, 'closed')
+      assert.ok(last.permit, 'admits again')
+      assert.equal(phase(commit(last.breaker, last.permit, now, circuit).breaker, now, circuit).state, 'closed')
     }),
     { numRuns: 2_000, seed: 20_261_121 },
   )
@@ -660,8 +660,8 @@ test('breaker: agrees with a plain reference over any history, and always comes 
 
 test('breaker: with fewer probes allowed than before, a place is free when enough of them have ended, whichever began first', () => {
   const half: Breaker = {
-    at: 'half_open',
-    gen: 2,
+    state: 'half_open',
+    generation: 2,
     since: 0,
     tally: { successes: 0, failures: 1 },
     probes: [

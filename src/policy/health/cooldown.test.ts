@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type Cooldown, type CooldownReason, isShut, onTrial, shut } from './cooldown.ts'
+import { type Cooldown, type CooldownReason, isCoolingDown, startCooldown, startTrial } from './cooldown.ts'
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
@@ -13,7 +13,7 @@ const series = (why: CooldownReason, strikes: number, hint?: number, random = ha
   let gate: Cooldown | undefined
   let now = 1_000
   return Array.from({ length: strikes }, () => {
-    gate = shut(gate, { why, hintMs: hint }, now, random)
+    gate = startCooldown(gate, { why, hintMs: hint }, now, random)
     const lasts = gate.until - now
     now = gate.until
     return lasts
@@ -43,11 +43,11 @@ for (const [name, why, hint, random, expected] of schedules)
   test(`gate: ${name}`, () => assert.deepEqual(series(why, expected.length, hint, random), expected))
 
 test('gate: a key refused again after its suspension is disabled, and stays so', () => {
-  const first = shut(undefined, { why: 'suspended', hintMs: undefined }, 0, half)
+  const first = startCooldown(undefined, { why: 'suspended', hintMs: undefined }, 0, half)
   assert.deepEqual(first, { why: 'suspended', until: MINUTE, strikes: 1, since: 0 })
-  const second = shut(first, { why: 'suspended', hintMs: undefined }, MINUTE, half)
+  const second = startCooldown(first, { why: 'suspended', hintMs: undefined }, MINUTE, half)
   assert.deepEqual(second, { why: 'disabled', until: 6 * MINUTE, strikes: 2, since: 0 })
-  assert.deepEqual(shut(second, { why: 'suspended', hintMs: undefined }, 6 * MINUTE, half), {
+  assert.deepEqual(startCooldown(second, { why: 'suspended', hintMs: undefined }, 6 * MINUTE, half), {
     why: 'disabled',
     until: 16 * MINUTE,
     strikes: 3,
@@ -57,17 +57,17 @@ test('gate: a key refused again after its suspension is disabled, and stays so',
 
 test('gate: failures of one burst are one strike', () => {
   for (const why of ['rate_limited', 'suspended', 'quota_exhausted', 'overloaded', 'tls', 'model_missing'] as const) {
-    const first = shut(undefined, { why, hintMs: undefined }, 0, half)
+    const first = startCooldown(undefined, { why, hintMs: undefined }, 0, half)
     let gate = first
-    for (let n = 1; n < 100; n++) gate = shut(gate, { why, hintMs: undefined }, (first.until * n) / 100, half)
+    for (let n = 1; n < 100; n++) gate = startCooldown(gate, { why, hintMs: undefined }, (first.until * n) / 100, half)
     assert.equal(gate, first, why)
   }
 })
 
 test('gate: a longer hint of the same burst lengthens it, a shorter one does not shorten it', () => {
-  const first = shut(undefined, { why: 'rate_limited', hintMs: 10_000 }, 0, half)
-  assert.equal(shut(first, { why: 'rate_limited', hintMs: 2_000 }, 1_000, half), first)
-  assert.deepEqual(shut(first, { why: 'rate_limited', hintMs: 30_000 }, 1_000, half), {
+  const first = startCooldown(undefined, { why: 'rate_limited', hintMs: 10_000 }, 0, half)
+  assert.equal(startCooldown(first, { why: 'rate_limited', hintMs: 2_000 }, 1_000, half), first)
+  assert.deepEqual(startCooldown(first, { why: 'rate_limited', hintMs: 30_000 }, 1_000, half), {
     why: 'rate_limited',
     until: 31_000,
     fromUpstream: true,
@@ -77,20 +77,20 @@ test('gate: a longer hint of the same burst lengthens it, a shorter one does not
 })
 
 test('gate: whether the upstream said until when, or it is a guess', () => {
-  assert.equal(shut(undefined, { why: 'rate_limited', hintMs: 300 }, 0, half).fromUpstream, true)
+  assert.equal(startCooldown(undefined, { why: 'rate_limited', hintMs: 300 }, 0, half).fromUpstream, true)
   for (const nothing of [undefined, 0, -1, Number.NaN, Number.POSITIVE_INFINITY])
     assert.equal(
-      'fromUpstream' in shut(undefined, { why: 'rate_limited', hintMs: nothing }, 0, half),
+      'fromUpstream' in startCooldown(undefined, { why: 'rate_limited', hintMs: nothing }, 0, half),
       false,
       String(nothing),
     )
 })
 
 test('gate: of two reasons at once the one that lasts longer stays', () => {
-  const quota = shut(undefined, { why: 'quota_exhausted', hintMs: undefined }, 0, half)
-  assert.equal(shut(quota, { why: 'suspended', hintMs: undefined }, 10, half), quota)
-  const suspended = shut(undefined, { why: 'suspended', hintMs: undefined }, 0, half)
-  assert.deepEqual(shut(suspended, { why: 'quota_exhausted', hintMs: undefined }, 10, half), {
+  const quota = startCooldown(undefined, { why: 'quota_exhausted', hintMs: undefined }, 0, half)
+  assert.equal(startCooldown(quota, { why: 'suspended', hintMs: undefined }, 10, half), quota)
+  const suspended = startCooldown(undefined, { why: 'suspended', hintMs: undefined }, 0, half)
+  assert.deepEqual(startCooldown(suspended, { why: 'quota_exhausted', hintMs: undefined }, 10, half), {
     why: 'quota_exhausted',
     until: 10 + 15 * MINUTE,
     strikes: 1,
@@ -99,8 +99,8 @@ test('gate: of two reasons at once the one that lasts longer stays', () => {
 })
 
 test('gate: another reason after the time is over begins anew', () => {
-  const suspended = shut(undefined, { why: 'suspended', hintMs: undefined }, 0, half)
-  assert.deepEqual(shut(suspended, { why: 'rate_limited', hintMs: 5_000 }, MINUTE, half), {
+  const suspended = startCooldown(undefined, { why: 'suspended', hintMs: undefined }, 0, half)
+  assert.deepEqual(startCooldown(suspended, { why: 'rate_limited', hintMs: 5_000 }, MINUTE, half), {
     why: 'rate_limited',
     until: MINUTE + 5_000,
     fromUpstream: true,
@@ -110,20 +110,20 @@ test('gate: another reason after the time is over begins anew', () => {
 })
 
 test('gate: is shut until its moment and not longer', () => {
-  const gate = shut(undefined, { why: 'rate_limited', hintMs: 1_000 }, 0, half)
+  const gate = startCooldown(undefined, { why: 'rate_limited', hintMs: 1_000 }, 0, half)
   assert.deepEqual(
-    [-1, 0, 999, 1_000, 1_001].map((now) => isShut(gate, now)),
+    [-1, 0, 999, 1_000, 1_001].map((now) => isCoolingDown(gate, now)),
     [true, true, true, false, false],
   )
-  assert.equal(isShut(undefined, 0), false)
+  assert.equal(isCoolingDown(undefined, 0), false)
 })
 
 test('gate: on trial one tries and the others wait for its verdict', () => {
-  const gate = shut(undefined, { why: 'quota_exhausted', hintMs: 1_000 }, 0, half)
-  const trial = onTrial(gate, 1_000, 31_000)
-  assert.equal(isShut(trial, 31_999), true)
-  assert.equal(isShut(trial, 32_000), false)
-  const again = shut(trial, { why: 'quota_exhausted', hintMs: undefined }, 1_500, half)
+  const gate = startCooldown(undefined, { why: 'quota_exhausted', hintMs: 1_000 }, 0, half)
+  const trial = startTrial(gate, 1_000, 31_000)
+  assert.equal(isCoolingDown(trial, 31_999), true)
+  assert.equal(isCoolingDown(trial, 32_000), false)
+  const again = startCooldown(trial, { why: 'quota_exhausted', hintMs: undefined }, 1_500, half)
   assert.deepEqual(again, { why: 'quota_exhausted', until: 1_500 + 30 * MINUTE, strikes: 2, since: 0 })
 })
 
@@ -152,8 +152,8 @@ test('gate: over any history it never opens earlier than it said, ends within it
       for (const { why, after, hint, chance } of failures) {
         now += after
         const before: Cooldown | undefined = gate
-        gate = shut(before, { why, hintMs: hint }, now, () => chance)
-        assert.ok(isShut(gate, now), 'a failure shuts it')
+        gate = startCooldown(before, { why, hintMs: hint }, now, () => chance)
+        assert.ok(isCoolingDown(gate, now), 'a failure shuts it')
         assert.ok(gate.until - now <= 6 * HOUR)
         assert.ok(gate.since <= now)
         if (before && now < before.until) {

@@ -56,7 +56,7 @@ export type CooldownCause = { readonly why: CooldownReason; readonly hintMs: num
  * Starts or extends a cooldown after a failure. Failures during a cooldown belong to the same burst: they may extend it,
  * but do not count as another strike. A key that is rejected again after its suspension is disabled.
  */
-export const shut = (
+export const startCooldown = (
   before: Cooldown | undefined,
   { why, hintMs }: CooldownCause,
   now: number,
@@ -75,11 +75,11 @@ export const shut = (
 }
 
 /** Whether the target must not be tried now. */
-export const isShut = (gate: Cooldown | undefined, now: number): gate is Cooldown =>
+export const isCoolingDown = (gate: Cooldown | undefined, now: number): gate is Cooldown =>
   gate !== undefined && (now < gate.until || (gate.trialUntil !== undefined && now < gate.trialUntil))
 
 /** Admits one trial request after a cooldown. Others wait for its result, at most `ms` milliseconds. */
-export const onTrial = (gate: Cooldown, now: number, ms: number): Cooldown => ({ ...gate, trialUntil: now + ms })
+export const startTrial = (gate: Cooldown, now: number, ms: number): Cooldown => ({ ...gate, trialUntil: now + ms })
 
 /** `suspended` and `disabled` are stages of the same cooldown. */
 const family = (why: CooldownReason): CooldownReason => (why === 'disabled' ? 'suspended' : why)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { cost, type Ewma, observe, quantiles } from './latency.ts'
+import { type Ewma, expectedWait, observe, quantiles } from './latency.ts'
 
 const close = (actual: number, expected: number) =>
   assert.ok(Math.abs(actual - expected) < 1e-6 * Math.max(1, expected), `${actual} is not ${expected}`)
@@ -22,24 +22,24 @@ test('latency: a quicker one counts by and by', () => {
 test('latency: two at the same moment are as one', () => close(observe({ ms: 500, at: 9 }, 100, 9).ms, 500))
 
 test('latency: costs what everybody who waits there waits', () => {
-  close(cost({ ms: 300, at: 0 }, 0, 0), 300)
-  close(cost({ ms: 300, at: 0 }, 4, 0), 1_500)
+  close(expectedWait({ ms: 300, at: 0 }, 0, 0), 300)
+  close(expectedWait({ ms: 300, at: 0 }, 4, 0), 1_500)
 })
 
 test('latency: without news it fades, so that the slow is tried again', () => {
   const slow = { ms: 10_000, at: 0 }
-  close(cost(slow, 0, 60_000), 10_000 / Math.E)
-  assert.ok(cost(slow, 0, 600_000) < 1)
+  close(expectedWait(slow, 0, 60_000), 10_000 / Math.E)
+  assert.ok(expectedWait(slow, 0, 600_000) < 1)
 })
 
 test('latency: never tried costs nothing, but not for everybody at once', () => {
-  assert.equal(cost(undefined, 0, 0), 0)
-  assert.ok(cost(undefined, 3, 0) > cost({ ms: 500, at: 0 }, 0, 0))
+  assert.equal(expectedWait(undefined, 0, 0), 0)
+  assert.ok(expectedWait(undefined, 3, 0) > expectedWait({ ms: 500, at: 0 }, 0, 0))
 })
 
 test('latency: a clock that stands or goes back a little harms nothing', () => {
   assert.deepEqual(observe({ ms: 300, at: 1_000 }, 200, 999), { ms: 300, at: 999 })
-  close(cost({ ms: 300, at: 1_000 }, 0, 999), 300)
+  close(expectedWait({ ms: 300, at: 1_000 }, 0, 999), 300)
 })
 
 const hundred = Array.from({ length: 100 }, (_, n) => 100 - n)

@@ -12,7 +12,7 @@ export const observe = (ewma: Ewma | undefined, ms: number, now: number): Ewma =
   if (!ewma) return { ms, at: now }
   const old = faded(ewma, now)
   if (ms > old) return { ms, at: now }
-  const weight = keep(now - ewma.at)
+  const weight = decay(now - ewma.at)
   return { ms: ewma.ms * weight + ms * (1 - weight), at: now }
 }
 
@@ -20,11 +20,11 @@ export const observe = (ewma: Ewma | undefined, ms: number, now: number): Ewma =
  * What choosing it would cost: the average times everybody who would then wait for it. Without news the average fades,
  * so that what was slow once is tried again. Never observed and idle costs nothing: it has to be tried to be known.
  */
-export const cost = (ewma: Ewma | undefined, inFlight: number, now: number): number =>
+export const expectedWait = (ewma: Ewma | undefined, inFlight: number, now: number): number =>
   ewma ? faded(ewma, now) * (inFlight + 1) : UNKNOWN * inFlight
 
-const keep = (elapsed: number): number => Math.exp(-Math.max(elapsed, 0) / MEMORY)
-const faded = ({ ms, at }: Ewma, now: number): number => ms * keep(now - at)
+const decay = (elapsed: number): number => Math.exp(-Math.max(elapsed, 0) / MEMORY)
+const faded = ({ ms, at }: Ewma, now: number): number => ms * decay(now - at)
 
 /** By nearest rank, one figure for each share (0.5 is the median); empty when there are no values. */
 export const quantiles = (values: readonly number[], shares: readonly number[]): readonly number[] => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { LIMIT_HEADERS } from '../retry/limit-headers.ts'
-import { leftOf, quotaIn } from './quota.ts'
+import { quotaIn, scarcestLimit } from './quota.ts'
 
 const DATE = Date.UTC(2026, 10, 21, 12, 0, 0)
 const NOW = 5_000
@@ -15,7 +15,7 @@ const lookup = (headers: Headers) => (name: string) => headers[name]
 /** The share that is left at once, and for how long (ms). */
 const read = (headers: Headers) => {
   const quota = quotaIn(lookup(headers), NOW, DATE)
-  const left = quota && leftOf(quota, NOW)
+  const left = quota && scarcestLimit(quota, NOW)
   return left && [left.share, left.until - NOW]
 }
 
@@ -224,13 +224,13 @@ test('quota: what has been reset counts as whole again, one limit after the othe
     { share: 0, until: 300 },
     { share: 0.5, until: 400 },
   ]
-  assert.deepEqual(leftOf(quota, 0), { share: 0, until: 300 })
-  assert.deepEqual(leftOf(quota, 299), { share: 0, until: 300 })
-  assert.deepEqual(leftOf(quota, 300), { share: 0.5, until: 400 })
-  assert.equal(leftOf(quota, 400), undefined)
-  assert.equal(leftOf([], 0), undefined)
+  assert.deepEqual(scarcestLimit(quota, 0), { share: 0, until: 300 })
+  assert.deepEqual(scarcestLimit(quota, 299), { share: 0, until: 300 })
+  assert.deepEqual(scarcestLimit(quota, 300), { share: 0.5, until: 400 })
+  assert.equal(scarcestLimit(quota, 400), undefined)
+  assert.equal(scarcestLimit([], 0), undefined)
   // Whichever is written first.
-  assert.deepEqual(leftOf(quota.toReversed(), 0), { share: 0, until: 300 })
+  assert.deepEqual(scarcestLimit(quota.toReversed(), 0), { share: 0, until: 300 })
 })
 
 test('quota: an answer that says nothing is not taken for one that says there is no limit', () => {

@@ -4,26 +4,26 @@ import { LIMIT_HEADERS, type LimitHeaders } from '../retry/limit-headers.ts'
 import { resetIn } from '../retry/retry-after.ts'
 
 /** One limit, as it was told: the share of it that is left, from 1 to 0. From `until` on (ms of the monotonic clock) it is whole again. */
-export type Limit = { readonly share: number; readonly until: number }
+export type QuotaLimit = { readonly share: number; readonly until: number }
 
 /** Everything an answer said about the limits of its key. */
-export type Quota = readonly Limit[]
+export type Quota = readonly QuotaLimit[]
 
 /** How long (ms) a limit counts whose reset was not told: most are of a minute. */
-const TELLING = 60_000
+const DEFAULT_WINDOW = 60_000
 /** No limit is believed for longer (ms); the longest are of a day, and a month's is told again with the next answer. */
-const LONGEST = 24 * 3_600_000
+const MAX_WINDOW = 24 * 3_600_000
 
 /** Everything these headers say; undefined: nothing. `dateMs`: now, since 1970. */
 export const quotaIn = (headers: HeaderLookup, now: number, dateMs: number): Quota | undefined => {
-  const limits: Limit[] = []
+  const limits: QuotaLimit[] = []
   for (const row of rowsIn(headers.names)) {
     const left = count(headers(row.left))
     if (left === undefined) continue
     const share = shareOf(left, count(headers(row.whole)))
     if (share === undefined) continue
-    const lasts = resetIn(row, headers, dateMs) ?? Math.min(row.window ?? TELLING, TELLING)
-    limits.push({ share, until: now + Math.min(lasts, LONGEST) })
+    const lasts = resetIn(row, headers, dateMs) ?? Math.min(row.window ?? DEFAULT_WINDOW, DEFAULT_WINDOW)
+    limits.push({ share, until: now + Math.min(lasts, MAX_WINDOW) })
   }
   return limits.length === 0 ? undefined : limits
 }
@@ -31,17 +31,17 @@ export const quotaIn = (headers: HeaderLookup, now: number, dateMs: number): Quo
 /** Of the many limits there are an upstream tells a few or none, and the same each time. */
 const rowsIn = (names: HeaderNames | undefined): readonly LimitHeaders[] => {
   if (!names) return LIMIT_HEADERS
-  const before = told.get(names)
+  const before = rowsByNames.get(names)
   if (before) return before
   const rows = LIMIT_HEADERS.filter(({ left }) => names.has(left))
-  told.set(names, rows)
+  rowsByNames.set(names, rows)
   return rows
 }
-const told = new WeakMap<HeaderNames, readonly LimitHeaders[]>()
+const rowsByNames = new WeakMap<HeaderNames, readonly LimitHeaders[]>()
 
 /** The scarcest of the limits that still stand; undefined: none does, as when nothing was said. Nothing left: until all that are used up are whole again. */
-export const leftOf = (quota: Quota, now: number): Limit | undefined => {
-  let scarcest: Limit | undefined
+export const scarcestLimit = (quota: Quota, now: number): QuotaLimit | undefined => {
+  let scarcest: QuotaLimit | undefined
   for (const limit of quota) {
     if (limit.until <= now) continue
     if (!scarcest || limit.share < scarcest.share || (limit.share === scarcest.share && limit.until > scarcest.until))

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defaultSettings } from '../../../test/support/settings.ts'
-import { type Load, neighbourhood, shedding, turnedAway } from './shed.ts'
+import { addressGroup, type Load, shedFailure, shedReason } from './shed.ts'
 
 const limit = { ...defaultSettings.limit, concurrent: 10, bufferedMegabytes: 1, eventLoopDelay: 200 }
 const calm: Load = { calls: 0, held: 0, delays: [0, 0, 0, 0, 0], heap: 0.1 }
@@ -22,11 +22,11 @@ const cases = [
 
 for (const [name, load, why] of cases)
   test(`shed: ${name} is ${why ?? 'no reason'}`, () => {
-    assert.equal(shedding({ ...calm, ...load }, limit), why)
+    assert.equal(shedReason({ ...calm, ...load }, limit), why)
   })
 
 test('shed: a delay of 0 is off', () => {
-  assert.equal(shedding({ ...calm, delays: Array(5).fill(1e6) }, { ...limit, eventLoopDelay: 0 }), null)
+  assert.equal(shedReason({ ...calm, delays: Array(5).fill(1e6) }, { ...limit, eventLoopDelay: 0 }), null)
 })
 
 const told = [
@@ -39,7 +39,7 @@ const told = [
 ] as const
 for (const [why, sentence] of told)
   test(`shed: whoever is turned away for ${why} is told so and may come back in a second`, () => {
-    const { kind, message, retryAfter } = turnedAway(why)
+    const { kind, message, retryAfter } = shedFailure(why)
     assert.deepEqual([kind, message, retryAfter], ['busy', sentence, 1_000])
   })
 
@@ -61,5 +61,5 @@ const addresses = [
 
 for (const [address, whose] of addresses)
   test(`shed: ${address} is of ${whose}`, () => {
-    assert.equal(neighbourhood(address), whose)
+    assert.equal(addressGroup(address), whose)
   })

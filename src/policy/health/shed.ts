@@ -19,29 +19,29 @@ export type Load = {
 }
 
 /** The second and third say what is wrong with the connection a call came on. */
-export type Shed = 'concurrent' | 'connections' | 'address' | 'buffered' | 'event_loop' | 'heap'
+export type ShedReason = 'concurrent' | 'connections' | 'address' | 'buffered' | 'event_loop' | 'heap'
 
 /** A busy machine is late for a moment now and then; who is late for so many seconds in a row does not catch up. */
 export const LATE_SECONDS = 5
 
 /** V8 collects all the time from about here on, and ends the process at 1. */
-const MOST_HEAP = 0.95
+const MAX_HEAP = 0.95
 
 /** In bytes. */
-export const mostHeld = ({ bufferedMegabytes }: Pick<Settings['limit'], 'bufferedMegabytes'>): number =>
+export const bufferLimitBytes = ({ bufferedMegabytes }: Pick<Settings['limit'], 'bufferedMegabytes'>): number =>
   bufferedMegabytes * 1_048_576
 
 /** Why one more call is not taken; null: it is. */
-export const shedding = ({ calls, held, delays, heap }: Load, limit: Settings['limit']): Shed | null => {
+export const shedReason = ({ calls, held, delays, heap }: Load, limit: Settings['limit']): ShedReason | null => {
   if (calls >= limit.concurrent) return 'concurrent'
-  if (held >= mostHeld(limit)) return 'buffered'
-  if (heap > MOST_HEAP) return 'heap'
+  if (held >= bufferLimitBytes(limit)) return 'buffered'
+  if (heap > MAX_HEAP) return 'heap'
   const { eventLoopDelay } = limit
   const late = eventLoopDelay > 0 && delays.length >= LATE_SECONDS && delays.every((delay) => delay > eventLoopDelay)
   return late ? 'event_loop' : null
 }
 
-const TOLD: Readonly<Record<Shed, string>> = {
+const MESSAGES: Readonly<Record<ShedReason, string>> = {
   concurrent: 'The gateway is at its limit of requests under way (limit.concurrent).',
   connections: 'The gateway is at its limit of connections (limit.connections).',
   address: 'Too many connections come from this address (limit.connectionsPerAddress).',
@@ -50,13 +50,13 @@ const TOLD: Readonly<Record<Shed, string>> = {
   heap: 'The gateway has no memory left for further requests.',
 }
 
-export const turnedAway = (why: Shed): Failure => fail('busy', TOLD[why], { retryAfter: 1_000 })
+export const shedFailure = (why: ShedReason): Failure => fail('busy', MESSAGES[why], { retryAfter: 1_000 })
 
 /**
  * Whose connections are counted together. An IPv6 customer has at least 2^64 addresses (RFC 6177): the first half of an
  * address is who it is. An IPv4 address is itself, however it is written.
  */
-export const neighbourhood = (address: string): string => {
+export const addressGroup = (address: string): string => {
   const plain = address.toLowerCase().replace(/^::ffff:(?=\d+\.)/, '')
   if (!plain.includes(':')) return plain
   const [head = '', tail] = plain.split('%', 1)[0]?.split('::') ?? []

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { warmAfter } from './slow-start.ts'
+import { warmUpDelay } from './slow-start.ts'
 
 const cases: readonly (readonly [underWay: number, after: number])[] = [
   [0, 0],
@@ -18,11 +18,11 @@ const cases: readonly (readonly [underWay: number, after: number])[] = [
 ]
 for (const [underWay, after] of cases)
   test(`slow start: beside ${underWay} another one after ${after} ms of 10,000`, () => {
-    assert.equal(warmAfter(underWay, 10_000), after)
+    assert.equal(warmUpDelay(underWay, 10_000), after)
   })
 
 test('slow start: it is measured in its span', () => {
-  assert.equal(warmAfter(3, 500), 100)
-  assert.equal(warmAfter(1, 0), 0)
-  assert.equal(warmAfter(1_000, 0), 0)
+  assert.equal(warmUpDelay(3, 500), 100)
+  assert.equal(warmUpDelay(1, 0), 0)
+  assert.equal(warmUpDelay(1_000, 0), 0)
 })

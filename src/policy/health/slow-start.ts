@@ -9,5 +9,5 @@ const STEPS = 10
  * How long after the closing one more request may be under way beside these: one at once from the start, twice as many
  * after each tenth of the span, as many as there are after all of it. One request after another never waits.
  */
-export const warmAfter = (underWay: number, span: number): number =>
+export const warmUpDelay = (underWay: number, span: number): number =>
   underWay < 1 ? 0 : (Math.min(STEPS, 32 - Math.clz32(underWay)) * span) / STEPS

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Failure, type FailureKind, fail, KINDS } from '../../core/failure.ts'
-import { comeBack, finalError, type SkippedReason, statusOf } from './final-error.ts'
+import { finalError, retryAdvice, type SkippedReason, statusOf } from './final-error.ts'
 
 const of = (...kinds: FailureKind[]): Failure[] =>
   kinds.map((kind) => fail(kind, `it was ${kind.replaceAll('_', ' ')}`))
@@ -114,7 +114,7 @@ const returns: readonly (readonly [string, Failure, number | null, boolean, numb
 
 for (const [name, failure, soonest, retry, after] of returns)
   test(`come back: ${name}`, () => {
-    assert.deepEqual(comeBack(failure, soonest), { retry, after })
+    assert.deepEqual(retryAdvice(failure, soonest), { retry, after })
   })
 
 test('come back: never a wait above 60 s with a yes, never a yes to another 4xx', () => {
@@ -122,7 +122,7 @@ test('come back: never a wait above 60 s with a yes, never a yes to another 4xx'
     for (const retryAfter of [undefined, 0, 59_000, 61_000, 4_000_000])
       for (const soonest of [null, 0, 1_000, 70_000]) {
         const failure = fail(kind, '', retryAfter === undefined ? {} : { retryAfter })
-        const { retry, after } = comeBack(failure, soonest)
+        const { retry, after } = retryAdvice(failure, soonest)
         const status = statusOf(failure)
         if (after !== null && after > 60) assert.equal(retry, false, kind)
         if (status < 500 && ![408, 409, 429].includes(status)) assert.equal(retry, false, kind)
@@ -179,8 +179,8 @@ test('verdict: a key that is refused beside one without quota is no more worth a
   ]
   const first = finalError(of('auth', 'quota'), [])
   const next = finalError([], resting)
-  assert.deepEqual([statusOf(first), comeBack(first, 60_000).retry], [502, false])
-  assert.deepEqual([statusOf(next), comeBack(next, 60_000).retry], [502, false])
+  assert.deepEqual([statusOf(first), retryAdvice(first, 60_000).retry], [502, false])
+  assert.deepEqual([statusOf(next), retryAdvice(next, 60_000).retry], [502, false])
   assert.equal(
     next.message,
     'No key of the configured providers is accepted or has quota left at the moment. Check the keys and their accounts.',
@@ -289,7 +289,7 @@ const edges: readonly (readonly [string, Failure, number | null, boolean, number
   ['the request’s fault with a wait', fail('invalid_request', '', { retryAfter: 5_000 }), 0, false, null],
 ]
 for (const [name, failure, soonest, retry, after] of edges)
-  test(`come back: ${name}`, () => assert.deepEqual(comeBack(failure, soonest), { retry, after }))
+  test(`come back: ${name}`, () => assert.deepEqual(retryAdvice(failure, soonest), { retry, after }))
 
 test('verdict: of ten thousand things that cannot be carried ten are named', () => {
   const paths = Array.from({ length: 10_000 }, (_, at) => `tools[${at}]`)

@@ -11,7 +11,7 @@ const RATE = new Set(['rate_limited', 'token_rate'])
 const MONEY = new Set(['quota', 'quota_exhausted'])
 /** Every timer that can end an attempt. */
 const TIME = new Set(['timeout', 'no_first_content', 'connect_timeout', 'stalled', 'deadline'])
-const DOOR = new Set(['auth', 'permission', 'suspended', 'disabled', 'model_denied'])
+const KEY_REJECTED = new Set(['auth', 'permission', 'suspended', 'disabled', 'model_denied'])
 const MISSING = new Set(['model_missing'])
 /** The target does not take this request; another may. For the verdict it is as if the target had been unfit. */
 const REFUSED = new Set(['incompatible', 'incapable'])
@@ -28,7 +28,7 @@ export const finalError = (met: readonly Failure[], leftOut: readonly SkippedRea
   const [refusal] = failures.length < met.length ? met.filter(({ kind }) => REFUSED.has(kind)) : []
   if (refusal && failures.length === 0 && leftOut.every(({ why }) => why === 'unfit')) return asOwnFault(refusal)
   const last = failures.at(-1)
-  const soonest = soonestOf(failures, leftOut)
+  const soonest = shortestWait(failures, leftOut)
   const more = soonest === null ? {} : { retryAfter: soonest }
   const kinds = [
     ...failures.map(({ kind }) => kind as string),
@@ -65,10 +65,10 @@ export const finalError = (met: readonly Failure[], leftOut: readonly SkippedRea
     )
   if (only(MISSING))
     return fail('model_missing', 'No provider has this model; it was asked for a short while ago.', { param: 'model' })
-  if (only(DOOR))
+  if (only(KEY_REJECTED))
     return fail('auth', 'No key of the configured providers is accepted at the moment. Check the keys.', more)
   // Neither is helped by the wait for the other.
-  if (only(DOOR, MONEY))
+  if (only(KEY_REJECTED, MONEY))
     return fail(
       'auth',
       'No key of the configured providers is accepted or has quota left at the moment. Check the keys and their accounts.',
@@ -88,11 +88,11 @@ const asOwnFault = (refusal: Failure): Failure =>
 const quoted = (failure: Failure | undefined): string => (failure ? ` Last: ${failure.message}` : '')
 const origin = (failure: Failure | undefined) => (failure?.upstream ? { upstream: failure.upstream } : {})
 /** What an error names at most; a client may have sent ten thousand. */
-const MOST_NAMED = 10
+const MAX_NAMED = 10
 
 const named = (paths: readonly string[]): string => {
   const different = [...new Set(paths)]
-  return different.slice(0, MOST_NAMED).join(', ') + (different.length > MOST_NAMED ? ' and more' : '')
+  return different.slice(0, MAX_NAMED).join(', ') + (different.length > MAX_NAMED ? ' and more' : '')
 }
 
 /** In words, so that no number in an error's text can be read as a status. */
@@ -100,7 +100,7 @@ const counted = (n: number): string =>
   ['No', 'One', 'Two', 'Three', 'Four', 'Five', 'Six', 'Seven', 'Eight', 'Nine'][n] ?? 'Many'
 
 /** ms until the first of them could work again; null: nobody knows. */
-const soonestOf = (failures: readonly Failure[], leftOut: readonly SkippedReason[]): number | null => {
+const shortestWait = (failures: readonly Failure[], leftOut: readonly SkippedReason[]): number | null => {
   const waits = [
     ...failures.map(({ retryAfter }) => retryAfter ?? null),
     ...leftOut.map((left) => ('wait' in left ? left.wait : null)),
@@ -122,19 +122,19 @@ export const statusOf = (failure: Failure): number => {
 }
 
 /** Longest `retry-after` (s) that the official SDKs obey. With a longer one they retry at once, so it forbids the retry. */
-const LONGEST_WAIT = 60
+const MAX_WAIT = 60
 
 /**
  * The same limit (s) when no target may be tried. An outage has no known end, and agents that obey `retry-after` print
  * nothing while they wait: 45 to 100 s in five coding agents (measured 2026-11).
  */
-const LONGEST_OUTAGE_WAIT = 5
+const MAX_OUTAGE_WAIT = 5
 
 /**
  * Whether the client should retry, and the `retry-after` to send (whole s, at least 1; null: none). `soonest`: ms until
  * some target may be tried, 0 if one may be now, null if none ever will as things stand.
  */
-export const comeBack = (
+export const retryAdvice = (
   failure: Failure,
   soonest: number | null,
 ): { readonly retry: boolean; readonly after: number | null } => {
@@ -150,7 +150,7 @@ export const comeBack = (
   const never = kind === 'quota' || kind === 'auth' || kind === 'permission' || kind === 'unconfigured' || tooLarge
   const worth = status === 408 || status === 409 || status === 429 || status >= 500
   if (never || !worth) return { retry: false, after: heeded ? after : null }
-  const most = kind === 'no_target' ? LONGEST_OUTAGE_WAIT : LONGEST_WAIT
+  const most = kind === 'no_target' ? MAX_OUTAGE_WAIT : MAX_WAIT
   if (after !== null) return { retry: after <= most, after: heeded ? after : null }
   return {
     retry: soonest !== null && soonest <= most * 1000,

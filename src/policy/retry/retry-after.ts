@@ -9,7 +9,7 @@ import { LIMIT_HEADERS, type LimitHeaders } from './limit-headers.ts'
 
 const HOUR = 3_600_000
 /** No honest value is longer. */
-const LONGEST_TEXT = 64
+const MAX_LENGTH = 64
 
 /** Ms to wait, between 0 and an hour. Undefined: nothing was said, or nothing that makes sense. `dateMs` is now, since 1970. */
 export const retryAfter = (headers: HeaderLookup, body: Json | undefined, dateMs: number): number | undefined => {
@@ -52,8 +52,8 @@ export const resetIn = ({ reset, period }: LimitHeaders, headers: HeaderLookup, 
   if (said === undefined) return undefined
   const seconds = period === '' ? undefined : decimal(headers(period))
   const figure = decimal(said)
-  if (seconds !== undefined && figure !== undefined && figure > seconds && figure < OLDEST) return figure
-  return moment(said, dateMs)
+  if (seconds !== undefined && figure !== undefined && figure > seconds && figure < MIN_TIMESTAMP) return figure
+  return msUntil(said, dateMs)
 }
 
 /** Google's `RetryInfo` among `error.details`. Its OpenAI-compatible endpoint puts the error into a list. */
@@ -77,14 +77,14 @@ const fromMetadata = (body: Json | undefined, dateMs: number): number | undefine
   const quoted = object(object(errorOf(body)?.metadata)?.headers)
   if (!quoted) return undefined
   const byName = new Map<string, string>()
-  for (const [name, value] of Object.entries(quoted).slice(0, MANY))
-    if (name.length <= LONGEST_TEXT && (typeof value === 'string' || typeof value === 'number'))
+  for (const [name, value] of Object.entries(quoted).slice(0, MAX_ENTRIES))
+    if (name.length <= MAX_LENGTH && (typeof value === 'string' || typeof value === 'number'))
       byName.set(name.toLowerCase(), String(value))
   const lookup: HeaderLookup = (name) => byName.get(name)
   return fromRetryAfter(lookup, dateMs) ?? fromLimits(lookup, dateMs)
 }
 
-const MANY = 32
+const MAX_ENTRIES = 32
 
 const errorOf = (body: Json | undefined) => {
   const outer = object(isList(body) ? body[0] : body)
@@ -93,17 +93,17 @@ const errorOf = (body: Json | undefined) => {
 
 const details = (body: Json | undefined): readonly Json[] => {
   const found = errorOf(body)?.details
-  return isList(found) ? found.slice(0, MANY).filter(isObject) : []
+  return isList(found) ? found.slice(0, MAX_ENTRIES).filter(isObject) : []
 }
 
 /** A smaller figure (s) is a duration, not a moment: in seconds since 1970 it is the year 2001. */
-const OLDEST = 1e9
+const MIN_TIMESTAMP = 1e9
 
 /** A duration, a number of seconds, an RFC 3339 time, or seconds or milliseconds since 1970: ms from now, below 0 if it has passed. */
-const moment = (value: string, dateMs: number): number | undefined => {
+const msUntil = (value: string, dateMs: number): number | undefined => {
   const figure = decimal(value)
   if (figure === undefined) return parseDuration(value) ?? since(internetDate(value), dateMs)
-  if (figure < OLDEST) return figure * 1_000
+  if (figure < MIN_TIMESTAMP) return figure * 1_000
   return since(figure < 1e11 ? figure * 1_000 : figure, dateMs)
 }
 
@@ -117,7 +117,7 @@ const until = (at: number | undefined, dateMs: number): number | undefined => {
 }
 
 const short = (value: string | undefined): string | undefined => {
-  const trimmed = value === undefined || value.length > LONGEST_TEXT ? undefined : value.trim()
+  const trimmed = value === undefined || value.length > MAX_LENGTH ? undefined : value.trim()
   return trimmed === '' ? undefined : trimmed
 }
 

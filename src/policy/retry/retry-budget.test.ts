@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { firstTry, mayRepeat, noTries, type RetryBudget } from './retry-budget.ts'
+import { countFirst, emptyBudget, type RetryBudget, requestRepeat } from './retry-budget.ts'
 
 const start = 1_000_000
 
 /** So many first tries spread evenly, then as many repeats as are allowed at one moment. */
 const allowedAfter = (firsts: number, over: number, at: number, percent: number, floor = 3, client = ''): number => {
-  let budget = noTries
-  for (let n = 0; n < firsts; n++) budget = firstTry(budget, start + (n * over) / firsts)
+  let budget = emptyBudget
+  for (let n = 0; n < firsts; n++) budget = countFirst(budget, start + (n * over) / firsts)
   let allowed = 0
   for (; allowed < 10_000; allowed++) {
-    const answer = mayRepeat(budget, start + at, client, { percent, floor })
+    const answer = requestRepeat(budget, start + at, client, { percent, floor })
     budget = answer.state
     if (!answer.allowed) break
   }
@@ -53,15 +53,15 @@ const rules = { percent: 20, floor: 3 }
 /** So many repeats granted one after another at this moment. */
 const drain = (budget: RetryBudget, at: number, client: string): readonly [RetryBudget, number] => {
   for (let granted = 0; ; granted++) {
-    const { state, allowed } = mayRepeat(budget, at, client, rules)
+    const { state, allowed } = requestRepeat(budget, at, client, rules)
     budget = state
     if (!allowed) return [budget, granted]
   }
 }
 
 test('budget: one client leaves the others their half, and together they have no more than all', () => {
-  let budget = noTries
-  for (let n = 0; n < 100; n++) budget = firstTry(budget, start)
+  let budget = emptyBudget
+  for (let n = 0; n < 100; n++) budget = countFirst(budget, start)
   const granted: number[] = []
   for (const client of ['a', 'a', 'b', 'c']) {
     const [state, count] = drain(budget, start, client)
@@ -72,17 +72,17 @@ test('budget: one client leaves the others their half, and together they have no
 })
 
 test('budget: what a client has taken is its own for ten seconds', () => {
-  let budget = noTries
-  for (let n = 0; n < 100; n++) budget = firstTry(budget, start)
+  let budget = emptyBudget
+  for (let n = 0; n < 100; n++) budget = countFirst(budget, start)
   budget = drain(budget, start, 'a')[0]
   assert.equal(drain(budget, start + 9_900, 'a')[1], 2, 'its part of the floor, for nothing was repeated lately')
-  for (let n = 0; n < 100; n++) budget = firstTry(budget, start + 9_900)
+  for (let n = 0; n < 100; n++) budget = countFirst(budget, start + 9_900)
   assert.equal(drain(budget, start + 10_500, 'a')[1], 10)
 })
 
 test('budget: after a burst the floor adds no more than ten seconds of it', () => {
-  let budget = noTries
-  for (let n = 0; n < 1_000; n++) budget = firstTry(budget, start)
+  let budget = emptyBudget
+  for (let n = 0; n < 1_000; n++) budget = countFirst(budget, start)
   budget = drain(budget, start + 9_000, '')[0]
   // The first tries are forgotten, the 200 repeats are not.
   assert.equal(drain(budget, start + 12_000, '')[1], 0)
@@ -94,21 +94,22 @@ for (const [firsts, later] of [
   [50, 0],
 ] as const)
   test(`budget: a floor of one adds ${later} to the ${firsts / 5} repeats that are remembered`, () => {
-    let budget = noTries
-    for (let n = 0; n < firsts; n++) budget = firstTry(budget, start)
-    for (let n = 0; n < firsts / 5; n++) budget = mayRepeat(budget, start + 9_000, '', { percent: 20, floor: 0 }).state
-    assert.equal(mayRepeat(budget, start + 12_000, '', { percent: 20, floor: 1 }).allowed, later === 1)
+    let budget = emptyBudget
+    for (let n = 0; n < firsts; n++) budget = countFirst(budget, start)
+    for (let n = 0; n < firsts / 5; n++)
+      budget = requestRepeat(budget, start + 9_000, '', { percent: 20, floor: 0 }).state
+    assert.equal(requestRepeat(budget, start + 12_000, '', { percent: 20, floor: 1 }).allowed, later === 1)
   })
 
 test('budget: begins with nothing', () => {
-  assert.equal(mayRepeat(noTries, 0, '', { percent: 100, floor: 0 }).allowed, false)
+  assert.equal(requestRepeat(emptyBudget, 0, '', { percent: 100, floor: 0 }).allowed, false)
 })
 
 test('budget: the floor is three in any second', () => {
-  let budget = noTries
+  let budget = emptyBudget
   const granted: number[] = []
   for (let at = 0; at < 10_000; at += 50) {
-    const answer = mayRepeat(budget, start + at, '', rules)
+    const answer = requestRepeat(budget, start + at, '', rules)
     budget = answer.state
     if (answer.allowed) granted.push(at)
   }
@@ -117,9 +118,9 @@ test('budget: the floor is three in any second', () => {
 })
 
 test('budget: a refusal is not counted', () => {
-  let budget = noTries
-  for (let n = 0; n < 3; n++) budget = mayRepeat(budget, start, '', rules).state
-  const refused = mayRepeat(budget, start, '', rules)
+  let budget = emptyBudget
+  for (let n = 0; n < 3; n++) budget = requestRepeat(budget, start, '', rules).state
+  const refused = requestRepeat(budget, start, '', rules)
   assert.equal(refused.allowed, false)
   assert.deepEqual(refused.state, budget)
 })
@@ -138,7 +139,7 @@ test('budget: over any history repeats are a share of first tries and the floor,
       fc.constantFrom(0, 20, 50, 100),
       fc.constantFrom(0, 1, 3, 8),
       (steps, percent, floor) => {
-        let budget: RetryBudget = noTries
+        let budget: RetryBudget = emptyBudget
         let now = start
         const firsts: number[] = []
         const repeats: { readonly at: number; readonly client: string }[] = []
@@ -147,7 +148,7 @@ test('budget: over any history repeats are a share of first tries and the floor,
         for (const step of steps) {
           now += step.wait
           for (let n = 0; n < step.firsts; n++) {
-            budget = firstTry(budget, now)
+            budget = countFirst(budget, now)
             firsts.push(now)
           }
           const room = (part: number) => (firsts.filter((at) => at > now - 10_000).length * percent * part) / 100
@@ -158,7 +159,7 @@ test('budget: over any history repeats are a share of first tries and the floor,
           }
           for (let n = 0; n < step.repeats; n++) {
             const { client } = step
-            const answer = mayRepeat(budget, now, client, { percent, floor })
+            const answer = requestRepeat(budget, now, client, { percent, floor })
             budget = answer.state
             const [share, small] = holds(1, floor)
             const own = client === '' ? [true] : holds(0.5, Math.ceil(floor / 2), client)

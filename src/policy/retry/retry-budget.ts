@@ -6,15 +6,15 @@
  */
 
 /** Counts of a quarter of a second, the `n`-th of the clock. Repeats are counted by client. */
-type Slot = { readonly n: number; readonly firsts: number; readonly repeats: ReadonlyMap<string, number> }
+type BudgetSlot = { readonly n: number; readonly firsts: number; readonly repeats: ReadonlyMap<string, number> }
 
 /** Bounded by what it grants: it names no more clients than repeats of the last ten seconds. */
-export type RetryBudget = { readonly past: readonly Slot[]; readonly current: Slot }
+export type RetryBudget = { readonly past: readonly BudgetSlot[]; readonly current: BudgetSlot }
 
 const noRepeats: ReadonlyMap<string, number> = new Map()
 
 /** What a deployment begins with. */
-export const noTries: RetryBudget = { past: [], current: { n: 0, firsts: 0, repeats: noRepeats } }
+export const emptyBudget: RetryBudget = { past: [], current: { n: 0, firsts: 0, repeats: noRepeats } }
 
 /** `percent` of first tries, and `floor` repeats a second at least. */
 export type BudgetRules = { readonly percent: number; readonly floor: number }
@@ -26,13 +26,13 @@ const LONG = (SECONDS * 1_000) / SLOT
 const SHORT = 1_000 / SLOT
 
 /** Counts a request's first attempt at the deployment. */
-export const firstTry = (budget: RetryBudget, now: number): RetryBudget => {
+export const countFirst = (budget: RetryBudget, now: number): RetryBudget => {
   const { past, current } = roll(budget, now)
   return { past, current: { ...current, firsts: current.firsts + 1 } }
 }
 
 /** Requests a further attempt by this client at the deployment, and counts it if allowed. `client`: '' where unknown. */
-export const mayRepeat = (
+export const requestRepeat = (
   budget: RetryBudget,
   now: number,
   client: string,
@@ -48,7 +48,7 @@ export const mayRepeat = (
   return { state: { past, current: { ...current, repeats } }, allowed }
 }
 
-const totalOf = ({ repeats }: Slot): number => {
+const totalOf = ({ repeats }: BudgetSlot): number => {
   let total = 0
   for (const count of repeats.values()) total += count
   return total
@@ -57,7 +57,7 @@ const totalOf = ({ repeats }: Slot): number => {
 /** Whether one more fits into the share, or, if there were few just now, into share and floor together. */
 const hasRoom = (
   { past, current }: RetryBudget,
-  repeatsIn: (slot: Slot) => number,
+  repeatsIn: (slot: BudgetSlot) => number,
   { percent, floor }: BudgetRules,
 ): boolean => {
   let { firsts } = current

@@ -5,7 +5,7 @@ import { isObject, object } from '../../core/json.ts'
 
 /** Whether a failed attempt may be followed by one elsewhere: always, unless the upstream may have begun what has effects. */
 export const mayFailOver = (request: ChatRequest, failure: Failure): boolean =>
-  !hasEffects(request) || neverBegan(failure)
+  !hasEffects(request) || wasNotStarted(failure)
 
 /**
  * Whether two providers may be asked at once, of which one will be let go: nothing of it has effects, nothing is to be
@@ -64,13 +64,13 @@ const isNamed = (value: unknown): boolean =>
   typeof value === 'string' || (isObject(value) && typeof value.id === 'string')
 
 /** Statuses of an upstream that had begun, or may have, when it gave up. */
-const GAVE_UP = new Set([408, 499])
+const MAY_HAVE_STARTED = new Set([408, 499])
 /** Statuses of 500 and above with which a request is turned away before anything of it is done. */
-const TURNED_AWAY = new Set([501, 503, 529])
+const REJECTED = new Set([501, 503, 529])
 
 /** It proves that the upstream has done nothing of it: never reached, or refused. */
-const neverBegan = ({ unsent, status }: Failure): boolean => {
+const wasNotStarted = ({ unsent, status }: Failure): boolean => {
   if (unsent === true) return true
   if (status === undefined) return false
-  return status >= 500 ? TURNED_AWAY.has(status) : status >= 300 && !GAVE_UP.has(status)
+  return status >= 500 ? REJECTED.has(status) : status >= 300 && !MAY_HAVE_STARTED.has(status)
 }

@@ -3,8 +3,8 @@ import type { ChatRequest, Message, Part, Tool } from '../../core/chat.ts'
 import { object, text } from '../../core/json.ts'
 
 /** So many pieces (tools, parts of messages) of the beginning are looked at, and so many characters at each end of one. */
-const MOST = 64
-const END = 1_024
+const MAX_PIECES = 64
+const END_LENGTH = 1_024
 
 /**
  * The client's own word for the conversation (`prompt_cache_key`, `conversation`), or else its beginning: tools, and
@@ -17,7 +17,7 @@ export const affinityOf = ({ settings, extras, tools, messages }: ChatRequest): 
   const id = text(conversation) ?? text(object(conversation)?.id)
   if (id !== undefined) return id
   const pieces: string[] = [ends(settings.user?.value ?? '')]
-  for (const tool of tools.slice(0, MOST)) pieces.push(nameOf(tool))
+  for (const tool of tools.slice(0, MAX_PIECES)) pieces.push(nameOf(tool))
   for (const part of opening(messages)) pieces.push(beginningOf(part))
   return pieces.join('\n')
 }
@@ -26,8 +26,8 @@ export const affinityOf = ({ settings, extras, tools, messages }: ChatRequest): 
 const opening = (messages: readonly Message[]): readonly Part[] => {
   const parts: Part[] = []
   for (const { role, content } of messages) {
-    parts.push(...content.slice(0, MOST - parts.length))
-    if (role === 'user' || parts.length >= MOST) break
+    parts.push(...content.slice(0, MAX_PIECES - parts.length))
+    if (role === 'user' || parts.length >= MAX_PIECES) break
   }
   return parts
 }
@@ -58,4 +58,4 @@ const beginningOf = (part: Part): string => {
 
 /** Its length and both its ends: what begins alike for many (an instruction, a data URL) mostly ends otherwise. */
 const ends = (value: string): string =>
-  value.length <= 2 * END ? value : `${value.length}:${value.slice(0, END)}${value.slice(-END)}`
+  value.length <= 2 * END_LENGTH ? value : `${value.length}:${value.slice(0, END_LENGTH)}${value.slice(-END_LENGTH)}`

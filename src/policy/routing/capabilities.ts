@@ -48,11 +48,11 @@ const NEEDS: { readonly [type in Part['type']]?: string } = {
 }
 
 /** The estimate is within some 40 %; only what is too long even so is in doubt. */
-const AT_LEAST = 0.6
+const LOWER_BOUND = 0.6
 
 /** `length`: characters of the body, of which none is more than a token or so. */
 const tooLong = (request: ChatRequest, window: number, length: number): boolean =>
-  length > window && estimateTokens(request) * AT_LEAST > window
+  length > window && estimateTokens(request) * LOWER_BOUND > window
 
 /** Where the bulk of a request lies. */
 const inputOf = ({ messages }: ChatRequest): string => messages.at(-1)?.at ?? 'messages'

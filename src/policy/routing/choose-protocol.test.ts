@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ProtocolName } from '../../core/chat.ts'
 import type { Instance, ProtocolSupport, Provider } from '../../core/provider.ts'
-import { keepsResponses, wiresInOrder } from './choose-protocol.ts'
+import { protocolsInOrder, supportsStoredResponses } from './choose-protocol.ts'
 
 const instance = (speaks: readonly ProtocolSupport[]): Instance => {
   const provider: Provider = { name: 'p', title: 'p', order: 1, speaks, auth: 'none' }
@@ -27,7 +27,7 @@ const cases: readonly (readonly [string, readonly ProtocolSupport[], ProtocolNam
   ]
 for (const [name, speaks, client, model, expected] of cases)
   test(`wire: ${name}`, () => {
-    const wires = wiresInOrder(client, instance(speaks), model)
+    const wires = protocolsInOrder(client, instance(speaks), model)
     assert.deepEqual(
       wires.map(({ protocol }) => protocol),
       expected,
@@ -52,7 +52,7 @@ const lackings: readonly (readonly [
 ]
 for (const [name, speaks, lacking, expected] of lackings)
   test(`wire: ${name}`, () => {
-    const wires = wiresInOrder('openai-chat', instance(speaks), 'm', new Set(lacking))
+    const wires = protocolsInOrder('openai-chat', instance(speaks), 'm', new Set(lacking))
     assert.deepEqual(
       wires.map(({ protocol }) => protocol),
       expected,
@@ -61,14 +61,14 @@ for (const [name, speaks, lacking, expected] of lackings)
 
 test('wire: what is spoken there is given as it is, in order', () => {
   const only: readonly ProtocolSupport[] = [{ protocol: 'gemini' }]
-  assert.deepEqual(wiresInOrder('openai-chat', instance(only), 'm'), only)
+  assert.deepEqual(protocolsInOrder('openai-chat', instance(only), 'm'), only)
   const three: readonly ProtocolSupport[] = [
     { protocol: 'gemini' },
     { protocol: 'cohere' },
     { protocol: 'openai-chat' },
   ]
   assert.deepEqual(
-    wiresInOrder('openai-chat', instance(three), 'm').map(({ protocol }) => protocol),
+    protocolsInOrder('openai-chat', instance(three), 'm').map(({ protocol }) => protocol),
     ['openai-chat', 'gemini', 'cohere'],
   )
 })
@@ -80,4 +80,4 @@ const memories: readonly (readonly [string, readonly ProtocolSupport[], boolean]
 ]
 for (const [name, speaks, keeps] of memories)
   test(`wire: ${name} ${keeps ? 'remembers' : 'does not remember'} its answers`, () =>
-    assert.equal(keepsResponses(instance(speaks)), keeps))
+    assert.equal(supportsStoredResponses(instance(speaks)), keeps))

@@ -36,14 +36,14 @@ const ATTACHMENT = 1_500
 
 export const estimateTokens = ({ messages, tools }: ChatRequest): number => {
   const length = messages.reduce((all, { content }) => content.reduce((one, part) => one + lengthOf(part), all), 0)
-  const share = Math.min(1, MOST_LOOKED_AT / Math.max(1, length))
+  const share = Math.min(1, MAX_CHARACTERS / Math.max(1, length))
   const said = messages.map((message) => ofMessage(message, share)).reduce(sum, 0)
   const offered = tools.map(ofTool).reduce(sum, 0)
   return Math.ceil(FRAME + said + offered)
 }
 
 /** Characters of one question that are looked at; of a longer one a sample. 18 million took 40 ms. */
-const MOST_LOOKED_AT = 1_000_000
+const MAX_CHARACTERS = 1_000_000
 /** A sample is taken at so many places of a text, each of so many characters at least. */
 const PLACES = 8
 const SAMPLE = 64

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { earn, hedgeAfter, noCredit, spend, type Wait, waited } from './hedge.ts'
+import { addWait, earn, hedgeAfter, noCredit, type ObservedWait, spend } from './hedge.ts'
 
 /** A history of requests (`.`) and of late ones that want a hedge (`!`): which of those got one. */
 const granted = (history: string, percent: number): string => {
@@ -50,10 +50,10 @@ test('hedge: over any history they are no larger a share of requests than paid f
 })
 
 const NOW = 1_000_000
-const of = (...waits: readonly (readonly [ago: number, ms: number])[]): Wait[] =>
+const of = (...waits: readonly (readonly [ago: number, ms: number])[]): ObservedWait[] =>
   waits.map(([ago, ms]) => ({ at: NOW - ago, ms }))
 
-const delays: readonly (readonly [name: string, waits: readonly Wait[], after: number])[] = [
+const delays: readonly (readonly [name: string, waits: readonly ObservedWait[], after: number])[] = [
   ['nothing known: the least', [], 1_000],
   ['quicker than the least', of([10, 200], [5, 300]), 1_000],
   ['slower than the least', of([10, 4_000]), 4_000],
@@ -65,11 +65,11 @@ for (const [name, waits, after] of delays)
   test(`hedge: how long is late: ${name}`, () => assert.equal(hedgeAfter(waits, NOW, 1_000), after))
 
 test('hedge: the latest 128 waits of five minutes are remembered', () => {
-  let waits: readonly Wait[] = []
-  for (let n = 0; n < 500; n++) waits = waited(waits, n, NOW + n)
+  let waits: readonly ObservedWait[] = []
+  for (let n = 0; n < 500; n++) waits = addWait(waits, n, NOW + n)
   assert.deepEqual(
     [waits.length, waits[0], waits.at(-1)],
     [128, { at: NOW + 372, ms: 372 }, { at: NOW + 499, ms: 499 }],
   )
-  assert.deepEqual(waited(waits, 7, NOW + 400_000), [{ at: NOW + 400_000, ms: 7 }])
+  assert.deepEqual(addWait(waits, 7, NOW + 400_000), [{ at: NOW + 400_000, ms: 7 }])
 })

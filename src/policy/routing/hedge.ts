@@ -11,31 +11,31 @@ export const noCredit: Credit = 0
 
 const PRICE = 100
 /** Hedges that can be saved up for: how many can come at once when everything has suddenly become slow. */
-const MOST_SAVED = 10
+const MAX_SAVED = 10
 
 /** A request that could be hedged has come: it pays its share, so that hedges are never a larger share of requests than that. */
-export const earn = (credit: Credit, percent: number): Credit => Math.min(credit + percent, MOST_SAVED * PRICE)
+export const earn = (credit: Credit, percent: number): Credit => Math.min(credit + percent, MAX_SAVED * PRICE)
 
 /** The credit after a hedge has been paid for; null: there is not enough. */
 export const spend = (credit: Credit): Credit | null => (credit >= PRICE ? credit - PRICE : null)
 
 /** How long a client was kept waiting for an answer to open, and when (ms of the monotonic clock) that was. */
-export type Wait = { readonly at: number; readonly ms: number }
+export type ObservedWait = { readonly at: number; readonly ms: number }
 
 /** Waits longer ago than this (ms) say nothing about now. */
 const MEMORY = 300_000
 /** The latest of them are enough for a 95th percentile. */
-const MOST_WAITS = 128
+const MAX_WAITS = 128
 const SLOW = 0.95
 
 /** The waits with one more. */
-export const waited = (waits: readonly Wait[], ms: number, now: number): readonly Wait[] => [
-  ...recent(waits, now).slice(1 - MOST_WAITS),
+export const addWait = (waits: readonly ObservedWait[], ms: number, now: number): readonly ObservedWait[] => [
+  ...recent(waits, now).slice(1 - MAX_WAITS),
   { at: now, ms },
 ]
 
 /** ms after which an attempt is slower than 19 of 20 lately, and `least` has passed. */
-export const hedgeAfter = (waits: readonly Wait[], now: number, least: number): number =>
+export const hedgeAfter = (waits: readonly ObservedWait[], now: number, least: number): number =>
   Math.max(
     least,
     ...quantiles(
@@ -44,4 +44,5 @@ export const hedgeAfter = (waits: readonly Wait[], now: number, least: number): 
     ),
   )
 
-const recent = (waits: readonly Wait[], now: number): readonly Wait[] => waits.filter(({ at }) => now - at < MEMORY)
+const recent = (waits: readonly ObservedWait[], now: number): readonly ObservedWait[] =>
+  waits.filter(({ at }) => now - at < MEMORY)

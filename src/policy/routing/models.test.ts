@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { defaultSettings } from '../../../test/support/settings.ts'
 import type { Catalogue, Config } from '../../core/config.ts'
 import type { Instance, Provider } from '../../core/provider.ts'
-import { has, isNamed } from './models.ts'
+import { hasModel, isListedModel } from './models.ts'
 
 const provider: Provider = {
   name: 'openai',
@@ -37,13 +37,14 @@ const catalogue: Catalogue = Object.assign(
 const knowledge = { config, lists: new Map([['east', ['fetched']]]), catalogue }
 
 for (const model of ['configured', 'by-default', 'built-in', 'fetched', 'in-a-route', 'in-a-fallback', 'gpt-x'])
-  test(`models: ${model} is named`, () => assert.equal(isNamed(knowledge, 'east', model), true))
+  test(`models: ${model} is named`, () => assert.equal(isListedModel(knowledge, 'east', model), true))
 
 for (const model of ['invented', 'fast', '', 'gpt-x:invented', 'gpt-x-2031-01-01'])
-  test(`models: ${JSON.stringify(model)} is not named`, () => assert.equal(isNamed(knowledge, 'east', model), false))
+  test(`models: ${JSON.stringify(model)} is not named`, () =>
+    assert.equal(isListedModel(knowledge, 'east', model), false))
 
 test('models: a variant of a known model may be requested, but is not named', () =>
-  assert.equal(has(knowledge, instance, 'gpt-x:invented'), true))
+  assert.equal(hasModel(knowledge, instance, 'gpt-x:invented'), true))
 
 test('models: no model of an unknown instance is named', () =>
-  assert.equal(isNamed(knowledge, 'west', 'configured'), false))
+  assert.equal(isListedModel(knowledge, 'west', 'configured'), false))

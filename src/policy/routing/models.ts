@@ -12,7 +12,7 @@ export type Knowledge = {
 }
 
 /** The providers that may answer: what is built in only shows how things work, and never stands beside a real one. */
-export const usable = ({ instances }: Config): readonly Instance[] => {
+export const usableInstances = ({ instances }: Config): readonly Instance[] => {
   const real = instances.filter(({ provider }) => !provider.builtin)
   return real.length > 0 ? real : instances
 }
@@ -20,7 +20,7 @@ export const usable = ({ instances }: Config): readonly Instance[] => {
 export const factsOf = (catalogue: Catalogue, { provider }: Instance, model: string): ModelFacts | undefined =>
   catalogue(provider.catalogue ?? provider.name, model)
 
-export const has = ({ lists, catalogue }: Knowledge, instance: Instance, model: string): boolean =>
+export const hasModel = ({ lists, catalogue }: Knowledge, instance: Instance, model: string): boolean =>
   instance.models.includes(model) ||
   (lists.get(instance.id)?.includes(model) ?? false) ||
   (instance.provider.knownModels?.includes(model) ?? false) ||
@@ -30,7 +30,7 @@ export const has = ({ lists, catalogue }: Knowledge, instance: Instance, model: 
  * Whether a model of this provider instance is named by the configuration, the provider's own list or the catalogue.
  * Unlike `has`, a name that only resembles a known one (another date, another variant) is not: there is no end of those.
  */
-export const isNamed = (knowledge: Knowledge, id: string, model: string): boolean => {
+export const isListedModel = (knowledge: Knowledge, id: string, model: string): boolean => {
   const { config, lists, catalogue } = knowledge
   const instance = config.instances.find((one) => one.id === id)
   if (!instance) return false
@@ -76,7 +76,7 @@ const GATEWAY = 'headgate'
  * without it, owned by whoever would be asked first.
  */
 export const listModels = (config: Config, lists: ModelLists, catalogue: Catalogue): readonly ListedModel[] => {
-  const instances = usable(config)
+  const instances = usableInstances(config)
   const found = new Map<string, ListedModel>()
   const add = (id: string, owner: string, facts: ModelFacts | undefined) => {
     if (id !== '' && !found.has(id)) found.set(id, { id, owner, ...(facts && { facts }) })
@@ -92,12 +92,12 @@ export const listModels = (config: Config, lists: ModelLists, catalogue: Catalog
   for (const { instance, model, facts } of all) add(`${instance.id}/${model}`, instance.id, facts)
   // A bare name that reads as `provider/model` of somebody else would lead there instead.
   for (const { instance, model, facts } of all)
-    if (instancesNamed(instances, headOf(model) ?? '').length === 0) add(model, instance.id, facts)
+    if (instancesNamed(instances, prefixOf(model) ?? '').length === 0) add(model, instance.id, facts)
   return [...found.values()]
 }
 
 /** What stands before the first slash, if there is one with something before it. */
-export const headOf = (name: string): string | undefined => {
+export const prefixOf = (name: string): string | undefined => {
   const slash = name.indexOf('/')
   return slash > 0 ? name.slice(0, slash) : undefined
 }

@@ -3,7 +3,14 @@ import { test } from 'node:test'
 import { type FailureKind, fail } from '../../core/failure.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Plan, Target } from '../../core/target.ts'
-import { emptyHistory, isSoon, isTooSmall, onceMore, recordFailure, remaining } from './next-target.ts'
+import {
+  emptyHistory,
+  isShortWait,
+  isTooSmall,
+  recordFailure,
+  remainingTargets,
+  sameTargetRetry,
+} from './next-target.ts'
 
 const key = (id: string): ProviderKey => ({ id, secret: null, weight: 1 })
 const instance = (id: string, keys: readonly string[]): Instance => ({
@@ -31,7 +38,7 @@ const left = (...failed: readonly (readonly [number, string, FailureKind])[]) =>
     assert.ok(candidate)
     history = recordFailure(history, { candidate, key: key(id) }, fail(kind, ''), windowOf(candidate))
   }
-  const found = remaining(plan, history, ({ instance: { keys } }) => keys)
+  const found = remainingTargets(plan, history, ({ instance: { keys } }) => keys)
   return names([...found].filter(({ candidate }) => !isTooSmall(history, windowOf(candidate))))
 }
 
@@ -73,44 +80,48 @@ test('next: nothing failed is tried again, however they fail', () => {
 
 test('next: once more only what may be over in a moment, and only if time is left', () => {
   const half = () => 0.5
-  assert.deepEqual(onceMore(fail('status', ''), 60_000, half), { wait: 625 })
-  assert.equal(onceMore(fail('status', ''), 1_000, half), null)
-  assert.deepEqual(onceMore(fail('rate_limited', '', { retryAfter: 1_500 }), 60_000, half), { wait: 1_500 })
-  assert.equal(onceMore(fail('rate_limited', '', { retryAfter: 2_500 }), 60_000, half), null)
-  assert.equal(onceMore(fail('rate_limited', ''), 60_000, half), null)
-  assert.equal(onceMore(fail('timeout', ''), 60_000, half), null)
-  assert.deepEqual(onceMore(fail('sign_in', ''), 60_000, half), { wait: 625 })
+  assert.deepEqual(sameTargetRetry(fail('status', ''), 60_000, half), { wait: 625 })
+  assert.equal(sameTargetRetry(fail('status', ''), 1_000, half), null)
+  assert.deepEqual(sameTargetRetry(fail('rate_limited', '', { retryAfter: 1_500 }), 60_000, half), { wait: 1_500 })
+  assert.equal(sameTargetRetry(fail('rate_limited', '', { retryAfter: 2_500 }), 60_000, half), null)
+  assert.equal(sameTargetRetry(fail('rate_limited', ''), 60_000, half), null)
+  assert.equal(sameTargetRetry(fail('timeout', ''), 60_000, half), null)
+  assert.deepEqual(sameTargetRetry(fail('sign_in', ''), 60_000, half), { wait: 625 })
 })
 
 test('next: a limit is soon over within two seconds and a quarter of the time left', () => {
-  assert.equal(isSoon(2_000, 8_000), true)
-  assert.equal(isSoon(2_001, 60_000), false)
-  assert.equal(isSoon(300, 1_200), true)
-  assert.equal(isSoon(300, 1_199), false)
-  assert.equal(isSoon(0, 0), true)
+  assert.equal(isShortWait(2_000, 8_000), true)
+  assert.equal(isShortWait(2_001, 60_000), false)
+  assert.equal(isShortWait(300, 1_200), true)
+  assert.equal(isShortWait(300, 1_199), false)
+  assert.equal(isShortWait(0, 0), true)
 })
 
 test('next: a name server that could not be asked is asked once more, soon; one that knows no such name is not', () => {
   const half = () => 0.5
   const dns = (code?: string) => fail('dns', '', code === undefined ? {} : { upstream: { code } })
-  assert.deepEqual(onceMore(dns('EAI_AGAIN'), 60_000, half), { wait: 150 })
-  assert.deepEqual(onceMore(dns('EAI_AGAIN'), 600, half), { wait: 150 })
-  assert.equal(onceMore(dns('EAI_AGAIN'), 599, half), null)
-  assert.equal(onceMore(dns('ENOTFOUND'), 60_000, half), null)
-  assert.equal(onceMore(dns(), 60_000, half), null)
-  assert.deepEqual(onceMore(fail('conflict', ''), 60_000, half), { wait: 625 })
+  assert.deepEqual(sameTargetRetry(dns('EAI_AGAIN'), 60_000, half), { wait: 150 })
+  assert.deepEqual(sameTargetRetry(dns('EAI_AGAIN'), 600, half), { wait: 150 })
+  assert.equal(sameTargetRetry(dns('EAI_AGAIN'), 599, half), null)
+  assert.equal(sameTargetRetry(dns('ENOTFOUND'), 60_000, half), null)
+  assert.equal(sameTargetRetry(dns(), 60_000, half), null)
+  assert.deepEqual(sameTargetRetry(fail('conflict', ''), 60_000, half), { wait: 625 })
   // A quarter of the time, and no more.
-  assert.deepEqual(onceMore(fail('conflict', ''), 2_500, half), { wait: 625 })
-  assert.equal(onceMore(fail('conflict', ''), 2_499, half), null)
+  assert.deepEqual(sameTargetRetry(fail('conflict', ''), 2_500, half), { wait: 625 })
+  assert.equal(sameTargetRetry(fail('conflict', ''), 2_499, half), null)
 })
 
 test('next: of hundreds of targets no more is found out than is gone through', () => {
   const many = Array.from({ length: 200 }, (_, n) => at(instance(`p${n}`, ['1']), 'm'))
   let asked = 0
-  const found = remaining({ by: 'route', candidates: many, skipped: [] }, emptyHistory, ({ instance: { keys } }) => {
-    asked++
-    return keys
-  })
+  const found = remainingTargets(
+    { by: 'route', candidates: many, skipped: [] },
+    emptyHistory,
+    ({ instance: { keys } }) => {
+      asked++
+      return keys
+    },
+  )
   const [first, second] = found
   assert.deepEqual(names([first, second].flatMap((one) => one ?? [])), ['p01/m', 'p11/m'])
   assert.equal(asked, 2)

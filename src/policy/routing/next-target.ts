@@ -42,7 +42,7 @@ export const recordFailure = (history: History, target: Target, failure: Failure
  * the other keys of what has just failed at the end where the failure suggests another provider. Found one by one as it
  * is gone through: nearly always the first may be tried, and there may be hundreds.
  */
-export function* remaining(
+export function* remainingTargets(
   plan: Plan,
   history: History,
   keysOf: (candidate: Candidate) => Iterable<ProviderKey>,
@@ -52,12 +52,12 @@ export function* remaining(
   const later: Candidate[] = []
   for (const candidate of plan.candidates) {
     if (demoted.size > 0 && demoted.has(modelId(candidate))) later.push(candidate)
-    else yield* leftOf(candidate, condemned, keysOf)
+    else yield* targetsOf(candidate, condemned, keysOf)
   }
-  for (const candidate of later) yield* leftOf(candidate, condemned, keysOf)
+  for (const candidate of later) yield* targetsOf(candidate, condemned, keysOf)
 }
 
-function* leftOf(
+function* targetsOf(
   candidate: Candidate,
   condemned: History['excluded'],
   keysOf: (candidate: Candidate) => Iterable<ProviderKey>,
@@ -77,10 +77,10 @@ export const isTooSmall = ({ largerThan }: History, window: number | undefined):
   largerThan !== null && (window ?? 0) <= largerThan
 
 /** Whether a limit that is over after `wait` is worth waiting for (ms). */
-export const isSoon = (wait: number, timeLeft: number): boolean => wait <= 2_000 && wait <= timeLeft / 4
+export const isShortWait = (wait: number, timeLeft: number): boolean => wait <= 2_000 && wait <= timeLeft / 4
 
 /** Whether the same target may be asked once more, and after which wait (ms), when nothing else is left. */
-export const onceMore = (
+export const sameTargetRetry = (
   failure: Failure,
   timeLeft: number,
   random: () => number,
@@ -88,7 +88,7 @@ export const onceMore = (
   const fits = (wait: number) => (wait <= timeLeft / 4 ? { wait } : null)
   switch (failure.kind) {
     case 'rate_limited':
-      return failure.retryAfter !== undefined && isSoon(failure.retryAfter, timeLeft)
+      return failure.retryAfter !== undefined && isShortWait(failure.retryAfter, timeLeft)
         ? { wait: failure.retryAfter }
         : null
     case 'status':

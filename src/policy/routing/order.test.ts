@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import type { Candidate } from '../../core/target.ts'
-import { orderKeys as inOrder, type KeyView, order, type View } from './order.ts'
+import { type CandidateView, orderKeys as inOrder, type KeyView, orderCandidates } from './order.ts'
 
 /** A generator of its own for each test (mulberry32), so that figures stay what they are. */
 const seeded = (seed: number) => {
@@ -28,13 +28,17 @@ const instance = (id: string): Instance => ({
 const candidate = (id: string, weight = 1): Candidate => ({ instance: instance(id), model: 'm', because: '', weight })
 const named = (weights: Record<string, number>) => Object.entries(weights).map(([id, weight]) => candidate(id, weight))
 const ids = (candidates: readonly Candidate[]) => candidates.map((one) => one.instance.id).join('')
-const view = (more: Partial<View> = {}): View => ({ latency: () => 0, price: () => undefined, ...more })
+const view = (more: Partial<CandidateView> = {}): CandidateView => ({
+  latency: () => 0,
+  price: () => undefined,
+  ...more,
+})
 
 const keyOf = (id: string, weight = 1): ProviderKey => ({ id, secret: null, weight })
-const keyView = (more: Partial<KeyView> = {}): Omit<KeyView, 'busy'> => ({
+const keyView = (more: Partial<KeyView> = {}): Omit<KeyView, 'totalInFlight'> => ({
   inFlight: () => 0,
-  left: () => undefined,
-  turn: 0,
+  quotaLeft: () => undefined,
+  requestNumber: 0,
   ...more,
 })
 
@@ -42,9 +46,9 @@ const keyView = (more: Partial<KeyView> = {}): Omit<KeyView, 'busy'> => ({
 const orderKeys = (
   keys: readonly ProviderKey[],
   strategy: Parameters<typeof inOrder>[1],
-  view: Omit<KeyView, 'busy'>,
+  view: Omit<KeyView, 'totalInFlight'>,
   random: () => number,
-): readonly ProviderKey[] => [...inOrder(keys, strategy, { ...view, busy: () => loadOf(keys, view) }, random)]
+): readonly ProviderKey[] => [...inOrder(keys, strategy, { ...view, totalInFlight: () => loadOf(keys, view) }, random)]
 const loadOf = (keys: readonly ProviderKey[], { inFlight }: Pick<KeyView, 'inFlight'>): number =>
   keys.reduce((sum, key) => sum + inFlight(key), 0)
 
@@ -85,7 +89,7 @@ for (const strategy of ['priority', 'weighted', 'latency', 'cost'] as const)
         const given = rows.map(({ one }) => one)
         const before = [...given]
         const figure = (wanted: Candidate) => rows.find(({ one }) => one === wanted)?.figure
-        const after = order(given, strategy, { latency: (one) => figure(one) ?? 0, price: figure }, random)
+        const after = orderCandidates(given, strategy, { latency: (one) => figure(one) ?? 0, price: figure }, random)
         assert.deepEqual(given, before)
         assert.equal(after.length, given.length)
         assert.deepEqual(new Set(after), new Set(given))
@@ -95,14 +99,14 @@ for (const strategy of ['priority', 'weighted', 'latency', 'cost'] as const)
 
 test('order: priority is the order given', () => {
   const given = named({ b: 1, a: 9, c: 5 })
-  assert.equal(ids(order(given, 'priority', view(), seeded(1))), 'bac')
+  assert.equal(ids(orderCandidates(given, 'priority', view(), seeded(1))), 'bac')
 })
 
 test('order: weighted puts each first in proportion to its weight, and the rest likewise', () => {
   const random = seeded(2)
   const given = named({ a: 1, b: 3, c: 6 })
   const times = 20_000
-  const drawn = Array.from({ length: times }, () => ids(order(given, 'weighted', view(), random)))
+  const drawn = Array.from({ length: times }, () => ids(orderCandidates(given, 'weighted', view(), random)))
   fair(
     firsts(times, (n) => drawn[n]?.[0]),
     { a: 0.1, b: 0.3, c: 0.6 },
@@ -119,8 +123,8 @@ test('order: weighted puts each first in proportion to its weight, and the rest 
 test('order: weight 0 is tried last, and only then', () => {
   const random = seeded(3)
   for (let n = 0; n < 200; n++)
-    assert.match(ids(order(named({ x: 0, a: 1, y: 0, b: 5 }), 'weighted', view(), random)), /^(ab|ba)xy$/)
-  assert.equal(ids(order(named({ x: 0, y: 0 }), 'weighted', view(), random)), 'xy')
+    assert.match(ids(orderCandidates(named({ x: 0, a: 1, y: 0, b: 5 }), 'weighted', view(), random)), /^(ab|ba)xy$/)
+  assert.equal(ids(orderCandidates(named({ x: 0, y: 0 }), 'weighted', view(), random)), 'xy')
 })
 
 test('order: latency takes the better of two, so the best is first most often and the worst never', () => {
@@ -130,21 +134,21 @@ test('order: latency takes the better of two, so the best is first most often an
   const times = 20_000
   const seen = firsts(
     times,
-    () => ids(order(named({ a: 1, b: 1, c: 1, d: 1 }), 'latency', view({ latency }), random))[0],
+    () => ids(orderCandidates(named({ a: 1, b: 1, c: 1, d: 1 }), 'latency', view({ latency }), random))[0],
   )
   // Of the six pairs d is in three, b is the better in two, a in one, c in none.
   fair(seen, { d: 1 / 2, b: 1 / 3, a: 1 / 6 }, times)
   assert.equal(seen.c, undefined)
   for (let n = 0; n < 100; n++)
-    assert.equal(ids(order(named({ a: 1, b: 1, c: 1, d: 1 }), 'latency', view({ latency }), random))[3], 'c')
+    assert.equal(ids(orderCandidates(named({ a: 1, b: 1, c: 1, d: 1 }), 'latency', view({ latency }), random))[3], 'c')
 })
 
 test('order: latency with two is simply the better first, and what is configured first when they are alike', () => {
   const random = seeded(5)
   const latency = ({ instance: { id } }: Candidate) => (id === 'a' ? 300 : 200)
   for (let n = 0; n < 50; n++) {
-    assert.equal(ids(order(named({ a: 1, b: 1 }), 'latency', view({ latency }), random)), 'ba')
-    assert.equal(ids(order(named({ a: 1, b: 1 }), 'latency', view(), random)), 'ab')
+    assert.equal(ids(orderCandidates(named({ a: 1, b: 1 }), 'latency', view({ latency }), random)), 'ba')
+    assert.equal(ids(orderCandidates(named({ a: 1, b: 1 }), 'latency', view(), random)), 'ab')
   }
 })
 
@@ -152,7 +156,7 @@ test('order: cost is by price, unknown last, ties as given', () => {
   const prices: Record<string, number | undefined> = { a: 5, b: undefined, c: 1, d: 5, e: undefined, f: 0 }
   const price = ({ instance: { id } }: Candidate) => prices[id]
   const given = named({ a: 1, b: 1, c: 1, d: 1, e: 1, f: 1 })
-  assert.equal(ids(order(given, 'cost', view({ price }), seeded(6))), 'fcadbe')
+  assert.equal(ids(orderCandidates(given, 'cost', view({ price }), seeded(6))), 'fcadbe')
 })
 
 const anyKeys = fc
@@ -186,8 +190,8 @@ for (const strategy of ['spread', 'round-robin', 'sticky'] as const)
             strategy,
             {
               inFlight: (key) => row(key)?.load ?? 0,
-              left: (key) => row(key)?.left,
-              turn,
+              quotaLeft: (key) => row(key)?.left,
+              requestNumber: turn,
               ...(affinity !== undefined && { affinity }),
             },
             random,
@@ -224,10 +228,10 @@ test('order: of two keys the one with less to do for its weight', () => {
 
 test('order: a key with a tenth of its quota left is chosen a tenth as often', () => {
   const random = seeded(9)
-  const left = ({ id }: ProviderKey) => (id === 'a' ? { share: 0.1, until: 9 } : undefined)
+  const quotaLeft = ({ id }: ProviderKey) => (id === 'a' ? { share: 0.1, until: 9 } : undefined)
   const times = 20_000
   fair(
-    firsts(times, () => orderKeys([keyOf('a'), keyOf('b')], 'spread', keyView({ left }), random)[0]?.id),
+    firsts(times, () => orderKeys([keyOf('a'), keyOf('b')], 'spread', keyView({ quotaLeft }), random)[0]?.id),
     { a: 1 / 11, b: 10 / 11 },
     times,
   )
@@ -255,7 +259,7 @@ for (const [name, weights, expected] of rounds)
   test(`order: keys take turns, ${name}`, () => {
     const keys = Object.entries(weights).map(([id, weight]) => keyOf(id, weight))
     const turns = [0, 1, 2, 3, 4, 5].map(
-      (turn) => orderKeys(keys, 'round-robin', keyView({ turn }), seeded(1))[0]?.id ?? '?',
+      (turn) => orderKeys(keys, 'round-robin', keyView({ requestNumber: turn }), seeded(1))[0]?.id ?? '?',
     )
     assert.equal(turns.join(''), expected)
   })
@@ -263,14 +267,14 @@ for (const [name, weights, expected] of rounds)
 test('order: in a turn the others follow in their order', () => {
   const keys = [keyOf('a'), keyOf('b'), keyOf('c')]
   assert.deepEqual(
-    orderKeys(keys, 'round-robin', keyView({ turn: 1 }), seeded(1)).map(({ id }) => id),
+    orderKeys(keys, 'round-robin', keyView({ requestNumber: 1 }), seeded(1)).map(({ id }) => id),
     ['b', 'c', 'a'],
   )
 })
 
 /** What is left, by key: a share, or for one that is used up when it is whole again. */
-const told = (limits: Record<string, readonly [share: number, until?: number]>) => ({
-  left: ({ id }: ProviderKey) => {
+const quotas = (limits: Record<string, readonly [share: number, until?: number]>) => ({
+  quotaLeft: ({ id }: ProviderKey) => {
     const [share, until = 1] = limits[id] ?? []
     return share === undefined ? undefined : { share, until }
   },
@@ -283,9 +287,9 @@ for (const strategy of ['spread', 'sticky'] as const) {
     for (let n = 0; n < 100; n++) {
       const order = (view: Partial<KeyView>) =>
         idsOf(orderKeys(keys, strategy, keyView({ affinity: `prompt ${n}`, ...view }), seeded(n)))
-      assert.match(order(told({ a: [0, 30], c: [0, 10] })), /^(bd|db)ca$/)
-      assert.match(order(told({ a: [0, 30], b: [0.0001], c: [0, 10], d: [0, 20] })), /^bcda$/)
-      assert.equal(order(told({ a: [0, 30], b: [0, 40], c: [0, 10], d: [0, 20] })), 'cdab')
+      assert.match(order(quotas({ a: [0, 30], c: [0, 10] })), /^(bd|db)ca$/)
+      assert.match(order(quotas({ a: [0, 30], b: [0.0001], c: [0, 10], d: [0, 20] })), /^bcda$/)
+      assert.equal(order(quotas({ a: [0, 30], b: [0, 40], c: [0, 10], d: [0, 20] })), 'cdab')
     }
   })
 
@@ -293,7 +297,7 @@ for (const strategy of ['spread', 'sticky'] as const) {
     const keys = [keyOf('x', 0), keyOf('a'), keyOf('b')]
     for (let n = 0; n < 20; n++)
       assert.equal(
-        idsOf(orderKeys(keys, strategy, keyView({ affinity: `${n}`, ...told({ a: [0] }) }), seeded(n))),
+        idsOf(orderKeys(keys, strategy, keyView({ affinity: `${n}`, ...quotas({ a: [0] }) }), seeded(n))),
         'bax',
       )
   })
@@ -301,7 +305,7 @@ for (const strategy of ['spread', 'sticky'] as const) {
 
 test('order: in a turn nothing is passed over', () => {
   const keys = [keyOf('a'), keyOf('b')]
-  assert.equal(idsOf(orderKeys(keys, 'round-robin', keyView(told({ a: [0] })), seeded(1))), 'ab')
+  assert.equal(idsOf(orderKeys(keys, 'round-robin', keyView(quotas({ a: [0] })), seeded(1))), 'ab')
 })
 
 test('order: a key that is all but used up still counts for a hundredth', () => {
@@ -309,7 +313,7 @@ test('order: a key that is all but used up still counts for a hundredth', () => 
   const keys = [keyOf('a'), keyOf('b')]
   const times = 20_000
   fair(
-    firsts(times, () => orderKeys(keys, 'spread', keyView(told({ a: [0.0000001] })), random)[0]?.id),
+    firsts(times, () => orderKeys(keys, 'spread', keyView(quotas({ a: [0.0000001] })), random)[0]?.id),
     { a: 1 / 101, b: 100 / 101 },
     times,
   )
@@ -444,7 +448,7 @@ for (const count of [2, 4, 8])
 
 test('order: a round has no more than a thousand turns for one key', () => {
   const keys = [keyOf('a'), keyOf('b', 1e9)]
-  const at = (turn: number) => orderKeys(keys, 'round-robin', keyView({ turn }), seeded(1))[0]?.id
+  const at = (turn: number) => orderKeys(keys, 'round-robin', keyView({ requestNumber: turn }), seeded(1))[0]?.id
   assert.deepEqual([0, 1, 1_000, 1_001, 1_002].map(at), ['a', 'b', 'b', 'a', 'b'])
 })
 
@@ -471,14 +475,14 @@ const looksFor = (
   const counted = keyView({ affinity: 'a', ...view })
   const watched: KeyView = {
     ...counted,
-    busy: () => loadOf(keys, counted),
+    totalInFlight: () => loadOf(keys, counted),
     inFlight: (key) => {
       looks++
       return counted.inFlight(key)
     },
-    left: (key) => {
+    quotaLeft: (key) => {
       looks++
-      return counted.left(key)
+      return counted.quotaLeft(key)
     },
   }
   const [first] = inOrder(keys, strategy, watched, seeded(keys.length))
@@ -497,7 +501,12 @@ for (const strategy of ['spread', 'sticky', 'round-robin'] as const) {
   })
 
   test(`order: ${strategy}, what follows the first is the same however often it is asked for`, () => {
-    const drawn = inOrder(many(20), strategy, { ...keyView({ affinity: 'a', turn: 7 }), busy: () => 0 }, seeded(3))
+    const drawn = inOrder(
+      many(20),
+      strategy,
+      { ...keyView({ affinity: 'a', requestNumber: 7 }), totalInFlight: () => 0 },
+      seeded(3),
+    )
     assert.equal(idsOf([...drawn]), idsOf([...drawn]))
     assert.equal(idsOf([...drawn].slice(0, 1)), idsOf([...drawn].slice(0, 1)))
   })
@@ -506,7 +515,9 @@ for (const strategy of ['spread', 'sticky', 'round-robin'] as const) {
 test('order: spread, where most have nothing left all are looked at, and whoever has something is first', () => {
   const keys = many(1_000)
   const only = keys[700]
-  const { first } = looksFor('spread', keys, { left: (key) => (key === only ? undefined : { share: 0, until: 9 }) })
+  const { first } = looksFor('spread', keys, {
+    quotaLeft: (key) => (key === only ? undefined : { share: 0, until: 9 }),
+  })
   assert.equal(first, only)
 })
 
@@ -525,7 +536,7 @@ test('order: spread, the second of the draw follows by weight too', () => {
 test('order: latency asks for each target’s price once', () => {
   let asked = 0
   const latency = () => asked++
-  order(
+  orderCandidates(
     Array.from({ length: 200 }, (_, n) => candidate(`c${n}`)),
     'latency',
     view({ latency }),

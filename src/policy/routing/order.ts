@@ -2,9 +2,9 @@
 import type { ProviderKey } from '../../core/provider.ts'
 import type { Settings, Strategy } from '../../core/settings.ts'
 import type { Candidate } from '../../core/target.ts'
-import type { Limit } from '../health/quota.ts'
+import type { QuotaLimit } from '../health/quota.ts'
 
-export type View = {
+export type CandidateView = {
   /** What choosing it would cost in waiting (`latency.cost`). */
   readonly latency: (candidate: Candidate) => number
   /** What its tokens cost; undefined: not known. */
@@ -14,19 +14,19 @@ export type View = {
 export type KeyView = {
   readonly inFlight: (key: ProviderKey) => number
   /** Under way with all of them. */
-  readonly busy: () => number
+  readonly totalInFlight: () => number
   /** The scarcest of its limits that still stand, if the upstream said. */
-  readonly left: (key: ProviderKey) => Limit | undefined
+  readonly quotaLeft: (key: ProviderKey) => QuotaLimit | undefined
   /** Counts up by one for each request, for taking turns. */
-  readonly turn: number
+  readonly requestNumber: number
   /** What requests that share a prompt prefix have in common; absent: nothing known. */
   readonly affinity?: string
 }
 
-export const order = (
+export const orderCandidates = (
   candidates: readonly Candidate[],
   strategy: Strategy,
-  view: View,
+  view: CandidateView,
   random: () => number,
 ): readonly Candidate[] => {
   if (candidates.length < 2) return candidates
@@ -60,7 +60,7 @@ export const orderKeys = (
     case 'spread':
       return spread(keys, view, random)
     case 'round-robin':
-      return rotated(keys, view.turn)
+      return rotated(keys, view.requestNumber)
     case 'sticky':
       return view.affinity === undefined ? spread(keys, view, random) : sticky(keys, view, view.affinity)
     default:
@@ -69,7 +69,7 @@ export const orderKeys = (
 }
 
 /** Gone through twice it is the same order. */
-class FirstThen implements Iterable<ProviderKey> {
+class LazyOrder implements Iterable<ProviderKey> {
   readonly #first: ProviderKey
   readonly #others: () => readonly ProviderKey[]
   #made: readonly ProviderKey[] | null = null
@@ -87,7 +87,7 @@ class FirstThen implements Iterable<ProviderKey> {
 }
 
 /** What adds up along a list of keys, summed once for each list: by it one is drawn in few steps, however many there are. */
-const summed = (shareOf: (key: ProviderKey, least: number) => number) => {
+const cachedSums = (shareOf: (key: ProviderKey, least: number) => number) => {
   const known = new WeakMap<readonly ProviderKey[], readonly number[]>()
   return (keys: readonly ProviderKey[]): readonly number[] => {
     const before = known.get(keys)
@@ -138,8 +138,8 @@ const bestOfTwo = <T>(items: readonly T[], price: (item: T) => number, random: (
   const rest = items.map((item) => ({ item, price: price(item) }))
   const chosen: T[] = []
   while (rest.length > 1) {
-    const one = below(rest.length, random)
-    const other = (one + 1 + below(rest.length - 1, random)) % rest.length
+    const one = randomIndex(rest.length, random)
+    const other = (one + 1 + randomIndex(rest.length - 1, random)) % rest.length
     const [first, second] = one < other ? [one, other] : [other, one]
     const [left, right] = [rest[first], rest[second]]
     if (!left || !right) break
@@ -150,47 +150,48 @@ const bestOfTwo = <T>(items: readonly T[], price: (item: T) => number, random: (
   return [...chosen, ...rest.map(({ item }) => item)]
 }
 
-const below = (length: number, random: () => number): number => Math.min(length - 1, Math.floor(random() * length))
+const randomIndex = (length: number, random: () => number): number =>
+  Math.min(length - 1, Math.floor(random() * length))
 
 /** Least of a key's weight that still counts, when its quota is all but used up. */
-const SCARCE = 0.01
+const MIN_SHARE = 0.01
 
 /**
  * Keys with nothing left come after those that have some, the one that has again soonest first; keys of weight 0 come
  * last. Nobody is shut out: what was told may be wrong, and then the upstream says so.
  */
-const usedUpLast = (keys: readonly ProviderKey[], { left }: KeyView): readonly ProviderKey[] =>
+const usedUpLast = (keys: readonly ProviderKey[], { quotaLeft }: KeyView): readonly ProviderKey[] =>
   sortedBy(keys, (key) => {
     if (key.weight <= 0) return Number.POSITIVE_INFINITY
-    const limit = left(key)
+    const limit = quotaLeft(key)
     return limit?.share === 0 ? limit.until : Number.NEGATIVE_INFINITY
   })
 
-type Weighed = { readonly key: ProviderKey; readonly weight: number; readonly load: number }
+type WeightedKey = { readonly key: ProviderKey; readonly weight: number; readonly load: number }
 
 /** A key with half its quota left weighs half. */
-const weighed = (key: ProviderKey, view: KeyView): Weighed => {
-  const weight = Math.max(0, key.weight) * Math.max(SCARCE, view.left(key)?.share ?? 1)
+const weightedKey = (key: ProviderKey, view: KeyView): WeightedKey => {
+  const weight = Math.max(0, key.weight) * Math.max(MIN_SHARE, view.quotaLeft(key)?.share ?? 1)
   return { key, weight, load: view.inFlight(key) / weight }
 }
 
 /** Two drawn by weight, the less loaded first; the other stays in the draw. */
 const spread = (keys: readonly ProviderKey[], view: KeyView, random: () => number): Iterable<ProviderKey> => {
-  const all = (of: readonly ProviderKey[], held?: Weighed) => {
-    const drawn = shuffled(
-      of.map((key) => weighed(key, view)),
+  const all = (of: readonly ProviderKey[], held?: WeightedKey) => {
+    const drawKey = shuffled(
+      of.map((key) => weightedKey(key, view)),
       ({ weight }) => weight,
       random,
     )
-    return usedUpLast(inPairs(held ? [held, ...drawn] : drawn), view)
+    return usedUpLast(inPairs(held ? [held, ...drawKey] : drawKey), view)
   }
   const one = drawn(keys, view, random)
   if (!one) return all(keys)
   const other = drawn(keys, view, random, one)
-  if (!other) return new FirstThen(one, () => all(keys.filter((key) => key !== one)))
-  const [first, second] = [weighed(one, view), weighed(other, view)]
+  if (!other) return new LazyOrder(one, () => all(keys.filter((key) => key !== one)))
+  const [first, second] = [weightedKey(one, view), weightedKey(other, view)]
   const [winner, loser] = second.load < first.load ? [second, first] : [first, second]
-  return new FirstThen(winner.key, () =>
+  return new LazyOrder(winner.key, () =>
     all(
       keys.filter((key) => key !== one && key !== other),
       loser,
@@ -199,15 +200,15 @@ const spread = (keys: readonly ProviderKey[], view: KeyView, random: () => numbe
 }
 
 /** Whoever loses against the next is held against the one after. */
-const inPairs = (drawn: readonly Weighed[]): readonly ProviderKey[] => {
+const inPairs = (drawn: readonly WeightedKey[]): readonly ProviderKey[] => {
   const chosen: ProviderKey[] = []
-  let held: Weighed | undefined
+  let held: WeightedKey | undefined
   for (const next of drawn) {
     if (!held) {
       held = next
       continue
     }
-    const [winner, loser]: readonly [Weighed, Weighed] =
+    const [winner, loser]: readonly [WeightedKey, WeightedKey] =
       next.weight > 0 && next.load < held.load ? [next, held] : [held, next]
     chosen.push(winner.key)
     held = loser
@@ -216,9 +217,9 @@ const inPairs = (drawn: readonly Weighed[]): readonly ProviderKey[] => {
 }
 
 /** So often one is drawn before all are looked at: most keys may have next to nothing left, or one nearly all the weight. */
-const DRAWS = 16
+const MAX_DRAWS = 16
 
-const weightSums = summed(({ weight }) => weight)
+const weightSums = cachedSums(({ weight }) => weight)
 
 /** One of those with something left, in proportion to its weight; undefined: none was found in so many draws. */
 const drawn = (
@@ -229,19 +230,19 @@ const drawn = (
 ): ProviderKey | undefined => {
   const sums = weightSums(keys)
   const total = sums.at(-1) ?? 0
-  for (let draw = 0; draw < DRAWS && total > 0; draw++) {
+  for (let draw = 0; draw < MAX_DRAWS && total > 0; draw++) {
     const key = keys[indexAbove(sums, random() * total)]
     if (!key || key === except) continue
-    const share = view.left(key)?.share ?? 1
-    if (share === 1 || (share > 0 && random() < Math.max(SCARCE, share))) return key
+    const share = view.quotaLeft(key)?.share ?? 1
+    if (share === 1 || (share > 0 && random() < Math.max(MIN_SHARE, share))) return key
   }
   return undefined
 }
 
 /** No key gets more turns in a round than this, however the weights are written. */
-const MOST_TURNS = 1_000
+const MAX_TURNS = 1_000
 
-const turnSums = summed(({ weight }, least) => Math.min(MOST_TURNS, Math.round(weight / least)))
+const turnSums = cachedSums(({ weight }, least) => Math.min(MAX_TURNS, Math.round(weight / least)))
 
 /** Keys take turns, a key of twice the weight twice in a round. The others follow in their order. */
 const rotated = (keys: readonly ProviderKey[], turn: number): Iterable<ProviderKey> => {
@@ -251,7 +252,7 @@ const rotated = (keys: readonly ProviderKey[], turn: number): Iterable<ProviderK
   const at = indexAbove(sums, turn % round)
   const first = keys[at]
   if (!first) return keys
-  return new FirstThen(first, () =>
+  return new LazyOrder(first, () =>
     sortedBy([...keys.slice(at + 1), ...keys.slice(0, at)], ({ weight }) => (weight > 0 ? 0 : 1)),
   )
 }
@@ -273,19 +274,19 @@ const sticky = (keys: readonly ProviderKey[], view: KeyView, affinity: string): 
     const load = view.inFlight(key)
     // Nearly always: then the others' load is not looked at.
     if (load <= SLACK) return false
-    if (mean < 0) mean = view.busy() / (weightSums(keys).at(-1) ?? 0)
+    if (mean < 0) mean = view.totalInFlight() / (weightSums(keys).at(-1) ?? 0)
     return load > SLACK + ABOVE_MEAN * mean * key.weight
   }
   const all = () => {
     const ranked = sortedBy(keys, (key) => rendezvous(key, seed))
     return usedUpLast([...ranked.filter((key) => !isFull(key)), ...ranked.filter(isFull)], view)
   }
-  const first = favourite(keys, ranks, (key) => !isFull(key) && view.left(key)?.share !== 0)
-  return first ? new FirstThen(first, () => all().filter((key) => key !== first)) : all()
+  const first = favourite(keys, ranks, (key) => !isFull(key) && view.quotaLeft(key)?.share !== 0)
+  return first ? new LazyOrder(first, () => all().filter((key) => key !== first)) : all()
 }
 
 /** So many favourites are asked before all are put in order: most may be full or have nothing left. */
-const FAVOURITES = 16
+const MAX_FAVOURITES = 16
 
 /** The first by rank that will do, if it is among the first few. */
 const favourite = (
@@ -294,7 +295,7 @@ const favourite = (
   willDo: (key: ProviderKey) => boolean,
 ): ProviderKey | undefined => {
   let [last, at] = [Number.NEGATIVE_INFINITY, -1]
-  for (let asked = 0; asked < FAVOURITES; asked++) {
+  for (let asked = 0; asked < MAX_FAVOURITES; asked++) {
     let [least, next] = [Number.POSITIVE_INFINITY, -1]
     // Equal ranks go by their places.
     for (let place = 0; place < ranks.length; place++) {

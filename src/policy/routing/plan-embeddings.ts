@@ -8,26 +8,26 @@ import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { nearest } from '../../core/nearest.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Candidate, Plan, Skipped } from '../../core/target.ts'
-import { has, headOf, instancesNamed, type Knowledge, usable } from './models.ts'
-import { AUTO, candidate, drafted, leadsNowhere, type PlanDraft, quoted, unconfigured, type Wanted } from './plan.ts'
+import { hasModel, instancesNamed, type Knowledge, prefixOf, usableInstances } from './models.ts'
+import { AUTO, candidate, emptyRoute, type PlanDraft, type PlanInput, planDraft, quoted, unconfigured } from './plan.ts'
 
-export const draftEmbeddings = (input: Wanted): Outcome<PlanDraft> => {
+export const draftEmbeddings = (input: PlanInput): Outcome<PlanDraft> => {
   const { config, model } = input
-  const all = usable(config)
+  const all = usableInstances(config)
   if (all.length === 0) return bad(unconfigured())
   const able = all.filter(({ provider }) => provider.embeds)
   const skipped = all.filter(({ provider }) => !provider.embeds).map((instance) => skip(instance, model, UNABLE))
   const route = config.routes.get(model)
   if (route) return byRoute(input, all, route)
 
-  const head = headOf(model)
+  const head = prefixOf(model)
   const named = head === undefined ? [] : instancesNamed(all, head)
   if (head !== undefined && named.length > 0) {
     const rest = model.slice(head.length + 1)
     const own = named
       .filter(({ provider }) => provider.embeds)
       .flatMap((instance) =>
-        candidates(instance, rest || usual(input, instance), `the model's name begins with "${head}/"`),
+        candidates(instance, rest || usualModel(input, instance), `the model's name begins with "${head}/"`),
       )
     if (own.length === 0)
       return bad(
@@ -36,13 +36,13 @@ export const draftEmbeddings = (input: Wanted): Outcome<PlanDraft> => {
         }),
       )
     const names = rest === '' ? own.map((one) => one.model) : [rest, model]
-    return good(planned(input, { by: 'provider', own, others: having(input, able, names) }, skipped))
+    return good(planned(input, { by: 'provider', own, others: candidatesWith(input, able, names) }, skipped))
   }
   if (able.length === 0)
     return bad(fail('unsupported', `No configured provider makes embeddings. ${ADD}`, { param: 'model' }))
 
   if (model === AUTO) return byDefault(input, able, skipped)
-  const listing = having(input, able, [model])
+  const listing = candidatesWith(input, able, [model])
   if (listing.length > 0) return good(planned(input, { by: 'listed', own: listing, others: [] }, skipped))
   // What is built in only shows how things work: its vectors mean nothing, whatever they are asked of.
   if (able.every(({ provider }) => provider.builtin)) return byDefault(input, able, skipped)
@@ -62,17 +62,21 @@ const candidates = (instance: Instance, model: string | undefined, because: stri
   model === undefined ? [] : [candidate(instance, model, because)]
 
 /** A model by whose name one knows what it is for. */
-const saysSo = (model: string): boolean => /embed/i.test(model)
+const isEmbeddingName = (model: string): boolean => /embed/i.test(model)
 
 /** What an instance is asked for when the request names no model: the operator's own word first, if one can be told by its name. */
-const usual = ({ lists }: Knowledge, { id, models, provider }: Instance): string | undefined =>
-  models.find(saysSo) ?? provider.embeds?.models[0] ?? lists.get(id)?.find(saysSo)
+const usualModel = ({ lists }: Knowledge, { id, models, provider }: Instance): string | undefined =>
+  models.find(isEmbeddingName) ?? provider.embeds?.models[0] ?? lists.get(id)?.find(isEmbeddingName)
 
-const hasEmbeddings = (input: Wanted, instance: Instance, model: string): boolean =>
-  (instance.provider.embeds?.models.includes(model) ?? false) || has(input, instance, model)
+const hasEmbeddings = (input: PlanInput, instance: Instance, model: string): boolean =>
+  (instance.provider.embeds?.models.includes(model) ?? false) || hasModel(input, instance, model)
 
 /** Those that have one of these, each under its first name there. */
-const having = (input: Wanted, instances: readonly Instance[], names: readonly string[]): readonly Candidate[] =>
+const candidatesWith = (
+  input: PlanInput,
+  instances: readonly Instance[],
+  names: readonly string[],
+): readonly Candidate[] =>
   instances.flatMap((instance) =>
     candidates(
       instance,
@@ -82,27 +86,37 @@ const having = (input: Wanted, instances: readonly Instance[], names: readonly s
   )
 
 /** The usual model of whoever comes first: it stays that one, since the next request's vectors have to go with these. */
-const byDefault = (input: Wanted, able: readonly Instance[], skipped: readonly Skipped[]): Outcome<PlanDraft> => {
-  const first = able.flatMap((instance) => candidates(instance, usual(input, instance), 'default route'))[0]
+const byDefault = (input: PlanInput, able: readonly Instance[], skipped: readonly Skipped[]): Outcome<PlanDraft> => {
+  const first = able.flatMap((instance) => candidates(instance, usualModel(input, instance), 'default route'))[0]
   if (!first)
     return bad(
       fail('unknown_model', 'No model for embeddings is known here. Name one that a configured provider has.', {
         param: 'model',
       }),
     )
-  return good(planned(input, { by: 'default', own: [first], others: having(input, able, [first.model]) }, skipped))
+  return good(
+    planned(input, { by: 'default', own: [first], others: candidatesWith(input, able, [first.model]) }, skipped),
+  )
 }
 
 /** The candidates of a plan. `others`: targets for failover after `own`. */
-type Chosen = { readonly by: Plan['by']; readonly own: readonly Candidate[]; readonly others: readonly Candidate[] }
-
-const planned = ({ config }: Wanted, { by, own, others }: Chosen, skipped: readonly Skipped[]): PlanDraft => {
-  const { strategy } = config.settings
-  const groups = [own, others].map((candidates) => ({ candidates, strategy }))
-  return drafted(config, by, groups, skipped)
+type ChosenCandidates = {
+  readonly by: Plan['by']
+  readonly own: readonly Candidate[]
+  readonly others: readonly Candidate[]
 }
 
-const byRoute = (input: Wanted, instances: readonly Instance[], route: Route): Outcome<PlanDraft> => {
+const planned = (
+  { config }: PlanInput,
+  { by, own, others }: ChosenCandidates,
+  skipped: readonly Skipped[],
+): PlanDraft => {
+  const { strategy } = config.settings
+  const groups = [own, others].map((candidates) => ({ candidates, strategy }))
+  return planDraft(config, by, groups, skipped)
+}
+
+const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route): Outcome<PlanDraft> => {
   const skipped: Skipped[] = []
   const resolve = (target: RouteTarget, because: string): readonly Candidate[] => {
     const found = instancesNamed(instances, target.provider)
@@ -110,23 +124,23 @@ const byRoute = (input: Wanted, instances: readonly Instance[], route: Route): O
     if (found.length === 0) out('this provider is not configured')
     return found.flatMap((instance) => {
       if (!instance.provider.embeds) out(UNABLE)
-      const model = instance.provider.embeds && (target.model ?? usual(input, instance))
+      const model = instance.provider.embeds && (target.model ?? usualModel(input, instance))
       return model === undefined ? [] : [candidate(instance, model, because, target.weight)]
     })
   }
   const { strategy = input.config.settings.strategy } = route
   const first = route.targets.flatMap((target) => resolve(target, `the route "${route.name}"`))
   const then = route.fallback.flatMap((target) => resolve(target, `the fallback of the route "${route.name}"`))
-  if (first.length + then.length === 0) return bad(leadsNowhere(route.name))
+  if (first.length + then.length === 0) return bad(emptyRoute(route.name))
   const groups = [
     { candidates: first, strategy },
     { candidates: then, strategy: 'priority' as const },
   ]
   // What a route names is the operator's word, whatever the setting says of others.
-  return good({ ...drafted(input.config, 'route', groups, skipped), onlyFirst: false })
+  return good({ ...planDraft(input.config, 'route', groups, skipped), onlyFirst: false })
 }
 
-const unknown = ({ model }: Wanted, able: readonly Instance[]) => {
+const unknown = ({ model }: PlanInput, able: readonly Instance[]) => {
   const names = able.flatMap(({ id, provider, models }) =>
     [...(provider.embeds?.models ?? []), ...models].flatMap((name) => [name, `${id}/${name}`]),
   )

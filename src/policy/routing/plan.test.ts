@@ -8,7 +8,7 @@ import type { Instance, Provider } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Candidate } from '../../core/target.ts'
 import { listModels } from './models.ts'
-import { explain } from './plan.ts'
+import { explainPlan } from './plan.ts'
 
 const provider = (name: string, more: Partial<Provider> = {}): Provider => ({
   name,
@@ -315,7 +315,7 @@ test('plan: says of each candidate because of what it is there, and of others wh
 test('plan: explained, it is plain JSON with what is known now beside each target', () => {
   const made = planFor('openai/gpt-5', { settings: { fallback: 'none' } })
   assert.ok(made.ok)
-  const told = explain('openai/gpt-5', made.value, ({ instance: { id } }) => ({ circuit: `${id} closed` }))
+  const told = explainPlan('openai/gpt-5', made.value, ({ instance: { id } }) => ({ circuit: `${id} closed` }))
   assert.deepEqual(JSON.parse(JSON.stringify(told)), {
     object: 'route',
     model: 'openai/gpt-5',

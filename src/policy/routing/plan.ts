@@ -9,19 +9,28 @@ import { nearest } from '../../core/nearest.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Settings, Strategy } from '../../core/settings.ts'
 import { type Candidate, modelId, type Plan, type Skipped } from '../../core/target.ts'
-import { defaultModel, factsOf, has, headOf, instancesNamed, type Knowledge, listModels, usable } from './models.ts'
-import { order, type View } from './order.ts'
+import {
+  defaultModel,
+  factsOf,
+  hasModel,
+  instancesNamed,
+  type Knowledge,
+  listModels,
+  prefixOf,
+  usableInstances,
+} from './models.ts'
+import { type CandidateView, orderCandidates } from './order.ts'
 import { blended } from './price.ts'
 
 /** What decides where a request may go at all. */
-export type Wanted = Knowledge & {
+export type PlanInput = Knowledge & {
   /** The client's own word. */
   readonly model: string
 }
 
 /** What may be different for each request: how things go just now, and chance. */
-export type Moment = Pick<Knowledge, 'catalogue'> & {
-  readonly view: Pick<View, 'latency'>
+export type OrderingInput = Pick<Knowledge, 'catalogue'> & {
+  readonly view: Pick<CandidateView, 'latency'>
   readonly random: () => number
 }
 
@@ -32,7 +41,7 @@ export const AUTO = 'auto'
 export type PlanDraft = {
   readonly by: Plan['by']
   /** One after another. */
-  readonly groups: readonly Group[]
+  readonly groups: readonly CandidateGroup[]
   /** Some model at a provider is there more than once, and has its first place only. */
   readonly repeats: boolean
   /** Nobody is asked but the provider that comes first. */
@@ -41,24 +50,24 @@ export type PlanDraft = {
 }
 
 /** Candidates of equal claim, to be put in order by a strategy. */
-type Group = { readonly candidates: readonly Candidate[]; readonly strategy: Strategy }
+type CandidateGroup = { readonly candidates: readonly Candidate[]; readonly strategy: Strategy }
 
 /** Where a request of this name may go. */
-export const draft = (wanted: Wanted): Outcome<PlanDraft> => {
+export const draftPlan = (wanted: PlanInput): Outcome<PlanDraft> => {
   const { config, model } = wanted
-  const instances = usable(config)
+  const instances = usableInstances(config)
   if (instances.length === 0) return bad(unconfigured())
-  const claim = claimed(wanted, instances)
+  const claim = resolveName(wanted, instances)
   if (!claim) return bad(unknown(wanted))
   const { groups, skipped } = withFallback(wanted, instances, claim)
-  if (groups.every(({ candidates }) => candidates.length === 0)) return bad(leadsNowhere(model))
-  return good(drafted(config, claim.by, groups, [...claim.skipped, ...skipped]))
+  if (groups.every(({ candidates }) => candidates.length === 0)) return bad(emptyRoute(model))
+  return good(planDraft(config, claim.by, groups, [...claim.skipped, ...skipped]))
 }
 
-export const drafted = (
+export const planDraft = (
   { settings }: Config,
   by: Plan['by'],
-  groups: readonly Group[],
+  groups: readonly CandidateGroup[],
   skipped: readonly Skipped[],
 ): PlanDraft => {
   const all = groups.flatMap(({ candidates }) => candidates)
@@ -66,7 +75,7 @@ export const drafted = (
 }
 
 /** In which order, this time. */
-export const settle = ({ by, groups, repeats, onlyFirst, skipped }: PlanDraft, moment: Moment): Plan => {
+export const orderedPlan = ({ by, groups, repeats, onlyFirst, skipped }: PlanDraft, moment: OrderingInput): Plan => {
   const ranked = groups.flatMap(({ candidates, strategy }) => ordered(moment, candidates, strategy))
   const candidates = repeats ? unique(ranked) : ranked
   if (!onlyFirst) return { by, candidates, skipped }
@@ -80,31 +89,31 @@ export const settle = ({ by, groups, repeats, onlyFirst, skipped }: PlanDraft, m
 }
 
 /** Whether settling it again could come to something else. */
-export const isSettled = ({ groups }: PlanDraft): boolean =>
+export const hasFixedOrder = ({ groups }: PlanDraft): boolean =>
   groups.every(({ candidates, strategy }) => candidates.length < 2 || strategy === 'priority' || strategy === 'cost')
 
 /** What the name itself asks for, and the names under which other providers may have the same model. */
-type Claim = {
+type ResolvedName = {
   readonly by: Plan['by']
-  readonly groups: readonly Group[]
+  readonly groups: readonly CandidateGroup[]
   readonly sameAs: readonly string[]
   readonly skipped: readonly Skipped[]
 }
 
 /** Undefined: nobody knows the name, and such names are to be rejected. */
-const claimed = (input: Wanted, instances: readonly Instance[]): Claim | undefined => {
+const resolveName = (input: PlanInput, instances: readonly Instance[]): ResolvedName | undefined => {
   const { config, model } = input
   const { strategy, unknownModel } = config.settings
   const route = config.routes.get(model)
   if (route) return byRoute(input, instances, route)
 
-  const one = (by: Plan['by'], candidates: readonly Candidate[], sameAs: readonly string[]): Claim => ({
+  const one = (by: Plan['by'], candidates: readonly Candidate[], sameAs: readonly string[]): ResolvedName => ({
     by,
     groups: [{ candidates, strategy }],
     sameAs,
     skipped: [],
   })
-  const head = headOf(model)
+  const head = prefixOf(model)
   const named = head === undefined ? [] : instancesNamed(instances, head)
   if (head !== undefined && named.length > 0) {
     const rest = model.slice(head.length + 1)
@@ -116,7 +125,7 @@ const claimed = (input: Wanted, instances: readonly Instance[]): Claim | undefin
     return one('provider', candidates, rest === '' ? [] : [rest, model])
   }
   if (model !== AUTO) {
-    const listing = instances.filter((instance) => has(input, instance, model))
+    const listing = instances.filter((instance) => hasModel(input, instance, model))
     if (listing.length > 0)
       return one(
         'listed',
@@ -132,7 +141,7 @@ const claimed = (input: Wanted, instances: readonly Instance[]): Claim | undefin
   )
 }
 
-const byRoute = (input: Wanted, instances: readonly Instance[], route: Route): Claim => {
+const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route): ResolvedName => {
   const skipped: Skipped[] = []
   const resolve = (target: RouteTarget, because: string): readonly Candidate[] => {
     const found = instancesNamed(instances, target.provider)
@@ -161,17 +170,17 @@ const byRoute = (input: Wanted, instances: readonly Instance[], route: Route): C
 
 /** The groups of a claim and where else the request may go, as the setting has it. */
 const withFallback = (
-  input: Wanted,
+  input: PlanInput,
   instances: readonly Instance[],
-  { groups, sameAs }: Claim,
-): { readonly groups: readonly Group[]; readonly skipped: readonly Skipped[] } => {
+  { groups, sameAs }: ResolvedName,
+): { readonly groups: readonly CandidateGroup[]; readonly skipped: readonly Skipped[] } => {
   const { fallback, strategy } = input.config.settings
   const own = new Set(groups.flatMap(({ candidates }) => candidates.map(({ instance }) => instance)))
   const having: Candidate[] = []
   const rest: Candidate[] = []
   for (const instance of instances) {
     if (own.has(instance)) continue
-    const same = sameAs.find((name) => has(input, instance, name))
+    const same = sameAs.find((name) => hasModel(input, instance, name))
     if (same === undefined) rest.push(candidate(instance, usualModel(input, instance), 'fallback: any'))
     else having.push(candidate(instance, same, `${instance.id} has the same model`))
   }
@@ -201,14 +210,14 @@ export const candidate = (instance: Instance, model: string, because: string, we
   weight,
 })
 
-const usualModel = (input: Wanted, instance: Instance): string => defaultModel(input, instance) ?? input.model
+const usualModel = (input: PlanInput, instance: Instance): string => defaultModel(input, instance) ?? input.model
 
 const ordered = (
-  { catalogue, view, random }: Moment,
+  { catalogue, view, random }: OrderingInput,
   candidates: readonly Candidate[],
   strategy: Strategy,
 ): readonly Candidate[] =>
-  order(
+  orderCandidates(
     candidates,
     strategy,
     { latency: view.latency, price: ({ instance, model }) => blended(factsOf(catalogue, instance, model)) },
@@ -233,19 +242,19 @@ export const unconfigured = (): Failure =>
   )
 
 /** A route none of whose targets can be asked. */
-export const leadsNowhere = (model: string): Failure =>
+export const emptyRoute = (model: string): Failure =>
   fail(
     'unknown_model',
     `The route ${quoted(model)} leads to no configured provider. Add its providers, or correct its targets.`,
     { param: 'model' },
   )
 
-const unknown = ({ config, lists, catalogue, model }: Wanted): Failure => {
+const unknown = ({ config, lists, catalogue, model }: PlanInput): Failure => {
   // Who writes no slash means none: half the names need not be compared.
   const names = listModels(config, lists, catalogue).filter(({ id }) => id.includes('/') === model.includes('/'))
   const near = nearest(
     model,
-    names.slice(0, MOST_NAMES).map(({ id }) => id),
+    names.slice(0, MAX_NAMES).map(({ id }) => id),
     3,
   ).map(quoted)
   const hint = near.length > 0 ? `Did you mean ${near.join(' or ')}?` : 'GET /v1/models lists the names that are.'
@@ -253,15 +262,15 @@ const unknown = ({ config, lists, catalogue, model }: Wanted): Failure => {
 }
 
 /** Comparing with more names than this would make a wrong name dear. */
-const MOST_NAMES = 1_000
-const LONGEST_QUOTE = 100
+const MAX_NAMES = 1_000
+const MAX_QUOTE = 100
 
 /** A client's word in a message: in one line, and not longer than it helps. */
 export const quoted = (word: string): string =>
-  JSON.stringify(word.length > LONGEST_QUOTE ? `${word.slice(0, LONGEST_QUOTE)}…` : word)
+  JSON.stringify(word.length > MAX_QUOTE ? `${word.slice(0, MAX_QUOTE)}…` : word)
 
 /** The plan as `POST /v1/route` answers it. `now` adds what is known of a candidate at this moment: its circuit, its cool-downs. */
-export const explain = (
+export const explainPlan = (
   model: string,
   { by, candidates, skipped }: Plan,
   now: (candidate: Candidate) => JsonObject = () => ({}),

@@ -6,12 +6,12 @@ import {
   admit,
   admitEarly,
   type Breaker,
-  closed,
+  type CircuitPermit,
+  closedBreaker,
   commit,
   complete,
   counts,
   failed,
-  type Pass,
   phase,
   release,
   withdraw,
@@ -36,7 +36,7 @@ const rulesOf = (input: Buffer): CircuitRules => ({
 
 const WAITS = [0, 1, 40, 100, 999, 1_000, 1_001, 5_000, 10_000, 12_000, 31_000, 60_000, 400_000] as const
 
-type Held = { pass: Pass; readonly token: ReferenceToken; over: boolean }
+type Held = { permit: CircuitPermit; readonly token: ReferenceToken; over: boolean }
 
 export const BREAKER: Target = {
   name: 'breaker',
@@ -67,7 +67,7 @@ export const BREAKER: Target = {
   check(input) {
     const rules = rulesOf(input)
     const reference = new ReferenceCircuit(rules)
-    let breaker: Breaker = closed()
+    let breaker: Breaker = closedBreaker()
     // A whole number of widths, so that a fraction of one decides nothing.
     let now = 1_200_000
     const held: Held[] = []
@@ -84,44 +84,44 @@ export const BREAKER: Target = {
         case 2: {
           const early = what % 8 === 2
           const token = reference.admit(now, early)
-          const { breaker: next, pass, retryAt } = (early ? admitEarly : admit)(breaker, now, rules)
+          const { breaker: next, permit, retryAt } = (early ? admitEarly : admit)(breaker, now, rules)
           breaker = next
-          assert.equal(pass === null, token === null, `${say}: ${early ? 'an early ' : ''}admission`)
-          if (pass === null) assert.ok(retryAt !== null && retryAt > now, `${say}: when it may be tried again`)
-          if (pass && token) held.push({ pass, token, over: false })
+          assert.equal(permit === null, token === null, `${say}: ${early ? 'an early ' : ''}admission`)
+          if (permit === null) assert.ok(retryAt !== null && retryAt > now, `${say}: when it may be tried again`)
+          if (permit && token) held.push({ permit, token, over: false })
           break
         }
         case 3:
           if (!one) break
           reference.commit(one.token, now)
-          ;({ breaker, pass: one.pass } = commit(breaker, one.pass, now, rules))
+          ;({ breaker, permit: one.permit } = commit(breaker, one.permit, now, rules))
           break
         case 4:
           if (!one) break
           reference.failed(one.token, now)
-          breaker = failed(breaker, one.pass, now, rules)
+          breaker = failed(breaker, one.permit, now, rules)
           one.over = true
           break
         case 5:
           if (!one) break
           reference.done(one.token, now)
-          breaker = complete(breaker, one.pass, now, rules)
+          breaker = complete(breaker, one.permit, now, rules)
           one.over = true
           break
         case 6:
           if (!one) break
           reference.release(one.token)
-          breaker = release(breaker, one.pass, now, rules)
+          breaker = release(breaker, one.permit, now, rules)
           one.over = true
           break
         default:
           if (!one) break
           reference.withdraw(one.token)
-          breaker = withdraw(breaker, one.pass, now, rules)
+          breaker = withdraw(breaker, one.permit, now, rules)
           one.over = true
       }
-      assert.equal(phase(breaker, now, rules).at, reference.reads(now), `${say}: phase`)
-      if (breaker.at !== 'closed' || reference.at !== 'closed') continue
+      assert.equal(phase(breaker, now, rules).state, reference.reads(now), `${say}: phase`)
+      if (breaker.state !== 'closed' || reference.at !== 'closed') continue
       const { successes, failures } = counts(breaker, now, rules)
       const { ok, bad } = reference.counts(now)
       assert.deepEqual({ successes, failures }, { successes: ok, failures: bad }, `${say}: counts`)

@@ -10,9 +10,9 @@ import { lines, load } from '../../../src/edge/config/testing.ts'
 import { findRoute, isModelPath, protocolAt, ROUTES } from '../../../src/edge/http/app/routes.ts'
 import { masking } from '../../../src/edge/identity/mask.ts'
 import { redactKey } from '../../../src/gateway/upstream/redact.ts'
-import { mayEnter } from '../../../src/policy/access.ts'
-import { leftOf, quotaIn } from '../../../src/policy/health/quota.ts'
-import { canonical, givesTwice, keyProblem, storesAnswer } from '../../../src/policy/idempotency-key.ts'
+import { accessProblem } from '../../../src/policy/access.ts'
+import { quotaIn, scarcestLimit } from '../../../src/policy/health/quota.ts'
+import { bypassesSharing, canonicalJson, hasDuplicateMembers, keyProblem } from '../../../src/policy/idempotency-key.ts'
 import { LIMIT_HEADERS } from '../../../src/policy/retry/limit-headers.ts'
 import { parseDuration, retryAfter } from '../../../src/policy/retry/retry-after.ts'
 import { changed, changedJson, slicings, type Target } from '../engine.ts'
@@ -88,7 +88,7 @@ const wait: Target = {
           assert.ok(share >= 0 && share <= 1, `a share of ${share}`)
           assert.ok(Number.isFinite(until) && until <= 1_000 + 24 * HOUR, `until ${until}`)
         }
-        if (quota) leftOf(quota, 1_000)
+        if (quota) scarcestLimit(quota, 1_000)
       }
   },
 }
@@ -230,16 +230,16 @@ const surveyed = (text: string, body: JsonObject): void => {
     last.set(key, one ?? null)
   }
   assert.deepEqual([...last.keys()].toSorted(), Object.keys(body).toSorted())
-  for (const [key, value] of last) assert.equal(canonical(value), canonical(body[key]), key)
+  for (const [key, value] of last) assert.equal(canonicalJson(value), canonicalJson(body[key]), key)
   assert.equal(rewrite(text, seen.members, body, body), text)
   if (last.size < seen.members.length) return
   const after: JsonObject = { ...body, added: 1 }
-  assert.equal(canonical(parsed(rewrite(text, seen.members, body, after))), canonical(after))
+  assert.equal(canonicalJson(parsed(rewrite(text, seen.members, body, after))), canonicalJson(after))
   for (const key of last.keys()) {
     const { [key]: _, ...without } = body
-    assert.equal(canonical(parsed(rewrite(text, seen.members, body, without))), canonical(without))
+    assert.equal(canonicalJson(parsed(rewrite(text, seen.members, body, without))), canonicalJson(without))
     const other: JsonObject = { ...body, [key]: 'other' }
-    assert.equal(canonical(parsed(rewrite(text, seen.members, body, other))), canonical(other))
+    assert.equal(canonicalJson(parsed(rewrite(text, seen.members, body, other))), canonicalJson(other))
   }
 }
 
@@ -274,7 +274,7 @@ const sharing: Target = {
   check(input) {
     const text = input.toString('utf8')
     keyProblem(text)
-    storesAnswer(text)
+    bypassesSharing(text)
     const cut = text.indexOf('\n')
     const [a, b] = [parsed(text.slice(0, cut)), parsed(text.slice(cut + 1))]
     for (const [one, source] of [
@@ -282,12 +282,12 @@ const sharing: Target = {
       [b, text.slice(cut + 1)],
     ] as const) {
       if (!isObject(one)) continue
-      const found = givesTwice(source, one)
+      const found = hasDuplicateMembers(source, one)
       const written = (source.replaceAll(/"(?:[^"\\]|\\.)*"/g, '').match(/:/g) ?? []).length
       assert.equal(found, written > count(one), 'a member that is given twice')
     }
     if (a === undefined || b === undefined || !finite(a) || !finite(b)) return
-    assert.equal(canonical(a) === canonical(b), equal(a, b), `${canonical(a)} and ${canonical(b)}`)
+    assert.equal(canonicalJson(a) === canonicalJson(b), equal(a, b), `${canonicalJson(a)} and ${canonicalJson(b)}`)
   },
 }
 
@@ -356,7 +356,7 @@ const routes: Target = {
   check(input) {
     const target = input.toString('latin1')
     const door = { loopback: true, keyed: false, port: 1, hosts: [], origins: [] }
-    const refused = mayEnter({ method: 'GET', target, host: ['localhost'] }, door)
+    const refused = accessProblem({ method: 'GET', target, host: ['localhost'] }, door)
     const path = target.split('?', 1)[0] ?? ''
     if (refused === null) assert.ok(path.startsWith('/') && !path.startsWith('//'))
     const found = findRoute(path)

@@ -1,8 +1,8 @@
 /** Admission control: limits on connections, checks of a header block, load shedding and access. */
 import { type Failure, fail } from '../../../core/failure.ts'
 import type { Settings } from '../../../core/settings.ts'
-import { type Door, mayEnter } from '../../../policy/access.ts'
-import { mostHeld, neighbourhood, type Shed } from '../../../policy/health/shed.ts'
+import { type AccessPolicy, accessProblem } from '../../../policy/access.ts'
+import { addressGroup, bufferLimitBytes, type ShedReason } from '../../../policy/health/shed.ts'
 import type { HeldBytes, LoadMeter } from '../../process/load.ts'
 import type { ClientConnection, HttpExchange, IncomingHead } from '../server/http-server.ts'
 import { AccessRules, isLoopback } from './access-rules.ts'
@@ -28,7 +28,7 @@ export type ConnectionContext = {
   /** The IPv4 address, or the /64 network of an IPv6 address: the unit of the limit per address. */
   readonly network: string
   /** The limit this connection exceeds: its model calls are refused, and it closes after one response. */
-  overLimit: Shed | null
+  overLimit: ShedReason | null
   /** Requests without a complete response: one, or several where the server hands on pipelined requests. */
   active: readonly ActiveRequest[]
 }
@@ -61,20 +61,20 @@ export class Admission {
   readonly #settings: () => Settings
   readonly #load: LoadMeter
   readonly #perNetwork = new Map<string, number>()
-  #door: Door
+  #accessPolicy: AccessPolicy
   #lastOrigin = { address: '', network: '', loopback: false }
 
   constructor({ port, host, settings, load }: AdmissionOptions) {
     this.#settings = settings
     this.#load = load
     this.held = load.held
-    this.unread = unreadAnswers(load.held, () => mostHeld(settings().limit))
-    this.#door = { loopback: isLoopback(host ?? ''), keyed: false, port, hosts: [], origins: [] }
+    this.unread = unreadAnswers(load.held, () => bufferLimitBytes(settings().limit))
+    this.#accessPolicy = { loopback: isLoopback(host ?? ''), keyed: false, port, hosts: [], origins: [] }
   }
 
   /** Sets the port the server listens on; origins are compared with it. */
   listensOn(port: number): void {
-    this.#door = { ...this.#door, port }
+    this.#accessPolicy = { ...this.#accessPolicy, port }
   }
 
   /** Adds a connection and counts it for its network. */
@@ -105,7 +105,7 @@ export class Admission {
   /** The network of an address. The last one is cached: clients and proxies open many connections from one address. */
   originOf(address: string): { readonly network: string; readonly loopback: boolean } {
     if (address !== this.#lastOrigin.address)
-      this.#lastOrigin = { address, network: neighbourhood(address), loopback: isLoopback(address) }
+      this.#lastOrigin = { address, network: addressGroup(address), loopback: isLoopback(address) }
     return this.#lastOrigin
   }
 
@@ -116,16 +116,16 @@ export class Admission {
   }
 
   /** The host and origin rules; the same object while the settings are the same. */
-  doorFor({ hosts, cors, auth }: Settings): Door {
+  accessPolicyFor({ hosts, cors, auth }: Settings): AccessPolicy {
     const keyed = auth.keys.length > 0
-    const door = this.#door
-    if (door.hosts !== hosts || door.origins !== cors.origins || door.keyed !== keyed)
-      this.#door = { ...door, keyed, hosts, origins: cors.origins }
-    return this.#door
+    const policy = this.#accessPolicy
+    if (policy.hosts !== hosts || policy.origins !== cors.origins || policy.keyed !== keyed)
+      this.#accessPolicy = { ...policy, keyed, hosts, origins: cors.origins }
+    return this.#accessPolicy
   }
 
   /** Why a model call is refused at the current load; null: it is admitted. */
-  shed({ overLimit }: Pick<ConnectionContext, 'overLimit'>, limit: Settings['limit']): Shed | null {
+  shed({ overLimit }: Pick<ConnectionContext, 'overLimit'>, limit: Settings['limit']): ShedReason | null {
     return overLimit ?? this.#load.shedding(this.calls, limit)
   }
 
@@ -136,7 +136,7 @@ export class Admission {
 }
 
 /** Why a request is refused for its header block alone; null: it is admitted. */
-export const headProblem = (head: IncomingHead, door: Door): Failure | null => {
+export const headProblem = (head: IncomingHead, policy: AccessPolicy): Failure | null => {
   const { version, lines, method, target, hosts, headers } = head
   if (!version.startsWith('1.')) return fail('invalid_request', 'The request is not HTTP/1.1.')
   if (lines > REQUEST_LIMITS.headers)
@@ -145,9 +145,9 @@ export const headProblem = (head: IncomingHead, door: Door): Failure | null => {
     return fail('invalid_request', 'The request target is longer than 8 KiB.', { status: 414 })
   if (version === '1.1' && headers('host') === undefined)
     return fail('invalid_request', 'The request has no Host header; HTTP/1.1 requires one.')
-  return mayEnter(
+  return accessProblem(
     { method, target, host: hosts, origin: headers('origin'), secFetchSite: headers('sec-fetch-site') },
-    door,
+    policy,
   )
 }
 

@@ -3,8 +3,8 @@ import type { EncodedText } from '../../../core/encoded-text.ts'
 import { type Failure, fail } from '../../../core/failure.ts'
 import type { IncomingRequest } from '../../../core/http-exchange.ts'
 import type { Settings } from '../../../core/settings.ts'
-import { corsHeaders, type Door, preflightHeaders, presentedKey } from '../../../policy/access.ts'
-import { mostHeld, type Shed, turnedAway } from '../../../policy/health/shed.ts'
+import { type AccessPolicy, corsHeaders, preflightHeaders, presentedKey } from '../../../policy/access.ts'
+import { bufferLimitBytes, type ShedReason, shedFailure } from '../../../policy/health/shed.ts'
 import { statusOf } from '../../../policy/reply/final-error.ts'
 import { errorText } from '../server/error-text.ts'
 import type { HttpExchange, RequestProblem, ResponseHeaders } from '../server/http-server.ts'
@@ -30,7 +30,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   readonly #server: ServerContext
   readonly #connection: ConnectionContext
   readonly #settings: Settings
-  readonly #door: Door
+  readonly #accessPolicy: AccessPolicy
   readonly #id: string
   #route: ApiRoute | null = null
   /** The part of the path that matched `{id}`. */
@@ -48,7 +48,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   /** Bytes of its body in memory. */
   #bodyBytes = 0
   /** Set if there was not enough memory for the body. */
-  #outOfMemory: Shed | undefined
+  #outOfMemory: ShedReason | undefined
 
   constructor(server: ServerContext, connection: ConnectionContext, exchange: HttpExchange) {
     const { admission } = server
@@ -59,9 +59,9 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.#connection = connection
     this.#memoryOwner = connection.network
     this.#settings = server.settings()
-    this.#door = admission.doorFor(this.#settings)
+    this.#accessPolicy = admission.accessPolicyFor(this.#settings)
     this.#id = requestId(headers('x-request-id'))
-    const common = { ...idHeaders(this.path, this.#id), ...corsHeaders(headers('origin'), this.#door) }
+    const common = { ...idHeaders(this.path, this.#id), ...corsHeaders(headers('origin'), this.#accessPolicy) }
     this.reply = new HttpReply(exchange, common, this)
     exchange.writeTimeout = this.#settings.timeout.clientWrite
     if (admission.phase !== 'serving' || connection.overLimit) exchange.closeAfter()
@@ -75,12 +75,12 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { exchange } = this
     const { method, target, headers } = exchange
     const origin = headers('origin')
-    const problem = headProblem(exchange, this.#door)
+    const problem = headProblem(exchange, this.#accessPolicy)
     if (problem) return this.refuse(problem)
     if (exchange.expects === 'other') return this.refuse(UNKNOWN_EXPECTATION)
     if (this.#server.admission.phase === 'ending') return this.refuse(SHUTTING_DOWN)
     if (method === 'OPTIONS' && headers('access-control-request-method') !== undefined && origin !== undefined)
-      return this.#respondEmpty(preflightHeaders(origin, this.#door))
+      return this.#respondEmpty(preflightHeaders(origin, this.#accessPolicy))
     if (target === '*') return this.#respondEmpty({ allow: 'GET, HEAD, POST, DELETE, OPTIONS' })
     const route = this.#findRoute()
     if (route) this.#admit(route)
@@ -132,7 +132,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (this.#clientKey !== '') this.#memoryOwner = memoryOwnerOf(this.#clientKey)
     if (route.model) admission.unread.makeRoom(0)
     const shed = route.model ? admission.shed(this.#connection, settings.limit) : null
-    if (shed) return this.refuse(turnedAway(shed), {}, shed)
+    if (shed) return this.refuse(shedFailure(shed), {}, shed)
 
     if (route.method !== 'POST') return this.#call(route, null)
     const unfit = bodyProblem(headers, settings.limit.body)
@@ -144,9 +144,9 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   reserve(bytes: number): Failure | null {
     const { admission, settings } = this.#server
     admission.unread.makeRoom(bytes)
-    if (this.#route?.model && admission.held.bytes() + bytes > mostHeld(settings().limit)) {
+    if (this.#route?.model && admission.held.bytes() + bytes > bufferLimitBytes(settings().limit)) {
       this.#outOfMemory = 'buffered'
-      return turnedAway(this.#outOfMemory)
+      return shedFailure(this.#outOfMemory)
     }
     this.#bodyBytes += bytes
     admission.held.change(bytes)
@@ -164,7 +164,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (!this.#isActive) return
     // Other calls may have been admitted while the body arrived.
     if (route.model && admission.calls >= settings().limit.concurrent)
-      return this.refuse(turnedAway('concurrent'), {}, 'concurrent')
+      return this.refuse(shedFailure('concurrent'), {}, 'concurrent')
     this.#call(route, body)
   }
 
@@ -209,7 +209,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   }
 
   /** Sends an error response. `why`: the limit of the gateway that caused it. */
-  refuse(failure: Failure, extraHeaders: ResponseHeaders = {}, why?: Shed): void {
+  refuse(failure: Failure, extraHeaders: ResponseHeaders = {}, why?: ShedReason): void {
     const { exchange, path, reply } = this
     const { status, headers, body } = errorResponse(failure, this.#id, path)
     // Every response to a model call has this header, also a refusal.

@@ -1,6 +1,6 @@
 import type { Failure } from '../../../core/failure.ts'
 import type { Settings } from '../../../core/settings.ts'
-import type { Shed } from '../../../policy/health/shed.ts'
+import type { ShedReason } from '../../../policy/health/shed.ts'
 import type { Admission } from './admission.ts'
 import type { Handlers } from './routes.ts'
 
@@ -29,7 +29,7 @@ export type RefusedRequest = {
   /** The ID of the client's key; empty or absent where none was presented or the key is unknown. */
   readonly client?: string
   /** The limit of the gateway that caused the refusal. */
-  readonly why?: Shed
+  readonly why?: ShedReason
 }
 
 /** An unread response that was aborted to free memory. */

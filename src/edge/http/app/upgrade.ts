@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { bad, type Failure, good } from '../../../core/failure.ts'
 import type { IncomingRequest } from '../../../core/http-exchange.ts'
 import { corsHeaders, presentedKey } from '../../../policy/access.ts'
-import { type Shed, turnedAway } from '../../../policy/health/shed.ts'
+import { type ShedReason, shedFailure } from '../../../policy/health/shed.ts'
 import { statusOf } from '../../../policy/reply/final-error.ts'
 import { errorText } from '../server/error-text.ts'
 import { type IncomingHead, sendAndClose } from '../server/http-server.ts'
@@ -44,9 +44,9 @@ export class Upgrade {
     const settings = server.settings()
     const id = requestId(headers('x-request-id'))
     const path = pathOf(target)
-    const door = admission.doorFor(settings)
-    const common = { ...idHeaders(path, id), ...corsHeaders(headers('origin'), door) }
-    const refuse = (failure: Failure, why?: Shed) => {
+    const policy = admission.accessPolicyFor(settings)
+    const common = { ...idHeaders(path, id), ...corsHeaders(headers('origin'), policy) }
+    const refuse = (failure: Failure, why?: ShedReason) => {
       const response = errorResponse(failure, id, path)
       server.onRefused({ id, method: 'WEBSOCKET', path, status: response.status, failure, ...(why && { why }) })
       const challenge = failure.kind === 'unauthenticated' && { 'www-authenticate': 'Bearer' }
@@ -55,7 +55,7 @@ export class Upgrade {
     }
     // While an earlier request has no response, the client would take these bytes for a part of that response.
     if (connection.active.length > 0) return void socket.destroy()
-    const problem = headProblem(head, door)
+    const problem = headProblem(head, policy)
     if (problem) return refuse(problem)
     const route = routeAt(path)
     if (!this.#sockets || !route) return void socket.destroy()
@@ -65,7 +65,7 @@ export class Upgrade {
     const admitted = admission.access.check(settings, route, key, local)
     if (!admitted.ok) return refuse(admitted.failure)
     const shed = admission.shed(connection, settings.limit)
-    if (shed) return refuse(turnedAway(shed), shed)
+    if (shed) return refuse(shedFailure(shed), shed)
     const visitor: IncomingRequest = {
       id,
       method: 'GET',
@@ -110,7 +110,7 @@ const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: Socket
     seat() {
       unread.makeRoom(0)
       const why = admission.shed({ overLimit: null }, settings().limit)
-      if (why) return bad(turnedAway(why))
+      if (why) return bad(shedFailure(why))
       admission.calls++
       return good(() => {
         admission.calls--

@@ -350,7 +350,7 @@ const reasons: readonly (readonly [string, RequestHead, RegExp])[] = [
   ['another origin', head({ origin: 'https://evil.example' }), /web page of another origin/],
 ]
 for (const [name, given, message] of reasons)
-  test(`access: ${name} is told as what it is`, () =>
+  test(`access: the error names the cause: ${name}`, () =>
     assert.match(accessProblem(given, loopback)?.message ?? '', message))
 
 const places: readonly (readonly [string, Partial<RequestHead>, AccessPolicy, boolean])[] = [

@@ -315,8 +315,8 @@ test('plan: says of each candidate because of what it is there, and of others wh
 test('plan: explained, it is plain JSON with what is known now beside each target', () => {
   const made = planFor('openai/gpt-5', { settings: { fallback: 'none' } })
   assert.ok(made.ok)
-  const told = explainPlan('openai/gpt-5', made.value, ({ instance: { id } }) => ({ circuit: `${id} closed` }))
-  assert.deepEqual(JSON.parse(JSON.stringify(told)), {
+  const explained = explainPlan('openai/gpt-5', made.value, ({ instance: { id } }) => ({ circuit: `${id} closed` }))
+  assert.deepEqual(JSON.parse(JSON.stringify(explained)), {
     object: 'route',
     model: 'openai/gpt-5',
     by: 'provider',
@@ -337,7 +337,7 @@ test('plan: explained, it is plain JSON with what is known now beside each targe
   })
 })
 
-test('plan: a rejected name is told with the nearest ones, and a long one is not told whole', () => {
+test('plan: the error of an unknown name contains similar names, and truncates a long name', () => {
   const reject = { settings: { unknownModel: 'reject' as const } }
   const near = planFor('qwen-locl', reject)
   assert.ok(!near.ok)

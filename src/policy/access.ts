@@ -1,11 +1,11 @@
 /**
- * Who may speak to the gateway at all, decided from a request's head before anything else looks at it: so that no web
- * page can spend the operator's money, and no name in a request can be taken for another one further in.
+ * Access checks on a request's head, before it is routed: the request target, `Host` (DNS rebinding) and `Origin`
+ * (requests of foreign web pages). Also CORS headers and the client key.
  */
 import { type Failure, fail } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/headers.ts'
 
-/** `host`: every Host line as it was sent. `target`: the request target as it was sent. */
+/** The parts of a request's head that decide about access. `host`: every Host line. `target`: as received, not normalised. */
 export type RequestHead = {
   readonly method: string
   readonly target: string
@@ -14,8 +14,9 @@ export type RequestHead = {
   readonly secFetchSite?: string | undefined
 }
 
+/** The settings that decide about access. */
 export type AccessPolicy = {
-  /** We listen on a loopback address. */
+  /** The gateway listens on a loopback address. */
   readonly loopback: boolean
   /** Model calls require a client key. */
   readonly keyed: boolean
@@ -26,13 +27,13 @@ export type AccessPolicy = {
   readonly origins: readonly string[]
 }
 
-/** Null: it may come in. */
+/** Checks the request target, `Host` and `Origin`. Returns the failure to respond with, or null if access is allowed. */
 export const accessProblem = (head: RequestHead, policy: AccessPolicy): Failure | null =>
   badTarget(head) ?? badHost(head, policy) ?? badOrigin(head, policy)
 
 /**
- * Only a path is taken as a target. `//x` and `http://x/` would be another host's to some who read it; that is how a
- * request is checked as one thing and served as another.
+ * Accepts only a path as request target. Some URL parsers read `//x` and `http://x/` as another host, so that a request
+ * could pass a check as one URL and be served as another.
  */
 const badTarget = ({ target, method }: RequestHead): Failure | null => {
   if (target === '*' && method === 'OPTIONS') return null
@@ -43,10 +44,10 @@ const badTarget = ({ target, method }: RequestHead): Failure | null => {
   )
 }
 
-/** DNS can be made to point any name at this machine; the name a browser puts into Host shows whom it believes to talk to. */
+/** Prevents DNS rebinding: an attacker's DNS can resolve any name to this machine, but `Host` contains the name that the browser used. */
 const badHost = ({ host }: RequestHead, { loopback, hosts }: AccessPolicy): Failure | null => {
   const [only, ...more] = host
-  // RFC 9112, section 3.2: more than one Host line is refused.
+  // RFC 9112, section 3.2: a server refuses a request with several Host lines.
   if (more.length > 0) return fail('invalid_request', 'The request has more than one Host header; send one.')
   if (!loopback) return null
   if (only === undefined) return fail('invalid_request', 'The request has no Host header; send one.')
@@ -58,7 +59,7 @@ const badHost = ({ host }: RequestHead, { loopback, hosts }: AccessPolicy): Fail
   )
 }
 
-/** Whether the operator listed this host, as `name:port` or by its name alone. */
+/** Whether `hosts` contains this host, as `name:port` or as a name without a port. */
 const isListedHost = (written: string, hosts: AccessPolicy['hosts']): boolean =>
   hosts.some(
     (listed) => listed.toLowerCase() === written.toLowerCase() || nameWithoutPort(listed) === authority(written).name,
@@ -86,13 +87,14 @@ const UNKNOWN_HOST = fail(
   'The gateway requires no client key, so it accepts web pages only from a loopback name, an IP address or a listed host name. Add the name to `hosts` (HOSTS), add the page to `cors.origins` (CORS_ORIGINS), or set client keys (AUTH_KEYS).',
 )
 
-/** Whether the page was served by this gateway: its origin is the request's Host, or a loopback name with our port. */
+/** Whether this gateway served the page: its origin is the request's Host, or a loopback name with the gateway's port. */
 const isOwn = (origin: string, { host }: RequestHead, { loopback, port }: AccessPolicy): boolean => {
-  const theirs = originAuthority(origin)
-  if (theirs === null) return false
-  const ours = authority(host[0] ?? '')
-  if (theirs.name !== '' && theirs.name === ours.name && theirs.port === (ours.port ?? theirs.usualPort)) return true
-  return loopback && isLoopback(theirs.name) && theirs.port === String(port)
+  const page = originAuthority(origin)
+  if (page === null) return false
+  const requested = authority(host[0] ?? '')
+  if (page.name !== '' && page.name === requested.name && page.port === (requested.port ?? page.defaultPort))
+    return true
+  return loopback && isLoopback(page.name) && page.port === String(port)
 }
 
 /**
@@ -107,31 +109,31 @@ const isTrustedHost = (origin: string, { host }: RequestHead, { keyed, hosts }: 
 
 const isIpAddress = (name: string): boolean => /^(?:[0-9]{1,3}\.){3}[0-9]{1,3}$/.test(name) || name.startsWith('[')
 
-/** Host name and port of an `http` or `https` origin; null: it is not one. */
+/** Host name and port of an `http` or `https` origin; null: not such an origin. */
 const originAuthority = (
   origin: string,
-): { readonly name: string; readonly port: string; readonly usualPort: string } | null => {
+): { readonly name: string; readonly port: string; readonly defaultPort: string } | null => {
   const [, scheme, rest] = /^(https?):\/\/([^/]+)$/.exec(origin.toLowerCase()) ?? []
   if (scheme === undefined || rest === undefined) return null
-  const usualPort = scheme === 'https' ? '443' : '80'
+  const defaultPort = scheme === 'https' ? '443' : '80'
   const { name, port } = authority(rest)
-  return { name, port: port ?? usualPort, usualPort }
+  return { name, port: port ?? defaultPort, defaultPort }
 }
 
-/** `null` is the origin of every sandboxed frame anywhere: listing it would list everybody. */
+/** Whether the operator listed this origin. `null` never counts: it is the origin of every sandboxed frame of any site. */
 const isListed = (origin: string, { origins }: Pick<AccessPolicy, 'origins'>): boolean =>
   origin !== 'null' && origins.some((listed) => sameOrigin(listed) === sameOrigin(origin))
 
 const sameOrigin = (origin: string): string => origin.toLowerCase().replace(/\/$/, '')
 
-/** A name without a dot at its end, and the port, of `name:port`; an IPv6 address keeps its brackets. */
+/** Parses `name:port`: the name in lower case without a trailing dot (`''`: malformed), and the port. IPv6 addresses keep their brackets. */
 const authority = (written: string): { readonly name: string; readonly port: string | undefined } => {
   const source = written.length > MAX_AUTHORITY ? '' : written.trim().toLowerCase()
   const [, name = '', port] = /^(\[[0-9a-f:.]+\]|[a-z0-9_][a-z0-9._-]*)(?::([0-9]{1,5}))?$/.exec(source) ?? []
   return { name: name.endsWith('.') ? name.slice(0, -1) : name, port }
 }
 
-/** 253 for a name (RFC 1035), and its port. */
+/** Maximum length in characters: 253 for the name (RFC 1035), and the port. */
 const MAX_AUTHORITY = 260
 
 const nameWithoutPort = (allowed: string): string | undefined => {
@@ -147,7 +149,7 @@ const isLoopback = (name: string): boolean =>
   name === '[0:0:0:0:0:0:0:1]' ||
   /^\[::ffff:(?:127\.(?:[0-9]{1,3}\.){2}[0-9]{1,3}|7f[0-9a-f]{2}:[0-9a-f]{1,4})\]$/.test(name)
 
-/** What a browser is told with an answer: only a listed origin is named, and never all of them. */
+/** The CORS headers of a response. Only a listed origin is allowed, and never `*` (Fetch standard, CORS protocol). */
 export const corsHeaders = (
   origin: string | undefined,
   policy: Pick<AccessPolicy, 'origins'>,
@@ -157,7 +159,7 @@ export const corsHeaders = (
   return { 'access-control-allow-origin': origin, 'access-control-expose-headers': EXPOSED, vary: 'origin' }
 }
 
-/** What a browser is told when it asks beforehand (OPTIONS). Empty but for `vary`: it may not. */
+/** The headers of a response to a CORS preflight request (OPTIONS). For an origin that is not listed: at most `vary`. */
 export const preflightHeaders = (
   origin: string | undefined,
   policy: Pick<AccessPolicy, 'origins'>,
@@ -167,7 +169,7 @@ export const preflightHeaders = (
   return {
     ...headers,
     'access-control-allow-methods': 'GET, HEAD, POST, DELETE, OPTIONS',
-    // The star is for what SDKs send about themselves; it never covers Authorization (Fetch standard).
+    // `*` allows the headers with which SDKs describe themselves. It does not include Authorization (Fetch standard).
     'access-control-allow-headers': 'authorization, *',
     'access-control-max-age': '600',
   }
@@ -188,7 +190,7 @@ const EXPOSED = [
   'x-should-retry',
 ].join(', ')
 
-/** The key a client came with: a bearer token, or `x-api-key` as Anthropic's clients send it. */
+/** The client key of a request: a bearer token, or `x-api-key` as Anthropic's clients send it. Undefined: none. */
 export const presentedKey = (headers: HeaderLookup): string | undefined => {
   const given = headers('authorization')?.trim()
   const bearer = given !== undefined && /^bearer[ \t]/i.test(given) ? given.slice('bearer '.length).trim() : ''

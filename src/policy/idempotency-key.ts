@@ -1,15 +1,15 @@
-/** When one answer may be given to more than one request: what a key for it is, and which requests mean the same answer. */
+/** When several requests may share one response: valid idempotency keys, and which identical requests may be coalesced. */
 import type { ChatRequest, Part } from '../core/chat.ts'
 import { type Failure, fail } from '../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf } from '../core/json.ts'
 import { TOOLS_BY_NAME } from './retry/retry-safety.ts'
 
-/** Characters of the longest key; Stripe's limit, and room for any UUID with a prefix. */
+/** Maximum length of a key in characters: Stripe's limit, and enough for a UUID with a prefix. */
 const MAX_KEY_LENGTH = 255
 
 /**
- * What is wrong with an `Idempotency-Key`, or null. The draft (draft-ietf-httpapi-idempotency-key-header, section 2)
- * writes it in quotes, clients of today write it without: whatever is visible ASCII is taken as it is.
+ * Checks an `Idempotency-Key`: 1 to 255 visible ASCII characters. Returns `invalid_value`, or null if it is valid. The
+ * draft (draft-ietf-httpapi-idempotency-key-header, section 2) requires quotes, which clients omit: quotes are not removed.
  */
 export const keyProblem = (key: string): Failure | null =>
   key.length <= MAX_KEY_LENGTH && /^[\x21-\x7e]+$/.test(key)
@@ -21,9 +21,9 @@ export const keyProblem = (key: string): Failure | null =>
       )
 
 /**
- * Whether another request that says exactly the same, at the same time, is content with this one's answer: nothing is
- * left to chance (temperature 0) or the chance is named (a seed), and answering does nothing but answer. `stored`: what
- * the format means where `store` is not given; an answer that is stored has an id that is one request's own.
+ * Whether an identical concurrent request may receive this request's response: sampling is deterministic (temperature 0
+ * or a seed), and the request has no side effects. A stored response is never shared, because its id belongs to one
+ * request. `stored`: the format's default for `store`.
  */
 export const isRepeatable = (
   { settings, tools, messages }: ChatRequest,
@@ -36,7 +36,7 @@ export const isRepeatable = (
   SIDE_EFFECTS.every((name) => body[name] === undefined || body[name] === null || body[name] === false) &&
   messages.every(({ content }) => content.every(isSelfContained))
 
-/** Members that make an answer depend on, or change, something outside the request; most are tools by another name. */
+/** Members that make a response depend on state outside the request, or change such state. Most of them are tools. */
 const SIDE_EFFECTS = [
   'background',
   'conversation',
@@ -47,17 +47,17 @@ const SIDE_EFFECTS = [
   ...TOOLS_BY_NAME,
 ]
 
-/** What an address points at may be another thing the next moment. */
+/** Whether the part contains its data. The content at a URL or file id can change between two requests. */
 const isSelfContained = (part: Part): boolean =>
   (part.type !== 'image' && part.type !== 'file') || part.source.kind === 'data'
 
-/** A client that wants an answer of its own says so as HTTP has it (RFC 9111, section 5.2.1). */
+/** Whether `Cache-Control` requests a response of its own: `no-store` or `no-cache` (RFC 9111, section 5.2.1). */
 export const bypassesSharing = (cacheControl: string | undefined): boolean =>
   /\bno-(?:store|cache)\b/i.test(cacheControl ?? '')
 
 /**
- * Whether this object's text, parsed to `value`, gives a member twice at any depth. Which of the two counts is for each
- * reader to choose, so that two texts which are the same here may not be the same upstream.
+ * Whether a JSON text contains a duplicate member at any depth. `value`: the parsed text. Parsers differ in which
+ * duplicate they use, so two texts with equal values here could have different meanings upstream.
  */
 export const hasDuplicateMembers = (source: string, value: JsonObject): boolean => {
   let written = 0
@@ -75,7 +75,7 @@ const membersIn = (value: Json | undefined): number => {
   return Object.values(value).reduce<number>((sum, item) => sum + 1 + membersIn(item), 0)
 }
 
-/** JSON in one spelling: members in the order of their names, no blanks, every digit kept. No deeper than the stack. */
+/** Serialises JSON canonically: members sorted by name, no whitespace, numbers as received. Recursive: the caller bounds the depth. */
 export const canonicalJson = (value: Json | undefined): string => {
   const raw = sourceOf(value)
   if (raw !== undefined) return raw

@@ -1,15 +1,15 @@
-/** What the requests of one conversation have in common, so that they can go where its beginning is in a prompt cache. */
+/** Identifies the requests of one conversation, so that they go to the key that has its beginning in its prompt cache. */
 import type { ChatRequest, Message, Part, Tool } from '../../core/chat.ts'
 import { object, text } from '../../core/json.ts'
 
-/** So many pieces (tools, parts of messages) of the beginning are looked at, and so many characters at each end of one. */
+/** How many pieces (tools, parts of messages) are read, and how many characters at each end of a piece. */
 const MAX_PIECES = 64
 const END_LENGTH = 1_024
 
 /**
- * The client's own word for the conversation (`prompt_cache_key`, `conversation`), or else its beginning: tools, and
- * messages up to the user's first. What comes later differs from turn to turn, and however long the history is it is not
- * looked at. `user` alone is no word for it (some send one for everybody), but users that begin alike are kept apart.
+ * The affinity of a request: the client's own key (`prompt_cache_key`, `conversation`), or else a text made of `user`,
+ * tools and messages up to the first user message. Later messages differ between turns and are not read, so the cost does
+ * not grow with the history. `user` alone is not a key, because some clients send one value for all users.
  */
 export const affinityOf = ({ settings, extras, tools, messages }: ChatRequest): string => {
   if (settings.promptCacheKey) return settings.promptCacheKey.value
@@ -22,7 +22,7 @@ export const affinityOf = ({ settings, extras, tools, messages }: ChatRequest): 
   return pieces.join('\n')
 }
 
-/** The parts of everything up to the user's first message. A model that spoke before that does so in every turn. */
+/** The parts of all messages up to the first user message. Assistant messages before it are the same in every turn. */
 const opening = (messages: readonly Message[]): readonly Part[] => {
   const parts: Part[] = []
   for (const { role, content } of messages) {
@@ -56,6 +56,6 @@ const beginningOf = (part: Part): string => {
   }
 }
 
-/** Its length and both its ends: what begins alike for many (an instruction, a data URL) mostly ends otherwise. */
+/** A long text as its length and both its ends: texts with a common beginning (instructions, data URLs) usually have different ends. */
 const ends = (value: string): string =>
   value.length <= 2 * END_LENGTH ? value : `${value.length}:${value.slice(0, END_LENGTH)}${value.slice(-END_LENGTH)}`

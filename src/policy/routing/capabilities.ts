@@ -1,14 +1,18 @@
 /**
- * Whether a model can do what is asked, by the catalogue. It is a doubt and not a refusal: catalogues are late and have
- * mistakes, so a model in doubt is asked when nobody without doubt is left, and then it says itself what it cannot do.
+ * Whether a model has the abilities that a request needs, by the catalogue. Catalogues are late and contain errors, so a
+ * missing ability is a doubt: the model is tried after those without doubt, and its own error decides.
  */
 import type { ChatRequest, Part } from '../../core/chat.ts'
 import type { ModelFacts } from '../../core/config.ts'
 import { estimateTokens } from './estimate-tokens.ts'
 
-/** What is in doubt, by the client's own path, and the capability or limit that stands against it. */
+/** A capability or limit that the model lacks according to the catalogue. `at`: the client's path to what needs it. */
 export type Doubt = { readonly at: string; readonly lacks: string }
 
+/**
+ * The doubts about a model for a request; empty if the model is unknown. `length`: characters of the body, an upper bound
+ * of its tokens that saves most estimates.
+ */
 export const doubts = (request: ChatRequest, facts: ModelFacts | undefined, length: number): readonly Doubt[] => {
   if (!facts) return []
   const { capabilities, maxOutputTokens, contextWindow } = facts
@@ -24,7 +28,7 @@ export const doubts = (request: ChatRequest, facts: ModelFacts | undefined, leng
   ]
 }
 
-/** What the request asks for, one entry a capability, by the first place that asks. */
+/** The capabilities the request needs, each with the first path that needs it. */
 const needs = ({ tools, messages, settings }: ChatRequest): readonly Doubt[] => {
   const found = new Map<string, string>()
   const note = (lacks: string, at: string) => {
@@ -47,12 +51,11 @@ const NEEDS: { readonly [type in Part['type']]?: string } = {
   file: 'file_input',
 }
 
-/** The estimate is within some 40 %; only what is too long even so is in doubt. */
+/** The estimate has an error of up to 40 %: a request is in doubt only if this share of it exceeds the window. */
 const LOWER_BOUND = 0.6
 
-/** `length`: characters of the body, of which none is more than a token or so. */
 const tooLong = (request: ChatRequest, window: number, length: number): boolean =>
   length > window && estimateTokens(request) * LOWER_BOUND > window
 
-/** Where the bulk of a request lies. */
+/** The path of the last message, for a doubt about the whole input. */
 const inputOf = ({ messages }: ChatRequest): string => messages.at(-1)?.at ?? 'messages'

@@ -1,31 +1,32 @@
+/** Which of a provider's protocols a request is sent in. */
 import type { ProtocolName } from '../../core/chat.ts'
 import type { Instance, ProtocolSupport } from '../../core/provider.ts'
 
 /**
- * The formats a request can be put in there for this model, the best for it first: the client's own, whose bytes pass, then
- * the others as the upstream prefers them. What does not fit into one may fit into the next.
- * `lacking`: formats it was found not to have at this address; the last remaining one is still used.
+ * The protocols of an instance for a model, best first: the client's own, which is passed through, then the others in the
+ * provider's order. A request that does not fit one protocol may fit the next. `missing`: protocols that this address was
+ * found not to support; if all are missing, they are returned nevertheless.
  */
 export const protocolsInOrder = (
   client: ProtocolName,
   { speaks }: Instance,
   model: string,
-  lacking: ReadonlySet<ProtocolName> = NONE,
+  missing: ReadonlySet<ProtocolName> = NONE,
 ): readonly ProtocolSupport[] => {
   const { supports, byModel } = ownFirst(client, speaks)
-  if (!byModel && lacking.size === 0) return supports
+  if (!byModel && missing.size === 0) return supports
   const named = supports.filter(({ models }) => models?.test(model))
   const known = named.length > 0 ? named : supports.filter(({ models }) => models === undefined)
-  const there = known.filter(({ protocol }) => !lacking.has(protocol))
-  return there.length > 0 ? there : known
+  const supported = known.filter(({ protocol }) => !missing.has(protocol))
+  return supported.length > 0 ? supported : known
 }
 
 const NONE: ReadonlySet<ProtocolName> = new Set()
 
-/** `byModel`: not every model is spoken of in each. */
+/** `byModel`: some protocols are limited to certain models. */
 type OrderedProtocols = { readonly supports: readonly ProtocolSupport[]; readonly byModel: boolean }
 
-/** What an instance speaks stays the same, and every attempt asks. */
+/** Cached, because the protocols of an instance do not change and every attempt needs them. */
 const ownFirst = (client: ProtocolName, speaks: readonly ProtocolSupport[]): OrderedProtocols => {
   const known = ordered.get(speaks) ?? new Map<ProtocolName, OrderedProtocols>()
   const before = known.get(client)
@@ -38,6 +39,6 @@ const ownFirst = (client: ProtocolName, speaks: readonly ProtocolSupport[]): Ord
 }
 const ordered = new WeakMap<readonly ProtocolSupport[], Map<ProtocolName, OrderedProtocols>>()
 
-/** Whether what it has answered can be continued there, by its own memory. */
+/** Whether the provider stores responses, so that a later request can continue one by its id. */
 export const supportsStoredResponses = ({ speaks }: Instance): boolean =>
   speaks.some(({ protocol, stateless }) => protocol === 'openai-responses' && !stateless)

@@ -1,40 +1,41 @@
 /**
- * When another provider is asked as well while the first keeps a request waiting: after how long, and how often that may
- * be paid for. Pure; the caller stores it.
+ * Hedging: a second attempt starts while the first is slow. When it starts, and a budget that limits hedges to a share of
+ * requests. Pure; the caller stores the state.
  */
 import { quantiles } from '../health/latency.ts'
 
-/** What requests have paid in toward hedges, in percent of the price of one. */
+/** Credit for hedges, in percent of one hedge: each request adds some, a hedge spends 100. */
 export type Credit = number
 
+/** The initial credit. */
 export const noCredit: Credit = 0
 
 const PRICE = 100
-/** Hedges that can be saved up for: how many can come at once when everything has suddenly become slow. */
+/** Maximum credit, in hedges: the burst that is possible when all upstreams suddenly become slow. */
 const MAX_SAVED = 10
 
-/** A request that could be hedged has come: it pays its share, so that hedges are never a larger share of requests than that. */
+/** Adds the credit of one request that could be hedged. `percent`: the maximum share of hedges among such requests. */
 export const earn = (credit: Credit, percent: number): Credit => Math.min(credit + percent, MAX_SAVED * PRICE)
 
-/** The credit after a hedge has been paid for; null: there is not enough. */
+/** The credit after a hedge; null: not enough credit. */
 export const spend = (credit: Credit): Credit | null => (credit >= PRICE ? credit - PRICE : null)
 
-/** How long a client was kept waiting for an answer to open, and when (ms of the monotonic clock) that was. */
+/** How long a request waited for its first content, in ms, and when it was observed, in ms of the monotonic clock. */
 export type ObservedWait = { readonly at: number; readonly ms: number }
 
-/** Waits longer ago than this (ms) say nothing about now. */
+/** Older waits are ignored (ms). */
 const MEMORY = 300_000
-/** The latest of them are enough for a 95th percentile. */
+/** How many waits are stored: enough for a 95th percentile. */
 const MAX_WAITS = 128
 const SLOW = 0.95
 
-/** The waits with one more. */
+/** Adds a wait and removes old ones: at most 128 of the last five minutes remain. */
 export const addWait = (waits: readonly ObservedWait[], ms: number, now: number): readonly ObservedWait[] => [
   ...recent(waits, now).slice(1 - MAX_WAITS),
   { at: now, ms },
 ]
 
-/** ms after which an attempt is slower than 19 of 20 lately, and `least` has passed. */
+/** The delay of a hedge in ms: the 95th percentile of recent waits, at least `least`. */
 export const hedgeAfter = (waits: readonly ObservedWait[], now: number, least: number): number =>
   Math.max(
     least,

@@ -1,26 +1,29 @@
-/** Which provider has which model, as far as is known: its own list, the operator's, the catalogue's. */
+/** Which provider instance has which model: from its own list, the configuration and the catalogue. */
 import type { Catalogue, Config, ModelFacts } from '../../core/config.ts'
 import type { Instance } from '../../core/provider.ts'
 
-/** The providers' own lists as last fetched, by instance. Absent: not fetched yet, or none to fetch. */
+/** The model lists fetched from providers, by instance id. Absent: not fetched yet, or the provider has no list. */
 export type ModelLists = ReadonlyMap<string, readonly string[]>
 
-export type Knowledge = {
+/** All sources of model names. */
+export type ModelSources = {
   readonly config: Config
   readonly lists: ModelLists
   readonly catalogue: Catalogue
 }
 
-/** The providers that may answer: what is built in only shows how things work, and never stands beside a real one. */
+/** The instances that may answer. The built-in demo provider is used only if no other provider is configured. */
 export const usableInstances = ({ instances }: Config): readonly Instance[] => {
   const real = instances.filter(({ provider }) => !provider.builtin)
   return real.length > 0 ? real : instances
 }
 
+/** The catalogue entry of a model at an instance, with limits, capabilities and prices; undefined: unknown model. */
 export const factsOf = (catalogue: Catalogue, { provider }: Instance, model: string): ModelFacts | undefined =>
   catalogue(provider.catalogue ?? provider.name, model)
 
-export const hasModel = ({ lists, catalogue }: Knowledge, instance: Instance, model: string): boolean =>
+/** Whether an instance has a model, according to any source. */
+export const hasModel = ({ lists, catalogue }: ModelSources, instance: Instance, model: string): boolean =>
   instance.models.includes(model) ||
   (lists.get(instance.id)?.includes(model) ?? false) ||
   (instance.provider.knownModels?.includes(model) ?? false) ||
@@ -28,10 +31,10 @@ export const hasModel = ({ lists, catalogue }: Knowledge, instance: Instance, mo
 
 /**
  * Whether a model of this provider instance is named by the configuration, the provider's own list or the catalogue.
- * Unlike `has`, a name that only resembles a known one (another date, another variant) is not: there is no end of those.
+ * Unlike `hasModel`, names that only resemble a known one (another date or variant) do not count: their number is unbounded.
  */
-export const isListedModel = (knowledge: Knowledge, id: string, model: string): boolean => {
-  const { config, lists, catalogue } = knowledge
+export const isListedModel = (sources: ModelSources, id: string, model: string): boolean => {
+  const { config, lists, catalogue } = sources
   const instance = config.instances.find((one) => one.id === id)
   if (!instance) return false
   const { provider } = instance
@@ -45,14 +48,11 @@ export const isListedModel = (knowledge: Knowledge, id: string, model: string): 
   )
 }
 
-/** What an instance is asked for when the request names nothing it has. Undefined: nothing is known of it at all. */
-export const defaultModel = ({ lists }: Knowledge, { id, models, provider }: Instance): string | undefined =>
+/** The model used at an instance for a request that names no model of it. Undefined: no model of the instance is known. */
+export const defaultModel = ({ lists }: ModelSources, { id, models, provider }: Instance): string | undefined =>
   models[0] ?? provider.defaultModel ?? lists.get(id)?.[0] ?? provider.knownModels?.[0]
 
-/**
- * The instances a name stands for: the one of that id, otherwise every one of the provider of that name, by which it
- * may also be called otherwise (`google`).
- */
+/** The instances a name refers to: the instance with that id, or else all instances of the provider with that name or alias (`google`). */
 export const instancesNamed = (instances: readonly Instance[], name: string): readonly Instance[] => {
   const exact = instances.filter(({ id }) => id === name)
   if (exact.length > 0) return exact
@@ -61,19 +61,19 @@ export const instancesNamed = (instances: readonly Instance[], name: string): re
   )
 }
 
-/** A name clients may send as `model`. `owner`: the provider's instance, or the gateway for a route. */
+/** A name clients may send as `model`. `owner`: the id of the provider instance, or the gateway for a route. */
 export type ListedModel = {
   readonly id: string
   readonly owner: string
   readonly facts?: ModelFacts
 }
 
-/** Whom a route belongs to in the list. */
+/** The owner of routes in the list. */
 const GATEWAY = 'headgate'
 
 /**
- * Every name that leads somewhere, once: routes, then each provider's models with the provider in front, then the same
- * without it, owned by whoever would be asked first.
+ * All names that a plan accepts, without duplicates: routes, then models as `instance/model`, then models without the
+ * instance. The owner of a bare name is the first instance that would be tried.
  */
 export const listModels = (config: Config, lists: ModelLists, catalogue: Catalogue): readonly ListedModel[] => {
   const instances = usableInstances(config)
@@ -90,24 +90,24 @@ export const listModels = (config: Config, lists: ModelLists, catalogue: Catalog
     })),
   )
   for (const { instance, model, facts } of all) add(`${instance.id}/${model}`, instance.id, facts)
-  // A bare name that reads as `provider/model` of somebody else would lead there instead.
+  // A bare name with the prefix of another provider would be routed to that provider.
   for (const { instance, model, facts } of all)
     if (instancesNamed(instances, prefixOf(model) ?? '').length === 0) add(model, instance.id, facts)
   return [...found.values()]
 }
 
-/** What stands before the first slash, if there is one with something before it. */
+/** The part of a model name before the first slash; undefined if there is none or it is empty. */
 export const prefixOf = (name: string): string | undefined => {
   const slash = name.indexOf('/')
   return slash > 0 ? name.slice(0, slash) : undefined
 }
 
-const modelsOf = (knowledge: Knowledge, instance: Instance): ReadonlySet<string> => {
-  const usual = defaultModel(knowledge, instance)
+const modelsOf = (sources: ModelSources, instance: Instance): ReadonlySet<string> => {
+  const usual = defaultModel(sources, instance)
   return new Set([
     ...instance.models,
     ...(usual === undefined ? [] : [usual]),
-    ...(knowledge.lists.get(instance.id) ?? []),
+    ...(sources.lists.get(instance.id) ?? []),
     ...(instance.provider.knownModels ?? []),
   ])
 }

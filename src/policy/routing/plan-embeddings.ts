@@ -1,16 +1,17 @@
 /**
- * Where a request for embeddings may go. Vectors of two models have nothing to do with each other, and whoever stores
- * them does not see which came from which: so another key or provider may stand in, and never another model. Only a
- * route says otherwise, since its targets are the operator's word.
+ * Where a request for embeddings may go. Vectors of different models cannot be compared, and clients store them without
+ * the model name. So failover uses another key or provider of the same model, never another model. A route may list
+ * several models, because the operator chose them.
  */
 import type { Route, RouteTarget } from '../../core/config.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { nearest } from '../../core/nearest.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Candidate, Plan, Skipped } from '../../core/target.ts'
-import { hasModel, instancesNamed, type Knowledge, prefixOf, usableInstances } from './models.ts'
+import { hasModel, instancesNamed, type ModelSources, prefixOf, usableInstances } from './models.ts'
 import { AUTO, candidate, emptyRoute, type PlanDraft, type PlanInput, planDraft, quoted, unconfigured } from './plan.ts'
 
+/** Plans a request for embeddings by its model name. Fails with `unconfigured`, `unsupported` or `unknown_model`. */
 export const draftEmbeddings = (input: PlanInput): Outcome<PlanDraft> => {
   const { config, model } = input
   const all = usableInstances(config)
@@ -44,10 +45,10 @@ export const draftEmbeddings = (input: PlanInput): Outcome<PlanDraft> => {
   if (model === AUTO) return byDefault(input, able, skipped)
   const listing = candidatesWith(input, able, [model])
   if (listing.length > 0) return good(planned(input, { by: 'listed', own: listing, others: [] }, skipped))
-  // What is built in only shows how things work: its vectors mean nothing, whatever they are asked of.
+  // The vectors of the built-in demo provider have no meaning, so it accepts any name.
   if (able.every(({ provider }) => provider.builtin)) return byDefault(input, able, skipped)
   if (config.settings.unknownModel === 'reject') return bad(unknown(input, able))
-  // Lists are of models that write, so a name nobody is known to have may well be right: it is asked for as it is.
+  // Lists contain mostly chat models, so an unlisted name may exist: it is sent unchanged.
   const asNamed = able.map((instance) => candidate(instance, model, 'no list has it: asked for by its name'))
   return good(planned(input, { by: 'default', own: asNamed, others: [] }, skipped))
 }
@@ -61,17 +62,17 @@ const skip = ({ id }: Instance, model: string, why: string): Skipped => ({ provi
 const candidates = (instance: Instance, model: string | undefined, because: string): readonly Candidate[] =>
   model === undefined ? [] : [candidate(instance, model, because)]
 
-/** A model by whose name one knows what it is for. */
+/** Whether the name identifies a model for embeddings. */
 const isEmbeddingName = (model: string): boolean => /embed/i.test(model)
 
-/** What an instance is asked for when the request names no model: the operator's own word first, if one can be told by its name. */
-const usualModel = ({ lists }: Knowledge, { id, models, provider }: Instance): string | undefined =>
+/** The model used at an instance for a request that names none. A configured model is first, if its name identifies it as one for embeddings. */
+const usualModel = ({ lists }: ModelSources, { id, models, provider }: Instance): string | undefined =>
   models.find(isEmbeddingName) ?? provider.embeds?.models[0] ?? lists.get(id)?.find(isEmbeddingName)
 
 const hasEmbeddings = (input: PlanInput, instance: Instance, model: string): boolean =>
   (instance.provider.embeds?.models.includes(model) ?? false) || hasModel(input, instance, model)
 
-/** Those that have one of these, each under its first name there. */
+/** The instances that have one of these names, each with the first name it has. */
 const candidatesWith = (
   input: PlanInput,
   instances: readonly Instance[],
@@ -85,7 +86,7 @@ const candidatesWith = (
     ),
   )
 
-/** The usual model of whoever comes first: it stays that one, since the next request's vectors have to go with these. */
+/** The default model of the first instance, at all instances that have it. Always the same model, so that vectors stay comparable. */
 const byDefault = (input: PlanInput, able: readonly Instance[], skipped: readonly Skipped[]): Outcome<PlanDraft> => {
   const first = able.flatMap((instance) => candidates(instance, usualModel(input, instance), 'default route'))[0]
   if (!first)
@@ -136,7 +137,7 @@ const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route)
     { candidates: first, strategy },
     { candidates: then, strategy: 'priority' as const },
   ]
-  // What a route names is the operator's word, whatever the setting says of others.
+  // The setting `fallback: none` does not remove targets that the operator listed in a route.
   return good({ ...planDraft(input.config, 'route', groups, skipped), onlyFirst: false })
 }
 

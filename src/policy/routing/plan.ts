@@ -14,8 +14,8 @@ import {
   factsOf,
   hasModel,
   instancesNamed,
-  type Knowledge,
   listModels,
+  type ModelSources,
   prefixOf,
   usableInstances,
 } from './models.ts'
@@ -23,13 +23,13 @@ import { type CandidateView, orderCandidates } from './order.ts'
 import { blended } from './price.ts'
 
 /** What decides where a request may go at all. */
-export type PlanInput = Knowledge & {
+export type PlanInput = ModelSources & {
   /** The client's own word. */
   readonly model: string
 }
 
 /** What may be different for each request: how things go just now, and chance. */
-export type OrderingInput = Pick<Knowledge, 'catalogue'> & {
+export type OrderingInput = Pick<ModelSources, 'catalogue'> & {
   readonly view: Pick<CandidateView, 'latency'>
   readonly random: () => number
 }

@@ -35,7 +35,10 @@ export const EQUIVALENT: readonly Equivalent[] = [
     { before: '<', after: '<=', line: 'at < source.length', because: 'behind the end there is no figure and no unit' },
   ]),
   ...within('retry/retry-budget', [
-    { before: '{ n: 0, firsts: 0, repeats: noRepeats }', because: 'the first slot is left as soon as one is counted in' },
+    {
+      before: '{ n: 0, firsts: 0, repeats: noRepeats }',
+      because: 'the first slot is left as soon as one is counted in',
+    },
   ]),
   ...within('health/breaker', [
     { before: '+', after: '-', line: 'nextId: id + 1', because: 'ids differ either way; nothing counts them' },

@@ -33,7 +33,6 @@ const PENDING: readonly string[] = [
   'docs/conformance.md',
   'scripts/',
   'src/policy/',
-  'src/protocols/cohere/',
   'src/protocols/embeddings/',
   'src/protocols/errors/classify.test.ts',
   'src/protocols/framing/delta-template.test.ts',

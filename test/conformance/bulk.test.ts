@@ -9,7 +9,7 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { parseRequest } from '../../src/gateway/upstream/parse-request.ts'
 import { ConverseAnswerReader } from '../../src/protocols/bedrock-converse/answer-reader.ts'
 import { bedrockConverse } from '../../src/protocols/bedrock-converse/index.ts'
-import { answerReader as cohereReader } from '../../src/protocols/cohere/answer-reader.ts'
+import { CohereAnswerReader } from '../../src/protocols/cohere/answer-reader.ts'
 import { protocols, upstreamProtocols } from '../../src/protocols/index.ts'
 import { mistral } from '../../src/protocols/mistral/index.ts'
 
@@ -132,11 +132,11 @@ for (const [name, others] of [
 
 test('many: arguments of so many blanks are read', () => {
   inTime('arguments', () => {
-    const reader = cohereReader()
+    const reader = new CohereAnswerReader()
     reader.start('x')
-    reader.call('a', 'f')
-    for (let at = 0; at < 400_000; at++) assert.deepEqual(reader.argue(' '), [])
-    const [delta] = reader.argue('{}')
+    reader.beginCall('a', 'f')
+    for (let at = 0; at < 400_000; at++) assert.deepEqual(reader.addArguments(' '), [])
+    const [delta] = reader.addArguments('{}')
     assert.deepEqual(delta, { type: 'delta', text: `${' '.repeat(400_000)}{}` })
   })
 })

@@ -1,141 +1,136 @@
-/**
- * What is said piece by piece, as events whose blocks do not interleave. A whole answer is the same pieces at once, so
- * one reader serves both.
- */
-
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, text } from '../../core/json.ts'
 import { malformed } from '../errors/malformed.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
-import { citationsOf, isOfText } from './citations.ts'
-import { decodeUsage, endingOf } from './finish-and-usage.ts'
+import { citationsOf, isTextCitation } from './citations.ts'
+import { decodeFinish, decodeUsage } from './finish-and-usage.ts'
 import { logprobsOf } from './logprobs.ts'
-import { PLAN, THOUGHT } from './tool-plan.ts'
+import { PLAN, THINKING } from './tool-plan.ts'
 
-export type Kind = 'text' | 'thinking' | 'plan'
+/** The kinds of text in an answer. Plan and thinking become reasoning blocks. */
+export type CohereTextKind = 'text' | 'thinking' | 'plan'
 
-export type Reader = {
-  start(id: Json | undefined): readonly ChatEvent[]
-  /** More words of a kind; those of another kind than before are a block of their own. */
-  say(kind: Kind, words: string, logprobs?: Json): readonly ChatEvent[]
-  /** The block of words that is open ends, save that sources of a text may still follow. */
-  pause(): readonly ChatEvent[]
-  foreign(raw: JsonObject): readonly ChatEvent[]
-  call(id: Json | undefined, name: string): readonly ChatEvent[]
-  argue(words: string): readonly ChatEvent[]
-  closeCall(): readonly ChatEvent[]
-  cite(raw: Json | undefined): readonly ChatEvent[]
-  finish(reason: Json | undefined, usage: Json | undefined, words?: Json): readonly ChatEvent[]
-  fail(failure: Failure): readonly ChatEvent[]
-  /** Input is over; what is missing is told. */
-  end(): readonly ChatEvent[]
-  /** After a failure or the end of the answer nothing more is heard. */
-  readonly over: boolean
-}
+/** Decodes the pieces of an answer into events whose blocks do not interleave. A complete answer has the same pieces. */
+export class CohereAnswerReader {
+  #answerId = ''
+  #open: CohereTextKind | 'call' | undefined
+  /** The open text so far; citations refer to positions in it. */
+  #text = ''
+  /** The part of the open text has ended, but its citations may follow. */
+  #paused = false
+  #calls = 0
+  /** The start of a call's arguments while it could still be `null`; undefined when it has been emitted. */
+  #heldArguments: string | undefined
+  /** The held arguments without white space, of which models have written endless amounts. */
+  #heldTrimmed = ''
+  #over = false
 
-export const answerReader = (): Reader => {
-  let answer = ''
-  let open: Kind | 'call' | undefined
-  /** The words so far of the text that is open, for the places of its sources. */
-  let said = ''
-  let paused = false
-  let calls = 0
-  /** The beginning of a call's arguments, while they may still turn out to be none. */
-  let held: string | undefined
-  /** What is held, without white space: models have written that without end. */
-  let heldWords = ''
-  let over = false
-
-  const close = (): ChatEvent[] => {
-    if (!open) return []
-    const last: ChatEvent[] =
-      open === 'plan' || open === 'thinking'
-        ? [{ type: 'signature', signature: open === 'plan' ? PLAN : THOUGHT }]
-        : open === 'call' && held !== undefined
-          ? // No arguments are said by nothing at all (recording cohere-chat-function-calling, 173ef52f) or by `null`
-            // (cohere-null-args); both mean the empty object.
-            [{ type: 'delta', text: '{}' }]
-          : []
-    open = undefined
-    said = ''
-    paused = false
-    held = undefined
-    return [...last, { type: 'close' }]
+  /** The answer has ended or failed; further input is ignored. */
+  get over(): boolean {
+    return this.#over
   }
 
-  const failed = (failure: Failure): ChatEvent[] => {
-    over = true
+  start(id: Json | undefined): readonly ChatEvent[] {
+    this.#answerId = text(id) ?? ''
+    return [{ type: 'start', ...(this.#answerId && { id: this.#answerId }) }]
+  }
+
+  /** Adds text. Another kind than before opens a new block. */
+  addText(kind: CohereTextKind, content: string, rawLogprobs?: Json): readonly ChatEvent[] {
+    const logprobs = kind === 'text' ? logprobsOf(rawLogprobs) : []
+    if (content === '' && logprobs.length === 0) return []
+    const before = this.#begin(kind)
+    if (kind === 'text') this.#text += content
+    return [...before, { type: 'delta', text: content, ...(logprobs.length > 0 && { logprobs }) }]
+  }
+
+  /** Ends the open part. A text block stays open for its citations. */
+  endPart(): readonly ChatEvent[] {
+    if (this.#open !== 'text') return this.#open === 'call' ? [] : this.#close()
+    this.#paused = true
+    return []
+  }
+
+  foreign(raw: JsonObject): readonly ChatEvent[] {
+    return [...this.#close(), { type: 'open', block: { type: 'foreign', protocol: 'cohere', raw } }, { type: 'close' }]
+  }
+
+  beginCall(id: Json | undefined, name: string): readonly ChatEvent[] {
+    const before = this.#close()
+    if (name === '') return [...before, ...this.fail(malformed('a tool call without a name'))]
+    this.#open = 'call'
+    this.#heldArguments = ''
+    this.#heldTrimmed = ''
+    const callId = text(id) || derivedCallId(this.#answerId, this.#calls, name)
+    this.#calls++
+    return [...before, { type: 'open', block: { type: 'tool-call', id: callId, name } }]
+  }
+
+  addArguments(piece: string): readonly ChatEvent[] {
+    if (this.#open !== 'call')
+      return piece === '' ? [] : this.fail(malformed('the arguments of a tool call that has not begun'))
+    if (this.#heldArguments === undefined) return piece === '' ? [] : [{ type: 'delta', text: piece }]
+    this.#heldArguments += piece
+    this.#heldTrimmed += piece.trim()
+    if ('null'.startsWith(this.#heldTrimmed)) return []
+    const held = this.#heldArguments
+    this.#heldArguments = undefined
+    return [{ type: 'delta', text: held }]
+  }
+
+  endCall(): readonly ChatEvent[] {
+    return this.#open === 'call' ? this.#close() : []
+  }
+
+  cite(raw: Json | undefined): readonly ChatEvent[] {
+    if (this.#open !== 'text' || !isTextCitation(raw)) return []
+    return citationsOf(raw, this.#text).map((citation) => ({ type: 'citation', citation }) as const)
+  }
+
+  /** Ends the answer with its finish reason, or with a failure if the reason is an error. `error`: the error message. */
+  finish(reason: Json | undefined, rawUsage: Json | undefined, error?: Json): readonly ChatEvent[] {
+    const finish = decodeFinish(reason, this.#calls > 0, error)
+    const usage = decodeUsage(rawUsage)
+    const before: ChatEvent[] = [...this.#close(), ...(usage ? [{ type: 'usage', usage } as const] : [])]
+    if (!finish) return before
+    if (!finish.ok) return [...before, ...this.fail(finish.failure)]
+    this.#over = true
+    return [...before, { type: 'finish', finish: { kind: finish.kind, raw: finish.raw } }]
+  }
+
+  fail(failure: Failure): ChatEvent[] {
+    this.#over = true
     return [{ type: 'failure', failure }]
   }
 
-  const begin = (kind: Kind): ChatEvent[] => {
-    if (open === kind && !paused) return []
-    const before = close()
-    open = kind
+  /** Ends the input; an unfinished answer is a `truncated` failure. */
+  end(): readonly ChatEvent[] {
+    return this.#over ? [] : this.fail(fail('truncated', "The provider's answer ended before it was complete."))
+  }
+
+  #begin(kind: CohereTextKind): ChatEvent[] {
+    if (this.#open === kind && !this.#paused) return []
+    const before = this.#close()
+    this.#open = kind
     return [...before, { type: 'open', block: { type: kind === 'text' ? 'text' : 'reasoning' } }]
   }
 
-  return {
-    get over() {
-      return over
-    },
-    start(id) {
-      answer = text(id) ?? ''
-      return [{ type: 'start', ...(answer && { id: answer }) }]
-    },
-    say(kind, words, item) {
-      const logprobs = kind === 'text' ? logprobsOf(item) : []
-      if (words === '' && logprobs.length === 0) return []
-      const before = begin(kind)
-      if (kind === 'text') said += words
-      return [...before, { type: 'delta', text: words, ...(logprobs.length > 0 && { logprobs }) }]
-    },
-    pause() {
-      if (open !== 'text') return open === 'call' ? [] : close()
-      paused = true
-      return []
-    },
-    foreign: (raw) => [
-      ...close(),
-      { type: 'open', block: { type: 'foreign', protocol: 'cohere', raw } },
-      { type: 'close' },
-    ],
-    call(id, name) {
-      const before = close()
-      if (name === '') return [...before, ...failed(malformed('a call without a name'))]
-      open = 'call'
-      held = ''
-      heldWords = ''
-      const known = text(id) || derivedCallId(answer, calls, name)
-      calls++
-      return [...before, { type: 'open', block: { type: 'tool-call', id: known, name } }]
-    },
-    argue(words) {
-      if (open !== 'call') return words === '' ? [] : failed(malformed('arguments of no call'))
-      if (held === undefined) return words === '' ? [] : [{ type: 'delta', text: words }]
-      held += words
-      heldWords += words.trim()
-      if ('null'.startsWith(heldWords)) return []
-      const whole = held
-      held = undefined
-      return [{ type: 'delta', text: whole }]
-    },
-    closeCall: () => (open === 'call' ? close() : []),
-    cite: (raw) =>
-      open === 'text' && isOfText(raw)
-        ? citationsOf(raw, said).map((citation) => ({ type: 'citation', citation }) as const)
-        : [],
-    finish(reason, usage, words) {
-      const ending = endingOf(reason, calls > 0, words)
-      const spent = decodeUsage(usage)
-      const before: ChatEvent[] = [...close(), ...(spent ? [{ type: 'usage', usage: spent } as const] : [])]
-      if (!ending) return before
-      if (!ending.ok) return [...before, ...failed(ending.failure)]
-      over = true
-      return [...before, { type: 'finish', finish: { kind: ending.kind, raw: ending.raw } }]
-    },
-    fail: failed,
-    end: () => (over ? [] : failed(fail('truncated', "The provider's answer broke off before its end."))),
+  #close(): ChatEvent[] {
+    if (!this.#open) return []
+    const last = this.#lastEvents(this.#open)
+    this.#open = undefined
+    this.#text = ''
+    this.#paused = false
+    this.#heldArguments = undefined
+    return [...last, { type: 'close' }]
+  }
+
+  #lastEvents(open: CohereTextKind | 'call'): ChatEvent[] {
+    if (open === 'plan') return [{ type: 'signature', signature: PLAN }]
+    if (open === 'thinking') return [{ type: 'signature', signature: THINKING }]
+    // A call without arguments has an empty text (recording cohere-chat-function-calling, 173ef52f) or `null`
+    // (cohere-null-args) in their place.
+    return open === 'call' && this.#heldArguments !== undefined ? [{ type: 'delta', text: '{}' }] : []
   }
 }

@@ -1,44 +1,46 @@
-/** The conversation as this format wants it: system first, then turn by turn, and documents apart from all of them. */
+/** Encodes a conversation: system messages first, then the turns. Documents of user messages are separate. */
 import type { Message, Part } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { isObject } from '../../core/json.ts'
 import { dataUrl } from '../shared/data-url.ts'
 import { type Losses, loseExtras, rolePath } from '../shared/losses.ts'
 import { fromBase64, isTextType, mediaTypeOf, standardBase64 } from '../shared/media.ts'
+import { type PartOf, partEncoder } from '../shared/part-encoder.ts'
 import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import { toolName } from './ids.ts'
 import { isPlan } from './tool-plan.ts'
 
-export type Conversation = {
+export type CohereConversation = {
   readonly messages: readonly JsonObject[]
   readonly documents: readonly JsonObject[]
 }
 
-export type ConversationFacts = {
-  /** The model thinks, and takes back what it thought. */
+/** What the encoding of messages depends on. */
+export type CohereConversationOptions = {
+  /** The model thinks, and accepts its earlier thinking. */
   readonly thinks: boolean
   /** `response_format` is "not supported when used in combinations with the `documents` … parameters". */
-  readonly formatted: boolean
+  readonly hasOutputFormat: boolean
 }
 
 /**
- * System messages go to the front in their order, wherever they stood ("system turn must be the first in the list"). A
- * prompt of system messages alone: the last of them is what the model shall answer.
+ * Encodes the messages. System messages move to the front ("system turn must be the first in the list"). If there are no
+ * others, the last system message becomes a user message, so that there is something to answer.
  */
 export const encodeConversation = (
   messages: readonly Message[],
-  facts: ConversationFacts,
+  options: CohereConversationOptions,
   losses: Losses,
-): Conversation => {
+): CohereConversation => {
   const systems = messages.filter((message) => message.role === 'system')
-  const turns = encodeTurns(messages, facts, losses)
+  const turns = encodeTurns(messages, options, losses)
   const last = turns.messages.length === 0 ? systems.at(-1) : undefined
   if (last) losses.lose(rolePath(last))
-  const front = systems.filter((message) => message !== last).flatMap((message) => encodeSystem(message, losses))
+  const system = systems.filter((message) => message !== last).flatMap((message) => encodeSystem(message, losses))
   const question = last ? encodeSystem(last, losses) : []
   return {
     messages: [
-      ...(front.length > 0 ? [{ role: 'system', content: contentOf(front) }] : []),
+      ...(system.length > 0 ? [{ role: 'system', content: contentOf(system) }] : []),
       ...(question.length > 0 ? [{ role: 'user', content: contentOf(question) }] : []),
       ...turns.messages,
     ],
@@ -46,10 +48,10 @@ export const encodeConversation = (
   }
 }
 
-/** A single text is a plain string, which models of every age read. */
-const contentOf = (blocks: readonly JsonObject[]): Json => {
-  const [only] = blocks
-  return blocks.length === 1 && only?.type === 'text' ? (only.text ?? '') : blocks
+/** A single text part becomes a string, which models of every age accept. */
+const contentOf = (parts: readonly JsonObject[]): Json => {
+  const [only] = parts
+  return parts.length === 1 && only?.type === 'text' ? (only.text ?? '') : parts
 }
 
 const encodeSystem = (message: Message, losses: Losses): JsonObject[] => {
@@ -61,39 +63,39 @@ const encodeSystem = (message: Message, losses: Losses): JsonObject[] => {
   })
 }
 
-/** An empty text is refused in most places and says nothing; nothing is lost with it. */
-const encodeText = (part: Part & { readonly type: 'text' | 'refusal' }, losses: Losses): JsonObject[] => {
+/** Most places reject an empty text, so it is dropped. */
+const encodeText = (part: PartOf<'text' | 'refusal'>, losses: Losses): JsonObject[] => {
   if (part.type === 'text') loseExtras(part.extras, losses)
   return part.text === '' ? [] : [{ type: 'text', text: part.text }]
 }
 
-const encodeTurns = (messages: readonly Message[], facts: ConversationFacts, losses: Losses): Conversation => {
-  const written: JsonObject[] = []
+const encodeTurns = (
+  messages: readonly Message[],
+  options: CohereConversationOptions,
+  losses: Losses,
+): CohereConversation => {
+  const encoded: JsonObject[] = []
   const documents: JsonObject[] = []
-  const ids = callIds()
-  /** Pictures that tools gave: a `tool` message holds text and documents, so they follow the last of the results. */
-  let shown: JsonObject[] = []
-  const show = () => {
-    if (shown.length > 0) written.push({ role: 'user', content: shown })
-    shown = []
+  const ids = uniqueCallIds()
+  /** Images of tool results. A `tool` message holds text and documents only, so the images follow the last result. */
+  let images: JsonObject[] = []
+  const addImages = () => {
+    if (images.length > 0) encoded.push({ role: 'user', content: images })
+    images = []
   }
   for (const message of messages) {
-    if (message.role !== 'tool' && message.role !== 'system') show()
+    if (message.role !== 'tool' && message.role !== 'system') addImages()
     switch (message.role) {
       case 'system':
         break
       case 'user': {
-        loseExtras(message.extras, losses)
-        const told = message.content.flatMap((part) => encodeByUser(part, losses))
-        const said = told.flatMap((block) => (block.type === 'document' ? asText(block, facts) : [block]))
-        documents.push(...(facts.formatted ? [] : told.flatMap(documentIn)))
-        if (said.length > 0) written.push({ role: 'user', content: contentOf(said) })
-        // Documents are no message, and there has to be one of the user's.
-        else if (told.length > 0) written.push({ role: 'user', content: 'Read the documents.' })
+        const user = encodeUser(message, options, losses)
+        encoded.push(...user.messages)
+        documents.push(...user.documents)
         break
       }
       case 'assistant':
-        written.push(...encodeAssistant(message, ids, facts, losses))
+        encoded.push(...encodeAssistant(message, ids, options, losses))
         break
       case 'tool': {
         loseExtras(message.extras, losses)
@@ -103,97 +105,96 @@ const encodeTurns = (messages: readonly Message[], facts: ConversationFacts, los
           losses.unfit(message.at)
           break
         }
-        const told = message.content.flatMap((part) => encodeByUser(part, losses))
-        const pictures = told.filter(({ type }) => type === 'image_url')
-        const said = told.filter(({ type }) => type !== 'image_url')
-        const stated = said.length === 0 && pictures.length > 0 ? [{ type: 'text', text: ELSEWHERE }] : said
-        written.push({
-          role: 'tool',
-          tool_call_id: id,
-          content: message.isError ? asError(stated) : stated.length === 0 ? '' : contentOf(stated),
-        })
-        shown.push(...pictures)
+        const parts = message.content.flatMap((part) => encodeUserPart(part, losses))
+        const resultImages = parts.filter(({ type }) => type === 'image_url')
+        encoded.push({ role: 'tool', tool_call_id: id, content: resultContent(parts, message.isError) })
+        images.push(...resultImages)
         break
       }
       default:
         throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
     }
   }
-  show()
-  return { messages: written, documents }
+  addImages()
+  return { messages: encoded, documents }
 }
 
-const ELSEWHERE = 'The result is in the next user message.'
+// ── Tool results ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** This format cannot mark a result as an error, so its text says it. */
-const asError = (blocks: readonly JsonObject[]): Json => {
-  const [first, ...rest] = blocks
-  if (first?.type !== 'text') return [{ type: 'text', text: 'Error:' }, ...blocks]
-  const words = String(first.text)
-  return contentOf([{ ...first, text: /error/i.test(words.slice(0, 40)) ? words : `Error: ${words}` }, ...rest])
+const IMAGES_FOLLOW: JsonObject = { type: 'text', text: 'The result is in the next user message.' }
+
+/** The content of a `tool` message, without the images among the parts. */
+const resultContent = (parts: readonly JsonObject[], isError: boolean | undefined): Json => {
+  const rest = parts.filter(({ type }) => type !== 'image_url')
+  const content = rest.length === 0 && parts.length > 0 ? [IMAGES_FOLLOW] : rest
+  if (isError) return errorContent(content)
+  return content.length === 0 ? '' : contentOf(content)
 }
 
-const documentIn = (block: JsonObject): JsonObject[] => (isObject(block.document) ? [block.document] : [])
-
-/** Where documents are not to be had beside the messages, their words stand among the others. */
-const asText = (block: JsonObject, { formatted }: ConversationFacts): JsonObject[] => {
-  const data = isObject(block.document) && isObject(block.document.data) ? block.document.data : {}
-  if (!formatted) return []
-  const words = [data.title, data.context, data.text].filter((word) => typeof word === 'string' && word !== '')
-  return [{ type: 'text', text: words.join('\n\n') }]
+/** This format has no flag for a failed call, so the text of the result mentions the error. */
+const errorContent = (parts: readonly JsonObject[]): Json => {
+  const [first, ...rest] = parts
+  if (first?.type !== 'text') return [{ type: 'text', text: 'Error:' }, ...parts]
+  const text = String(first.text)
+  return contentOf([{ ...first, text: /error/i.test(text.slice(0, 40)) ? text : `Error: ${text}` }, ...rest])
 }
 
-// ── What the model said ──────────────────────────────────────────────────────────────────────────────────────────
+// ── Assistant messages ───────────────────────────────────────────────────────────────────────────────────────────
 
-/** "Cannot have duplicate tool ids" (Cohere, errors, 400): an id another format's model used twice is sent once more, changed. */
-const callIds = () => {
-  const now = new Map<string, string>()
-  const sent = new Set<string>()
+type CallIds = {
+  /** The ID of a new call. */
+  next(id: string): string
+  /** The ID that the latest call with this original ID was given. */
+  current(id: string): string | undefined
+}
+
+/** Makes call IDs unique: "Cannot have duplicate tool ids" (Cohere, errors, 400). Other formats allow duplicates. */
+const uniqueCallIds = (): CallIds => {
+  const current = new Map<string, string>()
+  const used = new Set<string>()
   return {
-    next(id: string): string {
-      let fresh = id
-      for (let again = 2; sent.has(fresh); again++) fresh = `${id}_${again}`
-      sent.add(fresh)
-      now.set(id, fresh)
-      return fresh
+    next(id) {
+      let unique = id
+      for (let suffix = 2; used.has(unique); suffix++) unique = `${id}_${suffix}`
+      used.add(unique)
+      current.set(id, unique)
+      return unique
     },
-    current: (id: string): string | undefined => now.get(id),
+    current: (id) => current.get(id),
   }
 }
 
-type Turn = Message & { readonly role: 'assistant' }
-
 /**
- * Beside calls there may be thoughts (of a model that thinks) and a plan, but no other words: those go into the plan,
- * which is what a model says before it calls.
+ * Encodes an assistant message. Beside calls, Cohere accepts thinking (of models that think) and a plan, but no text; text
+ * beside calls therefore goes into the plan.
  */
 const encodeAssistant = (
-  { content, extras }: Turn,
-  ids: ReturnType<typeof callIds>,
-  { thinks }: ConversationFacts,
+  { content, extras }: Message & { readonly role: 'assistant' },
+  ids: CallIds,
+  { thinks }: CohereConversationOptions,
   losses: Losses,
 ): JsonObject[] => {
   loseExtras(extras, losses)
   const hasCalls = content.some(({ type }) => type === 'tool-call')
   const plans: string[] = []
-  const blocks: JsonObject[] = []
+  const parts: JsonObject[] = []
   const calls: JsonObject[] = []
   for (const part of content)
     switch (part.type) {
       case 'text':
       case 'refusal':
-        for (const block of encodeText(part, losses))
+        for (const encoded of encodeText(part, losses))
           if (hasCalls) plans.push(part.text)
-          else blocks.push(block)
+          else parts.push(encoded)
         break
       case 'reasoning': {
-        const { at, text, summary, signature: proof } = part
-        const plan = isPlan(proof)
-        // Somebody else's thoughts, or a summary of them, were not this model's.
-        const own = text !== '' && !summary && (plan || !proof || proof.origin === 'cohere')
+        const { at, text, summary, signature } = part
+        const plan = isPlan(signature)
+        // Reasoning summaries and the reasoning of other providers are not the model's own thinking.
+        const own = text !== '' && !summary && (plan || !signature || signature.origin === 'cohere')
         if (own && hasCalls && (plan || !thinks)) plans.push(text)
-        else if (own && thinks) blocks.push({ type: 'thinking', thinking: text })
-        else if (text !== '' || proof) losses.lose(at)
+        else if (own && thinks) parts.push({ type: 'thinking', thinking: text })
+        else if (text !== '' || signature) losses.lose(at)
         break
       }
       case 'tool-call':
@@ -215,63 +216,69 @@ const encodeAssistant = (
       default:
         throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
     }
-  if (blocks.length + calls.length === 0) return []
+  if (parts.length + calls.length === 0) return []
   return [
     {
       role: 'assistant',
-      ...(blocks.length > 0 && { content: contentOf(blocks) }),
+      ...(parts.length > 0 && { content: contentOf(parts) }),
       ...(plans.length > 0 && { tool_plan: plans.join('\n\n') }),
       ...(calls.length > 0 && { tool_calls: calls }),
     },
   ]
 }
 
-// ── What the user said, and what the calls gave ──────────────────────────────────────────────────────────────────
+// ── User messages ────────────────────────────────────────────────────────────────────────────────────────────────
 
-const encodeByUser = (part: Part, losses: Losses): JsonObject[] => {
-  switch (part.type) {
-    case 'text':
-    case 'refusal':
-      return encodeText(part, losses)
-    case 'image':
-      return encodeImage(part, losses)
-    case 'file':
-      return encodeFile(part, losses)
-    case 'reasoning':
-      losses.lose(part.at)
-      return []
-    case 'audio':
-    case 'foreign':
-    case 'tool-call':
-      losses.unfit(part.at)
-      return []
-    default:
-      throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
+const encodeUser = (
+  message: Message & { readonly role: 'user' },
+  { hasOutputFormat }: CohereConversationOptions,
+  losses: Losses,
+): CohereConversation => {
+  loseExtras(message.extras, losses)
+  const parts = message.content.flatMap((part) => encodeUserPart(part, losses))
+  const documents = parts.flatMap(({ document }) => (isObject(document) ? [document] : []))
+  const content = parts.flatMap((part) => {
+    if (part.type !== 'document') return [part]
+    return hasOutputFormat ? [documentText(part)] : []
+  })
+  // Documents are not part of a message, but a user message is required.
+  const text = parts.length > 0 && content.length === 0 ? 'Read the documents.' : contentOf(content)
+  return {
+    messages: parts.length > 0 ? [{ role: 'user', content: text }] : [],
+    documents: hasOutputFormat ? [] : documents,
   }
 }
 
-/** "A base64 data URI or a web URL". */
-const encodeImage = (part: Part & { readonly type: 'image' }, losses: Losses): JsonObject[] => {
-  const { at, source, detail, extras } = part
+/** A document as text of the message, where `documents` is not supported. */
+const documentText = ({ document }: JsonObject): JsonObject => {
+  const data = isObject(document) && isObject(document.data) ? document.data : {}
+  const texts = [data.title, data.context, data.text].filter((text) => typeof text === 'string' && text !== '')
+  return { type: 'text', text: texts.join('\n\n') }
+}
+
+/** Encodes an image: "a base64 data URI or a web URL". */
+const encodeImage = (part: PartOf<'image'>, losses: Losses): JsonObject[] => {
+  const { at, detail, extras } = part
   loseExtras(extras, losses)
   const known = detail === 'auto' || detail === 'low' || detail === 'high'
   if (detail !== undefined && !known) losses.loseMember(part, 'detail')
-  const url = (): string | undefined => {
-    if (source.kind === 'url') return /^(?:https?|data):/i.test(source.url) ? source.url : undefined
-    if (source.kind === 'id') return undefined
-    const mediaType = mediaTypeOf(source.mediaType, source.data) || 'image/png'
-    return dataUrl({ mediaType, data: standardBase64(source.data) })
-  }
-  const address = url()
-  if (address === undefined) {
+  const url = imageUrl(part)
+  if (url === undefined) {
     losses.unfit(at)
     return []
   }
-  return [{ type: 'image_url', image_url: { url: address, ...(known && { detail }) } }]
+  return [{ type: 'image_url', image_url: { url, ...(known && { detail }) } }]
 }
 
-/** A file of text is a document, which the model reads and cites. There is no place for any other. */
-const encodeFile = (part: Part & { readonly type: 'file' }, losses: Losses): JsonObject[] => {
+const imageUrl = ({ source }: PartOf<'image'>): string | undefined => {
+  if (source.kind === 'url') return /^(?:https?|data):/i.test(source.url) ? source.url : undefined
+  if (source.kind === 'id') return undefined
+  const mediaType = mediaTypeOf(source.mediaType, source.data) || 'image/png'
+  return dataUrl({ mediaType, data: standardBase64(source.data) })
+}
+
+/** Encodes a text file as a document, which the model can cite. Other files are not supported. */
+const encodeFile = (part: PartOf<'file'>, losses: Losses): JsonObject[] => {
   const { at, source, filename, extras } = part
   const text =
     source.kind === 'data' && isTextType(mediaTypeOf(source.mediaType, source.data, filename))
@@ -281,14 +288,20 @@ const encodeFile = (part: Part & { readonly type: 'file' }, losses: Losses): Jso
     losses.unfit(at)
     return []
   }
-  const context: string[] = []
+  let context = ''
   for (const extra of extras ?? []) {
-    // What a document is about is a member like any other; that it may be cited is how documents are here.
-    if (extra.name === 'context' && typeof extra.value === 'string') context.push(extra.value)
+    if (extra.name === 'context' && typeof extra.value === 'string') context ||= extra.value
+    // Documents are always citable, so `citations: {enabled: true}` is no loss.
     else if (!(extra.name === 'citations' && isObject(extra.value) && extra.value.enabled === true))
       losses.loseExtra(extra)
   }
-  const [about] = context
-  const data = { ...(filename && { title: filename }), ...(about && { context: about }), text }
+  const data = { ...(filename && { title: filename }), ...(context && { context }), text }
   return [{ type: 'document', document: { data } }]
 }
+
+const encodeUserPart: (part: Part, losses: Losses) => readonly JsonObject[] = partEncoder({
+  text: encodeText,
+  refusal: encodeText,
+  image: encodeImage,
+  file: encodeFile,
+})

@@ -7,29 +7,34 @@ import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { run } from '../../core/stage.ts'
 import { cohere } from './index.ts'
 
-const asks = (more: Partial<ChatRequest>): ChatRequest =>
+const requestWith = (more: Partial<ChatRequest>): ChatRequest =>
   chatRequest({
     stream: false,
     messages: [{ role: 'user', at: 'messages[0]', content: [{ type: 'text', at: 'messages[0].content', text: 'q' }] }],
     ...more,
   })
 
-const THINKS = 'command-a-reasoning-08-2025'
-const PLAIN = 'command-a-03-2025'
-const OLD = 'command-r-plus'
+const REASONING_MODEL = 'command-a-reasoning-08-2025'
+const PLAIN_MODEL = 'command-a-03-2025'
+const OLD_MODEL = 'command-r-plus'
 
-/** The body, and the losses with an exclamation mark before those that make it unfit. What is sent is always valid. */
-const encode = (more: Partial<ChatRequest>, model = PLAIN) => {
-  const { body, losses } = cohere.encodeRequest(asks(more), { model, outputLimit: 1_000 })
+/** The encoded body and its losses; essential losses begin with `!`. A request that fits must be valid. */
+const encode = (more: Partial<ChatRequest>, model = PLAIN_MODEL) => {
+  const { body, losses } = cohere.encodeRequest(requestWith(more), { model, outputLimit: 1_000 })
   if (!losses.some(({ essential }) => essential)) assert.equal(problemsOf('cohere', 'Request', body), undefined)
   return { body, losses: lossPaths(losses) }
 }
 
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const said = (text: string): Part => ({ type: 'text', at: `said ${text}`, text })
+const textPart = (text: string): Part => ({ type: 'text', at: `text ${text}`, text })
 const user = (...content: readonly Part[]): Message => ({ role: 'user', at: 'u', content })
-const system = (text: string): Message => ({ role: 'system', at: `s ${text}`, as: 'developer', content: [said(text)] })
+const system = (text: string): Message => ({
+  role: 'system',
+  at: `s ${text}`,
+  as: 'developer',
+  content: [textPart(text)],
+})
 const model = (...content: readonly Part[]): Message => ({ role: 'assistant', at: 'm', content })
 const call = (id: string, args = '{}'): Part => ({
   type: 'tool-call',
@@ -44,8 +49,8 @@ const result = (callId: string, ...content: readonly Part[]): Message => ({
   callId,
   content,
 })
-const thought = (text: string, more: object = {}): Part => ({ type: 'reasoning', at: `t ${text}`, text, ...more })
-const plan = (text: string): Part => thought(text, { signature: { origin: 'cohere', value: 'tool_plan' } })
+const reasoning = (text: string, more: object = {}): Part => ({ type: 'reasoning', at: `t ${text}`, text, ...more })
+const plan = (text: string): Part => reasoning(text, { signature: { origin: 'cohere', value: 'tool_plan' } })
 const file = (more: object): Part => ({
   type: 'file',
   at: 'f',
@@ -53,9 +58,9 @@ const file = (more: object): Part => ({
   source: { kind: 'data', mediaType: 'text/plain', data: 'aGk=' },
   ...more,
 })
-const PICTURE = { kind: 'data', mediaType: '', data: 'iVBORw0KGgo=' } as const
-const picture = (more: object = {}): Part => ({ type: 'image', at: 'i', source: PICTURE, ...more })
-const shown = (more: object = {}): JsonObject => ({
+const IMAGE = { kind: 'data', mediaType: '', data: 'iVBORw0KGgo=' } as const
+const image = (more: object = {}): Part => ({ type: 'image', at: 'i', source: IMAGE, ...more })
+const imageUrl = (more: object = {}): JsonObject => ({
   type: 'image_url',
   image_url: { url: 'data:image/png;base64,iVBORw0KGgo=', ...more },
 })
@@ -68,10 +73,10 @@ const called = (id: string, args = '{}'): JsonObject => ({
 })
 
 const conversations: readonly (readonly [string, readonly Message[], readonly Json[], readonly string[], string?])[] = [
-  ['one text', [user(said('q'))], [q], []],
+  ['a text', [user(textPart('q'))], [q], []],
   [
     'system messages go to the front',
-    [system('a'), user(said('q')), system('b')],
+    [system('a'), user(textPart('q')), system('b')],
     [
       {
         role: 'system',
@@ -85,7 +90,7 @@ const conversations: readonly (readonly [string, readonly Message[], readonly Js
     [],
   ],
   [
-    'of system messages alone the last is the question',
+    'the last of only system messages becomes a user message',
     [system('a'), system('b')],
     [
       { role: 'system', content: 'a' },
@@ -93,11 +98,16 @@ const conversations: readonly (readonly [string, readonly Message[], readonly Js
     ],
     ['s b.role'],
   ],
-  ['nothing at all', [], [], ['!messages']],
-  ['empty texts say nothing', [user(said(''), said('q')), model(said(''))], [q], []],
+  ['no messages', [], [], ['!messages']],
+  ['empty texts are dropped', [user(textPart(''), textPart('q')), model(textPart(''))], [q], []],
   [
     'calls and their results',
-    [user(said('q')), model(call('1', '{"a":1}'), call('2', '')), result('1', said('x')), result('2', said('y'))],
+    [
+      user(textPart('q')),
+      model(call('1', '{"a":1}'), call('2', '')),
+      result('1', textPart('x')),
+      result('2', textPart('y')),
+    ],
     [
       q,
       { role: 'assistant', tool_calls: [called('1', '{"a":1}'), called('2')] },
@@ -106,10 +116,10 @@ const conversations: readonly (readonly [string, readonly Message[], readonly Js
     ],
     [],
   ],
-  ['a result of no call', [user(said('q')), result('9', said('x'))], [q], ['!r 9']],
+  ['a result without its call', [user(textPart('q')), result('9', textPart('x'))], [q], ['!r 9']],
   [
-    'an id used twice',
-    [user(said('q')), model(call('1')), result('1', said('x')), model(call('1')), result('1', said('y'))],
+    'a duplicate call ID is made unique',
+    [user(textPart('q')), model(call('1')), result('1', textPart('x')), model(call('1')), result('1', textPart('y'))],
     [
       q,
       { role: 'assistant', tool_calls: [called('1')] },
@@ -120,11 +130,11 @@ const conversations: readonly (readonly [string, readonly Message[], readonly Js
     [],
   ],
   [
-    'an error, and a result of nothing',
+    'an error result with text and one without',
     [
-      user(said('q')),
+      user(textPart('q')),
       model(call('1'), call('2')),
-      { ...result('1', said('no')), isError: true } as Message,
+      { ...result('1', textPart('no')), isError: true } as Message,
       { ...result('2'), isError: true } as Message,
     ],
     [
@@ -136,39 +146,45 @@ const conversations: readonly (readonly [string, readonly Message[], readonly Js
     [],
   ],
   [
-    'a picture a tool gave is shown behind',
-    [user(said('q')), model(call('1'), call('2')), result('1', picture()), result('2', said('x')), user(said('q'))],
+    'an image in a tool result follows in a user message',
+    [
+      user(textPart('q')),
+      model(call('1'), call('2')),
+      result('1', image()),
+      result('2', textPart('x')),
+      user(textPart('q')),
+    ],
     [
       q,
       { role: 'assistant', tool_calls: [called('1'), called('2')] },
       { role: 'tool', tool_call_id: '1', content: 'The result is in the next user message.' },
       { role: 'tool', tool_call_id: '2', content: 'x' },
-      { role: 'user', content: [shown()] },
+      { role: 'user', content: [imageUrl()] },
       q,
     ],
     [],
   ],
   [
-    'a plan goes back where it came from',
-    [user(said('q')), model(plan('I will.'), call('1'))],
+    'a plan returns as tool_plan',
+    [user(textPart('q')), model(plan('I will.'), call('1'))],
     [q, { role: 'assistant', tool_plan: 'I will.', tool_calls: [called('1')] }],
     [],
   ],
   [
-    'beside calls a text is a plan',
-    [user(said('q')), model(said('Let me see.'), call('1'))],
+    'text beside calls becomes the plan',
+    [user(textPart('q')), model(textPart('Let me see.'), call('1'))],
     [q, { role: 'assistant', tool_plan: 'Let me see.', tool_calls: [called('1')] }],
     [],
   ],
   [
-    'so is what a client kept of a plan without its mark, where nobody thinks',
-    [user(said('q')), model(thought('I will.'), call('1'))],
+    'reasoning without a signature becomes the plan for a model that does not think',
+    [user(textPart('q')), model(reasoning('I will.'), call('1'))],
     [q, { role: 'assistant', tool_plan: 'I will.', tool_calls: [called('1')] }],
     [],
   ],
   [
-    'where one thinks it is a thought',
-    [user(said('q')), model(thought('hm'), plan('I will.'), call('1'))],
+    'reasoning without a signature is thinking for a model that thinks',
+    [user(textPart('q')), model(reasoning('hm'), plan('I will.'), call('1'))],
     [
       q,
       {
@@ -179,11 +195,11 @@ const conversations: readonly (readonly [string, readonly Message[], readonly Js
       },
     ],
     [],
-    THINKS,
+    REASONING_MODEL,
   ],
   [
-    'thoughts before an answer',
-    [user(said('q')), model(thought('hm'), said('a'))],
+    'thinking before text',
+    [user(textPart('q')), model(reasoning('hm'), textPart('a'))],
     [
       q,
       {
@@ -195,31 +211,35 @@ const conversations: readonly (readonly [string, readonly Message[], readonly Js
       },
     ],
     [],
-    THINKS,
+    REASONING_MODEL,
   ],
   [
-    'thoughts of a model that thinks, to one that does not',
-    [user(said('q')), model(thought('hm'), said('a'))],
+    'thinking is dropped for a model that does not think',
+    [user(textPart('q')), model(reasoning('hm'), textPart('a'))],
     [q, { role: 'assistant', content: 'a' }],
     ['t hm'],
   ],
   [
-    'thoughts of somebody else',
+    'reasoning of other providers and summaries are dropped',
     [
-      user(said('q')),
-      model(thought('x', { signature: { origin: 'gemini', value: 'S' } }), thought('y', { summary: true }), said('a')),
+      user(textPart('q')),
+      model(
+        reasoning('x', { signature: { origin: 'gemini', value: 'S' } }),
+        reasoning('y', { summary: true }),
+        textPart('a'),
+      ),
     ],
     [q, { role: 'assistant', content: 'a' }],
     ['t x', 't y'],
-    THINKS,
+    REASONING_MODEL,
   ],
   [
-    'pictures',
+    'images',
     [
       user(
-        said('q'),
-        picture({ detail: 'low' }),
-        picture({ source: { kind: 'url', url: 'https://h/a.png' }, detail: 'original' }),
+        textPart('q'),
+        image({ detail: 'low' }),
+        image({ source: { kind: 'url', url: 'https://h/a.png' }, detail: 'original' }),
       ),
     ],
     [
@@ -227,7 +247,7 @@ const conversations: readonly (readonly [string, readonly Message[], readonly Js
         role: 'user',
         content: [
           { type: 'text', text: 'q' },
-          shown({ detail: 'low' }),
+          imageUrl({ detail: 'low' }),
           { type: 'image_url', image_url: { url: 'https://h/a.png' } },
         ],
       },
@@ -235,11 +255,11 @@ const conversations: readonly (readonly [string, readonly Message[], readonly Js
     ['i.detail'],
   ],
   [
-    'what there is no place for',
+    'unsupported parts are unfit',
     [
       user(
-        said('q'),
-        picture({ at: 'o', source: { kind: 'id', id: 'f', protocol: 'openai-chat' } }),
+        textPart('q'),
+        image({ at: 'o', source: { kind: 'id', id: 'f', protocol: 'openai-chat' } }),
         file({ at: 'p', source: { kind: 'data', mediaType: 'application/pdf', data: 'AAAA' } }),
         file({ at: 'w', source: { kind: 'url', url: 'https://h/a.txt' } }),
         { type: 'audio', at: 'a', data: 'AAAA', format: 'wav' },
@@ -249,36 +269,36 @@ const conversations: readonly (readonly [string, readonly Message[], readonly Js
     ['!o', '!p', '!w', '!a'],
   ],
 ]
-for (const [name, messages, expected, losses, family] of conversations)
+for (const [name, messages, expected, losses, model] of conversations)
   test(`cohere request: ${name}`, () => {
-    const made = encode({ messages }, family)
-    assert.deepEqual(made.body.messages, expected)
-    assert.deepEqual(made.losses, losses)
+    const encoded = encode({ messages }, model)
+    assert.deepEqual(encoded.body.messages, expected)
+    assert.deepEqual(encoded.losses, losses)
   })
 
-test('cohere request: thoughts stay behind when the model is told not to think', () => {
-  const messages = [user(said('q')), model(thought('hm'), said('a')), user(said('q'))]
-  const made = encode({ messages, settings: { effort: { value: 'none', at: 'e' } } }, THINKS)
-  assert.deepEqual(made.body.thinking, { type: 'disabled' })
-  assert.deepEqual(made.losses, ['t hm'])
+test('cohere request: drops earlier thinking if thinking is disabled', () => {
+  const messages = [user(textPart('q')), model(reasoning('hm'), textPart('a')), user(textPart('q'))]
+  const encoded = encode({ messages, settings: { effort: { value: 'none', at: 'e' } } }, REASONING_MODEL)
+  assert.deepEqual(encoded.body.thinking, { type: 'disabled' })
+  assert.deepEqual(encoded.losses, ['t hm'])
 })
 
 // ── Documents ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const extra = (name: string, value: Json) => ({ name, value, essential: false, at: `f.${name}` })
 
-test('cohere request: a file of text is a document', () => {
+test('cohere request: a text file becomes a document', () => {
   const extras = [extra('citations', { enabled: true }), extra('context', 'from Ann'), extra('cache_control', {})]
-  const { body, losses } = encode({ messages: [user(said('q'), file({ extras }))] })
+  const { body, losses } = encode({ messages: [user(textPart('q'), file({ extras }))] })
   assert.deepEqual(body.messages, [q])
   assert.deepEqual(body.documents, [{ data: { title: 'a.txt', context: 'from Ann', text: 'hi' } }])
   assert.deepEqual(losses, ['f.cache_control'])
   assert.equal(list(encode({ messages: [user(file({}))] }).body.messages).length, 1)
 })
 
-test('cohere request: where the answer has a form, its words stand in the message', () => {
+test('cohere request: with an output format, a document becomes text of the message', () => {
   const settings: GenerationSettings = { format: { value: { kind: 'json' }, at: 'format' } }
-  const { body, losses } = encode({ messages: [user(said('q'), file({}))], settings })
+  const { body, losses } = encode({ messages: [user(textPart('q'), file({}))], settings })
   assert.deepEqual(body.messages, [
     {
       role: 'user',
@@ -292,8 +312,8 @@ test('cohere request: where the answer has a form, its words stand in the messag
   assert.deepEqual(losses, [])
 })
 
-test('cohere request: documents a tool gave stay with its result', () => {
-  const { body } = encode({ messages: [user(said('q')), model(call('1')), result('1', file({}))] })
+test('cohere request: documents of a tool result stay in the result', () => {
+  const { body } = encode({ messages: [user(textPart('q')), model(call('1')), result('1', file({}))] })
   assert.deepEqual(list(body.messages)[2], {
     role: 'tool',
     tool_call_id: '1',
@@ -302,10 +322,10 @@ test('cohere request: documents a tool gave stay with its result', () => {
   assert.equal(body.documents, undefined)
 })
 
-test('cohere request: members of its own that a client sends through', () => {
+test('cohere request: accepts its own members from the client', () => {
   const own = (name: string, value: Json) => ({ name, value, essential: false, at: name })
   const { body, losses } = encode({
-    messages: [user(said('q'), file({}))],
+    messages: [user(textPart('q'), file({}))],
     extras: [
       own('safety_mode', 'STRICT'),
       own('citation_options', { mode: 'FAST' }),
@@ -320,24 +340,24 @@ test('cohere request: members of its own that a client sends through', () => {
   assert.deepEqual(body.documents, [{ data: { title: 'a.txt', text: 'hi' } }, 'more'])
   assert.equal(body.p, 0.5)
   assert.deepEqual(losses, ['connectors', 'k'])
-  const formed = encode({
+  const withFormat = encode({
     extras: [own('documents', ['d'])],
     settings: { format: { value: { kind: 'json' }, at: 'x' } },
   })
-  assert.deepEqual(formed.losses, ['!documents'])
+  assert.deepEqual(withFormat.losses, ['!documents'])
 })
 
-test('cohere request: a client’s own way to say that the model shall think', () => {
+test('cohere request: accepts a thinking member from the client', () => {
   const own = (value: Json) => [{ name: 'thinking', value, essential: false, at: 'thinking' }]
   const thinking = (value: Json, model: string) => {
     const { body, losses } = encode({ extras: own(value) }, model)
     return [body.thinking, losses]
   }
   const budget = { type: 'enabled', token_budget: 500 }
-  assert.deepEqual(thinking(budget, THINKS), [budget, []])
-  assert.deepEqual(thinking({ type: 'adaptive' }, THINKS), [{ type: 'enabled' }, []])
-  assert.deepEqual(thinking({ type: 'adaptive' }, PLAIN), [undefined, ['thinking']])
-  assert.deepEqual(thinking({ type: 'hard' }, THINKS), [undefined, ['thinking']])
+  assert.deepEqual(thinking(budget, REASONING_MODEL), [budget, []])
+  assert.deepEqual(thinking({ type: 'adaptive' }, REASONING_MODEL), [{ type: 'enabled' }, []])
+  assert.deepEqual(thinking({ type: 'adaptive' }, PLAIN_MODEL), [undefined, ['thinking']])
+  assert.deepEqual(thinking({ type: 'hard' }, REASONING_MODEL), [undefined, ['thinking']])
 })
 
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -349,11 +369,11 @@ const SCHEMA = {
   required: ['a'],
   additionalProperties: false,
 }
-const formed = (schema: Json): GenerationSettings => ({ format: at({ kind: 'schema', name: 'n', schema }, 'f') })
+const schemaFormat = (schema: Json): GenerationSettings => ({ format: at({ kind: 'schema', name: 'n', schema }, 'f') })
 
 const settings: readonly (readonly [string, GenerationSettings, JsonObject, readonly string[], string?])[] = [
   [
-    'those with a like here',
+    'supported settings',
     {
       maxOutputTokens: at(50, 'max'),
       temperature: at(0.5, 't'),
@@ -381,7 +401,7 @@ const settings: readonly (readonly [string, GenerationSettings, JsonObject, read
     ['s'],
   ],
   [
-    'those beyond its bounds',
+    'values out of range are clamped',
     {
       maxOutputTokens: at(5_000, 'max'),
       temperature: at(1.5, 't'),
@@ -405,13 +425,13 @@ const settings: readonly (readonly [string, GenerationSettings, JsonObject, read
     ['max', 't', 'p', 'k', 's', 'seed', 'pp', 'tl', '!n'],
   ],
   [
-    'of two penalties one',
+    'only one of two penalties is sent',
     { presencePenalty: at(0.5, 'pp'), frequencyPenalty: at(0.25, 'fp') },
     { frequency_penalty: 0.25 },
     ['pp'],
   ],
   [
-    'those without a like',
+    'unsupported settings',
     {
       logitBias: at({ 1: 2 }, 'lb'),
       verbosity: at('low', 'v'),
@@ -426,8 +446,8 @@ const settings: readonly (readonly [string, GenerationSettings, JsonObject, read
   ],
   ['JSON', { format: at({ kind: 'json' }, 'f') }, { response_format: { type: 'json_object' } }, []],
   [
-    'a schema, its bounds in words',
-    formed(SCHEMA),
+    'a schema with a bound in the description',
+    schemaFormat(SCHEMA),
     {
       response_format: {
         type: 'json_object',
@@ -440,42 +460,42 @@ const settings: readonly (readonly [string, GenerationSettings, JsonObject, read
     },
     ['f.schema.properties.a.minLength'],
   ],
-  ['a schema that is no object', formed({ type: 'string' }), {}, ['!f']],
-  ['a schema with everything optional', formed({ type: 'object', properties: { a: {} } }), {}, ['!f']],
-  ['a schema put together', formed({ ...SCHEMA, allOf: [] }), {}, ['!f']],
-  ['a lot of thinking', { effort: at('high', 'e') }, { thinking: { type: 'enabled' } }, [], THINKS],
-  ['some thinking', { effort: at('low', 'e') }, { thinking: { type: 'enabled' } }, ['e'], THINKS],
+  ['a schema without an object at the top level', schemaFormat({ type: 'string' }), {}, ['!f']],
+  ['a schema without required members', schemaFormat({ type: 'object', properties: { a: {} } }), {}, ['!f']],
+  ['a schema with allOf', schemaFormat({ ...SCHEMA, allOf: [] }), {}, ['!f']],
+  ['effort high', { effort: at('high', 'e') }, { thinking: { type: 'enabled' } }, [], REASONING_MODEL],
+  ['effort low', { effort: at('low', 'e') }, { thinking: { type: 'enabled' } }, ['e'], REASONING_MODEL],
   [
-    'so many tokens of it outweigh an effort',
+    'a token budget overrides an effort',
     { effort: at('high', 'e'), thinkingBudget: at(500, 'b') },
     { thinking: { type: 'enabled', token_budget: 500 } },
     ['e'],
-    THINKS,
+    REASONING_MODEL,
   ],
-  ['none', { thinkingBudget: at(0, 'b') }, { thinking: { type: 'disabled' } }, [], THINKS],
-  ['thoughts are shown anyway', { reasoningSummary: at('auto', 's') }, {}, [], THINKS],
+  ['a budget of zero', { thinkingBudget: at(0, 'b') }, { thinking: { type: 'disabled' } }, [], REASONING_MODEL],
+  ['a reasoning summary needs no member', { reasoningSummary: at('auto', 's') }, {}, [], REASONING_MODEL],
   [
-    'none, and shown',
+    'a reasoning summary without thinking',
     { effort: at('none', 'e'), reasoningSummary: at('auto', 's') },
     { thinking: { type: 'disabled' } },
     ['s'],
-    THINKS,
+    REASONING_MODEL,
   ],
   [
-    'a model that does not think',
+    'reasoning settings for a model that does not think',
     { effort: at('high', 'e'), reasoningSummary: at('auto', 's'), thinkingBudget: at(9, 'b') },
     {},
     ['b', 'e', 's'],
   ],
-  ['and is told not to', { effort: at('none', 'e') }, {}, []],
+  ['effort none for a model that does not think', { effort: at('none', 'e') }, {}, []],
 ]
-for (const [name, wishes, members, losses, family = PLAIN] of settings)
+for (const [name, generation, members, losses, model = PLAIN_MODEL] of settings)
   test(`cohere settings: ${name}`, () => {
-    const made = encode({ settings: wishes }, family)
-    const { model: named, messages, stream, ...rest } = made.body
-    assert.deepEqual([named, messages, stream], [family, [q], false])
+    const encoded = encode({ settings: generation }, model)
+    const { model: name, messages, stream, ...rest } = encoded.body
+    assert.deepEqual([name, messages, stream], [model, [q], false])
     assert.deepEqual(rest, members)
-    assert.deepEqual(made.losses.toSorted(), [...losses].toSorted())
+    assert.deepEqual(encoded.losses.toSorted(), [...losses].toSorted())
   })
 
 // ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -503,89 +523,94 @@ const choices: readonly (readonly [
   (Json | undefined)?,
   string?,
 ])[] = [
-  ['unsaid', [tool('f'), tool('g')], {}, ['f', 'g']],
+  ['no choice', [tool('f'), tool('g')], {}, ['f', 'g']],
   ['auto', [tool('f')], { toolChoice: at({ kind: 'auto' }, 'c') }, ['f']],
   ['none', [tool('f')], { toolChoice: at({ kind: 'none' }, 'c') }, ['f'], 'NONE'],
   ['required', [tool('f'), tool('g')], { toolChoice: at({ kind: 'required' }, 'c') }, ['f', 'g'], 'REQUIRED'],
   [
-    'one of two is the only one',
+    'a named tool is the only one sent',
     [tool('f'), tool('g')],
     { toolChoice: at({ kind: 'tool', name: 'g' }, 'c') },
     ['g', 'lost tools.f'],
     'REQUIRED',
   ],
   [
-    'one that is not there',
+    'an unknown named tool',
     [tool('f')],
     { toolChoice: at({ kind: 'tool', name: 'x' }, 'c') },
     ['lost tools.f', 'lost !c'],
   ],
   [
-    'some, of which one has to be called',
+    'allowed tools, required',
     [tool('f'), tool('g'), tool('h')],
     { toolChoice: at({ kind: 'allowed', mode: 'required', names: ['f', 'h'] }, 'c') },
     ['f', 'h', 'lost tools.g'],
     'REQUIRED',
   ],
   [
-    'some, past a hosted one',
+    'allowed tools without a hosted tool',
     [hosted, tool('f')],
     { toolChoice: at({ kind: 'allowed', mode: 'auto', names: ['f'] }, 'c') },
     ['f', 'lost tools.web'],
   ],
-  ['a hosted one', [hosted, tool('f')], {}, ['f', 'lost !tools.web']],
-  ['one at a time', [tool('f')], { parallelToolCalls: at(false, 'p') }, ['f', 'lost p']],
-  ['required of none', [], { toolChoice: at({ kind: 'required' }, 'c') }, ['lost c']],
+  ['a hosted tool', [hosted, tool('f')], {}, ['f', 'lost !tools.web']],
+  ['no parallel tool calls', [tool('f')], { parallelToolCalls: at(false, 'p') }, ['f', 'lost p']],
+  ['required without tools', [], { toolChoice: at({ kind: 'required' }, 'c') }, ['lost c']],
   [
-    'required, of a model too old for it',
+    'required, not supported by an old model',
     [tool('f')],
     { toolChoice: at({ kind: 'required' }, 'c') },
     ['f', 'lost !c'],
     'REQUIRED',
-    OLD,
+    OLD_MODEL,
   ],
   [
-    'none, of a model too old for it',
+    'none, not supported by an old model',
     [tool('f')],
     { toolChoice: at({ kind: 'none' }, 'c') },
     ['lost tools.f'],
     undefined,
-    OLD,
+    OLD_MODEL,
   ],
-  ['JSON beside tools', [tool('f')], { format: at({ kind: 'json' }, 'x') }, ['f', 'lost x']],
-  ['a schema beside tools', [tool('f')], formed(PARAMETERS), ['f', 'lost !f']],
+  ['JSON mode with tools', [tool('f')], { format: at({ kind: 'json' }, 'x') }, ['f', 'lost x']],
+  ['a schema with tools', [tool('f')], schemaFormat(PARAMETERS), ['f', 'lost !f']],
 ]
-for (const [name, tools, wishes, expected, choice, family] of choices)
+for (const [name, tools, generation, expected, choice, model] of choices)
   test(`cohere tools: ${name}`, () => {
-    const { body, losses } = encode({ tools, settings: wishes }, family)
-    const names = list(body.tools).map((one) => object(object(one)?.function)?.name)
-    assert.deepEqual([...names, ...losses.map((lost) => `lost ${lost}`)], expected)
+    const { body, losses } = encode({ tools, settings: generation }, model)
+    const names = list(body.tools).map((entry) => object(object(entry)?.function)?.name)
+    assert.deepEqual([...names, ...losses.map((path) => `lost ${path}`)], expected)
     assert.equal(body.tool_choice, choice)
   })
 
 const OPEN = { type: 'object', properties: { a: { type: 'string' } } }
-const many = (count: number) => Array.from({ length: count }, (_, index) => `p${index}`)
+const fieldNames = (count: number) => Array.from({ length: count }, (_, index) => `p${index}`)
 const strictness: readonly (readonly [string, readonly Tool[], true | undefined, readonly string[]])[] = [
-  ['nobody wants it', [tool('f')], undefined, []],
-  ['everybody does', [tool('f', { strict: true }), tool('g', { strict: true })], true, []],
-  ['one does', [tool('f', { strict: true }), tool('g')], undefined, ['tools.f.strict']],
-  ['one has nothing to hold to', [tool('f', { strict: true, parameters: OPEN })], undefined, []],
-  ['one cannot be held', [tool('f', { strict: true, parameters: SCHEMA })], undefined, ['tools.f.strict']],
+  ['no tool is strict', [tool('f')], undefined, []],
+  ['all tools are strict', [tool('f', { strict: true }), tool('g', { strict: true })], true, []],
+  ['one tool is strict', [tool('f', { strict: true }), tool('g')], undefined, ['tools.f.strict']],
+  ['a strict tool with open objects', [tool('f', { strict: true, parameters: OPEN })], undefined, []],
   [
-    'one has no arguments',
+    'a strict tool with an unsupported keyword',
+    [tool('f', { strict: true, parameters: SCHEMA })],
+    undefined,
+    ['tools.f.strict'],
+  ],
+  [
+    'a strict tool without arguments',
     [tool('f', { strict: true }), { kind: 'function', at: 'tools.g', name: 'g', strict: true }],
     undefined,
     ['tools.f.strict'],
   ],
   [
-    'too many members',
+    'more than 200 fields',
     [
       tool('f', {
         strict: true,
         parameters: {
           ...PARAMETERS,
-          properties: Object.fromEntries(many(201).map((each) => [each, { type: 'string' }])),
-          required: many(201),
+          properties: Object.fromEntries(fieldNames(201).map((each) => [each, { type: 'string' }])),
+          required: fieldNames(201),
         },
       }),
     ],
@@ -594,34 +619,34 @@ const strictness: readonly (readonly [string, readonly Tool[], true | undefined,
   ],
 ]
 for (const [name, tools, strict, losses] of strictness)
-  test(`cohere tools: held to their schemas: ${name}`, () => {
-    const made = encode({ tools })
-    assert.equal(made.body.strict_tools, strict)
-    assert.deepEqual(made.losses, losses)
+  test(`cohere strict tools: ${name}`, () => {
+    const encoded = encode({ tools })
+    assert.equal(encoded.body.strict_tools, strict)
+    assert.deepEqual(encoded.losses, losses)
   })
 
-test('cohere tools: one without arguments says so, one of any is free', () => {
+test('cohere tools: declares parameters for functions without arguments and for custom tools', () => {
   const { body } = encode({
     tools: [
       { kind: 'function', at: 't', name: 'f', description: 'd' },
       { kind: 'custom', at: 't', name: 'g' },
     ],
   })
-  const [first, second] = list(body.tools).map((one) => object(object(one)?.function))
+  const [first, second] = list(body.tools).map((entry) => object(object(entry)?.function))
   assert.deepEqual(first, { name: 'f', description: 'd', parameters: { type: 'object', properties: {} } })
   assert.deepEqual(object(second?.parameters)?.required, ['input'])
 })
 
-test('cohere tools: names it does not take and free-form input are undone in the answer', () => {
+test('cohere tools: restores replaced names and free-form input in the answer', () => {
   const tools: Tool[] = [
     { kind: 'custom', at: 't', name: 'shell' },
     { kind: 'function', at: 't', name: 'mcp__my-server' },
     { kind: 'function', at: 't', name: '1st' },
   ]
   const { body } = encode({ tools })
-  const names = list(body.tools).map((one) => String(object(object(one)?.function)?.name))
+  const names = list(body.tools).map((entry) => String(object(object(entry)?.function)?.name))
   assert.equal(new Set(names).size, 3)
-  const stage = cohere.restore?.(asks({ tools }))
+  const stage = cohere.restore?.(requestWith({ tools }))
   assert.ok(stage)
   const tool_calls = names.map((name, index) => ({
     id: `c${index}`,
@@ -639,8 +664,8 @@ test('cohere tools: names it does not take and free-form input are undone in the
   assert.ok(events.some((event) => event.type === 'delta' && event.text === 'ls -l'))
 })
 
-test('cohere request: says whether it streams, and whose member each is', () => {
-  const { body, from } = cohere.encodeRequest(asks({ stream: true, settings: { topP: at(0.5, 'top_p') } }), {
+test('cohere request: encodes streaming and records the path of each member', () => {
+  const { body, from } = cohere.encodeRequest(requestWith({ stream: true, settings: { topP: at(0.5, 'top_p') } }), {
     model: 'm',
   })
   assert.equal(body.stream, true)

@@ -1,7 +1,14 @@
 import type { ChatRequest, Extra, GenerationSettings, OutputFormat, Setting } from '../../core/chat.ts'
-import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
+import { isList, isObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { type Losses, newLosses } from '../shared/losses.ts'
+import { newLosses } from '../shared/losses.ts'
+import {
+  clamped,
+  encodeOwnMember,
+  type MemberChecks,
+  newRequestDraft,
+  type RequestDraft,
+} from '../shared/request-draft.ts'
 import {
   conversationMember,
   encodeSettings,
@@ -17,22 +24,22 @@ import { encodeTools } from './encode-tools.ts'
 import { familyOf } from './family.ts'
 import { fitSchema } from './schema.ts'
 
-/** A request in this format, and whatever of it could not be carried. */
+/** Encodes a request in this format; the result lists what could not be carried. */
 export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
   const family = familyOf(target.model)
   const { settings } = request
   const thinking = decideThinking(request, family, losses)
   const tools = encodeTools(request, family, losses)
-  const draft = newDraft(request, target, tools.tools.length > 0, losses)
   const { messages, documents } = encodeConversation(
     request.messages,
-    { thinks: thinking.on, formatted: isFormatted(settings) },
+    { thinks: thinking.on, hasOutputFormat: hasOutputFormat(settings) },
     losses,
   )
   const root = conversationMember(request)
-  // Without a single turn nothing is asked; the upstream would refuse it.
+  // The upstream would reject a request with system messages only.
   if (!messages.some(({ role }) => role !== 'system')) losses.unfit(root)
+  const draft: CohereDraft = { ...newRequestDraft(losses), target, settings, hasTools: tools.tools.length > 0 }
   draft.put('model', target.model, 'model')
   draft.put('messages', messages, root)
   draft.put('stream', request.stream, 'stream')
@@ -42,107 +49,76 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   if (tools.choice) draft.put('tool_choice', tools.choice, settings.toolChoice?.at)
   if (thinking.member) draft.put('thinking', thinking.member, thinking.at)
   encodeSettings(settings, SETTING_ENCODERS, draft)
-  for (const extra of request.extras) if (!isThinking(extra)) carryExtra(extra, draft)
+  for (const extra of request.extras) if (!isThinking(extra)) encodeExtra(extra, draft)
   return { body: draft.body, losses: losses.all(), from: draft.from }
 }
 
-const isFormatted = ({ format }: GenerationSettings): boolean => format !== undefined && format.value.kind !== 'text'
+const hasOutputFormat = ({ format }: GenerationSettings): boolean =>
+  format !== undefined && format.value.kind !== 'text'
 
-// ── The draft ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-type Draft = {
+type CohereDraft = RequestDraft & {
   readonly target: EncodeTarget
   readonly settings: GenerationSettings
   readonly hasTools: boolean
-  readonly losses: Losses
-  readonly body: JsonObject
-  readonly from: { readonly [member: string]: string }
-  put(member: string, value: Json, at: string | undefined): void
 }
 
-const newDraft = ({ settings }: ChatRequest, target: EncodeTarget, hasTools: boolean, losses: Losses): Draft => {
-  const body: { [member: string]: Json } = {}
-  const from: { [member: string]: string } = {}
-  return {
-    target,
-    settings,
-    hasTools,
-    losses,
-    body,
-    from,
-    put(member, value, at) {
-      body[member] = value
-      if (at !== undefined) from[member] = at
-    },
-  }
-}
+// ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-// ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────
+const MAX_STOPS = 5
+const MAX_SEED = 2n ** 64n - 1n
 
-/** A number within this format's bounds; one beyond them is brought back, and told. */
-const bounded =
-  (member: string, least: number, most: number) =>
-  ({ value, at }: Setting<number>, { put, losses }: Draft): void => {
-    const fitting = Math.min(most, Math.max(least, value))
-    if (fitting !== value) losses.lose(at)
-    put(member, fitting, at)
-  }
-
-const MOST_STOPS = 5
-const MOST_SEED = 2n ** 64n - 1n
-
-const SETTING_ENCODERS: SettingEncoders<Draft> = {
+const SETTING_ENCODERS: SettingEncoders<CohereDraft> = {
   maxOutputTokens: ({ value, at }, { target, put, losses }) => {
     const fitting = Math.max(1, Math.min(Math.floor(value), target.outputLimit ?? Number.POSITIVE_INFINITY))
     if (fitting !== value) losses.lose(at)
     put('max_tokens', fitting, at)
   },
-  temperature: bounded('temperature', 0, 1),
-  topP: bounded('p', 0.01, 0.99),
-  topK: ({ value, at }, draft) => bounded('k', 0, 500)({ value: Math.floor(value), at }, draft),
+  temperature: clamped('temperature', 0, 1),
+  topP: clamped('p', 0.01, 0.99),
+  topK: ({ value, at }, draft) => clamped('k', 0, 500)({ value: Math.floor(value), at }, draft),
   stop: ({ value, at }, { put, losses }) => {
-    const sequences = value.filter((sequence) => sequence !== '').slice(0, MOST_STOPS)
+    const sequences = value.filter((sequence) => sequence !== '').slice(0, MAX_STOPS)
     if (sequences.length < value.length) losses.lose(at)
     if (sequences.length > 0) put('stop_sequences', sequences, at)
   },
   seed: ({ value, at }, { put, losses }) => {
-    // A seed may be larger than a double holds; it is then kept as it was written.
+    // A seed above 2^53 keeps its original digits.
     const digits = sourceOf(value) ?? String(value)
-    if (/^[0-9]{1,20}$/.test(digits) && BigInt(digits) <= MOST_SEED) put('seed', value, at)
+    if (/^[0-9]{1,20}$/.test(digits) && BigInt(digits) <= MAX_SEED) put('seed', value, at)
     else losses.lose(at)
   },
   presencePenalty: (setting, draft) => {
-    // "Cannot specify both frequency_penalty and presence_penalty" (Cohere, errors, 400); of two the other is kept.
+    // "Cannot specify both frequency_penalty and presence_penalty" (Cohere, errors, 400). The frequency penalty wins.
     if (setting.value === 0) return
-    if ((draft.settings.frequencyPenalty?.value ?? 0) === 0) bounded('presence_penalty', 0, 1)(setting, draft)
+    if ((draft.settings.frequencyPenalty?.value ?? 0) === 0) clamped('presence_penalty', 0, 1)(setting, draft)
     else draft.losses.lose(setting.at)
   },
   frequencyPenalty: (setting, draft) => {
-    if (setting.value !== 0) bounded('frequency_penalty', 0, 1)(setting, draft)
+    if (setting.value !== 0) clamped('frequency_penalty', 0, 1)(setting, draft)
   },
   ...UNSUPPORTED_SETTINGS,
   logprobs: ({ value, at }, { put }) => {
     if (value) put('logprobs', true, at)
   },
-  // Those of the tokens written, not of others in their place.
+  // Cohere returns log probabilities of the generated tokens only, not of alternatives.
   topLogprobs: ({ value, at }, { put, losses }) => {
     if (value <= 0) return
     losses.lose(at)
     put('logprobs', true, at)
   },
   ...TOOL_SETTINGS_ELSEWHERE,
-  format: (setting, draft) => carryFormat(setting, draft),
+  format: (setting, draft) => encodeFormat(setting, draft),
   ...REASONING_SETTINGS_ELSEWHERE,
 }
 
-const carryFormat = (format: Setting<OutputFormat>, { put, hasTools, losses }: Draft): void => {
+const encodeFormat = (format: Setting<OutputFormat>, { put, hasTools, losses }: CohereDraft): void => {
   const { value, at } = format
   switch (value.kind) {
     case 'text':
       return
     case 'json':
-      // "Not supported when used in combinations with the `documents` or `tools` parameters". Clients that use it have to
-      // say it in the prompt as well, so the wish arrives though its guarantee does not.
+      // "Not supported when used in combinations with the `documents` or `tools` parameters". JSON mode requires an
+      // instruction in the prompt as well, so only the guarantee is lost.
       if (hasTools) return losses.lose(at)
       return put('response_format', { type: 'json_object' }, at)
     case 'schema': {
@@ -157,27 +133,29 @@ const carryFormat = (format: Setting<OutputFormat>, { put, hasTools, losses }: D
   }
 }
 
-// ── Members nobody else has ──────────────────────────────────────────────────────────────────────────────────────
+// ── Cohere's own members ─────────────────────────────────────────────────────────────────────────────────────────
 
-/** Members of this format that clients of others send through. */
-const EXTRAS: { readonly [name: string]: (value: Json) => boolean } = {
+const MEMBER_CHECKS: MemberChecks = {
   safety_mode: (value) => value === 'CONTEXTUAL' || value === 'STRICT' || value === 'OFF',
   citation_options: isObject,
-  documents: (value) => isList(value) && value.every((one) => typeof one === 'string' || isObject(one)),
+  documents: (value) => isList(value) && value.every((document) => typeof document === 'string' || isObject(document)),
   stop_sequences: (value) =>
-    isList(value) && value.length <= MOST_STOPS && value.every((one) => one && typeof one === 'string'),
+    isList(value) && value.length <= MAX_STOPS && value.every((sequence) => sequence && typeof sequence === 'string'),
   p: (value) => typeof value === 'number' && value >= 0.01 && value <= 0.99,
   k: (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 500,
 }
 
-const carryExtra = (extra: Extra, { put, body, losses }: Draft): void => {
+const encodeExtra = (extra: Extra, draft: CohereDraft): void => {
   const { name, value, at } = extra
-  if (!Object.hasOwn(EXTRAS, name) || !EXTRAS[name]?.(value)) return losses.loseExtra(extra)
-  // Not to be had together; see `formatted`.
-  if (name === 'documents' && body.response_format !== undefined) return losses.unfit(at)
-  const before = body[name]
-  if (before === undefined) put(name, value, at)
-  // The client's files are documents already.
-  else if (name === 'documents' && isList(before) && isList(value)) put(name, [...before, ...value], at)
-  else losses.loseExtra(extra)
+  const { put, body, losses } = draft
+  const existing = body[name]
+  if (name !== 'documents') {
+    // Canonical settings override Cohere's own members.
+    if (existing === undefined) encodeOwnMember(extra, MEMBER_CHECKS, draft)
+    else losses.loseExtra(extra)
+  } else if (!isList(value) || !MEMBER_CHECKS.documents?.(value)) losses.loseExtra(extra)
+  // An output format excludes documents; see `hasOutputFormat` in `encode-messages.ts`.
+  else if (body.response_format !== undefined) losses.unfit(at)
+  // Text files of the conversation are documents already.
+  else put(name, isList(existing) ? [...existing, ...value] : value, at)
 }

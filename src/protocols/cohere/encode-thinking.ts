@@ -1,47 +1,49 @@
-/** Whether and how long the model shall think. */
+/** Decides whether the model thinks, and with which budget. */
 import type { ChatRequest, Extra } from '../../core/chat.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
-import type { Family } from './family.ts'
+import type { CohereModelFamily } from './family.ts'
 
-export type Thinking = {
-  /** The member `thinking`, if there is anything to say. */
+export type CohereThinking = {
+  /** The member `thinking`, if it is needed. */
   readonly member?: JsonObject
+  /** The client's member it came from. */
   readonly at?: string
-  /** The model will think, and reads what it thought before. */
+  /** The model thinks, and accepts its earlier thinking. */
   readonly on: boolean
 }
 
 /**
- * Models that can think do, unless told not to; how hard has no word here. Cohere's own compatible endpoint takes only
- * `none` and `high` as efforts, so any other is told as changed. A budget outweighs an effort.
+ * Decides the `thinking` member. Reasoning models think unless disabled, and have no effort. Cohere's OpenAI-compatible
+ * endpoint accepts only the efforts `none` and `high`, so any other is reported as a loss. A budget overrides an effort.
  */
-export const decideThinking = ({ settings, extras }: ChatRequest, family: Family, losses: Losses): Thinking => {
+export const decideThinking = (
+  { settings, extras }: ChatRequest,
+  family: CohereModelFamily,
+  losses: Losses,
+): CohereThinking => {
   const { effort, thinkingBudget, reasoningSummary } = settings
   const own = extras.find(isThinking)
   if (!family.thinks) {
     if (own) losses.loseExtra(own)
-    // Not to think is what it does anyway.
+    // Disabling thinking has no effect on these models, so it is no loss.
     if (thinkingBudget && thinkingBudget.value > 0) losses.lose(thinkingBudget.at)
     if (effort && effort.value !== 'none') losses.lose(effort.at)
     if (reasoningSummary) losses.lose(reasoningSummary.at)
     return { on: false }
   }
   const on = thinkingBudget ? thinkingBudget.value > 0 : effort?.value !== 'none'
-  // Thoughts that are there are shown.
+  // A model that thinks always returns its thinking.
   if (reasoningSummary && !on) losses.lose(reasoningSummary.at)
   if (effort && (thinkingBudget || (on && effort.value !== 'high'))) losses.lose(effort.at)
-  const wish = thinkingBudget ?? effort ?? own
-  if (!wish) return { on }
-  const most = thinkingBudget?.value ?? budgetIn(own)
-  const tokens = most !== undefined && on ? { token_budget: Math.max(1, Math.floor(most)) } : {}
-  return { member: { type: on ? 'enabled' : 'disabled', ...tokens }, at: wish.at, on }
+  const source = thinkingBudget ?? effort ?? own
+  if (!source) return { on }
+  const budget = thinkingBudget?.value ?? budgetIn(own)
+  const tokens = budget !== undefined && on ? { token_budget: Math.max(1, Math.floor(budget)) } : {}
+  return { member: { type: on ? 'enabled' : 'disabled', ...tokens }, at: source.at, on }
 }
 
-/**
- * A `thinking` the middle has no word for: Anthropic's "as you see fit", or this format's own. To be told not to think is
- * a setting.
- */
+/** Whether an extra is a `thinking` member that enables thinking: Cohere's own, or Anthropic's `adaptive`. */
 export const isThinking = ({ name, value }: Extra): boolean =>
   name === 'thinking' && isObject(value) && (value.type === 'enabled' || value.type === 'adaptive')
 

@@ -1,53 +1,60 @@
-/** How an answer ends, and what it cost. */
+/** Decodes finish reasons and token usage. */
 import type { FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, type FailureKind, fail } from '../../core/failure.ts'
 import { isObject, type Json, object, text } from '../../core/json.ts'
 import { tokenCount as count } from '../shared/numbers.ts'
 
-const KIND_OF: { readonly [reason: string]: FinishKind } = {
+const FINISH_KINDS: { readonly [reason: string]: FinishKind } = {
   COMPLETE: 'stop',
   STOP_SEQUENCE: 'stop',
   TOOL_CALL: 'tool-calls',
   MAX_TOKENS: 'length',
-  // Words of the older version, which some deployments still say.
+  // Reasons of API version 1, which some deployments still return.
   ERROR_LIMIT: 'length',
   ERROR_TOXIC: 'content-filter',
 }
 
-/** Ends that are none. */
-const FAILS: { readonly [reason: string]: FailureKind } = {
+/** Reasons that are errors. */
+const FAILURE_KINDS: { readonly [reason: string]: FailureKind } = {
   ERROR: 'error_in_stream',
   USER_CANCEL: 'error_in_stream',
   TIMEOUT: 'timeout',
 }
 
-export type Ending =
+export type CohereFinish =
   | { readonly ok: true; readonly kind: FinishKind; readonly raw: string }
   | { readonly ok: false; readonly failure: Failure }
 
-/** Why an answer ended; undefined when it does not say. Whether it called is told by its content. A new word is an ordinary end. */
-export const endingOf = (reason: Json | undefined, calledTools: boolean, words?: Json): Ending | undefined => {
+/**
+ * Decodes a finish reason; undefined if there is none. An unknown reason counts as `stop`. Whether the answer ends with tool
+ * calls depends on its content, not on the reason. `error`: the provider's error message.
+ */
+export const decodeFinish = (
+  reason: Json | undefined,
+  calledTools: boolean,
+  error?: Json,
+): CohereFinish | undefined => {
   const raw = text(reason)
   if (raw === undefined || raw === '') return undefined
-  const word = raw.toUpperCase()
-  const failed = Object.hasOwn(FAILS, word) ? FAILS[word] : undefined
-  if (failed) {
-    const message = text(words)
+  const name = raw.toUpperCase()
+  const failureKind = Object.hasOwn(FAILURE_KINDS, name) ? FAILURE_KINDS[name] : undefined
+  if (failureKind) {
+    const message = text(error)
     const upstream = { code: raw, ...(message && { message: message.slice(0, 1_000) }) }
     return {
       ok: false,
-      failure: fail(failed, `The provider broke its answer off before it was done (${raw}).`, { upstream }),
+      failure: fail(failureKind, `The provider ended the answer before it was complete (${raw}).`, { upstream }),
     }
   }
-  const kind = (Object.hasOwn(KIND_OF, word) ? KIND_OF[word] : undefined) ?? 'stop'
+  const kind = (Object.hasOwn(FINISH_KINDS, name) ? FINISH_KINDS[name] : undefined) ?? 'stop'
   const natural = kind === 'stop' || kind === 'tool-calls'
   return { ok: true, kind: natural ? (calledTools ? 'tool-calls' : 'stop') : kind, raw }
 }
 
 /**
- * `tokens` are what the model read and wrote, its own frame around the prompt included; `billed_units` are for the bill.
- * Those of images stand apart (recordings cohere-chat-vision-models: 34 tokens and 259 of an image, billed as 267),
- * those of thoughts are among the output (cohere-chat-with-extended-thinking).
+ * Decodes token counts. `tokens` counts what the model processed, including Cohere's own prompt template; `billed_units` is
+ * for billing only. Image tokens are separate from input tokens (recording cohere-chat-vision-models: 34 input tokens, 259
+ * image tokens, 267 billed). Reasoning tokens are part of the output (cohere-chat-with-extended-thinking).
  */
 export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   if (!isObject(raw)) return undefined

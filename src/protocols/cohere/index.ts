@@ -5,7 +5,7 @@ import { encodeRequest } from './encode-request.ts'
 import { decodeFailure } from './errors.ts'
 import { toolName } from './ids.ts'
 
-/** Cohere's chat, version 2. */
+/** Cohere's chat API, version 2. */
 export const cohere: UpstreamProtocol = {
   name: 'cohere',
   style: 'cohere',

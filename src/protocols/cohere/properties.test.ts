@@ -1,4 +1,4 @@
-/** Whatever comes in: nothing throws, blocks do not interleave, and what goes out is what the reference allows. */
+/** Random input: nothing throws, blocks do not interleave, and requests are valid for the published schema. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -14,7 +14,7 @@ import { cohere } from './index.ts'
 
 const RUNS = { numRuns: 400 }
 
-/** Objects that look like this format's, filled with anything. */
+/** Objects in the shape of this format with random members. */
 const WORDS = [
   'type',
   'role',
@@ -62,13 +62,13 @@ const WORDS = [
 ]
 const { word, anything, objects } = lookalikes(WORDS)
 
-/** Here an end is the only one, whichever it is. */
+/** Also checks that there is exactly one end. */
 const assertOrderly = (events: readonly ChatEvent[]): void => {
   assertEventOrder(events, false)
   assert.equal(events.filter(({ type }) => type === 'finish' || type === 'failure').length, 1)
 }
 
-test('cohere: any answer and any error is read without throwing', () =>
+test('cohere: decodes any answer and any error without throwing', () =>
   fc.assert(
     fc.property(anything, objects, fc.integer({ min: 200, max: 599 }), (value, object, status) => {
       assertOrderly(cohere.decodeAnswer(value))
@@ -86,7 +86,7 @@ test('cohere: any answer and any error is read without throwing', () =>
     RUNS,
   ))
 
-test('cohere: any stream is read without throwing, ends in one way, and is the same however it is cut', () =>
+test('cohere: decodes any stream without throwing, with one end, in chunks of any size', () =>
   fc.assert(
     fc.property(
       fc.array(
@@ -202,12 +202,12 @@ const request = fc.record(
 
 const MODELS = ['command-a-03-2025', 'command-a-reasoning-08-2025', 'command-r-08-2024']
 
-test('cohere: any request is valid there, or unfit by name', () =>
+test('cohere: encodes any request as a valid body, or reports it as unfit', () =>
   fc.assert(
     fc.property(request, fc.constantFrom(...MODELS), (body, model) => {
-      const asked = sharedProtocols['openai-chat'].decodeRequest(body as JsonObject)
-      if (!asked.ok) return
-      const { body: sent, losses } = cohere.encodeRequest(asked.value, { model, outputLimit: 4_000 })
+      const decoded = sharedProtocols['openai-chat'].decodeRequest(body as JsonObject)
+      if (!decoded.ok) return
+      const { body: sent, losses } = cohere.encodeRequest(decoded.value, { model, outputLimit: 4_000 })
       if (losses.some(({ essential }) => essential)) return
       assert.equal(problemsOf('cohere', 'Request', sent), undefined)
     }),

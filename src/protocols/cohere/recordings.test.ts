@@ -1,6 +1,6 @@
 /**
- * What only Cohere has: the plan before its calls, thoughts, the sources of each citation; errors. On the project's own
- * exchanges, and on recordings where they are present. Everything else: test/conformance.
+ * Cases specific to Cohere: plans, thinking, sources of citations, errors. Uses the project's exchanges, and recordings if
+ * present. Other cases: test/conformance.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -17,62 +17,62 @@ import { cohere } from './index.ts'
 
 const recordings = evidenceOf('cohere')
 
-/** The older version of the API has another address and another shape; nobody is spoken to in it. */
-const isOlder = ({ request, response, chunks }: Recording): boolean =>
+/** API version 1 has another path and another shape, and is not supported. */
+const isVersion1 = ({ request, response, chunks }: Recording): boolean =>
   Object.hasOwn(object(request) ?? {}, 'message') ||
   Object.hasOwn(object(response) ?? {}, 'generation_id') ||
   chunks?.some((chunk) => chunk.includes('"event_type"')) === true
 
-// ── What was said, read without the codec ────────────────────────────────────────────────────────────────────────
+// ── The expected content, read without the codec ───────────────────────────────────────────────────────────────────
 
-type Said = {
-  thoughts: string
+type ExpectedAnswer = {
+  thinking: string
   plan: string
-  /** Of the text: the words, and where they are from. */
-  cited: Json[]
+  /** Cited text and source ID of each citation. */
+  citations: Json[]
 }
 
-const citedIn = (citation: Json): Json[] =>
+const citationsIn = (citation: Json): Json[] =>
   list(object(citation)?.sources).map((source) => [object(citation)?.text ?? null, object(source)?.id ?? null])
 
-const saidIn = (body: JsonObject): Said => {
+const expectedIn = (body: JsonObject): ExpectedAnswer => {
   const message = object(body.message) ?? {}
   return {
-    thoughts: list(message.content)
+    thinking: list(message.content)
       .map((one) => text(object(one)?.thinking) ?? '')
       .join(''),
     plan: text(message.tool_plan) ?? '',
-    cited: list(message.citations).flatMap(citedIn),
+    citations: list(message.citations).flatMap(citationsIn),
   }
 }
 
-const saidInStream = (events: readonly JsonObject[]): Said => {
-  const said: Said = { thoughts: '', plan: '', cited: [] }
+const expectedInStream = (events: readonly JsonObject[]): ExpectedAnswer => {
+  const expected: ExpectedAnswer = { thinking: '', plan: '', citations: [] }
   for (const { type, delta } of events) {
     const message = object(object(delta)?.message)
-    said.thoughts += text(object(message?.content)?.thinking) ?? ''
-    said.plan += text(message?.tool_plan) ?? ''
-    if (type === 'citation-start') said.cited.push(...citedIn(message?.citations ?? null))
+    expected.thinking += text(object(message?.content)?.thinking) ?? ''
+    expected.plan += text(message?.tool_plan) ?? ''
+    if (type === 'citation-start') expected.citations.push(...citationsIn(message?.citations ?? null))
   }
-  return said
+  return expected
 }
 
-const check = (events: readonly ChatEvent[], said: Said): void => {
+const check = (events: readonly ChatEvent[], expected: ExpectedAnswer): void => {
   const { blocks } = fold(events)
-  const thoughts = (planned: boolean) =>
+  const reasoning = (isPlan: boolean) =>
     blocks
-      .filter((block) => block.type === 'reasoning' && (block.signature?.value === 'tool_plan') === planned)
+      .filter((block) => block.type === 'reasoning' && (block.signature?.value === 'tool_plan') === isPlan)
       .map((block) => block.text)
       .join('')
-  assert.equal(thoughts(false), said.thoughts)
-  assert.equal(thoughts(true), said.plan)
+  assert.equal(reasoning(false), expected.thinking)
+  assert.equal(reasoning(true), expected.plan)
   const citations = blocks.flatMap((block) => (block.citations ?? []).map((one) => ({ ...one, of: block.text })))
   assert.deepEqual(
     citations.map(({ raw, start, end, of }) => [
       of.slice(start, end),
       object(list(object(raw)?.sources)[0])?.id ?? null,
     ]),
-    said.cited,
+    expected.citations,
   )
 }
 
@@ -80,8 +80,8 @@ const check = (events: readonly ChatEvent[], said: Said): void => {
 
 const context = (): AnswerContext => answerContext({ id: sequentialIds(), requestId: 'req_x' })
 
-/** A client's next question, after an answer it kept as it was told. */
-const AGAIN: { readonly [style in keyof typeof sharedProtocols]: (whole: JsonObject) => JsonObject } = {
+/** The next request of a client that returns the answer unchanged. */
+const NEXT_REQUESTS: { readonly [style in keyof typeof sharedProtocols]: (whole: JsonObject) => JsonObject } = {
   'openai-chat': ({ choices }) => ({
     model: 'm',
     messages: [{ role: 'user', content: 'q' }, object(list(choices)[0])?.message ?? null],
@@ -97,9 +97,9 @@ const AGAIN: { readonly [style in keyof typeof sharedProtocols]: (whole: JsonObj
   }),
 }
 
-/** Whoever keeps what it was told sends the plan back to where it came from, and the thoughts. */
-const replay = (style: keyof typeof sharedProtocols, whole: JsonObject, said: Said): void => {
-  const request = sharedProtocols[style].decodeRequest(AGAIN[style](whole))
+/** A client that returns the answer unchanged returns the plan as `tool_plan`, and the thinking. */
+const replay = (style: keyof typeof sharedProtocols, whole: JsonObject, expected: ExpectedAnswer): void => {
+  const request = sharedProtocols[style].decodeRequest(NEXT_REQUESTS[style](whole))
   assert.ok(request.ok, style)
   const { body, losses } = cohere.encodeRequest(request.value, { model: 'command-a-reasoning-08-2025' })
   assert.deepEqual(
@@ -108,12 +108,12 @@ const replay = (style: keyof typeof sharedProtocols, whole: JsonObject, said: Sa
     style,
   )
   const sent = object(list(body.messages)[1]) ?? {}
-  assert.equal(sent.tool_plan ?? '', said.plan, style)
+  assert.equal(sent.tool_plan ?? '', expected.plan, style)
   const kept = list(sent.content).map((one) => text(object(one)?.thinking) ?? '')
-  assert.equal(kept.join(''), said.thoughts, style)
+  assert.equal(kept.join(''), expected.thinking, style)
 }
 
-// ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── All exchanges ────────────────────────────────────────────────────────────────────────────────────────────────
 
 requireRecordings()
 
@@ -121,7 +121,7 @@ describe('answers of v2/chat', () => {
   let seen = 0
   for (const recording of recordings) {
     const { id, status, response, chunks } = recording
-    if (status !== 200 || isOlder(recording)) continue
+    if (status !== 200 || isVersion1(recording)) continue
     seen++
     test(id, () => {
       const frames = run(
@@ -129,17 +129,17 @@ describe('answers of v2/chat', () => {
         (chunks ?? []).map((chunk) => `${chunk}\n\n`),
       )
       const wire = frames.flatMap(({ data }) => (data === '[DONE]' ? [] : [JSON.parse(data)]))
-      const said = chunks ? saidInStream(wire) : saidIn(object(response) ?? {})
+      const expected = chunks ? expectedInStream(wire) : expectedIn(object(response) ?? {})
       const events = chunks ? run(cohere.decodeStream(), frames) : cohere.decodeAnswer(response)
-      check(events, said)
+      check(events, expected)
       for (const { name, encodeAnswer } of Object.values(sharedProtocols))
-        replay(name, encodeAnswer(fold(events), context()), said)
+        replay(name, encodeAnswer(fold(events), context()), expected)
     })
   }
-  test('there are enough of them', () => assert.ok(seen >= (recordingsPresent ? 40 : 30), String(seen)))
+  test('the number of exchanges is as expected', () => assert.ok(seen >= (recordingsPresent ? 40 : 30), String(seen)))
 })
 
-/** What each status is read as. */
+/** The expected failure kinds of each status. */
 const KINDS: { readonly [status: number]: readonly string[] } = {
   400: ['context_length', 'invalid_request'],
   401: ['auth'],
@@ -160,5 +160,5 @@ describe('errors of v2/chat', () => {
       assert.equal(failure.upstream?.requestId, object(response)?.id)
     })
   }
-  test('there are some', () => assert.ok(seen >= 3, String(seen)))
+  test('the number of errors is as expected', () => assert.ok(seen >= 3, String(seen)))
 })

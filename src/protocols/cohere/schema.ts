@@ -1,53 +1,63 @@
 /**
- * The JSON Schema this format enforces (Cohere, Structured Outputs, "Schema constraints" and "Unsupported schema
- * features"): an object at the top, in every object something required, and no bounds. A bound is moved into the
- * description, where the model reads it.
+ * The subset of JSON Schema that Cohere enforces (Structured Outputs, "Schema constraints" and "Unsupported schema
+ * features"): an object at the top level, at least one required member in every object, and no bounds. A bound moves into
+ * the description, where the model reads it.
  */
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 
-export type Fitted = {
+/** A schema within Cohere's subset, with the paths of the constraints that changed. */
+export type CohereSchema = {
   readonly schema: JsonObject
-  /** Paths of what is only described now, no longer enforced. */
+  /** Paths of constraints that moved into descriptions and are no longer enforced. */
   readonly described: readonly string[]
-  /** Paths of what cannot be said at all. */
+  /** Paths of constraints that cannot be expressed. */
   readonly impossible: readonly string[]
 }
 
 const KEPT = new Set(['type', 'enum', 'const', 'description', 'title', 'default', 'required', '$ref'])
 const NAMED_SCHEMAS = new Set(['properties', '$defs', 'definitions'])
-/** Says nothing about values. */
-const REMARKS = new Set(['$schema', '$id', '$comment', 'examples', 'deprecated', 'readOnly', 'writeOnly', '$anchor'])
+/** Keywords that do not constrain values. */
+const ANNOTATIONS = new Set([
+  '$schema',
+  '$id',
+  '$comment',
+  'examples',
+  'deprecated',
+  'readOnly',
+  'writeOnly',
+  '$anchor',
+])
 const FORMATS: ReadonlySet<Json> = new Set(['date-time', 'uuid', 'date', 'time'])
 const IMPOSSIBLE = new Set(['allOf', 'oneOf', 'not', 'if', 'patternProperties', 'prefixItems'])
 
-/** The schema as this format takes it, and what that took. */
-export const fitSchema = (schema: JsonObject): Fitted => {
+/** Converts a schema to Cohere's subset. */
+export const fitSchema = (schema: JsonObject): CohereSchema => {
   const described: string[] = []
   const impossible: string[] = schema.type === 'object' ? [] : ['']
-  // An object goes in, so one comes out.
-  return { schema: fitted(schema, '', described, impossible) as JsonObject, described, impossible }
+  // `convert` returns an object for an object.
+  return { schema: convert(schema, '', described, impossible) as JsonObject, described, impossible }
 }
 
-const fitted = (schema: Json, at: string, described: string[], impossible: string[]): Json => {
-  // `true`: anything at all, which nothing has to be enforced of.
+const convert = (schema: Json, at: string, described: string[], impossible: string[]): Json => {
+  // `true` allows any value.
   if (!isObject(schema)) return schema
-  const kept: { [keyword: string]: Json } = {}
+  const result: { [keyword: string]: Json } = {}
   const bounds: string[] = []
-  const inner = (value: Json, path: string) => fitted(value, path, described, impossible)
+  const inner = (value: Json, path: string) => convert(value, path, described, impossible)
   for (const [keyword, value] of Object.entries(schema)) {
-    if (value === undefined || REMARKS.has(keyword)) continue
+    if (value === undefined || ANNOTATIONS.has(keyword)) continue
     const path = `${at}.${keyword}`
-    if (KEPT.has(keyword)) kept[keyword] = value
+    if (KEPT.has(keyword)) result[keyword] = value
     else if (NAMED_SCHEMAS.has(keyword) && isObject(value))
-      kept[keyword] = Object.fromEntries(
-        Object.entries(value).map(([name, one]) => [name, inner(one ?? null, `${path}.${name}`)]),
+      result[keyword] = Object.fromEntries(
+        Object.entries(value).map(([name, entry]) => [name, inner(entry ?? null, `${path}.${name}`)]),
       )
     else if (keyword === 'anyOf' && isList(value))
-      kept.anyOf = value.map((one, index) => inner(one, `${path}[${index}]`))
-    else if (keyword === 'items' || keyword === 'additionalProperties') kept[keyword] = inner(value, path)
-    else if (keyword === 'format' && FORMATS.has(value)) kept.format = value
-    // Anchors and looking ahead are not understood.
-    else if (keyword === 'pattern' && typeof value === 'string' && !/[\^$]|\?[=!]/.test(value)) kept.pattern = value
+      result.anyOf = value.map((entry, index) => inner(entry, `${path}[${index}]`))
+    else if (keyword === 'items' || keyword === 'additionalProperties') result[keyword] = inner(value, path)
+    else if (keyword === 'format' && FORMATS.has(value)) result.format = value
+    // Cohere does not support anchors and lookaheads.
+    else if (keyword === 'pattern' && typeof value === 'string' && !/[\^$]|\?[=!]/.test(value)) result.pattern = value
     else if (IMPOSSIBLE.has(keyword)) impossible.push(path)
     else {
       bounds.push(`${keyword}: ${JSON.stringify(value)}`)
@@ -57,17 +67,17 @@ const fitted = (schema: Json, at: string, described: string[], impossible: strin
   if (isObjectSchema(schema) && !(isList(schema.required) && schema.required.length > 0))
     impossible.push(`${at}.required`)
   if (bounds.length > 0)
-    kept.description = `${typeof kept.description === 'string' ? `${kept.description}\n\n` : ''}(${bounds.join(', ')})`
-  return kept
+    result.description = `${typeof result.description === 'string' ? `${result.description}\n\n` : ''}(${bounds.join(', ')})`
+  return result
 }
 
 const isObjectSchema = (schema: JsonObject): boolean =>
   schema.type === 'object' || (isList(schema.type) && schema.type.includes('object')) || isObject(schema.properties)
 
-/** How many members the objects of a schema have together. */
+/** The number of members of all objects in a schema. */
 export const fieldsIn = (schema: Json | undefined): number => {
-  if (isList(schema)) return schema.reduce<number>((sum, one) => sum + fieldsIn(one), 0)
+  if (isList(schema)) return schema.reduce<number>((sum, entry) => sum + fieldsIn(entry), 0)
   if (!isObject(schema)) return 0
   const own = isObject(schema.properties) ? Object.keys(schema.properties).length : 0
-  return own + Object.values(schema).reduce<number>((sum, one) => sum + fieldsIn(one), 0)
+  return own + Object.values(schema).reduce<number>((sum, entry) => sum + fieldsIn(entry), 0)
 }

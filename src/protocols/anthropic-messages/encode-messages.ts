@@ -1,8 +1,9 @@
 /** Encodes a conversation: system apart, then alternating user and assistant turns. */
-import type { Extra, MediaSource, Message, Part } from '../../core/chat.ts'
+import type { Extra, MediaSource, Message } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
 import { fromBase64, inlineDataUrl, isImageType, isTextType, mediaTypeOf, standardBase64 } from '../shared/media.ts'
+import { foreignEncoder, type PartOf, partEncoder } from '../shared/part-encoder.ts'
 import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import { alternatingTurns, GREETING, type SystemAndTurns, startWithUser, trimFinalTurn } from '../shared/turns.ts'
 import { toolName, toolUseId } from './ids.ts'
@@ -83,86 +84,39 @@ const withCacheMarks = (
 
 const UNCACHEABLE: ReadonlySet<Json | undefined> = new Set(['thinking', 'redacted_thinking'])
 
-const encodeUserPart = (part: Part, losses: Losses): JsonObject[] => {
-  switch (part.type) {
-    case 'text':
-      return encodeText(part, losses)
-    case 'refusal':
-      return isNotBlank(part.text) ? [textBlock(part.text)] : []
-    case 'image':
-      return encodeImage(part, losses)
-    case 'file':
-      return encodeFile(part, losses)
-    case 'foreign':
-      return encodeForeign(part, losses)
-    case 'audio':
-    case 'tool-call':
-      losses.unfit(part.at)
-      return []
-    case 'reasoning':
-      losses.lose(part.at)
-      return []
-    default:
-      throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
-  }
-}
-
-const encodeAssistantPart = (part: Part, losses: Losses): JsonObject[] => {
-  switch (part.type) {
-    case 'text':
-      return encodeText(part, losses)
-    case 'refusal':
-      return isNotBlank(part.text) ? [textBlock(part.text)] : []
-    case 'tool-call':
-      return [
-        {
-          type: 'tool_use',
-          id: toolUseId(part.id),
-          name: toolName(part.name),
-          input: part.custom ? wrapInput(part.arguments) : parseArguments(part.arguments),
-        },
-      ]
-    case 'reasoning': {
-      const { signature } = part
-      // Reasoning without a signature, or with another provider's, makes Anthropic reject the whole request.
-      if (signature?.origin !== 'anthropic-messages' || signature.value === '') {
-        losses.lose(part.at)
-        return []
-      }
-      return [
-        signature.redacted
-          ? { type: 'redacted_thinking', data: signature.value }
-          : { type: 'thinking', thinking: part.text, signature: signature.value },
-      ]
-    }
-    case 'foreign':
-      return encodeForeign(part, losses)
-    // Assistant turns cannot contain media in this format.
-    case 'image':
-    case 'file':
-    case 'audio':
-      losses.unfit(part.at)
-      return []
-    default:
-      throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
-  }
-}
-
-const encodeForeign = (part: Part & { type: 'foreign' }, losses: Losses): JsonObject[] => {
-  if (part.protocol === 'anthropic-messages') return [part.raw]
-  losses.unfit(part.at)
-  return []
-}
-
 const isNotBlank = (text: string): boolean => text.trim() !== ''
 
 /** Blank text blocks are rejected by the upstream, so they are dropped. */
-const encodeText = (part: Part & { type: 'text' }, losses: Losses): JsonObject[] => {
+const encodeText = (part: PartOf<'text'>, losses: Losses): JsonObject[] => {
   const extras = knownExtras(part.extras, TEXT_EXTRAS, losses)
   return isNotBlank(part.text) ? [{ type: 'text', text: part.text, ...extras }] : []
 }
 
-const encodeImage = (part: Part & { type: 'image' }, losses: Losses): JsonObject[] => {
+const encodeRefusal = ({ text }: PartOf<'refusal'>): JsonObject[] => (isNotBlank(text) ? [textBlock(text)] : [])
+
+const encodeCall = (part: PartOf<'tool-call'>): JsonObject[] => [
+  {
+    type: 'tool_use',
+    id: toolUseId(part.id),
+    name: toolName(part.name),
+    input: part.custom ? wrapInput(part.arguments) : parseArguments(part.arguments),
+  },
+]
+
+const encodeReasoning = ({ at, text, signature }: PartOf<'reasoning'>, losses: Losses): JsonObject[] => {
+  // Reasoning without a signature, or with another provider's, makes Anthropic reject the whole request.
+  if (signature?.origin !== 'anthropic-messages' || signature.value === '') {
+    losses.lose(at)
+    return []
+  }
+  return [
+    signature.redacted
+      ? { type: 'redacted_thinking', data: signature.value }
+      : { type: 'thinking', thinking: text, signature: signature.value },
+  ]
+}
+
+const encodeImage = (part: PartOf<'image'>, losses: Losses): JsonObject[] => {
   const source = imageSource(part.source)
   if (!source) {
     losses.unfit(part.at)
@@ -191,7 +145,7 @@ const imageSource = (source: MediaSource): JsonObject | undefined => {
 /** Anthropic fetches https URLs only. */
 const urlSource = (url: string): JsonObject | undefined => (/^https:\/\//i.test(url) ? { type: 'url', url } : undefined)
 
-const encodeFile = (part: Part & { type: 'file' }, losses: Losses): JsonObject[] => {
+const encodeFile = (part: PartOf<'file'>, losses: Losses): JsonObject[] => {
   const inline = inlineDataUrl(part.source)
   if (inline.kind === 'data') {
     const mediaType = mediaTypeOf(inline.mediaType, inline.data, part.filename)
@@ -209,7 +163,7 @@ const encodeFile = (part: Part & { type: 'file' }, losses: Losses): JsonObject[]
   return [{ type: 'document', source, ...titleOf(part, losses), ...knownExtras(part.extras, DOCUMENT_EXTRAS, losses) }]
 }
 
-const titleOf = (part: Part & { type: 'file' }, losses: Losses): JsonObject => {
+const titleOf = (part: PartOf<'file'>, losses: Losses): JsonObject => {
   const { filename } = part
   if (filename === undefined || filename === '') return {}
   if (filename.length <= MAX_TITLE_LENGTH) return { title: filename }
@@ -234,6 +188,25 @@ const documentSource = (source: MediaSource, filename: string | undefined): Json
       throw new Error(`unknown source ${JSON.stringify(source satisfies never)}`)
   }
 }
+
+const encodeForeign = foreignEncoder('anthropic-messages')
+
+const encodeUserPart = partEncoder<Losses>({
+  text: encodeText,
+  refusal: encodeRefusal,
+  image: encodeImage,
+  file: encodeFile,
+  foreign: encodeForeign,
+})
+
+/** Assistant turns cannot contain media in this format. */
+const encodeAssistantPart = partEncoder<Losses>({
+  text: encodeText,
+  refusal: encodeRefusal,
+  'tool-call': encodeCall,
+  reasoning: encodeReasoning,
+  foreign: encodeForeign,
+})
 
 // Members of this format that clients of other formats also send. Passed on by name if their value is valid.
 

@@ -2,6 +2,7 @@
 import type { Extra, Message, Part } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { type Losses, loseExtras } from '../shared/losses.ts'
+import { foreignEncoder, type PartOf, partEncoder } from '../shared/part-encoder.ts'
 import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import { alternatingTurns, GREETING, type SystemAndTurns, startWithUser, trimFinalTurn } from '../shared/turns.ts'
 import { documentMember, encodeAudio, encodeFile, encodeImage } from './encode-media.ts'
@@ -77,7 +78,7 @@ const encodeResult = (message: Message & { readonly role: 'tool' }, context: Con
 }
 
 /** A part of a tool result: no audio, no calls, and no cache points, which follow the result. */
-const encodeResultPart = (part: Part, context: ConversationContext): JsonObject[] => {
+const encodeResultPart = (part: Part, context: ConversationContext): readonly JsonObject[] => {
   const { losses } = context
   switch (part.type) {
     case 'text':
@@ -100,7 +101,7 @@ const encodeResultPart = (part: Part, context: ConversationContext): JsonObject[
   }
 }
 
-const encodeCall = (part: Part & { readonly type: 'tool-call' }, context: ConversationContext): JsonObject[] => {
+const encodeCall = (part: PartOf<'tool-call'>, context: ConversationContext): JsonObject[] => {
   const { losses, toolsAsText, calledTools } = context
   const name = toolName(part.name)
   calledTools.set(part.id, name)
@@ -177,85 +178,28 @@ export const cachePoints = (
   return found
 }
 
-const encodeUserPart = (part: Part, context: ConversationContext): JsonObject[] => {
-  const { losses } = context
-  switch (part.type) {
-    case 'text':
-      return encodeText(part, context)
-    case 'refusal':
-      return isNotBlank(part.text) ? [{ text: part.text }] : []
-    case 'image': {
-      const image = encodeImage(part, losses)
-      if (image) return [image, ...cachePoints(part.extras, context)]
-      return []
-    }
-    case 'file':
-      return encodeDocument(part, context)
-    case 'audio': {
-      const audio = encodeAudio(part, losses)
-      return audio ? [audio] : []
-    }
-    case 'foreign':
-      return encodeForeign(part, losses)
-    case 'tool-call':
-      losses.unfit(part.at)
-      return []
-    case 'reasoning':
-      losses.lose(part.at)
-      return []
-    default:
-      throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
-  }
-}
+const encodeRefusal = ({ text }: PartOf<'refusal'>): JsonObject[] => (isNotBlank(text) ? [{ text }] : [])
 
-const encodeAssistantPart = (part: Part, context: ConversationContext): JsonObject[] => {
-  const { losses, family } = context
-  switch (part.type) {
-    case 'text':
-      return encodeText(part, context)
-    case 'refusal':
-      return isNotBlank(part.text) ? [{ text: part.text }] : []
-    case 'tool-call':
-      return encodeCall(part, context)
-    case 'reasoning': {
-      const { signature } = part
-      // Only Claude signs reasoning, and only Bedrock's signatures are valid. Other models reject reasoning.
-      const own = signature?.origin === 'bedrock-converse' && signature.value !== ''
-      if (!own || !(family.maker === 'anthropic' || family.maker === 'unknown')) {
-        losses.lose(part.at)
-        return []
-      }
-      return [
-        {
-          reasoningContent: signature.redacted
-            ? { redactedContent: signature.value }
-            : { reasoningText: { text: part.text, signature: signature.value } },
-        },
-      ]
-    }
-    case 'foreign':
-      return encodeForeign(part, losses)
-    // Assistant turns cannot contain media in this format.
-    case 'image':
-    case 'file':
-    case 'audio':
-      losses.unfit(part.at)
-      return []
-    default:
-      throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
-  }
-}
-
-const encodeForeign = (part: Part & { readonly type: 'foreign' }, losses: Losses): JsonObject[] => {
-  if (part.protocol === 'bedrock-converse') return [part.raw]
-  losses.unfit(part.at)
-  return []
-}
-
-const encodeDocument = (
-  part: Part & { readonly type: 'file' },
-  { names, losses }: ConversationContext,
+const encodeReasoning = (
+  { at, text, signature }: PartOf<'reasoning'>,
+  { family, losses }: ConversationContext,
 ): JsonObject[] => {
+  // Only Claude signs reasoning, and only Bedrock's signatures are valid. Other models reject reasoning.
+  const own = signature?.origin === 'bedrock-converse' && signature.value !== ''
+  if (!own || !(family.maker === 'anthropic' || family.maker === 'unknown')) {
+    losses.lose(at)
+    return []
+  }
+  return [
+    {
+      reasoningContent: signature.redacted
+        ? { redactedContent: signature.value }
+        : { reasoningText: { text, signature: signature.value } },
+    },
+  ]
+}
+
+const encodeDocument = (part: PartOf<'file'>, { names, losses }: ConversationContext): JsonObject[] => {
   const block = encodeFile(part, names, losses)
   if (!block) return []
   const document = isObject(block.document) ? block.document : undefined
@@ -272,8 +216,34 @@ const encodeDocument = (
 const isNotBlank = (text: string): boolean => text.trim() !== ''
 
 /** Blank texts are rejected by the upstream, so they are dropped. */
-const encodeText = (part: Part & { readonly type: 'text' }, context: ConversationContext): JsonObject[] => {
+const encodeText = (part: PartOf<'text'>, context: ConversationContext): JsonObject[] => {
   if (isNotBlank(part.text)) return [{ text: part.text }, ...cachePoints(part.extras, context)]
   loseExtras(part.extras, context.losses)
   return []
 }
+
+const encodeForeign = foreignEncoder('bedrock-converse')
+
+const encodeUserPart = partEncoder<ConversationContext>({
+  text: encodeText,
+  refusal: encodeRefusal,
+  image: (part, context) => {
+    const image = encodeImage(part, context.losses)
+    return image ? [image, ...cachePoints(part.extras, context)] : []
+  },
+  file: encodeDocument,
+  audio: (part, { losses }) => {
+    const audio = encodeAudio(part, losses)
+    return audio ? [audio] : []
+  },
+  foreign: encodeForeign,
+})
+
+/** Assistant turns cannot contain media in this format. */
+const encodeAssistantPart = partEncoder<ConversationContext>({
+  text: encodeText,
+  refusal: encodeRefusal,
+  'tool-call': encodeCall,
+  reasoning: encodeReasoning,
+  foreign: encodeForeign,
+})

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Indexed, IndexedSet } from './indexed-set.ts'
 
-test('members come and go as those of a set do', () => {
+test('adds and removes members like a Set', () => {
   const all: readonly Indexed[] = Array.from({ length: 8 }, () => ({ place: -1 }))
   const step = fc.record({ adds: fc.boolean(), at: fc.nat(all.length - 1) })
   fc.assert(

@@ -30,7 +30,7 @@ const cases: readonly (readonly [source: string, expected: string])[] = [
 for (const [source, expected] of cases)
   test(`json error: ${source}`, () => assert.ok(describe(source)?.includes(expected), describe(source) ?? 'valid'))
 
-test('json error: the token V8 names stands at the position reported', () => {
+test('json error: the reported position is that of the token V8 names', () => {
   let compared = 0
   fc.assert(
     fc.property(
@@ -53,7 +53,7 @@ test('json error: the token V8 names stands at the position reported', () => {
   assert.ok(compared > 2_000, `${compared} compared`)
 })
 
-test('json error: repeats one character of the body at most', () => {
+test('json error: quotes at most one character of the body', () => {
   const secret = 'sk-secret-0123456789'
   for (const source of [`{"key": ${secret}}`, `{"key": "${secret}" x}`, `{"key": "${secret}`, `["${secret}"}`])
     assert.doesNotMatch(describe(source) ?? '', /secret/)

@@ -22,13 +22,13 @@ const model = (body: JsonObject): JsonObject => ({ ...body, model: 'new' })
 const rewrites = [
   ['replaces one member', '{"model":"old","a":1}', model, '{"model":"new","a":1}'],
   [
-    'keeps digits no double holds',
+    'keeps digits beyond the precision of a double',
     '{"seed": 9007199254740993,"model":"x"}',
     model,
     '{"seed": 9007199254740993,"model":"new"}',
   ],
   [
-    'keeps how numbers and escapes are written',
+    'keeps the notation of numbers and escapes',
     '{"a":1.0,"b":1e2,"c":"\\u00e9","model":"x"}',
     model,
     '{"a":1.0,"b":1e2,"c":"\\u00e9","model":"new"}',
@@ -41,11 +41,11 @@ const rewrites = [
   ],
   ['an escaped key is the same key', '{"mod\\u0065l":"x"}', model, '{"mod\\u0065l":"new"}'],
   ['adds at the end', '{"a":1}', model, '{"a":1,"model":"new"}'],
-  ['adds to nothing', '{}', model, '{"model":"new"}'],
+  ['adds to an empty object', '{}', model, '{"model":"new"}'],
   ['removes', '{"a":1,"b":2,"c":3}', ({ b: _, ...rest }: JsonObject) => rest, '{"a":1,"c":3}'],
   ['braces and quotes in strings', '{"a":"}\\"{,","model":"x"}', model, '{"a":"}\\"{,","model":"new"}'],
   ['backslashes before a quote', '{"a":"\\\\","model":"x"}', model, '{"a":"\\\\","model":"new"}'],
-  ['nothing changed is nothing written', '{ "model":"x" }', (body: JsonObject) => body, '{ "model":"x" }'],
+  ['returns the source if nothing changes', '{ "model":"x" }', (body: JsonObject) => body, '{ "model":"x" }'],
 ] as const
 
 for (const [name, source, edit, wanted] of rewrites)
@@ -59,15 +59,15 @@ const deep = (levels: number) => `{"a":${'['.repeat(levels - 1)}${']'.repeat(lev
 const problems = [
   ['64 levels', deep(64), null],
   ['65 levels', deep(65), 'too-deep'],
-  ['brackets in a string are no levels', `{"a":"${'['.repeat(500)}"}`, null],
+  ['brackets in a string do not count as levels', `{"a":"${'['.repeat(500)}"}`, null],
   ['two models', '{"model":"a","model":"b"}', 'duplicate'],
   ['two models, one escaped', '{"model":"a","mod\\u0065l":"b"}', 'duplicate'],
-  ['two models, one inside', '{"model":"a","x":{"model":"b","model":"c"}}', null],
-  ['two of another member', '{"a":1,"a":2}', null],
+  ['a nested duplicate is allowed', '{"model":"a","x":{"model":"b","model":"c"}}', null],
+  ['a duplicate of another member is allowed', '{"a":1,"a":2}', null],
   ['a number beyond a double', '{"max_tokens":1e400}', 'not-finite'],
   ['a negative one, nested', '{"a":[{"b":-1E999}]}', 'not-finite'],
   ['the largest double', '{"a":1.7976931348623157e308}', null],
-  ['such a number in a string', '{"a":"1e400"}', null],
+  ['a number beyond a double in a string', '{"a":"1e400"}', null],
 ] as const
 
 for (const [name, source, problem] of problems)
@@ -76,7 +76,7 @@ for (const [name, source, problem] of problems)
     assert.equal(walk.ok ? null : walk.problem, problem)
   })
 
-test('survey: members are found where they are, whatever the object', () => {
+test('survey: finds the members of any object', () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.constantFrom(0, 1, 2), (object, indent) => {
       const source = JSON.stringify(object, null, indent)
@@ -89,7 +89,7 @@ test('survey: members are found where they are, whatever the object', () => {
   )
 })
 
-test('rewrite: reads back as what was meant', () => {
+test('rewrite: the result parses to the changed object', () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.string(), fc.jsonValue(), (object, key, value) => {
       const source = JSON.stringify(object)
@@ -109,14 +109,14 @@ const sources = [
   ['the model first', '{"model":"é","messages":["—€😀"],"n":1}'],
   ['the model last', '{ "messages" : ["—€😀"] , "é":"ü" , "model" : "x" }'],
   ['the model alone', '{"model":"€"}'],
-  ['nothing', '{}'],
+  ['an empty object', '{}'],
 ] as const
 const edits = [
   ['changed', model],
   ['and another added', (body: JsonObject) => ({ ...body, model: 'ñ', more: { é: '€' } })],
-  ['gone', ({ model: _, ...rest }: JsonObject) => rest],
-  ['all new', () => ({ model: '€', other: 1 })],
-  ['none of it', () => ({})],
+  ['removed', ({ model: _, ...rest }: JsonObject) => rest],
+  ['replaced by new members', () => ({ model: '€', other: 1 })],
+  ['all removed', () => ({})],
 ] as const
 
 for (const [name, text] of sources)
@@ -131,7 +131,7 @@ for (const [name, text] of sources)
       assert.deepEqual(made.bytes, bytesOf(made.text))
     })
 
-test('rewriteSource: the bytes are those of the text, whatever the object', () => {
+test('rewriteSource: the bytes match the text for any object', () => {
   const names = fc.string({ unit: 'binary' })
   fc.assert(
     fc.property(fc.dictionary(names, fc.jsonValue({ stringUnit: 'binary' })), names, names, (object, gone, key) => {
@@ -148,7 +148,7 @@ test('rewriteSource: the bytes are those of the text, whatever the object', () =
   )
 })
 
-test('parseJson: keeps integers no double holds, leaves the rest as numbers', () => {
+test('parseJson: keeps integers that a double cannot represent; other numbers are doubles', () => {
   const source =
     '{"a":9007199254740993,"b":12345678901234567890,"c":1.5,"d":[9223372036854775807],"e":9007199254740991}'
   assert.equal(JSON.stringify(parseJson(source)), source)
@@ -157,19 +157,19 @@ test('parseJson: keeps integers no double holds, leaves the rest as numbers', ()
   assert.equal(value.e, 9007199254740991)
 })
 
-const dear: readonly (readonly [name: string, text: string, found: ReturnType<typeof excess>])[] = [
-  ['nothing', '', null],
+const excesses: readonly (readonly [name: string, text: string, found: ReturnType<typeof excess>])[] = [
+  ['empty', '', null],
   ['as deep as allowed', '[[[1]]]', null],
-  ['deeper', '[[[[1]]]]', 'too-deep'],
+  ['nested deeper', '[[[[1]]]]', 'too-deep'],
   ['brackets in texts', '["[[[[[[","\\"[[[["]', null],
   ['as many members as allowed', '{"a":1,"b":2}', null],
-  ['more', '{"a":1,"b":2,"c":3}', 'too-many'],
-  ['many in all, few in each', '[{"a":1,"b":2},{"a":1}]', null],
-  ['more in all', '[{"a":1,"b":2},{"a":1,"b":2}]', 'too-many-in-all'],
+  ['more members of one object', '{"a":1,"b":2,"c":3}', 'too-many'],
+  ['several small objects', '[{"a":1,"b":2},{"a":1}]', null],
+  ['more members in all', '[{"a":1,"b":2},{"a":1,"b":2}]', 'too-many-in-all'],
   ['as many values as allowed', '[1,2,3,4,5]', null],
-  ['more of them', '[1,2,3,4,5,6]', 'too-scattered'],
+  ['more values', '[1,2,3,4,5,6]', 'too-scattered'],
   ['commas in texts', '["1,2,3,4,5,6,7"]', null],
 ]
-for (const [name, text, found] of dear)
+for (const [name, text, found] of excesses)
   test(`excess: ${name}`, () =>
     assert.equal(excess(text, { levels: 3, members: 2, membersInAll: 3, values: 4 }), found))

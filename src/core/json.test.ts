@@ -10,9 +10,10 @@ const same = [
   '[0.5,12345678901234567]',
 ]
 for (const source of same)
-  test(`json: ${source} is written again as it was`, () => assert.equal(JSON.stringify(parseJson(source)), source))
+  test(`json: ${source} is parsed and serialized without change`, () =>
+    assert.equal(JSON.stringify(parseJson(source)), source))
 
-test('json: digits behind a point are a number like any other', () => {
+test('json: numbers with many decimals are doubles', () => {
   const source = '[0.1234567890123456789,-1.00000000000000000001,1e-20]'
   assert.deepEqual(parseJson(source), JSON.parse(source))
 })

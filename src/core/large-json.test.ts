@@ -7,7 +7,7 @@ import { survey } from './json-text.ts'
 import { type LargeJson, readLarge } from './large-json.ts'
 import { atOnce } from './steps.ts'
 
-/** What the readers of small texts find. */
+/** The result of the functions for small texts. */
 const expected = (source: string, deepest: number): LargeJson => {
   try {
     const value = parseJson(source)
@@ -18,7 +18,7 @@ const expected = (source: string, deepest: number): LargeJson => {
   }
 }
 
-/** With what deep equality does not see: the digits of long numbers, and the order of members. */
+/** Makes visible what `deepEqual` ignores: the digits of long numbers, and the order of members. */
 const shown = (value: unknown): unknown => {
   if (sourceOf(value) !== undefined) return `raw ${sourceOf(value)}`
   if (Array.isArray(value)) return value.map(shown)
@@ -32,7 +32,7 @@ const same = (source: string, piece: number, deepest = 64): void => {
   const about = JSON.stringify([source, piece])
   if (!found.ok || !right.ok) return assert.deepEqual(found, right, about)
   assert.deepEqual(shown(found.value), shown(right.value), about)
-  // The members of a text that is not an object are not used.
+  // The members are used for objects only.
   if (source.trimStart().startsWith('{')) assert.deepEqual(found.survey, right.survey, about)
 }
 
@@ -86,15 +86,15 @@ const TEXTS = [
   '{"a":"\u2028"}\u00a0',
 ]
 
-test('large JSON: every text, in pieces of every length, is read as in one piece', () => {
+test('large JSON: parses every text in pieces of every length like `parseJson`', () => {
   for (const text of TEXTS) for (let piece = 16; piece <= Math.max(20, text.length + 1); piece++) same(text, piece)
 })
 
-test('large JSON: a text that ends early anywhere is refused in the same words', () => {
+test('large JSON: a truncated text gives the same error', () => {
   for (const text of TEXTS) for (let end = 0; end < text.length; end++) same(text.slice(0, end), 16 + (end % 5))
 })
 
-test('large JSON: a long string of escapes is cut at no escape, wherever the cut falls', () => {
+test('large JSON: long strings are never split inside an escape', () => {
   const escapes = ['\\\\', '\\"', '\\n', '\\u0041', '\\ud83d\\ude00', '😀', 'é', 'a']
   for (const one of escapes)
     for (const other of escapes)
@@ -110,7 +110,7 @@ test('large JSON: nesting is counted across pieces', () => {
     }
 })
 
-test('large JSON: whatever JSON.stringify writes is read as it is', () => {
+test('large JSON: parses any output of JSON.stringify', () => {
   fc.assert(
     fc.property(
       fc.jsonValue(),
@@ -121,7 +121,7 @@ test('large JSON: whatever JSON.stringify writes is read as it is', () => {
   )
 })
 
-test('large JSON: a text with a few letters changed is read or refused the same', () => {
+test('large JSON: accepts or rejects mutated texts like `parseJson`', () => {
   const letters = fc.constantFrom(...'{}[]",:\\u0019-+.eE tn\n\u0001é'.split(''))
   const changes = fc.array(fc.tuple(fc.nat(), fc.nat(2), letters), { minLength: 1, maxLength: 3 })
   fc.assert(
@@ -160,7 +160,7 @@ test('large JSON: no step parses more than its piece', (context) => {
     for (let step: { done?: boolean } = { done: false }; !step.done; count++) {
       parsed = 0
       step = steps.next()
-      // A string's last piece is parsed twice: its end is only then looked for.
+      // The last piece of a string is parsed twice, because its end is searched only then.
       assert.ok(parsed <= 4 * piece, `${parsed} characters in one step`)
     }
     assert.ok(count >= text.length / piece / 4, `${count} steps for ${text.length} characters`)

@@ -22,27 +22,27 @@ const VALUES: readonly Json[] = [
   Object.fromEntries(Array.from({ length: 50 }, (_, at) => [`name ${at}`, { at }])),
 ]
 
-test('large JSON: written in pieces of any length it is what JSON.stringify writes', () => {
+test('large JSON: writes the same text as JSON.stringify in pieces of any length', () => {
   for (const value of VALUES)
     for (let piece = 2; piece < 80; piece++) same(atOnce(writeLarge(value, piece)), JSON.stringify(value))
 })
 
-test('large JSON: absent members and long numbers are written as JSON.stringify writes them', () => {
+test('large JSON: writes undefined members and long numbers like JSON.stringify', () => {
   const value = { gone: undefined, long: parseJson('[12345678901234567890]'), list: ['x'.repeat(40), 1] } as JsonObject
   for (let piece = 2; piece < 40; piece++) same(atOnce(writeLarge(value, piece)), JSON.stringify(value))
   same(atOnce(writeLarge({ gone: undefined, x: 'y'.repeat(40) }, 8)), JSON.stringify({ x: 'y'.repeat(40) }))
 })
 
-test('large JSON: any value is written as JSON.stringify writes it', () => {
+test('large JSON: writes any value like JSON.stringify', () => {
   fc.assert(
     fc.property(fc.jsonValue({ stringUnit: 'binary' }), fc.integer({ min: 2, max: 60 }), (value, piece) =>
-      // What JSON.stringify takes is JSON.
+      // `fc.jsonValue` generates JSON only.
       same(atOnce(writeLarge(value as Json, piece)), JSON.stringify(value)),
     ),
   )
 })
 
-test('large JSON: changed in pieces it is what rewrite writes', () => {
+test('large JSON: changes a body in pieces like `rewrite`', () => {
   const names = fc.constantFrom('a', 'b', 'model', '__proto__', 'é')
   fc.assert(
     fc.property(

@@ -68,7 +68,7 @@ const trails: readonly (readonly [string, Trace, string])[] = [
     'a#1:truncated',
   ],
   [
-    'another was quicker',
+    'another attempt was selected',
     [
       received,
       attempt(1, 'a', '1'),
@@ -79,7 +79,7 @@ const trails: readonly (readonly [string, Trace, string])[] = [
     'a#1:abandoned, b#2:200',
   ],
 ]
-for (const [name, exchange, expected] of trails) test(`trail: ${name}`, () => assert.equal(trail(exchange), expected))
+for (const [name, events, expected] of trails) test(`trail: ${name}`, () => assert.equal(trail(events), expected))
 
 const whole: Trace = [
   received,
@@ -94,7 +94,7 @@ const whole: Trace = [
   { type: 'ended', at: 512, how: 'answered', status: 200 },
 ]
 
-test('summarize: what answered, when, and what it took', () => {
+test('summarize: reports target, times and usage of an answer', () => {
   const summary = summarize(whole)
   assert.deepEqual(
     { ...summary, attempts: summary.attempts.length },
@@ -128,7 +128,7 @@ test('summarize: what answered, when, and what it took', () => {
   )
 })
 
-test('attemptsOf: a line for each attempt', () => {
+test('attemptsOf: returns one entry per attempt', () => {
   assert.deepEqual(attemptsOf(whole), [
     { provider: 'openai', model: 'openai-model', key: 'a1f3', status: 500, kind: 'status', ms: 50 },
     { provider: 'groq', model: 'groq-model', key: '09be', status: 200, kind: 'ok', ms: 41 },
@@ -158,11 +158,11 @@ const failed = (at: number, number: number): TraceEvent => ({
 
 const hedges: readonly (readonly [string, Trace, string | undefined, overhead: number])[] = [
   ['none', whole, undefined, 5],
-  ['the second was quicker', [...two, chose(1), left(0), end], 'won', 1],
-  ['the first was quicker', [...two, chose(0), left(1), end], 'lost', 1],
+  ['the hedge won', [...two, chose(1), left(0), end], 'won', 1],
+  ['the first attempt won', [...two, chose(0), left(1), end], 'lost', 1],
   ['the second failed', [...two, failed(160, 1), chose(0), end], 'lost', 1],
   ['the first failed, and the second answered', [...two, failed(160, 0), chose(1), end], 'won', 1],
-  // A pause of 20 ms between what was under way together and the next.
+  // 20 ms pass between the end of both attempts and the start of the next.
   ['both failed', [...two, failed(160, 1), failed(180, 0), attempt(200, 'c', '3'), chose(2), end], 'lost', 21],
   [
     'both failed, the other way round',
@@ -170,46 +170,46 @@ const hedges: readonly (readonly [string, Trace, string | undefined, overhead: n
     'lost',
     21,
   ],
-  ['under way still', [...two, end], 'lost', 1],
+  ['still in flight', [...two, end], 'lost', 1],
 ]
-for (const [name, exchange, hedge, overhead] of hedges)
+for (const [name, trace, hedge, overhead] of hedges)
   test(`summarize: a hedge: ${name}`, () => {
-    const summary = summarize(exchange)
+    const summary = summarize(trace)
     assert.equal(summary.hedge, hedge)
-    // Time with two attempts under way is not counted twice.
+    // Time with two attempts in flight is counted once.
     assert.equal(summary.overheadMs, overhead)
   })
 
-test('attemptsOf: one let go has the time until then', () => {
+test('attemptsOf: an abandoned attempt lasts until it was cancelled', () => {
   const [first, second] = attemptsOf([...two, chose(1), left(0), end])
   assert.deepEqual([first?.kind, first?.status, first?.ms], ['abandoned', null, 99])
   assert.deepEqual([second?.kind, second?.status, second?.ms], ['ok', 200, 50])
 })
 
-test('summarize: skipped targets are in the trail in order, and are no attempts', () => {
+test('summarize: lists skipped targets in the trail in order, not as attempts', () => {
   const skip = (provider: string, why: string): SkippedTarget => ({ provider, model: 'm', key: 'k1', why })
   const [received, ...rest] = whole
   assert.ok(received)
-  const exchange: Trace = [
+  const trace: Trace = [
     received,
     { type: 'skipped', targets: [skip('mistral', 'circuit'), skip('cohere', 'unfit')], more: 37 },
     ...rest,
     { type: 'skipped', targets: [skip('groq', 'budget')], more: 0 },
   ]
-  const summary = summarize(exchange)
+  const summary = summarize(trace)
   const expected = 'mistral#k1:circuit, cohere#k1:unfit, +37 skipped, openai#a1f3:500, groq#09be:200, groq#k1:budget'
   assert.equal(summary.trail, expected)
-  assert.equal(trail(exchange), expected)
+  assert.equal(trail(trace), expected)
   assert.deepEqual(
     summary.skipped.map(({ why }) => why),
     ['circuit', 'unfit', 'budget'],
   )
   assert.equal(summary.moreSkipped, 37)
   assert.equal(summary.attempts.length, 2)
-  assert.deepEqual(attemptsOf(exchange), attemptsOf(whole))
+  assert.deepEqual(attemptsOf(trace), attemptsOf(whole))
 })
 
-test('summarize: every prefix of an exchange has a summary', () => {
+test('summarize: accepts every prefix of a trace', () => {
   for (let length = 0; length <= whole.length; length++) {
     const summary = summarize(whole.slice(0, length))
     assert.ok(summary.totalMs >= 0 && summary.overheadMs >= 0)

@@ -6,7 +6,7 @@ import { fail } from '../../core/failure.ts'
 import { summarize } from '../../core/trace-summary.ts'
 
 const WORDS = Array.from({ length: 400 }, (_, at) => `word${at % 7} `)
-/** About the estimate of the text's tokens. */
+/** A tolerance around the estimated tokens of the text. */
 const ABOUT = 400 * 1.9
 const begun = (asked: ScriptedCall) => {
   asked.head(200, { 'content-type': 'text/event-stream' })

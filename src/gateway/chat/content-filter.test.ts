@@ -94,7 +94,7 @@ for (const style of Object.keys(BODIES) as Style[]) {
     })
 }
 
-test('filtered: a choice without a message and without that reason is malformed', async () => {
+test('filtered: a choice without a message and with another finish reason is malformed', async () => {
   const { send, world } = gatewayHarness([instance('a')], (asked) => respondWith.json(asked, 200, filtered({}, 'stop')))
   const reply = send(BODIES['openai-chat'])
   await world.advance(10_000)

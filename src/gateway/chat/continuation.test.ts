@@ -348,7 +348,7 @@ const seconds: readonly (readonly [string, (asked: ScriptedCall) => void, string
   ],
 ]
 for (const [name, second, trail] of seconds)
-  test(`continue: once only: the second ${name}`, async () => {
+  test(`continue: happens once; then the second target ${name}`, async () => {
     const { send, world, events } = gatewayHarness(
       [...two(), instance('c', ['k1'], takes)],
       (asked) => {

@@ -84,7 +84,7 @@ test('a refusal and an unavailable vendor make an outage, not an invalid request
   )
 })
 
-test('other keys of the vendor are not tried with what it refuses', async () => {
+test('after a refusal the vendor’s other keys are not tried', async () => {
   const { send, world } = gatewayHarness([instance('a', ['k1', 'k2']), instance('b')], (asked) =>
     hostOf(asked) === 'a'
       ? respondWith.error(asked, ...unknown())

@@ -105,7 +105,7 @@ for (const [name, upstreams, down, body, by, attempts, dropped] of cases)
     assert.match(answer.sent, /"f"/)
   })
 
-test('a hosted tool: without it no tool is left, and then no choice among them', async () => {
+test('a hosted tool: if no other tool is left, the tool choice is dropped too', async () => {
   const body = { tools: [SEARCH], tool_choice: 'auto', parallel_tool_calls: true }
   for (const upstream of ['c', 'm', 'g']) {
     const { reply, sent } = await ask(upstream, '', body)

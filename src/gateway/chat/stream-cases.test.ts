@@ -320,7 +320,7 @@ test('S12: while a client is slow, no timeout of the upstream runs', async () =>
   assert.equal(textOf(reply), 'one two')
 })
 
-test('S12: nor the timeout for the end of the body, which may have the token usage', async () => {
+test('S12: while a client is slow, the timeout for the end of the body does not run either', async () => {
   let upstream: ScriptedCall | undefined
   const { send, world } = gatewayHarness(
     [instance('a')],

@@ -32,7 +32,7 @@ const response = (status: string, output: readonly object[]) => ({
   usage: { input_tokens: 3, output_tokens: 2, total_tokens: 5 },
 })
 
-/** A whole stream of each upstream format that has a terminal event, which is the last of it. */
+/** A complete stream in each upstream format with a terminal event. */
 const STREAMS: readonly (readonly [UpstreamProtocolName, string, string])[] = [
   ['openai-chat', 'text/event-stream', chatAnswer.stream('hello')],
   ['mistral', 'text/event-stream', chatAnswer.stream('hello')],
@@ -139,7 +139,7 @@ const QUESTIONS: readonly (readonly [ClientProtocolName, object])[] = [
 const isWhole = (style: ClientProtocolName, { text }: CapturedReply): boolean =>
   style === 'anthropic-messages' ? text.includes('event: message_stop') : text.endsWith('data: [DONE]\n\n')
 
-/** No timer, no claim and no call is left. */
+/** Asserts that no timer and no request in flight is left. */
 const isOver = ({ gateway, world }: GatewayHarness) => {
   assert.equal(world.timers(), 0, 'a timer is left')
   for (const one of gateway.config().instances)
@@ -154,7 +154,7 @@ for (const [format, mediaType, text] of STREAMS)
     }
     const speaks = { speaks: [{ protocol: format }] }
 
-    test(`terminal event of ${format}: the body of ${style} ends with it, and the call 2 s later`, async () => {
+    test(`terminal event of ${format}: the ${style} body ends at once, the upstream call 2 s later`, async () => {
       const it = gatewayHarness([instance('a', ['k1'], speaks)], stays)
       const reply = it.send({ ...body, model: 'm', stream: true }, style)
       await it.world.advance(0)
@@ -170,7 +170,7 @@ for (const [format, mediaType, text] of STREAMS)
       isOver(it)
     })
 
-    test(`terminal event of ${format}: the end of the framing in time leaves the connection: ${style}`, async () => {
+    test(`terminal event of ${format}: a body that ends in time keeps the connection: ${style}`, async () => {
       const it = gatewayHarness([instance('a', ['k1'], speaks)], (asked) => {
         stays(asked)
         it.world.later(500, () => asked.end())
@@ -184,7 +184,7 @@ for (const [format, mediaType, text] of STREAMS)
     })
   }
 
-test('terminal event: what the upstream sends after it changes nothing', async () => {
+test('terminal event: later upstream data is ignored', async () => {
   for (const more of [
     (asked: ScriptedCall) => asked.send(chatAnswer.chunk({ content: 'more' })),
     (asked: ScriptedCall) => asked.send('data: {"error":{"message":"no"}}\n\n'),
@@ -207,7 +207,7 @@ test('terminal event: what the upstream sends after it changes nothing', async (
   }
 })
 
-test('terminal event: a slow client receives all of the answer before its body ends', async () => {
+test('terminal event: a slow client receives the complete answer', async () => {
   const it = gatewayHarness([instance('a')], (asked) => {
     asked.head(200, { 'content-type': 'text/event-stream' })
     asked.send(chatAnswer.role() + chatAnswer.chunk({ content: 'hello' }))
@@ -226,7 +226,7 @@ test('terminal event: a slow client receives all of the answer before its body e
   isOver(it)
 })
 
-test('terminal event: an answer that is collected is whole with it', async () => {
+test('terminal event: completes an answer that is collected', async () => {
   const it = gatewayHarness([instance('a')], (asked) => {
     asked.head(200, { 'content-type': 'text/event-stream' })
     asked.send(chatAnswer.stream('hello'))

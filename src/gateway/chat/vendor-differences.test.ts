@@ -1,6 +1,6 @@
 /**
- * What each vendor is sent, with the providers as they are: the members it refuses are removed or renamed, in the client's
- * own format and in a translated one, and what is removed is named. Sources stand in the providers' files.
+ * The requests that each vendor receives, with the real provider files: refused members are removed or renamed, for
+ * requests in the same format and for translated ones, and removed members are reported. The provider files cite sources.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -29,7 +29,7 @@ const instanceOf = (name: string): Instance => {
   }
 }
 
-/** What this vendor is sent of a request. `same`: the very text of the client, but for the model's name. */
+/** The request as this vendor receives it. `same`: the body is the client's text, byte for byte. */
 const sent = (name: string, style: ClientProtocolName, given: JsonObject, model = 'm') => {
   const source = JSON.stringify({ model, ...given })
   const question = parseRequest(protocols[style], source, () => undefined, defaultSettings.limit)
@@ -99,7 +99,7 @@ const MESSAGES: readonly Row[] = [
   ['deepseek', { role: 'assistant', content: 'x' }, { role: 'assistant', content: 'x' }, []],
 ]
 for (const [vendor, given, assistant, dropped] of MESSAGES)
-  test(`${vendor} is sent ${JSON.stringify(given)} as ${JSON.stringify(assistant)}`, () => {
+  test(`${vendor} receives ${JSON.stringify(given)} as ${JSON.stringify(assistant)}`, () => {
     const { body, ...rest } = sent(vendor, 'openai-chat', talk(given))
     assert.deepEqual((body.messages as readonly unknown[])[1], assistant)
     assert.deepEqual(rest.dropped, dropped)
@@ -130,7 +130,7 @@ const BODIES: readonly BodyRow[] = [
   ['openai-compatible', 'openai/gpt-5-mini', { max_completion_tokens: 5 }, { max_completion_tokens: 5 }, []],
 ]
 for (const [vendor, model, given, expected, dropped] of BODIES)
-  test(`${vendor} ${model} is sent ${JSON.stringify(given)} as ${JSON.stringify(expected)}`, () => {
+  test(`${vendor} ${model} receives ${JSON.stringify(given)} as ${JSON.stringify(expected)}`, () => {
     const { body, dropped: named } = sent(vendor, 'openai-chat', { messages: [USER], ...given }, model)
     const { model: _, messages: __, ...rest } = body
     assert.deepEqual(rest, expected)
@@ -138,7 +138,7 @@ for (const [vendor, model, given, expected, dropped] of BODIES)
   })
 
 for (const vendor of ['groq', 'cerebras', 'openai', 'together', 'deepseek', 'perplexity', 'vllm', 'openai-compatible'])
-  test(`${vendor}: a body that needs no change passes byte for byte`, () => {
+  test(`${vendor}: a supported body passes through byte for byte`, () => {
     const { same, dropped } = sent(vendor, 'openai-chat', {
       messages: [{ role: 'system', content: 's' }, USER, { role: 'assistant', content: 'a' }, USER],
       temperature: 0.5,
@@ -159,7 +159,7 @@ const OPTIONAL = {
   text: { verbosity: 'low' },
 }
 
-test('optional members are written to vendors known to take them', () => {
+test('optional members are sent to vendors that accept them', () => {
   const { body, dropped } = sent('openai', 'anthropic-messages', {
     messages: [USER],
     max_tokens: 5,
@@ -171,14 +171,14 @@ test('optional members are written to vendors known to take them', () => {
 })
 
 for (const vendor of ['groq', 'cerebras', 'together', 'vllm', 'perplexity'])
-  test(`${vendor}: optional members of a translated request are dropped by name`, () => {
+  test(`${vendor}: optional members of a translated request are dropped and reported`, () => {
     const { body, dropped } = sent(vendor, 'openai-responses', OPTIONAL)
     for (const member of ['store', 'metadata', 'prompt_cache_key', 'service_tier', 'verbosity'])
       assert.equal(body[member], undefined, member)
     assert.deepEqual([...dropped].sort(), ['metadata', 'prompt_cache_key', 'service_tier', 'text.verbosity'])
   })
 
-test('defaults of optional members are left out and not named', () => {
+test('default values of optional members are removed without a report', () => {
   const usual = { input: 'hi', store: false, metadata: {}, service_tier: 'auto', text: { verbosity: 'medium' } }
   const { body, dropped } = sent('groq', 'openai-responses', usual)
   assert.deepEqual(Object.keys(body).sort(), ['messages', 'model'])
@@ -209,7 +209,7 @@ for (const [vendor, member] of [
   ['together', 'reasoning'],
   ['fireworks', 'reasoning_content'],
 ] as const)
-  test(`${vendor}: its own reasoning comes back as ${member}`, () => {
+  test(`${vendor}: plain reasoning of earlier turns is sent as ${member}`, () => {
     const own = sent(vendor, 'anthropic-messages', thinking(''))
     assert.equal(assistantOf(own.body)[member], 't')
     assert.deepEqual(own.dropped, [])
@@ -224,13 +224,13 @@ for (const [vendor, member] of [
     assert.equal(assistantOf(items.body)[member], 't')
   })
 
-test('reasoning that another vendor sealed is dropped by name', () => {
+test('reasoning signed by another vendor is dropped and reported', () => {
   const { body, dropped } = sent('groq', 'anthropic-messages', thinking('sealed by Claude'))
   assert.equal(assistantOf(body).reasoning, undefined)
   assert.deepEqual(dropped, ['messages[1].content[0]'])
 })
 
-// ── Vendors of their own ─────────────────────────────────────────────────────────────────────────────────────────
+// ── Single vendors ───────────────────────────────────────────────────────────────────────────────────────────────
 
 test('perplexity: a request with tools or their history is unfit', () => {
   assert.deepEqual(sent('perplexity', 'openai-chat', { messages: [USER], tools: [TOOL] }).unfit, ['tools[0]'])
@@ -241,7 +241,7 @@ test('perplexity: a request with tools or their history is unfit', () => {
   assert.deepEqual(sent('perplexity', 'anthropic-messages', thinking('')).unfit.length, 3)
 })
 
-test('perplexity and vllm: neighbours of one role are one message', () => {
+test('perplexity and vllm: adjacent messages of one role are merged', () => {
   const picture = { type: 'image_url', image_url: { url: 'https://x/y.png' } }
   for (const vendor of ['perplexity', 'vllm']) {
     const { body, dropped } = sent(vendor, 'openai-chat', {
@@ -264,7 +264,7 @@ test('perplexity and vllm: neighbours of one role are one message', () => {
   }
 })
 
-test('perplexity: system messages come first', () => {
+test('perplexity: system messages are moved to the front', () => {
   const { body } = sent('perplexity', 'openai-chat', { messages: [USER, { role: 'system', content: 's' }, USER] })
   assert.deepEqual(body.messages, [
     { role: 'system', content: 's' },
@@ -272,7 +272,7 @@ test('perplexity: system messages come first', () => {
   ])
 })
 
-test('deepseek: a picture makes it unfit, in both of its formats', () => {
+test('deepseek: an image makes the target unfit, in both formats', () => {
   const chat = sent('deepseek', 'openai-chat', {
     messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }] }],
   })
@@ -283,7 +283,7 @@ test('deepseek: a picture makes it unfit, in both of its formats', () => {
   assert.deepEqual(items.unfit, ['input[0].content[0]'])
 })
 
-test('deepseek: no reasoning is invented where thinking is off', () => {
+test('deepseek: no reasoning member is added if thinking is disabled', () => {
   const { same } = sent('deepseek', 'openai-chat', talk(called(), { thinking: { type: 'disabled' } }))
   assert.ok(same)
 })
@@ -321,7 +321,7 @@ const conversation = (...items: readonly JsonObject[]) => ({
   ],
 })
 for (const vendor of ['openai', 'azure-openai']) {
-  test(`${vendor}: its own reasoning items pass byte for byte`, () => {
+  test(`${vendor}: its own reasoning items pass through byte for byte`, () => {
     assert.ok(sent(vendor, 'openai-responses', conversation(OWN)).same)
     assert.ok(sent(vendor, 'openai-responses', conversation({ type: 'reasoning', id: 'rs_1', summary: [] })).same)
   })
@@ -331,12 +331,12 @@ for (const vendor of ['openai', 'azure-openai']) {
     { type: 'reasoning', id: 'rs_2', summary: [], content: [{ type: 'reasoning_text', text: 't' }] },
   ]
   for (const item of FOREIGN)
-    test(`${vendor}: ${JSON.stringify(item)} is dropped by name`, () => {
+    test(`${vendor}: ${JSON.stringify(item)} is dropped and reported`, () => {
       const { body, dropped } = sent(vendor, 'openai-responses', conversation(item))
       assert.deepEqual((body.input as readonly unknown[]).length, 3)
       assert.deepEqual(dropped, ['input[1]'])
     })
-  test(`${vendor}: open thoughts beside its own seal are left out, ids of other vendors too`, () => {
+  test(`${vendor}: plain text beside encrypted reasoning is dropped, ids of other vendors are removed`, () => {
     const { body, dropped } = sent(vendor, 'openai-responses', {
       input: [
         { ...OWN, content: [{ type: 'reasoning_text', text: 't' }] },
@@ -361,12 +361,12 @@ for (const vendor of ['openai', 'azure-openai']) {
   })
 }
 
-// ── Claude's older way to think ──────────────────────────────────────────────────────────────────────────────────
+// ── Claude with a thinking budget ────────────────────────────────────────────────────────────────────────────────
 
 const enabled = { thinking: { type: 'enabled', budget_tokens: 1_024 } }
 for (const vendor of ['anthropic', 'vertex']) {
   const model = 'claude-sonnet-4-5'
-  test(`${vendor}: thinking is left off by name where the last call was another vendor's`, () => {
+  test(`${vendor}: thinking is disabled and reported if the last call was another vendor's`, () => {
     const { body, dropped } = sent(vendor, 'anthropic-messages', { ...thinking(''), ...enabled }, model)
     assert.equal(body.thinking, undefined)
     assert.deepEqual(
@@ -374,7 +374,7 @@ for (const vendor of ['anthropic', 'vertex']) {
       ['thinking'],
     )
   })
-  test(`${vendor}: thinking stays on where the last call has its own thought, or was answered`, () => {
+  test(`${vendor}: thinking stays enabled if the last call has a thinking block, or was answered`, () => {
     const own = sent(vendor, 'anthropic-messages', { ...thinking('sealed'), ...enabled }, model)
     assert.deepEqual(own.body.thinking, enabled.thinking)
     const { messages } = thinking('')
@@ -383,7 +383,7 @@ for (const vendor of ['anthropic', 'vertex']) {
     assert.deepEqual(answered.body.thinking, enabled.thinking)
   })
 }
-test('anthropic: edits that need thinking go with it', () => {
+test('anthropic: context edits that require thinking are dropped with it', () => {
   const edits = [{ type: 'clear_thinking_20251015' }, { type: 'clear_tool_uses_20250919' }]
   const given = { ...thinking(''), ...enabled, context_management: { edits } }
   const { body, dropped } = sent('anthropic', 'anthropic-messages', given, 'claude-sonnet-4-5')
@@ -391,7 +391,7 @@ test('anthropic: edits that need thinking go with it', () => {
   assert.ok(dropped.includes('context_management.edits[0]'))
 })
 
-test('ids of calls are short enough for chat completions of OpenAI, and still pair', () => {
+test('call ids are shortened for chat completions of OpenAI, and still match their results', () => {
   const { messages } = thinking('')
   const long = JSON.parse(JSON.stringify(messages).replaceAll('call_1', `chatcmpl-tool-${'a'.repeat(32)}`))
   const { body } = sent('openai', 'anthropic-messages', { max_tokens: 9, messages: long }, 'gpt-4.1')

@@ -74,7 +74,7 @@ test('upstream health: a key disabled before all others were rejected is tried e
 })
 
 for (const kind of ['client_gone', 'deadline', 'status', 'rate_limited'] as const)
-  test(`upstream health: a trial of a cooled-down key that ends in ${kind} is no verdict: the next request may try`, async () => {
+  test(`upstream health: a trial of a cooled-down key that ends in ${kind} has no outcome: the next request may try`, async () => {
     const world = stillWorld()
     const health = new UpstreamHealth(world, () => {})
     const instance = instanceOf(['a'])

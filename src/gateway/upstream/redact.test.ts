@@ -53,7 +53,7 @@ test('redact: no key, or a key with characters invalid in headers', () => {
   assert.equal(redactKey(failure, keyOf('ключ-ключ-ключ-ключ-ключ-ключ')).message, 'no')
 })
 
-test('redact: a key made of words takes no words out of errors, and is itself taken out', () => {
+test('redact: a key made of words is redacted, other words stay', () => {
   const key = { id: 'k', weight: 1, secret: new Secret('proxy-openai-responses-master-key') }
   const said = fail('invalid_request', 'Previous response not found for proxy-openai-responses-master-key.', {
     upstream: { code: 'previous_response_not_found' },
@@ -63,7 +63,7 @@ test('redact: a key made of words takes no words out of errors, and is itself ta
   assert.equal(upstream?.code, 'previous_response_not_found')
 })
 
-test('redact: a run of small letters of a key drawn by chance is taken out like any other', () => {
+test('redact: a run of lowercase letters in a random key is redacted', () => {
   const key = { id: 'k', weight: 1, secret: new Secret('sk-4q7azgrhfachjpfrvapbwoeirutyqpzm19xk') }
   assert.equal(
     redactKey(fail('status', 'The key ...zgrhfachjpfrvapb is not known.'), key).message,

@@ -207,18 +207,18 @@ test('bytes after a response are discarded, and the connection is not reusable',
 
 test('the payloads of all chunks of one read are emitted in one call, and a full sink is reported', () => {
   const reader = new HttpAnswerReader({ head() {}, bytes: () => false })
-  assert.equal(reader.push(latin1(`${CHUNKED}2\r\nhe\r\n3\r\nllo\r\n`)), 'full')
-  assert.equal(reader.push(latin1('0\r\n\r\n')), 'done')
+  assert.equal(reader.read(latin1(`${CHUNKED}2\r\nhe\r\n3\r\nllo\r\n`)), 'full')
+  assert.equal(reader.read(latin1('0\r\n\r\n')), 'done')
   const calls: string[] = []
   reader.reset({ head() {}, bytes: (chunk) => calls.push(Buffer.from(chunk).toString()) > 0 })
-  assert.equal(reader.push(latin1(`${CHUNKED}2\r\nhe\r\n3\r\nllo\r\n1\r\n!\r\n0\r\n\r\n`)), 'done')
+  assert.equal(reader.read(latin1(`${CHUNKED}2\r\nhe\r\n3\r\nllo\r\n1\r\n!\r\n0\r\n\r\n`)), 'done')
   assert.deepEqual(calls, ['hello!'])
 })
 
 test('the idle timeout is read from the keep-alive header', () => {
   const idle = (value: string) => {
     const reader = new HttpAnswerReader({ head() {}, bytes: () => true })
-    reader.push(latin1(`${OK}keep-alive: ${value}\r\ncontent-length: 0\r\n\r\n`))
+    reader.read(latin1(`${OK}keep-alive: ${value}\r\ncontent-length: 0\r\n\r\n`))
     return reader.idleTimeout
   }
   assert.equal(idle('timeout=5, max=100'), 5)
@@ -250,7 +250,7 @@ test('a cached header block does not change how the next is parsed', () => {
       { head: (_, headers) => values.push(...['date', ...NAMES].map(headers)), bytes: () => true },
       cache,
     )
-    return [reader.push(latin1(`${OK}${head}content-length: 0\r\n\r\n`)), ...values]
+    return [reader.read(latin1(`${OK}${head}content-length: 0\r\n\r\n`)), ...values]
   }
   for (const before of heads)
     for (const head of heads) {
@@ -269,7 +269,7 @@ test('long header blocks are not cached', () => {
       { head: (_, headers) => names.push(headers('x-last')), bytes: () => true },
       heads,
     )
-    reader.push(latin1(`${OK}${'a:b\r\n'.repeat(count)}x-last: of ${count}\r\ncontent-length: 0\r\n\r\n`))
+    reader.read(latin1(`${OK}${'a:b\r\n'.repeat(count)}x-last: of ${count}\r\ncontent-length: 0\r\n\r\n`))
     assert.equal(names.at(-1), `of ${count}`)
   }
   const { lines = [] } = heads.answer ?? {}

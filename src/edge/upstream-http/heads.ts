@@ -119,17 +119,12 @@ const parseHead = (text: string, from: number, end: number): CachedHead | string
 /** The header line at `at`, with its CR LF; undefined if invalid (a folded line, a blank before the colon). */
 const fieldAt = (text: string, at: number): HeaderField | undefined => {
   const end = text.indexOf('\r\n', at)
-  const field = fieldOf(text.slice(at, end))
-  return field && { line: text.slice(at, end + 2), name: field.name, value: field.value }
-}
-
-/** Parses a header line without its CR LF; undefined if invalid. */
-export const fieldOf = (line: string): Pick<HeaderField, 'name' | 'value'> | undefined => {
-  const colon = line.indexOf(':')
-  if (colon === -1) return undefined
-  const name = line.slice(0, colon)
-  if (!NAME.test(name) || CONTROL.test(line)) return undefined
-  return { name: name.toLowerCase(), value: valueIn(line, colon + 1, line.length) }
+  const colon = text.indexOf(':', at)
+  if (colon === -1 || colon > end) return undefined
+  const line = text.slice(at, end + 2)
+  const name = text.slice(at, colon)
+  if (!NAME.test(name) || CONTROL.test(line.slice(0, -2))) return undefined
+  return { line, name: name.toLowerCase(), value: valueIn(text, colon + 1, end) }
 }
 
 /** Control characters that header lines must not contain. */

@@ -3,7 +3,8 @@
  * I/O. It stops after each request; the caller then resets it and passes the remaining bytes again.
  */
 import type { HeaderLookup } from '../../../core/headers.ts'
-import { copied, LENGTH, NAME, valueIn } from '../../net/header-line.ts'
+import { type BodyProblem, BodyReader, bodyLengthOf } from '../../net/body-reader.ts'
+import { BLANK_LINE, copied, headerBlock, NAME, valueIn } from '../../net/header-line.ts'
 import type { HttpExchange, IncomingHead, RequestProblem } from './http-server.ts'
 
 /** A parsed header block, and its consequences for the connection. */
@@ -24,29 +25,23 @@ export type RequestSink = {
   end(): void
 }
 
-/** Empty lines before a request; bytes of a chunk-size line with its extensions; bytes of all trailers. */
-const MAX = { blanks: 4, line: 1024, trailers: 16 * 1024 }
+/** Maximum empty lines before a request. */
+const MAX_BLANKS = 4
 
 const CR = 13
 const LF = 10
-const END = Buffer.from('\r\n\r\n')
 
-/**
- * `start`: no byte of a request has been read. `data`: in a body with a length, or in a chunk, with `#left` bytes to
- * come.
- */
-type ReaderState = 'start' | 'blank' | 'head' | 'data' | 'chunk-size' | 'chunk-end' | 'trailer' | 'done'
+/** `start`: no byte of a request has been read. */
+type ReaderState = 'start' | 'blank' | 'head' | 'body'
 
 /** Parses the requests of one connection. */
 export class RequestReader {
   readonly #sink: RequestSink
   readonly #maxHead: number
   #state: ReaderState = 'start'
-  #chunked = false
-  #left = 0
-  /** The incomplete header block, chunk-size line or trailer. */
+  readonly #body = new BodyReader(CHUNK_RULES)
+  /** The incomplete header block. */
   #partial = ''
-  #trailerBytes = 0
   #blanks = 0
   #problem: RequestProblem | null = null
   /** The shape of the last header block. */
@@ -65,7 +60,7 @@ export class RequestReader {
 
   /** The request is complete; nothing is read before `reset`. */
   get done(): boolean {
-    return this.#state === 'done'
+    return this.#state === 'body' && this.#body.done
   }
 
   /** The parser is in a permanent error state and reads nothing further. */
@@ -76,10 +71,7 @@ export class RequestReader {
   /** Prepares for the next request. */
   reset(): void {
     this.#state = 'start'
-    this.#chunked = false
-    this.#left = 0
     this.#partial = ''
-    this.#trailerBytes = 0
     this.#blanks = 0
   }
 
@@ -88,141 +80,67 @@ export class RequestReader {
    * are moved within `buffer`.
    */
   push(buffer: Buffer, at: number): number {
-    // The body bytes of this call are joined between `from` and `to`.
-    let from = 0
-    let to = 0
-    while (at < buffer.length && this.#state !== 'done' && !this.#problem)
-      switch (this.#state) {
-        case 'start': {
-          // RFC 9112, section 2.2: empty lines before a request are ignored, up to a limit.
-          if (buffer[at] === CR) {
-            at++
-            this.#state = 'blank'
-          } else this.#state = 'head'
-          break
-        }
-        case 'blank': {
-          if (buffer[at++] !== LF || ++this.#blanks > MAX.blanks) this.#problem = 'not_http'
-          this.#state = 'start'
-          break
-        }
-        case 'head':
-          at = this.#head(buffer, at)
-          break
-        case 'data': {
-          const end = Math.min(buffer.length, at + this.#left)
-          if (to === from) {
-            from = at
-            to = end
-          } else {
-            buffer.copyWithin(to, at, end)
-            to += end - at
-          }
-          this.#left -= end - at
-          at = end
-          if (this.#left === 0) this.#state = this.#chunked ? 'chunk-end' : 'done'
-          break
-        }
-        case 'chunk-size': {
-          const end = buffer.indexOf(LF, at)
-          const next = end === -1 ? buffer.length : end + 1
-          const line = this.#partial + buffer.toString('latin1', at, Math.min(next, at + MAX.line + 1))
-          at = next
-          if (line.length > MAX.line) this.#problem = 'long_extension'
-          else if (end === -1) this.#partial = line
-          else {
-            this.#partial = ''
-            const size = CHUNK.exec(line)?.[1]
-            if (size === undefined) this.#problem = 'not_http'
-            this.#left = Number.parseInt(size ?? '0', 16)
-            this.#state = this.#left === 0 ? 'trailer' : 'data'
-          }
-          break
-        }
-        case 'chunk-end': {
-          // `#left` counts from 0 down to -2: CR, then LF.
-          if (buffer[at] !== (this.#left === 0 ? CR : LF)) this.#problem = 'not_http'
-          at++
-          this.#left--
-          if (this.#left === -2) this.#state = 'chunk-size'
-          break
-        }
-        case 'trailer': {
-          const end = buffer.indexOf(LF, at)
-          const next = end === -1 ? buffer.length : end + 1
-          this.#trailerBytes += next - at
-          if (this.#trailerBytes > MAX.trailers) this.#problem = 'long_head'
-          else {
-            const line = this.#partial + buffer.toString('latin1', at, next)
-            this.#partial = end === -1 ? line : ''
-            if (line === '\r\n') this.#state = 'done'
-            else if (end !== -1 && !TRAILER.test(line)) this.#problem = 'not_http'
-          }
-          at = next
-          break
-        }
-        default:
-          throw new Error(`unknown state ${JSON.stringify(this.#state satisfies never)}`)
-      }
-    // Body bytes before an error are useless.
-    if (this.#problem) return at
-    if (to > from) this.#sink.bytes(buffer.subarray(from, to))
-    if (this.#state === 'done') this.#sink.end()
-    return at
+    while (at < buffer.length && this.#state !== 'body' && !this.#problem)
+      if (this.#state === 'head') at = this.#head(buffer, at)
+      else at = this.#blankLine(buffer, at)
+    return this.#state === 'body' && !this.#problem ? this.#readBody(buffer, at) : at
+  }
+
+  /** RFC 9112, section 2.2: empty lines before a request are ignored, up to a limit. */
+  #blankLine(buffer: Buffer, at: number): number {
+    if (this.#state === 'blank') {
+      if (buffer[at] !== LF || ++this.#blanks > MAX_BLANKS) this.#problem = 'not_http'
+      this.#state = 'start'
+      return at + 1
+    }
+    this.#state = buffer[at] === CR ? 'blank' : 'head'
+    return this.#state === 'blank' ? at + 1 : at
+  }
+
+  #readBody(buffer: Buffer, at: number): number {
+    const body = this.#body
+    const next = body.read(buffer, at, buffer.length)
+    if (body.problem) this.#problem = BODY_PROBLEMS[body.problem]
+    else {
+      const payload = body.payloadIn(buffer)
+      if (payload) this.#sink.bytes(payload)
+      if (body.done) this.#sink.end()
+    }
+    return next
   }
 
   /** Reads the header block from `at`; returns where the next bytes begin. */
   #head(buffer: Buffer, at: number): number {
     const before = this.#partial.length
-    const limit = Math.min(buffer.length, at + this.#maxHead + 1 - before)
-    // The end is searched in the bytes first, so that no body bytes are decoded as text.
-    const found = before === 0 ? buffer.indexOf(END, at) : -1
-    const received = this.#partial + buffer.toString('latin1', at, found === -1 ? limit : found + END.length)
-    const end = found === -1 ? received.indexOf('\r\n\r\n', Math.max(0, before - 3)) : found - at
-    const text = end === -1 ? received : received.slice(0, end + END.length)
+    const text = headerBlock(this.#partial, buffer, at, this.#maxHead)
+    const isWhole = text.endsWith(BLANK_LINE)
     // Wrong line ends are refused at once, not after the limit of the header block.
     INVALID.lastIndex = Math.max(0, before - 1)
-    if ((end === -1 ? INVALID.test(text) : !VALID.test(text)) || !BEGINS.test(text)) {
-      this.#problem = 'not_http'
-      return limit
+    if ((isWhole ? !VALID.test(text) : INVALID.test(text)) || !BEGINS.test(text)) this.#problem = 'not_http'
+    else if (text.length > this.#maxHead) this.#problem = 'long_head'
+    else if (!isWhole) this.#partial = text
+    else {
+      this.#partial = ''
+      this.#begin(text)
     }
-    if (text.length > this.#maxHead) {
-      this.#problem = 'long_head'
-      return limit
-    }
-    if (end === -1) {
-      this.#partial = text
-      return limit
-    }
-    this.#partial = ''
-    this.#begin(text, end)
-    return at + end + END.length - before
+    return at + text.length - before
   }
 
-  #begin(text: string, end: number): void {
+  #begin(text: string): void {
     const first = text.indexOf('\r')
     const line = requestLine(text.slice(0, first))
-    const fields = line && this.#fields(text, first + 2, end + 2)
-    if (!line || !fields) {
+    const fields = line && this.#fields(text, first + 2, text.length - 2)
+    const modern = line?.version === '1.1'
+    const length = fields && bodyLengthOf(fields.headers, modern)
+    if (!line || !fields || length === null) {
       this.#problem = 'not_http'
       return
     }
     const { method, target, version } = line
     const { headers, hosts, lines } = fields
-    const length = headers('content-length')
-    const coding = headers('transfer-encoding')
-    const modern = version === '1.1'
-    if (
-      (length !== undefined && (coding !== undefined || !LENGTH.test(length))) ||
-      (coding !== undefined && (coding.toLowerCase() !== 'chunked' || !modern))
-    ) {
-      this.#problem = 'not_http'
-      return
-    }
-    this.#chunked = coding !== undefined
-    this.#left = Number(length ?? 0)
-    // Set before `head` is called: the sink reads `done`.
-    this.#state = this.#chunked ? 'chunk-size' : this.#left === 0 ? 'done' : 'data'
+    // Begun before `head` is called: the sink reads `done`.
+    this.#body.begin(length ?? 0)
+    this.#state = 'body'
     const connection = headers('connection')
     const expect = modern ? headers('expect') : undefined
     this.#sink.head({
@@ -235,7 +153,7 @@ export class RequestReader {
       expects: expect === undefined ? 'nothing' : expect.toLowerCase() === '100-continue' ? 'continue' : 'other',
       keeps: connection === undefined ? modern : !CLOSE.test(connection) && (modern || KEEP.test(connection)),
       upgrade:
-        modern && this.#state === 'done' && connection !== undefined && UPGRADE.test(connection)
+        modern && this.#body.done && connection !== undefined && UPGRADE.test(connection)
           ? headers('upgrade')
           : undefined,
     })
@@ -265,12 +183,21 @@ const VALID = /^(?:[\t\x20-\x7e\x80-\xff]*\r\n)+$/
 const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i
 const KEEP = /(?:^|,)[ \t]*keep-alive[ \t]*(?:,|$)/i
 const UPGRADE = /(?:^|,)[ \t]*upgrade[ \t]*(?:,|$)/i
-/** A size of up to eight hexadecimal digits, and extensions (RFC 9112, section 7.1.1), which are not read. */
-const CHUNK =
-  /^([0-9a-fA-F]{1,8})(?:;[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:=(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"[\t !\x23-\x5b\x5d-\x7e]*"))?)*\r\n$/
-/** Trailers that another parser could read as framing are refused. */
-const TRAILER =
-  /^(?!(?:content-length|transfer-encoding|host):)[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n$/i
+const CHUNK_RULES = {
+  /** Extensions are validated (RFC 9112, section 7.1.1), but not read. */
+  sizeLine:
+    /^([0-9a-fA-F]{1,8})(?:;[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:=(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"[\t !\x23-\x5b\x5d-\x7e]*"))?)*\r\n$/,
+  /** Trailers that another parser could read as framing are refused. */
+  trailer: /^(?!(?:content-length|transfer-encoding|host):)[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n$/i,
+}
+
+const BODY_PROBLEMS: Readonly<Record<BodyProblem, RequestProblem>> = {
+  'size-line': 'not_http',
+  'long-size-line': 'long_extension',
+  'chunk-end': 'not_http',
+  trailer: 'not_http',
+  'long-trailers': 'long_head',
+}
 
 type HeaderFields = {
   readonly headers: HeaderLookup

@@ -22,7 +22,7 @@ export const fork = (seed: number, n: number): Chance => {
 }
 
 export const between = (chance: Chance, least: number, most: number): number => least + chance() * (most - least)
-export const whole = (chance: Chance, least: number, most: number): number =>
+export const integer = (chance: Chance, least: number, most: number): number =>
   least + Math.floor(chance() * (most - least + 1))
 export const pick = <T>(chance: Chance, items: readonly [T, ...T[]]): T =>
   items[Math.floor(chance() * items.length)] ?? items[0]

@@ -96,7 +96,7 @@ export class SimReply implements ResponseWriter {
   /** Its buffer is full, and nothing has been read since. */
   full = false
   /** Characters written while it was full. */
-  behind = 0
+  overflow = 0
   readonly #reading: Reading | null
   readonly #watching: Watching
   #pieces: string[] = []
@@ -131,7 +131,7 @@ export class SimReply implements ResponseWriter {
     if (this.gone) return true
     this.#take(text)
     if (!this.#reading) return true
-    if (this.full) this.behind += text.length
+    if (this.full) this.overflow += text.length
     this.#unread += text.length
     if (this.#unread < this.#reading.room) return true
     if (!this.full && this.#reading.drains !== null) this.#watching.after(this.#reading.drains, () => this.#read())
@@ -178,7 +178,7 @@ export class SimReply implements ResponseWriter {
   #read(): void {
     if (this.over || this.gone) return
     this.full = false
-    this.behind = 0
+    this.overflow = 0
     this.#unread = 0
     this.#drain()
   }

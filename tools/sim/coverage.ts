@@ -77,7 +77,7 @@ export const SOMETIMES: readonly string[] = [
   'ends: client_gone',
   'left: waiting',
   'left: in the middle',
-  'shutdown: with requests under way',
+  'shutdown: with requests in progress',
   'refusal: warming',
   'hedge',
   'continued',

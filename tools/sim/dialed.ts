@@ -1,5 +1,5 @@
-import type { Mode, Played, Script } from './upstreams.ts'
-import type { Claim } from './watch.ts'
+import type { Mode, Script, ScriptPlayer } from './upstreams.ts'
+import type { HeldPermit } from './watch.ts'
 
 /** One call, from the upstream's side. */
 export type Dialed = {
@@ -12,13 +12,13 @@ export type Dialed = {
   readonly stream: boolean
   readonly mode: Mode
   readonly script: Script
-  readonly claim: Claim | null
-  played: Played | null
+  readonly claim: HeldPermit | null
+  played: ScriptPlayer | null
   headAt: number | null
   /** Enough was sent to recognise the response as complete. */
   finished: boolean
   /** All of it was sent. */
-  told: boolean
+  sent: boolean
   /** Pieces written while the client was full. */
   readOn: number
 }

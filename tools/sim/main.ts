@@ -4,7 +4,7 @@
  *   npm run sim                                  2,000 seeds
  *   npm run sim -- --seeds 100000 --jobs 2       100,000 seeds in two processes
  *   npm run sim -- --seeds 5000 --from 100000    5,000 seeds from 100,000
- *   SIM_SEED=17 npm run sim                      replayedSeed seed, with every event
+ *   SIM_SEED=17 npm run sim                      one seed, with every event
  *
  * Exits with 1 if an invariant broke, a seed was not repeatable, or a required situation did not occur.
  */
@@ -32,15 +32,15 @@ const [seeds, from, jobs] = [values.seeds, values.from, values.jobs].map((text) 
   if (!Number.isSafeInteger(figure) || figure < 0) throw new Error(`${text} is not a non-negative integer`)
   return figure
 }) as [number, number, number] // Three values are mapped.
-const say = (line = '') => process.stdout.write(`${line}\n`)
+const print = (line = '') => process.stdout.write(`${line}\n`)
 
 const replay = async (seed: number): Promise<void> => {
-  const { breach, hash, requests, attempts } = await simulate(seed, { trace: say })
+  const { breach, hash, requests, attempts } = await simulate(seed, { trace: print })
   const again = await simulate(seed)
-  say(`\nseed ${seed}: ${requests} requests, ${attempts} attempts, trace ${hash.toString(16)}`)
-  if (again.hash !== hash) say(`a second run produced a different trace: ${again.hash.toString(16)}`)
+  print(`\nseed ${seed}: ${requests} requests, ${attempts} attempts, trace ${hash.toString(16)}`)
+  if (again.hash !== hash) print(`a second run produced a different trace: ${again.hash.toString(16)}`)
   if (breach)
-    say(`invariant ${breach.invariant} at ${breach.at.toFixed(1)} ms: ${ruleOf(breach.invariant)}\n  ${breach.what}`)
+    print(`invariant ${breach.invariant} at ${breach.at.toFixed(1)} ms: ${ruleOf(breach.invariant)}\n  ${breach.what}`)
   process.exitCode = breach || again.hash !== hash ? 1 : 0
 }
 
@@ -49,7 +49,7 @@ const inProcess = (first: number, n: number): Promise<Tally> =>
   new Promise((resolve, reject) => {
     const child = spawn(
       process.execPath,
-      // Most objects live for replayedSeed event: a larger young generation saves a tenth of the time.
+      // Most objects live for one event: a larger young generation saves a tenth of the time.
       ['--max-semi-space-size=64', import.meta.filename, '--part', '--seeds', String(n), '--from', String(first)],
       {
         stdio: ['ignore', 'pipe', 'inherit'],
@@ -69,31 +69,31 @@ const inProcess = (first: number, n: number): Promise<Tally> =>
 
 const report = async (tally: Tally, seconds: number): Promise<void> => {
   const rate = tally.seeds / seconds
-  const mine = tally.seeds / tally.busy
-  say(
-    `${tally.seeds} seeds in ${seconds.toFixed(1)} s: ${rate.toFixed(0)} per second, ${mine.toFixed(0)} per processor second`,
+  const perProcessor = tally.seeds / tally.busy
+  print(
+    `${tally.seeds} seeds in ${seconds.toFixed(1)} s: ${rate.toFixed(0)} per second, ${perProcessor.toFixed(0)} per processor second`,
   )
-  say(
-    `estimate for a million seeds: ${(1e6 / rate / 60).toFixed(0)} min, ${(1e6 / mine / 60).toFixed(0)} min of processor time`,
+  print(
+    `estimate for a million seeds: ${(1e6 / rate / 60).toFixed(0)} min, ${(1e6 / perProcessor / 60).toFixed(0)} min of processor time`,
   )
-  say(`${tally.requests} requests, ${tally.attempts} attempts, ${tally.events} events`)
+  print(`${tally.requests} requests, ${tally.attempts} attempts, ${tally.events} events`)
   const absent = missing(tally)
-  say(`${SOMETIMES.length - absent.length} of ${SOMETIMES.length} required situations occurred`)
+  print(`${SOMETIMES.length - absent.length} of ${SOMETIMES.length} required situations occurred`)
   if (values.coverage)
     for (const [what, times] of Object.entries(tally.seen).sort())
-      say(`  ${what.padEnd(44)} ${String(times).padStart(8)} seeds`)
-  for (const what of absent) say(`  missing: ${what}`)
-  for (const what of uneven(tally)) say(`invariant 20: ${what}`)
+      print(`  ${what.padEnd(44)} ${String(times).padStart(8)} seeds`)
+  for (const what of absent) print(`  missing: ${what}`)
+  for (const what of uneven(tally)) print(`invariant 20: ${what}`)
   for (const [number, row] of Object.entries(INVARIANTS))
-    if ('unchecked' in row) say(`invariant ${number} is not checked: ${row.unchecked}`)
+    if ('unchecked' in row) print(`invariant ${number} is not checked: ${row.unchecked}`)
   for (const { seed, breach } of tally.failed.slice(0, 10)) {
-    say(`\nseed ${seed} breaks invariant ${breach.invariant}: ${ruleOf(breach.invariant)}\n  ${breach.what}`)
-    for (const line of await lastOf(seed, 15)) say(`  ${line.slice(0, 200)}`)
-    say(`  SIM_SEED=${seed} npm run sim`)
+    print(`\nseed ${seed} breaks invariant ${breach.invariant}: ${ruleOf(breach.invariant)}\n  ${breach.what}`)
+    for (const line of await lastOf(seed, 15)) print(`  ${line.slice(0, 200)}`)
+    print(`  SIM_SEED=${seed} npm run sim`)
   }
-  if (tally.failed.length > 10) say(`\n… and ${tally.failed.length - 10} more`)
+  if (tally.failed.length > 10) print(`\n… and ${tally.failed.length - 10} more`)
   const bad = tally.failed.length > 0 || uneven(tally).length > 0 || (tally.seeds >= ENOUGH && absent.length > 0)
-  say(bad ? '\nfailed' : '\nall checked invariants held')
+  print(bad ? '\nfailed' : '\nall checked invariants held')
   process.exitCode = bad ? 1 : 0
 }
 
@@ -101,7 +101,7 @@ const replayedSeed = process.env.SIM_SEED
 if (replayedSeed !== undefined && replayedSeed !== '') await replay(Number(replayedSeed))
 else if (values.part) process.stdout.write(JSON.stringify(await runSeeds(from, seeds)))
 else {
-  const begun = performance.now()
+  const started = performance.now()
   const share = Math.ceil(seeds / Math.max(1, jobs))
   const parts = Array.from({ length: Math.max(1, jobs) }, (_, at) => ({
     first: from + at * share,
@@ -109,5 +109,5 @@ else {
   }))
   const tallies =
     jobs > 1 ? await Promise.all(parts.map(({ first, n }) => inProcess(first, n))) : [await runSeeds(from, seeds)]
-  await report(sum([emptyTally(), ...tallies]), (performance.now() - begun) / 1_000)
+  await report(sum([emptyTally(), ...tallies]), (performance.now() - started) / 1_000)
 }

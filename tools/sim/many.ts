@@ -7,7 +7,7 @@ const REPEAT_EVERY = 16
 
 export const runSeeds = async (from: number, n: number, mutant: Mutant = {}, every = REPEAT_EVERY): Promise<Tally> => {
   const tally = emptyTally()
-  const begun = process.cpuUsage()
+  const started = process.cpuUsage()
   for (let seed = from; seed < from + n; seed++) {
     const result = await simulate(seed, { mutant })
     count(tally, result)
@@ -21,7 +21,7 @@ export const runSeeds = async (from: number, n: number, mutant: Mutant = {}, eve
     // Yields to other tasks of the process.
     await new Promise((resolve) => setImmediate(resolve))
   }
-  const { user, system } = process.cpuUsage(begun)
+  const { user, system } = process.cpuUsage(started)
   tally.busy = (user + system) / 1e6
   return tally
 }

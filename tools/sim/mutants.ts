@@ -9,7 +9,7 @@ import { ActiveCalls } from '../../src/gateway/call/cancellation.ts'
 import type { AttemptPermit } from '../../src/gateway/health/upstream-health.ts'
 import type { InvariantNumber } from './invariants.ts'
 import type { Mutant } from './run.ts'
-import type { BoardClass } from './watch.ts'
+import type { HealthClass } from './watch.ts'
 
 export type NamedMutant = {
   readonly name: string
@@ -21,22 +21,22 @@ export type NamedMutant = {
 const FINISH = Buffer.from('\n\ndata: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
 
 /** A permit with some methods replaced. */
-const butFor = (ticket: AttemptPermit, change: Partial<AttemptPermit>): AttemptPermit => ({
-  commit: (ms) => ticket.commit(ms),
-  done: () => ticket.done(),
-  failed: (failure) => ticket.failed(failure),
-  release: () => ticket.release(),
+const butFor = (permit: AttemptPermit, change: Partial<AttemptPermit>): AttemptPermit => ({
+  commit: (ms) => permit.commit(ms),
+  done: () => permit.done(),
+  failed: (failure) => permit.failed(failure),
+  release: () => permit.release(),
   ...change,
 })
 
 const nothing: AttemptPermit = { commit() {}, done() {}, failed() {}, release() {} }
 
 /** Health state whose permits are replaced. */
-const withTickets =
-  (change: (ticket: AttemptPermit) => Partial<AttemptPermit>) =>
-  (Base: BoardClass): BoardClass =>
+const withPermits =
+  (change: (permit: AttemptPermit) => Partial<AttemptPermit>) =>
+  (Base: HealthClass): HealthClass =>
     class extends Base {
-      override admit(...given: Parameters<InstanceType<BoardClass>['admit']>) {
+      override admit(...given: Parameters<InstanceType<HealthClass>['admit']>) {
         const answer = super.admit(...given)
         return 'why' in answer ? answer : butFor(answer, change(answer))
       }
@@ -81,10 +81,10 @@ export const MUTANTS: readonly NamedMutant[] = [
     name: 'a rejected key is never used again',
     breaks: [10],
     mutant: {
-      board: (Base) =>
+      health: (Base) =>
         class extends Base {
           readonly #dead = new Set<string>()
-          override admit(...given: Parameters<InstanceType<BoardClass>['admit']>) {
+          override admit(...given: Parameters<InstanceType<HealthClass>['admit']>) {
             const [{ candidate, key }] = given
             const id = `${candidate.instance.id} ${key.id}`
             if (this.#dead.has(id)) return { why: 'disabled', until: null } as const
@@ -114,13 +114,13 @@ export const MUTANTS: readonly NamedMutant[] = [
     name: 'open circuits are ignored',
     breaks: [8],
     mutant: {
-      board: (Base) =>
+      health: (Base) =>
         class extends Base {
-          override refuses(...given: Parameters<InstanceType<BoardClass>['refuses']>) {
+          override refuses(...given: Parameters<InstanceType<HealthClass>['refuses']>) {
             const answer = super.refuses(...given)
             return answer?.why === 'circuit' ? null : answer
           }
-          override admit(...[target, settings, how]: Parameters<InstanceType<BoardClass>['admit']>) {
+          override admit(...[target, settings, how]: Parameters<InstanceType<HealthClass>['admit']>) {
             const answer = super.admit(target, settings, how)
             return 'why' in answer && answer.why === 'circuit' ? super.admit(target, settings, 'ignore') : answer
           }
@@ -131,9 +131,9 @@ export const MUTANTS: readonly NamedMutant[] = [
     name: 'circuits reject calls that they should admit',
     breaks: [11],
     mutant: {
-      board: (Base) =>
+      health: (Base) =>
         class extends Base {
-          override admit(...[target, settings, how]: Parameters<InstanceType<BoardClass>['admit']>) {
+          override admit(...[target, settings, how]: Parameters<InstanceType<HealthClass>['admit']>) {
             return target.key.id === 'k1'
               ? ({ why: 'circuit', until: null } as const)
               : super.admit(target, settings, how)
@@ -145,8 +145,8 @@ export const MUTANTS: readonly NamedMutant[] = [
     name: 'a rate limit counts as an upstream failure',
     breaks: [6],
     mutant: {
-      board: withTickets((ticket) => ({
-        failed: (failure) => ticket.failed(failure.kind === 'rate_limited' ? { ...failure, kind: 'status' } : failure),
+      health: withPermits((permit) => ({
+        failed: (failure) => permit.failed(failure.kind === 'rate_limited' ? { ...failure, kind: 'status' } : failure),
       })),
     },
   },
@@ -154,13 +154,13 @@ export const MUTANTS: readonly NamedMutant[] = [
     name: 'the retry time of an upstream is ignored',
     breaks: [6],
     mutant: {
-      board: (Base) =>
+      health: (Base) =>
         class extends Base {
-          override refuses(...given: Parameters<InstanceType<BoardClass>['refuses']>) {
+          override refuses(...given: Parameters<InstanceType<HealthClass>['refuses']>) {
             const answer = super.refuses(...given)
             return answer?.why === 'rate_limited' ? null : answer
           }
-          override admit(...given: Parameters<InstanceType<BoardClass>['admit']>) {
+          override admit(...given: Parameters<InstanceType<HealthClass>['admit']>) {
             const answer = super.admit(...given)
             return 'why' in answer && answer.why === 'rate_limited' ? nothing : answer
           }
@@ -171,9 +171,9 @@ export const MUTANTS: readonly NamedMutant[] = [
     name: 'a rejected key disables the other keys',
     breaks: [7],
     mutant: {
-      board: (Base) =>
+      health: (Base) =>
         class extends Base {
-          override admit(...[target, settings, how]: Parameters<InstanceType<BoardClass>['admit']>) {
+          override admit(...[target, settings, how]: Parameters<InstanceType<HealthClass>['admit']>) {
             const answer = super.admit(target, settings, how)
             if ('why' in answer) return answer
             const { candidate } = target
@@ -194,34 +194,34 @@ export const MUTANTS: readonly NamedMutant[] = [
     name: 'an invalid request counts as an upstream failure',
     breaks: [5],
     mutant: {
-      board: withTickets((ticket) => ({
+      health: withPermits((permit) => ({
         failed: (failure) =>
-          ticket.failed(failure.kind === 'invalid_request' ? { ...failure, kind: 'status' } : failure),
+          permit.failed(failure.kind === 'invalid_request' ? { ...failure, kind: 'status' } : failure),
       })),
     },
   },
   {
     name: 'the beginning of a response is not recorded',
     breaks: [9, 11],
-    mutant: { board: withTickets(() => ({ commit: () => {} })) },
+    mutant: { health: withPermits(() => ({ commit: () => {} })) },
   },
   {
     name: 'every failure releases the permit without an outcome',
     breaks: [9, 11],
-    mutant: { board: withTickets((ticket) => ({ failed: () => ticket.release() })) },
+    mutant: { health: withPermits((permit) => ({ failed: () => permit.release() })) },
   },
   {
     name: 'permits are never released',
     breaks: [14],
-    mutant: { board: withTickets(() => ({ release: () => {} })) },
+    mutant: { health: withPermits(() => ({ release: () => {} })) },
   },
   {
     name: 'retries use no budget',
     breaks: [12],
     mutant: {
-      board: (Base) =>
+      health: (Base) =>
         class extends Base {
-          override mayRepeat(...given: Parameters<InstanceType<BoardClass>['mayRepeat']>) {
+          override mayRepeat(...given: Parameters<InstanceType<HealthClass>['mayRepeat']>) {
             super.mayRepeat(...given)
             return true
           }
@@ -374,8 +374,8 @@ export const MUTANTS: readonly NamedMutant[] = [
     mutant: {
       gateway: (gateway) => ({
         ...gateway,
-        emit: (news) => {
-          if (news.event !== 'request') gateway.emit(news)
+        emit: (event) => {
+          if (event.event !== 'request') gateway.emit(event)
         },
       }),
     },

@@ -13,7 +13,7 @@ export class ReferenceCircuit {
   /** When its state last changed. */
   changed = Number.NEGATIVE_INFINITY
   /** Permits without an outcome. */
-  underWay = 0
+  inFlight = 0
   #gen = 0
   #since = 0
   #until = 0
@@ -30,7 +30,7 @@ export class ReferenceCircuit {
 
   reads(now: number): 'closed' | 'open' | 'half_open' {
     if (this.at !== 'open') return this.at
-    return now >= this.#until || this.#earlyUnderWay(now) ? 'half_open' : 'open'
+    return now >= this.#until || this.#earlyInFlight(now) ? 'half_open' : 'open'
   }
 
   /** Null: rejected. */
@@ -38,7 +38,7 @@ export class ReferenceCircuit {
     if (this.at === 'closed') return { gen: this.#gen, kind: 'plain', expires: 0, booked: null }
     if (this.at === 'open' && now < this.#until) {
       const spacing = Math.max(10_000, this.#rules.resetTimeout / 10)
-      if (!early || this.#earlyUnderWay(now) || now < (this.#lastEarly ?? this.#since) + spacing) return null
+      if (!early || this.#earlyInFlight(now) || now < (this.#lastEarly ?? this.#since) + spacing) return null
       this.#lastEarly = now
       this.#early = { gen: this.#gen, kind: 'early', expires: this.#expiry(now), booked: null }
       return this.#early
@@ -60,7 +60,7 @@ export class ReferenceCircuit {
     if (this.at === 'open') {
       if (now >= this.#until) return true
       const spacing = Math.max(10_000, this.#rules.resetTimeout / 10)
-      return early && !this.#earlyUnderWay(now) && now >= (this.#lastEarly ?? this.#since) + spacing
+      return early && !this.#earlyInFlight(now) && now >= (this.#lastEarly ?? this.#since) + spacing
     }
     let taken = 0
     for (const probe of this.#probes) if (now < probe.expires) taken++
@@ -72,9 +72,9 @@ export class ReferenceCircuit {
    * passed as `n` has binary digits.
    */
   isWarming(now: number): boolean {
-    if (this.at !== 'closed' || this.underWay === 0) return false
+    if (this.at !== 'closed' || this.inFlight === 0) return false
     const span = Math.min(this.#rules.slowStart, this.#rules.resetTimeout)
-    const digits = this.underWay.toString(2).length
+    const digits = this.inFlight.toString(2).length
     return now < this.changed + (Math.min(10, digits) * span) / 10
   }
 
@@ -132,7 +132,7 @@ export class ReferenceCircuit {
     return sum
   }
 
-  #earlyUnderWay(now: number): boolean {
+  #earlyInFlight(now: number): boolean {
     return this.#early !== null && now < this.#early.expires
   }
 

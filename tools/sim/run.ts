@@ -13,20 +13,20 @@ import type { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts
 import { repeatableChat, type Share, shareResponses } from '../../src/gateway/sharing/idempotency.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { testStore } from '../../test/support/stores.ts'
-import { type Chance, drawing, exponential, fork, logNormal, pick, whole } from './chance.ts'
+import { type Chance, drawing, exponential, fork, integer, logNormal, pick } from './chance.ts'
 import { bodyFor, type Call, PROTOCOL, type Reading, SimReply, type SimRequest } from './client.ts'
 import { Clock } from './clock.ts'
 import type { Dialed } from './dialed.ts'
 import type { Breach } from './invariants.ts'
 import { draw, only, type Setup, secretOf } from './setup.ts'
-import { Played, type Poison, type Step, scriptFor, Weather } from './upstreams.ts'
+import { type Poison, ScriptPlayer, type Step, scriptFor, UpstreamModes } from './upstreams.ts'
 import { judge } from './verdicts.ts'
-import { type BoardClass, boardFor, realBoard, restsOf, Watch } from './watch.ts'
+import { checkedHealth, cooldownIds, type HealthClass, realHealth, Watch } from './watch.ts'
 import { type Style, tagOf } from './wires.ts'
 
 /** Replacements for real parts, to show that the checks detect a fault. */
 export type Mutant = {
-  readonly board?: (Base: BoardClass) => BoardClass
+  readonly health?: (Base: HealthClass) => HealthClass
   readonly listener?: (listener: UpstreamListener) => UpstreamListener
   readonly reply?: (reply: ResponseWriter) => ResponseWriter
   readonly world?: (world: World) => World
@@ -85,8 +85,8 @@ class Simulation {
   readonly #seen = new Set<string>()
   readonly #watch: Watch
   readonly #setup: Setup
-  readonly #weather: Weather
-  readonly #board: UpstreamHealth
+  readonly #modes: UpstreamModes
+  readonly #health: UpstreamHealth
   readonly #gateway: Gateway
   /** Null if responses are not shared. */
   readonly #share: Share | null
@@ -117,7 +117,7 @@ class Simulation {
     }
     this.#setup = draw(fork(seed, 0), fork(seed, 6))
     this.#config = this.#setup.config
-    this.#weather = new Weather(fork(seed, 5), this.#clock.now)
+    this.#modes = new UpstreamModes(fork(seed, 5), this.#clock.now)
     this.#watch = new Watch(
       () => this.#clock.now,
       (what) => this.#seen.add(what),
@@ -132,12 +132,12 @@ class Simulation {
       dial: this.#dial,
     }
     const world = mutant.world?.(plain) ?? plain
-    const tell = (event: GatewayEvent) => this.#onEvent(event)
-    this.#board = boardFor(mutant.board?.(realBoard) ?? realBoard, this.#watch, world, tell)
+    const emit = (event: GatewayEvent) => this.#onEvent(event)
+    this.#health = checkedHealth(mutant.health?.(realHealth) ?? realHealth, this.#watch, world, emit)
     const gateway: Gateway = {
       world,
-      emit: tell,
-      health: this.#board,
+      emit,
+      health: this.#health,
       catalogue: this.#setup.catalogue,
       config: () => this.#config,
       lists: () => new Map(),
@@ -190,7 +190,7 @@ class Simulation {
 
   #plan(): void {
     const chance = this.#chance.clients
-    const most = whole(chance, 8, 20)
+    const most = integer(chance, 8, 20)
     const mean = pick(chance, [30, 300, 2_000, 2_000, 15_000])
     const last = mean * most
     let at = 0
@@ -205,7 +205,7 @@ class Simulation {
         this.#config = this.#setup.swapped
       })
     if (chance() < 0.25) this.#clock.after(chance() * last * 1.2, () => this.#shutDown())
-    const jumps = chance() < 0.4 ? whole(chance, 1, 2) : 0
+    const jumps = chance() < 0.4 ? integer(chance, 1, 2) : 0
     for (let n = 0; n < jumps; n++) {
       const by = chance() < 0.5 ? 3_600_000 : -3_600_000
       this.#clock.after(chance() * last, () => {
@@ -226,7 +226,7 @@ class Simulation {
     const patience = chance() < 0.15 ? exponential(chance, pick(chance, [50, 1_000, 10_000])) : null
     const reading =
       chance() < 0.12
-        ? { room: whole(chance, 1, 1_500), drains: chance() < 0.7 ? logNormal(chance, 500, 1.5) : null }
+        ? { room: integer(chance, 1, 1_500), drains: chance() < 0.7 ? logNormal(chance, 500, 1.5) : null }
         : null
     const call = this.#send(this.#newRequest(chance), reading)
     if (patience !== null) this.#clock.after(patience, () => this.#leave(call))
@@ -247,14 +247,14 @@ class Simulation {
       routes.has('fast') ? 'fast' : 'm1',
     ])
     const broken = chance() < 0.02
-    const strange = !broken && chance() < 0.02 ? 'nobody-has-this' : model
+    const strange = !broken && chance() < 0.02 ? 'unknown-model-0' : model
     const exact = this.#share !== null && this.#chance.sharing() < 0.6
     const body = bodyFor({ style, model: strange, stream, usage: chance() < 0.5, number, exact })
-    const spoilt = broken
+    const sentBody = broken
       ? pick(chance, [body.slice(0, -9), '{}', body.replace(/"(messages|input)":/, '"missing":')])
       : body
     const poison = poisons(chance)
-    const request: SimRequest = { style, stream, model: strange, poison, body: spoilt, broken, client: '', key: null }
+    const request: SimRequest = { style, stream, model: strange, poison, body: sentBody, broken, client: '', key: null }
     return this.#share ? this.#withKey(request, number) : request
   }
 
@@ -346,7 +346,7 @@ class Simulation {
               call,
               leader,
               config,
-              health: this.#board,
+              health: this.#health,
               watch: this.#watch,
               dials: this.#dials,
               now: this.#clock.now,
@@ -388,14 +388,14 @@ class Simulation {
   #shutDown(): void {
     this.#trace('shutdown')
     this.#draining = this.#clock.now
-    const under = this.#calls.filter(({ settled }) => !settled)
-    if (under.length > 0) this.#seen.add('shutdown: with requests under way')
+    const active = this.#calls.filter(({ settled }) => !settled)
+    if (active.length > 0) this.#seen.add('shutdown: with requests in progress')
     for (const stop of [...this.#gateway.activeCalls])
       stop.cancel(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
     this.#checks.push(() => {
       // After a disconnect at the end of the response, the gateway may still wait for the upstream's end. A shared
       // response may have ended while its slowest reader still reads.
-      for (const call of under)
+      for (const call of active)
         if (!call.settled && !call.reply.gone && !(call.shareable && call.reply.full))
           this.#watch.breach(24, `request ${call.number} continues after the shutdown`)
     })
@@ -403,7 +403,7 @@ class Simulation {
 
   // ── Upstream calls ─────────────────────────────────────────────────────────────────────────────────────────
 
-  readonly #dial: Dial = (call, heard) => {
+  readonly #dial: Dial = (call, original) => {
     const now = this.#clock.now
     const number = this.#dials.length
     const tag = tagOf(number)
@@ -417,10 +417,10 @@ class Simulation {
     const body = call.body ?? ''
     const model = /"model":"([^"]*)"/.exec(body)?.[1] ?? ''
     const stream = /"stream":true/.test(body)
-    const asked = this.#dialling ?? undefined
+    const caller = this.#dialling ?? undefined
     this.#dialling = null
     const key = /^sk-canary-p\d(k\d)-/.exec(secret)?.[1] ?? ''
-    const mode = this.#weather.at(now, provider, `${provider} ${key}`, `${provider} ${key} ${model}`)
+    const mode = this.#modes.at(now, provider, `${provider} ${key}`, `${provider} ${key} ${model}`)
     const script = scriptFor(mode, {
       style,
       stream,
@@ -429,7 +429,7 @@ class Simulation {
       connectTimeout: call.connectTimeout,
       secret,
       chance: this.#chance.upstream,
-      poison: asked?.request.poison ?? null,
+      poison: caller?.request.poison ?? null,
     })
     const claim = this.#watch.last
     this.#watch.last = null
@@ -447,50 +447,50 @@ class Simulation {
       played: null,
       headAt: null,
       finished: false,
-      told: false,
+      sent: false,
       readOn: 0,
     }
     this.#dials.push(dial)
     this.#mix(number, now)
     this.#seen.add(`mode: ${mode}`)
-    this.#trace(`  ${asked?.number} → ${tag} ${call.url} ${key} ${model} (${mode}) ${body}`)
+    this.#trace(`  ${caller?.number} → ${tag} ${call.url} ${key} ${model} (${mode}) ${body}`)
     if (secret !== secretOf(provider, key)) this.#watch.breach(16, `${call.url} received ${secret}`)
     if (claim) claim.dial = dial
-    this.#checkAttempt(dial, asked, call)
+    this.#checkAttempt(dial, caller, call)
     const { mutant } = this.#options
-    const listener = mutant?.listener?.(heard) ?? heard
-    dial.played = new Played(script, listener, {
+    const listener = mutant?.listener?.(original) ?? original
+    dial.played = new ScriptPlayer(script, listener, {
       after: (ms, run) => this.#clock.after(ms, run),
       date: () => this.#wall + this.#clock.now,
-      onStep: (step) => this.#step(dial, asked, step),
+      onStep: (step) => this.#step(dial, caller, step),
     })
     return dial.played
   }
 
   /** Checks each step of an upstream before it runs. */
-  #step(dial: Dialed, asked: Call | undefined, step: Step): void {
+  #step(dial: Dialed, caller: Call | undefined, step: Step): void {
     this.#trace(
       `  ${dial.tag} ${step.act}${step.act === 'head' ? ` ${step.status} ${JSON.stringify(step.headers)}` : step.act === 'bytes' ? ` ${Buffer.from(step.chunk).toString('latin1')}` : ''}`,
     )
     if (step.act === 'head') dial.headAt = this.#clock.now
     if (step.act === 'bytes' && step.finished) {
       dial.finished = true
-      if (dial.script.meaning !== 'answer') dial.told = true
+      if (dial.script.meaning !== 'answer') dial.sent = true
     }
-    if (step.act === 'end' || step.act === 'fail') dial.told = true
+    if (step.act === 'end' || step.act === 'fail') dial.sent = true
     // The client has read since it was last full.
-    if (step.act === 'bytes' && (!asked?.reply.full || asked.reply.behind === 0)) dial.readOn = 0
+    if (step.act === 'bytes' && (!caller?.reply.full || caller.reply.overflow === 0)) dial.readOn = 0
     // Shared responses are buffered for the slowest reader.
-    if (step.act !== 'bytes' || !asked?.reply.full || asked.reply.over || asked.shareable) return
-    const { reply } = asked
-    const { behind } = reply
+    if (step.act !== 'bytes' || !caller?.reply.full || caller.reply.over || caller.shareable) return
+    const { reply } = caller
+    const { overflow } = reply
     // One piece may already be in flight when the client becomes full. If that happens while held-back content is flushed,
     // a second is read before the attempt can pause; a continuation adds one more.
     this.#checks.push(() => {
-      if (reply.full && reply.behind > behind && ++dial.readOn > (asked.dials.length > 1 ? 3 : 2))
-        this.#watch.breach(18, `the client of request ${asked.number} is full, but attempt ${dial.tag} is still read`)
-      if (reply.behind > MAX_BEHIND)
-        this.#watch.breach(18, `${reply.behind} characters are buffered for request ${asked.number}`)
+      if (reply.full && reply.overflow > overflow && ++dial.readOn > (caller.dials.length > 1 ? 3 : 2))
+        this.#watch.breach(18, `the client of request ${caller.number} is full, but attempt ${dial.tag} is still read`)
+      if (reply.overflow > MAX_OVERFLOW)
+        this.#watch.breach(18, `${reply.overflow} characters are buffered for request ${caller.number}`)
     })
   }
 
@@ -519,8 +519,9 @@ class Simulation {
     if (request > 0 && now >= call.at + request + MAX_LATENESS)
       watch.breach(4, `${name} tries ${dial.tag} after its deadline`)
 
-    const dead = ({ script, told }: Dialed) => told && (script.meaning === 'auth' || script.meaning === 'quota')
-    const counted = call.dials.filter((other) => !dead(other))
+    const isRejectedKey = ({ script, sent }: Dialed) =>
+      sent && (script.meaning === 'auth' || script.meaning === 'quota')
+    const counted = call.dials.filter((other) => !isRejectedKey(other))
     if (counted.length >= settings.retry.maxAttempts)
       watch.breach(1, `${name} tries ${dial.tag} after ${counted.length} of ${settings.retry.maxAttempts} attempts`)
     const id = deploymentId(target)
@@ -528,20 +529,21 @@ class Simulation {
       call.repeated++
       if (call.repeated > 1) watch.breach(1, `${name} tries ${id} again, which is its second retry`)
     }
-    const beside = call.dials.filter((other) => other.played && !other.played.over && !other.finished)
-    if (beside.length > 0) {
+    const concurrent = call.dials.filter((other) => other.played && !other.played.over && !other.finished)
+    if (concurrent.length > 0) {
       this.#hedges++
-      if (settings.hedge.percent === 0 || beside.length > 1 || beside[0]?.provider === dial.provider)
-        watch.breach(1, `${name} tries ${dial.tag} while ${beside.map(({ tag }) => tag).join(' and ')}`)
+      if (settings.hedge.percent === 0 || concurrent.length > 1 || concurrent[0]?.provider === dial.provider)
+        watch.breach(1, `${name} tries ${dial.tag} while ${concurrent.map(({ tag }) => tag).join(' and ')}`)
     }
     for (const other of call.dials) {
       const { meaning } = other.script
-      if (!other.told) continue
+      if (!other.sent) continue
       if (meaning === 'request' || meaning === 'policy') watch.breach(5, `${name} continues after ${meaning}`)
       if (meaning === 'context' && !this.#larger(other.claim?.target, target))
         watch.breach(5, `${name} continues after ${meaning}`)
     }
-    const again = (other: Dialed) => other.provider === dial.provider && other.model === dial.model && !dead(other)
+    const again = (other: Dialed) =>
+      other.provider === dial.provider && other.model === dial.model && !isRejectedKey(other)
     if (call.dials.some(again)) {
       const tries = watch.tries(target.candidate)
       tries.made++
@@ -640,26 +642,26 @@ class Simulation {
         left(`attempt ${dial.tag} (${dial.mode}) was neither read to its end nor aborted`)
     for (const instance of this.#setup.config.instances)
       for (const key of instance.keys)
-        if (this.#board.load.inFlight(instance, key) !== 0) left(`${keyId(instance, key)} has load`)
+        if (this.#health.load.inFlight(instance, key) !== 0) left(`${keyId(instance, key)} has load`)
   }
 
   /** All upstreams recover: every open circuit and cooldown must end after its time when a request arrives. */
   async #recover(): Promise<void> {
-    this.#weather.calm = true
+    this.#modes.allHealthy = true
     this.#draining = null
     const { config } = this.#setup
     for (const instance of config.instances)
       for (const model of instance.models)
         for (const key of instance.keys) {
           const target: Target = { candidate: { instance, model, because: '', weight: 1 }, key }
-          const scopes = [...restsOf(target)]
-          const isWell = () =>
+          const scopes = [...cooldownIds(target)]
+          const isHealthy = () =>
             scopes.every(
               (id) =>
-                this.#board.cooldowns.of(id) === undefined && this.#watch.circuit(id, config.settings).at === 'closed',
-            ) && scopes.every((id) => this.#board.circuits.phase(id, config.settings.circuit).state === 'closed')
+                this.#health.cooldowns.of(id) === undefined && this.#watch.circuit(id, config.settings).at === 'closed',
+            ) && scopes.every((id) => this.#health.circuits.phase(id, config.settings.circuit).state === 'closed')
           // Targets that ever had a cooldown are called too, whether or not it has ended.
-          if (isWell() && !scopes.some((id) => this.#watch.troubled.has(id))) continue
+          if (isHealthy() && !scopes.some((id) => this.#watch.troubled.has(id))) continue
           this.#clock.jump(this.#clock.now + Math.max(config.settings.circuit.resetTimeout, LONGEST_COOLDOWN) + 1)
           this.#config = only(config, instance, key.id, model)
           this.#trace(`recovery of ${deploymentId(target)}`)
@@ -683,7 +685,7 @@ class Simulation {
           this.#runChecks()
           await this.#untilRest()
           if (!this.#fine) return
-          if (call.reply.status !== 200 || !isWell())
+          if (call.reply.status !== 200 || !isHealthy())
             this.#watch.breach(
               10,
               `${deploymentId(target)} has recovered but is not used: ${call.reply.status} ${call.reply.text}`,
@@ -693,7 +695,7 @@ class Simulation {
 }
 
 /** Maximum characters written after the client is full: one piece from upstream and its translation. */
-const MAX_BEHIND = 64 * 1024
+const MAX_OVERFLOW = 64 * 1024
 /** Maximum ms by which a timer is late. */
 const MAX_LATENESS = 40
 /** The longest cooldown in ms: of a key without quota. */

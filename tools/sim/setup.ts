@@ -3,7 +3,7 @@ import type { Catalogue, Config, Route } from '../../src/core/config.ts'
 import type { Instance } from '../../src/core/provider.ts'
 import { Secret } from '../../src/core/secret.ts'
 import { type Settings, settingsSchema } from '../../src/core/settings.ts'
-import { type Chance, drawing, pick, whole } from './chance.ts'
+import { type Chance, drawing, integer, pick } from './chance.ts'
 import type { Style } from './wires.ts'
 
 const WIRES = { chat: 'openai-chat', responses: 'openai-responses', messages: 'anthropic-messages' } as const
@@ -34,10 +34,10 @@ const instance = (chance: Chance, fresh: Chance, n: number): Instance => {
       ...(fresh() < 0.6 && { supportsPrefill: { protocol: WIRES[styles[0]] } }),
     },
     baseUrl: `http://${id}.test/v1`,
-    keys: Array.from({ length: whole(chance, 1, 3) }, (_, at) => ({
+    keys: Array.from({ length: integer(chance, 1, 3) }, (_, at) => ({
       id: `k${at}`,
       secret: new Secret(secretOf(id, `k${at}`)),
-      weight: equal ? 1 : whole(chance, 1, 3),
+      weight: equal ? 1 : integer(chance, 1, 3),
     })),
     models: chance() < 0.6 ? MODELS : [pick(chance, MODELS)],
     speaks,
@@ -114,7 +114,7 @@ export type Setup = {
 const routes = (chance: Chance, instances: readonly Instance[]): Config['routes'] => {
   const route = (name: string): Route => ({
     name,
-    targets: instances.slice(0, 2).map(({ id }) => ({ provider: id, weight: whole(chance, 1, 3) })),
+    targets: instances.slice(0, 2).map(({ id }) => ({ provider: id, weight: integer(chance, 1, 3) })),
     fallback: [
       ...instances.slice(2).map(({ id, models }) => ({ provider: id, model: models[0] ?? 'm0', weight: 1 })),
       // Other models of the route's first providers: failover within a provider.
@@ -128,7 +128,7 @@ const routes = (chance: Chance, instances: readonly Instance[]): Config['routes'
 }
 
 export const draw = (chance: Chance, fresh: Chance): Setup => {
-  const instances = Array.from({ length: whole(chance, 1, 3) }, (_, n) => instance(chance, fresh, n))
+  const instances = Array.from({ length: integer(chance, 1, 3) }, (_, n) => instance(chance, fresh, n))
   const config: Config = { settings: settings(chance, fresh), instances, routes: routes(chance, instances) }
   const known = chance() < 0.5
   const catalogue: Catalogue = (provider, model) =>

@@ -4,7 +4,7 @@
  */
 import { type Failure, fail } from '../../src/core/failure.ts'
 import type { Cancel, OngoingCall, UpstreamListener } from '../../src/core/world.ts'
-import { between, type Chance, drawing, exponential, logNormal, pick, whole } from './chance.ts'
+import { between, type Chance, drawing, exponential, integer, logNormal, pick } from './chance.ts'
 import { type Answer, answer, errorEvent, errorText, type Style } from './wires.ts'
 
 /** The true meaning of a response, for comparison with the gateway's classification. */
@@ -86,7 +86,7 @@ class Writing {
     const bytes = Buffer.from(text)
     const at = finished === -1 ? Number.POSITIVE_INFINITY : Buffer.byteLength(text.slice(0, finished))
     const { chance } = this.scene
-    const cuts = Array.from({ length: whole(chance, 0, most - 1) }, () => Math.floor(chance() * bytes.length)).sort(
+    const cuts = Array.from({ length: integer(chance, 0, most - 1) }, () => Math.floor(chance() * bytes.length)).sort(
       (a, b) => a - b,
     )
     let from = 0
@@ -116,7 +116,7 @@ class Writing {
     this.draft.steps.push({ after: 0, act: 'silence' })
     return this
   }
-  get made(): Script {
+  get script(): Script {
     return this.draft
   }
 }
@@ -125,7 +125,7 @@ const latency = (chance: Chance): number => Math.min(1_500, 20 + logNormal(chanc
 
 const answerFor = (
   { style, stream, usage, tag, chance }: Scene,
-  words = whole(chance, 1, 12),
+  words = integer(chance, 1, 12),
 ): Answer & { words: number } => ({
   ...answer({ style, stream, usage }, words, tag),
   words,
@@ -135,11 +135,11 @@ const begin = (scene: Scene, meaning: Meaning, wait = latency(scene.chance)): Wr
   new Writing(scene, meaning).head(wait, 200, scene.stream ? SSE : JSON_TYPE)
 
 const answering = (scene: Scene, gap: number, wait?: number): Writing => {
-  const said = answerFor(scene)
+  const reply = answerFor(scene)
   const writing = begin(scene, 'answer', wait)
   writing.draft.complete = true
-  writing.draft.words = said.words
-  return writing.text(said.text, gap, said.finished)
+  writing.draft.words = reply.words
+  return writing.text(reply.text, gap, reply.finished)
 }
 
 type ErrorReply = {
@@ -155,14 +155,14 @@ const refusing =
     new Writing(scene, meaning)
       .head(latency(scene.chance) / 2, status, { ...JSON_TYPE, ...headers })
       .text(errorText(scene.style, type, message, code), 50, -1, 2)
-      .end().made
+      .end().script
 
 /** A 429 or similar response with a retry time. */
 const waiting =
   (meaning: Meaning, status: number, type: string, how: 'seconds' | 'ms' | 'date' | 'none') =>
   (scene: Scene): Script => {
     const wait =
-      how === 'seconds' || how === 'date' ? whole(scene.chance, 1, 40) * 1_000 : whole(scene.chance, 50, 20_000)
+      how === 'seconds' || how === 'date' ? integer(scene.chance, 1, 40) * 1_000 : integer(scene.chance, 50, 20_000)
     const headers: Record<string, string> =
       how === 'seconds'
         ? { 'retry-after': String(wait / 1_000) }
@@ -176,25 +176,26 @@ const waiting =
       how === 'date' ? wait : undefined,
     )
     if (how !== 'none') writing.draft.wait = wait
-    return writing.text(errorText(scene.style, type, 'Slow down.', type), 20, -1, 2).end().made
+    return writing.text(errorText(scene.style, type, 'Slow down.', type), 20, -1, 2).end().script
   }
 
 const broken =
   (failure: Failure) =>
   (scene: Scene): Script =>
-    new Writing(scene, 'health').fail(between(scene.chance, 1, 80), failure).made
+    new Writing(scene, 'health').fail(between(scene.chance, 1, 80), failure).script
 
 /** A stream cut before its finish reason, or a body cut anywhere. */
 const cut = (scene: Scene, how: 'end' | 'reset' | 'silence' | 'comments'): Script => {
-  const said = answerFor(scene)
-  const at = Math.floor(scene.chance() * (scene.stream ? said.finish : said.text.length - 1))
-  const writing = begin(scene, 'health').text(said.text.slice(0, at), 200)
-  writing.draft.words = said.words
-  if (how === 'end') return writing.end(20).made
-  if (how === 'reset') return writing.fail(20, fail('reset', 'The connection broke in the middle of the answer.')).made
+  const reply = answerFor(scene)
+  const at = Math.floor(scene.chance() * (scene.stream ? reply.finish : reply.text.length - 1))
+  const writing = begin(scene, 'health').text(reply.text.slice(0, at), 200)
+  writing.draft.words = reply.words
+  if (how === 'end') return writing.end(20).script
+  if (how === 'reset')
+    return writing.fail(20, fail('reset', 'The connection broke in the middle of the answer.')).script
   if (how === 'comments' && scene.stream)
     for (let n = 0; n < 60; n++) writing.draft.steps.push({ after: 4_000, act: 'bytes', chunk: COMMENT })
-  return writing.silence().made
+  return writing.silence().script
 }
 
 const COMMENT = Buffer.from(': wait\n\n')
@@ -206,12 +207,12 @@ const inStream =
     if (!scene.stream)
       return begin(scene, 'health')
         .text(errorText(scene.style, type, 'Something broke.', code), 20)
-        .end().made
-    const said = answerFor(scene)
-    const until = after === 'first' ? 0 : after === 'lifecycle' ? said.content : endOfEvent(said.text, middle(said))
-    const writing = begin(scene, 'health').text(said.text.slice(0, until) + event, 100, Number.MAX_SAFE_INTEGER)
-    writing.draft.words = said.words
-    return writing.end(10).made
+        .end().script
+    const reply = answerFor(scene)
+    const until = after === 'first' ? 0 : after === 'lifecycle' ? reply.content : endOfEvent(reply.text, middle(reply))
+    const writing = begin(scene, 'health').text(reply.text.slice(0, until) + event, 100, Number.MAX_SAFE_INTEGER)
+    writing.draft.words = reply.words
+    return writing.end(10).script
   }
 
 /** After the first word, before the end. */
@@ -219,22 +220,22 @@ const middle = ({ content, finish }: Answer): number => Math.min(finish, content
 const endOfEvent = (text: string, from: number): number => text.indexOf('\n\n', from) + 2
 
 export const MODES = {
-  healthy: (scene: Scene): Script => answering(scene, 120).end().made,
-  slow: (scene: Scene): Script => answering(scene, 4_000, logNormal(scene.chance, 6_000, 1)).end().made,
+  healthy: (scene: Scene): Script => answering(scene, 120).end().script,
+  slow: (scene: Scene): Script => answering(scene, 4_000, logNormal(scene.chance, 6_000, 1)).end().script,
   /** The finish reason is sent, `[DONE]` is not. */
   no_done: (scene: Scene): Script => {
-    const said = answerFor(scene)
-    const writing = begin(scene, 'answer').text(said.text.slice(0, said.terminator), 100, said.finished)
-    Object.assign(writing.draft, { complete: true, words: said.words })
-    return writing.end(20).made
+    const reply = answerFor(scene)
+    const writing = begin(scene, 'answer').text(reply.text.slice(0, reply.terminator), 100, reply.finished)
+    Object.assign(writing.draft, { complete: true, words: reply.words })
+    return writing.end(20).script
   },
   /** The response is complete, but the body does not end. */
-  lingering: (scene: Scene): Script => answering(scene, 100).silence().made,
+  lingering: (scene: Scene): Script => answering(scene, 100).silence().script,
   /** Bytes after the terminator, and a connection error. */
   late_bytes: (scene: Scene): Script => {
     if (!scene.stream) return cut(scene, 'reset')
     const writing = answering(scene, 100).text(`: late\n\ndata: {"error":{"message":"late"}}\n\n`, 40)
-    return writing.fail(30, fail('reset', 'The connection broke in the middle of the answer.')).made
+    return writing.fail(30, fail('reset', 'The connection broke in the middle of the answer.')).script
   },
   limited_s: waiting('rate', 429, 'rate_limit_error', 'seconds'),
   limited_ms: waiting('rate', 429, 'rate_limit_error', 'ms'),
@@ -256,11 +257,11 @@ export const MODES = {
   quoting: (scene: Scene): Script =>
     refusing('health', 500, { type: 'server_error', message: `Could not use ${scene.secret} for this.` })(scene),
   html_error: (scene: Scene): Script =>
-    new Writing(scene, 'health').head(60, 502, { 'content-type': 'text/html' }).text(HTML, 5).end().made,
+    new Writing(scene, 'health').head(60, 502, { 'content-type': 'text/html' }).text(HTML, 5).end().script,
   html_200: (scene: Scene): Script =>
-    new Writing(scene, 'health').head(60, 200, { 'content-type': 'text/html' }).text(HTML, 5).end().made,
+    new Writing(scene, 'health').head(60, 200, { 'content-type': 'text/html' }).text(HTML, 5).end().script,
   redirect: (scene: Scene): Script =>
-    new Writing(scene, 'health').head(60, 302, { location: 'https://elsewhere.test/' }).end().made,
+    new Writing(scene, 'health').head(60, 302, { location: 'https://elsewhere.test/' }).end().script,
   conflict: refusing('conflict', 409, { type: 'conflict_error', message: 'The item is locked.' }),
   timeout_408: refusing('health', 408, { type: 'timeout_error', message: 'The request timed out.' }),
   refused: broken(fail('refused', 'The connection was refused (ECONNREFUSED).', { unsent: true })),
@@ -273,17 +274,17 @@ export const MODES = {
   not_http: broken(fail('not_http', 'What came back is not HTTP.')),
   no_connection: (scene: Scene): Script =>
     scene.connectTimeout === 0
-      ? new Writing(scene, 'health').silence().made
+      ? new Writing(scene, 'health').silence().script
       : new Writing(scene, 'health').fail(
           scene.connectTimeout,
           fail('connect_timeout', `No connection was made within ${scene.connectTimeout} ms.`, { unsent: true }),
-        ).made,
-  no_head: (scene: Scene): Script => new Writing(scene, 'health').silence().made,
-  head_only: (scene: Scene): Script => begin(scene, 'health').silence().made,
+        ).script,
+  no_head: (scene: Scene): Script => new Writing(scene, 'health').silence().script,
+  head_only: (scene: Scene): Script => begin(scene, 'health').silence().script,
   comments_only: (scene: Scene): Script => {
     const writing = begin(scene, 'health')
     for (let n = 0; n < 60; n++) writing.draft.steps.push({ after: 2_000, act: 'bytes', chunk: COMMENT })
-    return writing.silence().made
+    return writing.silence().script
   },
   truncated: (scene: Scene): Script => cut(scene, 'end'),
   cut_off: (scene: Scene): Script => cut(scene, 'reset'),
@@ -296,26 +297,26 @@ export const MODES = {
   malformed: (scene: Scene): Script =>
     begin(scene, 'health')
       .text(scene.stream ? 'data: {"choices":[{"del\n\n' : '{"choices": [}', 20)
-      .end().made,
+      .end().script,
   /** One text event is unreadable; the following are valid. */
   malformed_middle: (scene: Scene): Script => {
-    if (!scene.stream) return begin(scene, 'health').text('[]', 1).end().made
-    const said = answerFor(scene)
-    const at = endOfEvent(said.text, middle(said))
-    const text = `${said.text.slice(0, at)}data: {"oops\n\n${said.text.slice(at)}`
+    if (!scene.stream) return begin(scene, 'health').text('[]', 1).end().script
+    const reply = answerFor(scene)
+    const at = endOfEvent(reply.text, middle(reply))
+    const text = `${reply.text.slice(0, at)}data: {"oops\n\n${reply.text.slice(at)}`
     const writing = begin(scene, scene.style === 'chat' ? 'answer' : 'health').text(
       text,
       60,
-      text.length - (said.text.length - said.finished),
+      text.length - (reply.text.length - reply.finished),
     )
-    Object.assign(writing.draft, { complete: true, gaps: true, words: said.words })
-    return writing.end().made
+    Object.assign(writing.draft, { complete: true, gaps: true, words: reply.words })
+    return writing.end().script
   },
   empty: (scene: Scene): Script => {
-    const said = answerFor(scene, 0)
-    const writing = begin(scene, 'empty').text(said.text, 40, said.finished)
+    const reply = answerFor(scene, 0)
+    const writing = begin(scene, 'empty').text(reply.text, 40, reply.finished)
     writing.draft.complete = true
-    return writing.end().made
+    return writing.end().script
   },
   unauthorized: refusing('auth', 401, {
     type: 'authentication_error',
@@ -421,8 +422,8 @@ const DEPLOYMENT_TROUBLE = rowsOf([
 ])
 
 /** Mean ms of good and bad periods, and the probability of a good mode at the start. */
-export type Temper = { readonly good: number; readonly bad: number }
-export const TEMPERS: readonly [Temper, ...Temper[]] = [
+export type Reliability = { readonly good: number; readonly bad: number }
+export const RELIABILITIES: readonly [Reliability, ...Reliability[]] = [
   { good: 200_000, bad: 3_000 },
   { good: 30_000, bad: 8_000 },
   { good: 8_000, bad: 8_000 },
@@ -432,64 +433,64 @@ export const TEMPERS: readonly [Temper, ...Temper[]] = [
 /** Evaluated lazily, at the next call. */
 class Chain {
   readonly #chance: Chance
-  readonly #temper: Temper
+  readonly #reliability: Reliability
   readonly #trouble: (chance: Chance) => Mode
   #mode: Mode = 'healthy'
   #until: number
 
-  constructor(chance: Chance, temper: Temper, trouble: (chance: Chance) => Mode, now: number) {
+  constructor(chance: Chance, reliability: Reliability, trouble: (chance: Chance) => Mode, now: number) {
     this.#chance = chance
-    this.#temper = temper
+    this.#reliability = reliability
     this.#trouble = trouble
     this.#until = now
     // A run may begin in a bad mode.
-    this.#mode = chance() * (temper.good + temper.bad) < temper.good ? this.#trouble(chance) : 'healthy'
+    this.#mode = chance() * (reliability.good + reliability.bad) < reliability.good ? this.#trouble(chance) : 'healthy'
   }
 
   at(now: number): Mode {
     while (now >= this.#until) {
       const well = this.#mode !== 'healthy'
       this.#mode = well ? 'healthy' : this.#trouble(this.#chance)
-      this.#until += 1 + exponential(this.#chance, well ? this.#temper.good : this.#temper.bad)
+      this.#until += 1 + exponential(this.#chance, well ? this.#reliability.good : this.#reliability.bad)
     }
     return this.#mode
   }
 }
 
 /** The modes of all upstreams. */
-export class Weather {
+export class UpstreamModes {
   readonly #chance: Chance
-  readonly #temper: Temper
+  readonly #reliability: Reliability
   readonly #start: number
   readonly #chains = new Map<string, Chain>()
   /** All upstreams stay healthy from now on. */
-  calm = false
+  allHealthy = false
 
   constructor(chance: Chance, now: number) {
     this.#chance = chance
-    this.#temper = pick(chance, TEMPERS)
+    this.#reliability = pick(chance, RELIABILITIES)
     this.#start = now
   }
 
   at(now: number, provider: string, key: string, deployment: string): Mode {
-    if (this.calm) return 'healthy'
-    const { good, bad } = this.#temper
-    const wide = this.#chain(provider, { good: good * 3, bad }, PROVIDER_TROUBLE).at(now)
-    if (wide !== 'healthy') return wide
-    const mine = this.#chain(key, { good: good * 4, bad: bad * 2 }, KEY_TROUBLE).at(now)
-    return mine === 'healthy' ? this.#chain(deployment, this.#temper, DEPLOYMENT_TROUBLE).at(now) : mine
+    if (this.allHealthy) return 'healthy'
+    const { good, bad } = this.#reliability
+    const ofProvider = this.#chain(provider, { good: good * 3, bad }, PROVIDER_TROUBLE).at(now)
+    if (ofProvider !== 'healthy') return ofProvider
+    const ofKey = this.#chain(key, { good: good * 4, bad: bad * 2 }, KEY_TROUBLE).at(now)
+    return ofKey === 'healthy' ? this.#chain(deployment, this.#reliability, DEPLOYMENT_TROUBLE).at(now) : ofKey
   }
 
-  #chain(id: string, temper: Temper, trouble: (chance: Chance) => Mode): Chain {
+  #chain(id: string, reliability: Reliability, trouble: (chance: Chance) => Mode): Chain {
     const known = this.#chains.get(id)
     if (known) return known
-    const chain = new Chain(this.#chance, temper, trouble, this.#start)
+    const chain = new Chain(this.#chance, reliability, trouble, this.#start)
     this.#chains.set(id, chain)
     return chain
   }
 }
 
-export type Playing = {
+export type PlayerDeps = {
   readonly after: (ms: number, run: () => void) => Cancel
   readonly date: () => number
   /** Called before each step. */
@@ -497,10 +498,10 @@ export type Playing = {
 }
 
 /** Plays a script to a listener under the rules of `Dial`: no call before `dial` has returned, after `abort`, or while paused. */
-export class Played implements OngoingCall {
+export class ScriptPlayer implements OngoingCall {
   readonly #steps: readonly Step[]
   readonly #listener: UpstreamListener
-  readonly #playing: Playing
+  readonly #deps: PlayerDeps
   #next = 0
   #paused = false
   #timer: Cancel = () => {}
@@ -508,10 +509,10 @@ export class Played implements OngoingCall {
   over = false
   aborted = false
 
-  constructor({ steps }: Script, listener: UpstreamListener, playing: Playing) {
+  constructor({ steps }: Script, listener: UpstreamListener, deps: PlayerDeps) {
     this.#steps = steps
     this.#listener = listener
-    this.#playing = playing
+    this.#deps = deps
     this.#wait()
   }
 
@@ -529,19 +530,19 @@ export class Played implements OngoingCall {
 
   #wait(): void {
     const step = this.#steps[this.#next]
-    if (step && step.act !== 'silence') this.#timer = this.#playing.after(step.after, () => this.#take(step))
+    if (step && step.act !== 'silence') this.#timer = this.#deps.after(step.after, () => this.#take(step))
   }
 
   #take(step: Step): void {
     this.#next++
     const last = step.act === 'end' || step.act === 'fail'
     if (last) this.over = true
-    this.#playing.onStep(step)
+    this.#deps.onStep(step)
     switch (step.act) {
       case 'head': {
         const { status, headers, dated } = step
         const all: Readonly<Record<string, string>> =
-          dated === undefined ? headers : { ...headers, 'retry-after': httpDate(this.#playing.date() + dated) }
+          dated === undefined ? headers : { ...headers, 'retry-after': httpDate(this.#deps.date() + dated) }
         this.#listener.onHeaders(status, (name) => all[name])
         break
       }

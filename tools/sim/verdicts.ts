@@ -1,4 +1,4 @@
-/** What is looked at when a request is over: what was written down of it, and what its client was given. */
+/** Checks a request after its end: its record, and the response that its client received. */
 import type { Config } from '../../src/core/config.ts'
 import { KINDS } from '../../src/core/failure.ts'
 import { keyId, modelId, type Target } from '../../src/core/target.ts'
@@ -8,7 +8,7 @@ import type { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts
 import type { Call } from './client.ts'
 import type { Dialed } from './dialed.ts'
 import { CANARY } from './setup.ts'
-import { restsOf, scopesOf, type Watch } from './watch.ts'
+import { cooldownIds, scopesOf, type Watch } from './watch.ts'
 import { readStream, readWhole, type Words, wordsIn } from './wires.ts'
 
 /** Maximum total lateness of timers in ms. */
@@ -68,10 +68,9 @@ const OTHERS = new Set(['shutdown', 'idempotency_key_in_use', 'idempotency_key_r
 
 /** A shared response belongs to the same client and request, and is complete. */
 const checkShared = ({ call, ended, watch, name }: Verdict, leader: Call): void => {
-  const [mine, first] = [call.request, leader.request]
-  if (mine.client !== first.client)
-    watch.breach(17, `${name} of ${mine.client} received a response for ${first.client}`)
-  if (mine.body !== first.body || mine.style !== first.style)
+  const [own, first] = [call.request, leader.request]
+  if (own.client !== first.client) watch.breach(17, `${name} of ${own.client} received a response for ${first.client}`)
+  if (own.body !== first.body || own.style !== first.style)
     watch.breach(17, `${name} received the response to a different request, ${leader.number}`)
   if (call.dials.length > 0) watch.breach(17, `${name} joined request ${leader.number} but made upstream calls too`)
   const stored = call.exchange?.some((fact) => fact.type === 'shared' && fact.how === 'stored')
@@ -221,7 +220,7 @@ const checkUntried = ({ call, ended: { failure }, config: { instances }, watch, 
   if (!failure || isFinal(failure.kind) || call.request.poison !== null || call.request.broken) return
   const { settings, dials } = call
   const counted = dials.filter(
-    ({ script, told }) => !(told && (script.meaning === 'auth' || script.meaning === 'quota')),
+    ({ script, sent }) => !(sent && (script.meaning === 'auth' || script.meaning === 'quota')),
   )
   if (counted.length >= settings.retry.maxAttempts) return
   const { model } = call.request
@@ -230,9 +229,9 @@ const checkUntried = ({ call, ended: { failure }, config: { instances }, watch, 
     if (settings.fallback !== 'any' && !named) continue
     const there = dials.filter(({ provider }) => provider === instance.id)
     // Rejected keys do not affect the other keys, and do not count as attempts.
-    if (there.some(({ script, told }) => !told || (script.meaning !== 'auth' && script.meaning !== 'quota'))) continue
-    const asked = named ? model.slice(instance.id.length + 1) : undefined
-    const models = asked === undefined ? instance.models : [asked]
+    if (there.some(({ script, sent }) => !sent || (script.meaning !== 'auth' && script.meaning !== 'quota'))) continue
+    const requested = named ? model.slice(instance.id.length + 1) : undefined
+    const models = requested === undefined ? instance.models : [requested]
     const untried = instance.keys.filter((key) => !there.some((dial) => dial.key === key.id))
     if (untried.length === 0) continue
     const targets = models.flatMap((one) =>
@@ -271,7 +270,7 @@ const checkRoute = ({ call, ended: { failure }, config, watch, name }: Verdict):
 
 /** Nothing has excluded it since the request arrived. */
 const isFree = (target: Target, { at, settings }: Call, watch: Watch): boolean =>
-  restsOf(target).every((id) => !watch.troubled.has(id)) &&
+  cooldownIds(target).every((id) => !watch.troubled.has(id)) &&
   scopesOf(target).every((id) => {
     const circuit = watch.circuit(id, settings)
     return circuit.at === 'closed' && circuit.changed < at

@@ -13,10 +13,10 @@ import type { Dialed } from './dialed.ts'
 import type { Breach, InvariantNumber } from './invariants.ts'
 import { ReferenceCircuit, type ReferenceToken } from './reference.ts'
 
-export type BoardClass = new (...given: ConstructorParameters<typeof UpstreamHealth>) => UpstreamHealth
+export type HealthClass = new (...given: ConstructorParameters<typeof UpstreamHealth>) => UpstreamHealth
 
 /** A permit for a target, from its admission to its outcome. */
-export type Claim = {
+export type HeldPermit = {
   readonly target: Target
   readonly scopes: Scopes
   readonly how: AdmissionMode
@@ -27,7 +27,7 @@ export type Claim = {
 }
 
 type Admission = {
-  readonly board: UpstreamHealth
+  readonly health: UpstreamHealth
   readonly target: Target
   readonly settings: Settings
   readonly how: AdmissionMode
@@ -44,13 +44,13 @@ export class Watch {
   readonly #now: () => number
   readonly #circuits = new Map<string, ReferenceCircuit>()
   /** Retry times that upstreams requested, by deployment or model. */
-  readonly told = new Map<string, number>()
+  readonly retryTimes = new Map<string, number>()
   /** Everything that ever had a cause for a cooldown. */
   readonly troubled = new Set<string>()
   readonly #inFlight = new Map<string, number>()
   readonly #tries = new Map<string, Tries>()
   /** The last permit: the next call belongs to it. */
-  last: Claim | null = null
+  last: HeldPermit | null = null
   open = 0
   /** Records a situation for the coverage. */
   readonly seen: (what: string) => void
@@ -85,7 +85,7 @@ export class Watch {
     return made
   }
 
-  admitted({ board, target, settings, how }: Admission, permit: AttemptPermit): AttemptPermit {
+  admitted({ health, target, settings, how }: Admission, permit: AttemptPermit): AttemptPermit {
     const now = this.#now()
     const scopes = scopesOf(target)
     const tokens: ReferenceToken[] = []
@@ -100,21 +100,21 @@ export class Watch {
         }
         if (token.kind === 'early') this.seen('circuit: early probe')
         if (how === 'normal' && circuit.isWarming(now))
-          this.breach(8, `${id} is in slow start with ${circuit.underWay} in flight, but admitted another`)
-        circuit.underWay++
+          this.breach(8, `${id} is in slow start with ${circuit.inFlight} in flight, but admitted another`)
+        circuit.inFlight++
         tokens.push(token)
       }
     for (const id of [scopes[1], scopes[2]]) {
-      const until = this.told.get(id)
+      const until = this.retryTimes.get(id)
       if (until !== undefined && now < until - SLACK)
         this.breach(6, `${id} was called ${Math.round(until - now)} ms before its retry time`)
     }
-    const claim: Claim = { target, scopes, how, tokens, dial: null, over: false }
+    const claim: HeldPermit = { target, scopes, how, tokens, dial: null, over: false }
     this.last = claim
     this.open++
-    this.#load(board, target, 1)
-    this.#compare(board, claim, settings)
-    return this.#watched(board, claim, settings, permit)
+    this.#load(health, target, 1)
+    this.#compare(health, claim, settings)
+    return this.#watched(health, claim, settings, permit)
   }
 
   refused(target: Target, settings: Settings, how: AdmissionMode, { why }: Refusal): void {
@@ -132,11 +132,11 @@ export class Watch {
         return !circuit.wouldAdmit(now, how === 'early' && circuit.reads(now) === 'open')
       })
       if (!reason) this.breach(11, `${scopes[2]} was refused for its circuits, but all would admit it`)
-    } else if (!restsOf(target).some((id) => this.troubled.has(id)))
+    } else if (!cooldownIds(target).some((id) => this.troubled.has(id)))
       this.breach(7, `${scopes[2]} is in cooldown (${why}) without a cause`)
   }
 
-  #watched(board: UpstreamHealth, claim: Claim, settings: Settings, permit: AttemptPermit): AttemptPermit {
+  #watched(health: UpstreamHealth, claim: HeldPermit, settings: Settings, permit: AttemptPermit): AttemptPermit {
     const { target, scopes, tokens } = claim
     const each = (run: (circuit: ReferenceCircuit, token: ReferenceToken, scope: Scope) => void) => {
       if (tokens.length < scopes.length) return
@@ -150,10 +150,10 @@ export class Watch {
       if (claim.over) return false
       claim.over = true
       this.open--
-      each((circuit) => void circuit.underWay--)
+      each((circuit) => void circuit.inFlight--)
       return true
     }
-    const after = () => this.#compare(board, claim, settings)
+    const after = () => this.#compare(health, claim, settings)
     return {
       commit: (ms) => {
         permit.commit(ms)
@@ -163,27 +163,27 @@ export class Watch {
       done: () => {
         permit.done()
         if (!end()) return
-        this.#load(board, target, -1)
+        this.#load(health, target, -1)
         each((circuit, token) => circuit.done(token, this.#now()))
         after()
       },
       failed: (failure) => {
         const first = !claim.over
-        const before = first ? this.#before(board, claim, settings, failure) : null
+        const before = first ? this.#before(health, claim, settings, failure) : null
         permit.failed(failure)
         if (!end()) return
         const { charges: counts } = rowOf(failure)
         each((circuit, token, scope) =>
           scope === counts ? circuit.failed(token, this.#now()) : circuit.withdraw(token),
         )
-        this.#load(board, target, -1)
+        this.#load(health, target, -1)
         before?.()
         after()
       },
       release: () => {
         permit.release()
         if (!end()) return
-        this.#load(board, target, -1)
+        this.#load(health, target, -1)
         each((circuit, token) => circuit.release(token))
         after()
       },
@@ -191,10 +191,10 @@ export class Watch {
   }
 
   /** Records what the outcome must not change; the returned function compares afterwards. */
-  #before(board: UpstreamHealth, claim: Claim, settings: Settings, failure: Failure): () => void {
+  #before(health: UpstreamHealth, claim: HeldPermit, settings: Settings, failure: Failure): () => void {
     const { target, scopes, dial } = claim
     this.seen(`failure: ${failure.kind}`)
-    const restCause = REST_CAUSES.has(failure.kind) || rowOf(failure).key !== undefined
+    const startsCooldown = COOLDOWN_CAUSES.has(failure.kind) || rowOf(failure).key !== undefined
     if (!dial) {
       this.breach(14, `an outcome (${failure.kind}) for an attempt at ${scopes[2]} that was never made`)
       return () => {}
@@ -202,30 +202,30 @@ export class Watch {
     const { script } = dial
     const { meaning } = script
     const own = failure.kind === 'deadline' || failure.kind === 'shutdown'
-    if (meaning === 'answer' && script.complete && !own && (dial.stream ? dial.finished : dial.told))
+    if (meaning === 'answer' && script.complete && !own && (dial.stream ? dial.finished : dial.sent))
       this.breach(
         13,
         `attempt ${dial.tag} completed its response (${dial.mode}) but counted as ${failure.kind}: ${failure.message}`,
       )
-    if (!dial.told) {
-      if (restCause && !own)
+    if (!dial.sent) {
+      if (startsCooldown && !own)
         this.breach(7, `attempt ${dial.tag} (${dial.mode}) had sent nothing but counted as ${failure.kind}`)
       return () => {}
     }
-    if (restCause) for (const id of restsOf(target)) this.troubled.add(id)
+    if (startsCooldown) for (const id of cooldownIds(target)) this.troubled.add(id)
     if (script.wait !== null && dial.headAt !== null) {
       const id = meaning === 'rate' ? scopes[2] : scopes[1]
-      this.told.set(id, Math.max(this.told.get(id) ?? 0, dial.headAt + script.wait))
+      this.retryTimes.set(id, Math.max(this.retryTimes.get(id) ?? 0, dial.headAt + script.wait))
     }
     if (!NEUTRAL_MEANINGS.has(meaning) || own) return () => {}
     // The circuit for empty responses is excluded: it may change.
-    const counts = () => JSON.stringify(scopes.slice(0, 3).map((id) => board.circuits.counts(id, settings.circuit)))
+    const counts = () => JSON.stringify(scopes.slice(0, 3).map((id) => health.circuits.counts(id, settings.circuit)))
     const siblings = siblingsOf(target)
-    const rests = () => JSON.stringify(siblings.flatMap(restsOf).map((id) => board.cooldowns.of(id) ?? null))
+    const rests = () => JSON.stringify(siblings.flatMap(cooldownIds).map((id) => health.cooldowns.of(id) ?? null))
     // A target whose cooldown ends with this attempt may be used by others again.
     const now = this.#now()
     const targetRests = () =>
-      JSON.stringify(restsOf(target).map((id) => Math.max(now, board.cooldowns.of(id)?.until ?? now)))
+      JSON.stringify(cooldownIds(target).map((id) => Math.max(now, health.cooldowns.of(id)?.until ?? now)))
     const [countsBefore, restsBefore, ownBefore] = [counts(), keyBound(meaning) ? rests() : '', targetRests()]
     return () => {
       const blameless = meaning === 'request' || meaning === 'policy' || meaning === 'context'
@@ -240,18 +240,18 @@ export class Watch {
     }
   }
 
-  #compare(board: UpstreamHealth, { scopes }: Claim, settings: Settings): void {
+  #compare(health: UpstreamHealth, { scopes }: HeldPermit, settings: Settings): void {
     const now = this.#now()
     for (const id of scopes) {
       const circuit = this.circuit(id, settings)
-      const phase = board.circuits.phase(id, settings.circuit).state
+      const phase = health.circuits.phase(id, settings.circuit).state
       const reads = this.#reads(id, settings, now)
       if (phase !== reads) {
         this.breach(phase === 'closed' || reads === 'closed' ? 11 : 9, `${id} is ${phase}, expected ${reads}`)
         continue
       }
       if (circuit.at !== 'closed') continue
-      const { successes, failures } = board.circuits.counts(id, settings.circuit)
+      const { successes, failures } = health.circuits.counts(id, settings.circuit)
       const { ok, bad } = circuit.counts(now)
       if (successes !== ok || failures !== bad)
         this.breach(9, `${id} counts ${successes} successes and ${failures} failures, expected ${ok} and ${bad}`)
@@ -266,19 +266,19 @@ export class Watch {
     return answers === 'closed' ? own : answers
   }
 
-  #load(board: UpstreamHealth, { candidate: { instance }, key }: Target, change: number): void {
+  #load(health: UpstreamHealth, { candidate: { instance }, key }: Target, change: number): void {
     const id = keyId(instance, key)
     const load = (this.#inFlight.get(id) ?? 0) + change
     this.#inFlight.set(id, load)
-    if (board.load.inFlight(instance, key) !== load)
-      this.breach(14, `${id} has ${board.load.inFlight(instance, key)} calls in flight, expected ${load}`)
+    if (health.load.inFlight(instance, key) !== load)
+      this.breach(14, `${id} has ${health.load.inFlight(instance, key)} calls in flight, expected ${load}`)
   }
 
   firstTry(candidate: Candidate): void {
     this.tries(candidate).firsts.push(this.#now())
   }
 
-  asked(candidate: Candidate, { retry }: Settings, allowed: boolean): void {
+  retryRequested(candidate: Candidate, { retry }: Settings, allowed: boolean): void {
     const now = this.#now()
     const tries = this.tries(candidate)
     if (!allowed) {
@@ -318,7 +318,7 @@ export const scopesOf = (target: Target): Scopes => [
   ANSWERS + deploymentId(target),
 ]
 /** The IDs whose cooldown excludes a target. */
-export const restsOf = (target: Target): readonly string[] => [
+export const cooldownIds = (target: Target): readonly string[] => [
   keyId(target.candidate.instance, target.key),
   deploymentId(target),
   modelId(target.candidate),
@@ -328,7 +328,7 @@ const siblingsOf = ({ candidate, key }: Target): readonly Target[] =>
   candidate.instance.keys.filter(({ id }) => id !== key.id).map((other) => ({ candidate, key: other }))
 
 /** Failures other than those of a key that start a cooldown. */
-const REST_CAUSES = new Set(['overloaded', 'model_missing', 'redirect', 'tls'])
+const COOLDOWN_CAUSES = new Set(['overloaded', 'model_missing', 'redirect', 'tls'])
 /** Meanings that count against no circuit. */
 const NEUTRAL_MEANINGS = new Set([
   'rate',
@@ -345,11 +345,11 @@ const NEUTRAL_MEANINGS = new Set([
 const keyBound = (meaning: string): boolean => meaning === 'auth' || meaning === 'quota'
 
 /** `Base` with checks around each decision. */
-export const watched = (Base: BoardClass, watch: Watch): BoardClass =>
+export const watched = (Base: HealthClass, watch: Watch): HealthClass =>
   class extends Base {
     override admit(target: Target, settings: Settings, how: AdmissionMode): AttemptPermit | Refusal {
       const answer = super.admit(target, settings, how)
-      if (!('why' in answer)) return watch.admitted({ board: this, target, settings, how }, answer)
+      if (!('why' in answer)) return watch.admitted({ health: this, target, settings, how }, answer)
       watch.refused(target, settings, how, answer)
       return answer
     }
@@ -359,16 +359,16 @@ export const watched = (Base: BoardClass, watch: Watch): BoardClass =>
     }
     override mayRepeat(...given: Parameters<UpstreamHealth['mayRepeat']>): boolean {
       const allowed = super.mayRepeat(...given)
-      watch.asked(given[0], given[1], allowed)
+      watch.retryRequested(given[0], given[1], allowed)
       return allowed
     }
   }
 
-export const boardFor = (
-  Base: BoardClass,
+export const checkedHealth = (
+  Base: HealthClass,
   watch: Watch,
   world: World,
-  tell: ConstructorParameters<typeof UpstreamHealth>[1],
-): UpstreamHealth => new (watched(Base, watch))(world, tell)
+  emit: ConstructorParameters<typeof UpstreamHealth>[1],
+): UpstreamHealth => new (watched(Base, watch))(world, emit)
 
-export const realBoard: BoardClass = UpstreamHealth
+export const realHealth: HealthClass = UpstreamHealth

@@ -14,7 +14,7 @@ export const tagOf = (attempt: number): string => attempt.toString(36).padStart(
 /** Maximum words of a response: positions are one character. */
 const MAX_WORDS = 30
 
-const askedAs = (style: Style, stream: boolean, usage: boolean): UpstreamRequest => {
+const requestOf = (style: Style, stream: boolean, usage: boolean): UpstreamRequest => {
   const path = style === 'chat' ? '/v1/chat/completions' : `/v1/${style}`
   const json = { ...(stream && { stream }), ...(usage && { stream_options: { include_usage: true } }) }
   return {
@@ -52,10 +52,10 @@ const template = ({ style, stream, usage }: AnswerFormat, words: number): Answer
   const known = templates.get(name)
   if (known) return known
   if (words > MAX_WORDS) throw new Error(`${words} words exceed the limit of ${MAX_WORDS}`)
-  const told = Array.from({ length: words }, (_, at) => `${PLACEHOLDER}${at.toString(36)}${MARK}`).join('')
-  const asked = askedAs(style, stream, usage)
-  const said = { text: told, output: words }
-  const pieces = stream ? piecesOf(asked, said) : [JSON.stringify(answerBody(asked, said))]
+  const content = Array.from({ length: words }, (_, at) => `${PLACEHOLDER}${at.toString(36)}${MARK}`).join('')
+  const request = requestOf(style, stream, usage)
+  const reply = { text: content, output: words }
+  const pieces = stream ? piecesOf(request, reply) : [JSON.stringify(answerBody(request, reply))]
   const starts: number[] = []
   let at = 0
   for (const piece of pieces) {
@@ -82,7 +82,7 @@ export const answer = ({ style, stream, usage }: AnswerFormat, words: number, ta
 }
 
 export const errorText = (style: Style, type: string, message: string, code?: string): string =>
-  JSON.stringify(errorBody(askedAs(style, false, false), { type, message, ...(code !== undefined && { code }) }))
+  JSON.stringify(errorBody(requestOf(style, false, false), { type, message, ...(code !== undefined && { code }) }))
 
 /** An error event of a stream that began with status 200. */
 export const errorEvent = (style: Style, type: string, message: string, code?: string): string => {
@@ -107,12 +107,12 @@ export const wordsIn = (text: string, gaps: boolean): Words => {
     const at = Number.parseInt(place, 36)
     tag ??= of
     if (of !== tag) return { tag, count, problem: `words of ${tag} and of ${of}` }
-    if (gaps ? at < next : at !== next) return { tag, count, problem: `word ${at} of ${tag} where ${next} was due` }
+    if (gaps ? at < next : at !== next) return { tag, count, problem: `word ${at} of ${tag} instead of ${next}` }
     next = at + 1
     count++
     length += match.length
   }
-  return { tag, count, problem: length === text.length ? null : `text that nobody said: ${text.slice(0, 80)}` }
+  return { tag, count, problem: length === text.length ? null : `unexpected text: ${text.slice(0, 80)}` }
 }
 
 /** A response as its client reads it. */
@@ -125,9 +125,9 @@ export type Reading = {
   readonly problem: string | null
 }
 
-type Said = { readonly [name: string]: unknown }
+type Fields = { readonly [name: string]: unknown }
 // JSON.parse is untyped; every member is checked before use.
-const said = (value: unknown): Said => (typeof value === 'object' && value !== null ? (value as Said) : {})
+const asObject = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {})
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 
 /** Reads a stream like a client: each `data:` must be JSON or `[DONE]`. */
@@ -142,25 +142,25 @@ export const readStream = (style: Style, source: string): Reading => {
     problem ??= what
   }
   const event = (data: string) => {
-    if (done || (terminators > 0 && data !== '[DONE]')) wrong(`something behind the end: ${data.slice(0, 80)}`)
+    if (done || (terminators > 0 && data !== '[DONE]')) wrong(`data after the end: ${data.slice(0, 80)}`)
     if (data === '[DONE]') {
       done = true
       if (style === 'chat') terminators++
       // In the responses style it follows every end.
-      else if (style !== 'responses' || terminators + errors.length === 0) wrong('[DONE] out of its place')
+      else if (style !== 'responses' || terminators + errors.length === 0) wrong('an unexpected [DONE]')
       return
     }
-    let body: Said
+    let body: Fields
     try {
-      body = said(JSON.parse(data))
+      body = asObject(JSON.parse(data))
     } catch {
       return wrong(`data that is not JSON: ${data.slice(0, 80)}`)
     }
     switch (style) {
       case 'chat': {
-        if (body.error !== undefined) return void errors.push(text(said(body.error).code))
-        const choice = said(Array.isArray(body.choices) ? body.choices[0] : undefined)
-        words += text(said(choice.delta).content)
+        if (body.error !== undefined) return void errors.push(text(asObject(body.error).code))
+        const choice = asObject(Array.isArray(body.choices) ? body.choices[0] : undefined)
+        words += text(asObject(choice.delta).content)
         return
       }
       case 'responses': {
@@ -170,16 +170,16 @@ export const readStream = (style: Style, source: string): Reading => {
         const type = text(body.type)
         if (type === 'response.output_text.delta') words += text(body.delta)
         else if (type === 'response.completed' || type === 'response.incomplete') terminators++
-        else if (type === 'error') errors.push(text(body.code) || text(said(body.error).code))
+        else if (type === 'error') errors.push(text(body.code) || text(asObject(body.error).code))
         else if (type === 'response.failed' && errors.length === 0)
-          errors.push(text(said(said(body.response).error).code))
+          errors.push(text(asObject(asObject(body.response).error).code))
         return
       }
       case 'messages': {
         const type = text(body.type)
-        if (type === 'content_block_delta') words += text(said(body.delta).text)
+        if (type === 'content_block_delta') words += text(asObject(body.delta).text)
         else if (type === 'message_stop') terminators++
-        else if (type === 'error') errors.push(text(said(body.error).type))
+        else if (type === 'error') errors.push(text(asObject(body.error).type))
         return
       }
       default:
@@ -201,7 +201,7 @@ export const readStream = (style: Style, source: string): Reading => {
       if (data !== null) event(data)
       data = null
     } else if (line.startsWith('data:')) data = (data === null ? '' : `${data}\n`) + line.slice(line[5] === ' ' ? 6 : 5)
-    else if (!line.includes(':')) wrong(`a line of no field: ${line.slice(0, 80)}`)
+    else if (!line.includes(':')) wrong(`a line without a field: ${line.slice(0, 80)}`)
   }
   if (data !== null) wrong('it ends inside an event')
   return { text: words, terminators, errors, problem }
@@ -209,25 +209,25 @@ export const readStream = (style: Style, source: string): Reading => {
 
 /** Reads a body that is not a stream: a response or an error. */
 export const readWhole = (style: Style, source: string): Reading => {
-  let body: Said
+  let body: Fields
   try {
-    body = said(JSON.parse(source))
+    body = asObject(JSON.parse(source))
   } catch {
     return { text: '', terminators: 0, errors: [], problem: `a body that is not JSON: ${source.slice(0, 80)}` }
   }
   if (body.error !== undefined && body.error !== null) {
-    const error = said(body.error)
+    const error = asObject(body.error)
     return { text: '', terminators: 0, errors: [text(error.code) || text(error.type)], problem: null }
   }
   return { text: textOf(style, body), terminators: 1, errors: [], problem: null }
 }
 
-const textOf = (style: Style, body: Said): string => {
-  const list = (value: unknown): readonly Said[] => (Array.isArray(value) ? value.map(said) : [])
+const textOf = (style: Style, body: Fields): string => {
+  const list = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.map(asObject) : [])
   switch (style) {
     case 'chat':
       return list(body.choices)
-        .map((choice) => text(said(choice.message).content))
+        .map((choice) => text(asObject(choice.message).content))
         .join('')
     case 'responses':
       return list(body.output)

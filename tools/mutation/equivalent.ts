@@ -1,10 +1,11 @@
-/** Mutants that no test can notice, since they mean the same program. */
+/** Mutants that no test can detect, because the changed program behaves the same. */
 export type Equivalent = {
   readonly file: string
+  /** The code that is replaced. */
   readonly before: string
-  /** Absent: whatever it became. */
+  /** The replacement; undefined: any. */
   readonly after?: string
-  /** What stands in its line, where the change alone could be meant elsewhere. */
+  /** Part of the line, if `before` occurs in other lines too. */
   readonly line?: string
   readonly because: string
 }
@@ -14,55 +15,74 @@ const within = (name: string, rows: readonly Omit<Equivalent, 'file'>[]): readon
 
 export const EQUIVALENT: readonly Equivalent[] = [
   ...within('routing/choose-protocol', [
-    { before: 'lacking.size === 0', after: 'false', because: 'the filter with nothing lacking keeps everything' },
-    { before: 'fit.length < 2', after: 'false', because: 'one alone is in the same place however it is sorted' },
+    {
+      before: '!byModel && missing.size === 0',
+      after: 'false',
+      because: 'a shortcut: without model patterns and excluded protocols the filters keep everything',
+    },
+    {
+      before: 'before',
+      after: 'false',
+      line: 'if (before)',
+      because: 'a cache: the list is computed again, and equal',
+    },
   ]),
   ...within('idempotency-key', [
-    { before: 'raw !== undefined', after: 'false', because: 'JSON.stringify writes a raw number as it was written' },
-    { before: '<', after: '<=', line: 'source.length', because: 'behind the end of a text there is no character' },
+    { before: 'raw !== undefined', after: 'false', because: 'JSON.stringify writes a raw number unchanged' },
+    { before: '<', after: '<=', line: 'source.length', because: 'the character after the end of a text is undefined' },
   ]),
   ...within('access', [
     {
       before: String.raw`/^\[::ffff:(?:127\.(?:[0-9]{1,3}\.){2}[0-9]{1,3}|7f[0-9a-f]{2}:[0-9a-f]{1,4})\]$/`,
       line: '::ffff:',
-      because: 'a name that has been read holds a bracket at its beginning and its end only',
+      because: 'a parsed host name has brackets only at its beginning and end',
     },
-    { before: "''", line: 'MAX_AUTHORITY', because: 'either is no name of this machine' },
+    { before: "''", line: 'MAX_AUTHORITY', because: 'neither value is a name of this machine' },
   ]),
   ...within('retry/retry-after', [
-    { before: '?.', because: 'what is read of is there whenever this line is reached with a body' },
-    { before: 'said === undefined', after: 'false', because: 'a text that is not there is no figure and no moment' },
-    { before: '<', after: '<=', line: 'at < source.length', because: 'behind the end there is no figure and no unit' },
+    { before: '?.', line: 'object(detail)', because: '`details` returns objects only' },
+    { before: '?.', line: 'object(delay)?.nanos', because: 'reached only if `delay` is an object with `seconds`' },
+    { before: '<', after: '<=', line: 'at < source.length', because: 'after the end there is neither digit nor unit' },
   ]),
   ...within('retry/retry-budget', [
     {
       before: '{ n: 0, firsts: 0, repeats: noRepeats }',
-      because: 'the first slot is left as soon as one is counted in',
+      because: 'the first slot is replaced before anything is counted in it',
     },
   ]),
   ...within('health/breaker', [
-    { before: '+', after: '-', line: 'nextId: id + 1', because: 'ids differ either way; nothing counts them' },
-    { before: '+', after: '-', line: 'breaker.early?.id ?? 0', because: 'ids differ either way; nothing counts them' },
+    { before: '+', after: '-', line: 'nextId: id + 1', because: 'IDs differ either way; their order is not used' },
+    {
+      before: '+',
+      after: '-',
+      line: 'breaker.early?.id ?? 0',
+      because: 'IDs differ either way; their order is not used',
+    },
     {
       before: '>',
       after: '>=',
       line: 'bucket.at > from',
-      because: 'a bucket begins at a whole width, and what it is held against is half of one earlier',
+      because: 'a bucket begins at a multiple of its width, and `from` is half a width earlier',
     },
-    { before: '>', after: '>=', line: 'bucket.successes > 0', because: 'what is taken back had been booked there' },
+    {
+      before: '>',
+      after: '>=',
+      line: 'bucket.successes > 0',
+      because: 'a success that is taken back was counted there',
+    },
     {
       before: 'ends.length < rules.probes',
       after: 'false',
-      because: 'beyond the first of the list there is none: null',
+      because: 'an index beyond the list returns undefined, which becomes null',
     },
     {
       before: 'breaker.probes.filter((slot) => isActive(slot, now))',
-      because: 'places that have expired are passed over wherever they are looked at',
+      because: 'expired slots are ignored wherever the list is read',
     },
     {
       before: 'buckets.filter((bucket) => bucket.at > from)',
-      because: 'buckets that have left the window are passed over by every sum; this keeps the list short',
+      because: 'every sum ignores buckets outside the window; the filter only keeps the list short',
     },
   ]),
-  ...within('health/slow-start', [{ before: 'underWay < 1', after: 'false', because: 'nothing has no binary digits' }]),
+  ...within('health/slow-start', [{ before: 'underWay < 1', after: 'false', because: 'zero has no binary digits' }]),
 ]

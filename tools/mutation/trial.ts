@@ -1,7 +1,7 @@
 /**
- * The process in which mutants are tried. The tests of one file are loaded anew for each, with the changed code in the
- * place of the real, and run until one fails: milliseconds for a mutant instead of a process. `node:test` is replaced by
- * a list here, since the real one runs what it is given once and for all.
+ * The child process that tries mutants. For each mutant it loads the tests of the file again, with the changed code, and
+ * runs them until one fails: milliseconds instead of a process start. `node:test` is replaced by a list, because the real
+ * module runs each test only once.
  */
 import { readFileSync } from 'node:fs'
 import { registerHooks, stripTypeScriptTypes } from 'node:module'
@@ -12,25 +12,25 @@ import type { Mutant } from './mutants.ts'
 
 export type Trial = {
   readonly root: string
-  /** The file that is changed, from the root. */
+  /** The mutated file, relative to the root. */
   readonly file: string
-  /** Test files, in the order in which they are run. */
+  /** Test files in the order in which they run. */
   readonly tests: readonly string[]
   readonly mutants: readonly Mutant[]
-  /** Which of them to begin with. */
+  /** Index of the first mutant to try. */
   readonly from: number
 }
 
-/** What became of a mutant; `by`: the test that noticed. */
+/** The result for a mutant; `by`: the test that detected it. */
 export type Verdict = { readonly mutant: number; readonly survived: boolean; readonly by: string; readonly ms: number }
 
-/** The seed of every property, so that a mutant is killed in every run or in none. */
+/** The seed of all property tests, so that each run has the same result. */
 const SEED = 20_261_121
 
 type Listed = { readonly name: string; readonly run: (context: object) => unknown }
 let listed: Listed[] = []
 
-/** As much of `node:test` as the tests beside the sources use. */
+/** The part of `node:test` that unit tests use. */
 const list = (name: string, ...rest: readonly unknown[]): void => {
   const run = rest.at(-1)
   const options = rest.length > 1 ? rest[0] : {}
@@ -49,7 +49,7 @@ export default list
 
 const context = { diagnostic: () => {}, signal: new AbortController().signal }
 
-/** The files an import in code without types names, by path. */
+/** Paths of the files that this code imports. `code`: without types. */
 const importsOf = (path: string, code: string): string[] =>
   [...code.matchAll(/(?:from|import) '(\.[^']+\.ts)'/g)].map(([, name = '']) => join(dirname(path), name))
 
@@ -66,7 +66,7 @@ export const tryAll = async (trial: Trial, report: (verdict: Verdict) => void): 
     return code
   }
 
-  /** Whether this file, or one it imports, is the changed one: all others are loaded once. */
+  /** Whether the file is the mutated one or imports it. All others are loaded once. */
   const reaches = new Map<string, boolean>()
   const depends = (path: string): boolean => {
     const known = reaches.get(path)
@@ -96,7 +96,7 @@ export const tryAll = async (trial: Trial, report: (verdict: Verdict) => void): 
     },
   })
 
-  /** The test that fails, or null. */
+  /** The first test that fails, or null. */
   const failing = async (): Promise<string | null> => {
     for (const file of trial.tests) {
       listed = []
@@ -110,27 +110,27 @@ export const tryAll = async (trial: Trial, report: (verdict: Verdict) => void): 
           }
         }
       } catch {
-        return `${relative(trial.root, file)} as it is loaded`
+        return `${relative(trial.root, file)} (while loading)`
       }
     }
     return null
   }
 
-  const sound = await failing()
-  if (sound !== null) throw new Error(`a test fails without any mutant: ${sound}`)
-  const real = code
-  let stray = false
+  const baseline = await failing()
+  if (baseline !== null) throw new Error(`a test fails without a mutant: ${baseline}`)
+  const original = code
+  let rejected = false
   process.on('unhandledRejection', () => {
-    stray = true
+    rejected = true
   })
   for (const [index, { from, to, after }] of trial.mutants.entries()) {
     if (index < trial.from) continue
     number = index
-    code = real.slice(0, from) + after + real.slice(to)
-    stray = false
-    const begun = performance.now()
+    code = original.slice(0, from) + after + original.slice(to)
+    rejected = false
+    const started = performance.now()
     const by = await failing()
-    const noticed = by ?? (stray ? 'a promise nobody took care of' : null)
-    report({ mutant: index, survived: noticed === null, by: noticed ?? '', ms: performance.now() - begun })
+    const detectedBy = by ?? (rejected ? 'an unhandled rejection' : null)
+    report({ mutant: index, survived: detectedBy === null, by: detectedBy ?? '', ms: performance.now() - started })
   }
 }

@@ -61,65 +61,52 @@ export type TraceSummary = {
   readonly trail: string
 }
 
-type EndedEvent = Extract<TraceEvent, { type: 'ended' }>
-type ReceivedEvent = Extract<TraceEvent, { type: 'received' }>
+type EventOf<T extends TraceEvent['type']> = Extract<TraceEvent, { type: T }>
 
-const find = <T extends TraceEvent['type']>(trace: Trace, type: T): Extract<TraceEvent, { type: T }> | undefined =>
-  // `find` cannot narrow by a generic value; the comparison proves the type.
-  trace.find((event) => event.type === type) as Extract<TraceEvent, { type: T }> | undefined
+const eventsIn = <T extends TraceEvent['type']>(trace: Trace, type: T): readonly EventOf<T>[] =>
+  // `filter` cannot narrow by a generic value; the comparison proves the type.
+  trace.filter((event) => event.type === type) as EventOf<T>[]
 
 /** The attempts of a request in the order of their start, each with its result so far. */
 export const attemptsIn = (trace: Trace): readonly AttemptRecord[] => {
   const attempts: { -readonly [name in keyof AttemptRecord]: AttemptRecord[name] }[] = []
   for (const event of trace) {
-    /** The attempt to which the event belongs, if any. */
-    const attempt = 'attempt' in event ? attempts[event.attempt] : undefined
+    if (event.type === 'attempt')
+      attempts.push({
+        provider: event.provider,
+        model: event.model,
+        key: event.key,
+        began: event.at,
+        hedge: event.hedge === true,
+        settled: undefined,
+        end: 'pending',
+        broke: undefined,
+        status: null,
+        failure: undefined,
+      })
+    if (!('attempt' in event)) continue
+    const attempt = attempts[event.attempt]
+    if (!attempt) continue
     switch (event.type) {
-      case 'attempt':
-        attempts.push({
-          provider: event.provider,
-          model: event.model,
-          key: event.key,
-          began: event.at,
-          hedge: event.hedge === true,
-          settled: undefined,
-          end: 'pending',
-          broke: undefined,
-          status: null,
-          failure: undefined,
-        })
-        break
       case 'failed':
-        if (!attempt) break
         attempt.end = 'failed'
         attempt.settled = event.at
         attempt.status = event.failure.status ?? null
         attempt.failure = event.failure
         break
       case 'committed':
-        if (!attempt) break
         attempt.end = 'committed'
         attempt.settled = event.at
         attempt.status = event.status
         break
       case 'continued':
-        if (!attempt) break
         attempt.end = 'broken'
         attempt.broke = event.at
         attempt.failure = event.failure
         break
       case 'abandoned':
-        if (!attempt) break
         attempt.end = 'abandoned'
         attempt.settled = event.at
-        break
-      case 'skipped':
-      case 'received':
-      case 'dropped':
-      case 'dropped_events':
-      case 'usage':
-      case 'shared':
-      case 'ended':
         break
       default:
         throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
@@ -129,7 +116,7 @@ export const attemptsIn = (trace: Trace): readonly AttemptRecord[] => {
 }
 
 /** The failure that interrupted the answer of a committed attempt, if any. */
-const interruption = (attempt: AttemptRecord, ended: EndedEvent | undefined): Failure | undefined =>
+const interruption = (attempt: AttemptRecord, ended: EventOf<'ended'> | undefined): Failure | undefined =>
   attempt.end === 'committed' && ended?.how === 'interrupted' ? ended.failure : undefined
 
 /** The error code of the failure's kind. */
@@ -139,7 +126,7 @@ const wordFor = (failure: Failure): string => rowOf(failure).code
  * An error status is shown as its number, any other failure as its code. So is `incompatible`: its status alone would
  * look like an error of the request, after which no other target is tried.
  */
-const resultOf = (attempt: AttemptRecord, ended: EndedEvent | undefined): string => {
+const resultOf = (attempt: AttemptRecord, ended: EventOf<'ended'> | undefined): string => {
   const failure = attempt.failure ?? interruption(attempt, ended)
   if (failure)
     return failure.status !== undefined && failure.status >= 400 && failure.kind !== 'incompatible'
@@ -150,7 +137,7 @@ const resultOf = (attempt: AttemptRecord, ended: EndedEvent | undefined): string
   return ended?.how === 'client_gone' ? 'client_gone' : 'pending'
 }
 
-const trailOf = (trace: Trace, attempts: readonly AttemptRecord[], ended: EndedEvent | undefined): string => {
+const trailOf = (trace: Trace, attempts: readonly AttemptRecord[], ended: EventOf<'ended'> | undefined): string => {
   const steps: string[] = []
   let next = 0
   for (const event of trace)
@@ -168,11 +155,11 @@ const trailOf = (trace: Trace, attempts: readonly AttemptRecord[], ended: EndedE
  * Every attempt so far and every skipped target, in order, as `openai#a1f3:503, groq#09be:circuit, anthropic#77c0:200`:
  * provider, key id, then the result of the attempt or the reason of the skip.
  */
-export const trail = (trace: Trace): string => trailOf(trace, attemptsIn(trace), find(trace, 'ended'))
+export const trail = (trace: Trace): string => trailOf(trace, attemptsIn(trace), eventsIn(trace, 'ended')[0])
 
 /** The attempts so far, as listed in an error body. */
 export const attemptsOf = (trace: Trace): readonly AttemptSummary[] => {
-  const ended = find(trace, 'ended')
+  const ended = eventsIn(trace, 'ended')[0]
   return attemptsIn(trace).map((attempt) => {
     const failure = attempt.failure ?? interruption(attempt, ended)
     const { provider, model, key, status, began, settled } = attempt
@@ -194,71 +181,19 @@ const busyIn = (attempts: readonly AttemptRecord[], end: number): number => {
   return busy
 }
 
-const UNKNOWN_REQUEST: ReceivedEvent = { type: 'received', at: 0, id: '', style: '', model: '', stream: false }
-
-/**
- * The events of each kind that occurs once, the last one if it occurs again. `dropped` and `droppedEvents` are totals.
- */
-type SingleEvents = {
-  received: ReceivedEvent
-  ended: EndedEvent | undefined
-  usage: Extract<TraceEvent, { type: 'usage' }> | undefined
-  skipped: readonly SkippedTarget[]
-  moreSkipped: number
-  shared: Extract<TraceEvent, { type: 'shared' }> | undefined
-  dropped: readonly string[]
-  droppedEvents: number
-}
-
-const foundIn = (trace: Trace): SingleEvents => {
-  const found: SingleEvents = {
-    received: UNKNOWN_REQUEST,
-    ended: undefined,
-    usage: undefined,
-    skipped: [],
-    moreSkipped: 0,
-    shared: undefined,
-    dropped: [],
-    droppedEvents: 0,
-  }
-  for (const event of trace)
-    switch (event.type) {
-      case 'received':
-        found.received = event
-        break
-      case 'ended':
-        found.ended = event
-        break
-      case 'usage':
-        found.usage = event
-        break
-      case 'skipped':
-        found.skipped = [...found.skipped, ...event.targets]
-        found.moreSkipped += event.more
-        break
-      case 'shared':
-        found.shared ??= event
-        break
-      case 'dropped':
-        found.dropped = [...found.dropped, ...event.paths]
-        break
-      case 'dropped_events':
-        found.droppedEvents += event.count
-        break
-      default:
-        break
-    }
-  return found
-}
+const UNKNOWN_REQUEST: EventOf<'received'> = { type: 'received', at: 0, id: '', style: '', model: '', stream: false }
 
 /** Summarizes a request for log and metrics. Accepts an incomplete trace. */
 export const summarize = (trace: Trace): TraceSummary => {
-  const { received, ended, usage: recorded, skipped, moreSkipped, shared, dropped, droppedEvents } = foundIn(trace)
+  const [received = UNKNOWN_REQUEST] = eventsIn(trace, 'received')
+  const [ended] = eventsIn(trace, 'ended')
+  const [shared] = eventsIn(trace, 'shared')
+  const { usage, estimated } = eventsIn(trace, 'usage').at(-1) ?? {}
+  const skips = eventsIn(trace, 'skipped')
   const attempts = attemptsIn(trace)
   const chosen = attempts.find(({ end }) => end === 'committed' || end === 'broken')
   const last = attempts.findLast((attempt) => attempt.end === 'committed') ?? attempts.at(-1)
   const end = ended?.at ?? received.at
-  const { usage, estimated } = recorded ?? {}
   const hedge = attempts.find((attempt) => attempt.hedge)
   const totalMs = Math.max(0, end - received.at)
   return {
@@ -281,11 +216,11 @@ export const summarize = (trace: Trace): TraceSummary => {
     usage,
     estimated,
     failure: ended?.failure,
-    dropped,
-    droppedEvents,
+    dropped: eventsIn(trace, 'dropped').flatMap(({ paths }) => paths),
+    droppedEvents: eventsIn(trace, 'dropped_events').reduce((sum, { count }) => sum + count, 0),
     hedge: hedge && (hedge.end === 'committed' ? 'won' : 'lost'),
-    skipped,
-    moreSkipped,
+    skipped: skips.flatMap(({ targets }) => targets),
+    moreSkipped: skips.reduce((sum, { more }) => sum + more, 0),
     shared: shared && { how: shared.how, with: shared.with },
     trail: trailOf(trace, attempts, ended),
   }

@@ -63,9 +63,8 @@ export type TraceSummary = {
 
 type EventOf<T extends TraceEvent['type']> = Extract<TraceEvent, { type: T }>
 
-const eventsIn = <T extends TraceEvent['type']>(trace: Trace, type: T): readonly EventOf<T>[] =>
-  // `filter` cannot narrow by a generic value; the comparison proves the type.
-  trace.filter((event) => event.type === type) as EventOf<T>[]
+/** The end of the request, if it has ended. */
+const endIn = (trace: Trace): EventOf<'ended'> | undefined => trace.find((event) => event.type === 'ended')
 
 /** The attempts of a request in the order of their start, each with its result so far. */
 export const attemptsIn = (trace: Trace): readonly AttemptRecord[] => {
@@ -155,11 +154,11 @@ const trailOf = (trace: Trace, attempts: readonly AttemptRecord[], ended: EventO
  * Every attempt so far and every skipped target, in order, as `openai#a1f3:503, groq#09be:circuit, anthropic#77c0:200`:
  * provider, key id, then the result of the attempt or the reason of the skip.
  */
-export const trail = (trace: Trace): string => trailOf(trace, attemptsIn(trace), eventsIn(trace, 'ended')[0])
+export const trail = (trace: Trace): string => trailOf(trace, attemptsIn(trace), endIn(trace))
 
 /** The attempts so far, as listed in an error body. */
 export const attemptsOf = (trace: Trace): readonly AttemptSummary[] => {
-  const ended = eventsIn(trace, 'ended')[0]
+  const ended = endIn(trace)
   return attemptsIn(trace).map((attempt) => {
     const failure = attempt.failure ?? interruption(attempt, ended)
     const { provider, model, key, status, began, settled } = attempt
@@ -185,11 +184,21 @@ const UNKNOWN_REQUEST: EventOf<'received'> = { type: 'received', at: 0, id: '', 
 
 /** Summarizes a request for log and metrics. Accepts an incomplete trace. */
 export const summarize = (trace: Trace): TraceSummary => {
-  const [received = UNKNOWN_REQUEST] = eventsIn(trace, 'received')
-  const [ended] = eventsIn(trace, 'ended')
-  const [shared] = eventsIn(trace, 'shared')
-  const { usage, estimated } = eventsIn(trace, 'usage').at(-1) ?? {}
-  const skips = eventsIn(trace, 'skipped')
+  let received = UNKNOWN_REQUEST
+  let ended: EventOf<'ended'> | undefined
+  let recorded: EventOf<'usage'> | undefined
+  let shared: EventOf<'shared'> | undefined
+  const skips: EventOf<'skipped'>[] = []
+  const drops: EventOf<'dropped'>[] = []
+  let droppedEvents = 0
+  for (const event of trace)
+    if (event.type === 'received') received = event
+    else if (event.type === 'ended') ended = event
+    else if (event.type === 'usage') recorded = event
+    else if (event.type === 'shared') shared ??= event
+    else if (event.type === 'skipped') skips.push(event)
+    else if (event.type === 'dropped') drops.push(event)
+    else if (event.type === 'dropped_events') droppedEvents += event.count
   const attempts = attemptsIn(trace)
   const chosen = attempts.find(({ end }) => end === 'committed' || end === 'broken')
   const last = attempts.findLast((attempt) => attempt.end === 'committed') ?? attempts.at(-1)
@@ -213,11 +222,11 @@ export const summarize = (trace: Trace): TraceSummary => {
     totalMs,
     // A shared response waits for attempts of another request; that wait is not overhead.
     overheadMs: shared && attempts.length === 0 ? 0 : Math.max(0, totalMs - busyIn(attempts, end)),
-    usage,
-    estimated,
+    usage: recorded?.usage,
+    estimated: recorded?.estimated,
     failure: ended?.failure,
-    dropped: eventsIn(trace, 'dropped').flatMap(({ paths }) => paths),
-    droppedEvents: eventsIn(trace, 'dropped_events').reduce((sum, { count }) => sum + count, 0),
+    dropped: drops.flatMap(({ paths }) => paths),
+    droppedEvents,
     hedge: hedge && (hedge.end === 'committed' ? 'won' : 'lost'),
     skipped: skips.flatMap(({ targets }) => targets),
     moreSkipped: skips.reduce((sum, { more }) => sum + more, 0),

@@ -1,6 +1,6 @@
 /** Stored and background responses by id: retrieve, replay as a stream, list input, cancel, delete. */
 
-import { type Failure, fail, good } from '../../core/failure.ts'
+import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
@@ -19,67 +19,67 @@ import { eventsIn } from './recording-writer.ts'
 
 type ResponseHandler = (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter, id: string) => Promise<void>
 
+/** The answer to a request about a response: its JSON, or events to stream. */
+type ResponseAnswer = string | Pick<EventsToSend, 'source' | 'after'>
+
+/** Sends what `answer` returns. */
+const handler =
+  (
+    answer: (gateway: Gateway, received: IncomingRequest, id: string) => Promise<Outcome<ResponseAnswer>>,
+  ): ResponseHandler =>
+  async (gateway, received, reply, id) => {
+    const requestId = received.id
+    const answered = await answer(gateway, received, id)
+    if (!answered.ok) return sendError({ protocol: openaiResponses, reply, requestId }, answered.failure)
+    if (typeof answered.value !== 'string') return sendEvents(gateway, { reply, requestId, ...answered.value })
+    reply.writeHead(200, { 'content-type': 'application/json', 'x-request-id': requestId })
+    reply.end(answered.value)
+  }
+
 /**
  * `GET /v1/responses/{id}`: the response in its current state. With `stream=true` its events after `starting_after`, of a
  * background response also those still to come.
  */
-export const showResponse: ResponseHandler = async (gateway, received, reply, id) => {
+export const showResponse = handler(async (gateway, received, id) => {
   const query = new URLSearchParams(received.query)
   const job = jobOf(gateway, received, id)
-  const found = job ? good(undefined) : await gateway.responses.get(id, received.client)
-  if (!found.ok) return refuse(received, reply, found.failure)
-  const stored = found.value
-  if (!job && !stored) return refuse(received, reply, notFound(id))
-  if (query.get('stream') !== 'true')
-    return sendJson(reply, received, job ? JSON.stringify(job.response) : (stored?.response ?? ''))
+  const found = job ? good(null) : await storedOf(gateway, received, id)
+  if (!found.ok) return found
+  if (query.get('stream') !== 'true') return good(job ? JSON.stringify(job.response) : (found.value?.response ?? ''))
   const startingAfter = query.get('starting_after')
   if (startingAfter !== null && !/^\d{1,15}$/.test(startingAfter))
-    return refuse(
-      received,
-      reply,
-      fail('invalid_value', '`starting_after` must be the sequence_number of an event: a whole number.', {
-        param: 'starting_after',
-      }),
-    )
+    return invalid('starting_after', '`starting_after` must be the sequence_number of an event: a whole number.')
   const after = startingAfter === null ? -1 : Number(startingAfter)
-  if (job) return sendEvents(gateway, { reply, source: job, after, requestId: received.id })
+  if (job) return good({ source: job, after })
   // Another process with the same store runs the response and has its events.
-  if (stored?.status === 'queued' || stored?.status === 'in_progress')
-    return refuse(
-      received,
-      reply,
+  if (found.value?.status === 'queued' || found.value?.status === 'in_progress')
+    return bad(
       fail(
         'busy',
         'Another process is still answering this response. Retry the stream when the response has completed.',
         { retryAfter: 1_000 },
       ),
     )
-  if (!stored) return
-  const source = { events: eventsOf(gateway, stored), over: true, watch: () => () => {} }
-  sendEvents(gateway, { reply, source, after, requestId: received.id })
-}
+  const events = found.value ? eventsOf(gateway, found.value) : []
+  return good({ source: { events, over: true, watch: () => () => {} }, after })
+})
 
 /**
  * `GET /v1/responses/{id}/input_items`: all items the answer depends on, earlier turns included, newest first unless
  * `order=asc`.
  */
-export const listInput: ResponseHandler = async (gateway, received, reply, id) => {
+export const listInput = handler(async (gateway, received, id) => {
   const history = await readHistory((turnId) => gateway.responses.turns(turnId, received.client), id)
-  if (!history.ok) return refuse(received, reply, history.failure)
+  if (!history.ok) return history
   const earlier = history.value.turns.slice(0, -1)
   const stored = history.value.turns.at(-1)
-  if (!stored) return refuse(received, reply, notFound(id))
+  if (!stored) return notFound(id)
   const query = new URLSearchParams(received.query)
   const limit = Number(query.get('limit') ?? 20)
   const order = query.get('order') ?? 'desc'
   if (!Number.isInteger(limit) || limit < 1 || limit > 100)
-    return refuse(
-      received,
-      reply,
-      fail('invalid_value', '`limit` must be a whole number from 1 to 100.', { param: 'limit' }),
-    )
-  if (order !== 'asc' && order !== 'desc')
-    return refuse(received, reply, fail('invalid_value', '`order` must be `asc` or `desc`.', { param: 'order' }))
+    return invalid('limit', '`limit` must be a whole number from 1 to 100.')
+  if (order !== 'asc' && order !== 'desc') return invalid('order', '`order` must be `asc` or `desc`.')
   const all = [...earlier.flatMap((turn) => [...inputOf(turn), ...outputOf(turn)]), ...inputOf(stored)]
   const items = order === 'asc' ? all : all.toReversed()
   const indexOf = (name: string) => {
@@ -89,13 +89,7 @@ export const listInput: ResponseHandler = async (gateway, received, reply, id) =
   const after = indexOf('after')
   const before = indexOf('before')
   if (after === -1 || before === -1)
-    return refuse(
-      received,
-      reply,
-      fail('invalid_value', 'The input of this response has no item with this id.', {
-        param: after === -1 ? 'after' : 'before',
-      }),
-    )
+    return invalid(after === -1 ? 'after' : 'before', 'The input of this response has no item with this id.')
   const rest = items.slice(after === undefined ? 0 : after + 1, before)
   const data = rest.slice(0, limit)
   const page: JsonObject = {
@@ -105,38 +99,44 @@ export const listInput: ResponseHandler = async (gateway, received, reply, id) =
     last_id: text(data.at(-1)?.id) ?? '',
     has_more: rest.length > data.length,
   }
-  sendJson(reply, received, JSON.stringify(page))
-}
+  return good(JSON.stringify(page))
+})
 
 /** `POST /v1/responses/{id}/cancel`: cancels a background response. One that has ended stays as it is. */
-export const cancelResponse: ResponseHandler = async (gateway, received, reply, id) => {
+export const cancelResponse = handler(async (gateway, received, id) => {
   const job = jobOf(gateway, received, id)
   if (job) {
     await job.cancel()
-    return sendJson(reply, received, JSON.stringify(job.response))
+    return good(JSON.stringify(job.response))
   }
-  const found = await gateway.responses.get(id, received.client)
-  if (!found.ok) return refuse(received, reply, found.failure)
-  const stored = found.value
-  if (!stored) return refuse(received, reply, notFound(id))
-  if (object(parseJson(stored.response))?.background !== true)
-    return refuse(
-      received,
-      reply,
-      fail('invalid_request', 'Only a background response (`background: true`) can be cancelled.'),
-    )
-  sendJson(reply, received, stored.response)
-}
+  const stored = await storedOf(gateway, received, id)
+  if (!stored.ok) return stored
+  const { response } = stored.value
+  if (object(parseJson(response))?.background !== true)
+    return bad(fail('invalid_request', 'Only a background response (`background: true`) can be cancelled.'))
+  return good(response)
+})
 
 /** `DELETE /v1/responses/{id}`: deletes a response. Turns that continued it can no longer be continued. */
-export const deleteResponse: ResponseHandler = async (gateway, received, reply, id) => {
+export const deleteResponse = handler(async (gateway, received, id) => {
   const job = jobOf(gateway, received, id)
   await job?.cancel()
   const deleted = await gateway.responses.delete(id, received.client)
-  if (!deleted.ok) return refuse(received, reply, deleted.failure)
-  if (!deleted.value) return refuse(received, reply, notFound(id))
+  if (!deleted.ok) return deleted
+  if (!deleted.value) return notFound(id)
   if (job) gateway.jobs.delete(id)
-  sendJson(reply, received, JSON.stringify({ id, object: 'response', deleted: true }))
+  return good(JSON.stringify({ id, object: 'response', deleted: true }))
+})
+
+/** The stored response with this id, or a failure. */
+const storedOf = async (
+  { responses }: Gateway,
+  { client }: IncomingRequest,
+  id: string,
+): Promise<Outcome<StoredResponse>> => {
+  const found = await responses.get(id, client)
+  if (!found.ok) return found
+  return found.value ? good(found.value) : notFound(id)
 }
 
 const inputOf = ({ input }: StoredResponse): readonly JsonObject[] => list(parseJson(input)).filter(isObject)
@@ -148,19 +148,15 @@ const jobOf = ({ jobs }: Gateway, { client }: IncomingRequest, id: string): Back
   return job?.owner === client ? job : undefined
 }
 
-const notFound = (id: string): Failure =>
-  fail(
-    'unknown_response',
-    `Response with id ${JSON.stringify(id.slice(0, 100))} not found: it was never stored, has expired, or belongs to another client.`,
+const notFound = (id: string) =>
+  bad(
+    fail(
+      'unknown_response',
+      `Response with id ${JSON.stringify(id.slice(0, 100))} not found: it was never stored, has expired, or belongs to another client.`,
+    ),
   )
 
-const sendJson = (reply: ResponseWriter, { id }: IncomingRequest, body: string): void => {
-  reply.writeHead(200, { 'content-type': 'application/json', 'x-request-id': id })
-  reply.end(body)
-}
-
-const refuse = ({ id }: IncomingRequest, reply: ResponseWriter, failure: Failure): void =>
-  sendError({ protocol: openaiResponses, reply, requestId: id }, failure)
+const invalid = (param: string, message: string) => bad(fail('invalid_value', message, { param }))
 
 // ── Streams ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -181,7 +181,7 @@ export const isNumberPart = (code: number): boolean =>
  */
 export const rewrite = (source: string, members: readonly Span[], before: JsonObject, after: JsonObject): string => {
   if (before === after) return source
-  return joined(pieces(source, members, before, after))
+  return joined(writtenMembers(source, members, before, after))
 }
 
 /**
@@ -195,55 +195,52 @@ export const rewriteSource = (
   after: JsonObject,
 ): EncodedText => {
   if (before === after) return source
-  const all = pieces(source.text, members, before, after)
+  const all = writtenMembers(source.text, members, before, after)
+  const text = joined(all)
   let longest: WrittenMember | null = null
-  for (const piece of all) if (piece.kept && piece.text.length > (longest?.text.length ?? 0)) longest = piece
-  if (!longest?.kept) {
-    const text = joined(all)
-    return { text, bytes: utf8.encode(text) }
-  }
-  const at = all.indexOf(longest)
-  const front = `{${all
-    .slice(0, at)
-    .map(({ text }) => `${text},`)
-    .join('')}`
-  const back = `${all
-    .slice(at + 1)
-    .map(({ text }) => `,${text}`)
-    .join('')}}`
+  for (const member of all) if (member.kept && member.text.length > (longest?.text.length ?? 0)) longest = member
+  if (!longest?.kept) return { text, bytes: utf8.encode(text) }
+  let front = 1
+  for (const member of all.slice(0, all.indexOf(longest))) front += textOf(member).length + 1
   const { start, end } = longest.kept
   const from = utf8.encode(source.text.slice(0, start)).length
   const to = source.bytes.length - utf8.encode(source.text.slice(end)).length
-  const parts = [utf8.encode(front), source.bytes.subarray(from, to), utf8.encode(back)]
-  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
-  let place = 0
-  for (const part of parts) {
-    bytes.set(part, place)
-    place += part.length
-  }
-  return { text: front + longest.text + back, bytes }
+  const head = utf8.encode(text.slice(0, front))
+  const tail = utf8.encode(text.slice(front + longest.text.length))
+  const bytes = new Uint8Array(head.length + to - from + tail.length)
+  bytes.set(head)
+  bytes.set(source.bytes.subarray(from, to), head.length)
+  bytes.set(tail, bytes.length - tail.length)
+  return { text, bytes }
 }
 
 const utf8 = new TextEncoder()
 
-/** A member to write. `kept`: its place in the source, if it is unchanged. */
-type WrittenMember = { readonly text: string; readonly kept: Span | null }
+/** A member to write: unchanged text (`kept`: its place in the source), or the name with its colon and the value. */
+export type WrittenMember = { readonly text: string; readonly value?: Json; readonly kept: Span | null }
 
-const pieces = (source: string, members: readonly Span[], before: JsonObject, after: JsonObject): WrittenMember[] => {
+/** The members of `after` in the order in which `rewrite` writes them. */
+export const writtenMembers = (
+  source: string,
+  members: readonly Span[],
+  before: JsonObject,
+  after: JsonObject,
+): readonly WrittenMember[] => {
   const all: WrittenMember[] = []
   const written = new Set<string>()
   for (const span of members) {
     // An own property only: a removed member may be named `constructor`.
-    const now = Object.hasOwn(after, span.key) ? after[span.key] : undefined
-    if (now === undefined) continue
+    const value = Object.hasOwn(after, span.key) ? after[span.key] : undefined
+    if (value === undefined) continue
     written.add(span.key)
-    if (now === before[span.key]) all.push({ text: source.slice(span.start, span.end), kept: span })
-    else all.push({ text: source.slice(span.start, span.value) + JSON.stringify(now), kept: null })
+    if (value === before[span.key]) all.push({ text: source.slice(span.start, span.end), kept: span })
+    else all.push({ text: source.slice(span.start, span.value), value, kept: null })
   }
   for (const [key, value] of Object.entries(after))
-    if (value !== undefined && !written.has(key))
-      all.push({ text: `${JSON.stringify(key)}:${JSON.stringify(value satisfies Json)}`, kept: null })
+    if (value !== undefined && !written.has(key)) all.push({ text: `${JSON.stringify(key)}:`, value, kept: null })
   return all
 }
 
-const joined = (all: readonly WrittenMember[]): string => `{${all.map(({ text }) => text).join(',')}}`
+const textOf = ({ text, value }: WrittenMember): string => (value === undefined ? text : text + JSON.stringify(value))
+
+const joined = (all: readonly WrittenMember[]): string => `{${all.map(textOf).join(',')}}`

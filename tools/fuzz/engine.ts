@@ -1,6 +1,6 @@
 /**
- * Inputs by the thousand, from two sources: bytes of texts we keep, changed in a few places, and what a target makes
- * itself. Everything follows from a seed, and an input that fails is made as small as it can be by fast-check.
+ * Generates inputs from two sources: stored texts with a few bytes changed, and the target's own generator. All inputs
+ * follow from a seed, and fast-check minimises an input that fails.
  */
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -10,15 +10,15 @@ import { isList, isObject, type Json } from '../../src/core/json.ts'
 
 export type Target = {
   readonly name: string
-  /** What has to hold, in a sentence. */
-  readonly holds: string
-  /** Texts that are changed; those of the corpus are added to them. */
+  /** The property that must hold, in one sentence. */
+  readonly property: string
+  /** Texts to mutate, in addition to the corpus. */
   readonly seeds: readonly (string | Uint8Array)[]
-  /** Inputs of the target's own making, drawn as often as changed texts. */
-  readonly made?: fc.Arbitrary<Uint8Array>
-  /** Throws where it does not hold. The input may be written into. */
+  /** The target's own generator, used as often as mutated texts. */
+  readonly generated?: fc.Arbitrary<Uint8Array>
+  /** Throws if the property does not hold. May write into the input. */
   readonly check: (input: Buffer) => void | Promise<void>
-  /** Ends what the target has started. */
+  /** Stops the target's servers. */
   readonly stop?: () => Promise<void>
 }
 
@@ -26,9 +26,9 @@ export type Target = {
 
 const CORPUS = join(import.meta.dirname, 'corpus')
 
-export type Kept = { readonly file: string; readonly bytes: Buffer }
+export type CorpusInput = { readonly file: string; readonly bytes: Buffer }
 
-export const keptFor = (name: string): readonly Kept[] => {
+export const corpusOf = (name: string): readonly CorpusInput[] => {
   const folder = join(CORPUS, name)
   if (!existsSync(folder)) return []
   return readdirSync(folder)
@@ -36,11 +36,11 @@ export const keptFor = (name: string): readonly Kept[] => {
     .map((file) => ({ file: `${name}/${file}`, bytes: readFileSync(join(folder, file)) }))
 }
 
-/** The folders of the corpus: each is a target's. */
-export const keptNames = (): readonly string[] => (existsSync(CORPUS) ? readdirSync(CORPUS) : [])
+/** The folders of the corpus, named after targets. */
+export const corpusNames = (): readonly string[] => (existsSync(CORPUS) ? readdirSync(CORPUS) : [])
 
-/** Answers where. */
-export const keep = (name: string, bytes: Uint8Array): string => {
+/** Stores an input in the corpus and returns its path. */
+export const store = (name: string, bytes: Uint8Array): string => {
   const folder = join(CORPUS, name)
   mkdirSync(folder, { recursive: true })
   const path = join(folder, `found-${createHash('sha256').update(bytes).digest('hex').slice(0, 12)}`)
@@ -48,9 +48,9 @@ export const keep = (name: string, bytes: Uint8Array): string => {
   return path
 }
 
-// ── Changed texts ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Mutated texts ────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Pieces that parsers stumble over, in one format or another. */
+/** Tokens that are difficult for some parser. */
 const TOKENS: readonly Uint8Array[] = [
   ...['\r', '\n', '\r\n', '\r\n\r\n', '\n\n', '\0', ' ', '\t', ':', ',', ';', '=', '/', '%', '%2e', '%00', '..', '\\'],
   ...['"', "'", '{', '}', '[', ']', '{}', '[]', '\\"', '\\u0000', '\\ud800', '\\n', 'null', 'true', '""', '{"a":1}'],
@@ -135,13 +135,13 @@ const edited = (bytes: Buffer, edit: Edit): Buffer => {
   }
 }
 
-/** One of the texts, changed in none to six places. */
+/** One of the texts with up to six edits. */
 export const changed = (seeds: readonly (string | Uint8Array)[]): fc.Arbitrary<Uint8Array> =>
   fc
     .tuple(fc.constantFrom(...seeds.map((seed) => Buffer.from(seed))), fc.array(EDIT, { maxLength: 6 }))
     .map(([seed, edits]) => edits.reduce(edited, seed))
 
-// ── Changed values ───────────────────────────────────────────────────────────────────────────────────────────────
+// ── Mutated values ───────────────────────────────────────────────────────────────────────────────────────────────
 
 const deep = (levels: number): Json => (levels === 0 ? 1 : [deep(levels - 1)])
 
@@ -165,11 +165,11 @@ const count = (value: Json | undefined): number => {
   return 1
 }
 
-/** The value with the one at a place (counted as it is read) replaced, or its member's name. */
-const replaced = (value: Json, { at, value: instead, name }: Change): Json => {
+/** Replaces the value at an index (in document order), or the name of its member. */
+const replaced = (value: Json, { at, value: replacement, name }: Change): Json => {
   let left = at % count(value)
   const visit = (one: Json | undefined): Json | undefined => {
-    if (left-- === 0) return instead
+    if (left-- === 0) return replacement
     if (isList(one))
       return one.flatMap((item) => {
         const next = visit(item)
@@ -177,15 +177,15 @@ const replaced = (value: Json, { at, value: instead, name }: Change): Json => {
       })
     if (!isObject(one)) return one
     const members = Object.entries(one).map(([key, item]): [string, Json | undefined] => {
-      const here = left === 0
-      return [here && name !== undefined ? name : key, here && name !== undefined ? item : visit(item)]
+      const isRenamed = left === 0 && name !== undefined
+      return isRenamed ? [name, item] : [key, visit(item)]
     })
     return Object.fromEntries(members)
   }
   return visit(value) ?? null
 }
 
-/** One of the values, changed in none to five places, as text. */
+/** One of the values with up to five changes, as text. */
 export const changedJson = (seeds: readonly Json[]): fc.Arbitrary<Uint8Array> =>
   fc
     .tuple(fc.constantFrom(...seeds), fc.array(CHANGE, { maxLength: 5 }))
@@ -198,7 +198,7 @@ const SHIFT: fc.Arbitrary<Shift> = fc.record({
   change: CHANGE,
 })
 
-/** One of the streams (messages in order), with messages lost, doubled, exchanged and changed. */
+/** One of the streams, with messages dropped, duplicated, moved and changed. */
 export const changedStream = <T>(
   seeds: readonly (readonly T[])[],
   message: {
@@ -224,7 +224,7 @@ export const changedStream = <T>(
 
 // ── Slices ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Whole, byte by byte, and cut in two: everywhere in what is short, at forty places of what is long. */
+/** Divides input byte by byte and in two: at every offset of short input, at forty offsets of long input. */
 export const slicings = (input: Buffer): readonly (readonly Buffer[])[] => {
   const step = Math.max(1, Math.floor(input.length / 40))
   const cuts = Array.from({ length: Math.floor(input.length / step) }, (_, at) => at * step)
@@ -236,22 +236,22 @@ export const slicings = (input: Buffer): readonly (readonly Buffer[])[] => {
 
 // ── A run ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-export type Ran = {
+export type FuzzResult = {
   readonly cases: number
-  /** The smallest input that fails, and what it says. */
+  /** The smallest failing input, and its error. */
   readonly fault: { readonly input: Buffer; readonly seed: number; readonly error: string } | null
 }
 
-/** Cases between two looks at the clock; a seed's run is as long whatever the machine is. */
+/** Cases between two checks of the clock. */
 const BATCH = 200
 
-export const arbitraryOf = ({ name, seeds, made }: Target): fc.Arbitrary<Uint8Array> => {
-  const texts = [...seeds, ...keptFor(name).map(({ bytes }) => bytes)]
+export const arbitraryOf = ({ name, seeds, generated }: Target): fc.Arbitrary<Uint8Array> => {
+  const texts = [...seeds, ...corpusOf(name).map(({ bytes }) => bytes)]
   const fromTexts = texts.length > 0 ? [changed(texts)] : []
-  return fc.oneof(...fromTexts, ...(made ? [made] : []))
+  return fc.oneof(...fromTexts, ...(generated ? [generated] : []))
 }
 
-/** Batch by batch from this seed, until the time is over or something fails. `batches`: at most so many. */
+/** Runs batches from this seed until the time (ms) is over or a case fails. `batches`: maximum number. */
 export const runTarget = async (
   target: Target,
   {
@@ -260,7 +260,7 @@ export const runTarget = async (
     batches = Number.POSITIVE_INFINITY,
     size = BATCH,
   }: { seed: number; ms: number; batches?: number; size?: number },
-): Promise<Ran> => {
+): Promise<FuzzResult> => {
   const inputs = arbitraryOf(target)
   const until = performance.now() + ms
   let cases = 0

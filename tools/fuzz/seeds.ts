@@ -1,4 +1,4 @@
-/** Texts of our own in every format: what clients ask, and what upstreams answer, whole, streamed and as errors. */
+/** Example texts in every format: requests, complete and streamed responses, errors. */
 import type { ClientProtocolName, UpstreamProtocolName } from '../../src/core/chat.ts'
 import type { Json, JsonObject } from '../../src/core/json.ts'
 import { answerBody, piecesOf } from '../../test/support/answers.ts'
@@ -14,7 +14,7 @@ const PATHS: { readonly [name in Exclude<UpstreamProtocolName, 'bedrock-converse
   ollama: '/api/chat',
 }
 
-const asked = (path: string, stream: boolean): UpstreamRequest => ({
+const requestTo = (path: string, stream: boolean): UpstreamRequest => ({
   number: 0,
   method: 'POST',
   path,
@@ -27,7 +27,7 @@ const asked = (path: string, stream: boolean): UpstreamRequest => ({
   connection: 0,
 })
 
-const SAID = [
+const REPLIES = [
   { text: 'Hello, wörld 😀: two\nlines.', input: 12, output: 7 },
   { text: 'I will look.', tools: [{ id: 'call_1', name: 'look_up', arguments: '{"place":"Ulm","n":3}' }] },
   {
@@ -61,7 +61,7 @@ const CONVERSE: readonly JsonObject[] = [
   },
 ]
 
-/** Messages of a Converse stream: their type and payload. */
+/** A message of a Converse stream: type and payload. */
 export type ConverseMessage = { readonly name: string; readonly payload: JsonObject }
 export const CONVERSE_STREAMS: readonly (readonly ConverseMessage[])[] = [
   [
@@ -89,7 +89,7 @@ export const CONVERSE_STREAMS: readonly (readonly ConverseMessage[])[] = [
 export const converseBytes = ({ name, payload }: ConverseMessage): Uint8Array =>
   name.startsWith('exception:') ? exception(name.slice(10), payload) : event(name, payload)
 
-/** More of what an answer can hold than the well-behaved ones above do. */
+/** Responses with less common content. */
 const RICH: { readonly [name in UpstreamProtocolName]?: readonly JsonObject[] } = {
   'openai-chat': [
     {
@@ -262,23 +262,23 @@ const RICH: { readonly [name in UpstreamProtocolName]?: readonly JsonObject[] } 
   ],
 }
 
-/** Whole answers of a format. */
+/** Complete responses of a format. */
 export const answersOf = (name: UpstreamProtocolName): readonly JsonObject[] => {
   const plain =
     name === 'bedrock-converse'
       ? CONVERSE
-      : SAID.map((said) => answerBody(asked(PATHS[name === 'mistral' ? 'openai-chat' : name], false), said))
+      : REPLIES.map((reply) => answerBody(requestTo(PATHS[name === 'mistral' ? 'openai-chat' : name], false), reply))
   return [...plain, ...(RICH[name] ?? [])]
 }
 
-/** Streams of a format, message by message; those of Converse are binary, see above. */
+/** Streams of a format, message by message. Streams of Converse are binary, see above. */
 export const streamsOf = (name: Exclude<UpstreamProtocolName, 'bedrock-converse'>): readonly (readonly string[])[] =>
-  SAID.map((said) => {
+  REPLIES.map((reply) => {
     const path = PATHS[name === 'mistral' ? 'openai-chat' : name]
-    return piecesOf(asked(name === 'gemini' ? path.replace(':generate', ':streamGenerate') : path, true), said)
+    return piecesOf(requestTo(name === 'gemini' ? path.replace(':generate', ':streamGenerate') : path, true), reply)
   })
 
-/** What upstreams say when they do not answer. */
+/** Errors of upstreams. */
 export const ERRORS: readonly Json[] = [
   { error: { message: 'Rate limit reached for m.', type: 'requests', code: 'rate_limit_exceeded', param: null } },
   {
@@ -329,7 +329,7 @@ export const ERRORS: readonly Json[] = [
 
 const IMAGE = 'data:image/png;base64,iVBORw0KGgo='
 
-/** Requests of every style, with most of what the style has a word for. */
+/** Requests in every style, with most fields of the style. */
 export const REQUESTS: { readonly [name in ClientProtocolName]: readonly JsonObject[] } = {
   'openai-chat': [
     { model: 'm', messages: [{ role: 'user', content: 'Hello' }] },

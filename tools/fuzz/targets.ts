@@ -1,4 +1,4 @@
-/** Everything that reads what others wrote, and what has to hold of it. */
+/** All fuzz targets: the parsers of untrusted input, each with a property that must hold. */
 import type { Target } from './engine.ts'
 import { ANSWER_READER } from './targets/answer-reader.ts'
 import { BREAKER } from './targets/breaker.ts'

@@ -1,4 +1,4 @@
-/** Our HTTP/1.1 reader: against itself in other slices, and for a sample against undici's, over a real socket. */
+/** The HTTP/1.1 response parser: compared with itself on divided input, and for a sample with undici over a socket. */
 import assert from 'node:assert/strict'
 import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
@@ -9,7 +9,7 @@ import { changed, slicings, type Target } from '../engine.ts'
 type Read = {
   readonly heads: { readonly status: number; readonly type: string | undefined }[]
   body: string
-  /** How it ended: complete, or what was wrong. */
+  /** `whole`, or the problem. */
   end: string
   keeps: boolean
 }
@@ -28,7 +28,7 @@ const read = (pieces: readonly Buffer[]): Read => {
   })
   let after: Progress = 'more'
   for (const piece of pieces) {
-    // It works in the buffer it is given, and what else stands in it is of earlier reads.
+    // It parses in place; the rest of the buffer contains data of earlier reads.
     after = reader.read(Buffer.concat([piece, STALE]), piece.length)
     if (typeof after === 'object') break
   }
@@ -37,7 +37,7 @@ const read = (pieces: readonly Buffer[]): Read => {
   return found
 }
 
-/** What undici makes of the same bytes: null where it refuses them. */
+/** The response as undici parses it; null if undici rejects it. */
 const asUndici = async (input: Buffer): Promise<{ readonly status: number; readonly body: string } | null> => {
   const server = createServer((socket) => {
     socket.on('error', () => {})
@@ -51,7 +51,7 @@ const asUndici = async (input: Buffer): Promise<{ readonly status: number; reado
     const bytes = Buffer.from(await body.arrayBuffer())
     return { status: statusCode, body: bytes.toString('latin1') }
   } catch {
-    // Whatever it does not take.
+    // Rejected.
     return null
   } finally {
     await client.destroy()
@@ -112,23 +112,23 @@ const head = fc.tuple(
     'ffffffff\r\nabc',
   ),
 )
-const made = head.map(([first, headers, eol, body]) => Buffer.from([first, ...headers, '', body].join(eol)))
+const response = head.map(([first, headers, eol, body]) => Buffer.from([first, ...headers, '', body].join(eol)))
 
 let sampled = 0
-/** Every so many cases go over a socket. */
+/** One case in this many is sent over a socket. */
 const SAMPLE = 25
 
 export const ANSWER_READER: Target = {
   name: 'answer-reader',
-  holds: 'the same answer in any slices, never an exception; what it takes undici takes as the same answer',
+  property: 'parses divided input alike and never throws; undici parses what it accepts to the same response',
   seeds: SEEDS,
-  made: fc.oneof(made, changed(SEEDS)),
+  generated: fc.oneof(response, changed(SEEDS)),
   async check(input) {
     const whole = read([input])
-    assert.ok(whole.heads.length <= 1, 'two heads')
+    assert.ok(whole.heads.length <= 1, 'more than one head')
     for (const pieces of slicings(input)) {
       const cut = read(pieces)
-      // Of an answer with a fault, as much as there was before it may have been told.
+      // Of an invalid response, any part before the fault may have been reported.
       if (whole.end === 'whole' || whole.end === 'cut') assert.deepEqual(cut, whole, `${pieces.length} pieces`)
       else assert.equal(cut.end, whole.end, `${pieces.length} pieces`)
     }

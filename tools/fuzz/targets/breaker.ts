@@ -1,4 +1,4 @@
-/** The circuit, step by step beside a reference that is written as plainly as can be (the simulator's). */
+/** The circuit breaker, compared step by step with the simulation's reference implementation. */
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { CircuitRules } from '../../../src/core/settings.ts'
@@ -22,7 +22,7 @@ import type { Target } from '../engine.ts'
 
 const among = <T>(values: readonly [T, ...T[]], byte: number): T => values[byte % values.length] ?? values[0]
 
-/** The first bytes are the rules. */
+/** The first bytes encode the rules. */
 const rulesOf = (input: Buffer): CircuitRules => ({
   ...defaultSettings.circuit,
   timeout: among([30_000, 500, 0], input[0] ?? 0),
@@ -36,11 +36,11 @@ const rulesOf = (input: Buffer): CircuitRules => ({
 
 const WAITS = [0, 1, 40, 100, 999, 1_000, 1_001, 5_000, 10_000, 12_000, 31_000, 60_000, 400_000] as const
 
-type Held = { permit: CircuitPermit; readonly token: ReferenceToken; over: boolean }
+type Admitted = { permit: CircuitPermit; readonly token: ReferenceToken; over: boolean }
 
 export const BREAKER: Target = {
   name: 'breaker',
-  holds: 'admits, reads and counts as the reference does, whatever happens in whichever order',
+  property: 'admits, reads and counts like the reference, for any events in any order',
   seeds: [
     Uint8Array.from([
       0,
@@ -63,32 +63,32 @@ export const BREAKER: Target = {
       0,
     ]),
   ],
-  made: fc.uint8Array({ minLength: 20, maxLength: 400, size: 'max' }),
+  generated: fc.uint8Array({ minLength: 20, maxLength: 400, size: 'max' }),
   check(input) {
     const rules = rulesOf(input)
     const reference = new ReferenceCircuit(rules)
     let breaker: Breaker = closedBreaker()
-    // A whole number of widths, so that a fraction of one decides nothing.
+    // A multiple of every bucket width, so that both implementations round alike.
     let now = 1_200_000
-    const held: Held[] = []
+    const admitted: Admitted[] = []
     for (let at = 7; at + 1 < input.length; at += 2) {
-      const [what = 0, which = 0] = input.subarray(at, at + 2)
-      const open = held.filter(({ over }) => !over)
-      const one = open[which % Math.max(1, open.length)]
-      const say = `step ${(at - 7) / 2} at ${now}`
-      switch (what % 8) {
+      const [action = 0, choice = 0] = input.subarray(at, at + 2)
+      const open = admitted.filter(({ over }) => !over)
+      const one = open[choice % Math.max(1, open.length)]
+      const step = `step ${(at - 7) / 2} at ${now}`
+      switch (action % 8) {
         case 0:
-          now += among(WAITS, which)
+          now += among(WAITS, choice)
           break
         case 1:
         case 2: {
-          const early = what % 8 === 2
+          const early = action % 8 === 2
           const token = reference.admit(now, early)
           const { breaker: next, permit, retryAt } = (early ? admitEarly : admit)(breaker, now, rules)
           breaker = next
-          assert.equal(permit === null, token === null, `${say}: ${early ? 'an early ' : ''}admission`)
-          if (permit === null) assert.ok(retryAt !== null && retryAt > now, `${say}: when it may be tried again`)
-          if (permit && token) held.push({ permit, token, over: false })
+          assert.equal(permit === null, token === null, `${step}: ${early ? 'an early ' : ''}admission`)
+          if (permit === null) assert.ok(retryAt !== null && retryAt > now, `${step}: retry time`)
+          if (permit && token) admitted.push({ permit, token, over: false })
           break
         }
         case 3:
@@ -120,11 +120,11 @@ export const BREAKER: Target = {
           breaker = withdraw(breaker, one.permit, now, rules)
           one.over = true
       }
-      assert.equal(phase(breaker, now, rules).state, reference.reads(now), `${say}: phase`)
+      assert.equal(phase(breaker, now, rules).state, reference.reads(now), `${step}: phase`)
       if (breaker.state !== 'closed' || reference.at !== 'closed') continue
       const { successes, failures } = counts(breaker, now, rules)
       const { ok, bad } = reference.counts(now)
-      assert.deepEqual({ successes, failures }, { successes: ok, failures: bad }, `${say}: counts`)
+      assert.deepEqual({ successes, failures }, { successes: ok, failures: bad }, `${step}: counts`)
     }
   },
 }

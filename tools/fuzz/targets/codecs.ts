@@ -1,4 +1,4 @@
-/** Every codec on whatever may come: nothing throws, an answer ends in one way, and what is written can be read. */
+/** Every codec with any input: nothing throws, an answer has one end, and all output can be parsed again. */
 import assert from 'node:assert/strict'
 import type fc from 'fast-check'
 import { type ChatEvent, fold, type UpstreamProtocolName } from '../../../src/core/chat.ts'
@@ -30,13 +30,13 @@ const context = answerContext({ request: chatRequest({ stream: false }), created
 const NO_HEADERS = () => undefined
 const NAMES = Object.keys(upstreamProtocols) as UpstreamProtocolName[]
 
-/** The text as JSON, or nothing: what is no JSON no codec is given. */
+/** The text as JSON; undefined if it is invalid, which codecs never receive. */
 const jsonIn = (input: Buffer): Json | undefined => {
   try {
-    // What parseJson gives is JSON.
+    // parseJson returns JSON.
     return parseJson(input.toString('utf8')) as Json
   } catch {
-    // As the reader does it.
+    // Invalid.
     return undefined
   }
 }
@@ -47,18 +47,18 @@ const negative = (value: unknown): boolean => {
   return isObject(value) && Object.values(value).some(negative)
 }
 
-/** What a client is sent: every event JSON or `[DONE]`, and read again by the same rules. */
-const writable = (wire: string): void => {
+/** Checks a client's stream: every event is JSON or `[DONE]` and within the size limit. */
+const checkStream = (wire: string): void => {
   for (const { data, oversized } of run(sseFrames(), [wire])) {
     assert.notEqual(oversized, true)
     if (data !== '' && data !== '[DONE]') JSON.parse(data)
   }
 }
 
-/** An answer without a failure, in every client's format, whole and as a stream. */
-const told = (events: readonly ChatEvent[]): void => {
+/** Checks that every client format can encode the answer, whole and as a stream. */
+const checkEncodable = (events: readonly ChatEvent[]): void => {
   const steps: readonly StreamStep[] = events.map((event) => ({ events: [event] }))
-  for (const protocol of Object.values(protocols)) writable(run(protocol.encodeStream(context), steps).join(''))
+  for (const protocol of Object.values(protocols)) checkStream(run(protocol.encodeStream(context), steps).join(''))
   if (events.some(({ type }) => type === 'failure')) {
     for (const event of events)
       if (event.type === 'failure')
@@ -73,25 +73,25 @@ const told = (events: readonly ChatEvent[]): void => {
   for (const protocol of Object.values(protocols)) {
     const whole = protocol.encodeAnswer(answer, context)
     assert.ok(isObject(JSON.parse(JSON.stringify(whole))))
-    assert.equal(negative(whole.usage), false, `a client is told of ${JSON.stringify(whole.usage)}`)
+    assert.equal(negative(whole.usage), false, `a client receives the usage ${JSON.stringify(whole.usage)}`)
   }
 }
 
 // ── Whole answers ────────────────────────────────────────────────────────────────────────────────────────────────
 
 const answers = NAMES.map((name): Target => {
-  const { decodeAnswer, lenientEvents: looseEvents = false } = upstreamProtocols[name]
+  const { decodeAnswer, lenientEvents = false } = upstreamProtocols[name]
   return {
     name: `answer-${name}`,
-    holds: 'any JSON is an answer that ends in one way, and every client can be told of it',
+    property: 'any JSON gives an answer with one end, and every client format can encode it',
     seeds: answersOf(name).map((body) => JSON.stringify(body)),
-    made: changedJson(answersOf(name)),
+    generated: changedJson(answersOf(name)),
     check(input) {
       const body = jsonIn(input)
       if (body === undefined) return
       const events = decodeAnswer(body)
-      assertEventOrder(events, looseEvents)
-      told(events)
+      assertEventOrder(events, lenientEvents)
+      checkEncodable(events)
     },
   }
 })
@@ -101,7 +101,7 @@ const answers = NAMES.map((name): Target => {
 const decoder = ({ framing, decodeStream }: UpstreamProtocol): Stage<Uint8Array, ChatEvent> =>
   chain((framing ?? sse).frames(1_048_576), decodeStream())
 
-/** The message with its JSON changed, where it has any. */
+/** Changes the JSON in a message, if it has any. */
 const changedText = (text: string, change: (value: Json) => Json): string => {
   const from = text.search(/[{[]/)
   const to = text.trimEnd().length
@@ -130,28 +130,28 @@ const wires = (name: UpstreamProtocolName): readonly Uint8Array[] =>
     ? CONVERSE_STREAMS.map((all) => Buffer.concat(all.map(converseBytes)))
     : streamsOf(name).map((all) => Buffer.from(all.join('')))
 
-/** A frame and what it means, as the gateway's reader gives them to whoever writes. */
+/** The frames with their events, as the gateway's reader returns them. */
 const steps = ({ decodeStream }: UpstreamProtocol, frames: readonly Frame[]): readonly StreamStep[] => {
   const stage = decodeStream()
   return [...frames.map((frame) => ({ frame, events: stage.push(frame) })), { events: stage.end() }]
 }
 
-/** What a stream that comes so tells, and what a client of the same format is sent of it. */
-const passedOn = (protocol: UpstreamProtocol, passing: SameFormat, pieces: readonly Uint8Array[]) => {
+/** Passes a stream through: its events, and the bytes for a client of the same format. */
+const passThrough = (protocol: UpstreamProtocol, passing: SameFormat, pieces: readonly Uint8Array[]) => {
   const headers = (name: string) => (name === 'content-type' ? 'text/event-stream' : undefined)
   const dialect = { protocol, quirks: undefined, translated: null, stream: true, date: 0 }
   const reader = readerFor({ status: 200, headers }, dialect)
   const writer = passing.passStream(context)
   const wire: Uint8Array[] = []
-  const told: ChatEvent[] = []
+  const received: ChatEvent[] = []
   const write = (steps: readonly StreamStep[]) => {
-    for (const { events } of steps) told.push(...events)
+    for (const { events } of steps) received.push(...events)
     for (const piece of wireOf(writer, steps)) wire.push(Buffer.from(piece))
   }
   for (const piece of pieces) write(reader.push(piece))
   write(reader.end())
   wire.push(Buffer.from(writer.end().join('')))
-  return { told, wire: Buffer.concat(wire).toString() }
+  return { events: received, wire: Buffer.concat(wire).toString() }
 }
 
 const streams = NAMES.map((name): Target => {
@@ -159,23 +159,23 @@ const streams = NAMES.map((name): Target => {
   const passing = Object.values(sharedProtocols).find((one) => one.name === name)?.passing
   return {
     name: `stream-${name}`,
-    holds: 'any bytes are a stream that ends in one way, the same in any slices; every client can be told of it',
+    property: 'any bytes give a stream with one end, the same for divided input; every client format can encode it',
     seeds: wires(name),
-    made: changedMessages(name),
+    generated: changedMessages(name),
     check(input) {
       const events = run(decoder(protocol), [input])
       assertEventOrder(events, protocol.lenientEvents === true)
       for (const pieces of slicings(input).slice(0, 8)) assert.deepEqual(run(decoder(protocol), pieces), events)
-      told(events)
+      checkEncodable(events)
       if (!passing) return
-      // Frames that are known by their bytes go on as frames that were read do; no other array of bytes has a quick way to letters.
-      const slow = passedOn(protocol, passing, [new Uint8Array(input)])
+      // Frames recognised by their bytes must have the same result as parsed ones. A plain Uint8Array disables recognition.
+      const slow = passThrough(protocol, passing, [new Uint8Array(input)])
       for (const pieces of [[input], ...slicings(input).slice(0, 8)])
-        assert.deepEqual(passedOn(protocol, passing, pieces), slow)
+        assert.deepEqual(passThrough(protocol, passing, pieces), slow)
       const frames = run((protocol.framing ?? sse).frames(1_048_576), [input])
       const failed = events.some(({ type }) => type === 'failure')
       const passed = run(passing.passStream(context), steps(protocol, frames)).join('')
-      // What is passed as it came is the upstream's own; what is written for a failure is ours.
+      // After a failure the output is upstream bytes and the gateway's error event: not parsed again.
       if (failed) return
       for (const { oversized } of run(sseFrames(), [passed])) assert.notEqual(oversized, true)
       const whole = passing.assembleAnswer(frames)
@@ -190,9 +190,9 @@ const requests = Object.values(protocols).map((protocol): Target => {
   const target = { model: 'their-model', outputLimit: 4_096 }
   return {
     name: `request-${protocol.style}`,
-    holds: 'any JSON object is a request or a failure; a request can be written in every format',
+    property: 'any JSON object is a request or a failure; a request can be encoded in every format',
     seeds: REQUESTS[protocol.name].map((body) => JSON.stringify(body)),
-    made: changedJson(REQUESTS[protocol.name]),
+    generated: changedJson(REQUESTS[protocol.name]),
     check(input) {
       const body = object(jsonIn(input))
       if (!body) return
@@ -223,10 +223,10 @@ const STATUSES = [200, 302, 400, 401, 403, 404, 408, 413, 422, 429, 498, 500, 50
 
 const errors: Target = {
   name: 'errors',
-  holds:
-    'every status and body is a failure of a kind the table has, with a sentence, in every format and dialect; no key is in it',
+  property:
+    'every status and body is a failure of a known kind with a message, in every format and dialect; no message contains a key',
   seeds: ERRORS.map((body) => JSON.stringify(body)),
-  made: changedJson(ERRORS),
+  generated: changedJson(ERRORS),
   check(input) {
     const body = jsonIn(input)
     const headers = (name: string) => (name === 'x-amzn-errortype' ? input.toString('latin1', 0, 20) : undefined)
@@ -237,7 +237,7 @@ const errors: Target = {
           for (const one of [failure, ...tables.map((table) => applyErrorTable(failure, table, look))]) {
             assert.ok(Object.hasOwn(KINDS, one.kind), one.kind)
             assert.notEqual(one.message.trim(), '')
-            // What looks like a key is taken out once and for all: nothing is left to take.
+            // Masking is complete: masking again changes nothing.
             assert.equal(maskSecrets(one.message), one.message)
           }
         }
@@ -252,9 +252,9 @@ const USAGE: readonly Json[] = NAMES.flatMap((name) =>
 
 const usage: Target = {
   name: 'usage',
-  holds: 'whatever stands where the counts should, counts are whole and not below zero, and no client is told others',
+  property: 'for any values in place of the counts, clients receive only integers of zero or more',
   seeds: USAGE.map((one) => JSON.stringify(one)),
-  made: changedJson(USAGE),
+  generated: changedJson(USAGE),
   check(input) {
     const value = jsonIn(input)
     if (value === undefined) return
@@ -267,7 +267,7 @@ const usage: Target = {
         ...object(value),
       })
       assertEventOrder(events, upstreamProtocols[name].lenientEvents === true)
-      told(events)
+      checkEncodable(events)
     }
   },
 }

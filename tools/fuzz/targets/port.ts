@@ -1,4 +1,4 @@
-/** Bytes at the server's port. Every answer is HTTP, no handler is reached past its door, and the server goes on. */
+/** Bytes sent to the server's port: every response is HTTP, access is checked before any handler, and the server survives. */
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import fc from 'fast-check'
@@ -12,19 +12,19 @@ const settings = settingsSchema.parse({ auth: { keys: [KEY] } })
 
 type Running = { readonly server: Server; readonly reached: RouteName[]; readonly errors: unknown[] }
 
-/** Both are tried: what holds, holds of either. */
-export const FRONTS = ['own', 'node'] as const
-export type FrontName = (typeof FRONTS)[number]
+/** Both server implementations must have the properties. */
+export const SERVERS = ['own', 'node'] as const
+export type ServerName = (typeof SERVERS)[number]
 
-const running = new Map<FrontName, Promise<Running>>()
+const running = new Map<ServerName, Promise<Running>>()
 
-const runningOn = (front: FrontName): Promise<Running> => {
-  const known = running.get(front) ?? begin(front)
-  running.set(front, known)
+const startedServer = (name: ServerName): Promise<Running> => {
+  const known = running.get(name) ?? start(name)
+  running.set(name, known)
   return known
 }
 
-const begin = async (front: FrontName): Promise<Running> => {
+const start = async (name: ServerName): Promise<Running> => {
   const reached: RouteName[] = []
   const errors: unknown[] = []
   const handlers = Object.fromEntries(
@@ -40,9 +40,9 @@ const begin = async (front: FrontName): Promise<Running> => {
   const server = await startServer({
     port: 0,
     host: '127.0.0.1',
-    httpServer: front,
+    httpServer: name,
     settings: () => settings,
-    // One for each name of the table, which Object.fromEntries does not tell the compiler.
+    // It has every name of the table; the type of Object.fromEntries does not.
     handlers: handlers as Handlers,
     onError: (error) => errors.push(error),
     timing: { check: 20, linger: 50, farewell: 100, head: 400, request: 600 },
@@ -50,19 +50,19 @@ const begin = async (front: FrontName): Promise<Running> => {
   return { server, reached, errors }
 }
 
-/** What came back until the server closed or was silent for so long (ms). */
+/** Sends bytes and returns the response until the server closes the connection or is silent for `quiet` ms. */
 const talk = (
   port: number,
   bytes: Buffer,
   quiet: number,
-): Promise<{ readonly said: Buffer; readonly closed: boolean }> =>
+): Promise<{ readonly received: Buffer; readonly closed: boolean }> =>
   new Promise((resolve) => {
     const parts: Buffer[] = []
     const socket = connect(port, '127.0.0.1')
     const finish = (closed: boolean) => {
       clearTimeout(timer)
       socket.destroy()
-      resolve({ said: Buffer.concat(parts), closed })
+      resolve({ received: Buffer.concat(parts), closed })
     }
     let timer = setTimeout(() => finish(false), 5_000)
     socket.on('error', () => finish(true))
@@ -79,20 +79,20 @@ const talk = (
     })
   })
 
-/** The answers in what came back, each with its status; throws for what is none. */
-const answersIn = (said: Buffer): readonly number[] => {
+/** The status of each response; throws for anything else. */
+const statusesIn = (received: Buffer): readonly number[] => {
   const statuses: number[] = []
-  let rest = said.toString('latin1')
+  let rest = received.toString('latin1')
   while (rest !== '') {
     const head = /^HTTP\/1\.1 ([1-5]\d\d) [^\r\n]*\r\n((?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+: [^\r\n]*\r\n)*)\r\n/.exec(rest)
-    assert.ok(head, `this is no answer: ${JSON.stringify(rest.slice(0, 120))}`)
+    assert.ok(head, `not a response: ${JSON.stringify(rest.slice(0, 120))}`)
     const [whole, status = '', lines = ''] = head
     statuses.push(Number(status))
     rest = rest.slice(whole.length)
     if (status.startsWith('1') || status === '204' || status === '304') continue
     const length = /^content-length: (\d+)\r$/im.exec(lines)?.[1]
     if (length !== undefined) {
-      // To HEAD a length is told and nothing sent.
+      // A response to HEAD has a length but no body.
       const body = rest.slice(0, Number(length))
       rest = rest.startsWith('HTTP/1.1 ') ? rest : rest.slice(body.length)
     } else if (/^transfer-encoding: chunked\r$/im.test(lines)) {
@@ -181,51 +181,51 @@ export const evil = fc
     Buffer.from([`${method} ${path} ${version}`, ...headers, '', body].join(eol)),
   )
 
-/** ms of silence after which nothing more is awaited. */
+/** ms of silence after which a response counts as complete. */
 const QUIET = 25
 
 export type Probed = {
   readonly statuses: readonly number[]
-  /** Handlers that were reached, in order. */
+  /** The handlers that ran, in order. */
   readonly reached: readonly RouteName[]
   readonly closed: boolean
 }
 
-/** What these bytes lead to; `quiet`: ms of silence after which nothing more is awaited. */
-export const probe = async (front: FrontName, bytes: string, quiet: number): Promise<Probed> => {
-  const { server, reached } = await runningOn(front)
+/** Sends bytes and returns their effect. `quiet`: ms of silence after which a response counts as complete. */
+export const probe = async (name: ServerName, bytes: string, quiet: number): Promise<Probed> => {
+  const { server, reached } = await startedServer(name)
   reached.length = 0
-  const { said, closed } = await talk(server.port, Buffer.from(bytes, 'latin1'), quiet)
-  return { statuses: answersIn(said), reached: [...reached], closed }
+  const { received, closed } = await talk(server.port, Buffer.from(bytes, 'latin1'), quiet)
+  return { statuses: statusesIn(received), reached: [...reached], closed }
 }
 
-const portOf = (front: FrontName): Target => ({
-  name: `port-${front}`,
-  holds:
-    'whatever bytes come, answers are HTTP/1.1 or the connection is closed; no handler without its key; the server stays',
+const portTarget = (name: ServerName): Target => ({
+  name: `port-${name}`,
+  property:
+    'for any bytes, responses are HTTP/1.1 or the connection is closed; no handler runs without its key; the server survives',
   seeds: VALID,
-  made: fc.oneof(
+  generated: fc.oneof(
     evil,
     evil.chain((one) => changed([one])),
   ),
   async check(input) {
-    const { server, reached, errors } = await runningOn(front)
+    const { server, reached, errors } = await startedServer(name)
     reached.length = 0
     errors.length = 0
-    const { said } = await talk(server.port, input, QUIET)
-    assert.deepEqual(errors, [], 'an error nobody expected')
-    const statuses = answersIn(said)
+    const { received } = await talk(server.port, input, QUIET)
+    assert.deepEqual(errors, [], 'unexpected errors')
+    const statuses = statusesIn(received)
     for (const status of statuses)
       assert.ok(status < 500 || status === 501 || status === 503 || status === 505, String(status))
     const authorised = input.toString('latin1').includes(KEY)
-    for (const name of reached)
-      assert.ok(authorised || ROUTES[name].access !== 'client', `${name} was reached without a key`)
+    for (const handler of reached)
+      assert.ok(authorised || ROUTES[handler].access !== 'client', `${handler} ran without a key`)
   },
   async stop() {
-    const was = running.get(front)
-    running.delete(front)
-    await (await was)?.server.close()
+    const server = running.get(name)
+    running.delete(name)
+    await (await server)?.server.close()
   },
 })
 
-export const PORTS: readonly Target[] = FRONTS.map(portOf)
+export const PORTS: readonly Target[] = SERVERS.map(portTarget)

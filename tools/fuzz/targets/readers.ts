@@ -1,4 +1,4 @@
-/** What reads bytes of streams: held against other readers of the same formats, and against itself in other slices. */
+/** The stream parsers, compared with other parsers of the same formats and with themselves on divided input. */
 import assert from 'node:assert/strict'
 import { EventStreamCodec } from '@smithy/eventstream-codec'
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
@@ -14,10 +14,10 @@ import { CONVERSE_STREAMS, converseBytes, streamsOf } from '../seeds.ts'
 
 const MOST = 1_048_576
 
-/** Read in every slicing as it is read whole. */
-const readAlike = (input: Buffer, made: () => Stage<Uint8Array, Frame>): readonly Frame[] => {
-  const whole = run(made(), [input])
-  for (const pieces of slicings(input)) assert.deepEqual(run(made(), pieces), whole, `${pieces.length} pieces`)
+/** Parses the input whole, and checks that divided input gives the same frames. */
+const readDivided = (input: Buffer, create: () => Stage<Uint8Array, Frame>): readonly Frame[] => {
+  const whole = run(create(), [input])
+  for (const pieces of slicings(input)) assert.deepEqual(run(create(), pieces), whole, `${pieces.length} pieces`)
   return whole
 }
 
@@ -26,11 +26,11 @@ const readAlike = (input: Buffer, made: () => Stage<Uint8Array, Frame>): readonl
 type Event = { readonly event: string | undefined; readonly data: string }
 
 /**
- * Where we differ on purpose, and what is done about it here:
- * - an event without data, or with empty data, is a sign of life to us and nothing to a model's client: left out on both sides;
- * - at the end an event whose lines are whole is given out without its blank line (a last `data: [DONE]`), half a line is
- *   dropped: the other reader is given the text up to its last line end, and the blank line;
- * - a text that begins with two byte order marks loses both: it is not made.
+ * The events as eventsource-parser reads them. Intended differences of our parser, and how they are excluded:
+ * - it returns events without data, which count as activity: removed on both sides;
+ * - at the end of the stream it returns an event with complete lines but no blank line (a last `data: [DONE]`) and drops
+ *   an incomplete line: the other parser receives the text up to its last line end, and a blank line;
+ * - it removes two byte order marks: such input is not tested.
  */
 const asOthers = (text: string): readonly Event[] => {
   const end = Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1
@@ -42,7 +42,7 @@ const asOthers = (text: string): readonly Event[] => {
 
 const asText = (input: Buffer): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(input)
 
-/** What OpenAI's client throws for, or treats by its own rules: data that is no JSON, errors, its assistants' events. */
+/** Whether OpenAI's client returns the event unchanged: it throws for errors and invalid JSON, and wraps assistants' events. */
 const isPlain = ({ event, data }: Event): boolean => {
   if (event === 'error' || event?.startsWith('thread.')) return false
   if (data === '[DONE]') return true
@@ -50,12 +50,12 @@ const isPlain = ({ event, data }: Event): boolean => {
     const value: unknown = JSON.parse(data)
     return typeof value === 'object' && value !== null && !('error' in value)
   } catch {
-    // No JSON.
+    // Invalid JSON.
     return false
   }
 }
 
-/** What OpenAI's own client makes of a stream, up to `[DONE]`. */
+/** The events of a stream as OpenAI's client reads them, up to `[DONE]`. */
 const asOpenai = async (input: Buffer): Promise<readonly unknown[]> => {
   const half = Math.floor(input.length / 2)
   const body = new ReadableStream<Uint8Array>({
@@ -85,26 +85,26 @@ const sseText = fc
 
 const sseTarget: Target = {
   name: 'sse',
-  holds: 'the same events in any slices, as eventsource-parser and OpenAI’s client read them',
+  property: 'parses divided input alike, and like eventsource-parser and OpenAI’s client',
   seeds: [...streamsOf('openai-chat'), ...streamsOf('anthropic-messages')].map((pieces) => pieces.join('')),
-  made: sseText,
+  generated: sseText,
   async check(input) {
     const text = asText(input)
     if (text.startsWith('\ufeff\ufeff')) return
-    const frames = readAlike(input, () => sse.frames(MOST))
+    const frames = readDivided(input, () => sse.frames(MOST))
     const events = frames
       .filter(({ data }) => data !== '')
       .map(({ event, data }): Event => ({ event: event || undefined, data }))
     assert.deepEqual(events, asOthers(text))
-    // The raw text is what is passed on: read again it says the same.
+    // The raw text is passed through, so parsing it again must give the same events.
     const again = run(sse.frames(MOST), [Buffer.from(frames.map(({ raw }) => raw ?? '').join(''))])
     assert.deepEqual(
       again.filter(({ data }) => data !== '').map(({ data }) => data),
       events.map(({ data }) => data),
     )
-    // It keeps a mark that stands before the first field, and it reads events without data as JSON: both are left out.
+    // OpenAI's client keeps a byte order mark before the first field and parses empty data as JSON: not compared.
     if (text.startsWith('\ufeff') || frames.some(({ data }) => data === '') || !events.every(isPlain)) return
-    // A last event without its blank line is one to us and none to it.
+    // It ignores a last event without a blank line.
     if (!/(?:\n\n|\r\r|\r\n\r\n)$/.test(text)) return
     const done = events.findIndex(({ data }) => data === '[DONE]')
     const wanted = events.slice(0, done === -1 ? events.length : done).map(({ data }): unknown => JSON.parse(data))
@@ -112,21 +112,21 @@ const sseTarget: Target = {
   },
 }
 
-// ── Lines of JSON ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── JSON lines ────────────────────────────────────────────────────────────────────────────────────────────────
 
 const isJson = (text: string): boolean => {
   try {
     JSON.parse(text)
     return true
   } catch {
-    // What is looked for.
+    // Invalid.
     return false
   }
 }
 
 const ndjsonTarget: Target = {
   name: 'ndjson',
-  holds: 'the same lines in any slices, as splitting the whole text gives them',
+  property: 'parses divided input alike, and like splitting the whole text into lines',
   seeds: streamsOf('ollama').map((pieces) => pieces.join('')),
   check(input) {
     const lines = new TextDecoder()
@@ -136,7 +136,7 @@ const ndjsonTarget: Target = {
     const last = lines.pop() ?? ''
     const wanted = [...lines.filter((one) => one !== ''), ...(isJson(last) ? [last] : [])]
     assert.deepEqual(
-      readAlike(input, () => ndjson.frames(MOST)).map(({ data }) => data),
+      readDivided(input, () => ndjson.frames(MOST)).map(({ data }) => data),
       wanted,
     )
   },
@@ -149,13 +149,13 @@ const codec = new EventStreamCodec(
   (text) => Buffer.from(text),
 )
 
-/** Message by message with Amazon's own codec; `null`: the one at which it throws, behind which we are deaf. */
+/** The messages as Amazon's codec reads them; `null`: it throws, and our parser reads nothing after that. */
 const asAmazon = (input: Buffer): readonly (Event | null)[] => {
   const found: (Event | null)[] = []
   let at = 0
   while (input.length - at >= 12) {
     const length = input.readUInt32BE(at)
-    // Its own prelude is proven before its length is believed.
+    // The checksum of the prelude is verified before the length is used.
     if (length >= 16 && input.length - at < length) break
     try {
       const { headers, body } = codec.decode(Uint8Array.from(input.subarray(at, at + Math.max(16, length))))
@@ -164,7 +164,7 @@ const asAmazon = (input: Buffer): readonly (Event | null)[] => {
       )
       found.push({ event: texts.get(':event-type'), data: new TextDecoder().decode(body) })
     } catch {
-      // Which of its reasons does not matter.
+      // The reason does not matter.
       return [...found, null]
     }
     at += length
@@ -192,30 +192,30 @@ const anyMessages = fc.array(anyMessage, { minLength: 1, maxLength: 4 }).map((al
 
 const eventStreamTarget: Target = {
   name: 'event-stream',
-  holds: 'the same messages in any slices, as Amazon’s own codec reads them; nothing behind a damaged one',
+  property: 'parses divided input alike, and like Amazon’s codec; returns nothing after a damaged message',
   seeds: converse,
-  made: fc.oneof(
+  generated: fc.oneof(
     anyMessages,
     anyMessages.chain((all) => changed([all])),
   ),
   check(input) {
-    const frames = readAlike(input, () => eventFrames(MOST))
+    const frames = readDivided(input, () => eventFrames(MOST))
     const wanted = asAmazon(input)
     const damaged = frames.findIndex(({ data, oversized }) => oversized || data === '(a damaged message)')
-    const sound = damaged === -1 ? frames : frames.slice(0, damaged)
-    assert.ok(damaged === -1 || damaged === frames.length - 1, 'something behind a damaged message')
+    const valid = damaged === -1 ? frames : frames.slice(0, damaged)
+    assert.ok(damaged === -1 || damaged === frames.length - 1, 'a frame after a damaged message')
     const broken = wanted.indexOf(null)
     const whole = broken === -1 ? wanted : wanted.slice(0, broken)
-    // Exceptions and errors are named otherwise by us: only their place is compared.
+    // Our names of exceptions and errors differ: only their position is compared.
     const named = /^(?:exception|error):/
-    assert.equal(sound.length, whole.length, 'messages read')
-    for (const [at, { event, data }] of sound.entries())
+    assert.equal(valid.length, whole.length, 'number of messages')
+    for (const [at, { event, data }] of valid.entries())
       if (!named.test(event ?? ''))
         assert.deepEqual(
           { event: event || undefined, data },
           { event: whole[at]?.event || undefined, data: whole[at]?.data },
         )
-    if (broken !== -1) assert.ok(damaged !== -1, 'a message Amazon’s codec refuses is read')
+    if (broken !== -1) assert.ok(damaged !== -1, 'parsed a message that Amazon’s codec rejects')
   },
 }
 

@@ -1,6 +1,6 @@
 /**
- * Our server's reader: against itself in other slices, and over real sockets against `node:http`. What we take, Node takes
- * as the same request; what Node refuses, we refuse; and what only we refuse is one of the cases below.
+ * The server's request parser, compared with itself on divided input and over sockets with `node:http`. Node must parse
+ * what it accepts to the same requests, it must reject what Node rejects, and all it rejects beyond that is in `STRICTER`.
  */
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
@@ -30,18 +30,18 @@ type Request = {
   readonly body: string
 }
 
-/** `refused`: not all of what came was requests. */
+/** `refused`: not all bytes were valid requests. */
 type Read = { readonly requests: Request[]; refused: boolean }
 
-/** The names of all headers there can be in these bytes. */
+/** All possible header names in these bytes. */
 const namesIn = (bytes: Buffer): readonly string[] =>
   [...new Set(bytes.toString('latin1').match(/[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?=:)/g) ?? [])].map((name) =>
     name.toLowerCase(),
   )
 
-type Told = Pick<HttpExchange, 'method' | 'target' | 'version' | 'hosts' | 'lines' | 'headers'>
+type Head = Pick<HttpExchange, 'method' | 'target' | 'version' | 'hosts' | 'lines' | 'headers'>
 
-const request = (names: readonly string[], head: Told, parts: readonly Buffer[]): Request => ({
+const request = (names: readonly string[], head: Head, parts: readonly Buffer[]): Request => ({
   method: head.method,
   target: head.target,
   version: head.version,
@@ -51,11 +51,11 @@ const request = (names: readonly string[], head: Told, parts: readonly Buffer[])
   body: Buffer.concat(parts).toString('latin1'),
 })
 
-// ── By itself ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── The parser alone ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const read = (pieces: readonly Buffer[], names: readonly string[]): Read => {
   const found: Read = { requests: [], refused: false }
-  let head: (Told & { readonly keeps: boolean }) | null = null
+  let head: (Head & { readonly keeps: boolean }) | null = null
   let parts: Buffer[] = []
   const reader = new RequestReader(
     {
@@ -71,15 +71,15 @@ const read = (pieces: readonly Buffer[], names: readonly string[]): Read => {
     HEAD_BYTES,
   )
   for (const piece of pieces) {
-    // It works in the buffer it is given.
+    // It parses in place.
     const copy = Buffer.from(piece)
     for (let at = 0; at < copy.length; ) {
       const next = reader.push(copy, at)
-      assert.ok(next > at && next <= copy.length, 'it goes on')
+      assert.ok(next > at && next <= copy.length, 'progress')
       at = next
       if (reader.problem) return { ...found, refused: true }
       if (!reader.done) continue
-      // Assigned in a call, which the compiler does not see.
+      // The compiler does not see the assignment in the callback.
       if ((head as { readonly keeps: boolean } | null)?.keeps === false) return found
       reader.reset()
     }
@@ -90,61 +90,61 @@ const read = (pieces: readonly Buffer[], names: readonly string[]): Read => {
 
 // ── Over sockets ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Heard = { names: readonly string[]; read: Read }
+type Observed = { names: readonly string[]; read: Read }
 type Running = {
-  readonly front: HttpServer
+  readonly server: HttpServer
   readonly port: number
-  readonly heard: Heard
-  readonly lines: Set<ClientConnection>
+  readonly observed: Observed
+  readonly connections: Set<ClientConnection>
 }
 
 const running = new Map<OpenHttpServer, Promise<Running>>()
 
-const begin = async (open: OpenHttpServer): Promise<Running> => {
-  const heard: Heard = { names: [], read: { requests: [], refused: false } }
-  const lines = new Set<ClientConnection>()
-  const house: ServerHandler<ClientConnection> = {
-    connected(line) {
-      lines.add(line)
-      return line
+const start = async (open: OpenHttpServer): Promise<Running> => {
+  const observed: Observed = { names: [], read: { requests: [], refused: false } }
+  const connections = new Set<ClientConnection>()
+  const handler: ServerHandler<ClientConnection> = {
+    connected(connection) {
+      connections.add(connection)
+      return connection
     },
-    serve(_line, exchange) {
+    serve(_connection, exchange) {
       const parts: Buffer[] = []
       exchange.pipeBody({
         push: (part) => void parts.push(part),
         end() {
-          heard.read.requests.push(request(heard.names, exchange, parts))
+          observed.read.requests.push(request(observed.names, exchange, parts))
           exchange.answer(200, {}, '')
         },
       })
     },
     grants: () => false,
     upgrade() {},
-    malformed(line) {
-      heard.read.refused = true
-      line.destroy()
+    malformed(connection) {
+      observed.read.refused = true
+      connection.destroy()
     },
-    closed: (line) => void lines.delete(line),
+    closed: (connection) => void connections.delete(connection),
     failed(error) {
       throw error
     },
   }
-  const front = open(house, {
+  const server = open(handler, {
     timing: { head: 2_000, request: 2_000, check: 50, keepAlive: 2_000, linger: 50 },
     headBytes: HEAD_BYTES,
     requestsPerSocket: 1_000,
   })
-  return { front, port: await front.listen({ port: 0, host: '127.0.0.1' }), heard, lines }
+  return { server, port: await server.listen({ port: 0, host: '127.0.0.1' }), observed, connections }
 }
 
-/** What a front makes of the bytes of a client that says them at once and no more. */
-const asked = async (open: OpenHttpServer, bytes: Buffer, names: readonly string[]): Promise<Read> => {
-  const made = running.get(open) ?? begin(open)
-  running.set(open, made)
-  const { port, heard } = await made
+/** The requests that a server receives if a client sends these bytes at once and half-closes. */
+const requestsVia = async (open: OpenHttpServer, bytes: Buffer, names: readonly string[]): Promise<Read> => {
+  const known = running.get(open) ?? start(open)
+  running.set(open, known)
+  const { port, observed } = await known
   const result: Read = { requests: [], refused: false }
-  heard.names = names
-  heard.read = result
+  observed.names = names
+  observed.read = result
   await new Promise<void>((resolve) => {
     const socket = connect(port, '127.0.0.1', () => socket.end(bytes))
     socket.on('error', () => {})
@@ -154,51 +154,45 @@ const asked = async (open: OpenHttpServer, bytes: Buffer, names: readonly string
   return result
 }
 
-// ── What only we refuse ──────────────────────────────────────────────────────────────────────────────────────────
+// ── Stricter than Node ──────────────────────────────────────────────────────────────────────────────────────────
 
-/** What Node took of it, and all that came; each is refused on purpose, and nobody's client sends it. */
+/** Rejected on purpose although Node accepts it; known clients send none of it. `theirs`: the request as Node parsed it. */
 const STRICTER: readonly (readonly [why: string, is: (theirs: Request, text: string) => boolean])[] = [
   [
-    'methods that only WebDAV and the like know, and tunnels',
+    'methods of WebDAV and similar extensions, and tunnels',
     ({ method }) => !/^(?:GET|POST|HEAD|OPTIONS|DELETE|PUT|PATCH|TRACE|QUERY)$/.test(method),
   ],
   [
-    'more than one blank between the parts of the first line',
+    'more than one space between the parts of the request line',
     (_, text) => /(?:^|\n)[A-Z-]+(?: {2,}\S+ +| +\S+ {2,})HTTP\//.test(text),
   ],
-  ['versions there are no more, or not here', ({ version }) => !/^1\.[01]$/.test(version)],
+  ['versions other than 1.0 and 1.1', ({ version }) => !/^1\.[01]$/.test(version)],
+  ['targets other than a path, `*`, or an absolute URL of this host', ({ target }) => /^(?:[a-z]+:|\*.)/i.test(target)],
   [
-    'targets that are no path and no star, or in the name of another with more than its name and port',
-    ({ target }) => /^(?:[a-z]+:|\*.)/i.test(target),
-  ],
-  [
-    'chunk extensions that are not a name, or a name and its value',
+    'chunk extensions other than a name, or a name and a value',
     ({ headers }, text) => chunked(headers) && /[0-9a-f];/i.test(text),
   ],
-  ['sizes of chunks with more than eight digits', ({ headers }, text) => chunked(headers) && /[0-9a-f]{9}/i.test(text)],
+  ['chunk sizes with more than eight digits', ({ headers }, text) => chunked(headers) && /[0-9a-f]{9}/i.test(text)],
   [
-    'trailers that might be framing',
+    'trailers with the names of framing headers',
     ({ headers }, text) =>
       chunked(headers) && /\n0+\r\n(?:.*\r\n)*(?:content-length|transfer-encoding|host):/i.test(text),
   ],
   [
-    'codings beside chunked',
+    'transfer codings in addition to chunked',
     ({ headers }) => (headers['transfer-encoding'] ?? '').toLowerCase() !== 'chunked' && chunked(headers),
   ],
   [
-    'what comes behind a request of HTTP/1.0 that says both close and keep-alive',
+    'bytes after an HTTP/1.0 request with both close and keep-alive',
     (_, text) => / HTTP\/1\.0\r\n/.test(text) && /close/i.test(text) && /keep-alive/i.test(text),
   ],
   ['chunks in HTTP/1.0', ({ headers, version }) => version === '1.0' && chunked(headers)],
-  [
-    'lines before a request that are not CR LF, or more than a few',
-    (_, text) => /(?:^|\n)(?:\r(?!\n)|\n)|(?:\r\n){5}/.test(text),
-  ],
+  ['line ends before a request other than a few CR LF', (_, text) => /(?:^|\n)(?:\r(?!\n)|\n)|(?:\r\n){5}/.test(text)],
 ]
 
 const chunked = (headers: Request['headers']): boolean => headers['transfer-encoding'] !== undefined
 
-const explained = (bytes: Buffer, theirs: Request | undefined): boolean => {
+const isStricter = (bytes: Buffer, theirs: Request | undefined): boolean => {
   const text = bytes.toString('latin1')
   return theirs !== undefined && STRICTER.some(([, is]) => is(theirs, text))
 }
@@ -236,7 +230,7 @@ const header = fc.constantFrom(
   'proxy-connection: keep-alive',
   'trailer: x',
 )
-const made = fc
+const unusual = fc
   .tuple(
     fc.constantFrom('GET', 'POST', 'PROPFIND', 'M-SEARCH', 'get', 'FOO', 'PATCH', 'QUERY', 'LINK'),
     fc.constantFrom(
@@ -280,13 +274,13 @@ const made = fc
 
 export const REQUEST_READER: Target = {
   name: 'request-reader',
-  holds:
-    'the same requests in any slices and over sockets; Node takes what we take as the same, and we refuse what it refuses',
+  property:
+    'parses divided input and sockets alike; Node parses what it accepts to the same requests, and it rejects what Node rejects',
   seeds: SEEDS,
-  made: fc.oneof(
-    made,
+  generated: fc.oneof(
+    unusual,
     evil,
-    made.chain((one) => changed([one])),
+    unusual.chain((one) => changed([one])),
   ),
   async check(input) {
     const names = namesIn(input)
@@ -295,19 +289,22 @@ export const REQUEST_READER: Target = {
       const cut = read(pieces, names)
       assert.deepEqual(cut, whole, `${pieces.length} pieces`)
     }
-    const ours = await asked(http1Server, input, names)
+    const ours = await requestsVia(http1Server, input, names)
     assert.deepEqual(ours, whole, 'over a socket')
-    const theirs = await asked(nodeServer, input, names)
+    const theirs = await requestsVia(nodeServer, input, names)
     const same = theirs.requests.slice(0, whole.requests.length)
-    assert.deepEqual(whole.requests, same, 'Node sees other requests')
+    assert.deepEqual(whole.requests, same, 'Node parses other requests')
     if (theirs.requests.length > whole.requests.length)
-      assert.ok(explained(input, theirs.requests[whole.requests.length]), `only we refuse: ${JSON.stringify(theirs)}`)
+      assert.ok(
+        isStricter(input, theirs.requests[whole.requests.length]),
+        `rejected although Node accepts it: ${JSON.stringify(theirs)}`,
+      )
   },
   async stop() {
-    for (const made of running.values()) {
-      const { front, lines } = await made
-      const closed = front.close()
-      for (const line of lines) line.destroy()
+    for (const known of running.values()) {
+      const { server, connections } = await known
+      const closed = server.close()
+      for (const connection of connections) connection.destroy()
       await closed
     }
     running.clear()

@@ -1,4 +1,4 @@
-/** Small readers of text of unknown origin: waits, JSON, paths, configurations; and what keeps secrets in. */
+/** Parsers of short untrusted texts: retry times, JSON, paths, configurations; and the removal of secrets. */
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { fail } from '../../../src/core/failure.ts'
@@ -18,7 +18,7 @@ import { parseDuration, retryAfter } from '../../../src/policy/retry/retry-after
 import { changed, changedJson, slicings, type Target } from '../engine.ts'
 import { ERRORS, REQUESTS } from '../seeds.ts'
 
-// ── Waits ────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Retry times ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const NOW = Date.UTC(2026, 10, 21, 12, 0, 0)
 const HOUR = 3_600_000
@@ -40,7 +40,7 @@ const WAITS = [
   '5µs',
 ]
 
-/** The same rule as a regular expression and a table. */
+/** Reference implementation: a regular expression and a table. */
 const duration = (text: string): number | undefined => {
   const value = text.trim()
   if (text.length > 64 || !/^(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h|d))+$/.test(value)) return undefined
@@ -62,10 +62,10 @@ const duration = (text: string): number | undefined => {
 
 const wait: Target = {
   name: 'wait',
-  holds:
-    'a wait is within an hour or not said; a duration is what an independent rule says; limits are shares with an end',
+  property:
+    'a retry time is at most an hour or undefined; a duration equals the reference; limits are shares with an end',
   seeds: WAITS,
-  made: fc
+  generated: fc
     .array(
       fc.oneof(
         fc.constantFrom('1', '07', '.5', '2.', '3.25', '1e3', '-1'),
@@ -80,7 +80,7 @@ const wait: Target = {
     const names = ['retry-after', 'retry-after-ms', 'x-ms-retry-after-ms', ...LIMIT_HEADERS.map(({ reset }) => reset)]
     for (const name of names)
       for (const others of ['', '0', '5']) {
-        const headers = (asked: string) => (asked === name ? text : others === '' ? undefined : others)
+        const headers = (header: string) => (header === name ? text : others === '' ? undefined : others)
         const ms = retryAfter(headers, undefined, NOW)
         assert.ok(ms === undefined || (ms >= 0 && ms <= HOUR), `${name}: ${ms}`)
         const quota = quotaIn(headers, 1_000, NOW)
@@ -95,9 +95,9 @@ const wait: Target = {
 
 const waitBody: Target = {
   name: 'wait-body',
-  holds: 'whatever an error’s body is, a wait is within an hour or not said',
+  property: 'for any error body a retry time is at most an hour or undefined',
   seeds: ERRORS.map((body) => JSON.stringify(body)),
-  made: changedJson(ERRORS),
+  generated: changedJson(ERRORS),
   check(input) {
     const body = parsed(input.toString('utf8'))
     if (body === undefined) return
@@ -108,19 +108,19 @@ const waitBody: Target = {
 
 // ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** As JSON.parse has it; undefined where it throws. */
+/** The result of JSON.parse; undefined if it throws. */
 const plain = (text: string): unknown => {
   try {
     return JSON.parse(text)
   } catch {
-    // What is asked.
+    // Invalid.
     return undefined
   }
 }
 
 const parsed = (text: string): Json | undefined => {
   try {
-    // What parseJson gives is JSON.
+    // parseJson returns JSON.
     return parseJson(text) as Json
   } catch (error) {
     assert.ok(error instanceof SyntaxError)
@@ -182,10 +182,10 @@ const someObject = fc
 
 const json: Target = {
   name: 'json',
-  holds:
-    'parseJson takes and gives what JSON.parse does and loses no digit; survey finds its members, rewrite changes only what differs',
+  property:
+    'parseJson accepts and returns the same as JSON.parse and loses no digit; survey finds all members, rewrite changes only different ones',
   seeds: [...Object.values(REQUESTS).flat(), ...ERRORS].map((body) => JSON.stringify(body)),
-  made: fc.oneof(
+  generated: fc.oneof(
     jsonBytes,
     someObject,
     changed(['{"model":"m","stream":true,"n":9007199254740993,"x":[1,{"y":null}]}']),
@@ -194,25 +194,25 @@ const json: Target = {
     const text = input.toString('utf8')
     const theirs = plain(text)
     const ours = parsed(text)
-    assert.equal(ours === undefined, theirs === undefined, 'one takes it and the other does not')
+    assert.equal(ours === undefined, theirs === undefined, 'one accepts it and the other does not')
     excess(text, { levels: 40, members: 50, membersInAll: 1_000, values: 1_000 })
     if (ours === undefined) return
     const written = JSON.stringify(ours)
     if (finite(theirs)) assert.deepEqual(JSON.parse(written), JSON.parse(JSON.stringify(theirs)))
-    // Every integer as it was written: the digits of both texts are the same.
+    // Integers are unchanged: both texts have the same digits.
     const digits = (source: string) => source.match(/(?<![\d.eE+-])-?\d{17,}(?![\d.eE])/g) ?? []
     if (!text.includes('"')) assert.deepEqual(digits(written), digits(text.replaceAll(/\s/g, '')))
     const found = excess(text, { levels: 40, members: 50, membersInAll: 1_000, values: 1_000 })
     if (found === 'too-deep') assert.ok(levels(theirs) > 40)
-    // Doubled names count as often as they are written.
+    // Duplicate names count each time.
     else if (found === null) assert.ok(levels(theirs) <= 41 && fullest(theirs) <= 50)
     const body = object(ours)
     if (!body) return
-    surveyed(text, body)
+    checkSurvey(text, body)
   },
 }
 
-const surveyed = (text: string, body: JsonObject): void => {
+const checkSurvey = (text: string, body: JsonObject): void => {
   const seen = survey(text, 64)
   if (!seen.ok) {
     if (seen.problem === 'too-deep') assert.ok(levels(JSON.parse(text)) > 64)
@@ -221,7 +221,7 @@ const surveyed = (text: string, body: JsonObject): void => {
     return
   }
   assert.ok(levels(JSON.parse(text)) <= 64)
-  // Later ones count, as in JSON.parse.
+  // The last duplicate wins, as in JSON.parse.
   const last = new Map<string, Json>()
   for (const { key, start, value, end } of seen.members) {
     assert.ok(text.slice(start, value).trimEnd().endsWith(':'), key)
@@ -245,7 +245,7 @@ const surveyed = (text: string, body: JsonObject): void => {
 
 // ── Equal requests ───────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Equal as JSON: objects without order, integers digit by digit. */
+/** JSON equality: members in any order, integers digit by digit. */
 const equal = (a: Json | undefined, b: Json | undefined): boolean => {
   const [rawA, rawB] = [sourceOf(a), sourceOf(b)]
   if (rawA !== undefined || rawB !== undefined) return rawA === rawB
@@ -260,7 +260,7 @@ const equal = (a: Json | undefined, b: Json | undefined): boolean => {
 
 const sharing: Target = {
   name: 'sharing',
-  holds: 'two requests have one canonical text exactly if they say the same; a member given twice is found',
+  property: 'two requests have the same canonical text exactly if they are equal; duplicate members are found',
   seeds: [
     '{"a":1,"b":[1,2]}\n{"b":[1,2],"a":1}',
     '{"a":"\\u0061"}\n{"a":"a"}',
@@ -268,7 +268,7 @@ const sharing: Target = {
     '[1]\n"[1]"',
     '{}\n[]',
   ],
-  made: fc
+  generated: fc
     .tuple(jsonText, jsonText, fc.boolean())
     .map(([a, b, same]) => Buffer.from(`${a.replaceAll(/[\n\r]/g, ' ')}\n${same ? a : b}`)),
   check(input) {
@@ -284,7 +284,7 @@ const sharing: Target = {
       if (!isObject(one)) continue
       const found = hasDuplicateMembers(source, one)
       const written = (source.replaceAll(/"(?:[^"\\]|\\.)*"/g, '').match(/:/g) ?? []).length
-      assert.equal(found, written > count(one), 'a member that is given twice')
+      assert.equal(found, written > count(one), 'a duplicate member')
     }
     if (a === undefined || b === undefined || !finite(a) || !finite(b)) return
     assert.equal(canonicalJson(a) === canonicalJson(b), equal(a, b), `${canonicalJson(a)} and ${canonicalJson(b)}`)
@@ -300,11 +300,11 @@ const count = (value: Json | undefined): number => {
 
 const PATHS = Object.values(ROUTES).map(({ path }) => path.replace('{id}', 'resp_1'))
 
-/** Which path of the table a path is, by a plain comparison of steps; parameters take anything that is not empty. */
+/** Reference lookup: the row of the route table for a path. A parameter matches anything that is not empty. */
 const served = (path: string): string | undefined => {
   const steps = (path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path).split('/')
   const rows = Object.values(ROUTES).flatMap(({ path: row }) => (row.startsWith('/v1/') ? [row, row.slice(3)] : [row]))
-  // A model's name may have slashes in it.
+  // Model names may contain slashes.
   const fits = (row: string): boolean => {
     const [front = '', back] = row.split('{id}')
     const whole = steps.join('/')
@@ -313,12 +313,12 @@ const served = (path: string): string | undefined => {
   }
   return rows.filter(fits).toSorted((a, b) => rank(b) - rank(a))[0]
 }
-/** Exact ones first, then those that say more behind their parameter. */
+/** Exact rows first, then those with the longer text after the parameter. */
 const rank = (row: string): number => (row.includes('{id}') ? (row.split('{id}')[1]?.length ?? 0) : 1_000)
 
 const routes: Target = {
   name: 'routes',
-  holds: 'one lookup decides who may and who answers; no path in another spelling is a route; errors have a format',
+  property: 'one lookup determines access and handler; no other spelling of a path is a route; errors have a format',
   seeds: [
     ...PATHS,
     ...PATHS.map((path) => path.replace('/v1', '')),
@@ -329,7 +329,7 @@ const routes: Target = {
     '/V1/models',
     '/health/',
   ],
-  made: fc
+  generated: fc
     .array(
       fc.constantFrom(
         '/',
@@ -362,7 +362,7 @@ const routes: Target = {
     const found = findRoute(path)
     protocolAt(path)
     if ('kind' in found) {
-      assert.ok(found.kind === 'unknown_url' || served(path) !== undefined, 'a route that is not served')
+      assert.ok(found.kind === 'unknown_url' || served(path) !== undefined, 'a route without a row')
       assert.notEqual(found.message, '')
       return
     }
@@ -371,7 +371,7 @@ const routes: Target = {
       found.routes.some((route) => route.path === row || route.path === `/v1${row}`),
       `${path} is ${row}`,
     )
-    // Who may is asked of the same row that answers.
+    // Access is that of the row that handles the request.
     assert.equal(new Set(found.routes.map(({ access }) => access)).size, 1)
     if (isModelPath(path)) assert.ok(found.routes.some(({ model }) => model))
   },
@@ -379,7 +379,7 @@ const routes: Target = {
 
 // ── Configurations ───────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Written where secrets are, and looked for where none may be. */
+/** Placed where secrets are, and searched for in all output. */
 const CANARY = 'canary7f3a9b2e4d'
 
 const YAML = `# as in the documentation
@@ -404,8 +404,8 @@ const DOTENV = `OPENAI_API_KEY=${CANARY}\nGROQ_API_KEY="${CANARY}"\nPORT=8080\nL
 
 const config: Target = {
   name: 'config',
-  holds:
-    'any file and any environment is a configuration or a list of what is wrong, each with its place; no key is in it',
+  property:
+    'any file and environment gives a configuration or a list of problems with their places; no output contains a key',
   seeds: [`${DOTENV}\0${YAML}`, `PORT=1\0${YAML}`, `${DOTENV}\0`, `OPENAI_API_KEY=${CANARY}\n\0routes: {}\n`],
   check(input) {
     const [dotenv = '', ...rest] = input.toString('utf8').split('\0')
@@ -429,14 +429,14 @@ const config: Target = {
   },
 }
 
-/** The values of places where only keys stand, whatever else is wrong. */
+/** Keys in their usual places, with other errors in the file. */
 const configSecrets: Target = {
   name: 'config-secrets',
-  holds: 'a key in its place is in no problem and no warning, whatever is wrong elsewhere',
+  property: 'no problem or warning contains a key, whatever else is wrong in the file',
   seeds: [
     '',
     'circuit: { timeout: no }',
-    'routes: { x: { targets: [nobody/x] } }',
+    'routes: { x: { targets: [unknown/x] } }',
     'providers: { openai: { models: 3 } }',
     ': : :',
     'retry: [1]',
@@ -451,9 +451,9 @@ const configSecrets: Target = {
     }
     const yaml = `providers:\n  openai:\n    key: ${CANARY}-file\n${more}\n`
     const result = load({ env, yaml })
-    const said = [...(result.ok ? [] : lines({ env, yaml })), ...result.warnings]
-    // A change may quote what the file says as it says it, but never what is said beside it.
-    if (!more.includes('canary')) for (const line of said) assert.ok(!line.includes(CANARY), line)
+    const messages = [...(result.ok ? [] : lines({ env, yaml })), ...result.warnings]
+    // A problem may quote the mutated text itself, but not the key above it.
+    if (!more.includes('canary')) for (const line of messages) assert.ok(!line.includes(CANARY), line)
   },
 }
 
@@ -470,8 +470,8 @@ const FORMS = [
   KEY.toUpperCase(),
 ]
 
-/** Every eight characters of what must not be seen. */
-const RUNS = Array.from({ length: KEY.length - 8 - 7 }, (_, at) =>
+/** Every eight consecutive characters of the key. */
+const PARTS = Array.from({ length: KEY.length - 8 - 7 }, (_, at) =>
   KEY.slice(4, -4)
     .slice(at, at + 8)
     .toLowerCase(),
@@ -479,14 +479,14 @@ const RUNS = Array.from({ length: KEY.length - 8 - 7 }, (_, at) =>
 
 const redactor: Target = {
   name: 'redactor',
-  holds: 'a key that an upstream quotes is taken out wherever it stands and however it is sliced',
+  property: 'a key that an upstream quotes is removed at any place and with any division of the bytes',
   seeds: FORMS.flatMap((form) => [
     `Incorrect API key provided: ${form}.`,
     form,
     `${form}${form}`,
     `{"error":"${form}"}`,
   ]),
-  made: fc
+  generated: fc
     .array(
       fc.oneof(
         fc.constantFrom(...FORMS),
@@ -507,9 +507,9 @@ const redactor: Target = {
       secret: new Secret(KEY),
       weight: 1,
     })
-    for (const said of [message, param, ...Object.values(upstream ?? {})])
-      for (const one of RUNS) assert.ok(!String(said).toLowerCase().includes(one), `${one} in ${said}`)
-    // Bytes of an answer, with what a call was signed in with.
+    for (const text of [message, param, ...Object.values(upstream ?? {})])
+      for (const one of PARTS) assert.ok(!String(text).toLowerCase().includes(one), `${one} in ${text}`)
+    // The bytes of a response, with the credentials of its call.
     const secrets = [KEY, 'AKIA-another-secret', 'short']
     const whole = Buffer.concat(run(masking(secrets), [input])).toString('latin1')
     for (const secret of secrets.slice(0, 2)) assert.ok(!whole.includes(secret))

@@ -111,7 +111,7 @@ for (const [source, twice] of [
 test('a key that is none is told what one is', () =>
   assert.equal(
     keyProblem('')?.message,
-    'An Idempotency-Key is 1 to 255 visible ASCII characters without blanks. Send a random UUID, the same one for every try of one request.',
+    'An Idempotency-Key is 1 to 255 visible ASCII characters without spaces. Send a random UUID, the same one for each retry of a request.',
   ))
 
 for (const member of ['container', 'mcp_servers', 'search_parameters', 'plugins', 'functions', 'conversation'])

@@ -16,7 +16,7 @@ export const keyProblem = (key: string): Failure | null =>
     ? null
     : fail(
         'invalid_value',
-        `An Idempotency-Key is 1 to ${MAX_KEY_LENGTH} visible ASCII characters without blanks. Send a random UUID, the same one for every try of one request.`,
+        `An Idempotency-Key is 1 to ${MAX_KEY_LENGTH} visible ASCII characters without spaces. Send a random UUID, the same one for each retry of a request.`,
         { param: 'Idempotency-Key' },
       )
 

@@ -174,7 +174,10 @@ test('embeddings: no failover to another model', async () => {
 })
 
 test('embeddings: a provider without embeddings returns an error', async () => {
-  await assert.rejects(client.embeddings.create({ model: 'anthropic/claude', input: 'x' }), /makes no embeddings/)
+  await assert.rejects(
+    client.embeddings.create({ model: 'anthropic/claude', input: 'x' }),
+    /does not support embeddings/,
+  )
 })
 
 test('embeddings: a disconnect aborts the upstream call', async () => {

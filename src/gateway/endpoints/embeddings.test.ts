@@ -381,5 +381,5 @@ for (const [name, body, query, style] of [
         ['gemini', !tokens],
       ],
     )
-    assert.deepEqual(skipped, [{ provider: 'writer', model: 'm', why: 'it makes no embeddings' }])
+    assert.deepEqual(skipped, [{ provider: 'writer', model: 'm', why: 'it does not support embeddings' }])
   })

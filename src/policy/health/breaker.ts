@@ -1,24 +1,25 @@
 /**
- * The circuit that guards one deployment, model or endpoint. Pure: a function of (state, event, time); whoever asks
- * stores what comes back. Times are ms of the monotonic clock. No timers: an open circuit whose time is over *reads*
- * as half open, and becomes it when the first probe is admitted.
+ * The circuit breaker of one deployment, model or endpoint, as a pure function of state, event and time. The caller stores
+ * the returned state. Times are in ms of the monotonic clock. There are no timers: an open circuit whose time is over is
+ * reported as half-open, and becomes half-open when the first probe is admitted.
  */
 import type { CircuitRules } from '../../core/settings.ts'
 
-/** Outcomes of one twelfth of the window, from `at` on. */
+/** The outcomes in one twelfth of the window. `at`: its start. */
 export type Bucket = { readonly at: number; readonly successes: number; readonly failures: number }
 
 type Tally = { readonly successes: number; readonly failures: number }
 
-/** A probe under way. It stops counting at `expires`, so that a lost one cannot hold the circuit half open for ever. */
+/** The slot of a probe in flight. It is free again at `expires`, so that a lost probe cannot keep the circuit half-open. */
 type ProbeSlot = { readonly id: number; readonly expires: number }
 
+/** The state of a circuit. */
 export type Breaker =
   | {
       readonly state: 'closed'
       readonly generation: number
       readonly buckets: readonly Bucket[]
-      /** Failures since an answer last completed. */
+      /** Failures since the last complete answer. */
       readonly consecutiveFailures: number
     }
   | {
@@ -26,10 +27,10 @@ export type Breaker =
       readonly generation: number
       readonly since: number
       readonly until: number
-      /** What was in the window when it opened. */
+      /** The outcomes in the window when it opened. */
       readonly tally: Tally
       readonly why: OpenedBy
-      /** When an early probe last began, and the probe itself while it is under way. */
+      /** When the last early probe started, and its slot. */
       readonly lastEarly: number | null
       readonly early: ProbeSlot | null
     }
@@ -42,38 +43,40 @@ export type Breaker =
       readonly nextId: number
     }
 
+/** Why a circuit opened. */
 export type OpenedBy = 'error_threshold' | 'consecutive_failures' | 'probe_failed'
 
 /**
- * Permission for one attempt, handed back with its outcome. The generation makes outcomes of an older phase harmless:
- * every change of phase counts it up, and a permit of another generation changes nothing.
+ * The permission for one attempt, which is returned with its outcome. Every change of state increments the generation, and
+ * the outcome of a permit of another generation changes nothing.
  */
 export type CircuitPermit = {
   readonly generation: number
   readonly probe: boolean
   readonly early: boolean
-  /** Of a probe: which of the slots is its own. */
+  /** For a probe: the id of its slot. */
   readonly slot: number
-  /** Once its success is booked: the start of the bucket it is booked in. */
+  /** The start of the bucket in which its success was counted; null: not counted. */
   readonly countedIn: number | null
 }
 
+/** The result of requesting an attempt. `permit` is null if it was refused. */
 export type CircuitAdmission = {
   readonly breaker: Breaker
   readonly permit: CircuitPermit | null
-  /** When refused: the soonest moment at which it may be admitted. */
+  /** If refused: the earliest time at which an attempt may be admitted. */
   readonly retryAt: number | null
 }
 
 const BUCKETS = 12
-/** A probe's slot outlives the attempt's own time limit by this much. */
+/** How long a probe's slot is kept after the attempt's time limit. */
 const GRACE = 1_000
-/** How long a slot is kept for a probe when attempts have no time limit. */
+/** How long a probe's slot is kept if attempts have no time limit. */
 const UNLIMITED = 30_000
-/** Early probes are never closer together than this. */
+/** Minimum time between early probes. */
 const EARLY_LEAST = 10_000
 
-/** A fresh circuit. */
+/** A closed circuit without outcomes. */
 export const closedBreaker = (generation = 0): Breaker => ({
   state: 'closed',
   generation,
@@ -81,7 +84,7 @@ export const closedBreaker = (generation = 0): Breaker => ({
   consecutiveFailures: 0,
 })
 
-/** How it reads now. `retryAt` is null when an attempt would be admitted at this moment. */
+/** The state as reported at `now`. `retryAt`: when an attempt may be admitted; null: now. */
 export const phase = (
   breaker: Breaker,
   now: number,
@@ -100,7 +103,7 @@ export const phase = (
   }
 }
 
-/** Asks to make an attempt. */
+/** Requests an attempt. Closed circuits admit all; half-open ones admit `rules.probes` at a time; open ones refuse. */
 export const admit = (breaker: Breaker, now: number, rules: CircuitRules): CircuitAdmission => {
   switch (breaker.state) {
     case 'closed':
@@ -125,9 +128,9 @@ export const admit = (breaker: Breaker, now: number, rules: CircuitRules): Circu
 }
 
 /**
- * Asks to make an attempt when every circuit a request could use is open: one request may probe before the time is
- * over, once in a tenth of it, but never within ten seconds of the opening or of the early probe before. So with a
- * reset of ten seconds or less this is plain `admit`.
+ * Requests an attempt when all circuits that a request could use are open. An early probe is admitted once in a tenth of
+ * the reset time, but not within ten seconds of the opening or of the previous early probe. With a reset time of ten
+ * seconds or less this equals `admit`.
  */
 export const admitEarly = (breaker: Breaker, now: number, rules: CircuitRules): CircuitAdmission => {
   if (breaker.state !== 'open' || now >= breaker.until) return admit(breaker, now, rules)
@@ -144,9 +147,9 @@ export const admitEarly = (breaker: Breaker, now: number, rules: CircuitRules): 
 }
 
 /**
- * The first content is here: the success is booked now, not at the end, or a probe on a long stream would keep the
- * circuit half open for minutes and healthy long streams would be missing from the ratio. Closes a circuit that was
- * being probed; the permit then belongs to the new phase.
+ * Counts a success when the first content has arrived. Counting at the end would keep a circuit half-open during a long
+ * stream, and long streams would be missing from the error rate. A successful probe closes the circuit; its permit then
+ * belongs to the new generation.
  */
 export const commit = (
   breaker: Breaker,
@@ -163,19 +166,19 @@ export const commit = (
   }
 }
 
-/** The answer came to its end: only this ends a run of failures. Books the success if `commit` has not. */
+/** The answer is complete: resets the count of consecutive failures. Counts the success if `commit` has not. */
 export const complete = (breaker: Breaker, permit: CircuitPermit, now: number, rules: CircuitRules): Breaker => {
-  const booked = commit(breaker, permit, now, rules)
+  const committed = commit(breaker, permit, now, rules)
   if (
-    booked.permit.generation !== booked.breaker.generation ||
-    booked.breaker.state !== 'closed' ||
-    booked.breaker.consecutiveFailures === 0
+    committed.permit.generation !== committed.breaker.generation ||
+    committed.breaker.state !== 'closed' ||
+    committed.breaker.consecutiveFailures === 0
   )
-    return booked.breaker
-  return { ...booked.breaker, consecutiveFailures: 0 }
+    return committed.breaker
+  return { ...committed.breaker, consecutiveFailures: 0 }
 }
 
-/** A failure of health. Takes back the success booked for the same attempt: an answer that broke off counts once, as a failure. */
+/** Counts a failure of the upstream. If the attempt's success was counted, it is removed: a broken answer counts once, as a failure. */
 export const failed = (breaker: Breaker, permit: CircuitPermit, now: number, rules: CircuitRules): Breaker => {
   if (permit.generation !== breaker.generation) return breaker
   switch (breaker.state) {
@@ -192,27 +195,24 @@ export const failed = (breaker: Breaker, permit: CircuitPermit, now: number, rul
     case 'half_open':
       return open({ generation: breaker.generation + 1, tally: breaker.tally, why: 'probe_failed' }, now, rules)
     case 'open':
-      // An early probe failed: as open as before, and until the same moment.
+      // An early probe failed: the circuit stays open until the same time.
       return freeSlot(breaker, permit)
     default:
       throw new Error(`unknown phase ${JSON.stringify(breaker satisfies never)}`)
   }
 }
 
-/** No verdict (a rate limit, the request's own fault, a client that left): only the probe's place becomes free. */
+/** An outcome that is neither (rate limit, client error, client disconnect): only frees the slot of a probe. */
 export const release = (breaker: Breaker, permit: CircuitPermit, _now: number, _rules: CircuitRules): Breaker =>
   permit.generation === breaker.generation && permit.probe ? freeSlot(breaker, permit) : breaker
 
-/**
- * A failure that is another circuit's: this one is not charged. The answer broke off all the same, so a success booked
- * for it is taken back.
- */
+/** A failure that another circuit counts. Removes the success counted for the attempt, because the answer broke off. */
 export const withdraw = (breaker: Breaker, permit: CircuitPermit, now: number, rules: CircuitRules): Breaker =>
   breaker.state === 'closed' && permit.generation === breaker.generation && permit.countedIn !== null
     ? { ...breaker, buckets: uncountSuccess(breaker.buckets, permit.countedIn) }
     : release(breaker, permit, now, rules)
 
-/** For the status page. While not closed: what was in the window when it opened. `errorRate` in percent. */
+/** The counts for the status page: of the window, or of the window at opening while not closed. `errorRate` in percent. */
 export const counts = (
   breaker: Breaker,
   now: number,
@@ -264,18 +264,18 @@ const isActive = (slot: ProbeSlot | null, now: number): slot is ProbeSlot => slo
 
 const expiry = (now: number, { timeout }: CircuitRules): number => now + (timeout === 0 ? UNLIMITED : timeout) + GRACE
 
-/** Null: there is a place for a probe. Otherwise the moment at which enough places have expired. */
+/** When a slot for a probe is free; null: now. */
 const slotFreeAt = (probes: readonly ProbeSlot[], now: number, rules: CircuitRules): number | null => {
   const ends: number[] = []
   for (const slot of probes) if (isActive(slot, now)) ends.push(slot.expires)
   if (ends.length < rules.probes) return null
-  // With fewer probes allowed than before (a new configuration) more than one has to end first.
+  // After a configuration change that allows fewer probes, more than one has to end first.
   return ends.sort((a, b) => a - b)[ends.length - rules.probes] ?? null
 }
 
 const freeSlot = (breaker: Breaker, { slot }: CircuitPermit): Breaker => {
   if (breaker.state === 'half_open') return { ...breaker, probes: breaker.probes.filter(({ id }) => id !== slot) }
-  // The number of the last early probe stays known, so that two never share one; its place is free at once.
+  // Keep the id of the last early probe, so that ids stay unique; its slot is free at once.
   if (breaker.state === 'open' && breaker.early?.id === slot)
     return { ...breaker, early: { id: slot, expires: Number.NEGATIVE_INFINITY } }
   return breaker
@@ -295,7 +295,7 @@ const bucketStart = (now: number, { window }: CircuitRules): number => {
   return Math.floor(now / width) * width
 }
 
-/** The oldest start still in the window, half a bucket earlier: starts are products of a fraction and may be a hair off. */
+/** Half a bucket before the oldest start in the window: starts are products of a fraction and have rounding errors. */
 const oldest = (now: number, rules: CircuitRules): number =>
   bucketStart(now, rules) - ((BUCKETS - 0.5) * rules.window) / BUCKETS
 
@@ -324,7 +324,7 @@ const addOutcomes = (buckets: readonly Bucket[], now: number, rules: CircuitRule
   return [...buckets.filter((bucket) => bucket.at > from), { at, ...more }]
 }
 
-/** A bucket that has left the window took its successes with it. */
+/** Removes a success from its bucket, if the bucket is still in the window. */
 const uncountSuccess = (buckets: readonly Bucket[], at: number): readonly Bucket[] =>
   buckets.map((bucket) =>
     bucket.at === at && bucket.successes > 0 ? { ...bucket, successes: bucket.successes - 1 } : bucket,

@@ -1,9 +1,10 @@
 /**
- * Cool-downs: what must not be tried before a moment, and why. Gates stand beside the circuits and never move them; a
- * target is tried when its circuit admits it and none of its gates is shut. A success removes the gate.
+ * Cooldowns: keys, models and endpoints that are not tried before a certain time, and why. They are independent of
+ * circuits: a target is tried if its circuits admit it and none of its cooldowns is active. A success removes a cooldown.
  */
 import { doubled, equalJitter } from '../retry/backoff.ts'
 
+/** Why a cooldown started. */
 export type CooldownReason =
   | 'rate_limited'
   | 'quota_exhausted'
@@ -15,17 +16,18 @@ export type CooldownReason =
   | 'tls'
   | 'redirect'
 
+/** A cooldown. Pure data; the caller stores it. */
 export type Cooldown = {
   readonly why: CooldownReason
   /** ms of the monotonic clock. */
   readonly until: number
-  /** The upstream said until when; otherwise it is a guess. */
+  /** The upstream stated the end; absent: estimated. */
   readonly fromUpstream?: true
-  /** How many times it was shut again after its time was over. */
+  /** How many cooldowns in a row, from 1: another starts when the first attempt after one fails. */
   readonly strikes: number
-  /** When the series of strikes began. */
+  /** When the first cooldown of the series started. */
   readonly since: number
-  /** Once its time is over, one request tries: the others keep waiting for its verdict until then. */
+  /** While a trial request is in flight: until when other requests wait for its result. */
   readonly trialUntil?: number
 }
 
@@ -33,14 +35,14 @@ const SECOND = 1_000
 const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 
-/** How long for the n-th strike (from 1), if the upstream said `hint` or nothing. */
+/** The duration in ms of the n-th cooldown in a row (from 1). `hint`: the wait in ms that the upstream requested. */
 type Schedule = (strikes: number, hint: number | undefined, random: () => number) => number
 
 const SCHEDULES: { readonly [why in CooldownReason]: Schedule } = {
   rate_limited: (strikes, hint, random) => hint ?? equalJitter(strikes - 1, SECOND, MINUTE, random),
   quota_exhausted: (strikes, hint) => hint ?? doubled(strikes - 1, 15 * MINUTE, 6 * HOUR),
   suspended: () => MINUTE,
-  // Its first strike was the suspension.
+  // The first strike was the suspension.
   disabled: (strikes) => doubled(strikes - 2, 5 * MINUTE, HOUR),
   model_denied: () => 10 * MINUTE,
   model_missing: () => 10 * MINUTE,
@@ -74,12 +76,15 @@ export const startCooldown = (
   return { why: step, until, ...(hint !== undefined && { fromUpstream: true }), strikes, since: series?.since ?? now }
 }
 
-/** Whether the target must not be tried now. */
-export const isCoolingDown = (gate: Cooldown | undefined, now: number): gate is Cooldown =>
-  gate !== undefined && (now < gate.until || (gate.trialUntil !== undefined && now < gate.trialUntil))
+/** Whether the cooldown forbids an attempt now. */
+export const isCoolingDown = (cooldown: Cooldown | undefined, now: number): cooldown is Cooldown =>
+  cooldown !== undefined && (now < cooldown.until || (cooldown.trialUntil !== undefined && now < cooldown.trialUntil))
 
 /** Admits one trial request after a cooldown. Others wait for its result, at most `ms` milliseconds. */
-export const startTrial = (gate: Cooldown, now: number, ms: number): Cooldown => ({ ...gate, trialUntil: now + ms })
+export const startTrial = (cooldown: Cooldown, now: number, ms: number): Cooldown => ({
+  ...cooldown,
+  trialUntil: now + ms,
+})
 
 /** `suspended` and `disabled` are stages of the same cooldown. */
 const family = (why: CooldownReason): CooldownReason => (why === 'disabled' ? 'suspended' : why)

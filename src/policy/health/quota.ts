@@ -1,20 +1,20 @@
-/** What an upstream's headers say is left of a key's limits, and until when that is true. Pure; the caller stores what was heard. */
+/** The remaining rate limits of a key, from response headers. Pure; the caller stores the state. */
 import type { HeaderLookup, HeaderNames } from '../../core/headers.ts'
 import { LIMIT_HEADERS, type LimitHeaders } from '../retry/limit-headers.ts'
 import { resetIn } from '../retry/retry-after.ts'
 
-/** One limit, as it was told: the share of it that is left, from 1 to 0. From `until` on (ms of the monotonic clock) it is whole again. */
+/** One limit: the remaining share, from 0 to 1, and when the full limit is available again, in ms of the monotonic clock. */
 export type QuotaLimit = { readonly share: number; readonly until: number }
 
-/** Everything an answer said about the limits of its key. */
+/** All limits that one response reported. */
 export type Quota = readonly QuotaLimit[]
 
-/** How long (ms) a limit counts whose reset was not told: most are of a minute. */
+/** How long a limit without a reset counts (ms): most limits are per minute. */
 const DEFAULT_WINDOW = 60_000
-/** No limit is believed for longer (ms); the longest are of a day, and a month's is told again with the next answer. */
+/** Maximum time a limit counts (ms): the next response reports a longer limit again. */
 const MAX_WINDOW = 24 * 3_600_000
 
-/** Everything these headers say; undefined: nothing. `dateMs`: now, since 1970. */
+/** The limits in response headers; undefined: none. `now`: ms of the monotonic clock; `dateMs`: ms since 1970. */
 export const quotaIn = (headers: HeaderLookup, now: number, dateMs: number): Quota | undefined => {
   const limits: QuotaLimit[] = []
   for (const row of rowsIn(headers.names)) {
@@ -28,7 +28,7 @@ export const quotaIn = (headers: HeaderLookup, now: number, dateMs: number): Quo
   return limits.length === 0 ? undefined : limits
 }
 
-/** Of the many limits there are an upstream tells a few or none, and the same each time. */
+/** The known limits whose headers are present. Cached by the set of header names, because an upstream sends the same names each time. */
 const rowsIn = (names: HeaderNames | undefined): readonly LimitHeaders[] => {
   if (!names) return LIMIT_HEADERS
   const before = rowsByNames.get(names)
@@ -39,7 +39,10 @@ const rowsIn = (names: HeaderNames | undefined): readonly LimitHeaders[] => {
 }
 const rowsByNames = new WeakMap<HeaderNames, readonly LimitHeaders[]>()
 
-/** The scarcest of the limits that still stand; undefined: none does, as when nothing was said. Nothing left: until all that are used up are whole again. */
+/**
+ * The limit with the smallest remaining share that has not reset yet; undefined: none. Of several exhausted limits, the one
+ * that resets last.
+ */
 export const scarcestLimit = (quota: Quota, now: number): QuotaLimit | undefined => {
   let scarcest: QuotaLimit | undefined
   for (const limit of quota) {
@@ -50,7 +53,7 @@ export const scarcestLimit = (quota: Quota, now: number): QuotaLimit | undefined
   return scarcest
 }
 
-/** Some say 0 of 0 where there is no limit. Without the whole only "nothing" says something. */
+/** The remaining share. Some upstreams send 0 of 0 for no limit. Without the total, only a remaining count of 0 is usable. */
 const shareOf = (left: number, whole: number | undefined): number | undefined => {
   if (whole === undefined) return left === 0 ? 0 : undefined
   return whole === 0 ? undefined : Math.min(1, left / whole)

@@ -30,12 +30,12 @@ test('shed: a delay of 0 is off', () => {
 })
 
 const told = [
-  ['concurrent', 'The gateway is at its limit of requests under way (limit.concurrent).'],
+  ['concurrent', 'The gateway is at its limit of requests in progress (limit.concurrent).'],
   ['connections', 'The gateway is at its limit of connections (limit.connections).'],
   ['address', 'Too many connections come from this address (limit.connectionsPerAddress).'],
-  ['buffered', 'Requests and answers under way take all the memory they may (limit.bufferedMegabytes).'],
-  ['event_loop', 'The gateway cannot keep up with the requests it has (limit.eventLoopDelay).'],
-  ['heap', 'The gateway has no memory left for further requests.'],
+  ['buffered', 'Requests and answers in progress have reached the memory limit (limit.bufferedMegabytes).'],
+  ['event_loop', 'The gateway is overloaded: its event loop is delayed (limit.eventLoopDelay).'],
+  ['heap', 'The gateway has too little memory for further requests.'],
 ] as const
 for (const [why, sentence] of told)
   test(`shed: whoever is turned away for ${why} is told so and may come back in a second`, () => {

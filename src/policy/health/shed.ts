@@ -1,37 +1,36 @@
 /**
- * When a model call is turned away at the door so that those under way can be finished. Nothing here waits or is stored:
- * what the load is, is measured elsewhere, and a refusal costs a few comparisons. Health, metrics and status are no model
- * calls and are never asked about here.
+ * Load shedding: when a new model call is refused, so that the calls in progress can complete. Pure: the load is measured
+ * elsewhere. Requests for health, metrics and status are not model calls and are never refused.
  */
 import { type Failure, fail } from '../../core/failure.ts'
 import type { Settings } from '../../core/settings.ts'
 
-/** What the process bears at the moment. */
+/** The current load of the process. */
 export type Load = {
-  /** Model calls under way. */
+  /** Model calls in progress. */
   readonly calls: number
-  /** Bytes held for requests and answers. */
+  /** Bytes buffered for requests and answers. */
   readonly held: number
-  /** ms by which the latest timer of each of the last seconds (p99) was late, newest last. */
+  /** Event loop delay in ms (p99) of each of the last seconds, newest last. */
   readonly delays: readonly number[]
-  /** Objects in memory, as a share of what the process may have. */
+  /** Used heap as a share of the heap limit. */
   readonly heap: number
 }
 
-/** The second and third say what is wrong with the connection a call came on. */
+/** Why a call is refused. `connections` and `address`: the limit that the call's connection exceeds. */
 export type ShedReason = 'concurrent' | 'connections' | 'address' | 'buffered' | 'event_loop' | 'heap'
 
-/** A busy machine is late for a moment now and then; who is late for so many seconds in a row does not catch up. */
+/** The event loop counts as overloaded after this many seconds of delay in a row: short delays are normal on a busy machine. */
 export const LATE_SECONDS = 5
 
-/** V8 collects all the time from about here on, and ends the process at 1. */
+/** Maximum heap share: above it V8 spends most of its time in garbage collection, and at 1 the process ends. */
 const MAX_HEAP = 0.95
 
-/** In bytes. */
+/** The limit of buffered bytes. */
 export const bufferLimitBytes = ({ bufferedMegabytes }: Pick<Settings['limit'], 'bufferedMegabytes'>): number =>
   bufferedMegabytes * 1_048_576
 
-/** Why one more call is not taken; null: it is. */
+/** Why a new model call is refused; null: it is accepted. */
 export const shedReason = ({ calls, held, delays, heap }: Load, limit: Settings['limit']): ShedReason | null => {
   if (calls >= limit.concurrent) return 'concurrent'
   if (held >= bufferLimitBytes(limit)) return 'buffered'
@@ -42,19 +41,20 @@ export const shedReason = ({ calls, held, delays, heap }: Load, limit: Settings[
 }
 
 const MESSAGES: Readonly<Record<ShedReason, string>> = {
-  concurrent: 'The gateway is at its limit of requests under way (limit.concurrent).',
+  concurrent: 'The gateway is at its limit of requests in progress (limit.concurrent).',
   connections: 'The gateway is at its limit of connections (limit.connections).',
   address: 'Too many connections come from this address (limit.connectionsPerAddress).',
-  buffered: 'Requests and answers under way take all the memory they may (limit.bufferedMegabytes).',
-  event_loop: 'The gateway cannot keep up with the requests it has (limit.eventLoopDelay).',
-  heap: 'The gateway has no memory left for further requests.',
+  buffered: 'Requests and answers in progress have reached the memory limit (limit.bufferedMegabytes).',
+  event_loop: 'The gateway is overloaded: its event loop is delayed (limit.eventLoopDelay).',
+  heap: 'The gateway has too little memory for further requests.',
 }
 
+/** The failure of a refused call: 503 with `retry-after` of one second. */
 export const shedFailure = (why: ShedReason): Failure => fail('busy', MESSAGES[why], { retryAfter: 1_000 })
 
 /**
- * Whose connections are counted together. An IPv6 customer has at least 2^64 addresses (RFC 6177): the first half of an
- * address is who it is. An IPv4 address is itself, however it is written.
+ * The unit of the limit of connections per address: the IPv4 address, also if written as `::ffff:a.b.c.d`, or the /64
+ * network of an IPv6 address, because one customer has at least a /64 (RFC 6177).
  */
 export const addressGroup = (address: string): string => {
   const plain = address.toLowerCase().replace(/^::ffff:(?=\d+\.)/, '')

@@ -1,13 +1,13 @@
 /**
- * After an outage: how fast a circuit that has just closed is given its whole load back. Whoever comes up again with cold
- * caches and new processes would be crushed by everybody at once. Pure; times in ms.
+ * Slow start: how fast the load of a circuit increases after it closed. An upstream that restarts with cold caches would
+ * fail again under full load. Pure; times in ms.
  */
 
 const STEPS = 10
 
 /**
- * How long after the closing one more request may be under way beside these: one at once from the start, twice as many
- * after each tenth of the span, as many as there are after all of it. One request after another never waits.
+ * The time in ms after closing at which one more request may be in flight. One is allowed at once; the number doubles after
+ * each tenth of `span`, and is unlimited after all of it.
  */
-export const warmUpDelay = (underWay: number, span: number): number =>
-  underWay < 1 ? 0 : (Math.min(STEPS, 32 - Math.clz32(underWay)) * span) / STEPS
+export const warmUpDelay = (inFlight: number, span: number): number =>
+  inFlight < 1 ? 0 : (Math.min(STEPS, 32 - Math.clz32(inFlight)) * span) / STEPS

@@ -138,18 +138,18 @@ const sentences: readonly (readonly [Failure[], readonly SkippedReason[], string
   [
     of('rate_limited'),
     [{ why: 'budget', wait: 1_000 }],
-    'Every upstream asked is at its limit for now; others were not asked, as the retry budget is spent (retry.budgetPercent). Last: it was rate limited',
+    'Every upstream tried is at its limit for now; others were not tried, because the retry budget is used up (retry.budgetPercent). Last: it was rate limited',
   ],
   [of('model_missing'), [], 'No provider has this model. Last: it was model missing'],
   [of('connect_timeout'), [], 'No upstream answered in time. Last: it was connect timeout'],
   [of('status'), [], 'The upstream could not answer. Last: it was status'],
   [of('reset', 'status'), [], 'Two attempts failed. Last: it was status'],
   [of('status', 'context_length'), [], 'it was context length'],
-  [[], [{ why: 'model_missing', wait: 1_000 }], 'No provider has this model; it was asked for a short while ago.'],
+  [[], [{ why: 'model_missing', wait: 1_000 }], 'No provider has this model, according to a check a short while ago.'],
   [
     [],
     [{ why: 'circuit', wait: null }],
-    'No upstream may be tried at the moment: circuits are open or keys are resting. See /providers/status.',
+    'No upstream may be tried at the moment: circuits are open or cooldowns are active. See /providers/status.',
   ],
   [
     [],
@@ -157,7 +157,7 @@ const sentences: readonly (readonly [Failure[], readonly SkippedReason[], string
       { why: 'unfit', paths: ['n', 'tools', 'n'] },
       { why: 'unfit', paths: [] },
     ],
-    'No configured provider can carry n, tools. Leave it out, or add a provider that speaks this style.',
+    'No configured provider supports n, tools. Remove it, or add a provider that uses this API style.',
   ],
 ]
 for (const [failures, leftOut, message] of sentences)
@@ -294,8 +294,8 @@ for (const [name, failure, soonest, retry, after] of edges)
 test('verdict: of ten thousand things that cannot be carried ten are named', () => {
   const paths = Array.from({ length: 10_000 }, (_, at) => `tools[${at}]`)
   const { message, param } = finalError([], [{ why: 'unfit', paths }])
-  assert.match(message, /^No configured provider can carry tools\[0\], .*, tools\[9\] and more\. Leave it out/)
+  assert.match(message, /^No configured provider supports tools\[0\], .*, tools\[9\] and more\. Remove it/)
   assert.equal(param, 'tools[0]')
   const ten = finalError([], [{ why: 'unfit', paths: paths.slice(0, 10) }])
-  assert.match(ten.message, /tools\[9\]\. Leave/)
+  assert.match(ten.message, /tools\[9\]\. Remove/)
 })

@@ -1,7 +1,10 @@
-/** What a client is told when no target could answer, and whether it should come back. */
+/** The error for the client when no target succeeded, its status, and whether the client should retry. */
 import { type Failure, fail, rowOf } from '../../core/failure.ts'
 
-/** A target that was left out, and until when (ms from now; null: unknown). `unfit`: it cannot carry what was asked. */
+/**
+ * Why a target was not tried. `wait`: ms until it may be tried; null: unknown. `unfit`: it cannot take the request without
+ * changing its meaning, because of the members at `paths`.
+ */
 export type SkippedReason =
   | { readonly why: 'unfit'; readonly paths: readonly string[] }
   | { readonly why: 'circuit' | 'budget'; readonly wait: number | null }
@@ -9,30 +12,31 @@ export type SkippedReason =
 
 const RATE = new Set(['rate_limited', 'token_rate'])
 const MONEY = new Set(['quota', 'quota_exhausted'])
-/** Every timer that can end an attempt. */
+/** Every timeout that can end an attempt. */
 const TIME = new Set(['timeout', 'no_first_content', 'connect_timeout', 'stalled', 'deadline'])
 const KEY_REJECTED = new Set(['auth', 'permission', 'suspended', 'disabled', 'model_denied'])
 const MISSING = new Set(['model_missing'])
-/** The target does not take this request; another may. For the verdict it is as if the target had been unfit. */
+/** The target refused this request; another may accept it. Counts as if the target had been unfit. */
 const REFUSED = new Set(['incompatible', 'incapable'])
 
 /**
- * The one failure that stands for all. The request's own fault is returned as it is. Otherwise what was tried decides, and
- * where nothing was tried, what kept it from being tried; a mixture is a bad gateway with the last failure's kind.
- * A target that refused the request counts as unfit. The first refusal is returned where every target was unfit or refused.
+ * The failure that represents all attempts of a request. `failures`: those of the attempts, in order. `skipped`: the
+ * targets that were not tried. A failure caused by the request is returned unchanged. Otherwise the attempts decide, or, if
+ * there were none, the reasons for skipping. Failures of different kinds become a bad gateway with the last failure's kind.
+ * If every target was unfit or refused the request, the first refusal is returned.
  */
-export const finalError = (met: readonly Failure[], leftOut: readonly SkippedReason[]): Failure => {
-  const own = met.find((failure) => rowOf(failure).excludes === 'request')
+export const finalError = (failures: readonly Failure[], skipped: readonly SkippedReason[]): Failure => {
+  const own = failures.find((failure) => rowOf(failure).excludes === 'request')
   if (own) return own
-  const failures = met.filter(({ kind }) => !REFUSED.has(kind))
-  const [refusal] = failures.length < met.length ? met.filter(({ kind }) => REFUSED.has(kind)) : []
-  if (refusal && failures.length === 0 && leftOut.every(({ why }) => why === 'unfit')) return asOwnFault(refusal)
-  const last = failures.at(-1)
-  const soonest = shortestWait(failures, leftOut)
+  const decisive = failures.filter(({ kind }) => !REFUSED.has(kind))
+  const [refusal] = decisive.length < failures.length ? failures.filter(({ kind }) => REFUSED.has(kind)) : []
+  if (refusal && decisive.length === 0 && skipped.every(({ why }) => why === 'unfit')) return asOwnFault(refusal)
+  const last = decisive.at(-1)
+  const soonest = shortestWait(decisive, skipped)
   const more = soonest === null ? {} : { retryAfter: soonest }
   const kinds = [
-    ...failures.map(({ kind }) => kind as string),
-    ...leftOut.map(({ why }) => why).filter((why) => why !== 'unfit' && (!last || RATE.has(why) || MONEY.has(why))),
+    ...decisive.map(({ kind }) => kind as string),
+    ...skipped.map(({ why }) => why).filter((why) => why !== 'unfit' && (!last || RATE.has(why) || MONEY.has(why))),
   ]
   const only = (...sets: ReadonlySet<string>[]) =>
     kinds.length > 0 && kinds.every((kind) => sets.some((set) => set.has(kind)))
@@ -40,8 +44,8 @@ export const finalError = (met: readonly Failure[], leftOut: readonly SkippedRea
   if (only(MONEY))
     return { ...fail('quota', `No key has credit or quota left.${quoted(last)}`), ...origin(last), ...more }
   if (only(RATE, MONEY)) {
-    const rest = leftOut.some(({ why }) => why === 'budget')
-      ? ' asked is at its limit for now; others were not asked, as the retry budget is spent (retry.budgetPercent).'
+    const rest = skipped.some(({ why }) => why === 'budget')
+      ? ' tried is at its limit for now; others were not tried, because the retry budget is used up (retry.budgetPercent).'
       : ' is at its limit for now.'
     return { ...fail('rate_limited', `Every upstream${rest}${quoted(last)}`), ...origin(last), ...more }
   }
@@ -50,24 +54,27 @@ export const finalError = (met: readonly Failure[], leftOut: readonly SkippedRea
       return fail('model_missing', `No provider has this model.${quoted(last)}`, { param: 'model', ...origin(last) })
     if (only(TIME)) return fail('timeout', `No upstream answered in time.${quoted(last)}`, more)
     if (last.kind === 'context_length') return last
-    const text = met.length === 1 ? 'The upstream could not answer.' : `${counted(met.length)} attempts failed.`
+    const text =
+      failures.length === 1 ? 'The upstream could not answer.' : `${counted(failures.length)} attempts failed.`
     // A missing model among other failures is not the client's fault: another target might have had it.
     const kind = last.kind === 'model_missing' ? 'status' : last.kind
     const mixed = kinds.some((one) => one !== last.kind)
     return { ...last, kind, message: `${text}${quoted(last)}`, ...more, ...(mixed && { mixed }) }
   }
-  const unfit = leftOut.flatMap((left) => ('paths' in left ? left.paths : []))
-  if (leftOut.every(({ why }) => why === 'unfit') && unfit[0] !== undefined)
+  const unfit = skipped.flatMap((one) => ('paths' in one ? one.paths : []))
+  if (skipped.every(({ why }) => why === 'unfit') && unfit[0] !== undefined)
     return fail(
       'unsupported',
-      `No configured provider can carry ${named(unfit)}. Leave it out, or add a provider that speaks this style.`,
+      `No configured provider supports ${named(unfit)}. Remove it, or add a provider that uses this API style.`,
       { param: unfit[0] },
     )
   if (only(MISSING))
-    return fail('model_missing', 'No provider has this model; it was asked for a short while ago.', { param: 'model' })
+    return fail('model_missing', 'No provider has this model, according to a check a short while ago.', {
+      param: 'model',
+    })
   if (only(KEY_REJECTED))
     return fail('auth', 'No key of the configured providers is accepted at the moment. Check the keys.', more)
-  // Neither is helped by the wait for the other.
+  // Waiting for the quota does not make the rejected keys valid.
   if (only(KEY_REJECTED, MONEY))
     return fail(
       'auth',
@@ -76,18 +83,18 @@ export const finalError = (met: readonly Failure[], leftOut: readonly SkippedRea
     )
   return fail(
     'no_target',
-    'No upstream may be tried at the moment: circuits are open or keys are resting. See /providers/status.',
+    'No upstream may be tried at the moment: circuits are open or cooldowns are active. See /providers/status.',
     more,
   )
 }
 
-/** What every vendor refuses is the fault of the request. */
+/** A member that every vendor refuses is an error of the request. */
 const asOwnFault = (refusal: Failure): Failure =>
   refusal.kind === 'incompatible' ? { ...refusal, kind: 'invalid_request' } : refusal
 
 const quoted = (failure: Failure | undefined): string => (failure ? ` Last: ${failure.message}` : '')
 const origin = (failure: Failure | undefined) => (failure?.upstream ? { upstream: failure.upstream } : {})
-/** What an error names at most; a client may have sent ten thousand. */
+/** Maximum paths in an error message. */
 const MAX_NAMED = 10
 
 const named = (paths: readonly string[]): string => {
@@ -95,20 +102,20 @@ const named = (paths: readonly string[]): string => {
   return different.slice(0, MAX_NAMED).join(', ') + (different.length > MAX_NAMED ? ' and more' : '')
 }
 
-/** In words, so that no number in an error's text can be read as a status. */
+/** A number in words, because clients search the text of an error for status codes. */
 const counted = (n: number): string =>
   ['No', 'One', 'Two', 'Three', 'Four', 'Five', 'Six', 'Seven', 'Eight', 'Nine'][n] ?? 'Many'
 
-/** ms until the first of them could work again; null: nobody knows. */
-const shortestWait = (failures: readonly Failure[], leftOut: readonly SkippedReason[]): number | null => {
+/** The ms until the first target may be tried again; null: unknown. */
+const shortestWait = (failures: readonly Failure[], skipped: readonly SkippedReason[]): number | null => {
   const waits = [
     ...failures.map(({ retryAfter }) => retryAfter ?? null),
-    ...leftOut.map((left) => ('wait' in left ? left.wait : null)),
+    ...skipped.map((one) => ('wait' in one ? one.wait : null)),
   ].filter((wait) => wait !== null)
   return waits.length === 0 ? null : Math.max(0, Math.min(...waits))
 }
 
-/** The status a client is given: the row's, save where the upstream's own says more exactly what is wrong with the request. */
+/** The status of the client's response: from the failure table, except that an invalid request keeps the upstream's 4xx (not 401 and 403, which concern the gateway's key). */
 export const statusOf = (failure: Failure): number => {
   const { status } = failure
   return failure.kind === 'invalid_request' &&
@@ -141,7 +148,7 @@ export const retryAdvice = (
   const status = statusOf(failure)
   const { kind } = failure
   const heeded = status === 429 || status === 503 || kind === 'idempotency_key_in_use'
-  // What has begun to rest meanwhile, for another request or by our own guess, may rest for longer than this one was told.
+  // Another request may have started a longer cooldown in the meantime.
   const longest = Math.max(failure.retryAfter ?? 0, soonest ?? 0)
   const wait = failure.retryAfter !== undefined || (heeded && longest > 0) ? longest : undefined
   const after = wait === undefined ? null : Math.max(1, Math.ceil(wait / 1000))

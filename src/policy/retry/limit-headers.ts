@@ -1,19 +1,20 @@
-/** Names of the headers in which upstreams say what is left of their limits. A row is one limit of one family. */
+/** Names of the headers in which upstreams report the remaining part of their rate limits. */
 
+/** The header names of one limit. */
 export type LimitHeaders = {
-  /** What may still be asked for. */
+  /** The remaining requests or tokens. */
   readonly left: string
-  /** What the whole of it is. */
+  /** The limit itself. */
   readonly whole: string
-  /** When it is whole again. */
+  /** When the full limit is available again: a duration or a time, see `resetIn`. */
   readonly reset: string
-  /** The length of its window (s), which says in what unit a bare figure of `reset` is. */
+  /** The length of the window in seconds, which decides the unit of a bare number in `reset`. Empty: no such header. */
   readonly period: string
-  /** ms of its window, where its name says so. */
+  /** The length of the window in ms, if the header names contain it. */
   readonly window?: number
 }
 
-/** OpenAI's names and those made after them, with what the limit is of at the end. */
+/** OpenAI's names, which other vendors use too. `of`: the suffix that names what is limited. */
 const openai = (of: string): LimitHeaders => ({
   left: `x-ratelimit-remaining${of}`,
   whole: `x-ratelimit-limit${of}`,
@@ -21,7 +22,7 @@ const openai = (of: string): LimitHeaders => ({
   period: `x-ratelimit-renewalperiod${of}`,
 })
 
-/** Anthropic's, with what the limit is of in the middle. */
+/** Anthropic's names. `of`: what is limited. */
 const anthropic = (of: string): LimitHeaders => ({
   left: `anthropic-ratelimit-${of}-remaining`,
   whole: `anthropic-ratelimit-${of}-limit`,
@@ -42,13 +43,13 @@ const windows = [
 ] as const
 
 /**
- * Who says which (their pages on rate limits, read 2026-11; those marked * as recorded): DeepSeek, Gemini, Bedrock and
- * most servers one runs oneself say nothing.
+ * All known limits, from the vendors' pages on rate limits (read 2026-11) and, where marked *, from recordings. DeepSeek,
+ * Gemini, Bedrock and most self-hosted servers send none.
  */
 export const LIMIT_HEADERS: readonly LimitHeaders[] = [
   // OpenAI, Groq, xAI* (no reset), Azure* (reset in s, formerly ms; beside it the length of the window).
   ...['-requests', '-tokens', '-project-tokens', '-input-images', '-tokens_usage_based'].map(openai),
-  // Groq: accounts with separate limits for what goes in and what comes out. Fireworks names the same otherwise.
+  // Groq: accounts with separate limits for input and output. Fireworks has other names for them.
   ...['-input-tokens', '-output-tokens', '-tokens-prompt', '-tokens-generated', '-tokens-cache-adjusted-prompt'].map(
     openai,
   ),
@@ -59,6 +60,6 @@ export const LIMIT_HEADERS: readonly LimitHeaders[] = [
   // Together* (s), OpenRouter (ms since 1970).
   openai(''),
   ...['requests', 'tokens', 'input-tokens', 'output-tokens'].map(anthropic),
-  // The IETF's draft in its older form (draft-ietf-httpapi-ratelimit-headers-06): reset in s.
+  // The older form of the IETF draft (draft-ietf-httpapi-ratelimit-headers-06): reset in s.
   { left: 'ratelimit-remaining', whole: 'ratelimit-limit', reset: 'ratelimit-reset', period: '' },
 ]

@@ -1,24 +1,26 @@
 /**
- * How long an upstream asks us to wait, from all the places where upstreams say it. Everything here reads text of
- * unknown origin: lengths are bounded before anything looks at them, and no pattern can go back over what it has read.
+ * How long an upstream requests to wait before a retry, from its headers and its error body. The input is untrusted:
+ * lengths are bounded before parsing, and no pattern can backtrack.
  */
-
 import type { HeaderLookup } from '../../core/headers.ts'
 import { isList, isObject, type Json, number, object, text } from '../../core/json.ts'
 import { LIMIT_HEADERS, type LimitHeaders } from './limit-headers.ts'
 
 const HOUR = 3_600_000
-/** No honest value is longer. */
+/** Maximum length in characters of a header value; valid values are shorter. */
 const MAX_LENGTH = 64
 
-/** Ms to wait, between 0 and an hour. Undefined: nothing was said, or nothing that makes sense. `dateMs` is now, since 1970. */
+/**
+ * The wait in ms, from 0 to one hour; a longer one is reduced. Undefined: absent or invalid. `dateMs`: the current time in
+ * ms since 1970. Sources in order: `retry-after`, exhausted rate limits, Google's `RetryInfo`, OpenRouter's metadata.
+ */
 export const retryAfter = (headers: HeaderLookup, body: Json | undefined, dateMs: number): number | undefined => {
   const found =
     fromRetryAfter(headers, dateMs) ?? fromLimits(headers, dateMs) ?? fromDetails(body) ?? fromMetadata(body, dateMs)
   return found === undefined ? undefined : Math.min(found, HOUR)
 }
 
-/** The plain header. Azure sends `retry-after-ms: 0` beside `retry-after: 1`, so a zero gives way to what the other says. */
+/** From `retry-after-ms` or `retry-after`. Azure sends `retry-after-ms: 0` with `retry-after: 1`, so a zero is used last. */
 const fromRetryAfter = (headers: HeaderLookup, dateMs: number): number | undefined => {
   const exact = decimal(headers('retry-after-ms')) ?? decimal(headers('x-ms-retry-after-ms'))
   if (exact !== undefined && exact > 0) return exact
@@ -29,40 +31,40 @@ const fromRetryAfter = (headers: HeaderLookup, dateMs: number): number | undefin
   return exact
 }
 
-/** A limit is the reason only if nothing of it remains. Where several are exhausted, all of them have to pass. */
+/** The longest reset of the exhausted limits: a limit with something left is not the reason, and all exhausted ones must reset. */
 const fromLimits = (headers: HeaderLookup, dateMs: number): number | undefined => {
   let longest: number | undefined
   for (const row of LIMIT_HEADERS) {
     const left = headers(row.left)
     if (left !== undefined && decimal(left) !== 0) continue
     const wait = resetIn(row, headers, dateMs)
-    // A moment that has passed says nothing.
+    // A reset in the past is not a wait.
     if (wait !== undefined && wait >= 0) longest = Math.max(wait, longest ?? 0)
   }
   return longest
 }
 
 /**
- * Ms from now until this limit is whole again, below 0 if it has been; undefined: not said. Azure's bare figures have been
- * of seconds and of milliseconds (recordings: `reset-requests` 1 with 50 and 500 with 120 requests in 60 s); no limit takes
- * longer than its window, so a larger figure than that is of milliseconds.
+ * The time in ms until a limit resets, negative if in the past; undefined: absent or invalid. Azure has sent bare numbers
+ * in seconds and in milliseconds (recordings: `reset-requests` 1 and 500 with a window of 60 s). No reset takes longer
+ * than the window, so a number above it is in milliseconds.
  */
 export const resetIn = ({ reset, period }: LimitHeaders, headers: HeaderLookup, dateMs: number): number | undefined => {
-  const said = headers(reset)
-  if (said === undefined) return undefined
+  const value = headers(reset)
+  if (value === undefined) return undefined
   const seconds = period === '' ? undefined : decimal(headers(period))
-  const figure = decimal(said)
+  const figure = decimal(value)
   if (seconds !== undefined && figure !== undefined && figure > seconds && figure < MIN_TIMESTAMP) return figure
-  return msUntil(said, dateMs)
+  return msUntil(value, dateMs)
 }
 
-/** Google's `RetryInfo` among `error.details`. Its OpenAI-compatible endpoint puts the error into a list. */
+/** From Google's `RetryInfo` in `error.details`. Its OpenAI-compatible endpoint wraps the error in a list. */
 const fromDetails = (body: Json | undefined): number | undefined => {
   for (const detail of details(body)) {
     const delay = object(detail)?.retryDelay
-    const said = text(delay)
-    if (said !== undefined) {
-      const wait = parseDuration(said)
+    const value = text(delay)
+    if (value !== undefined) {
+      const wait = parseDuration(value)
       if (wait !== undefined) return wait
     }
     const seconds = number(object(delay)?.seconds)
@@ -72,7 +74,7 @@ const fromDetails = (body: Json | undefined): number | undefined => {
   return undefined
 }
 
-/** OpenRouter quotes the headers of the limit in `error.metadata.headers`. */
+/** From the rate-limit headers that OpenRouter copies to `error.metadata.headers`. */
 const fromMetadata = (body: Json | undefined, dateMs: number): number | undefined => {
   const quoted = object(object(errorOf(body)?.metadata)?.headers)
   if (!quoted) return undefined
@@ -84,6 +86,7 @@ const fromMetadata = (body: Json | undefined, dateMs: number): number | undefine
   return fromRetryAfter(lookup, dateMs) ?? fromLimits(lookup, dateMs)
 }
 
+/** How many details and copied headers are read. */
 const MAX_ENTRIES = 32
 
 const errorOf = (body: Json | undefined) => {
@@ -96,10 +99,10 @@ const details = (body: Json | undefined): readonly Json[] => {
   return isList(found) ? found.slice(0, MAX_ENTRIES).filter(isObject) : []
 }
 
-/** A smaller figure (s) is a duration, not a moment: in seconds since 1970 it is the year 2001. */
+/** Smaller numbers are durations in seconds; larger ones are Unix times. As a Unix time in seconds this is the year 2001. */
 const MIN_TIMESTAMP = 1e9
 
-/** A duration, a number of seconds, an RFC 3339 time, or seconds or milliseconds since 1970: ms from now, below 0 if it has passed. */
+/** The ms from now for a duration, a number of seconds, an RFC 3339 time or a Unix time in s or ms. Negative: in the past. */
 const msUntil = (value: string, dateMs: number): number | undefined => {
   const figure = decimal(value)
   if (figure === undefined) return parseDuration(value) ?? since(internetDate(value), dateMs)
@@ -110,7 +113,7 @@ const msUntil = (value: string, dateMs: number): number | undefined => {
 const since = (at: number | undefined, dateMs: number): number | undefined =>
   at === undefined || Number.isNaN(at) ? undefined : at - dateMs
 
-/** A moment that has passed says nothing. */
+/** The ms until a time; undefined if it is in the past. */
 const until = (at: number | undefined, dateMs: number): number | undefined => {
   const wait = since(at, dateMs)
   return wait === undefined || wait < 0 ? undefined : wait
@@ -127,7 +130,7 @@ const decimal = (value: string | undefined): number | undefined => {
   return figure !== undefined && DECIMAL.test(figure) ? Number(figure) : undefined
 }
 
-/** RFC 9110, section 5.6.7: the usual form, and the two older ones. The last of them does not say that it is in UTC. */
+/** Parses an HTTP date (RFC 9110, section 5.6.7): the usual form and the two obsolete ones. The asctime form has no time zone: UTC. */
 const httpDate = (value: string): number | undefined => {
   if (!/^(mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6},? /i.test(value)) return undefined
   if (/ (gmt|utc)$/i.test(value)) return Date.parse(value)
@@ -152,7 +155,7 @@ const UNITS: ReadonlyMap<string, number> = new Map([
   ['d', 24 * HOUR],
 ])
 
-/** `6m0s`, `12ms`, `34.07s`, `1h2m3.5s` in ms. A number without a unit is not a duration. */
+/** Parses a duration such as `6m0s`, `12ms`, `34.07s` or `1h2m3.5s` to ms. Undefined: malformed, or a number without a unit. */
 export const parseDuration = (value: string): number | undefined => {
   const source = short(value)
   if (source === undefined) return undefined

@@ -1,22 +1,21 @@
 /**
- * The retry budget of one deployment (provider and model, whatever the key). Second and later attempts of a request
- * there, and hedges against it, are a share of its first tries over ten seconds, with a floor for quiet times. One client
- * may use half of it, so that requests that always fail leave the other clients their share. Failover to another model
- * or provider needs no budget. Pure; the caller stores it.
+ * The retry budget of one model at one provider, for all its keys. Retries and hedges are limited to a share of first
+ * attempts over ten seconds, plus a minimum rate. One client may use half of the budget, so that its failing requests do
+ * not use up the other clients' share. Failover to another model or provider needs no budget. Pure; the caller stores it.
  */
 
-/** Counts of a quarter of a second, the `n`-th of the clock. Repeats are counted by client. */
+/** Counts of 250 ms. `n`: start time divided by 250 ms. `repeats`: retries and hedges by client. */
 type BudgetSlot = { readonly n: number; readonly firsts: number; readonly repeats: ReadonlyMap<string, number> }
 
-/** Bounded by what it grants: it names no more clients than repeats of the last ten seconds. */
+/** The state of a budget. Its size is bounded: it contains at most as many clients as repeats of the last ten seconds. */
 export type RetryBudget = { readonly past: readonly BudgetSlot[]; readonly current: BudgetSlot }
 
 const noRepeats: ReadonlyMap<string, number> = new Map()
 
-/** What a deployment begins with. */
+/** The initial state. */
 export const emptyBudget: RetryBudget = { past: [], current: { n: 0, firsts: 0, repeats: noRepeats } }
 
-/** `percent` of first tries, and `floor` repeats a second at least. */
+/** Repeats are limited to `percent` of first attempts, but `floor` repeats a second are always allowed. */
 export type BudgetRules = { readonly percent: number; readonly floor: number }
 
 const SLOT = 250
@@ -25,13 +24,13 @@ const SECONDS = 10
 const LONG = (SECONDS * 1_000) / SLOT
 const SHORT = 1_000 / SLOT
 
-/** Counts a request's first attempt at the deployment. */
+/** Counts the first attempt of a request. `now`: ms of the monotonic clock. */
 export const countFirst = (budget: RetryBudget, now: number): RetryBudget => {
   const { past, current } = roll(budget, now)
   return { past, current: { ...current, firsts: current.firsts + 1 } }
 }
 
-/** Requests a further attempt by this client at the deployment, and counts it if allowed. `client`: '' where unknown. */
+/** Whether a retry or hedge is allowed; counts it if so. `client`: '' if unknown, then only the whole budget limits it. */
 export const requestRepeat = (
   budget: RetryBudget,
   now: number,
@@ -54,7 +53,7 @@ const totalOf = ({ repeats }: BudgetSlot): number => {
   return total
 }
 
-/** Whether one more fits into the share, or, if there were few just now, into share and floor together. */
+/** Whether one more repeat is within the share, or within share and floor while the last second had fewer than `floor`. */
 const hasRoom = (
   { past, current }: RetryBudget,
   repeatsIn: (slot: BudgetSlot) => number,
@@ -62,16 +61,16 @@ const hasRoom = (
 ): boolean => {
   let { firsts } = current
   let repeats = repeatsIn(current)
-  let lately = repeats
-  // What straddles the edge of a span counts as repeats and not as first tries: never more than the rule allows.
+  let lastSecond = repeats
+  // The slot at the edge of a span counts for repeats but not for first attempts, so that the limit is never exceeded.
   for (const slot of past) {
     const its = repeatsIn(slot)
     if (slot.n > current.n - LONG) firsts += slot.firsts
     repeats += its
-    if (slot.n >= current.n - SHORT) lately += its
+    if (slot.n >= current.n - SHORT) lastSecond += its
   }
   const share = (firsts * percent) / 100
-  return repeats + 1 <= share || (lately < floor && repeats + 1 <= share + floor * SECONDS)
+  return repeats + 1 <= share || (lastSecond < floor && repeats + 1 <= share + floor * SECONDS)
 }
 
 const roll = (budget: RetryBudget, now: number): RetryBudget => {

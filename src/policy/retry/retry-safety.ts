@@ -1,16 +1,16 @@
-/** What may be asked a second time, or of two at once: asking a model twice costs tokens, having something done twice is an error. */
+/** Which requests are safe to retry or hedge: repeating a model call costs tokens, repeating a side effect is an error. */
 import type { ChatRequest, Extra, Tool } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
 import { isObject, object } from '../../core/json.ts'
 
-/** Whether a failed attempt may be followed by one elsewhere: always, unless the upstream may have begun what has effects. */
+/** Whether another attempt may follow this failure: yes, unless the upstream may have started a side effect. */
 export const mayFailOver = (request: ChatRequest, failure: Failure): boolean =>
   !hasEffects(request) || wasNotStarted(failure)
 
 /**
- * Whether two providers may be asked at once, of which one will be let go: nothing of it has effects, nothing is to be
- * kept there by the client's own word, and no tool runs at the provider, which goes on and is paid for unseen. Several
- * choices cost several answers, so they are requested from one provider.
+ * Whether the request may be hedged, which cancels one of two attempts. Not allowed: side effects, storage that the
+ * client requested (`store: true`), tools that the provider runs (they continue and are billed after the cancellation),
+ * and several choices, because each attempt costs several answers.
  */
 export const mayHedge = (request: ChatRequest): boolean =>
   !hasEffects(request) &&
@@ -19,15 +19,15 @@ export const mayHedge = (request: ChatRequest): boolean =>
   !request.tools.some(({ kind }) => kind === 'foreign') &&
   !request.extras.some(({ name }) => TOOLS_BY_NAME.has(name))
 
-/** Members that have the provider run a tool: OpenAI's search, xAI's, OpenRouter's. */
+/** Members that make the provider run a tool: web search of OpenAI and xAI, plugins of OpenRouter. */
 export const TOOLS_BY_NAME: ReadonlySet<string> = new Set(['web_search_options', 'search_parameters', 'plugins'])
 
-/** Answering does more than answer: it changes something that is there before and after. */
+/** Whether the request changes state outside its answer. */
 export const hasEffects = ({ tools, extras }: ChatRequest): boolean => extras.some(extraActs) || tools.some(toolActs)
 
 /**
- * `background`: an answer somebody will ask for by its id. `conversation`: each answer is put behind the last.
- * `mcp_servers`, `container`: the same as the tools below, in Anthropic's words.
+ * `background`: the response is stored under an id. `conversation`: the response is appended to a stored conversation.
+ * `mcp_servers`, `container`: Anthropic's members for the tools below.
  */
 const extraActs = ({ name, value }: Extra): boolean => {
   switch (name) {
@@ -45,9 +45,9 @@ const extraActs = ({ name, value }: Extra): boolean => {
 }
 
 /**
- * Of the tools a provider runs, those that change something outside the answer: a server of somebody else's (MCP: mail
- * is sent, tickets are filed), and code in a container that is there before and after. Searching, fetching a page, making
- * an image and code in a container of its own leave nothing behind. What the client runs is not run by asking twice.
+ * Whether a tool that the provider runs changes state outside the answer: MCP servers (they send mail, file tickets), and
+ * code in a persistent container. Search, page fetches, image generation and code in a new container have no side
+ * effects. Tools that the client runs are not run by a second attempt.
  */
 const toolActs = (tool: Tool): boolean => {
   if (tool.kind !== 'foreign') return false
@@ -59,16 +59,16 @@ const toolActs = (tool: Tool): boolean => {
   )
 }
 
-/** A container by its id, alone or in an object; `{ type: 'auto' }` is a new one. */
+/** Whether the value is a container's id, alone or in an object. `{ type: 'auto' }` requests a new container. */
 const isNamed = (value: unknown): boolean =>
   typeof value === 'string' || (isObject(value) && typeof value.id === 'string')
 
-/** Statuses of an upstream that had begun, or may have, when it gave up. */
+/** Statuses below 500 of an upstream that may have started work. */
 const MAY_HAVE_STARTED = new Set([408, 499])
-/** Statuses of 500 and above with which a request is turned away before anything of it is done. */
+/** Statuses of 500 and above with which a request is rejected before any work. */
 const REJECTED = new Set([501, 503, 529])
 
-/** It proves that the upstream has done nothing of it: never reached, or refused. */
+/** Whether the failure proves that the upstream did no work: it was not reached, or it rejected the request. */
 const wasNotStarted = ({ unsent, status }: Failure): boolean => {
   if (unsent === true) return true
   if (status === undefined) return false

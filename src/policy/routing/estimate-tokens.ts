@@ -1,20 +1,20 @@
 /**
- * About how many tokens a question is, for when nobody can be asked who has its model's tokenizer: a sum over its
- * characters by their class, and a little for what stands between them.
+ * Estimates the tokens of a request without a tokenizer: a weight per character by its class, and constants per message
+ * and tool.
  *
- * Held against o200k (GPT-4o and later) it is within 40 % on prose of eleven languages, code, tables and JSON, and within
- * 45 % of what OpenAI's and Anthropic's models counted for recorded questions of text alone; the tests hold it to that.
- * What it cannot know is what a vendor adds of its own: Anthropic some hundreds for a first tool.
+ * The tests require an error of at most 40 % against o200k (GPT-4o and later) for prose in eleven languages, code, tables
+ * and JSON. For recorded requests of text alone it is within 45 % of the counts of OpenAI and Anthropic. Tokens that a
+ * vendor adds are not included: Anthropic adds some hundreds for the first tool.
  */
 import type { ChatRequest, MediaSource, Message, Part, Tool } from '../../core/chat.ts'
 import type { Json } from '../../core/json.ts'
 
-/** Tokens a character. */
+/** Tokens per character, by class. */
 const WEIGHT = {
-  /** A to Z: a word is mostly one token, a long or a foreign one two. */
+  /** A to Z: most words are one token, long or foreign ones two. */
   letter: 0.23,
   digit: 0.4,
-  /** Mostly a part of the word behind it. */
+  /** Usually part of the following word's token. */
   space: 0.1,
   /** ASCII punctuation. */
   mark: 0.5,
@@ -26,35 +26,36 @@ const WEIGHT = {
   sign: 1,
 } as const
 
-/** The beginning and the end of a message, and of the whole. */
+/** Tokens for the framing of each message, and of the whole request. */
 const MESSAGE = 4
 const FRAME = 3
-/** What stands around a tool's definition, a call or a result. */
+/** Tokens for the framing of a tool definition, a tool call or a result. */
 const TOOL = 8
-/** An image, a page or a piece of sound: nobody looks inside. About what Anthropic counts for an image of the largest size it takes. */
+/** Tokens for an image, a document or audio, whatever its size. About Anthropic's count for an image of its maximum size. */
 const ATTACHMENT = 1_500
 
+/** Estimates the input tokens of a request. At least 3; rounded up. Of long texts only a sample is read. */
 export const estimateTokens = ({ messages, tools }: ChatRequest): number => {
   const length = messages.reduce((all, { content }) => content.reduce((one, part) => one + lengthOf(part), all), 0)
   const share = Math.min(1, MAX_CHARACTERS / Math.max(1, length))
-  const said = messages.map((message) => ofMessage(message, share)).reduce(sum, 0)
-  const offered = tools.map(ofTool).reduce(sum, 0)
-  return Math.ceil(FRAME + said + offered)
+  const messageTokens = messages.map((message) => ofMessage(message, share)).reduce(sum, 0)
+  const toolTokens = tools.map(ofTool).reduce(sum, 0)
+  return Math.ceil(FRAME + messageTokens + toolTokens)
 }
 
-/** Characters of one question that are looked at; of a longer one a sample. 18 million took 40 ms. */
+/** How many characters of a request are read; of a longer request a sample is read. 18 million characters took 40 ms. */
 const MAX_CHARACTERS = 1_000_000
-/** A sample is taken at so many places of a text, each of so many characters at least. */
+/** A sample is read at this many places of a text, with at least so many characters at each. */
 const PLACES = 8
 const SAMPLE = 64
 
 const lengthOf = (part: Part): number =>
   'text' in part ? part.text.length : 'arguments' in part ? part.arguments.length : 0
 
-/** About how many tokens a text is. */
+/** Estimates the tokens of a text; not rounded. */
 export const estimateText = (text: string): number => weigh(text, 0, text.length)
 
-/** The same, where only this share of the text is looked at. */
+/** Estimates the tokens of a text of which only this share is read. */
 const sampled = (text: string, share: number): number => {
   const each = Math.max(SAMPLE, Math.ceil((text.length * share) / PLACES))
   if (each * PLACES >= text.length) return estimateText(text)
@@ -78,7 +79,7 @@ const weigh = (text: string, from: number, to: number): number => {
 
 const sum = (one: number, other: number): number => one + other
 
-/** Of a UTF-16 code unit. The halves of a surrogate pair are half a sign each, or a rare Chinese character. */
+/** The class of a UTF-16 code unit. Surrogates (emoji, rare Chinese characters) count as signs. */
 const classOf = (code: number): keyof typeof WEIGHT => {
   if ((code >= 97 && code <= 122) || (code >= 65 && code <= 90)) return 'letter'
   if (code === 32 || (code >= 9 && code <= 13)) return 'space'
@@ -89,7 +90,7 @@ const classOf = (code: number): keyof typeof WEIGHT => {
   return 'sign'
 }
 
-/** Looked up: a long question is mostly of these, and nothing else is done while it is counted. */
+/** The weights of ASCII characters, because they are most of a long text and counting blocks the event loop. */
 const ASCII: readonly number[] = Array.from({ length: 128 }, (_, code) => WEIGHT[classOf(code)])
 
 const ofMessage = (message: Message, share: number): number => {
@@ -117,7 +118,7 @@ const ofPart = (part: Part, share: number): number => {
   }
 }
 
-/** Three bytes of text are four characters of its base64. */
+/** Four characters of base64 are three bytes of text. */
 const ofFile = (source: MediaSource): number =>
   source.kind === 'data' && source.mediaType.startsWith('text/')
     ? source.data.length * 0.75 * WEIGHT.letter

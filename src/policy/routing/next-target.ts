@@ -1,36 +1,37 @@
 /**
- * Which target comes next: a pure function of the plan and of what this request has already met. Whether the target
- * may be tried now (circuits, cool-downs) is the board's to say; here is only what makes sense to try.
+ * Which target is next: a pure function of the plan and the failures of this request. Circuits and cooldowns are checked
+ * by the caller.
  */
 import { type Failure, rowOf } from '../../core/failure.ts'
 import type { ProviderKey } from '../../core/provider.ts'
 import { type Candidate, deploymentId, endpointId, keyId, modelId, type Plan, type Target } from '../../core/target.ts'
 
-/** What one request has met so far. */
+/** The consequences of the failures of one request so far. */
 export type History = {
-  /** Ids of deployments, models, keys and endpoints this request need not try again. */
+  /** Ids of deployments, models, keys and endpoints that this request does not try again. */
   readonly excluded: ReadonlySet<string>
-  /** Models at providers whose other keys come only after everything else. */
+  /** Models at instances whose other keys are tried after all other targets. */
   readonly demoted: ReadonlySet<string>
-  /** A failure was met after which no other target may be tried. */
+  /** A failure occurred after which no other target may be tried. */
   readonly final: boolean
-  /** Only a window larger than this (tokens) is worth trying. */
+  /** The request exceeded a context window of this size, in tokens: only larger windows are tried. */
   readonly largerThan: number | null
 }
 
+/** The history of a request without failures. */
 export const emptyHistory: History = { excluded: new Set(), demoted: new Set(), final: false, largerThan: null }
 
-/** The history after this target failed in this way. `window` is the target's context window, if known. */
+/** The history after a failure of this target. `window`: the target's context window in tokens, if known. */
 export const recordFailure = (history: History, target: Target, failure: Failure, window?: number): History => {
   const row = rowOf(failure)
   const { candidate, key } = target
-  const condemned = new Set(history.excluded).add(deploymentId(target))
-  if (row.excludes === 'key') condemned.add(keyId(candidate.instance, key))
-  if (row.excludes === 'model') condemned.add(modelId(candidate))
-  if (row.excludes === 'endpoint') condemned.add(endpointId(candidate.instance))
+  const excluded = new Set(history.excluded).add(deploymentId(target))
+  if (row.excludes === 'key') excluded.add(keyId(candidate.instance, key))
+  if (row.excludes === 'model') excluded.add(modelId(candidate))
+  if (row.excludes === 'endpoint') excluded.add(endpointId(candidate.instance))
   const tooLong = failure.kind === 'context_length'
   return {
-    excluded: condemned,
+    excluded,
     demoted: row.prefer === 'provider' ? new Set(history.demoted).add(modelId(candidate)) : history.demoted,
     final: history.final || row.excludes === 'request' || (tooLong && window === undefined),
     largerThan: tooLong && window !== undefined ? Math.max(window, history.largerThan ?? 0) : history.largerThan,
@@ -38,9 +39,9 @@ export const recordFailure = (history: History, target: Target, failure: Failure
 }
 
 /**
- * Everything still worth trying, best first: candidates in the plan's order, each with its keys in the order given, and
- * the other keys of what has just failed at the end where the failure suggests another provider. Found one by one as it
- * is gone through: nearly always the first may be tried, and there may be hundreds.
+ * The targets not yet excluded, best first: candidates in the plan's order, each with its keys in the given order. After
+ * a failure that suggests another provider, the model's other keys come last. A generator, because usually only the first
+ * of many targets is needed.
  */
 export function* remainingTargets(
   plan: Plan,
@@ -48,38 +49,38 @@ export function* remainingTargets(
   keysOf: (candidate: Candidate) => Iterable<ProviderKey>,
 ): Generator<Target, void, undefined> {
   if (history.final) return
-  const { excluded: condemned, demoted } = history
+  const { excluded, demoted } = history
   const later: Candidate[] = []
   for (const candidate of plan.candidates) {
     if (demoted.size > 0 && demoted.has(modelId(candidate))) later.push(candidate)
-    else yield* targetsOf(candidate, condemned, keysOf)
+    else yield* targetsOf(candidate, excluded, keysOf)
   }
-  for (const candidate of later) yield* targetsOf(candidate, condemned, keysOf)
+  for (const candidate of later) yield* targetsOf(candidate, excluded, keysOf)
 }
 
 function* targetsOf(
   candidate: Candidate,
-  condemned: History['excluded'],
+  excluded: History['excluded'],
   keysOf: (candidate: Candidate) => Iterable<ProviderKey>,
 ): Generator<Target, void, undefined> {
   const { instance } = candidate
-  // Before anything has failed no name is made to look for.
-  const none = condemned.size === 0
-  if (!none && (condemned.has(endpointId(instance)) || condemned.has(modelId(candidate)))) return
+  // Avoids building ids while nothing is excluded.
+  const none = excluded.size === 0
+  if (!none && (excluded.has(endpointId(instance)) || excluded.has(modelId(candidate)))) return
   for (const key of keysOf(candidate)) {
     const target = { candidate, key }
-    if (none || !(condemned.has(keyId(instance, key)) || condemned.has(deploymentId(target)))) yield target
+    if (none || !(excluded.has(keyId(instance, key)) || excluded.has(deploymentId(target)))) yield target
   }
 }
 
-/** Whether a model with this context window (tokens) cannot take what a model with a known window refused as too long. */
+/** Whether the request exceeded a context window at least as large as this one (tokens; undefined: unknown, too small). */
 export const isTooSmall = ({ largerThan }: History, window: number | undefined): boolean =>
   largerThan !== null && (window ?? 0) <= largerThan
 
-/** Whether a limit that is over after `wait` is worth waiting for (ms). */
+/** Whether to wait for a limit that ends in `wait` ms: at most 2 s and a quarter of the remaining time. */
 export const isShortWait = (wait: number, timeLeft: number): boolean => wait <= 2_000 && wait <= timeLeft / 4
 
-/** Whether the same target may be asked once more, and after which wait (ms), when nothing else is left. */
+/** Whether to retry the same target when no other target is left, and after which wait in ms. Null: no retry. */
 export const sameTargetRetry = (
   failure: Failure,
   timeLeft: number,

@@ -1,28 +1,32 @@
-/** In which order equal claims are tried. Every strategy gives back exactly what it was given, in another order. */
+/** The order of candidates of equal rank, and of a provider's keys. Every strategy returns a permutation of its input. */
 import type { ProviderKey } from '../../core/provider.ts'
 import type { Settings, Strategy } from '../../core/settings.ts'
 import type { Candidate } from '../../core/target.ts'
 import type { QuotaLimit } from '../health/quota.ts'
 
+/** The facts by which candidates are ordered. */
 export type CandidateView = {
-  /** What choosing it would cost in waiting (`latency.cost`). */
+  /** The expected wait in ms (`expectedWait` in `health/latency.ts`). */
   readonly latency: (candidate: Candidate) => number
-  /** What its tokens cost; undefined: not known. */
+  /** The price for comparison (`blended` in `price.ts`); undefined: unknown. */
   readonly price: (candidate: Candidate) => number | undefined
 }
 
+/** The facts by which the keys of one provider instance are ordered. */
 export type KeyView = {
+  /** Requests in flight with this key. */
   readonly inFlight: (key: ProviderKey) => number
-  /** Under way with all of them. */
+  /** Requests in flight with all keys of the instance. */
   readonly totalInFlight: () => number
-  /** The scarcest of its limits that still stand, if the upstream said. */
+  /** The rate limit with the smallest remaining share; undefined: unknown. */
   readonly quotaLeft: (key: ProviderKey) => QuotaLimit | undefined
-  /** Counts up by one for each request, for taking turns. */
+  /** A counter of requests, for round-robin. */
   readonly requestNumber: number
-  /** What requests that share a prompt prefix have in common; absent: nothing known. */
+  /** The affinity of the request (`affinity.ts`); absent: unknown. */
   readonly affinity?: string
 }
 
+/** Orders candidates of equal rank by the strategy. `random`: from 0 up to, but not including, 1. */
 export const orderCandidates = (
   candidates: readonly Candidate[],
   strategy: Strategy,
@@ -45,9 +49,9 @@ export const orderCandidates = (
 }
 
 /**
- * One provider's keys. Whether each may be tried is not asked here: a favourite that is out comes first all the same, is
- * passed over, and has its conversations back as soon as it may be tried. The first is found at once and the others when
- * they are asked for, which is seldom, and a provider may have a thousand.
+ * Orders the keys of one instance. Cooldowns and circuits are not checked here: a preferred key that is unavailable stays
+ * first and is skipped by the router, so that its conversations return to it later. The keys after the first are ordered
+ * when the iterable reaches them, because that is rare and a provider may have a thousand keys.
  */
 export const orderKeys = (
   keys: readonly ProviderKey[],
@@ -68,7 +72,7 @@ export const orderKeys = (
   }
 }
 
-/** Gone through twice it is the same order. */
+/** A first key, and the other keys computed when needed. Repeated iteration returns the same order. */
 class LazyOrder implements Iterable<ProviderKey> {
   readonly #first: ProviderKey
   readonly #others: () => readonly ProviderKey[]
@@ -86,7 +90,7 @@ class LazyOrder implements Iterable<ProviderKey> {
   }
 }
 
-/** What adds up along a list of keys, summed once for each list: by it one is drawn in few steps, however many there are. */
+/** Cumulative sums of a share per key, cached for each list, so that a weighted draw needs only a binary search. `least`: the smallest positive weight. */
 const cachedSums = (shareOf: (key: ProviderKey, least: number) => number) => {
   const known = new WeakMap<readonly ProviderKey[], readonly number[]>()
   return (keys: readonly ProviderKey[]): readonly number[] => {
@@ -103,7 +107,7 @@ const cachedSums = (shareOf: (key: ProviderKey, least: number) => number) => {
   }
 }
 
-/** The first whose sum is above `value`: one without a share is never it. */
+/** The first index whose sum is above `value`, by binary search. Never a key without a share. */
 const indexAbove = (sums: readonly number[], value: number): number => {
   let [from, until] = [0, sums.length - 1]
   while (from < until) {
@@ -114,7 +118,7 @@ const indexAbove = (sums: readonly number[], value: number): number => {
   return from
 }
 
-/** Stable, and at home with infinities (whose difference would not be a number). */
+/** Stable sort by rank. Compares instead of subtracting, because the difference of two infinities is NaN. */
 const sortedBy = <T>(items: readonly T[], rank: (item: T) => number): readonly T[] =>
   items
     .map((item) => ({ item, rank: rank(item) }))
@@ -122,8 +126,8 @@ const sortedBy = <T>(items: readonly T[], rank: (item: T) => number): readonly T
     .map(({ item }) => item)
 
 /**
- * A random order in which whoever is first, is so in proportion to its weight, and so on among the rest: each waits an
- * exponentially distributed time at the rate of its weight (Efraimidis and Spirakis). Weight 0 comes last.
+ * A weighted random permutation (Efraimidis and Spirakis): each item draws an exponentially distributed time with its
+ * weight as rate, and the smallest time is first. Weight 0 is last.
  */
 const shuffled = <T>(items: readonly T[], weight: (item: T) => number, random: () => number): readonly T[] =>
   sortedBy(items, (item) => {
@@ -132,9 +136,9 @@ const shuffled = <T>(items: readonly T[], weight: (item: T) => number, random: (
     return rate > 0 ? wait / rate : Number.POSITIVE_INFINITY
   })
 
-/** Of two at random the better, again and again: good choices without everybody making the same one at once. */
+/** Power of two choices: repeatedly takes the better of two random items, so that concurrent requests do not all choose the same one. */
 const bestOfTwo = <T>(items: readonly T[], price: (item: T) => number, random: () => number): readonly T[] => {
-  // Each is asked for once, however often it is drawn.
+  // Compute each price once, although an item may be drawn several times.
   const rest = items.map((item) => ({ item, price: price(item) }))
   const chosen: T[] = []
   while (rest.length > 1) {
@@ -153,12 +157,12 @@ const bestOfTwo = <T>(items: readonly T[], price: (item: T) => number, random: (
 const randomIndex = (length: number, random: () => number): number =>
   Math.min(length - 1, Math.floor(random() * length))
 
-/** Least of a key's weight that still counts, when its quota is all but used up. */
+/** The smallest share of its weight that a key with little quota left keeps. */
 const MIN_SHARE = 0.01
 
 /**
- * Keys with nothing left come after those that have some, the one that has again soonest first; keys of weight 0 come
- * last. Nobody is shut out: what was told may be wrong, and then the upstream says so.
+ * Moves keys with exhausted limits after the others, ordered by their resets, and keys of weight 0 to the end. No key is
+ * excluded, because the reported limits may be wrong.
  */
 const usedUpLast = (keys: readonly ProviderKey[], { quotaLeft }: KeyView): readonly ProviderKey[] =>
   sortedBy(keys, (key) => {
@@ -169,13 +173,13 @@ const usedUpLast = (keys: readonly ProviderKey[], { quotaLeft }: KeyView): reado
 
 type WeightedKey = { readonly key: ProviderKey; readonly weight: number; readonly load: number }
 
-/** A key with half its quota left weighs half. */
+/** A key with half its quota left has half its weight. `load`: requests in flight divided by weight. */
 const weightedKey = (key: ProviderKey, view: KeyView): WeightedKey => {
   const weight = Math.max(0, key.weight) * Math.max(MIN_SHARE, view.quotaLeft(key)?.share ?? 1)
   return { key, weight, load: view.inFlight(key) / weight }
 }
 
-/** Two drawn by weight, the less loaded first; the other stays in the draw. */
+/** Weighted power of two choices: draws two keys by weight, and the less loaded is first. The other is compared with the next draw. */
 const spread = (keys: readonly ProviderKey[], view: KeyView, random: () => number): Iterable<ProviderKey> => {
   const all = (of: readonly ProviderKey[], held?: WeightedKey) => {
     const drawKey = shuffled(
@@ -199,7 +203,7 @@ const spread = (keys: readonly ProviderKey[], view: KeyView, random: () => numbe
   )
 }
 
-/** Whoever loses against the next is held against the one after. */
+/** Compares each key with the next: the less loaded is taken, the other is compared with the one after. */
 const inPairs = (drawn: readonly WeightedKey[]): readonly ProviderKey[] => {
   const chosen: ProviderKey[] = []
   let held: WeightedKey | undefined
@@ -216,12 +220,12 @@ const inPairs = (drawn: readonly WeightedKey[]): readonly ProviderKey[] => {
   return held ? [...chosen, held.key] : chosen
 }
 
-/** So often one is drawn before all are looked at: most keys may have next to nothing left, or one nearly all the weight. */
+/** Maximum draws before all keys are examined: most keys may be exhausted, or one may have nearly all the weight. */
 const MAX_DRAWS = 16
 
 const weightSums = cachedSums(({ weight }) => weight)
 
-/** One of those with something left, in proportion to its weight; undefined: none was found in so many draws. */
+/** Draws a key with quota left, in proportion to its weight; undefined: none found within the maximum of draws. */
 const drawn = (
   keys: readonly ProviderKey[],
   view: KeyView,
@@ -239,12 +243,12 @@ const drawn = (
   return undefined
 }
 
-/** No key gets more turns in a round than this, however the weights are written. */
+/** Maximum turns of one key in a round, whatever the ratio of the weights. */
 const MAX_TURNS = 1_000
 
 const turnSums = cachedSums(({ weight }, least) => Math.min(MAX_TURNS, Math.round(weight / least)))
 
-/** Keys take turns, a key of twice the weight twice in a round. The others follow in their order. */
+/** Weighted round-robin: a key with twice the weight has two turns in a round. The keys after it follow in their order. */
 const rotated = (keys: readonly ProviderKey[], turn: number): Iterable<ProviderKey> => {
   const sums = turnSums(keys)
   const round = sums.at(-1) ?? 0
@@ -257,14 +261,14 @@ const rotated = (keys: readonly ProviderKey[], turn: number): Iterable<ProviderK
   )
 }
 
-/** How far above the mean of all a key may be loaded before its conversations go elsewhere. */
+/** A key may have this multiple of the mean load before its conversations use another key. */
 const ABOVE_MEAN = 1.25
-/** So many more may always be under way, or a handful of requests would be torn from their caches for nothing. */
+/** Requests that a key may always have in flight: with little load, conversations stay with their cache. */
 const SLACK = 4
 
 /**
- * The favourites in their order, those that are loaded above their share after the others: consistent hashing with bounded
- * loads (Mirrokni, Thorup and Zadimoghaddam, 2016). What is hot spills over to its next favourite, always the same one.
+ * Keys by affinity: rendezvous hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam, 2016). Keys above their
+ * share of the load come after the others, so a busy conversation spills over to its next key, always the same one.
  */
 const sticky = (keys: readonly ProviderKey[], view: KeyView, affinity: string): Iterable<ProviderKey> => {
   const seed = hash(affinity, 0x811c9dc5)
@@ -272,7 +276,7 @@ const sticky = (keys: readonly ProviderKey[], view: KeyView, affinity: string): 
   let mean = -1
   const isFull = (key: ProviderKey) => {
     const load = view.inFlight(key)
-    // Nearly always: then the others' load is not looked at.
+    // The usual case, which does not need the load of the other keys.
     if (load <= SLACK) return false
     if (mean < 0) mean = view.totalInFlight() / (weightSums(keys).at(-1) ?? 0)
     return load > SLACK + ABOVE_MEAN * mean * key.weight
@@ -285,41 +289,41 @@ const sticky = (keys: readonly ProviderKey[], view: KeyView, affinity: string): 
   return first ? new LazyOrder(first, () => all().filter((key) => key !== first)) : all()
 }
 
-/** So many favourites are asked before all are put in order: most may be full or have nothing left. */
+/** Maximum keys examined by rank before all keys are sorted: most keys may be full or exhausted. */
 const MAX_FAVOURITES = 16
 
-/** The first by rank that will do, if it is among the first few. */
+/** The first acceptable key by rank; undefined if none of the first 16 is acceptable. */
 const favourite = (
   keys: readonly ProviderKey[],
   ranks: readonly number[],
-  willDo: (key: ProviderKey) => boolean,
+  isAcceptable: (key: ProviderKey) => boolean,
 ): ProviderKey | undefined => {
   let [last, at] = [Number.NEGATIVE_INFINITY, -1]
-  for (let asked = 0; asked < MAX_FAVOURITES; asked++) {
+  for (let examined = 0; examined < MAX_FAVOURITES; examined++) {
     let [least, next] = [Number.POSITIVE_INFINITY, -1]
-    // Equal ranks go by their places.
+    // Equal ranks are ordered by position.
     for (let place = 0; place < ranks.length; place++) {
       const rank = ranks[place] ?? least
       if (rank < least && (rank > last || (rank === last && place > at))) [least, next] = [rank, place]
     }
     const key = keys[next]
     if (!key) return undefined
-    if (willDo(key)) return key
+    if (isAcceptable(key)) return key
     ;[last, at] = [least, next]
   }
   return undefined
 }
 
 /**
- * Rendezvous hashing: the same affinity prefers the same keys in the same order, and a key that comes or goes moves
- * only its own share. The draw of each key is its exponential waiting time, as in `shuffled`, from a hash.
+ * Weighted rendezvous hashing: the same affinity ranks the keys in the same order, and adding or removing a key moves only
+ * that key's share. The rank is an exponentially distributed time as in `shuffled`, from a hash instead of a random number.
  */
 const rendezvous = ({ id, weight }: ProviderKey, seed: number): number => {
   const drawn = (hash(id, seed) + 1) / 4_294_967_297
   return -Math.log(drawn) / weight
 }
 
-/** FNV-1a with MurmurHash3's last mix, which FNV needs for short texts to differ in every bit. */
+/** FNV-1a with the finaliser of MurmurHash3, without which hashes of short texts differ in few bits. 32 bits. */
 const hash = (source: string, seed: number): number => {
   let mixed = seed
   for (let at = 0; at < source.length; at++) mixed = Math.imul(mixed ^ source.charCodeAt(at), 0x01000193)

@@ -106,9 +106,18 @@ for (const [name, model, expected, instances, settings] of same)
   test(`plan of embeddings: ${name}`, () => assert.deepEqual(planned(model, instances, settings), expected))
 
 const refused: readonly (readonly [string, string, RegExp, (readonly Instance[])?, Partial<Settings>?])[] = [
-  ['nobody is configured', 'small', /^503 unconfigured/, []],
-  ['nobody makes any', 'small', /^400 unsupported: No configured provider makes embeddings\. Add one/, [anthropic]],
-  ['the one named makes none', 'anthropic/x', /^400 unsupported: The provider "anthropic" makes no embeddings/],
+  ['no provider is configured', 'small', /^503 unconfigured/, []],
+  [
+    'no provider supports embeddings',
+    'small',
+    /^400 unsupported: No configured provider supports embeddings\. Add one/,
+    [anthropic],
+  ],
+  [
+    'the named provider does not support embeddings',
+    'anthropic/x',
+    /^400 unsupported: The provider "anthropic" does not support embeddings/,
+  ],
   [
     'names nobody knows are rejected',
     'smal',
@@ -148,7 +157,7 @@ const told = (
   }
 }
 
-const noEmbeddings = 'anthropic/small: it makes no embeddings'
+const noEmbeddings = 'anthropic/small: it does not support embeddings'
 test('plan of embeddings: a listed model says who has it and who makes none', () =>
   assert.deepEqual(told('small'), {
     by: 'listed',
@@ -179,10 +188,10 @@ test('plan of embeddings: the default, and a name that no list has', () => {
   assert.deepEqual(told('auto'), {
     by: 'default',
     because: ['openai: default route', 'openai-east: openai-east has it'],
-    skipped: ['anthropic/auto: it makes no embeddings'],
+    skipped: ['anthropic/auto: it does not support embeddings'],
   })
   const { by, because } = told('new-one')
-  assert.deepEqual([by, because[0]], ['default', 'openai: no list has it: asked for by its name'])
+  assert.deepEqual([by, because[0]], ['default', 'openai: in no list: sent by its name'])
 })
 
 test('plan of embeddings: a route says who of it is out, and why', () =>
@@ -200,7 +209,7 @@ test('plan of embeddings: a route says who of it is out, and why', () =>
       skipped: [
         'nobody/x: this provider is not configured',
         'nobody/: this provider is not configured',
-        'anthropic/claude: it makes no embeddings',
+        'anthropic/claude: it does not support embeddings',
       ],
     },
   ))
@@ -217,8 +226,8 @@ test('plan of embeddings: what is refused names the member, and what could be me
     refusal('auto', [silent]),
     'No model for embeddings is known here. Name one that a configured provider has.',
   )
-  assert.match(refusal('small', [anthropic]), /^No configured provider makes embeddings\./)
-  assert.match(refusal('anthropic/x', all), /makes no embeddings, or none whose model is known\./)
+  assert.match(refusal('small', [anthropic]), /^No configured provider supports embeddings\./)
+  assert.match(refusal('anthropic/x', all), /does not support embeddings, or no embeddings model of it is known\./)
   const reject: Partial<Settings> = { unknownModel: 'reject' }
   assert.equal(
     refusal('my-embeder', [east], reject),
@@ -227,6 +236,6 @@ test('plan of embeddings: what is refused names the member, and what could be me
   assert.match(refusal('openai/smal', [router], reject), /Did you mean "openai\/small"/)
   assert.equal(
     refusal('zzzzzzzzzzzz', all, reject),
-    'The model "zzzzzzzzzzzz" is not known here. Write `provider/model` to ask one for it.',
+    'The model "zzzzzzzzzzzz" is not known here. Write `provider/model` to choose a provider.',
   )
 })

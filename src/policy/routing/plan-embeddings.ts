@@ -32,15 +32,19 @@ export const draftEmbeddings = (input: PlanInput): Outcome<PlanDraft> => {
       )
     if (own.length === 0)
       return bad(
-        fail('unsupported', `The provider ${quoted(head)} makes no embeddings, or none whose model is known. ${ADD}`, {
-          param: 'model',
-        }),
+        fail(
+          'unsupported',
+          `The provider ${quoted(head)} does not support embeddings, or no embeddings model of it is known. ${ADD}`,
+          {
+            param: 'model',
+          },
+        ),
       )
     const names = rest === '' ? own.map((one) => one.model) : [rest, model]
     return good(planned(input, { by: 'provider', own, others: candidatesWith(input, able, names) }, skipped))
   }
   if (able.length === 0)
-    return bad(fail('unsupported', `No configured provider makes embeddings. ${ADD}`, { param: 'model' }))
+    return bad(fail('unsupported', `No configured provider supports embeddings. ${ADD}`, { param: 'model' }))
 
   if (model === AUTO) return byDefault(input, able, skipped)
   const listing = candidatesWith(input, able, [model])
@@ -49,11 +53,11 @@ export const draftEmbeddings = (input: PlanInput): Outcome<PlanDraft> => {
   if (able.every(({ provider }) => provider.builtin)) return byDefault(input, able, skipped)
   if (config.settings.unknownModel === 'reject') return bad(unknown(input, able))
   // Lists contain mostly chat models, so an unlisted name may exist: it is sent unchanged.
-  const asNamed = able.map((instance) => candidate(instance, model, 'no list has it: asked for by its name'))
+  const asNamed = able.map((instance) => candidate(instance, model, 'in no list: sent by its name'))
   return good(planned(input, { by: 'default', own: asNamed, others: [] }, skipped))
 }
 
-const UNABLE = 'it makes no embeddings'
+const UNABLE = 'it does not support embeddings'
 const ADD =
   'Add one that does, such as OPENAI_API_KEY, MISTRAL_API_KEY, GEMINI_API_KEY, COHERE_API_KEY or OLLAMA_BASE_URL.'
 
@@ -146,6 +150,6 @@ const unknown = ({ model }: PlanInput, able: readonly Instance[]) => {
     [...(provider.embeds?.models ?? []), ...models].flatMap((name) => [name, `${id}/${name}`]),
   )
   const near = nearest(model, names, 3).map(quoted)
-  const hint = near.length > 0 ? `Did you mean ${near.join(' or ')}?` : 'Write `provider/model` to ask one for it.'
+  const hint = near.length > 0 ? `Did you mean ${near.join(' or ')}?` : 'Write `provider/model` to choose a provider.'
   return fail('unknown_model', `The model ${quoted(model)} is not known here. ${hint}`, { param: 'model' })
 }

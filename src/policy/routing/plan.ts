@@ -1,6 +1,6 @@
 /**
- * Where a request may go, in order, and because of what. Decided from the model's name and what is configured; whether
- * a target may be tried at this moment (circuits, cool-downs) is asked later, of each in its turn.
+ * The plan of a request: an ordered list of candidates with the reason for each, from the model's name and the
+ * configuration. Circuits and cooldowns are checked later, when a candidate's turn comes.
  */
 import type { Config, Route, RouteTarget } from '../../core/config.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
@@ -22,48 +22,49 @@ import {
 import { type CandidateView, orderCandidates } from './order.ts'
 import { blended } from './price.ts'
 
-/** What decides where a request may go at all. */
+/** The input of a plan: the model's name and the sources of model names. */
 export type PlanInput = ModelSources & {
-  /** The client's own word. */
+  /** The model name as the client sent it. */
   readonly model: string
 }
 
-/** What may be different for each request: how things go just now, and chance. */
+/** The input that can differ for each request: current latencies, prices and randomness. */
 export type OrderingInput = Pick<ModelSources, 'catalogue'> & {
   readonly view: Pick<CandidateView, 'latency'>
   readonly random: () => number
 }
 
-/** Asks for whatever the gateway finds best. */
+/** The model name with which clients leave the choice to the gateway. */
 export const AUTO = 'auto'
 
-/** A plan of which everything is known but the order within its groups: the same for all requests of that name. */
+/** A plan without the order within its groups. It is the same for all requests with that model name, so it can be cached. */
 export type PlanDraft = {
   readonly by: Plan['by']
-  /** One after another. */
+  /** Tried one after another. */
   readonly groups: readonly CandidateGroup[]
-  /** Some model at a provider is there more than once, and has its first place only. */
+  /** Some candidate is listed more than once; only its first place counts. */
   readonly repeats: boolean
-  /** Nobody is asked but the provider that comes first. */
+  /** Only candidates of the first provider instance are tried (`fallback: none`). */
   readonly onlyFirst: boolean
   readonly skipped: readonly Skipped[]
 }
 
-/** Candidates of equal claim, to be put in order by a strategy. */
+/** Candidates of equal rank, to be ordered by a strategy. */
 type CandidateGroup = { readonly candidates: readonly Candidate[]; readonly strategy: Strategy }
 
-/** Where a request of this name may go. */
-export const draftPlan = (wanted: PlanInput): Outcome<PlanDraft> => {
-  const { config, model } = wanted
+/** Drafts the plan for a model name. Fails with `unconfigured` or `unknown_model`. */
+export const draftPlan = (input: PlanInput): Outcome<PlanDraft> => {
+  const { config, model } = input
   const instances = usableInstances(config)
   if (instances.length === 0) return bad(unconfigured())
-  const claim = resolveName(wanted, instances)
-  if (!claim) return bad(unknown(wanted))
-  const { groups, skipped } = withFallback(wanted, instances, claim)
+  const resolved = resolveName(input, instances)
+  if (!resolved) return bad(unknown(input))
+  const { groups, skipped } = withFallback(input, instances, resolved)
   if (groups.every(({ candidates }) => candidates.length === 0)) return bad(emptyRoute(model))
-  return good(planDraft(config, claim.by, groups, [...claim.skipped, ...skipped]))
+  return good(planDraft(config, resolved.by, groups, [...resolved.skipped, ...skipped]))
 }
 
+/** Builds a draft from its groups. */
 export const planDraft = (
   { settings }: Config,
   by: Plan['by'],
@@ -74,9 +75,9 @@ export const planDraft = (
   return { by, groups, repeats: unique(all).length < all.length, onlyFirst: settings.fallback === 'none', skipped }
 }
 
-/** In which order, this time. */
-export const orderedPlan = ({ by, groups, repeats, onlyFirst, skipped }: PlanDraft, moment: OrderingInput): Plan => {
-  const ranked = groups.flatMap(({ candidates, strategy }) => ordered(moment, candidates, strategy))
+/** The plan for one request: orders each group of the draft by its strategy. */
+export const orderedPlan = ({ by, groups, repeats, onlyFirst, skipped }: PlanDraft, input: OrderingInput): Plan => {
+  const ranked = groups.flatMap(({ candidates, strategy }) => ordered(input, candidates, strategy))
   const candidates = repeats ? unique(ranked) : ranked
   if (!onlyFirst) return { by, candidates, skipped }
   const only = candidates[0]?.instance
@@ -88,11 +89,11 @@ export const orderedPlan = ({ by, groups, repeats, onlyFirst, skipped }: PlanDra
   }
 }
 
-/** Whether settling it again could come to something else. */
+/** Whether the order is the same for all requests, so that the plan can be cached too. */
 export const hasFixedOrder = ({ groups }: PlanDraft): boolean =>
   groups.every(({ candidates, strategy }) => candidates.length < 2 || strategy === 'priority' || strategy === 'cost')
 
-/** What the name itself asks for, and the names under which other providers may have the same model. */
+/** What a model name refers to. `sameAs`: the names under which other providers may have the same model. */
 type ResolvedName = {
   readonly by: Plan['by']
   readonly groups: readonly CandidateGroup[]
@@ -100,7 +101,7 @@ type ResolvedName = {
   readonly skipped: readonly Skipped[]
 }
 
-/** Undefined: nobody knows the name, and such names are to be rejected. */
+/** Resolves the model name. Undefined: the name is unknown and the settings reject unknown names. */
 const resolveName = (input: PlanInput, instances: readonly Instance[]): ResolvedName | undefined => {
   const { config, model } = input
   const { strategy, unknownModel } = config.settings
@@ -121,7 +122,7 @@ const resolveName = (input: PlanInput, instances: readonly Instance[]): Resolved
     const candidates = named.map((instance) =>
       candidate(instance, rest === '' ? usualModel(input, instance) : rest, because),
     )
-    // Others may list it with the maker's name in front, or without.
+    // Other providers may list it with or without the maker's name as a prefix.
     return one('provider', candidates, rest === '' ? [] : [rest, model])
   }
   if (model !== AUTO) {
@@ -168,7 +169,7 @@ const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route)
   }
 }
 
-/** The groups of a claim and where else the request may go, as the setting has it. */
+/** Adds candidates for failover according to the setting `fallback`; the others are reported as skipped. */
 const withFallback = (
   input: PlanInput,
   instances: readonly Instance[],
@@ -203,6 +204,7 @@ const skippedFor = ({ instance, model }: Candidate, fallback: Settings['fallback
   why: `fallback is "${fallback}"`,
 })
 
+/** Builds a candidate. `because`: the reason, shown by `POST /v1/route`. */
 export const candidate = (instance: Instance, model: string, because: string, weight = 1): Candidate => ({
   instance,
   model,
@@ -224,7 +226,7 @@ const ordered = (
     random,
   )
 
-/** A model at a provider has one place, its first. */
+/** Removes duplicates: a model at an instance keeps its first place. */
 const unique = (candidates: readonly Candidate[]): readonly Candidate[] => {
   const seen = new Set<string>()
   return candidates.filter((one) => {
@@ -235,13 +237,14 @@ const unique = (candidates: readonly Candidate[]): readonly Candidate[] => {
   })
 }
 
+/** The failure when no provider is configured. */
 export const unconfigured = (): Failure =>
   fail(
     'unconfigured',
     'No provider is configured. Set a key such as OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or OLLAMA_BASE_URL for a local model, and start the gateway again.',
   )
 
-/** A route none of whose targets can be asked. */
+/** The failure of a route without a configured target. */
 export const emptyRoute = (model: string): Failure =>
   fail(
     'unknown_model',
@@ -250,26 +253,26 @@ export const emptyRoute = (model: string): Failure =>
   )
 
 const unknown = ({ config, lists, catalogue, model }: PlanInput): Failure => {
-  // Who writes no slash means none: half the names need not be compared.
+  // A name without a slash is compared only with names without one: this halves the work.
   const names = listModels(config, lists, catalogue).filter(({ id }) => id.includes('/') === model.includes('/'))
   const near = nearest(
     model,
     names.slice(0, MAX_NAMES).map(({ id }) => id),
     3,
   ).map(quoted)
-  const hint = near.length > 0 ? `Did you mean ${near.join(' or ')}?` : 'GET /v1/models lists the names that are.'
+  const hint = near.length > 0 ? `Did you mean ${near.join(' or ')}?` : 'GET /v1/models lists the known names.'
   return fail('unknown_model', `The model ${quoted(model)} is not known here. ${hint}`, { param: 'model' })
 }
 
-/** Comparing with more names than this would make a wrong name dear. */
+/** How many names an unknown name is compared with: bounds the cost of such a request. */
 const MAX_NAMES = 1_000
 const MAX_QUOTE = 100
 
-/** A client's word in a message: in one line, and not longer than it helps. */
+/** Quotes text from a client for an error message: JSON-escaped, at most 100 characters. */
 export const quoted = (word: string): string =>
   JSON.stringify(word.length > MAX_QUOTE ? `${word.slice(0, MAX_QUOTE)}…` : word)
 
-/** The plan as `POST /v1/route` answers it. `now` adds what is known of a candidate at this moment: its circuit, its cool-downs. */
+/** The plan as `POST /v1/route` returns it. `now` adds the current state of a candidate: its circuit and cooldowns. */
 export const explainPlan = (
   model: string,
   { by, candidates, skipped }: Plan,

@@ -1,15 +1,16 @@
+/** The price of an answer, and one figure to compare models by price. */
 import type { Usage } from '../../core/chat.ts'
 import type { ModelFacts } from '../../core/config.ts'
 
 /**
- * What an answer cost in nano-dollars, rounded to whole ones. Undefined when a price it needs is not known: unknown is
- * never zero. Cached input without a price of its own costs what input costs.
+ * The cost of an answer in nano-dollars, rounded to an integer. Undefined if a required price is unknown or a count is
+ * invalid; an unknown price is never taken as zero. Cached input without a price of its own costs as much as other input.
  */
 export const cost = (usage: Usage, facts: ModelFacts | undefined): number | undefined => {
   if (!facts) return undefined
   const { inputPrice, outputPrice, cacheReadPrice = inputPrice, cacheWritePrice = inputPrice } = facts
   const { input, output, cacheRead = 0, cacheWrite = 0 } = usage
-  // An upstream may count cached tokens beside its input, against its own format: those cost what they cost, the rest is not negative.
+  // Some upstreams report cached tokens that are not included in `input`: the uncached rest must not become negative.
   const uncached = Math.max(0, input - cacheRead - cacheWrite)
   const parts = [
     [uncached, inputPrice],
@@ -28,7 +29,7 @@ export const cost = (usage: Usage, facts: ModelFacts | undefined): number | unde
   return Number.isFinite(nano) ? Math.round(nano) : undefined
 }
 
-/** One figure to compare models by: a prompt three times as long as its answer, the usual way to blend the two prices. */
+/** The price of a model for comparison, in nano-dollars a token: three parts input, one part output. Undefined: unknown. */
 export const blended = (facts: ModelFacts | undefined): number | undefined =>
   facts?.inputPrice === undefined || facts.outputPrice === undefined
     ? undefined

@@ -38,7 +38,6 @@ const PENDING: readonly string[] = [
   'src/protocols/framing/delta-template.test.ts',
   'src/protocols/framing/event-stream.test.ts',
   'src/protocols/framing/utf8.test.ts',
-  'src/protocols/gemini/',
   'src/protocols/mistral/decode-answer.test.ts',
   'src/protocols/mistral/encode-request.test.ts',
   'src/protocols/ollama/decode-answer.test.ts',

@@ -1,8 +1,3 @@
-/**
- * Reads `GenerateContentResponse`s one after the other. A stream is several of them, a whole answer one: each holds what
- * has been added, so one reader serves both.
- */
-
 import type { ChatEvent, Output } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
@@ -20,189 +15,199 @@ import {
   type TypeCheck,
 } from '../shared/type-checks.ts'
 import { decodeFailure } from './errors.ts'
-import { blockOf, decodeUsage, type Ending, endingOf, failureOf } from './finish-and-usage.ts'
+import { blockedFinish, decodeFinish, decodeUsage, failureOf, type GeminiFinish } from './finish-and-usage.ts'
 import { citationsOf, recitationsOf } from './grounding.ts'
 import { logprobsOf } from './logprobs.ts'
 
-export type AnswerReader = {
-  push(response: unknown): readonly ChatEvent[]
-  /** Input is over; what is missing is told. */
-  end(): readonly ChatEvent[]
-}
-
-const PARTS: TypeCheck = optionalObject({
-  parts: optionalList(
-    optionalObject({
-      text: optionalString,
-      thought: optionalBoolean,
-      thoughtSignature: optionalString,
-      functionCall: optionalObject({ args: optionalArguments }),
+const hasCandidateTypes: TypeCheck = optionalList(
+  optionalObject({
+    content: optionalObject({
+      parts: optionalList(
+        optionalObject({
+          text: optionalString,
+          thought: optionalBoolean,
+          thoughtSignature: optionalString,
+          functionCall: optionalObject({ args: optionalArguments }),
+        }),
+      ),
     }),
-  ),
-})
-const CANDIDATES: TypeCheck = optionalList(optionalObject({ content: PARTS }))
+  }),
+)
 
-export const answerReader = (): AnswerReader => {
-  let started = false
-  let id = ''
-  let open: 'text' | 'reasoning' | undefined
-  /** The open text so far, for the places of citations, and its signature, which stands behind it. */
-  let said = ''
-  let signature = ''
-  let calls = 0
-  let grounding: JsonObject = {}
-  let recitations: JsonObject = {}
-  let finished = false
-  /** After a failure nothing more is heard. */
-  let deaf = false
+/** Members of which an answer has at least one. */
+const ANSWER_MEMBERS = ['candidates', 'usageMetadata', 'promptFeedback', 'modelVersion', 'responseId']
 
-  const failed = (failure: Failure): ChatEvent[] => {
-    deaf = true
+/**
+ * Decodes `GenerateContentResponse`s one by one. Each contains what was added since the previous one, so a complete answer
+ * is a stream of one.
+ */
+export class GeminiAnswerReader {
+  #started = false
+  #answerId = ''
+  #open: 'text' | 'reasoning' | undefined
+  /** The open text so far; citations refer to positions in it. */
+  #text = ''
+  /** The signature of the open text, emitted after it. */
+  #signature = ''
+  #calls = 0
+  #grounding: JsonObject = {}
+  #recitations: JsonObject = {}
+  #finished = false
+  /** The answer has failed or its input has ended; further input is ignored. */
+  #over = false
+
+  push(response: unknown): readonly ChatEvent[] {
+    if (this.#over) return []
+    return isObject(response) ? this.#read(response) : this.#fail(malformed('it is not an object'))
+  }
+
+  /** Ends the input; an unfinished answer is a `truncated` failure. */
+  end(): readonly ChatEvent[] {
+    if (this.#over) return []
+    this.#over = true
+    if (this.#finished) return []
+    return [{ type: 'failure', failure: fail('truncated', "The provider's answer ended before it was complete.") }]
+  }
+
+  #fail(failure: Failure): ChatEvent[] {
+    this.#over = true
     return [{ type: 'failure', failure }]
   }
 
-  const start = (response: JsonObject): ChatEvent[] => {
-    if (started) return []
-    started = true
-    id = text(response.responseId) ?? ''
+  #read(response: JsonObject): ChatEvent[] {
+    if (response.error !== undefined && response.error !== null)
+      return this.#fail(decodeFailure(200, response, () => undefined))
+    if (!ANSWER_MEMBERS.some((name) => Object.hasOwn(response, name)))
+      return this.#fail(malformed('it is not a GenerateContentResponse'))
+    if (!hasCandidateTypes(response.candidates))
+      return this.#fail(malformed('members of the candidates have the wrong type'))
+    const events = this.#start(response)
+    const candidates = list(response.candidates)
+    const first = candidates.filter(isObject).find(({ index }) => index === undefined || index === null || index === 0)
+    if (first && !this.#finished) events.push(...this.#readCandidate(first))
+    if (this.#over) return events
+    const blocked = candidates.length === 0 ? blockedFinish(response.promptFeedback) : undefined
+    const finish = first ? decodeFinish(first.finishReason, this.#calls > 0) : blocked
+    const usage = decodeUsage(response.usageMetadata)
+    const ended = finish && !this.#finished ? this.#finish(finish, first?.finishMessage) : []
+    // Usage precedes the end, because a failure is always the last event.
+    return [...events, ...(usage ? [{ type: 'usage', usage } as const] : []), ...ended]
+  }
+
+  #start(response: JsonObject): ChatEvent[] {
+    if (this.#started) return []
+    this.#started = true
+    const id = text(response.responseId) ?? ''
+    this.#answerId = id
     const model = text(response.modelVersion)
     const created = unixSeconds(response.createTime)
     return [{ type: 'start', ...(id && { id }), ...(model && { model }), ...(created && { created }) }]
   }
 
-  const begin = (block: 'text' | 'reasoning'): ChatEvent[] => {
-    if (open === block) return []
-    const events = close()
-    open = block
-    // What Gemini shows of its thoughts is a summary of them.
-    return [...events, { type: 'open', block: block === 'text' ? { type: 'text' } : { type: block, summary: true } }]
-  }
-
-  const close = (): ChatEvent[] => {
-    if (!open) return []
-    const cited = open === 'text' ? cite() : []
-    const signed = signature
-    open = undefined
-    said = ''
-    signature = ''
-    return [...cited, { type: 'close' }, ...(signed ? sign(signed) : [])]
-  }
-
-  const cite = (): ChatEvent[] => {
-    const citations = [...citationsOf(grounding, said), ...recitationsOf(recitations)]
-    grounding = {}
-    recitations = {}
-    return citations.map((citation) => ({ type: 'citation', citation }))
-  }
-
-  const add = (part: JsonObject): ChatEvent[] => {
-    const signed = text(part.thoughtSignature) ?? ''
-    const words = text(part.text)
-    if (isObject(part.functionCall)) return call(part.functionCall, signed)
-    if (part.thought === true && (words !== undefined || signed)) {
-      const events = [...begin('reasoning'), ...(words ? [{ type: 'delta', text: words } as const] : [])]
-      return signed ? [...events, proof(signed), ...close()] : events
+  #readCandidate(candidate: JsonObject): ChatEvent[] {
+    const events: ChatEvent[] = []
+    for (const part of list(object(candidate.content)?.parts)) {
+      if (!isObject(part)) return [...events, ...this.#fail(malformed('a part is not an object'))]
+      events.push(...this.#addPart(part))
+      if (this.#over) return events
     }
-    if (words !== undefined) {
-      if (words === '' && !signed) return []
-      if (words === '' && open !== 'text') return [...close(), ...sign(signed)]
-      const events = begin('text')
-      said += words
-      if (signed) signature = signed
-      return words === '' ? events : [...events, { type: 'delta', text: words }]
-    }
-    const known = Object.keys(part).filter((name) => part[name] !== undefined && part[name] !== null)
-    if (known.length === 0) return []
-    if (known.every((name) => name === 'thoughtSignature')) return [...close(), ...sign(signed)]
-    if (exceedsDepth(part, MAX_DEPTH)) return failed(malformed('a part nested too deep'))
+    const logprobs = logprobsOf(candidate.logprobsResult)
+    if (this.#open === 'text' && logprobs.length > 0) events.push({ type: 'delta', text: '', logprobs })
+    const { groundingMetadata, citationMetadata } = candidate
+    if (isObject(groundingMetadata) && !exceedsDepth(groundingMetadata, MAX_DEPTH))
+      this.#grounding = { ...this.#grounding, ...groundingMetadata }
+    if (isObject(citationMetadata) && !exceedsDepth(citationMetadata, MAX_DEPTH))
+      this.#recitations = { ...this.#recitations, ...citationMetadata }
+    return events
+  }
+
+  #finish(finish: GeminiFinish, message: Json | undefined): ChatEvent[] {
+    const closed = this.#close()
+    const failure = failureOf(finish, message)
+    if (failure) return [...closed, ...this.#fail(failure)]
+    this.#finished = true
+    return [...closed, { type: 'finish', finish }]
+  }
+
+  // ── Parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #addPart(part: JsonObject): ChatEvent[] {
+    const signature = text(part.thoughtSignature) ?? ''
+    const content = text(part.text)
+    if (isObject(part.functionCall)) return this.#addCall(part.functionCall, signature)
+    if (part.thought === true && (content !== undefined || signature)) return this.#addThought(content, signature)
+    if (content !== undefined) return this.#addText(content, signature)
+    const members = Object.keys(part).filter((name) => part[name] !== undefined && part[name] !== null)
+    if (members.length === 0) return []
+    if (members.every((name) => name === 'thoughtSignature')) return [...this.#close(), ...signatureBlock(signature)]
+    if (exceedsDepth(part, MAX_DEPTH)) return this.#fail(malformed('a part is nested too deep'))
     return [
-      ...close(),
+      ...this.#close(),
       { type: 'open', block: { type: 'foreign', protocol: 'gemini', raw: part, ...outputIn(part) } },
       { type: 'close' },
     ]
   }
 
-  const call = (given: JsonObject, signed: string): ChatEvent[] => {
-    const name = text(given.name)
-    // Arguments by pieces come only to who asks for them.
-    if (!name || given.willContinue === true || isList(given.partialArgs))
-      return failed(malformed('a call that is not whole'))
-    const written = argumentsText(given.args)
-    if (written === undefined) return failed(malformed('a call with too deep arguments'))
-    const callId = text(given.id) || derivedCallId(id, calls, name, written)
-    calls++
+  #addText(content: string, signature: string): ChatEvent[] {
+    if (content === '' && !signature) return []
+    if (content === '' && this.#open !== 'text') return [...this.#close(), ...signatureBlock(signature)]
+    const events = this.#begin('text')
+    this.#text += content
+    if (signature) this.#signature = signature
+    return content === '' ? events : [...events, { type: 'delta', text: content }]
+  }
+
+  #addThought(content: string | undefined, signature: string): ChatEvent[] {
+    const events = this.#begin('reasoning')
+    if (content) events.push({ type: 'delta', text: content })
+    return signature ? [...events, signatureEvent(signature), ...this.#close()] : events
+  }
+
+  #addCall(call: JsonObject, signature: string): ChatEvent[] {
+    const name = text(call.name)
+    // Gemini streams partial arguments only on request.
+    if (!name || call.willContinue === true || isList(call.partialArgs))
+      return this.#fail(malformed('an incomplete tool call'))
+    const given = argumentsText(call.args)
+    if (given === undefined) return this.#fail(malformed('the arguments of a tool call are nested too deep'))
+    const id = text(call.id) || derivedCallId(this.#answerId, this.#calls, name, given)
+    this.#calls++
     return [
-      ...close(),
-      ...(signed ? sign(signed, callId) : []),
-      { type: 'open', block: { type: 'tool-call', id: callId, name } },
-      { type: 'delta', text: written },
+      ...this.#close(),
+      ...(signature ? signatureBlock(signature, id) : []),
+      { type: 'open', block: { type: 'tool-call', id, name } },
+      { type: 'delta', text: given },
       { type: 'close' },
     ]
   }
 
-  const finish = (ending: Ending, message: Json | undefined): ChatEvent[] => {
-    const closed = close()
-    const failure = failureOf(ending, message)
-    if (failure) return [...closed, ...failed(failure)]
-    finished = true
-    return [...closed, { type: 'finish', finish: ending }]
+  #begin(type: 'text' | 'reasoning'): ChatEvent[] {
+    if (this.#open === type) return []
+    const events = this.#close()
+    this.#open = type
+    // Gemini returns summaries of its reasoning.
+    return [...events, { type: 'open', block: type === 'text' ? { type } : { type, summary: true } }]
   }
 
-  const candidate = (found: JsonObject): ChatEvent[] => {
-    const events: ChatEvent[] = []
-    for (const part of list(object(found.content)?.parts)) {
-      if (!isObject(part)) return [...events, ...failed(malformed('a part that is no object'))]
-      events.push(...add(part))
-      if (deaf) return events
-    }
-    const logprobs = logprobsOf(found.logprobsResult)
-    if (open === 'text' && logprobs.length > 0) events.push({ type: 'delta', text: '', logprobs })
-    if (isObject(found.groundingMetadata) && !exceedsDepth(found.groundingMetadata, MAX_DEPTH))
-      grounding = { ...grounding, ...found.groundingMetadata }
-    if (isObject(found.citationMetadata) && !exceedsDepth(found.citationMetadata, MAX_DEPTH))
-      recitations = { ...recitations, ...found.citationMetadata }
-    return events
+  #close(): ChatEvent[] {
+    if (!this.#open) return []
+    const cited = this.#open === 'text' ? this.#cite() : []
+    const signed = this.#signature ? signatureBlock(this.#signature) : []
+    this.#open = undefined
+    this.#text = ''
+    this.#signature = ''
+    return [...cited, { type: 'close' }, ...signed]
   }
 
-  const read = (response: JsonObject): ChatEvent[] => {
-    if (response.error !== undefined && response.error !== null)
-      return failed(decodeFailure(200, response, () => undefined))
-    const known = ['candidates', 'usageMetadata', 'promptFeedback', 'modelVersion', 'responseId']
-    if (!known.some((name) => Object.hasOwn(response, name))) return failed(malformed('it is no answer'))
-    if (!CANDIDATES(response.candidates)) return failed(malformed('its candidates are not of their types'))
-    const events = start(response)
-    // One answer was asked for; of several the first is told.
-    const found = list(response.candidates)
-      .filter(isObject)
-      .find(({ index }) => index === undefined || index === null || index === 0)
-    if (found && !finished) events.push(...candidate(found))
-    if (deaf) return events
-    const ending = found
-      ? endingOf(found.finishReason, calls > 0)
-      : list(response.candidates).length === 0
-        ? blockOf(response.promptFeedback)
-        : undefined
-    const usage = decodeUsage(response.usageMetadata)
-    const ended = ending && !finished ? finish(ending, found?.finishMessage) : []
-    // In front of a failure, behind which nothing may come.
-    return [...events, ...(usage ? [{ type: 'usage', usage } as const] : []), ...ended]
-  }
-
-  return {
-    push(response) {
-      if (deaf) return []
-      return isObject(response) ? read(response) : failed(malformed('it is no object'))
-    },
-    end() {
-      if (deaf) return []
-      deaf = true
-      if (finished) return []
-      return [{ type: 'failure', failure: fail('truncated', "The provider's answer broke off before its end.") }]
-    },
+  #cite(): ChatEvent[] {
+    const citations = [...citationsOf(this.#grounding, this.#text), ...recitationsOf(this.#recitations)]
+    this.#grounding = {}
+    this.#recitations = {}
+    return citations.map((citation) => ({ type: 'citation', citation }))
   }
 }
 
-/** What a part that is neither words nor a call shows the user. */
+/** What the user sees of a part that is neither text nor a call. */
 const outputIn = (part: JsonObject): { output?: Output } => {
   if (part.executableCode !== undefined || part.codeExecutionResult !== undefined) return { output: { kind: 'code' } }
   const inline = object(part.inlineData)
@@ -215,14 +220,14 @@ const outputIn = (part: JsonObject): { output?: Output } => {
   return { output: { kind, images: [{ kind: 'data', mediaType, data: standardBase64(data) }] } }
 }
 
-const proof = (value: string, callId?: string): ChatEvent => ({
+const signatureEvent = (value: string, callId?: string): ChatEvent => ({
   type: 'signature',
   signature: { origin: 'gemini', value, ...(callId !== undefined && { id: callId }) },
 })
 
-/** A signature of something else than a thought: an empty thought of its own, which every format can carry. */
-const sign = (value: string, callId?: string): ChatEvent[] => [
+/** An empty reasoning block with the signature of a text or a call. Every client format can carry it. */
+const signatureBlock = (value: string, callId?: string): ChatEvent[] => [
   { type: 'open', block: { type: 'reasoning' } },
-  proof(value, callId),
+  signatureEvent(value, callId),
   { type: 'close' },
 ]

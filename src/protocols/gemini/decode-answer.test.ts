@@ -14,37 +14,37 @@ const answer = (parts: Json, more: JsonObject = {}, rest: JsonObject = {}): Json
   ...rest,
 })
 
-/** An answer in a line: blocks, then how it ended. */
-const told = (events: readonly ChatEvent[]): string => {
+/** Summarises an answer in one line: its blocks, then its end. `!` precedes a signature, `@id` marks one with a call ID. */
+const summarize = (events: readonly ChatEvent[]): string => {
   const { blocks, finish, failure } = fold(events)
-  const said = blocks.map((block) => {
-    const proof = block.signature ? `!${block.signature.value}${block.signature.id === undefined ? '' : '@id'}` : ''
+  const summaries = blocks.map((block) => {
+    const signature = block.signature ? `!${block.signature.value}${block.signature.id === undefined ? '' : '@id'}` : ''
     const cited = (block.citations ?? []).map(({ url, start, end }) => `<${url} ${start ?? ''}-${end ?? ''}>`).join('')
     const name = block.type === 'tool-call' ? `${block.name} ` : ''
-    return `${block.type}(${name}${block.text}${proof}${cited})`
+    return `${block.type}(${name}${block.text}${signature}${cited})`
   })
-  return [...said, failure ? `failure ${failure.kind}` : `${finish?.kind} ${finish?.raw}`].join(' ')
+  return [...summaries, failure ? `failure ${failure.kind}` : `${finish?.kind} ${finish?.raw}`].join(' ')
 }
 
 const web = (uri: string) => ({ web: { uri, title: 't' } })
 
 const cases: readonly (readonly [string, Json, string])[] = [
   ['text', answer([{ text: 'hi' }]), 'text(hi) stop STOP'],
-  ['texts are one', answer([{ text: 'a' }, { text: 'b' }]), 'text(ab) stop STOP'],
+  ['adjacent texts become one block', answer([{ text: 'a' }, { text: 'b' }]), 'text(ab) stop STOP'],
   [
-    'a thought before a text',
+    'a thought before text',
     answer([{ text: 'hm', thought: true }, { text: 'hi' }]),
     'reasoning(hm) text(hi) stop STOP',
   ],
   ['a signed thought', answer([{ text: 'hm', thought: true, thoughtSignature: 'S' }]), 'reasoning(hm!S) stop STOP'],
   ['a signed text', answer([{ text: 'hi', thoughtSignature: 'S' }]), 'text(hi) reasoning(!S) stop STOP'],
   [
-    'a signature alone, behind a text',
+    'a signature alone after a text',
     answer([{ text: 'hi' }, { text: '', thoughtSignature: 'S' }]),
     'text(hi) reasoning(!S) stop STOP',
   ],
   [
-    'calls made together: the first is signed',
+    'parallel calls, of which the first is signed',
     answer([
       { functionCall: { name: 'f', args: { a: 1 } }, thoughtSignature: 'S' },
       { functionCall: { name: 'f', args: { a: 1 } } },
@@ -52,23 +52,27 @@ const cases: readonly (readonly [string, Json, string])[] = [
     'reasoning(!S@id) tool-call(f {"a":1}) tool-call(f {"a":1}) tool-calls STOP',
   ],
   ['a call without arguments', answer([{ functionCall: { name: 'f' } }]), 'tool-call(f {}) tool-calls STOP'],
-  ['a call by pieces', answer([{ functionCall: { name: 'f', willContinue: true } }]), 'failure malformed'],
-  ['cut off', answer([{ text: 'h' }], { finishReason: 'MAX_TOKENS' }), 'text(h) length MAX_TOKENS'],
-  ['the number of a reason', answer([{ text: 'h' }], { finishReason: 2 }), 'text(h) length MAX_TOKENS'],
-  ['a new reason', answer([{ text: 'h' }], { finishReason: 'BORED' }), 'text(h) stop BORED'],
-  ['a reason of prototypes', answer([{ text: 'h' }], { finishReason: 'constructor' }), 'text(h) stop constructor'],
-  ['filtered', answer([], { finishReason: 'SAFETY' }), 'content-filter SAFETY'],
+  ['partial arguments', answer([{ functionCall: { name: 'f', willContinue: true } }]), 'failure malformed'],
+  ['the output limit', answer([{ text: 'h' }], { finishReason: 'MAX_TOKENS' }), 'text(h) length MAX_TOKENS'],
+  ['a finish reason as a number', answer([{ text: 'h' }], { finishReason: 2 }), 'text(h) length MAX_TOKENS'],
+  ['an unknown finish reason', answer([{ text: 'h' }], { finishReason: 'BORED' }), 'text(h) stop BORED'],
   [
-    'filtered before it began',
+    'a finish reason named like a prototype member',
+    answer([{ text: 'h' }], { finishReason: 'constructor' }),
+    'text(h) stop constructor',
+  ],
+  ['a filtered answer', answer([], { finishReason: 'SAFETY' }), 'content-filter SAFETY'],
+  [
+    'a blocked prompt',
     { promptFeedback: { blockReason: 'PROHIBITED_CONTENT' }, usageMetadata: { promptTokenCount: 3 } },
     'content-filter PROHIBITED_CONTENT',
   ],
-  ['a call that was none', answer([], { finishReason: 'MALFORMED_FUNCTION_CALL' }), 'failure malformed'],
-  ['nothing usable', answer([], { finishReason: 'OTHER' }), 'failure error_in_stream'],
-  ['no reason at all', answer([{ text: 'h' }], { finishReason: null }), 'text(h) failure truncated'],
-  ['code that was run', answer([{ executableCode: { code: 'x' } }, { text: 'hi' }]), 'foreign() text(hi) stop STOP'],
+  ['a malformed call', answer([], { finishReason: 'MALFORMED_FUNCTION_CALL' }), 'failure malformed'],
+  ['finish reason OTHER', answer([], { finishReason: 'OTHER' }), 'failure error_in_stream'],
+  ['no finish reason', answer([{ text: 'h' }], { finishReason: null }), 'text(h) failure truncated'],
+  ['executed code', answer([{ executableCode: { code: 'x' } }, { text: 'hi' }]), 'foreign() text(hi) stop STOP'],
   [
-    'sources, by bytes',
+    'grounding with positions in bytes',
     answer([{ text: 'Zürich ist groß.' }], {
       groundingMetadata: {
         groundingChunks: [web('https://a'), web('https://b')],
@@ -81,12 +85,12 @@ const cases: readonly (readonly [string, Json, string])[] = [
     'text(Zürich ist groß.<https://a 0-6><https://b ->) stop STOP',
   ],
   [
-    'sources without places',
+    'grounding without positions',
     answer([{ text: 'x' }], { groundingMetadata: { groundingChunks: [web('https://a')] } }),
     'text(x<https://a ->) stop STOP',
   ],
   [
-    'of several answers the first',
+    'the candidate with index 0',
     {
       candidates: [
         { index: 1, content: { parts: [{ text: 'b' }] } },
@@ -96,7 +100,7 @@ const cases: readonly (readonly [string, Json, string])[] = [
     'text(a) stop STOP',
   ],
   [
-    'a list, as without alt=sse',
+    'a list of responses (without alt=sse)',
     [answer([{ text: 'a' }], { finishReason: null }), answer([{ text: 'b' }])],
     'text(ab) stop STOP',
   ],
@@ -106,16 +110,16 @@ const cases: readonly (readonly [string, Json, string])[] = [
     [{ error: { code: 429, status: 'RESOURCE_EXHAUSTED', message: 'no' } }],
     'failure rate_limited',
   ],
-  ['something else', { id: 'x', choices: [] }, 'failure malformed'],
-  ['no object', 'hi', 'failure malformed'],
+  ['another object', { id: 'x', choices: [] }, 'failure malformed'],
+  ['not an object', 'hi', 'failure malformed'],
   ['an empty list', [], 'failure truncated'],
-  ['candidates of another kind', { candidates: {} }, 'failure malformed'],
-  ['a part that is none', answer(['hi']), 'failure malformed'],
+  ['candidates of the wrong type', { candidates: {} }, 'failure malformed'],
+  ['a malformed part', answer(['hi']), 'failure malformed'],
 ]
 for (const [name, body, expected] of cases)
-  test(`gemini answer: ${name}`, () => assert.equal(told(gemini.decodeAnswer(body)), expected))
+  test(`gemini answer: ${name}`, () => assert.equal(summarize(gemini.decodeAnswer(body)), expected))
 
-test('gemini answer: usage counts thoughts as output and what tools were fed as input', () => {
+test('gemini answer: usage counts thoughts as output and tool results as input', () => {
   const usageMetadata = {
     promptTokenCount: 10,
     toolUsePromptTokenCount: 5,
@@ -133,7 +137,7 @@ test('gemini answer: usage counts thoughts as output and what tools were fed as 
   })
 })
 
-test('gemini answer: the probabilities of tokens', () => {
+test('gemini answer: log probabilities of tokens', () => {
   const logprobsResult = {
     chosenCandidates: [{ token: 'ü', logProbability: -0.5 }],
     topCandidates: [
@@ -159,7 +163,7 @@ test('gemini answer: the probabilities of tokens', () => {
   ])
 })
 
-test('gemini answer: calls without ids get different ones, and the same ones again', () => {
+test('gemini answer: derives distinct and repeatable IDs for calls without an ID', () => {
   const call = { functionCall: { name: 'f', args: {} } }
   const ids = () =>
     fold(gemini.decodeAnswer(answer([call, call]))).blocks.map((block) => (block.type === 'tool-call' ? block.id : ''))
@@ -170,64 +174,68 @@ test('gemini answer: calls without ids get different ones, and the same ones aga
 
 // ── Streams ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const piece = (parts: Json, more: JsonObject = {}): string =>
+const event = (parts: Json, more: JsonObject = {}): string =>
   `data: ${JSON.stringify({ candidates: [{ content: { parts }, index: 0, ...more }], responseId: 'r', usageMetadata: { promptTokenCount: 4, candidatesTokenCount: 1 } })}\r\n\r\n`
 
 const read = (wire: string | readonly string[]): ChatEvent[] =>
   run(gemini.decodeStream(), run(sseFrames(), typeof wire === 'string' ? [wire] : wire))
 
 const streams: readonly (readonly [string, string, string])[] = [
-  ['text', piece([{ text: 'a' }]) + piece([{ text: 'b' }], { finishReason: 'STOP' }), 'text(ab) stop STOP'],
+  ['text', event([{ text: 'a' }]) + event([{ text: 'b' }], { finishReason: 'STOP' }), 'text(ab) stop STOP'],
   [
-    'thoughts, text, a call, a signature at the end',
-    piece([{ text: 'h', thought: true }]) +
-      piece([{ text: 'm', thought: true }]) +
-      piece([{ text: 'let me' }]) +
-      piece([{ functionCall: { name: 'f', args: {} }, thoughtSignature: 'S' }]) +
-      piece([{ text: '', thoughtSignature: 'T' }], { finishReason: 'STOP' }),
+    'thoughts, text, a call and a final signature',
+    event([{ text: 'h', thought: true }]) +
+      event([{ text: 'm', thought: true }]) +
+      event([{ text: 'let me' }]) +
+      event([{ functionCall: { name: 'f', args: {} }, thoughtSignature: 'S' }]) +
+      event([{ text: '', thoughtSignature: 'T' }], { finishReason: 'STOP' }),
     'reasoning(hm) text(let me) reasoning(!S@id) tool-call(f {}) reasoning(!T) tool-calls STOP',
   ],
   [
-    'an end without content',
-    `${piece([{ text: 'a' }])}data: {"candidates":[{"finishReason":"STOP"}]}\n\n`,
+    'a last event without content',
+    `${event([{ text: 'a' }])}data: {"candidates":[{"finishReason":"STOP"}]}\n\n`,
     'text(a) stop STOP',
   ],
-  ['[DONE] of a proxy', `${piece([{ text: 'a' }], { finishReason: 'STOP' })}data: [DONE]\n\n`, 'text(a) stop STOP'],
-  ['no end', piece([{ text: 'a' }]), 'text(a) failure truncated'],
-  ['nothing', '', 'failure truncated'],
+  [
+    '[DONE] added by a proxy',
+    `${event([{ text: 'a' }], { finishReason: 'STOP' })}data: [DONE]\n\n`,
+    'text(a) stop STOP',
+  ],
+  ['a truncated stream', event([{ text: 'a' }]), 'text(a) failure truncated'],
+  ['an empty stream', '', 'failure truncated'],
   [
     'an error after content',
-    `${piece([{ text: 'a' }])}data: {"error":{"code":500,"message":"no"}}\n\n`,
+    `${event([{ text: 'a' }])}data: {"error":{"code":500,"message":"no"}}\n\n`,
     'text(a) failure status',
   ],
-  ['no JSON', 'data: {oops\n\n', 'failure malformed'],
+  ['invalid JSON', 'data: {oops\n\n', 'failure malformed'],
   [
-    'a word after the end changes nothing',
-    piece([{ text: 'a' }], { finishReason: 'STOP' }) + piece([{ text: 'b' }], { finishReason: 'OTHER' }),
+    'content after the end is ignored',
+    event([{ text: 'a' }], { finishReason: 'STOP' }) + event([{ text: 'b' }], { finishReason: 'OTHER' }),
     'text(a) stop STOP',
   ],
 ]
 for (const [name, wire, expected] of streams)
   test(`gemini stream: ${name}`, () => {
     const events = read(wire)
-    assert.equal(told(events), expected)
+    assert.equal(summarize(events), expected)
     assert.deepEqual(read([...wire]), events)
     for (let cut = 0; cut <= wire.length; cut++) {
       assert.deepEqual(read([wire.slice(0, cut), wire.slice(cut)]), events)
-      // Broken off anywhere, it is the whole answer or it is told to be broken.
-      const broken = fold(read(wire.slice(0, cut)))
-      assert.ok(broken.failure || broken.finish)
+      // A truncated stream is either a complete answer or a failure.
+      const truncated = fold(read(wire.slice(0, cut)))
+      assert.ok(truncated.failure || truncated.finish)
     }
   })
 
-// ── Anything ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Random input ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const names =
   'candidates content parts text thought thoughtSignature functionCall name args finishReason promptFeedback blockReason usageMetadata groundingMetadata groundingChunks groundingSupports web segment error index inlineData logprobsResult chosenCandidates'.split(
     ' ',
   )
 
-test('gemini: whatever an upstream says is events that end, and nothing is thrown', () =>
+test('gemini: decodes any answer without throwing, with one end', () =>
   assertReadable(gemini, {
     names,
     values: ['STOP', 'SAFETY'],

@@ -1,31 +1,37 @@
-/** The conversation as this format wants it: system apart, then user and model in turn. */
+/** Encodes a conversation: system apart, then alternating user and model turns. */
 import type { Message, Part, Reasoning, ReasoningSignature } from '../../core/chat.ts'
 import { type JsonObject, object, text } from '../../core/json.ts'
 import { append } from '../shared/append.ts'
 import { type Losses, loseExtras, rolePath } from '../shared/losses.ts'
 import { detectMediaType, inlineDataUrl, mediaTypeOf, standardBase64 } from '../shared/media.ts'
+import { foreignEncoder, type PartOf, partEncoder } from '../shared/part-encoder.ts'
 import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
-import type { Family } from './family.ts'
+import type { GeminiModelFamily } from './family.ts'
 import { toolName } from './ids.ts'
 
-export type Conversation = {
+/** A conversation split into system parts and turns. */
+export type GeminiConversation = {
   readonly system: readonly JsonObject[]
   readonly turns: readonly { readonly role: 'user' | 'model'; readonly parts: readonly JsonObject[] }[]
 }
 
-/** What stands in for a signature that is not to be had, because another maker's model wrote the call. */
-const UNSIGNED = 'skip_thought_signature_validator'
+/** Google's placeholder for a missing signature, used for calls of other providers' models. */
+const PLACEHOLDER_SIGNATURE = 'skip_thought_signature_validator'
 
 /**
- * System messages go to the front in their order, wherever they stood; neighbours of one role become one turn; the
- * results of a turn's calls stand together, first in the next and in the order of the calls.
+ * Moves system messages to the front, merges adjacent messages of one role, and puts tool results first in their turn, in
+ * the order of the calls. Other changes are reported as losses.
  */
-export const encodeConversation = (messages: readonly Message[], family: Family, losses: Losses): Conversation => {
+export const encodeConversation = (
+  messages: readonly Message[],
+  family: GeminiModelFamily,
+  losses: Losses,
+): GeminiConversation => {
   const systems = messages.filter((message) => message.role === 'system')
   const system = systems.flatMap((message) => encodeSystem(message, losses))
-  const turns = gathered(messages, family, losses)
+  const turns = encodeTurns(messages, family, losses)
   if (turns.length > 0) return { system, turns }
-  // A prompt of system messages alone: the last of them is what the model shall answer.
+  // Only system messages: the last part becomes the user's turn.
   const last = system.at(-1)
   const from = systems.at(-1)
   if (!last || !from) return { system, turns }
@@ -42,24 +48,26 @@ const encodeSystem = (message: Message, losses: Losses): JsonObject[] => {
   })
 }
 
-type Growing = {
+type GeminiTurnDraft = {
   readonly role: 'user' | 'model'
-  readonly results: { readonly place: number; readonly part: JsonObject }[]
+  /** Tool results with the order of their calls. */
+  readonly results: { readonly order: number; readonly part: JsonObject }[]
   readonly rest: JsonObject[]
 }
 
-/** A call of the history, and its place among them all. */
-type Called = { readonly name: string; readonly place: number }
-
-const gathered = (messages: readonly Message[], family: Family, losses: Losses): Conversation['turns'] => {
-  const turns: Growing[] = []
-  /** By id; a later call of the same id hides an earlier one, whose result has come by then. */
-  const called = new Map<string, Called>()
-  let places = 0
-  const turn = (role: Growing['role']): Growing => {
+const encodeTurns = (
+  messages: readonly Message[],
+  family: GeminiModelFamily,
+  losses: Losses,
+): GeminiConversation['turns'] => {
+  const turns: GeminiTurnDraft[] = []
+  /** Calls by ID. A later call with the same ID replaces an earlier one, whose result has been read by then. */
+  const calls = new Map<string, { readonly name: string; readonly order: number }>()
+  let callCount = 0
+  const turn = (role: GeminiTurnDraft['role']): GeminiTurnDraft => {
     const last = turns.at(-1)
     if (last?.role === role) return last
-    const next: Growing = { role, results: [], rest: [] }
+    const next: GeminiTurnDraft = { role, results: [], rest: [] }
     turns.push(next)
     return next
   }
@@ -68,28 +76,28 @@ const gathered = (messages: readonly Message[], family: Family, losses: Losses):
       case 'system':
         break
       case 'tool': {
-        const call = called.get(message.callId)
-        // What was called is known by its name, which only the call has.
+        // A result needs the tool's name, which only the call has.
+        const call = calls.get(message.callId)
         if (!call) {
           losses.unfit(message.at)
           break
         }
-        const { result, more } = encodeResult(message, call.name, family, losses)
-        const next = turn('user')
-        next.results.push({ place: call.place, part: result })
-        append(next.rest, more)
+        const { result, media } = encodeResult(message, call.name, family, losses)
+        const user = turn('user')
+        user.results.push({ order: call.order, part: result })
+        append(user.rest, media)
         break
       }
       case 'user': {
         loseExtras(message.extras, losses)
-        const parts = message.content.flatMap((part) => encodeByUser(part, losses))
+        const parts = message.content.flatMap((part) => encodeUserPart(part, losses))
         if (parts.length > 0) append(turn('user').rest, parts)
         break
       }
       case 'assistant': {
         for (const part of message.content)
-          if (part.type === 'tool-call') called.set(part.id, { name: part.name, place: places++ })
-        const parts = encodeTurn(message, losses)
+          if (part.type === 'tool-call') calls.set(part.id, { name: part.name, order: callCount++ })
+        const parts = encodeModelTurn(message, losses)
         if (parts.length > 0) append(turn('model').rest, parts)
         break
       }
@@ -99,189 +107,152 @@ const gathered = (messages: readonly Message[], family: Family, losses: Losses):
   return turns.map(({ role, results, rest }) => ({
     role,
     parts: [
-      ...results.toSorted((one, other) => one.place - other.place).map(({ part }) => part),
-      ...(family.signs && role === 'model' ? signed(rest) : rest),
+      ...results.toSorted((left, right) => left.order - right.order).map(({ part }) => part),
+      ...(family.requiresSignatures && role === 'model' ? withCallSignature(rest) : rest),
     ],
   }))
 }
 
-// ── What the model said ──────────────────────────────────────────────────────────────────────────────────────────
+// ── Model turns ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Turn = Message & { readonly role: 'assistant' }
+type AssistantMessage = Message & { readonly role: 'assistant' }
 
-/** The parts of a turn, each with the signature it came with. */
-const encodeTurn = (message: Turn, losses: Losses): JsonObject[] => {
-  const { of, alone } = signaturesOf(message, losses)
+/** Encodes the parts of an assistant message, each with its signature. */
+const encodeModelTurn = (message: AssistantMessage, losses: Losses): JsonObject[] => {
+  const { byPart, unassigned } = assignSignatures(message, losses)
   return message.content.flatMap((part, index) => {
-    const parts = encodeByModel(part, alone.has(index), losses)
-    const signature = of.get(index)
+    const parts = encodeModelPart(part, unassigned.has(index), losses)
+    const signature = byPart.get(index)
     const [first, ...rest] = parts
     return first && signature !== undefined ? [{ ...first, thoughtSignature: signature }, ...rest] : parts
   })
 }
 
-type Signatures = {
-  /** By the place of the part they belong to. */
-  readonly of: ReadonlyMap<number, string>
-  /** The places of those that belong to no other part. */
-  readonly alone: ReadonlySet<number>
+type PartSignatures = {
+  /** Signatures by the index of the part they belong to. */
+  readonly byPart: ReadonlyMap<number, string>
+  /** Indexes of reasoning parts whose signature belongs to no other part. */
+  readonly unassigned: ReadonlySet<number>
 }
 
 /**
- * Which part each signature belongs to: one of a call names the call; one of a text stands behind it, or before it where
- * a format keeps all thoughts in front. Chat clients of Gemini's own compatible endpoint have it in `extra_content`.
+ * Finds the part that each signature belongs to. The signature of a call has the call's ID. The signature of a text follows
+ * it, or precedes it in formats that put all reasoning first. Chat clients of Gemini's OpenAI-compatible endpoint return
+ * signatures in `extra_content`.
  */
-const signaturesOf = ({ content, extras }: Turn, losses: Losses): Signatures => {
-  const of = new Map<number, string>()
-  const alone = new Set<number>()
-  const free = (type: Part['type'], from: number, to: number): number[] =>
-    [...content.keys()].filter((at) => {
-      const part = content[at]
-      return at >= from && at < to && part?.type === type && !of.has(at) && (part.type !== 'text' || part.text !== '')
+const assignSignatures = ({ content, extras }: AssistantMessage, losses: Losses): PartSignatures => {
+  const byPart = new Map<number, string>()
+  const unassigned = new Set<number>()
+  const unsigned = (type: Part['type'], from: number, to: number): number[] =>
+    [...content.keys()].filter((index) => {
+      const part = content[index]
+      const inRange = index >= from && index < to && !byPart.has(index)
+      return inRange && part?.type === type && (part.type !== 'text' || part.text !== '')
     })
   for (const extra of extras ?? []) {
     const owner = content.findIndex((part) => part.type === 'tool-call' && extra.at === `${part.at}.extra_content`)
     const signature = owner === -1 ? undefined : text(object(object(extra.value)?.google)?.thought_signature)
-    if (signature) of.set(owner, signature)
+    if (signature) byPart.set(owner, signature)
     else losses.loseExtra(extra)
   }
-  for (const [at, part] of content.entries()) {
-    if (part.type !== 'reasoning' || !isOwn(part.signature) || isThought(part)) continue
+  for (const [index, part] of content.entries()) {
+    if (part.type !== 'reasoning' || !isOwn(part.signature) || isSignedThought(part)) continue
     const { id, value } = part.signature
     const named = id === undefined ? -1 : content.findIndex((call) => call.type === 'tool-call' && call.id === id)
-    const calls = id === undefined ? [] : free('tool-call', at, content.length)
-    const texts = [...free('text', 0, at).reverse(), ...free('text', at, content.length)]
-    const owner = named === -1 ? [...calls, ...texts, ...free('tool-call', at, content.length)][0] : named
-    if (owner === undefined) alone.add(at)
-    else of.set(owner, value)
+    const laterCalls = unsigned('tool-call', index, content.length)
+    const texts = [...unsigned('text', 0, index).reverse(), ...unsigned('text', index, content.length)]
+    // A client may have changed the call's ID: then the next call is the owner.
+    const candidates = id === undefined ? [...texts, ...laterCalls] : [...laterCalls, ...texts]
+    const owner = named === -1 ? candidates[0] : named
+    if (owner === undefined) unassigned.add(index)
+    else byPart.set(owner, value)
   }
-  return { of, alone }
+  return { byPart, unassigned }
 }
 
-const isOwn = (proof: ReasoningSignature | undefined): proof is ReasoningSignature =>
-  proof?.origin === 'gemini' && proof.value !== ''
+const isOwn = (signature: ReasoningSignature | undefined): signature is ReasoningSignature =>
+  signature?.origin === 'gemini' && signature.value !== ''
 
-/** A thought in words, signed itself. */
-const isThought = ({ text, signature: proof }: Reasoning): boolean => text !== '' && proof?.id === undefined
+/** Whether a reasoning part is a thought with text, which has a signature of its own. */
+const isSignedThought = ({ text, signature }: Reasoning): boolean => text !== '' && signature?.id === undefined
 
-const encodeByModel = (part: Part, alone: boolean, losses: Losses): JsonObject[] => {
+/** Sets the placeholder on the first call of a turn, the only one that must be signed, if it has no signature. */
+const withCallSignature = (parts: readonly JsonObject[]): readonly JsonObject[] => {
+  const first = parts.findIndex(({ functionCall }) => functionCall !== undefined)
+  const call = parts[first]
+  if (!call || call.thoughtSignature !== undefined) return parts
+  return parts.with(first, { ...call, thoughtSignature: PLACEHOLDER_SIGNATURE })
+}
+
+/** `unassigned`: a reasoning part's signature belongs to no other part. */
+const encodeModelPart = (part: Part, unassigned: boolean, losses: Losses): readonly JsonObject[] => {
   switch (part.type) {
-    case 'text':
-      return encodeText(part, losses)
-    case 'refusal':
-      return part.text === '' ? [] : [{ text: part.text }]
     case 'reasoning': {
-      // Thoughts without a signature say nothing to the model, and those another maker signed are not its own.
+      // Gemini accepts only its own signed reasoning.
       if (!isOwn(part.signature)) {
         losses.lose(part.at)
         return []
       }
       const { value } = part.signature
-      if (isThought(part)) return [{ text: part.text, thought: true, thoughtSignature: value }]
-      return alone ? [{ text: '', thoughtSignature: value }] : []
+      if (isSignedThought(part)) return [{ text: part.text, thought: true, thoughtSignature: value }]
+      return unassigned ? [{ text: '', thoughtSignature: value }] : []
     }
     case 'tool-call': {
       const args = part.custom ? wrapInput(part.arguments) : parseArguments(part.arguments)
       return [{ functionCall: { id: part.id, name: toolName(part.name), args } }]
     }
-    case 'image':
-    case 'file':
-    case 'audio':
-      return encodeMedia(part, losses)
-    case 'foreign':
-      return encodeForeign(part, losses)
     default:
-      throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
+      return encodeUserPart(part, losses)
   }
 }
 
-/** Of calls made together only the first has a signature; where it has none, its place is filled. */
-const signed = (parts: readonly JsonObject[]): readonly JsonObject[] => {
-  const first = parts.findIndex(({ functionCall }) => functionCall !== undefined)
-  const call = parts[first]
-  if (!call || call.thoughtSignature !== undefined) return parts
-  return parts.with(first, { ...call, thoughtSignature: UNSIGNED })
-}
+// ── User turns ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-// ── What the user said, and what the calls gave ──────────────────────────────────────────────────────────────────
-
-const encodeByUser = (part: Part, losses: Losses): JsonObject[] => {
-  switch (part.type) {
-    case 'text':
-      return encodeText(part, losses)
-    case 'refusal':
-      return part.text === '' ? [] : [{ text: part.text }]
-    case 'image':
-    case 'file':
-    case 'audio':
-      return encodeMedia(part, losses)
-    case 'foreign':
-      return encodeForeign(part, losses)
-    case 'tool-call':
-      losses.unfit(part.at)
-      return []
-    case 'reasoning':
-      losses.lose(part.at)
-      return []
-    default:
-      throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
-  }
-}
-
-/** The answer to a call: text under one of the two names this format has for it, pictures and files beside or behind. */
+/** Encodes a tool result. `media`: its images and files, unless the model supports them inside the result. */
 const encodeResult = (
   message: Message & { readonly role: 'tool' },
   name: string,
-  family: Family,
+  family: GeminiModelFamily,
   losses: Losses,
-): { readonly result: JsonObject; readonly more: readonly JsonObject[] } => {
+): { readonly result: JsonObject; readonly media: readonly JsonObject[] } => {
   loseExtras(message.extras, losses)
-  const said = message.content.flatMap((part) => {
+  const texts = message.content.flatMap((part) => {
     if (part.type === 'text') return encodeText(part, losses).map(({ text }) => text)
     return part.type === 'refusal' ? [part.text] : []
   })
-  const more = message.content.flatMap((part) =>
-    part.type === 'text' || part.type === 'refusal' ? [] : encodeByUser(part, losses),
+  const media = message.content.flatMap((part) =>
+    part.type === 'text' || part.type === 'refusal' ? [] : encodeUserPart(part, losses),
   )
-  // Older models take pictures only beside the result.
-  const inside = family.third && more.every(({ inlineData }) => inlineData !== undefined)
+  const inside = family.imagesInResults && media.every(({ inlineData }) => inlineData !== undefined)
   const result = {
     id: message.callId,
     name: toolName(name),
-    response: { [message.isError ? 'error' : 'output']: said.length === 1 ? (said[0] ?? '') : said.join('\n') },
-    ...(inside && more.length > 0 && { parts: more }),
+    response: { [message.isError ? 'error' : 'output']: texts.length === 1 ? (texts[0] ?? '') : texts.join('\n') },
+    ...(inside && media.length > 0 && { parts: media }),
   }
-  return { result: { functionResponse: result }, more: inside ? [] : more }
+  return { result: { functionResponse: result }, media: inside ? [] : media }
 }
 
-const encodeForeign = (part: Part & { readonly type: 'foreign' }, losses: Losses): JsonObject[] => {
-  if (part.protocol === 'gemini') return [part.raw]
-  losses.unfit(part.at)
-  return []
-}
-
-/** A part without anything in it is refused; nothing is lost with it. */
-const encodeText = (part: Part & { readonly type: 'text' }, losses: Losses): JsonObject[] => {
-  loseExtras(part.extras, losses)
+/** Gemini rejects an empty part, so empty texts are dropped. */
+const encodeText = (part: PartOf<'text' | 'refusal'>, losses: Losses): JsonObject[] => {
+  if (part.type === 'text') loseExtras(part.extras, losses)
   return part.text === '' ? [] : [{ text: part.text }]
 }
 
-// ── Pictures, files, sound ───────────────────────────────────────────────────────────────────────────────────────
-
-const encodeMedia = (part: Part & { readonly type: 'image' | 'file' | 'audio' }, losses: Losses): JsonObject[] => {
-  const made = part.type === 'audio' ? encodeAudio(part) : encodeSource(part)
-  if (!made) {
+const encodeMedia = (part: PartOf<'image' | 'file' | 'audio'>, losses: Losses): JsonObject[] => {
+  const encoded = part.type === 'audio' ? encodeAudio(part) : encodeSource(part)
+  if (!encoded) {
     losses.unfit(part.at)
     return []
   }
-  if (part.type === 'audio') return [made]
+  if (part.type === 'audio') return [encoded]
   loseExtras(part.extras, losses)
   if (part.type === 'image' && part.detail !== undefined && part.detail !== 'auto') losses.loseMember(part, 'detail')
   if (part.type === 'file' && part.filename) losses.loseMember(part, 'filename')
-  return [made]
+  return [encoded]
 }
 
-const AUDIO: { readonly [format: string]: string } = {
+const AUDIO_TYPES: { readonly [format: string]: string } = {
   wav: 'audio/wav',
   mp3: 'audio/mpeg',
   flac: 'audio/flac',
@@ -292,12 +263,12 @@ const AUDIO: { readonly [format: string]: string } = {
   m4a: 'audio/m4a',
 }
 
-const encodeAudio = ({ data, format }: Part & { readonly type: 'audio' }): JsonObject | undefined => {
-  const mimeType = Object.hasOwn(AUDIO, format) ? AUDIO[format] : undefined
+const encodeAudio = ({ data, format }: PartOf<'audio'>): JsonObject | undefined => {
+  const mimeType = Object.hasOwn(AUDIO_TYPES, format) ? AUDIO_TYPES[format] : undefined
   return mimeType === undefined ? undefined : { inlineData: { mimeType, data: standardBase64(data) } }
 }
 
-const encodeSource = (part: Part & { readonly type: 'image' | 'file' }): JsonObject | undefined => {
+const encodeSource = (part: PartOf<'image' | 'file'>): JsonObject | undefined => {
   const filename = part.type === 'file' ? part.filename : undefined
   const source = inlineDataUrl(part.source)
   switch (source.kind) {
@@ -306,15 +277,24 @@ const encodeSource = (part: Part & { readonly type: 'image' | 'file' }): JsonObj
       return mimeType === '' ? undefined : { inlineData: { mimeType, data: standardBase64(source.data) } }
     }
     case 'url': {
-      // Its own files, a bucket's, and on newer models the web's.
+      // Files of the Files API, Cloud Storage buckets and, on newer models, the web.
       if (!/^(?:https|gs):\/\//i.test(source.url)) return undefined
       const mimeType = detectMediaType('', filename ?? source.url.replace(/[?#].*$/s, ''))
       return { fileData: { ...(mimeType && { mimeType }), fileUri: source.url } }
     }
     case 'id':
-      // Files of another provider.
+      // A file stored at another provider.
       return undefined
     default:
       throw new Error(`unknown source ${JSON.stringify(source satisfies never)}`)
   }
 }
+
+const encodeUserPart = partEncoder<Losses>({
+  text: encodeText,
+  refusal: encodeText,
+  image: encodeMedia,
+  file: encodeMedia,
+  audio: encodeMedia,
+  foreign: foreignEncoder('gemini'),
+})

@@ -16,17 +16,17 @@ import { run } from '../../core/stage.ts'
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 import { gemini } from './index.ts'
 
-const asks = (more: Partial<ChatRequest> = {}): ChatRequest =>
+const requestWith = (more: Partial<ChatRequest> = {}): ChatRequest =>
   chatRequest({ stream: false, messages: [{ role: 'user', at: 'messages[0]', content: [textPart('hi')] }], ...more })
 const signature = (value: string, id?: string, text = ''): Part => ({
   type: 'reasoning',
-  at: `proof ${value}`,
+  at: `signature ${value}`,
   text,
   signature: { origin: 'gemini', value, ...(id !== undefined && { id }) },
 })
 
 const encode = (more: Partial<ChatRequest>, name = 'gemini-2.5-flash') => {
-  const { body, losses, from } = gemini.encodeRequest(asks(more), { model: name, outputLimit: 1_000 })
+  const { body, losses, from } = gemini.encodeRequest(requestWith(more), { model: name, outputLimit: 1_000 })
   return { body, from, losses: lossPaths(losses) }
 }
 
@@ -39,15 +39,15 @@ const called = (id: string, more: JsonObject = {}, name = 'f') => ({
 const answered = (id: string, output: string, name = 'f') => ({ functionResponse: { id, name, response: { output } } })
 
 const conversations: readonly (readonly [string, readonly Message[], Json, readonly string[], string?])[] = [
-  ['a question', [userMessage(textPart('hi'))], [{ role: 'user', parts: [{ text: 'hi' }] }], []],
+  ['one user message', [userMessage(textPart('hi'))], [{ role: 'user', parts: [{ text: 'hi' }] }], []],
   [
-    'neighbours are one turn, empty texts none',
+    'adjacent messages become one turn; empty texts are dropped',
     [userMessage(textPart('a')), userMessage(textPart(''), textPart('b')), assistantMessage(textPart(''))],
     [{ role: 'user', parts: [{ text: 'a' }, { text: 'b' }] }],
     [],
   ],
   [
-    'results together, in the order of the calls, before what the user said',
+    'results come first in their turn, in the order of the calls',
     [
       userMessage(textPart('q')),
       assistantMessage(toolCallPart('1'), toolCallPart('2', 'g')),
@@ -81,7 +81,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'one of a call somebody renamed goes to the next',
+    'a signature with an unknown call ID goes to the next call',
     [userMessage(textPart('q')), assistantMessage(signature('S', 'gone'), toolCallPart('1'), toolCallPart('2'))],
     [
       { role: 'user', parts: [{ text: 'q' }] },
@@ -90,7 +90,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'one of a text stands behind it',
+    'the signature of a text follows it',
     [userMessage(textPart('q')), assistantMessage(textPart('a'), signature('S'), toolCallPart('1'))],
     [
       { role: 'user', parts: [{ text: 'q' }] },
@@ -99,7 +99,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'or before it',
+    'the signature of a text precedes it',
     [userMessage(textPart('q')), assistantMessage(signature('S'), textPart('a'))],
     [
       { role: 'user', parts: [{ text: 'q' }] },
@@ -108,7 +108,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'a signature alone, a signed thought',
+    'a signature alone, and a signed thought',
     [userMessage(textPart('q')), assistantMessage(signature('S'), signature('T', undefined, 'hm'))],
     [
       { role: 'user', parts: [{ text: 'q' }] },
@@ -123,7 +123,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'thoughts of others, and unsigned ones, are lost',
+    'unsigned reasoning, and that of other providers, is dropped',
     [
       userMessage(textPart('q')),
       assistantMessage(
@@ -136,10 +136,10 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
       { role: 'user', parts: [{ text: 'q' }] },
       { role: 'model', parts: [{ text: 'a' }] },
     ],
-    ['one', 'two'],
+    ['a named tool', 'two'],
   ],
   [
-    'the third generation: another maker’s calls are excused, the first of a turn',
+    'Gemini 3: the first unsigned call of a turn gets the placeholder signature',
     [
       userMessage(textPart('q')),
       assistantMessage(toolCallPart('1'), toolCallPart('2')),
@@ -155,7 +155,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     'gemini-3-flash-preview',
   ],
   [
-    'the third generation: a signed one is left as it is',
+    'Gemini 3: a signed call stays unchanged',
     [userMessage(textPart('q')), assistantMessage(signature('S', '1'), toolCallPart('1'), toolCallPart('2'))],
     [
       { role: 'user', parts: [{ text: 'q' }] },
@@ -165,7 +165,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     'gemini-3.1-pro',
   ],
   [
-    'arguments that are none are kept as text',
+    'invalid arguments are kept as text',
     [userMessage(textPart('q')), assistantMessage(toolCallPart('1', 'f', '{"a'))],
     [
       { role: 'user', parts: [{ text: 'q' }] },
@@ -174,7 +174,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'a failed call says so',
+    'an error result',
     [
       userMessage(textPart('q')),
       assistantMessage(toolCallPart('1')),
@@ -188,7 +188,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'pictures, files, sound',
+    'images, files and audio',
     [
       userMessage(
         { type: 'image', at: 'i', source: { kind: 'data', mediaType: '', data: 'iVBORw0KGgo=' }, detail: 'low' },
@@ -217,16 +217,16 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     ],
     ['i.detail', '!v', 'f.filename', '!o'],
   ],
-  ['nothing at all', [], [], ['!messages']],
+  ['no messages', [], [], ['!messages']],
 ]
-for (const [name, messages, contents, losses, family] of conversations)
+for (const [name, messages, contents, losses, model] of conversations)
   test(`gemini request: ${name}`, () => {
-    const made = encode({ messages }, family)
-    assert.deepEqual(made.body.contents, contents)
-    assert.deepEqual(made.losses, losses)
+    const encoded = encode({ messages }, model)
+    assert.deepEqual(encoded.body.contents, contents)
+    assert.deepEqual(encoded.losses, losses)
   })
 
-test('gemini request: system messages go to the front, a lone one is the question', () => {
+test('gemini request: system messages move to the front; the last of only system messages becomes a user turn', () => {
   const system = (text: string): Message => ({
     role: 'system',
     at: `s ${text}`,
@@ -243,7 +243,7 @@ test('gemini request: system messages go to the front, a lone one is the questio
   assert.deepEqual(alone.losses, ['s b.role'])
 })
 
-test('gemini request: a signature kept by a client of the compatible endpoint', () => {
+test('gemini request: reads signatures from extra_content of the OpenAI-compatible endpoint', () => {
   const extra = (value: Json) => ({ name: 'extra_content', value, essential: false, at: 'call 1.extra_content' })
   const message = (value: Json): Message =>
     ({ ...assistantMessage(toolCallPart('1')), extras: [extra(value)] }) as Message
@@ -258,8 +258,8 @@ test('gemini request: a signature kept by a client of the compatible endpoint', 
   ])
 })
 
-test('gemini request: a picture in a result, where each generation takes it', () => {
-  const picture: Part = {
+test('gemini request: places an image of a tool result beside it, or inside it for Gemini 3', () => {
+  const image: Part = {
     type: 'image',
     at: 'i',
     source: { kind: 'data', mediaType: 'image/png', data: 'iVBORw0KGgo=' },
@@ -267,7 +267,7 @@ test('gemini request: a picture in a result, where each generation takes it', ()
   const messages = [
     userMessage(textPart('q')),
     assistantMessage(toolCallPart('1')),
-    { ...toolMessage('1', 'x'), content: [textPart('x'), picture] } as Message,
+    { ...toolMessage('1', 'x'), content: [textPart('x'), image] } as Message,
   ]
   const inlineData = { mimeType: 'image/png', data: 'iVBORw0KGgo=' }
   const last = (name: string) => object((encode({ messages }, name).body.contents as Json[])[2])?.parts
@@ -284,7 +284,7 @@ const SCHEMA = { type: 'object', properties: { a: { type: 'string', minLength: 1
 
 const settings: readonly (readonly [string, GenerationSettings, Json, readonly string[], string?])[] = [
   [
-    'those with a like here',
+    'supported settings',
     {
       maxOutputTokens: at(50, 'max'),
       temperature: at(0.5, 't'),
@@ -314,13 +314,13 @@ const settings: readonly (readonly [string, GenerationSettings, Json, readonly s
   ],
   ['several choices', { choices: at(8, 'n') }, { candidateCount: 8 }, []],
   [
-    'those beyond its bounds',
+    'values out of range are clamped',
     { maxOutputTokens: at(5_000, 'max'), temperature: at(3, 't'), seed: at(2 ** 40, 'seed'), choices: at(9, 'n') },
     { maxOutputTokens: 1_000, temperature: 2 },
     ['max', 't', 'seed', '!n'],
   ],
   [
-    'those without a like',
+    'unsupported settings',
     {
       logitBias: at({ 1: 2 }, 'lb'),
       verbosity: at('low', 'v'),
@@ -336,7 +336,7 @@ const settings: readonly (readonly [string, GenerationSettings, Json, readonly s
   ],
   ['JSON', { format: at({ kind: 'json' }, 'f') }, { responseMimeType: 'application/json' }, []],
   [
-    'a schema of a format that has no names: none is made up',
+    'a schema of an unnamed format has no title',
     { format: at({ kind: 'schema', name: DEFAULT_FORMAT_NAME, schema: SCHEMA }, 'f') },
     { responseMimeType: 'application/json', responseJsonSchema: SCHEMA },
     ['f.schema.properties.a.minLength'],
@@ -348,46 +348,51 @@ const settings: readonly (readonly [string, GenerationSettings, Json, readonly s
     ['f.schema.properties.a.minLength'],
   ],
   [
-    'thinking by tokens',
+    'effort as a budget',
     { effort: at('medium', 'e') },
     { thinkingConfig: { thinkingBudget: 8_192, includeThoughts: true } },
     [],
   ],
-  ['no thinking', { effort: at('none', 'e') }, { thinkingConfig: { thinkingBudget: 0 } }, []],
+  ['effort none', { effort: at('none', 'e') }, { thinkingConfig: { thinkingBudget: 0 } }, []],
   [
-    'no thinking, where it cannot be helped',
+    'effort none for a model that always thinks',
     { effort: at('none', 'e') },
     { thinkingConfig: { thinkingBudget: 128 } },
     ['e'],
     'gemini-2.5-pro',
   ],
   [
-    'thinking by words',
+    'effort as a level',
     { effort: at('xhigh', 'e') },
     { thinkingConfig: { thinkingLevel: 'HIGH', includeThoughts: true } },
     ['e'],
     'gemini-3-pro-preview',
   ],
   [
-    'a budget outweighs an effort',
+    'a budget overrides an effort',
     { effort: at('low', 'e'), thinkingBudget: at(99_999, 'b') },
     { thinkingConfig: { thinkingBudget: 24_576, includeThoughts: true } },
     ['e', 'b'],
   ],
-  ['thoughts shown', { reasoningSummary: at('auto', 's') }, { thinkingConfig: { includeThoughts: true } }, []],
   [
-    'a model that does not think',
+    'a reasoning summary includes thoughts',
+    { reasoningSummary: at('auto', 's') },
+    { thinkingConfig: { includeThoughts: true } },
+    [],
+  ],
+  [
+    'reasoning settings for a model that does not think',
     { effort: at('high', 'e'), reasoningSummary: at('auto', 's') },
     undefined as unknown as Json,
     ['e', 's'],
     'gemini-2.0-flash',
   ],
 ]
-for (const [name, wishes, config, losses, family] of settings)
+for (const [name, generation, config, losses, model] of settings)
   test(`gemini settings: ${name}`, () => {
-    const made = encode({ settings: wishes }, family)
-    assert.deepEqual(made.body.generationConfig, config)
-    assert.deepEqual(made.losses.toSorted(), [...losses].toSorted())
+    const encoded = encode({ settings: generation }, model)
+    assert.deepEqual(encoded.body.generationConfig, config)
+    assert.deepEqual(encoded.losses.toSorted(), [...losses].toSorted())
   })
 
 // ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -413,30 +418,36 @@ const choices: readonly (readonly [
   readonly string[],
   readonly string[],
 ])[] = [
-  ['unsaid', {}, undefined, ['f', 'g'], []],
+  ['no choice', {}, undefined, ['f', 'g'], []],
   ['auto', { toolChoice: at({ kind: 'auto' }, 'c') }, { mode: 'AUTO' }, ['f', 'g'], []],
   ['none', { toolChoice: at({ kind: 'none' }, 'c') }, { mode: 'NONE' }, ['f', 'g'], []],
   ['required', { toolChoice: at({ kind: 'required' }, 'c') }, { mode: 'ANY' }, ['f', 'g'], []],
   [
-    'one',
+    'a named tool',
     { toolChoice: at({ kind: 'tool', name: 'g' }, 'c') },
     { mode: 'ANY', allowedFunctionNames: ['g'] },
     ['f', 'g'],
     [],
   ],
   [
-    'some, of which one has to be called',
+    'allowed tools, required',
     { toolChoice: at({ kind: 'allowed', mode: 'required', names: ['g'] }, 'c') },
     { mode: 'ANY', allowedFunctionNames: ['g'] },
     ['f', 'g'],
     [],
   ],
-  ['some', { toolChoice: at({ kind: 'allowed', mode: 'auto', names: ['g'] }, 'c') }, { mode: 'AUTO' }, ['g'], []],
-  ['one at a time', { parallelToolCalls: at(false, 'p') }, undefined, ['f', 'g'], ['p']],
+  [
+    'allowed tools, optional',
+    { toolChoice: at({ kind: 'allowed', mode: 'auto', names: ['g'] }, 'c') },
+    { mode: 'AUTO' },
+    ['g'],
+    [],
+  ],
+  ['no parallel tool calls', { parallelToolCalls: at(false, 'p') }, undefined, ['f', 'g'], ['p']],
 ]
-for (const [name, wishes, config, names, losses] of choices)
+for (const [name, generation, config, names, losses] of choices)
   test(`gemini tools: ${name}`, () => {
-    const { body, losses: lost } = encode({ tools: [tool('f'), tool('g')], settings: wishes })
+    const { body, losses: lost } = encode({ tools: [tool('f'), tool('g')], settings: generation })
     assert.deepEqual(body.tools, [
       { functionDeclarations: names.map((each) => ({ name: each, parametersJsonSchema: PARAMETERS })) },
     ])
@@ -444,24 +455,24 @@ for (const [name, wishes, config, names, losses] of choices)
     assert.deepEqual(lost, losses)
   })
 
-test('gemini tools: strict ones are held to their schemas', () => {
+test('gemini tools: strict tools set the mode VALIDATED', () => {
   const { body, losses } = encode({ tools: [tool('f', true), tool('g')] })
   assert.deepEqual(body.toolConfig, { functionCallingConfig: { mode: 'VALIDATED' } })
   assert.deepEqual(losses, [])
 })
 
-test('gemini tools: another vendor’s own are not to be had, and JSON beside tools only in the third generation', () => {
+test('gemini tools: hosted tools are unfit; a schema with tools requires Gemini 3', () => {
   const hosted: Tool = { kind: 'foreign', at: 'tools[0]', protocol: 'openai-responses', raw: { type: 'web_search' } }
   assert.deepEqual(encode({ tools: [hosted] }).losses, ['!tools[0]'])
-  const wishes: Partial<ChatRequest> = {
+  const request: Partial<ChatRequest> = {
     tools: [tool('f')],
     settings: { format: at({ kind: 'schema', name: 'n', schema: PARAMETERS }, 'f') },
   }
-  assert.deepEqual(encode(wishes).losses, ['!f'])
-  assert.deepEqual(encode(wishes, 'gemini-3-pro').losses, [])
+  assert.deepEqual(encode(request).losses, ['!f'])
+  assert.deepEqual(encode(request, 'gemini-3-pro').losses, [])
 })
 
-test('gemini tools: names it does not take and free-form input are undone in the answer', () => {
+test('gemini tools: restores replaced names and free-form input in the answer', () => {
   const tools: Tool[] = [
     { kind: 'custom', at: 't', name: 'shell' },
     { kind: 'function', at: 't', name: '1 wéird/name' },
@@ -470,7 +481,7 @@ test('gemini tools: names it does not take and free-form input are undone in the
   const declared = object((body.tools as Json[])[0])?.functionDeclarations as JsonObject[]
   const [, odd] = declared.map(({ name }) => String(name))
   assert.match(odd ?? '', /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/)
-  const stage = gemini.restore?.(asks({ tools }))
+  const stage = gemini.restore?.(requestWith({ tools }))
   assert.ok(stage)
   const parts = [
     { functionCall: { name: 'shell', args: { input: 'ls -l' } } },

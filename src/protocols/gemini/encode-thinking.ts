@@ -1,10 +1,13 @@
-/** Whether and how the model shall think. */
+/** Decides whether and how the model thinks. */
 import type { Effort, GenerationSettings } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
-import type { Family } from './family.ts'
+import type { GeminiModelFamily } from './family.ts'
 
-/** Tokens to think with, as Google's own compatible endpoint translates an effort. The last two have no like here. */
+/**
+ * The budget in tokens for each effort, as in Google's OpenAI-compatible endpoint. `xhigh` and `max` have no equivalent
+ * there.
+ */
 const BUDGETS: { readonly [effort in Effort]: number } = {
   none: 0,
   minimal: 1_024,
@@ -15,7 +18,7 @@ const BUDGETS: { readonly [effort in Effort]: number } = {
   max: 24_576,
 }
 
-/** `medium` and `minimal` are not there on every model of this kind, and nobody can be told not to think. */
+/** The level for each effort. Not every model has `minimal` and `medium`; none can disable thinking. */
 const LEVELS: { readonly [effort in Effort]: string } = {
   none: 'LOW',
   minimal: 'LOW',
@@ -27,21 +30,22 @@ const LEVELS: { readonly [effort in Effort]: string } = {
 }
 const EXACT: ReadonlySet<Effort> = new Set(['low', 'medium', 'high'])
 
-export type Thinking = { readonly config: JsonObject; readonly at: string }
+/** The `thinkingConfig` of a request, and the client's member it came from. */
+export type GeminiThinking = { readonly config: JsonObject; readonly at: string }
 
 /**
- * `thinkingConfig`, if there is anything to say: a budget outweighs an effort, since the two exclude each other. Whoever
- * asks for thoughts is shown them.
+ * Decides `thinkingConfig`; undefined if no reasoning setting is given. Level and budget exclude each other, so a budget
+ * overrides an effort. Thoughts are included unless thinking is disabled.
  */
 export const decideThinking = (
   { effort, thinkingBudget, reasoningSummary }: GenerationSettings,
-  family: Family,
+  family: GeminiModelFamily,
   losses: Losses,
-): Thinking | undefined => {
-  const wish = thinkingBudget ?? effort ?? reasoningSummary
-  if (!wish) return undefined
+): GeminiThinking | undefined => {
+  const source = thinkingBudget ?? effort ?? reasoningSummary
+  if (!source) return undefined
   if (family.thinks === null) {
-    // Not to think is what it does anyway.
+    // Disabling thinking has no effect on these models, so it is no loss.
     if (thinkingBudget && thinkingBudget.value > 0) losses.lose(thinkingBudget.at)
     if (effort && effort.value !== 'none') losses.lose(effort.at)
     if (reasoningSummary) losses.lose(reasoningSummary.at)
@@ -49,20 +53,20 @@ export const decideThinking = (
   }
   const off = thinkingBudget ? thinkingBudget.value <= 0 : effort?.value === 'none'
   if (off && reasoningSummary) losses.lose(reasoningSummary.at)
-  const shown = off ? {} : { includeThoughts: true }
+  const included = off ? {} : { includeThoughts: true }
   if (thinkingBudget) {
     if (effort) losses.lose(effort.at)
-    const tokens = budgetIn(family, thinkingBudget.value)
+    const tokens = clampBudget(family, thinkingBudget.value)
     if (tokens !== thinkingBudget.value) losses.lose(thinkingBudget.at)
-    return { config: { thinkingBudget: tokens, ...shown }, at: thinkingBudget.at }
+    return { config: { thinkingBudget: tokens, ...included }, at: thinkingBudget.at }
   }
-  if (!effort) return { config: shown, at: wish.at }
-  const tokens = budgetIn(family, BUDGETS[effort.value])
+  if (!effort) return { config: included, at: source.at }
+  const tokens = clampBudget(family, BUDGETS[effort.value])
   const exact = EXACT.has(effort.value) || (effort.value === 'none' && family.thinks === 'budget' && tokens === 0)
   if (!exact) losses.lose(effort.at)
-  const how = family.thinks === 'level' ? { thinkingLevel: LEVELS[effort.value] } : { thinkingBudget: tokens }
-  return { config: { ...how, ...shown }, at: effort.at }
+  const amount = family.thinks === 'level' ? { thinkingLevel: LEVELS[effort.value] } : { thinkingBudget: tokens }
+  return { config: { ...amount, ...included }, at: effort.at }
 }
 
-const budgetIn = ({ budget: { least, most, off } }: Family, tokens: number): number =>
-  tokens <= 0 && off ? 0 : Math.min(most, Math.max(least, Math.floor(tokens)))
+const clampBudget = ({ budget: { least, most, canDisable } }: GeminiModelFamily, tokens: number): number =>
+  tokens <= 0 && canDisable ? 0 : Math.min(most, Math.max(least, Math.floor(tokens)))

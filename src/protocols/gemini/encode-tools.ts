@@ -1,4 +1,4 @@
-/** The tools a model may call, and how freely. */
+/** Tools and tool choice. */
 import type { ChatRequest, Tool, ToolChoice } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
@@ -6,17 +6,19 @@ import { allowedTools, type DeclareFunction, toolsAsFunctions } from '../shared/
 import { allowsStrict } from '../shared/strict-schema.ts'
 import { toolName } from './ids.ts'
 
-export type EncodedTools = { readonly tools: readonly JsonObject[]; readonly config?: JsonObject }
+/** The `tools` and `toolConfig` of a request. */
+export type GeminiTools = { readonly tools: readonly JsonObject[]; readonly config?: JsonObject }
 
-export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): EncodedTools => {
+/** Encodes the tools the model may call. */
+export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): GeminiTools => {
   const { toolChoice, parallelToolCalls } = settings
   const choice = toolChoice?.value
-  // Names can be allowed only to a call that has to be made.
+  // `allowedFunctionNames` requires a call, so for an optional call only the allowed tools are sent.
   const offered = choice?.kind === 'allowed' && choice.mode === 'auto' ? allowedTools(tools, choice) : tools
-  const functions = toolsAsFunctions(offered, declared, losses)
+  const functions = toolsAsFunctions(offered, declareFunction, losses)
   const strict = offered.some(isStrict)
-  // Nothing chosen and nothing strict is what goes without saying.
-  const config = choice || strict ? configOf(choice ?? { kind: 'auto' }, strict) : undefined
+  // Without a choice and without strict tools the default applies.
+  const config = choice || strict ? encodeChoice(choice ?? { kind: 'auto' }, strict) : undefined
   if (functions.length === 0) {
     if (toolChoice && choice?.kind !== 'auto' && choice?.kind !== 'none') losses.lose(toolChoice.at)
     return { tools: [] }
@@ -28,16 +30,16 @@ export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): E
   }
 }
 
-/** A schema with open objects is not enforced by the other formats either. */
+/** Whether a tool must enforce its schema. Other formats do not enforce open objects either. */
 const isStrict = (tool: Tool): boolean =>
   tool.kind === 'function' && tool.strict === true && hasArguments(tool.parameters) && allowsStrict(tool.parameters)
 
-/** Calls that have to be made are held to their schemas; one that may be made is only if it is asked for, for all of them. */
-const configOf = (choice: ToolChoice, strict: boolean): JsonObject => {
-  const free = strict ? 'VALIDATED' : 'AUTO'
+/** Required calls always follow their schemas; for optional calls the mode `VALIDATED` enforces them, for all tools. */
+const encodeChoice = (choice: ToolChoice, strict: boolean): JsonObject => {
+  const optional = { mode: strict ? 'VALIDATED' : 'AUTO' }
   switch (choice.kind) {
     case 'auto':
-      return { mode: free }
+      return optional
     case 'none':
       return { mode: 'NONE' }
     case 'required':
@@ -45,19 +47,17 @@ const configOf = (choice: ToolChoice, strict: boolean): JsonObject => {
     case 'tool':
       return { mode: 'ANY', allowedFunctionNames: [toolName(choice.name)] }
     case 'allowed':
-      return choice.mode === 'required'
-        ? { mode: 'ANY', allowedFunctionNames: choice.names.map(toolName) }
-        : { mode: free }
+      return choice.mode === 'required' ? { mode: 'ANY', allowedFunctionNames: choice.names.map(toolName) } : optional
     default:
       throw new Error(`unknown choice ${JSON.stringify(choice satisfies never)}`)
   }
 }
 
-/** A function without arguments is declared without a schema; an empty one of older kinds is refused. */
+/** A function without arguments has no schema: older models reject an empty one. */
 const hasArguments = (parameters: Json | undefined): parameters is JsonObject =>
   isObject(parameters) && Object.keys(parameters).length > 0
 
-const declared: DeclareFunction = ({ name, description }, parameters) => ({
+const declareFunction: DeclareFunction = ({ name, description }, parameters) => ({
   name: toolName(name),
   ...(description !== undefined && { description }),
   ...(hasArguments(parameters) && { parametersJsonSchema: parameters }),

@@ -1,8 +1,8 @@
-/** Errors in google.rpc's shape: `{"error":{"code","message","status","details"}}`, sometimes in a list. */
+/** Errors in the form of google.rpc: `{"error":{"code","message","status","details"}}`, sometimes in a list. */
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 
 /**
- * The reader of OpenAI's shape knows this one as well, since Gemini's compatible endpoint answers with it: `status` and
- * the details' `reason` are its most exact words. The wait in `RetryInfo` is read where all waits are.
+ * Gemini's OpenAI-compatible endpoint returns the same errors, so the decoder of OpenAI's errors reads them: `status` and
+ * the `reason` in the details. `RetryInfo` is read by `policy/retry/retry-after.ts`.
  */
 export const decodeFailure = decodeOpenaiFailure

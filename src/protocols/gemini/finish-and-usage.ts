@@ -1,11 +1,11 @@
-/** How an answer ends, and what it cost. */
+/** Decodes finish reasons and token usage. */
 import type { FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, text } from '../../core/json.ts'
 import { tokenCount as count } from '../shared/numbers.ts'
 
-/** Their numbers for it, which some clients ask to be told by (`$alt=json;enum-encoding=int`). */
-const NUMBERED = [
+/** Finish reasons by number, as returned with `$alt=json;enum-encoding=int`. */
+const REASONS_BY_NUMBER = [
   'FINISH_REASON_UNSPECIFIED',
   'STOP',
   'MAX_TOKENS',
@@ -19,7 +19,7 @@ const NUMBERED = [
   'MALFORMED_FUNCTION_CALL',
 ]
 
-const KIND_OF: { readonly [reason: string]: FinishKind } = {
+const FINISH_KINDS: { readonly [reason: string]: FinishKind } = {
   STOP: 'stop',
   MAX_TOKENS: 'length',
   SAFETY: 'content-filter',
@@ -42,29 +42,31 @@ const KIND_OF: { readonly [reason: string]: FinishKind } = {
   NO_IMAGE: 'error',
 }
 
-export type Ending = { readonly kind: FinishKind; readonly raw: string }
+export type GeminiFinish = { readonly kind: FinishKind; readonly raw: string }
 
-/** Why a candidate ended; undefined while it goes on. A new word is an ordinary end. */
-export const endingOf = (reason: Json | undefined, calledTools: boolean): Ending | undefined => {
-  const raw = typeof reason === 'number' ? (NUMBERED[reason] ?? String(reason)) : text(reason)
+/** Decodes a finish reason; undefined if the candidate is unfinished. An unknown reason counts as `stop`. */
+export const decodeFinish = (reason: Json | undefined, calledTools: boolean): GeminiFinish | undefined => {
+  const raw = typeof reason === 'number' ? (REASONS_BY_NUMBER[reason] ?? String(reason)) : text(reason)
   if (raw === undefined || raw === '' || raw === 'FINISH_REASON_UNSPECIFIED') return undefined
-  const kind = (Object.hasOwn(KIND_OF, raw) ? KIND_OF[raw] : undefined) ?? 'stop'
-  // It says STOP whatever it called.
+  const kind = (Object.hasOwn(FINISH_KINDS, raw) ? FINISH_KINDS[raw] : undefined) ?? 'stop'
+  // Gemini returns STOP also after calls.
   return { kind: kind === 'stop' && calledTools ? 'tool-calls' : kind, raw }
 }
 
-/** An end that is none: the model wrote what cannot be used, and the same request may well succeed elsewhere. */
-export const failureOf = ({ kind, raw }: Ending, message: Json | undefined): Failure | undefined => {
+/** The failure of an answer that ended unusable; another attempt may succeed. Undefined for other ends. */
+export const failureOf = ({ kind, raw }: GeminiFinish, message: Json | undefined): Failure | undefined => {
   if (kind !== 'malformed' && kind !== 'error') return undefined
-  const words = text(message)
-  const upstream = { code: raw, ...(words && { message: words.slice(0, 1_000) }) }
+  const details = text(message)
+  const upstream = { code: raw, ...(details && { message: details.slice(0, 1_000) }) }
   return kind === 'malformed'
-    ? fail('malformed', `The model's answer could not be used (${raw}).`, { upstream })
-    : fail('error_in_stream', `The provider ended its answer without giving a usable one (${raw}).`, { upstream })
+    ? fail('malformed', `The model's answer is malformed (finish reason ${raw}).`, { upstream })
+    : fail('error_in_stream', `The provider ended the answer without usable content (finish reason ${raw}).`, {
+        upstream,
+      })
 }
 
-/** The whole prompt was refused: there are no candidates, only a reason. */
-export const blockOf = (feedback: Json | undefined): Ending | undefined => {
+/** The finish of a blocked prompt, which has no candidates, only a reason. */
+export const blockedFinish = (feedback: Json | undefined): GeminiFinish | undefined => {
   const reason = isObject(feedback) ? feedback.blockReason : undefined
   const raw = typeof reason === 'number' ? String(reason) : text(reason)
   return raw === undefined || raw === '' || raw === 'BLOCKED_REASON_UNSPECIFIED'
@@ -72,7 +74,10 @@ export const blockOf = (feedback: Json | undefined): Ending | undefined => {
     : { kind: 'content-filter', raw }
 }
 
-/** `candidatesTokenCount` leaves out the thoughts, `promptTokenCount` what tools were fed; ours count them in. */
+/**
+ * Decodes token counts. `candidatesTokenCount` excludes thoughts, and `promptTokenCount` excludes tool results; the canonical
+ * counts include them.
+ */
 export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   if (!isObject(raw)) return undefined
   const prompt = count(raw.promptTokenCount)

@@ -1,24 +1,24 @@
-/** What an answer is grounded on, as citations of its text. */
+/** Decodes grounding and recitations as citations of the answer's text. */
 import type { Citation } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 
-/** The citations a candidate's metadata tells of, for the text it wrote. */
-export const citationsOf = (metadata: JsonObject, said: string): Citation[] => {
+/** The sources in a candidate's grounding metadata, as citations of its text. */
+export const citationsOf = (metadata: JsonObject, answer: string): Citation[] => {
   const sources = list(metadata.groundingChunks).map(sourceOf)
   const supports = list(metadata.groundingSupports).map((support) => object(support) ?? {})
   const supported = supports.flatMap((support) => {
-    const place = placeOf(object(support.segment), said)
-    return list(support.groundingChunkIndices).flatMap((index): Citation[] => {
-      const source = typeof index === 'number' ? sources[index] : undefined
-      return source ? [{ ...source, ...place }] : []
+    const range = rangeOf(object(support.segment), answer)
+    return list(support.groundingChunkIndices).flatMap((place): Citation[] => {
+      const source = typeof place === 'number' ? sources[place] : undefined
+      return source ? [{ ...source, ...range }] : []
     })
   })
   return supported.length > 0 ? supported : sources.filter((source) => source !== undefined)
 }
 
-/** Passages recited from known works, with where they are from. */
+/** Passages recited from known works, with their sources. */
 export const recitationsOf = (metadata: JsonObject): Citation[] =>
-  // The Developer API has an older name for them.
+  // The Developer API uses the older name `citationSources`.
   [...list(metadata.citations), ...list(metadata.citationSources)].flatMap((raw): Citation[] => {
     const entry = object(raw)
     const url = text(entry?.uri)
@@ -35,27 +35,27 @@ const sourceOf = (raw: Json): Citation | undefined => {
   return { url, ...(title && { title }), raw }
 }
 
-/** Their places are counted in bytes of UTF-8, ours in UTF-16 code units. A place that does not hold its words is none. */
-const placeOf = (segment: JsonObject | undefined, said: string): { start?: number; end?: number } => {
-  const bytes = segment && number(segment.endIndex)
+/** The cited range in UTF-16 code units. Gemini counts bytes of UTF-8. Empty if the cited text is not found. */
+const rangeOf = (segment: JsonObject | undefined, answer: string): { start?: number; end?: number } => {
+  const bytes = segment && byteOffset(segment.endIndex)
   if (!segment || bytes === undefined) return {}
-  const start = unitsAt(said, number(segment.startIndex) ?? 0)
-  const end = unitsAt(said, bytes)
+  const start = codeUnitsOf(answer, byteOffset(segment.startIndex) ?? 0)
+  const end = codeUnitsOf(answer, bytes)
   if (start === undefined || end === undefined) return {}
-  const words = text(segment.text)
-  if (words === undefined || said.slice(start, end) === words) return { start, end }
-  const found = said.indexOf(words)
-  return found === -1 ? {} : { start: found, end: found + words.length }
+  const cited = text(segment.text)
+  if (cited === undefined || answer.slice(start, end) === cited) return { start, end }
+  const found = answer.indexOf(cited)
+  return found === -1 ? {} : { start: found, end: found + cited.length }
 }
 
-const number = (value: Json | undefined): number | undefined =>
+const byteOffset = (value: Json | undefined): number | undefined =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 ? value : undefined
 
-/** The index in code units of so many bytes into a text; undefined behind its end. */
-const unitsAt = (said: string, bytes: number): number | undefined => {
+/** The UTF-16 code units of the first `bytes` bytes of UTF-8; undefined beyond the end. */
+const codeUnitsOf = (answer: string, bytes: number): number | undefined => {
   let left = bytes
   let units = 0
-  for (const character of said) {
+  for (const character of answer) {
     if (left <= 0) return units
     const code = character.codePointAt(0) ?? 0
     left -= code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4

@@ -6,7 +6,7 @@ import { encodeRequest } from './encode-request.ts'
 import { decodeFailure } from './errors.ts'
 import { toolName } from './ids.ts'
 
-/** Google's generateContent, as the Gemini Developer API has it. */
+/** Google's generateContent, in the form of the Gemini Developer API. */
 export const gemini: UpstreamProtocol = {
   name: 'gemini',
   style: 'gemini',

@@ -1,23 +1,23 @@
 import { type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 
-/** The probabilities of a text's tokens, as chat completions have them. */
-export const logprobsOf = (result: Json | undefined): JsonObject[] => {
-  const told = object(result)
-  const tops = list(told?.topCandidates)
-  return list(told?.chosenCandidates).flatMap((chosen, index) => {
+/** The log probabilities of the tokens of a text, as in chat completions. */
+export const logprobsOf = (rawResult: Json | undefined): JsonObject[] => {
+  const result = object(rawResult)
+  const alternatives = list(result?.topCandidates)
+  return list(result?.chosenCandidates).flatMap((chosen, index) => {
     const token = tokenOf(chosen)
-    const others = list(object(tops[index])?.candidates).flatMap((other): JsonObject[] => {
-      const one = tokenOf(other)
-      return one ? [one] : []
+    const top_logprobs = list(object(alternatives[index])?.candidates).flatMap((candidate): JsonObject[] => {
+      const alternative = tokenOf(candidate)
+      return alternative ? [alternative] : []
     })
-    return token ? [{ ...token, top_logprobs: others }] : []
+    return token ? [{ ...token, top_logprobs }] : []
   })
 }
 
-const tokenOf = (candidate: Json): JsonObject | undefined => {
-  const told = object(candidate)
-  const token = text(told?.token)
-  const logprob = number(told?.logProbability)
+const tokenOf = (raw: Json): JsonObject | undefined => {
+  const candidate = object(raw)
+  const token = text(candidate?.token)
+  const logprob = number(candidate?.logProbability)
   if (token === undefined || logprob === undefined) return undefined
   return { token, logprob, bytes: [...new TextEncoder().encode(token)] }
 }

@@ -1,6 +1,6 @@
 /**
- * What only Gemini and Vertex have: signatures of parts, which return on the same parts; counts with a sum; errors. On the
- * project's own exchanges, and on recordings where they are present. Everything else: test/conformance.
+ * Cases specific to Gemini and Vertex: signatures, which return on the same parts; token counts; errors. Uses the project's
+ * exchanges, and recordings if present. Other cases: test/conformance.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -17,14 +17,14 @@ import { gemini } from './index.ts'
 
 const recordings = evidenceOf('gemini')
 
-/** Fixtures edited by hand, whose counts do not add up. */
+/** Recordings edited by hand, whose counts do not add up to the total. */
 const UNEVEN = new Set([
   'gemini-gemini-generate-text-with-a-prompt-with-no-thinking-bud-ff2a91a3',
   'gemini-gemini-generate-text-with-a-prompt-with-thinking-budget-c7a0463c',
   'gemini-gemini-media-detection-2-bf2a915f',
 ])
 
-/** Signatures of calls and texts are the blocks' proofs, and what was counted is the sum. */
+/** Checks that every signature of a call or text is decoded, and that the counts add up to the total. */
 const check = (id: string, events: readonly ChatEvent[], responses: readonly JsonObject[]): void => {
   const { blocks, usage } = fold(events)
   const parts = responses.flatMap(({ candidates }) =>
@@ -32,38 +32,38 @@ const check = (id: string, events: readonly ChatEvent[], responses: readonly Jso
   )
   const signed = parts.filter((part) => part.thoughtSignature && (part.functionCall || part.text !== undefined))
   assert.deepEqual(
-    blocks.flatMap(({ signature: proof }) => proof?.value ?? []),
+    blocks.flatMap(({ signature }) => signature?.value ?? []),
     signed.map(({ thoughtSignature }) => String(thoughtSignature)),
   )
   const calls = blocks.filter((block) => block.type === 'tool-call')
-  for (const { signature: proof } of blocks)
-    if (proof?.id !== undefined) assert.ok(calls.some((call) => call.id === proof.id))
+  for (const { signature } of blocks)
+    if (signature?.id !== undefined) assert.ok(calls.some((call) => call.id === signature.id))
   const total = object(usage?.raw)?.totalTokenCount
   if (usage && typeof total === 'number' && total > 0)
     assert.equal(usage.input + usage.output === total, !UNEVEN.has(id), `${usage.input} ${usage.output} ${total}`)
 }
 
-/** What a client that keeps the whole answer sends back holds every signature on the part it came with. */
-const replays = (events: readonly ChatEvent[], responses: readonly JsonObject[]): void => {
+/** Checks that a client that returns the answer unchanged returns every signature on the same part. */
+const checkReplay = (events: readonly ChatEvent[], responses: readonly JsonObject[]): void => {
   const answer = fold(events)
   if (answer.failure || answer.blocks.length === 0 || answer.blocks.some(({ type }) => type === 'foreign')) return
   const request = chatRequest({ messages: [assistantMessage(...contentOf(answer))] })
   const { body } = gemini.encodeRequest(request, { model: 'gemini-2.5-flash' })
   const signed = (parts: readonly Json[]) =>
-    parts.flatMap((one) => {
-      const part = object(one) ?? {}
+    parts.flatMap((raw) => {
+      const part = object(raw) ?? {}
       const call = object(part.functionCall)
       return part.thoughtSignature && (call || part.text) ? [[call?.name ?? 'text', part.thoughtSignature]] : []
     })
   const sent = signed(list(body.contents).flatMap((turn) => list(object(turn)?.parts)))
-  const got = responses.flatMap((response) =>
-    list(response.candidates).flatMap((one) => signed(list(object(object(one)?.content)?.parts))),
+  const received = responses.flatMap((response) =>
+    list(response.candidates).flatMap((candidate) => signed(list(object(object(candidate)?.content)?.parts))),
   )
-  for (const one of got) assert.ok(sent.some((other) => JSON.stringify(other) === JSON.stringify(one)))
+  for (const entry of received) assert.ok(sent.some((other) => JSON.stringify(other) === JSON.stringify(entry)))
   assert.equal(problemsIfPresent('gemini', 'GenerateContentRequest', body), undefined)
 }
 
-// ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── All exchanges ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 requireRecordings()
 
@@ -77,14 +77,14 @@ describe('answers of generateContent', () => {
         sseFrames(),
         (chunks ?? []).map((chunk) => `${chunk}\n\n`),
       )
-      const said: Json = chunks ? frames.map(({ data }) => JSON.parse(data)) : response
-      const responses = (Array.isArray(said) ? said : [said]).filter(isObject)
+      const answer: Json = chunks ? frames.map(({ data }) => JSON.parse(data)) : response
+      const responses = (Array.isArray(answer) ? answer : [answer]).filter(isObject)
       const events = chunks ? run(gemini.decodeStream(), frames) : gemini.decodeAnswer(response)
       check(id, events, responses)
-      replays(events, responses)
+      checkReplay(events, responses)
     })
   }
-  test('there are enough of them', () => assert.ok(seen > (recordingsPresent ? 290 : 30), String(seen)))
+  test('the number of exchanges is as expected', () => assert.ok(seen > (recordingsPresent ? 290 : 30), String(seen)))
 })
 
 const ERRORS: { readonly [status: number]: readonly string[] } = {
@@ -111,12 +111,12 @@ describe('errors of generateContent', () => {
           retryAfter(() => undefined, response, 0),
           34_400,
         )
-      // The same, in a list, as its compatible endpoint sends it.
+      // The OpenAI-compatible endpoint returns the same error in a list.
       assert.deepEqual(
         gemini.decodeFailure(status, [response], () => undefined),
         failure,
       )
     })
   }
-  test('there are some', () => assert.ok(seen > (recordingsPresent ? 10 : 5), String(seen)))
+  test('the number of errors is as expected', () => assert.ok(seen > (recordingsPresent ? 10 : 5), String(seen)))
 })

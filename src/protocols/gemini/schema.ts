@@ -1,6 +1,6 @@
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 
-/** The words of JSON Schema this format holds an answer to; it reads over all others. */
+/** Keywords of JSON Schema that Gemini enforces. It ignores others. */
 const ENFORCED = new Set([
   'type',
   'format',
@@ -20,8 +20,8 @@ const ENFORCED = new Set([
   '$defs',
   'propertyOrdering',
 ])
-/** Says nothing about values. */
-const REMARKS = new Set([
+/** Keywords that do not constrain values. */
+const ANNOTATIONS = new Set([
   '$schema',
   '$id',
   '$anchor',
@@ -37,23 +37,23 @@ const REMARKS = new Set([
 const OF_SCHEMAS = new Set(['anyOf', 'oneOf', 'prefixItems'])
 const NAMED_SCHEMAS = new Set(['properties', '$defs'])
 
-/** Paths of what a schema says and nothing will hold the answer to. */
+/** The paths of the constraints in a schema that Gemini does not enforce. */
 export const unenforced = (schema: JsonObject): readonly string[] => {
   const found: string[] = []
-  look(schema, '', found)
+  collect(schema, '', found)
   return found
 }
 
-const look = (schema: Json | undefined, at: string, found: string[]): void => {
+const collect = (schema: Json | undefined, at: string, found: string[]): void => {
   if (!isObject(schema)) return
   for (const [keyword, value] of Object.entries(schema)) {
     const path = `${at}.${keyword}`
-    if (value === undefined || REMARKS.has(keyword)) continue
+    if (value === undefined || ANNOTATIONS.has(keyword)) continue
     if (!ENFORCED.has(keyword)) found.push(path)
     else if (NAMED_SCHEMAS.has(keyword) && isObject(value))
-      for (const [name, inner] of Object.entries(value)) look(inner, `${path}.${name}`, found)
+      for (const [name, inner] of Object.entries(value)) collect(inner, `${path}.${name}`, found)
     else if (OF_SCHEMAS.has(keyword) && isList(value))
-      for (const [index, inner] of value.entries()) look(inner, `${path}[${index}]`, found)
-    else if (keyword === 'items' || keyword === 'additionalProperties') look(value, path, found)
+      for (const [index, inner] of value.entries()) collect(inner, `${path}[${index}]`, found)
+    else if (keyword === 'items' || keyword === 'additionalProperties') collect(value, path, found)
   }
 }

@@ -1,27 +1,26 @@
 /** The lifecycle common to all calls: cancellation, recording, and an error response on an internal error. */
 
 import { fail } from '../../core/failure.ts'
-import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
-import type { ClientProtocol } from '../../core/protocol.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import type { Gateway } from '../gateway.ts'
 import { Cancellation } from './cancellation.ts'
-import { Recorder, writeError } from './recorder.ts'
+import { type RecordedReply, Recorder, writeAndRecordError } from './recorder.ts'
 
 /** What `runCall` needs to serve one call. */
-export type CallInput = {
+export type CallInput = Pick<RecordedReply, 'protocol' | 'reply'> & {
   readonly gateway: Gateway
-  /** The client's protocol. */
-  readonly protocol: ClientProtocol
   /** The kind of call, as named in the log. */
   readonly style: string
   readonly received: IncomingRequest
-  readonly reply: ResponseWriter
 }
+
+/** One call of a client in progress. */
+export type RunningCall = RecordedReply & { readonly cancellation: Cancellation }
 
 /** An answer that continues after the serving function has returned, such as a stream. */
 export type OngoingAnswer = {
-  /** Connects the answer to its call. The answer then calls `finish` or `fail` once, possibly before this returns. */
+  /** Connects the answer to its call. The answer then calls `finish` or `fail` once, possibly at once. */
   attach(scope: CallScope): void
 }
 
@@ -29,34 +28,25 @@ export type OngoingAnswer = {
 export const runCall = (
   { gateway, protocol, style, received, reply }: CallInput,
   // biome-ignore lint/suspicious/noConfusingVoidType: a call without an ongoing answer returns nothing
-  serve: (stop: Cancellation, record: Recorder) => Promise<OngoingAnswer | void>,
+  serve: (call: RunningCall) => Promise<OngoingAnswer | void>,
 ): Promise<void> => {
-  const stop = new Cancellation()
-  const record = new Recorder(gateway, received, style)
-  gateway.activeCalls.add(stop)
-  reply.onDisconnect(() => stop.cancel(fail('client_gone', 'the client left before the end')))
-  return new CallScope({ gateway, protocol, reply }, stop, record).run(serve(stop, record))
+  const cancellation = new Cancellation()
+  const recorder = new Recorder(gateway, received, style)
+  gateway.activeCalls.add(cancellation)
+  reply.onDisconnect(() => cancellation.cancel(fail('client_gone', 'the client left before the end')))
+  const call = { protocol, reply, recorder, cancellation }
+  return new CallScope(gateway, call).run(serve(call))
 }
 
 /** The state of one call. It exists as long as the answer, so it holds only necessary data. */
 export class CallScope {
   readonly #gateway: Gateway
-  readonly #protocol: ClientProtocol
-  readonly #reply: ResponseWriter
-  readonly #stop: Cancellation
-  readonly #record: Recorder
+  readonly #call: RunningCall
   #resolve: (result: void | Promise<void>) => void = () => {}
 
-  constructor(
-    { gateway, protocol, reply }: Pick<CallInput, 'gateway' | 'protocol' | 'reply'>,
-    stop: Cancellation,
-    record: Recorder,
-  ) {
+  constructor(gateway: Gateway, call: RunningCall) {
     this.#gateway = gateway
-    this.#protocol = protocol
-    this.#reply = reply
-    this.#stop = stop
-    this.#record = record
+    this.#call = call
   }
 
   /** Resolves when the call is over. A long call has only this promise: an async function in between costs half a KB. */
@@ -73,8 +63,9 @@ export class CallScope {
 
   /** Ends the call. */
   finish(): void {
-    this.#gateway.activeCalls.delete(this.#stop)
-    this.#stop.onCancel(nothing)
+    const { cancellation } = this.#call
+    this.#gateway.activeCalls.delete(cancellation)
+    cancellation.onCancel(nothing)
     this.#resolve()
   }
 
@@ -90,13 +81,13 @@ export class CallScope {
   }
 
   #respondWithError(error: unknown): void {
-    const record = this.#record
-    this.#gateway.emit({ event: 'error', id: record.id, error })
+    const { recorder, reply } = this.#call
+    this.#gateway.emit({ event: 'error', id: recorder.id, error })
     const failure = fail('internal', 'Internal gateway error. See the gateway log for this request ID.')
-    if (record.ended) return
-    if (record.responseStarted) this.#reply.abort()
-    else writeError({ protocol: this.#protocol, reply: this.#reply, record }, failure, 0)
-    record.end('refused', statusOf(failure), failure)
+    if (recorder.ended) return
+    if (!recorder.responseStarted) return writeAndRecordError(this.#call, failure, 0)
+    reply.abort()
+    recorder.end('refused', statusOf(failure), failure)
   }
 }
 

@@ -1,6 +1,7 @@
 /** Records one call while it is served, and writes its error response if it fails. */
 
 import type { Usage } from '../../core/chat.ts'
+import type { EncodedText } from '../../core/encoded-text.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
@@ -148,31 +149,44 @@ export const droppedLine = (paths: readonly string[]): string => {
   return line
 }
 
-/** Where an error response is written and recorded. */
+/** Where a response is written and recorded. */
 export type RecordedReply = {
   readonly protocol: ClientProtocol
   readonly reply: ResponseWriter
-  readonly record: Recorder
+  readonly recorder: Recorder
 }
 
 /** Writes a failure as the complete response and ends the record. `soonest`: as in `ErrorContext`. */
-export const writeAndRecordError = (to: RecordedReply, failure: Failure, soonest: number | null): void => {
-  writeError(to, failure, soonest)
-  to.record.end('refused', statusOf(failure), failure)
-}
-
-/** Writes a failure as the complete response. */
-export const writeError = (
-  { protocol, reply, record }: RecordedReply,
+export const writeAndRecordError = (
+  { protocol, reply, recorder }: RecordedReply,
   failure: Failure,
   soonest: number | null,
 ): void => {
-  const response = errorResponse(protocol, failure, {
-    requestId: record.id,
-    soonest,
-    attempts: attemptsOf(record.trace),
-  })
-  record.responseStarted = true
-  reply.writeHead(response.status, { ...record.headers(), ...response.headers })
+  const attempts = attemptsOf(recorder.trace)
+  const response = errorResponse(protocol, failure, { requestId: recorder.id, soonest, attempts })
+  recorder.responseStarted = true
+  reply.writeHead(response.status, { ...recorder.headers(), ...response.headers })
   reply.end(response.body)
+  recorder.end('refused', statusOf(failure), failure)
+}
+
+/** Writes a JSON body as the complete response and ends the record. `source`: the body with its bytes, if available. */
+export const writeAndRecordAnswer = (
+  { reply, recorder }: RecordedReply,
+  body: string,
+  { headers = recorder.headers(), source = null }: AnswerOptions = {},
+): void => {
+  recorder.responseStarted = true
+  reply.writeHead(200, { 'content-type': 'application/json', ...headers })
+  if (source?.text === body) reply.end(body, source)
+  else reply.end(body)
+  recorder.end('answered', 200)
+}
+
+type AnswerOptions = { readonly headers?: Readonly<Record<string, string>>; readonly source?: EncodedText | null }
+
+/** The client disconnected: closes the connection and ends the record. */
+export const recordDisconnect = ({ reply, recorder }: RecordedReply, reason: Failure): void => {
+  reply.abort()
+  recorder.end('client_gone', statusOf(reason), reason)
 }

@@ -12,10 +12,10 @@ import { statusOf } from '../../policy/reply/final-error.ts'
 import { framesOf } from '../../protocols/framing/sse.ts'
 import { append } from '../../protocols/shared/append.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
-import { type CallScope, type OngoingAnswer, runCall } from '../call/call-lifecycle.ts'
+import { type CallScope, type OngoingAnswer, type RunningCall, runCall } from '../call/call-lifecycle.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import { randomLetters } from '../call/ids.ts'
-import { type Recorder, writeAndRecordError } from '../call/recorder.ts'
+import { type Recorder, recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
 import { InputCount, usageOf } from '../call/usage.ts'
 import type { Gateway } from '../gateway.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
@@ -46,16 +46,12 @@ export type ChatCall = {
 /** Serves a chat call. Resolves when its answer has ended; upstream and client errors are answers too. */
 export const serveChat = (gateway: Gateway, call: ChatCall): Promise<void> => {
   const { protocol, received, reply } = call
-  return runCall({ gateway, protocol, style: protocol.style, received, reply }, (cancellation, recorder) =>
-    serve({ ...call, gateway, cancellation, recorder }),
+  return runCall({ gateway, protocol, style: protocol.style, received, reply }, (running) =>
+    serve({ ...call, ...running, gateway }),
   )
 }
 
-type CallContext = ChatCall & {
-  readonly gateway: Gateway
-  readonly cancellation: Cancellation
-  readonly recorder: Recorder
-}
+type CallContext = ChatCall & RunningCall & { readonly gateway: Gateway }
 
 /** A call that was parsed and has a plan. */
 type PlannedCall = CallContext & {
@@ -121,20 +117,20 @@ const planCall = async (call: CallContext): Promise<PlannedCall | null> => {
       ? await parseLargeRequest(protocol, received, limit, gateway.world.turn)
       : parseRequest(protocol, received.body, received.headers, limit)
   if (!parsed.ok) {
-    writeAndRecordError({ protocol, reply: call.reply, record: recorder }, parsed.failure, null)
+    writeAndRecordError(call, parsed.failure, null)
     return null
   }
   const { request } = parsed.value
   recorder.received(request.model, request.stream)
   const started = startTurn ? await startTurn(parsed.value) : undefined
   if (started?.ok === false) {
-    writeAndRecordError({ protocol, reply: call.reply, record: recorder }, started.failure, null)
+    writeAndRecordError(call, started.failure, null)
     return null
   }
   const { turn, reply } = started?.value ?? { turn: undefined, reply: call.reply }
   const plan = planFor(gateway, config, request.model)
   if (!plan.ok) {
-    writeAndRecordError({ protocol, reply, record: recorder }, plan.failure, null)
+    writeAndRecordError({ ...call, reply }, plan.failure, null)
     return null
   }
   const inbound = {
@@ -212,48 +208,33 @@ const release = ({ cancellation, stream, routed }: CallResources): void => {
 }
 
 /** No target answered: sends the error as the response, or as an event of a stream that has begun. */
-const refuse = (
-  { protocol, reply, recorder, turn }: PlannedCall,
-  stream: ClientStream | null,
-  routed: NotRouted,
-  context: AnswerContext,
-): void => {
+const refuse = (call: PlannedCall, stream: ClientStream | null, routed: NotRouted, context: AnswerContext): void => {
+  const { protocol, recorder, turn } = call
   const failure = turn?.asClientError(routed.failure) ?? routed.failure
   if (!stream?.headersSent) {
     stream?.stop()
-    return writeAndRecordError({ protocol, reply, record: recorder }, failure, routed.soonest)
+    return writeAndRecordError(call, failure, routed.soonest)
   }
   stream.refuse(protocol.encodeStream(context), failure, recorder.headers())
   recorder.end('refused', statusOf(failure), failure)
 }
 
 /** The client disconnected: aborts the upstream call and counts it against no target. */
-const abandon = (
-  { reply, recorder, inbound }: PlannedCall,
-  stream: ClientStream | null,
-  routed: Routed | NotRouted,
-  reason: Failure,
-): void => {
+const abandon = (call: PlannedCall, stream: ClientStream | null, routed: Routed | NotRouted, reason: Failure): void => {
   if (routed.ok) {
-    recorder.used(usageOf(routed.flow, new InputCount(inbound.request)))
+    call.recorder.used(usageOf(routed.flow, new InputCount(call.inbound.request)))
     routed.flow.abort()
     routed.permit.release()
   }
   stream?.stop()
-  reply.abort()
-  recorder.end('client_gone', statusOf(reason), reason)
+  recordDisconnect(call, reason)
 }
 
 /** Sends a whole answer. */
-const sendWhole = ({ reply, recorder, request }: PlannedCall, routed: Routed, body: string): void => {
-  routed.permit.done()
-  recorder.used(usageOf(routed.flow, new InputCount(request)))
-  recorder.responseStarted = true
-  reply.writeHead(200, { 'content-type': 'application/json', ...recorder.headers() })
-  const { source } = routed.flow
-  if (source && source.text === body) reply.end(body, source)
-  else reply.end(body)
-  recorder.end('answered', 200)
+const sendWhole = (call: PlannedCall, { permit, flow }: Routed, body: string): void => {
+  permit.done()
+  call.recorder.used(usageOf(flow, new InputCount(call.request)))
+  writeAndRecordAnswer(call, body, { source: flow.source })
 }
 
 /**

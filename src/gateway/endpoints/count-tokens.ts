@@ -11,11 +11,10 @@ import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.t
 import type { Json } from '../../core/json.ts'
 import type { ClientProtocol, TokenCounting, UpstreamProtocol } from '../../core/protocol.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
-import { statusOf } from '../../policy/reply/final-error.ts'
 import { estimateTokens } from '../../policy/routing/estimate-tokens.ts'
 import { factsOf } from '../../policy/routing/models.ts'
 import { runCall } from '../call/call-lifecycle.ts'
-import { type Recorder, writeAndRecordError } from '../call/recorder.ts'
+import { type Recorder, recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
 import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import type { RoutingDeps } from '../routing/route-context.ts'
@@ -33,50 +32,40 @@ export const countTokens = (
   received: IncomingRequest,
   reply: ResponseWriter,
 ): Promise<void> =>
-  runCall({ gateway, protocol, style: STYLE, received, reply }, async (cancellation, recorder) => {
+  runCall({ gateway, protocol, style: STYLE, received, reply }, async (call) => {
+    const { cancellation, recorder } = call
     const { counting } = protocol
     if (!counting) throw new Error(`${protocol.name} has no token counting`)
     const config = gateway.config()
     const decoder = { ...protocol, decodeRequest: counting.decodeRequest }
     const parsed = await parseLargeRequest(decoder, received, config.settings.limit, gateway.world.turn)
-    if (!parsed.ok) return writeAndRecordError({ protocol, reply, record: recorder }, parsed.failure, null)
+    if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
     const inbound = { ...parsed.value, query: received.query }
     recorder.received(inbound.request.model, false)
     const plan = planFor(gateway, config, inbound.request.model)
-    if (!plan.ok) return writeAndRecordError({ protocol, reply, record: recorder }, plan.failure, null)
+    if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
 
     const requests = countingRequests(gateway, inbound, plan.value)
     const routed = await routeJson(readOnlyDeps(gateway), {
-      client: received.client,
-      clientKey: received.clientKey,
-      holder: received.holder,
+      received,
+      running: call,
       plan: { ...plan.value, candidates: [...requests.keys()] },
       config,
       keysOf: keyOrder(gateway, config, inbound),
-      cancellation,
-      recorder,
       prepare: (candidate) => {
         const prepared = requests.get(candidate)
         return prepared ? countRequest(inbound, counting, candidate, prepared) : null
       },
       onHeaders: () => {},
     })
-    if (cancellation.reason?.kind === 'client_gone') {
-      reply.abort()
-      return recorder.end('client_gone', statusOf(cancellation.reason), cancellation.reason)
-    }
+    if (cancellation.reason?.kind === 'client_gone') return recordDisconnect(call, cancellation.reason)
     if (routed.ok) recorder.answeredBy(routed)
     else if (cancellation.reason || isInvalidRequest(routed.failure))
-      return writeAndRecordError({ protocol, reply, record: recorder }, routed.failure, 0)
+      return writeAndRecordError(call, routed.failure, 0)
     const counted = routed.ok ? routed.flow.whole : null
-    const body = counted ?? JSON.stringify(counting.encodeAnswer(estimateTokens(inbound.request)))
-    recorder.responseStarted = true
-    reply.writeHead(200, {
-      'content-type': 'application/json',
-      ...(counted === null ? estimateHeaders(recorder) : recorder.headers()),
-    })
-    reply.end(body)
-    recorder.end('answered', 200)
+    if (counted !== null) return writeAndRecordAnswer(call, counted)
+    const estimate = JSON.stringify(counting.encodeAnswer(estimateTokens(inbound.request)))
+    writeAndRecordAnswer(call, estimate, { headers: estimateHeaders(recorder) })
   })
 
 /** Without provider and model: an estimate comes from the gateway. */

@@ -11,7 +11,6 @@ import { rewrite } from '../../core/json-text.ts'
 import { pathStep } from '../../core/path-step.ts'
 import type { Loss } from '../../core/protocol.ts'
 import type { Candidate } from '../../core/target.ts'
-import { statusOf } from '../../policy/reply/final-error.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { estimateText } from '../../policy/routing/estimate-tokens.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
@@ -21,7 +20,7 @@ import { encodeAnswer, isReadable } from '../../protocols/embeddings/openai.ts'
 import { lengthOf } from '../../protocols/embeddings/vectors.ts'
 import { protocols } from '../../protocols/index.ts'
 import { runCall } from '../call/call-lifecycle.ts'
-import { writeAndRecordError } from '../call/recorder.ts'
+import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
 import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import { type InboundRequest, providerHeaders } from '../upstream/outbound-request.ts'
@@ -36,48 +35,37 @@ const protocol = protocols['openai-chat']
 
 /** Serves `POST /v1/embeddings`. */
 export const serveEmbeddings = (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter): Promise<void> =>
-  runCall({ gateway, protocol, style: EMBEDDINGS, received, reply }, async (cancellation, recorder) => {
-    const refuse = (failure: Failure, soonest: number | null) =>
-      writeAndRecordError({ protocol, reply, record: recorder }, failure, soonest)
+  runCall({ gateway, protocol, style: EMBEDDINGS, received, reply }, async (call) => {
+    const { cancellation, recorder } = call
     const config = gateway.config()
     const parsed = decoded(await readInTurns(received.body, config.settings.limit, gateway.world.turn))
-    if (!parsed.ok) return refuse(parsed.failure, null)
+    if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
     const { request } = parsed.value
     recorder.received(request.model, false)
     const plan = planFor(gateway, config, request.model, draftEmbeddings)
-    if (!plan.ok) return refuse(plan.failure, null)
+    if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
 
     const routed = await routeJson(gateway, {
-      client: received.client,
-      clientKey: received.clientKey,
-      holder: received.holder,
+      received,
+      running: call,
       plan: plan.value,
       config,
       keysOf: keyOrder(gateway, config, null),
-      cancellation,
-      recorder,
       prepare: (candidate) => prepareEmbeddings(parsed.value, candidate),
       onHeaders: (target, headers) => gateway.health.load.recordQuota(target, headers),
     })
     if (cancellation.reason?.kind === 'client_gone') {
       if (routed.ok) routed.permit.release()
-      reply.abort()
-      return recorder.end('client_gone', statusOf(cancellation.reason), cancellation.reason)
+      return recordDisconnect(call, cancellation.reason)
     }
-    if (!routed.ok) return refuse(withRemedy(routed.failure, request), routed.soonest)
+    if (!routed.ok) return writeAndRecordError(call, withRemedy(routed.failure, request), routed.soonest)
     routed.permit.done()
     recorder.usage(routed.flow.usage())
     recorder.answeredBy(withIgnoredDimensions(routed, request))
     const { answer, passes } = routed.value
     const text = passes && routed.flow.whole !== null ? routed.flow.whole : bodyOf(answer, request, routed)
-    recorder.responseStarted = true
-    reply.writeHead(200, {
-      'content-type': 'application/json',
-      ...recorder.headers(),
-      ...(answer.input === undefined && { 'x-headgate-estimated': 'true' }),
-    })
-    reply.end(text)
-    recorder.end('answered', 200)
+    const estimated = answer.input === undefined && { 'x-headgate-estimated': 'true' }
+    writeAndRecordAnswer(call, text, { headers: { ...recorder.headers(), ...estimated } })
   })
 
 /** An embeddings request, parsed. */

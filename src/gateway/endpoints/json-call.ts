@@ -6,12 +6,12 @@ import type { Usage } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
 import { fail, type Outcome } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { Json } from '../../core/json.ts'
 import type { UpstreamProtocol } from '../../core/protocol.ts'
 import type { Auth, ProviderKey, Quirks } from '../../core/provider.ts'
 import type { Candidate, Plan, Target } from '../../core/target.ts'
-import type { Cancellation } from '../call/cancellation.ts'
-import type { Recorder } from '../call/recorder.ts'
+import type { RunningCall } from '../call/call-lifecycle.ts'
 import type { RoutingDeps } from '../routing/route-context.ts'
 import { type NotRouted, type Routed, route } from '../routing/router.ts'
 import type { AnswerFormat } from '../upstream/answer-reader.ts'
@@ -39,17 +39,11 @@ export type JsonAnswer<T> = { readonly value: T; readonly usage?: Usage }
 
 /** One JSON call, for the router. */
 export type JsonCall<T> = {
-  /** The client's id; empty if clients are not distinguished. */
-  readonly client: string
-  /** The id of the client's key for logs; absent or empty if it has none. */
-  readonly clientKey?: string | undefined
-  /** Whose memory quota the answer is charged to. */
-  readonly holder?: string | undefined
+  readonly received: Pick<IncomingRequest, 'client' | 'clientKey' | 'holder'>
+  readonly running: Pick<RunningCall, 'cancellation' | 'recorder'>
   readonly plan: Plan
   readonly config: Config
   readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
-  readonly cancellation: Cancellation
-  readonly recorder: Recorder
   readonly prepare: (candidate: Candidate) => JsonRequest<T> | null
   /** Receives the header block of each target's response. */
   readonly onHeaders: (target: Target, headers: HeaderLookup) => void
@@ -61,7 +55,9 @@ export type JsonRouted<T> = Routed<JsonRequest<T>> & { readonly value: T }
 /** Routes the call and decodes its answer. */
 export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promise<JsonRouted<T> | NotRouted> => {
   const { world, activeCalls } = deps
-  const { client, clientKey, holder, plan, config, keysOf, cancellation, recorder, onHeaders } = call
+  const { plan, config, keysOf, onHeaders } = call
+  const { client, clientKey, holder } = call.received
+  const { cancellation, recorder } = call.running
   const { settings } = config
   const requests = new Map<Candidate, JsonRequest<T> | null>()
   const prepare = ({ candidate }: Target): JsonRequest<T> | null => {

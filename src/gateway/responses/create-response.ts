@@ -129,7 +129,7 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   const { gateway, deps, received, reply } = call
   const refuse = (failure: Failure) => {
     const recorder = new Recorder(gateway, received, openaiResponses.style)
-    writeAndRecordError({ protocol: openaiResponses, reply, record: recorder }, failure, null)
+    writeAndRecordError({ protocol: openaiResponses, reply, recorder }, failure, null)
   }
   const parsed = await parseLargeRequest(openaiResponses, received, deps.limits, deps.loopTurn)
   if (!parsed.ok) return refuse(parsed.failure)

@@ -252,7 +252,7 @@ class ResponseSharing {
 
   #refuse(call: ShareableCall, failure: Failure): void {
     const { protocol, reply } = call
-    writeAndRecordError({ protocol, reply, record: this.#recorderOf(call) }, failure, null)
+    writeAndRecordError({ protocol, reply, recorder: this.#recorderOf(call) }, failure, null)
   }
 }
 

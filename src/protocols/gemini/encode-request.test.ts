@@ -136,7 +136,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
       { role: 'user', parts: [{ text: 'q' }] },
       { role: 'model', parts: [{ text: 'a' }] },
     ],
-    ['a named tool', 'two'],
+    ['one', 'two'],
   ],
   [
     'Gemini 3: the first unsigned call of a turn gets the placeholder signature',

@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict'
 import { Agent } from 'node:http'
 import { test } from 'node:test'
-import { listen, STYLES, type Style } from '../../tools/soak/client.ts'
-import { type Ending, type Heard, judge } from '../../tools/soak/oracle.ts'
+import { STYLES, type Style, sendRequest } from '../../tools/soak/client.ts'
+import { type ClientView, type Ending, judge } from '../../tools/soak/oracle.ts'
 import { startProviders } from '../../tools/soak/upstream-process.ts'
 import { freePorts } from '../support/ports.ts'
 import { LOOKS, skipBalancer, startBalancer } from './support/balancer.ts'
@@ -71,7 +71,7 @@ const fleet = async (drain: { readonly delay: number; readonly timeout: number }
   }
 }
 
-type Outcome = { readonly ending: Ending; readonly received: Heard; readonly style: Style }
+type Outcome = { readonly ending: Ending; readonly received: ClientView; readonly style: Style }
 
 /**
  * Keeps this many streams open and sends this many whole requests per second until stopped; then waits for the last.
@@ -85,7 +85,7 @@ const load = (url: string) => {
   const ask = async (stream: boolean): Promise<void> => {
     const id = `r${number++}`
     const style = names[number % names.length] ?? 'chat'
-    const received = await listen(url, agent, { id, style, stream, model: 'm' })
+    const received = await sendRequest(url, agent, { id, style, stream, model: 'm' })
     outcomes[stream ? 'streams' : 'whole'].push({ ending: judge(received, ['one'], 0), received, style })
   }
   const running = Array.from({ length: STREAMS }, async () => {

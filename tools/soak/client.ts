@@ -1,6 +1,6 @@
-/** One request of the soak run: asks, listens to the end or leaves, and says what it heard. */
+/** A client of the soak run: sends one request and reads the response to its end, or disconnects. */
 import { type Agent, type IncomingMessage, request } from 'node:http'
-import type { Heard } from './oracle.ts'
+import type { ClientView } from './oracle.ts'
 
 export const STYLES = {
   chat: '/v1/chat/completions',
@@ -9,18 +9,18 @@ export const STYLES = {
 } as const
 export type Style = keyof typeof STYLES
 
-export type Wish = {
+export type SoakRequest = {
   readonly id: string
   readonly style: Style
   readonly stream: boolean
   readonly model: string
-  /** Leaves after so many ms. */
-  readonly leaves?: number
-  /** Reads nothing for so many ms once the first bytes have come. */
-  readonly sleeps?: number
+  /** ms after which the client disconnects. */
+  readonly disconnectAfter?: number
+  /** ms in which it reads nothing after the first bytes. */
+  readonly pause?: number
 }
 
-export const bodyOf = ({ id, style, stream, model }: Wish): string =>
+export const bodyOf = ({ id, style, stream, model }: SoakRequest): string =>
   JSON.stringify({
     model,
     stream,
@@ -28,15 +28,15 @@ export const bodyOf = ({ id, style, stream, model }: Wish): string =>
     ...(style === 'messages' && { max_tokens: 4_096 }),
   })
 
-/** Never rejects: whatever happens is what was heard. */
-export const listen = (url: string, agent: Agent, wish: Wish): Promise<Heard> =>
+/** Sends a request and returns what the client received. Never rejects. */
+export const sendRequest = (url: string, agent: Agent, wanted: SoakRequest): Promise<ClientView> =>
   new Promise((resolve) => {
-    const { id, style, stream } = wish
+    const { id, style, stream } = wanted
     const reader = stream ? streamReader(style) : wholeReader(style)
     let left = false
-    const tell = (status: number, whole: boolean) => {
-      clearTimeout(leaving)
-      resolve({ id, status, whole, left, ...reader.heard(status) })
+    const finish = (status: number, whole: boolean) => {
+      clearTimeout(timer)
+      resolve({ id, status, whole, left, ...reader.result(status) })
     }
     const req = request(
       url + STYLES[style],
@@ -44,19 +44,19 @@ export const listen = (url: string, agent: Agent, wish: Wish): Promise<Heard> =>
       (res) => {
         res.setEncoding('utf8')
         res.on('data', reader.push)
-        if (wish.sleeps !== undefined) pauseOnce(res, wish.sleeps)
-        res.once('close', () => tell(res.statusCode ?? 0, res.complete))
+        if (wanted.pause !== undefined) pauseOnce(res, wanted.pause)
+        res.once('close', () => finish(res.statusCode ?? 0, res.complete))
       },
     )
-    req.once('error', () => tell(0, false))
-    const leaving =
-      wish.leaves === undefined
+    req.once('error', () => finish(0, false))
+    const timer =
+      wanted.disconnectAfter === undefined
         ? undefined
         : setTimeout(() => {
             left = true
             req.destroy()
-          }, wish.leaves)
-    req.end(bodyOf(wish))
+          }, wanted.disconnectAfter)
+    req.end(bodyOf(wanted))
   })
 
 const pauseOnce = (res: IncomingMessage, ms: number): void => {
@@ -68,10 +68,10 @@ const pauseOnce = (res: IncomingMessage, ms: number): void => {
 
 type Reader = {
   readonly push: (text: string) => void
-  readonly heard: (status: number) => Pick<Heard, 'text' | 'finished' | 'error'>
+  readonly result: (status: number) => Pick<ClientView, 'text' | 'finished' | 'error'>
 }
 
-// What comes is JSON of the three styles; a reader of a test looks into it without declaring all of them.
+// JSON of three API styles, whose types are not declared here.
 // biome-ignore lint/suspicious/noExplicitAny: see above
 type Any = any
 
@@ -96,7 +96,7 @@ const wholeReader = (style: Style): Reader => {
     push: (text) => {
       body += text
     },
-    heard(status) {
+    result(status) {
       try {
         const value: Any = JSON.parse(body)
         if (status === 200) return { ...WHOLE[style](value), error: null }
@@ -108,9 +108,9 @@ const wholeReader = (style: Style): Reader => {
   }
 }
 
-type Said = { readonly text?: string; readonly finished?: true; readonly error?: string }
+type EventPart = { readonly text?: string; readonly finished?: true; readonly error?: string }
 
-const STREAMED: { readonly [style in Style]: (event: Any) => Said } = {
+const STREAMED: { readonly [style in Style]: (event: Any) => EventPart } = {
   chat: (event) => ({ text: event.choices?.[0]?.delta?.content ?? '' }),
   responses: (event) =>
     event.type === 'response.output_text.delta'
@@ -128,7 +128,7 @@ const STREAMED: { readonly [style in Style]: (event: Any) => Said } = {
         : {},
 }
 
-/** Text is joined at the end; errors of the stream and refusals in its place are told the same way. */
+/** Reads a stream. Error events and error bodies have the same result. */
 const streamReader = (style: Style): Reader => {
   const parts: string[] = []
   let rest = ''
@@ -138,10 +138,10 @@ const streamReader = (style: Style): Reader => {
     if (style === 'chat' && one === 'data: [DONE]') finished = true
     if (!one.startsWith('data: {')) return
     const event: Any = JSON.parse(one.slice(6))
-    const said = STREAMED[style](event)
-    if (said.text) parts.push(said.text)
-    if (said.finished) finished = true
-    error ??= said.error ?? errorIn(event)
+    const part = STREAMED[style](event)
+    if (part.text) parts.push(part.text)
+    if (part.finished) finished = true
+    error ??= part.error ?? errorIn(event)
   }
   return {
     push(text) {
@@ -149,7 +149,7 @@ const streamReader = (style: Style): Reader => {
       rest = lines.pop() ?? ''
       for (const one of lines) line(one)
     },
-    heard(status) {
+    result(status) {
       if (status !== 200 && rest.startsWith('{')) error ??= errorIn(JSON.parse(rest))
       return { text: parts.join(''), finished, error }
     },

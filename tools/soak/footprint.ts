@@ -1,14 +1,14 @@
-/** What one stream costs in memory: one that is open and says little, and one whose client does not read. */
+/** Measures the memory of one stream: an open stream without traffic, and one whose client does not read. */
 import { connect, type Socket } from 'node:net'
 import { startUpstream } from '../../test/support/upstream.ts'
-import type { Held } from './probe.ts'
+import type { ProcessSample } from './probe.ts'
 import { startGateway } from './soak.ts'
 
 export type Footprint = {
   readonly streams: number
-  /** Bytes a stream, after a full collection: objects and buffers. */
-  readonly kept: number
-  /** Bytes a stream of resident memory, in which there are pages kept for later. */
+  /** Bytes per stream after a full garbage collection: objects and buffers. */
+  readonly used: number
+  /** Resident bytes per stream, including pages that the allocator retains. */
   readonly resident: number
 }
 
@@ -17,7 +17,7 @@ const BIG = 50 * 1_048_576
 const event = (delta: object): string =>
   `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`
 
-/** A few words, and then nothing until somebody leaves. */
+/** A few words, then nothing until a side disconnects. */
 const FEW = [event({ role: 'assistant', content: '' }), event({ content: 'one moment' })]
 
 function* many(): Generator<string> {
@@ -25,11 +25,11 @@ function* many(): Generator<string> {
   for (let sent = 0; sent < BIG; sent += words.length) yield words
 }
 
-/** `idle`: streams that are open and quiet. `stalled`: streams of 50 MB whose clients read nothing. */
+/** `idle`: open streams without traffic. `stalled`: streams of 50 MB whose clients read nothing. */
 export const footprint = async (kind: 'idle' | 'stalled', streams: number): Promise<Footprint> => {
   const upstream = await startUpstream(
-    (asked) =>
-      asked.method === 'GET'
+    (request) =>
+      request.method === 'GET'
         ? { do: 'answer', status: 404, body: {} }
         : { do: 'stream', pieces: kind === 'idle' ? FEW : many(), ending: 'stall' },
     { discardsRecords: true },
@@ -59,13 +59,13 @@ export const footprint = async (kind: 'idle' | 'stalled', streams: number): Prom
     await new Promise((resolve) => setTimeout(resolve, 5_000))
   }
   try {
-    // The first ones pay for code that is compiled and tables that are made.
+    // The first streams include compilation and table initialisation.
     await open(50)
-    const before = await gateway.held()
+    const before = await gateway.sample()
     await open(streams)
-    const after = await gateway.held()
-    const each = (of: (held: Held) => number) => Math.round((of(after) - of(before)) / streams)
-    return { streams, kept: each(({ heap, external }) => heap + external), resident: each(({ rss }) => rss) }
+    const after = await gateway.sample()
+    const each = (of: (sample: ProcessSample) => number) => Math.round((of(after) - of(before)) / streams)
+    return { streams, used: each(({ heap, external }) => heap + external), resident: each(({ rss }) => rss) }
   } finally {
     for (const socket of sockets) socket.destroy()
     await gateway.stop()

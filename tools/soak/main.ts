@@ -1,9 +1,9 @@
 /**
- * Hours of streams under faults; ends with 1 if anything was lost or anything grows.
+ * Runs streams under faults for hours. Exits with 1 if a response is lost or a sampled value grows.
  *
  *   npm run soak -- --minutes 60 --streams 200 --out soak.json
  *
- * Further: `--percent 5` of each fault, `--gap 100` ms between two events, `--every 10` s between two samples.
+ * Further options: `--percent 5` of each fault, `--gap 100` ms between events, `--every 10` s between samples.
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -23,7 +23,7 @@ const { values } = parseArgs({
 const number = (name: 'minutes' | 'streams' | 'percent' | 'gap' | 'every'): number => {
   const value = Number(values[name])
   if (value > 0) return value
-  process.stderr.write(`--${name} is a number above 0\n`)
+  process.stderr.write(`--${name} must be a positive number\n`)
   process.exit(2)
 }
 
@@ -33,9 +33,9 @@ const summary = await soak({
   percent: number('percent'),
   gap: number('gap'),
   every: number('every'),
-  say: (line) => process.stdout.write(`${line}\n`),
+  print: (line) => process.stdout.write(`${line}\n`),
 })
 const json = JSON.stringify(summary, null, 2)
 if (values.out !== undefined) writeFileSync(values.out, `${json}\n`)
 process.stdout.write(`${json}\n`)
-process.exit(summary.complaints.length === 0 ? 0 : 1)
+process.exit(summary.problems.length === 0 ? 0 : 1)

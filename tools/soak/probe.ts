@@ -1,20 +1,20 @@
-/** Loaded into the gateway's process before it (`--import`, with `--expose-gc`): tells what it holds when asked over IPC. */
+/** Preloaded into the gateway's process (`--import`, with `--expose-gc`): reports memory and resources over IPC on request. */
 import { setTimeout as sleep } from 'node:timers/promises'
 
-export type Held = {
-  /** Bytes, after a full collection. */
+export type ProcessSample = {
+  /** Bytes after a full garbage collection. */
   readonly heap: number
   /** Bytes outside the heap: buffers. */
   readonly external: number
   readonly rss: number
-  /** Timers that are set. */
+  /** Active timers. */
   readonly timers: number
-  /** Whatever else keeps a process alive, by name: sockets, servers, requests of the file system. */
+  /** Other active resources by name: sockets, servers, file system requests. */
   readonly resources: Readonly<Record<string, number>>
 }
 
-const held = async (): Promise<Held> => {
-  // Twice, with a turn between: what finalizers let go of is collected by the second.
+const sample = async (): Promise<ProcessSample> => {
+  // Twice, because the second collects what finalizers released after the first.
   globalThis.gc?.()
   await sleep(20)
   globalThis.gc?.()
@@ -26,9 +26,9 @@ const held = async (): Promise<Held> => {
 }
 
 process.on('message', () => {
-  void held().then((value) => process.send?.(value))
+  void sample().then((value) => process.send?.(value))
 })
-// Asking is nothing to stay alive for.
+// The channel must not keep the process alive.
 process.channel?.unref()
-// Whoever asked has gone: nobody would end this process.
+// The parent process has ended.
 process.on('disconnect', () => process.exit())

@@ -1,9 +1,9 @@
-/** Whether a figure of a long run grows, by least squares. */
+/** Decides by least squares whether a sampled value grows. */
 
 export type Sample = { readonly at: number; readonly value: number }
 
 export type Trend = {
-  /** Units of the value a unit of `at`. */
+  /** Change of the value per unit of `at`. */
   readonly slope: number
   /** Standard error of the slope. */
   readonly error: number
@@ -37,15 +37,15 @@ export const trendOf = (samples: readonly Sample[]): Trend => {
 }
 
 export type Bound = {
-  /** Most growth a unit of `at`. */
+  /** Maximum growth per unit of `at`. */
   readonly rate: number
-  /** Growth over the whole run that is noise, however steep it looks in a short one. */
+  /** Growth over the whole run that counts as noise. */
   readonly noise: number
 }
 
 /**
- * Flat: the growth over `span` is within the noise, or what the samples leave in doubt (two standard errors) reaches
- * down to the rate allowed.
+ * Whether a value does not grow: its growth over `span` is within the noise, or its slope less two standard errors is within
+ * the permitted rate.
  */
 export const isFlat = ({ slope, error }: Trend, span: number, { rate, noise }: Bound): boolean =>
   slope * span <= noise || slope - 2 * error <= rate

@@ -49,7 +49,7 @@ type Fault = {
   readonly only?: 'stream' | 'whole'
   /** Only OpenAI's error shape can express it. */
   readonly openai?: true
-  /** A kind of provider with its own error dialect; it supports chat only. */
+  /** A kind of provider with its own error table; it supports chat only. */
   readonly kind?: string
   /** The code in the trail. */
   readonly trailCode: string

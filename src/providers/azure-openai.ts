@@ -2,7 +2,7 @@ import { pathStep } from '../core/path-step.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import { flatEffort } from './quirks/messages.ts'
 import { CHAT, ownItemsOnly, toolsWhileReasoning } from './quirks/openai.ts'
-import { inOrder, onlyChat, reasoningModels, sealsReasoning } from './quirks/request.ts'
+import { encryptedReasoningModels, inOrder, onlyChat, reasoningModels } from './quirks/request.ts'
 
 /** The address ends in `/openai`; the version follows from whether an API version is set. */
 const untilVersion = (url: string): string => {
@@ -35,7 +35,7 @@ export default {
   normalizeBaseUrl: untilVersion,
   speaks: [{ protocol: 'openai-chat', accepts: CHAT }, { protocol: 'openai-responses' }],
   supportsCustomTools: true,
-  encryptsReasoning: sealsReasoning,
+  encryptsReasoning: encryptedReasoningModels,
   auth: {
     header: 'api-key',
     identity: () => ({ cloud: 'entra', scope: 'https://cognitiveservices.azure.com/.default' }),

@@ -1,6 +1,6 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider, Variables } from '../core/provider.ts'
-import { onlyResponses, type RequestQuirk, reasoningModels, sealsReasoning } from './quirks/request.ts'
+import { encryptedReasoningModels, onlyResponses, type RequestQuirk, reasoningModels } from './quirks/request.ts'
 
 /** A region's endpoint. Region names are letters, digits and hyphens; anything else could change the host. */
 const regional = ({ REGION }: Variables): string | undefined =>
@@ -89,7 +89,7 @@ export default {
     identity: ({ REGION }) => ({ cloud: 'aws', service: 'bedrock', region: REGION ?? '' }),
   },
   keylessVariables: ['REGION'],
-  encryptsReasoning: sealsReasoning,
+  encryptsReasoning: encryptedReasoningModels,
   defaultModel: 'openai.gpt-oss-120b-1:0',
   variables: { REGION: null },
   variableAliases: { REGION: ['AWS_REGION', 'AWS_DEFAULT_REGION'] },

@@ -3,7 +3,7 @@ import type { Provider } from '../core/provider.ts'
 import { flatEffort } from './quirks/messages.ts'
 import { chatIds } from './quirks/model-list.ts'
 import { CHAT, ownItemsOnly, toolsWhileReasoning } from './quirks/openai.ts'
-import { inOrder, onlyChat, reasoningModels, sealsReasoning } from './quirks/request.ts'
+import { encryptedReasoningModels, inOrder, onlyChat, reasoningModels } from './quirks/request.ts'
 
 const errors: ErrorTable = {
   checked: '2026-11-21',
@@ -38,7 +38,7 @@ export default {
   speaks: [{ protocol: 'openai-chat', accepts: CHAT }, { protocol: 'openai-responses' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   supportsCustomTools: true,
-  encryptsReasoning: sealsReasoning,
+  encryptsReasoning: encryptedReasoningModels,
   // Accepts sampling settings unless reasoning is requested, so any request can fall back to it.
   defaultModel: 'gpt-5.4-mini',
   models: { path: '/models', decode: chatIds },

@@ -1,9 +1,9 @@
-/** A scripted turn of a model, as each wire format returns it. */
+/** The scripted answer of a model, in each wire format. */
 import type { Json, JsonObject } from '../../src/core/json.ts'
 import { list } from '../../src/core/json.ts'
 import type { Vendor } from './vendors.ts'
 
-/** What a model answers, whatever the vendor. */
+/** The scripted answer, independent of the vendor. */
 export type Answer = {
   readonly thought: string
   readonly text?: string
@@ -14,10 +14,10 @@ export type Wire = 'chat' | 'responses' | 'messages' | 'converse' | 'gemini' | '
 
 const LETTERS = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'
 
-/** Makes a vendor's ids and seals, all different, and remembers the seals. */
-export class Mint {
+/** Generates unique ids and signatures for one vendor, and records the signatures. */
+export class VendorIds {
   readonly #slug: string
-  readonly seals = new Set<string>()
+  readonly signatures = new Set<string>()
   readonly #ids = new Set<string>()
   #number = 0
 
@@ -29,7 +29,7 @@ export class Mint {
     return this.#number++
   }
 
-  /** So many letters and digits, never the same twice. */
+  /** Returns a unique text of this many letters and digits. */
   letters(length: number): string {
     let state = 1
     for (const letter of `${this.#slug}:${this.count()}`) state = (state * 31 + letter.charCodeAt(0)) % 2_147_483_647
@@ -41,51 +41,51 @@ export class Mint {
     return letters
   }
 
-  /** A signature, or the sealed form of a thought; `prefix`: how those of its maker begin. */
-  seal(prefix = ''): string {
-    const seal = prefix + Buffer.from(`sealed by ${this.#slug} ${this.letters(40)}`).toString('base64')
-    this.seals.add(seal)
-    return seal
+  /** A reasoning signature, or encrypted reasoning. `prefix`: the beginning of all those of the vendor. */
+  signature(prefix = ''): string {
+    const signature = prefix + Buffer.from(`sealed by ${this.#slug} ${this.letters(40)}`).toString('base64')
+    this.signatures.add(signature)
+    return signature
   }
 
-  /** The id of a reasoning item, which no other vendor knows. */
+  /** The id of a reasoning item, which is valid at this vendor only. */
   reasoningId(): string {
     const id = `rs_${this.letters(32)}`
-    this.seals.add(id)
+    this.signatures.add(id)
     return id
   }
 
-  /** The id of a call that needs the reasoning before it. */
+  /** The id of a call that requires the reasoning item before it. */
   callItemId(): string {
     const id = `fc_${this.letters(32)}`
     this.#ids.add(id)
     return id
   }
 
-  made(seal: string): boolean {
-    return this.seals.has(seal) || this.#ids.has(seal)
+  made(value: string): boolean {
+    return this.signatures.has(value) || this.#ids.has(value)
   }
 }
 
-type Write = (answer: Answer, vendor: Vendor, mint: Mint, request: JsonObject) => JsonObject
+type Write = (answer: Answer, vendor: Vendor, ids: VendorIds, request: JsonObject) => JsonObject
 
 const CREATED = 1_790_000_000
 
 const called = ({ calls = [] }: Answer): boolean => calls.length > 0
 
-/** Calls with the ids of the vendor. */
-const numbered = ({ calls = [] }: Answer, { callId }: Vendor, mint: Mint) =>
-  calls.map((call) => ({ ...call, id: callId?.(mint, call.name) ?? '', json: JSON.stringify(call.arguments) }))
+/** The calls with ids of the vendor. */
+const numbered = ({ calls = [] }: Answer, { callId }: Vendor, ids: VendorIds) =>
+  calls.map((call) => ({ ...call, id: callId?.(ids, call.name) ?? '', json: JSON.stringify(call.arguments) }))
 
-const chatCalls = (answer: Answer, vendor: Vendor, mint: Mint): JsonObject[] =>
-  numbered(answer, vendor, mint).map(({ id, name, json }) => ({
+const chatCalls = (answer: Answer, vendor: Vendor, ids: VendorIds): JsonObject[] =>
+  numbered(answer, vendor, ids).map(({ id, name, json }) => ({
     id,
     type: 'function',
     function: { name, arguments: json },
   }))
 
-const chatCompletion = (answer: Answer, { model }: Vendor, mint: Mint, message: JsonObject): JsonObject => ({
-  id: `chatcmpl-${mint.letters(24)}`,
+const chatCompletion = (answer: Answer, { model }: Vendor, ids: VendorIds, message: JsonObject): JsonObject => ({
+  id: `chatcmpl-${ids.letters(24)}`,
   object: 'chat.completion',
   created: CREATED,
   model,
@@ -93,7 +93,7 @@ const chatCompletion = (answer: Answer, { model }: Vendor, mint: Mint, message: 
   usage: { prompt_tokens: 40, completion_tokens: 20, total_tokens: 60 },
 })
 
-const chat: Write = (answer, vendor, mint) => {
+const chat: Write = (answer, vendor, ids) => {
   const thoughts: { [member: string]: Json } = {}
   for (const member of vendor.thinksIn ?? [])
     thoughts[member] =
@@ -102,37 +102,37 @@ const chat: Write = (answer, vendor, mint) => {
             {
               type: 'reasoning.text',
               text: answer.thought,
-              signature: mint.seal(),
+              signature: ids.signature(),
               format: 'anthropic-claude-v1',
               index: 0,
             },
           ]
         : answer.thought
-  return chatCompletion(answer, vendor, mint, {
+  return chatCompletion(answer, vendor, ids, {
     role: 'assistant',
     content: answer.text ?? null,
     refusal: null,
     ...thoughts,
-    ...(called(answer) && { tool_calls: chatCalls(answer, vendor, mint) }),
+    ...(called(answer) && { tool_calls: chatCalls(answer, vendor, ids) }),
   })
 }
 
-const mistral: Write = (answer, vendor, mint) =>
-  chatCompletion(answer, vendor, mint, {
+const mistral: Write = (answer, vendor, ids) =>
+  chatCompletion(answer, vendor, ids, {
     role: 'assistant',
     content: [
       { type: 'thinking', thinking: [{ type: 'text', text: answer.thought }] },
       ...(answer.text === undefined ? [] : [{ type: 'text', text: answer.text }]),
     ],
-    tool_calls: called(answer) ? chatCalls(answer, vendor, mint) : null,
+    tool_calls: called(answer) ? chatCalls(answer, vendor, ids) : null,
   })
 
-/** OpenAI and xAI seal reasoning and show a summary; DeepSeek shows the thoughts and seals nothing. */
-const responses: Write = (answer, vendor, mint, request) => {
+/** OpenAI and xAI return encrypted reasoning and a summary; DeepSeek returns plain text. */
+const responses: Write = (answer, vendor, ids, request) => {
   const open = vendor.name === 'deepseek'
-  const sealed = list(request.include).includes('reasoning.encrypted_content')
+  const isEncrypted = list(request.include).includes('reasoning.encrypted_content')
   return {
-    id: `resp_${mint.letters(32)}`,
+    id: `resp_${ids.letters(32)}`,
     object: 'response',
     created_at: CREATED,
     status: 'completed',
@@ -142,25 +142,25 @@ const responses: Write = (answer, vendor, mint, request) => {
     output: [
       {
         type: 'reasoning',
-        id: mint.reasoningId(),
+        id: ids.reasoningId(),
         summary: open ? [] : [{ type: 'summary_text', text: answer.thought }],
         ...(open && { content: [{ type: 'reasoning_text', text: answer.thought }] }),
-        ...(sealed && !open && { encrypted_content: mint.seal(vendor.sealPrefix) }),
+        ...(isEncrypted && !open && { encrypted_content: ids.signature(vendor.signaturePrefix) }),
       },
       ...(answer.text === undefined
         ? []
         : [
             {
               type: 'message',
-              id: `msg_${mint.letters(32)}`,
+              id: `msg_${ids.letters(32)}`,
               status: 'completed',
               role: 'assistant',
               content: [{ type: 'output_text', text: answer.text, annotations: [], logprobs: [] }],
             },
           ]),
-      ...numbered(answer, vendor, mint).map(({ id, name, json }) => ({
+      ...numbered(answer, vendor, ids).map(({ id, name, json }) => ({
         type: 'function_call',
-        id: mint.callItemId(),
+        id: ids.callItemId(),
         status: 'completed',
         call_id: id,
         name,
@@ -184,29 +184,29 @@ const responses: Write = (answer, vendor, mint, request) => {
   }
 }
 
-const messages: Write = (answer, vendor, mint) => ({
-  id: `msg_${mint.letters(24)}`,
+const messages: Write = (answer, vendor, ids) => ({
+  id: `msg_${ids.letters(24)}`,
   type: 'message',
   role: 'assistant',
   model: vendor.model,
   content: [
-    { type: 'thinking', thinking: answer.thought, signature: mint.seal() },
+    { type: 'thinking', thinking: answer.thought, signature: ids.signature() },
     ...(answer.text === undefined ? [] : [{ type: 'text', text: answer.text }]),
-    ...numbered(answer, vendor, mint).map(({ id, name, arguments: input }) => ({ type: 'tool_use', id, name, input })),
+    ...numbered(answer, vendor, ids).map(({ id, name, arguments: input }) => ({ type: 'tool_use', id, name, input })),
   ],
   stop_reason: called(answer) ? 'tool_use' : 'end_turn',
   stop_sequence: null,
   usage: { input_tokens: 40, output_tokens: 20 },
 })
 
-const converse: Write = (answer, vendor, mint) => ({
+const converse: Write = (answer, vendor, ids) => ({
   output: {
     message: {
       role: 'assistant',
       content: [
-        { reasoningContent: { reasoningText: { text: answer.thought, signature: mint.seal() } } },
+        { reasoningContent: { reasoningText: { text: answer.thought, signature: ids.signature() } } },
         ...(answer.text === undefined ? [] : [{ text: answer.text }]),
-        ...numbered(answer, vendor, mint).map(({ id, name, arguments: input }) => ({
+        ...numbered(answer, vendor, ids).map(({ id, name, arguments: input }) => ({
           toolUse: { toolUseId: id, name, input },
         })),
       ],
@@ -217,8 +217,8 @@ const converse: Write = (answer, vendor, mint) => ({
   metrics: { latencyMs: 1 },
 })
 
-/** Of parallel calls only the first is signed; without calls the text is. */
-const gemini: Write = (answer, vendor, mint) => ({
+/** Of parallel calls only the first is signed. Without calls the text is signed. */
+const gemini: Write = (answer, vendor, ids) => ({
   candidates: [
     {
       content: {
@@ -227,10 +227,10 @@ const gemini: Write = (answer, vendor, mint) => ({
           { text: answer.thought, thought: true },
           ...(answer.text === undefined
             ? []
-            : [{ text: answer.text, ...(!called(answer) && { thoughtSignature: mint.seal() }) }]),
+            : [{ text: answer.text, ...(!called(answer) && { thoughtSignature: ids.signature() }) }]),
           ...(answer.calls ?? []).map(({ name, arguments: args }, index) => ({
             functionCall: { name, args },
-            ...(index === 0 && { thoughtSignature: mint.seal() }),
+            ...(index === 0 && { thoughtSignature: ids.signature() }),
           })),
         ],
       },
@@ -240,24 +240,24 @@ const gemini: Write = (answer, vendor, mint) => ({
   ],
   usageMetadata: { promptTokenCount: 40, candidatesTokenCount: 10, thoughtsTokenCount: 10, totalTokenCount: 60 },
   modelVersion: vendor.model,
-  responseId: mint.letters(20),
+  responseId: ids.letters(20),
 })
 
-const cohere: Write = (answer, vendor, mint) => ({
-  id: mint.letters(24),
+const cohere: Write = (answer, vendor, ids) => ({
+  id: ids.letters(24),
   message: {
     role: 'assistant',
     content: [
       { type: 'thinking', thinking: answer.thought },
       ...(answer.text === undefined ? [] : [{ type: 'text', text: answer.text }]),
     ],
-    ...(called(answer) && { tool_calls: chatCalls(answer, vendor, mint) }),
+    ...(called(answer) && { tool_calls: chatCalls(answer, vendor, ids) }),
   },
   finish_reason: called(answer) ? 'TOOL_CALL' : 'COMPLETE',
   usage: { tokens: { input_tokens: 40, output_tokens: 20 } },
 })
 
-const ollama: Write = (answer, vendor, mint) => ({
+const ollama: Write = (answer, vendor, ids) => ({
   model: vendor.model,
   created_at: '2026-11-21T12:00:00.123456Z',
   message: {
@@ -265,7 +265,7 @@ const ollama: Write = (answer, vendor, mint) => ({
     content: answer.text ?? '',
     thinking: answer.thought,
     ...(called(answer) && {
-      tool_calls: numbered(answer, vendor, mint).map(({ id, name, arguments: given }) => ({
+      tool_calls: numbered(answer, vendor, ids).map(({ id, name, arguments: given }) => ({
         id,
         function: { name, arguments: given },
       })),

@@ -1,24 +1,24 @@
-/** Client kinds: how each asks, and what it sends back in the next turn of what the gateway returned. */
+/** Kinds of clients: how each writes requests, and which parts of an answer it sends back in the next turn. */
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 
-/** What the user's side adds to a conversation. */
+/** The client's side of a turn. */
 export type Input = {
   /** Results of the calls of the last answer, in order. */
   readonly results?: readonly string[]
-  /** An instruction of the application. */
+  /** A developer instruction. */
   readonly instruction?: string
-  /** Messages of the user, in order. */
+  /** User messages, in order. */
   readonly user?: readonly string[]
-  /** A picture in the last of them. */
+  /** An image in the last user message. */
   readonly picture?: string
 }
 
-/** What a whole conversation uses. */
+/** Features that the conversation uses. */
 export type Features = {
   readonly tools?: readonly { readonly name: string; readonly parameters: JsonObject }[]
   readonly schema?: JsonObject
-  /** Settings that only some vendors know, and that change nothing essential. */
+  /** Adds optional settings that only some vendors support. */
   readonly settings?: true
 }
 
@@ -26,7 +26,7 @@ export type Features = {
 export type Client = {
   /** The body of the next request. */
   readonly ask: (input: Input) => JsonObject
-  /** Takes the gateway's answer into the history. */
+  /** Adds the gateway's answer to the history. */
   readonly take: (answer: JsonObject) => void
 }
 
@@ -38,13 +38,13 @@ export type ClientKind = {
 
 const SYSTEM = 'You are careful. system-words'
 const MAX_TOKENS = 4_096
-/** What chat completions and responses have in common. */
+/** Settings that chat completions and responses share. */
 const SHARED = { prompt_cache_key: 'conversation-1', service_tier: 'auto' }
 const dataUrl = (picture: string): string => `data:image/png;base64,${picture}`
 
 // ── Chat completions ─────────────────────────────────────────────────────────────────────────────────────────────
 
-/** `keeps`: which members of an assistant message it sends back. */
+/** `keeps`: the members of an assistant message that the client sends back. */
 const chat =
   (keeps: (message: JsonObject) => JsonObject) =>
   ({ tools, schema, settings }: Features): Client => {

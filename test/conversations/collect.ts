@@ -1,9 +1,9 @@
-/** Streams as clients read them: each becomes the whole answer that the client keeps. */
+/** Assembles streams into whole answers, as clients do. */
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { objects } from './rule.ts'
 
-/** The events of a stream; a comment is none. */
+/** The events of a stream, without comments. */
 const eventsIn = (stream: string): readonly JsonObject[] =>
   stream.split('\n').flatMap((line) => {
     if (!line.startsWith('data: {')) return []
@@ -14,7 +14,10 @@ const eventsIn = (stream: string): readonly JsonObject[] =>
 const joined = (before: Json | undefined, more: Json): Json =>
   typeof before === 'string' && typeof more === 'string' ? before + more : more
 
-/** Adds the pieces of a list to its entries: those of one index, and one type where they have types, are one entry. */
+/**
+ * Merges pieces into the entries of a list. Pieces with the same index, and the same type if present, belong to one
+ * entry.
+ */
 const merged = (entries: readonly JsonObject[], pieces: readonly JsonObject[]): readonly JsonObject[] => {
   const all = [...entries]
   for (const piece of pieces) {
@@ -27,7 +30,7 @@ const merged = (entries: readonly JsonObject[], pieces: readonly JsonObject[]): 
   return all
 }
 
-/** Members whose pieces are joined; others are taken as they are. */
+/** Members whose pieces are concatenated; others are replaced. */
 const JOINED = new Set(['content', 'reasoning', 'reasoning_content', 'text', 'arguments', 'summary', 'refusal'])
 
 const addedTo = (value: JsonObject, piece: JsonObject): JsonObject => {
@@ -90,7 +93,7 @@ const messages = (stream: string): JsonObject | null => {
   return ended ? { content: blocks } : null
 }
 
-/** The whole answer of a stream; null: it did not end as it should. */
+/** The whole answer of a stream; null: the stream is incomplete. */
 export const collect = (style: ClientProtocolName, stream: string): JsonObject | null => {
   switch (style) {
     case 'openai-responses':

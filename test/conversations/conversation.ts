@@ -1,14 +1,17 @@
-/** A conversation of three turns whose vendor changes, whatever the gateway runs in, and what becomes of every turn. */
+/**
+ * Runs a conversation of three turns in which the vendor changes, and checks every turn. Independent of how the gateway
+ * runs.
+ */
 import assert from 'node:assert/strict'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
-import type { Cast, Upstream } from './cast.ts'
 import type { ClientKind } from './clients.ts'
 import { collect } from './collect.ts'
+import type { FakeVendors, Upstream } from './fake-vendors.ts'
 import { pairsAt, pathsOf } from './received.ts'
 import { given, pairsOf, type Scenario } from './scenarios.ts'
 import { VENDORS, type Vendor } from './vendors.ts'
 
-/** How the first vendor is kept from answering the second turn. */
+/** Why the first vendor does not answer the second turn. */
 export const OUTAGES = ['down', 'rate-limited', 'route'] as const
 export type Outage = (typeof OUTAGES)[number]
 
@@ -17,36 +20,43 @@ export type Conversation = {
   readonly scenario: Scenario
   readonly first: Vendor
   readonly second: Vendor
-  /** Whether the first vendor answers the third turn. */
+  /** The first vendor is available again in the third turn. */
   readonly returns: boolean
   readonly outage: Outage
-  /** Whether the client asks for streams. */
+  /** The client requests streams. */
   readonly stream: boolean
 }
 
 /**
- * `answered`: by the vendor whose turn it is. `repeated`: by that vendor, after it refused. `failed over`: by another
- * vendor, after it refused. `not tried`: by another vendor, although it could have answered. `cannot`: by another vendor,
- * since its model lacks an ability. `refused`: the client got an error.
+ * `answered`: by the expected vendor. `repeated`: by the expected vendor, after a refusal. `failed over`: by another
+ * vendor, after a refusal by the expected one. `not tried`: by another vendor, although the expected one is suitable.
+ * `cannot`: by another vendor, because the expected one lacks an ability. `refused`: the client received an error.
  */
 export type Outcome = 'answered' | 'repeated' | 'failed over' | 'not tried' | 'cannot' | 'refused'
 
 export type Turn = {
-  /** The vendor whose turn it is. */
+  /** The expected vendor of the turn. */
   readonly vendor: Vendor
   readonly outcome: Outcome
-  /** What should not have happened. */
+  /** Problems that the test reports. */
   readonly problems: readonly string[]
 }
 
-/** What the client is returned. `dropped`: the header that names what is lost. */
+/** The response to the client. `dropped`: the header with the dropped members. */
 export type Reply = { readonly status: number; readonly text: string; readonly dropped: string }
 
-/** Sends a request to the gateway. Its models: `first` routes to the first vendor, then the others; `second` leaves it out. */
+/**
+ * Sends a request to the gateway. Model `first` routes to the first vendor, then the others; `second` excludes the
+ * first vendor.
+ */
 export type Ask = (body: JsonObject) => Promise<Reply>
 
-/** Holds a conversation and judges every turn; ends with the first error that the client gets. */
-export const converse = async (conversation: Conversation, cast: Cast, ask: Ask): Promise<readonly Turn[]> => {
+/** Runs a conversation and checks every turn. Stops at the first error that the client receives. */
+export const converse = async (
+  conversation: Conversation,
+  fakeVendors: FakeVendors,
+  ask: Ask,
+): Promise<readonly Turn[]> => {
   const { client: kind, scenario, first, second, returns, stream, outage } = conversation
   const client = kind.begin(scenario.features)
   const turns: Turn[] = []
@@ -55,11 +65,11 @@ export const converse = async (conversation: Conversation, cast: Cast, ask: Ask)
     const isDown = at === 1 || (at === 2 && !returns)
     const vendor = isDown ? second : first
     const body = { ...client.ask(input), ...(stream && { stream }) }
-    const calls = cast.begin(answer, isDown)
+    const calls = fakeVendors.begin(answer, isDown)
     const reply = await ask({ ...body, model: isDown && outage === 'route' ? 'second' : 'first' })
     const whole = reply.status !== 200 ? null : wholeOf(conversation, reply.text)
     const outcome = whole === null ? 'refused' : outcomeOf(vendor, scenario, calls)
-    const problems = [...refusalsIn(outcome, calls), ...sealsIn(cast, calls)]
+    const problems = [...refusalsIn(outcome, calls), ...foreignSignaturesIn(fakeVendors, calls)]
     if (whole === null) {
       turns.push({ vendor, outcome, problems: problems.length > 0 ? problems : [`gateway: ${errorIn(reply)}`] })
       return turns
@@ -75,7 +85,7 @@ export const converse = async (conversation: Conversation, cast: Cast, ask: Ask)
   return turns
 }
 
-/** Refusals by vendor and rule. A vendor that lacks the ability may refuse, unless its refusal reaches the client. */
+/** Refusals by vendor and rule. A refusal for a missing ability is allowed, unless the client receives it. */
 const refusalsIn = (outcome: Outcome, calls: readonly Upstream[]): readonly string[] =>
   calls.flatMap(({ vendor, refusedBy }, at) => {
     if (refusedBy === undefined) return []
@@ -83,10 +93,10 @@ const refusalsIn = (outcome: Outcome, calls: readonly Upstream[]): readonly stri
     return isCapability(refusedBy) ? [] : [`${vendor}: ${refusedBy}: another request is needed`]
   })
 
-const sealsIn = (cast: Cast, calls: readonly Upstream[]): readonly string[] =>
+const foreignSignaturesIn = (fakeVendors: FakeVendors, calls: readonly Upstream[]): readonly string[] =>
   calls.flatMap(({ vendor, received }) =>
-    cast.hasForeignSeal(vendor, JSON.stringify(received))
-      ? [`${vendor}: is sent another vendor's seal or reasoning id`]
+    fakeVendors.hasForeignSignature(vendor, JSON.stringify(received))
+      ? [`${vendor}: receives another vendor's signature or reasoning id`]
       : [],
   )
 
@@ -107,10 +117,10 @@ const outcomeOf = (vendor: Vendor, { needs }: Scenario, calls: readonly Upstream
   return wasTried ? 'failed over' : 'not tried'
 }
 
-/** What the client sent, the thoughts it was returned in earlier turns, and the paths that the answer says are dropped. */
+/** The request, the reasoning texts returned in earlier turns, and the header with the dropped members. */
 type Asked = { readonly body: JsonObject; readonly returned: readonly string[]; readonly header: string }
 
-/** What of the conversation has not arrived at the vendor that answered, and is not named in the header either. */
+/** Parts of the conversation that the answering vendor did not receive and the header does not list. */
 const missing = (
   { scenario }: Conversation,
   turn: number,
@@ -129,11 +139,11 @@ const missing = (
   return [
     ...given(scenario, turn)
       .filter(isLost)
-      .map((mark) => `${mark.slice(0, 20)} is lost without its name`),
+      .map((mark) => `${mark.slice(0, 20)} is lost without a report`),
     ...pairsOf(scenario, turn)
       .filter((pair) => !pairs.includes(pair))
       .map((pair) => `${pair} is not a pair there`),
-    ...(thoughts.some(isLost) ? ['reasoning is lost without its name'] : []),
+    ...(thoughts.some(isLost) ? ['reasoning is lost without a report'] : []),
   ]
 }
 

@@ -1,4 +1,4 @@
-/** Conversations through a gateway in this process: its upstreams are the fakes, and its clock is moved by hand. */
+/** Runs conversations through a gateway in this process, with the fake vendors as upstreams and a manual clock. */
 import assert from 'node:assert/strict'
 import type { Config } from '../../src/core/config.ts'
 import type { IncomingRequest } from '../../src/core/http-exchange.ts'
@@ -16,8 +16,8 @@ import { protocols } from '../../src/protocols/index.ts'
 import { CapturedReply, respondWith } from '../support/gateway.ts'
 import { type ScriptedCall, type StillWorld, stillWorld } from '../support/still-world.ts'
 import { testStore } from '../support/stores.ts'
-import { Cast } from './cast.ts'
 import { type Conversation, converse, type Reply, type Turn } from './conversation.ts'
+import { FakeVendors } from './fake-vendors.ts'
 import { LENIENT, VENDORS, type Vendor, variable } from './vendors.ts'
 
 const configured = async (): Promise<Config> => {
@@ -28,7 +28,7 @@ const configured = async (): Promise<Config> => {
   )
   const loaded = configure({ env, providers: await loadProviders() })
   assert.ok(loaded.ok, 'the configuration of the fakes is refused')
-  // Of thousands of conversations none may run into a limit of all requests together.
+  // Thousands of conversations share the settings, so no shared limit may apply.
   const settings = settingsSchema.parse({ retry: { budgetPercent: 100, budgetFloor: 100 } })
   return { ...loaded.config, settings }
 }
@@ -51,25 +51,25 @@ const hostOf = (name: string): string => {
 }
 const HOSTS = new Map([...VENDORS, LENIENT].map(({ name }) => [hostOf(name), name]))
 
-/** Long enough for every cool-down of a rate limit to end; ms. */
+/** ms between turns; longer than every cooldown of a rate limit. */
 const BETWEEN_TURNS = 300_000
-/** Longest wait for one answer, in steps of a second. */
+/** Maximum wait for an answer, in steps of one second. */
 const MOST_WAITS = 600
 
-/** Answers a call of the gateway with what the fake sends. */
-const answer = (cast: Cast, asked: ScriptedCall): void => {
+/** Answers an upstream call of the gateway with the fake vendor's response. */
+const answer = (fakeVendors: FakeVendors, asked: ScriptedCall): void => {
   const { host, pathname } = new URL(asked.url)
   const body: unknown = JSON.parse(asked.body ?? '')
   assert.ok(isObject(body))
-  const sent = cast.receive(HOSTS.get(host) ?? host, decodeURIComponent(pathname), body)
+  const sent = fakeVendors.receive(HOSTS.get(host) ?? host, decodeURIComponent(pathname), body)
   if ('status' in sent) return respondWith.json(asked, sent.status, JSON.stringify(sent.body))
   asked.head(200, { 'content-type': sent.mediaType })
   for (const piece of sent.pieces) if (!asked.aborted) asked.listener.onBody(Buffer.from(piece))
   asked.end()
 }
 
-/** A gateway that routes to the vendors of one conversation only. */
-const gatewayFor = ({ vendors }: Cast, world: StillWorld): Gateway => {
+/** A gateway whose routes contain only the vendors of this conversation. */
+const gatewayFor = ({ vendors }: FakeVendors, world: StillWorld): Gateway => {
   const own: Config = {
     ...config,
     instances: config.instances.filter(({ id }) => vendors.some(({ name }) => name === id)),
@@ -89,14 +89,14 @@ const gatewayFor = ({ vendors }: Cast, world: StillWorld): Gateway => {
   }
 }
 
-/** Holds one conversation through a gateway of its own. */
+/** Runs one conversation through a gateway of its own. */
 export const converseInProcess = (conversation: Conversation): Promise<readonly Turn[]> => {
-  const cast = new Cast(conversation)
-  const world = stillWorld((asked) => answer(cast, asked))
-  const gateway = gatewayFor(cast, world)
+  const fakeVendors = new FakeVendors(conversation)
+  const world = stillWorld((asked) => answer(fakeVendors, asked))
+  const gateway = gatewayFor(fakeVendors, world)
   const { style } = conversation.client
   const protocol = protocols[style]
-  return converse(conversation, cast, async (body: JsonObject): Promise<Reply> => {
+  return converse(conversation, fakeVendors, async (body: JsonObject): Promise<Reply> => {
     const reply = new CapturedReply()
     const received: IncomingRequest = {
       id: 'req_conversation',

@@ -1,4 +1,4 @@
-/** What of a conversation has arrived at a vendor. */
+/** Finds the parts of a conversation in a request that a vendor received. */
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import type { Wire } from './answers.ts'
 import { objects } from './rule.ts'
@@ -9,7 +9,7 @@ type Seen = { readonly calls: readonly Call[]; readonly results: readonly Call[]
 const call = (id: Json | undefined, given: Json | undefined): Call => ({ id: text(id) ?? '', given })
 const NONE: Seen = { calls: [], results: [] }
 
-/** Calls and results of chat completions and the formats that imitate it. */
+/** Calls and results in chat completions and in formats derived from it. */
 const ofChat = ({ messages }: JsonObject): Seen => ({
   calls: objects(messages).flatMap(({ tool_calls: calls }) =>
     objects(calls).map(({ id, function: given }) => call(id, object(given)?.arguments)),
@@ -55,7 +55,7 @@ const SEEN: { readonly [wire in Wire]: (body: JsonObject) => Seen } = {
         results: result ? [...seen.results, call(result.toolUseId, result.content)] : seen.results,
       }
     }, NONE),
-  // Results belong to calls by their order.
+  // Results correspond to calls by their order.
   gemini: ({ contents }) => {
     const parts = blocks(contents, 'parts')
     const all = (member: string, given: string) =>
@@ -84,7 +84,7 @@ export const pairsAt = (wire: Wire, body: JsonObject): readonly string[] => {
   })
 }
 
-/** The paths of all texts in a body that contain a mark, as the gateway writes paths. */
+/** The paths of all texts in a body that contain a mark, in the gateway's notation. */
 export const pathsOf = (value: Json | undefined, mark: string, path = ''): readonly string[] => {
   if (typeof value === 'string') return value.includes(mark) ? [path] : []
   if (Array.isArray(value)) return list(value).flatMap((item, at) => pathsOf(item, mark, `${path}[${at}]`))

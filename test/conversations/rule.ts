@@ -1,14 +1,14 @@
-/** A rule of a vendor: what it refuses, and the error it returns. Shared helpers that walk request bodies. */
+/** Rules of a vendor: conditions for a refusal and the error it returns. Also helpers that walk request bodies. */
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 
-/** An error response as the vendor writes it. */
+/** An error response in the vendor's format. */
 export type Refusal = { readonly status: number; readonly body: JsonObject }
 
-/** What a rule may know beside the body. */
+/** The context of a rule besides the body. */
 export type Context = {
   readonly model: string
-  /** Whether this vendor made this signature, sealed text or item id. */
-  readonly isOwn: (seal: string) => boolean
+  /** Whether this vendor generated this signature, encrypted text or item id. */
+  readonly isOwn: (signature: string) => boolean
   /** Whether this vendor has stored this response or item. */
   readonly isStored: (id: string) => boolean
 }

@@ -39,7 +39,7 @@ const bedrockThinking = { additionalModelRequestFields: { thinking }, inferenceC
 const turn = (role: string, ...parts: readonly JsonObject[]) => ({ role, parts })
 const functionCall = { functionCall: { name: 'f', args: {} } }
 const functionResponse = { functionResponse: { name: 'f', response: {} } }
-const signed = { ...functionCall, thoughtSignature: 'own seal' }
+const signed = { ...functionCall, thoughtSignature: 'own signature' }
 const contents = (...all: readonly JsonObject[]): JsonObject => ({ contents: all })
 
 /** Bodies by rule. A rule that several vendors share has one. */
@@ -79,15 +79,15 @@ const BROKEN: { readonly [rule: string]: JsonObject } = {
   'responses.unknown-item-member': input({ ...reply, reasoning_content: 'hm' }),
   'responses.assistant-content': input({ role: 'assistant', content: [{ type: 'input_text', text: 'hi' }] }),
   'responses.reasoning-content': input(
-    reasoning({ encrypted_content: 'own seal', content: [{ type: 'reasoning_text', text: 'hm' }] }),
+    reasoning({ encrypted_content: 'own signature', content: [{ type: 'reasoning_text', text: 'hm' }] }),
     reply,
   ),
-  'responses.item-id': input(reasoning({ id: 'thought_1', encrypted_content: 'own seal' }), reply),
+  'responses.item-id': input(reasoning({ id: 'thought_1', encrypted_content: 'own signature' }), reply),
   'responses.encrypted-content': input(reasoning({ encrypted_content: "another's" }), reply),
   'xai.encrypted-content': input(reasoning({ encrypted_content: "another's" }), reply),
   'responses.reasoning-not-found': input(reasoning({ id: 'rs_other' }), reply),
-  'responses.reasoning-alone': input(reasoning({ encrypted_content: 'own seal' }), user),
-  'responses.call-without-reasoning': input({ ...call, id: 'fc_own seal' }, output),
+  'responses.reasoning-alone': input(reasoning({ encrypted_content: 'own signature' }), user),
+  'responses.call-without-reasoning': input({ ...call, id: 'fc_own signature' }, output),
   'responses.output-follows-call': input(output),
   'responses.sampling-while-reasoning': { ...input(), temperature: 0.2, reasoning: { effort: 'low' } },
   'anthropic.extra': claude(user, assistant({ type: 'text', text: 'hi', annotations: [] }), user),
@@ -148,7 +148,7 @@ const AT_BEDROCK: { readonly [rule: string]: JsonObject } = {
 
 const context = (model: string): Context => ({
   model: model.startsWith('us.') ? model : model.replace('-4-5', '-5'),
-  isOwn: (seal) => seal.endsWith('own seal'),
+  isOwn: (signature) => signature.endsWith('own signature'),
   isStored: () => false,
 })
 
@@ -168,8 +168,8 @@ for (const { name, model, speaks } of VENDORS)
         assert.equal(first, rule)
       })
 
-const thought = { type: 'thinking', thinking: 'hm', signature: 'own seal' }
-const reasoned = { reasoningContent: { reasoningText: { text: 'hm', signature: 'own seal' } } }
+const thought = { type: 'thinking', thinking: 'hm', signature: 'own signature' }
+const reasoned = { reasoningContent: { reasoningText: { text: 'hm', signature: 'own signature' } } }
 for (const [name, body] of [
   [
     'anthropic',

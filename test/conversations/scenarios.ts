@@ -1,4 +1,4 @@
-/** What is said in a conversation of three turns. Every text is a mark that occurs once, so that a loss can be seen. */
+/** The scripts of the conversations. Every text contains a unique mark, so that a loss can be detected. */
 import type { JsonObject } from '../../src/core/json.ts'
 import type { Answer } from './answers.ts'
 import type { Features, Input } from './clients.ts'
@@ -138,7 +138,7 @@ export const SCENARIOS: readonly Scenario[] = [
   },
 ]
 
-/** The marks that the client has given before the answer of this turn, which the vendor has to receive. */
+/** The marks of all client input and earlier answers that the vendor must receive in this turn. */
 export const given = ({ turns, features }: Scenario, turn: number): readonly string[] => {
   const inputs = turns
     .slice(0, turn + 1)

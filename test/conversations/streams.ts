@@ -1,4 +1,4 @@
-/** A whole answer of each wire format as the stream in which its vendor would have sent it. */
+/** Converts a whole answer into the stream that its vendor would send, for each wire format. */
 import { isList, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { event as converseEvent } from '../support/event-stream.ts'
 import type { Wire } from './answers.ts'
@@ -19,7 +19,7 @@ const without = (body: JsonObject, ...members: readonly string[]): JsonObject =>
 
 // ── Chat completions ─────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The deltas that one member of a message becomes. A signature comes after its text. */
+/** The deltas of one member of a message. A signature follows its text. */
 const deltasOf = (member: string, value: Json): readonly JsonObject[] => {
   if (typeof value === 'string') return halves(value).map((half) => ({ [member]: half }))
   if (!isList(value)) return []
@@ -49,7 +49,7 @@ const chat = (body: JsonObject): Pieces => {
   const delta = (delta: JsonObject, finish: Json = null) =>
     chunk([{ index: 0, delta, logprobs: null, finish_reason: finish }])
   const members = Object.entries(without(object(choice.message) ?? {}, 'role', 'refusal'))
-  // Thoughts come first.
+  // Reasoning precedes the content.
   const order = ([member]: readonly [string, unknown]) => ['content', 'tool_calls'].indexOf(member)
   return [
     delta({ role: 'assistant', content: '' }),
@@ -65,7 +65,7 @@ const chat = (body: JsonObject): Pieces => {
 
 // ── Responses ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** What an item's text is called in events: the members of its parts, and the names of its deltas. */
+/** The delta events of an item. */
 const itemDeltas = (item: JsonObject): readonly JsonObject[] => {
   const texts = (member: 'summary' | 'content', index: 'summary_index' | 'content_index', type: string) =>
     objects(item[member]).flatMap((part, at) =>
@@ -87,13 +87,13 @@ const itemDeltas = (item: JsonObject): readonly JsonObject[] => {
   }
 }
 
-/** The item as it is added: empty, and with a seal that is not the last one. */
+/** The item as first sent: empty, and with preliminary encrypted reasoning. */
 const begun = (item: JsonObject): JsonObject => ({
   ...item,
   ...(item.type === 'message' && { content: [] }),
   ...(item.type === 'reasoning' && { summary: [] }),
   ...(item.type === 'reasoning' && item.content !== undefined && { content: [] }),
-  ...(item.encrypted_content !== undefined && { encrypted_content: 'the seal of an unfinished thought' }),
+  ...(item.encrypted_content !== undefined && { encrypted_content: 'the signature of an unfinished item' }),
   ...(item.type === 'function_call' && { arguments: '' }),
 })
 
@@ -189,7 +189,7 @@ const converse = ({ output, stopReason, usage, metrics }: JsonObject): Pieces =>
 
 // ── The others ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** A chunk for each part; a text's signature comes in a part of its own, with no text. */
+/** One chunk per part. The signature of a text is in a separate part without text. */
 const gemini = (body: JsonObject): Pieces => {
   const candidate = object(list(body.candidates)[0]) ?? {}
   const parts = objects(object(candidate.content)?.parts).flatMap((part) =>
@@ -273,6 +273,6 @@ export const streams: { readonly [wire in Wire]: Stream } = {
   ollama: { mediaType: 'application/x-ndjson', pieces: ollama },
 }
 
-/** Whether the request to a vendor asks for a stream. */
+/** Whether the request asks for a stream. */
 export const wantsStream = (path: string, { stream }: JsonObject): boolean =>
   stream === true || /-stream$|:streamGenerateContent$/.test(path)

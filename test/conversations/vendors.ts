@@ -1,9 +1,9 @@
 /**
- * Strict fake vendors. Each speaks its own wire formats, refuses what the real one refuses (rules/), and answers every
- * other request with the scripted turn, in its own form: ids, signatures, sealed reasoning.
+ * Strict fake vendors. Each supports its own wire formats and refuses what the real vendor refuses (rules/). It answers
+ * every other request with the scripted answer, with its own ids, signatures and encrypted reasoning.
  */
 import { isObject, type JsonObject, list, text } from '../../src/core/json.ts'
-import { type Answer, type Mint, type Wire, wires } from './answers.ts'
+import { type Answer, type VendorIds, type Wire, wires } from './answers.ts'
 import type { Rules } from './rule.ts'
 import * as chat from './rules/chat.ts'
 import { anthropic, bedrock } from './rules/claude.ts'
@@ -15,29 +15,29 @@ export type Ability = 'tools' | 'pictures'
 export type Vendor = {
   readonly name: string
   readonly model: string
-  /** Environment variables that configure it beside its key. */
+  /** Environment variables that it needs besides its key. */
   readonly env?: Readonly<Record<string, string>>
   readonly speaks: { readonly [wire in Wire]?: Rules }
-  /** The members of a chat message in which it returns reasoning. */
+  /** The members of a chat message that contain its reasoning. */
   readonly thinksIn?: readonly ('reasoning_content' | 'reasoning' | 'reasoning_details')[]
-  /** An id of a tool call; absent: it has none. */
-  readonly callId?: (mint: Mint, name: string) => string
-  /** How its sealed reasoning begins. */
-  readonly sealPrefix?: string
-  /** What its model cannot do at all. */
+  /** Generates the id of a tool call; absent: its calls have none. */
+  readonly callId?: (ids: VendorIds, name: string) => string
+  /** The beginning of its encrypted reasoning. */
+  readonly signaturePrefix?: string
+  /** Abilities that its model lacks. */
   readonly lacks?: readonly Ability[]
 }
 
 const prefixed =
   (prefix: string, length: number) =>
-  (mint: Mint): string =>
-    prefix + mint.letters(length)
+  (ids: VendorIds): string =>
+    prefix + ids.letters(length)
 
-/** Sealed reasoning of OpenAI and Azure begins like this in every recording of it. */
+/** All recorded encrypted reasoning of OpenAI and Azure begins like this. */
 const openai = {
   model: 'gpt-5.4-mini',
   speaks: { chat: openaiChat, responses: openaiResponses },
-  sealPrefix: 'gAAAA',
+  signaturePrefix: 'gAAAA',
 } as const
 
 export const VENDORS: readonly Vendor[] = [
@@ -98,8 +98,8 @@ export const VENDORS: readonly Vendor[] = [
     model: 'openai/gpt-oss-120b',
     speaks: { chat: { ...chat.anyChat, ...chat.noImages } },
     thinksIn: ['reasoning'],
-    // The ids of Moonshot's models, which several hosts pass on as they are.
-    callId: (mint, name) => `functions.${name}:${mint.count()}`,
+    // Ids of Moonshot's models, which several hosts return unchanged.
+    callId: (ids, name) => `functions.${name}:${ids.count()}`,
     lacks: ['pictures'],
   },
   {
@@ -121,7 +121,7 @@ export const VENDORS: readonly Vendor[] = [
     name: 'cohere',
     model: 'command-a-plus-05-2026',
     speaks: { cohere: chat.cohere },
-    callId: (mint, name) => `${name}_${mint.letters(12)}`,
+    callId: (ids, name) => `${name}_${ids.letters(12)}`,
   },
   { name: 'perplexity', model: 'sonar-pro', speaks: { chat: chat.perplexity }, lacks: ['tools'] },
   {
@@ -141,7 +141,7 @@ export const VENDORS: readonly Vendor[] = [
   },
 ]
 
-/** Accepts every request: the target after the two of a conversation. */
+/** Accepts every request. The last target of every conversation. */
 export const LENIENT: Vendor = {
   name: 'lenient',
   model: 'any',
@@ -151,7 +151,7 @@ export const LENIENT: Vendor = {
   callId: prefixed('call_', 24),
 }
 
-/** How a name begins its environment variables. */
+/** The prefix of a vendor's environment variables. */
 export const variable = (name: string): string => name.toUpperCase().replaceAll('-', '_')
 
 /** The wire format of a request to a vendor, by its path. */
@@ -172,25 +172,25 @@ const PATHS: readonly (readonly [RegExp, Wire])[] = [
   [/\/api\/chat$/, 'ollama'],
 ]
 
-/** What a fake vendor returns. `refusedBy`: the name of the rule; absent: it answered. */
+/** The response of a fake vendor. `refusedBy`: the name of the refusing rule; absent: it answered. */
 export type Result = {
   readonly status: number
   readonly body: JsonObject
   readonly wire: Wire
   readonly refusedBy?: string
-  /** The request with everything that the vendor has stored of the conversation. */
+  /** The request, preceded by the stored turns of the conversation. */
   readonly received: JsonObject
 }
 
-/** One vendor during one conversation: what it has minted, and what it has stored. */
-export class Fake {
+/** One vendor in one conversation, with its generated ids and its stored responses. */
+export class FakeVendor {
   readonly vendor: Vendor
-  readonly mint: Mint
+  readonly ids: VendorIds
   readonly #stored = new Map<string, readonly JsonObject[]>()
 
-  constructor(vendor: Vendor, mint: Mint) {
+  constructor(vendor: Vendor, ids: VendorIds) {
     this.vendor = vendor
-    this.mint = mint
+    this.ids = ids
   }
 
   answer(path: string, body: JsonObject, answer: Answer): Result {
@@ -198,14 +198,14 @@ export class Fake {
     const received = this.#withStored(body)
     const context = {
       model: this.vendor.model,
-      isOwn: (seal: string) => this.mint.made(seal),
+      isOwn: (signature: string) => this.ids.made(signature),
       isStored: (id: string) => this.#stored.has(id),
     }
     for (const [rule, refuses] of Object.entries(this.vendor.speaks[wire] ?? {})) {
       const refusal = refuses(received, context)
       if (refusal) return { ...refusal, wire, refusedBy: rule, received }
     }
-    const answered = wires[wire](answer, this.vendor, this.mint, body)
+    const answered = wires[wire](answer, this.vendor, this.ids, body)
     if (wire === 'responses' && body.store !== false) this.#store(answered, received)
     return { status: 200, body: answered, wire, received }
   }

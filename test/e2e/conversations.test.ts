@@ -6,9 +6,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { protocols } from '../../src/protocols/index.ts'
-import { Cast } from '../conversations/cast.ts'
 import { CLIENTS } from '../conversations/clients.ts'
 import { converse } from '../conversations/conversation.ts'
+import { FakeVendors } from '../conversations/fake-vendors.ts'
 import { SCENARIOS } from '../conversations/scenarios.ts'
 import { LENIENT, VENDORS, type Vendor, variable } from '../conversations/vendors.ts'
 import { type Act, startUpstream, type Upstream } from '../support/upstream.ts'
@@ -17,13 +17,13 @@ import { type Started, start } from './support/process.ts'
 const ALL = [...VENDORS, LENIENT]
 const upstreams: Upstream[] = []
 let gateway: Started
-let cast: Cast | undefined
+let fakeVendors: FakeVendors | undefined
 
 /** Vendors whose base URL does not end with a version. */
 const BARE = new Set(['bedrock', 'cohere', 'ollama'])
 
-const play = (vendor: Vendor, path: string, body: Parameters<Cast['receive']>[2]): Act => {
-  const sent = cast?.receive(vendor.name, decodeURIComponent(path.split('?')[0] ?? ''), body)
+const play = (vendor: Vendor, path: string, body: Parameters<FakeVendors['receive']>[2]): Act => {
+  const sent = fakeVendors?.receive(vendor.name, decodeURIComponent(path.split('?')[0] ?? ''), body)
   assert.ok(sent, `${vendor.name} is called outside of a conversation`)
   return 'status' in sent
     ? { do: 'answer', status: sent.status, body: sent.body }
@@ -77,8 +77,8 @@ for (const [at, first] of VENDORS.entries())
         outage: 'route',
         stream,
       } as const
-      cast = new Cast(conversation)
-      const turns = await converse(conversation, cast, async (body) => {
+      fakeVendors = new FakeVendors(conversation)
+      const turns = await converse(conversation, fakeVendors, async (body) => {
         const response = await fetch(gateway.url + protocols[client.style].path, {
           method: 'POST',
           headers: { 'content-type': 'application/json' },

@@ -97,10 +97,10 @@ const CLIENTS: Readonly<Record<'openai-chat' | 'anthropic-messages', Client>> = 
   },
 }
 
-const sealing = (sealsReasoning: RegExp | null = /^gpt-5/) =>
+const sealing = (encryptedReasoningModels: RegExp | null = /^gpt-5/) =>
   instance('a', ['k1'], {
     speaks: [{ protocol: 'openai-responses' }],
-    ...(sealsReasoning && { encryptsReasoning: sealsReasoning }),
+    ...(encryptedReasoningModels && { encryptsReasoning: encryptedReasoningModels }),
   })
 
 for (const style of ['openai-chat', 'anthropic-messages'] as const)

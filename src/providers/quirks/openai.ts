@@ -36,13 +36,13 @@ export const toolsWhileReasoning: RequestQuirk = onlyChat((body, model, lost) =>
 })
 
 /** Prefix of OpenAI's encrypted reasoning: all 104 recordings of OpenAI and Azure have it, none of xAI, Bedrock and DeepSeek. */
-const SEALED_HERE = /^gAAAA/
+const OWN_ENCRYPTION = /^gAAAA/
 
 /** ID prefixes of its items (github.com/jlcodes99/cockpit-tools/issues/2090, 2026-08-26; github.com/openai/codex/issues/33176, 2026-07-14). */
 const PREFIXES: { readonly [type: string]: string } = { reasoning: 'rs_', message: 'msg_', function_call: 'fc' }
 
-const isOwn = ({ id, encrypted_content: sealed, content }: JsonObject): boolean => {
-  if (typeof sealed === 'string' && sealed !== '') return SEALED_HERE.test(sealed)
+const isOwn = ({ id, encrypted_content: encrypted, content }: JsonObject): boolean => {
+  if (typeof encrypted === 'string' && encrypted !== '') return OWN_ENCRYPTION.test(encrypted)
   // Stored there and looked up by its ID. An item with plain-text reasoning is another vendor's.
   return text(id)?.startsWith('rs_') === true && list(content).length === 0
 }

@@ -79,7 +79,7 @@ const COUNTS_HIDDEN = /^(?:o[1-9](?:-|$)|gpt-(?:5|[6-9]))/
  * reason, and the chat variants, answer 400 "Encrypted content is not supported with this model."
  * (pydantic/pydantic-ai#2865, 2025-09-11; #3326, 2025-11-04). Recorded with 200: o4-mini, gpt-5 to gpt-5.6.
  */
-export const sealsReasoning = /(?:^|[/.])(?:o[134](?:-|$)|gpt-(?:5|[6-9])(?![^/]*-(?:chat|search)))/i
+export const encryptedReasoningModels = /(?:^|[/.])(?:o[134](?:-|$)|gpt-(?:5|[6-9])(?![^/]*-(?:chat|search)))/i
 
 const bare = (model: string): string => model.slice(model.lastIndexOf('/') + 1).toLowerCase()
 

@@ -1,4 +1,4 @@
-/** Rules of vendors that imitate OpenAI's chat completions. OpenAI's own are in openai.ts. */
+/** Rules of vendors that copy OpenAI's chat completions. OpenAI's own rules are in openai.ts. */
 import { isObject, type JsonObject, list, object, text } from '../../../src/core/json.ts'
 import {
   callIds,
@@ -44,14 +44,14 @@ const toolMessageFollowsCall: Rule = ({ messages }) => {
   return unanswered()
 }
 
-/** What every vendor of chat completions checks but Perplexity, which has no tools. */
+/** Rules of every vendor of chat completions except Perplexity, which does not support tools. */
 export const anyChat: Rules = { 'chat.tool-message-follows-call': toolMessageFollowsCall }
 
 /** The first image part of a chat request. */
 const imageIn = ({ messages }: JsonObject): number | undefined =>
   indexed(messages).find(([, { content }]) => partsOf(content).some(({ type }) => type === 'image_url'))?.[0]
 
-/** Models without vision take strings only. Source: sam3gp8/jarvis-aio#17 (Groq), others by their models' cards. */
+/** Models without vision accept string content only. Sources: sam3gp8/jarvis-aio#17 (Groq); the other models' cards. */
 export const noImages: Rules = {
   'image (capability)': (body) => {
     const index = imageIn(body)
@@ -95,7 +95,7 @@ export const groq: Rules = {
   'groq.parameter': groqParameter,
 }
 
-/** Cerebras's form: no `error` object, and one code for every violation of its schema. */
+/** Cerebras's error format: no `error` object, and one code for every schema violation. */
 const cerebrasError = (message: string): Refusal => ({
   status: 400,
   body: { message, type: 'invalid_request_error', param: 'validation_error', code: 'wrong_api_format' },
@@ -115,7 +115,7 @@ const CEREBRAS_REFUSED = ['store', 'frequency_penalty', 'presence_penalty', 'log
 
 /**
  * Sources: huggingface/huggingface.js#2268, Gitlawb/openclaude#740, anomalyco/opencode#6648, proxysoul/Empryo#209. Only
- * members that a thread names.
+ * members that a source names.
  */
 const cerebrasParameter: Rule = (body) => {
   const name = CEREBRAS_REFUSED.find((member) => body[member] !== undefined)
@@ -143,7 +143,7 @@ const deepseekReasoningMissing: Rule = (body) =>
 
 const DESERIALIZE = 'Failed to deserialize the JSON body into the target type:'
 
-/** Source: public threads on `developer` (WIRE notes of 2026-11); the roles are those of its reference. */
+/** Source: public issues about `developer` (November 2026); the roles are those of its reference. */
 const deepseekRole: Rule = ({ messages }) =>
   firstOf(messages, ({ role }, index) =>
     ['system', 'user', 'assistant', 'tool'].includes(text(role) ?? '')
@@ -245,8 +245,8 @@ export const perplexity: Rules = {
 }
 
 /**
- * A chat template that raises. Sources: vllm-project/vllm#6862, suitenumerique/conversations#197,
- * sterlp/eclipse-peon-ai#75. The template of Mistral's models exempts calls and results.
+ * A chat template that raises an error. Sources: vllm-project/vllm#6862, suitenumerique/conversations#197,
+ * sterlp/eclipse-peon-ai#75. The template of Mistral's models ignores calls and results.
  */
 const vllmAlternation: Rule = ({ messages }) => {
   const spoken = objects(messages).filter((message) => message.role !== 'tool' && callIds(message).length === 0)
@@ -372,7 +372,7 @@ const cohereUnknownField: Rule = (body) => {
   return name === undefined ? null : cohereError(`unknown field: parameter '${name}' is not a valid field`)
 }
 
-/** Source: ethz-spylab/agentdojo#200. The wording of an unanswered call is not published; this one is ours. */
+/** Source: ethz-spylab/agentdojo#200. The wording for an unanswered call is not published, and is invented here. */
 const coherePairs: Rule = (body, context) =>
   toolMessageFollowsCall(body, context)
     ? cohereError('invalid request: each tool call must be followed by its tool result')

@@ -1,4 +1,6 @@
-/** Rules of Claude at Anthropic and at Amazon Bedrock. The model's own rules are the same; the words and shapes differ. */
+/**
+ * Rules of Claude at Anthropic and Amazon Bedrock. The model's rules are the same; error messages and formats differ.
+ */
 import { isObject, type JsonObject, list, object, text } from '../../../src/core/json.ts'
 import {
   firstOf,
@@ -83,9 +85,9 @@ const thinkingFirst = (path: string, found: string): string =>
   `${path}.type: Expected \`thinking\` or \`redacted_thinking\`, but found \`${found}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block (preceeding the lastmost set of \`tool_use\` and \`tool_result\` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable \`thinking\`.`
 
 /**
- * The index of the last assistant message, where its calls are answered and no message of its turn begins with a thought;
- * else -1. All calls and results since the last question are one turn, and Claude thinks once in it
- * (github.com/dust-tt/srchd/pull/41, 2025-11-04: one thought before 101 calls).
+ * The index of the last assistant message if its calls are answered and no message of its turn begins with a thinking
+ * block; otherwise -1. All calls and results since the last user message are one turn, in which Claude thinks once
+ * (github.com/dust-tt/srchd/pull/41, 2025-11-04: one thinking block before 101 calls).
  */
 const unthought = (
   messages: readonly JsonObject[],
@@ -261,7 +263,7 @@ const idsOf = (message: JsonObject | undefined, kind: 'toolUse' | 'toolResult'):
     return id === undefined ? [] : [id]
   })
 
-/** As for Anthropic, in the words of Bedrock. */
+/** The same rule as Anthropic's, with Bedrock's message. */
 const bedrockResultNext: Rule = ({ messages }) => {
   const all = objects(messages)
   for (const [index, message] of all.entries()) {

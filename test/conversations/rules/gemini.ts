@@ -42,12 +42,12 @@ const callAfterUser: Rule = ({ contents }) => {
       )
 }
 
-/** Values that Google documents as accepted where the real signature cannot be had. */
+/** Values that Google documents as accepted if the real signature is not available. */
 const SKIPPED = new Set(['skip_thought_signature_validator', 'context_engineering_is_the_way_to_go'])
 
 /**
- * In the current turn, the first call of each step has its signature. Sources: langgenius/dify-official-plugins#2088,
- * nanbingxyz/5ire#405, BerriAI/litellm#16893.
+ * In the current turn, the first call of each step must have its signature. Sources:
+ * langgenius/dify-official-plugins#2088, nanbingxyz/5ire#405, BerriAI/litellm#16893.
  */
 const signatureMissing: Rule = ({ contents }) => {
   const all = objects(contents)
@@ -85,7 +85,9 @@ const unknownIn = (schema: Json | undefined): string | undefined => {
   )
 }
 
-/** The older members take a subset of OpenAPI's schema; the ones named `…JsonSchema` take all. Google's published schema. */
+/**
+ * The older members accept a subset of OpenAPI's schema; those named `…JsonSchema` accept all of it (Google's schema).
+ */
 const schema: Rule = (body) => {
   const declared = objects(body.tools).flatMap((tool) => objects(tool.functionDeclarations))
   const subsets = [...declared.map(({ parameters }) => parameters), object(body.generationConfig)?.responseSchema]

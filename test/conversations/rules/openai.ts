@@ -29,7 +29,10 @@ const chatUnknownParameter: Rule = (body) => {
   return name === undefined ? null : unknownParameter(name)
 }
 
-/** GPT-5 counts hidden tokens and knows the newer limit only. Source: a recorded 400 of OpenAI's chat completions. */
+/**
+ * GPT-5 only accepts the newer limit, because it counts hidden tokens. Source: a recorded 400 of OpenAI's chat
+ * completions.
+ */
 const chatMaxTokens: Rule = (body) =>
   body.max_tokens === undefined
     ? null
@@ -41,7 +44,7 @@ const chatMaxTokens: Rule = (body) =>
 const effortOf = (body: JsonObject): string =>
   text(body.reasoning_effort) ?? text(object(body.reasoning)?.effort) ?? 'none'
 
-/** Reasoning models take the default sampling only. Source: recorded 400s of OpenAI's chat completions. */
+/** Reasoning models accept default sampling only. Source: recorded 400s of OpenAI's chat completions. */
 const samplingWhileReasoning: Rule = (body) => {
   const refused = ['temperature', 'top_p'].find((name) => (body[name] ?? 1) !== 1)
   return effortOf(body) === 'none' || refused === undefined
@@ -53,7 +56,7 @@ const samplingWhileReasoning: Rule = (body) => {
 }
 
 /**
- * GPT-5.4 and later take function tools together with an effort at responses only. Sources: openai/openai-openapi#541,
+ * GPT-5.4 and later accept function tools with an effort in the responses API only. Sources: openai/openai-openapi#541,
  * pipecat-ai/pipecat#4043, BerriAI/litellm#34569.
  */
 const toolsWithEffort: Rule = (body, { model }) =>
@@ -154,7 +157,9 @@ const reasoningAlone: Rule = ({ input }) =>
         })
   })
 
-/** A stored call that was made after reasoning needs it back. Sources: TanStack/ai#1212, continuedev/continue#10018. */
+/**
+ * A stored call that followed reasoning must be sent with it. Sources: TanStack/ai#1212, continuedev/continue#10018.
+ */
 const callWithoutReasoning: Rule = ({ input }, { isOwn }) =>
   firstOf(input, (item, index) => {
     const id = text(item.id)
@@ -171,19 +176,19 @@ const callWithoutReasoning: Rule = ({ input }, { isOwn }) =>
 
 /** Sources: openai/codex#8145, QuantumNous/new-api#4662, Kilo-Org/kilo#110. */
 const encryptedContent: Rule = ({ input }, { isOwn }) =>
-  firstOf(input, ({ type, encrypted_content: sealed }) =>
-    type !== 'reasoning' || typeof sealed !== 'string' || isOwn(sealed)
+  firstOf(input, ({ type, encrypted_content: encrypted }) =>
+    type !== 'reasoning' || typeof encrypted !== 'string' || isOwn(encrypted)
       ? null
       : openaiError(
-          `The encrypted content ${sealed.slice(0, 4)}... could not be verified. Reason: Encrypted content could not be decrypted or parsed.`,
+          `The encrypted content ${encrypted.slice(0, 4)}... could not be verified. Reason: Encrypted content could not be decrypted or parsed.`,
           { code: 'invalid_encrypted_content' },
         ),
   )
 
 /** Source: NousResearch/hermes-agent#10788. */
 const reasoningNotFound: Rule = ({ input }, { isStored }) =>
-  firstOf(input, ({ type, id, encrypted_content: sealed }) =>
-    type !== 'reasoning' || typeof id !== 'string' || typeof sealed === 'string' || isStored(id)
+  firstOf(input, ({ type, id, encrypted_content: encrypted }) =>
+    type !== 'reasoning' || typeof id !== 'string' || typeof encrypted === 'string' || isStored(id)
       ? null
       : openaiError(
           `Item with id '${id}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`,
@@ -204,7 +209,7 @@ const outputFollowsCall: Rule = ({ input }) => {
   return open === undefined ? null : openaiError(`No tool output found for function call ${open}.`, { param: 'input' })
 }
 
-/** A response that was never stored here. Recorded for OpenAI, Azure and xAI. */
+/** A response that this vendor has not stored. Recorded for OpenAI, Azure and xAI. */
 const previousId: Rule = ({ previous_response_id: id }, { isStored }) =>
   typeof id !== 'string' || isStored(id)
     ? null
@@ -240,14 +245,14 @@ export const openaiResponses: Rules = {
   'responses.sampling-while-reasoning': samplingWhileReasoning,
 }
 
-/** Of OpenAI's rules, what xAI shares. That it refuses another's sealed reasoning is inferred. */
+/** The rules of OpenAI that xAI shares. Its refusal of other vendors' encrypted reasoning is inferred. */
 export const xaiResponses: Rules = {
   'responses.previous-id': previousId,
   'xai.encrypted-content': encryptedContent,
   'responses.output-follows-call': outputFollowsCall,
 }
 
-/** DeepSeek's responses: no picture parts. Sources as for its chat completions. */
+/** DeepSeek's responses API: no image parts. Sources as for its chat completions. */
 export const deepseekResponses: Rules = {
   'deepseek.image (capability)': ({ input }) =>
     firstOf(input, ({ content }, index) =>

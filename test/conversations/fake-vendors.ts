@@ -1,14 +1,14 @@
-/** The fake vendors of one conversation: which of them is down, and what each has received. */
+/** The fake vendors of one conversation: their outages, and the requests they have received. */
 import type { JsonObject } from '../../src/core/json.ts'
-import { type Answer, Mint } from './answers.ts'
+import { type Answer, VendorIds } from './answers.ts'
 import type { Conversation } from './conversation.ts'
 import { streams, wantsStream } from './streams.ts'
-import { Fake, LENIENT, type Result, type Vendor } from './vendors.ts'
+import { FakeVendor, LENIENT, type Result, type Vendor } from './vendors.ts'
 
-/** A request that a vendor received, and its result. */
+/** A request that a vendor received, and its response. */
 export type Upstream = Result & { readonly vendor: string }
 
-/** What a vendor sends: a body of JSON, or the pieces of a stream. */
+/** The response of a vendor: a JSON body, or the pieces of a stream. */
 export type Sent =
   | { readonly status: number; readonly body: JsonObject }
   | { readonly mediaType: string; readonly pieces: readonly (string | Uint8Array)[] }
@@ -18,10 +18,10 @@ const OUTAGE: { readonly [outage in Conversation['outage']]?: Sent } = {
   'rate-limited': { status: 429, body: { error: { message: 'Rate limit reached', type: 'rate_limit_error' } } },
 }
 
-export class Cast {
+export class FakeVendors {
   /** The targets of the conversation, in order. */
   readonly vendors: readonly Vendor[]
-  readonly #fakes: ReadonlyMap<string, Fake>
+  readonly #fakes: ReadonlyMap<string, FakeVendor>
   readonly #outage: Conversation['outage']
   #answer: Answer = { thought: '' }
   #isDown = false
@@ -29,11 +29,13 @@ export class Cast {
 
   constructor({ first, second, outage }: Pick<Conversation, 'first' | 'second' | 'outage'>) {
     this.vendors = [first, second, LENIENT]
-    this.#fakes = new Map(this.vendors.map((vendor) => [vendor.name, new Fake(vendor, new Mint(vendor.name))]))
+    this.#fakes = new Map(
+      this.vendors.map((vendor) => [vendor.name, new FakeVendor(vendor, new VendorIds(vendor.name))]),
+    )
     this.#outage = outage
   }
 
-  /** Begins a turn. Returns the list of its upstream calls, which grows. */
+  /** Starts a turn. Returns the list of its upstream calls, to which each call is added. */
   begin(answer: Answer, isDown: boolean): readonly Upstream[] {
     this.#answer = answer
     this.#isDown = isDown
@@ -41,7 +43,7 @@ export class Cast {
     return this.#calls
   }
 
-  /** What a vendor sends for this request. */
+  /** The response of a vendor to this request. */
   receive(name: string, path: string, body: JsonObject): Sent {
     const fake = this.#fakes.get(name)
     if (!fake) throw new Error(`${name} is no vendor of this conversation`)
@@ -54,10 +56,10 @@ export class Cast {
     return { mediaType, pieces: pieces(result.body) }
   }
 
-  /** Whether a request contains a seal or a reasoning id that another vendor made. */
-  hasForeignSeal(vendor: string, body: string): boolean {
+  /** Whether a request contains a signature or a reasoning id of another vendor. */
+  hasForeignSignature(vendor: string, body: string): boolean {
     return [...this.#fakes.values()].some(
-      (fake) => fake.vendor.name !== vendor && [...fake.mint.seals].some((seal) => body.includes(seal)),
+      (fake) => fake.vendor.name !== vendor && [...fake.ids.signatures].some((signature) => body.includes(signature)),
     )
   }
 }

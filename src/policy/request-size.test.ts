@@ -58,7 +58,7 @@ for (const [name, body, problem] of cases)
     }
   })
 
-test('extent: no body that is too short to count exceeds a limit', () => {
+test('extent: a body short enough to skip the count is within all limits', () => {
   for (const [limit, shortest] of [
     [{ messages: 4, parts: 9, tools: 9 }, '{"input":[1,1,1,1,1]}'],
     [{ messages: 9, parts: 4, tools: 9 }, '{"input":[{"output":[1,1,1,1,1]}]}'],

@@ -20,8 +20,8 @@ import {
 
 const rules = (more: Partial<CircuitRules> = {}): CircuitRules => ({ ...defaultSettings.circuit, ...more })
 
-/** A circuit and its permits by name, driven through a story; what `admit` refuses leaves no permit. */
-const story = (circuit: CircuitRules, start = 0) => {
+/** A circuit with a clock and named permits, driven by events. A refused attempt has no permit. */
+const simulate = (circuit: CircuitRules, start = 0) => {
   let breaker: Breaker = closedBreaker()
   let now = start
   const permits = new Map<string, CircuitPermit>()
@@ -57,7 +57,7 @@ const story = (circuit: CircuitRules, start = 0) => {
     release: (name: string) => {
       breaker = release(breaker, permit(name), now, circuit)
     },
-    /** So many attempts, one after the other, with this end. */
+    /** Runs attempts one after the other, all with this outcome. */
     run: (how: 'ok' | 'fail' | 'committed' | 'broken' | 'neutral', times = 1) => {
       for (let n = 0; n < times; n++) {
         assert.ok(self.admit('run'), `attempt ${n} of ${times} is admitted`)
@@ -86,8 +86,8 @@ const story = (circuit: CircuitRules, start = 0) => {
 
 type Run = readonly ['ok' | 'fail' | 'committed' | 'broken' | 'neutral', number]
 const opening: readonly [name: string, Partial<CircuitRules>, readonly Run[], 'closed' | 'open'][] = [
-  ['one failure of one does not', {}, [['fail', 1]], 'closed'],
-  ['four failures are below the least number', {}, [['fail', 4]], 'closed'],
+  ['a single failure does not', {}, [['fail', 1]], 'closed'],
+  ['four failures are below minRequests', {}, [['fail', 4]], 'closed'],
   [
     'five in a row',
     { minRequests: 100 },
@@ -108,7 +108,7 @@ const opening: readonly [name: string, Partial<CircuitRules>, readonly Run[], 'c
     'closed',
   ],
   [
-    'only a completed answer ends the run',
+    'only a complete answer ends the run',
     { minRequests: 100 },
     [
       ['fail', 4],
@@ -118,7 +118,7 @@ const opening: readonly [name: string, Partial<CircuitRules>, readonly Run[], 'c
     'open',
   ],
   [
-    'what is neutral does not end the run',
+    'a neutral outcome does not end the run',
     { minRequests: 100 },
     [
       ['fail', 4],
@@ -127,11 +127,11 @@ const opening: readonly [name: string, Partial<CircuitRules>, readonly Run[], 'c
     ],
     'open',
   ],
-  ['answers that break off are failures in a row', { minRequests: 100 }, [['broken', 5]], 'open'],
-  ['the run can be switched off', { minRequests: 100, consecutiveFailures: 0 }, [['fail', 50]], 'closed'],
+  ['broken answers are consecutive failures', { minRequests: 100 }, [['broken', 5]], 'open'],
+  ['consecutiveFailures 0 disables the run', { minRequests: 100, consecutiveFailures: 0 }, [['fail', 50]], 'closed'],
   ['a run of one', { minRequests: 100, consecutiveFailures: 1 }, [['fail', 1]], 'open'],
   [
-    'exactly half of four, with least four',
+    'exactly half of four, with minRequests 4',
     { minRequests: 4 },
     [
       ['ok', 2],
@@ -168,7 +168,7 @@ const opening: readonly [name: string, Partial<CircuitRules>, readonly Run[], 'c
   ],
   ['a broken answer counts once', { consecutiveFailures: 0, minRequests: 5 }, [['broken', 4]], 'closed'],
   [
-    'neutral ends are no outcomes',
+    'neutral outcomes are not counted',
     { consecutiveFailures: 0 },
     [
       ['neutral', 50],
@@ -206,13 +206,13 @@ const opening: readonly [name: string, Partial<CircuitRules>, readonly Run[], 'c
 ]
 for (const [name, more, runs, expected] of opening)
   test(`breaker: opens? ${name}`, () => {
-    const circuit = story(rules(more))
+    const circuit = simulate(rules(more))
     for (const [how, times] of runs) circuit.run(how, times)
     assert.equal(circuit.phase, expected)
   })
 
-test('breaker: attempts under way are not in the ratio', () => {
-  const circuit = story(rules({ consecutiveFailures: 0 }))
+test('breaker: attempts in flight are not in the error rate', () => {
+  const circuit = simulate(rules({ consecutiveFailures: 0 }))
   for (let n = 0; n < 20; n++) circuit.admit(`long ${n}`)
   circuit.run('fail', 5)
   assert.equal(circuit.phase, 'open')
@@ -225,13 +225,13 @@ const inTime: readonly [name: string, number, 'closed' | 'open'][] = [
 ]
 for (const [name, at, expected] of inTime)
   test(`breaker: four failures and one more ${name}`, () => {
-    const circuit = story(rules({ consecutiveFailures: 0 })).run('fail', 4)
+    const circuit = simulate(rules({ consecutiveFailures: 0 })).run('fail', 4)
     circuit.at(at).run('fail')
     assert.equal(circuit.phase, expected)
   })
 
-test('breaker: the counts leave the window by twelfths, also where a twelfth is no whole number', () => {
-  const circuit = story(rules({ consecutiveFailures: 0, minRequests: 1_000, window: 100 }), 1e9 + 1)
+test('breaker: counts leave the window by twelfths, also if a twelfth is fractional', () => {
+  const circuit = simulate(rules({ consecutiveFailures: 0, minRequests: 1_000, window: 100 }), 1e9 + 1)
   const from = Math.floor((1e9 + 1) / (100 / 12)) * (100 / 12)
   circuit.run('ok').run('fail')
   for (const [elapsed, successes] of [
@@ -249,8 +249,8 @@ test('breaker: the counts leave the window by twelfths, also where a twelfth is 
   }
 })
 
-test('breaker: stays open exactly its time, then one real request probes and closes it', () => {
-  const circuit = story(rules({ resetTimeout: 300_000 })).at(1_000)
+test('breaker: stays open for the reset time, then one request probes and closes it', () => {
+  const circuit = simulate(rules({ resetTimeout: 300_000 })).at(1_000)
   circuit.run('fail', 5)
   assert.equal(circuit.retryAt, 301_000)
   assert.equal(circuit.counts.openedAt, 1_000)
@@ -265,8 +265,8 @@ test('breaker: stays open exactly its time, then one real request probes and clo
   assert.deepEqual(circuit.counts, { successes: 1, failures: 0, errorRate: 0, openedAt: null })
 })
 
-test('breaker: while it is not closed the counts are those that opened it', () => {
-  const circuit = story(rules({ consecutiveFailures: 0 }))
+test('breaker: while not closed it reports the counts at opening', () => {
+  const circuit = simulate(rules({ consecutiveFailures: 0 }))
     .run('ok', 3)
     .run('fail', 3)
   assert.deepEqual(circuit.at(299_999).counts, { successes: 3, failures: 3, errorRate: 50, openedAt: 0 })
@@ -277,25 +277,25 @@ test('breaker: while it is not closed the counts are those that opened it', () =
   assert.equal(circuit.retryAt, 600_005)
 })
 
-test('breaker: says why it opened', () => {
+test('breaker: stores why it opened', () => {
   const why = (circuit: { readonly breaker: Breaker }) => circuit.breaker.state === 'open' && circuit.breaker.why
-  const circuit = story(rules({ minRequests: 100 })).run('fail', 5)
+  const circuit = simulate(rules({ minRequests: 100 })).run('fail', 5)
   assert.equal(why(circuit), 'consecutive_failures')
   circuit.at(300_000).run('fail')
   assert.equal(why(circuit), 'probe_failed')
-  assert.equal(why(story(rules({ consecutiveFailures: 0 })).run('fail', 5)), 'error_threshold')
+  assert.equal(why(simulate(rules({ consecutiveFailures: 0 })).run('fail', 5)), 'error_threshold')
 })
 
-test('breaker: a probe without a verdict frees its place', () => {
-  const circuit = story(rules()).run('fail', 5).at(300_000)
+test('breaker: a released probe frees its slot', () => {
+  const circuit = simulate(rules()).run('fail', 5).at(300_000)
   circuit.admit('left')
   circuit.release('left')
   assert.equal(circuit.phase, 'half_open')
   assert.equal(circuit.admit('next'), true)
 })
 
-test('breaker: a lost probe holds its place no longer than an attempt may last, and frees only its own', () => {
-  const circuit = story(rules({ timeout: 2_000 }))
+test('breaker: a lost probe keeps its slot for the attempt timeout, and frees only its own', () => {
+  const circuit = simulate(rules({ timeout: 2_000 }))
     .run('fail', 5)
     .at(300_000)
   circuit.admit('lost')
@@ -304,11 +304,11 @@ test('breaker: a lost probe holds its place no longer than an attempt may last, 
   circuit.release('lost')
   assert.equal(circuit.admit('third'), false)
   circuit.commit('lost')
-  assert.equal(circuit.phase, 'closed', 'late but of this phase: the upstream answered')
+  assert.equal(circuit.phase, 'closed', 'a late success of the same generation counts')
 })
 
-test('breaker: without a time limit for attempts a probe keeps its place half a minute', () => {
-  const circuit = story(rules({ timeout: 0 }))
+test('breaker: without an attempt timeout a probe keeps its slot for 30 s', () => {
+  const circuit = simulate(rules({ timeout: 0 }))
     .run('fail', 5)
     .at(300_000)
   circuit.admit('lost')
@@ -316,8 +316,8 @@ test('breaker: without a time limit for attempts a probe keeps its place half a 
   assert.equal(circuit.at(331_000).admit('second'), true)
 })
 
-test('breaker: several probes at once', () => {
-  const circuit = story(rules({ probes: 3 }))
+test('breaker: admits up to `probes` probes at once', () => {
+  const circuit = simulate(rules({ probes: 3 }))
     .run('fail', 5)
     .at(300_000)
   assert.deepEqual(['a', 'b', 'c', 'd'].map(circuit.admit), [true, true, true, false])
@@ -326,23 +326,23 @@ test('breaker: several probes at once', () => {
   circuit.fail('a')
   assert.equal(circuit.phase, 'open')
   circuit.commit('c')
-  assert.equal(circuit.phase, 'open', 'a sibling of a failed probe is of an older phase')
+  assert.equal(circuit.phase, 'open', 'another probe of the same phase is now of an older generation')
 })
 
-const late: readonly [name: string, (circuit: ReturnType<typeof story>) => void][] = [
+const late: readonly [name: string, (circuit: ReturnType<typeof simulate>) => void][] = [
   ['a success', (circuit) => circuit.commit('old')],
   ['a complete answer', (circuit) => circuit.complete('old')],
   ['a failure', (circuit) => circuit.fail('old')],
-  ['no verdict', (circuit) => circuit.release('old')],
+  ['a release', (circuit) => circuit.release('old')],
 ]
-for (const [name, happen] of late)
+for (const [name, apply] of late)
   test(`breaker: ${name} of an older phase changes nothing, in any later phase`, () => {
-    const circuit = story(rules())
+    const circuit = simulate(rules())
     circuit.admit('old')
     circuit.run('fail', 5)
     const same = (phaseNow: string) => {
       const before = circuit.breaker
-      happen(circuit)
+      apply(circuit)
       assert.equal(circuit.breaker, before)
       assert.equal(circuit.phase, phaseNow)
     }
@@ -353,15 +353,15 @@ for (const [name, happen] of late)
     same('closed')
   })
 
-test('breaker: a probe that closed the circuit and then broke off is one failure of the new phase', () => {
-  const circuit = story(rules()).run('fail', 5).at(300_000)
+test('breaker: a probe that closes the circuit and then breaks off counts as one failure', () => {
+  const circuit = simulate(rules()).run('fail', 5).at(300_000)
   circuit.admit('probe')
   circuit.commit('probe')
   circuit.later(10_000).fail('probe')
   assert.deepEqual(circuit.counts, { successes: 0, failures: 1, errorRate: 100, openedAt: null })
 })
 
-test('breaker: an answer that broke off by another circuit’s fault is neither a success nor a failure here', () => {
+test('breaker: withdraw counts neither a success nor a failure', () => {
   const circuit = rules()
   const { breaker, permit } = admit(closedBreaker(), 0, circuit)
   assert.ok(permit)
@@ -369,13 +369,13 @@ test('breaker: an answer that broke off by another circuit’s fault is neither 
   assert.equal(counts(committed.breaker, 20, circuit).successes, 1)
   const after = withdraw(committed.breaker, committed.permit, 20, circuit)
   assert.deepEqual(counts(after, 20, circuit), { successes: 0, failures: 0, errorRate: 0, openedAt: null })
-  // Of another phase, or never committed, it changes nothing but a probe's place.
+  // For another generation, or before the commit, it changes at most a probe's slot.
   assert.equal(withdraw(committed.breaker, { ...committed.permit, generation: 7 }, 20, circuit), committed.breaker)
   assert.equal(withdraw(breaker, permit, 20, circuit), breaker)
 })
 
-test('breaker: an answer that breaks off after its success has left the window is still a failure', () => {
-  const circuit = story(rules())
+test('breaker: an answer that breaks off after its success left the window counts as a failure', () => {
+  const circuit = simulate(rules())
   circuit.admit('long')
   circuit.commit('long')
   circuit.at(120_000).run('ok')
@@ -383,8 +383,8 @@ test('breaker: an answer that breaks off after its success has left the window i
   assert.deepEqual(circuit.counts, { successes: 1, failures: 1, errorRate: 50, openedAt: null })
 })
 
-test('breaker: booking twice counts once, and a complete answer that was never committed is booked', () => {
-  const circuit = story(rules())
+test('breaker: two commits count once, and a complete answer without a commit counts', () => {
+  const circuit = simulate(rules())
   circuit.admit('a')
   circuit.commit('a')
   circuit.commit('a')
@@ -392,16 +392,16 @@ test('breaker: booking twice counts once, and a complete answer that was never c
   circuit.admit('b')
   circuit.complete('b')
   assert.equal(circuit.counts.successes, 2)
-  const probing = story(rules()).run('fail', 5).at(300_000)
+  const probing = simulate(rules()).run('fail', 5).at(300_000)
   probing.admit('probe')
   probing.complete('probe')
   assert.equal(probing.phase, 'closed')
 })
 
-test('breaker: a permit says what it is', () => {
+test('breaker: a permit states whether it is a probe and where its success was counted', () => {
   const kind = (permit: CircuitPermit | null) => permit && [permit.probe, permit.early, permit.countedIn]
   const usual = rules()
-  const opened = story(usual).run('fail', 5).breaker
+  const opened = simulate(usual).run('fail', 5).breaker
   assert.deepEqual(kind(admit(closedBreaker(), 0, usual).permit), [false, false, null])
   assert.deepEqual(kind(admit(opened, 300_000, usual).permit), [true, false, null])
   assert.deepEqual(kind(admitEarly(opened, 30_000, usual).permit), [true, true, null])
@@ -410,8 +410,8 @@ test('breaker: a permit says what it is', () => {
   assert.deepEqual(kind(commit(probe.breaker, probe.permit, 300_001, usual).permit), [false, false, 300_000])
 })
 
-test('breaker: with fewer probes allowed than are under way, it says when enough have ended', () => {
-  const three = story(rules({ probes: 3 }))
+test('breaker: with more probes in flight than allowed, retryAt is when enough have expired', () => {
+  const three = simulate(rules({ probes: 3 }))
     .run('fail', 5)
     .at(300_000)
   three.admit('a')
@@ -422,38 +422,38 @@ test('breaker: with fewer probes allowed than are under way, it says when enough
   assert.deepEqual(phase(three.breaker, 300_020, rules({ probes: 4 })), { state: 'half_open', retryAt: null })
 })
 
-test('breaker: an early probe that was given up frees no other one’s place', () => {
-  const circuit = story(rules({ timeout: 1_000 }))
+test('breaker: an expired early probe does not free the slot of another', () => {
+  const circuit = simulate(rules({ timeout: 1_000 }))
     .run('fail', 5)
     .at(30_000)
   circuit.early('lost')
   circuit.at(60_000).early('second')
   circuit.release('lost')
-  assert.equal(circuit.phase, 'half_open', 'the second is under way')
+  assert.equal(circuit.phase, 'half_open', 'the second is in flight')
   circuit.release('second')
   assert.equal(circuit.phase, 'open')
 })
 
-test('breaker: all open, one early probe each tenth of the reset time', () => {
-  const circuit = story(rules({ resetTimeout: 300_000, timeout: 1_000 })).run('fail', 5)
+test('breaker: admits one early probe in each tenth of the reset time', () => {
+  const circuit = simulate(rules({ resetTimeout: 300_000, timeout: 1_000 })).run('fail', 5)
   assert.equal(circuit.at(29_999).early('a'), false)
   assert.equal(circuit.at(30_000).early('a'), true)
-  assert.equal(circuit.phase, 'half_open', 'a probe is under way')
-  assert.equal(circuit.admit('plain'), false, 'and nothing else comes in beside it')
+  assert.equal(circuit.phase, 'half_open', 'a probe is in flight')
+  assert.equal(circuit.admit('plain'), false, 'no other attempt is admitted')
   assert.equal(circuit.early('b'), false)
   circuit.later(500).fail('a')
   assert.equal(circuit.phase, 'open')
-  assert.equal(circuit.retryAt, 300_000, 'a failed early probe moves nothing')
+  assert.equal(circuit.retryAt, 300_000, 'a failed early probe does not change retryAt')
   assert.equal(circuit.at(59_999).early('b'), false)
   assert.equal(circuit.at(60_000).early('b'), true)
   circuit.commit('a')
-  assert.equal(circuit.phase, 'closed', 'of the same phase still: it opened once')
+  assert.equal(circuit.phase, 'closed', 'the generation is the same: it opened once')
   circuit.fail('b')
   assert.equal(circuit.counts.failures, 0)
 })
 
-test('breaker: an early probe that succeeds closes the circuit; one without a verdict waits for its turn', () => {
-  const circuit = story(rules()).run('fail', 5).at(30_000)
+test('breaker: a successful early probe closes the circuit; after a released one the interval still applies', () => {
+  const circuit = simulate(rules()).run('fail', 5).at(30_000)
   circuit.early('a')
   circuit.release('a')
   assert.equal(circuit.phase, 'open')
@@ -463,8 +463,8 @@ test('breaker: an early probe that succeeds closes the circuit; one without a ve
   assert.equal(circuit.phase, 'closed')
 })
 
-test('breaker: an early probe under way at the end of the time does not keep the plain one out', () => {
-  const circuit = story(rules({ resetTimeout: 60_000 }))
+test('breaker: an early probe in flight at the end of the reset time does not block a normal probe', () => {
+  const circuit = simulate(rules({ resetTimeout: 60_000 }))
     .run('fail', 5)
     .at(50_000)
   circuit.early('early')
@@ -474,8 +474,8 @@ test('breaker: an early probe under way at the end of the time does not keep the
 })
 
 for (const resetTimeout of [0, 1_000, 10_000])
-  test(`breaker: with a reset of ${resetTimeout} ms an early probe is nothing but the plain one`, () => {
-    const circuit = story(rules({ resetTimeout })).run('fail', 5)
+  test(`breaker: with a reset time of ${resetTimeout} ms admitEarly equals admit`, () => {
+    const circuit = simulate(rules({ resetTimeout })).run('fail', 5)
     for (const at of [0, 1, 999, 1_000, 9_999, 10_000, 10_001])
       assert.deepEqual(
         admitEarly(circuit.breaker, at, rules({ resetTimeout })),
@@ -483,16 +483,16 @@ for (const resetTimeout of [0, 1_000, 10_000])
       )
   })
 
-test('breaker: the early way says when it will be lawful, never later than the plain one', () => {
-  const circuit = story(rules({ resetTimeout: 15_000 })).run('fail', 5)
+test('breaker: a refused early probe states when it will be admitted, at the latest after the reset time', () => {
+  const circuit = simulate(rules({ resetTimeout: 15_000 })).run('fail', 5)
   assert.equal(admitEarly(circuit.breaker, 1, rules({ resetTimeout: 15_000 })).retryAt, 10_000)
   circuit.at(10_000).early('a')
   assert.equal(admitEarly(circuit.breaker, 10_001, rules({ resetTimeout: 15_000 })).retryAt, 15_000)
 })
 
 /**
- * The same rules a second time, as plainly as they can be said: a log of outcomes, and an object for each phase whose
- * identity stands for the generation.
+ * A simple reference implementation of the same rules: a log of outcomes, and an object for each phase whose identity is
+ * the generation.
  */
 class Reference {
   readonly r: CircuitRules
@@ -574,91 +574,94 @@ const someRules = fc.record({
   consecutiveFailures: fc.integer({ min: 0, max: 5 }),
   probes: fc.integer({ min: 1, max: 3 }),
 })
-type Happening =
+type BreakerEvent =
   | { readonly do: 'wait'; readonly ms: number }
   | { readonly do: 'admit' | 'early' }
   | { readonly do: 'commit' | 'complete' | 'failed' | 'release'; readonly which: number }
 
-const someEvent: fc.Arbitrary<Happening> = fc.oneof(
+const someEvent: fc.Arbitrary<BreakerEvent> = fc.oneof(
   fc.record({
     do: fc.constant('wait' as const),
     ms: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 500, max: 40_000 }), fc.constant(400_000)),
   }),
   { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('admit' as const, 'early' as const) }) },
   fc.record({ do: fc.constantFrom('commit' as const, 'complete' as const, 'release' as const), which: fc.nat(30) }),
-  // Failures have to be common for circuits to open at all.
+  // Failures must be frequent, or circuits rarely open.
   { weight: 2, arbitrary: fc.record({ do: fc.constant('failed' as const), which: fc.nat(5) }) },
 )
 
-test('breaker: agrees with a plain reference over any history, and always comes back', () => {
+test('breaker: equals a simple reference for any events, and always closes again', () => {
   const hit = { opened: 0, half: 0, early: 0, closedAgain: 0, stale: 0 }
   fc.assert(
-    fc.property(someRules, fc.array(someEvent, { minLength: 30, maxLength: 150, size: 'max' }), (some, events) => {
-      const circuit = rules(some)
-      const reference = new Reference(circuit)
-      let breaker: Breaker = closedBreaker()
-      let now = 1_000
-      const live: { permit: CircuitPermit; twin: NonNullable<ReturnType<Reference['admit']>> }[] = []
-      const probing = () =>
-        breaker.state === 'half_open' ? breaker.probes.filter(({ expires }) => now < expires).length : 0
-      for (const event of events) {
-        const before = breaker
-        if (event.do === 'wait') now += event.ms
-        else if (!('which' in event)) {
-          const wouldBe = phase(breaker, now, circuit)
-          const answer = event.do === 'admit' ? admit(breaker, now, circuit) : admitEarly(breaker, now, circuit)
-          const twin = reference.admit(now, event.do === 'early')
-          assert.equal(answer.permit !== null, twin !== null, `${event.do} at ${now}`)
-          if (event.do === 'admit')
-            assert.equal(answer.permit !== null, wouldBe.retryAt === null, 'phase promised otherwise')
-          breaker = answer.breaker
-          if (answer.permit && twin) live.push({ permit: answer.permit, twin })
-          else
-            assert.ok(answer.retryAt !== null && answer.retryAt > now, 'a refusal says when, and that is in the future')
-          if (answer.permit?.early) hit.early++
-        } else {
-          const index = event.which % Math.max(1, live.length)
-          const one = live[index]
-          if (!one) continue
-          if (one.permit.generation !== breaker.generation) hit.stale++
-          if (event.do === 'commit') {
-            const after = commit(breaker, one.permit, now, circuit)
-            breaker = after.breaker
-            one.permit = after.permit
-            reference.commit(one.twin, now)
+    fc.property(
+      someRules,
+      fc.array(someEvent, { minLength: 30, maxLength: 150, size: 'max' }),
+      (ruleChanges, events) => {
+        const circuit = rules(ruleChanges)
+        const reference = new Reference(circuit)
+        let breaker: Breaker = closedBreaker()
+        let now = 1_000
+        const live: { permit: CircuitPermit; twin: NonNullable<ReturnType<Reference['admit']>> }[] = []
+        const probing = () =>
+          breaker.state === 'half_open' ? breaker.probes.filter(({ expires }) => now < expires).length : 0
+        for (const event of events) {
+          const before = breaker
+          if (event.do === 'wait') now += event.ms
+          else if (!('which' in event)) {
+            const expected = phase(breaker, now, circuit)
+            const answer = event.do === 'admit' ? admit(breaker, now, circuit) : admitEarly(breaker, now, circuit)
+            const twin = reference.admit(now, event.do === 'early')
+            assert.equal(answer.permit !== null, twin !== null, `${event.do} at ${now}`)
+            if (event.do === 'admit')
+              assert.equal(answer.permit !== null, expected.retryAt === null, 'phase and admit agree')
+            breaker = answer.breaker
+            if (answer.permit && twin) live.push({ permit: answer.permit, twin })
+            else assert.ok(answer.retryAt !== null && answer.retryAt > now, 'a refusal has a retryAt in the future')
+            if (answer.permit?.early) hit.early++
           } else {
-            live.splice(index, 1)
-            if (event.do === 'complete') {
-              breaker = complete(breaker, one.permit, now, circuit)
-              reference.complete(one.twin, now)
-            } else if (event.do === 'failed') {
-              breaker = failed(breaker, one.permit, now, circuit)
-              reference.failed(one.twin, now)
+            const index = event.which % Math.max(1, live.length)
+            const one = live[index]
+            if (!one) continue
+            if (one.permit.generation !== breaker.generation) hit.stale++
+            if (event.do === 'commit') {
+              const after = commit(breaker, one.permit, now, circuit)
+              breaker = after.breaker
+              one.permit = after.permit
+              reference.commit(one.twin, now)
             } else {
-              breaker = release(breaker, one.permit, now, circuit)
-              reference.release(one.twin)
+              live.splice(index, 1)
+              if (event.do === 'complete') {
+                breaker = complete(breaker, one.permit, now, circuit)
+                reference.complete(one.twin, now)
+              } else if (event.do === 'failed') {
+                breaker = failed(breaker, one.permit, now, circuit)
+                reference.failed(one.twin, now)
+              } else {
+                breaker = release(breaker, one.permit, now, circuit)
+                reference.release(one.twin)
+              }
             }
           }
+          assert.equal(breaker.generation - before.generation, breaker.state === before.state ? 0 : 1)
+          assert.ok(probing() <= circuit.probes)
+          const { successes, failures } = counts(breaker, now, circuit)
+          assert.deepEqual([breaker.state, successes, failures], [reference.era.at, ...reference.tally(now)])
+          if (breaker.state !== before.state)
+            hit[breaker.state === 'open' ? 'opened' : breaker.state === 'half_open' ? 'half' : 'closedAgain']++
         }
-        assert.equal(breaker.generation - before.generation, breaker.state === before.state ? 0 : 1)
-        assert.ok(probing() <= circuit.probes)
-        const { successes, failures } = counts(breaker, now, circuit)
-        assert.deepEqual([breaker.state, successes, failures], [reference.era.at, ...reference.tally(now)])
-        if (breaker.state !== before.state)
-          hit[breaker.state === 'open' ? 'opened' : breaker.state === 'half_open' ? 'half' : 'closedAgain']++
-      }
-      // Nothing lasts for ever: with time and one good answer it closes, whatever was left hanging.
-      now += 400_000
-      const last = admit(breaker, now, circuit)
-      assert.ok(last.permit, 'admits again')
-      assert.equal(phase(commit(last.breaker, last.permit, now, circuit).breaker, now, circuit).state, 'closed')
-    }),
+        // After enough time one successful answer closes it, whatever probes were lost.
+        now += 400_000
+        const last = admit(breaker, now, circuit)
+        assert.ok(last.permit, 'admits after the reset time')
+        assert.equal(phase(commit(last.breaker, last.permit, now, circuit).breaker, now, circuit).state, 'closed')
+      },
+    ),
     { numRuns: 2_000, seed: 20_261_121 },
   )
   for (const [edge, times] of Object.entries(hit)) assert.ok(times > 500, `${edge} was reached only ${times} times`)
 })
 
-test('breaker: with fewer probes allowed than before, a place is free when enough of them have ended, whichever began first', () => {
+test('breaker: after a change to fewer probes, a slot is free when enough have expired, in any order', () => {
   const half: Breaker = {
     state: 'half_open',
     generation: 2,

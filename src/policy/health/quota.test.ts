@@ -12,17 +12,17 @@ const DAY = 24 * 60 * MINUTE
 type Headers = Readonly<Record<string, string>>
 
 const lookup = (headers: Headers) => (name: string) => headers[name]
-/** The share that is left at once, and for how long (ms). */
+/** The remaining share of the scarcest limit, and for how many ms it counts. */
 const read = (headers: Headers) => {
   const quota = quotaIn(lookup(headers), NOW, DATE)
   const left = quota && scarcestLimit(quota, NOW)
   return left && [left.share, left.until - NOW]
 }
 
-// What upstreams really say; those with a star are recordings.
-const said: readonly (readonly [name: string, headers: Headers, left: ReturnType<typeof read>])[] = [
-  ['nothing', {}, undefined],
-  ['DeepSeek: nothing of limits', { 'x-ds-trace-id': '1', 'content-type': 'application/json' }, undefined],
+// Headers of real upstreams; a star marks recordings.
+const recorded: readonly (readonly [name: string, headers: Headers, left: ReturnType<typeof read>])[] = [
+  ['no headers', {}, undefined],
+  ['DeepSeek: no limits', { 'x-ds-trace-id': '1', 'content-type': 'application/json' }, undefined],
   [
     'OpenAI*: full again in a moment',
     {
@@ -124,8 +124,8 @@ const said: readonly (readonly [name: string, headers: Headers, left: ReturnType
     },
     [0.98, 60_000],
   ],
-  ['Azure*: what remains, of what is not said', { 'x-ratelimit-remaining-requests': '119' }, undefined],
-  ['what is used up, of what is not said', { 'x-ratelimit-remaining-requests': '0' }, [0, MINUTE]],
+  ['Azure*: remaining without a total', { 'x-ratelimit-remaining-requests': '119' }, undefined],
+  ['exhausted without a total', { 'x-ratelimit-remaining-requests': '0' }, [0, MINUTE]],
   [
     'Mistral*: no reset, the window in the name',
     {
@@ -179,10 +179,18 @@ const said: readonly (readonly [name: string, headers: Headers, left: ReturnType
     { 'ratelimit-limit': '100', 'ratelimit-remaining': '50', 'ratelimit-reset': '30' },
     [0.5, 30_000],
   ],
-  ['half a pair', { 'x-ratelimit-limit-requests': '50' }, undefined],
-  ['no numbers', { 'x-ratelimit-limit-requests': '10', 'x-ratelimit-remaining-requests': 'many' }, undefined],
-  ['below nothing', { 'x-ratelimit-limit-requests': '10', 'x-ratelimit-remaining-requests': '-1' }, undefined],
-  ['no whole numbers', { 'x-ratelimit-limit-requests': '10', 'x-ratelimit-remaining-requests': '1.5' }, undefined],
+  ['a total without a remainder', { 'x-ratelimit-limit-requests': '50' }, undefined],
+  [
+    'a word instead of a number',
+    { 'x-ratelimit-limit-requests': '10', 'x-ratelimit-remaining-requests': 'many' },
+    undefined,
+  ],
+  ['a negative remainder', { 'x-ratelimit-limit-requests': '10', 'x-ratelimit-remaining-requests': '-1' }, undefined],
+  [
+    'a fractional remainder',
+    { 'x-ratelimit-limit-requests': '10', 'x-ratelimit-remaining-requests': '1.5' },
+    undefined,
+  ],
   ['16 digits', { 'x-ratelimit-limit-tokens': '1', 'x-ratelimit-remaining-tokens': '1'.repeat(16) }, undefined],
   ['15 digits', { 'x-ratelimit-limit-tokens': '2', 'x-ratelimit-remaining-tokens': '1'.repeat(15) }, [1, MINUTE]],
   ['0 of 0 is no limit', { 'x-ratelimit-limit-requests': '0', 'x-ratelimit-remaining-requests': '0' }, undefined],
@@ -216,9 +224,9 @@ const said: readonly (readonly [name: string, headers: Headers, left: ReturnType
   ],
 ]
 
-for (const [name, headers, left] of said) test(`quota: ${name}`, () => assert.deepEqual(read(headers), left))
+for (const [name, headers, left] of recorded) test(`quota: ${name}`, () => assert.deepEqual(read(headers), left))
 
-test('quota: what has been reset counts as whole again, one limit after the other', () => {
+test('quota: a limit no longer counts after its reset', () => {
   const quota = [
     { share: 0, until: 100 },
     { share: 0, until: 300 },
@@ -229,22 +237,22 @@ test('quota: what has been reset counts as whole again, one limit after the othe
   assert.deepEqual(scarcestLimit(quota, 300), { share: 0.5, until: 400 })
   assert.equal(scarcestLimit(quota, 400), undefined)
   assert.equal(scarcestLimit([], 0), undefined)
-  // Whichever is written first.
+  // The order of the headers does not matter.
   assert.deepEqual(scarcestLimit(quota.toReversed(), 0), { share: 0, until: 300 })
 })
 
-test('quota: an answer that says nothing is not taken for one that says there is no limit', () => {
+test('quota: a total without a remainder is not a limit', () => {
   assert.equal(quotaIn(lookup({ 'x-ratelimit-limit-requests': '5' }), NOW, DATE), undefined)
 })
 
-test('quota: every name of the table is read, and no name twice', () => {
+test('quota: every header of the table is read, and no name occurs twice', () => {
   const names = LIMIT_HEADERS.flatMap(({ left, whole, reset }) => [left, whole, reset])
   assert.equal(new Set(names).size, names.length)
   for (const { left, whole, reset } of LIMIT_HEADERS)
     assert.deepEqual(read({ [left]: '1', [whole]: '4', [reset]: '3s' }), [0.25, 3_000], left)
 })
 
-test('quota: whatever the headers say, a share and a moment come of it', () => {
+test('quota: any header values give a share from 0 to 1 and an end within a day', () => {
   const names = LIMIT_HEADERS.flatMap(({ left, whole, reset, period }) => [left, whole, reset, period])
   const value = fc.oneof(fc.string(), fc.nat().map(String), fc.constantFrom('0', '6m0s', '1e9', '-1', '9'.repeat(40)))
   fc.assert(

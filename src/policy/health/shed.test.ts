@@ -7,29 +7,29 @@ const limit = { ...defaultSettings.limit, concurrent: 10, bufferedMegabytes: 1, 
 const calm: Load = { calls: 0, held: 0, delays: [0, 0, 0, 0, 0], heap: 0.1 }
 
 const cases = [
-  ['nothing to do', {}, null],
-  ['one place left', { calls: 9 }, null],
-  ['no place left', { calls: 10 }, 'concurrent'],
-  ['a byte of room', { held: 1_048_575 }, null],
-  ['no room', { held: 1_048_576 }, 'buffered'],
-  ['late for four seconds', { delays: [0, 300, 300, 300, 300] }, null],
-  ['late for five', { delays: [201, 300, 300, 300, 300] }, 'event_loop'],
-  ['late for all there are, which is not five', { delays: [300, 300, 300, 300] }, null],
-  ['exactly as late as may be', { delays: [200, 300, 300, 300, 300] }, null],
-  ['nearly out of memory', { heap: 0.951 }, 'heap'],
-  ['much memory used', { heap: 0.95 }, null],
+  ['an idle process', {}, null],
+  ['one call below the limit', { calls: 9 }, null],
+  ['calls at the limit', { calls: 10 }, 'concurrent'],
+  ['one byte below the limit', { held: 1_048_575 }, null],
+  ['bytes at the limit', { held: 1_048_576 }, 'buffered'],
+  ['four late seconds', { delays: [0, 300, 300, 300, 300] }, null],
+  ['five late seconds', { delays: [201, 300, 300, 300, 300] }, 'event_loop'],
+  ['four late seconds since the start', { delays: [300, 300, 300, 300] }, null],
+  ['a delay at the limit', { delays: [200, 300, 300, 300, 300] }, null],
+  ['a heap above 95 %', { heap: 0.951 }, 'heap'],
+  ['a heap at 95 %', { heap: 0.95 }, null],
 ] as const
 
 for (const [name, load, why] of cases)
-  test(`shed: ${name} is ${why ?? 'no reason'}`, () => {
+  test(`shed: ${name}: ${why ?? 'accepted'}`, () => {
     assert.equal(shedReason({ ...calm, ...load }, limit), why)
   })
 
-test('shed: a delay of 0 is off', () => {
+test('shed: an eventLoopDelay of 0 disables the check', () => {
   assert.equal(shedReason({ ...calm, delays: Array(5).fill(1e6) }, { ...limit, eventLoopDelay: 0 }), null)
 })
 
-const told = [
+const messages = [
   ['concurrent', 'The gateway is at its limit of requests in progress (limit.concurrent).'],
   ['connections', 'The gateway is at its limit of connections (limit.connections).'],
   ['address', 'Too many connections come from this address (limit.connectionsPerAddress).'],
@@ -37,8 +37,8 @@ const told = [
   ['event_loop', 'The gateway is overloaded: its event loop is delayed (limit.eventLoopDelay).'],
   ['heap', 'The gateway has too little memory for further requests.'],
 ] as const
-for (const [why, sentence] of told)
-  test(`shed: whoever is turned away for ${why} is told so and may come back in a second`, () => {
+for (const [why, sentence] of messages)
+  test(`shed: the failure for ${why} names the limit and has a Retry-After of one second`, () => {
     const { kind, message, retryAfter } = shedFailure(why)
     assert.deepEqual([kind, message, retryAfter], ['busy', sentence, 1_000])
   })
@@ -59,7 +59,7 @@ const addresses = [
   ['64:ff9b::ffff:1.2.3.4', '64:ff9b:0:0'],
 ] as const
 
-for (const [address, whose] of addresses)
-  test(`shed: ${address} is of ${whose}`, () => {
-    assert.equal(addressGroup(address), whose)
+for (const [address, group] of addresses)
+  test(`shed: ${address} counts for ${group}`, () => {
+    assert.equal(addressGroup(address), group)
   })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { warmUpDelay } from './slow-start.ts'
 
-const cases: readonly (readonly [underWay: number, after: number])[] = [
+const cases: readonly (readonly [inFlight: number, after: number])[] = [
   [0, 0],
   [1, 1_000],
   [2, 2_000],
@@ -16,12 +16,12 @@ const cases: readonly (readonly [underWay: number, after: number])[] = [
   [512, 10_000],
   [100_000, 10_000],
 ]
-for (const [underWay, after] of cases)
-  test(`slow start: beside ${underWay} another one after ${after} ms of 10,000`, () => {
-    assert.equal(warmUpDelay(underWay, 10_000), after)
+for (const [inFlight, after] of cases)
+  test(`slow start: with ${inFlight} in flight another is allowed after ${after} ms of 10,000`, () => {
+    assert.equal(warmUpDelay(inFlight, 10_000), after)
   })
 
-test('slow start: it is measured in its span', () => {
+test('slow start: the delay is proportional to the span', () => {
   assert.equal(warmUpDelay(3, 500), 100)
   assert.equal(warmUpDelay(1, 0), 0)
   assert.equal(warmUpDelay(1_000, 0), 0)

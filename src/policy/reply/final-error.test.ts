@@ -12,17 +12,23 @@ const cases: readonly (readonly [string, readonly Failure[], readonly SkippedRea
   ['a timeout and a bad status', of('timeout', 'status'), [], 502, 'status'],
   ['a bad status and a timeout', of('status', 'timeout'), [], 502, 'timeout'],
   ['rate limits', of('rate_limited', 'rate_limited'), [], 429, 'rate_limited'],
-  ['a rate limit, and one resting', of('rate_limited'), [{ why: 'rate_limited', wait: 5_000 }], 429, 'rate_limited'],
-  ['all resting', [], [{ why: 'rate_limited', wait: 5_000 }], 429, 'rate_limited'],
-  ['quota everywhere', of('quota', 'quota'), [], 429, 'insufficient_quota'],
-  ['quota remembered', [], [{ why: 'quota_exhausted', wait: 900_000 }], 429, 'insufficient_quota'],
-  ['quota here, a limit there', of('quota', 'rate_limited'), [], 429, 'rate_limited'],
-  ['a rate limit and a bad status', of('rate_limited', 'status'), [], 502, 'status'],
-  ['keys refused', of('auth', 'auth'), [], 502, 'upstream_auth'],
-  ['keys resting', [], [{ why: 'suspended', wait: 60_000 }], 502, 'upstream_auth'],
-  ['circuits open', [], [{ why: 'circuit', wait: 20_000 }], 503, 'no_target_available'],
   [
-    'circuits and limits',
+    'a rate limit, and a skipped target in cooldown',
+    of('rate_limited'),
+    [{ why: 'rate_limited', wait: 5_000 }],
+    429,
+    'rate_limited',
+  ],
+  ['all in cooldown', [], [{ why: 'rate_limited', wait: 5_000 }], 429, 'rate_limited'],
+  ['quota everywhere', of('quota', 'quota'), [], 429, 'insufficient_quota'],
+  ['quota exhausted earlier', [], [{ why: 'quota_exhausted', wait: 900_000 }], 429, 'insufficient_quota'],
+  ['one without quota, one rate limited', of('quota', 'rate_limited'), [], 429, 'rate_limited'],
+  ['a rate limit and a bad status', of('rate_limited', 'status'), [], 502, 'status'],
+  ['rejected keys', of('auth', 'auth'), [], 502, 'upstream_auth'],
+  ['suspended keys', [], [{ why: 'suspended', wait: 60_000 }], 502, 'upstream_auth'],
+  ['open circuits', [], [{ why: 'circuit', wait: 20_000 }], 503, 'no_target_available'],
+  [
+    'open circuits and rate limits',
     [],
     [
       { why: 'circuit', wait: 20_000 },
@@ -31,76 +37,76 @@ const cases: readonly (readonly [string, readonly Failure[], readonly SkippedRea
     503,
     'no_target_available',
   ],
-  ['the request’s own fault', of('status', 'invalid_request'), [], 400, 'invalid_request'],
+  ['an invalid request', of('status', 'invalid_request'), [], 400, 'invalid_request'],
   [
-    'the request’s own fault, found by the second of two at once',
+    'an invalid request, reported by one of two concurrent attempts',
     of('invalid_request', 'status'),
     [],
     400,
     'invalid_request',
   ],
-  ['refused for content, then nobody else could', of('content_policy', 'timeout'), [], 400, 'content_policy_violation'],
-  ['no model anywhere', of('model_missing', 'model_missing'), [], 404, 'model_not_found'],
-  ['no model anywhere, remembered', [], [{ why: 'model_missing', wait: 60_000 }], 404, 'model_not_found'],
-  ['refused for content', of('content_policy'), [], 400, 'content_policy_violation'],
-  ['nothing can carry it', [], [{ why: 'unfit', paths: ['n'] }], 400, 'unsupported_parameter'],
-  ['one cannot carry it, one failed', of('status'), [{ why: 'unfit', paths: ['n'] }], 502, 'status'],
+  ['a content policy refusal, then a timeout', of('content_policy', 'timeout'), [], 400, 'content_policy_violation'],
+  ['a missing model everywhere', of('model_missing', 'model_missing'), [], 404, 'model_not_found'],
+  ['a missing model everywhere, found earlier', [], [{ why: 'model_missing', wait: 60_000 }], 404, 'model_not_found'],
+  ['a content policy refusal', of('content_policy'), [], 400, 'content_policy_violation'],
+  ['all unfit', [], [{ why: 'unfit', paths: ['n'] }], 400, 'unsupported_parameter'],
+  ['one unfit, one failed', of('status'), [{ why: 'unfit', paths: ['n'] }], 502, 'status'],
   ['refused by every vendor', of('incompatible', 'incompatible'), [], 400, 'invalid_request'],
-  [
-    'refused by one, another cannot carry it',
-    of('incompatible'),
-    [{ why: 'unfit', paths: ['n'] }],
-    400,
-    'invalid_request',
-  ],
+  ['refused by one, another unfit', of('incompatible'), [{ why: 'unfit', paths: ['n'] }], 400, 'invalid_request'],
   ['refused by one, another failed', of('status', 'incompatible'), [], 502, 'status'],
   ['refused by one, another timed out', of('incompatible', 'timeout'), [], 504, 'timeout'],
   ['a feature missing at one, another failed', of('incapable', 'status'), [], 502, 'status'],
   [
-    'refused by one, another at its limit',
+    'refused by one, another rate limited',
     of('incompatible'),
     [{ why: 'rate_limited', wait: 9_000 }],
     429,
     'rate_limited',
   ],
-  ['refused by one, another open', of('incompatible'), [{ why: 'circuit', wait: 9_000 }], 503, 'no_target_available'],
-  ['time is over', of('deadline'), [], 504, 'timeout'],
+  [
+    'refused by one, another with an open circuit',
+    of('incompatible'),
+    [{ why: 'circuit', wait: 9_000 }],
+    503,
+    'no_target_available',
+  ],
+  ['the deadline passed', of('deadline'), [], 504, 'timeout'],
 ]
 
-for (const [name, failures, leftOut, status, code] of cases)
-  test(`verdict: ${name}`, () => {
-    const failure = finalError(failures, leftOut)
+for (const [name, failures, skipped, status, code] of cases)
+  test(`final error: ${name}`, () => {
+    const failure = finalError(failures, skipped)
     assert.equal(statusOf(failure), status)
     assert.equal(KINDS[failure.kind].code, code)
   })
 
-test('verdict: the wait is the soonest', () => {
+test('final error: retryAfter is the shortest wait', () => {
   assert.equal(
     finalError([fail('rate_limited', '', { retryAfter: 9_000 })], [{ why: 'rate_limited', wait: 4_000 }]).retryAfter,
     4_000,
   )
 })
 
-test('verdict: what cannot be carried is named', () => {
+test('final error: unsupported members are named', () => {
   const failure = finalError([], [{ why: 'unfit', paths: ['tools[1]', 'n'] }])
   assert.equal(failure.param, 'tools[1]')
   assert.match(failure.message, /tools\[1\], n/)
 })
 
-const returns: readonly (readonly [string, Failure, number | null, boolean, number | null])[] = [
-  ['the request’s fault', fail('invalid_request', ''), 0, false, null],
+const advice: readonly (readonly [string, Failure, number | null, boolean, number | null])[] = [
+  ['an invalid request', fail('invalid_request', ''), 0, false, null],
   ['a limit for 3 s', fail('rate_limited', '', { retryAfter: 2_400 }), 0, true, 3],
   ['a limit for an hour', fail('rate_limited', '', { retryAfter: 3_600_000 }), 0, false, 3_600],
   ['a limit for just 60 s', fail('rate_limited', '', { retryAfter: 60_000 }), 0, true, 60],
   ['a limit of unknown length', fail('rate_limited', ''), 0, true, 1],
-  ['a limit that others have been told is longer', fail('rate_limited', '', { retryAfter: 2_400 }), 7_100, true, 8],
-  ['a limit of unknown length, of which a guess is known', fail('rate_limited', ''), 7_121, true, 8],
-  ['a limit behind an open circuit', fail('rate_limited', '', { retryAfter: 2_400 }), 300_000, false, 300],
+  ['a limit with a longer cooldown of other requests', fail('rate_limited', '', { retryAfter: 2_400 }), 7_100, true, 8],
+  ['a limit of unknown length with an estimated cooldown', fail('rate_limited', ''), 7_121, true, 8],
+  ['a limit and an open circuit', fail('rate_limited', '', { retryAfter: 2_400 }), 300_000, false, 300],
   ['quota', fail('quota', ''), 0, false, null],
   ['upstream auth', fail('auth', ''), 0, false, null],
   ['unconfigured', fail('unconfigured', ''), null, false, null],
-  ['a bad gateway, another try is possible', fail('status', ''), 0, true, null],
-  ['a bad gateway, everything is out for long', fail('status', ''), 300_000, false, null],
+  ['a bad gateway, a target is available', fail('status', ''), 0, true, null],
+  ['a bad gateway, no target for 5 min', fail('status', ''), 300_000, false, null],
   ['a timeout', fail('timeout', ''), 0, true, null],
   ['circuits for 5 s', fail('no_target', '', { retryAfter: 5_000 }), 5_000, true, 5],
   ['circuits for 5.001 s', fail('no_target', '', { retryAfter: 5_001 }), 5_001, false, 6],
@@ -112,12 +118,12 @@ const returns: readonly (readonly [string, Failure, number | null, boolean, numb
   ['conflict', fail('conflict', ''), 0, true, null],
 ]
 
-for (const [name, failure, soonest, retry, after] of returns)
-  test(`come back: ${name}`, () => {
+for (const [name, failure, soonest, retry, after] of advice)
+  test(`retry advice: ${name}`, () => {
     assert.deepEqual(retryAdvice(failure, soonest), { retry, after })
   })
 
-test('come back: never a wait above 60 s with a yes, never a yes to another 4xx', () => {
+test('retry advice: no retry for a wait above 60 s, and none for a 4xx except 408, 409 and 429', () => {
   for (const kind of Object.keys(KINDS) as FailureKind[])
     for (const retryAfter of [undefined, 0, 59_000, 61_000, 4_000_000])
       for (const soonest of [null, 0, 1_000, 70_000]) {
@@ -129,8 +135,8 @@ test('come back: never a wait above 60 s with a yes, never a yes to another 4xx'
       }
 })
 
-/** What a person reads, word for word. */
-const sentences: readonly (readonly [Failure[], readonly SkippedReason[], string])[] = [
+/** The exact messages. */
+const messages: readonly (readonly [Failure[], readonly SkippedReason[], string])[] = [
   [of('quota'), [], 'No key has credit or quota left. Last: it was quota'],
   [[], [{ why: 'quota', wait: null }], 'No key has credit or quota left.'],
   [of('rate_limited'), [], 'Every upstream is at its limit for now. Last: it was rate limited'],
@@ -160,10 +166,10 @@ const sentences: readonly (readonly [Failure[], readonly SkippedReason[], string
     'No configured provider supports n, tools. Remove it, or add a provider that uses this API style.',
   ],
 ]
-for (const [failures, leftOut, message] of sentences)
-  test(`verdict: says “${message}”`, () => assert.equal(finalError(failures, leftOut).message, message))
+for (const [failures, skipped, message] of messages)
+  test(`final error: the message is “${message}”`, () => assert.equal(finalError(failures, skipped).message, message))
 
-test('verdict: how many failed is said in words, whose digits nobody takes for a status', () => {
+test('final error: the number of attempts is in words, so that it cannot be read as a status', () => {
   const words = ['Two', 'Three', 'Four', 'Five', 'Six', 'Seven', 'Eight', 'Nine', 'Many', 'Many']
   for (const [at, word] of words.entries())
     assert.match(
@@ -172,30 +178,30 @@ test('verdict: how many failed is said in words, whose digits nobody takes for a
     )
 })
 
-test('verdict: a key that is refused beside one without quota is no more worth a wait than either alone', () => {
-  const resting = [
+test('final error: a rejected key and one without quota: no retry, as with either alone', () => {
+  const inCooldown = [
     { why: 'suspended', wait: 60_000 },
     { why: 'quota_exhausted', wait: 900_000 },
   ]
   const first = finalError(of('auth', 'quota'), [])
-  const next = finalError([], resting)
+  const next = finalError([], inCooldown)
   assert.deepEqual([statusOf(first), retryAdvice(first, 60_000).retry], [502, false])
   assert.deepEqual([statusOf(next), retryAdvice(next, 60_000).retry], [502, false])
   assert.equal(
     next.message,
     'No key of the configured providers is accepted or has quota left at the moment. Check the keys and their accounts.',
   )
-  assert.equal(finalError([], [...resting, { why: 'rate_limited', wait: 3_000 }]).kind, 'no_target')
+  assert.equal(finalError([], [...inCooldown, { why: 'rate_limited', wait: 3_000 }]).kind, 'no_target')
 })
 
 for (const why of ['auth', 'permission', 'suspended', 'disabled', 'model_denied'])
-  test(`verdict: every key is ${why}`, () => {
+  test(`final error: every key is ${why}`, () => {
     const { kind, message, retryAfter } = finalError([], [{ why, wait: 7_000 }])
     assert.deepEqual([kind, retryAfter], ['auth', 7_000])
     assert.equal(message, 'No key of the configured providers is accepted at the moment. Check the keys.')
   })
 
-test('verdict: what the upstream said is kept where its kind is', () => {
+test('final error: the upstream’s error is kept with its kind', () => {
   const upstream = { code: 'theirs' }
   for (const kind of ['quota', 'rate_limited', 'model_missing'] as const) {
     assert.deepEqual(finalError([fail(kind, 'x', { upstream })], []).upstream, upstream)
@@ -205,7 +211,7 @@ test('verdict: what the upstream said is kept where its kind is', () => {
   assert.equal(finalError([], [{ why: 'model_missing', wait: 1 }]).param, 'model')
 })
 
-test('verdict: a model that one has not is no missing model, and a mixture is told as one', () => {
+test('final error: a missing model among other failures is a bad gateway, marked as mixed', () => {
   assert.deepEqual(
     [finalError(of('timeout', 'model_missing'), []), finalError(of('status', 'status'), [])].map(({ kind, mixed }) => [
       kind,
@@ -218,8 +224,8 @@ test('verdict: a model that one has not is no missing model, and a mixture is to
   )
 })
 
-test('verdict: what was left out decides only beside what was tried of its own sort', () => {
-  // A resting key of another sort says nothing about a request that was tried and failed.
+test('final error: a skipped target counts beside a failed attempt only for rate limits and quota', () => {
+  // A suspended key is unrelated to the failure of another target.
   assert.equal(finalError(of('status'), [{ why: 'suspended', wait: 1_000 }]).mixed, undefined)
   assert.equal(finalError(of('status'), [{ why: 'rate_limited', wait: 1_000 }]).mixed, true)
   assert.equal(finalError(of('rate_limited'), [{ why: 'circuit', wait: 1_000 }]).kind, 'rate_limited')
@@ -245,7 +251,7 @@ test('verdict: what was left out decides only beside what was tried of its own s
   )
 })
 
-test('verdict: a wait that nobody told is none, and one that is over is over', () => {
+test('final error: an unknown wait is omitted, and a negative wait is 0', () => {
   assert.equal('retryAfter' in finalError([], [{ why: 'circuit', wait: null }]), false)
   assert.equal(finalError([], [{ why: 'circuit', wait: -5 }]).retryAfter, 0)
   assert.equal(
@@ -260,38 +266,38 @@ test('verdict: a wait that nobody told is none, and one that is over is over', (
   )
 })
 
-const told: readonly (readonly [FailureKind, number | undefined, number])[] = [
+const statuses: readonly (readonly [FailureKind, number | undefined, number])[] = [
   ['invalid_request', undefined, 400],
   ['invalid_request', 399, 400],
   ['invalid_request', 400, 400],
   ['invalid_request', 422, 422],
   ['invalid_request', 499, 499],
   ['invalid_request', 500, 400],
-  // Of the gateway's own key, which the client can do nothing about.
+  // These concern the gateway's key, not the client's.
   ['invalid_request', 401, 400],
   ['invalid_request', 403, 400],
   ['status', 422, 502],
 ]
-for (const [kind, status, expected] of told)
+for (const [kind, status, expected] of statuses)
   test(`status: ${kind} with ${status} is ${expected}`, () =>
     assert.equal(statusOf(fail(kind, '', status === undefined ? {} : { status })), expected))
 
 const edges: readonly (readonly [string, Failure, number | null, boolean, number | null])[] = [
-  ['a key in use', fail('idempotency_key_in_use', '', { retryAfter: 1_500 }), 0, true, 2],
-  ['a model that is not allowed', fail('permission', ''), 0, false, null],
+  ['an idempotency key in use', fail('idempotency_key_in_use', '', { retryAfter: 1_500 }), 0, true, 2],
+  ['a model denied to the key', fail('permission', ''), 0, false, null],
   ['an event that is too large', fail('too_large', ''), 0, false, null],
   ['an event that is too large, after other failures', fail('too_large', '', { mixed: true }), 0, true, null],
   ['a bad gateway with a wait', fail('status', '', { retryAfter: 5_000 }), 0, true, null],
-  ['a bad gateway, everything is out for a minute', fail('status', ''), 60_000, true, null],
-  ['a bad gateway, everything is out for more', fail('status', ''), 60_001, false, null],
-  ['a bad gateway, and nobody ever', fail('status', ''), null, false, null],
-  ['a wait of nothing', fail('rate_limited', '', { retryAfter: 0 }), 0, true, 1],
-  ['the request’s fault with a wait', fail('invalid_request', '', { retryAfter: 5_000 }), 0, false, null],
+  ['a bad gateway, no target for 60 s', fail('status', ''), 60_000, true, null],
+  ['a bad gateway, no target for more than 60 s', fail('status', ''), 60_001, false, null],
+  ['a bad gateway, no target at all', fail('status', ''), null, false, null],
+  ['a wait of 0', fail('rate_limited', '', { retryAfter: 0 }), 0, true, 1],
+  ['an invalid request with a wait', fail('invalid_request', '', { retryAfter: 5_000 }), 0, false, null],
 ]
 for (const [name, failure, soonest, retry, after] of edges)
-  test(`come back: ${name}`, () => assert.deepEqual(retryAdvice(failure, soonest), { retry, after }))
+  test(`retry advice: ${name}`, () => assert.deepEqual(retryAdvice(failure, soonest), { retry, after }))
 
-test('verdict: of ten thousand things that cannot be carried ten are named', () => {
+test('final error: of ten thousand unsupported members ten are named', () => {
   const paths = Array.from({ length: 10_000 }, (_, at) => `tools[${at}]`)
   const { message, param } = finalError([], [{ why: 'unfit', paths }])
   assert.match(message, /^No configured provider supports tools\[0\], .*, tools\[9\] and more\. Remove it/)

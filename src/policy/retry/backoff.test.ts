@@ -14,7 +14,7 @@ const steps = [
   [-1, 250],
 ] as const
 for (const [attempt, whole] of steps)
-  test(`backoff: attempt ${attempt} doubles to ${whole}`, () => {
+  test(`backoff: attempt ${attempt} waits ${whole} ms`, () => {
     assert.equal(doubled(attempt, 250, 2_000), whole)
   })
 
@@ -38,7 +38,7 @@ test('backoff: equal jitter waits at least half', () => {
   }
 })
 
-test('backoff: doubling never leaves the numbers', () => {
+test('backoff: large attempt numbers do not overflow', () => {
   assert.equal(doubled(Number.MAX_SAFE_INTEGER, 1_000, 5_000), 5_000)
   assert.equal(doubled(Number.MAX_SAFE_INTEGER, 1_000, Number.MAX_VALUE), 1_000 * 2 ** 40)
 })

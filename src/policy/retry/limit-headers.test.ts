@@ -5,7 +5,7 @@ import { LIMIT_HEADERS } from './limit-headers.ts'
 const SECOND = 1_000
 const DAY = 86_400 * SECOND
 
-/** What stands between `x-ratelimit-remaining` and its end, and of some the window their name says. */
+/** The suffix after `x-ratelimit-remaining`, and the window that it names, if any. */
 const OPENAI: readonly (readonly [end: string, window?: number])[] = [
   ...['', '-requests', '-tokens', '-project-tokens', '-input-images', '-tokens_usage_based'].map(
     (end) => [end] as const,
@@ -44,7 +44,7 @@ for (const kind of ['requests', 'tokens', 'input-tokens', 'output-tokens'])
     assert.deepEqual(row, { left: `${name}-remaining`, whole: `${name}-limit`, reset: `${name}-reset`, period: '' })
   })
 
-test('limit headers: the draft of the IETF, and nothing else', () => {
+test('limit headers: the IETF draft, and no other names', () => {
   const draft = { left: 'ratelimit-remaining', whole: 'ratelimit-limit', reset: 'ratelimit-reset', period: '' }
   assert.deepEqual(LIMIT_HEADERS.at(-1), draft)
   assert.equal(LIMIT_HEADERS.length, OPENAI.length + 4 + 1)

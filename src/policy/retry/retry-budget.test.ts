@@ -5,7 +5,7 @@ import { countFirst, emptyBudget, type RetryBudget, requestRepeat } from './retr
 
 const start = 1_000_000
 
-/** So many first tries spread evenly, then as many repeats as are allowed at one moment. */
+/** How many repeats are allowed at one time, after evenly spread first attempts. */
 const allowedAfter = (firsts: number, over: number, at: number, percent: number, floor = 3, client = ''): number => {
   let budget = emptyBudget
   for (let n = 0; n < firsts; n++) budget = countFirst(budget, start + (n * over) / firsts)
@@ -19,14 +19,14 @@ const allowedAfter = (firsts: number, over: number, at: number, percent: number,
 }
 
 const cases: readonly [name: string, firsts: number, over: number, at: number, percent: number, allowed: number][] = [
-  ['nothing yet: the floor', 0, 1, 0, 20, 3],
+  ['no first attempts: the floor', 0, 1, 0, 20, 3],
   ['few requests: the floor', 10, 1_000, 1_000, 20, 3],
-  ['a hundred: a fifth', 100, 5_000, 5_000, 20, 20],
-  ['a thousand: a fifth', 1_000, 9_000, 9_000, 20, 200],
-  ['half', 100, 5_000, 5_000, 50, 50],
-  ['none allowed but the floor', 100, 5_000, 5_000, 0, 3],
-  ['everything', 100, 5_000, 5_000, 100, 100],
-  ['long ago', 1_000, 1_000, 12_000, 20, 3],
+  ['20 % of a hundred', 100, 5_000, 5_000, 20, 20],
+  ['20 % of a thousand', 1_000, 9_000, 9_000, 20, 200],
+  ['50 %', 100, 5_000, 5_000, 50, 50],
+  ['0 %: the floor', 100, 5_000, 5_000, 0, 3],
+  ['100 %', 100, 5_000, 5_000, 100, 100],
+  ['first attempts more than ten seconds ago', 1_000, 1_000, 12_000, 20, 3],
 ]
 for (const [name, firsts, over, at, percent, allowed] of cases)
   test(`budget: ${name}`, () => assert.equal(allowedAfter(firsts, over, at, percent), allowed))
@@ -37,7 +37,7 @@ const floors: readonly (readonly [floor: number, client: string, firsts: number,
   [1, '', 0, 1],
   [10, '', 0, 10],
   [10, '', 10, 10],
-  // One of several clients: half, and half of the floor, rounded up.
+  // One client: half of the share, and half of the floor, rounded up.
   [0, 'a', 100, 10],
   [1, 'a', 0, 1],
   [3, 'a', 0, 2],
@@ -45,12 +45,12 @@ const floors: readonly (readonly [floor: number, client: string, firsts: number,
   [4, 'a', 0, 2],
 ]
 for (const [floor, client, firsts, allowed] of floors)
-  test(`budget: a floor of ${floor}, ${firsts} first tries, ${client === '' ? 'everybody' : 'one client'}`, () =>
+  test(`budget: a floor of ${floor}, ${firsts} first attempts, ${client === '' ? 'all clients' : 'one client'}`, () =>
     assert.equal(allowedAfter(firsts, 5_000, 5_000, 20, floor, client), allowed))
 
 const rules = { percent: 20, floor: 3 }
 
-/** So many repeats granted one after another at this moment. */
+/** Requests repeats at one time until one is refused. Returns how many were allowed. */
 const drain = (budget: RetryBudget, at: number, client: string): readonly [RetryBudget, number] => {
   for (let granted = 0; ; granted++) {
     const { state, allowed } = requestRepeat(budget, at, client, rules)
@@ -59,7 +59,7 @@ const drain = (budget: RetryBudget, at: number, client: string): readonly [Retry
   }
 }
 
-test('budget: one client leaves the others their half, and together they have no more than all', () => {
+test('budget: one client gets half, and all clients together get the whole', () => {
   let budget = emptyBudget
   for (let n = 0; n < 100; n++) budget = countFirst(budget, start)
   const granted: number[] = []
@@ -71,20 +71,20 @@ test('budget: one client leaves the others their half, and together they have no
   assert.deepEqual(granted, [10, 0, 10, 0])
 })
 
-test('budget: what a client has taken is its own for ten seconds', () => {
+test('budget: the repeats of a client count for ten seconds', () => {
   let budget = emptyBudget
   for (let n = 0; n < 100; n++) budget = countFirst(budget, start)
   budget = drain(budget, start, 'a')[0]
-  assert.equal(drain(budget, start + 9_900, 'a')[1], 2, 'its part of the floor, for nothing was repeated lately')
+  assert.equal(drain(budget, start + 9_900, 'a')[1], 2, 'its part of the floor, because the last second had no repeats')
   for (let n = 0; n < 100; n++) budget = countFirst(budget, start + 9_900)
   assert.equal(drain(budget, start + 10_500, 'a')[1], 10)
 })
 
-test('budget: after a burst the floor adds no more than ten seconds of it', () => {
+test('budget: after a burst the floor adds at most ten seconds of repeats', () => {
   let budget = emptyBudget
   for (let n = 0; n < 1_000; n++) budget = countFirst(budget, start)
   budget = drain(budget, start + 9_000, '')[0]
-  // The first tries are forgotten, the 200 repeats are not.
+  // The first attempts no longer count, the 200 repeats still do.
   assert.equal(drain(budget, start + 12_000, '')[1], 0)
   assert.equal(drain(budget, start + 19_500, '')[1], 3)
 })
@@ -93,7 +93,7 @@ for (const [firsts, later] of [
   [45, 1],
   [50, 0],
 ] as const)
-  test(`budget: a floor of one adds ${later} to the ${firsts / 5} repeats that are remembered`, () => {
+  test(`budget: a floor of one allows ${later} more after ${firsts / 5} repeats`, () => {
     let budget = emptyBudget
     for (let n = 0; n < firsts; n++) budget = countFirst(budget, start)
     for (let n = 0; n < firsts / 5; n++)
@@ -101,7 +101,7 @@ for (const [firsts, later] of [
     assert.equal(requestRepeat(budget, start + 12_000, '', { percent: 20, floor: 1 }).allowed, later === 1)
   })
 
-test('budget: begins with nothing', () => {
+test('budget: the initial state allows no share', () => {
   assert.equal(requestRepeat(emptyBudget, 0, '', { percent: 100, floor: 0 }).allowed, false)
 })
 
@@ -114,7 +114,7 @@ test('budget: the floor is three in any second', () => {
     if (answer.allowed) granted.push(at)
   }
   for (const from of granted) assert.ok(granted.filter((at) => at >= from && at < from + 1_000).length <= 3)
-  assert.ok(granted.length >= 20, 'and not much less than that over ten')
+  assert.ok(granted.length >= 20, 'close to 30 in ten seconds')
 })
 
 test('budget: a refusal is not counted', () => {
@@ -125,7 +125,7 @@ test('budget: a refusal is not counted', () => {
   assert.deepEqual(refused.state, budget)
 })
 
-test('budget: over any history repeats are a share of first tries and the floor, each client’s too, and the state stays small', () => {
+test('budget: for any history repeats stay within share and floor, also per client, and the state stays small', () => {
   const step = fc.record({
     wait: fc.integer({ min: 0, max: 3_000 }),
     firsts: fc.nat(40),
@@ -152,7 +152,7 @@ test('budget: over any history repeats are a share of first tries and the floor,
             firsts.push(now)
           }
           const room = (part: number) => (firsts.filter((at) => at > now - 10_000).length * percent * part) / 100
-          /** The rule, exactly: [within the share, within share and floor]. */
+          /** The exact rule: [within the share, within share and floor]. */
           const holds = (part: number, least: number, client?: string) => {
             const after = count(10_000, client) + 1
             return [after <= room(part), count(1_000, client) < least && after <= room(part) + least * 10] as const
@@ -164,10 +164,10 @@ test('budget: over any history repeats are a share of first tries and the floor,
             const [share, small] = holds(1, floor)
             const own = client === '' ? [true] : holds(0.5, Math.ceil(floor / 2), client)
             if (answer.allowed) {
-              assert.ok(share || small, 'granted against the rule')
-              assert.ok(own.includes(true), 'granted to a client that has had its half')
+              assert.ok(share || small, 'allowed against the rule')
+              assert.ok(own.includes(true), 'allowed beyond the half of one client')
               repeats.push({ at: now, client })
-              // The bound on amplification, as the last ten seconds are at each repeat.
+              // The bound on retry amplification, at each repeat.
               assert.ok(count(10_000) <= room(1) + floor * 10)
               if (share) byShare++
               else byFloor++
@@ -178,7 +178,7 @@ test('budget: over any history repeats are a share of first tries and the floor,
           }
           assert.ok(budget.past.length <= 41)
           const named = [...budget.past, budget.current].reduce((sum, slot) => sum + slot.repeats.size, 0)
-          assert.ok(named <= count(11_000), 'no more names than repeats')
+          assert.ok(named <= count(11_000), 'at most as many clients as repeats')
         }
       },
     ),

@@ -23,14 +23,14 @@ const hosted = (raw: JsonObject): ChatRequest => {
   return request({ tools: [{ kind: 'function', at: 'tools[0]', name: 'f' }, tool] })
 }
 
-const began = fail('truncated', 'cut', { status: 200 })
+const started = fail('truncated', 'cut', { status: 200 })
 
-/** [what, request, may be asked elsewhere though the upstream had begun, may be asked of two at once] */
+/** [name, request, may fail over after the upstream started, may be hedged] */
 const cases: readonly (readonly [string, ChatRequest, boolean, boolean])[] = [
-  ['a question', request(), true, true],
+  ['plain text', request(), true, true],
   ['several choices', request({ settings: { choices: { value: 2, at: 'n' } } }), true, false],
-  ['a function, which the client runs', request({ tools: [{ kind: 'function', at: 't', name: 'mcp' }] }), true, true],
-  ['free-form input', request({ tools: [{ kind: 'custom', at: 't', name: 'f' }] }), true, true],
+  ['a function that the client runs', request({ tools: [{ kind: 'function', at: 't', name: 'mcp' }] }), true, true],
+  ['a custom tool', request({ tools: [{ kind: 'custom', at: 't', name: 'f' }] }), true, true],
   ['store: true', request({ settings: { store: { value: true, at: 'store' } } }), true, false],
   ['store: false', request({ settings: { store: { value: false, at: 'store' } } }), true, true],
   ['background', extra('background', true), false, false],
@@ -39,45 +39,40 @@ const cases: readonly (readonly [string, ChatRequest, boolean, boolean])[] = [
   ['conversation, an object', extra('conversation', { id: 'conv_1' }), false, false],
   ['no conversation', extra('conversation', null), true, true],
   ['another member', extra('prediction', { type: 'content' }), true, true],
-  // Run by the provider, nothing is left behind: they may fail over, but cost too much to be run twice at once.
+  // Run by the provider without side effects: failover is safe, but hedging would pay for two runs.
   ['web search', hosted({ type: 'web_search' }), true, false],
   ['web search of the chat style', extra('web_search_options', {}), true, false],
-  ['web search in xAI’s words', extra('search_parameters', { mode: 'auto' }), true, false],
-  ['what OpenRouter runs', extra('plugins', [{ id: 'web' }]), true, false],
+  ['web search of xAI', extra('search_parameters', { mode: 'auto' }), true, false],
+  ['plugins of OpenRouter', extra('plugins', [{ id: 'web' }]), true, false],
   ['file search', hosted({ type: 'file_search', vector_store_ids: ['vs_1'] }), true, false],
   ['image generation', hosted({ type: 'image_generation' }), true, false],
   ['fetching pages', hosted({ type: 'web_fetch_20250910', name: 'web_fetch' }), true, false],
-  ['code in a container of its own', hosted({ type: 'code_interpreter', container: { type: 'auto' } }), true, false],
+  ['code in a new container', hosted({ type: 'code_interpreter', container: { type: 'auto' } }), true, false],
   ['Anthropic’s code execution', hosted({ type: 'code_execution_20250825', name: 'code_execution' }), true, false],
+  ['a shell in a new container', hosted({ type: 'shell', environment: { type: 'container_auto' } }), true, false],
   [
-    'a shell in a container of its own',
-    hosted({ type: 'shell', environment: { type: 'container_auto' } }),
+    'a computer tool that the client runs',
+    hosted({ type: 'computer_use_preview', environment: 'browser' }),
     true,
     false,
   ],
-  ['a computer, which the client runs', hosted({ type: 'computer_use_preview', environment: 'browser' }), true, false],
-  ['of no type', hosted({}), true, false],
-  ['a name that only begins like it', hosted({ type: 'mcpx' }), true, false],
-  ['a name that only ends like it', hosted({ type: 'some_mcp' }), true, false],
-  // Run by the provider, with effects.
+  ['a tool without a type', hosted({}), true, false],
+  ['a type that only begins with mcp', hosted({ type: 'mcpx' }), true, false],
+  ['a type that only ends with mcp', hosted({ type: 'some_mcp' }), true, false],
+  // Run by the provider with side effects.
+  ['an MCP server', hosted({ type: 'mcp', server_label: 'mail', server_url: 'https://x.example' }), false, false],
+  ['an MCP toolset', hosted({ type: 'mcp_toolset', mcp_server_name: 'mail' }), false, false],
   [
-    'a server of somebody’s',
-    hosted({ type: 'mcp', server_label: 'mail', server_url: 'https://x.example' }),
-    false,
-    false,
-  ],
-  ['a toolset of one', hosted({ type: 'mcp_toolset', mcp_server_name: 'mail' }), false, false],
-  [
-    'servers in Anthropic’s words',
+    'MCP servers of Anthropic',
     extra('mcp_servers', [{ type: 'url', name: 'mail', url: 'https://x.example' }]),
     false,
     false,
   ],
   ['no servers', extra('mcp_servers', []), true, true],
-  ['servers that are no list', extra('mcp_servers', null), true, true],
-  ['code in a container with a name', hosted({ type: 'code_interpreter', container: 'cntr_1' }), false, false],
+  ['mcp_servers: null', extra('mcp_servers', null), true, true],
+  ['code in an existing container', hosted({ type: 'code_interpreter', container: 'cntr_1' }), false, false],
   [
-    'a shell in one',
+    'a shell in an existing container',
     hosted({ type: 'shell', environment: { type: 'container_reference', container_id: 'c' } }),
     false,
     false,
@@ -87,15 +82,15 @@ const cases: readonly (readonly [string, ChatRequest, boolean, boolean])[] = [
   ['a new container with skills', extra('container', { skills: [] }), true, true],
   ['no container', extra('container', null), true, true],
 ]
-for (const [name, asked, elsewhere, two] of cases)
-  test(`repeat: ${name}: ${elsewhere ? '' : 'not '}elsewhere once begun, ${two ? '' : 'not '}of two at once`, () => {
-    assert.equal(mayFailOver(asked, began), elsewhere)
-    assert.equal(hasEffects(asked), !elsewhere)
-    assert.equal(mayHedge(asked), two)
-    assert.ok(mayFailOver(asked, fail('refused', 'never reached', { unsent: true })))
+for (const [name, sent, failsOver, hedges] of cases)
+  test(`retry safety: ${name}: ${failsOver ? '' : 'no '}failover after a start, ${hedges ? '' : 'no '}hedge`, () => {
+    assert.equal(mayFailOver(sent, started), failsOver)
+    assert.equal(hasEffects(sent), !failsOver)
+    assert.equal(mayHedge(sent), hedges)
+    assert.ok(mayFailOver(sent, fail('refused', 'never reached', { unsent: true })))
   })
 
-/** Whether what has effects may be asked elsewhere after it. */
+/** Whether a request with side effects may fail over after this status. */
 const proofs: readonly (readonly [status: number, proves: boolean])[] = [
   [200, false],
   [299, false],
@@ -117,10 +112,10 @@ const proofs: readonly (readonly [status: number, proves: boolean])[] = [
   [529, true],
 ]
 for (const [status, proves] of proofs)
-  test(`repeat: ${status} ${proves ? 'proves' : 'does not prove'} that nothing was begun`, () =>
+  test(`retry safety: ${status} ${proves ? 'proves' : 'does not prove'} that no work was started`, () =>
     assert.equal(mayFailOver(extra('background', true), fail('status', 'x', { status })), proves))
 
-test('repeat: silence proves nothing', () => {
+test('retry safety: a failure without a status does not prove that no work was started', () => {
   assert.equal(mayFailOver(extra('background', true), fail('timeout', 'x')), false)
   assert.equal(mayFailOver(extra('background', true), fail('reset', 'x', { unsent: false })), false)
 })

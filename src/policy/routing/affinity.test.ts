@@ -34,28 +34,32 @@ const alike: readonly (readonly [name: string, one: ChatRequest, other: ChatRequ
   ['the first turn and a later one', request(opening), request(later)],
   ['later turns of any length', request(later), request([...later, ...later, ...later])],
   [
-    'where the model spoke first',
+    'conversations that begin with an assistant message',
     request([assistant(say('welcome')), user(say('hi'))]),
     request([assistant(say('welcome')), user(say('hi')), assistant(say('yes?'))]),
   ],
-  ['other models, settings and ways to answer', request(opening), request(opening, { model: 'n', stream: true })],
+  ['other models and settings', request(opening), request(opening, { model: 'n', stream: true })],
   [
-    'the client’s own word, whatever is said',
+    'the same prompt_cache_key with other messages',
     request(opening, own('promptCacheKey', 'k')),
     request([user(say('other'))], { ...own('promptCacheKey', 'k'), tools: [tool('f')] }),
   ],
   [
-    'the client’s own word before that for the conversation',
+    'the same prompt_cache_key with other conversations',
     request(opening, { ...own('promptCacheKey', 'k'), ...conversation('c') }),
     request(opening, { ...own('promptCacheKey', 'k'), ...conversation('d') }),
   ],
-  ['a conversation of the provider’s', request(opening, conversation('c')), request([], conversation({ id: 'c' }))],
-  ['with the same tools', request(opening, { tools: [tool('f')] }), request(later, { tools: [tool('f')] })],
-  ['users of the same name', request(opening, own('user', 'u')), request(later, own('user', 'u'))],
-  ['a word that is none', request(opening), request(opening, conversation(null))],
-  ['what is in the middle of a very long text', request([user(say(long('1')))]), request([user(say(long('2')))])],
   [
-    'what comes after very many parts',
+    'a conversation as a text and as an object',
+    request(opening, conversation('c')),
+    request([], conversation({ id: 'c' })),
+  ],
+  ['the same tools', request(opening, { tools: [tool('f')] }), request(later, { tools: [tool('f')] })],
+  ['the same user', request(opening, own('user', 'u')), request(later, own('user', 'u'))],
+  ['conversation: null and no conversation', request(opening), request(opening, conversation(null))],
+  ['a difference in the middle of a long text', request([user(say(long('1')))]), request([user(say(long('2')))])],
+  [
+    'a difference after 64 parts',
     request([user(...Array.from({ length: 64 }, () => say('x')), say('1'))]),
     request([user(...Array.from({ length: 64 }, () => say('x')), say('2'))]),
   ],
@@ -77,59 +81,63 @@ const alike: readonly (readonly [name: string, one: ChatRequest, other: ChatRequ
   ],
 ]
 for (const [name, one, other] of alike)
-  test(`affinity: alike, ${name}`, () => assert.equal(affinityOf(one), affinityOf(other)))
+  test(`affinity: equal for ${name}`, () => assert.equal(affinityOf(one), affinityOf(other)))
 
 const apart: readonly (readonly [name: string, one: ChatRequest, other: ChatRequest])[] = [
   ['another question', request(opening), request([system(say('be kind')), user(say('ho'))])],
   ['another instruction', request(opening), request([system(say('be brief')), user(say('hi'))])],
   ['other tools', request(opening, { tools: [tool('f')] }), request(opening, { tools: [tool('g')] })],
-  ['tools and none', request(opening, { tools: [tool('f')] }), request(opening)],
+  ['tools and no tools', request(opening, { tools: [tool('f')] }), request(opening)],
   ['other users', request(opening, own('user', 'u')), request(opening, own('user', 'v'))],
-  ['other words', request(opening, own('promptCacheKey', 'k')), request(opening, own('promptCacheKey', 'l'))],
+  [
+    'another prompt_cache_key',
+    request(opening, own('promptCacheKey', 'k')),
+    request(opening, own('promptCacheKey', 'l')),
+  ],
   ['other conversations', request(opening, conversation('c')), request(opening, conversation({ id: 'd' }))],
-  ['the end of a very long text', request([user(say(`${long('')}1`))]), request([user(say(`${long('')}2`))])],
-  ['the beginning of one', request([user(say(`1${long('')}`))]), request([user(say(`2${long('')}`))])],
-  ['the length of one', request([user(say(long('1')))]), request([user(say(long('11')))])],
+  ['the end of a long text', request([user(say(`${long('')}1`))]), request([user(say(`${long('')}2`))])],
+  ['the beginning of a long text', request([user(say(`1${long('')}`))]), request([user(say(`2${long('')}`))])],
+  ['the length of a long text', request([user(say(long('1')))]), request([user(say(long('11')))])],
   [
     'the middle of a text of 2,048',
     request([user(say('b'.repeat(2_048)))]),
     request([user(say(`${'b'.repeat(1_024)}c${'b'.repeat(1_023)}`))]),
   ],
   ['a second part', request([user(say('a'), say('b'))]), request([user(say('a'), say('c'))])],
-  ['parts and their seams', request([user(say('a'), say('b'))]), request([user(say('ab'))])],
-  ['images at an address', request([user(image('a'))]), request([user(image('b'))])],
-  ['images themselves', request([user(data('a'))]), request([user(data('b'))])],
+  ['two parts and one part with the same text', request([user(say('a'), say('b'))]), request([user(say('ab'))])],
+  ['image URLs', request([user(image('a'))]), request([user(image('b'))])],
+  ['image data', request([user(data('a'))]), request([user(data('b'))])],
   ['files', request([user(file('a'))]), request([user(file('b'))])],
   [
-    'sounds',
+    'audio',
     request([user({ type: 'audio', at: '', data: 'a', format: 'wav' })]),
     request([user({ type: 'audio', at: '', data: 'b', format: 'wav' })]),
   ],
-  ['what only one format knows', request([user(foreign('a'))]), request([user(foreign('b'))])],
+  ['parts of one format only', request([user(foreign('a'))]), request([user(foreign('b'))])],
   [
-    'tools only one format knows',
+    'tools of one format only',
     request(opening, { tools: [{ kind: 'foreign', at: '', protocol: 'openai-chat', raw: { type: 'a' } }] }),
     request(opening, { tools: [{ kind: 'foreign', at: '', protocol: 'openai-chat', raw: { type: 'b' } }] }),
   ],
   [
-    'what the model had called',
+    'earlier tool calls',
     request([assistant({ type: 'tool-call', at: '', id: '1', name: 'f', arguments: '' })]),
     request([assistant({ type: 'tool-call', at: '', id: '1', name: 'g', arguments: '' })]),
   ],
   [
-    'what it had refused and thought',
+    'earlier refusals and reasoning',
     request([assistant({ type: 'refusal', at: '', text: 'a' }, { type: 'reasoning', at: '', text: 'a' })]),
     request([assistant({ type: 'refusal', at: '', text: 'a' }, { type: 'reasoning', at: '', text: 'b' })]),
   ],
 ]
 for (const [name, one, other] of apart)
-  test(`affinity: apart, ${name}`, () => assert.notEqual(affinityOf(one), affinityOf(other)))
+  test(`affinity: differs for ${name}`, () => assert.notEqual(affinityOf(one), affinityOf(other)))
 
-test('affinity: however long the history is, so many characters are looked at and no more', () => {
+test('affinity: reads a bounded number of characters, however long the request', () => {
   const text = 'x'.repeat(1_000_000)
   const much = Array.from({ length: 200 }, () => system(say(text), say(text)))
   const tools = Array.from({ length: 1_000 }, () => tool(text))
   assert.ok(affinityOf(request(much, { tools, ...own('user', text) })).length < 130 * 2_070)
 })
 
-test('affinity: nothing at all', () => assert.equal(affinityOf(request([])), affinityOf(request([]))))
+test('affinity: equal for empty requests', () => assert.equal(affinityOf(request([])), affinityOf(request([]))))

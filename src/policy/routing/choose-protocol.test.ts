@@ -20,46 +20,52 @@ const cases: readonly (readonly [string, readonly ProtocolSupport[], ProtocolNam
   [
     ["the client's own first", both, 'openai-chat', 'm', ['openai-chat', 'openai-responses']],
     ["the upstream's order", both, 'anthropic-messages', 'm', ['openai-responses', 'openai-chat']],
-    ["a model's own, though the client speaks another", byModel, 'openai-chat', 'claude-x', ['anthropic-messages']],
-    ["a model's own, which is the client's", byModel, 'anthropic-messages', 'claude-x', ['anthropic-messages']],
-    ["the others', though the client speaks the model's", byModel, 'anthropic-messages', 'gemini-x', ['gemini']],
-    ['none', onlySome, 'anthropic-messages', 'gemini-x', []],
+    ["the model's protocol, if the client uses another", byModel, 'openai-chat', 'claude-x', ['anthropic-messages']],
+    [
+      "the model's protocol, if the client uses it too",
+      byModel,
+      'anthropic-messages',
+      'claude-x',
+      ['anthropic-messages'],
+    ],
+    ["a model without the client's protocol", byModel, 'anthropic-messages', 'gemini-x', ['gemini']],
+    ['no protocol for the model', onlySome, 'anthropic-messages', 'gemini-x', []],
   ]
 for (const [name, speaks, client, model, expected] of cases)
-  test(`wire: ${name}`, () => {
-    const wires = protocolsInOrder(client, instance(speaks), model)
+  test(`protocols: ${name}`, () => {
+    const chosen = protocolsInOrder(client, instance(speaks), model)
     assert.deepEqual(
-      wires.map(({ protocol }) => protocol),
+      chosen.map(({ protocol }) => protocol),
       expected,
     )
   })
 
-const lackings: readonly (readonly [
+const missingCases: readonly (readonly [
   string,
   readonly ProtocolSupport[],
   readonly ProtocolName[],
   readonly ProtocolName[],
 ])[] = [
-  ['nothing is lacking', both, [], ['openai-chat', 'openai-responses']],
-  ['what is lacking is left out', both, ['openai-chat'], ['openai-responses']],
+  ['no protocol is missing', both, [], ['openai-chat', 'openai-responses']],
+  ['a missing protocol is left out', both, ['openai-chat'], ['openai-responses']],
   [
     'the last remaining protocol is still used',
     both,
     ['openai-chat', 'openai-responses'],
     ['openai-chat', 'openai-responses'],
   ],
-  ['the only one too', [{ protocol: 'openai-chat' }], ['openai-chat'], ['openai-chat']],
+  ['a single protocol is still used', [{ protocol: 'openai-chat' }], ['openai-chat'], ['openai-chat']],
 ]
-for (const [name, speaks, lacking, expected] of lackings)
-  test(`wire: ${name}`, () => {
-    const wires = protocolsInOrder('openai-chat', instance(speaks), 'm', new Set(lacking))
+for (const [name, speaks, missing, expected] of missingCases)
+  test(`protocols: ${name}`, () => {
+    const chosen = protocolsInOrder('openai-chat', instance(speaks), 'm', new Set(missing))
     assert.deepEqual(
-      wires.map(({ protocol }) => protocol),
+      chosen.map(({ protocol }) => protocol),
       expected,
     )
   })
 
-test('wire: what is spoken there is given as it is, in order', () => {
+test("protocols: keeps the provider's order after the client's protocol", () => {
   const only: readonly ProtocolSupport[] = [{ protocol: 'gemini' }]
   assert.deepEqual(protocolsInOrder('openai-chat', instance(only), 'm'), only)
   const three: readonly ProtocolSupport[] = [
@@ -73,11 +79,15 @@ test('wire: what is spoken there is given as it is, in order', () => {
   )
 })
 
-const memories: readonly (readonly [string, readonly ProtocolSupport[], boolean])[] = [
-  ['one that speaks responses', both, true],
-  ['one that does not', [{ protocol: 'openai-chat' }], false],
-  ['one that keeps nothing', [{ protocol: 'openai-responses', stateless: true }, { protocol: 'openai-chat' }], false],
+const storage: readonly (readonly [string, readonly ProtocolSupport[], boolean])[] = [
+  ['a provider with the responses API', both, true],
+  ['a provider without it', [{ protocol: 'openai-chat' }], false],
+  [
+    'a stateless responses API',
+    [{ protocol: 'openai-responses', stateless: true }, { protocol: 'openai-chat' }],
+    false,
+  ],
 ]
-for (const [name, speaks, keeps] of memories)
-  test(`wire: ${name} ${keeps ? 'remembers' : 'does not remember'} its answers`, () =>
-    assert.equal(supportsStoredResponses(instance(speaks)), keeps))
+for (const [name, speaks, stores] of storage)
+  test(`protocols: ${name} ${stores ? 'stores' : 'does not store'} responses`, () =>
+    assert.equal(supportsStoredResponses(instance(speaks)), stores))

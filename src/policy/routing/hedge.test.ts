@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { addWait, earn, hedgeAfter, noCredit, type ObservedWait, spend } from './hedge.ts'
 
-/** A history of requests (`.`) and of late ones that want a hedge (`!`): which of those got one. */
+/** For a history of requests (`.`) and slow requests (`!`): which slow ones were hedged (`h`) and which not (`-`). */
 const granted = (history: string, percent: number): string => {
   let credit = noCredit
   let out = ''
@@ -18,18 +18,18 @@ const granted = (history: string, percent: number): string => {
 }
 
 const cases: readonly (readonly [name: string, history: string, percent: number, granted: string])[] = [
-  ['off', '!!!', 0, '---'],
-  ['all of them', '!!!', 100, 'hhh'],
-  ['every other one', '!!!!', 50, '-h-h'],
-  ['the twentieth of 5 %', `${'.'.repeat(19)}!`, 5, 'h'],
-  ['not the nineteenth', `${'.'.repeat(18)}!`, 5, '-'],
-  ['a refusal costs nothing', '.!!', 34, '-h'],
-  ['saved up for ten and no more', `${'.'.repeat(1_000)}${'!'.repeat(12)}`, 5, `${'h'.repeat(10)}--`],
+  ['0 %: none', '!!!', 0, '---'],
+  ['100 %: every slow request', '!!!', 100, 'hhh'],
+  ['50 %: every second one', '!!!!', 50, '-h-h'],
+  ['5 %: the 20th request', `${'.'.repeat(19)}!`, 5, 'h'],
+  ['5 %: not the 19th', `${'.'.repeat(18)}!`, 5, '-'],
+  ['a refused hedge spends no credit', '.!!', 34, '-h'],
+  ['credit for at most ten hedges', `${'.'.repeat(1_000)}${'!'.repeat(12)}`, 5, `${'h'.repeat(10)}--`],
 ]
 for (const [name, history, percent, wanted] of cases)
   test(`hedge: ${name}`, () => assert.equal(granted(history, percent), wanted))
 
-test('hedge: over any history they are no larger a share of requests than paid for, and in any stretch ten more at most', () => {
+test('hedge: in any history at most the configured share, and in any part of it at most ten more', () => {
   fc.assert(
     fc.property(fc.array(fc.boolean(), { maxLength: 400 }), fc.integer({ min: 0, max: 100 }), (late, percent) => {
       let credit = noCredit
@@ -54,17 +54,21 @@ const of = (...waits: readonly (readonly [ago: number, ms: number])[]): Observed
   waits.map(([ago, ms]) => ({ at: NOW - ago, ms }))
 
 const delays: readonly (readonly [name: string, waits: readonly ObservedWait[], after: number])[] = [
-  ['nothing known: the least', [], 1_000],
-  ['quicker than the least', of([10, 200], [5, 300]), 1_000],
-  ['slower than the least', of([10, 4_000]), 4_000],
-  ['the 19th of 20', of(...Array.from({ length: 20 }, (_, n) => [n, (20 - n) * 1_000] as const)), 19_000],
-  ['what is five minutes old is forgotten', of([300_000, 9_000], [5, 2_000]), 2_000],
-  ['what is a little younger is not', of([299_999, 9_000], [5, 2_000]), 9_000],
+  ['no waits: the minimum', [], 1_000],
+  ['waits below the minimum', of([10, 200], [5, 300]), 1_000],
+  ['a wait above the minimum', of([10, 4_000]), 4_000],
+  [
+    'the 95th percentile of 20 waits',
+    of(...Array.from({ length: 20 }, (_, n) => [n, (20 - n) * 1_000] as const)),
+    19_000,
+  ],
+  ['a wait of five minutes ago is ignored', of([300_000, 9_000], [5, 2_000]), 2_000],
+  ['a slightly later wait counts', of([299_999, 9_000], [5, 2_000]), 9_000],
 ]
 for (const [name, waits, after] of delays)
-  test(`hedge: how long is late: ${name}`, () => assert.equal(hedgeAfter(waits, NOW, 1_000), after))
+  test(`hedge: delay: ${name}`, () => assert.equal(hedgeAfter(waits, NOW, 1_000), after))
 
-test('hedge: the latest 128 waits of five minutes are remembered', () => {
+test('hedge: stores the latest 128 waits of five minutes', () => {
   let waits: readonly ObservedWait[] = []
   for (let n = 0; n < 500; n++) waits = addWait(waits, n, NOW + n)
   assert.deepEqual(

@@ -29,22 +29,22 @@ const config: Config = {
   instances: [instance],
   routes: new Map([['fast', { name: 'fast', targets: [to('in-a-route')], fallback: [to('in-a-fallback')] }]]),
 }
-/** As the real one: facts of any variant, an entry for one name. */
+/** Like the real catalogue: facts for all variants, an entry for one name. */
 const catalogue: Catalogue = Object.assign(
   (_provider: string, model: string) => (model.startsWith('gpt-x') ? {} : undefined),
   { lists: (name: string, model: string) => name === 'openai' && model === 'gpt-x' },
 )
-const knowledge = { config, lists: new Map([['east', ['fetched']]]), catalogue }
+const sources = { config, lists: new Map([['east', ['fetched']]]), catalogue }
 
 for (const model of ['configured', 'by-default', 'built-in', 'fetched', 'in-a-route', 'in-a-fallback', 'gpt-x'])
-  test(`models: ${model} is named`, () => assert.equal(isListedModel(knowledge, 'east', model), true))
+  test(`models: ${model} is listed`, () => assert.equal(isListedModel(sources, 'east', model), true))
 
 for (const model of ['invented', 'fast', '', 'gpt-x:invented', 'gpt-x-2031-01-01'])
-  test(`models: ${JSON.stringify(model)} is not named`, () =>
-    assert.equal(isListedModel(knowledge, 'east', model), false))
+  test(`models: ${JSON.stringify(model)} is not listed`, () =>
+    assert.equal(isListedModel(sources, 'east', model), false))
 
-test('models: a variant of a known model may be requested, but is not named', () =>
-  assert.equal(hasModel(knowledge, instance, 'gpt-x:invented'), true))
+test('models: a variant of a known model may be requested, but is not listed', () =>
+  assert.equal(hasModel(sources, instance, 'gpt-x:invented'), true))
 
-test('models: no model of an unknown instance is named', () =>
-  assert.equal(isListedModel(knowledge, 'west', 'configured'), false))
+test('models: no model of an unknown instance is listed', () =>
+  assert.equal(isListedModel(sources, 'west', 'configured'), false))

@@ -43,26 +43,30 @@ const left = (...failed: readonly (readonly [number, string, FailureKind])[]) =>
 }
 
 const cases: readonly (readonly [string, ReturnType<typeof left>, readonly string[]])[] = [
-  ['everything, in the plan’s order', left(), ['a1/m', 'a2/m', 'a1/n', 'a2/n', 'b3/m']],
-  ['a bad status: elsewhere first, its other key last', left([0, '1', 'status']), ['a1/n', 'a2/n', 'b3/m', 'a2/m']],
-  ['a rate limit: the other key first', left([0, '1', 'rate_limited']), ['a2/m', 'a1/n', 'a2/n', 'b3/m']],
-  ['nobody signs it in: not for another model either', left([0, '1', 'sign_in']), ['a2/n', 'b3/m', 'a2/m']],
-  ['a dead key: not for another model either', left([0, '1', 'auth']), ['a2/m', 'a2/n', 'b3/m']],
-  ['overload: no other key of the model', left([0, '1', 'overloaded']), ['a1/n', 'a2/n', 'b3/m']],
-  ['the endpoint is down: nothing of it', left([0, '1', 'refused']), ['b3/m']],
-  ['the request’s fault: nothing at all', left([0, '1', 'invalid_request']), []],
-  ['content policy: nothing at all', left([0, '1', 'content_policy']), []],
-  ['too long: only where there is more room', left([0, '1', 'context_length']), ['a1/n', 'a2/n']],
-  ['too long even there', left([0, '1', 'context_length'], [1, '1', 'context_length']), []],
-  ['one after another', left([0, '1', 'status'], [2, '3', 'timeout']), ['a1/n', 'a2/n', 'a2/m']],
+  ['no failure: all targets in the plan’s order', left(), ['a1/m', 'a2/m', 'a1/n', 'a2/n', 'b3/m']],
+  [
+    'a bad status: other models first, the model’s other key last',
+    left([0, '1', 'status']),
+    ['a1/n', 'a2/n', 'b3/m', 'a2/m'],
+  ],
+  ['a rate limit: the model’s other key first', left([0, '1', 'rate_limited']), ['a2/m', 'a1/n', 'a2/n', 'b3/m']],
+  ['a failed sign-in: the key is excluded for all models', left([0, '1', 'sign_in']), ['a2/n', 'b3/m', 'a2/m']],
+  ['a rejected key: excluded for all models', left([0, '1', 'auth']), ['a2/m', 'a2/n', 'b3/m']],
+  ['overload: the model is excluded with all keys', left([0, '1', 'overloaded']), ['a1/n', 'a2/n', 'b3/m']],
+  ['an unreachable endpoint: all its targets are excluded', left([0, '1', 'refused']), ['b3/m']],
+  ['an invalid request: no further target', left([0, '1', 'invalid_request']), []],
+  ['content policy: no further target', left([0, '1', 'content_policy']), []],
+  ['a request that is too long: only larger context windows', left([0, '1', 'context_length']), ['a1/n', 'a2/n']],
+  ['too long for the larger window too', left([0, '1', 'context_length'], [1, '1', 'context_length']), []],
+  ['two failures', left([0, '1', 'status'], [2, '3', 'timeout']), ['a1/n', 'a2/n', 'a2/m']],
 ]
 
 for (const [name, found, wanted] of cases)
-  test(`next: ${name}`, () => {
+  test(`next target: ${name}`, () => {
     assert.deepEqual(found, wanted)
   })
 
-test('next: a window is too small if it is not known to be larger than one that was', () => {
+test('next target: a context window counts as too small unless it is known to be larger than one that was exceeded', () => {
   assert.equal(isTooSmall(emptyHistory, undefined), false)
   const history = { ...emptyHistory, largerThan: 8_000 }
   for (const [window, expected] of [
@@ -73,12 +77,12 @@ test('next: a window is too small if it is not known to be larger than one that 
     assert.equal(isTooSmall(history, window), expected)
 })
 
-test('next: nothing failed is tried again, however they fail', () => {
+test('next target: a failed target is not tried again, whatever the failure', () => {
   const kinds: FailureKind[] = ['status', 'timeout', 'rate_limited', 'truncated', 'empty', 'malformed', 'permission']
   for (const kind of kinds) assert.ok(!left([0, '1', kind]).includes('a1/m'), kind)
 })
 
-test('next: once more only what may be over in a moment, and only if time is left', () => {
+test('next target: the same target is retried only after failures of short duration, and only if time is left', () => {
   const half = () => 0.5
   assert.deepEqual(sameTargetRetry(fail('status', ''), 60_000, half), { wait: 625 })
   assert.equal(sameTargetRetry(fail('status', ''), 1_000, half), null)
@@ -89,7 +93,7 @@ test('next: once more only what may be over in a moment, and only if time is lef
   assert.deepEqual(sameTargetRetry(fail('sign_in', ''), 60_000, half), { wait: 625 })
 })
 
-test('next: a limit is soon over within two seconds and a quarter of the time left', () => {
+test('next target: a short wait is at most two seconds and a quarter of the remaining time', () => {
   assert.equal(isShortWait(2_000, 8_000), true)
   assert.equal(isShortWait(2_001, 60_000), false)
   assert.equal(isShortWait(300, 1_200), true)
@@ -97,7 +101,7 @@ test('next: a limit is soon over within two seconds and a quarter of the time le
   assert.equal(isShortWait(0, 0), true)
 })
 
-test('next: a name server that could not be asked is asked once more, soon; one that knows no such name is not', () => {
+test('next target: a temporary DNS failure is retried soon, an unknown host name is not', () => {
   const half = () => 0.5
   const dns = (code?: string) => fail('dns', '', code === undefined ? {} : { upstream: { code } })
   assert.deepEqual(sameTargetRetry(dns('EAI_AGAIN'), 60_000, half), { wait: 150 })
@@ -106,12 +110,12 @@ test('next: a name server that could not be asked is asked once more, soon; one 
   assert.equal(sameTargetRetry(dns('ENOTFOUND'), 60_000, half), null)
   assert.equal(sameTargetRetry(dns(), 60_000, half), null)
   assert.deepEqual(sameTargetRetry(fail('conflict', ''), 60_000, half), { wait: 625 })
-  // A quarter of the time, and no more.
+  // At most a quarter of the remaining time.
   assert.deepEqual(sameTargetRetry(fail('conflict', ''), 2_500, half), { wait: 625 })
   assert.equal(sameTargetRetry(fail('conflict', ''), 2_499, half), null)
 })
 
-test('next: of hundreds of targets no more is found out than is gone through', () => {
+test('next target: targets are computed only as far as they are iterated', () => {
   const many = Array.from({ length: 200 }, (_, n) => at(instance(`p${n}`, ['1']), 'm'))
   let asked = 0
   const found = remainingTargets(

@@ -72,35 +72,35 @@ const planned = (
 }
 
 const same: readonly (readonly [string, string, readonly string[], (readonly Instance[])?, Partial<Settings>?])[] = [
-  ['everyone who has it', 'small', ['openai:small', 'openai-east:small']],
-  ['one of a list', 'bge', ['openrouter:bge', 'my-llm:bge']],
+  ['all instances that have it', 'small', ['openai:small', 'openai-east:small']],
+  ['a model of a fetched list', 'bge', ['openrouter:bge', 'my-llm:bge']],
   [
-    'only who has it, whatever else fails over',
+    'only instances that have it, even with fallback: any',
     'large',
     ['openai:large', 'openai-east:large'],
     all,
     { fallback: 'any' },
   ],
-  ['one provider alone', 'small', ['openai:small'], all, { fallback: 'none' }],
+  ['fallback: none', 'small', ['openai:small'], all, { fallback: 'none' }],
   [
-    'a provider named, and the same model elsewhere by its other name',
+    'a named provider, then the same model under its other names',
     'openai/small',
     ['openai:small', 'openai-east:small', 'openrouter:openai/small'],
   ],
-  ['a provider named, a model nobody lists', 'my-llm/new', ['my-llm:new']],
-  ['a provider named, no model', 'openai-east/', ['openai-east:my-embedder']],
-  ['the usual model, and then only that one', 'auto', ['openai:small', 'openai-east:small']],
-  ['the usual model of a list', 'auto', ['my-llm:nomic-embed-text'], [local]],
-  ['the operator’s word first', 'auto', ['openai-east:my-embedder'], [east, router]],
+  ['a named provider with an unlisted model', 'my-llm/new', ['my-llm:new']],
+  ['a named provider without a model', 'openai-east/', ['openai-east:my-embedder']],
+  ['the default model, at all instances that have it', 'auto', ['openai:small', 'openai-east:small']],
+  ['a default model from a fetched list', 'auto', ['my-llm:nomic-embed-text'], [local]],
+  ['a configured model first', 'auto', ['openai-east:my-embedder'], [east, router]],
   [
-    'a name no list has is asked for as it is',
+    'an unlisted name is sent unchanged',
     'new-one',
     ['openai:new-one', 'openai-east:new-one', 'openrouter:new-one', 'my-llm:new-one'],
   ],
-  ['the same, of one provider alone', 'new-one', ['openai:new-one'], all, { fallback: 'none' }],
-  ['a route is the operator’s word', 'vectors', ['openai:small', 'my-llm:nomic-embed-text', 'openrouter:bge']],
-  ['what is built in has one', 'text-embedding-3-small', ['demo:embed'], [demo]],
-  ['what is built in never stands beside a real one', 'small', ['openai:small'], [demo, openai]],
+  ['an unlisted name, fallback: none', 'new-one', ['openai:new-one'], all, { fallback: 'none' }],
+  ['a route may list several models', 'vectors', ['openai:small', 'my-llm:nomic-embed-text', 'openrouter:bge']],
+  ['the demo provider accepts any name', 'text-embedding-3-small', ['demo:embed'], [demo]],
+  ['the demo provider is not used with a real one', 'small', ['openai:small'], [demo, openai]],
 ]
 for (const [name, model, expected, instances, settings] of same)
   test(`plan of embeddings: ${name}`, () => assert.deepEqual(planned(model, instances, settings), expected))
@@ -118,25 +118,19 @@ const refused: readonly (readonly [string, string, RegExp, (readonly Instance[])
     'anthropic/x',
     /^400 unsupported: The provider "anthropic" does not support embeddings/,
   ],
-  [
-    'names nobody knows are rejected',
-    'smal',
-    /^404 unknown_model: .*Did you mean "small"/,
-    all,
-    { unknownModel: 'reject' },
-  ],
-  ['no usual model is known', 'auto', /^404 unknown_model/, [silent]],
-  ['a route that leads nowhere', 'nowhere', /^404 unknown_model: The route/],
+  ['unknown names are rejected', 'smal', /^404 unknown_model: .*Did you mean "small"/, all, { unknownModel: 'reject' }],
+  ['no default model is known', 'auto', /^404 unknown_model/, [silent]],
+  ['a route without a configured target', 'nowhere', /^404 unknown_model: The route/],
 ]
 for (const [name, model, message, instances, settings] of refused)
-  test(`plan of embeddings: refused since ${name}`, () => {
+  test(`plan of embeddings: fails: ${name}`, () => {
     const plan = planned(model, instances, settings)
     assert.ok(typeof plan === 'string', JSON.stringify(plan))
     assert.match(plan, message)
   })
 
-/** The whole plan: who said where it goes, why each is in it, and why the others are not. */
-const told = (
+/** The plan with its reasons: how the name was resolved, why each candidate is included, why others were skipped. */
+const reasonsOf = (
   model: string,
   instances: readonly Instance[] = all,
   settings: Partial<Settings> = {},
@@ -158,48 +152,53 @@ const told = (
 }
 
 const noEmbeddings = 'anthropic/small: it does not support embeddings'
-test('plan of embeddings: a listed model says who has it and who makes none', () =>
-  assert.deepEqual(told('small'), {
+test('plan of embeddings: a listed model states its providers, and skips those without embeddings', () =>
+  assert.deepEqual(reasonsOf('small'), {
     by: 'listed',
     because: ['openai: openai has it', 'openai-east: openai-east has it'],
     skipped: [noEmbeddings],
   }))
 
-test('plan of embeddings: one provider alone says why the others are out', () =>
-  assert.deepEqual(told('small', all, { fallback: 'none' }), {
+test('plan of embeddings: with fallback: none the others are reported as skipped', () =>
+  assert.deepEqual(reasonsOf('small', all, { fallback: 'none' }), {
     by: 'listed',
     because: ['openai: openai has it'],
     skipped: [noEmbeddings, 'openai-east/small: fallback is "none"'],
   }))
 
-test('plan of embeddings: a named provider and who stands in for it', () => {
-  assert.deepEqual(told('openai/small').by, 'provider')
-  assert.deepEqual(told('openai/small').because, [
+test('plan of embeddings: a named provider and its failover candidates', () => {
+  assert.deepEqual(reasonsOf('openai/small').by, 'provider')
+  assert.deepEqual(reasonsOf('openai/small').because, [
     'openai: the model\'s name begins with "openai/"',
     'openai-east: openai-east has it',
     'openrouter: openrouter has it',
   ])
-  assert.deepEqual(told('openai-east/').because, ['openai-east: the model\'s name begins with "openai-east/"'])
-  // Its usual model, wherever else it is, and no model of the same name as the provider.
-  assert.deepEqual(told('openai/').because.slice(0, 1), ['openai: the model\'s name begins with "openai/"'])
+  assert.deepEqual(reasonsOf('openai-east/').because, ['openai-east: the model\'s name begins with "openai-east/"'])
+  // Its default model, not a model with the provider's name.
+  assert.deepEqual(reasonsOf('openai/').because.slice(0, 1), ['openai: the model\'s name begins with "openai/"'])
 })
 
-test('plan of embeddings: the default, and a name that no list has', () => {
-  assert.deepEqual(told('auto'), {
+test('plan of embeddings: the default model, and an unlisted name', () => {
+  assert.deepEqual(reasonsOf('auto'), {
     by: 'default',
     because: ['openai: default route', 'openai-east: openai-east has it'],
     skipped: ['anthropic/auto: it does not support embeddings'],
   })
-  const { by, because } = told('new-one')
+  const { by, because } = reasonsOf('new-one')
   assert.deepEqual([by, because[0]], ['default', 'openai: in no list: sent by its name'])
 })
 
-test('plan of embeddings: a route says who of it is out, and why', () =>
+test('plan of embeddings: a route reports its skipped targets with the reason', () =>
   assert.deepEqual(
-    told('mixed', all, {}, [
+    reasonsOf('mixed', all, {}, [
       {
         name: 'mixed',
-        targets: [target('nobody', 'x'), target('nobody'), target('anthropic', 'claude'), target('openai', 'small')],
+        targets: [
+          target('unconfigured', 'x'),
+          target('unconfigured'),
+          target('anthropic', 'claude'),
+          target('openai', 'small'),
+        ],
         fallback: [target('openrouter', 'bge')],
       },
     ]),
@@ -207,14 +206,14 @@ test('plan of embeddings: a route says who of it is out, and why', () =>
       by: 'route',
       because: ['openai: the route "mixed"', 'openrouter: the fallback of the route "mixed"'],
       skipped: [
-        'nobody/x: this provider is not configured',
-        'nobody/: this provider is not configured',
+        'unconfigured/x: this provider is not configured',
+        'unconfigured/: this provider is not configured',
         'anthropic/claude: it does not support embeddings',
       ],
     },
   ))
 
-test('plan of embeddings: what is refused names the member, and what could be meant', () => {
+test('plan of embeddings: errors name the member and suggest similar names', () => {
   const refusal = (model: string, instances: readonly Instance[], settings: Partial<Settings> = {}) => {
     const config: Config = { settings: { ...defaultSettings, ...settings }, instances, routes: new Map() }
     const plan = planFor(model, config)

@@ -73,10 +73,10 @@ type Given = {
   readonly random?: () => number
   readonly latency?: (candidate: Candidate) => number
 }
-const everybody = [openai, gemini, router, local]
+const allInstances = [openai, gemini, router, local]
 const configOf = (given: Given): Config => ({
   settings: { ...defaultSettings, ...given.settings },
-  instances: given.instances ?? everybody,
+  instances: given.instances ?? allInstances,
   routes: new Map((given.routes ?? routes).map((one) => [one.name, one])),
 })
 const planFor = (model: string, given: Given = {}) =>
@@ -88,7 +88,7 @@ const planFor = (model: string, given: Given = {}) =>
     view: { latency: given.latency ?? (() => 0) },
     random: given.random ?? (() => 0.5),
   })
-/** The plan in short: how the name was understood, and where it leads. */
+/** The plan as text: how the name was resolved, and the candidates. */
 const inShort = (model: string, given: Given = {}): string => {
   const made = planFor(model, given)
   if (!made.ok) return made.failure.kind
@@ -105,29 +105,29 @@ const cases: readonly [name: string, model: string, given: Given, expected: stri
     'route gemini:gemini-pro openai:gpt-5-mini openrouter:openrouter/best my-llm:qwen-local',
   ],
   [
-    'a route that names a place twice',
+    'a route that lists a target twice',
     'twice',
     { settings: { fallback: 'same-model' } },
     'route openai:a openai:b gemini:gemini-flash',
   ],
   ['a route, no fallback: one provider', 'twice', { settings: { fallback: 'none' } }, 'route openai:a openai:b'],
   [
-    'a route with a provider that is gone',
+    'a route with a provider that is not configured',
     'lost',
     { settings: { fallback: 'same-model' } },
     'route gemini:gemini-flash',
   ],
+  ['a route to a provider’s alias', 'aliased', { settings: { fallback: 'same-model' } }, 'route gemini:gemini-pro'],
+  ['a route without a configured target, with fallback', 'nowhere', { instances: [openai] }, 'route openai:gpt-5-mini'],
   [
-    'a route to a provider’s other name',
-    'aliased',
-    { settings: { fallback: 'same-model' } },
-    'route gemini:gemini-pro',
+    'a route without a configured target or fallback',
+    'nowhere',
+    { instances: [openai], settings: { fallback: 'none' } },
+    'unknown_model',
   ],
-  ['a route to nobody, with fallback', 'nowhere', { instances: [openai] }, 'route openai:gpt-5-mini'],
-  ['a route to nobody, without', 'nowhere', { instances: [openai], settings: { fallback: 'none' } }, 'unknown_model'],
 
   [
-    'provider and model: others that have it first, then the rest',
+    'provider and model: then others that have it, then the rest',
     'openai/gpt-5',
     {},
     'provider openai:gpt-5 openrouter:openai/gpt-5 gemini:gemini-flash my-llm:qwen-local',
@@ -144,12 +144,7 @@ const cases: readonly [name: string, model: string, given: Given, expected: stri
     { settings: { fallback: 'none' } },
     'provider openrouter:qwen/qwen-3',
   ],
-  [
-    'by another name of the provider',
-    'google/gemini-pro',
-    { settings: { fallback: 'none' } },
-    'provider gemini:gemini-pro',
-  ],
+  ['an alias of the provider', 'google/gemini-pro', { settings: { fallback: 'none' } }, 'provider gemini:gemini-pro'],
   [
     'an instance’s id before the provider’s name',
     'openai/gpt-5',
@@ -157,20 +152,20 @@ const cases: readonly [name: string, model: string, given: Given, expected: stri
     'provider openai:gpt-5',
   ],
   [
-    'the provider’s name where no instance has that id: all of it',
+    'a provider’s name that is no instance’s id: all its instances',
     'openai/x',
     { instances: [{ ...openai, id: 'openai-west' }, east], settings: { fallback: 'same-model' } },
     'provider openai-west:x openai-east:x',
   ],
-  ['provider and nothing', 'openai/', { settings: { fallback: 'none' } }, 'provider openai:gpt-5-mini'],
+  ['a provider without a model', 'openai/', { settings: { fallback: 'none' } }, 'provider openai:gpt-5-mini'],
   [
-    'the kind of a provider is no name',
+    'the name of a generic provider is not a prefix',
     'openai-compatible/x',
     { settings: { unknownModel: 'reject' } },
     'unknown_model',
   ],
   [
-    'a head that is not configured, listed whole',
+    'a prefix that is not configured, in a listed name',
     'qwen/qwen-3',
     { settings: { fallback: 'same-model' } },
     'listed openrouter:qwen/qwen-3',
@@ -184,7 +179,7 @@ const cases: readonly [name: string, model: string, given: Given, expected: stri
     'listed openrouter:shared-1 my-llm:shared-1',
   ],
   [
-    'listed, then everybody else',
+    'listed, then all others',
     'shared-1',
     {},
     'listed openrouter:shared-1 my-llm:shared-1 openai:gpt-5-mini gemini:gemini-flash',
@@ -208,7 +203,7 @@ const cases: readonly [name: string, model: string, given: Given, expected: stri
   ],
 
   [
-    'unknown: everybody in order with the default',
+    'unknown: all instances in order, with their default models',
     'gpt-99',
     {},
     'default openai:gpt-5-mini gemini:gemini-flash openrouter:openrouter/best my-llm:qwen-local',
@@ -228,27 +223,32 @@ const cases: readonly [name: string, model: string, given: Given, expected: stri
     'default gemini:gemini-flash x:auto',
   ],
   [
-    'auto, unless a route is called so',
+    'auto is a route’s name first',
     'auto',
     { routes: [route('auto', [target('gemini')])], settings: { fallback: 'same-model' } },
     'route gemini:gemini-flash',
   ],
   ['a configured model is the default', 'what', { instances: [east] }, 'default openai-east:gpt-east'],
-  ['nothing known of it: the client’s own word', 'what', { instances: [instance('bare')] }, 'default bare:what'],
-  ['nothing known of it, auto', 'auto', { instances: [instance('bare')] }, 'default bare:auto'],
-
-  ['the demo alone', 'gpt-5', { instances: [demo], routes: [] }, 'default demo:echo'],
-  ['the demo by name', 'demo/flaky', { instances: [demo], routes: [] }, 'provider demo:flaky'],
   [
-    'the demo’s route',
+    'an instance without known models: the client’s model name',
+    'what',
+    { instances: [instance('bare')] },
+    'default bare:what',
+  ],
+  ['an instance without known models, auto', 'auto', { instances: [instance('bare')] }, 'default bare:auto'],
+
+  ['only the demo provider', 'gpt-5', { instances: [demo], routes: [] }, 'default demo:echo'],
+  ['the demo provider by name', 'demo/flaky', { instances: [demo], routes: [] }, 'provider demo:flaky'],
+  [
+    'a route of the demo provider',
     'demo/chain',
     { instances: [demo], routes: [route('demo/chain', [target('demo/flaky'), target('demo/echo')])] },
     'route demo:flaky demo:echo',
   ],
-  ['the demo never beside a real one', 'what', { instances: [demo, openai] }, 'default openai:gpt-5-mini'],
-  ['nor by name', 'demo/echo', { instances: [demo, openai] }, 'default openai:gpt-5-mini'],
+  ['the demo provider is not used with a real one', 'what', { instances: [demo, openai] }, 'default openai:gpt-5-mini'],
+  ['nor by its name', 'demo/echo', { instances: [demo, openai] }, 'default openai:gpt-5-mini'],
   ['nor by its model', 'echo', { instances: [demo, openai] }, 'default openai:gpt-5-mini'],
-  ['nobody configured', 'gpt-5', { instances: [] }, 'unconfigured'],
+  ['no provider configured', 'gpt-5', { instances: [] }, 'unconfigured'],
 
   ['constructor', 'constructor', { settings: { unknownModel: 'reject' } }, 'unknown_model'],
   ['__proto__', '__proto__', { settings: { unknownModel: 'reject' } }, 'unknown_model'],
@@ -259,7 +259,7 @@ const cases: readonly [name: string, model: string, given: Given, expected: stri
 for (const [name, model, given, expected] of cases)
   test(`plan: ${name}`, () => assert.equal(inShort(model, given), expected))
 
-test('plan: strategies order targets of equal claim, and fallbacks stay behind them', () => {
+test('plan: strategies order candidates of equal rank, and fallbacks follow them', () => {
   const settings = (strategy: Settings['strategy']) => ({ settings: { strategy } })
   assert.equal(
     inShort('what', settings('cost')),
@@ -278,7 +278,7 @@ test('plan: strategies order targets of equal claim, and fallbacks stay behind t
   )
 })
 
-test('plan: a weighted route gives its targets their weights and leaves its fallback at the end', () => {
+test('plan: a weighted route orders its targets by weight and keeps its fallback last', () => {
   const weighted: Route = {
     ...route('w', [target('openai/x', 1), target('gemini/y', 0)], [target('my-llm/z', 9)]),
     strategy: 'weighted',
@@ -290,7 +290,7 @@ test('plan: a weighted route gives its targets their weights and leaves its fall
     )
 })
 
-test('plan: says of each candidate because of what it is there, and of others why not', () => {
+test('plan: states the reason for each candidate and for each skipped one', () => {
   const made = planFor('openai/gpt-5', { settings: { fallback: 'same-model' } })
   assert.ok(made.ok)
   assert.deepEqual(
@@ -309,10 +309,12 @@ test('plan: says of each candidate because of what it is there, and of others wh
   ])
   const lost = planFor('lost')
   assert.ok(lost.ok)
-  assert.deepEqual(lost.value.skipped, [{ provider: 'nobody', model: 'x', why: 'this provider is not configured' }])
+  assert.deepEqual(lost.value.skipped, [
+    { provider: 'unconfigured', model: 'x', why: 'this provider is not configured' },
+  ])
 })
 
-test('plan: explained, it is plain JSON with what is known now beside each target', () => {
+test('plan: explainPlan returns JSON with the current state of each target', () => {
   const made = planFor('openai/gpt-5', { settings: { fallback: 'none' } })
   assert.ok(made.ok)
   const explained = explainPlan('openai/gpt-5', made.value, ({ instance: { id } }) => ({ circuit: `${id} closed` }))
@@ -349,17 +351,17 @@ test('plan: the error of an unknown name contains similar names, and truncates a
   assert.match(far.failure.message, /\/v1\/models/)
 })
 
-test('plan: without a provider it names the variables to set', () => {
+test('plan: without a provider the error names the variables to set', () => {
   const made = planFor('gpt-5', { instances: [] })
   assert.ok(!made.ok)
   assert.match(made.failure.message, /OPENAI_API_KEY/)
 })
 
-/** What several clients take for "try again". */
+/** Texts that several clients take as a reason to retry. */
 const ALARMING =
   /429|500|502|503|504|524|rate.?limit|too many requests|overloaded|service.?unavailable|internal.?error|server.?error|provider.?returned.?error|fetch failed|network.?error|terminated/i
 
-test('plan: nothing it refuses with reads like a reason to try again', () => {
+test('plan: no error text reads like a reason to retry', () => {
   const refusals = [
     planFor('gpt-5', { instances: [] }),
     planFor('zzz', { settings: { unknownModel: 'reject' } }),
@@ -372,7 +374,7 @@ test('plan: nothing it refuses with reads like a reason to try again', () => {
   }
 })
 
-test('plan: any name at all gives a plan without doubles, each candidate with its reason, or a refusal', () => {
+test('plan: any name gives a plan without duplicates, with a reason for each candidate, or an error', () => {
   const word = fc.oneof(
     fc.string({ size: 'medium' }),
     fc.constantFrom('constructor', '__proto__', 'toString', 'auto', 'hasOwnProperty', 'fast', 'shared-1'),
@@ -381,13 +383,13 @@ test('plan: any name at all gives a plan without doubles, each candidate with it
       .map((parts) => parts.join('/')),
     fc.constant('é'.repeat(10_000)),
   )
-  const some = fc.record({
+  const settingsOf = fc.record({
     fallback: fc.constantFrom('any' as const, 'same-model' as const, 'none' as const),
     unknownModel: fc.constantFrom('route' as const, 'reject' as const),
     strategy: fc.constantFrom('priority' as const, 'weighted' as const, 'latency' as const, 'cost' as const),
   })
   fc.assert(
-    fc.property(word, some, fc.subarray([...everybody, east, demo]), (model, settings, instances) => {
+    fc.property(word, settingsOf, fc.subarray([...allInstances, east, demo]), (model, settings, instances) => {
       const made = planFor(model, { settings, instances })
       if (!made.ok) {
         assert.ok(made.failure.kind === 'unconfigured' ? instances.length === 0 : made.failure.kind === 'unknown_model')
@@ -410,7 +412,7 @@ test('plan: any name at all gives a plan without doubles, each candidate with it
   )
 })
 
-test('models: routes, then with the provider in front, then without; each once and with its owner', () => {
+test('models: lists routes, then prefixed names, then bare names, each once with its owner', () => {
   const config = configOf({ instances: [openai, router, local, demo], routes: [route('fast', [target('openai')])] })
   const listed = listModels(config, lists, catalogue)
   assert.deepEqual(
@@ -435,7 +437,7 @@ test('models: routes, then with the provider in front, then without; each once a
   assert.deepEqual(listed.find(({ id }) => id === 'gpt-5-mini')?.facts, prices['openai gpt-5-mini'])
 })
 
-test('models: every name listed leads to its owner first', () => {
+test('models: the first candidate of a listed name is its owner', () => {
   const config = configOf({ instances: [openai, east, gemini, router, local] })
   for (const { id, owner } of listModels(config, lists, catalogue)) {
     const made = planOf({ model: id, config, lists, catalogue, view: { latency: () => 0 }, random: () => 0.5 })

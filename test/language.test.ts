@@ -32,7 +32,6 @@ const PENDING: readonly string[] = [
   'bench/',
   'docs/conformance.md',
   'scripts/',
-  'src/policy/',
   'src/protocols/embeddings/',
   'src/protocols/errors/classify.test.ts',
   'src/protocols/framing/delta-template.test.ts',

@@ -140,7 +140,7 @@ const recorded: readonly (readonly [name: string, headers: Headers, left: Return
     [0.1, 10_000],
   ],
   [
-    'Mistral*: a month is told again within a minute',
+    'Mistral*: a monthly limit counts for a minute',
     { 'x-ratelimit-limit-tokens-month': '100', 'x-ratelimit-remaining-tokens-month': '0' },
     [0, MINUTE],
   ],

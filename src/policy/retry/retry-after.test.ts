@@ -14,47 +14,47 @@ const headersOf = (headers: Record<string, string>) => {
 }
 
 const headerCases: readonly [string, Record<string, string>, number | undefined][] = [
-  ['nothing', {}, undefined],
+  ['no headers', {}, undefined],
   ['seconds', { 'retry-after': '20' }, 20_000],
   ['with spaces', { 'retry-after': ' 20 ' }, 20_000],
   ['a fraction', { 'retry-after': '0.5' }, 500],
   ['zero', { 'retry-after': '0' }, 0],
   ['negative', { 'retry-after': '-1' }, undefined],
-  ['a day is an hour', { 'retry-after': '86400' }, HOUR],
-  ['beyond any timer', { 'retry-after': '99999999999999999999' }, HOUR],
-  ['an exponent is garbage', { 'retry-after': '1e3' }, undefined],
-  ['hexadecimal is garbage', { 'retry-after': '0x10' }, undefined],
-  ['Infinity is garbage', { 'retry-after': 'Infinity' }, undefined],
-  ['NaN is garbage', { 'retry-after': 'NaN' }, undefined],
+  ['a day is reduced to an hour', { 'retry-after': '86400' }, HOUR],
+  ['a very large number', { 'retry-after': '99999999999999999999' }, HOUR],
+  ['an exponent is invalid', { 'retry-after': '1e3' }, undefined],
+  ['hexadecimal is invalid', { 'retry-after': '0x10' }, undefined],
+  ['Infinity is invalid', { 'retry-after': 'Infinity' }, undefined],
+  ['NaN is invalid', { 'retry-after': 'NaN' }, undefined],
   ['empty', { 'retry-after': '' }, undefined],
   ['a word', { 'retry-after': 'soon' }, undefined],
   ['two values', { 'retry-after': '1, 2' }, undefined],
   ['a duration', { 'retry-after': '30s' }, 30_000],
   ['a date', { 'retry-after': 'Sat, 21 Nov 2026 12:00:30 GMT' }, 30_000],
-  ['the older date', { 'retry-after': 'Saturday, 21-Nov-26 12:00:30 GMT' }, 30_000],
-  ['the oldest date, in UTC without saying so', { 'retry-after': 'Sat Nov 21 12:00:30 2026' }, 30_000],
-  ['this very moment', { 'retry-after': 'Sat, 21 Nov 2026 12:00:00 GMT' }, 0],
-  ['a date that has passed', { 'retry-after': 'Sat, 21 Nov 2026 11:59:30 GMT' }, undefined],
-  ['a far date', { 'retry-after': 'Sat, 21 Nov 2037 11:59:30 GMT' }, HOUR],
-  ['a date of no calendar', { 'retry-after': 'Sat, 41 Nov 2026 12:00:30 GMT' }, undefined],
-  ['a date in a time zone nobody gave', { 'retry-after': 'Sat, 21 Nov 2026 12:00:30' }, undefined],
+  ['an RFC 850 date', { 'retry-after': 'Saturday, 21-Nov-26 12:00:30 GMT' }, 30_000],
+  ['an asctime date, in UTC', { 'retry-after': 'Sat Nov 21 12:00:30 2026' }, 30_000],
+  ['the current time', { 'retry-after': 'Sat, 21 Nov 2026 12:00:00 GMT' }, 0],
+  ['a date in the past', { 'retry-after': 'Sat, 21 Nov 2026 11:59:30 GMT' }, undefined],
+  ['a distant date is reduced to an hour', { 'retry-after': 'Sat, 21 Nov 2037 11:59:30 GMT' }, HOUR],
+  ['an invalid day', { 'retry-after': 'Sat, 41 Nov 2026 12:00:30 GMT' }, undefined],
+  ['a date without a time zone', { 'retry-after': 'Sat, 21 Nov 2026 12:00:30' }, undefined],
   ['RFC 3339', { 'retry-after': '2026-11-21T12:00:30Z' }, 30_000],
   ['milliseconds', { 'retry-after-ms': '1250.5' }, 1250.5],
-  ['milliseconds, the other name', { 'x-ms-retry-after-ms': '700' }, 700],
-  ['milliseconds are more exact', { 'retry-after-ms': '1250', 'retry-after': '2' }, 1_250],
-  ['zero milliseconds beside a second (Azure)', { 'retry-after-ms': '0', 'retry-after': '1' }, 1_000],
-  ['zero milliseconds alone', { 'retry-after-ms': '0' }, 0],
-  ['garbage in milliseconds', { 'retry-after-ms': 'x', 'retry-after': '2' }, 2_000],
+  ['milliseconds, Azure’s name', { 'x-ms-retry-after-ms': '700' }, 700],
+  ['milliseconds before seconds', { 'retry-after-ms': '1250', 'retry-after': '2' }, 1_250],
+  ['zero milliseconds and one second (Azure)', { 'retry-after-ms': '0', 'retry-after': '1' }, 1_000],
+  ['only zero milliseconds', { 'retry-after-ms': '0' }, 0],
+  ['invalid milliseconds', { 'retry-after-ms': 'x', 'retry-after': '2' }, 2_000],
 
+  ['an exhausted limit', { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '6m0s' }, 360_000],
   [
-    'a limit that is exhausted',
-    { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '6m0s' },
-    360_000,
+    'a limit that is not exhausted',
+    { 'x-ratelimit-remaining-requests': '7', 'x-ratelimit-reset-requests': '6m0s' },
+    undefined,
   ],
-  ['a limit that is not', { 'x-ratelimit-remaining-requests': '7', 'x-ratelimit-reset-requests': '6m0s' }, undefined],
-  ['a limit that says nothing of what remains', { 'x-ratelimit-reset-tokens': '12ms' }, 12],
+  ['a reset without a remainder', { 'x-ratelimit-reset-tokens': '12ms' }, 12],
   [
-    'only the exhausted one of two',
+    'one of two limits exhausted',
     {
       'x-ratelimit-remaining-requests': '99',
       'x-ratelimit-reset-requests': '1h',
@@ -64,7 +64,7 @@ const headerCases: readonly [string, Record<string, string>, number | undefined]
     7_660,
   ],
   [
-    'both exhausted: the longer',
+    'both limits exhausted: the later reset',
     {
       'x-ratelimit-remaining-requests': '0',
       'x-ratelimit-reset-requests': '2s',
@@ -75,10 +75,10 @@ const headerCases: readonly [string, Record<string, string>, number | undefined]
   ],
   ['seconds since 1970', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(NOW / 1000 + 42) }, 42_000],
   ['milliseconds since 1970', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(NOW + 42) }, 42],
-  ['a moment that has passed', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '1700000000' }, undefined],
+  ['a reset in the past', { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '1700000000' }, undefined],
   ['plain seconds', { 'x-ratelimit-remaining-tokens': '0', 'x-ratelimit-reset-tokens': '11.38' }, 11_380],
-  ['by the day', { 'x-ratelimit-remaining-requests-day': '0', 'x-ratelimit-reset-requests-day': '60.5' }, 60_500],
-  ['the draft standard', { 'ratelimit-remaining': '0', 'ratelimit-reset': '50' }, 50_000],
+  ['a daily limit', { 'x-ratelimit-remaining-requests-day': '0', 'x-ratelimit-reset-requests-day': '60.5' }, 60_500],
+  ['the IETF draft', { 'ratelimit-remaining': '0', 'ratelimit-reset': '50' }, 50_000],
   [
     'Anthropic',
     {
@@ -90,18 +90,18 @@ const headerCases: readonly [string, Record<string, string>, number | undefined]
     13_000,
   ],
   [
-    'what is said plainly wins over a limit',
+    'retry-after before a limit',
     { 'retry-after': '2', 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '6m0s' },
     2_000,
   ],
   [
-    'values that were masked',
+    'masked values',
     { 'x-ratelimit-remaining-tokens': 'X-REMAINING', 'x-ratelimit-reset-tokens': 'X-RESET' },
     undefined,
   ],
 ]
 for (const [name, headers, expected] of headerCases)
-  test(`wait: ${name}`, () => assert.equal(retryAfter(headersOf(headers), undefined, NOW), expected))
+  test(`retry-after: ${name}`, () => assert.equal(retryAfter(headersOf(headers), undefined, NOW), expected))
 
 const retryInfo = (retryDelay: Json): Json => ({
   error: {
@@ -116,39 +116,39 @@ const retryInfo = (retryDelay: Json): Json => ({
 
 const bodyCases: readonly [string, Json | undefined, number | undefined][] = [
   ['no body', undefined, undefined],
-  ['a text', 'retry in 5 s', undefined],
+  ['a text body', 'retry in 5 s', undefined],
   ['null', null, undefined],
   ['RetryInfo', retryInfo('34.4s'), 34_400],
   ['RetryInfo in a list', [retryInfo('48s')], 48_000],
   ['RetryInfo as an object', retryInfo({ seconds: 3, nanos: 500_000_000 }), 3_500],
   ['RetryInfo, no seconds', retryInfo({ seconds: 0 }), 0],
-  ['RetryInfo, garbage', retryInfo('later'), undefined],
+  ['RetryInfo, invalid', retryInfo('later'), undefined],
   ['RetryInfo, negative', retryInfo('-3s'), undefined],
   ['RetryInfo, negative seconds', retryInfo({ seconds: -3 }), undefined],
   ['RetryInfo, too long', retryInfo('86400s'), HOUR],
-  ['details that are no list', { error: { details: { retryDelay: '3s' } } }, undefined],
+  ['details that are not a list', { error: { details: { retryDelay: '3s' } } }, undefined],
   ['details of a bare status', { details: [{ retryDelay: '3s' }] }, 3_000],
   ['an empty list', [], undefined],
-  ['OpenRouter quotes numbers', { error: { metadata: { headers: { 'Retry-After': 7 } } } }, 7_000],
+  ['a number in OpenRouter’s metadata', { error: { metadata: { headers: { 'Retry-After': 7 } } } }, 7_000],
   [
-    'quoted headers that are no texts',
+    'metadata headers that are not texts',
     { error: { metadata: { headers: { 'Retry-After': [7], a: null } } } },
     undefined,
   ],
   [
-    'OpenRouter quotes headers',
+    'headers in OpenRouter’s metadata',
     { error: { metadata: { headers: { 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': String(NOW + 9_000) } } } },
     9_000,
   ],
 ]
 for (const [name, body, expected] of bodyCases)
-  test(`wait: in the body: ${name}`, () =>
+  test(`retry-after: in the body: ${name}`, () =>
     assert.equal(
       retryAfter(() => undefined, body, NOW),
       expected,
     ))
 
-test('wait: the header wins over the body', () =>
+test('retry-after: the header wins over the body', () =>
   assert.equal(retryAfter(headersOf({ 'retry-after': '1' }), retryInfo('9s'), NOW), 1_000))
 
 const durations: readonly [string, number | undefined][] = [
@@ -181,13 +181,13 @@ const durations: readonly [string, number | undefined][] = [
   ['1__proto__', undefined],
 ]
 for (const [value, expected] of durations)
-  test(`wait: duration ${JSON.stringify(value)}`, () => {
+  test(`retry-after: duration ${JSON.stringify(value)}`, () => {
     const seen = parseDuration(value)
     if (expected === undefined || seen === undefined) assert.equal(seen, expected)
     else assert.ok(Math.abs(seen - expected) < 1e-9 * Math.max(1, expected), `${seen} is not ${expected}`)
   })
 
-test('wait: whatever is sent, the answer is absent or between nothing and an hour', () => {
+test('retry-after: for any input it is undefined or from 0 to an hour', () => {
   const names = [
     'retry-after',
     'retry-after-ms',
@@ -220,10 +220,10 @@ test('wait: whatever is sent, the answer is absent or between nothing and an hou
     }),
     { numRuns: 3_000, seed: 11 },
   )
-  assert.ok(found > 300, `only ${found} of them said anything`)
+  assert.ok(found > 300, `only ${found} inputs gave a wait`)
 })
 
-test('wait: a megabyte of anything is read in no time', () => {
+test('retry-after: a megabyte of any input is read in less than 0.5 s', () => {
   const long = 1_000_000
   const hostile = [
     'a'.repeat(long),
@@ -243,26 +243,26 @@ test('wait: a megabyte of anything is read in no time', () => {
   }
   retryAfter(() => undefined, { error: { details: Array.from({ length: 200_000 }, () => ({ retryDelay: 'x' })) } }, NOW)
   const { user, system } = process.threadCpuUsage(began)
-  // What goes back over a megabyte needs minutes. µs of this thread: others' work does not count.
+  // Backtracking over a megabyte would take minutes. CPU time of this thread in µs, so that other load does not count.
   assert.ok(user + system < 500_000)
 })
 
 const row: LimitHeaders = { left: 'left', whole: 'whole', reset: 'reset', period: 'period' }
 const resets: readonly (readonly [string, Record<string, string>, number | undefined, LimitHeaders?])[] = [
-  ['nothing said', {}, undefined],
+  ['no header', {}, undefined],
   ['seconds', { reset: '5' }, 5_000],
-  // Azure's: `reset` in s or in ms, told apart by the window.
-  ['a figure within its window', { reset: '60', period: '60' }, 60_000],
-  ['a figure beyond its window is of ms', { reset: '61', period: '60' }, 61],
-  ['a window nobody can read', { reset: '61', period: 'x' }, 61_000],
-  ['a window, and a duration', { reset: '2m0s', period: '60' }, 120_000],
-  ['a window of another name is not asked for', { reset: '61', '': '60' }, 61_000, { ...row, period: '' }],
-  ['a moment beyond its window is a moment', { reset: '1795262530', period: '60' }, 1_795_262_530_000 - NOW],
-  ['just before it is one', { reset: '999999999' }, 999_999_999_000],
-  ['as soon as it is one', { reset: '1000000000' }, 1e12 - NOW],
-  ['the last moment in seconds', { reset: '99999999999' }, 99_999_999_999_000 - NOW],
-  ['the first in milliseconds', { reset: '100000000000' }, 1e11 - NOW],
-  ['the window of a moment', { reset: '1000000000', period: '60' }, 1e12 - NOW],
+  // Azure: `reset` in s or in ms, distinguished by the window.
+  ['a number within the window is in seconds', { reset: '60', period: '60' }, 60_000],
+  ['a number above the window is in ms', { reset: '61', period: '60' }, 61],
+  ['an invalid window', { reset: '61', period: 'x' }, 61_000],
+  ['a window and a duration', { reset: '2m0s', period: '60' }, 120_000],
+  ['no window header', { reset: '61', '': '60' }, 61_000, { ...row, period: '' }],
+  ['a Unix time with a window', { reset: '1795262530', period: '60' }, 1_795_262_530_000 - NOW],
+  ['the largest number of seconds', { reset: '999999999' }, 999_999_999_000],
+  ['the smallest Unix time', { reset: '1000000000' }, 1e12 - NOW],
+  ['the largest Unix time in seconds', { reset: '99999999999' }, 99_999_999_999_000 - NOW],
+  ['the smallest Unix time in milliseconds', { reset: '100000000000' }, 1e11 - NOW],
+  ['the smallest Unix time with a window', { reset: '1000000000', period: '60' }, 1e12 - NOW],
 ]
 for (const [name, headers, expected, limit = row] of resets)
   test(`reset: ${name}`, () => assert.equal(resetIn(limit, headersOf(headers), NOW), expected))
@@ -284,10 +284,10 @@ const dates: readonly (readonly [string, number | undefined])[] = [
   ['02026-11-21T12:00:30Z', undefined],
 ]
 for (const [value, expected] of dates)
-  test(`wait until ${value}`, () =>
+  test(`retry-after: date ${value}`, () =>
     assert.equal(retryAfter(headersOf({ 'retry-after': value }), undefined, NOW), expected))
 
-test('wait: only so many details, and so many quoted headers, are looked at', () => {
+test('retry-after: only the first 32 details and metadata headers are read', () => {
   const detail = (at: number): Json => ({
     error: { details: Array.from({ length: 40 }, (_, index) => (index === at ? { retryDelay: '3s' } : {})) },
   })
@@ -307,7 +307,7 @@ test('wait: only so many details, and so many quoted headers, are looked at', ()
     )
 })
 
-test('wait: what is no object among the details is passed over, and a figure longer than any honest one', () => {
+test('retry-after: ignores details that are not objects, and values of more than 64 characters', () => {
   const odd = { error: { details: [null, 'x', 3, [], { retryDelay: '3s' }] } }
   assert.equal(
     retryAfter(() => undefined, odd, NOW),

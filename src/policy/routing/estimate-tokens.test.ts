@@ -6,7 +6,7 @@ import { isObject } from '../../core/json.ts'
 import { protocols } from '../../protocols/index.ts'
 import { estimateText, estimateTokens } from './estimate-tokens.ts'
 
-/** Article 1 of the Universal Declaration of Human Rights, code and data: the tokens are o200k's, counted with gpt-tokenizer. */
+/** Article 1 of the Universal Declaration of Human Rights, code and data, with the tokens of o200k by gpt-tokenizer. */
 const texts = [
   [
     'English',
@@ -83,7 +83,7 @@ for (const [name, tokens, text] of texts)
     assert.ok(Math.abs(estimated - tokens) <= 0.4 * tokens, `${estimated} for ${tokens}`)
   })
 
-const asking = (...content: readonly Part[]): ChatRequest => ({
+const requestWith = (...content: readonly Part[]): ChatRequest => ({
   model: 'm',
   stream: false,
   messages: [{ role: 'user', at: 'messages[0]', content }],
@@ -93,105 +93,118 @@ const asking = (...content: readonly Part[]): ChatRequest => ({
 })
 const text = (words: string): Part => ({ type: 'text', at: '', text: words })
 
-test('estimate: linear, a whole number, and never nothing', () => {
+test('estimate: is linear in the text, an integer, and at least 1', () => {
   const words = 'The quick brown fox, 12 times. '
-  const once = estimateTokens(asking(text(words)))
-  const often = estimateTokens(asking(text(words.repeat(1_000))))
+  const once = estimateTokens(requestWith(text(words)))
+  const often = estimateTokens(requestWith(text(words.repeat(1_000))))
   assert.ok(Number.isInteger(once) && once > 0)
   assert.ok(Math.abs(often / 1_000 - estimateText(words)) < 0.1, `${often}`)
-  assert.ok(estimateTokens({ ...asking(), messages: [] }) > 0)
+  assert.ok(estimateTokens({ ...requestWith(), messages: [] }) > 0)
 })
 
 const more: readonly (readonly [string, ChatRequest])[] = [
-  ['an image', asking({ type: 'image', at: '', source: { kind: 'url', url: 'https://x.example/y.png' } })],
-  ['a page', asking({ type: 'file', at: '', source: { kind: 'data', mediaType: 'application/pdf', data: 'AAAA' } })],
-  ['a text file', asking({ type: 'file', at: '', source: { kind: 'data', mediaType: 'text/plain', data: 'QUFB' } })],
-  ['a call', asking({ type: 'tool-call', at: '', id: 'c', name: 'look', arguments: '{"at":"it"}' })],
-  ['a thought', asking({ type: 'reasoning', at: '', text: 'Let me see.' })],
-  ['a foreign block', asking({ type: 'foreign', at: '', protocol: 'anthropic-messages', raw: { type: 'search' } })],
+  ['an image', requestWith({ type: 'image', at: '', source: { kind: 'url', url: 'https://x.example/y.png' } })],
+  [
+    'a document',
+    requestWith({ type: 'file', at: '', source: { kind: 'data', mediaType: 'application/pdf', data: 'AAAA' } }),
+  ],
+  [
+    'a text file',
+    requestWith({ type: 'file', at: '', source: { kind: 'data', mediaType: 'text/plain', data: 'QUFB' } }),
+  ],
+  ['a tool call', requestWith({ type: 'tool-call', at: '', id: 'c', name: 'look', arguments: '{"at":"it"}' })],
+  ['reasoning', requestWith({ type: 'reasoning', at: '', text: 'Let me see.' })],
+  [
+    'a foreign block',
+    requestWith({ type: 'foreign', at: '', protocol: 'anthropic-messages', raw: { type: 'search' } }),
+  ],
   [
     'a tool',
     {
-      ...asking(),
+      ...requestWith(),
       tools: [{ kind: 'function', at: '', name: 'look', description: 'Looks.', parameters: { type: 'object' } }],
     },
   ],
   [
-    'a result',
+    'a tool result',
     {
-      ...asking(),
-      messages: [...asking().messages, { role: 'tool', at: '', callId: 'c', content: [] } satisfies Message],
+      ...requestWith(),
+      messages: [...requestWith().messages, { role: 'tool', at: '', callId: 'c', content: [] } satisfies Message],
     },
   ],
 ]
 for (const [name, request] of more)
-  test(`estimate: ${name} counts`, () => assert.ok(estimateTokens(request) > estimateTokens(asking())))
+  test(`estimate: ${name} counts`, () => assert.ok(estimateTokens(request) > estimateTokens(requestWith())))
 
-/** The first and the last character of each class, and what one of it weighs. */
+/** The first and last characters of each class, and the weight of each. */
 const characters: readonly (readonly [string, string, number])[] = [
   ['letters', 'azAZ', 0.23],
-  ['marks beside the letters', '`{@[/:', 0.5],
+  ['punctuation next to the letters', '`{@[/:', 0.5],
   ['digits', '09', 0.4],
-  ['blanks', ' \t\n\r', 0.1],
+  ['whitespace', ' \t\n\r', 0.1],
   ['control characters', '\b\u000e\u001f', 0.5],
-  ['the last of ASCII', '\u007f', 0.5],
+  ['the last ASCII character', '\u007f', 0.5],
   ['letters of other alphabets', '\u0080\u1fff', 0.4],
   ['signs', '\u2000\u2e7f', 1],
   ['wide characters', '\u2e80\ud7ff\uf900\ufaff\uff00\uffff', 0.85],
-  ['between them', '\ud800\uf8ff\ufb00\ufeff', 1],
+  ['characters between the wide ranges', '\ud800\uf8ff\ufb00\ufeff', 1],
 ]
 for (const [name, letters, weight] of characters)
   test(`estimate: ${name} weigh ${weight}`, () => {
     for (const letter of letters) assert.ok(Math.abs(estimateText(letter) - weight) < 1e-9, JSON.stringify(letter))
   })
 
-/** Tokens a request is beyond one that says nothing (7: its frame of 3, one message of 4). */
+/** Tokens of a request above an empty one (7: framing of 3, one message of 4). */
 const weights: readonly (readonly [string, ChatRequest, number])[] = [
-  ['nothing', asking(), 0],
-  ['ten words of one letter', asking(text('a a a a a a a a a a ')), 4],
-  ['a refusal', asking({ type: 'refusal', at: '', text: '0'.repeat(10) }), 4],
-  ['a thought', asking({ type: 'reasoning', at: '', text: '0'.repeat(10) }), 4],
-  ['an image', asking({ type: 'image', at: '', source: { kind: 'url', url: 'x' } }), 1_500],
-  ['sound', asking({ type: 'audio', at: '', data: 'A', format: 'wav' }), 1_500],
+  ['an empty request', requestWith(), 0],
+  ['ten one-letter words', requestWith(text('a a a a a a a a a a ')), 4],
+  ['a refusal', requestWith({ type: 'refusal', at: '', text: '0'.repeat(10) }), 4],
+  ['reasoning', requestWith({ type: 'reasoning', at: '', text: '0'.repeat(10) }), 4],
+  ['an image', requestWith({ type: 'image', at: '', source: { kind: 'url', url: 'x' } }), 1_500],
+  ['audio', requestWith({ type: 'audio', at: '', data: 'A', format: 'wav' }), 1_500],
   [
-    'a page',
-    asking({ type: 'file', at: '', source: { kind: 'data', mediaType: 'application/text/', data: 'A' } }),
+    'a document',
+    requestWith({ type: 'file', at: '', source: { kind: 'data', mediaType: 'application/text/', data: 'A' } }),
     1_500,
   ],
-  ['a page elsewhere', asking({ type: 'file', at: '', source: { kind: 'url', url: 'text/' } }), 1_500],
+  ['a document URL', requestWith({ type: 'file', at: '', source: { kind: 'url', url: 'text/' } }), 1_500],
   // 1,000 characters of base64 are 750 bytes.
   [
     'a text file',
-    asking({ type: 'file', at: '', source: { kind: 'data', mediaType: 'text/plain', data: 'A'.repeat(1_000) } }),
+    requestWith({ type: 'file', at: '', source: { kind: 'data', mediaType: 'text/plain', data: 'A'.repeat(1_000) } }),
     173,
   ],
-  ['a call', asking({ type: 'tool-call', at: '', id: 'c', name: '00000', arguments: '0'.repeat(10) }), 14],
-  ['what is foreign', asking({ type: 'foreign', at: '', protocol: 'openai-chat', raw: { a: 0 } }), 3],
-  ['a second message', { ...asking(), messages: [...asking().messages, ...asking().messages] }, 4],
-  ['a result', { ...asking(), messages: [{ role: 'tool', at: '', callId: 'c', content: [] }] }, 8],
+  ['a tool call', requestWith({ type: 'tool-call', at: '', id: 'c', name: '00000', arguments: '0'.repeat(10) }), 14],
+  ['a part of another format', requestWith({ type: 'foreign', at: '', protocol: 'openai-chat', raw: { a: 0 } }), 3],
+  ['a second message', { ...requestWith(), messages: [...requestWith().messages, ...requestWith().messages] }, 4],
+  ['a tool result', { ...requestWith(), messages: [{ role: 'tool', at: '', callId: 'c', content: [] }] }, 8],
   [
     'a tool',
     {
-      ...asking(),
+      ...requestWith(),
       tools: [{ kind: 'function', at: '', name: '00000', description: '0'.repeat(10), parameters: { a: 0 } }],
     },
     17,
   ],
-  ['a tool with nothing said of it', { ...asking(), tools: [{ kind: 'function', at: '', name: '00000' }] }, 10],
-  ['a tool of text', { ...asking(), tools: [{ kind: 'custom', at: '', name: '00000', format: { a: 0 } }] }, 13],
   [
-    'a tool of a vendor',
-    { ...asking(), tools: [{ kind: 'foreign', at: '', protocol: 'openai-chat', raw: { a: 0 } }] },
+    'a tool without description and parameters',
+    { ...requestWith(), tools: [{ kind: 'function', at: '', name: '00000' }] },
+    10,
+  ],
+  ['a custom tool', { ...requestWith(), tools: [{ kind: 'custom', at: '', name: '00000', format: { a: 0 } }] }, 13],
+  [
+    'a vendor’s tool',
+    { ...requestWith(), tools: [{ kind: 'foreign', at: '', protocol: 'openai-chat', raw: { a: 0 } }] },
     11,
   ],
 ]
 for (const [name, request, tokens] of weights)
-  test(`estimate: ${name} is ${tokens} more`, () => {
+  test(`estimate: ${name} adds ${tokens} tokens`, () => {
     const found = estimateTokens(request) - 7
     assert.ok(Math.abs(found - tokens) <= 1, `${found}`)
   })
 
-/** Only text: what a vendor counts for its own tools, for thinking or for a search is not in the question. */
+/** Whether the request is plain text: tokens that a vendor adds for tools, thinking or search are not in the request. */
 const plain = ({ messages, tools, settings, extras }: ChatRequest): boolean =>
   tools.length === 0 &&
   extras.every(({ essential, name }) => !essential && name !== 'thinking') &&
@@ -199,15 +212,15 @@ const plain = ({ messages, tools, settings, extras }: ChatRequest): boolean =>
   !settings.thinkingBudget &&
   messages.every(({ content }) => content.every(({ type }) => type === 'text'))
 
-/** The estimate over what was counted, for every recorded plain question of at least so many tokens. */
+/** The estimate divided by the vendor's count, for each recorded plain request of at least `least` tokens. */
 const ratios = (api: 'messages' | 'chat', provider: string, least: number): number[] => {
   const protocol = protocols[api === 'messages' ? 'anthropic-messages' : 'openai-chat']
   return recordingsOf(api)
     .filter((one) => one.provider === provider && !one.chunks && !one.trimmed && (one.status ?? 200) < 400)
     .flatMap(({ request, response }) => {
-      const asked = isObject(request) ? protocol.decodeRequest(request) : undefined
+      const decoded = isObject(request) ? protocol.decodeRequest(request) : undefined
       const counted = fold(protocol.decodeAnswer(response)).usage?.input ?? 0
-      return asked?.ok && plain(asked.value) && counted >= least ? [estimateTokens(asked.value) / counted] : []
+      return decoded?.ok && plain(decoded.value) && counted >= least ? [estimateTokens(decoded.value) / counted] : []
     })
     .sort((one, other) => one - other)
 }
@@ -216,19 +229,19 @@ for (const [api, provider] of [
   ['messages', 'anthropic'],
   ['chat', 'openai'],
 ] as const)
-  test(`estimate: what ${provider} counted for recorded questions`, { skip: skipWithoutRecordings }, () => {
+  test(`estimate: close to the count of ${provider} for recorded requests`, { skip: skipWithoutRecordings }, () => {
     const found = ratios(api, provider, 20)
-    assert.ok(found.length >= 10, `${found.length} questions`)
+    assert.ok(found.length >= 10, `${found.length} requests`)
     const half = found[Math.floor(found.length / 2)] ?? 0
-    assert.ok(half > 0.8 && half < 1.25, `the middle one: ${half}`)
+    assert.ok(half > 0.8 && half < 1.25, `the median: ${half}`)
     assert.ok((found[0] ?? 0) > 0.55 && (found.at(-1) ?? 9) < 1.45, `${found[0]} to ${found.at(-1)} of ${found.length}`)
   })
 
-test('estimate: of a long question a sample is counted, which is near the whole', () => {
+test('estimate: the sample of a long request is close to the whole', () => {
   const words = texts.map(([, , text]) => text).join(' ')
   const many = words.repeat(Math.ceil(3_000_000 / words.length))
   const part = (text: string): Part => ({ type: 'text', at: 'x', text })
-  const ask = (content: Part[]): number =>
+  const estimate = (content: Part[]): number =>
     estimateTokens({
       model: 'm',
       stream: false,
@@ -237,8 +250,8 @@ test('estimate: of a long question a sample is counted, which is near the whole'
       extras: [],
       messages: [{ role: 'user', at: 'x', content }],
     })
-  const right = estimateText(many)
-  assert.ok(Math.abs(ask([part(many)]) / right - 1) < 0.05)
+  const whole = estimateText(many)
+  assert.ok(Math.abs(estimate([part(many)]) / whole - 1) < 0.05)
   const pieces = Array.from({ length: 1_000 }, (_, at) => part(many.slice(at * 3_000, (at + 1) * 3_000)))
-  assert.ok(Math.abs(ask(pieces) / right - 1) < 0.05)
+  assert.ok(Math.abs(estimate(pieces) / whole - 1) < 0.05)
 })

@@ -117,16 +117,16 @@ test('next target: a temporary DNS failure is retried soon, an unknown host name
 
 test('next target: targets are computed only as far as they are iterated', () => {
   const many = Array.from({ length: 200 }, (_, n) => at(instance(`p${n}`, ['1']), 'm'))
-  let asked = 0
+  let iterated = 0
   const found = remainingTargets(
     { by: 'route', candidates: many, skipped: [] },
     emptyHistory,
     ({ instance: { keys } }) => {
-      asked++
+      iterated++
       return keys
     },
   )
   const [first, second] = found
   assert.deepEqual(names([first, second].flatMap((one) => one ?? [])), ['p01/m', 'p11/m'])
-  assert.equal(asked, 2)
+  assert.equal(iterated, 2)
 })

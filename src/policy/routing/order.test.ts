@@ -5,7 +5,7 @@ import type { Instance, ProviderKey } from '../../core/provider.ts'
 import type { Candidate } from '../../core/target.ts'
 import { type CandidateView, orderKeys as inOrder, type KeyView, orderCandidates } from './order.ts'
 
-/** A generator of its own for each test (mulberry32), so that figures stay what they are. */
+/** A seeded random generator (mulberry32), so that results are reproducible. */
 const seeded = (seed: number) => {
   let state = seed
   return () => {
@@ -42,7 +42,7 @@ const keyView = (more: Partial<KeyView> = {}): Omit<KeyView, 'totalInFlight'> =>
   ...more,
 })
 
-/** All of them, those included that are only ordered when they are asked for. */
+/** The complete order, including keys that are ordered lazily. */
 const orderKeys = (
   keys: readonly ProviderKey[],
   strategy: Parameters<typeof inOrder>[1],
@@ -52,7 +52,7 @@ const orderKeys = (
 const loadOf = (keys: readonly ProviderKey[], { inFlight }: Pick<KeyView, 'inFlight'>): number =>
   keys.reduce((sum, key) => sum + inFlight(key), 0)
 
-/** How often each comes first. */
+/** How often each id is first. */
 const firsts = (times: number, draw: (n: number) => string | undefined): Record<string, number> => {
   const seen: Record<string, number> = {}
   for (let n = 0; n < times; n++) {
@@ -62,7 +62,7 @@ const firsts = (times: number, draw: (n: number) => string | undefined): Record<
   return seen
 }
 
-/** Within three standard deviations of the share it should have. */
+/** Asserts that each count is within three standard deviations of its expected share. */
 const fair = (seen: Record<string, number>, shares: Record<string, number>, times: number) => {
   for (const [id, share] of Object.entries(shares)) {
     const [expected, spread] = [times * share, 3 * Math.sqrt(times * share * (1 - share))]
@@ -83,7 +83,7 @@ const anyCandidates = fc
 const chance = fc.integer().map(seeded)
 
 for (const strategy of ['priority', 'weighted', 'latency', 'cost'] as const)
-  test(`order: ${strategy} loses and doubles nobody, and leaves what it was given as it was`, () => {
+  test(`order: ${strategy} returns a permutation and does not change its input`, () => {
     fc.assert(
       fc.property(anyCandidates, chance, (rows, random) => {
         const given = rows.map(({ one }) => one)
@@ -97,12 +97,12 @@ for (const strategy of ['priority', 'weighted', 'latency', 'cost'] as const)
     )
   })
 
-test('order: priority is the order given', () => {
+test('order: priority keeps the given order', () => {
   const given = named({ b: 1, a: 9, c: 5 })
   assert.equal(ids(orderCandidates(given, 'priority', view(), seeded(1))), 'bac')
 })
 
-test('order: weighted puts each first in proportion to its weight, and the rest likewise', () => {
+test('order: weighted chooses the first and the following candidates in proportion to weight', () => {
   const random = seeded(2)
   const given = named({ a: 1, b: 3, c: 6 })
   const times = 20_000
@@ -120,14 +120,14 @@ test('order: weighted puts each first in proportion to its weight, and the rest 
   )
 })
 
-test('order: weight 0 is tried last, and only then', () => {
+test('order: weight 0 is last', () => {
   const random = seeded(3)
   for (let n = 0; n < 200; n++)
     assert.match(ids(orderCandidates(named({ x: 0, a: 1, y: 0, b: 5 }), 'weighted', view(), random)), /^(ab|ba)xy$/)
   assert.equal(ids(orderCandidates(named({ x: 0, y: 0 }), 'weighted', view(), random)), 'xy')
 })
 
-test('order: latency takes the better of two, so the best is first most often and the worst never', () => {
+test('order: latency takes the better of two random candidates: the best is first most often, the worst never', () => {
   const waits: Record<string, number> = { a: 300, b: 200, c: 900, d: 100 }
   const latency = ({ instance: { id } }: Candidate) => waits[id] ?? 0
   const random = seeded(4)
@@ -136,14 +136,14 @@ test('order: latency takes the better of two, so the best is first most often an
     times,
     () => ids(orderCandidates(named({ a: 1, b: 1, c: 1, d: 1 }), 'latency', view({ latency }), random))[0],
   )
-  // Of the six pairs d is in three, b is the better in two, a in one, c in none.
+  // Of the six pairs d is the better in three, b in two, a in one, c in none.
   fair(seen, { d: 1 / 2, b: 1 / 3, a: 1 / 6 }, times)
   assert.equal(seen.c, undefined)
   for (let n = 0; n < 100; n++)
     assert.equal(ids(orderCandidates(named({ a: 1, b: 1, c: 1, d: 1 }), 'latency', view({ latency }), random))[3], 'c')
 })
 
-test('order: latency with two is simply the better first, and what is configured first when they are alike', () => {
+test('order: latency with two candidates puts the better first, or the configured first if equal', () => {
   const random = seeded(5)
   const latency = ({ instance: { id } }: Candidate) => (id === 'a' ? 300 : 200)
   for (let n = 0; n < 50; n++) {
@@ -152,7 +152,7 @@ test('order: latency with two is simply the better first, and what is configured
   }
 })
 
-test('order: cost is by price, unknown last, ties as given', () => {
+test('order: cost sorts by price, unknown prices last, ties in the given order', () => {
   const prices: Record<string, number | undefined> = { a: 5, b: undefined, c: 1, d: 5, e: undefined, f: 0 }
   const price = ({ instance: { id } }: Candidate) => prices[id]
   const given = named({ a: 1, b: 1, c: 1, d: 1, e: 1, f: 1 })
@@ -175,7 +175,7 @@ const anyKeys = fc
   )
 
 for (const strategy of ['spread', 'round-robin', 'sticky'] as const)
-  test(`order: keys, ${strategy} loses and doubles none`, () => {
+  test(`order: ${strategy} returns a permutation of the keys`, () => {
     fc.assert(
       fc.property(
         anyKeys,
@@ -198,14 +198,17 @@ for (const strategy of ['spread', 'round-robin', 'sticky'] as const)
           )
           assert.equal(after.length, given.length)
           assert.deepEqual(new Set(after), new Set(given))
-          const dead = after.findIndex(({ weight }) => weight === 0)
-          assert.ok(dead === -1 || after.slice(dead).every(({ weight }) => weight === 0), 'weight 0 comes last')
+          const unweighted = after.findIndex(({ weight }) => weight === 0)
+          assert.ok(
+            unweighted === -1 || after.slice(unweighted).every(({ weight }) => weight === 0),
+            'weight 0 is last',
+          )
         },
       ),
     )
   })
 
-test('order: idle keys share in proportion to their weight', () => {
+test('order: spread chooses idle keys in proportion to weight', () => {
   const random = seeded(7)
   const keys = [keyOf('a'), keyOf('b', 2), keyOf('c', 5)]
   const times = 20_000
@@ -216,7 +219,7 @@ test('order: idle keys share in proportion to their weight', () => {
   )
 })
 
-test('order: of two keys the one with less to do for its weight', () => {
+test('order: spread prefers the key with less load for its weight', () => {
   const random = seeded(8)
   const busy: Record<string, number> = { a: 1, b: 3 }
   const inFlight = ({ id }: ProviderKey) => busy[id] ?? 0
@@ -226,7 +229,7 @@ test('order: of two keys the one with less to do for its weight', () => {
   }
 })
 
-test('order: a key with a tenth of its quota left is chosen a tenth as often', () => {
+test('order: spread chooses a key with a tenth of its quota a tenth as often', () => {
   const random = seeded(9)
   const quotaLeft = ({ id }: ProviderKey) => (id === 'a' ? { share: 0.1, until: 9 } : undefined)
   const times = 20_000
@@ -237,7 +240,7 @@ test('order: a key with a tenth of its quota left is chosen a tenth as often', (
   )
 })
 
-test('order: load spreads evenly while requests last', () => {
+test('order: spread distributes concurrent requests evenly', () => {
   const random = seeded(10)
   const keys = [keyOf('a'), keyOf('b'), keyOf('c'), keyOf('d')]
   const busy: Record<string, number> = {}
@@ -250,13 +253,13 @@ test('order: load spreads evenly while requests last', () => {
 
 const rounds: readonly [string, Record<string, number>, string][] = [
   ['equal', { a: 1, b: 1, c: 1 }, 'abcabc'],
-  ['one of twice the weight', { a: 1, b: 2 }, 'abbabb'],
+  ['a double weight', { a: 1, b: 2 }, 'abbabb'],
   ['fractions', { a: 0.5, b: 1 }, 'abbabb'],
-  ['one out of use', { a: 1, b: 0, c: 1 }, 'acacac'],
-  ['all out of use', { a: 0, b: 0 }, 'aaaaaa'],
+  ['one weight 0', { a: 1, b: 0, c: 1 }, 'acacac'],
+  ['all weights 0', { a: 0, b: 0 }, 'aaaaaa'],
 ]
 for (const [name, weights, expected] of rounds)
-  test(`order: keys take turns, ${name}`, () => {
+  test(`order: round-robin, ${name}`, () => {
     const keys = Object.entries(weights).map(([id, weight]) => keyOf(id, weight))
     const turns = [0, 1, 2, 3, 4, 5].map(
       (turn) => orderKeys(keys, 'round-robin', keyView({ requestNumber: turn }), seeded(1))[0]?.id ?? '?',
@@ -264,7 +267,7 @@ for (const [name, weights, expected] of rounds)
     assert.equal(turns.join(''), expected)
   })
 
-test('order: in a turn the others follow in their order', () => {
+test('order: round-robin, the other keys follow in their order', () => {
   const keys = [keyOf('a'), keyOf('b'), keyOf('c')]
   assert.deepEqual(
     orderKeys(keys, 'round-robin', keyView({ requestNumber: 1 }), seeded(1)).map(({ id }) => id),
@@ -272,7 +275,7 @@ test('order: in a turn the others follow in their order', () => {
   )
 })
 
-/** What is left, by key: a share, or for one that is used up when it is whole again. */
+/** A view with these remaining quotas by key: the share, and when it resets. */
 const quotas = (limits: Record<string, readonly [share: number, until?: number]>) => ({
   quotaLeft: ({ id }: ProviderKey) => {
     const [share, until = 1] = limits[id] ?? []
@@ -282,7 +285,7 @@ const quotas = (limits: Record<string, readonly [share: number, until?: number]>
 const idsOf = (keys: readonly ProviderKey[]) => keys.map(({ id }) => id).join('')
 
 for (const strategy of ['spread', 'sticky'] as const) {
-  test(`order: ${strategy} passes over keys with nothing left, and takes them by their resets when all are`, () => {
+  test(`order: ${strategy} puts keys without quota last, ordered by reset`, () => {
     const keys = [keyOf('a'), keyOf('b'), keyOf('c'), keyOf('d')]
     for (let n = 0; n < 100; n++) {
       const order = (view: Partial<KeyView>) =>
@@ -293,7 +296,7 @@ for (const strategy of ['spread', 'sticky'] as const) {
     }
   })
 
-  test(`order: ${strategy} takes a key of weight 0 after one with nothing left`, () => {
+  test(`order: ${strategy} puts a key of weight 0 after one without quota`, () => {
     const keys = [keyOf('x', 0), keyOf('a'), keyOf('b')]
     for (let n = 0; n < 20; n++)
       assert.equal(
@@ -303,12 +306,12 @@ for (const strategy of ['spread', 'sticky'] as const) {
   })
 }
 
-test('order: in a turn nothing is passed over', () => {
+test('order: round-robin ignores quotas', () => {
   const keys = [keyOf('a'), keyOf('b')]
   assert.equal(idsOf(orderKeys(keys, 'round-robin', keyView(quotas({ a: [0] })), seeded(1))), 'ab')
 })
 
-test('order: a key that is all but used up still counts for a hundredth', () => {
+test('order: spread gives a nearly exhausted key a hundredth of its weight', () => {
   const random = seeded(13)
   const keys = [keyOf('a'), keyOf('b')]
   const times = 20_000
@@ -319,7 +322,7 @@ test('order: a key that is all but used up still counts for a hundredth', () => 
   )
 })
 
-test('order: the same prefix keeps its key, prefixes share by weight, and a lost key moves only its own', () => {
+test('order: sticky keeps the key of an affinity, shares by weight, and a removed key moves only its own affinities', () => {
   const keys = [keyOf('a1f3'), keyOf('09be'), keyOf('77c0', 2)]
   const first = (affinity: string, among = keys) =>
     orderKeys(among, 'sticky', keyView({ affinity }), seeded(Math.floor(affinity.length)))[0]?.id
@@ -338,7 +341,7 @@ test('order: the same prefix keeps its key, prefixes share by weight, and a lost
   }
 })
 
-test('order: without anything in common sticky is spread', () => {
+test('order: sticky without an affinity equals spread', () => {
   const random = seeded(12)
   const keys = [keyOf('a'), keyOf('b')]
   const times = 5_000
@@ -349,16 +352,16 @@ test('order: without anything in common sticky is spread', () => {
   )
 })
 
-// ── Sticky: the figures ──────────────────────────────────────────────────────────────────────────────────────────
+// ── Sticky: distribution ──────────────────────────────────────────────────────────────────────────────────────────
 
-/** Ids as they are: hex digits of a hash. */
+/** Keys with realistic ids: hex digits of a hash. */
 const many = (count: number) => Array.from({ length: count }, (_, n) => keyOf((n * 2_654_435_761).toString(16)))
 const conversations = Array.from({ length: 10_000 }, (_, n) => `tools\nYou are a helpful assistant.\nquestion ${n}`)
 const favourite = (keys: readonly ProviderKey[], affinity: string, view: Partial<KeyView> = {}) =>
   orderKeys(keys, 'sticky', keyView({ affinity, ...view }), seeded(1))[0]?.id ?? ''
 
 for (const count of [2, 3, 5, 10])
-  test(`order: sticky, ${count} keys have equal shares of 10,000 conversations`, () => {
+  test(`order: sticky gives ${count} keys equal shares of 10,000 conversations`, () => {
     const keys = many(count)
     const shares = Object.fromEntries(keys.map(({ id }) => [id, 1 / count]))
     fair(
@@ -369,7 +372,7 @@ for (const count of [2, 3, 5, 10])
   })
 
 for (const count of [2, 4, 9])
-  test(`order: sticky, a key added to ${count} takes 1 of ${count + 1} conversations and moves no other`, () => {
+  test(`order: sticky, a key added to ${count} takes 1 of ${count + 1} conversations, and no others move`, () => {
     const [before, after] = [many(count), many(count + 1)]
     const added = after.at(-1)?.id ?? ''
     const moved = conversations.filter((one) => favourite(before, one) !== favourite(after, one))
@@ -377,7 +380,7 @@ for (const count of [2, 4, 9])
     for (const one of moved) assert.equal(favourite(after, one), added)
   })
 
-test('order: sticky, what a lost key had is shared among the others', () => {
+test('order: sticky shares the conversations of a removed key among the others', () => {
   const keys = many(5)
   const lost = keys[2]?.id
   const rest = keys.filter(({ id }) => id !== lost)
@@ -389,12 +392,12 @@ test('order: sticky, what a lost key had is shared among the others', () => {
   )
 })
 
-test('order: sticky, a favourite above its share of the load gives way to the next, and has it back', () => {
+test('order: sticky uses the next key while the first is above its share of the load', () => {
   const keys = many(4)
   const order = (busy: Record<string, number>) =>
     orderKeys(keys, 'sticky', keyView({ affinity: 'a', inFlight: ({ id }) => busy[id] ?? 0 }), seeded(1))
   const [one, two, three, four] = order({}).map(({ id }) => id) as [string, string, string, string]
-  // Its share is 4 + 1.25 × the mean: with 36 under way 15.25.
+  // The limit is 4 + 1.25 × the mean: 15.25 with 36 in flight.
   const rest = (its: number) => ({ [one]: its, [two]: 36 - its })
   assert.deepEqual(
     order(rest(15)).map(({ id }) => id),
@@ -418,17 +421,17 @@ test('order: sticky, a favourite above its share of the load gives way to the ne
   )
 })
 
-test('order: sticky, a heavy key bears more of the load', () => {
+test('order: sticky allows a key of more weight more load', () => {
   const keys = [keyOf('a'), keyOf('b', 3)]
   const affinity = conversations.find((one) => favourite(keys, one) === 'b') ?? ''
   const busy = (b: number) => ({ inFlight: ({ id }: ProviderKey) => (id === 'b' ? b : 0) })
-  // 4 + 1.25 × ¾ of all: alone it is never above that until 64 are under way.
+  // The limit is 4 + 1.25 × ¾ of all: a key with the whole load exceeds it above 64 in flight.
   assert.equal(favourite(keys, affinity, busy(64)), 'b')
   assert.equal(favourite(keys, affinity, busy(65)), 'a')
 })
 
 for (const count of [2, 4, 8])
-  test(`order: sticky, one hot conversation of 1,000 requests at once fills its ${count} keys in their order`, () => {
+  test(`order: sticky spreads 1,000 concurrent requests of one conversation over ${count} keys within their limits`, () => {
     const keys = many(count)
     const busy: Record<string, number> = {}
     const inFlight = ({ id }: ProviderKey) => busy[id] ?? 0
@@ -442,18 +445,18 @@ for (const count of [2, 4, 8])
       Object.values(busy).reduce((sum, one) => sum + one),
       1_000,
     )
-    // As few caches are filled with it as can bear it.
+    // It uses at least as many keys as the limit requires.
     assert.ok(Object.keys(busy).length >= Math.floor(count / 1.25), JSON.stringify(busy))
   })
 
-test('order: a round has no more than a thousand turns for one key', () => {
+test('order: round-robin, a key has at most 1,000 turns in a round', () => {
   const keys = [keyOf('a'), keyOf('b', 1e9)]
   const at = (turn: number) => orderKeys(keys, 'round-robin', keyView({ requestNumber: turn }), seeded(1))[0]?.id
   assert.deepEqual([0, 1, 1_000, 1_001, 1_002].map(at), ['a', 'b', 'b', 'a', 'b'])
 })
 
-// Several gateways side by side, of this version and the next, have to send a conversation to the same key.
-test('order: sticky, the order is the same everywhere and always', () => {
+// Gateways of different versions that run in parallel must send a conversation to the same key.
+test('order: sticky orders do not change between versions', () => {
   const keys = ['a1f3', '09be', '77c0', 'e5d2'].map((id) => keyOf(id))
   const orders = ['', 'a', 'hello', 'tools\nYou are kind.', 'ключ'].map((affinity) =>
     orderKeys(keys, 'sticky', keyView({ affinity }), seeded(1))
@@ -463,44 +466,44 @@ test('order: sticky, the order is the same everywhere and always', () => {
   assert.deepEqual(orders, ['7ae0', '07ea', 'a7e0', '7ea0', '7ea0'])
 })
 
-// ── However many there are ───────────────────────────────────────────────────────────────────────────────────────
+// ── Cost with many keys ───────────────────────────────────────────────────────────────────────────────────────
 
-/** How often a key's load or quota was looked at before the first was known. */
-const looksFor = (
+/** How many loads and quotas were read to find the first key. */
+const readsFor = (
   strategy: Parameters<typeof inOrder>[1],
   keys: readonly ProviderKey[],
   view: Partial<KeyView> = {},
-): { readonly looks: number; readonly first: ProviderKey | undefined } => {
-  let looks = 0
+): { readonly reads: number; readonly first: ProviderKey | undefined } => {
+  let reads = 0
   const counted = keyView({ affinity: 'a', ...view })
-  const watched: KeyView = {
+  const counting: KeyView = {
     ...counted,
     totalInFlight: () => loadOf(keys, counted),
     inFlight: (key) => {
-      looks++
+      reads++
       return counted.inFlight(key)
     },
     quotaLeft: (key) => {
-      looks++
+      reads++
       return counted.quotaLeft(key)
     },
   }
-  const [first] = inOrder(keys, strategy, watched, seeded(keys.length))
-  return { looks, first }
+  const [first] = inOrder(keys, strategy, counting, seeded(keys.length))
+  return { reads, first }
 }
 
 for (const strategy of ['spread', 'sticky', 'round-robin'] as const) {
-  test(`order: ${strategy}, of a thousand keys the first is found by looking at a few`, () => {
-    assert.ok(looksFor(strategy, many(1_000)).looks <= 8)
+  test(`order: ${strategy} finds the first of a thousand keys in a few reads`, () => {
+    assert.ok(readsFor(strategy, many(1_000)).reads <= 8)
   })
 
-  test(`order: ${strategy}, of a thousand keys a few are looked at though one conversation is hot`, () => {
+  test(`order: ${strategy} needs few reads of a thousand keys even if one is loaded`, () => {
     const keys = many(1_000)
     const [hot] = orderKeys(keys, strategy, keyView({ affinity: 'a' }), seeded(1_000))
-    assert.ok(looksFor(strategy, keys, { inFlight: (key) => (key === hot ? 32 : 0) }).looks <= 8)
+    assert.ok(readsFor(strategy, keys, { inFlight: (key) => (key === hot ? 32 : 0) }).reads <= 8)
   })
 
-  test(`order: ${strategy}, what follows the first is the same however often it is asked for`, () => {
+  test(`order: ${strategy}, repeated iteration returns the same order`, () => {
     const drawn = inOrder(
       many(20),
       strategy,
@@ -512,16 +515,16 @@ for (const strategy of ['spread', 'sticky', 'round-robin'] as const) {
   })
 }
 
-test('order: spread, where most have nothing left all are looked at, and whoever has something is first', () => {
+test('order: spread finds the only key with quota left of a thousand', () => {
   const keys = many(1_000)
   const only = keys[700]
-  const { first } = looksFor('spread', keys, {
+  const { first } = readsFor('spread', keys, {
     quotaLeft: (key) => (key === only ? undefined : { share: 0, until: 9 }),
   })
   assert.equal(first, only)
 })
 
-test('order: spread, the second of the draw follows by weight too', () => {
+test('order: spread chooses the second key by weight too', () => {
   const random = seeded(14)
   const keys = [keyOf('a'), keyOf('b', 3), keyOf('c', 6)]
   const drawn = Array.from({ length: 20_000 }, () => idsOf(orderKeys(keys, 'spread', keyView(), random)))
@@ -533,14 +536,14 @@ test('order: spread, the second of the draw follows by weight too', () => {
   )
 })
 
-test('order: latency asks for each target’s price once', () => {
-  let asked = 0
-  const latency = () => asked++
+test('order: latency reads each candidate’s latency once', () => {
+  let reads = 0
+  const latency = () => reads++
   orderCandidates(
     Array.from({ length: 200 }, (_, n) => candidate(`c${n}`)),
     'latency',
     view({ latency }),
     seeded(15),
   )
-  assert.equal(asked, 200)
+  assert.equal(reads, 200)
 })

@@ -61,8 +61,8 @@ const routes: readonly Route[] = [
   route('fast', [target('openai/gpt-5-mini'), target('my-llm')], [target('gemini/gemini-pro')]),
   route('openai/mine', [target('gemini/gemini-pro')]),
   route('twice', [target('openai/a'), target('openai/b'), target('openai/a')], [target('openai/b'), target('gemini')]),
-  route('lost', [target('nobody/x'), target('gemini')]),
-  route('nowhere', [target('nobody/x')]),
+  route('lost', [target('unconfigured/x'), target('gemini')]),
+  route('nowhere', [target('unconfigured/x')]),
   route('aliased', [target('google/gemini-pro')]),
 ]
 

@@ -13,9 +13,9 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Json } from '../src/core/json.ts'
 import { CATALOGUE_FILE, decodeCatalogue } from '../src/edge/catalogue/catalogue.ts'
-import { catalogueText, type Imported, importCatalogue, joinCatalogues } from '../src/edge/catalogue/import.ts'
 import { loadProviders } from '../src/edge/catalogue/load-providers.ts'
-import { served, sourceNames } from '../src/edge/catalogue/names.ts'
+import { catalogueText, type Imported, importCatalogue, joinCatalogues } from './catalogue/import.ts'
+import { served, sourceNames } from './catalogue/names.ts'
 
 const SOURCES = [
   'https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json',

@@ -4,7 +4,7 @@
  */
 import { writeFile } from 'node:fs/promises'
 import { loadProviders } from '../src/edge/catalogue/load-providers.ts'
-import { configurationPage, publishedSchema, sampleEnv } from '../src/edge/config/reference.ts'
+import { configurationPage, publishedSchema, sampleEnv } from './schema/reference.ts'
 
 const root = new URL('../', import.meta.url)
 const providers = await loadProviders()

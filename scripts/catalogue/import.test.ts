@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Json } from '../../core/json.ts'
-import { decodeCatalogue } from './catalogue.ts'
+import type { Json } from '../../src/core/json.ts'
+import { decodeCatalogue } from '../../src/edge/catalogue/catalogue.ts'
+import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { catalogueText, importCatalogue, joinCatalogues } from './import.ts'
-import { loadProviders } from './load-providers.ts'
 import { served, sourceNames } from './names.ts'
 
 const names = (theirs: string) => ({ openai: 'openai', anthropic: 'anthropic', mistral: 'mistral' })[theirs]

@@ -1,5 +1,5 @@
 /** Maps provider names of the catalogue's sources, if they differ from the names and aliases used here. */
-import { findProvider, type Providers } from './load-providers.ts'
+import { findProvider, type Providers } from '../../src/edge/catalogue/load-providers.ts'
 
 const SOURCE_NAMES: { readonly [theirs: string]: string } = {
   together_ai: 'together',

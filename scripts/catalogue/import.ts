@@ -1,6 +1,6 @@
 /** Imports catalogues of other projects: LiteLLM's price file, models.dev's `api.json`, genai-prices' `data.json`. */
-import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import type { CatalogueFile, Entry, Source } from './catalogue.ts'
+import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../src/core/json.ts'
+import type { CatalogueFile, Entry, Source } from '../../src/edge/catalogue/catalogue.ts'
 
 /** Providers and their models, with the names used here. */
 export type Imported = { readonly source: Source; readonly models: ReadonlyMap<string, ReadonlyMap<string, Entry>> }

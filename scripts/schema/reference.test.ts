@@ -3,14 +3,14 @@ import { readdir, readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { parse } from 'yaml'
-import { loadProviders } from '../catalogue/load-providers.ts'
-import { configure } from './configure.ts'
+import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
+import { configure } from '../../src/edge/config/configure.ts'
+import { settingRows } from '../../src/edge/config/rows.ts'
+import { load } from '../../src/edge/config/testing.ts'
+import { readTree } from '../../src/edge/config/tree.ts'
 import { configurationPage, publishedSchema, sampleEnv } from './reference.ts'
-import { settingRows } from './rows.ts'
-import { load } from './testing.ts'
-import { readTree } from './tree.ts'
 
-const root = new URL('../../../', import.meta.url)
+const root = new URL('../../', import.meta.url)
 const text = (path: string): Promise<string> => readFile(new URL(path, root), 'utf8')
 const real = await loadProviders()
 

@@ -1,9 +1,9 @@
 /** Published forms of the configuration, generated from its definition: JSON Schema, documentation page, sample `.env`. */
-import type { Provider } from '../../core/provider.ts'
-import { allowedBy, jsonSchemaOf, type Row, styleNames } from './definition.ts'
-import { fileSchema } from './file.ts'
-import { envPrefix } from './ids.ts'
-import { launchRows, settingRows } from './rows.ts'
+import type { Provider } from '../../src/core/provider.ts'
+import { allowedBy, jsonSchemaOf, type Row, styleNames } from '../../src/edge/config/definition.ts'
+import { fileSchema } from '../../src/edge/config/file.ts'
+import { envPrefix } from '../../src/edge/config/ids.ts'
+import { launchRows, settingRows } from '../../src/edge/config/rows.ts'
 
 type Providers = ReadonlyMap<string, Provider>
 

@@ -33,10 +33,6 @@ const PENDING: readonly string[] = [
   'docs/conformance.md',
   'scripts/',
   'src/protocols/embeddings/',
-  'src/protocols/errors/classify.test.ts',
-  'src/protocols/framing/delta-template.test.ts',
-  'src/protocols/framing/event-stream.test.ts',
-  'src/protocols/framing/utf8.test.ts',
   'src/protocols/mistral/decode-answer.test.ts',
   'src/protocols/mistral/encode-request.test.ts',
   'src/protocols/ollama/decode-answer.test.ts',
@@ -47,7 +43,6 @@ const PENDING: readonly string[] = [
   'src/protocols/openai-chat/recordings.test.ts',
   'src/protocols/openai-completions/decode-request.test.ts',
   'src/protocols/openai-completions/encode-answer.test.ts',
-  'src/protocols/shared/tool-names.test.ts',
   'test/conformance/',
   'tools/',
 ]

@@ -64,7 +64,7 @@ const alike: readonly (readonly [name: string, one: ChatRequest, other: ChatRequ
     request([user(...Array.from({ length: 64 }, () => say('x')), say('2'))]),
   ],
   [
-    'what comes after very many parts of several messages',
+    'a difference after 64 parts of several messages',
     request([
       system(...Array.from({ length: 40 }, () => say('x'))),
       user(...Array.from({ length: 24 }, () => say('x')), say('1')),
@@ -75,7 +75,7 @@ const alike: readonly (readonly [name: string, one: ChatRequest, other: ChatRequ
     ]),
   ],
   [
-    'what comes after very many tools',
+    'a difference after 64 tools',
     request(opening, { tools: [...Array.from({ length: 64 }, () => tool('f')), tool('g')] }),
     request(opening, { tools: [...Array.from({ length: 64 }, () => tool('f')), tool('h')] }),
   ],

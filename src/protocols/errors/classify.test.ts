@@ -6,8 +6,8 @@ import { type Failure, type FailureKind, fail, KINDS } from '../../core/failure.
 import type { HeaderLookup } from '../../core/headers.ts'
 import { applyErrorTable, classify, maskSecrets, matchingRow, type UpstreamError } from './classify.ts'
 
-const cases: readonly (readonly [kind: FailureKind, status: number, said: UpstreamError])[] = [
-  // Money.
+const cases: readonly (readonly [kind: FailureKind, status: number, error: UpstreamError])[] = [
+  // Quota.
   ['quota', 429, { type: 'insufficient_quota', code: 'insufficient_quota' }],
   ['quota', 429, { code: 'billing_hard_limit_reached' }],
   ['quota', 402, { message: 'Insufficient Balance', type: 'unknown_error', code: 'invalid_request_error' }],
@@ -17,14 +17,14 @@ const cases: readonly (readonly [kind: FailureKind, status: number, said: Upstre
   ['auth', 401, {}],
   ['auth', 401, { type: 'invalid_request_error', code: 'invalid_api_key' }],
   ['auth', 400, { message: 'API key not valid. Please pass a valid API key.', hints: ['API_KEY_INVALID'] }],
-  // Quoted from the client: no reason to let a key rest.
+  // Text quoted from the client's request is no evidence about the key.
   ['invalid_request', 400, { message: 'Invalid role "API key not valid". Use user.' }],
   ['invalid_request', 400, { message: 'Unknown tool "your credit balance is too low".' }],
   ['auth', 403, { hints: ['UnrecognizedClientException'] }],
   ['permission', 403, {}],
   ['permission', 403, { type: 'permission_error' }],
   ['permission', 403, { code: 'unsupported_country_region_territory', type: 'request_forbidden' }],
-  // Rate.
+  // Rate limits.
   ['rate_limited', 429, {}],
   ['rate_limited', 429, { type: 'tokens', code: 'rate_limit_exceeded' }],
   ['rate_limited', 429, { type: 'rate_limited', code: '1300' }],
@@ -43,7 +43,7 @@ const cases: readonly (readonly [kind: FailureKind, status: number, said: Upstre
   ['overloaded', 498, { code: 'capacity_exceeded' }],
   ['overloaded', 424, { hints: ['ModelErrorException'] }],
   ['overloaded', 429, { hints: ['ModelNotReadyException'] }],
-  // Time.
+  // Timeouts.
   ['timeout', 408, {}],
   ['timeout', 499, {}],
   ['timeout', 522, {}],
@@ -56,7 +56,7 @@ const cases: readonly (readonly [kind: FailureKind, status: number, said: Upstre
   ['model_missing', 400, { code: 'model_not_found', param: 'model' }],
   ['model_missing', 404, { type: 'not_found_error' }],
   ['invalid_request', 404, { type: 'invalid_request_error', param: 'previous_response_id' }],
-  // Length.
+  // Context length.
   ['context_length', 400, { code: 'context_length_exceeded', param: 'messages' }],
   ['context_length', 400, { message: 'prompt is too long: 210000 tokens > 200000 maximum' }],
   [
@@ -91,20 +91,20 @@ const cases: readonly (readonly [kind: FailureKind, status: number, said: Upstre
   ['error_in_stream', 200, { type: 'api_error', message: 'Internal server error' }],
   ['error_in_stream', 200, {}],
   ['redirect', 302, { code: 'invalid_api_key' }],
-  // What a message says is no evidence where the status or a code knows better.
+  // Status and code take precedence over the message.
   ['status', 500, { message: 'credit balance is too low' }],
   ['rate_limited', 429, { message: 'This request would exceed the limit; prompt is too long' }],
 ]
-for (const [kind, status, said] of cases)
-  test(`classify: ${status} ${JSON.stringify(said)} is ${kind}`, () => {
-    const failure = classify(status, said)
+for (const [kind, status, error] of cases)
+  test(`classify: ${status} ${JSON.stringify(error)} is ${kind}`, () => {
+    const failure = classify(status, error)
     assert.equal(failure.kind, kind)
-    assert.equal(failure.message, said.message ?? failure.message)
-    assert.ok(failure.message.length > 10 || said.message)
-    if (said.param !== undefined) assert.equal(failure.param, said.param)
+    assert.equal(failure.message, error.message ?? failure.message)
+    assert.ok(failure.message.length > 10 || error.message)
+    if (error.param !== undefined) assert.equal(failure.param, error.param)
   })
 
-test('classify: keeps what the upstream said beside it', () => {
+test('classify: keeps the upstream’s own error members', () => {
   assert.deepEqual(classify(400, { type: 't', code: 'c', message: 'm', param: 'p', requestId: 'r' }), {
     kind: 'invalid_request',
     message: 'm',
@@ -112,12 +112,12 @@ test('classify: keeps what the upstream said beside it', () => {
     upstream: { type: 't', code: 'c', message: 'm', requestId: 'r' },
     param: 'p',
   })
-  // A 200 is no status to answer an error with.
+  // Status 200 is not kept as the status of an error.
   assert.equal(classify(200, { type: 'api_error' }).status, undefined)
   assert.equal(classify(200, { code: '429' }).status, 429)
 })
 
-test('classify: total, whatever it is given', () => {
+test('classify: returns a valid kind and a message for any input', () => {
   const word = fc.oneof(fc.string(), fc.constantFrom('__proto__', 'constructor', 'toString', '429', 'invalid_api_key'))
   fc.assert(
     fc.property(
@@ -126,8 +126,8 @@ test('classify: total, whatever it is given', () => {
         { type: word, code: word, message: word, param: word, requestId: word, hints: fc.array(word) },
         { requiredKeys: [] },
       ),
-      (status, said) => {
-        const failure = classify(status, said)
+      (status, error) => {
+        const failure = classify(status, error)
         assert.ok(Object.hasOwn(KINDS, failure.kind))
         assert.ok(failure.message !== '')
       },
@@ -148,7 +148,7 @@ const masks: readonly (readonly [text: string, shown: string])[] = [
   ['AKIAIOSFODNN7EXAMPLE is unknown', '***MPLE is unknown'],
   ['gsk_abcdefghijklmnop and xai-abcdefghijklmnop', '***mnop and ***mnop'],
   ['x-api-key: 3fa85f6457174562b3fc2c963f66afa6', 'x-api-key: ***afa6'],
-  // What is no credential stays readable.
+  // Other texts stay readable.
   ['max_tokens provided: 100000000', 'max_tokens provided: 100000000'],
   ['The model `gpt-4o-mini-2024-07-18` does not exist', 'The model `gpt-4o-mini-2024-07-18` does not exist'],
   ['request id req_011CSHoEeqs5C35K2UUqR7Fy', 'request id req_011CSHoEeqs5C35K2UUqR7Fy'],
@@ -161,7 +161,7 @@ for (const [text, shown] of masks)
     assert.equal(classify(400, { message: text }).upstream?.message, shown)
   })
 
-test('maskSecrets: no key survives, wherever it stands', () => {
+test('maskSecrets: masks a key at any position', () => {
   const key = 'sk-proj-Zx9Qw8Er7Ty6Ui5Op4As3Df2Gh1'
   fc.assert(
     fc.property(fc.string(), fc.string(), (before, after) => {
@@ -171,7 +171,7 @@ test('maskSecrets: no key survives, wherever it stands', () => {
   )
 })
 
-test('maskSecrets: linear in what it is given', () => {
+test('maskSecrets: takes linear time', () => {
   const began = performance.now()
   for (const hard of [
     'a'.repeat(1e6),
@@ -184,8 +184,8 @@ test('maskSecrets: linear in what it is given', () => {
   assert.ok(performance.now() - began < 2_000)
 })
 
-/** What is said where the upstream said nothing, word for word; of what must not be tried again nothing sounds as if it could be. */
-const silences: readonly (readonly [status: number, said: UpstreamError, sentence: string])[] = [
+/** The exact messages for errors without a message of the upstream. Permanent failures must not read like a reason to retry. */
+const defaultMessages: readonly (readonly [status: number, error: UpstreamError, expected: string])[] = [
   [401, {}, "The provider did not accept the gateway's key. Check the key in the gateway's configuration."],
   [403, {}, "The gateway's key may not use this model at this provider."],
   [402, {}, "The gateway's account at this provider has used up its quota."],
@@ -204,14 +204,14 @@ const silences: readonly (readonly [status: number, said: UpstreamError, sentenc
   [409, {}, 'The provider answered with status 409 and gave no reason.'],
   [200, { code: '409' }, 'The provider answered with status 409 and gave no reason.'],
 ]
-for (const [status, said, sentence] of silences)
-  test(`classify: silence after ${status} ${JSON.stringify(said)}`, () => {
-    assert.equal(classify(status, said).message, sentence)
-    assert.equal(classify(status, { ...said, message: ' \n ' }).message, sentence)
-    assert.notEqual(classify(status, { ...said, message: ' because ' }).message, sentence)
+for (const [status, error, expected] of defaultMessages)
+  test(`classify: the message of ${status} ${JSON.stringify(error)} without text`, () => {
+    assert.equal(classify(status, error).message, expected)
+    assert.equal(classify(status, { ...error, message: ' \n ' }).message, expected)
+    assert.notEqual(classify(status, { ...error, message: ' because ' }).message, expected)
   })
 
-test('classify: where a status begins and ends', () => {
+test('classify: boundaries of the status classes', () => {
   const kinds = (...statuses: readonly number[]) => statuses.map((status) => classify(status, {}).kind)
   assert.deepEqual(kinds(299, 300, 399, 400, 499, 500, 599), [
     'error_in_stream',
@@ -226,7 +226,7 @@ test('classify: where a status begins and ends', () => {
     [299, 300].map((status) => classify(status, {}).status),
     [undefined, 300],
   )
-  // A code is a status inside a 200 only, and only three figures of it.
+  // A code is read as a status only in a 200 response, and only with three digits.
   for (const [code, status] of [
     ['503', 503],
     ['1503', undefined],
@@ -238,14 +238,14 @@ test('classify: where a status begins and ends', () => {
   assert.equal(classify(300, { code: '503' }).kind, 'redirect')
 })
 
-test('classify: words are bounded, and compared without what vendors write differently', () => {
+test('classify: truncates long texts, and ignores case, separators and suffixes of codes', () => {
   const long = 'x'.repeat(4_001)
   assert.equal(classify(500, { message: long }).message, `${'x'.repeat(4_000)}…`)
   assert.equal(classify(500, { message: long.slice(1) }).message, long.slice(1))
   assert.equal(classify(500, { message: 'x', requestId: long }).upstream?.requestId, `${'x'.repeat(4_000)}…`)
   for (const word of ['THROTTLING_EXCEPTION', 'Throttling-Exception', 'throttling exception', 'Throttling'])
     assert.equal(classify(400, { hints: ['x', word.replaceAll(' ', '')] }).kind, 'rate_limited', word)
-  // Only a last one is left out.
+  // Only a suffix is removed.
   assert.equal(classify(400, { code: 'exceptionThrottling' }).kind, 'invalid_request')
 })
 
@@ -260,7 +260,7 @@ const table: ErrorTable = {
 const none = () => undefined
 const busy = (name: string) => (name === 'x-busy' ? '1' : undefined)
 
-test('dialect: a row of the provider’s own decides, if all its signs are there', () => {
+test('dialect: a row of the provider’s table applies if all its conditions match', () => {
   const kindOf = (failure: Failure, headers = none as HeaderLookup) => applyErrorTable(failure, table, headers).kind
   assert.equal(kindOf(classify(418, { code: 'TEA_POT' })), 'overloaded')
   assert.equal(kindOf(classify(419, { type: 'teapot' })), 'overloaded')
@@ -273,7 +273,7 @@ test('dialect: a row of the provider’s own decides, if all its signs are there
   assert.equal(matchingRow(table, classify(500, {}), busy), table.rows[1])
 })
 
-test('dialect: without a table, without a row, and where no upstream spoke, a failure stays as it is', () => {
+test('dialect: a failure is unchanged without a table, without a matching row, or without an upstream response', () => {
   const failure = classify(418, { code: 'teapot', message: 'hot' })
   assert.equal(applyErrorTable(failure, undefined, none), failure)
   const other = classify(500, {})
@@ -281,12 +281,12 @@ test('dialect: without a table, without a row, and where no upstream spoke, a fa
   const broken = fail('reset', 'it broke off')
   assert.equal(applyErrorTable(broken, table, busy), broken)
   assert.equal(matchingRow(table, broken, busy), undefined)
-  // Of the same kind already.
+  // The failure has the row's kind already.
   const limited = classify(429, {})
   assert.equal(applyErrorTable(limited, table, busy), limited)
 })
 
-test('dialect: a silent failure is told anew, one with words keeps them', () => {
+test('dialect: a failure without an upstream message gets the message of its new kind', () => {
   assert.equal(applyErrorTable(classify(418, { code: 'teapot', message: 'hot' }), table, none).message, 'hot')
   for (const message of [undefined, ' '])
     assert.equal(
@@ -306,11 +306,11 @@ test('dialect: a silent failure is told anew, one with words keeps them', () => 
 })
 
 const more: readonly (readonly [text: string, shown: string])[] = [
-  // A scheme only directly before it.
+  // A scheme must directly precede the credential.
   ['bearer is abcdefgh', 'bearer is abcdefgh'],
   ['bearer:  abcdefgh', 'bearer:  ***efgh'],
   ['Basic "abcdefgh"', 'Basic "***efgh"'],
-  // Twelve characters with letters and figures, or 24 without a point or a slash.
+  // At least 12 characters with letters and digits, or 24 without a dot or slash.
   ['key: abcdefghijk1', 'key: ***ijk1'],
   ['key: abcdefghij1', 'key: abcdefghij1'],
   ['key: abcdefghijkl', 'key: abcdefghijkl'],

@@ -1,4 +1,4 @@
-/** Messages of Amazon's event stream, against the codec of its maker, and damaged in every way. */
+/** Messages of Amazon's event stream, compared with Amazon's codec, and with damaged bytes. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { crc32 } from 'node:zlib'
@@ -9,13 +9,13 @@ import type { Frame } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { eventFrames, eventStream } from './event-stream.ts'
 
-const MOST = 100_000
-const theirs = new EventStreamCodec(
+const LIMIT = 100_000
+const amazonCodec = new EventStreamCodec(
   (bytes) => new TextDecoder().decode(typeof bytes === 'string' ? Buffer.from(bytes) : bytes),
   (text) => new TextEncoder().encode(text),
 )
 
-const read = (slices: readonly Uint8Array[], most = MOST): Frame[] => run(eventFrames(most), slices)
+const read = (slices: readonly Uint8Array[], limit = LIMIT): Frame[] => run(eventFrames(limit), slices)
 const bytewise = (bytes: Uint8Array): Uint8Array[] => Array.from(bytes, (_, at) => bytes.subarray(at, at + 1))
 const join = (...parts: readonly Uint8Array[]): Uint8Array => new Uint8Array(Buffer.concat(parts))
 
@@ -23,7 +23,7 @@ const text = (value: string) => ({ type: 'string' as const, value })
 
 const DELTA = { contentBlockIndex: 0, delta: { text: 'Grüße 🦜' } }
 const cases: readonly (readonly [string, Uint8Array, readonly Frame[]])[] = [
-  ['nothing', new Uint8Array(), []],
+  ['empty input', new Uint8Array(), []],
   ['an event', event('contentBlockDelta', DELTA), [{ event: 'contentBlockDelta', data: JSON.stringify(DELTA) }]],
   [
     'two events',
@@ -46,7 +46,7 @@ const cases: readonly (readonly [string, Uint8Array, readonly Frame[]])[] = [
   ['no headers, no payload', message({}, ''), [{ data: '' }]],
   [
     'headers of every type',
-    theirs.encode({
+    amazonCodec.encode({
       headers: {
         yes: { type: 'boolean', value: true },
         no: { type: 'boolean', value: false },
@@ -73,7 +73,7 @@ for (const [name, wire, frames] of cases)
       assert.deepEqual(read([wire.subarray(0, cut), wire.subarray(cut)]), frames, `cut at ${cut}`)
   })
 
-test('event stream: what its maker writes is read, what tests write its maker reads', () =>
+test('event stream: reads what Amazon’s codec writes; Amazon’s codec reads what the test helpers write', () =>
   fc.assert(
     fc.property(
       fc.dictionary(fc.stringMatching(/^[a-z-]{1,20}$/), fc.string({ unit: 'grapheme', maxLength: 40 })),
@@ -81,13 +81,13 @@ test('event stream: what its maker writes is read, what tests write its maker re
       fc.nat(),
       (headers, payload, place) => {
         const named = { ...headers, ':event-type': 'e', ':message-type': 'event' }
-        const wire = theirs.encode({
+        const wire = amazonCodec.encode({
           headers: Object.fromEntries(Object.entries(named).map(([name, value]) => [name, text(value)])),
           body: new TextEncoder().encode(payload),
         })
         const cut = place % (wire.length + 1)
         assert.deepEqual(read([wire.subarray(0, cut), wire.subarray(cut)]), [{ event: 'e', data: payload }])
-        const again = theirs.decode(message(named, payload))
+        const again = amazonCodec.decode(message(named, payload))
         assert.equal(new TextDecoder().decode(again.body), payload)
         assert.deepEqual(
           Object.fromEntries(Object.entries(again.headers).map(([name, header]) => [name, header.value])),
@@ -109,7 +109,7 @@ const isUnreadable = ({ event: name, data, oversized }: Frame): boolean => {
   }
 }
 
-test('event stream: every single flipped bit is seen, and nothing behind it is believed', () => {
+test('event stream: detects every flipped bit, and ignores all later bytes', () => {
   const first = event('contentBlockDelta', DELTA)
   const second = event('messageStop', { stopReason: 'end_turn' })
   for (let bit = 0; bit < first.length * 8; bit++) {
@@ -122,18 +122,18 @@ test('event stream: every single flipped bit is seen, and nothing behind it is b
   }
 })
 
-test('event stream: a message that ends too early is none', () => {
+test('event stream: an incomplete message gives no frame', () => {
   const wire = event('messageStop', { stopReason: 'end_turn' })
   for (let end = 0; end < wire.length; end++) assert.deepEqual(read([wire.subarray(0, end)]), [])
 })
 
-test('event stream: a message longer than allowed is not gathered', () => {
+test('event stream: a message above the size limit is not buffered', () => {
   const wire = event('contentBlockDelta', { delta: { text: 'x'.repeat(500) } })
   assert.deepEqual(read([wire, wire], 400), [{ data: '', oversized: true }])
   assert.equal(read([wire, wire], wire.length).length, 2)
 })
 
-/** A message changed like this, its checksums right again. */
+/** A changed message with valid checksums. */
 const forged = (change: (bytes: Buffer) => void): Uint8Array => {
   const bytes = Buffer.from(message({ ab: 'cd' }, '{}'))
   change(bytes)
@@ -145,10 +145,10 @@ const forged = (change: (bytes: Buffer) => void): Uint8Array => {
 for (const [name, wire] of [
   ['headers longer than the message', forged((bytes) => bytes.writeUInt32BE(200, 4))],
   ['headers that reach into the checksum', forged((bytes) => bytes.writeUInt32BE(10, 4))],
-  ['a length that holds no message', forged((bytes) => bytes.writeUInt32BE(15, 0))],
+  ['a total length too small for a message', forged((bytes) => bytes.writeUInt32BE(15, 0))],
   ['a name longer than the headers', forged((bytes) => bytes.writeUInt8(200, 12))],
   ['a value longer than the headers', forged((bytes) => bytes.writeUInt16BE(2_000, 16))],
-  ['a type nobody knows', forged((bytes) => bytes.writeUInt8(17, 15))],
+  ['an unknown header type', forged((bytes) => bytes.writeUInt8(17, 15))],
 ] as const)
   test(`event stream: ${name}`, () => {
     const frames = read([wire])
@@ -163,7 +163,7 @@ test('event stream: any bytes are read without throwing', () =>
   ))
 
 test('event stream: a large message in small slices is read in linear time', () => {
-  // Two million pushes: gathered anew at each of them, it would be a day's work.
+  // Two million pushes: copying the buffer at each of them would take hours.
   const payload = { delta: { text: 'x'.repeat(2_000_000) } }
   const frames = run(eventStream.frames(8_000_000), bytewise(event('contentBlockDelta', payload)))
   assert.deepEqual(frames, [{ event: 'contentBlockDelta', data: JSON.stringify(payload) }])

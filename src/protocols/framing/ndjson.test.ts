@@ -7,16 +7,16 @@ import { ndjson, ndjsonFrames } from './ndjson.ts'
 const LIMIT = 40
 
 const cases: readonly (readonly [string, string, readonly string[]])[] = [
-  ['nothing', '', []],
+  ['empty input', '', []],
   ['a line', '{"a":1}\n', ['{"a":1}']],
   ['lines', '{"a":1}\n{"a":2}\n', ['{"a":1}', '{"a":2}']],
   ['crlf', '{"a":1}\r\n{"a":2}\r\n', ['{"a":1}', '{"a":2}']],
-  ['empty lines say nothing', '\n\r\n{"a":1}\n\n', ['{"a":1}']],
-  ['the last line without its end', '{"a":1}\n{"a":2}', ['{"a":1}', '{"a":2}']],
-  ['half a line', '{"a":1}\n{"a":', ['{"a":1}']],
-  ['letters of several bytes', '{"a":"Zürich 😀"}\n', ['{"a":"Zürich 😀"}']],
-  ['a mark of the byte order', '\ufeff{"a":1}\n', ['{"a":1}']],
-  ['what is no JSON is for the codec to find', 'x\n', ['x']],
+  ['empty lines are ignored', '\n\r\n{"a":1}\n\n', ['{"a":1}']],
+  ['a last line without a line feed', '{"a":1}\n{"a":2}', ['{"a":1}', '{"a":2}']],
+  ['a truncated last line', '{"a":1}\n{"a":', ['{"a":1}']],
+  ['characters of several bytes', '{"a":"Zürich 😀"}\n', ['{"a":"Zürich 😀"}']],
+  ['a byte order mark', '\ufeff{"a":1}\n', ['{"a":1}']],
+  ['invalid JSON is passed to the decoder', 'x\n', ['x']],
 ]
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
@@ -34,17 +34,17 @@ for (const [name, wire, lines] of cases)
 
 const tooLong: readonly (readonly [string, string, readonly string[]])[] = [
   ['in one line', `{"a":"${'x'.repeat(LIMIT)}"}\n{"a":1}\n`, []],
-  ['behind another', `{"a":1}\n${'x'.repeat(LIMIT + 1)}`, ['{"a":1}']],
+  ['after another line', `{"a":1}\n${'x'.repeat(LIMIT + 1)}`, ['{"a":1}']],
 ]
 for (const [name, wire, before] of tooLong)
-  test(`ndjson: too long, ${name}: said once, and then it is deaf`, () => {
+  test(`ndjson: too long, ${name}: reported once, later input is ignored`, () => {
     const expected = [...before.map((data) => ({ data })), { data: '', oversized: true }]
     const whole = bytes(wire)
     for (let cut = 0; cut <= whole.length; cut++)
       assert.deepEqual(linesOf([whole.subarray(0, cut), whole.subarray(cut)]), expected, `cut at ${cut}`)
   })
 
-test('ndjson: any lines, cut anywhere', () => {
+test('ndjson: any lines, cut at any positions', () => {
   const line = fc.json().map((text) => text.replaceAll('\n', ' '))
   fc.assert(
     fc.property(fc.array(line), fc.array(fc.nat(), { maxLength: 6 }), (lines, cuts) => {

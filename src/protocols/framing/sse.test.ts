@@ -27,10 +27,10 @@ const cases: readonly (readonly [name: string, wire: string, frames: readonly Fr
   ],
   ['byte order mark', '\ufeffdata: a\n\n', [{ data: 'a', raw: 'data: a\n\n' }]],
   ['no space after the colon', 'data:a\n\n', [{ data: 'a', raw: 'data:a\n\n' }]],
-  ['only one space goes', 'data:  a\n\n', [{ data: ' a', raw: 'data:  a\n\n' }]],
+  ['only one space after the colon is removed', 'data:  a\n\n', [{ data: ' a', raw: 'data:  a\n\n' }]],
   ['several data lines', 'data: a\ndata:b\ndata\n\n', [{ data: 'a\nb\n', raw: 'data: a\ndata:b\ndata\n\n' }]],
-  ['a comment is a sign of life', ': ping\n\n', [{ data: '', raw: ': ping\n\n' }]],
-  ['a comment inside', ': ping\ndata: a\n\n', [{ data: 'a', raw: ': ping\ndata: a\n\n' }]],
+  ['a comment is a frame without data', ': ping\n\n', [{ data: '', raw: ': ping\n\n' }]],
+  ['a comment inside an event', ': ping\ndata: a\n\n', [{ data: 'a', raw: ': ping\ndata: a\n\n' }]],
   ['an event without data', 'event: x\n\n', [{ event: 'x', data: '', raw: 'event: x\n\n' }]],
   [
     'other fields',
@@ -50,7 +50,7 @@ const cases: readonly (readonly [name: string, wire: string, frames: readonly Fr
     'event: x\nevent: y\ndata: a\n\n',
     [{ event: 'y', data: 'a', raw: 'event: x\nevent: y\ndata: a\n\n' }],
   ],
-  ['blank lines say nothing', '\n\n\r\n\ndata: a\n\n\n\n', [{ data: 'a', raw: 'data: a\n\n' }]],
+  ['extra blank lines are ignored', '\n\n\r\n\ndata: a\n\n\n\n', [{ data: 'a', raw: 'data: a\n\n' }]],
   [
     'no blank line at the end',
     'data: a\n\ndata: [DONE]\n',
@@ -59,11 +59,11 @@ const cases: readonly (readonly [name: string, wire: string, frames: readonly Fr
       { data: '[DONE]', raw: 'data: [DONE]\n\n' },
     ],
   ],
-  ['half a line at the end', 'data: a\n\ndata: {"b', [{ data: 'a', raw: 'data: a\n\n' }]],
-  ['half a line after a name', 'event: error\ndata: {"b', []],
-  ['a lone cr at the end', 'data: a\r', [{ data: 'a', raw: 'data: a\r\n' }]],
-  ['nothing', '', []],
-  ['a mark in the middle is text', 'data: a\ufeff\n\n', [{ data: 'a\ufeff', raw: 'data: a\ufeff\n\n' }]],
+  ['a truncated last event', 'data: a\n\ndata: {"b', [{ data: 'a', raw: 'data: a\n\n' }]],
+  ['a truncated event with a name', 'event: error\ndata: {"b', []],
+  ['a lone \\r at the end', 'data: a\r', [{ data: 'a', raw: 'data: a\r\n' }]],
+  ['empty input', '', []],
+  ['a byte order mark in the middle is text', 'data: a\ufeff\n\n', [{ data: 'a\ufeff', raw: 'data: a\ufeff\n\n' }]],
   [
     'line separators are text',
     'data: a\u2028b\u0085c\n\n',
@@ -105,7 +105,7 @@ for (const [name, wire, frames] of tooLong)
     assert.deepEqual(run(sseFrames(12), wire), frames, 'character by character')
   })
 
-test('sse: a megabyte in small slices stays linear', () => {
+test('sse: a megabyte in small slices takes linear time', () => {
   const slices = Array.from({ length: 60_000 }, () => '0123456789abcdef')
   const began = performance.now()
   const frames = run(sseFrames(), ['data: ', ...slices, '\n\n'])
@@ -113,7 +113,7 @@ test('sse: a megabyte in small slices stays linear', () => {
   assert.ok(performance.now() - began < 2_000)
 })
 
-/** Pieces that make every edge likely. */
+/** Pieces that make edge cases likely. */
 const soup = fc
   .array(
     fc.constantFrom(
@@ -137,14 +137,14 @@ const soup = fc
   )
   .map((pieces) => pieces.join(''))
 
-test('sse: as eventsource-parser reads it, wherever it is cut', () => {
+test('sse: equals eventsource-parser, cut at any position', () => {
   fc.assert(
     fc.property(soup, fc.array(fc.nat(60), { maxLength: 3 }), (wire, cuts) => {
       const theirs: { event?: string; data: string }[] = []
       const parser = createParser({
         onEvent: ({ event, data }) => void theirs.push({ ...(event && { event }), data }),
       })
-      // It waits for a blank line and takes a lone \r at the very end for half of \r\n; ours at the end does not.
+      // eventsource-parser waits for a blank line and takes a lone \r at the end for half of \r\n; this reader does not.
       const whole = `${wire}\n\n`
       parser.feed(whole)
       const places = [0, ...cuts.map((cut) => Math.min(cut, whole.length)).toSorted((a, b) => a - b), whole.length]
@@ -160,7 +160,7 @@ test('sse: as eventsource-parser reads it, wherever it is cut', () => {
   )
 })
 
-test('sse: writing and reading', () => {
+test('sse: a written frame is read unchanged', () => {
   assert.equal(writeFrame(undefined, '[DONE]'), 'data: [DONE]\n\n')
   assert.equal(writeFrame('x', '{}'), 'event: x\ndata: {}\n\n')
   assert.deepEqual(run(sseFrames(), [writeFrame('x', '{}')]), [
@@ -177,6 +177,6 @@ const passed: readonly (readonly [frame: Frame, wire: string])[] = [
   [{ data: 'a', event: 'x' }, 'event: x\ndata: a\n\n'],
 ]
 for (const [frame, wire] of passed)
-  test(`sse: passed on as ${JSON.stringify(wire)}`, () => {
+  test(`sse: written as ${JSON.stringify(wire)}`, () => {
     assert.equal(passFrame(frame), wire)
   })

@@ -4,17 +4,17 @@ import { run } from '../../core/stage.ts'
 import { utf8 } from './utf8.ts'
 
 const cases: readonly (readonly [name: string, bytes: Uint8Array, text: string])[] = [
-  ['one to four bytes a character', new TextEncoder().encode('aé€😀 e\u0301'), 'aé€😀 e\u0301'],
+  ['characters of one to four bytes', new TextEncoder().encode('aé€😀 e\u0301'), 'aé€😀 e\u0301'],
   ['a byte order mark', Uint8Array.of(0xef, 0xbb, 0xbf, 0x61), 'a'],
   [
-    'the same in the middle is a character',
+    'a byte order mark in the middle is kept',
     new TextEncoder().encode('é\ufeffab\ufeffc\ufeffé'),
     'é\ufeffab\ufeffc\ufeffé',
   ],
-  ['two of them, of which the second is a character', new TextEncoder().encode('\ufeff\ufeffa'), '\ufeffa'],
-  ['a byte that is none', Uint8Array.of(0x61, 0xff, 0x62), 'a\ufffdb'],
-  ['cut off', Uint8Array.of(0x61, 0xe2, 0x82), 'a\ufffd'],
-  ['nothing', new Uint8Array(), ''],
+  ['two byte order marks, of which the second is kept', new TextEncoder().encode('\ufeff\ufeffa'), '\ufeffa'],
+  ['an invalid byte', Uint8Array.of(0x61, 0xff, 0x62), 'a\ufffdb'],
+  ['a truncated character', Uint8Array.of(0x61, 0xe2, 0x82), 'a\ufffd'],
+  ['empty input', new Uint8Array(), ''],
 ]
 for (const [name, bytes, text] of cases)
   test(`utf8: ${name}`, () => {

@@ -1,4 +1,4 @@
-/** Tools this format names in its own ways, on their way to a format that has only functions, and back. */
+/** Tools with names specific to the responses format: translated to plain functions for other formats, and back. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { answerContext, sequentialIds } from '../../../test/support/builders.ts'
@@ -46,11 +46,11 @@ const named: readonly (readonly [string, JsonObject, readonly string[]])[] = [
     { tools: [group('n', fn('a')), group('o', fn('a')), fn('a')] },
     ['n__a', 'o__a', 'a'],
   ],
-  ['a free-form member', { tools: [group('n', { type: 'custom', name: 'patch' })] }, ['n__patch']],
-  ['what only this format knows, in a namespace', { tools: [group('n', { type: 'shell' })] }, ['shell']],
-  ['the search for tools', { tools: [search] }, ['tool_search']],
+  ['a custom tool in a namespace', { tools: [group('n', { type: 'custom', name: 'patch' })] }, ['n__patch']],
+  ['a tool of this format only, in a namespace', { tools: [group('n', { type: 'shell' })] }, ['shell']],
+  ['the tool search', { tools: [search] }, ['tool_search']],
   [
-    'tools that were found, each once',
+    'tools found by a search, without duplicates',
     { tools: [search, fn('a')], input: [searchCall, found(fn('a'), fn('b'), group('n', fn('c')))] },
     ['tool_search', 'a', 'b', 'n__c'],
   ],
@@ -59,20 +59,20 @@ for (const [name, body, names] of named)
   test(`responses names: ${name}`, () => assert.deepEqual(namesIn(decoded(body).tools), names))
 
 const clashes: readonly (readonly [string, JsonObject])[] = [
-  ['a function with the name a member would get', { tools: [group('n', fn('a')), fn('n__a')] }],
-  ['two namespaces that make the same name', { tools: [group('n', fn('b__c')), group('n__b', fn('c'))] }],
-  ['a function called like the search', { tools: [search, fn('tool_search')] }],
-  ['a member called like its namespace beside a function', { tools: [group('n', fn('n')), fn('n')] }],
+  ['a function with the name of a translated member', { tools: [group('n', fn('a')), fn('n__a')] }],
+  ['two namespaces that give the same name', { tools: [group('n', fn('b__c')), group('n__b', fn('c'))] }],
+  ['a function named like the tool search', { tools: [search, fn('tool_search')] }],
+  ['a member named like its namespace and a function', { tools: [group('n', fn('n')), fn('n')] }],
 ]
 for (const [name, body] of clashes)
-  test(`responses names: ${name} stays another tool, and each comes back as itself`, () => {
+  test(`responses names: ${name}: names stay distinct and are translated back`, () => {
     const tools = decoded(body).tools
     assert.equal(new Set(namesIn(tools)).size, tools.length)
     const items = answered(
       body,
       tools.map((tool, at) => call(tool.kind === 'foreign' ? '' : tool.name, `call_${at}`)),
     )
-    const asked = list(body.tools)
+    const expected = list(body.tools)
       .filter(isObject)
       .flatMap((tool) =>
         tool.type === 'namespace'
@@ -81,11 +81,11 @@ for (const [name, body] of clashes)
       )
     assert.deepEqual(
       items.map(({ namespace, name }) => [namespace, name]),
-      asked,
+      expected,
     )
   })
 
-test('responses names: what is said of a namespace is said with its first tool, once', () => {
+test('responses names: the description of a namespace is added to its first tool only', () => {
   const { tools, extras } = decoded({ tools: [group('n', fn('a', { description: 'Does a.' }), fn('b'))] })
   assert.deepEqual(
     tools.map((tool) => (tool.kind === 'function' ? [tool.at, tool.description] : [])),
@@ -101,7 +101,7 @@ test('responses names: calls of earlier turns have the names of their tools', ()
   const input = [
     { type: 'function_call', call_id: 'c1', namespace: 'n', name: 'a', arguments: '{}' },
     { type: 'function_call_output', call_id: 'c1', namespace: 'n', name: 'a', output: 'x' },
-    // Of a tool that stands alone the provider gives its own name as the namespace (recordings: tool-search).
+    // For a tool without a namespace the provider sends its name as the namespace (recordings: tool-search).
     { type: 'function_call', call_id: 'c2', namespace: 'lone', name: 'lone', arguments: '{}' },
     { type: 'function_call', call_id: 'c3', namespace: 'gone', name: 'a', arguments: '{}' },
     { type: 'custom_tool_call', call_id: 'c4', namespace: 'n', name: 'p', input: 'x' },
@@ -132,7 +132,7 @@ test('responses names: calls of earlier turns have the names of their tools', ()
   )
 })
 
-test('responses names: a search the provider runs is its own', () => {
+test('responses names: a search that the provider runs is not translated', () => {
   const { tools, messages } = decoded({
     tools: [{ type: 'tool_search' }],
     input: [{ type: 'tool_search_call', id: 'x' }],
@@ -147,7 +147,7 @@ test('responses names: a tool of a namespace can be chosen', () => {
   assert.deepEqual(decoded({ tools, tool_choice: choice }).settings.toolChoice?.value, { kind: 'tool', name: 'n__a' })
 })
 
-// ── Back ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Answers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const call = (name: string, id: string, words = '{"x":1}') => ({ type: 'tool-call' as const, id, name, text: words })
 
@@ -161,7 +161,7 @@ const answered = (body: JsonObject, blocks: ChatAnswer['blocks']): JsonObject[] 
 
 const BODY = { tools: [search, group('n', fn('a'), { type: 'custom', name: 'p' }), fn('b')] }
 
-test('responses names: an answer calls each tool as this format does', () => {
+test('responses names: an answer has the client’s names of tools', () => {
   const blocks = [
     call('n__a', 'c1'),
     { ...call('n__p', 'c2', 'free'), custom: true },
@@ -181,7 +181,7 @@ test('responses names: an answer calls each tool as this format does', () => {
   )
 })
 
-test('responses names: a stream tells them so from the first event, and a search whole', () => {
+test('responses names: a stream has the client’s names from the first event, and a search as one item', () => {
   const answer: ChatAnswer = {
     blocks: [call('n__a', 'c1'), call('tool_search', 'c2', '{"query":"mail"}')],
     finish: { kind: 'tool-calls', raw: null },
@@ -193,9 +193,13 @@ test('responses names: a stream tells them so from the first event, and a search
     const event = data === undefined ? undefined : parseJson(data)
     return isObject(event) ? [event] : []
   })
-  const told = events.filter(({ type }) => /item|arguments/.test(String(type)))
+  const itemEvents = events.filter(({ type }) => /item|arguments/.test(String(type)))
   assert.deepEqual(
-    told.map(({ type, item, name }) => [type, object(item)?.namespace ?? null, object(item)?.name ?? name ?? null]),
+    itemEvents.map(({ type, item, name }) => [
+      type,
+      object(item)?.namespace ?? null,
+      object(item)?.name ?? name ?? null,
+    ]),
     [
       ['response.output_item.added', 'n', 'a'],
       ['response.function_call_arguments.delta', null, null],
@@ -205,10 +209,10 @@ test('responses names: a stream tells them so from the first event, and a search
       ['response.output_item.done', null, null],
     ],
   )
-  assert.deepEqual(object(told.at(-1)?.item)?.arguments, { query: 'mail' })
+  assert.deepEqual(object(itemEvents.at(-1)?.item)?.arguments, { query: 'mail' })
 })
 
-test('responses names: read from an answer, a name with its namespace is one, and is written back as two', () => {
+test('responses names: an answer’s namespace and name are joined when decoded and split when encoded', () => {
   const item = { type: 'function_call', id: 'fc', call_id: 'c1', namespace: 'n', name: 'a', arguments: '{}' }
   const response = { id: 'resp_1', status: 'completed', output: [item] }
   const events: ChatEvent[] = new ResponsesAnswerReader().read({ response }, 'response.completed', 0)

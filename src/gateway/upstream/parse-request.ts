@@ -3,10 +3,10 @@
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
-import { isObject, type JsonObject, parseObject } from '../../core/json.ts'
+import { isObject, parseJson } from '../../core/json.ts'
 import { describeJsonError } from '../../core/json-error.ts'
 import { DEEPEST, survey } from '../../core/json-text.ts'
-import { readLarge } from '../../core/large-json.ts'
+import { type LargeJson, readLarge } from '../../core/large-json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import { inTurns, ownTurn, PIECE, type TurnScheduler } from '../../core/steps.ts'
 import { type ExtentLimits, extentProblem, isShort } from '../../policy/request-size.ts'
@@ -37,7 +37,7 @@ export const parseLargeRequest = async (
   turn: TurnScheduler,
 ): Promise<Outcome<InboundRequest>> => {
   if (source.length <= PIECE) return parseRequest(protocol, source, headers, limits)
-  const read = await inTurns(readSteps(source, limits), turn)
+  const read = await readInTurns(source, limits, turn)
   if (!read.ok) return read
   await ownTurn(turn)
   const request = protocol.decodeRequest(read.value.body)
@@ -46,53 +46,45 @@ export const parseLargeRequest = async (
   return good({ protocol, request: request.value, headers, ...read.value })
 }
 
+/** The body as text and parsed, with the position of each outermost member. */
+type ParsedBody = Pick<InboundRequest, 'source' | 'body' | 'members'>
+
+/** Parses a body and locates its outermost members. */
+export const readBody = (source: string, limits: ExtentLimits): Outcome<ParsedBody> =>
+  checked(source, readWhole(source), limits)
+
 /** Like `readBody`, but parses a large body in steps. */
 export const readInTurns = async (
   source: string,
   limits: ExtentLimits,
   turn: TurnScheduler,
-): Promise<Outcome<ParsedBody>> =>
-  source.length <= PIECE ? readBody(source, limits) : inTurns(readSteps(source, limits), turn)
-
-function* readSteps(source: string, limits: ExtentLimits): Generator<undefined, Outcome<ParsedBody>, undefined> {
-  const read = yield* readLarge(source, DEEPEST)
-  yield
-  if (!read.ok) return bad(source.trim() === '' ? EMPTY : invalid(read.error))
-  if (!isObject(read.value)) return bad(NOT_AN_OBJECT)
-  const problem = extentProblem(read.value, limits)
-  if (problem) return bad(problem)
-  const { survey: surveyed } = read
-  if (!surveyed.ok) return bad(surveyFailure(surveyed.problem, surveyed.at))
-  return good({ source, body: read.value, members: surveyed.members })
+): Promise<Outcome<ParsedBody>> => {
+  if (source.length <= PIECE) return readBody(source, limits)
+  const read = await inTurns(readLarge(source, DEEPEST), turn)
+  await ownTurn(turn)
+  return checked(source, read, limits)
 }
 
-/** Parses a body and locates its outermost members. */
-export const readBody = (source: string, limits: ExtentLimits): Outcome<ParsedBody> => {
-  const body = parse(source)
-  return body.ok ? withMembers(source, body.value, limits) : body
-}
-
-/** The body as text and parsed, with the position of each outermost member. */
-type ParsedBody = Pick<InboundRequest, 'source' | 'body' | 'members'>
-
-const withMembers = (source: string, body: JsonObject, limits: ExtentLimits): Outcome<ParsedBody> => {
-  const problem = isShort(source.length, limits) ? null : extentProblem(body, limits)
-  if (problem) return bad(problem)
-  const surveyed = survey(source, DEEPEST)
-  if (!surveyed.ok) return bad(surveyFailure(surveyed.problem, surveyed.at))
-  // Parsing with exact digits is slow, so only bodies with a long number need it.
-  const exact = surveyed.long ? parseObject(source) : undefined
-  return good({ source, body: exact ?? body, members: surveyed.members })
-}
-
-const parse = (source: string): Outcome<JsonObject> => {
-  if (source.trim() === '') return bad(EMPTY)
+/** The same result as `readLarge`, in one step. */
+const readWhole = (source: string): LargeJson => {
   try {
     const value: unknown = JSON.parse(source)
-    return isObject(value) ? good(value) : bad(NOT_AN_OBJECT)
+    const surveyed = survey(source, DEEPEST)
+    // Parsing with exact digits is slow, so only bodies with a long number need it.
+    return { ok: true, value: surveyed.ok && surveyed.long ? parseJson(source) : value, survey: surveyed }
   } catch (error) {
-    return bad(invalid(describeJsonError(error, source)))
+    return { ok: false, error: describeJsonError(error, source) }
   }
+}
+
+const checked = (source: string, read: LargeJson, limits: ExtentLimits): Outcome<ParsedBody> => {
+  if (!read.ok) return bad(source.trim() === '' ? EMPTY : invalid(read.error))
+  const { value: body, survey: surveyed } = read
+  if (!isObject(body)) return bad(NOT_AN_OBJECT)
+  const problem = isShort(source.length, limits) ? null : extentProblem(body, limits)
+  if (problem) return bad(problem)
+  if (!surveyed.ok) return bad(surveyFailure(surveyed.problem, surveyed.at))
+  return good({ source, body, members: surveyed.members })
 }
 
 const EMPTY = fail('invalid_json', 'The body is empty. Send a JSON object.')

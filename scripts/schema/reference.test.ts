@@ -6,8 +6,8 @@ import { parse } from 'yaml'
 import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { configure } from '../../src/edge/config/configure.ts'
 import { settingRows } from '../../src/edge/config/rows.ts'
-import { load } from '../../src/edge/config/testing.ts'
 import { readTree } from '../../src/edge/config/tree.ts'
+import { load } from '../../test/support/config.ts'
 import { configurationPage, publishedSchema, sampleEnv } from './reference.ts'
 
 const root = new URL('../../', import.meta.url)

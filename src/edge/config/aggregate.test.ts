@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { lines, loaded } from './testing.ts'
+import { lines, loaded } from '../../../test/support/config.ts'
 
 const file = (value: string) => `providers:\n  openai:\n    keys: [a]\n    aggregate: ${value}\n`
 

@@ -4,9 +4,9 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { lines, loaded, providers } from '../../../test/support/config.ts'
 import { loadConfig } from './load.ts'
 import { problemLine } from './problem.ts'
-import { lines, loaded, providers } from './testing.ts'
 
 const whole = `providers:
   openai:

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { lines, load, loaded } from '../../../test/support/config.ts'
 import { defaultSettings } from '../../../test/support/settings.ts'
 import { allowedBy, envName, type Row } from './definition.ts'
 import { misspelledSettings } from './environment.ts'
 import { launchRows, settingRows } from './rows.ts'
-import { lines, load, loaded } from './testing.ts'
 
 const at = (root: unknown, path: readonly string[]): unknown =>
   path.reduce<unknown>((value, step) => Object.entries(value ?? {}).find(([name]) => name === step)?.[1], root)

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { lines, load, loaded } from '../../../test/support/config.ts'
 import type { Instance } from '../../core/provider.ts'
 import { loadProviders } from '../catalogue/load-providers.ts'
 import { configure } from './configure.ts'
 import { styleNames } from './definition.ts'
 import { keysFrom } from './ids.ts'
-import { lines, load, loaded } from './testing.ts'
 
 const secrets = ({ keys }: Instance): readonly (string | null)[] => keys.map(({ secret }) => secret?.reveal() ?? null)
 

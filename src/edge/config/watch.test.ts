@@ -4,10 +4,10 @@ import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { loaded, providers } from '../../../test/support/config.ts'
 import { describeChange } from './describe.ts'
 import { loadConfig } from './load.ts'
 import { problemLine } from './problem.ts'
-import { loaded, providers } from './testing.ts'
 import { type Reloaded, watchConfig } from './watch.ts'
 
 const INTERVAL = 25

@@ -1,9 +1,9 @@
-/** Shared test data of this folder: providers of every kind. */
+/** Providers of every kind and a loader, for tests of the configuration. */
 import assert from 'node:assert/strict'
-import type { Provider } from '../../core/provider.ts'
-import { configure, type Loaded, type Texts } from './configure.ts'
-import { problemLine } from './problem.ts'
-import { readTree } from './tree.ts'
+import type { Provider } from '../../src/core/provider.ts'
+import { configure, type Loaded, type Texts } from '../../src/edge/config/configure.ts'
+import { problemLine } from '../../src/edge/config/problem.ts'
+import { readTree } from '../../src/edge/config/tree.ts'
 
 const provider = (name: string, order: number, more: Partial<Provider> = {}): Provider => ({
   name,

@@ -1,6 +1,5 @@
 /** Records one call while it is served, and writes its error response if it fails. */
 
-import type { Usage } from '../../core/chat.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
@@ -70,11 +69,6 @@ export class Recorder {
     this.#dropped = [...this.#dropped, path]
     this.note({ type: 'dropped', paths: [path] })
     return true
-  }
-
-  /** Records the upstream's token count, if there is one. */
-  usage(usage: Usage | null): void {
-    if (usage) this.used({ usage })
   }
 
   /** Records token usage, counted or estimated. */

@@ -7,9 +7,7 @@
  */
 
 import type { ChatEvent, ChatRequest, Usage } from '../../core/chat.ts'
-import type { EncodedText } from '../../core/encoded-text.ts'
 import { type Failure, fail, rowOf } from '../../core/failure.ts'
-import type { Json } from '../../core/json.ts'
 import type { StreamStep } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
@@ -96,9 +94,10 @@ type ContinuationHooks = {
 /** The stream of an answer that another target continues if it is interrupted. */
 export class ContinuedFlow implements AnswerStream {
   readonly status: number
-  readonly whole: string | null
-  readonly body: Json | undefined
-  readonly source: EncodedText | null
+  /** Only a stream is continued. */
+  readonly whole = null
+  readonly body = undefined
+  readonly source = null
   readonly #inputCount: InputCount
   readonly #hooks: ContinuationHooks
   readonly #pieces: string[] = []
@@ -119,9 +118,6 @@ export class ContinuedFlow implements AnswerStream {
     this.#inputCount = new InputCount(request)
     this.#hooks = hooks
     this.status = first.flow.status
-    this.whole = first.flow.whole
-    this.body = first.flow.body
-    this.source = first.flow.source
   }
 
   /** The target that is answering, or that answered last. */

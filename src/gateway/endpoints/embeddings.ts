@@ -60,7 +60,8 @@ export const serveEmbeddings = (gateway: Gateway, received: IncomingRequest, rep
     }
     if (!routed.ok) return writeAndRecordError(call, withRemedy(routed.failure, request), routed.soonest)
     routed.permit.done()
-    recorder.usage(routed.flow.usage())
+    const usage = routed.flow.usage()
+    if (usage) recorder.used({ usage })
     recorder.answeredBy(withIgnoredDimensions(routed, request))
     const { answer, passes } = routed.value
     const text = passes && routed.flow.whole !== null ? routed.flow.whole : bodyOf(answer, request, routed)

@@ -7,7 +7,7 @@ import type { ClientProtocolName } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
-import { isList, isObject, type Json, type JsonObject, list, parseJson } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, parseObject } from '../../core/json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { ProviderKey } from '../../core/provider.ts'
 import type { Candidate } from '../../core/target.ts'
@@ -110,28 +110,19 @@ const styleOf = ({ body, query, headers }: IncomingRequest): Outcome<ClientProto
 const isEmbeddings = ({ body, query }: IncomingRequest): boolean => {
   const style = new URLSearchParams(query).get('style')
   if (style !== null) return style === EMBEDDINGS
-  try {
-    const value = parseJson(body)
-    if (!isObject(value) || value.input === undefined) return false
-    const isListed = isList(value.input) && value.input.length > 0 && !value.input.some(isObject)
-    return isListed || value.encoding_format !== undefined || value.dimensions !== undefined
-  } catch {
-    // Not JSON: the chat decoder reports the position.
-    return false
-  }
+  const value = parseObject(body)
+  if (value?.input === undefined) return false
+  const isListed = isList(value.input) && value.input.length > 0 && !value.input.some(isObject)
+  return isListed || value.encoding_format !== undefined || value.dimensions !== undefined
 }
 
+/** Of a body that is not a JSON object too: the chat decoder reports what is wrong with it. */
 const recognised = (source: string): ClientProtocolName => {
-  try {
-    const body = parseJson(source)
-    if (!isObject(body)) return 'openai-chat'
-    if (typeof body.prompt === 'string' || isList(body.prompt)) return 'openai-completions'
-    if (body.input !== undefined || body.instructions !== undefined) return 'openai-responses'
-    return isMessages(body) ? 'anthropic-messages' : 'openai-chat'
-  } catch {
-    // Not JSON: the chat decoder reports the position.
-    return 'openai-chat'
-  }
+  const body = parseObject(source)
+  if (!body) return 'openai-chat'
+  if (typeof body.prompt === 'string' || isList(body.prompt)) return 'openai-completions'
+  if (body.input !== undefined || body.instructions !== undefined) return 'openai-responses'
+  return isMessages(body) ? 'anthropic-messages' : 'openai-chat'
 }
 
 /** Whether the body has members of Anthropic messages that chat completions lack, at the top, in tools or in content. */

@@ -88,22 +88,9 @@ export class Cooldowns {
   /** The attempt failed: starts the cooldown that the failure calls for, apart from circuits. */
   failed(target: Target, failure: Failure): void {
     const { candidate, key } = target
-    switch (rowOf(failure).key) {
-      case 'rate_limited':
-        this.#start(deploymentId(target), 'rate_limited', target, failure)
-        break
-      case 'quota_exhausted':
-        this.#start(keyId(candidate.instance, key), 'quota_exhausted', target, failure)
-        break
-      case 'suspended':
-        this.#start(keyId(candidate.instance, key), 'suspended', target, failure)
-        break
-      case 'model_denied':
-        this.#start(deploymentId(target), 'model_denied', target, failure)
-        break
-      case undefined:
-        break
-    }
+    const state = rowOf(failure).key
+    const isOfKey = state === 'quota_exhausted' || state === 'suspended'
+    if (state) this.#start(isOfKey ? keyId(candidate.instance, key) : deploymentId(target), state, target, failure)
     // Without a Retry-After the circuit decides. A guessed cooldown would hide further failures from it.
     if (failure.kind === 'overloaded' && failure.retryAfter !== undefined)
       this.#start(modelId(candidate), 'overloaded', target, failure)

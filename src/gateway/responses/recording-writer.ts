@@ -130,7 +130,8 @@ const eventNotStored = (source: string): string => {
 /** A cheap check before any chunk is parsed. */
 const FINAL_LINE = /^event: response\.(?:completed|incomplete|failed)$/m
 
-const isFinal = ({ type }: JsonObject): boolean =>
+/** Whether the event ends the stream of a response. */
+export const isFinal = ({ type }: JsonObject): boolean =>
   type === 'response.completed' || type === 'response.incomplete' || type === 'response.failed'
 
 /** The JSON of each event in text that the gateway encoded: one `data` line an event, and no partial events. */

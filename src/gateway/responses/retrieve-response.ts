@@ -15,7 +15,7 @@ import { STREAM_HEADERS } from '../chat/client-stream.ts'
 import type { Gateway } from '../gateway.ts'
 import type { BackgroundEvent, BackgroundResponse } from './background-response.ts'
 import { readHistory } from './conversation-history.ts'
-import { eventsIn } from './recording-writer.ts'
+import { eventsIn, isFinal } from './recording-writer.ts'
 
 type ResponseHandler = (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter, id: string) => Promise<void>
 
@@ -192,12 +192,8 @@ const replayed = (world: World, source: string): readonly JsonObject[] => {
   const writer = openaiResponses.encodeStream(context)
   const frames = [...writer.push({ events: openaiResponses.decodeAnswer(body) }), ...writer.end()]
   // The final event has the response as stored, with the ids that clients have seen.
-  return frames
-    .flatMap(eventsIn)
-    .map((event) => (FINAL_TYPES.has(text(event.type) ?? '') ? { ...event, response: body } : event))
+  return frames.flatMap(eventsIn).map((event) => (isFinal(event) ? { ...event, response: body } : event))
 }
-
-const FINAL_TYPES = new Set(['response.completed', 'response.incomplete', 'response.failed'])
 
 /** The events to send, and where. */
 export type EventsToSend = {

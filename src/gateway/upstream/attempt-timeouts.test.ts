@@ -3,11 +3,10 @@ import { test } from 'node:test'
 import { defaultSettings } from '../../../test/support/settings.ts'
 import { NEVER } from '../call/shared-timer.ts'
 import {
-  type AttemptState,
+  AttemptState,
   type AttemptTimeout,
   BODY_END_GRACE,
   checkTimeouts,
-  initialState,
   type TimeoutRules,
   timeoutFailure,
 } from './attempt-timeouts.ts'
@@ -21,7 +20,7 @@ const rules: TimeoutRules = {
   holdbackMs: 5,
 }
 
-const started = initialState(1_000)
+const started = new AttemptState(1_000)
 const responded: AttemptState = { ...started, hasHeaders: true, hasResponded: true, lastByteAt: 1_001 }
 const streaming: AttemptState = {
   ...responded,

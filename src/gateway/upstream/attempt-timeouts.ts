@@ -4,49 +4,36 @@ import type { Settings } from '../../core/settings.ts'
 import { NEVER } from '../call/shared-timer.ts'
 
 /** The instants and flags of an attempt that its timeouts depend on. Instants are in ms of the monotonic clock. */
-export type AttemptState = {
+export class AttemptState {
   readonly startedAt: number
   /** The response header block has arrived. */
-  hasHeaders: boolean
+  hasHeaders = false
   /** The upstream has responded: with a byte of a stream, or with the header block of another response. */
-  hasResponded: boolean
+  hasResponded = false
   /** When the first content arrived. */
-  firstContentAt: number | null
+  firstContentAt: number | null = null
   /** When the last byte and the last content arrived, or when reading resumed. */
-  lastByteAt: number
-  lastContentAt: number
+  lastByteAt = 0
+  lastContentAt = 0
   /** When the answer finished, or when reading resumed after it. Null: not finished. */
-  finishedAt: number | null
+  finishedAt: number | null = null
   /** The attempt has been chosen, or has failed. No other attempt can replace it. */
-  isSettled: boolean
+  isSettled = false
   /** The consumer is slow, so the body is not read. */
-  isPaused: boolean
+  isPaused = false
   /** The connection does not read for now, for lack of memory or time. */
-  isReadingStopped: boolean
+  isReadingStopped = false
   /** The response body has ended. */
-  isBodyEnded: boolean
+  isBodyEnded = false
   /** The attempt has ended, with or without a failure. */
-  isOver: boolean
+  isOver = false
   /** The answer is complete and delivered. The call stays open until its body ends, at most for `BODY_END_GRACE`. */
-  isLingering: boolean
-}
+  isLingering = false
 
-/** The state of an attempt that starts now. */
-export const initialState = (now: number): AttemptState => ({
-  startedAt: now,
-  hasHeaders: false,
-  hasResponded: false,
-  firstContentAt: null,
-  lastByteAt: 0,
-  lastContentAt: 0,
-  finishedAt: null,
-  isSettled: false,
-  isPaused: false,
-  isReadingStopped: false,
-  isBodyEnded: false,
-  isOver: false,
-  isLingering: false,
-})
+  constructor(now: number) {
+    this.startedAt = now
+  }
+}
 
 /** The limits of an attempt. */
 export type TimeoutRules = {

@@ -18,13 +18,7 @@ import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.
 import { type OutputSample, OutputSampler } from '../call/usage.ts'
 import type { RouterDeps } from '../gateway.ts'
 import { type AnswerBodyReader, type AnswerFormat, readerFor } from './answer-reader.ts'
-import {
-  type AttemptState,
-  type AttemptTimeout,
-  checkTimeouts,
-  initialState,
-  timeoutFailure,
-} from './attempt-timeouts.ts'
+import { AttemptState, type AttemptTimeout, checkTimeouts, timeoutFailure } from './attempt-timeouts.ts'
 import { redactKey } from './redact.ts'
 
 /** The request of an attempt, and how to read its answer. */
@@ -157,7 +151,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     this.#timer = activeCalls.timers
     this.#input = input
     this.#terms = termsOf(input)
-    this.#state = initialState(world.now())
+    this.#state = new AttemptState(world.now())
     this.opened = new Promise((resolve) => {
       this.#settle = resolve
     })

@@ -189,7 +189,7 @@ for (const [name, body] of [
     },
   ],
 ] as const satisfies readonly (readonly [string, JsonObject])[])
-  test(`rules: ${name}: a later call of a turn that began with a thought needs none`, () => {
+  test(`rules: ${name}: a later call of a turn that began with a thinking block needs none`, () => {
     const vendor = VENDORS.find((one) => one.name === name)
     const rules = Object.values(vendor?.speaks ?? {}).flatMap((some) => Object.entries(some))
     assert.ok(vendor && rules.length > 0)

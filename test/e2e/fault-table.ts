@@ -152,7 +152,7 @@ export const FAULTS: readonly Fault[] = [
   ]),
   row('F48', 'draining', [
     timers('drain.delay: not ready at once'),
-    ['src/edge/http/app/server.test.ts', 'http: a drain serves on for a while'],
+    ['src/edge/http/app/server.test.ts', 'http: a drain continues to serve during its delay'],
   ]),
   row(
     'F49',

@@ -105,7 +105,7 @@ test('catalogue: its providers exist, with their catalogue names', () => {
   for (const name of Object.keys(file.providers)) assert.ok(names.has(name), name)
 })
 
-test("catalogue: a provider's default model is known, with prices and, where calls need it, with its limit", () => {
+test("catalogue: each provider's default model is known, with prices and, if its format requires one, an output limit", () => {
   const catalogue = openCatalogue((problem) => assert.fail(problem))
   for (const { name, catalogue: called, defaultModel, speaks } of providers.values()) {
     if (defaultModel === undefined || !(name in file.providers)) continue

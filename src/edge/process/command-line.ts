@@ -11,7 +11,7 @@ const HELP = `One address for every text-generation model.
   headgate --version    print the version
   headgate --help       print this help
 
-Settings are environment variables, read from the environment, .env or headgate.yaml in the working directory:
+Settings come from environment variables, .env or headgate.yaml in the working directory:
 
   PORT=4000 OPENAI_API_KEY=… ANTHROPIC_API_KEY=… headgate
 

@@ -40,11 +40,11 @@ test('turns: two pieces never share a turn of the event loop', async () => {
   turns.stop()
   assert.deepEqual(done, names)
   assert.equal(new Set(at).size, 18)
-  // Each request gets on: none waits until another has finished.
+  // The requests progress in turn; none waits until another has finished.
   assert.deepEqual(order.slice(0, 6), ['a', 'b', 'c', 'a', 'b', 'c'])
 })
 
-test('turns: a promise of a turn of its own', async () => {
+test('turns: ownTurn resolves in a turn of its own', async () => {
   const turns = countTurns()
   const at: number[] = []
   await Promise.all(
@@ -57,7 +57,7 @@ test('turns: a promise of a turn of its own', async () => {
   assert.equal(new Set(at).size, 4)
 })
 
-test('turns: an error of one piece reaches its owner and holds up no other', async () => {
+test('turns: an error of one piece rejects its own promise and delays no other', async () => {
   const bad = function* (): Generator<undefined, number, undefined> {
     yield
     throw new Error('broken')

@@ -31,7 +31,7 @@ for (const [what, isRetained] of [
   ['retained names', true],
   ['other names', false],
 ] as const)
-  test(`bounded map: keeps few ${what} as long as a request`, () => {
+  test(`bounded map: keeps few ${what} if the names are as long as a request`, () => {
     const map = new BoundedMap<number>(() => isRetained)
     const long = (n: number) => `${n}${'x'.repeat(100_000)}`
     for (let n = 0; n < 500; n++) {

@@ -54,11 +54,9 @@ export const showResponse = handler(async (gateway, received, id) => {
   // Another process with the same store runs the response and has its events.
   if (found.value?.status === 'queued' || found.value?.status === 'in_progress')
     return bad(
-      fail(
-        'busy',
-        'Another process is still answering this response. Retry the stream when the response has completed.',
-        { retryAfter: 1_000 },
-      ),
+      fail('busy', 'Another process is generating this response. Retry the stream when the response has completed.', {
+        retryAfter: 1_000,
+      }),
     )
   const events = found.value ? eventsOf(gateway, found.value) : []
   return good({ source: { events, over: true, watch: () => () => {} }, after })

@@ -131,7 +131,7 @@ test('idempotency: the response continues after a disconnect, and a retry receiv
   )
 })
 
-test('idempotency: it continues for the configured time; a later retry starts a new call', async () => {
+test('idempotency: an abandoned call continues for the configured time; a later retry starts a new call', async () => {
   const { ask, world, calls, lines } = shared(begins, { idempotency: { finish: 5_000 } })
   ask(question(), { key: 'k' })
   await world.settle()

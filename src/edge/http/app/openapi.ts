@@ -200,7 +200,7 @@ const ERROR_DESCRIPTIONS: { readonly [status: number]: string } = {
   413: 'The body is too large.',
   415: 'The body is not plain JSON.',
   422: 'The upstream refused the request as not valid.',
-  426: 'This path speaks HTTP, not WebSocket.',
+  426: 'This path does not support WebSocket.',
   429: 'Every target is rate-limited or out of quota.',
   500: 'Internal gateway error.',
   502: 'Every target failed.',

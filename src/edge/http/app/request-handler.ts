@@ -99,7 +99,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { routes, rest } = found
     if (routes.some(({ model }) => model) && /websocket/i.test(headers('upgrade') ?? '')) {
       exchange.closeAfter()
-      this.refuse(fail('upgrade_required', 'This path speaks HTTP, not WebSocket. Send a POST.'))
+      this.refuse(fail('upgrade_required', 'This path does not support WebSocket. Send a POST.'))
       return null
     }
     if (method === 'OPTIONS') {

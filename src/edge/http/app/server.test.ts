@@ -872,7 +872,7 @@ for (const httpServer of ['own', 'node'] as const)
 
     for (const how of ['destroy', 'resetAndDestroy', 'end'] as const)
       for (const when of ['before the head', 'in the middle'] as const)
-        test(`http: a client that leaves (${how}) ${when} is noticed at once and reported once`, async () => {
+        test(`http: a client that disconnects (${how}) ${when} is detected at once and reported once`, async () => {
           const made = await given()
           let gone = 0
           made.answer = ({ reply }) => {
@@ -984,7 +984,7 @@ for (const httpServer of ['own', 'node'] as const)
 
     // ── Shutdown ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    test('http: a drain serves on for a while, sends Connection: close, lets streams finish, and leaves nothing', async () => {
+    test('http: a drain continues to serve during its delay, sends Connection: close, lets streams finish, and leaves no connection', async () => {
       const made = await given()
       const held: Call[] = []
       made.answer = (call) => {
@@ -1039,7 +1039,7 @@ for (const httpServer of ['own', 'node'] as const)
       assert.doesNotMatch(stubborn.text(), /\r\n0\r\n\r\n$/)
     })
 
-    test('http: a second drain skips the waits', async () => {
+    test('http: a second drain call skips the remaining waits', async () => {
       const made = await given()
       made.answer = ({ reply }) => {
         reply.writeHead(200, {})

@@ -32,7 +32,6 @@ const PENDING: readonly string[] = [
   'bench/',
   'docs/conformance.md',
   'scripts/',
-  'src/protocols/embeddings/',
   'src/protocols/mistral/decode-answer.test.ts',
   'src/protocols/mistral/encode-request.test.ts',
   'src/protocols/ollama/decode-answer.test.ts',

@@ -17,7 +17,7 @@ import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
 import { decodeRequest } from '../../protocols/embeddings/decode-request.ts'
 import { embeddingsProtocols } from '../../protocols/embeddings/index.ts'
 import { encodeAnswer, isReadable } from '../../protocols/embeddings/openai.ts'
-import { lengthOf } from '../../protocols/embeddings/vectors.ts'
+import { dimensionsOf } from '../../protocols/embeddings/vectors.ts'
 import { protocols } from '../../protocols/index.ts'
 import { runCall } from '../call/call-lifecycle.ts'
 import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
@@ -148,8 +148,8 @@ const read = (
   const { vectors, input } = answer
   if (vectors.length !== inputs.length)
     return bad(fail('malformed', 'the number of embeddings in the answer differs from the number of inputs'))
-  const [length] = vectors.map(lengthOf)
-  if (vectors.some((vector) => lengthOf(vector) !== length))
+  const [length] = vectors.map(dimensionsOf)
+  if (vectors.some((vector) => dimensionsOf(vector) !== length))
     return bad(fail('malformed', 'the embeddings in the answer differ in length'))
   return good({
     value: { answer, passes: raw !== null && isReadable(raw, encoding) },
@@ -176,7 +176,7 @@ const withIgnoredDimensions = (
 ): Pick<JsonRouted<Embedded>, 'target' | 'prepared'> => {
   const { target, prepared } = routed
   const [vector] = routed.value.answer.vectors
-  const isHonoured = !dimensions || (vector !== undefined && lengthOf(vector) === dimensions.value)
+  const isHonoured = !dimensions || (vector !== undefined && dimensionsOf(vector) === dimensions.value)
   if (isHonoured || prepared.dropped.includes(dimensions.at)) return { target, prepared }
   return { target, prepared: { ...prepared, dropped: [...prepared.dropped, dimensions.at] } }
 }

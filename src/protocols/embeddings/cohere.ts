@@ -1,15 +1,17 @@
 /** Cohere's `/v2/embed`. */
 import type { EmbeddingsAnswer, EmbeddingsProtocol, EmbeddingsRequest, Purpose } from '../../core/embeddings.ts'
-import { bad, fail, good, type Outcome } from '../../core/failure.ts'
+import { bad, good, type Outcome } from '../../core/failure.ts'
 import { type Json, list, number, object } from '../../core/json.ts'
 import type { Encoded } from '../../core/protocol.ts'
+import { malformed } from '../errors/malformed.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { newLosses } from '../shared/losses.ts'
 import { failureIn } from '../shared/openai-finish-and-usage.ts'
-import { readVector } from './vectors.ts'
+import { inputTexts } from './texts.ts'
+import { readVectors } from './vectors.ts'
 
-/** It insists on one, and has none for two texts that are alike in kind: both are documents then. */
-const TYPES: { readonly [purpose in Purpose]: string } = {
+/** `input_type`, which is required. There is none for similarity, which compares two documents. */
+const INPUT_TYPES: { readonly [purpose in Purpose]: string } = {
   document: 'search_document',
   query: 'search_query',
   classification: 'classification',
@@ -18,22 +20,16 @@ const TYPES: { readonly [purpose in Purpose]: string } = {
 }
 
 const encodeRequest = (request: EmbeddingsRequest, { model }: { readonly model: string }): Encoded => {
-  const { inputs, dimensions, purpose, user, extras } = request
+  const { dimensions, purpose } = request
   const losses = newLosses()
-  for (const extra of extras) losses.loseExtra(extra)
-  if (user) losses.lose(user.at)
+  const texts = inputTexts(request, losses)
   if (purpose?.value === 'similarity') losses.lose(purpose.at)
-  const texts = inputs.map((input) => {
-    // Tokens of another maker's tokenizer say nothing here.
-    if (!('text' in input)) losses.unfit(input.at)
-    return 'text' in input ? input.text : ''
-  })
   return {
     body: {
       model,
       texts,
-      // What is stored is embedded once and far more often than it is asked for, so a client that does not say is storing.
-      input_type: TYPES[purpose?.value ?? 'document'],
+      // Without a purpose the texts are most probably documents to store: many are stored for each query.
+      input_type: INPUT_TYPES[purpose?.value ?? 'document'],
       embedding_types: ['float'],
       ...(dimensions && { output_dimension: dimensions.value }),
     },
@@ -44,14 +40,10 @@ const encodeRequest = (request: EmbeddingsRequest, { model }: { readonly model: 
 
 const decodeAnswer = (body: Json): Outcome<EmbeddingsAnswer> => {
   const answer = object(body)
-  const vectors = list(object(answer?.embeddings)?.float).map(readVector)
-  const known = vectors.filter((vector) => vector !== undefined)
-  if (known.length === 0 || known.length < vectors.length)
-    return bad(
-      failureIn(body) ?? fail('malformed', 'the upstream answered with something that is no list of embeddings'),
-    )
+  const vectors = readVectors(list(object(answer?.embeddings)?.float))
+  if (!vectors) return bad(failureIn(body) ?? malformed('it has no list of embeddings'))
   const input = number(object(object(answer?.meta)?.billed_units)?.input_tokens)
-  return good({ vectors: known, ...(input !== undefined && { input }) })
+  return good({ vectors, ...(input !== undefined && { input }) })
 }
 
 export const cohereEmbeddings: EmbeddingsProtocol = {

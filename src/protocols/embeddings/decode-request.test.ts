@@ -3,13 +3,13 @@ import { test } from 'node:test'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import { decodeRequest } from './decode-request.ts'
 
-const least = { model: 'm', input: 'a text' }
+const MINIMAL = { model: 'm', input: 'a text' }
 
 const good: readonly (readonly [string, object, object])[] = [
-  ['a text', least, { model: 'm', inputs: [{ at: 'input', text: 'a text' }], encoding: 'float', extras: [] }],
+  ['a text', MINIMAL, { model: 'm', inputs: [{ at: 'input', text: 'a text' }], encoding: 'float', extras: [] }],
   [
-    'texts',
-    { ...least, input: ['a', 'b'] },
+    'a list of texts',
+    { ...MINIMAL, input: ['a', 'b'] },
     {
       inputs: [
         { at: 'input[0]', text: 'a' },
@@ -17,10 +17,10 @@ const good: readonly (readonly [string, object, object])[] = [
       ],
     },
   ],
-  ['tokens', { ...least, input: [1, 2] }, { inputs: [{ at: 'input', tokens: [1, 2] }] }],
+  ['tokens', { ...MINIMAL, input: [1, 2] }, { inputs: [{ at: 'input', tokens: [1, 2] }] }],
   [
     'lists of tokens',
-    { ...least, input: [[1], [2, 3]] },
+    { ...MINIMAL, input: [[1], [2, 3]] },
     {
       inputs: [
         { at: 'input[0]', tokens: [1] },
@@ -29,11 +29,11 @@ const good: readonly (readonly [string, object, object])[] = [
     },
   ],
   [
-    'what the SDKs send',
-    { ...least, encoding_format: 'base64', dimensions: 256, user: 'u' },
+    'the members that SDKs send',
+    { ...MINIMAL, encoding_format: 'base64', dimensions: 256, user: 'u' },
     { encoding: 'base64', dimensions: { value: 256, at: 'dimensions' }, user: { value: 'u', at: 'user' }, extras: [] },
   ],
-  ['nulls', { ...least, encoding_format: null, dimensions: null, user: null }, { encoding: 'float', extras: [] }],
+  ['nulls', { ...MINIMAL, encoding_format: null, dimensions: null, user: null }, { encoding: 'float', extras: [] }],
   ...(
     [
       ['input_type', 'search_query', 'query'],
@@ -45,16 +45,17 @@ const good: readonly (readonly [string, object, object])[] = [
       ['input_type', 'classification', 'classification'],
     ] as const
   ).map(
-    ([at, word, value]) => [`${at} ${word}`, { ...least, [at]: word }, { purpose: { value, at }, extras: [] }] as const,
+    ([at, given, value]) =>
+      [`${at} ${given}`, { ...MINIMAL, [at]: given }, { purpose: { value, at }, extras: [] }] as const,
   ),
   [
-    'a purpose nobody knows',
-    { ...least, input_type: 'image' },
+    'an unknown purpose',
+    { ...MINIMAL, input_type: 'image' },
     { purpose: undefined, extras: [{ at: 'input_type', name: 'input_type', value: 'image', essential: false }] },
   ],
   [
-    'a member of a vendor',
-    { ...least, truncate: 'END' },
+    'a vendor-specific member',
+    { ...MINIMAL, truncate: 'END' },
     { extras: [{ at: 'truncate', name: 'truncate', value: 'END', essential: false }] },
   ],
 ]
@@ -63,31 +64,31 @@ for (const [name, body, expected] of good)
     const read = decodeRequest({ ...body })
     assert.ok(read.ok, JSON.stringify(read))
     const { value } = read
-    // Only what the row names is compared; each row names what its case is about.
-    const named = Object.fromEntries(Object.keys(expected).map((key) => [key, value[key as keyof typeof value]]))
-    assert.deepEqual(named, expected)
+    // Compares only the members that the row lists.
+    const listed = Object.fromEntries(Object.keys(expected).map((key) => [key, value[key as keyof typeof value]]))
+    assert.deepEqual(listed, expected)
   })
 
 const wrong: readonly (readonly [string, object, string, RegExp])[] = [
   ['no model', { input: 'x' }, 'model', /missing/],
   ['no input', { model: 'm' }, 'input', /missing/],
-  ['an empty text', { ...least, input: '' }, 'input', /empty string/],
-  ['no texts', { ...least, input: [] }, 'input', /empty list/],
-  ['a number', { ...least, input: 7 }, 'input', /number/],
-  ['an object', { ...least, input: { text: 'x' } }, 'input', /object/],
-  ['an empty text among others', { ...least, input: ['a', ''] }, 'input[1]', /empty string/],
-  ['no tokens', { ...least, input: [[]] }, 'input[0]', /empty list/],
-  ['tokens and texts in one', { ...least, input: ['a', 7] }, 'input[1]', /number/],
-  ['fractions of tokens', { ...least, input: [1.5] }, 'input[0]', /fraction/],
-  ['tokens below zero', { ...least, input: [[-1]] }, 'input[0]', /list/],
-  ['null', { ...least, input: ['a', null] }, 'input[1]', /null/],
-  ['another encoding', { ...least, encoding_format: 'int8' }, 'encoding_format', /float or base64/],
-  ['no dimensions', { ...least, dimensions: 0 }, 'dimensions', /at least 1/],
-  ['half a dimension', { ...least, dimensions: 1.5 }, 'dimensions', /whole/],
-  ['a user of another kind', { ...least, user: 7 }, 'user', /string/],
+  ['an empty text', { ...MINIMAL, input: '' }, 'input', /empty string/],
+  ['an empty list', { ...MINIMAL, input: [] }, 'input', /empty list/],
+  ['a number', { ...MINIMAL, input: 7 }, 'input', /number/],
+  ['an object', { ...MINIMAL, input: { text: 'x' } }, 'input', /object/],
+  ['an empty text in a list', { ...MINIMAL, input: ['a', ''] }, 'input[1]', /empty string/],
+  ['an empty list of tokens', { ...MINIMAL, input: [[]] }, 'input[0]', /empty list/],
+  ['tokens and texts in one list', { ...MINIMAL, input: ['a', 7] }, 'input[1]', /number/],
+  ['fractional tokens', { ...MINIMAL, input: [1.5] }, 'input[0]', /fraction/],
+  ['negative tokens', { ...MINIMAL, input: [[-1]] }, 'input[0]', /list/],
+  ['null in a list', { ...MINIMAL, input: ['a', null] }, 'input[1]', /null/],
+  ['an unknown encoding', { ...MINIMAL, encoding_format: 'int8' }, 'encoding_format', /float or base64/],
+  ['zero dimensions', { ...MINIMAL, dimensions: 0 }, 'dimensions', /at least 1/],
+  ['fractional dimensions', { ...MINIMAL, dimensions: 1.5 }, 'dimensions', /whole/],
+  ['a user that is not a string', { ...MINIMAL, user: 7 }, 'user', /string/],
 ]
 for (const [name, body, param, message] of wrong)
-  test(`embeddings request: ${name} is refused`, () => {
+  test(`embeddings request: rejects ${name}`, () => {
     const read = decodeRequest({ ...body })
     assert.ok(!read.ok)
     assert.equal(read.failure.param, param)

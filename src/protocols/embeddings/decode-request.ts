@@ -1,4 +1,4 @@
-/** A client's request for embeddings, in OpenAI's words: the one format clients speak. */
+/** Decodes embeddings requests in OpenAI's format, the only one for clients. */
 
 import type { Setting } from '../../core/chat.ts'
 import type { EmbeddingInput, EmbeddingsRequest, Purpose } from '../../core/embeddings.ts'
@@ -68,8 +68,8 @@ const readInputs = (fields: RequestFields, problems: Problems): readonly Embeddi
 const isTokens = (value: Json): value is readonly number[] =>
   isList(value) && value.length > 0 && value.every((entry) => Number.isInteger(entry) && Number(entry) >= 0)
 
-/** OpenAI has no word for it; each who has one has another name and other values (Cohere, Voyage and NVIDIA; Gemini; Jina). */
-const NAMES = ['input_type', 'task_type', 'taskType', 'task']
+/** Members for the purpose: those of Cohere, Voyage and NVIDIA; Gemini; Jina. OpenAI has none. */
+const PURPOSE_MEMBERS = ['input_type', 'task_type', 'taskType', 'task']
 const PURPOSES: ReadonlyMap<string, Purpose> = new Map([
   ['document', 'document'],
   ['passage', 'document'],
@@ -87,13 +87,13 @@ const PURPOSES: ReadonlyMap<string, Purpose> = new Map([
   ['text-matching', 'similarity'],
 ])
 
-/** A word nobody knows stays an extra: it passes where the client's own format is spoken and is named as lost elsewhere. */
+/** Decodes the purpose. An unknown value stays an extra, which passes through in the same format and is a loss in others. */
 const readPurpose = (fields: RequestFields, body: JsonObject): Setting<Purpose> | undefined => {
-  for (const at of NAMES) {
-    const word = Object.hasOwn(body, at) ? body[at] : undefined
-    const value = typeof word === 'string' ? PURPOSES.get(word.toLowerCase()) : undefined
+  for (const at of PURPOSE_MEMBERS) {
+    const given = Object.hasOwn(body, at) ? body[at] : undefined
+    const value = typeof given === 'string' ? PURPOSES.get(given.toLowerCase()) : undefined
     if (value === undefined) continue
-    // Read now, and so no extra.
+    // Marks the member as read, so that it is not an extra.
     fields.any(at)
     return { value, at }
   }

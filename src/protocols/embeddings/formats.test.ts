@@ -17,10 +17,10 @@ const cohere = embeddingsProtocols['cohere-embeddings']
 const vertex = embeddingsProtocols['vertex-embeddings']
 const openai = embeddingsProtocols['openai-embeddings']
 
-const geminis = (more: object, model = 'models/x') => ({
+const geminiBody = (more: object, model = 'models/x') => ({
   requests: ['a', 'b'].map((text) => ({ model, content: { parts: [{ text }] }, ...more })),
 })
-const coheres = (more: object) => ({
+const cohereBody = (more: object) => ({
   model: 'x',
   texts: ['a', 'b'],
   input_type: 'search_document',
@@ -28,12 +28,12 @@ const coheres = (more: object) => ({
   ...more,
 })
 
-const sent: readonly (readonly [string, typeof gemini, object, object, losses?: readonly string[]])[] = [
-  ['gemini: texts', gemini, {}, geminis({})],
-  ['gemini: shorter', gemini, { dimensions: 256 }, geminis({ outputDimensionality: 256 })],
-  ['gemini: a purpose', gemini, { input_type: 'query' }, geminis({ taskType: 'RETRIEVAL_QUERY' })],
-  ['gemini: alike', gemini, { task_type: 'SEMANTIC_SIMILARITY' }, geminis({ taskType: 'SEMANTIC_SIMILARITY' })],
-  ['gemini: what it has no word for', gemini, { user: 'u', truncate: 'END' }, geminis({}), ['truncate', 'user']],
+const requests: readonly (readonly [string, typeof gemini, object, object, losses?: readonly string[]])[] = [
+  ['gemini: texts', gemini, {}, geminiBody({})],
+  ['gemini: dimensions', gemini, { dimensions: 256 }, geminiBody({ outputDimensionality: 256 })],
+  ['gemini: a purpose', gemini, { input_type: 'query' }, geminiBody({ taskType: 'RETRIEVAL_QUERY' })],
+  ['gemini: similarity', gemini, { task_type: 'SEMANTIC_SIMILARITY' }, geminiBody({ taskType: 'SEMANTIC_SIMILARITY' })],
+  ['gemini: unsupported members', gemini, { user: 'u', truncate: 'END' }, geminiBody({}), ['truncate', 'user']],
   [
     'gemini: tokens',
     gemini,
@@ -43,22 +43,22 @@ const sent: readonly (readonly [string, typeof gemini, object, object, losses?: 
   ],
   ['vertex: texts', vertex, {}, { instances: [{ content: 'a' }, { content: 'b' }] }],
   [
-    'vertex: shorter, with a purpose',
+    'vertex: dimensions and a purpose',
     vertex,
     { input: 'a', dimensions: 256, input_type: 'document', user: 'u' },
     { instances: [{ content: 'a', task_type: 'RETRIEVAL_DOCUMENT' }], parameters: { outputDimensionality: 256 } },
     ['user'],
   ],
   ['vertex: tokens', vertex, { input: [1] }, { instances: [{ content: '' }] }, ['!input']],
-  ['cohere: texts', cohere, {}, coheres({})],
-  ['cohere: shorter', cohere, { dimensions: 256 }, coheres({ output_dimension: 256 })],
-  ['cohere: a purpose', cohere, { input_type: 'search_query' }, coheres({ input_type: 'search_query' })],
-  ['cohere: a purpose it has not', cohere, { task: 'text-matching' }, coheres({}), ['task']],
-  ['cohere: base64 is written here', cohere, { encoding_format: 'base64' }, coheres({})],
-  ['cohere: what it has no word for', cohere, { user: 'u' }, coheres({}), ['user']],
-  ['cohere: tokens', cohere, { input: [1, 2] }, coheres({ texts: [''] }), ['!input']],
+  ['cohere: texts', cohere, {}, cohereBody({})],
+  ['cohere: dimensions', cohere, { dimensions: 256 }, cohereBody({ output_dimension: 256 })],
+  ['cohere: a purpose', cohere, { input_type: 'search_query' }, cohereBody({ input_type: 'search_query' })],
+  ['cohere: an unsupported purpose', cohere, { task: 'text-matching' }, cohereBody({}), ['task']],
+  ['cohere: base64 is encoded by the gateway', cohere, { encoding_format: 'base64' }, cohereBody({})],
+  ['cohere: unsupported members', cohere, { user: 'u' }, cohereBody({}), ['user']],
+  ['cohere: tokens', cohere, { input: [1, 2] }, cohereBody({ texts: [''] }), ['!input']],
 ]
-for (const [name, protocol, more, body, losses = []] of sent)
+for (const [name, protocol, more, body, losses = []] of requests)
   test(`embeddings, ${name}`, () => {
     const encoded = protocol.encodeRequest?.(request(more), { model: 'x' })
     assert.ok(encoded)
@@ -69,8 +69,8 @@ for (const [name, protocol, more, body, losses = []] of sent)
     )
   })
 
-test('embeddings, gemini: a name that has its folder already', () => {
-  assert.deepEqual(gemini.encodeRequest?.(request(), { model: 'models/y' }).body, geminis({}, 'models/y'))
+test('embeddings, gemini: keeps a model name that begins with models/', () => {
+  assert.deepEqual(gemini.encodeRequest?.(request(), { model: 'models/y' }).body, geminiBody({}, 'models/y'))
 })
 
 const list = (...data: readonly object[]) => ({
@@ -81,44 +81,59 @@ const list = (...data: readonly object[]) => ({
 })
 const at = (index: number | undefined, embedding: unknown) => ({ object: 'embedding', index, embedding })
 
-const answered: readonly (readonly [string, typeof openai, unknown, object | RegExp])[] = [
+const answers: readonly (readonly [string, typeof openai, unknown, object | RegExp])[] = [
   ['openai: in order', openai, list(at(0, [1]), at(1, [2])), { model: 'm', vectors: [[1], [2]], input: 2 }],
-  ['openai: by their numbers', openai, list(at(1, [2]), at(0, [1])), { vectors: [[1], [2]] }],
-  ['openai: without numbers', openai, list(at(undefined, [1]), at(undefined, [2])), { vectors: [[1], [2]] }],
-  ['openai: only a total', openai, { ...list(at(0, [1])), usage: { total_tokens: 7 } }, { input: 7 }],
-  ['openai: nothing counted', openai, { ...list(at(0, [1])), usage: undefined }, { vectors: [[1]], input: undefined }],
-  ['openai: one number twice', openai, list(at(0, [1]), at(0, [2])), /numbered/],
-  ['openai: a number too many', openai, list(at(0, [1]), at(2, [2])), /numbered/],
-  ['openai: one without a number', openai, list(at(0, [1]), at(undefined, [2])), /numbered/],
-  ['openai: no vector', openai, list(at(0, [])), /no list of numbers/],
-  ['openai: words', openai, list(at(0, ['x'])), /no list of numbers/],
-  ['openai: not even entries', openai, { object: 'list', data: ['x'] }, /numbered/],
-  ['openai: nothing', openai, list(), /no embeddings/],
+  ['openai: sorted by index', openai, list(at(1, [2]), at(0, [1])), { vectors: [[1], [2]] }],
+  ['openai: without indexes', openai, list(at(undefined, [1]), at(undefined, [2])), { vectors: [[1], [2]] }],
+  ['openai: usage with a total only', openai, { ...list(at(0, [1])), usage: { total_tokens: 7 } }, { input: 7 }],
+  ['openai: without usage', openai, { ...list(at(0, [1])), usage: undefined }, { vectors: [[1]], input: undefined }],
+  ['openai: a duplicate index', openai, list(at(0, [1]), at(0, [2])), /indexes of the embeddings are not consecutive/],
+  [
+    'openai: an index out of range',
+    openai,
+    list(at(0, [1]), at(2, [2])),
+    /indexes of the embeddings are not consecutive/,
+  ],
+  [
+    'openai: a missing index',
+    openai,
+    list(at(0, [1]), at(undefined, [2])),
+    /indexes of the embeddings are not consecutive/,
+  ],
+  ['openai: an empty vector', openai, list(at(0, [])), /not a list of numbers/],
+  ['openai: a vector of strings', openai, list(at(0, ['x'])), /not a list of numbers/],
+  [
+    'openai: entries that are not objects',
+    openai,
+    { object: 'list', data: ['x'] },
+    /indexes of the embeddings are not consecutive/,
+  ],
+  ['openai: an empty list', openai, list(), /no embeddings/],
   ['openai: a chat answer', openai, { choices: [{ message: { content: 'hi' } }] }, /no embeddings/],
   [
-    'openai: an error behind a 200',
+    'openai: an error with status 200',
     openai,
     { error: { message: 'too many', code: 'rate_limit_exceeded' } },
     /too many/,
   ],
   ['openai: null', openai, null, /no embeddings/],
   [
-    'gemini: as it is',
+    'gemini: an answer',
     gemini,
     { embeddings: [{ values: [1] }, { values: [2] }] },
     { vectors: [[1], [2]], input: undefined },
   ],
   [
-    'gemini: with counts',
+    'gemini: with a token count',
     gemini,
     { embeddings: [{ values: [1] }], usageMetadata: { promptTokenCount: 4 } },
     { input: 4 },
   ],
-  ['gemini: one without values', gemini, { embeddings: [{ values: [1] }, {}] }, /no list of embeddings/],
-  ['gemini: nothing', gemini, {}, /no list of embeddings/],
+  ['gemini: an embedding without values', gemini, { embeddings: [{ values: [1] }, {}] }, /no list of embeddings/],
+  ['gemini: an empty object', gemini, {}, /no list of embeddings/],
   ['gemini: an error', gemini, { error: { code: 400, message: 'no such', status: 'INVALID_ARGUMENT' } }, /no such/],
   [
-    'vertex: as it is',
+    'vertex: an answer',
     vertex,
     {
       predictions: [
@@ -129,25 +144,25 @@ const answered: readonly (readonly [string, typeof openai, unknown, object | Reg
     { vectors: [[1], [2]], input: 7 },
   ],
   [
-    'vertex: not counted',
+    'vertex: without token counts',
     vertex,
     { predictions: [{ embeddings: { values: [1] } }] },
     { vectors: [[1]], input: undefined },
   ],
-  ['vertex: nothing', vertex, { predictions: [{}] }, /no list of embeddings/],
+  ['vertex: a prediction without embeddings', vertex, { predictions: [{}] }, /no list of embeddings/],
   ['vertex: an error', vertex, { error: { code: 400, message: 'no such', status: 'INVALID_ARGUMENT' } }, /no such/],
   [
-    'cohere: as it is',
+    'cohere: an answer',
     cohere,
     { id: 'x', embeddings: { float: [[1], [2]] }, texts: ['a', 'b'], meta: { billed_units: { input_tokens: 2 } } },
     { vectors: [[1], [2]], input: 2 },
   ],
-  ['cohere: another form', cohere, { id: 'x', embeddings: { int8: [[1]] } }, /no list of embeddings/],
+  ['cohere: another encoding', cohere, { id: 'x', embeddings: { int8: [[1]] } }, /no list of embeddings/],
   ['cohere: an error', cohere, { id: 'x', message: 'invalid api token' }, /invalid api token/],
 ]
-for (const [name, protocol, body, expected] of answered)
+for (const [name, protocol, body, expected] of answers)
   test(`embeddings answer, ${name}`, () => {
-    // What JSON.parse gives; undefined members are absent ones.
+    // The bodies are JSON, except that undefined stands for an absent member.
     const answer = protocol.decodeAnswer(body as Json)
     if (expected instanceof RegExp) {
       assert.ok(!answer.ok)
@@ -162,27 +177,27 @@ for (const [name, protocol, body, expected] of answered)
     )
   })
 
-test('embeddings answer: written for the client, in either form', () => {
+test('embeddings answer: encodes it for the client as floats and as base64', () => {
   const answer = { vectors: [[1, 0.5], 'AACAPwAAAD8='], input: 3 }
-  const floats = encodeAnswer(answer, { encoding: 'float', model: 'asked' })
+  const floats = encodeAnswer(answer, { encoding: 'float', model: 'requested' })
   assert.deepEqual(floats, {
     object: 'list',
     data: [at(0, [1, 0.5]), at(1, [1, 0.5])],
-    model: 'asked',
+    model: 'requested',
     usage: { prompt_tokens: 3, total_tokens: 3 },
   })
-  assert.deepEqual(encodeAnswer({ ...answer, model: 'real' }, { encoding: 'base64', model: 'asked' }), {
+  assert.deepEqual(encodeAnswer({ ...answer, model: 'returned' }, { encoding: 'base64', model: 'requested' }), {
     ...floats,
-    model: 'real',
+    model: 'returned',
     data: [at(0, 'AACAPwAAAD8='), at(1, 'AACAPwAAAD8=')],
   })
 })
 
 const LONG = Array.from({ length: 16 }, (_, place) => Math.fround(Math.cos(place)))
 
-const passing: readonly (readonly [string, unknown, 'float' | 'base64', boolean])[] = [
-  ['as asked', list(at(0, [1])), 'float', true],
-  ['with more than was asked', { ...list(at(0, [1])), id: 'x', provider: 'y' }, 'float', true],
+const passThrough: readonly (readonly [string, unknown, 'float' | 'base64', boolean])[] = [
+  ['as requested', list(at(0, [1])), 'float', true],
+  ['with additional members', { ...list(at(0, [1])), id: 'x', provider: 'y' }, 'float', true],
   ['floats for base64', list(at(0, [1])), 'base64', false],
   ['base64 for floats', list(at(0, 'AACAPw==')), 'float', false],
   ['base64', list(at(0, 'AACAPw==')), 'base64', true],
@@ -191,7 +206,7 @@ const passing: readonly (readonly [string, unknown, 'float' | 'base64', boolean]
   ['without a model', { ...list(at(0, [1])), model: undefined }, 'float', false],
   ['64-bit floats', list(at(0, Buffer.from(new Float64Array(LONG).buffer).toString('base64'))), 'base64', false],
 ]
-for (const [name, body, encoding, passes] of passing)
-  test(`embeddings answer: ${name} ${passes ? 'passes' : 'is written anew'}`, () => {
+for (const [name, body, encoding, passes] of passThrough)
+  test(`embeddings answer: ${name} ${passes ? 'passes through' : 'is encoded again'}`, () => {
     assert.equal(isReadable(body as Json, encoding), passes)
   })

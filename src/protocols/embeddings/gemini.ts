@@ -1,15 +1,17 @@
-/** Gemini's `batchEmbedContents`: a request for each text, in one call. */
+/** Gemini's `batchEmbedContents`: one request per text, in one call. */
 import type { EmbeddingsAnswer, EmbeddingsProtocol, EmbeddingsRequest, Purpose } from '../../core/embeddings.ts'
-import { bad, fail, good, type Outcome } from '../../core/failure.ts'
+import { bad, good, type Outcome } from '../../core/failure.ts'
 import { type Json, list, number, object } from '../../core/json.ts'
 import type { Encoded } from '../../core/protocol.ts'
+import { malformed } from '../errors/malformed.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { newLosses } from '../shared/losses.ts'
 import { failureIn } from '../shared/openai-finish-and-usage.ts'
-import { readVector } from './vectors.ts'
+import { inputTexts } from './texts.ts'
+import { readVectors } from './vectors.ts'
 
-/** TaskType of the Gemini API. Without one the model's own default holds. */
-export const TASKS: { readonly [purpose in Purpose]: string } = {
+/** `TaskType` of the Gemini API. Without one the model's default applies. */
+export const TASK_TYPES: { readonly [purpose in Purpose]: string } = {
   document: 'RETRIEVAL_DOCUMENT',
   query: 'RETRIEVAL_QUERY',
   classification: 'CLASSIFICATION',
@@ -17,22 +19,16 @@ export const TASKS: { readonly [purpose in Purpose]: string } = {
   similarity: 'SEMANTIC_SIMILARITY',
 }
 
-const encodeRequest = (request: EmbeddingsRequest, { model }: { readonly model: string }): Encoded => {
-  const { inputs, dimensions, purpose, user, extras } = request
+const encodeRequest = (request: EmbeddingsRequest, target: { readonly model: string }): Encoded => {
+  const { dimensions, purpose } = request
   const losses = newLosses()
-  for (const extra of extras) losses.loseExtra(extra)
-  if (user) losses.lose(user.at)
-  const name = model.startsWith('models/') ? model : `models/${model}`
-  const requests = inputs.map((input) => {
-    // Tokens of another maker's tokenizer say nothing here.
-    if (!('text' in input)) losses.unfit(input.at)
-    return {
-      model: name,
-      content: { parts: [{ text: 'text' in input ? input.text : '' }] },
-      ...(purpose && { taskType: TASKS[purpose.value] }),
-      ...(dimensions && { outputDimensionality: dimensions.value }),
-    }
-  })
+  const model = target.model.startsWith('models/') ? target.model : `models/${target.model}`
+  const requests = inputTexts(request, losses).map((text) => ({
+    model,
+    content: { parts: [{ text }] },
+    ...(purpose && { taskType: TASK_TYPES[purpose.value] }),
+    ...(dimensions && { outputDimensionality: dimensions.value }),
+  }))
   return { body: { requests }, losses: losses.all(), from: { requests: 'input' } }
 }
 
@@ -40,13 +36,11 @@ const decodeAnswer = (body: Json): Outcome<EmbeddingsAnswer> => {
   const failure = failureIn(body)
   if (failure) return bad(failure)
   const answer = object(body)
-  const vectors = list(answer?.embeddings).map((entry) => readVector(object(entry)?.values))
-  const known = vectors.filter((vector) => vector !== undefined)
-  if (known.length === 0 || known.length < vectors.length)
-    return bad(fail('malformed', 'the upstream answered with something that is no list of embeddings'))
-  // Newer models count; older ones do not say.
+  const vectors = readVectors(list(answer?.embeddings).map((entry) => object(entry)?.values))
+  if (!vectors) return bad(malformed('it has no list of embeddings'))
+  // Older models return no token count.
   const input = number(object(answer?.usageMetadata)?.promptTokenCount)
-  return good({ vectors: known, ...(input !== undefined && { input }) })
+  return good({ vectors, ...(input !== undefined && { input }) })
 }
 
 export const geminiEmbeddings: EmbeddingsProtocol = {

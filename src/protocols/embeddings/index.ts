@@ -1,4 +1,4 @@
-/** The formats of embeddings providers may speak. */
+/** The embeddings formats of providers. */
 import type { EmbeddingsProtocol, EmbeddingsProtocolName } from '../../core/embeddings.ts'
 import { cohereEmbeddings } from './cohere.ts'
 import { geminiEmbeddings } from './gemini.ts'

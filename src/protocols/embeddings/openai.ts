@@ -1,53 +1,51 @@
 /**
- * OpenAI's embeddings, which nearly everybody imitates; the format clients speak too. Where both sides do, the request
- * passes as it is; the answer does as well, if it is what the client can read.
+ * OpenAI's embeddings, the format of all clients and of most providers. Between two of this format the request passes
+ * through unchanged, and so does an answer that the client can read.
  */
 import type { EmbeddingsAnswer, EmbeddingsProtocol, Encoding } from '../../core/embeddings.ts'
-import { bad, fail, good, type Outcome } from '../../core/failure.ts'
+import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import { malformed } from '../errors/malformed.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { failureIn } from '../shared/openai-finish-and-usage.ts'
-import { fromDoubles, inForm, isDoubles, readVector } from './vectors.ts'
-
-const malformed = (message: string): Outcome<EmbeddingsAnswer> => bad(fail('malformed', message))
+import { fromDoubles, isDoubles, readVectors, withEncoding } from './vectors.ts'
 
 const decodeAnswer = (body: Json): Outcome<EmbeddingsAnswer> => {
   const failure = failureIn(body)
   if (failure) return bad(failure)
   const answer = object(body)
   const entries = list(answer?.data)
-  if (!answer || entries.length === 0) return malformed('the upstream answered with no embeddings')
+  if (!answer || entries.length === 0) return bad(malformed('it has no embeddings'))
   const ordered = inOrder(entries)
-  if (!ordered) return malformed('the embeddings in the answer are not numbered one by one')
-  const vectors = ordered.map((entry) => readVector(entry.embedding))
-  const known = vectors.filter((vector) => vector !== undefined)
-  if (known.length < vectors.length) return malformed('an embedding in the answer is no list of numbers')
-  const [first] = known
+  if (!ordered) return bad(malformed('the indexes of the embeddings are not consecutive'))
+  const vectors = readVectors(ordered.map(({ embedding }) => embedding))
+  if (!vectors) return bad(malformed('an embedding is not a list of numbers'))
+  const [first] = vectors
   const doubles = typeof first === 'string' && isDoubles(first)
   const usage = object(answer.usage)
-  // Some count no prompt, only all there is (which is the same).
+  // Some providers return only the total, which is the same for embeddings.
   const input = number(usage?.prompt_tokens) ?? number(usage?.total_tokens)
   const model = text(answer.model)
   return good({
     ...(model && { model }),
-    vectors: doubles ? known.map((vector) => (typeof vector === 'string' ? fromDoubles(vector) : vector)) : known,
+    vectors: doubles ? vectors.map((vector) => (typeof vector === 'string' ? fromDoubles(vector) : vector)) : vectors,
     ...(input !== undefined && { input }),
   })
 }
 
-/** By their numbers, if every one has its own; as they stand, if none has one. */
+/** The entries by index; in their order if no entry has an index. Undefined if the indexes are invalid. */
 const inOrder = (entries: readonly Json[]): readonly JsonObject[] | undefined => {
   const objects = entries.filter(isObject)
   if (objects.length < entries.length) return undefined
   if (objects.every(({ index }) => index === undefined || index === null)) return objects
-  const places: JsonObject[] = []
+  const ordered: JsonObject[] = []
   for (const entry of objects) {
     const { index } = entry
     if (typeof index !== 'number' || !Number.isInteger(index) || index < 0 || index >= objects.length) return undefined
-    if (places[index]) return undefined
-    places[index] = entry
+    if (ordered[index]) return undefined
+    ordered[index] = entry
   }
-  return places
+  return ordered
 }
 
 export const openaiEmbeddings: EmbeddingsProtocol = {
@@ -57,36 +55,36 @@ export const openaiEmbeddings: EmbeddingsProtocol = {
   decodeFailure: decodeOpenaiFailure,
 }
 
-/** The answer as a client reads it. `model`: who answers, if the upstream does not say. */
+/** Encodes an answer for the client. `model`: used if the upstream returned none. */
 export const encodeAnswer = (
   { model, vectors, input = 0 }: EmbeddingsAnswer,
-  context: { readonly encoding: Encoding; readonly model: string },
+  { encoding, model: requested }: { readonly encoding: Encoding; readonly model: string },
 ): JsonObject => ({
   object: 'list',
-  data: vectors.map((vector, index) => ({ object: 'embedding', index, embedding: inForm(vector, context.encoding) })),
-  model: model ?? context.model,
+  data: vectors.map((vector, index) => ({ object: 'embedding', index, embedding: withEncoding(vector, encoding) })),
+  model: model ?? requested,
   usage: { prompt_tokens: input, total_tokens: input },
 })
 
-/** Whether the upstream's own words can go to the client: everything is there, in order and in the form it reads. */
+/** Whether the upstream's body can pass through: it is complete, in order and in the encoding the client requested. */
 export const isReadable = (body: Json, encoding: Encoding): boolean => {
   const answer = object(body)
   const usage = object(answer?.usage)
-  const form = encoding === 'base64' ? 'string' : 'object'
+  const type = encoding === 'base64' ? 'string' : 'object'
   return (
     answer?.object === 'list' &&
     text(answer.model) !== undefined &&
     number(usage?.prompt_tokens) !== undefined &&
     number(usage?.total_tokens) !== undefined &&
-    list(answer.data).every((value, place) => {
+    list(answer.data).every((value, position) => {
       const entry = object(value)
-      return entry?.object === 'embedding' && entry.index === place && typeof entry.embedding === form
+      return entry?.object === 'embedding' && entry.index === position && typeof entry.embedding === type
     }) &&
-    !isDoublesIn(list(answer.data)[0])
+    !hasDoubles(list(answer.data)[0])
   )
 }
 
-const isDoublesIn = (entry: Json | undefined): boolean => {
+const hasDoubles = (entry: Json | undefined): boolean => {
   const embedding = object(entry)?.embedding
   return typeof embedding === 'string' && isDoubles(embedding)
 }

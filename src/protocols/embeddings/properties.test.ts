@@ -1,4 +1,4 @@
-/** Whatever comes, from a client or an upstream: nothing throws, and what is taken for vectors is some. */
+/** Random input of clients and upstreams: nothing throws, and decoded vectors are valid. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -7,41 +7,41 @@ import { decodeRequest as decodeCompletion } from '../openai-completions/decode-
 import { decodeRequest } from './decode-request.ts'
 import { embeddingsProtocols } from './index.ts'
 import { encodeAnswer, isReadable } from './openai.ts'
-import { inForm, lengthOf } from './vectors.ts'
+import { dimensionsOf, withEncoding } from './vectors.ts'
 
 const json = fc.jsonValue({ maxDepth: 3 }).map((value) => value as Json)
-/** Values of the kinds that are meant, and others. */
+/** Vectors, and other values. */
 const vector = fc.oneof(fc.array(fc.double(), { maxLength: 4 }), fc.base64String(), json)
-const some = fc.oneof({ weight: 3, arbitrary: vector }, { weight: 1, arbitrary: json })
+const maybeVector = fc.oneof({ weight: 3, arbitrary: vector }, { weight: 1, arbitrary: json })
 const bodies = fc.oneof(
   json,
   fc.record({
-    data: fc.array(fc.record({ index: fc.oneof(fc.nat(3), json), embedding: some }), { maxLength: 3 }),
+    data: fc.array(fc.record({ index: fc.oneof(fc.nat(3), json), embedding: maybeVector }), { maxLength: 3 }),
     usage: fc.oneof(fc.record({ prompt_tokens: json }), json),
     model: json,
   }),
-  fc.record({ embeddings: fc.array(fc.oneof(fc.record({ values: some }), json), { maxLength: 3 }) }),
-  fc.record({ embeddings: fc.record({ float: fc.array(some, { maxLength: 3 }) }), meta: json }),
-  fc.record({ predictions: fc.array(fc.record({ embeddings: fc.record({ values: some, statistics: json }) })) }),
+  fc.record({ embeddings: fc.array(fc.oneof(fc.record({ values: maybeVector }), json), { maxLength: 3 }) }),
+  fc.record({ embeddings: fc.record({ float: fc.array(maybeVector, { maxLength: 3 }) }), meta: json }),
+  fc.record({ predictions: fc.array(fc.record({ embeddings: fc.record({ values: maybeVector, statistics: json }) })) }),
 )
 
 for (const format of Object.values(embeddingsProtocols))
-  test(`embeddings: ${format.name} reads anything`, () => {
+  test(`embeddings: ${format.name} decodes any answer without throwing`, () => {
     fc.assert(
       fc.property(bodies, fc.nat(599), (body, status) => {
-        // What JSON.parse gives; doubles that JSON has no words for are null there.
+        // As JSON.parse returns it; JSON has null for NaN and infinity.
         const parsed: Json = JSON.parse(JSON.stringify(body) ?? 'null')
         format.decodeFailure(status, parsed, () => undefined)
         const answer = format.decodeAnswer(parsed)
         if (!answer.ok) return assert.equal(typeof answer.failure.message, 'string')
         for (const encoding of ['float', 'base64'] as const) {
           const written = encodeAnswer(answer.value, { encoding, model: 'm' })
-          if (answer.value.vectors.every((one) => lengthOf(one) < 8)) assert.ok(isReadable(written, encoding))
+          if (answer.value.vectors.every((vector) => dimensionsOf(vector) < 8)) assert.ok(isReadable(written, encoding))
           isReadable(parsed, encoding)
         }
-        for (const one of answer.value.vectors) {
-          assert.ok(lengthOf(one) > 0)
-          assert.equal(inForm(one, 'float').length, lengthOf(one))
+        for (const vector of answer.value.vectors) {
+          assert.ok(dimensionsOf(vector) > 0)
+          assert.equal(withEncoding(vector, 'float').length, dimensionsOf(vector))
         }
       }),
       { numRuns: 1_000, seed: 7 },
@@ -52,7 +52,7 @@ for (const [name, decode] of [
   ['embeddings', decodeRequest],
   ['completions', decodeCompletion],
 ] as const)
-  test(`${name}: any request is read, or refused by name`, () => {
+  test(`${name}: decodes any request, or names the invalid parameter`, () => {
     const members = fc.dictionary(
       fc.constantFrom(
         'model',

@@ -1,4 +1,4 @@
-/** Of recorded embeddings: how long they are, and which a client can read as they came. What clients are told: test/conformance. */
+/** Recorded embeddings: their dimensions, and which answers can pass through. Answers to clients: test/conformance. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { recordingsOf, requireRecordings, skipWithoutRecordings } from '../../../test/support/recordings.ts'
@@ -6,18 +6,18 @@ import { problemsOf } from '../../../test/support/schemas.ts'
 import { isObject, list, object } from '../../core/json.ts'
 import { decodeRequest } from './decode-request.ts'
 import { isReadable, openaiEmbeddings } from './openai.ts'
-import { inForm, isDoubles, lengthOf } from './vectors.ts'
+import { dimensionsOf, isDoubles, withEncoding } from './vectors.ts'
 
 requireRecordings()
 
-/** Perplexity's are bytes: no floats, so it is not asked for embeddings. */
+/** Perplexity returns bytes instead of floats, so it is not used for embeddings. */
 const BYTES = 'perplexity'
-/** vLLM's are 64-bit floats. */
+/** vLLM returns 64-bit floats. */
 const DOUBLES = 'local-openai-compatible'
 
 describe('recorded embeddings', { skip: skipWithoutRecordings }, () => {
   const all = recordingsOf('embeddings')
-  test('there are some', () => assert.ok(all.length >= 17, String(all.length)))
+  test('the number of recordings is as expected', () => assert.ok(all.length >= 17, String(all.length)))
 
   for (const { id, provider, status, request, response } of all) {
     if ((status ?? 200) >= 400) continue
@@ -28,16 +28,16 @@ describe('recorded embeddings', { skip: skipWithoutRecordings }, () => {
       const body = object(response)
       assert.equal(model, body?.model)
       if (provider === BYTES) return
-      const own = list(body?.data).map((entry) => object(entry)?.embedding)
+      const embeddings = list(body?.data).map((entry) => object(entry)?.embedding)
       const doubles = provider === DOUBLES
-      assert.equal(typeof own[0] === 'string' && isDoubles(own[0]), doubles)
-      // The vectors were shortened when they were recorded; those that are left are as long as each other.
-      assert.equal(new Set(vectors.map(lengthOf)).size, 1)
+      assert.equal(typeof embeddings[0] === 'string' && isDoubles(embeddings[0]), doubles)
+      // The recordings truncate the vectors, all to the same length.
+      assert.equal(new Set(vectors.map(dimensionsOf)).size, 1)
       for (const vector of vectors) {
-        const numbers = inForm(vector, 'float')
+        const numbers = withEncoding(vector, 'float')
         assert.ok(Array.isArray(numbers) && numbers.every((number) => Math.abs(number) < 1 && number !== 0), id)
       }
-      const form = typeof own[0] === 'string' ? 'base64' : 'float'
+      const form = typeof embeddings[0] === 'string' ? 'base64' : 'float'
       assert.equal(isReadable(response, form), !doubles)
       assert.equal(isReadable(response, form === 'float' ? 'base64' : 'float'), false)
     })
@@ -46,8 +46,8 @@ describe('recorded embeddings', { skip: skipWithoutRecordings }, () => {
         const read = decodeRequest(request)
         assert.ok(read.ok, JSON.stringify(read))
         const { input } = request
-        const one = typeof input === 'string' || list(input).every((entry) => typeof entry === 'number')
-        assert.equal(read.value.inputs.length, one ? 1 : list(input).length)
+        const isSingle = typeof input === 'string' || list(input).every((entry) => typeof entry === 'number')
+        assert.equal(read.value.inputs.length, isSingle ? 1 : list(input).length)
         assert.equal(problemsOf('openai', 'CreateEmbeddingRequest', request), undefined)
       })
   }

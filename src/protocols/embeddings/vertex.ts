@@ -1,23 +1,23 @@
-/** Embeddings of Google's Vertex AI: `:predict`, an instance for each text. */
+/** Embeddings of Google's Vertex AI: `:predict` with one instance per text. */
 import type { EmbeddingsAnswer, EmbeddingsProtocol, EmbeddingsRequest } from '../../core/embeddings.ts'
-import { bad, fail, good, type Outcome } from '../../core/failure.ts'
+import { bad, good, type Outcome } from '../../core/failure.ts'
 import { type Json, list, number, object } from '../../core/json.ts'
 import type { Encoded } from '../../core/protocol.ts'
+import { malformed } from '../errors/malformed.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { newLosses } from '../shared/losses.ts'
 import { failureIn } from '../shared/openai-finish-and-usage.ts'
-import { TASKS } from './gemini.ts'
-import { readVector } from './vectors.ts'
+import { TASK_TYPES } from './gemini.ts'
+import { inputTexts } from './texts.ts'
+import { readVectors } from './vectors.ts'
 
-const encodeRequest = ({ inputs, dimensions, purpose, user, extras }: EmbeddingsRequest): Encoded => {
+const encodeRequest = (request: EmbeddingsRequest): Encoded => {
+  const { dimensions, purpose } = request
   const losses = newLosses()
-  for (const extra of extras) losses.loseExtra(extra)
-  if (user) losses.lose(user.at)
-  const instances = inputs.map((input) => {
-    // Tokens of another maker's tokenizer say nothing here.
-    if (!('text' in input)) losses.unfit(input.at)
-    return { content: 'text' in input ? input.text : '', ...(purpose && { task_type: TASKS[purpose.value] }) }
-  })
+  const instances = inputTexts(request, losses).map((content) => ({
+    content,
+    ...(purpose && { task_type: TASK_TYPES[purpose.value] }),
+  }))
   return {
     body: { instances, ...(dimensions && { parameters: { outputDimensionality: dimensions.value } }) },
     losses: losses.all(),
@@ -28,16 +28,12 @@ const encodeRequest = ({ inputs, dimensions, purpose, user, extras }: Embeddings
 const decodeAnswer = (body: Json): Outcome<EmbeddingsAnswer> => {
   const failure = failureIn(body)
   if (failure) return bad(failure)
-  const made = list(object(body)?.predictions).map((prediction) => object(object(prediction)?.embeddings))
-  const known = made.map((one) => readVector(one?.values)).filter((vector) => vector !== undefined)
-  if (known.length === 0 || known.length < made.length)
-    return bad(fail('malformed', 'the upstream answered with something that is no list of embeddings'))
-  const counts = made.map((one) => number(object(one?.statistics)?.token_count))
-  const counted = counts.filter((count) => count !== undefined)
-  return good({
-    vectors: known,
-    ...(counted.length === counts.length && { input: counted.reduce((sum, count) => sum + count, 0) }),
-  })
+  const embeddings = list(object(body)?.predictions).map((prediction) => object(object(prediction)?.embeddings))
+  const vectors = readVectors(embeddings.map((embedding) => embedding?.values))
+  if (!vectors) return bad(malformed('it has no list of embeddings'))
+  const counts = embeddings.flatMap((embedding) => number(object(embedding?.statistics)?.token_count) ?? [])
+  const isComplete = counts.length === embeddings.length
+  return good({ vectors, ...(isComplete && { input: counts.reduce((sum, count) => sum + count, 0) }) })
 }
 
 export const vertexEmbeddings: EmbeddingsProtocol = {

@@ -136,36 +136,18 @@ export type Tool =
       readonly optional?: true
     }
 
-export type Message =
-  | {
-      readonly role: 'system'
-      readonly at: string
-      readonly as: 'system' | 'developer'
-      readonly content: readonly Part[]
-      readonly extras?: readonly Extra[]
-    }
-  | {
-      readonly role: 'user'
-      readonly at: string
-      readonly content: readonly Part[]
-      readonly extras?: readonly Extra[]
-    }
+export type Message = {
+  readonly at: string
+  readonly content: readonly Part[]
+  readonly extras?: readonly Extra[]
+} & (
+  | { readonly role: 'system'; readonly as: 'system' | 'developer' }
+  | { readonly role: 'user' }
   /** One turn of the model: text, reasoning and tool calls, in order. Adjacent wire messages of one turn are merged. */
-  | {
-      readonly role: 'assistant'
-      readonly at: string
-      readonly content: readonly Part[]
-      readonly extras?: readonly Extra[]
-    }
+  | { readonly role: 'assistant' }
   /** The result of one tool call. */
-  | {
-      readonly role: 'tool'
-      readonly at: string
-      readonly callId: string
-      readonly content: readonly Part[]
-      readonly isError?: boolean
-      readonly extras?: readonly Extra[]
-    }
+  | { readonly role: 'tool'; readonly callId: string; readonly isError?: boolean }
+)
 
 export type Part =
   | { readonly type: 'text'; readonly at: string; readonly text: string; readonly extras?: readonly Extra[] }

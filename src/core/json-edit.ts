@@ -2,15 +2,18 @@
  * Edits of JSON bodies that return the same object if nothing changes, so that an unchanged body is forwarded byte for
  * byte.
  */
-import type { Json, JsonObject } from './json.ts'
+import { type Json, type JsonObject, list } from './json.ts'
 
-/** Maps each item; undefined removes it. Returns the same list if nothing changes. */
-export const mapList = (
-  items: readonly Json[],
+/** Maps each item of the list `body[member]`; undefined removes it. Returns the same object if nothing changes. */
+export const mapMember = (
+  body: JsonObject,
+  member: string,
   change: (item: Json, index: number) => Json | undefined,
-): readonly Json[] => {
+): JsonObject => {
+  const items = list(body[member])
   const all = items.map(change)
-  return all.every((item, index) => item === items[index]) ? items : all.filter((item) => item !== undefined)
+  if (all.every((item, index) => item === items[index])) return body
+  return { ...body, [member]: all.filter((item) => item !== undefined) }
 }
 
 /** Removes these members. Returns the same object if it has none of them. */

@@ -1,10 +1,10 @@
 import type { Accepts } from '../core/accepts.ts'
 import type { ErrorTable } from '../core/error-table.ts'
-import { isObject, type Json, type JsonObject, list, object, text } from '../core/json.ts'
-import { mapList, withoutMember } from '../core/json-edit.ts'
+import { isObject, type Json, type JsonObject, object, text } from '../core/json.ts'
+import { mapMember, withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { besideCalls } from './quirks/messages.ts'
-import { inOrder, olderChat, onlyChat, onlyResponses, type RequestQuirk } from './quirks/request.ts'
+import { developerAsSystem, inOrder, olderChat, onlyChat, onlyResponses, type RequestQuirk } from './quirks/request.ts'
 
 const accepts: Accepts = { reasoning: ['reasoning_content'] }
 
@@ -19,13 +19,7 @@ const thoughtsOfCalls: RequestQuirk = (body, ...rest) =>
   object(body.thinking)?.type === 'disabled' ? body : withReasoning(body, ...rest)
 
 /** Its Responses API treats `developer` as `user` (DeepSeek's guide to its Responses API, 2026-11-21). */
-const developerItems: RequestQuirk = (body) => {
-  const items = list(body.input)
-  const now = mapList(items, (item) =>
-    isObject(item) && item.role === 'developer' ? { ...item, role: 'system' } : item,
-  )
-  return now === items ? body : { ...body, input: now }
-}
+const developerItems = developerAsSystem('input')
 
 /** Supported tools; the only one with free text is Codex's patch. */
 const isKnown = (tool: Json): boolean => {
@@ -57,25 +51,21 @@ const dropIgnored: RequestQuirk = (body, _model, lost) => {
     now = withoutMember(now, member)
   }
   // Its reasoning is plain text, never encrypted.
-  const include = list(now.include)
-  const added = mapList(include, (value, at) => {
+  now = mapMember(now, 'include', (value, at) => {
     if (value === 'reasoning.encrypted_content') return value
     lost(`include[${at}]`)
     return undefined
   })
-  if (added !== include) now = { ...now, include: added }
   const format = object(now.text)
   if (format && (format.verbosity ?? null) !== null) {
     lost('text.verbosity')
     now = { ...now, text: withoutMember(format, 'verbosity') }
   }
-  const tools = list(now.tools)
-  const kept = mapList(tools, (tool, at) => {
+  return mapMember(now, 'tools', (tool, at) => {
     if (isKnown(tool)) return tool
     lost(`tools[${at}]`, true)
     return undefined
   })
-  return kept === tools ? now : { ...now, tools: kept }
 }
 
 /** Every error has the code `invalid_request_error`, so only the message identifies the kind of a 400. */

@@ -1,8 +1,8 @@
 /** Adapts a chat request to what a provider accepts (`core/accepts.ts`): its members, its messages, its abilities. */
 import type { Ability, Accepts, ReasoningMember } from '../../core/accepts.ts'
 import type { ChatRequest, Part } from '../../core/chat.ts'
-import { isList, isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
-import { mapList, withoutMember } from '../../core/json-edit.ts'
+import { isList, isObject, type Json, type JsonObject, text } from '../../core/json.ts'
+import { mapMember, withoutMember } from '../../core/json-edit.ts'
 import type { Loss } from '../../core/protocol.ts'
 import { detailsOf, isGatewayDetail, reasoningText } from './reasoning-members.ts'
 
@@ -12,15 +12,13 @@ type ReportDropped = (path: string) => void
 /** The body without members that the provider rejects. Returns the same object if nothing changes. */
 export const acceptedBody = (body: JsonObject, accepts: Accepts | undefined, dropped: ReportDropped): JsonObject => {
   const remaining = accepts?.refuses ? withoutRefused(body, accepts.refuses, dropped) : body
-  const messages = list(remaining.messages)
   // Only assistant messages carry rejected members, unless the provider's message schema is closed.
   const concerns = (message: JsonObject) => message.role === 'assistant' || accepts?.messages !== undefined
-  const adapted = mapList(messages, (message, index) =>
+  return mapMember(remaining, 'messages', (message, index) =>
     isObject(message) && concerns(message)
       ? acceptedMessage(message, accepts, (member) => dropped(`messages[${index}].${member}`))
       : message,
   )
-  return adapted === messages ? remaining : { ...remaining, messages: adapted }
 }
 
 const withoutRefused = (
@@ -46,11 +44,9 @@ export const withoutRefusedPaths = (
   }
   let remaining = leave(body, '', (member) => member)
   for (const root of ['messages', 'input']) {
-    const items = list(remaining[root])
-    const adapted = mapList(items, (item, index) =>
+    remaining = mapMember(remaining, root, (item, index) =>
       isObject(item) ? leave(item, `${root}.`, (member) => `${root}[${index}].${member}`) : item,
     )
-    if (adapted !== items) remaining = { ...remaining, [root]: adapted }
   }
   return remaining
 }
@@ -116,16 +112,13 @@ const withReasoning = (
 }
 
 const withoutPackedDetails = (message: JsonObject, dropped: ReportDropped): JsonObject => {
-  const details = detailsOf(message)
-  const remaining = mapList(details, (entry, index) => {
+  const remaining = mapMember(message, 'reasoning_details', (entry, index) => {
     if (!isGatewayDetail(entry)) return entry
     dropped(`reasoning_details[${index}]`)
     return undefined
   })
-  if (remaining === details) return message
-  return remaining.length > 0
-    ? { ...message, reasoning_details: remaining }
-    : withoutMember(message, 'reasoning_details')
+  const isEmptied = remaining !== message && detailsOf(remaining).length === 0
+  return isEmptied ? withoutMember(remaining, 'reasoning_details') : remaining
 }
 
 /** The request's paths that need an ability the provider lacks. */

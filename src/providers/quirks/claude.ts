@@ -2,7 +2,7 @@
 
 import { continuesWithoutThinking, MESSAGES_BLOCKS } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
-import { mapList, withoutMember } from '../../core/json-edit.ts'
+import { mapMember, withoutMember } from '../../core/json-edit.ts'
 import type { RequestQuirk } from './request.ts'
 
 /** Context edits that are refused without thinking (platform.claude.com, context editing, 2026-11-21). */
@@ -27,14 +27,12 @@ export const thoughtBeforeCalls: RequestQuirk = (body, _model, lost, protocol) =
 const withoutEdits = (body: JsonObject, lost: Parameters<RequestQuirk>[2]): JsonObject => {
   const { context_management: management } = body
   if (!isObject(management)) return body
-  const edits = list(management.edits)
-  const kept = mapList(edits, (edit, index) => {
+  const kept = mapMember(management, 'edits', (edit, index) => {
     if (!isObject(edit) || !NEEDS_THINKING.test(text(edit.type) ?? '')) return edit
     lost(`context_management.edits[${index}]`)
     return undefined
   })
-  if (kept === edits) return body
-  return kept.length > 0
-    ? { ...body, context_management: { ...management, edits: kept } }
-    : withoutMember(body, 'context_management')
+  if (kept === management) return body
+  const isEmpty = list(kept.edits).length === 0
+  return isEmpty ? withoutMember(body, 'context_management') : { ...body, context_management: kept }
 }

@@ -1,7 +1,7 @@
 /** Changes to messages of chat completions, shared by several providers. */
 
 import { isList, isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
-import { mapList, withoutMember } from '../../core/json-edit.ts'
+import { mapMember, withoutMember } from '../../core/json-edit.ts'
 import type { RequestQuirk } from './request.ts'
 
 const partsOf = (content: Json | undefined): readonly Json[] =>
@@ -91,9 +91,8 @@ export const flatEffort: RequestQuirk = (body, _model, lost) => {
 /** Adds this member to every assistant message with calls: empty where the client sent none. */
 export const besideCalls =
   (member: string): RequestQuirk =>
-  (body) => {
-    const messages = list(body.messages)
-    const now = mapList(messages, (message) =>
+  (body) =>
+    mapMember(body, 'messages', (message) =>
       isObject(message) &&
       message.role === 'assistant' &&
       list(message.tool_calls).length > 0 &&
@@ -101,5 +100,3 @@ export const besideCalls =
         ? { ...message, [member]: '' }
         : message,
     )
-    return now === messages ? body : { ...body, messages: now }
-  }

@@ -1,7 +1,7 @@
 /** Combinations of members that OpenAI and Azure OpenAI refuse. */
 import type { Accepts } from '../../core/accepts.ts'
 import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
-import { mapList, withoutMember } from '../../core/json-edit.ts'
+import { mapMember, withoutMember } from '../../core/json-edit.ts'
 import { onlyChat, onlyResponses, type RequestQuirk } from './request.ts'
 
 /**
@@ -52,11 +52,9 @@ const isOwn = ({ id, encrypted_content: encrypted, content }: JsonObject): boole
  * reasoning (github.com/querymt/querymt/issues/976, 2026-09-22), or with another kind of ID. They are removed and reported as
  * dropped. IDs of other foreign items are removed, since nothing is looked up by them.
  */
-export const ownItemsOnly: RequestQuirk = onlyResponses((body, _model, lost) => {
-  const items = list(body.input)
-  const kept = mapList(items, (item, index) => ownItem(item, (member) => lost(`input[${index}]${member}`)))
-  return kept === items ? body : { ...body, input: kept }
-})
+export const ownItemsOnly: RequestQuirk = onlyResponses((body, _model, lost) =>
+  mapMember(body, 'input', (item, index) => ownItem(item, (member) => lost(`input[${index}]${member}`))),
+)
 
 const ownItem = (item: Json, lost: (member: string) => void): Json | undefined => {
   if (!isObject(item)) return item

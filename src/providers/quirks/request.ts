@@ -1,7 +1,7 @@
 /** Changes to request bodies, shared by several providers, and functions to combine them. */
 
 import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
-import { mapList, withoutMember } from '../../core/json-edit.ts'
+import { mapMember, withoutMember } from '../../core/json-edit.ts'
 import type { Quirks } from '../../core/provider.ts'
 
 /** A change to a request body, as named in a provider file. */
@@ -42,20 +42,21 @@ const olderTokenLimit: RequestQuirk = (body) => {
  * Replaces `developer`, OpenAI's newer name of the role, by `system`. Servers with chat templates know the template's roles only
  * (Qwen's raises an error for others), and DeepSeek answers 422 (public threads: "unknown variant `developer`").
  */
-export const developerAsSystem: RequestQuirk = (body) => {
-  const messages = list(body.messages)
-  const now = mapList(messages, (message) =>
-    isObject(message) && message.role === 'developer' ? { ...message, role: 'system' } : message,
-  )
-  return now === messages ? body : { ...body, messages: now }
-}
+export const developerAsSystem =
+  (member: 'messages' | 'input'): RequestQuirk =>
+  (body) =>
+    mapMember(body, member, (item) =>
+      isObject(item) && item.role === 'developer' ? { ...item, role: 'system' } : item,
+    )
+
+const systemMessages = developerAsSystem('messages')
 
 /** Changes for servers that support chat completions as of 2023. */
-export const olderChat: RequestQuirk = onlyChat(inOrder(olderTokenLimit, developerAsSystem))
+export const olderChat: RequestQuirk = onlyChat(inOrder(olderTokenLimit, systemMessages))
 
 /** The same for an unknown server: it may be a relay to newer OpenAI models, which only know the newer limit. */
 export const olderChatUnlessOpenai: RequestQuirk = onlyChat((body, model, lost, protocol) =>
-  developerAsSystem(
+  systemMessages(
     COUNTS_HIDDEN.test(bare(model)) ? body : olderTokenLimit(body, model, lost, protocol),
     model,
     lost,

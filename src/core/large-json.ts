@@ -295,7 +295,7 @@ class LargeReader {
     }
   }
 
-  /** `before`: a text for what is between the last element of the innermost container and `from`. */
+  /** `before`: a text for the part between the last element of the innermost container and `from`. */
   #mistake(before: string, from: number): Mistake {
     const around = this.#open.map(({ node, filled }, place) => {
       const isList = Array.isArray(node)

@@ -34,7 +34,7 @@ export type Maker = { readonly instance: string; readonly key: string; readonly 
  * it resolves with a failure (`storage`, 503) and never rejects.
  */
 export type ResponseStore = {
-  /** Starts what the store needs, in the background, because a `put` will follow. */
+  /** Starts the store in the background, because a `put` will follow. */
   readonly prepare: () => void
   /**
    * Adds the response, or replaces the owner's response with this id; extends the retention of the turns before it. Null:

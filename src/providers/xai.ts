@@ -16,7 +16,7 @@ const reasoningBesideOutput = (usage: Usage): Usage => {
   return reasoning > 0 && total === input + output + reasoning ? { ...usage, output: output + reasoning } : usage
 }
 
-/** Models whose name says that they do not reason accept stop sequences; the others refuse them. */
+/** Models whose names contain `non-reasoning` accept stop sequences; the others refuse them. */
 const TAKES_STOP = /non-reasoning/
 /** Reasoning models that refuse an effort (github.com/NousResearch/hermes-agent/pull/23435, 2026-05-10, measured). */
 const REFUSES_EFFORT = /^grok-(?:3(?!-mini)|4(?:-|$)|4\.20(?!-multi-agent)|code-fast|build)/

@@ -128,7 +128,7 @@ class TreeConverter {
     return this.#nodes > MAX_NODES
   }
 
-  /** `name`: the location of the value's name. Returns null for what is not valid. */
+  /** `name`: the location of the value's name. Returns null for invalid values. */
   convert(node: Node | null, path: readonly PropertyKey[], name: string): unknown {
     this.#nodes++
     if (this.isTooLarge) return null

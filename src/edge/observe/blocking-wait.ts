@@ -1,4 +1,4 @@
-/** Waiting for a full pipe when the process ends. Nothing else is left to run, so the thread may block. */
+/** Waits for a full pipe when the process ends. No other work is left, so the thread may block. */
 
 /** Waits of 1 ms each before giving up. */
 export const MAX_WAITS = 200

@@ -125,7 +125,7 @@ class StoreClient {
     return 'problem' in answer ? failureOf('stored', answer.problem) : null
   }
 
-  /** `T`: what the thread returns for this operation. */
+  /** `T`: the thread's result for this operation. */
   async read<T>(operation: Read | (Write & { readonly do: 'delete' })): Promise<Outcome<T>> {
     const answer = await this.#ask(operation, 0)
     if ('problem' in answer) return bad(failureOf(operation.do === 'delete' ? 'deleted' : 'read', answer.problem))

@@ -20,7 +20,7 @@ export type ToThread =
   /** Removes a write from the queue unless it has been committed; either way it is answered. */
   | { readonly do: 'cancel'; readonly number: number }
   | { readonly do: 'limits'; readonly limits: Limits }
-  /** Commits what is queued, closes the database and ends the thread. */
+  /** Commits queued writes, closes the database and ends the thread. */
   | { readonly do: 'close' }
 
 /** `problem`: why the operation failed, without a path. */

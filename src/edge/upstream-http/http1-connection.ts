@@ -133,7 +133,7 @@ export class Http1Connection implements UpstreamConnection {
     socket.uncork()
   }
 
-  /** Returns whether the socket should go on reading. */
+  /** Returns whether the socket should continue to read. */
   #read(length: number): boolean {
     const listener = this.#listener
     if (!listener || this.#unsent) {

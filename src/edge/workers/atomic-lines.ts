@@ -72,7 +72,7 @@ export const atomicLines = (fd: number, write: Write = writeSync): Out => {
   }
 }
 
-/** As many whole lines as fit into a write each; a longer line is a piece of its own. */
+/** Groups whole lines into pieces that fit into one write; a longer line is a separate piece. */
 const piecesOf = (bytes: Buffer): Buffer[] => {
   const pieces: Buffer[] = []
   for (let from = 0; from < bytes.length; ) {

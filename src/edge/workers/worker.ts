@@ -23,7 +23,7 @@ export type WorkerLink = {
   /** From 1. */
   readonly number: number
   readonly of: number
-  /** Whether this worker logs what is logged once: warnings and the address. */
+  /** Whether this worker writes the log lines that are written once: warnings and the address. */
   readonly first: boolean
   /** Standard output, shared with the other workers. */
   readonly out: Out

@@ -270,7 +270,7 @@ const isMissingPath = ({ status, upstream }: Failure): boolean => {
   return status === 404 && (!isStructured || isAboutPath)
 }
 
-/** How to read an answer with several choices in this protocol. Undefined: the request asks for one choice. */
+/** Decoding of an answer with several choices in this protocol. Undefined: the request asks for one choice. */
 const severalChoices = (inbound: InboundRequest, format: UpstreamProtocol): MultipleChoices | undefined => {
   const count = choicesOf(inbound.request)
   if (count === 1 || !format.choices) return undefined

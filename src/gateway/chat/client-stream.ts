@@ -30,7 +30,7 @@ const LONG_LIVED = 5_000
 export type StreamListener = {
   /** The stream has ended: completely (null) or by this failure. Called once. */
   ended(failure: Failure | null): void
-  /** The stream is long-lived: release what it does not need. */
+  /** The stream is long-lived: release data that it does not need. */
   longLived(): void
 }
 

@@ -293,7 +293,7 @@ class SecondPart implements Sink<readonly StreamStep[]> {
     const space = this.#space
     let at = 0
     while (at < space.length && at < text.length && space[at] === text[at]) at++
-    // After the first difference nothing more is a repetition.
+    // After the first difference the text is no longer a repetition.
     this.#space = at === text.length ? space.slice(at) : ''
     if (at === 0) return [event]
     return at === text.length ? [] : [{ type: 'delta', text: text.slice(at) }]

@@ -116,7 +116,7 @@ const isEmbeddings = ({ body, query }: IncomingRequest): boolean => {
   return isListed || value.encoding_format !== undefined || value.dimensions !== undefined
 }
 
-/** Of a body that is not a JSON object too: the chat decoder reports what is wrong with it. */
+/** The style of a body by its members. A body that is not a JSON object counts as chat, whose decoder reports the error. */
 const recognised = (source: string): ClientProtocolName => {
   const body = parseObject(source)
   if (!body) return 'openai-chat'

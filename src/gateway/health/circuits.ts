@@ -11,7 +11,7 @@ import * as circuit from '../../policy/health/breaker.ts'
 import { warmUpDelay } from '../../policy/health/slow-start.ts'
 import { BoundedMap } from './bounded-map.ts'
 
-/** What a circuit protects. `answers`: counts the empty answers of a deployment. */
+/** The scope of a circuit. `answers`: counts the empty answers of a deployment. */
 export type CircuitScope = 'deployment' | 'model' | 'endpoint' | 'answers'
 
 /**

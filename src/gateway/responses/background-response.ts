@@ -173,7 +173,7 @@ export class BackgroundResponse implements ResponseWriter {
     this.#finish(response, 'failed', last)
   }
 
-  /** Stores the end, then publishes it: what a client has seen to be complete survives a crash of the process. */
+  /** Stores the end, then publishes it, so that a response that a client has received as complete survives a crash. */
   #finish(response: JsonObject, status: ResponseStatus, last: readonly BackgroundEvent[]): void {
     const publish = () => {
       this.#events.push(...last)

@@ -39,7 +39,7 @@ import {
 import { clientPathIn, itemsIn, itemsOf, orphanedResult, portableItem, withIds } from './conversation-items.ts'
 import { RecordingWriter } from './recording-writer.ts'
 
-/** What a turn needs from its surroundings. */
+/** The dependencies of a turn. */
 export type TurnDeps = {
   readonly stores: ResponseStores
   readonly owner: string

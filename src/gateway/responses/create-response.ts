@@ -221,8 +221,8 @@ const streamedBody = async ({ deps, received }: ResponseCall, inbound: InboundRe
 }
 
 /**
- * `generate: false`: OpenAI's way to send in advance what the next turn on a connection will continue (Codex does so
- * while its user types). Stored like any turn, with an empty answer; no upstream is called.
+ * `generate: false`: OpenAI's way to send a part of the next turn in advance (Codex does so while its user types).
+ * Stored like any turn, with an empty answer; no upstream is called.
  */
 const prepareTurn = async ({ gateway, deps, received, reply }: ResponseCall): Promise<void> => {
   const refuse = (failure: Failure) =>

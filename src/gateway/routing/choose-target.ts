@@ -32,7 +32,7 @@ export type Selection<Ready> = {
 /** A target that may be tried after a wait (ms). */
 export type DelayedTarget<Ready> = { readonly target: Target; readonly prepared: Ready; readonly wait: number }
 
-/** What has happened in the routing of one request so far. */
+/** The progress of routing one request. */
 export type RoutingProgress<Ready> = {
   history: History
   /** Deployments (provider and model) that were tried. A further attempt there needs the retry budget. */

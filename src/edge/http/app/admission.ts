@@ -29,7 +29,7 @@ export type ConnectionContext = {
   readonly network: string
   /** The limit this connection exceeds: its model calls are refused, and it closes after one response. */
   overLimit: ShedReason | null
-  /** Requests without a complete response: one, or several where the server hands on pipelined requests. */
+  /** Requests without a complete response: one, or several if the server emits pipelined requests. */
   active: readonly ActiveRequest[]
 }
 

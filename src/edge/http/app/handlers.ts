@@ -31,7 +31,7 @@ import { type Handlers, ROUTES } from './routes.ts'
 /** The style of a shared compaction in the log; the model call of a compaction is in the responses style. */
 const COMPACT = 'compact'
 
-/** What the handlers need from the program. */
+/** The dependencies of the handlers. */
 export type HandlerDeps = {
   readonly gateway: Gateway
   readonly version: string

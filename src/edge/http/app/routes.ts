@@ -1,4 +1,4 @@
-/** The routes of the gateway, and who may call each. */
+/** The routes of the gateway, and the access that each requires. */
 
 import type { ClientProtocolName } from '../../../core/chat.ts'
 import { type Failure, fail } from '../../../core/failure.ts'

@@ -4,7 +4,7 @@ import type { ShedReason } from '../../../policy/health/shed.ts'
 import type { Admission } from './admission.ts'
 import type { Handlers } from './routes.ts'
 
-/** What the parts of a server share. */
+/** The context that the parts of a server share. */
 export type ServerContext = {
   /** The current settings. */
   readonly settings: () => Settings

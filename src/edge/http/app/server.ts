@@ -11,7 +11,7 @@ import { type Drain, Shutdown } from './shutdown.ts'
 import { Upgrade } from './upgrade.ts'
 import { type AnswerTurn, SOCKET_TIMING, type SocketTiming } from './web-socket-connection.ts'
 
-/** What a server needs from the program that starts it. */
+/** The dependencies of a server. */
 export type ServerOptions = {
   readonly port: number
   /** Absent: every interface. */

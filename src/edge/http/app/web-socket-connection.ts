@@ -286,7 +286,7 @@ const tooOld = (lifetime: number): Failure =>
     `This WebSocket connection has reached its maximum age (${Math.round(lifetime / 60_000)} minutes). Open a new one.`,
   )
 
-/** Removes what `openai-beta` says about the WebSocket transport; the upstream request is plain HTTP. */
+/** Removes the values of `openai-beta` for the WebSocket transport; the upstream request is plain HTTP. */
 const withoutTransport =
   (headers: HeaderLookup): HeaderLookup =>
   (name) => {

@@ -70,7 +70,7 @@ const taskOf = (
   )
 }
 
-/** The object in a JSON text; undefined where it is anything else. */
+/** Parses a JSON object; undefined for any other text. */
 export const parsedObject = (source: string): JsonObject | undefined => {
   try {
     const value = parseJson(source)

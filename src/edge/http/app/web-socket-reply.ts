@@ -29,7 +29,7 @@ type UnreadClient = {
   readonly terminate: () => void
 }
 
-/** Counts what a client has not read of the events sent to it. */
+/** Counts the bytes of sent events that a client has not read. */
 export class SocketBacklog implements Unread {
   bytes = 0
   readonly #unread: UnreadAccounting

@@ -79,7 +79,7 @@ export const http1Server: OpenHttpServer = (handler, options) => {
   }
 }
 
-/** What the connections of a server share. */
+/** The context that the connections of a server share. */
 type ServerState<Context> = {
   readonly handler: ServerHandler<Context>
   readonly options: HttpServerOptions
@@ -146,7 +146,7 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
     })
   }
 
-  /** Reads what has arrived, one turn of the event loop before the stream would. */
+  /** Reads available bytes, one turn of the event loop earlier than the stream. */
   begin(): void {
     const first = readEarly(this.#descriptor)
     if (first) this.#receive(first)

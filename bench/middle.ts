@@ -172,7 +172,6 @@ const once = async (): Promise<void> => {
   const reply: ResponseWriter = {
     writeHead() {},
     write: () => true,
-    writeBytes: () => true,
     end() {},
     abort() {},
     onDrain() {},

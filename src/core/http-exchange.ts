@@ -1,4 +1,4 @@
-import type { EncodedText } from './encoded-text.ts'
+import type { EncodedText, TextOrBytes } from './encoded-text.ts'
 import type { HeaderLookup } from './headers.ts'
 
 /** A complete, size-limited client request. Code inside the gateway has no access to the socket. */
@@ -27,10 +27,8 @@ export type IncomingRequest = {
 /** Writes a response: `writeHead` once, `write` repeatedly, then either `end` or `abort`. */
 export type ResponseWriter = {
   writeHead(status: number, headers: Readonly<Record<string, string>>): void
-  /** Sent in one write. False: backpressure; wait for `onDrain`. */
-  write(text: string): boolean
-  /** Like `write`, for UTF-8 bytes, which are not retained. Absent: only text is supported. */
-  writeBytes?(bytes: Uint8Array): boolean
+  /** Sent in one write. Bytes are not retained. False: backpressure; wait for `onDrain`. */
+  write(piece: TextOrBytes): boolean
   /** `source`: the text with its bytes, if they are available. */
   end(text?: string, source?: EncodedText): void
   /** Aborts the connection, so that the client detects an incomplete response. */

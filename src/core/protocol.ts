@@ -1,20 +1,21 @@
 import type { Accepts } from './accepts.ts'
 import type { ChatAnswer, ChatEvent, ChatRequest, ClientProtocolName, UpstreamProtocolName } from './chat.ts'
-import type { EncodedText } from './encoded-text.ts'
+import type { EncodedText, TextOrBytes } from './encoded-text.ts'
 import type { Failure, Outcome } from './failure.ts'
 import type { HeaderLookup } from './headers.ts'
 import type { Json, JsonObject } from './json.ts'
 import type { Stage } from './stage.ts'
 
 /**
- * One message of a stream: a server-sent event, a line or a binary message. `event`: its name, if it has one. `raw`: the
- * text of a server-sent event with its final blank line, for pass-through. `oversized`: the message exceeded the reader's
- * limit and was dropped; no frame follows (a `too_large` failure).
+ * One message of a stream: a server-sent event, a line or a binary message. `event`: its name, if it has one. `raw`: a
+ * server-sent event as received, with its final blank line, for pass-through. Bytes: one or more events that differ from
+ * `data` only in their text; valid until the step has been processed. `oversized`: the message exceeded
+ * the reader's limit and was dropped; no frame follows (a `too_large` failure).
  */
 export type Frame = {
   readonly event?: string
   readonly data: string
-  readonly raw?: string
+  readonly raw?: TextOrBytes
   readonly oversized?: boolean
 }
 
@@ -23,27 +24,20 @@ export type Framing = {
   /** Media type of a stream in `accept` and `content-type`: `application/x-ndjson`. */
   readonly mediaType: string
   /** `most`: maximum size of a message in bytes; a longer one becomes an `oversized` frame. A message with a wrong checksum becomes a frame with unreadable `data`. */
-  readonly frames: (most: number) => FrameReader
+  readonly frames: (most: number) => Stage<Uint8Array, Frame>
 }
 
-/** Splits bytes into frames. `atBoundary`: the last frame is complete and no byte of the next has been read. Absent: unknown. */
-export type FrameReader = Stage<Uint8Array, Frame> & { readonly atBoundary?: boolean }
-
-/**
- * Decodes frames to events. `matchRepeated` matches the frames from byte `from` on that differ from the last decoded frame
- * only in their text; undefined: decode the next frame normally. `latin1`: the bytes as Latin-1, one character per byte.
- */
+/** Decodes frames to events. */
 export type StreamDecoder = Stage<Frame, ChatEvent> & {
   /**
    * The format's terminal event has been read (`[DONE]`, `message_stop`, `response.completed`): nothing that follows
    * belongs to the answer. Absent: the format has none, or only the end of the body is one.
    */
   readonly done?: boolean
-  matchRepeated?(bytes: Uint8Array, latin1: string, from: number): RepeatMatch | undefined
 }
 
-/** The events of the matched frames, and the byte index after the last of them. */
-export type RepeatMatch = { readonly events: readonly ChatEvent[]; readonly end: number }
+/** Reads a stream's bytes. `done`: as of its decoder. */
+export type StreamReader = Stage<Uint8Array, StreamStep> & { readonly done?: boolean }
 
 /**
  * A wire format of providers: encodes requests and decodes answers. Pure, and never throws on input: unreadable input is a
@@ -105,7 +99,7 @@ export type ClientProtocol = {
   readonly decodeRequest: (body: JsonObject) => Outcome<ChatRequest>
   readonly encodeAnswer: (answer: ChatAnswer, context: AnswerContext) => JsonObject
   /** Writes a stream in this format from the events alone. */
-  readonly encodeStream: (context: AnswerContext) => StreamWriter
+  readonly encodeStream: (context: AnswerContext) => StreamWriter<string>
   /** Encodes an error body. */
   readonly encodeFailure: (failure: Failure, context: FailureContext) => JsonObject
 
@@ -122,7 +116,7 @@ export type ClientChoices = {
   /** `answers` by index. Shared members (id, model, usage) come from the first. */
   readonly whole: (answers: readonly ChatAnswer[], context: AnswerContext) => JsonObject
   /** Writes a stream from steps with `choices`. */
-  readonly stream: (context: AnswerContext) => StreamWriter
+  readonly stream: (context: AnswerContext) => StreamWriter<string>
 }
 
 /** Pass-through: client and upstream use the same format. */
@@ -164,15 +158,10 @@ export type TokenCounting = {
 
 /**
  * One step of an answer: the upstream's frame, if any, and its decoded events. A step without a frame is a failure that
- * the gateway detected, a whole answer (its text is in `whole`), or a run of frames (`bytes`).
+ * the gateway detected, or a whole answer (its text is in `whole`).
  */
 export type StreamStep = {
   readonly frame?: Frame
-  /**
-   * Consecutive server-sent events as received, complete and valid UTF-8. Each is one of `events`. Valid only until the
-   * step has been handled; copy them to keep them.
-   */
-  readonly bytes?: Uint8Array
   readonly whole?: string
   /** `whole`, parsed. */
   readonly body?: Json
@@ -191,16 +180,11 @@ export type StreamStep = {
 export type ChoiceEvents = { readonly index: number; readonly events: readonly ChatEvent[] }
 
 /**
- * Converts steps to wire text; each output consists of complete wire events. A `failure` event writes the in-band
- * error, and later steps write nothing. `end` returns the text that completes an answer (`data: [DONE]`), nothing after
- * a failure.
+ * Converts steps to the wire, as text or as its bytes; each output consists of complete wire events. A `failure` event
+ * writes the in-band error, and later steps write nothing. `end` returns what completes an answer (`data: [DONE]`),
+ * nothing after a failure.
  */
-export type StreamWriter = Stage<StreamStep, string> & {
-  /**
-   * Whether these frames can be forwarded unchanged; if so, they count as written. Otherwise push each frame
-   * separately. Absent: the writer uses events only.
-   */
-  passBytes?(bytes: Uint8Array): boolean
+export type StreamWriter<Piece extends TextOrBytes = TextOrBytes> = Stage<StreamStep, Piece> & {
   /** A keep-alive in this format. */
   keepAlive(): string
 }

@@ -4,6 +4,7 @@
 
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Catalogue, Config, Route } from '../../src/core/config.ts'
+import { type TextOrBytes, textOf } from '../../src/core/encoded-text.ts'
 import type { IncomingRequest, ResponseWriter } from '../../src/core/http-exchange.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
 import { Secret } from '../../src/core/secret.ts'
@@ -132,13 +133,10 @@ export class CapturedReply implements ResponseWriter {
     this.status = status
     this.headers = headers
   }
-  write(text: string): boolean {
+  write(piece: TextOrBytes): boolean {
     if (this.status === null || this.ending) throw new Error('write in the wrong state')
-    this.written.push(text)
+    this.written.push(textOf(piece))
     return this.writable
-  }
-  writeBytes(bytes: Uint8Array): boolean {
-    return this.write(Buffer.from(bytes).toString())
   }
   end(text?: string): void {
     if (this.status === null || this.ending) throw new Error('end in the wrong state')

@@ -2,6 +2,7 @@
 
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Config } from '../../src/core/config.ts'
+import type { TextOrBytes } from '../../src/core/encoded-text.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../src/core/failure.ts'
 import type { IncomingRequest } from '../../src/core/http-exchange.ts'
 import type { Instance } from '../../src/core/provider.ts'
@@ -81,9 +82,9 @@ class TorturedReply extends CapturedReply {
     this.#fault('head')
     super.writeHead(status, headers)
   }
-  override write(text: string): boolean {
+  override write(piece: TextOrBytes): boolean {
     const fault = this.#fault('write')
-    const room = super.write(text)
+    const room = super.write(piece)
     return fault === 'slow' ? false : room
   }
   override end(text?: string): void {

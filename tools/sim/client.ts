@@ -1,4 +1,5 @@
 /** A simulated client: its request, how fast it reads, when it disconnects; and a response writer that reports calls out of order. */
+import { type TextOrBytes, textOf } from '../../src/core/encoded-text.ts'
 import type { ResponseWriter } from '../../src/core/http-exchange.ts'
 import type { Settings } from '../../src/core/settings.ts'
 import type { Trace } from '../../src/core/trace.ts'
@@ -125,7 +126,8 @@ export class SimReply implements ResponseWriter {
     this.headers = headers
   }
 
-  write(text: string): boolean {
+  write(piece: TextOrBytes): boolean {
+    const text = textOf(piece)
     if (this.status === null) this.#watching.wrong('a body before the status')
     if (this.over) this.#watching.wrong(`a write after the end: ${text.slice(0, 60)}`)
     if (this.gone) return true

@@ -1,13 +1,12 @@
 /** Streams an answer to the client: header block, keep-alives, backpressure on the upstream, failures in mid-stream. */
 
+import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import type { StreamStep, StreamWriter } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Cancel, World } from '../../core/world.ts'
-import { splitStep } from '../../protocols/framing/sse.ts'
-import { decodeUtf8 } from '../../protocols/framing/utf8.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
 import type { RouterDeps } from '../gateway.ts'
@@ -157,7 +156,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
     if (this.#over || !this.#writer) return
     try {
       const failed = failure ? this.#writer.push({ events: [{ type: 'failure', failure }] }) : []
-      const last = [...failed, ...this.#writer.end()].join('')
+      const last = joined([...failed, ...this.#writer.end()])
       this.stop()
       if (!this.#clientDone) this.#reply.end(last)
     } catch (error) {
@@ -173,12 +172,10 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
     else this.#sendHeaders(headers)
   }
 
-  #write(piece: string | Uint8Array): boolean {
+  #write(piece: TextOrBytes): boolean {
     if (piece.length === 0) return true
     this.#lastWrite = this.#world.now()
-    const reply = this.#reply
-    const ready =
-      typeof piece === 'string' ? reply.write(piece) : (reply.writeBytes?.(piece) ?? reply.write(decodeUtf8(piece)))
+    const ready = this.#reply.write(piece)
     if (!ready) this.#awaitDrain()
     return ready
   }
@@ -220,29 +217,28 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   }
 }
 
-/** Bytes from which a pass-through chunk is written separately; shorter ones are joined with the text around them. */
+/** Bytes from which a piece is written separately; shorter ones are joined with the text around them. */
 const SEPARATE_WRITE = 4 * 1024
 
-/** Output for the steps of one upstream read: usually one text, or the read's bytes unchanged. */
-export const wireOf = (writer: StreamWriter, steps: readonly StreamStep[]): readonly (string | Uint8Array)[] => {
-  const wire: (string | Uint8Array)[] = []
+/** Output for the steps of one upstream read: usually a single piece. */
+export const wireOf = (writer: StreamWriter, steps: readonly StreamStep[]): readonly TextOrBytes[] => {
+  const [only] = steps
+  const pieces = only && steps.length === 1 ? writer.push(only) : steps.flatMap((step) => writer.push(step))
+  if (pieces.length === 1) return pieces
+  const wire: TextOrBytes[] = []
   let text = ''
-  for (const step of steps) {
-    const { bytes } = step
-    if (bytes && writer.passBytes?.(bytes)) {
-      if (steps.length > 1 && bytes.length < SEPARATE_WRITE) text += decodeUtf8(bytes)
-      else {
-        if (text !== '') wire.push(text)
-        text = ''
-        wire.push(bytes)
-      }
-    } else if (bytes && writer.passBytes) {
-      for (const single of splitStep(step)) for (const piece of writer.push(single)) text += piece
-    } else for (const piece of writer.push(step)) text += piece
-  }
+  for (const piece of pieces)
+    if (typeof piece === 'string' || piece.length < SEPARATE_WRITE) text += textOf(piece)
+    else {
+      if (text !== '') wire.push(text)
+      text = ''
+      wire.push(piece)
+    }
   if (text !== '') wire.push(text)
   return wire
 }
+
+const joined = (pieces: readonly TextOrBytes[]): string => pieces.map(textOf).join('')
 
 /** The headers that were not known when the header block was sent. */
 const comment = (headers: Readonly<Record<string, string>>): string =>

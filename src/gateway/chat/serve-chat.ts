@@ -9,7 +9,7 @@ import { ownTurn, PIECE } from '../../core/steps.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import type { TraceEvent } from '../../core/trace.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
-import { framesOf } from '../../protocols/framing/sse.ts'
+import { singleFrames } from '../../protocols/framing/sse.ts'
 import { append } from '../../protocols/shared/append.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
 import { type CallScope, type OngoingAnswer, type RunningCall, runCall } from '../call/call-lifecycle.ts'
@@ -351,7 +351,8 @@ const bodyOf = ({ flow, prepared }: Routed, { protocol }: InboundRequest, contex
   const same = sameFormat(protocol, prepared.protocol)
   if (same && flow.whole !== null) return same.passAnswer?.(flow.whole, context, flow.body) ?? flow.whole
   const steps = stepsOf(flow)
-  const assembled = same?.assembleAnswer(steps.flatMap(framesOf)) ?? null
+  const frames = steps.flatMap(({ frame }) => (frame ? singleFrames(frame) : []))
+  const assembled = same?.assembleAnswer(frames) ?? null
   if (assembled !== null) return same?.passAnswer?.(assembled, context) ?? assembled
   const answer = fold(steps.flatMap(({ events }) => events))
   const choices = choicesIn(steps).map((events) => ({ ...answer, ...fold(events) }))

@@ -3,6 +3,7 @@
  * any sequence number on, including future ones.
  */
 
+import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, number, object, parseObject, text } from '../../core/json.ts'
@@ -94,8 +95,8 @@ export class BackgroundResponse implements ResponseWriter {
 
   writeHead(): void {}
 
-  write(chunk: string): boolean {
-    this.#receive(chunk)
+  write(piece: TextOrBytes): boolean {
+    this.#receive(textOf(piece))
     return true
   }
 

@@ -1,5 +1,6 @@
 /** `POST /v1/responses/compact`: replaces a conversation by a summary that any target can continue. */
 
+import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type Json, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
@@ -84,8 +85,8 @@ class CapturedResponse implements ResponseWriter {
     this.headers = headers
   }
 
-  write(text: string): boolean {
-    this.text += text
+  write(piece: TextOrBytes): boolean {
+    this.text += textOf(piece)
     return true
   }
 

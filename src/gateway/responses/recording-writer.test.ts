@@ -111,7 +111,7 @@ for (const [name, steps, expected] of cases)
       sendEnd(text)
     }
     client.write = (text) => {
-      if (text.includes('completed')) order.push('sent')
+      if (String(text).includes('completed')) order.push('sent')
       return written(text)
     }
     const reply = new RecordingWriter(client, (response, status) => {
@@ -142,7 +142,7 @@ const ends: readonly (readonly [string, string, (reply: RecordingWriter) => void
     (reply) => {
       reply.write(event('x'))
       assert.equal(reply.write(LAST_EVENT), true)
-      reply.writeBytes(Buffer.from(': ping\n\n'))
+      reply.write(Buffer.from(': ping\n\n'))
       reply.end(DONE)
     },
     event('x'),

@@ -3,12 +3,12 @@
  * succeeded or failed; after a failure the response states `store: false`.
  */
 
+import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, object, parseObject, text } from '../../core/json.ts'
 import type { ResponseStatus } from '../../core/stored-response.ts'
 import { writeFrame } from '../../protocols/framing/sse.ts'
-import { decodeUtf8 } from '../../protocols/framing/utf8.ts'
 import { exceedsDepth } from '../../protocols/shared/tool-arguments.ts'
 
 /**
@@ -48,17 +48,13 @@ export class RecordingWriter implements ResponseWriter {
     this.#reply.writeHead(status, headers)
   }
 
-  write(chunk: string): boolean {
-    if (this.#held === null && !this.#startsSaving(chunk)) return this.#reply.write(chunk)
+  write(piece: TextOrBytes): boolean {
+    // The last event is always written as text.
+    const isText = typeof piece === 'string'
+    if (this.#held === null && !(isText && this.#startsSaving(piece))) return this.#reply.write(piece)
     // Only the terminator follows the last event, so little is held.
-    this.#held += chunk
+    this.#held += textOf(piece)
     return true
-  }
-
-  /** The last event is always written as text. */
-  writeBytes(bytes: Uint8Array): boolean {
-    if (this.#held !== null) return this.write(decodeUtf8(bytes))
-    return this.#reply.writeBytes?.(bytes) ?? this.#reply.write(decodeUtf8(bytes))
   }
 
   end(chunk = ''): void {

@@ -4,6 +4,7 @@
  * buffer's limit only text that some reader still needs is kept: then the slowest reader determines the pace, and no
  * reader can join. A single reader applies backpressure as without a buffer.
  */
+import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import type { Cancel, World } from '../../core/world.ts'
 
@@ -114,9 +115,9 @@ export class BroadcastResponse implements ResponseWriter {
     for (const reader of this.#readers) reader.reply.writeHead(status, { ...headers, ...reader.headers })
   }
 
-  write(text: string): boolean {
-    if (this.#end || text === '') return true
-    this.#add(text)
+  write(piece: TextOrBytes): boolean {
+    if (this.#end || piece.length === 0) return true
+    this.#add(textOf(piece))
     this.#paused = !this.#hasRoom()
     return !this.#paused
   }

@@ -7,14 +7,15 @@ import type { ErrorTable } from '../../core/error-table.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { readJson } from '../../core/json.ts'
-import type { Frame, FrameReader, StreamDecoder, StreamStep, UpstreamProtocol } from '../../core/protocol.ts'
+import type { Frame, StreamReader, StreamStep, UpstreamProtocol } from '../../core/protocol.ts'
 import type { Quirks } from '../../core/provider.ts'
 import type { Stage } from '../../core/stage.ts'
 import { retryAfter } from '../../policy/retry/retry-after.ts'
 import { applyErrorTable } from '../../protocols/errors/classify.ts'
-import { frameEnd, sse } from '../../protocols/framing/sse.ts'
-import { latin1Of, utf8 } from '../../protocols/framing/utf8.ts'
+import { sse } from '../../protocols/framing/sse.ts'
+import { utf8 } from '../../protocols/framing/utf8.ts'
 import { ChoicesDecoder, decodeChoices, type EditChoice, type MultipleChoices } from '../../protocols/shared/choices.ts'
+import { readStream } from './read-stream.ts'
 
 /** Decodes a response body. `over`: the terminal event has been read, so the answer is complete before its body ends. */
 export type AnswerBodyReader = Stage<Uint8Array, StreamStep> & { readonly over?: boolean }
@@ -112,69 +113,46 @@ const refuse = (failure: Failure): AnswerBodyReader => ({
 const streamReader = (head: ResponseHead, context: DecodeContext): AnswerBodyReader =>
   context.choices && !context.choices.passes
     ? new ChoicesReader(head, context, context.choices)
-    : new StreamReader(head, context)
-
-/** Consecutive frames of a read that are tried for repetition. After this the rest of the read is decoded at once. */
-const MAX_TRIES = 4
+    : new SingleChoiceReader(head, context)
 
 /** Decodes a stream. A class, because closures take three times the memory and many streams may be open. */
-class StreamReader implements AnswerBodyReader {
-  readonly #frames: FrameReader
-  readonly #decoder: StreamDecoder
+class SingleChoiceReader implements AnswerBodyReader {
+  readonly #stream: StreamReader
   readonly #mapEvents: EventMapper | null
   #size = 0
 
   constructor(head: ResponseHead, context: DecodeContext) {
-    this.#frames = (context.protocol.framing ?? sse).frames(MAX.event)
-    this.#decoder = context.protocol.decodeStream()
+    this.#stream = readStream(context.protocol, MAX.event)
     this.#mapEvents = eventMapper(head, context)
   }
 
   get over(): boolean {
-    return this.#decoder.done === true
+    return this.#stream.done === true
   }
 
   push(chunk: Uint8Array): readonly StreamStep[] {
     this.#size += chunk.length
     if (this.#size > MAX.stream) return tooLarge(MAX.stream)
-    const read: StreamStep[] = []
-    const latin = this.#decoder.matchRepeated && latin1Of(chunk)
-    let tries = 0
-    for (let at = 0; at < chunk.length; ) {
-      const repeated =
-        latin !== undefined && this.#frames.atBoundary ? this.#decoder.matchRepeated?.(chunk, latin, at) : undefined
-      let end = repeated?.end ?? chunk.length
-      // Decode one frame alone: the next one may repeat it.
-      if (!repeated && latin !== undefined && tries < MAX_TRIES) end = frameEnd(chunk, at)
-      const part = end - at === chunk.length ? chunk : chunk.subarray(at, end)
-      if (repeated) read.push({ bytes: part, events: this.#mapped(repeated.events) })
-      else this.#read(this.#frames.push(part), read)
-      tries = repeated ? 0 : tries + 1
-      at = end
-    }
-    return read
+    return this.#mapped(this.#stream.push(chunk))
   }
 
   end(): readonly StreamStep[] {
-    const last: StreamStep[] = []
-    this.#read(this.#frames.end(), last)
-    const rest = this.#mapped(this.#decoder.end())
-    if (rest.length > 0) last.push({ events: rest })
-    return last
+    return this.#mapped(this.#stream.end())
   }
 
-  #read(found: readonly Frame[], into: StreamStep[]): void {
-    for (const frame of found) into.push({ frame, events: this.#mapped(this.#decoder.push(frame)) })
-  }
-
-  #mapped(events: readonly ChatEvent[]): readonly ChatEvent[] {
-    return this.#mapEvents ? this.#mapEvents(events) : events
+  #mapped(steps: readonly StreamStep[]): readonly StreamStep[] {
+    const mapEvents = this.#mapEvents
+    if (!mapEvents) return steps
+    return steps.map((step) => {
+      const events = mapEvents(step.events)
+      return events === step.events ? step : { ...step, events }
+    })
   }
 }
 
 /** Decodes a stream with several choices. */
 class ChoicesReader implements AnswerBodyReader {
-  readonly #frames: FrameReader
+  readonly #frames: Stage<Uint8Array, Frame>
   readonly #choices: ChoicesDecoder
   #size = 0
 

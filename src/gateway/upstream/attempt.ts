@@ -323,10 +323,12 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     this.#schedule(now)
   }
 
-  /** Keeps a step until there is a sink. Its chunk is valid only during the read, so the bytes are copied. */
+  /** Keeps a step until there is a sink. */
   #hold(step: StreamStep, held: StreamStep[]): void {
-    const { bytes, frame } = step
-    held.push(bytes ? { ...step, bytes: new Uint8Array(bytes) } : step)
+    const { frame } = step
+    // The bytes of a frame are valid only during the read.
+    const bytes = frame?.raw instanceof Uint8Array ? new Uint8Array(frame.raw) : undefined
+    held.push(frame && bytes ? { ...step, frame: { ...frame, raw: bytes } } : step)
     this.#heldSize += bytes?.length ?? frame?.data.length ?? 0
     if (this.#state.firstContentAt !== null) this.#openUnlessHeldBack()
     else if (this.#terms.stream && this.#heldSize > MAX_HELD)

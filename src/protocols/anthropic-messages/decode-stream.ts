@@ -1,9 +1,9 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, readJson, text } from '../../core/json.ts'
-import type { Frame, RepeatMatch, StreamDecoder } from '../../core/protocol.ts'
+import type { Frame, StreamDecoder } from '../../core/protocol.ts'
 import { malformed } from '../errors/malformed.ts'
-import { DeltaTemplate, type TextOf } from '../framing/delta-template.ts'
+import type { TextOf } from '../framing/delta-template.ts'
 import { argumentsText, parseArguments } from '../shared/tool-arguments.ts'
 import { decodeCitation } from './citations.ts'
 import { beginBlock, decodeBlock, isBlock, isDelta, refusal, signatureEvent } from './decode-blocks.ts'
@@ -20,7 +20,6 @@ type OpenBlock =
 export const decodeStream = (): StreamDecoder => new MessagesStreamDecoder()
 
 class MessagesStreamDecoder implements StreamDecoder {
-  readonly #template = new DeltaTemplate(deltaText)
   #id = ''
   #started = false
   #open: OpenBlock | undefined
@@ -35,26 +34,14 @@ class MessagesStreamDecoder implements StreamDecoder {
     return this.#over
   }
 
-  matchRepeated(bytes: Uint8Array, latin1: string, from: number): RepeatMatch | undefined {
-    return this.#over ? undefined : this.#template.inBytes(bytes, latin1, from)
-  }
-
   push(frame: Frame): readonly ChatEvent[] {
     if (this.#over) return []
     if (frame.oversized) return this.#fail(fail('too_large', 'The provider sent an event above the size limit.'))
     if (frame.data === '') return [{ type: 'ping' }]
     if (frame.data === '[DONE]') return []
-    const repeated = this.#template.textOf(frame)
-    if (repeated !== undefined) return [{ type: 'delta', text: repeated }]
-    this.#template.forget()
     const event = readJson(frame.data)
     if (!isObject(event)) return this.#fail(malformed('an event is not JSON'))
-    const events = this.#read(event, text(event.type) ?? frame.event)
-    const [only] = events
-    // A delta changes no state but the open block, so the next one of its kind can be read from the template.
-    if (events.length === 1 && only?.type === 'delta' && event.type === 'content_block_delta')
-      this.#template.learn(frame, only.text)
-    return events
+    return this.#read(event, text(event.type) ?? frame.event)
   }
 
   end(): readonly ChatEvent[] {
@@ -240,7 +227,7 @@ class MessagesStreamDecoder implements StreamDecoder {
 }
 
 /** The text of a delta event. */
-const deltaText: TextOf = (event) => {
+export const deltaText: TextOf = (event) => {
   const { type, delta } = object(event) ?? {}
   const members = object(delta)
   if (type !== 'content_block_delta' || !members) return undefined

@@ -602,5 +602,5 @@ test('pass: a complete answer is written as a stream', () => {
     { whole: '{}', events: [{ type: 'start', id: 'msg_9' }, ...hiEvents, finish('stop', 'end_turn')] },
   ])
   assert.equal(fold(decoded([out.join('')])).blocks[0]?.text, 'Hi 😀é')
-  assert.ok(out.at(-1)?.includes('message_stop'))
+  assert.ok(String(out.at(-1)).includes('message_stop'))
 })

@@ -21,9 +21,9 @@ export const KEEP_ALIVE_COMMENT = ': ping\n\n'
 export const PING = 'event: ping\ndata: {"type": "ping"}\n\n'
 
 /** Writes a messages stream from events. Every event has a name, because the official SDKs skip events without one. */
-export const encodeStream = (context: AnswerContext): StreamWriter => new MessagesStreamWriter(context)
+export const encodeStream = (context: AnswerContext): StreamWriter<string> => new MessagesStreamWriter(context)
 
-class MessagesStreamWriter implements StreamWriter {
+class MessagesStreamWriter implements StreamWriter<string> {
   readonly #context: AnswerContext
   #started = false
   #over = false

@@ -1,5 +1,6 @@
+import type { TextOrBytes } from '../../core/encoded-text.ts'
 import type { AnswerContext, Frame, StreamStep, StreamWriter } from '../../core/protocol.ts'
-import { EVENT_FIELD_BYTE, passFrame, writeFrame } from '../framing/sse.ts'
+import { passFrame, singleFrames, writeFrame } from '../framing/sse.ts'
 import { encodeStream, KEEP_ALIVE_COMMENT, PING } from './encode-stream.ts'
 import { errorEvent } from './errors.ts'
 
@@ -15,7 +16,7 @@ export const passStream = (context: AnswerContext): StreamWriter => {
   /** Writes a complete answer that an upstream returned although a stream was requested. */
   let encoder: StreamWriter | undefined
 
-  const pass = (step: StreamStep): readonly string[] => {
+  const pass = (step: StreamStep): readonly TextOrBytes[] => {
     for (const event of step.events) {
       if (event.type === 'failure') {
         over = true
@@ -34,18 +35,13 @@ export const passStream = (context: AnswerContext): StreamWriter => {
     const type = typeOf(frame)
     started ||= type === 'message_start'
     over ||= type === 'message_stop'
-    const name = frame.event === undefined && type !== undefined ? `event: ${type}\n` : ''
-    return frame.oversized ? [] : [name + passFrame(frame)]
+    if (frame.oversized) return []
+    if (frame.event !== undefined || type === undefined) return [passFrame(frame)]
+    return singleFrames(frame).map((each) => `event: ${type}\n${passFrame(each)}`)
   }
 
   return {
     push: (step) => (over ? [] : pass(step)),
-    passBytes(bytes) {
-      // Frames without an event name get one, so they cannot pass unchanged.
-      if (over || encoder || bytes[0] !== EVENT_FIELD_BYTE) return false
-      hasPassed = true
-      return true
-    },
     end() {
       if (over) return []
       if (encoder) return encoder.end()

@@ -1,4 +1,5 @@
 /** Requests and answers of messages, decoded and encoded again: on the project's own exchanges, and on recordings where they are present. */
+
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { answerContext } from '../../../test/support/builders.ts'
@@ -6,6 +7,7 @@ import { evidenceOf } from '../../../test/support/exchanges.ts'
 import { readWire, requireRecordings, skipWithoutRecordings } from '../../../test/support/recordings.ts'
 import { problemsIfPresent } from '../../../test/support/schemas.ts'
 import { type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
+import { textOf } from '../../core/encoded-text.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { AnswerContext, Frame, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
@@ -138,7 +140,7 @@ const same = (actual: Said, before: Said): void => {
   assert.deepEqual(given, was)
 }
 
-const written = (writer: StreamWriter, steps: readonly StreamStep[]): string[] => run(writer, steps)
+const written = (writer: StreamWriter, steps: readonly StreamStep[]): string[] => run(writer, steps).map(textOf)
 
 const checkStream = (pieces: readonly string[], before: Said): void => {
   for (const piece of pieces) assert.match(piece, /^event: [a-z_]+\ndata: [^\n]+\n\n$/)

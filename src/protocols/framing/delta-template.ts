@@ -1,5 +1,5 @@
 /**
- * Fast path for streams. Most events differ from the previous one only in their text, and parsing JSON is the largest cost
+ * The form of repeated events. Most events differ from the previous one only in their text, and parsing JSON is the largest cost
  * per event. A template keeps the bytes around the text of a parsed event. The next event with the same bytes around a
  * JSON string is a delta with that string; it is not parsed.
  *
@@ -12,12 +12,19 @@
 
 import type { ChatEvent } from '../../core/chat.ts'
 import { isObject, type Json } from '../../core/json.ts'
-import type { Frame, RepeatMatch } from '../../core/protocol.ts'
+import type { Frame } from '../../core/protocol.ts'
 import { writeFrame } from './sse.ts'
 import { decodeSlice } from './utf8.ts'
 
 /** Extracts an event's text as the codec does; undefined if the event is not a plain delta. */
 export type TextOf = (event: Json) => Json | undefined
+
+/** Repeated events: their bytes as the `raw` of a frame, their deltas, and the byte index after the last of them. */
+export type RepeatMatch = {
+  readonly frame: Frame
+  readonly events: readonly (ChatEvent & { readonly type: 'delta' })[]
+  readonly end: number
+}
 
 /** Fixed text followed by a variable part. */
 type Segment = { readonly before: string; readonly holds: 'text' | 'padding' | 'number' }
@@ -41,10 +48,12 @@ const BACKSLASH = 92
 const REPLACEMENT = '\ufffd'
 const REPLACEMENT_BYTES = '\xef\xbf\xbd'
 
-const asDelta = (text: string): readonly ChatEvent[] => [{ type: 'delta', text }]
-
 /** The fixed text of an event, with its variable parts. */
 type Template = { readonly segments: readonly Segment[]; readonly after: string }
+const NOTHING: Template = { segments: [], after: '' }
+
+/** What follows an event's data on the wire. */
+const FRAME_END = '\n\n'
 
 /** The template of one stream: learnt from a parsed event, then matched against following events. */
 export class DeltaTemplate {
@@ -53,6 +62,8 @@ export class DeltaTemplate {
   #template: Template | null = null
   /** What the template matches: the event's data, the event on the wire, or the event on the wire as Latin-1 bytes. */
   #scope: 'data' | 'wire' | 'bytes' = 'data'
+  /** The data of the learnt event. */
+  #data = ''
   #misses = 0
 
   constructor(textOf: TextOf) {
@@ -62,7 +73,7 @@ export class DeltaTemplate {
   /** The text of an event that matches the template and is not empty; undefined if the event must be parsed. */
   textOf({ event, data, raw }: Frame): string | undefined {
     const source = this.#scope === 'data' ? data : raw
-    if (!this.#template || event !== this.#event || source === undefined) return undefined
+    if (!this.#template || event !== this.#event || typeof source !== 'string') return undefined
     if (!match.find(this.#template, source, 0) || match.end !== source.length) return undefined
     const json = source.slice(match.from, match.to)
     // The matched part is a JSON string without its quotes.
@@ -71,21 +82,38 @@ export class DeltaTemplate {
 
   /**
    * Matches as many events in a row as possible from index `from`; undefined if the next event must be parsed. `latin1`
-   * has one character per byte; `toEvents` converts a text to events.
+   * has one character per byte.
    */
-  inBytes(bytes: Uint8Array, latin1: string, from: number, toEvents = asDelta): RepeatMatch | undefined {
+  inBytes(bytes: Uint8Array, latin1: string, from: number): RepeatMatch | undefined {
     const template = this.#scope === 'bytes' ? this.#template : null
-    let events: ChatEvent[] | undefined
+    let events: (ChatEvent & { readonly type: 'delta' })[] | undefined
     let end = from
     while (template && end < latin1.length && match.find(template, latin1, end)) {
       const after = match.end
       const text = matchedText(bytes, latin1)
       if (text === undefined) break
       events ??= []
-      for (const event of toEvents(text)) events.push(event)
+      events.push({ type: 'delta', text })
       end = after
     }
-    return events && { events, end }
+    if (!events) return undefined
+    const raw = end - from === bytes.length ? bytes : bytes.subarray(from, end)
+    return { frame: this.#frame(this.#data, raw), events, end }
+  }
+
+  /** An event that matches the template and has this text. */
+  frameOf(text: string): Frame {
+    const { segments, after } = this.#template ?? NOTHING
+    const values = { text: JSON.stringify(text).slice(1, -1), padding: '', number: '0' }
+    const whole = segments.map(({ before, holds }) => before + values[holds]).join('') + after
+    if (this.#scope === 'data') return this.#frame(whole)
+    return this.#frame(whole.slice(writeFrame(this.#event, '').length - FRAME_END.length, -FRAME_END.length))
+  }
+
+  #frame(data: string, raw?: Uint8Array): Frame {
+    const event = this.#event
+    if (!raw) return event === undefined ? { data } : { event, data }
+    return event === undefined ? { data, raw } : { event, data, raw }
   }
 
   /** The last event had another form: drops the template. */
@@ -97,19 +125,20 @@ export class DeltaTemplate {
   learn({ event, data, raw }: Frame, text: string): void {
     // A marker equal to the text would verify nothing.
     if (this.#misses >= MAX_MISSES || text === '' || text === TEXT_MARK || data.length > MAX_LENGTH) return
-    const learnt = templateOf(data, text)
+    const isStandard = raw === writeFrame(event, data)
+    // All parts of the template are slices of one copy.
+    const kept = copied(isStandard ? raw : data)
+    const start = isStandard ? kept.length - data.length - FRAME_END.length : 0
+    const keptData = kept.slice(start, start + data.length)
+    const learnt = templateOf(keptData, text)
     if (!learnt || !this.#isVerified(learnt)) {
       this.#misses++
       return
     }
     this.#misses = 0
     this.#event = event
-    const isStandard = raw === writeFrame(event, data)
-    const { segments, after } = isStandard ? withFrame(event, learnt) : learnt
-    this.#template = {
-      segments: segments.map(({ before, holds }) => ({ before: copied(before), holds })),
-      after: copied(after),
-    }
+    this.#data = keptData
+    this.#template = isStandard ? withFrame(kept, start, learnt) : learnt
     this.#scope = !isStandard ? 'data' : isAscii(this.#template) ? 'bytes' : 'wire'
   }
 
@@ -142,15 +171,14 @@ const MARKS: { readonly [holds in Segment['holds']]: string } = {
  */
 const copied = (text: string): string => (text.length < 13 ? text : ` ${text}`.slice(1))
 
-/** Extends a template of an event's data to the whole frame. */
-const withFrame = (event: string | undefined, { segments, after }: Template): Template => {
-  const end = '\n\n'
-  const start = writeFrame(event, '').slice(0, -end.length)
-  return {
-    segments: segments.map((segment, at) => (at === 0 ? { ...segment, before: start + segment.before } : segment)),
-    after: after + end,
-  }
-}
+/** Extends a template of an event's data to the whole event on the wire. `start`: where the data begins in it. */
+const withFrame = (wire: string, start: number, { segments, after }: Template): Template => ({
+  segments: segments.map(({ before, holds }, at) => ({
+    before: at === 0 ? wire.slice(0, start + before.length) : before,
+    holds,
+  })),
+  after: wire.slice(wire.length - FRAME_END.length - after.length),
+})
 
 /** Only for ASCII does a character equal a byte. */
 const isAscii = ({ segments, after }: Template): boolean =>

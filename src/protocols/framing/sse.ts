@@ -1,5 +1,6 @@
 /** Server-sent events (WHATWG HTML, section 9.2): reading and writing, without I/O. */
-import type { Frame, FrameReader, Framing, StreamStep } from '../../core/protocol.ts'
+import type { TextOrBytes } from '../../core/encoded-text.ts'
+import type { Frame, Framing } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { Utf8 } from './utf8.ts'
 
@@ -39,10 +40,6 @@ class SseReader implements Stage<string, Frame> {
     this.#limit = limit
   }
 
-  get atBoundary(): boolean {
-    return this.#raw === '' && this.#pieces.length === 0 && !this.#waitingReturn && !this.#stopped
-  }
-
   push(slice: string): readonly Frame[] {
     const out: Frame[] = []
     if (this.#stopped || slice === '') return out
@@ -75,7 +72,7 @@ class SseReader implements Stage<string, Frame> {
       if (lineFeed < at) lineFeed = find(text, '\n', at)
       if (carriageReturn === NONE && this.#raw === '' && this.#pieces.length === 0) {
         const frame = standardFrame(text, at, lineFeed)
-        if (frame?.raw !== undefined && frame.raw.length <= limit) {
+        if (frame && frame.raw.length <= limit) {
           out.push(frame)
           at += frame.raw.length
           continue
@@ -140,7 +137,7 @@ const EVENT = 'event: '
 const FEED = 10
 
 /** Fast path for the common form: an optional `event` line, one `data` line, a blank line. `lineFeed` ends line one. */
-const standardFrame = (text: string, at: number, lineFeed: number): Frame | undefined => {
+const standardFrame = (text: string, at: number, lineFeed: number): (Frame & { raw: string }) | undefined => {
   if (lineFeed === NONE) return undefined
   if (text.startsWith(DATA, at))
     return text.charCodeAt(lineFeed + 1) === FEED
@@ -174,9 +171,10 @@ const ID_LINE = /(^|[\r\n])id(?::[^\r\n]*)?(?:\r\n|\r|\n)/g
  * A frame for pass-through: unchanged except for `id` lines. With an ID, a browser's EventSource would reconnect and
  * request the rest of a stream that is not stored.
  */
-export const passFrame = (frame: Frame): string => {
-  const { event, data, raw } = frame
+export const passFrame = ({ event, data, raw }: Frame): TextOrBytes => {
   if (raw === undefined) return writeFrame(event, data)
+  // Repeated events were recognised by their whole text, and it has no ID.
+  if (typeof raw !== 'string') return raw
   // The length leaves no room for an `id` line, which takes at least three characters.
   if (data !== '' && raw.length === data.length + (event === undefined ? 8 : event.length + 16)) return raw
   return mayHaveId(raw) ? raw.replace(ID_LINE, '$1') : raw
@@ -185,20 +183,9 @@ export const passFrame = (frame: Frame): string => {
 /** A cheap check first: the regular expression costs more than the rest of the pass-through. */
 const mayHaveId = (raw: string): boolean => raw.startsWith('id') || raw.includes('\nid') || raw.includes('\rid')
 
-/** The first byte of a frame with an event name. */
-export const EVENT_FIELD_BYTE = 'e'.charCodeAt(0)
-
-/** The frames of a step, which may hold several as bytes. */
-export const framesOf = ({ frame, bytes }: StreamStep): readonly Frame[] =>
-  bytes ? sse.frames(bytes.length).push(bytes) : frame ? [frame] : []
-
-/** Splits a step with several frames into one step per frame. */
-export const splitStep = (step: StreamStep): readonly StreamStep[] => {
-  if (!step.bytes) return [step]
-  const frames = framesOf(step)
-  const last = frames.length - 1
-  return frames.map((frame, at) => ({ frame, events: step.events.slice(at, at === last ? undefined : at + 1) }))
-}
+/** The frame itself, or each of the repeated ones that it stands for. */
+export const singleFrames = (frame: Frame): readonly Frame[] =>
+  frame.raw instanceof Uint8Array ? sse.frames(frame.raw.length).push(frame.raw) : [frame]
 
 /** Index after the next frame that ends with two line feeds; the length of the bytes if there is none. */
 export const frameEnd = (bytes: Uint8Array, from: number): number => {
@@ -207,22 +194,21 @@ export const frameEnd = (bytes: Uint8Array, from: number): number => {
   return bytes.length
 }
 
+/** The bytes end with two line feeds, so a reader of them is at the beginning of a frame. */
+export const endsFrame = (bytes: Uint8Array): boolean => bytes.at(-1) === FEED && bytes.at(-2) === FEED
+
 /** Reads events from bytes: the default framing of streams. */
 export const sse: Framing = {
   mediaType: 'text/event-stream',
   frames: (limit) => new SseBytes(limit),
 }
 
-class SseBytes implements FrameReader {
+class SseBytes implements Stage<Uint8Array, Frame> {
   readonly #text = new Utf8()
   readonly #events: SseReader
 
   constructor(limit: number) {
     this.#events = new SseReader(limit)
-  }
-
-  get atBoundary(): boolean {
-    return this.#text.atBoundary && this.#events.atBoundary
   }
 
   push(bytes: Uint8Array): readonly Frame[] {

@@ -25,11 +25,6 @@ export class Utf8 {
   #isPending = false
   #isFirst = true
 
-  /** At a character boundary, after the optional byte order mark. */
-  get atBoundary(): boolean {
-    return !this.#isPending && !this.#isFirst
-  }
-
   /** Decodes bytes; returns the complete characters so far, possibly none. */
   read(bytes: Uint8Array): string {
     const { length } = bytes

@@ -15,9 +15,9 @@ const whole: ClientChoices['whole'] = (answers, context) => {
 const withIndex = (choice: Json, index: number): JsonObject => ({ ...object(choice), index })
 
 /** Writes the chunks of all choices with their index, then usage if requested, and `[DONE]`. */
-class ChoicesWriter implements StreamWriter {
+class ChoicesWriter implements StreamWriter<string> {
   readonly #context: AnswerContext
-  readonly #writers: readonly StreamWriter[]
+  readonly #writers: readonly StreamWriter<string>[]
   #content = false
   #finished = false
   #over = false

@@ -1,9 +1,9 @@
 import type { Block, ChatEvent, Citation, ReasoningSignature } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, readJson, text } from '../../core/json.ts'
-import type { Frame, RepeatMatch, StreamDecoder } from '../../core/protocol.ts'
+import type { Frame, StreamDecoder } from '../../core/protocol.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
-import { DeltaTemplate, type TextOf } from '../framing/delta-template.ts'
+import type { TextOf } from '../framing/delta-template.ts'
 import { append } from '../shared/append.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import {
@@ -42,21 +42,14 @@ class ChunkReader implements StreamDecoder {
   #others: Map<number, boolean> | null = null
   #unfinished = 0
   #out = NO_EVENTS
-  readonly #template = new DeltaTemplate(plainText)
   readonly #blocks = new Blocks()
 
   get done(): boolean {
     return this.#over
   }
 
-  matchRepeated(bytes: Uint8Array, latin1: string, from: number): RepeatMatch | undefined {
-    return this.#over ? undefined : this.#template.inBytes(bytes, latin1, from)
-  }
-
   push(frame: Frame): readonly ChatEvent[] {
     if (this.#over) return []
-    const repeated = this.#template.textOf(frame)
-    if (repeated !== undefined) return [{ type: 'delta', text: repeated }]
     const out: ChatEvent[] = []
     this.#out = out
     this.#blocks.out = out
@@ -84,7 +77,6 @@ class ChunkReader implements StreamDecoder {
       this.#over = true
       return
     }
-    this.#template.forget()
     let chunk: Json
     try {
       chunk = JSON.parse(data)
@@ -96,10 +88,6 @@ class ChunkReader implements StreamDecoder {
     if (frame.event === 'error')
       return this.#breakOff(failureEvent(failureIn(chunk) ?? decodeOpenaiFailure(200, chunk, NO_HEADERS)))
     this.#read(chunk)
-    const [only] = this.#out
-    // Text changes no state except the open block, so a chunk with another text has the same effect.
-    if (this.#out.length === 1 && only?.type === 'delta' && !only.logprobs && this.#blocks.inText())
-      this.#template.learn(frame, only.text)
   }
 
   #read(chunk: Json): void {
@@ -173,13 +161,16 @@ class ChunkReader implements StreamDecoder {
   }
 }
 
-/** The text or reasoning of a chunk with one choice and no calls. */
-const plainText: TextOf = (chunk) => {
+/** The text or reasoning of a chunk that has nothing else for any block. */
+export const deltaText: TextOf = (chunk) => {
   const [choice, ...others] = list(object(chunk)?.choices)
   const delta = object(object(choice)?.delta)
-  if (!delta || others.length > 0 || list(delta.tool_calls).length > 0 || isObject(delta.function_call))
-    return undefined
-  return text(delta.content) || reasoningText(delta)
+  if (!delta || others.length > 0 || text(delta.refusal) || isObject(delta.function_call)) return undefined
+  const further = [list(delta.tool_calls), list(delta.annotations), detailsOf(delta), mediaOf(delta)]
+  if (further.some(({ length }) => length > 0)) return undefined
+  const reasoning = reasoningText(delta)
+  if (!reasoning) return text(delta.content)
+  return delta.content ? undefined : reasoning
 }
 
 const readDelta = (
@@ -333,11 +324,6 @@ class Blocks {
   show(block: ForeignBlock): void {
     const audio = object(block.raw.audio)
     this.write(audio ? 'audio' : `images ${this.#imageBlocks++}`, block, text(audio?.transcript) ?? '')
-  }
-
-  /** The open block is text or reasoning, and no other block is buffered. */
-  inText(): boolean {
-    return !this.#waiting && (this.#open?.block.type === 'text' || this.#open?.block.type === 'reasoning')
   }
 
   /** Whether a call has arguments but no name. */

@@ -40,12 +40,13 @@ export const writeFailure = (
   )
 
 /** Writes chunks as OpenAI does: the role, deltas, the finish reason, usage if requested, `[DONE]`. */
-export const encodeStream = (context: AnswerContext): StreamWriter => choiceWriter(context, 0)
+export const encodeStream = (context: AnswerContext): StreamWriter<string> => choiceWriter(context, 0)
 
 /** The writer of the choice with this index. */
-export const choiceWriter = (context: AnswerContext, index: number): StreamWriter => new ChunkWriter(context, index)
+export const choiceWriter = (context: AnswerContext, index: number): StreamWriter<string> =>
+  new ChunkWriter(context, index)
 
-class ChunkWriter implements StreamWriter {
+class ChunkWriter implements StreamWriter<string> {
   readonly #context: AnswerContext
   /** Calls are written as `function_call`, which holds only one. */
   readonly #legacy: boolean

@@ -1,7 +1,8 @@
 import { isContent } from '../../core/chat.ts'
+import type { TextOrBytes } from '../../core/encoded-text.ts'
 import { isList, object } from '../../core/json.ts'
 import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protocol.ts'
-import { passFrame, writeFrame } from '../framing/sse.ts'
+import { passFrame, singleFrames, writeFrame } from '../framing/sse.ts'
 import { withDeltas } from './content-filter.ts'
 import { DONE, PING, writeFailure } from './encode-stream.ts'
 import { withBothNames } from './reasoning-aliases.ts'
@@ -20,8 +21,8 @@ class PassWriter implements StreamWriter {
   #over = false
   #hasContent = false
   #finished = false
-  /** The last chunk was changed, so repetitions of its form must be changed too. */
-  #changed = false
+  /** The data of repeated events that pass unchanged. All of them share it. */
+  #unchanged: string | undefined
 
   constructor({ request, requestId, id }: AnswerContext) {
     this.#wantsUsage = request.settings.streamUsage?.value === true
@@ -29,7 +30,7 @@ class PassWriter implements StreamWriter {
     this.#id = id
   }
 
-  push({ frame, events }: StreamStep): readonly string[] {
+  push({ frame, events }: StreamStep): readonly TextOrBytes[] {
     if (this.#over) return []
     let usage = false
     let filtered = false
@@ -53,16 +54,13 @@ class PassWriter implements StreamWriter {
       return [DONE]
     }
     if (usage && !this.#wantsUsage && isOnlyUsage(data)) return []
-    const adapted = withBothNames(filtered ? withDeltas(data) : data)
-    this.#changed = adapted !== data
+    if (data === this.#unchanged) return [passFrame(frame)]
+    const adapted = (chunk: string) => withBothNames(filtered ? withDeltas(chunk) : chunk)
     // In valid JSON a line break is white space.
-    return [this.#changed ? writeFrame(frame.event, adapted.replaceAll('\n', ' ')) : passFrame(frame)]
-  }
-
-  passBytes(): boolean {
-    if (this.#over || this.#changed) return false
-    this.#hasContent = true
-    return true
+    if (adapted(data) !== data)
+      return singleFrames(frame).map((each) => writeFrame(each.event, adapted(each.data).replaceAll('\n', ' ')))
+    if (frame.raw instanceof Uint8Array) this.#unchanged = data
+    return [passFrame(frame)]
   }
 
   end(): readonly string[] {

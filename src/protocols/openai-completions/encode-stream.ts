@@ -9,7 +9,7 @@ import { echoOf } from './decode-request.ts'
 import { encodeLogprobs, finishReasonFor, isText, OBJECT } from './encode-answer.ts'
 
 /** Writes chunks of the legacy completions API: text, the finish reason, usage if requested, `[DONE]`. */
-export const encodeStream = (context: AnswerContext): StreamWriter => {
+export const encodeStream = (context: AnswerContext): StreamWriter<string> => {
   const wantsUsage = context.request.settings.streamUsage?.value === true
   const echo = echoOf(context.body)
   let start: { readonly id?: string; readonly model?: string; readonly created?: number } = {}

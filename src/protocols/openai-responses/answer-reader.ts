@@ -89,15 +89,6 @@ export class ResponsesAnswerReader {
     return out
   }
 
-  /** Reads the text of an event that differs from the last one in its delta alone. */
-  readRepeated(delta: string): ChatEvent[] {
-    const out: ChatEvent[] = []
-    if (this.over) return out
-    this.#answer.out = out
-    this.#current?.appendToOpenPart(delta)
-    return out
-  }
-
   #fail(failure: Failure): void {
     failAnswer(this.#answer, failure)
   }

@@ -3,14 +3,12 @@ import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, object, text } from '../../core/json.ts'
 import type { StreamDecoder } from '../../core/protocol.ts'
 import { malformed } from '../errors/malformed.ts'
-import { DeltaTemplate, type TextOf } from '../framing/delta-template.ts'
+import type { TextOf } from '../framing/delta-template.ts'
 import { ResponsesAnswerReader } from './answer-reader.ts'
 
 /** Decodes the frames of a responses stream. */
 export const decodeStream = (): StreamDecoder => {
   const reader = new ResponsesAnswerReader()
-  const readRepeated = (delta: string) => reader.readRepeated(delta)
-  const repetition = new DeltaTemplate(deltaText)
   let failed = false
   const failWith = (failure: Failure): ChatEvent[] => {
     failed = true
@@ -20,8 +18,6 @@ export const decodeStream = (): StreamDecoder => {
     get done() {
       return failed || reader.over
     },
-    matchRepeated: (bytes, letters, from) =>
-      failed || reader.over ? undefined : repetition.inBytes(bytes, letters, from, readRepeated),
     push(frame) {
       if (failed || reader.over) return []
       if (frame.oversized) return failWith(fail('too_large', 'The provider sent an event above the size limit.'))
@@ -29,16 +25,10 @@ export const decodeStream = (): StreamDecoder => {
       if (data === '') return [{ type: 'ping' }]
       // The end marker repeats what the last event says.
       if (data === '[DONE]') return []
-      const repeated = repetition.textOf(frame)
-      if (repeated !== undefined) return reader.readRepeated(repeated)
-      repetition.forget()
       const event = parseEvent(data)
       if (!isObject(event)) return failWith(malformed('an event is not a JSON object'))
       // Some servers send the event name only in the data, others only in the `event` field.
-      const events = reader.read(event, text(event.type) ?? frame.event ?? '', data.length)
-      const [only] = events
-      if (events.length === 1 && only?.type === 'delta' && !only.logprobs) repetition.learn(frame, only.text)
-      return events
+      return reader.read(event, text(event.type) ?? frame.event ?? '', data.length)
     },
     end() {
       return failed || reader.over
@@ -58,7 +48,7 @@ export const parseEvent = (data: string): unknown => {
 }
 
 /** The text of a delta event. Excludes summaries, whose paragraphs need separators. */
-const deltaText: TextOf = (event) => {
+export const deltaText: TextOf = (event) => {
   const { type, delta } = object(event) ?? {}
   return typeof type === 'string' && DELTAS.has(type) ? delta : undefined
 }

@@ -75,7 +75,7 @@ const isSamePlace = (one: WireEvent, other: WireEvent): boolean =>
   one.summary_index === other.summary_index
 
 /** Writes a responses stream from events. */
-export const encodeStream = (context: AnswerContext): StreamWriter => {
+export const encodeStream = (context: AnswerContext): StreamWriter<string> => {
   const writer = new ResponsesAnswerWriter(context)
   const frames = new FrameWriter()
   let sequence = 0

@@ -56,11 +56,6 @@ export class OutputItemReader {
     return itemKeys(this.#type, this.#id, this.#callId)
   }
 
-  /** Adds text to the open block, if there is one. */
-  appendToOpenPart(delta: string): void {
-    if (this.#part !== undefined) this.#append(this.#part, delta)
-  }
-
   /** Closes the open block, if there is one. */
   close(): void {
     if (this.#part !== undefined) this.#answer.out.push({ type: 'close' })

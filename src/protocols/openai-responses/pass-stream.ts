@@ -1,8 +1,9 @@
+import type { TextOrBytes } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { type JsonObject, object, text } from '../../core/json.ts'
 import { survey } from '../../core/json-text.ts'
 import type { AnswerContext, Frame, StreamStep, StreamWriter } from '../../core/protocol.ts'
-import { EVENT_FIELD_BYTE, passFrame, writeFrame } from '../framing/sse.ts'
+import { passFrame, singleFrames, writeFrame } from '../framing/sse.ts'
 import { decodeUtf8, latin1Of } from '../framing/utf8.ts'
 import { parseEvent } from './decode-stream.ts'
 import { DONE, encodeStream, KEEP_ALIVE_COMMENT, numberedFrame } from './encode-stream.ts'
@@ -35,7 +36,7 @@ class PassingWriter implements StreamWriter {
     this.#context = context
   }
 
-  push(step: StreamStep): readonly string[] {
+  push(step: StreamStep): readonly TextOrBytes[] {
     if (this.#encoder) return this.#encoder.push(step)
     if (this.#over) return []
     const { frame, events } = step
@@ -48,27 +49,17 @@ class PassingWriter implements StreamWriter {
     }
     // The end marker is written after the last event instead.
     if (frame.data === '[DONE]') return []
-    const passed = this.#pass(frame)
+    const passed = this.#passesUnchanged(frame) ? [frame.raw] : singleFrames(frame).map((each) => this.#pass(each))
     this.#interrupted ||= events.some(({ type }) => type === 'open' || type === 'delta')
-    if (!events.some(({ type }) => type === 'finish')) return [passed]
+    if (!events.some(({ type }) => type === 'finish')) return passed
     this.#over = true
-    return [passed, DONE]
+    return [...passed, DONE]
   }
 
-  end(): readonly string[] {
+  end(): readonly TextOrBytes[] {
     if (this.#encoder) return this.#encoder.end()
     if (this.#over) return []
     return this.#fail(fail('truncated', "The provider's stream ended before its answer was complete."))
-  }
-
-  passBytes(bytes: Uint8Array): boolean {
-    // Frames without an event name get one, so they cannot pass unchanged.
-    if (this.#encoder || this.#over || bytes[0] !== EVENT_FIELD_BYTE) return false
-    const next = nextNumber(latin1Of(bytes) ?? decodeUtf8(bytes), this.#sequence)
-    if (next === this.#sequence) return false
-    this.#sequence = next
-    this.#interrupted = true
-    return true
   }
 
   keepAlive(): string {
@@ -79,7 +70,16 @@ class PassingWriter implements StreamWriter {
     return numberedFrame({ type: 'response.in_progress', response }, this.#sequence++)
   }
 
-  #pass(frame: Frame): string {
+  /** Repeated events whose numbers continue ours. */
+  #passesUnchanged(frame: Frame): frame is Frame & { readonly raw: Uint8Array } {
+    // Frames without an event name get one.
+    if (!(frame.raw instanceof Uint8Array) || frame.event === undefined) return false
+    const before = this.#sequence
+    this.#sequence = nextNumber(latin1Of(frame.raw) ?? decodeUtf8(frame.raw), before)
+    return this.#sequence !== before
+  }
+
+  #pass(frame: Frame): TextOrBytes {
     if (frame.data === '') return passFrame(frame)
     const type = frame.event ?? text(object(parseEvent(frame.data))?.type)
     const hasResponse = type !== undefined && (LIFECYCLE.has(type) || TERMINAL.has(type))
@@ -97,7 +97,7 @@ class PassingWriter implements StreamWriter {
     return object(object(parseEvent(this.#lastLifecycle ?? ''))?.response) ?? {}
   }
 
-  #fail(failure: Failure): readonly string[] {
+  #fail(failure: Failure): readonly TextOrBytes[] {
     this.#over = true
     if (this.#lastLifecycle === undefined) {
       this.#encoder ??= encodeStream(this.#context)

@@ -170,6 +170,7 @@ const streams = NAMES.map((name): Target => {
       if (!passing) return
       // Frames recognised by their bytes must have the same result as parsed ones. A plain Uint8Array disables recognition.
       const slow = passThrough(protocol, passing, [new Uint8Array(input)])
+      assert.deepEqual(slow.events, events)
       for (const pieces of [[input], ...slicings(input).slice(0, 8)])
         assert.deepEqual(passThrough(protocol, passing, pieces), slow)
       const frames = run((protocol.framing ?? sse).frames(1_048_576), [input])

@@ -1,4 +1,4 @@
-import type { EncodedText } from '../../../core/encoded-text.ts'
+import type { EncodedText, TextOrBytes } from '../../../core/encoded-text.ts'
 import type { ResponseWriter } from '../../../core/http-exchange.ts'
 import type { ExchangeListener, HttpExchange, ResponseHeaders } from '../server/http-server.ts'
 
@@ -55,15 +55,7 @@ export class HttpReply implements ResponseWriter, ExchangeListener {
     this.#headers = headers
   }
 
-  write(text: string): boolean {
-    return this.#write(text)
-  }
-
-  writeBytes(bytes: Uint8Array): boolean {
-    return this.#write(bytes)
-  }
-
-  #write(piece: string | Uint8Array): boolean {
+  write(piece: TextOrBytes): boolean {
     if (this.#over || this.#gone || piece.length === 0) return true
     if (!this.#exchange.begun) this.#begin()
     const room = this.#exchange.write(piece)

@@ -1,5 +1,6 @@
 /** Responses to turns over a WebSocket. */
 import type { WebSocket } from 'ws'
+import { type TextOrBytes, textOf } from '../../../core/encoded-text.ts'
 import { KINDS } from '../../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchange.ts'
 import { object, text } from '../../../core/json.ts'
@@ -104,8 +105,9 @@ export class TurnReply implements ResponseWriter {
     this.#headers = headers
   }
 
-  write(chunk: string): boolean {
-    if (this.#over || this.#gone || chunk === '') return true
+  write(piece: TextOrBytes): boolean {
+    if (this.#over || this.#gone || piece.length === 0) return true
+    const chunk = textOf(piece)
     // An SSE comment keeps the connection alive before the first event.
     if (chunk.startsWith(':')) this.#peer.ping()
     this.#sendFrames(this.#frames.push(chunk))

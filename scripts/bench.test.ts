@@ -1,4 +1,4 @@
-/** The parts of `npm run bench` that reckon and write. */
+/** The parts of `npm run bench` that compute figures and write the page. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -25,13 +25,13 @@ describe('bench: figures', () => {
     test(`median of ${name}`, () => assert.equal(median([...numbers]), wanted))
 
   const [figure] = ROWS['chat-1k'].figures
-  test('a ratio is taken within a round: a slow round slows both, and moves neither', () => {
-    // The medians of both by themselves would say 15 to 10.
+  test('a ratio is computed within a round, so a slow round does not change it', () => {
+    // Separate medians would give 15 to 10.
     const found = find(figure, [cpu(10, 14), cpu(100, 150), cpu(5, 15)])
     assert.deepEqual([found.value, found.low, found.high, found.met], [1.5, 1.4, 3, 'yes'])
     assert.deepEqual([found.ours, found.base], [15, 10])
   })
-  test('a target is met by what reaches it, missed by what does not, and unknown without a figure', () => {
+  test('a target is met, missed, or unknown without a figure', () => {
     assert.equal(find(figure, [cpu(10, 15.01)]).met, 'no')
     assert.equal(find(figure, []).met, 'unknown')
     assert.equal(find(figure, [{ headgate: sample({ cpu: 1 }) }]).met, 'unknown')
@@ -42,7 +42,7 @@ describe('bench: figures', () => {
       ['yes', 'no'],
     )
   })
-  test('what is added is counted from the way without anybody between, in ms', () => {
+  test('added time is relative to a direct connection, in ms', () => {
     const [added] = ROWS['open-1000'].figures
     const round: Round = {
       direct: sample({ p50: 120 }),
@@ -52,19 +52,19 @@ describe('bench: figures', () => {
     const found = find(added, [round])
     assert.deepEqual([found.base, found.ours, found.value?.toFixed(6), found.met], [0.1, 0.18, '0.080000', 'yes'])
   })
-  test('ms of a start are ms', () => {
+  test('start times are in ms', () => {
     const [first] = ROWS.start.figures
     assert.equal(find(first, [{ [first.ours]: sample({ start: 151 }) }]).met, 'no')
     assert.equal(find(first, [{ [first.ours]: sample({ start: 149 }) }]).value, 149)
   })
-  test('two windows at the same time are one: counts are added, and what costs is weighed by whom it is for', () => {
+  test('two concurrent windows are one: counts are added, costs are weighted by requests', () => {
     const left = sample({ rate: 10, right: 30, cpu: 90, p50: 5, noise: 0.5 }, { content: 1 })
     const right = sample({ rate: 5, right: 10, cpu: 50 }, { content: 2, reset: 1 })
     assert.deepEqual(together([left, right]), sample({ rate: 15, right: 40, cpu: 80 }, { content: 3, reset: 1 }))
     assert.deepEqual(together([left]), left)
     assert.deepEqual(together([sample({}), sample({})]), sample({ rate: 0, right: 0 }))
   })
-  test('wrong answers are counted over the rounds, by whose they are', () =>
+  test('wrong answers are counted over all rounds, by server', () =>
     assert.deepEqual(
       wrongs([
         { nginx: sample({}), headgate: sample({}, { content: 2 }) },
@@ -96,8 +96,9 @@ describe('bench: the page', () => {
   ] as const
   for (const [value, wanted] of cases) test(`${value} is ${wanted}`, () => assert.equal(digits(value), wanted))
 
-  const lineOf = (part: string, words: string): string => part.split('\n').find((line) => line.includes(words)) ?? ''
-  test('a figure has both sides, the ratio, the target, and whether it is met', () => {
+  const lineOf = (part: string, fragment: string): string =>
+    part.split('\n').find((line) => line.includes(fragment)) ?? ''
+  test('a figure has both values, the ratio, the target, and whether it is met', () => {
     const part = measured([result({ rounds: [cpu(10, 14), cpu(10, 16), cpu(10, 12)] })], [])
     assert.equal(
       lineOf(part, '`chat-1k`'),
@@ -106,22 +107,22 @@ describe('bench: the page', () => {
     assert.match(part, /A processor, 2 cores/)
     assert.match(part, /node 24\.0\.0, nginx 1\.22\.1/)
   })
-  test('an answer that was wrong makes the row fail, however quick it was', () => {
+  test('a wrong answer fails the row, whatever its figures are', () => {
     const rounds = [{ nginx: sample({ cpu: 10 }), headgate: sample({ cpu: 1 }, { content: 1 }) }]
     assert.match(lineOf(measured([result({ rounds })], []), '`chat-1k`'), /\*\*failed\*\*: headgate: content ×1/)
     assert.deepEqual(verdicts([result({ rounds })]), { met: 0, of: 2 })
   })
-  test('what was skipped, and what was never measured, says so', () => {
+  test('skipped and unmeasured rows are marked', () => {
     const part = measured([result({ row: 'workers', rounds: [], skipped: 'why | so' })], [])
     assert.match(lineOf(part, '`workers`'), /skipped: why \\\| so/)
     assert.match(lineOf(part, '`burst`'), /not measured yet/)
   })
-  test('a busy machine is mentioned', () => {
+  test('a busy machine is reported', () => {
     const rounds = [0.1, 1.34].map((noise) => ({ nginx: sample({ cpu: 10, noise }), headgate: sample({ cpu: 10 }) }))
     assert.match(measured([result({ rounds })], []), /\| 2, neighbours took up to 1\.3 cores \|/)
     assert.doesNotMatch(measured([result({ rounds: rounds.slice(0, 1) })], []), /took up to/)
   })
-  test('runs of different commits are told apart', () => {
+  test('runs of different commits are listed separately', () => {
     const part = measured([result({}), result({ row: 'burst', commit: 'def5678+' })], [])
     assert.match(part, /abc1234 \(`chat-1k`\); def5678\+ \(`burst`\)/)
   })
@@ -140,21 +141,26 @@ describe('bench: the page', () => {
   })
 
   const pages = [
-    ['between the marks only', `# A\n\n${BEGIN}\nold\n${END}\n\n## By hand\n`, '# A\n\n', '\n\n## By hand\n'],
-    ['before the first heading, without marks', '# A\n\nwords\n\n## By hand\n', '# A\n\nwords\n\n', '\n\n## By hand\n'],
+    ['between the markers only', `# A\n\n${BEGIN}\nold\n${END}\n\n## By hand\n`, '# A\n\n', '\n\n## By hand\n'],
+    [
+      'before the first heading, without markers',
+      '# A\n\nwords\n\n## By hand\n',
+      '# A\n\nwords\n\n',
+      '\n\n## By hand\n',
+    ],
     ['at the end, without headings', '# A\n', '# A\n\n', '\n'],
   ] as const
   for (const [name, page, before, after] of pages)
-    test(`it is written ${name}, and the same again`, () => {
+    test(`the measured part is written ${name}, and unchanged the second time`, () => {
       const made = withMeasured(page, 'new')
       assert.equal(made, `${before}${BEGIN}\n\nnew\n\n${END}${after}`)
       assert.equal(withMeasured(made, 'new'), made)
     })
-  test('a page with half of the marks is left alone', () =>
+  test('a page with only one marker is an error', () =>
     assert.throws(() => withMeasured(`# A\n${BEGIN}\n`, 'new'), /one of the two marks/))
 })
 
-/** `all → begin → (parse | write)`, and what waits. Every sample took a millisecond. */
+/** `all → begin → (parse | write)`, and idle time. Every sample is one millisecond. */
 const nodes = [
   [1, '(root)', '', [2, 5, 6]],
   [2, 'begin', 'file:///home/user/project/src/edge/http/app/server.ts', [3, 4]],
@@ -176,7 +182,7 @@ const profiled = (samples: readonly number[]): CpuProfile => ({
 const ALWAYS = { from: 0, to: Number.POSITIVE_INFINITY }
 
 describe('bench: profiles', () => {
-  test('time is where it was spent, without what only waited', () => {
+  test('time is assigned to functions and areas, without idle time', () => {
     const root = fold(profiled([2, 3, 3, 4, 5, 5, 5, 6]), ALWAYS)
     assert.equal(root.total, 5000)
     assert.deepEqual(byFunction(root, 2), [
@@ -190,23 +196,23 @@ describe('bench: profiles', () => {
       'garbage collection': 20,
     })
   })
-  test('only the window counts: warming up is no part of it', () => {
+  test('only samples in the window count, without the warm-up', () => {
     const root = fold(profiled([3, 3, 3, 4, 4, 3]), { from: 4500, to: 6500 })
     assert.deepEqual(byFunction(root, 5), [{ name: 'writeUtf8String', place: 'native', percent: 100 }])
   })
-  test('a caller is as wide as what it called', () => {
+  test('a caller’s total includes its callees', () => {
     const [begin] = fold(profiled([3, 4, 2]), ALWAYS).calls
     assert.deepEqual([begin?.name, begin?.self, begin?.total], ['begin', 1000, 3000])
   })
 
-  test('a picture has every wide call, with its share, and no letter that would end a tag', () => {
+  test('a flame graph has every wide call with its share, and escapes markup', () => {
     const svg = flame(fold(profiled([2, 3, 3, 4]), ALWAYS), 'a < b')
     assert.match(svg, /<title>parse src\/protocols\/shared\/type-checks\.ts:10 50\.0 %<\/title>/)
     assert.match(svg, />a &lt; b</)
     assert.equal(svg.match(/<g>/g)?.length, 4)
     assert.equal(svg.match(/<g>/g)?.length, svg.match(/<\/g>/g)?.length)
   })
-  test('a picture of very many calls leaves the narrow ones out, and is of a size that is read', () => {
+  test('a flame graph of very many calls omits narrow ones and stays small', () => {
     const many = Array.from({ length: 1200 }, (_, at) => at + 2)
     const spent = many.flatMap((id) => Array.from({ length: 2 + (id % 3) }, () => id))
     const wide: CpuProfile = {
@@ -228,10 +234,10 @@ describe('bench: profiles', () => {
     const svg = flame(fold(wide, ALWAYS), 'many')
     const boxes = svg.match(/<g>/g)?.length ?? 0
     assert.ok(svg.length < 200_000, `${svg.length} bytes`)
-    // The narrowest third is gone, and no more than that.
+    // Only the narrowest third is omitted.
     assert.equal(boxes, 801)
   })
-  test('nothing spent is an empty picture', () =>
+  test('a profile without busy time is an empty flame graph', () =>
     assert.doesNotMatch(flame(fold(profiled([5]), ALWAYS), 'idle'), /<g>/))
 })
 

@@ -1,4 +1,4 @@
-/** The command as an operator runs it: from a file, from an address, and from what is no catalogue. */
+/** The command as an operator runs it: with a file, with a URL, and with an invalid source. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -30,9 +30,9 @@ const pages: { readonly [path: string]: readonly [status: number, body: () => st
   '/page.html': [200, () => '<html></html>'],
   '/few.json': [200, () => JSON.stringify({ 'model-0': prices['model-0'] })],
 }
-const server = createServer((request, answer) => {
+const server = createServer((request, response) => {
   const [status, body] = pages[request.url ?? ''] ?? [404, () => 'nothing here']
-  answer.writeHead(status).end(body())
+  response.writeHead(status).end(body())
 })
 let base = ''
 
@@ -48,43 +48,43 @@ after(() => {
 })
 
 const run = (...words: readonly string[]) =>
-  new Promise<{ code: number | null; said: string }>((done) => {
+  new Promise<{ code: number | null; output: string }>((done) => {
     const child = spawn(process.execPath, [script, ...words, '--out', out], { timeout: 60_000 })
-    let said = ''
-    child.stdout.on('data', (data) => (said += data))
-    child.stderr.on('data', (data) => (said += data))
-    child.on('close', (code) => done({ code, said }))
+    let output = ''
+    child.stdout.on('data', (data) => (output += data))
+    child.stderr.on('data', (data) => (output += data))
+    child.on('close', (code) => done({ code, output }))
   })
 
-test('catalogue: made from an address, with the version that was given', async () => {
-  const { code, said } = await run('--from', `${base}/prices.json`, '--version', '9.9')
-  assert.equal(code, 0, said)
+test('catalogue: generated from a URL, with the given version', async () => {
+  const { code, output } = await run('--from', `${base}/prices.json`, '--version', '9.9')
+  assert.equal(code, 0, output)
   const made = JSON.parse(readFileSync(out, 'utf8'))
   assert.deepEqual(made.providers.openai['model-3'], { context: 1003, price: [1000, 2000] })
   assert.equal(made.sources[0].version, '9.9')
   rmSync(out)
 })
 
-test('catalogue: made from a file', async () => {
-  const place = join(folder, 'prices.json')
-  writeFileSync(place, JSON.stringify(prices))
-  const { code, said } = await run('--from', place)
-  assert.equal(code, 0, said)
+test('catalogue: generated from a file', async () => {
+  const location = join(folder, 'prices.json')
+  writeFileSync(location, JSON.stringify(prices))
+  const { code, output } = await run('--from', location)
+  assert.equal(code, 0, output)
   assert.ok(existsSync(out))
   rmSync(out)
 })
 
-const refused = [
-  ['an address that has nothing', '/missing.json', /answered 404/],
-  ['a file beyond the limit', '/huge.json', /larger than/],
-  ['a page', '/page.html', /not valid JSON/],
-  ['a piece of a catalogue', '/few.json', /has only 1 models/],
+const INVALID = [
+  ['a URL with status 404', '/missing.json', /responded with status 404/],
+  ['a file above the limit', '/huge.json', /larger than the limit/],
+  ['an HTML page', '/page.html', /not valid JSON/],
+  ['an incomplete catalogue', '/few.json', /has only 1 models/],
 ] as const
 
-for (const [what, path, message] of refused)
-  test(`catalogue: ${what} is refused, and what was there stays`, async () => {
-    const { code, said } = await run('--from', base + path)
-    assert.equal(code, 1, said)
-    assert.match(said, message)
+for (const [what, path, message] of INVALID)
+  test(`catalogue: ${what} is rejected and no file is written`, async () => {
+    const { code, output } = await run('--from', base + path)
+    assert.equal(code, 1, output)
+    assert.match(output, message)
     assert.ok(!existsSync(out))
   })

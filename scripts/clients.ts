@@ -1,13 +1,13 @@
 /**
- * Runs real agents against the gateway, once for each format an upstream may speak: `npm run clients`. They are installed
- * into `.cache/clients`. The upstream is ours: it asks for a shell command, for whatever other tools of the client's own
- * it knows, and then answers with what the command printed.
+ * Runs real agents against the gateway, with an upstream of each format: `npm run clients`. They are installed into
+ * `.cache/clients`. The upstream is a test server: it calls a shell command and other tools of the client, and then answers
+ * with the output of the command.
  *
- *   npm run clients -- --only codex,messages     only what has these words in its line
- *   npm run clients -- --verbose                 what each client said, and what the gateway logged
+ *   npm run clients -- --only codex,messages     only combinations with all these words
+ *   npm run clients -- --verbose                 also the output of each client and the gateway's log
  *
- * Nothing leaves this machine: every address the clients are given is 127.0.0.1, telemetry is off, and the proxy they are
- * told to use for anything else is ours; it refuses, and tells what it was asked for. Needs npm's registry once.
+ * Nothing leaves this machine: the configured URLs are on 127.0.0.1, telemetry is off, and the configured proxy rejects and
+ * records every other connection. The first run needs npm's registry.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -27,25 +27,29 @@ const { values } = parseArgs({
   options: { only: { type: 'string', default: '' }, verbose: { type: 'boolean', default: false } },
 })
 
-/** ms one client may take for its few turns; on an idle machine they take a few thousand. */
-const PATIENCE = 90_000
+/** Time limit of one client (ms). On an idle machine a client takes a few seconds. */
+const TIME_LIMIT = 90_000
 
 // ── The clients ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Place = { readonly gateway: Started; readonly home: string; readonly work: string }
+type Environment = { readonly gateway: Started; readonly home: string; readonly work: string }
 type Command = {
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly files?: Readonly<Record<string, string>>
 }
-type Client = { readonly name: string; readonly program: string; readonly command: (place: Place) => Command }
+type Client = {
+  readonly name: string
+  readonly program: string
+  readonly command: (environment: Environment) => Command
+}
 
 const PACKAGES = { '@openai/codex': '0.169.0', '@anthropic-ai/claude-code': '2.1.330' } as const
 
-/** No digits of the answer stand in the question, so that who finds them has run the command. */
+/** The prompt does not have the output, so a client that returns it has run the command. */
 const COMMAND = 'echo head""gate-$((40+2))'
 const PRINTED = 'headgate-42'
-const PROMPT = 'Run the command you are told to run, and say what it printed.'
+const PROMPT = 'Run the command that the tool call requests, and report its output.'
 
 const codex = (name: string, model: string, configured: (base: string) => readonly string[]): Client => ({
   name,
@@ -64,20 +68,20 @@ const codex = (name: string, model: string, configured: (base: string) => readon
   }),
 })
 
-/** As its documentation has it for gateways. */
+/** A model provider, as its documentation recommends for gateways. */
 const asProvider = (base: string) => [
   'model_provider = "gateway"',
   `model_providers.gateway = { name = "gateway", base_url = "${base}", env_key = "GATEWAY_API_KEY", wire_api = "responses", request_max_retries = 0, stream_max_retries = 0 }`,
 ]
 
-/** In OpenAI's own place, where it asks over a WebSocket first. */
+/** In place of OpenAI, where it uses a WebSocket first. */
 const inPlace = (base: string) => [`openai_base_url = "${base}"`]
 
 const CLIENTS: readonly Client[] = [
-  // It has other tools for models it knows: a free-form one for patches, and a search for tools.
+  // For known models it has other tools: a custom tool for patches, and a tool search.
   codex('codex', 'some-model', asProvider),
-  codex('codex, a model it knows', 'gpt-5.5', asProvider),
-  codex('codex, in OpenAI’s place', 'gpt-5.5', inPlace),
+  codex('codex, known model', 'gpt-5.5', asProvider),
+  codex('codex, as OpenAI', 'gpt-5.5', inPlace),
   {
     name: 'claude code',
     program: join('@anthropic-ai', 'claude-code', 'cli-wrapper.cjs'),
@@ -98,19 +102,19 @@ const CLIENTS: readonly Client[] = [
 
 // ── The upstream ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Tools of the clients and what they are called with here, in this order, each once if it is offered. */
+/** Tools of the clients and their arguments. The upstream calls each offered tool once, in this order. */
 const CALLS: readonly (readonly [tool: RegExp, input: object])[] = [
   [/^exec_command$/, { cmd: COMMAND }],
   [/^Bash$/, { command: COMMAND, description: 'Prints a word' }],
-  // Free-form in its own format; where there are only functions, one with a single text.
+  // A custom tool in its own format; in other formats a function with one text.
   [/^apply_patch$/, { input: '*** Begin Patch\n*** Add File: made.txt\n+made\n*** End Patch\n' }],
-  // A function in every format but its own, where it is no tool with a name. What it finds may be called from then on.
+  // A function in other formats; in its own format it has no name. The tools it finds can be called afterwards.
   [/^tool_search$/, { query: 'agent close', limit: 8 }],
-  // A member of a namespace: there is no such agent, and the client says so.
+  // A tool of a namespace. The client reports that the agent does not exist.
   [/close_agent$/, { target: '00000000-0000-4000-8000-000000000000' }],
 ]
 
-/** The names of the functions a request offers, whatever its format. */
+/** The names of the functions in a request of any format. */
 const offered = ({ json }: UpstreamRequest): string[] =>
   list(json.tools)
     .filter((tool) => object(tool)?.type !== 'custom')
@@ -123,16 +127,20 @@ const offered = ({ json }: UpstreamRequest): string[] =>
     .flatMap((tool) => text(object(tool)?.name) ?? [])
 const members = (tool: unknown) => list(object(tool)?.tools)
 
-type Played = { readonly script: Script; readonly asked: UpstreamRequest[]; readonly called: string[] }
+type ScriptedUpstream = {
+  readonly script: Script
+  readonly requests: UpstreamRequest[]
+  readonly called: string[]
+}
 
-const play = (): Played => {
-  const asked: UpstreamRequest[] = []
+const scriptedUpstream = (): ScriptedUpstream => {
+  const requests: UpstreamRequest[] = []
   const called: string[] = []
   const script: Script = (one) => {
     if (one.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
     const names = offered(one)
-    asked.push(one)
-    // Some ask small things beside the conversation: a title, whether anybody is there.
+    requests.push(one)
+    // Some clients send other small requests, such as for a title or a connection check.
     if (!names.some((name) => CALLS.slice(0, 2).some(([tool]) => tool.test(name))))
       return answerWith(one, { text: 'Hello.' })
     for (const [tool, input] of CALLS) {
@@ -140,17 +148,17 @@ const play = (): Played => {
       if (name === undefined || called.includes(name)) continue
       called.push(name)
       const act = answerWith(one, { tools: [{ id: `call_${called.length}`, name, arguments: JSON.stringify(input) }] })
-      return native(one, act, name)
+      return withNamespace(one, act, name)
     }
     return answerWith(one, {
       text: one.body.includes(PRINTED) ? `It printed ${PRINTED}.` : 'The command printed nothing.',
     })
   }
-  return { script, asked, called }
+  return { script, requests, called }
 }
 
-/** Where the client's own format is spoken, a call is told in that format's own way, which passes. */
-const native = (one: UpstreamRequest, act: Act, name: string): Act => {
+/** Adds the namespace to a call in the client's own format, which passes through. */
+const withNamespace = (one: UpstreamRequest, act: Act, name: string): Act => {
   const namespace = list(one.json.tools).find((tool) => members(tool).some((member) => object(member)?.name === name))
   if (!namespace || act.do !== 'stream') return act
   const more = `"type":"function_call","namespace":${JSON.stringify(object(namespace)?.name)}`
@@ -170,11 +178,11 @@ const UPSTREAMS: { readonly [format: string]: (url: string) => Readonly<Record<s
   gemini: (url) => ({ GEMINI_API_KEY: 'AIza-test-0123456789', GEMINI_BASE_URL: `${url}/v1beta`, GEMINI_MODELS: 'm' }),
 }
 
-// ── One run ──────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── A run ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 type Ended = { readonly code: number | null; readonly out: string; readonly ms: number }
 
-/** The program in a process group of its own, of which nothing is left when this returns. */
+/** Runs the program in a process group of its own; no process of it is left afterwards. */
 const runProgram = (args: readonly string[], cwd: string, env: Readonly<Record<string, string>>): Promise<Ended> =>
   new Promise((resolve) => {
     const begun = performance.now()
@@ -186,10 +194,10 @@ const runProgram = (args: readonly string[], cwd: string, env: Readonly<Record<s
       try {
         if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
       } catch {
-        // Nobody of it is left, as it should be.
+        // The group has already ended.
       }
     }
-    const timer = setTimeout(endGroup, PATIENCE)
+    const timer = setTimeout(endGroup, TIME_LIMIT)
     child.on('close', (code) => {
       clearTimeout(timer)
       endGroup()
@@ -198,16 +206,16 @@ const runProgram = (args: readonly string[], cwd: string, env: Readonly<Record<s
     child.on('exit', () => setTimeout(endGroup, 1_000).unref())
   })
 
-/** A proxy that lets nobody out, and remembers where they wanted to go. */
-const startWall = async () => {
-  const wanted = new Set<string>()
+/** A proxy that rejects every connection and records its destination. */
+const startRejectingProxy = async () => {
+  const destinations = new Set<string>()
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
     socket.on('error', () => {})
     socket.once('data', (bytes) => {
-      const [, where = '?'] = bytes.toString('latin1').split(/[ \r\n]/)
-      wanted.add(where)
+      const [, destination = '?'] = bytes.toString('latin1').split(/[ \r\n]/)
+      destinations.add(destination)
       socket.end('HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n')
     })
   })
@@ -215,7 +223,7 @@ const startWall = async () => {
   const { port } = server.address() as AddressInfo
   return {
     url: `http://127.0.0.1:${port}`,
-    wanted,
+    destinations,
     close: () => {
       for (const socket of sockets) socket.destroy()
       server.close()
@@ -226,20 +234,25 @@ const startWall = async () => {
 type Result = { readonly line: string; readonly problems: readonly string[] }
 
 const tryOne = async (client: Client, format: string): Promise<Result> => {
-  const { script, asked, called } = play()
+  const { script, requests: received, called } = scriptedUpstream()
   const upstream = await startUpstream(script)
-  const wall = await startWall()
+  const proxyServer = await startRejectingProxy()
   const home = mkdtempSync(join(tmpdir(), 'headgate-client-'))
   const work = join(home, 'work')
   mkdirSync(work)
   const gateway = await start({ env: { ...UPSTREAMS[format]?.(upstream.url), DATA_DIR: join(home, 'data') } })
   try {
     const { args, env, files = {} } = client.command({ gateway, home, work })
-    for (const [name, words] of Object.entries(files)) {
+    for (const [name, content] of Object.entries(files)) {
       mkdirSync(dirname(join(home, name)), { recursive: true })
-      writeFileSync(join(home, name), words)
+      writeFileSync(join(home, name), content)
     }
-    const proxy = { HTTP_PROXY: wall.url, HTTPS_PROXY: wall.url, http_proxy: wall.url, https_proxy: wall.url }
+    const proxy = {
+      HTTP_PROXY: proxyServer.url,
+      HTTPS_PROXY: proxyServer.url,
+      http_proxy: proxyServer.url,
+      https_proxy: proxyServer.url,
+    }
     const { code, out, ms } = await runProgram([join(folder, 'node_modules', client.program), ...args], work, {
       PATH: process.env.PATH ?? '',
       HOME: home,
@@ -248,40 +261,39 @@ const tryOne = async (client: Client, format: string): Promise<Result> => {
       ...proxy,
       ...env,
     })
-    // Its last lines are written at its end.
+    // The gateway writes its last log lines when it stops.
     await gateway.stop()
     const requests = gateway.lines().filter(({ event }) => event === 'request')
     const bad = requests.filter(({ status }) => Number(status) >= 400)
-    const json = asked.at(-1)?.json
+    const json = received.at(-1)?.json
     const turns = JSON.stringify(json?.messages ?? json?.input ?? json?.contents ?? null)
     const problems = [
-      ...(code === 0 ? [] : [`it ended with ${code}`]),
-      ...(out.includes(`It printed ${PRINTED}.`) ? [] : ['it did not say what the command printed']),
-      ...bad.map(({ style, status, code: why }) => `${style} was answered ${status} (${why})`),
-      ...(/unsupported (call|tool)|no such tool|unknown tool/i.test(turns)
-        ? ['it did not know a tool it was called with']
-        : []),
+      ...(code === 0 ? [] : [`exit code ${code}`]),
+      ...(out.includes(`It printed ${PRINTED}.`) ? [] : ['the output of the command is missing']),
+      ...bad.map(({ style, status, code: why }) => `${style}: status ${status} (${why})`),
+      ...(/unsupported (call|tool)|no such tool|unknown tool/i.test(turns) ? ['an unknown tool was called'] : []),
     ]
     if (values.verbose)
       process.stderr.write(
-        `\n── ${client.name} over ${format}\n${out}\n${gateway.output()}\nlast asked: ${turns.slice(-4_000)}\n`,
+        `\n── ${client.name} over ${format}\n${out}\n${gateway.output()}\nlast request: ${turns.slice(-4_000)}\n`,
       )
     const styles = [...new Set(requests.map(({ style }) => style))].join(', ')
-    const told = problems.length === 0 ? `ok, ${(ms / 1000).toFixed(1)} s` : problems.join('; ')
-    const out_ = wall.wanted.size > 0 ? `; kept from ${[...wall.wanted].join(', ')}` : ''
+    const result = problems.length === 0 ? `ok, ${(ms / 1000).toFixed(1)} s` : problems.join('; ')
+    const rejected =
+      proxyServer.destinations.size > 0 ? `; rejected connections to ${[...proxyServer.destinations].join(', ')}` : ''
     return {
-      line: `${client.name.padEnd(25)} ${format.padEnd(10)} ${String(requests.length).padStart(2)} requests (${styles}), called ${called.join(', ')}: ${told}${out_}`,
+      line: `${client.name.padEnd(25)} ${format.padEnd(10)} ${String(requests.length).padStart(2)} requests (${styles}), called ${called.join(', ')}: ${result}${rejected}`,
       problems,
     }
   } finally {
     await gateway.stop()
     await upstream.close()
-    wall.close()
+    proxyServer.close()
     rmSync(home, { recursive: true, force: true, maxRetries: 5 })
   }
 }
 
-// ── All of them ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── All runs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const installed = (name: string): string | undefined => {
   const file = join(folder, 'node_modules', name, 'package.json')
@@ -291,12 +303,12 @@ const installed = (name: string): string | undefined => {
 if (Object.entries(PACKAGES).some(([name, version]) => installed(name) !== version)) {
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'package.json'), '{"private":true}\n')
-  const wanted = Object.entries(PACKAGES).map(([name, version]) => `${name}@${version}`)
-  process.stdout.write(`installing ${wanted.join(' and ')} into ${folder} (about 800 MB) …\n`)
-  const args = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error', ...wanted]
+  const packages = Object.entries(PACKAGES).map(([name, version]) => `${name}@${version}`)
+  process.stdout.write(`installing ${packages.join(' and ')} into ${folder} (about 800 MB) …\n`)
+  const args = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error', ...packages]
   const { status } = spawnSync('npm', args, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] })
   if (status !== 0) {
-    process.stderr.write('clients: npm could not install them; its output above says why\n')
+    process.stderr.write('clients: npm install failed; see its output above\n')
     process.exit(1)
   }
 }
@@ -312,5 +324,5 @@ for (const client of CLIENTS)
     if (problems.length > 0) failed++
     process.stdout.write(`${problems.length === 0 ? '✓' : '✗'} ${line}\n`)
   }
-process.stdout.write(`${tried - failed} of ${tried} worked\n`)
+process.stdout.write(`${tried - failed} of ${tried} passed\n`)
 process.exit(tried > 0 && failed === 0 ? 0 : 1)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { ROWS, Tally } from '../test/conformance/tally.ts'
+import { ROWS_VARIABLE, Tally } from '../test/conformance/tally.ts'
 import { newRows, readRows } from './conformance.ts'
 
 test('conformance: without recordings there are no rows', () => {
@@ -15,17 +15,17 @@ test('conformance: without recordings there are no rows', () => {
   }
 })
 
-test('conformance: rows are read back sorted; an empty board adds none', () => {
+test('conformance: rows are read in sorted order; an empty tally adds none', () => {
   const { file, done } = newRows()
-  const before = process.env[ROWS]
-  process.env[ROWS] = file
+  const before = process.env[ROWS_VARIABLE]
+  process.env[ROWS_VARIABLE] = file
   try {
     new Tally('answers').print()
     assert.equal(existsSync(file), false)
     for (const name of ['two', 'one']) {
-      const board = new Tally('answers')
-      board.each(name, [1], String, () => undefined)
-      board.print()
+      const tally = new Tally('answers')
+      tally.checkEach(name, [1], String, () => undefined)
+      tally.print()
     }
     assert.deepEqual(
       readRows(file).map((row) => [row.name, row.passed]),
@@ -35,8 +35,8 @@ test('conformance: rows are read back sorted; an empty board adds none', () => {
       ],
     )
   } finally {
-    if (before === undefined) delete process.env[ROWS]
-    else process.env[ROWS] = before
+    if (before === undefined) delete process.env[ROWS_VARIABLE]
+    else process.env[ROWS_VARIABLE] = before
     done()
   }
 })

@@ -1,6 +1,5 @@
 /**
- * Runs everything that is held against the recordings, prints the tables of what came of it, and writes them to
- * docs/conformance.md.
+ * Runs the conformance and conversation tests, prints tables of the results, and writes docs/conformance.md.
  *
  *   npm run conformance
  */
@@ -8,11 +7,11 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ROWS, type Row } from '../test/conformance/tally.ts'
+import { ROWS_VARIABLE, type Row } from '../test/conformance/tally.ts'
 
 export const PAGE = join(import.meta.dirname, '../docs/conformance.md')
 
-/** Where the tests of this run may leave their rows. `done` removes it. */
+/** A new file for the rows of this run. `done` removes it. */
 export const newRows = (): { readonly file: string; readonly done: () => void } => {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-conformance-'))
   return { file: join(folder, 'rows'), done: () => rmSync(folder, { recursive: true }) }
@@ -23,7 +22,7 @@ const FOLDERS = ['test/conformance/', 'test/conversations/']
 /** Whether a test file writes rows for the page. */
 export const isPartOfPage = (file: string): boolean => FOLDERS.some((folder) => file.startsWith(folder))
 
-/** Tables of the project's own exchanges, and of their validity by schemas that lie beside the recordings. */
+/** Tables of the project's own exchanges, and of their validation with schemas that are stored with the recordings. */
 const OWN = ['own exchanges', 'own streams', 'own answers']
 const OWN_BY_SCHEMA = 'own exchanges by schema'
 
@@ -34,11 +33,11 @@ const everyRow = (file: string): readonly Row[] => {
     .split('\n')
     .filter((line) => line !== '')
     .sort()
-  // The board wrote them.
+  // `Tally.print` wrote them.
   return lines.map((line) => JSON.parse(line) as Row)
 }
 
-/** The rows that the tests wrote, sorted; none where the recordings are missing, since the page needs all of them. */
+/** The rows that the tests wrote, sorted; empty without the recordings, because the page needs all rows. */
 export const readRows = (file: string): readonly Row[] => {
   const rows = everyRow(file)
   return rows.every(({ table }) => [CONVERSATIONS, ...OWN, OWN_BY_SCHEMA].includes(table)) ? [] : rows
@@ -50,17 +49,17 @@ export const readOwnRows = (file: string): readonly Row[] => everyRow(file).filt
 const sum = (counts: Iterable<number>): number => [...counts].reduce((total, count) => total + count, 0)
 const of = (rows: readonly Row[], ...tables: readonly string[]): readonly Row[] =>
   rows.filter((row) => tables.includes(row.table))
-/** A line of the first table. */
+/** A line of the first table: title, checks passed, checks failed. */
 const counted = (title: string, rows: readonly Row[]): string =>
   `| ${title} | ${sum(rows.map(({ passed }) => passed))} | ${sum(rows.map(({ failed }) => failed))} |`
 
-/** `744`, or `743 of 744` where something failed. */
+/** `744`, or `743 of 744` if a check failed. */
 const score = (row: Row | undefined): string => {
   if (!row) return ''
   return row.failed === 0 ? String(row.passed) : `**${row.passed} of ${row.passed + row.failed}**`
 }
 
-/** Columns of numbers stand to the right. */
+/** A Markdown table; columns of numbers are aligned right. */
 const tableOf = (head: readonly string[], lines: readonly (readonly string[])[]): string => {
   const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
   const isNumber = (column: number) =>
@@ -68,49 +67,53 @@ const tableOf = (head: readonly string[], lines: readonly (readonly string[])[])
   return [line(head), line(head.map((_, at) => (isNumber(at) ? '--:' : '---'))), ...lines.map(line)].join('\n')
 }
 
-/** Rows named `<what> <column>`, as a table with a line for each `what`. */
+/** A table of rows named `<subject> <column>`, one line for each subject. */
 const crossed = (rows: readonly Row[], head: readonly string[], columns: readonly string[]): string => {
-  const whats = new Map<string, Map<string, Row>>()
+  const subjects = new Map<string, Map<string, Row>>()
   for (const row of rows) {
     const column = columns.find((each) => row.name.endsWith(` ${each}`)) ?? ''
-    const what = row.name.slice(0, row.name.length - column.length - 1)
-    whats.set(what, (whats.get(what) ?? new Map()).set(column, row))
+    const subject = row.name.slice(0, row.name.length - column.length - 1)
+    subjects.set(subject, (subjects.get(subject) ?? new Map()).set(column, row))
   }
   return tableOf(
     [...head, ...columns],
-    [...whats].map(([what, cells]) => [...what.split(' → '), ...columns.map((column) => score(cells.get(column)))]),
+    [...subjects].map(([subject, cells]) => [
+      ...subject.split(' → '),
+      ...columns.map((column) => score(cells.get(column))),
+    ]),
   )
 }
 
 const recordings = (rows: readonly Row[]): string => {
-  const taking = rows.filter(({ passed }) => passed > 0)
-  const out = rows.flatMap(({ name, excluded }) =>
-    Object.entries(excluded).map(([why, times]) => [name, String(times), why] as const),
+  const used = rows.filter(({ passed }) => passed > 0)
+  const excluded = rows.flatMap((row) =>
+    Object.entries(row.excluded).map(([why, times]) => [row.name, String(times), why] as const),
   )
-  const [inside, outside] = [sum(taking.map(({ passed }) => passed)), sum(out.map(([, times]) => Number(times)))]
+  const usedCount = sum(used.map(({ passed }) => passed))
+  const excludedCount = sum(excluded.map(([, times]) => Number(times)))
   return `${tableOf(
-    ['read as', 'recordings'],
+    ['used as', 'recordings'],
     [
-      ...taking.map((row) => [row.name, score(row)]),
-      ['left out', String(outside)],
-      ['**all**', `**${inside + outside}**`],
+      ...used.map((row) => [row.name, score(row)]),
+      ['excluded', String(excludedCount)],
+      ['**total**', `**${usedCount + excludedCount}**`],
     ],
   )}
 
-Left out, by the API they are filed under:
+Excluded recordings, by API:
 
 ${tableOf(
-  ['API', 'recordings', 'why'],
-  out.map((cells) => [...cells]),
+  ['API', 'recordings', 'reason'],
+  excluded.map((cells) => [...cells]),
 )}`
 }
 
-/** What becomes of a request, told from the reason it is not simply valid. */
+/** The results of a request other than `valid`, by the reason that the test recorded. */
 const OUTCOMES: readonly (readonly [title: string, reason: RegExp])[] = [
-  ['unfit, by name', /^unfit for /],
-  ['refused, as it was upstream', /^refused here as it was refused upstream$/],
-  ['of a kind nobody can be asked', /^unsupported: /],
-  ['invalid by its own schema', /^not valid by its own schema either$/],
+  ['unfit', /^unfit for /],
+  ['invalid here and upstream', /^invalid here and upstream$/],
+  ['unsupported', /^unsupported: /],
+  ['invalid by its own schema', /^invalid by its own schema$/],
 ]
 
 const requests = (rows: readonly Row[]): string => {
@@ -122,16 +125,16 @@ const requests = (rows: readonly Row[]): string => {
   })
   const named = rows.flatMap(({ name, excluded }) => {
     const reasons = Object.entries(excluded).filter(([why]) => /^(unfit|unsupported)/.test(why))
-    const told = reasons
+    const members = reasons
       .sort(([a, most], [b, more]) => more - most || (a < b ? -1 : 1))
       .map(([why, times]) => `${times} × \`${why.replace(/^(unfit for|unsupported:) /, '')}\``)
-    return told.length === 0 ? [] : [[...name.split(' request → '), told.join('; ')]]
+    return members.length === 0 ? [] : [[...name.split(' request → '), members.join('; ')]]
   })
-  return `${tableOf(['asked in', 'sent in', 'valid', ...OUTCOMES.map(([title]) => title)], lines)}
+  return `${tableOf(['client', 'upstream', 'valid', ...OUTCOMES.map(([title]) => title)], lines)}
 
-What the unfit ones are unfit for:
+The members that make requests unfit or unsupported:
 
-${tableOf(['asked in', 'sent in', 'member'], named)}`
+${tableOf(['client', 'upstream', 'members'], named)}`
 }
 
 const notes = (rows: readonly Row[]): string =>
@@ -139,44 +142,54 @@ const notes = (rows: readonly Row[]): string =>
     .flatMap(({ name, noted }) => Object.entries(noted).map(([why, times]) => `- ${name}: ${times} × ${why}`))
     .join('\n')
 
-/** The table of the one suite that needs no recordings. */
+/** The table of the conversation tests, which need no recordings. */
 const CONVERSATIONS = 'conversations'
 
-const OF_A_TURN = ['repeated', 'failed over', 'cannot', 'not tried', 'refused'] as const
+const TURN_RESULTS = ['repeated', 'failed over', 'cannot', 'not tried', 'refused'] as const
 
-/** Turns by the first or the last part of the row's name, `<vendor> ← <client>`, with what became of them. */
+/** Turns and their results by vendor or by client, the two parts of a row's name (`<vendor> ← <client>`). */
 const turns = (rows: readonly Row[], title: string, part: 0 | 1): string => {
   const groups = Map.groupBy(rows, ({ name }) => name.split(' ← ')[part] ?? '')
   const lines = [...groups].map(([name, group]) => {
-    const counts = OF_A_TURN.map((outcome) => sum(group.map(({ excluded }) => excluded[outcome] ?? 0)))
+    const counts = TURN_RESULTS.map((outcome) => sum(group.map(({ excluded }) => excluded[outcome] ?? 0)))
     const answered = sum(group.map(({ passed }) => passed))
     return [name, answered + sum(counts), answered, ...counts].map(String)
   })
-  return tableOf([title, 'turns', 'answered', ...OF_A_TURN], lines)
+  return tableOf([title, 'turns', 'answered', ...TURN_RESULTS], lines)
 }
 
-/** The part of the page that every clone can check. */
+/** The part of the page about the project's own exchanges, which every clone can check. */
 export const ownPart = (rows: readonly Row[]): string => {
   const own = rows.filter(({ table }) => OWN.includes(table))
-  const [held, failed] = [sum(own.map(({ passed }) => passed)), sum(own.map((row) => row.failed))]
-  const inOrder = of(rows, 'own streams').filter(({ name }) => name.endsWith(' in order'))
+  const [passed, failed] = [sum(own.map(({ passed }) => passed)), sum(own.map((row) => row.failed))]
+  const eventOrder = of(rows, 'own streams').filter(({ name }) => name.endsWith(' event order'))
   return `## The project's own exchanges
 
-\`test/exchanges\` has a request and its answer for each format and feature; its README describes what is checked. Every
-clone has them: **${held} checks hold, ${failed} fail.**
+\`test/exchanges\` has one request with its answer for each format and feature ([README](../test/exchanges/README.md)).
+Every clone has them: **${passed} checks pass, ${failed} fail.**
 
-${crossed([...of(rows, 'own exchanges'), ...inOrder], ['upstream'], OF_AN_EXCHANGE)}
+| column | check |
+| --- | --- |
+| request (whole), request (stream) | the request in chat completions is encoded to the request in the file |
+| decoded | the answer is decoded to the content in the file |
+| independent reader | a reader that shares no code with the decoders finds the same content |
+| event order | blocks do not interleave, the stream has one end; finish reason, id and model are kept |
+| byte by byte, split in two | every chunk boundary gives the same events |
+| truncated | a stream without its last message is a failure, never a complete answer |
+| signature returned | a reasoning signature that a client sends back reaches the provider unchanged |
 
-Each answer, whole and streamed, translated to a client of every style:
+${crossed([...of(rows, 'own exchanges'), ...eventOrder], ['upstream'], EXCHANGE_COLUMNS)}
 
-${crossed(of(rows, 'own answers'), ['upstream', 'client'], OF_AN_ANSWER)}`
+Each answer, whole and streamed, translated to every client format (columns as for recordings, below):
+
+${crossed(of(rows, 'own answers'), ['upstream', 'client'], ANSWER_COLUMNS)}`
 }
 
-const OF_AN_EXCHANGE = [
-  ...['request', 'request for a stream', 'reading', 'second reader', 'in order', 'byte by byte', 'in two pieces'],
-  ...['broken off', 'signature returned'],
+const EXCHANGE_COLUMNS = [
+  ...['request (whole)', 'request (stream)', 'decoded', 'independent reader', 'event order', 'byte by byte'],
+  ...['split in two', 'truncated', 'signature returned'],
 ]
-const OF_AN_ANSWER = ['whole', 'streamed', 'passed', 'errors']
+const ANSWER_COLUMNS = ['whole', 'streamed', 'passed through', 'errors']
 
 /** The whole page. */
 export const page = (rows: readonly Row[]): string => {
@@ -184,63 +197,79 @@ export const page = (rows: readonly Row[]): string => {
   const conversations = of(rows, CONVERSATIONS)
   const checked = rows.filter(({ table }) => ![CONVERSATIONS, 'recordings', ...OWN, OWN_BY_SCHEMA].includes(table))
   const bySchema = of(rows, OWN_BY_SCHEMA)
-  return `<!-- Made by \`npm run conformance\` from what the tests found; change those. -->
+  return `<!-- Generated by \`npm run conformance\` (scripts/conformance.ts). Do not edit. -->
 # Conformance
 
-The tests in \`test/conformance\` check translation on two kinds of evidence: the project's own exchanges, which every
-clone has, and recordings of real traffic, which lie beside the project and not in it.
-
-| evidence | checks that hold | that fail |
-| --- | --: | --: |
-${counted("the project's own exchanges", of(rows, ...OWN))}
-${counted('the same by published schemas', bySchema)}
-${counted('recordings', checked)}
+This page shows how the translation between API formats is tested, and the results. Two kinds of evidence are used: the
+project's own exchanges, which every clone has, and recordings of real provider traffic, which are not part of the
+repository.
 
     npm run conformance
 
-runs them, prints these tables and writes this page. \`npm run test:conformance\` runs the same and fails if this page is out
-of date. Where the recordings are missing, the tests that need them are skipped, and only the tables of the own exchanges
-are compared.
+runs the tests, prints these tables and writes this page.
+
+| evidence | checks passed | failed |
+| --- | --: | --: |
+${counted("the project's own exchanges", of(rows, ...OWN))}
+${counted('the same, validated with published schemas', bySchema)}
+${counted('recordings', checked)}
+
+\`npm run test:conformance\` runs the same tests and fails if this page is out of date. Without the recordings, tests that
+need them are skipped and only the tables of the own exchanges are compared. A cell is the number of checks that passed;
+\`743 of 744\` means that one failed. An empty cell means that there is no such case.
 
 ${ownPart(rows)}
 
-## The recordings
+## Recordings
 
-Each is in exactly one row, or left out for the reason given; the sum is the number of files.
+Each recording is in exactly one row, or excluded with a reason. The total is the number of files.
 
 ${recordings(of(rows, 'recordings'))}
 
-## What upstreams said, told to clients
+## Answers, translated to every client format
 
-Each recorded answer is read as the gateway reads it, in pieces cut at odd places, and told to a client of every style:
-*whole*, as a *stream* (whatever form it came in), and *passed* on where the client speaks the upstream's own format.
-What it says is read once from the recording and once from what the client is told, by a reader that shares no code with
-the codecs, and must be the same: text, refusal, reasoning, tool calls with their ids and arguments, cited addresses, why
-it ended, and the tokens (read from and written to a cache, reasoning). What a style has no place for is in the
-expectation, by name, not in the comparison. Every body and every event is valid by the published schema (loosened only where the live
-API is known to differ), streams keep the order the official clients insist on, and stream and whole say the same.
-*Errors* are told in the style's own shape with the status of the contract, before and in the middle of a stream.
+Each recorded answer is decoded as the gateway decodes it, in chunks of uneven size, and translated to every client
+format. The content is read from the recording and from the translation by a reader that shares no code with the codecs,
+and must be equal: text, refusal, reasoning, tool calls with ids and arguments, cited URLs, finish reason and token counts
+(including cached and reasoning tokens). Parts that a client format cannot express are listed in the expectation by name.
+Every body and event is validated with the published schema, relaxed only where the live API is known to differ.
 
-${crossed(answers, ['upstream', 'client'], OF_AN_ANSWER)}
+| column | check |
+| --- | --- |
+| whole | one body |
+| streamed | a stream, whether the recording is one or not; in the order that the official clients require, with the content of the whole answer |
+| passed through | client and upstream use the same format: bodies and events pass through with the same content |
+| errors | an error in the client's format with the documented status; and as an event in a stream that has started |
 
-No published schema has a word for some of what was said:
+${crossed(answers, ['upstream', 'client'], ANSWER_COLUMNS)}
+
+Parts that no published schema has are excluded from validation:
 
 ${notes(answers)}
 
-## How answers are read
+## Decoding
 
-*In order*: one end, in its own words; blocks that do not interleave; the answer's id and model; as many blocks of the
-upstream's own as there were. *Cut anywhere*: whole, in odd pieces and a byte at a time a stream gives the same events.
-*Broken off*: cut at up to eight places before its end, the last right before it, a stream is \`truncated\` and never complete.
+| column | check |
+| --- | --- |
+| event order | blocks do not interleave, the stream has one end; finish reason, id, model and provider-specific blocks are kept |
+| chunk boundaries | the whole body, uneven chunks and single bytes give the same events |
+| truncated | a stream cut at up to eight positions, the last right before its final message, is a failure, never complete |
 
-${crossed(of(rows, 'streams'), ['upstream'], ['in order', 'cut anywhere', 'broken off'])}
+${crossed(of(rows, 'streams'), ['upstream'], ['event order', 'chunk boundaries', 'truncated'])}
 
-## What clients asked, sent to every format
+## Requests, translated to every upstream format
 
-Every recorded request, and those that were recorded of the clients themselves, is asked of every format: what would be
-sent is valid by the vendor's published schema (Cohere's and Ollama's are written from their documents), or the target is
-*unfit* with the member named, so that another is tried. Each member is also taken out in turn: then either what is sent
-changes, or what is named as lost does, or the absence means the same by a rule that says why.
+Every recorded request, including those of recorded client programs, is translated to every upstream format. No member may
+disappear: each is removed in turn, and then the encoded request or the reported losses must change, unless a rule states
+why its absence is equivalent.
+
+| column | meaning |
+| --- | --- |
+| valid | the encoded request is valid by the vendor's published schema (Cohere and Ollama: written from their documentation) |
+| unfit | the format cannot carry the named member without changing the meaning; the gateway tries another target |
+| invalid here and upstream | the recorded provider rejected the request too |
+| unsupported | no upstream format can express the request |
+| invalid by its own schema | the recorded request is invalid by its own published schema |
 
 ${requests(of(rows, 'requests'))}
 
@@ -251,28 +280,37 @@ ${tableOf(
   of(rows, 'other calls').map((row) => [row.name, score(row)]),
 )}
 
-## Conversations that change vendor
+## Conversations across vendors
 
-Conversations of three turns with tools, reasoning, pictures and schemas, over all ordered pairs of
-${new Set(conversations.map(({ name }) => name.split(' ← ')[0])).size} fake vendors. Each fake refuses what the real vendor refuses (\`test/conversations/rules\`, every rule
-with its public source). The first vendor answers the first turn. In the second it is down, rate-limited or no longer in
-the route; in the third it returns or stays away. Clients send back what the gateway returned to them. A vendor that
-refuses nothing is the last target of every route. Counted are the second and third turns, under the vendor whose turn it
-is: *answered* by it; *repeated*: answered by it after it refused once; *failed over*: answered by another vendor after it
-refused; *cannot*: answered by another vendor, since its model has no tools or no vision; *not tried*: answered by another
-vendor without need; *refused*: the client got an error. \`test/conversations/known.json\` lists every problem by rule.
+Conversations of three turns with tools, reasoning, images and schemas, over all ordered pairs of
+${new Set(conversations.map(({ name }) => name.split(' ← ')[0])).size} simulated vendors. A simulated vendor rejects what
+the real vendor rejects; \`test/conversations/rules\` has every rule with its public source. The first vendor answers the
+first turn. In the second turn it is down, rate-limited or removed from the route; in the third it returns or stays away.
+Clients send back what the gateway returned to them. The last target of every route is a vendor that rejects nothing. The
+tables count the second and third turns:
+
+| column | meaning |
+| --- | --- |
+| answered | answered by the vendor of this turn |
+| repeated | answered by it after it rejected one attempt |
+| failed over | answered by another vendor after it rejected the request |
+| cannot | answered by another vendor, because its model lacks tools or vision |
+| not tried | answered by another vendor without need |
+| refused | the client received an error |
+
+\`test/conversations/known.json\` lists every known problem by rule.
 
 ${turns(conversations, 'vendor', 0)}
 
 ${turns(conversations, 'client', 1)}
 
-## Beside the tables
+## Further tests
 
-- \`test/conformance/roundtrip.test.ts\`: what is written in a format and read again is the same, for anything that can be
-  said; and no cut between bytes changes what is read.
-- \`test/conformance/errors.test.ts\`: every recorded and every quoted error is of a kind, by a row that shows what it is from.
-- \`test/conformance/open-responses\`: the compliance suite of Open Responses over every format.
-- \`src/protocols/*/recordings.test.ts\`: what only one format has, such as signatures that come back byte for byte.
+- \`test/conformance/roundtrip.test.ts\`: encoding and decoding return the same request and answer, for generated values; and
+  chunk boundaries change no event.
+- \`test/conformance/errors.test.ts\`: every recorded and every quoted error is classified by a row with its evidence.
+- \`test/conformance/open-responses\`: the compliance suite of Open Responses with every upstream format.
+- \`src/protocols/*/recordings.test.ts\`: features of one format, such as signatures that return unchanged.
 `
 }
 
@@ -288,11 +326,11 @@ if (import.meta.main) {
   const { file, done } = newRows()
   const tests = spawnSync(process.execPath, [join(import.meta.dirname, 'test.ts'), ...FOLDERS], {
     stdio: 'inherit',
-    env: { ...process.env, [ROWS]: file },
+    env: { ...process.env, [ROWS_VARIABLE]: file },
   })
   const rows = readRows(file)
   done()
-  if (rows.length === 0) process.stdout.write('The recordings are not here: there is nothing to tell.\n')
+  if (rows.length === 0) process.stdout.write('The recordings are not present, so the page was not written.\n')
   const failed = rows.length === 0 ? 0 : print(rows)
   process.exitCode = failed === 0 ? (tests.status ?? 1) : 1
 }

@@ -1,4 +1,4 @@
-/** What the pages for readers point to exists: links, anchors, npm scripts, filters of tests, decision records. */
+/** Targets in the documentation exist: links, anchors, npm scripts, test filters, decision records. */
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -8,7 +8,7 @@ const root = join(import.meta.dirname, '..')
 const read = (path: string): string => readFileSync(join(root, path), 'utf8')
 const pages = globSync(['*.md', 'docs/**/*.md', '.github/**/*.md'], { cwd: root }).sort()
 
-/** The anchor that forges give a heading. */
+/** The anchor of a heading, as on GitHub. */
 const anchorOf = (heading: string): string =>
   heading
     .toLowerCase()

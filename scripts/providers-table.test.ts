@@ -11,15 +11,15 @@ import { PAGE_FILE, providersPage, README_FILE, readmeWith } from './providers-t
 const providers = await loadProviders()
 const readme = readFileSync(README_FILE, 'utf8')
 
-test('docs: the page of providers is current; `npm run providers` makes it so', () => {
+test('docs: docs/providers.md is current; `npm run providers` updates it', () => {
   assert.equal(readFileSync(PAGE_FILE, 'utf8'), providersPage(providers))
 })
 
-test('docs: the README’s table of providers is current; `npm run providers` makes it so', () => {
+test('docs: the README’s provider table is current; `npm run providers` updates it', () => {
   assert.equal(readme, readmeWith(readme, providers))
 })
 
-test('docs: a README without the table’s place is said to be none', () => {
+test('docs: a README without the table’s markers is an error', () => {
   assert.throws(() => readmeWith('# Headgate', providers), /no table of providers/)
 })
 
@@ -44,7 +44,7 @@ export default {
 test('a new OpenAI-compatible provider is one file: configured by its variable, listed in both tables, nothing else changed', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-providers-'))
   try {
-    // What a provider's file may import (test/arrows.test.ts): its own folder and core.
+    // Provider files may import only their own folder and core (test/arrows.test.ts).
     for (const part of ['core', 'providers'])
       cpSync(new URL(`../src/${part}/`, import.meta.url), join(folder, part), { recursive: true })
     writeFileSync(join(folder, 'package.json'), '{"type":"module"}')

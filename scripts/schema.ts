@@ -1,6 +1,6 @@
 /**
- * Writes what is published about the configuration: headgate.schema.json, docs/configuration.md and .env.example.
- * `npm run schema`; a test says when they are out of date.
+ * Generates the configuration reference: headgate.schema.json, docs/configuration.md and .env.example (`npm run schema`). A
+ * test fails if they are out of date.
  */
 import { writeFile } from 'node:fs/promises'
 import { loadProviders } from '../src/edge/catalogue/load-providers.ts'

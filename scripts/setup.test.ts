@@ -1,4 +1,4 @@
-/** Set-up in a folder that looks like a fresh clone. Its one package is a folder in it, so npm needs no network. */
+/** Set-up in a folder like a fresh clone. Its only package is a local folder, so npm needs no network. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -14,10 +14,10 @@ const name = NAMES[`${process.platform}-${process.arch}`]
 const skip = name === undefined ? `no packaged Node for ${process.platform}-${process.arch}` : false
 
 describe('setup', { skip }, () => {
-  let place: string
+  let folder: string
   before(() => {
-    place = mkdtempSync(join(tmpdir(), 'headgate-setup-'))
-    const clone = join(place, 'clone')
+    folder = mkdtempSync(join(tmpdir(), 'headgate-setup-'))
+    const clone = join(folder, 'clone')
     const node = join(clone, 'tools', 'node', 'node_modules', name ?? '')
     mkdirSync(join(clone, 'scripts'), { recursive: true })
     mkdirSync(join(node, 'bin'), { recursive: true })
@@ -37,13 +37,13 @@ describe('setup', { skip }, () => {
     write('tools/node/package.json', { optionalDependencies: { [name ?? '']: process.versions.node } })
     write(`tools/node/node_modules/${name}/package.json`, { version: process.versions.node })
   })
-  after(() => rmSync(place, { recursive: true, force: true }))
+  after(() => rmSync(folder, { recursive: true, force: true }))
 
-  /** Runs it with the Node that the clone itself contains, as the second start on a machine with an older Node does. */
+  /** Runs set-up with the clone's own Node, as the second start on a machine with an older Node does. */
   const setup = (clone: string) => {
-    const node = join(place, clone, 'tools', 'node', 'node_modules', name ?? '', 'bin', 'node')
+    const node = join(folder, clone, 'tools', 'node', 'node_modules', name ?? '', 'bin', 'node')
     const { PATH = '', HOME = '' } = process.env
-    const { status, stderr } = spawnSync(node, [join(place, clone, 'scripts', 'setup.mjs')], {
+    const { status, stderr } = spawnSync(node, [join(folder, clone, 'scripts', 'setup.mjs')], {
       encoding: 'utf8',
       env: { PATH, HOME },
       timeout: 60_000,
@@ -51,28 +51,28 @@ describe('setup', { skip }, () => {
     assert.equal(status, 0, stderr)
     return stderr
   }
-  const linkOf = (clone: string) => join(place, clone, 'node_modules', '.bin', 'node')
+  const linkOf = (clone: string) => join(folder, clone, 'node_modules', '.bin', 'node')
 
-  test('announces an installation, and is silent when there is nothing to install', () => {
+  test('announces an installation, and prints nothing if everything is installed', () => {
     assert.match(setup('clone'), /^headgate: Installing packages .*\n(.*\n)*headgate: Installed in \d+ s\.\n$/)
     assert.equal(setup('clone'), '')
   })
 
   test('links Node by a relative path, so that a copied checkout works without the original', () => {
     assert.equal(isAbsolute(readlinkSync(linkOf('clone'))), false)
-    cpSync(join(place, 'clone'), join(place, 'copy'), { recursive: true, verbatimSymlinks: true })
-    cpSync(join(place, 'clone'), join(place, 'other'), { recursive: true, verbatimSymlinks: true })
-    rmSync(join(place, 'clone'), { recursive: true })
+    cpSync(join(folder, 'clone'), join(folder, 'copy'), { recursive: true, verbatimSymlinks: true })
+    cpSync(join(folder, 'clone'), join(folder, 'other'), { recursive: true, verbatimSymlinks: true })
+    rmSync(join(folder, 'clone'), { recursive: true })
     const { status } = spawnSync(linkOf('copy'), ['--version'])
     assert.equal(status, 0)
   })
 
   test('replaces a link that leads to another checkout', () => {
     rmSync(linkOf('copy'))
-    symlinkSync(join(place, 'other', 'tools', 'node', 'node_modules', name ?? '', 'bin', 'node'), linkOf('copy'))
+    symlinkSync(join(folder, 'other', 'tools', 'node', 'node_modules', name ?? '', 'bin', 'node'), linkOf('copy'))
     setup('copy')
-    rmSync(join(place, 'other'), { recursive: true })
+    rmSync(join(folder, 'other'), { recursive: true })
     assert.equal(spawnSync(linkOf('copy'), ['--version']).status, 0)
-    assert.deepEqual(readdirSync(join(place, 'copy', 'node_modules', '.bin')), ['node'])
+    assert.deepEqual(readdirSync(join(folder, 'copy', 'node_modules', '.bin')), ['node'])
   })
 })

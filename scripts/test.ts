@@ -7,14 +7,14 @@
  *   node scripts/test.ts gateway/routing      only test files whose path contains this, of every lane
  *   node scripts/test.ts --lane=all --record  also writes how long each file took to test/times.json
  *
- * Where the whole conformance suite ran, docs/conformance.md has to match its results.
+ * After a run of the whole conformance suite, docs/conformance.md must match its results.
  */
 import { spawnSync } from 'node:child_process'
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, sep } from 'node:path'
 import { parseArgs } from 'node:util'
-import { ROWS } from '../test/conformance/tally.ts'
+import { ROWS_VARIABLE } from '../test/conformance/tally.ts'
 import { isPartOfPage, newRows, ownPart, PAGE, page, readOwnRows, readRows } from './conformance.ts'
 import {
   divide,
@@ -33,7 +33,7 @@ const root = join(import.meta.dirname, '..')
 const TIMES = join(import.meta.dirname, 'test', 'times.json')
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
 
-// ── What runs ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Selection ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const CHECKS: { readonly [name: string]: readonly string[] } = {
   types: ['typescript/bin/tsc', '--project', '.'],
@@ -66,7 +66,7 @@ const files = everyFile.filter(
   (file) => lane.has(file) && (positionals.length === 0 || filters.some((filter) => file.includes(filter))),
 )
 
-// ── Running it ───────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Execution ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 const check = (report: Report, name: string, [program = '', ...args]: readonly string[]) => {
   const begun = performance.now()
@@ -76,13 +76,13 @@ const check = (report: Report, name: string, [program = '', ...args]: readonly s
   })
   const ok = result.status === 0
   report.counts[ok ? 'passed' : 'failed']++
-  report.say(`${ok ? '✓' : '✗'} ${name} (${seconds(performance.now() - begun)})`)
-  if (!ok) report.say(`${result.stdout}${result.stderr}`)
+  report.log(`${ok ? '✓' : '✗'} ${name} (${seconds(performance.now() - begun)})`)
+  if (!ok) report.log(`${result.stdout}${result.stderr}`)
 }
 
 /**
- * Files that compare durations or depend on them come last, one at a time: they have the machine to themselves. Of those
- * with a process each one more runs than there are cores, since most of them wait most of the time.
+ * Files that depend on durations run last, one at a time, with no other load. Of the files with a process of their own, one
+ * more than there are cores runs at a time, because most of them wait.
  */
 const runFiles = async (report: Report, times: Times): Promise<void> => {
   const cores = Math.max(2, Math.min(8, availableParallelism()))
@@ -94,18 +94,18 @@ const runFiles = async (report: Report, times: Times): Promise<void> => {
   if (groups.alone.length > 0) await runApart(longestFirst(groups.alone, times), 1, report.emit)
 }
 
-/** Compares docs/conformance.md with what the conformance suite found, where all of it ran. */
+/** Compares docs/conformance.md with the results, if the whole conformance suite ran. */
 const comparePage = (report: Report, file: string): void => {
   if (!everyFile.filter(isPartOfPage).every((name) => files.includes(name))) return
   const found = readRows(file)
   const written = readFileSync(PAGE, 'utf8')
-  // Without the recordings only the part about the project's own exchanges can be made.
+  // Without the recordings only the part about the project's own exchanges can be generated.
   const ok = found.length > 0 ? written === page(found) : written.includes(ownPart(readOwnRows(file)))
   report.counts[ok ? 'passed' : 'failed']++
-  report.say(ok ? '✓ docs/conformance.md' : '✗ docs/conformance.md is out of date: `npm run conformance` writes it')
+  report.log(ok ? '✓ docs/conformance.md' : '✗ docs/conformance.md is out of date: `npm run conformance` updates it')
 }
 
-/** Keeps what other files were recorded with; a file under a second is left out. */
+/** Updates the durations of the files that ran; files below a second are omitted. */
 const record = (known: Times, measured: ReadonlyMap<string, number>): void => {
   const all = { ...known, ...Object.fromEntries(measured) }
   const kept = Object.entries(all).filter(([file, time]) => everyFile.includes(file) && Math.round(time) >= 1)
@@ -121,7 +121,7 @@ const report = startReport(files.length, {
 })
 if (filters.length > 0 && files.length === 0) {
   report.counts.failed++
-  report.say(
+  report.log(
     `✗ No test file of the lane "${laneName}" has ${filters.map((each) => `"${each}"`).join(' or ')} in its path.`,
   )
 }
@@ -130,25 +130,25 @@ for (const [name, command] of checks) check(report, name, command)
 if (files.length > 0) {
   // Written by this project.
   const times = JSON.parse(readFileSync(TIMES, 'utf8')) as Times
-  // A process that names the file for the rows reads them itself.
-  const rows = process.env[ROWS] === undefined ? newRows() : null
-  if (rows) process.env[ROWS] = rows.file
+  // A parent process that sets the variable reads the rows itself.
+  const rows = process.env[ROWS_VARIABLE] === undefined ? newRows() : null
+  if (rows) process.env[ROWS_VARIABLE] = rows.file
   await runFiles(report, times)
   report.done()
-  report.say(`${files.length} test files (${seconds(performance.now() - begun)})`)
+  report.log(`${files.length} test files (${seconds(performance.now() - begun)})`)
   if (rows) {
     comparePage(report, rows.file)
     rows.done()
   }
   if (values.record) record(times, report.times)
 }
-for (const line of report.summary()) report.say(line)
+for (const line of report.summary()) report.log(line)
 if (laneName === 'quick' && filters.length === 0) {
-  report.say('\nThis was the quick lane. The others:')
+  report.log('\nThis was the quick lane. The others:')
   for (const [name, { about }] of Object.entries(LANES))
-    if (name !== 'quick') report.say(`  npm run ${`test:${name}`.padEnd(18)}${about}`)
-  report.say('Each takes parts of paths: npm test -- gateway/routing\n')
+    if (name !== 'quick') report.log(`  npm run ${`test:${name}`.padEnd(18)}${about}`)
+  report.log('Each takes parts of paths: npm test -- gateway/routing\n')
 }
 const { passed, failed, skipped } = report.counts
-report.say(`${passed} passed, ${failed} failed, ${skipped} skipped`)
+report.log(`${passed} passed, ${failed} failed, ${skipped} skipped`)
 process.exit(failed === 0 ? 0 : 1)

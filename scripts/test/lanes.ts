@@ -55,10 +55,15 @@ export type LaneName = keyof typeof LANES
 
 /** Folders without I/O and without module state: their tests can share a process, which takes a quarter of the time. */
 const isPure = startsWith('src/core/', 'src/policy/', 'src/protocols/', 'src/providers/', 'src/gateway/')
-/** They start the gateway as a process, or compare how long two things take. */
-const needsTheMachine = startsWith('test/e2e/', 'test/security/', 'test/conformance/bulk', 'src/edge/heap-tuning')
+/** Files that start the gateway as a process or compare durations. */
+const needsTheMachine = startsWith(
+  'test/e2e/',
+  'test/security/',
+  'test/conformance/bulk',
+  'src/edge/process/heap-tuning',
+)
 
-/** They start the gateway, and wait for conditions instead of times: each has passed on a machine with a load of 10. */
+/** Files that start the gateway and wait for conditions, not durations: each has passed on a machine with a load of 10. */
 const toleratesAnother = startsWith(
   ...[
     'bad-input',
@@ -93,7 +98,7 @@ const toleratesAnother = startsWith(
   ].map((name) => `test/e2e/${name}`),
 )
 
-/** How a file runs; by its path, so that a new file finds its place. */
+/** How a file runs, by its path, so that new files are included. */
 export const isolationOf = (file: string): Isolation => {
   if (toleratesAnother(file)) return 'paired'
   if (needsTheMachine(file)) return 'alone'

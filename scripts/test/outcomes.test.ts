@@ -1,4 +1,4 @@
-/** Both ways to run files, on files that pass, fail, skip, and do not load. */
+/** Both ways to run files, with files that pass, fail, skip, or do not load. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -25,7 +25,7 @@ describe('outcomes', () => {
   })
   after(() => rmSync(folder, { recursive: true }))
 
-  /** In a process of its own: Node's runner does not run within a test. */
+  /** Runs in a child process, because Node's runner does not run within a test. */
   const outcomes = (call: string, files: readonly (keyof typeof FILES)[]): readonly string[] => {
     const module = join(import.meta.dirname, 'outcomes.ts')
     const code = `import { relative } from 'node:path'
@@ -68,7 +68,7 @@ describe('outcomes', () => {
     ['together', 'runTogether(files, (outcome) => all.push(outcome))', 'Error: at import'],
   ] as const
   for (const [name, call, broken] of runs)
-    test(`files run ${name} report every test once, and files that do not load`, () => {
+    test(`files run ${name} report every test once, and load errors`, () => {
       assert.deepEqual(outcomes(call, ['good.test.mjs', 'broken.test.mjs', 'bad.test.mjs']), [
         ...expected.slice(0, 2),
         'broken.test.mjs ended',

@@ -5,12 +5,12 @@ import { run } from 'node:test'
 
 const root = join(import.meta.dirname, '..', '..')
 
-/** A test that ended, or a file that did. Plain data: it crosses from one process to another. */
+/** The end of a test or of a file. Plain data, because it is sent between processes. */
 export type Outcome =
   | { readonly kind: 'passed'; readonly file: string; readonly name: string }
   | { readonly kind: 'skipped'; readonly file: string; readonly name: string; readonly reason: string }
   | { readonly kind: 'failed'; readonly file: string; readonly name: string; readonly error: string }
-  /** `seconds`: how long the file took. */
+  /** `seconds`: the duration of the file. */
   | { readonly kind: 'file'; readonly file: string; readonly seconds: number }
 
 export type Listener = (outcome: Outcome) => void
@@ -25,10 +25,10 @@ const describeError = (error: unknown): string => {
   return cause instanceof Error ? (cause.stack ?? cause.message) : String(cause)
 }
 
-/** What an event says of where it comes from. `file` is where the test is written, which may be a helper. */
+/** The origin of an event. `file` is the file that defines the test, which may be a helper. */
 type Origin = { readonly name: string; readonly file?: string | undefined; readonly entryFile?: string | undefined }
 
-/** A suite is the sum of its tests and not counted. */
+/** Emits an outcome for each event. Suites are not counted, because their tests are. */
 const listen = (stream: ReturnType<typeof run>, emit: Listener): Promise<void> => {
   const fileOf = (event: Origin) => inProject(event.entryFile ?? event.file)
   stream.on('test:pass', (event) => {
@@ -69,7 +69,7 @@ export const runApart = (files: readonly string[], concurrency: number, emit: Li
 export const runHere = (files: readonly string[], emit: Listener): Promise<void> =>
   listen(run({ files: files.map((file) => join(root, file)), isolation: 'none', cwd: root }), emit)
 
-/** Runs all files in one process other than this. It failing to end, or ending early, is a failure of its own. */
+/** Runs all files in one child process. If it does not end, or ends early, that is a failure of its own. */
 export const runTogether = (files: readonly string[], emit: Listener): Promise<void> =>
   new Promise((resolve) => {
     const child = fork(join(import.meta.dirname, 'shared.ts'), [...files], {
@@ -81,7 +81,7 @@ export const runTogether = (files: readonly string[], emit: Listener): Promise<v
       emit({ kind: 'failed', file: [...left][0] ?? '', name: `the process of ${files.length} files`, error })
     let ended = false
     const killer = setTimeout(() => child.kill('SIGKILL'), LIMIT)
-    // shared.ts sends nothing else.
+    // shared.ts sends only these messages.
     child.on('message', (message: Outcome | { readonly kind: 'end' }) => {
       if (message.kind === 'end') ended = true
       else {

@@ -4,7 +4,7 @@ import { startReport } from './report.ts'
 
 const skip = (name: string, reason: string) => ({ kind: 'skipped', file: 'a.test.ts', name, reason }) as const
 
-test('report: skips are one line a reason, most frequent first; a failure prints how to repeat it', () => {
+test('report: skips are one line per reason, most frequent first; a failure prints the command that repeats it', () => {
   let written = ''
   const report = startReport(2, { write: (text) => (written += text), isTerminal: false, now: () => 0 })
   report.emit({ kind: 'passed', file: 'a.test.ts', name: 'one' })

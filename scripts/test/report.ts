@@ -6,8 +6,8 @@ export type Report = {
   readonly counts: { passed: number; failed: number; skipped: number }
   /** Durations of the files that ended (s). */
   readonly times: ReadonlyMap<string, number>
-  /** A line of its own, whatever the progress shows. */
-  readonly say: (line: string) => void
+  /** Writes a line, and clears the progress line first. */
+  readonly log: (line: string) => void
   /** The lines at the end, without the counts. */
   readonly summary: () => readonly string[]
   readonly done: () => void
@@ -20,11 +20,11 @@ export type Terminal = {
   readonly now: () => number
 }
 
-/** A terminal shows one line that is rewritten; anything else gets a line every 10 s. */
-const EVERY = { terminal: 250, lines: 10_000 }
+/** Progress interval (ms): a terminal shows one line that is rewritten; a log gets a line every 10 s. */
+const INTERVALS = { terminal: 250, lines: 10_000 }
 const ERASE = '\r\x1b[2K'
 
-/** `total`: how many files run. */
+/** Starts a report. `total`: the number of files. */
 export const startReport = (total: number, { write, isTerminal, now }: Terminal): Report => {
   const begun = now()
   const counts = { passed: 0, failed: 0, skipped: 0 }
@@ -32,20 +32,20 @@ export const startReport = (total: number, { write, isTerminal, now }: Terminal)
   const skips = new Map<string, number>()
   const failures: string[] = []
 
-  const say = (line: string) => write(`${isTerminal ? ERASE : ''}${line}\n`)
+  const log = (line: string) => write(`${isTerminal ? ERASE : ''}${line}\n`)
   const progress = () => {
     const failed = counts.failed > 0 ? `, ${counts.failed} failed` : ''
     const line = `${times.size} of ${total} files, ${counts.passed} passed${failed}, ${Math.round((now() - begun) / 1_000)} s`
     if (isTerminal) write(`${ERASE}${line}`)
     else write(`  ${line}\n`)
   }
-  const timer = total > 0 ? setInterval(progress, isTerminal ? EVERY.terminal : EVERY.lines) : undefined
+  const timer = total > 0 ? setInterval(progress, isTerminal ? INTERVALS.terminal : INTERVALS.lines) : undefined
   timer?.unref()
 
   return {
     counts,
     times,
-    say,
+    log,
     emit(outcome) {
       if (outcome.kind === 'file') times.set(outcome.file, outcome.seconds)
       else counts[outcome.kind]++
@@ -54,7 +54,7 @@ export const startReport = (total: number, { write, isTerminal, now }: Terminal)
       const title = `✗ ${outcome.file}: ${outcome.name}`
       const error = outcome.error.split('\n').slice(0, 30).join('\n')
       failures.push(`${title}\n${error}\n  repeat: npm test -- ${outcome.file}\n`)
-      say(title)
+      log(title)
     },
     summary: () => [
       ...failures.map((failure) => `\n${failure}`),

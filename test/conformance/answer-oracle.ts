@@ -1,27 +1,28 @@
 /**
- * What an answer says, read from the wire without any codec: a second opinion on both sides of a translation. Streams
- * are put together first, as strictly as the official SDKs do it.
+ * Reads the content of an answer from its JSON without the gateway's codecs: a second opinion on both sides of a
+ * translation. Streams are assembled first, as strictly as the official SDKs do it.
  */
 import assert from 'node:assert/strict'
 import type { ClientProtocolName, FinishKind } from '../../src/core/chat.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../src/core/json.ts'
 
-export type Said = {
+/** The content of an answer, independent of its format. */
+export type ObservedAnswer = {
   readonly text: string
   readonly refusal: string
-  /** Without its line breaks: formats divide thoughts differently. */
+  /** Without line breaks: formats divide reasoning differently. */
   readonly reasoning: string
   readonly calls: readonly { readonly id: string; readonly name: string; readonly input: Json }[]
-  /** Addresses of what was cited. */
-  readonly cited: readonly string[]
-  /** As the format has it; responses: `incomplete/max_output_tokens`. */
-  readonly reason: string
-  readonly usage: Counts | null
-  /** What only this format has, and nobody else can be told. */
+  /** URLs of the cited sources. */
+  readonly citedUrls: readonly string[]
+  /** The format's own value; for responses `incomplete/max_output_tokens`. */
+  readonly finishReason: string
+  readonly usage: TokenCounts | null
+  /** Blocks that exist only in this format and cannot be translated. */
   readonly foreign: readonly Json[]
 }
 
-export type Counts = {
+export type TokenCounts = {
   readonly input: number
   readonly output: number
   readonly cacheRead: number
@@ -29,8 +30,8 @@ export type Counts = {
   readonly reasoning: number
 }
 
-/** Arguments by their value: models, servers and formats space them differently. Nothing is the empty object. */
-export const contentOf = (given: Json | undefined): Json => {
+/** Parses a call's arguments, because models, servers and formats space JSON differently. Empty arguments are `{}`. */
+export const parseArguments = (given: Json | undefined): Json => {
   if (typeof given !== 'string') return given ?? {}
   if (given.trim() === '') return {}
   try {
@@ -42,26 +43,29 @@ export const contentOf = (given: Json | undefined): Json => {
 
 const objects = (value: Json | undefined): JsonObject[] => list(value).filter(isObject)
 const count = (value: Json | undefined): number => number(value) ?? 0
-export const plain = (thoughts: readonly string[]): string => thoughts.join('').replaceAll(/\s*\n\s*/g, '')
+/** Joins reasoning without its line breaks. */
+export const joinReasoning = (pieces: readonly string[]): string => pieces.join('').replaceAll(/\s*\n\s*/g, '')
 
 // ── Chat completions ─────────────────────────────────────────────────────────────────────────────────────────────
 
-const ofParts = (content: Json | undefined, wanted: 'text' | 'thinking'): string =>
+const textOfParts = (content: Json | undefined, wanted: 'text' | 'thinking'): string =>
   list(content)
     .map((part) => {
       const piece = object(part)
-      const said = wanted === 'thinking' ? list(piece?.thinking).map((inner) => text(object(inner)?.text) ?? '') : []
-      if (wanted === 'thinking') return said.join('')
+      if (wanted === 'thinking')
+        return list(piece?.thinking)
+          .map((inner) => text(object(inner)?.text) ?? '')
+          .join('')
       return piece?.type === 'thinking' ? '' : (text(piece?.text) ?? '')
     })
     .join('')
 
-const detailed = (message: JsonObject): string =>
+const reasoningDetails = (message: JsonObject): string =>
   list(message.reasoning_details)
     .map((detail) => text(object(detail)?.text) ?? text(object(detail)?.summary) ?? '')
     .join('')
 
-const chatCounts = (body: JsonObject): Counts | null => {
+const chatUsage = (body: JsonObject): TokenCounts | null => {
   const usage = object(body.usage) ?? object(object(body.x_groq)?.usage)
   if (!usage || (number(usage.prompt_tokens) === undefined && number(usage.completion_tokens) === undefined))
     return null
@@ -75,52 +79,55 @@ const chatCounts = (body: JsonObject): Counts | null => {
   }
 }
 
-/** Functions of the old way have no id. */
-export const OLD_CALL = 'function_call'
+/** The id given to a call of the deprecated `function_call`, which has none. */
+export const LEGACY_CALL_ID = 'function_call'
 
-const saidChat = (body: JsonObject): Said => {
+const readChat = (body: JsonObject): ObservedAnswer => {
   const choices = list(body.choices)
   const choice = object(choices.find((entry) => object(entry)?.index === 0) ?? choices[0])
   const message = object(choice?.message) ?? {}
   const old = object(message.function_call)
-  // Snowflake has one in every answer, empty.
+  // Snowflake sends an empty `function_call` in every answer.
   const legacy = old && text(old.name) ? old : undefined
-  const calls = [...list(message.tool_calls), ...(legacy ? [{ id: OLD_CALL, function: legacy }] : [])].map((entry) => {
-    const call = object(entry)
-    const inner = object(call?.function) ?? object(call?.custom)
-    return {
-      id: text(call?.id) ?? '',
-      name: text(inner?.name) ?? '',
-      input: contentOf(inner?.arguments ?? inner?.input),
-    }
-  })
+  const calls = [...list(message.tool_calls), ...(legacy ? [{ id: LEGACY_CALL_ID, function: legacy }] : [])].map(
+    (entry) => {
+      const call = object(entry)
+      const inner = object(call?.function) ?? object(call?.custom)
+      return {
+        id: text(call?.id) ?? '',
+        name: text(inner?.name) ?? '',
+        input: parseArguments(inner?.arguments ?? inner?.input),
+      }
+    },
+  )
   const thoughts =
     text(message.reasoning_content) ||
     text(message.reasoning) ||
-    ofParts(message.content, 'thinking') ||
-    detailed(message)
+    textOfParts(message.content, 'thinking') ||
+    reasoningDetails(message)
   const annotated = list(message.annotations).flatMap((entry) => text(object(object(entry)?.url_citation)?.url) ?? [])
-  const said = text(message.content) ?? ofParts(message.content, 'text')
+  const content = text(message.content) ?? textOfParts(message.content, 'text')
   return {
-    text: said,
+    text: content,
     refusal: text(message.refusal) ?? '',
-    reasoning: plain([thoughts]),
+    reasoning: joinReasoning([thoughts]),
     calls,
-    cited: annotated.length > 0 || said === '' ? annotated : list(body.citations).flatMap((url) => text(url) ?? []),
-    reason:
+    citedUrls:
+      annotated.length > 0 || content === '' ? annotated : list(body.citations).flatMap((url) => text(url) ?? []),
+    finishReason:
       typeof choice?.finish_reason === 'number' ? String(choice.finish_reason) : (text(choice?.finish_reason) ?? ''),
-    usage: chatCounts(body),
+    usage: chatUsage(body),
     foreign: mediaIn(message),
   }
 }
 
-/** Sound and pictures, which nobody else has a place for. Snowflake's sound is always there, and empty. */
+/** Audio and images, which no other format can express. Snowflake sends an empty `audio` in every answer. */
 const mediaIn = ({ audio, images }: JsonObject): Json[] => [
   ...(Object.values(object(audio) ?? {}).some(Boolean) ? [{ audio: audio ?? null }] : []),
   ...(list(images).length > 0 ? [{ images: list(images) }] : []),
 ]
 
-/** The chunks of the first choice as the message they make. */
+/** Assembles the chunks of the first choice into a whole answer. */
 const assembleChat = (chunks: readonly JsonObject[]): JsonObject => {
   const whole = { content: '', refusal: '', reasoning: '', annotations: [] as Json[], details: [] as Json[] }
   const thinking: string[] = []
@@ -136,8 +143,8 @@ const assembleChat = (chunks: readonly JsonObject[]): JsonObject => {
       const choice = object(entry)
       if (count(choice?.index) !== 0) continue
       const delta = object(choice?.delta) ?? {}
-      whole.content += text(delta.content) ?? ofParts(delta.content, 'text')
-      thinking.push(ofParts(delta.content, 'thinking'))
+      whole.content += text(delta.content) ?? textOfParts(delta.content, 'text')
+      thinking.push(textOfParts(delta.content, 'thinking'))
       whole.refusal += text(delta.refusal) ?? ''
       whole.reasoning += text(delta.reasoning_content) || text(delta.reasoning) || ''
       whole.annotations.push(...list(delta.annotations))
@@ -174,32 +181,36 @@ const assembleChat = (chunks: readonly JsonObject[]): JsonObject => {
   return { ...rest, choices: [{ index: 0, message, finish_reason: reason }] }
 }
 
-/** What the official SDK insists on, and what an unfinished stream must never look like. */
-const chatOrder = (chunks: readonly JsonObject[], names: readonly string[]): void => {
+/** Asserts the order that the official SDK requires, and that the stream is complete. */
+const assertChatOrder = (chunks: readonly JsonObject[], names: readonly string[]): void => {
   assert.equal(names.at(-1), '[DONE]', 'the last event is not [DONE]')
   assert.equal(new Set(chunks.map(({ id }) => id)).size, 1, 'the id changes')
   const deltas = chunks.flatMap(({ choices }) => list(choices).map((choice) => object(choice)))
   assert.equal(
     deltas.filter((choice) => object(choice?.delta)?.role !== undefined).length,
     1,
-    'the role is not told once',
+    'the role is not sent exactly once',
   )
-  assert.equal(deltas.filter((choice) => text(choice?.finish_reason)).length, 1, 'not one reason')
+  assert.equal(deltas.filter((choice) => text(choice?.finish_reason)).length, 1, 'not exactly one finish reason')
   const calls = deltas.flatMap((choice) => objects(object(choice?.delta)?.tool_calls))
   const known = new Set<Json>()
   for (const call of calls) {
     assert.ok(Number.isInteger(call.index), 'a call without an index')
     const isNew = !known.has(call.index ?? null)
     known.add(call.index ?? null)
-    assert.equal(text(call.id) !== undefined && text(call.type) !== undefined, isNew, 'a call begins with id and type')
+    assert.equal(
+      text(call.id) !== undefined && text(call.type) !== undefined,
+      isNew,
+      'id and type belong to the first chunk of a call',
+    )
   }
 }
 
 // ── Responses ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const OWN_ITEMS = new Set<Json | undefined>(['message', 'function_call', 'custom_tool_call', 'reasoning'])
+const TRANSLATED_ITEMS = new Set<Json | undefined>(['message', 'function_call', 'custom_tool_call', 'reasoning'])
 
-const saidResponses = (response: JsonObject): Said => {
+const readResponses = (response: JsonObject): ObservedAnswer => {
   const items = objects(response.output)
   const parts = items.flatMap((item) => (item.type === 'message' ? objects(item.content) : []))
   const thoughts = items.flatMap((item) =>
@@ -212,20 +223,20 @@ const saidResponses = (response: JsonObject): Said => {
   return {
     text: parts.map((part) => (part.type === 'output_text' ? (text(part.text) ?? '') : '')).join(''),
     refusal: parts.map((part) => text(part.refusal) ?? '').join(''),
-    reasoning: plain(thoughts),
+    reasoning: joinReasoning(thoughts),
     calls: items.flatMap((item) =>
       item.type === 'function_call'
-        ? [{ id: text(item.call_id) ?? '', name: text(item.name) ?? '', input: contentOf(item.arguments) }]
+        ? [{ id: text(item.call_id) ?? '', name: text(item.name) ?? '', input: parseArguments(item.arguments) }]
         : item.type === 'custom_tool_call'
-          ? [{ id: text(item.call_id) ?? '', name: text(item.name) ?? '', input: contentOf(item.input) }]
+          ? [{ id: text(item.call_id) ?? '', name: text(item.name) ?? '', input: parseArguments(item.input) }]
           : [],
     ),
-    cited: parts.flatMap((part) =>
+    citedUrls: parts.flatMap((part) =>
       list(part.annotations).flatMap((one) =>
         object(one)?.type === 'url_citation' ? (text(object(one)?.url) ?? []) : [],
       ),
     ),
-    reason: (text(response.status) ?? 'completed') + (cause === undefined ? '' : `/${cause}`),
+    finishReason: (text(response.status) ?? 'completed') + (cause === undefined ? '' : `/${cause}`),
     usage: usage
       ? {
           input: count(usage.input_tokens),
@@ -235,13 +246,16 @@ const saidResponses = (response: JsonObject): Said => {
           reasoning: count(object(usage.output_tokens_details)?.reasoning_tokens),
         }
       : null,
-    foreign: items.filter((item) => !OWN_ITEMS.has(item.type)),
+    foreign: items.filter((item) => !TRANSLATED_ITEMS.has(item.type)),
   }
 }
 
-/** The last event's response, with each item as it ended: some leave out of the last event what they streamed. */
+/**
+ * The response of the last event, with each item as its `done` event has it: some servers omit streamed items from the
+ * last event.
+ */
 const assembleResponses = (events: readonly JsonObject[]): JsonObject => {
-  // A few fixtures hold two answers; nothing behind the first one's end belongs to it.
+  // A few recordings hold two answers; ignore everything after the end of the first.
   const last = events.findIndex(({ type }) => /^response\.(completed|incomplete|failed)$/.test(text(type) ?? ''))
   const final = object(events[last]?.response) ?? {}
   const output: Json[] = [...list(final.output)]
@@ -250,14 +264,14 @@ const assembleResponses = (events: readonly JsonObject[]): JsonObject => {
   return { ...final, output }
 }
 
-const responsesOrder = (events: readonly JsonObject[], names: readonly string[]): void => {
+const assertResponsesOrder = (events: readonly JsonObject[], names: readonly string[]): void => {
   assert.equal(names.at(-1), '[DONE]', 'the last event is not [DONE]')
   assert.equal(events[0]?.type, 'response.created')
   const added = new Map<Json | undefined, JsonObject>()
   const done: Json[] = []
   let part: string | undefined
   for (const [at, event] of events.entries()) {
-    assert.equal(names[at], event.type, 'an event is not named for its type')
+    assert.equal(names[at], event.type, 'the name of an event differs from its type')
     assert.equal(event.sequence_number, at, 'a gap in the sequence')
     const item = object(event.item)
     const type = text(event.type) ?? ''
@@ -281,14 +295,14 @@ const responsesOrder = (events: readonly JsonObject[], names: readonly string[])
     if (/(text|refusal)\.delta$/.test(type)) assert.ok(part, `${type} without a part`)
   }
   assert.equal(new Set(events.flatMap((event) => object(event.response)?.id ?? [])).size, 1, 'the response id changes')
-  assert.deepEqual(object(events.at(-1)?.response)?.output, done, 'the last event tells other items')
+  assert.deepEqual(object(events.at(-1)?.response)?.output, done, 'the last event has other items')
 }
 
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const OWN_BLOCKS = new Set<Json | undefined>(['text', 'tool_use', 'thinking', 'redacted_thinking'])
+const TRANSLATED_BLOCKS = new Set<Json | undefined>(['text', 'tool_use', 'thinking', 'redacted_thinking'])
 
-const saidMessages = (message: JsonObject): Said => {
+const readMessages = (message: JsonObject): ObservedAnswer => {
   const blocks = objects(message.content)
   const details = object(message.stop_details)
   const usage = object(message.usage)
@@ -297,18 +311,18 @@ const saidMessages = (message: JsonObject): Said => {
   return {
     text: blocks.map((block) => (block.type === 'text' ? (text(block.text) ?? '') : '')).join(''),
     refusal: (details?.type === 'refusal' && text(details.explanation)) || '',
-    reasoning: plain(blocks.map((block) => (block.type === 'thinking' ? (text(block.thinking) ?? '') : ''))),
+    reasoning: joinReasoning(blocks.map((block) => (block.type === 'thinking' ? (text(block.thinking) ?? '') : ''))),
     calls: blocks.flatMap((block) =>
       block.type === 'tool_use'
         ? [{ id: text(block.id) ?? '', name: text(block.name) ?? '', input: block.input ?? {} }]
         : [],
     ),
-    cited: blocks.flatMap((block) =>
+    citedUrls: blocks.flatMap((block) =>
       block.type === 'text'
         ? list(block.citations).flatMap((one) => text(object(one)?.url) ?? text(object(one)?.source) ?? [])
         : [],
     ),
-    reason: text(message.stop_reason) ?? '',
+    finishReason: text(message.stop_reason) ?? '',
     usage: usage
       ? {
           input: count(usage.input_tokens) + cacheRead + cacheWrite,
@@ -318,16 +332,16 @@ const saidMessages = (message: JsonObject): Said => {
           reasoning: count(object(usage.output_tokens_details)?.thinking_tokens),
         }
       : null,
-    foreign: blocks.filter((block) => !OWN_BLOCKS.has(block.type)),
+    foreign: blocks.filter((block) => !TRANSLATED_BLOCKS.has(block.type)),
   }
 }
 
-const GROWS: { readonly [delta: string]: { readonly block: string; readonly member: string } } = {
+const DELTA_MEMBERS: { readonly [delta: string]: { readonly block: string; readonly member: string } } = {
   text_delta: { block: 'text', member: 'text' },
   thinking_delta: { block: 'thinking', member: 'thinking' },
 }
 
-/** The first message of a stream, put together. */
+/** Assembles the first message of a stream. */
 const assembleMessages = (events: readonly JsonObject[]): JsonObject => {
   let message: JsonObject = {}
   const blocks: { [member: string]: Json | undefined }[] = []
@@ -339,30 +353,32 @@ const assembleMessages = (events: readonly JsonObject[]): JsonObject => {
     if (event.type === 'message_start') message = { ...object(event.message) }
     else if (event.type === 'content_block_start') blocks[index] = { ...object(event.content_block) }
     else if (event.type === 'content_block_delta' && block) {
-      const grows = GROWS[text(delta.type) ?? '']
-      if (grows) block[grows.member] = `${text(block[grows.member]) ?? ''}${text(delta[grows.member]) ?? ''}`
+      const target = DELTA_MEMBERS[text(delta.type) ?? '']
+      if (target) block[target.member] = `${text(block[target.member]) ?? ''}${text(delta[target.member]) ?? ''}`
       else if (delta.type === 'input_json_delta')
         inputs.set(index, (inputs.get(index) ?? '') + (text(delta.partial_json) ?? ''))
       else if (delta.type === 'citations_delta') block.citations = [...list(block.citations), delta.citation ?? null]
       else if (delta.type === 'compaction_delta') block.content = delta.content ?? null
     } else if (event.type === 'content_block_stop' && block) {
       const input = inputs.get(index)
-      if (input) block.input = contentOf(input)
+      if (input) block.input = parseArguments(input)
     } else if (event.type === 'message_delta') {
-      const told = Object.fromEntries(Object.entries(object(event.usage) ?? {}).filter(([, value]) => value !== null))
-      message = { ...message, ...delta, usage: { ...object(message.usage), ...told } }
+      const reported = Object.fromEntries(
+        Object.entries(object(event.usage) ?? {}).filter(([, value]) => value !== null),
+      )
+      message = { ...message, ...delta, usage: { ...object(message.usage), ...reported } }
     } else if (event.type === 'message_stop') break
   }
   return { ...message, content: blocks }
 }
 
-const messagesOrder = (events: readonly JsonObject[], names: readonly string[]): void => {
+const assertMessagesOrder = (events: readonly JsonObject[], names: readonly string[]): void => {
   assert.equal(events[0]?.type, 'message_start')
   assert.equal(events.at(-1)?.type, 'message_stop')
   let open: JsonObject | undefined
   let blocks = 0
   for (const [at, event] of events.entries()) {
-    assert.equal(names[at], event.type, 'an event is not named for its type')
+    assert.equal(names[at], event.type, 'the name of an event differs from its type')
     if (event.type === 'content_block_start') {
       assert.equal(open, undefined, 'blocks interleave')
       assert.equal(event.index, blocks++)
@@ -370,8 +386,8 @@ const messagesOrder = (events: readonly JsonObject[], names: readonly string[]):
     }
     if (event.type === 'content_block_delta') {
       assert.equal(event.index, blocks - 1)
-      const grows = GROWS[text(object(event.delta)?.type) ?? '']
-      if (grows) assert.equal(open?.type, grows.block, 'a delta that does not fit its block')
+      const target = DELTA_MEMBERS[text(object(event.delta)?.type) ?? '']
+      if (target) assert.equal(open?.type, target.block, 'a delta that does not fit its block')
     }
     if (event.type === 'content_block_stop') open = undefined
   }
@@ -380,17 +396,17 @@ const messagesOrder = (events: readonly JsonObject[], names: readonly string[]):
 
 // ── Completions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Text, why it ended and what it cost: it has a place for nothing else. */
-const saidCompletions = (body: JsonObject): Said => {
+/** Completions have only text, a finish reason and usage. */
+const readCompletions = (body: JsonObject): ObservedAnswer => {
   const choice = object(list(body.choices)[0])
   return {
     text: text(choice?.text) ?? '',
     refusal: '',
     reasoning: '',
     calls: [],
-    cited: [],
-    reason: text(choice?.finish_reason) ?? '',
-    usage: chatCounts(body),
+    citedUrls: [],
+    finishReason: text(choice?.finish_reason) ?? '',
+    usage: chatUsage(body),
     foreign: [],
   }
 }
@@ -403,30 +419,31 @@ const assembleCompletions = (chunks: readonly JsonObject[]): JsonObject => {
   return { ...chunks[0], choices: [{ index: 0, text: words, finish_reason: reason }], usage }
 }
 
-const completionsOrder = (chunks: readonly JsonObject[], names: readonly string[]): void => {
+const assertCompletionsOrder = (chunks: readonly JsonObject[], names: readonly string[]): void => {
   assert.equal(names.at(-1), '[DONE]', 'the last event is not [DONE]')
   assert.equal(new Set(chunks.map(({ id }) => id)).size, 1, 'the id changes')
   const ends = chunks.flatMap((chunk) => objects(chunk.choices)).filter((choice) => choice.finish_reason !== null)
-  assert.equal(ends.length, 1, 'not one reason')
+  assert.equal(ends.length, 1, 'not exactly one finish reason')
 }
 
 // ── All of them ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Reading = {
-  readonly said: (body: JsonObject) => Said
+type AnswerReader = {
+  readonly read: (body: JsonObject) => ObservedAnswer
   readonly assemble: (events: readonly JsonObject[]) => JsonObject
-  /** Throws where the order of a complete stream is not what clients insist on. `names`: each event's name, or its data without one. */
-  readonly order: (events: readonly JsonObject[], names: readonly string[]) => void
+  /** Throws if a complete stream violates the order that clients require. `names`: the name of each event, else its data. */
+  readonly assertOrder: (events: readonly JsonObject[], names: readonly string[]) => void
 }
 
-export const reading: { readonly [name in ClientProtocolName]: Reading } = {
-  'openai-chat': { said: saidChat, assemble: assembleChat, order: chatOrder },
-  'openai-responses': { said: saidResponses, assemble: assembleResponses, order: responsesOrder },
-  'anthropic-messages': { said: saidMessages, assemble: assembleMessages, order: messagesOrder },
-  'openai-completions': { said: saidCompletions, assemble: assembleCompletions, order: completionsOrder },
+/** A reader for each format that clients use. */
+export const answerReaders: { readonly [name in ClientProtocolName]: AnswerReader } = {
+  'openai-chat': { read: readChat, assemble: assembleChat, assertOrder: assertChatOrder },
+  'openai-responses': { read: readResponses, assemble: assembleResponses, assertOrder: assertResponsesOrder },
+  'anthropic-messages': { read: readMessages, assemble: assembleMessages, assertOrder: assertMessagesOrder },
+  'openai-completions': { read: readCompletions, assemble: assembleCompletions, assertOrder: assertCompletionsOrder },
 }
 
-const ENDS: readonly (readonly [RegExp, FinishKind])[] = [
+const FINISH_KINDS: readonly (readonly [RegExp, FinishKind])[] = [
   [/^(length|max_tokens|model_length|model_context_window_exceeded|\w+\/max_output_tokens|incomplete)$/i, 'length'],
   [
     /^(content_filter|content_filtered|safety|error_toxic|model_armor|guardrail_intervened|\w+\/content_filter)$/i,
@@ -436,24 +453,27 @@ const ENDS: readonly (readonly [RegExp, FinishKind])[] = [
   [/^(pause_turn|compaction)$/, 'pause'],
 ]
 
-/** Why it ended, in one vocabulary. Calls and refusals are told by the content: half the servers forget to say so. */
-export const endOf = ({ reason, calls, refusal }: Said): FinishKind => {
-  const said = ENDS.find(([pattern]) => pattern.test(reason))?.[1]
-  if (said) return said
+/** The kind of the finish reason. Calls and refusals are found by the content, because many servers report `stop` for both. */
+export const finishKindOf = ({ finishReason, calls, refusal }: ObservedAnswer): FinishKind => {
+  const kind = FINISH_KINDS.find(([pattern]) => pattern.test(finishReason))?.[1]
+  if (kind) return kind
   if (calls.length > 0) return 'tool-calls'
   return refusal === '' ? 'stop' : 'refusal'
 }
 
-/** The same end as another format has it. `words`: the model refused in words of its own; `functions`: called in the old way. */
-export const reasonIn: {
+/**
+ * The finish reason of a client format for this kind. `hasRefusal`: the model wrote a refusal. `functions`: the client
+ * uses the deprecated `functions`.
+ */
+export const finishReasonFor: {
   readonly [name in ClientProtocolName]: (
     end: FinishKind,
-    words: boolean,
+    hasRefusal: boolean,
     calls: 'none' | 'tools' | 'functions',
   ) => string
 } = {
-  'openai-chat': (end, words, calls) => {
-    if (end === 'refusal') return words ? 'stop' : 'content_filter'
+  'openai-chat': (end, hasRefusal, calls) => {
+    if (end === 'refusal') return hasRefusal ? 'stop' : 'content_filter'
     if (end === 'tool-calls' && calls === 'functions') return 'function_call'
     return end === 'tool-calls'
       ? 'tool_calls'
@@ -467,7 +487,7 @@ export const reasonIn: {
     if (end === 'length' || end === 'pause') return 'incomplete/max_output_tokens'
     return end === 'content-filter' ? 'incomplete/content_filter' : 'completed'
   },
-  'anthropic-messages': (end, _words, calls) => {
+  'anthropic-messages': (end, _hasRefusal, calls) => {
     if (end === 'length') return 'max_tokens'
     if (end === 'pause') return 'pause_turn'
     if (end === 'content-filter' || end === 'refusal') return 'refusal'

@@ -1,3 +1,3 @@
-import { RECORDINGS, sweep } from './sweep.ts'
+import { RECORDINGS, testTranslations } from './translation-suite.ts'
 
-sweep(RECORDINGS, 'gemini', 'bedrock-converse', 'cohere', 'mistral', 'ollama')
+testTranslations(RECORDINGS, 'gemini', 'bedrock-converse', 'cohere', 'mistral', 'ollama')

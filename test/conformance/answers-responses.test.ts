@@ -1,3 +1,3 @@
-import { RECORDINGS, sweep } from './sweep.ts'
+import { RECORDINGS, testTranslations } from './translation-suite.ts'
 
-sweep(RECORDINGS, 'openai-responses', 'anthropic-messages')
+testTranslations(RECORDINGS, 'openai-responses', 'anthropic-messages')

@@ -1,19 +1,19 @@
-/** What clients of each style are told: taken apart by the standard alone, and judged by the published schemas. */
+/** Parses what clients of each format receive by the SSE standard, and validates it with the published schemas. */
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import { type JsonObject, text } from '../../src/core/json.ts'
 import { eventsOf, problemsOf, type SchemaName } from '../support/schemas.ts'
-import type { Counts } from './answer-oracle.ts'
+import type { TokenCounts } from './answer-oracle.ts'
 
-/** The schema of a whole answer of each style. */
-export const WHOLE = {
+/** The schema of a whole answer of each client format. */
+export const ANSWER_SCHEMAS = {
   'openai-chat': ['openai:wire', 'CreateChatCompletionResponse'],
   'openai-responses': ['openai:wire', 'Response'],
   'anthropic-messages': ['anthropic:wire', 'BetaMessage'],
   'openai-completions': ['completions', 'Answer'],
 } as const satisfies { readonly [style in ClientProtocolName]: readonly [SchemaName, string] }
 
-/** What is wrong with an event of a stream, in a line. */
-export const problemOfEvent = (style: ClientProtocolName, event: JsonObject): string | undefined => {
+/** Validates an event of a stream; returns the problem in one line. */
+export const eventProblem = (style: ClientProtocolName, event: JsonObject): string | undefined => {
   if (style === 'openai-completions') return problemsOf('completions', 'Chunk', event)
   if (style === 'openai-chat') return problemsOf('openai:wire', 'CreateChatCompletionStreamResponse', event)
   const type = text(event.type) ?? ''
@@ -23,10 +23,10 @@ export const problemOfEvent = (style: ClientProtocolName, event: JsonObject): st
   return definition ? problemsOf(schema, definition, event) : `no event ${type}`
 }
 
-type Wire = { readonly names: readonly string[]; readonly events: readonly JsonObject[] }
+type SseEvents = { readonly names: readonly string[]; readonly events: readonly JsonObject[] }
 
-/** Server-sent events as the standard reads them; nothing of ours. */
-export const framesOf = (wire: string): Wire => {
+/** Parses server-sent events by the standard, without the gateway's own parser. */
+export const parseSse = (wire: string): SseEvents => {
   const names: string[] = []
   const events: JsonObject[] = []
   for (const frame of wire.split(/\r?\n\r?\n/)) {
@@ -43,10 +43,10 @@ export const framesOf = (wire: string): Wire => {
 }
 
 /**
- * There the parts of the input are counted apart, and nothing is nothing. Grok on Azure reports more tokens read from a
- * cache than tokens (7 with 161 of them cached), and Mistral has once; parts cannot say that.
+ * Usage as the messages format expresses it: cached and uncached input apart, and zeros instead of missing counts. Grok
+ * on Azure and Mistral reported more cached tokens than input tokens (7 with 161 cached), which parts cannot express.
  */
-export const inMessages = (usage: Counts | null): Counts => {
+export const messagesUsage = (usage: TokenCounts | null): TokenCounts => {
   const { input = 0, output = 0, cacheRead = 0, cacheWrite = 0, reasoning = 0 } = usage ?? {}
   return { input: Math.max(input, cacheRead + cacheWrite), output, cacheRead, cacheWrite, reasoning }
 }

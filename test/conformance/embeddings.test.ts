@@ -1,6 +1,6 @@
 /**
- * Everything clients were recorded to have embedded, asked of every provider that makes embeddings: valid by the
- * published schema, or unfit by name; and sent where that provider has them.
+ * Recorded embeddings requests, translated for every provider with embeddings: valid by the published schema, or unfit
+ * with the member named; and sent to the provider's own path.
  */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
@@ -14,7 +14,7 @@ import { defaultSettings } from '../support/settings.ts'
 import { Tally } from './tally.ts'
 
 const providers = [...(await loadProviders()).values()].filter(({ embeds }) => embeds)
-const board = new Tally()
+const tally = new Tally()
 
 const instanceOf = (provider: Provider, variables: Variables = {}): Instance => ({
   id: provider.name,
@@ -27,10 +27,10 @@ const instanceOf = (provider: Provider, variables: Variables = {}): Instance => 
 })
 
 const prepared = (provider: Provider, body: JsonObject, model: string, variables?: Variables) => {
-  const asked = parseEmbeddings(JSON.stringify(body), defaultSettings.limit)
-  assert.ok(asked.ok, JSON.stringify(asked))
+  const request = parseEmbeddings(JSON.stringify(body), defaultSettings.limit)
+  assert.ok(request.ok, JSON.stringify(request))
   const candidate = { instance: instanceOf(provider, variables), model, because: 'asked', weight: 1 }
-  const ready = prepareEmbeddings(asked.value, candidate)
+  const ready = prepareEmbeddings(request.value, candidate)
   assert.ok(ready)
   return ready
 }
@@ -42,16 +42,16 @@ const schemaOf = ({ name, embeds }: Provider): readonly [SchemaName, string] | n
 
 requireRecordings()
 
-describe('recorded requests for embeddings, asked of every provider', { skip: skipWithoutRecordings }, () => {
-  const asked = recordingsOf('embeddings').flatMap(({ id, status, request }) =>
+describe('recorded embeddings requests, prepared for every provider', { skip: skipWithoutRecordings }, () => {
+  const requests = recordingsOf('embeddings').flatMap(({ id, status, request }) =>
     (status ?? 200) < 400 && isObject(request) ? [{ id, request }] : [],
   )
-  test('there are some', () => assert.ok(asked.length >= 12 && providers.length > 15))
+  test('enough requests', () => assert.ok(requests.length >= 12 && providers.length > 15))
   for (const provider of providers)
     test(provider.name, () => {
-      const wrong = board.each(
+      const wrong = tally.checkEach(
         `embeddings request → ${provider.name}`,
-        asked,
+        requests,
         ({ id }) => id,
         ({ request }) => {
           const { body, unfit, dropped } = prepared(provider, request, 'some-model')
@@ -71,7 +71,7 @@ describe('recorded requests for embeddings, asked of every provider', { skip: sk
       )
       assert.equal(wrong.length, 0, wrong.join('\n'))
     })
-  after(() => board.print())
+  after(() => tally.print())
 })
 
 const addresses: readonly (readonly [string, string, Variables, string])[] = [
@@ -113,7 +113,7 @@ for (const [name, model, variables, url] of addresses)
     assert.equal(prepared(provider, { model: 'x', input: 'a' }, model, variables).url, url)
   })
 
-test('embeddings of mistral: its own name for the length; what it has no word for is named', () => {
+test('embeddings of mistral: dimensions have another name; unsupported members are reported', () => {
   const provider = providers.find(({ name }) => name === 'mistral')
   assert.ok(provider)
   const { body, dropped } = prepared(provider, { model: 'x', input: 'a', dimensions: 256, user: 'u' }, 'mistral-embed')
@@ -121,7 +121,7 @@ test('embeddings of mistral: its own name for the length; what it has no word fo
   assert.deepEqual(dropped, ['user'])
 })
 
-test('embeddings of vertex: one text a request of a Gemini model', () => {
+test('embeddings of vertex: a Gemini model accepts one text per request', () => {
   const provider = providers.find(({ name }) => name === 'vertex')
   assert.ok(provider)
   const unfit = (input: readonly string[], model: string) => prepared(provider, { model: 'x', input }, model).unfit
@@ -131,7 +131,7 @@ test('embeddings of vertex: one text a request of a Gemini model', () => {
 })
 
 for (const { name, embeds } of providers)
-  test(`embeddings of ${name}: its data are in order`, () => {
+  test(`embeddings of ${name}: models are unique and the path is valid`, () => {
     assert.ok(embeds)
     assert.equal(new Set(embeds.models).size, embeds.models.length)
     if (embeds.path) assert.match(embeds.path, /^\/[^?#]*[^/?#]$/)

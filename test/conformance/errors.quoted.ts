@@ -1,15 +1,15 @@
 /**
- * Bodies of errors that no recording shows, as pages and threads quote them; account and request ids are replaced. By
- * what the rows cite them under.
+ * Error bodies that no recording has, as vendor pages and issue threads quote them, keyed by the source that rows of the
+ * error tables cite. Account and request ids are replaced.
  */
 import type { Json } from '../../src/core/json.ts'
 
 type Quoted = {
   readonly status: number
-  /** Undefined: a page in place of JSON. */
+  /** Undefined: an HTML page. */
   readonly body: Json | undefined
   readonly headers?: { readonly [name: string]: string }
-  /** The API it was said by, where that is not the provider's first. */
+  /** The API of the error, if it is not the provider's first. */
   readonly api?: string
 }
 
@@ -73,7 +73,7 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
     { status: 403, body: { Message: 'Authentication failed: Please make sure your API Key is valid.' } },
   ],
 
-  // ── Said by most ──────────────────────────────────────────────────────────────────────────────────────────────
+  // ── Many providers ────────────────────────────────────────────────────────────────────────────────────────────
   'platform.claude.com/docs/en/api/errors (2026-11-21)': [
     anthropic(402, 'billing_error', "There's an issue with your billing or payment information."),
     anthropic(403, 'permission_error', 'Your API key does not have permission to use the specified resource.'),
@@ -81,7 +81,7 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
     anthropic(409, 'conflict_error', 'The request conflicts with the current state of a resource.'),
     anthropic(200, 'not_found_error', 'The requested resource was not found.'),
     anthropic(200, 'conflict_error', 'The request conflicts with the current state of a resource.'),
-    // From whatever stands in front of it.
+    // From a proxy in front of the API.
     { status: 529, body: undefined },
   ],
   'github.com/openai/codex/issues/8132 (2025-12-16)': [
@@ -193,7 +193,7 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
         },
       },
     },
-    // The same, later: github.com/iamsrikanthnani/pluely/issues/71 (2025-09-23).
+    // The same error, later: github.com/iamsrikanthnani/pluely/issues/71 (2025-09-23).
     {
       status: 400,
       body: {
@@ -393,7 +393,7 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
     ),
   ],
 
-  // ── Said by one ───────────────────────────────────────────────────────────────────────────────────────────────
+  // ── One provider ──────────────────────────────────────────────────────────────────────────────────────────────
   'github.com/anthropics/claude-code/issues/38035 (2026-03-24)': [
     anthropic(
       400,

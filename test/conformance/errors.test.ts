@@ -1,6 +1,6 @@
 /**
- * What upstreams' errors are taken for. Each row of each table of errors is held against what shows it, read the way the
- * gateway reads it; and every error that was ever recorded is classified, none of them by default without a reason.
+ * Classification of upstream errors. Each row of each error table is checked against the evidence it cites, decoded as the
+ * gateway decodes it. Every recorded error is classified by a row, or has a reason for the classification by status.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -27,27 +27,31 @@ import { QUOTED } from './errors.quoted.ts'
 
 const providers = await loadProviders()
 
-// ── What an upstream said, and what it is taken for ──────────────────────────────────────────────────────────────
+// ── Decoding an error ────────────────────────────────────────────────────────────────────────────────────────────
 
-/** An answer that is an error. A `body` that is undefined was a page. */
-export type Said = {
+/** An error of an upstream. An undefined `body` is an HTML page. */
+export type ErrorResponse = {
   readonly status: number
   readonly body: Json | undefined
   readonly headers?: { readonly [name: string]: string } | null
-  /** Events of a stream, as they came, instead of the body. */
+  /** Events of a stream, instead of the body. */
   readonly chunks?: readonly string[]
 }
 
 const headersOf =
-  ({ headers }: Said) =>
+  ({ headers }: ErrorResponse) =>
   (name: string) =>
     headers?.[name]
 
-const read = (said: Said, protocol: UpstreamProtocol, quirks: Provider['quirks']): Failure | undefined => {
-  const { status, body, chunks } = said
+const failureOf = (
+  error: ErrorResponse,
+  protocol: UpstreamProtocol,
+  quirks: Provider['quirks'],
+): Failure | undefined => {
+  const { status, body, chunks } = error
   const type = chunks ? 'text/event-stream' : body === undefined ? 'text/html' : 'application/json'
   const text = chunks ? `${chunks.join('\n\n')}\n\n` : body === undefined ? '<html>' : JSON.stringify(body)
-  const headers = (name: string) => headersOf(said)(name) ?? (name === 'content-type' ? type : undefined)
+  const headers = (name: string) => headersOf(error)(name) ?? (name === 'content-type' ? type : undefined)
   const reader = readerFor(
     { status, headers },
     { protocol, quirks, translated: null, stream: chunks !== undefined, date: 0 },
@@ -55,50 +59,50 @@ const read = (said: Said, protocol: UpstreamProtocol, quirks: Provider['quirks']
   return fold(run(reader, [new TextEncoder().encode(text)]).flatMap(({ events }) => events)).failure
 }
 
-/** What names of recordings are ours, where they differ. */
-const OURS: { readonly [provider: string]: string } = { azure: 'azure-openai' }
-const providerOf = (name: string): Provider | undefined => providers.get(OURS[name] ?? name)
+/** Provider names of recordings that differ from ours. */
+const PROVIDER_NAMES: { readonly [provider: string]: string } = { azure: 'azure-openai' }
+const providerOf = (name: string): Provider | undefined => providers.get(PROVIDER_NAMES[name] ?? name)
 
-/** The format an API's errors are read by. */
+/** The format of an API's errors. */
 const protocolOf = (api: string): UpstreamProtocol =>
   Object.values(upstreamProtocols).find(({ style }) => style === api.replace(/-count-tokens$/, '')) ??
   upstreamProtocols['openai-chat']
 
 const tableOf = (name: string): ErrorTable | undefined => providerOf(name)?.quirks?.errors
 
-// ── What shows a row ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── Evidence ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Shown = Said & { readonly protocol: UpstreamProtocol }
+type Evidence = ErrorResponse & { readonly protocol: UpstreamProtocol }
 
 const recordings: ReadonlyMap<string, Recording> = new Map(allRecordings().map((one) => [one.id, one]))
 const reported: ReadonlyMap<string, JsonObject> = new Map(
   list(readWire('errors.reported.json')?.items).flatMap((item) => (isObject(item) ? [[String(item.id), item]] : [])),
 )
 
-const ofRecording = ({ status, response, response_headers, chunks }: Recording): Said => ({
+const fromRecording = ({ status, response, response_headers, chunks }: Recording): ErrorResponse => ({
   status: status ?? 200,
   body: response,
   headers: response_headers,
   ...(chunks && { chunks }),
 })
 
-const ofReport = ({ status, body, stream_event, headers }: JsonObject): Said => ({
+const fromReport = ({ status, body, stream_event, headers }: JsonObject): ErrorResponse => ({
   status: Number(status),
   body: body ?? null,
-  // The file's headers are text.
+  // Headers in the file are strings.
   headers: (object(headers) ?? {}) as { readonly [name: string]: string },
   ...(stream_event === true && { chunks: [`event: error\ndata: ${JSON.stringify(body)}`] }),
 })
 
-/** Pages and threads name a place; ids of recordings and reports do not. */
-const isPlace = (seen: string): boolean => seen.includes('/')
+/** Whether evidence is a page or thread, not the id of a recording or report. */
+const isUrl = (seen: string): boolean => seen.includes('/')
 
-const shownBy = (seen: string, usual: UpstreamProtocol): readonly Shown[] => {
+const evidenceFor = (seen: string, usual: UpstreamProtocol): readonly Evidence[] => {
   const recording = recordings.get(seen)
-  if (recording) return [{ ...ofRecording(recording), protocol: protocolOf(recording.api) }]
+  if (recording) return [{ ...fromRecording(recording), protocol: protocolOf(recording.api) }]
   const report = reported.get(seen)
-  if (report) return [{ ...ofReport(report), protocol: protocolOf(String(report.api)) }]
-  return (QUOTED[seen] ?? []).map((said) => ({ ...said, protocol: said.api ? protocolOf(said.api) : usual }))
+  if (report) return [{ ...fromReport(report), protocol: protocolOf(String(report.api)) }]
+  return (QUOTED[seen] ?? []).map((error) => ({ ...error, protocol: error.api ? protocolOf(error.api) : usual }))
 }
 
 // ── Every row ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -119,32 +123,32 @@ for (const [name, table, provider] of TABLES)
   describe(`errors of ${name}`, () => {
     const usual = upstreamProtocols[provider?.speaks[0]?.protocol ?? 'openai-chat']
     for (const row of table.rows)
-      test(describeRow(row), { skip: isPlace(row.seen) ? false : skipWithoutRecordings }, () => {
-        const shown = shownBy(row.seen, usual)
-        assert.ok(shown.length > 0, `nothing is called ${row.seen}: quote the body in errors.quoted.ts`)
-        const taken = shown.filter((said) => {
-          const failure = read(said, said.protocol, provider?.quirks)
-          if (!failure || matchingRow(table, failure, headersOf(said)) !== row) return false
+      test(describeRow(row), { skip: isUrl(row.seen) ? false : skipWithoutRecordings }, () => {
+        const evidence = evidenceFor(row.seen, usual)
+        assert.ok(evidence.length > 0, `no evidence ${row.seen}: quote the body in errors.quoted.ts`)
+        const matching = evidence.filter((error) => {
+          const failure = failureOf(error, error.protocol, provider?.quirks)
+          if (!failure || matchingRow(table, failure, headersOf(error)) !== row) return false
           assert.equal(failure.kind, row.kind)
           return true
         })
-        assert.ok(taken.length > 0, `no body of ${row.seen} is taken for what it is by this row`)
+        assert.ok(matching.length > 0, `this row matches no body of ${row.seen}`)
       })
 
-    test('each row can be asked, is dated, and rests no key by what may be a client’s words', () => {
+    test('each row has a condition and a date, and rests no key because of a client’s text', () => {
       assert.match(table.checked, /^20[0-9]{2}-[01][0-9]-[0-3][0-9]$/)
       for (const row of table.rows) {
         const { status, word, message, header } = row.when
         assert.ok([status, word, message, header].some((sign) => sign !== undefined))
-        if (isPlace(row.seen)) assert.match(row.seen, / \(20[0-9]{2}-[01][0-9]-[0-3][0-9]\)$/, row.seen)
+        if (isUrl(row.seen)) assert.match(row.seen, / \(20[0-9]{2}-[01][0-9]-[0-3][0-9]\)$/, row.seen)
         if (!message) continue
-        assert.equal(message.flags.replace('i', ''), '', 'a pattern with a memory')
+        assert.equal(message.flags.replace('i', ''), '', 'a stateful pattern')
         const { key } = KINDS[row.kind] as { readonly key?: string }
         if (key !== undefined && word === undefined) assert.match(message.source, /^\^/, describeRow(row))
       }
     })
 
-    test('no pattern goes back over what it has read', () => {
+    test('no pattern backtracks', () => {
       const began = performance.now()
       for (const { when } of table.rows)
         for (const hard of ['a', 'your team ', 'consumer ', 'account ', 'input token count ', ' '])
@@ -153,60 +157,64 @@ for (const [name, table, provider] of TABLES)
     })
   })
 
-test('every quoted body shows a row', () => {
+test('every quoted body matches a row that cites it', () => {
   const cited = new Set(TABLES.flatMap(([, table]) => table.rows.map(({ seen }) => seen)))
   for (const [seen, bodies] of Object.entries(QUOTED)) {
-    assert.ok(cited.has(seen), `${seen} is quoted and no row cites it`)
-    for (const said of bodies)
+    assert.ok(cited.has(seen), `no row cites ${seen}`)
+    for (const error of bodies)
       assert.ok(
         TABLES.some(([, table, provider]) => {
           const usual = upstreamProtocols[provider?.speaks[0]?.protocol ?? 'openai-chat']
-          const failure = read(said, said.api ? protocolOf(said.api) : usual, provider?.quirks)
-          return failure && matchingRow(table, failure, headersOf(said))?.seen === seen
+          const failure = failureOf(error, error.api ? protocolOf(error.api) : usual, provider?.quirks)
+          return failure && matchingRow(table, failure, headersOf(error))?.seen === seen
         }),
-        `${seen} quotes a body no row is shown by: ${JSON.stringify(said.body)}`,
+        `${seen} has a body that matches no row: ${JSON.stringify(error.body)}`,
       )
   }
 })
 
-// ── Line by line: the notes on the wire (4.4) and on failures (2.2) ──────────────────────────────────────────────
+// ── Single cases ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Fact = readonly [line: string, provider: string, status: number, body: Json | undefined, kind: FailureKind]
+type Case = readonly [line: string, provider: string, status: number, body: Json | undefined, kind: FailureKind]
 
-const claude = (type: string, message = 'x'): Json => ({ type: 'error', error: { type, message }, request_id: 'req_1' })
-const plain = (message: string, more: JsonObject = {}): Json => ({
+const anthropicError = (type: string, message = 'x'): Json => ({
+  type: 'error',
+  error: { type, message },
+  request_id: 'req_1',
+})
+const openaiError = (message: string, more: JsonObject = {}): Json => ({
   error: { message, type: null, param: null, ...more },
 })
 
-/** What has no row of its own, and what a row must not take for its own. */
-const FACTS: readonly Fact[] = [
+/** Errors without a row of their own, and errors that a row must not match. */
+const CASES: readonly Case[] = [
   // Anthropic.
-  ['the request', 'anthropic', 400, claude('invalid_request_error', 'messages: required'), 'invalid_request'],
+  ['the request', 'anthropic', 400, anthropicError('invalid_request_error', 'messages: required'), 'invalid_request'],
   [
     'a quoted prompt',
     'anthropic',
     400,
-    claude('invalid_request_error', 'x: "Your credit balance is too low"'),
+    anthropicError('invalid_request_error', 'x: "Your credit balance is too low"'),
     'invalid_request',
   ],
   [
     'workspace limit',
     'anthropic',
     400,
-    claude('invalid_request_error', 'You have reached your specified workspace API usage limits.'),
+    anthropicError('invalid_request_error', 'You have reached your specified workspace API usage limits.'),
     'quota',
   ],
-  ['key', 'anthropic', 401, claude('authentication_error'), 'auth'],
-  ['billing', 'anthropic', 402, claude('billing_error'), 'quota'],
-  ['permission', 'anthropic', 403, claude('permission_error'), 'permission'],
-  ['model', 'anthropic', 404, claude('not_found_error'), 'model_missing'],
-  ['32 MB, from its front', 'anthropic', 413, claude('request_too_large'), 'body_too_large'],
-  ['rate', 'anthropic', 429, claude('rate_limit_error'), 'rate_limited'],
-  ['theirs', 'anthropic', 500, claude('api_error'), 'status'],
-  ['slow', 'anthropic', 504, claude('timeout_error'), 'timeout'],
-  ['overloaded', 'anthropic', 529, claude('overloaded_error', 'Overloaded'), 'overloaded'],
+  ['key', 'anthropic', 401, anthropicError('authentication_error'), 'auth'],
+  ['billing', 'anthropic', 402, anthropicError('billing_error'), 'quota'],
+  ['permission', 'anthropic', 403, anthropicError('permission_error'), 'permission'],
+  ['model', 'anthropic', 404, anthropicError('not_found_error'), 'model_missing'],
+  ['32 MB limit of the proxy', 'anthropic', 413, anthropicError('request_too_large'), 'body_too_large'],
+  ['rate', 'anthropic', 429, anthropicError('rate_limit_error'), 'rate_limited'],
+  ['server error', 'anthropic', 500, anthropicError('api_error'), 'status'],
+  ['timeout', 'anthropic', 504, anthropicError('timeout_error'), 'timeout'],
+  ['overloaded', 'anthropic', 529, anthropicError('overloaded_error', 'Overloaded'), 'overloaded'],
   [
-    'in a list',
+    'error in a list',
     'gemini',
     400,
     [{ error: { code: 400, message: 'Invalid value', status: 'INVALID_ARGUMENT' } }],
@@ -232,29 +240,29 @@ const FACTS: readonly Fact[] = [
     'filter',
     'azure-openai',
     400,
-    plain('x', { code: 'content_filter', innererror: { code: 'ResponsibleAIPolicyViolation' } }),
+    openaiError('x', { code: 'content_filter', innererror: { code: 'ResponsibleAIPolicyViolation' } }),
     'content_policy',
   ],
   [
-    'filter, by what is inside',
+    'filter, by the inner error',
     'azure-openai',
     400,
-    plain('x', { innererror: { code: 'ResponsibleAIPolicyViolation' } }),
+    openaiError('x', { innererror: { code: 'ResponsibleAIPolicyViolation' } }),
     'content_policy',
   ],
-  ['deployment', 'azure-openai', 404, plain('x', { code: 'DeploymentNotFound' }), 'model_missing'],
-  ['codes that are statuses', 'azure-openai', 401, plain('x', { code: '401' }), 'auth'],
+  ['deployment', 'azure-openai', 404, openaiError('x', { code: 'DeploymentNotFound' }), 'model_missing'],
+  ['status as code', 'azure-openai', 401, openaiError('x', { code: '401' }), 'auth'],
   // Mistral, Cohere.
-  ['detail', 'mistral', 401, { detail: 'Unauthorized' }, 'auth'],
+  ['detail as text', 'mistral', 401, { detail: 'Unauthorized' }, 'auth'],
   [
-    'a list of details',
+    'detail as a list',
     'mistral',
     422,
     { detail: [{ type: 'extra_forbidden', loc: ['body', 'seed'], msg: 'Extra inputs are not permitted' }] },
     'incompatible',
   ],
   [
-    'no room',
+    'capacity',
     'mistral',
     429,
     {
@@ -281,89 +289,89 @@ const FACTS: readonly Fact[] = [
   ],
   // Groq.
   [
-    'tokens of a minute',
+    'tokens per minute',
     'groq',
     413,
-    plain('Request too large for model', { type: 'tokens', code: 'rate_limit_exceeded' }),
+    openaiError('Request too large for model', { type: 'tokens', code: 'rate_limit_exceeded' }),
     'token_rate',
   ],
-  ['flex', 'groq', 498, plain('x', { code: 'capacity_exceeded' }), 'overloaded'],
+  ['flex', 'groq', 498, openaiError('x', { code: 'capacity_exceeded' }), 'overloaded'],
   // OpenAI.
-  ['quota', 'openai', 429, plain('x', { type: 'insufficient_quota', code: 'insufficient_quota' }), 'quota'],
-  ['billing', 'openai', 400, plain('x', { code: 'billing_hard_limit_reached' }), 'quota'],
+  ['quota', 'openai', 429, openaiError('x', { type: 'insufficient_quota', code: 'insufficient_quota' }), 'quota'],
+  ['billing', 'openai', 400, openaiError('x', { code: 'billing_hard_limit_reached' }), 'quota'],
   [
     'tokens',
     'openai',
     429,
-    plain('Rate limit reached', { type: 'tokens', code: 'rate_limit_exceeded' }),
+    openaiError('Rate limit reached', { type: 'tokens', code: 'rate_limit_exceeded' }),
     'rate_limited',
   ],
   [
-    'dialect',
+    'unsupported parameter',
     'openai',
     400,
-    plain('x', { type: 'invalid_request_error', code: 'unsupported_parameter' }),
+    openaiError('x', { type: 'invalid_request_error', code: 'unsupported_parameter' }),
     'incompatible',
   ],
   [
     'model, responses',
     'openai',
     400,
-    plain('x', { type: 'invalid_request_error', code: 'model_not_found' }),
+    openaiError('x', { type: 'invalid_request_error', code: 'model_not_found' }),
     'model_missing',
   ],
-  ['country', 'openai', 403, plain('x', { code: 'unsupported_country_region_territory' }), 'permission'],
+  ['country', 'openai', 403, openaiError('x', { code: 'unsupported_country_region_territory' }), 'permission'],
   // xAI.
   ['the request', 'xai', 400, { code: 'x', error: 'Invalid arguments passed to the model.' }, 'invalid_request'],
   ['bare text', 'xai', 429, 'Too many tokens for team TEAM', 'rate_limited'],
   ['no access', 'xai', 403, { code: 'x', error: 'No.' }, 'permission'],
   // OpenRouter.
-  ['credits', 'openrouter', 402, plain('Insufficient credits', { code: 402 }), 'quota'],
+  ['credits', 'openrouter', 402, openaiError('Insufficient credits', { code: 402 }), 'quota'],
   [
-    'credits, by their source',
+    'credits, by the limit source',
     'openrouter',
     402,
-    plain('x', { code: 402, metadata: { limit_source: 'openrouter_credits' } }),
+    openaiError('x', { code: 402, metadata: { limit_source: 'openrouter_credits' } }),
     'quota',
   ],
   [
     'moderation',
     'openrouter',
     403,
-    plain('x', { code: 403, metadata: { reasons: ['violence'], flagged_input: 'y' } }),
+    openaiError('x', { code: 403, metadata: { reasons: ['violence'], flagged_input: 'y' } }),
     'content_policy',
   ],
-  ['no permission', 'openrouter', 403, plain('x', { code: 403 }), 'permission'],
+  ['no permission', 'openrouter', 403, openaiError('x', { code: 403 }), 'permission'],
   [
     'in a 200',
     'openrouter',
     200,
-    plain('Provider returned error', { code: 502, metadata: { raw: 'broke' } }),
+    openaiError('Provider returned error', { code: 502, metadata: { raw: 'broke' } }),
     'status',
   ],
   [
-    'full, in a 200',
+    'context length, in a 200',
     'openrouter',
     200,
-    plain('Provider returned error', {
+    openaiError('Provider returned error', {
       code: 400,
       metadata: { raw: '{"error":{"message":"This model\'s maximum context length is 8 tokens"}}' },
     }),
     'context_length',
   ],
   // DeepSeek, Together, vLLM, Ollama.
-  ['balance', 'deepseek', 402, plain('Insufficient Balance', { code: 'invalid_request_error' }), 'quota'],
-  ['overloaded', 'deepseek', 503, plain('x'), 'overloaded'],
-  ['with an id', 'together', 401, { id: 'x', error: { message: 'x', code: 'invalid_api_key' } }, 'auth'],
+  ['balance', 'deepseek', 402, openaiError('Insufficient Balance', { code: 'invalid_request_error' }), 'quota'],
+  ['overloaded', 'deepseek', 503, openaiError('x'), 'overloaded'],
+  ['error with an id', 'together', 401, { id: 'x', error: { message: 'x', code: 'invalid_api_key' } }, 'auth'],
   [
-    'codes that are integers',
+    'integer code',
     'vllm',
     400,
     { object: 'error', message: 'x', type: 'BadRequestError', code: 400 },
     'invalid_request',
   ],
-  ['flat', 'ollama', 404, { error: 'model "x" not found' }, 'model_missing'],
-  // Anybody.
+  ['error as text', 'ollama', 404, { error: 'model "x" not found' }, 'model_missing'],
+  // Any provider.
   ['a firewall’s page', 'openai', 403, undefined, 'not_json'],
   ['a proxy’s page', 'openai', 502, undefined, 'status'],
   ['a CDN’s page', 'openai', 524, undefined, 'timeout'],
@@ -371,10 +379,10 @@ const FACTS: readonly Fact[] = [
   ['unknown 5xx', 'openai', 599, {}, 'status'],
 ]
 
-for (const [line, name, status, body, kind] of FACTS)
+for (const [line, name, status, body, kind] of CASES)
   test(`error: ${name}: ${line} (${status}) is ${kind}`, () => {
     const provider = providers.get(name)
-    const failure = read(
+    const failure = failureOf(
       { status, body },
       upstreamProtocols[provider?.speaks[0]?.protocol ?? 'openai-chat'],
       provider?.quirks,
@@ -383,13 +391,13 @@ for (const [line, name, status, body, kind] of FACTS)
     if (status >= 300) assert.equal(failure?.status, status)
   })
 
-test('errors: the wait Google gives in the body is kept with the failure', { skip: skipWithoutRecordings }, () => {
-  const [said] = shownBy('gemini-gemini-google-429-retry-info-bc2baa96', upstreamProtocols.gemini)
-  assert.ok(said)
-  assert.equal(read(said, said.protocol, providers.get('gemini')?.quirks)?.retryAfter, 34_400)
+test('errors: a failure has the retry delay of Google’s body', { skip: skipWithoutRecordings }, () => {
+  const [error] = evidenceFor('gemini-gemini-google-429-retry-info-bc2baa96', upstreamProtocols.gemini)
+  assert.ok(error)
+  assert.equal(failureOf(error, error.protocol, providers.get('gemini')?.quirks)?.retryAfter, 34_400)
 })
 
-test('errors: no table and no quirk stumbles over a body of any shape, or takes it for something special', () => {
+test('errors: a body of unexpected shape is classified without the provider’s table', () => {
   const odd = { toString: 1 }
   const bodies: readonly (Json | undefined)[] = [
     ...[undefined, null, '', 'x', 7, [], [null], {}],
@@ -402,44 +410,48 @@ test('errors: no table and no quirk stumbles over a body of any shape, or takes 
     for (const status of [400, 401, 403, 404, 500])
       for (const body of bodies)
         assert.equal(
-          read({ status, body }, protocol, quirks)?.kind,
-          read({ status, body }, protocol, undefined)?.kind,
+          failureOf({ status, body }, protocol, quirks)?.kind,
+          failureOf({ status, body }, protocol, undefined)?.kind,
           `${name} ${status} ${JSON.stringify(body)}`,
         )
 })
 
-test('errors: the words of a provider behind OpenRouter are kept, its keys are not', () => {
-  const body = plain('Provider returned error', {
+test('errors: the message of a provider behind OpenRouter is kept, with its key redacted', () => {
+  const body = openaiError('Provider returned error', {
     code: 429,
     metadata: { raw: 'busy, key sk-abcdEFGH12345678zzzz, come back' },
   })
-  const failure = read({ status: 429, body }, upstreamProtocols['openai-chat'], providers.get('openrouter')?.quirks)
+  const failure = failureOf(
+    { status: 429, body },
+    upstreamProtocols['openai-chat'],
+    providers.get('openrouter')?.quirks,
+  )
   assert.equal(failure?.message, 'busy, key ***zzzz, come back')
 })
 
-test('errors: a kind that comes from a row has a sentence of its own where the upstream said nothing', () => {
-  const said = { status: 400, body: plain('', { code: 'blocked_api_access' }) }
-  const failure = read(said, upstreamProtocols['openai-chat'], providers.get('groq')?.quirks)
+test('errors: a failure without an upstream message has the message of its kind', () => {
+  const error = { status: 400, body: openaiError('', { code: 'blocked_api_access' }) }
+  const failure = failureOf(error, upstreamProtocols['openai-chat'], providers.get('groq')?.quirks)
   assert.equal(failure?.kind, 'quota')
   assert.match(failure?.message ?? '', /quota/)
 })
 
-test('errors: what breaks off was said by nobody, and no row can mean it', () => {
+test('errors: no row matches a truncated stream', () => {
   const everything: ErrorTable = { checked: '2026-11-21', rows: [{ when: { status: 200 }, kind: 'quota', seen: '' }] }
-  const said = { status: 200, body: null, chunks: ['data: {"choices":[]}'] }
-  assert.equal(read(said, upstreamProtocols['openai-chat'], { errors: everything })?.kind, 'truncated')
+  const error = { status: 200, body: null, chunks: ['data: {"choices":[]}'] }
+  assert.equal(failureOf(error, upstreamProtocols['openai-chat'], { errors: everything })?.kind, 'truncated')
 })
 
 // ── Every recorded error ─────────────────────────────────────────────────────────────────────────────────────────
 
-/** Cheap to ask of two thousand recordings: whether this could tell of a failure at all. */
+/** A cheap test for recordings that may have a failure. */
 const mayFail = ({ status, response, chunks }: Recording): boolean =>
   (status ?? 200) >= 400 ||
   (isObject(response) && Boolean(response.error)) ||
   (chunks ?? []).some((chunk) => typeof chunk === 'string' && /"error": ?\{|event: error|response\.failed/.test(chunk))
 
-/** What some of them have to be, and whose they are. */
-const PROOFS: readonly (readonly [provider: string, id: string, kind: FailureKind])[] = [
+/** Recordings with a known kind, by provider. */
+const KNOWN_RECORDINGS: readonly (readonly [provider: string, id: string, kind: FailureKind])[] = [
   ['groq', 'groq-chat-test-tool-use-failed-error-61297c48', 'malformed'],
   ['groq', 'groq-chat-test-tool-use-failed-error-streaming-with-text-564fca61', 'malformed'],
   ['groq', 'groq-chat-test-model-name-suggestion-groq-03b155a0', 'model_missing'],
@@ -473,27 +485,28 @@ const PROOFS: readonly (readonly [provider: string, id: string, kind: FailureKin
   ['xai', 'xai-chat-429-27', 'rate_limited'],
 ]
 
-for (const [name, id, kind] of PROOFS)
+for (const [name, id, kind] of KNOWN_RECORDINGS)
   test(`error: ${name}: ${id} is ${kind}`, { skip: skipWithoutRecordings }, () => {
-    const [said] = shownBy(id, upstreamProtocols['openai-chat'])
-    assert.ok(said)
-    assert.equal(read(said, said.protocol, providers.get(name)?.quirks)?.kind, kind)
+    const [error] = evidenceFor(id, upstreamProtocols['openai-chat'])
+    assert.ok(error)
+    assert.equal(failureOf(error, error.protocol, providers.get(name)?.quirks)?.kind, kind)
   })
 
-/** Errors no row knows, judged by their status alone, and why that is right. */
-const BY_STATUS: { readonly [id: string]: string } = {
+/** Errors that match no row and are classified by their status, with the reason. */
+const STATUS_ONLY: { readonly [id: string]: string } = {
   'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-direct-upload-af123775':
-    '400 with a sentence and, as recorded, no `x-amzn-errortype`',
-  'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-tool-return-c-d35821f2': 'the same',
-  'bedrock-bedrock-invoke-200-21': 'an event of an API that is not spoken here',
-  'openai-responses-stream-unknown-error-responses-1-50adcd5e': 'a made-up code: an error in a stream and no more',
+    '400 with a message and without `x-amzn-errortype`',
+  'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-tool-return-c-d35821f2':
+    '400 with a message and without `x-amzn-errortype`',
+  'bedrock-bedrock-invoke-200-21': 'an event of an API that the gateway does not use',
+  'openai-responses-stream-unknown-error-responses-1-50adcd5e': 'an invented code: an error in a stream',
   'openrouter-chat-test-openrouter-stream-error-19ec71a1':
-    '400 inside a 200, with a sentence and no code: the request’s fault',
+    '400 inside a 200, with a message and no code: an invalid request',
 }
 
 type Counts = { readonly [provider: string]: { readonly [kind in FailureKind]?: number } }
 
-/** How many recorded and reported errors of each provider are taken for what. */
+/** The number of recorded and reported errors of each provider by kind. */
 const COUNTS: Counts = {
   anthropic: {
     auth: 4,
@@ -542,28 +555,28 @@ const COUNTS: Counts = {
   xai: { rate_limited: 1 },
 }
 
-test('every recorded and every reported error is classified, and by a row', { skip: skipWithoutRecordings }, (t) => {
+test('every recorded and every reported error is classified by a row', { skip: skipWithoutRecordings }, (t) => {
   const all = [
-    ...[...recordings.values()].filter(mayFail).map((one) => ({ ...one, said: ofRecording(one) })),
+    ...[...recordings.values()].filter(mayFail).map((one) => ({ ...one, error: fromRecording(one) })),
     ...[...reported].map(([id, one]) => ({
       id,
       provider: String(one.provider),
       api: String(one.api),
-      said: ofReport(one),
+      error: fromReport(one),
     })),
   ]
   const counts: { [provider: string]: { [kind: string]: number } } = {}
   const unknown: string[] = []
-  for (const { id, provider, api, said } of all) {
-    const failure = read(said, protocolOf(api), providerOf(provider)?.quirks)
-    assert.ok(failure, `${id} is no failure`)
+  for (const { id, provider, api, error } of all) {
+    const failure = failureOf(error, protocolOf(api), providerOf(provider)?.quirks)
+    assert.ok(failure, `${id} has no failure`)
     const kinds = counts[provider] ?? {}
     counts[provider] = { ...kinds, [failure.kind]: (kinds[failure.kind] ?? 0) + 1 }
     const own = tableOf(provider)
-    const byRow = [own, COMMON_ERRORS].some((table) => table && matchingRow(table, failure, headersOf(said)))
+    const byRow = [own, COMMON_ERRORS].some((table) => table && matchingRow(table, failure, headersOf(error)))
     if (!byRow) unknown.push(id)
   }
   for (const [provider, kinds] of Object.entries(counts)) t.diagnostic(`${provider}: ${JSON.stringify(kinds)}`)
   assert.deepEqual(counts, COUNTS)
-  assert.deepEqual(unknown.sort(), Object.keys(BY_STATUS).sort())
+  assert.deepEqual(unknown.sort(), Object.keys(STATUS_ONLY).sort())
 })

@@ -1,6 +1,6 @@
 /**
- * The project's own exchanges (`test/exchanges/README.md`): every clone has them, so every clone can check what the
- * gateway claims about translation. Recordings add real traffic where they are present.
+ * Checks translation with the project's own exchanges (`test/exchanges/README.md`), which every clone has. Recordings add
+ * real traffic where they are present.
  */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
@@ -21,14 +21,22 @@ import {
 } from '../support/exchanges.ts'
 import { type Recording, recordingsPresent } from '../support/recordings.ts'
 import { eventsOf as definitions, problemsOf, type SchemaName } from '../support/schemas.ts'
-import { endOf, plain } from './answer-oracle.ts'
-import { byteByByte, bytesOf, EXCHANGES, eventsOf, heldIn, steps, sweep } from './sweep.ts'
+import { finishKindOf, joinReasoning } from './answer-oracle.ts'
 import { Tally } from './tally.ts'
-import { hearing } from './upstream-view.ts'
+import {
+  byteByByte,
+  bytesOf,
+  decodeSteps,
+  EXCHANGES,
+  eventsOf,
+  payloadsOf,
+  testTranslations,
+} from './translation-suite.ts'
+import { upstreamReaders } from './upstream-view.ts'
 
-const board = new Tally('own exchanges')
-/** Apart, since a clone without the schemas has no such rows. */
-const valid = new Tally('own exchanges by schema')
+const tally = new Tally('own exchanges')
+/** A tally of its own, because a clone without the published schemas has no such rows. */
+const schemaTally = new Tally('own exchanges by schema')
 
 const all = exchanges()
 
@@ -40,7 +48,7 @@ const find = (protocol: UpstreamProtocolName, feature: string): Exchange | undef
 const eachFormat = (title: string, check: (exchange: Exchange) => string | undefined): void => {
   for (const name of formatNames)
     test(`exchanges: ${title}: ${name}`, () => {
-      const wrong = board.each(
+      const wrong = tally.checkEach(
         `${upstreamProtocols[name].style} ${title}`,
         all.filter(({ protocol }) => protocol === name),
         ({ feature }) => feature,
@@ -51,13 +59,13 @@ const eachFormat = (title: string, check: (exchange: Exchange) => string | undef
 }
 
 after(() => {
-  board.print()
-  valid.print()
+  tally.print()
+  schemaTally.print()
 })
 
 // ── The files ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-test('exchanges: each format has each feature, or absent.json says why not', () => {
+test('exchanges: each format has each feature, or absent.json has the reason', () => {
   const absent = absences()
   assert.ok(features().length >= 20)
   for (const feature of features())
@@ -88,12 +96,12 @@ test('exchanges: the table of the README is current', () =>
 
 // ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Asked in chat completions, except what that format cannot ask for. */
-const askedIn = (feature: string) =>
+/** The format of the original request: chat completions, unless it lacks the feature. */
+const sourceFormat = (feature: string) =>
   feature === 'tool-result-image' ? sharedProtocols['anthropic-messages'] : sharedProtocols['openai-chat']
 
-const sent = (name: UpstreamProtocolName, feature: string, stream: boolean): JsonObject => {
-  const from = askedIn(feature)
+const encode = (name: UpstreamProtocolName, feature: string, stream: boolean): JsonObject => {
+  const from = sourceFormat(feature)
   const body = find(from.name, feature)?.request
   assert.ok(body, `${from.name} lacks ${feature}`)
   const request = from.decodeRequest({ ...body, stream })
@@ -107,20 +115,20 @@ const sent = (name: UpstreamProtocolName, feature: string, stream: boolean): Jso
   return encoded.body
 }
 
-eachFormat('request', ({ protocol, feature, request }) => {
-  if (protocol === askedIn(feature).name) return 'the source of the others'
-  assert.deepEqual(sent(protocol, feature, false), request)
+eachFormat('request (whole)', ({ protocol, feature, request }) => {
+  if (protocol === sourceFormat(feature).name) return 'the original request'
+  assert.deepEqual(encode(protocol, feature, false), request)
   return undefined
 })
 
 /** Members whose value differs when a stream is requested. */
 const STREAMED = ['stream', 'stream_options']
 
-eachFormat('request for a stream', ({ protocol, feature, request }) => {
-  if (protocol === askedIn(feature).name) return 'the source of the others'
+eachFormat('request (stream)', ({ protocol, feature, request }) => {
+  if (protocol === sourceFormat(feature).name) return 'the original request'
   const without = (body: JsonObject) =>
     Object.fromEntries(Object.entries(body).filter(([name]) => !STREAMED.includes(name)))
-  assert.deepEqual(without(sent(protocol, feature, true)), without(request))
+  assert.deepEqual(without(encode(protocol, feature, true)), without(request))
   return undefined
 })
 
@@ -132,36 +140,39 @@ const decoded = (
   recording: Recording,
   name: UpstreamProtocolName,
   pieces: Iterable<Uint8Array>,
-): readonly ChatEvent[] => eventsOf(steps(recording, upstreamProtocols[name], pieces))
+): readonly ChatEvent[] => eventsOf(decodeSteps(recording, upstreamProtocols[name], pieces))
 
 const assertReading = (exchange: Exchange, answer: ChatAnswer): void =>
   assert.deepEqual(readingOf(answer, !hasIds(exchange)), exchange.reading)
 
 /** Whole or streamed, in one piece. */
-eachFormat('reading', (exchange) => {
+eachFormat('decoded', (exchange) => {
   for (const recording of asRecordings(exchange))
     assertReading(exchange, fold(decoded(recording, exchange.protocol, [bytesOf(recording)])))
   return undefined
 })
 
-/** A second reader, which shares no code with the decoders, agrees with the file. */
-eachFormat('second reader', ({ protocol, reading, whole, stream, request }) => {
+/** A reader that shares no code with the decoders finds the same content. */
+eachFormat('independent reader', ({ protocol, reading, whole, stream, request }) => {
   if (reading.failure) return 'an error'
-  const { whole: ofBody, streamed } = hearing[protocol]
-  const wanted = {
+  const { readWhole, readStream } = upstreamReaders[protocol]
+  const expected = {
     text: reading.text ?? '',
     refusal: reading.refusal ?? '',
-    reasoning: plain([reading.reasoning ?? '']),
+    reasoning: joinReasoning([reading.reasoning ?? '']),
     calls: (reading.calls ?? []).map(({ id = '', name, input }) => ({ id, name, input })),
-    cited: reading.cited ?? [],
+    citedUrls: reading.cited ?? [],
     finish: reading.finish,
     usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0, ...reading.usage },
   }
   const answers = asRecordings({ ...{ protocol, feature: '', about: '', request, reading }, ...(stream && { stream }) })
-  const said = [...(whole ? [ofBody(whole.body)] : []), ...answers.map((recording) => streamed(heldIn(recording)))]
-  for (const one of said) {
-    const { foreign, reason: _, ...rest } = one
-    assert.deepEqual({ ...rest, finish: endOf(one) }, wanted)
+  const observed = [
+    ...(whole ? [readWhole(whole.body)] : []),
+    ...answers.map((recording) => readStream(payloadsOf(recording))),
+  ]
+  for (const one of observed) {
+    const { foreign, finishReason: _, ...rest } = one
+    assert.deepEqual({ ...rest, finish: finishKindOf(one) }, expected)
     assert.deepEqual(foreign, [])
   }
   return undefined
@@ -181,7 +192,7 @@ eachFormat('byte by byte', (exchange) => {
 
 // ── Signatures ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-const answeredIn = {
+const FOLLOW_UPS = {
   'openai-chat': (body: JsonObject) => {
     const message = object(object(list(body.choices)[0])?.message) ?? {}
     return {
@@ -220,28 +231,28 @@ const answeredIn = {
   }),
 } as const
 
-const QUESTIONS = {
+const FIRST_REQUESTS = {
   'openai-chat': { model: 'm', messages: [{ role: 'user', content: 'hi' }] },
   'openai-responses': { model: 'm', input: 'hi', include: ['reasoning.encrypted_content'] },
   'anthropic-messages': { model: 'm', max_tokens: 9, messages: [{ role: 'user', content: 'hi' }] },
-} as const satisfies { readonly [style in keyof typeof answeredIn]: JsonObject }
+} as const satisfies { readonly [style in keyof typeof FOLLOW_UPS]: JsonObject }
 
-/** The request that follows when a client of this style got the answer, as it goes to the provider of the answer. */
-const followUp = (answer: ChatAnswer, style: keyof typeof answeredIn, name: UpstreamProtocolName): JsonObject => {
+/** The next request of a client that received the answer, encoded for the provider of the answer. */
+const followUp = (answer: ChatAnswer, style: keyof typeof FOLLOW_UPS, name: UpstreamProtocolName): JsonObject => {
   const client = sharedProtocols[style]
-  const asked = client.decodeRequest(QUESTIONS[style])
-  assert.ok(asked.ok)
+  const first = client.decodeRequest(FIRST_REQUESTS[style])
+  assert.ok(first.ok)
   const body = client.encodeAnswer(answer, {
-    ...{ request: asked.value, body: QUESTIONS[style], id: (prefix: string) => `${prefix}_made`, created: 1 },
+    ...{ request: first.value, body: FIRST_REQUESTS[style], id: (prefix: string) => `${prefix}_made`, created: 1 },
     ...{ model: 'm', requestId: 'req_made' },
   })
-  const next = { ...QUESTIONS[style], ...answeredIn[style](body) }
+  const next = { ...FIRST_REQUESTS[style], ...FOLLOW_UPS[style](body) }
   const target = {
     model: 'm',
     outputLimit: 100,
     accepts: { ...ACCEPTS_ALL.accepts, reasoning: ['reasoning_details'] },
   } as const
-  // The same format on both sides: the body passes.
+  // Client and provider use the same format: the body passes through.
   if (style === name) return client.passing.adaptRequest(next, target)
   const request = client.decodeRequest(next)
   assert.ok(request.ok, JSON.stringify(request))
@@ -249,31 +260,31 @@ const followUp = (answer: ChatAnswer, style: keyof typeof answeredIn, name: Upst
 }
 
 /**
- * The answer goes to a client, which sends it back with the result of the call: the signature returns unchanged. Those of
- * chat completions have no origin that another format could name, so they return through chat completions only.
+ * A client receives the answer and sends it back with the tool result: the signature returns unchanged. Signatures of chat
+ * completions have no origin that another format could express, so they return through chat completions only.
  */
 eachFormat('signature returned', (exchange) => {
   const { protocol, reading } = exchange
   const [proof] = reading.signatures ?? []
   if (proof === undefined) return 'without a signature'
-  const styles = Object.keys(answeredIn) as (keyof typeof answeredIn)[]
+  const styles = Object.keys(FOLLOW_UPS) as (keyof typeof FOLLOW_UPS)[]
   for (const style of protocol === 'openai-chat' ? (['openai-chat'] as const) : styles)
     for (const recording of asRecordings(exchange)) {
       const answer = fold(decoded(recording, protocol, [bytesOf(recording)]))
       const back = JSON.stringify(followUp(answer, style, protocol))
-      assert.ok(back.includes(JSON.stringify(proof)), `lost by way of ${style}: ${back}`)
+      assert.ok(back.includes(JSON.stringify(proof)), `lost through ${style}: ${back}`)
     }
   return undefined
 })
 
 // ── Published schemas ────────────────────────────────────────────────────────────────────────────────────────────
 
-type Judges = {
+type FormatSchemas = {
   readonly request: readonly [SchemaName, string]
   readonly whole?: readonly [SchemaName, string]
   /** The definition of an event. */
   readonly event?: (event: JsonObject) => readonly [SchemaName, string] | undefined
-  /** Of each of `choices`, where none of the whole body is usable. */
+  /** The definition of each of `choices`, where that of the whole body is not usable. */
   readonly choice?: readonly [SchemaName, string]
   /** The definition of an error body. */
   readonly error?: readonly [SchemaName, string]
@@ -281,13 +292,13 @@ type Judges = {
 
 const byType = (schema: SchemaName, prefix: string) => (event: JsonObject) => {
   const type = text(event.type) ?? ''
-  // No published document has it.
+  // No published schema has `ping`.
   if (type === 'ping') return undefined
   return [schema, definitions(schema, prefix).get(type) ?? `no event ${type}`] as const
 }
 
-/** Cohere and Ollama publish no schema; those of their requests are the project's own, from their documents. */
-const JUDGES: { readonly [name in UpstreamProtocolName]: Judges } = {
+/** Cohere and Ollama publish no schema; the schemas of their requests are written from their documentation. */
+const SCHEMAS: { readonly [name in UpstreamProtocolName]: FormatSchemas } = {
   'openai-chat': {
     request: ['openai', 'CreateChatCompletionRequest'],
     whole: ['openai:wire', 'CreateChatCompletionResponse'],
@@ -334,12 +345,12 @@ const isError = (event: JsonObject): boolean =>
   event.error !== undefined || event.type === 'error' || event.object === 'error'
 
 describe('exchanges: the published schemas', {
-  skip: recordingsPresent ? false : 'the published schemas are not here',
+  skip: recordingsPresent ? false : 'the published schemas are not present',
 }, () => {
   for (const name of formatNames)
     test(`exchanges: every request, body and event of ${name} is valid`, () => {
-      const { request, whole, choice, event, error } = JUDGES[name]
-      const wrong = valid.each(
+      const { request, whole, choice, event, error } = SCHEMAS[name]
+      const wrong = schemaTally.checkEach(
         upstreamProtocols[name].style,
         all.filter(({ protocol }) => protocol === name),
         ({ feature }) => feature,
@@ -360,4 +371,4 @@ describe('exchanges: the published schemas', {
 
 // ── Translations ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-sweep(EXCHANGES, ...formatNames)
+testTranslations(EXCHANGES, ...formatNames)

@@ -1,6 +1,6 @@
 /**
- * Streams gathered into a whole answer, for the formats that pass: the answer, decoded, has the content of the stream, and
- * fits the published schema where there is one. On own exchanges, and on recordings where they are present.
+ * Streams assembled into a whole answer, for the formats that pass through: the decoded answer has the content of the
+ * stream, and is valid by the published schema. On own exchanges, and on recordings where they are present.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -24,32 +24,32 @@ const framesOf = (chunks: readonly string[]): readonly Frame[] =>
 
 const formats = [
   ['openai-chat', sharedProtocols['openai-chat'], 'openai:wire', 'CreateChatCompletionResponse'],
-  // Cut out of the stream as it came: what it lacks of the schema its maker left out.
+  // Not validated: the answer is taken from the last event unchanged, and some servers omit required members.
   ['openai-responses', sharedProtocols['openai-responses'], null, ''],
   ['anthropic-messages', sharedProtocols['anthropic-messages'], 'anthropic:wire', 'BetaMessage'],
 ] as const satisfies readonly (readonly [keyof typeof sharedProtocols, unknown, SchemaName | null, string])[]
 
-/** What an answer tells, however its text is cut into blocks and its calls' JSON is spaced. */
-const told = ({ blocks, finish, usage, model }: ChatAnswer) => {
-  const said = (type: string) => blocks.flatMap((block) => (block.type === type ? [block.text] : [])).join('')
+/** The content of an answer, independent of its block boundaries and of the white space in arguments. */
+const comparable = ({ blocks, finish, usage, model }: ChatAnswer) => {
+  const textOf = (type: string) => blocks.flatMap((block) => (block.type === type ? [block.text] : [])).join('')
   return {
-    text: said('text'),
-    refusal: said('refusal'),
-    reasoning: said('reasoning'),
+    text: textOf('text'),
+    refusal: textOf('refusal'),
+    reasoning: textOf('reasoning'),
     calls: blocks.flatMap((block) =>
-      block.type === 'tool-call' ? [[block.id, block.name, spaceless(block.text)]] : [],
+      block.type === 'tool-call' ? [[block.id, block.name, canonicalJson(block.text)]] : [],
     ),
     foreign: blocks.flatMap((block) => (block.type === 'foreign' ? [block.raw.type] : [])),
     cited: blocks.flatMap(({ citations }) => citations?.map(({ url }) => url) ?? []),
     logprobs: blocks.flatMap(({ logprobs }) => logprobs ?? []).length,
-    proofs: blocks.filter(({ signature: proof }) => proof).length,
+    signatures: blocks.filter(({ signature }) => signature).length,
     finish: finish?.kind,
     usage: usage && [usage.input, usage.output, usage.cacheRead, usage.cacheWrite, usage.reasoning],
     model,
   }
 }
 
-const spaceless = (json: string): string => {
+const canonicalJson = (json: string): string => {
   try {
     return JSON.stringify(JSON.parse(json || '{}'))
   } catch {
@@ -66,7 +66,7 @@ for (const [api, protocol, schema, definition] of formats) {
     return answer.finish && !answer.failure ? [{ recording, frames, answer }] : []
   })
 
-  test(`gather: every stream of ${api} gives the whole answer`, () => {
+  test(`assemble: every stream of ${api} gives the whole answer`, () => {
     assert.ok(streams.length > (recordingsPresent ? 50 : 15), `${streams.length}`)
     const bad: string[] = []
     for (const { recording, frames, answer } of streams) {
@@ -78,19 +78,19 @@ for (const [api, protocol, schema, definition] of formats) {
       const body = object(JSON.parse(text)) as JsonObject
       const whole = fold(protocol.decodeAnswer(body))
       try {
-        assert.deepEqual(told(whole), told(answer))
+        assert.deepEqual(comparable(whole), comparable(answer))
       } catch (error) {
         bad.push(`${recording.id}: ${String((error as Error).message).slice(0, 900)}`)
       }
-      // Groq and Hugging Face have tiers of their own, whole and streamed.
-      const { service_tier: _, ...judged } = body
-      const problem = schema && problemsOf(schema, definition, judged)
+      // Groq and Hugging Face have other values of service_tier than the schema.
+      const { service_tier: _, ...validated } = body
+      const problem = schema && problemsOf(schema, definition, validated)
       if (problem) bad.push(`${recording.id}: ${problem}`)
     }
     assert.deepEqual(bad.length, 0, `${bad.length} of ${streams.length}\n${bad.slice(0, 400).join('\n')}`)
   })
 
-  test(`gather: ${api} gives nothing of nothing`, () => {
+  test(`assemble: ${api} returns null for an empty stream`, () => {
     assert.equal(protocol.passing.assembleAnswer([]), null)
     assert.equal(protocol.passing.assembleAnswer([{ data: '[DONE]' }, { data: '' }]), null)
   })

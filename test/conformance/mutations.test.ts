@@ -1,8 +1,8 @@
 /**
  * Answers with one defect. In recorded answers of every upstream format, whole and streamed, one JSON value at a time is
  * missing, null, of another type, an impossible count, too long or too deep. In each case nothing throws, the answer ends
- * once, a failure is of a known kind, counts are counts in every client's format, and all other values arrive or the
- * answer fails: content is never lost without a failure. Streams that end early or have a wrong byte are own exchanges too.
+ * once, a failure has a known kind, counts are valid in every client format, and all other values arrive or the answer
+ * fails: content is never lost without a failure. Streams that end early or have a wrong byte come from own exchanges too.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -23,25 +23,25 @@ import {
   skipWithoutRecordings,
 } from '../support/recordings.ts'
 
-// ── One thing wrong ──────────────────────────────────────────────────────────────────────────────────────────────
+// ── Mutations ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 type Path = readonly (string | number)[]
 
 const deep = (levels: number): Json => (levels === 0 ? 'x' : [deep(levels - 1)])
 
-/** What a value may be instead; `says`: it could be meant, so what it replaced may be lost with it. */
-const INSTEAD: readonly { readonly name: string; readonly value: Json | undefined; readonly says: boolean }[] = [
-  { name: 'gone', value: undefined, says: true },
-  { name: 'null', value: null, says: true },
-  { name: 'a number', value: 7, says: false },
-  { name: 'a negative number', value: -3, says: false },
-  { name: 'a huge number', value: 1e300, says: false },
-  { name: 'true', value: true, says: false },
-  { name: 'a text', value: 'x'.repeat(3_000), says: false },
-  { name: 'an empty list', value: [], says: false },
-  { name: 'a list', value: ['x', 7], says: false },
-  { name: 'an object', value: { x: 7 }, says: false },
-  { name: 'a deep list', value: deep(200), says: false },
+/** Replacements of a value. `valid`: a provider could mean it, so the replaced value may be lost. */
+const MUTATIONS: readonly { readonly name: string; readonly value: Json | undefined; readonly valid: boolean }[] = [
+  { name: 'missing', value: undefined, valid: true },
+  { name: 'null', value: null, valid: true },
+  { name: 'a number', value: 7, valid: false },
+  { name: 'a negative number', value: -3, valid: false },
+  { name: 'a huge number', value: 1e300, valid: false },
+  { name: 'true', value: true, valid: false },
+  { name: 'a text', value: 'x'.repeat(3_000), valid: false },
+  { name: 'an empty list', value: [], valid: false },
+  { name: 'a list', value: ['x', 7], valid: false },
+  { name: 'an object', value: { x: 7 }, valid: false },
+  { name: 'a deep list', value: deep(200), valid: false },
 ]
 
 function* pathsIn(value: Json | undefined, at: Path = []): Generator<Path> {
@@ -61,7 +61,7 @@ const put = (value: Json | undefined, at: Path, instead: Json | undefined): Json
   if (first === undefined) return instead
   if (isList(value)) {
     if (rest.length === 0 && instead === undefined) return value.toSpliced(Number(first), 1)
-    // What was there is replaced by JSON, or by nothing, which a list has no place for.
+    // A list has no missing elements, so undefined becomes null.
     return value.with(Number(first), put(value[Number(first)], rest, instead) ?? null)
   }
   if (!isObject(value)) return value
@@ -72,15 +72,16 @@ const put = (value: Json | undefined, at: Path, instead: Json | undefined): Json
 
 const kindOf = (value: Json | undefined): string => (isList(value) ? 'list' : value === null ? 'null' : typeof value)
 
-/** Inside a call's arguments anything may be said. */
+/** Members with a call's arguments, which can hold any value. */
 const ARGUMENTS: readonly string[] = ['args', 'arguments', 'input']
-/** Members that may be missed: why a model refused, and which of several answers it is. */
-const SPARE: readonly string[] = ['stop_details', 'choices.[].index']
+/** Members that may be lost: the explanation of a refusal, and the index of a choice. */
+const OPTIONAL_MEMBERS: readonly string[] = ['stop_details', 'choices.[].index']
 const isFree = (at: Path): boolean =>
-  at.slice(0, -1).some((step) => ARGUMENTS.includes(String(step))) || SPARE.some((place) => placeOf(at).includes(place))
+  at.slice(0, -1).some((step) => ARGUMENTS.includes(String(step))) ||
+  OPTIONAL_MEMBERS.some((place) => placeOf(at).includes(place))
 
-/** Two ways to say it: arguments as an object or as its text, content as a text or as a list of parts. */
-const alike = (at: Path, one: string, other: string): boolean => {
+/** Whether both types are valid here: arguments as an object or as JSON text, content as text or as a list of parts. */
+const sameMeaning = (at: Path, one: string, other: string): boolean => {
   const pair = [one, other].toSorted().join(' ')
   const last = String(at.at(-1))
   if (ARGUMENTS.includes(last)) return pair === 'object string'
@@ -88,29 +89,29 @@ const alike = (at: Path, one: string, other: string): boolean => {
   return /^(?:content|thinking)$/.test(last) && (pair === 'list string' || pair === 'list object')
 }
 
-/** A name for the place whatever its numbers are. */
+/** The path without its list indices. */
 const placeOf = (at: Path): string => at.map((step) => (typeof step === 'number' ? '[]' : step)).join('.')
 
-// ── What has to hold ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── Invariants ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 const context = answerContext({ request: chatRequest({ stream: false }), created: 1_700_000_000 })
 
-const ends = (events: readonly ChatEvent[], loose: boolean): void => {
-  assertEventOrder(events, loose)
-  // Here nothing at all comes behind a failure, no sign of life either.
-  if (!loose && events.some(({ type }) => type === 'failure')) assert.equal(events.at(-1)?.type, 'failure')
+const assertEnd = (events: readonly ChatEvent[], lenient: boolean): void => {
+  assertEventOrder(events, lenient)
+  // No event follows a failure, not even a lifecycle event.
+  if (!lenient && events.some(({ type }) => type === 'failure')) assert.equal(events.at(-1)?.type, 'failure')
 }
 
-/** No count of an answer as a client is told it is below zero. */
-const counts = (value: Json | undefined): void => {
+/** Asserts that a client receives no negative or fractional count. */
+const assertCounts = (value: Json | undefined): void => {
   if (typeof value === 'number')
-    assert.ok(value >= 0 && Number.isSafeInteger(value), `a client is told of ${value} tokens`)
-  else if (isList(value)) value.forEach(counts)
-  else if (isObject(value)) Object.values(value).forEach(counts)
+    assert.ok(value >= 0 && Number.isSafeInteger(value), `a client receives the count ${value}`)
+  else if (isList(value)) value.forEach(assertCounts)
+  else if (isObject(value)) Object.values(value).forEach(assertCounts)
 }
 
-/** Every word a client would be told, calls included. */
-const wordsIn = (events: readonly ChatEvent[]): string[] =>
+/** Every text that a client would receive, including the names and arguments of calls. */
+const textsIn = (events: readonly ChatEvent[]): string[] =>
   fold(events).blocks.flatMap((block) => {
     switch (block.type) {
       case 'tool-call':
@@ -122,36 +123,36 @@ const wordsIn = (events: readonly ChatEvent[]): string[] =>
     }
   })
 
-type Fault = { readonly place: string; readonly instead: string; readonly what: string; readonly id: string }
+type Fault = { readonly place: string; readonly mutation: string; readonly what: string; readonly id: string }
 
-/** Reads it, and says what is wrong with how it was read. */
+/** Decodes an answer and returns the violated invariant, if any. */
 const faultIn = (
   read: () => readonly ChatEvent[],
-  loose: boolean,
-  said: readonly string[] | undefined,
+  lenient: boolean,
+  texts: readonly string[] | undefined,
 ): string | undefined => {
   try {
     const events = read()
-    ends(events, loose)
+    assertEnd(events, lenient)
     if (events.some(({ type }) => type === 'failure')) return undefined
     const answer = fold(events)
     for (const protocol of Object.values(protocols)) {
       const whole = protocol.encodeAnswer(answer, context)
-      counts(whole.usage)
+      assertCounts(whole.usage)
     }
-    if (!said) return undefined
-    const words = wordsIn(events)
-    // Numbers as text, and objects put together anew, say the same.
-    const lost = said.filter((word) => word !== '' && !words.includes(word))
-    return lost.length === 0 ? undefined : `lost in silence: ${JSON.stringify(lost).slice(0, 80)}`
+    if (!texts) return undefined
+    const found = textsIn(events)
+    // Numbers as text and reassembled objects are equal.
+    const lost = texts.filter((word) => word !== '' && !found.includes(word))
+    return lost.length === 0 ? undefined : `lost without a failure: ${JSON.stringify(lost).slice(0, 80)}`
   } catch (error) {
     return error instanceof Error ? (error.message.split('\n')[0] ?? '') : 'thrown'
   }
 }
 
-/** Of many recordings those that are not long, and differ: a place is tried in so many of them. */
-const LONGEST = 6_000
-const EACH = 2
+/** Recordings up to this length (characters of JSON) are mutated, each path in this many of them. */
+const MAX_LENGTH = 6_000
+const MAX_PER_PLACE = 2
 
 type Sample = {
   readonly id: string
@@ -167,7 +168,7 @@ const wholes = (protocol: UpstreamProtocol, recordings: readonly Recording[]): S
     .filter(({ chunks, response, status }) => !chunks && isObject(response) && (status ?? 200) < 400)
     .map(({ id, response }) => ({ id, body: response, read: (body) => protocol.decodeAnswer(body) }))
 
-/** A stream's messages as one value, each behind the lines that stand in front of its data. */
+/** The messages of a stream as one value; the lines before the data of a message are kept. */
 const streams = (protocol: UpstreamProtocol, recordings: readonly Recording[]): Sample[] =>
   recordings.flatMap(({ id, chunks, framing, status }) => {
     if (!chunks || chunks.length === 0 || (status ?? 200) >= 400) return []
@@ -177,7 +178,7 @@ const streams = (protocol: UpstreamProtocol, recordings: readonly Recording[]): 
       try {
         return { front: chunk.slice(0, Math.max(0, start)), value: JSON.parse(data) as Json }
       } catch {
-        // A comment, `[DONE]`, or data in several lines: left as it is.
+        // A comment, `[DONE]`, or data in several lines stays unchanged.
         return { front: chunk, value: undefined }
       }
     })
@@ -193,32 +194,36 @@ const streams = (protocol: UpstreamProtocol, recordings: readonly Recording[]): 
     return [{ id, body: parts.map(({ value }) => value ?? null), read }]
   })
 
-/** `least`: how deep a place has to be. Above it is what a test made to hold a stream's messages. */
-const judge = (samples: readonly Sample[], loose: boolean, least: number): { tried: number; faults: Fault[] } => {
+/** `least`: the smallest depth of a mutated path; values above it only hold the messages of a stream. */
+const findFaults = (
+  samples: readonly Sample[],
+  lenient: boolean,
+  least: number,
+): { tried: number; faults: Fault[] } => {
   const faults: Fault[] = []
   const seen = new Map<string, number>()
   let tried = 0
   for (const { id, body, read } of samples) {
-    if (JSON.stringify(body).length > LONGEST) continue
+    if (JSON.stringify(body).length > MAX_LENGTH) continue
     const sound = read(body)
     if (sound.some(({ type }) => type === 'failure')) continue
-    const said = wordsIn(sound)
+    const texts = textsIn(sound)
     for (const at of pathsIn(body)) {
       if (at.length < least) continue
       const kind = kindOf(get(body, at))
       const place = `${placeOf(at)} (${kind})`
       const free = isFree(at)
       const count = seen.get(place) ?? 0
-      if (count >= EACH) continue
+      if (count >= MAX_PER_PLACE) continue
       seen.set(place, count + 1)
-      for (const { name, value, says } of INSTEAD) {
+      for (const { name, value, valid } of MUTATIONS) {
         if (kindOf(value) === kind && kind !== 'number') continue
-        const anew = says || free || kind === 'null' || alike(at, kind, kindOf(value))
+        const mayDiffer = valid || free || kind === 'null' || sameMeaning(at, kind, kindOf(value))
         tried++
         const changed = put(body, at, value)
         if (changed === undefined) continue
-        const what = faultIn(() => read(changed), loose, anew ? undefined : said)
-        if (what !== undefined) faults.push({ place, instead: name, what, id })
+        const what = faultIn(() => read(changed), lenient, mayDiffer ? undefined : texts)
+        if (what !== undefined) faults.push({ place, mutation: name, what, id })
       }
     }
   }
@@ -227,8 +232,8 @@ const judge = (samples: readonly Sample[], loose: boolean, least: number): { tri
 
 requireRecordings()
 
-// Recordings alone: in a stream of two deltas, a delta that moves to another block leaves too little to compare.
-describe('one thing wrong in an answer', { skip: skipWithoutRecordings }, () => {
+// Recordings only: the own exchanges have streams of two deltas, which are too short to compare after a mutation.
+describe('an answer with one defect', { skip: skipWithoutRecordings }, () => {
   for (const protocol of Object.values(upstreamProtocols)) {
     const recordings = recordingsOf(FORMATS[protocol.name].api)
     const table = [
@@ -240,29 +245,34 @@ describe('one thing wrong in an answer', { skip: skipWithoutRecordings }, () => 
         protocol.name === 'bedrock-converse' ? 2 : 1,
       ],
     ] as const
-    for (const [name, samples, loose, least] of table)
+    for (const [name, samples, lenient, least] of table)
       test(`${protocol.name}, ${name}`, (t) => {
-        const { tried, faults } = judge(samples, loose, least)
-        t.diagnostic(`${tried} answers with one thing wrong`)
+        const { tried, faults } = findFaults(samples, lenient, least)
+        t.diagnostic(`${tried} answers with one defect`)
         const lines = new Map<string, Fault[]>()
         for (const fault of faults) {
           const key = `${fault.place}: ${fault.what}`
           lines.set(key, [...(lines.get(key) ?? []), fault])
         }
-        const told = [...lines].map(
-          ([key, all]) => `${key} | ${all.map(({ instead }) => instead).join(', ')} | ${all[0]?.id}`,
+        const messages = [...lines].map(
+          ([key, all]) => `${key} | ${all.map(({ mutation }) => mutation).join(', ')} | ${all[0]?.id}`,
         )
-        assert.equal(faults.length, 0, `${faults.length} of ${tried}\n${told.slice(0, 60).join('\n')}`)
+        assert.equal(faults.length, 0, `${faults.length} of ${tried}\n${messages.slice(0, 60).join('\n')}`)
       })
   }
 })
 
-// ── Less of it, and other bytes ──────────────────────────────────────────────────────────────────────────────────
+// ── Truncation and wrong bytes ───────────────────────────────────────────────────────────────────────────────────
 
-/** Whoever is told of an end has been told everything. */
-const wholeOrFailed = (events: readonly ChatEvent[], sound: readonly string[], loose: boolean, what: string): void => {
-  ends(events, loose)
-  if (!events.some(({ type }) => type === 'failure')) assert.deepEqual(wordsIn(events), sound, what)
+/** Asserts that the answer failed or that it has all its text. */
+const wholeOrFailed = (
+  events: readonly ChatEvent[],
+  sound: readonly string[],
+  lenient: boolean,
+  what: string,
+): void => {
+  assertEnd(events, lenient)
+  if (!events.some(({ type }) => type === 'failure')) assert.deepEqual(textsIn(events), sound, what)
 }
 
 const streamsOf = (protocol: UpstreamProtocol, most: number) =>
@@ -273,15 +283,15 @@ const streamsOf = (protocol: UpstreamProtocol, most: number) =>
     .filter(({ bytes }) => readStream(protocol, bytes).every(({ type }) => type !== 'failure'))
     .slice(0, most)
 
-describe('a stream that ends too early', () => {
+describe('a truncated stream', () => {
   for (const protocol of Object.values(upstreamProtocols))
     test(protocol.name, (t) => {
       const streams = streamsOf(protocol, 20)
       assert.ok(streams.length > 2)
       let tried = 0
       for (const { id, bytes } of streams) {
-        const sound = wordsIn(readStream(protocol, bytes))
-        // In the middle of words, of characters and of numbers of a length; the step has no factor in common with any.
+        const sound = textsIn(readStream(protocol, bytes))
+        // A step of 13 cuts lines, characters and length fields at changing positions.
         for (let end = 0; end < bytes.length; end += 13, tried++) {
           const events = readStream(protocol, bytes.subarray(0, end))
           wholeOrFailed(events, sound, protocol.lenientEvents === true, `${id}, ${end} of ${bytes.length} bytes`)
@@ -295,7 +305,7 @@ test('a binary stream with a wrong byte', (t) => {
   const protocol = upstreamProtocols['bedrock-converse']
   let tried = 0
   for (const { id, bytes } of streamsOf(protocol, 6)) {
-    const sound = wordsIn(readStream(protocol, bytes))
+    const sound = textsIn(readStream(protocol, bytes))
     for (let at = 0; at < bytes.length; at += 3, tried++) {
       const wrong = Uint8Array.from(bytes)
       wrong[at] = (wrong[at] ?? 0) ^ 0x15

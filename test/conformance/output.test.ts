@@ -1,6 +1,6 @@
 /**
- * Output that is neither text, thought nor call: pictures, sound, code that a provider ran, results of its own tools. Each
- * is given as an upstream writes it, whole and streamed, and encoded for each client style: it is carried, or reported.
+ * Output other than text, reasoning and tool calls: images, audio, executed code, results of hosted tools. Each arrives in
+ * the upstream's format, whole and streamed, and is encoded for each client format: it is carried, or reported as lost.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -10,14 +10,14 @@ import { clientProtocolByStyle, upstreamProtocols } from '../../src/protocols/in
 import { answerContext } from '../support/builders.ts'
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUg=='
-const PICTURE = /iVBORw0KGgoAAAANSUhEUg/
+const IMAGE = /iVBORw0KGgoAAAANSUhEUg/
 
 type Source = {
   readonly name: string
   readonly from: UpstreamProtocolName
   readonly whole: JsonObject
   readonly frames: readonly JsonObject[]
-  /** What each style is given: `carried` is found in what it is sent, `lost` is reported. */
+  /** The result for each client format: `carried` matches the encoded answer, `lost` is reported. */
   readonly expected: { readonly [style: string]: { readonly carried?: RegExp; readonly lost?: readonly string[] } }
 }
 
@@ -93,15 +93,15 @@ const messages = (name: string, block: JsonObject, expected: Source['expected'])
 }
 
 const lost = (...paths: string[]) => ({ lost: paths })
-const nowhere = (path: string) => ({
+const lostEverywhere = (path: string) => ({
   chat: lost(path),
   responses: lost(path),
   messages: lost(path),
   completions: lost(path),
 })
 const image = { type: 'image_url', image_url: { url: `data:image/png;base64,${PNG}` } }
-const spoken = { id: 'audio_1', data: 'UklGRg==', expires_at: 1, transcript: 'Hello there.' }
-const picture = {
+const audio = { id: 'audio_1', data: 'UklGRg==', expires_at: 1, transcript: 'Hello there.' }
+const imageResult = {
   chat: { carried: /"images":\[\{"type":"image_url","image_url":\{"url":"data:image\/png;base64,iVBORw0KGgo/ },
   responses: { carried: /"type":"image_generation_call","id":"ig_[^"]*","status":"completed","result":"iVBORw0KGgo/ },
   messages: lost('output.image'),
@@ -109,33 +109,37 @@ const picture = {
 }
 
 const SOURCES: readonly Source[] = [
-  gemini('a picture', { inlineData: { mimeType: 'image/png', data: PNG } }, picture),
+  gemini('an image', { inlineData: { mimeType: 'image/png', data: PNG } }, imageResult),
   gemini(
-    'a picture it keeps',
+    'an image by reference',
     { fileData: { mimeType: 'image/png', fileUri: 'https://h.example/f' } },
-    nowhere('output.image'),
+    lostEverywhere('output.image'),
   ),
   gemini(
-    'sound',
+    'audio',
     { inlineData: { mimeType: 'audio/L16;rate=24000', data: 'AAAA' } },
     {
-      ...nowhere('output.audio'),
+      ...lostEverywhere('output.audio'),
     },
   ),
-  gemini('code', { executableCode: { language: 'PYTHON', code: 'print(1)' } }, nowhere('output.code')),
-  gemini('what code gave', { codeExecutionResult: { outcome: 'OUTCOME_OK', output: '1' } }, nowhere('output.code')),
+  gemini('code', { executableCode: { language: 'PYTHON', code: 'print(1)' } }, lostEverywhere('output.code')),
+  gemini(
+    'the output of code',
+    { codeExecutionResult: { outcome: 'OUTCOME_OK', output: '1' } },
+    lostEverywhere('output.code'),
+  ),
   responses(
-    'a picture',
+    'an image',
     { type: 'image_generation_call', id: 'ig_1', status: 'completed', result: PNG, output_format: 'png' },
-    { ...picture, responses: { carried: PICTURE } },
+    { ...imageResult, responses: { carried: IMAGE } },
   ),
   responses(
     'code',
     { type: 'code_interpreter_call', id: 'ci_1', status: 'completed', code: 'print(1)', outputs: [] },
-    { ...nowhere('output.code'), responses: { carried: /code_interpreter_call/ } },
+    { ...lostEverywhere('output.code'), responses: { carried: /code_interpreter_call/ } },
   ),
   responses(
-    'code and the picture it drew',
+    'code with an image as its output',
     {
       type: 'code_interpreter_call',
       id: 'ci_1',
@@ -144,25 +148,25 @@ const SOURCES: readonly Source[] = [
       outputs: [{ type: 'image', url: `data:image/png;base64,${PNG}` }],
     },
     {
-      ...nowhere('output.code'),
-      chat: { ...picture.chat, ...lost('output.code') },
+      ...lostEverywhere('output.code'),
+      chat: { ...imageResult.chat, ...lost('output.code') },
       responses: { carried: /code_interpreter_call/ },
     },
   ),
   responses(
     'a search',
     { type: 'web_search_call', id: 'ws_1', status: 'completed' },
-    { ...nowhere('output.web_search_call'), responses: { carried: /web_search_call/ } },
+    { ...lostEverywhere('output.web_search_call'), responses: { carried: /web_search_call/ } },
   ),
   chat(
-    'pictures',
+    'images',
     { role: 'assistant', content: 'Here.', images: [image, image] },
     [{ content: 'Here.' }, { images: [image] }, { images: [image] }],
-    { ...picture, chat: { carried: PICTURE } },
+    { ...imageResult, chat: { carried: IMAGE } },
   ),
   chat(
-    'sound',
-    { role: 'assistant', content: null, audio: spoken },
+    'audio',
+    { role: 'assistant', content: null, audio },
     [
       { audio: { id: 'audio_1', transcript: 'Hello ' } },
       { audio: { data: 'UklGRg==' } },
@@ -179,17 +183,17 @@ const SOURCES: readonly Source[] = [
   messages(
     'a search',
     { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: {} },
-    { ...nowhere('output.server_tool_use'), messages: { carried: /server_tool_use/ } },
+    { ...lostEverywhere('output.server_tool_use'), messages: { carried: /server_tool_use/ } },
   ),
   messages(
-    'what code gave',
+    'the output of code',
     { type: 'code_execution_tool_result', tool_use_id: 'srvtoolu_1', content: { type: 'code_execution_result' } },
-    { ...nowhere('output.code'), messages: { carried: /code_execution_tool_result/ } },
+    { ...lostEverywhere('output.code'), messages: { carried: /code_execution_tool_result/ } },
   ),
   messages(
-    'a name that does not belong in a header',
+    'a block type that is not valid in a header',
     { type: 'odd\nevent: error', data: 1 },
-    { ...nowhere('output.other'), messages: { carried: /odd/ } },
+    { ...lostEverywhere('output.other'), messages: { carried: /odd/ } },
   ),
 ]
 
@@ -207,11 +211,11 @@ const eventsOf = ({ from, whole, frames }: Source): readonly (readonly [string, 
   ]
 }
 
-describe('output of other kinds than text', () => {
+describe('output other than text', () => {
   for (const source of SOURCES)
-    for (const [how, events] of eventsOf(source))
+    for (const [mode, events] of eventsOf(source))
       for (const [style, { carried, lost: named = [] }] of Object.entries(source.expected))
-        test(`${source.name}, ${how}, to ${style}`, () => {
+        test(`${source.name}, ${mode}, to ${style}`, () => {
           const protocol = clientProtocolByStyle.get(style)
           assert.ok(protocol)
           assert.equal(fold(events).failure, undefined)
@@ -228,8 +232,8 @@ describe('output of other kinds than text', () => {
         })
 })
 
-test('every picture of a stream is carried', () => {
-  const source = SOURCES.find(({ name }) => name === 'chat, pictures')
+test('every image of a stream is carried', () => {
+  const source = SOURCES.find(({ name }) => name === 'chat, images')
   assert.ok(source)
   for (const [, events] of eventsOf(source)) {
     const answer = clientProtocolByStyle.get('responses')?.encodeAnswer(fold(events), answerContext())

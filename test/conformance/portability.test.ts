@@ -1,17 +1,17 @@
 /**
- * What becomes of each thing a client may ask, at every upstream format, as one table. A cell is one request of a client's
- * style, written for an upstream:
+ * The result of each feature at every upstream format, as one table. A cell is one request of a client format, encoded for
+ * an upstream:
  *
- *   c  carried: the upstream is told it, and nothing is lost
- *   l  carried, and something beside it is named as lost
- *   m  carried in another place: system messages go to the front where there is no other place for them
- *   d  dropped, by the client's own path
- *   u  unfit, by the client's own path: another target is tried
- *   =  the client's own format, whose bytes pass
- *   -  the client's format has no way to ask it
+ *   c  carried without a loss
+ *   l  carried, and another part is reported as lost
+ *   m  carried in another position: system messages move to the front where the format requires it
+ *   d  dropped, and reported with the client's path
+ *   u  unfit, with the client's path: another target is tried
+ *   =  the same format on both sides: passed through
+ *   -  the client's format cannot express it
  *
- * Whatever is sent is valid by the vendor's published schema, every path named lies in what the client wrote, and what is
- * neither told nor named is a failure whatever the table says.
+ * Every encoded request is valid by the vendor's published schema, and every reported path exists in the client's body. A
+ * feature that is neither carried nor reported fails the test.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -21,13 +21,13 @@ import type { EncodeTarget } from '../../src/core/protocol.ts'
 import { protocols, upstreamProtocols } from '../../src/protocols/index.ts'
 import { ACCEPTS_ALL } from '../support/accepts-all.ts'
 import { problemsIfPresent, requireSchemas, type SchemaName } from '../support/schemas.ts'
-import { resolves } from './request-members.ts'
+import { pathExists } from './request-members.ts'
 
-// ── Who is asked ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Upstreams ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 type Upstream = readonly [name: UpstreamProtocolName, target: EncodeTarget, schema: SchemaName, definition: string]
 
-/** Each by a model that can do what its format can say. */
+/** Each with a model that supports what the format can express. */
 const UPSTREAMS: readonly Upstream[] = [
   [
     'openai-chat',
@@ -56,25 +56,25 @@ const STYLES = [
 ] as const satisfies readonly ClientProtocolName[]
 type Style = (typeof STYLES)[number]
 
-// ── What is asked ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Features ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Members of each style's body; null: it has no way to ask it. Those not given are a question of one word. */
-type Row = {
+/** A value for each client format. An absent one: the format cannot express the feature. */
+type ByStyle<T> = { readonly chat?: T; readonly responses?: T; readonly messages?: T }
+
+/** One feature: the members it adds to a minimal body of each client format. */
+type Row = ByStyle<JsonObject> & {
   readonly name: string
-  /** What has to be found in what is sent, if it is carried; of the body as text without white space. */
-  readonly told: RegExp
-  /** The same, in its place. */
-  readonly place?: RegExp
-  readonly chat: JsonObject | null
-  readonly responses: JsonObject | null
-  readonly messages: JsonObject | null
+  /** Matches the encoded request (JSON without white space) if the feature is carried. */
+  readonly carried: RegExp
+  /** Matches if it is also in its original position. */
+  readonly inPlace?: RegExp
 }
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const PDF = 'JVBERi0xLjQKJcOkw7zDtsOfCg=='
 const WAV = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEA'
-const WORDS = 'VGhlIHdvcmQgaXMga2l3aS4='
-const WORDS_TOLD = /The word is kiwi\.|VGhlIHdvcmQgaXMga2l3aS4=/
+const TEXT = 'VGhlIHdvcmQgaXMga2l3aS4='
+const TEXT_CARRIED = /The word is kiwi\.|VGhlIHdvcmQgaXMga2l3aS4=/
 const URL = 'https://h.example/cat.png'
 
 const SCHEMA = {
@@ -91,15 +91,15 @@ const hello = {
   messages: [{ role: 'user', content: 'hello' }],
 }
 
-/** One part of a user's turn, behind some words. */
-const part = (name: string, told: RegExp, chat: Json, responses: Json, messages: Json): Row => {
-  const turn = (words: Json, one: Json): Json => [{ role: 'user', content: [words, one] }]
+/** A content part after a text in a user message. */
+const part = (name: string, carried: RegExp, { chat, responses, messages }: ByStyle<Json>): Row => {
+  const turn = (text: Json, one: Json): Json => [{ role: 'user', content: [text, one] }]
   return {
     name,
-    told,
-    chat: chat === null ? null : { messages: turn({ type: 'text', text: 'look' }, chat) },
-    responses: responses === null ? null : { input: turn({ type: 'input_text', text: 'look' }, responses) },
-    messages: messages === null ? null : { messages: turn({ type: 'text', text: 'look' }, messages) },
+    carried,
+    ...(chat && { chat: { messages: turn({ type: 'text', text: 'look' }, chat) } }),
+    ...(responses && { responses: { input: turn({ type: 'input_text', text: 'look' }, responses) } }),
+    ...(messages && { messages: { messages: turn({ type: 'text', text: 'look' }, messages) } }),
   }
 }
 
@@ -118,145 +118,113 @@ const tools = (...all: readonly ReturnType<typeof tool>[]) => ({
 })
 const TWO = tools(tool('first'), tool('second'))
 
-/** Members beside a question of one word. */
-const members = (
-  name: string,
-  told: RegExp,
-  chat: JsonObject | null,
-  responses: JsonObject | null,
-  messages: JsonObject | null,
-): Row => ({
+/** Members beside a one-word user message. */
+const members = (name: string, carried: RegExp, styles: ByStyle<JsonObject>): Row => ({ name, carried, ...styles })
+
+/** Members beside two tools. */
+const choosing = (name: string, carried: RegExp, { chat, responses, messages }: ByStyle<JsonObject>): Row => ({
   name,
-  told,
-  chat,
-  responses,
-  messages,
-})
-/** The same, with two tools. */
-const choosing = (
-  name: string,
-  told: RegExp,
-  chat: JsonObject | null,
-  responses: JsonObject | null,
-  messages: JsonObject | null,
-): Row => ({
-  name,
-  told,
-  chat: chat && { ...TWO.chat, ...chat },
-  responses: responses && { ...TWO.responses, ...responses },
-  messages: messages && { ...TWO.messages, ...messages },
+  carried,
+  ...(chat && { chat: { ...TWO.chat, ...chat } }),
+  ...(responses && { responses: { ...TWO.responses, ...responses } }),
+  ...(messages && { messages: { ...TWO.messages, ...messages } }),
 })
 
-type Told = {
+type ToolCallCase = {
   readonly id: string
   readonly name?: string
   readonly given: string
   readonly result: Json
   readonly failed?: true
 }
-/** Calls of one turn and what came of them in the next. */
-const called = (name: string, told: RegExp, ...calls: readonly Told[]): Row => {
+const chatTurn = (calls: readonly ToolCallCase[]): JsonObject => ({
+  messages: [
+    message('user', 'hello'),
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: calls.map(({ id, name = 'first', given }) => ({
+        id,
+        type: 'function',
+        function: { name, arguments: given },
+      })),
+    },
+    ...calls.map(({ id, result }) => ({ role: 'tool', tool_call_id: id, content: result })),
+  ],
+})
+
+const responsesTurn = (calls: readonly ToolCallCase[]): JsonObject => ({
+  input: [
+    message('user', 'hello'),
+    ...calls.map(({ id, name = 'first', given }) => ({ type: 'function_call', call_id: id, name, arguments: given })),
+    ...calls.map(({ id, result }) => ({
+      type: 'function_call_output',
+      call_id: id,
+      output:
+        typeof result === 'string'
+          ? result
+          : [{ type: 'input_image', image_url: `data:image/png;base64,${PNG}`, detail: 'auto' }],
+    })),
+  ],
+})
+
+const messagesTurn = (calls: readonly ToolCallCase[]): JsonObject => ({
+  messages: [
+    message('user', 'hello'),
+    message(
+      'assistant',
+      calls.map(({ id, name = 'first', given }) => ({ type: 'tool_use', id, name, input: parsed(given) })),
+    ),
+    message(
+      'user',
+      calls.map(({ id, result, failed }) => ({
+        type: 'tool_result',
+        tool_use_id: id,
+        content: result,
+        ...(failed && { is_error: true }),
+      })),
+    ),
+  ],
+})
+
+/** Calls of one turn, and their results in the next. */
+const toolTurn = (name: string, carried: RegExp, ...calls: readonly ToolCallCase[]): Row => {
   const offered = tools(...[...new Set(calls.map((call) => call.name ?? 'first'))].map((each) => tool(each)))
-  const plain = calls.every(({ failed, result }) => !failed && typeof result === 'string')
-  // The others' schemas forbid it.
-  const named = calls.every(({ id }) => id !== '')
-  const ask = { role: 'user', content: 'hello' }
+  const succeeded = calls.every(({ failed }) => !failed)
+  const hasTexts = calls.every(({ result }) => typeof result === 'string')
+  // The schemas of responses and messages forbid empty ids.
+  const hasIds = calls.every(({ id }) => id !== '')
   return {
     name,
-    told,
-    chat: plain
-      ? {
-          ...offered.chat,
-          messages: [
-            ask,
-            {
-              role: 'assistant',
-              content: null,
-              tool_calls: calls.map(({ id, name: each = 'first', given }) => ({
-                id,
-                type: 'function',
-                function: { name: each, arguments: given },
-              })),
-            },
-            ...calls.map(({ id, result }) => ({ role: 'tool', tool_call_id: id, content: result })),
-          ],
-        }
-      : null,
-    responses:
-      named && calls.every(({ failed }) => !failed)
-        ? {
-            ...offered.responses,
-            input: [
-              ask,
-              ...calls.map(({ id, name: each = 'first', given }) => ({
-                type: 'function_call',
-                call_id: id,
-                name: each,
-                arguments: given,
-              })),
-              ...calls.map(({ id, result }) => ({
-                type: 'function_call_output',
-                call_id: id,
-                output:
-                  typeof result === 'string'
-                    ? result
-                    : [{ type: 'input_image', image_url: `data:image/png;base64,${PNG}`, detail: 'auto' }],
-              })),
-            ],
-          }
-        : null,
-    messages: !named
-      ? null
-      : {
-          ...offered.messages,
-          messages: [
-            ask,
-            {
-              role: 'assistant',
-              content: calls.map(({ id, name: each = 'first', given }) => ({
-                type: 'tool_use',
-                id,
-                name: each,
-                input: parsed(given),
-              })),
-            },
-            {
-              role: 'user',
-              content: calls.map(({ id, result, failed }) => ({
-                type: 'tool_result',
-                tool_use_id: id,
-                content: result,
-                ...(failed && { is_error: true }),
-              })),
-            },
-          ],
-        },
+    carried,
+    ...(succeeded && hasTexts && { chat: { ...offered.chat, ...chatTurn(calls) } }),
+    ...(succeeded && hasIds && { responses: { ...offered.responses, ...responsesTurn(calls) } }),
+    ...(hasIds && { messages: { ...offered.messages, ...messagesTurn(calls) } }),
   }
 }
 const parsed = (text: string): Json => {
   try {
     return JSON.parse(text || '{}')
   } catch {
-    // What is no JSON this style has no way to say.
+    // Invalid JSON cannot be the input of a messages call.
     return { raw: text }
   }
 }
 
+/** A conversation, and members beside it. */
 const conversation = (
   name: string,
-  told: RegExp,
-  chat: Json,
-  responses: Json,
-  messages: Json,
-  more: { chat?: JsonObject; responses?: JsonObject; messages?: JsonObject } = {},
+  carried: RegExp,
+  { chat, responses, messages }: ByStyle<Json>,
+  more: ByStyle<JsonObject> = {},
 ): Row => ({
   name,
-  told,
-  chat: chat === null ? null : { messages: chat, ...more.chat },
-  responses: responses === null ? null : { input: responses, ...more.responses },
-  messages: messages === null ? null : { messages, ...more.messages },
+  carried,
+  ...(chat && { chat: { messages: chat, ...more.chat } }),
+  ...(responses && { responses: { input: responses, ...more.responses } }),
+  ...(messages && { messages: { messages, ...more.messages } }),
 })
-const says = (role: string, content: Json): JsonObject => ({ role, content })
+const message = (role: string, content: Json): JsonObject => ({ role, content })
 
 const image = (url: string, detail?: string) => ({
   chat: { type: 'image_url', image_url: { url, ...(detail && { detail }) } },
@@ -267,239 +235,217 @@ const inline = (media_type: string, data: string, type = 'image') => ({
   type,
   source: { type: 'base64', media_type, data },
 })
-const PNG_TOLD = /iVBORw0KGgoAAAANSUhEUg/
+const PNG_CARRIED = /iVBORw0KGgoAAAANSUhEUg/
 
 const ROWS: readonly Row[] = [
   // ── Media ──────────────────────────────────────────────────────────────────────────────────────────────────────
-  part('image, data', PNG_TOLD, picture.chat, picture.responses, inline('image/png', PNG)),
-  part(
-    'image, data without a type',
-    PNG_TOLD,
-    image(`data:;base64,${PNG}`).chat,
-    image(`data:;base64,${PNG}`).responses,
-    null,
-  ),
-  part(
-    'image, data with parameters',
-    PNG_TOLD,
-    image(`data:image/png;name=a;charset=x;base64,${PNG}`).chat,
-    image(`data:image/png;name=a;charset=x;base64,${PNG}`).responses,
-    null,
-  ),
-  part('image, URL', /h\.example/, image(URL).chat, image(URL).responses, {
-    type: 'image',
-    source: { type: 'url', url: URL },
+  part('image, data', PNG_CARRIED, {
+    chat: picture.chat,
+    responses: picture.responses,
+    messages: inline('image/png', PNG),
   }),
-  part(
-    'image, detail',
-    /"detail":"low"|"mediaResolution"|MEDIA_RESOLUTION_LOW/,
-    image(`data:image/png;base64,${PNG}`, 'low').chat,
-    image(`data:image/png;base64,${PNG}`, 'low').responses,
-    null,
-  ),
-  part(
-    'image, file id',
-    /file-abc/,
-    null,
-    { type: 'input_image', file_id: 'file-abc', detail: 'auto' },
-    { type: 'image', source: { type: 'file', file_id: 'file-abc' } },
-  ),
-  part(
-    'PDF, data',
-    /JVBERi0xLjQK/,
-    { type: 'file', file: { filename: 'a.pdf', file_data: `data:application/pdf;base64,${PDF}` } },
-    { type: 'input_file', filename: 'a.pdf', file_data: `data:application/pdf;base64,${PDF}` },
-    inline('application/pdf', PDF, 'document'),
-  ),
-  part(
-    'PDF, URL',
-    /h\.example/,
-    null,
-    { type: 'input_file', file_url: 'https://h.example/a.pdf' },
-    { type: 'document', source: { type: 'url', url: 'https://h.example/a.pdf' } },
-  ),
-  part(
-    'text document',
-    WORDS_TOLD,
-    { type: 'file', file: { filename: 'a.txt', file_data: `data:text/plain;base64,${WORDS}` } },
-    { type: 'input_file', filename: 'a.txt', file_data: `data:text/plain;base64,${WORDS}` },
-    { type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'The word is kiwi.' } },
-  ),
-  part(
-    'file id',
-    /file-abc/,
-    { type: 'file', file: { file_id: 'file-abc' } },
-    { type: 'input_file', file_id: 'file-abc' },
-    { type: 'document', source: { type: 'file', file_id: 'file-abc' } },
-  ),
-  part(
-    'audio, wav',
-    /UklGRiQAAABXQVZF/,
-    { type: 'input_audio', input_audio: { data: WAV, format: 'wav' } },
-    { type: 'input_audio', input_audio: { data: WAV, format: 'wav' } },
-    null,
-  ),
-  part(
-    'audio, mp3',
-    /SUQzBAAAAAAA/,
-    { type: 'input_audio', input_audio: { data: 'SUQzBAAAAAAA', format: 'mp3' } },
-    { type: 'input_audio', input_audio: { data: 'SUQzBAAAAAAA', format: 'mp3' } },
-    null,
-  ),
-  called('image in a result', PNG_TOLD, { id: 'call_1', given: '{"city":"Bern"}', result: [inline('image/png', PNG)] }),
+  part('image, data without a type', PNG_CARRIED, {
+    chat: image(`data:;base64,${PNG}`).chat,
+    responses: image(`data:;base64,${PNG}`).responses,
+  }),
+  part('image, data with parameters', PNG_CARRIED, {
+    chat: image(`data:image/png;name=a;charset=x;base64,${PNG}`).chat,
+    responses: image(`data:image/png;name=a;charset=x;base64,${PNG}`).responses,
+  }),
+  part('image, URL', /h\.example/, {
+    chat: image(URL).chat,
+    responses: image(URL).responses,
+    messages: {
+      type: 'image',
+      source: { type: 'url', url: URL },
+    },
+  }),
+  part('image, detail', /"detail":"low"|"mediaResolution"|MEDIA_RESOLUTION_LOW/, {
+    chat: image(`data:image/png;base64,${PNG}`, 'low').chat,
+    responses: image(`data:image/png;base64,${PNG}`, 'low').responses,
+  }),
+  part('image, file id', /file-abc/, {
+    responses: { type: 'input_image', file_id: 'file-abc', detail: 'auto' },
+    messages: { type: 'image', source: { type: 'file', file_id: 'file-abc' } },
+  }),
+  part('PDF, data', /JVBERi0xLjQK/, {
+    chat: { type: 'file', file: { filename: 'a.pdf', file_data: `data:application/pdf;base64,${PDF}` } },
+    responses: { type: 'input_file', filename: 'a.pdf', file_data: `data:application/pdf;base64,${PDF}` },
+    messages: inline('application/pdf', PDF, 'document'),
+  }),
+  part('PDF, URL', /h\.example/, {
+    responses: { type: 'input_file', file_url: 'https://h.example/a.pdf' },
+    messages: { type: 'document', source: { type: 'url', url: 'https://h.example/a.pdf' } },
+  }),
+  part('text document', TEXT_CARRIED, {
+    chat: { type: 'file', file: { filename: 'a.txt', file_data: `data:text/plain;base64,${TEXT}` } },
+    responses: { type: 'input_file', filename: 'a.txt', file_data: `data:text/plain;base64,${TEXT}` },
+    messages: { type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'The word is kiwi.' } },
+  }),
+  part('file id', /file-abc/, {
+    chat: { type: 'file', file: { file_id: 'file-abc' } },
+    responses: { type: 'input_file', file_id: 'file-abc' },
+    messages: { type: 'document', source: { type: 'file', file_id: 'file-abc' } },
+  }),
+  part('audio, wav', /UklGRiQAAABXQVZF/, {
+    chat: { type: 'input_audio', input_audio: { data: WAV, format: 'wav' } },
+    responses: { type: 'input_audio', input_audio: { data: WAV, format: 'wav' } },
+  }),
+  part('audio, mp3', /SUQzBAAAAAAA/, {
+    chat: { type: 'input_audio', input_audio: { data: 'SUQzBAAAAAAA', format: 'mp3' } },
+    responses: { type: 'input_audio', input_audio: { data: 'SUQzBAAAAAAA', format: 'mp3' } },
+  }),
+  toolTurn('image in a result', PNG_CARRIED, {
+    id: 'call_1',
+    given: '{"city":"Bern"}',
+    result: [inline('image/png', PNG)],
+  }),
 
   // ── Calls and results ──────────────────────────────────────────────────────────────────────────────────────────
-  called(
+  toolTurn(
     'parallel calls',
     /Bern.*Rome/,
     { id: 'call_1', given: '{"city":"Bern"}', result: 'one' },
     { id: 'call_2', given: '{"city":"Rome"}', result: 'two' },
   ),
-  called('a result that is an error', /"is_error":true|"status":"error"|[Ee]rror/, {
+  toolTurn('a failed result', /"is_error":true|"status":"error"|[Ee]rror/, {
     id: 'call_1',
     given: '{"city":"Bern"}',
     result: 'no',
     failed: true,
   }),
-  called('an id of odd characters', /Bern/, { id: 'call é/|1:2', given: '{"city":"Bern"}', result: 'one' }),
-  called('an id of 200 characters', /Bern/, { id: 'i'.repeat(200), given: '{"city":"Bern"}', result: 'one' }),
-  called(
-    'an empty id',
+  toolTurn('a call id with special characters', /Bern/, { id: 'call é/|1:2', given: '{"city":"Bern"}', result: 'one' }),
+  toolTurn('a call id of 200 characters', /Bern/, { id: 'i'.repeat(200), given: '{"city":"Bern"}', result: 'one' }),
+  toolTurn(
+    'an empty call id',
     /Bern/,
     { id: '', given: '{"city":"Rome"}', result: 'two' },
     { id: '', given: '{"city":"Bern"}', result: 'one' },
   ),
-  called('a name with dots', /Bern/, { id: 'call_1', name: 'files.read', given: '{"city":"Bern"}', result: 'one' }),
-  called('a name of 100 characters', /Bern/, { id: 'call_1', name: LONG, given: '{"city":"Bern"}', result: 'one' }),
-  called('no arguments', /first/, { id: 'call_1', given: '', result: 'one' }),
-  called('arguments that are no JSON', /Bern/, { id: 'call_1', given: '{"city":"Bern', result: 'one' }),
+  toolTurn('a tool name with dots', /Bern/, {
+    id: 'call_1',
+    name: 'files.read',
+    given: '{"city":"Bern"}',
+    result: 'one',
+  }),
+  toolTurn('a tool name of 100 characters', /Bern/, {
+    id: 'call_1',
+    name: LONG,
+    given: '{"city":"Bern"}',
+    result: 'one',
+  }),
+  toolTurn('no arguments', /first/, { id: 'call_1', given: '', result: 'one' }),
+  toolTurn('arguments that are invalid JSON', /Bern/, { id: 'call_1', given: '{"city":"Bern', result: 'one' }),
 
   // ── Tools ──────────────────────────────────────────────────────────────────────────────────────────────────────
-  members(
-    'custom tool',
-    /sqlite/,
-    { tools: [{ type: 'custom', custom: { name: 'sqlite', description: 'd' } }] },
-    { tools: [{ type: 'custom', name: 'sqlite', description: 'd' }] },
-    null,
-  ),
+  members('custom tool', /sqlite/, {
+    chat: { tools: [{ type: 'custom', custom: { name: 'sqlite', description: 'd' } }] },
+    responses: { tools: [{ type: 'custom', name: 'sqlite', description: 'd' }] },
+  }),
+  choosing('tool choice: required', /"required"|"any"|"ANY"|"REQUIRED"/, {
+    chat: { tool_choice: 'required' },
+    responses: { tool_choice: 'required' },
+    messages: { tool_choice: { type: 'any' } },
+  }),
   choosing(
-    'a call is required',
-    /"required"|"any"|"ANY"|"REQUIRED"/,
-    { tool_choice: 'required' },
-    { tool_choice: 'required' },
-    { tool_choice: { type: 'any' } },
-  ),
-  choosing(
-    'a tool is named',
+    'tool choice: one tool',
     /(?:toolChoice|tool_choice|allowedFunctionNames)".{0,60}"second"|^(?!.*"first").*"second"/,
-    { tool_choice: { type: 'function', function: { name: 'second' } } },
-    { tool_choice: { type: 'function', name: 'second' } },
-    { tool_choice: { type: 'tool', name: 'second' } },
-  ),
-  choosing(
-    'tools are allowed',
-    /allowed_tools|allowedFunctionNames":\["second"|^(?!.*"first").*"second"/,
     {
+      chat: { tool_choice: { type: 'function', function: { name: 'second' } } },
+      responses: { tool_choice: { type: 'function', name: 'second' } },
+      messages: { tool_choice: { type: 'tool', name: 'second' } },
+    },
+  ),
+  choosing('tool choice: allowed tools', /allowed_tools|allowedFunctionNames":\["second"|^(?!.*"first").*"second"/, {
+    chat: {
       tool_choice: {
         type: 'allowed_tools',
         allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'second' } }] },
       },
     },
-    { tool_choice: { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'function', name: 'second' }] } },
-    null,
-  ),
-  choosing(
-    'no call',
-    /"none"|"NONE"|^(?!.*"first")/,
-    { tool_choice: 'none' },
-    { tool_choice: 'none' },
-    { tool_choice: { type: 'none' } },
-  ),
-  choosing(
-    'one call at a time',
-    /"parallel_tool_calls":false|"disable_parallel_tool_use":true/,
-    { parallel_tool_calls: false },
-    { parallel_tool_calls: false },
-    { tool_choice: { type: 'auto', disable_parallel_tool_use: true } },
-  ),
-  members(
-    'strict tool',
-    /"strict":true|"strict_tools":true|"VALIDATED"/,
-    tools(tool('first', { strict: true })).chat,
-    tools(tool('first', { strict: true })).responses,
-    tools(tool('first', { strict: true })).messages,
-  ),
+    responses: { tool_choice: { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'function', name: 'second' }] } },
+  }),
+  choosing('tool choice: none', /"none"|"NONE"|^(?!.*"first")/, {
+    chat: { tool_choice: 'none' },
+    responses: { tool_choice: 'none' },
+    messages: { tool_choice: { type: 'none' } },
+  }),
+  choosing('no parallel calls', /"parallel_tool_calls":false|"disable_parallel_tool_use":true/, {
+    chat: { parallel_tool_calls: false },
+    responses: { parallel_tool_calls: false },
+    messages: { tool_choice: { type: 'auto', disable_parallel_tool_use: true } },
+  }),
+  members('strict tool', /"strict":true|"strict_tools":true|"VALIDATED"/, {
+    chat: tools(tool('first', { strict: true })).chat,
+    responses: tools(tool('first', { strict: true })).responses,
+    messages: tools(tool('first', { strict: true })).messages,
+  }),
 
   // ── Form of the answer ─────────────────────────────────────────────────────────────────────────────────────────
-  members(
-    'any JSON',
-    /"json_object"|"application\/json"|"format":"json"|valid JSON object/,
-    { response_format: { type: 'json_object' }, messages: [says('user', 'JSON')] },
-    { text: { format: { type: 'json_object' } }, input: 'JSON' },
-    null,
-  ),
-  members(
-    'JSON by a schema',
-    /"city\\?"/,
-    { response_format: { type: 'json_schema', json_schema: { name: 'a', schema: SCHEMA, strict: true } } },
-    { text: { format: { type: 'json_schema', name: 'a', schema: SCHEMA, strict: true } } },
-    { output_config: { format: { type: 'json_schema', schema: SCHEMA } } },
-  ),
-  members('stop', /STOPWORD/, { stop: ['STOPWORD'] }, null, { stop_sequences: ['STOPWORD'] }),
-  members('two answers', /"n":2|"candidateCount":2/, { n: 2 }, null, null),
-  members('seed', /4711/, { seed: 4711 }, null, null),
-  members(
-    'probabilities',
-    /"logprobs":true|"responseLogprobs":true|output_text\.logprobs/,
-    { logprobs: true },
-    { include: ['message.output_text.logprobs'] },
-    null,
-  ),
-  members('limit', /1234/, { max_completion_tokens: 1234 }, { max_output_tokens: 1234 }, { max_tokens: 1234 }),
-  members('temperature above 1', /"temperature":/, { temperature: 1.5 }, { temperature: 1.5 }, null),
+  members('JSON mode', /"json_object"|"application\/json"|"format":"json"|valid JSON object/, {
+    chat: { response_format: { type: 'json_object' }, messages: [message('user', 'JSON')] },
+    responses: { text: { format: { type: 'json_object' } }, input: 'JSON' },
+  }),
+  members('structured output', /"city\\?"/, {
+    chat: { response_format: { type: 'json_schema', json_schema: { name: 'a', schema: SCHEMA, strict: true } } },
+    responses: { text: { format: { type: 'json_schema', name: 'a', schema: SCHEMA, strict: true } } },
+    messages: { output_config: { format: { type: 'json_schema', schema: SCHEMA } } },
+  }),
+  members('stop', /STOPWORD/, { chat: { stop: ['STOPWORD'] }, messages: { stop_sequences: ['STOPWORD'] } }),
+  members('two choices', /"n":2|"candidateCount":2/, { chat: { n: 2 } }),
+  members('seed', /4711/, { chat: { seed: 4711 } }),
+  members('log probabilities', /"logprobs":true|"responseLogprobs":true|output_text\.logprobs/, {
+    chat: { logprobs: true },
+    responses: { include: ['message.output_text.logprobs'] },
+  }),
+  members('token limit', /1234/, {
+    chat: { max_completion_tokens: 1234 },
+    responses: { max_output_tokens: 1234 },
+    messages: { max_tokens: 1234 },
+  }),
+  members('temperature above 1', /"temperature":/, { chat: { temperature: 1.5 }, responses: { temperature: 1.5 } }),
 
-  // ── Thinking ───────────────────────────────────────────────────────────────────────────────────────────────────
-  members(
-    'effort',
-    /effort|thinking|"think"/i,
-    { reasoning_effort: 'high' },
-    { reasoning: { effort: 'high' } },
-    { output_config: { effort: 'high' } },
-  ),
-  members('budget to think with', /4321|effort|thinking|"think"/i, null, null, {
-    thinking: { type: 'enabled', budget_tokens: 4321 },
-    max_tokens: 9000,
+  // ── Reasoning ──────────────────────────────────────────────────────────────────────────────────────────────────
+  members('reasoning effort', /effort|thinking|"think"/i, {
+    chat: { reasoning_effort: 'high' },
+    responses: { reasoning: { effort: 'high' } },
+    messages: { output_config: { effort: 'high' } },
+  }),
+  members('reasoning budget', /4321|effort|thinking|"think"/i, {
+    messages: {
+      thinking: { type: 'enabled', budget_tokens: 4321 },
+      max_tokens: 9000,
+    },
   }),
   conversation(
-    'thoughts signed by Claude',
-    // What it proves is proved to its maker only; the words may travel.
+    // The signature is valid for its provider only; the text may be carried.
+    'reasoning signed by Claude',
     /U0lHTkVE|"hm"/,
-    [
-      says('user', 'hello'),
-      {
-        role: 'assistant',
-        content: 'hi',
-        reasoning_details: [
-          { type: 'reasoning.text', text: 'hm', signature: 'U0lHTkVE', format: 'anthropic-claude-v1', index: 0 },
-        ],
-      },
-      says('user', 'go on'),
-    ],
-    null,
-    [
-      says('user', 'hello'),
-      says('assistant', [
-        { type: 'thinking', thinking: 'hm', signature: 'U0lHTkVE' },
-        { type: 'text', text: 'hi' },
-      ]),
-      says('user', 'go on'),
-    ],
+    {
+      chat: [
+        message('user', 'hello'),
+        {
+          role: 'assistant',
+          content: 'hi',
+          reasoning_details: [
+            { type: 'reasoning.text', text: 'hm', signature: 'U0lHTkVE', format: 'anthropic-claude-v1', index: 0 },
+          ],
+        },
+        message('user', 'go on'),
+      ],
+      messages: [
+        message('user', 'hello'),
+        message('assistant', [
+          { type: 'thinking', thinking: 'hm', signature: 'U0lHTkVE' },
+          { type: 'text', text: 'hi' },
+        ]),
+        message('user', 'go on'),
+      ],
+    },
   ),
-  conversation(
-    'thoughts sealed by OpenAI',
-    /U0VBTEVE/,
-    [
-      says('user', 'hello'),
+  conversation('reasoning encrypted by OpenAI', /U0VBTEVE/, {
+    chat: [
+      message('user', 'hello'),
       {
         role: 'assistant',
         content: 'hi',
@@ -507,10 +453,10 @@ const ROWS: readonly Row[] = [
           { type: 'reasoning.encrypted', data: 'U0VBTEVE', id: 'rs_1', format: 'openai-responses-v1', index: 0 },
         ],
       },
-      says('user', 'go on'),
+      message('user', 'go on'),
     ],
-    [
-      says('user', 'hello'),
+    responses: [
+      message('user', 'hello'),
       { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'U0VBTEVE' },
       {
         type: 'message',
@@ -519,40 +465,37 @@ const ROWS: readonly Row[] = [
         role: 'assistant',
         content: [{ type: 'output_text', text: 'hi', annotations: [] }],
       },
-      says('user', 'go on'),
+      message('user', 'go on'),
     ],
-    null,
-  ),
-  conversation(
-    'thoughts signed by Gemini',
-    /R0VNSU5J/,
-    [
-      says('user', 'hello'),
+  }),
+  conversation('reasoning signed by Gemini', /R0VNSU5J/, {
+    chat: [
+      message('user', 'hello'),
       {
         role: 'assistant',
         content: 'hi',
         reasoning_details: [{ type: 'reasoning.encrypted', data: 'R0VNSU5J', format: 'google-gemini-v1', index: 0 }],
       },
-      says('user', 'go on'),
+      message('user', 'go on'),
     ],
-    null,
-    null,
-  ),
-  conversation(
-    'plain thoughts',
-    /ponder/,
-    [says('user', 'hello'), { role: 'assistant', content: 'hi', reasoning_content: 'ponder' }, says('user', 'go on')],
-    null,
-    null,
-  ),
+  }),
+  conversation('unsigned reasoning', /ponder/, {
+    chat: [
+      message('user', 'hello'),
+      { role: 'assistant', content: 'hi', reasoning_content: 'ponder' },
+      message('user', 'go on'),
+    ],
+  }),
 
   // ── Turns ──────────────────────────────────────────────────────────────────────────────────────────────────────
-  conversation(
-    'a refusal earlier',
-    /I will not/,
-    [says('user', 'hello'), { role: 'assistant', content: null, refusal: 'I will not' }, says('user', 'why')],
-    [
-      says('user', 'hello'),
+  conversation('an earlier refusal', /I will not/, {
+    chat: [
+      message('user', 'hello'),
+      { role: 'assistant', content: null, refusal: 'I will not' },
+      message('user', 'why'),
+    ],
+    responses: [
+      message('user', 'hello'),
       {
         type: 'message',
         id: 'msg_1',
@@ -560,93 +503,102 @@ const ROWS: readonly Row[] = [
         role: 'assistant',
         content: [{ type: 'refusal', refusal: 'I will not' }],
       },
-      says('user', 'why'),
+      message('user', 'why'),
     ],
-    null,
-  ),
+  }),
   {
-    ...conversation(
-      'a system message in the middle',
-      /MIDWAY/,
-      [says('user', 'hello'), says('assistant', 'hi'), says('system', 'MIDWAY'), says('user', 'go on')],
-      [says('user', 'hello'), says('assistant', 'hi'), says('system', 'MIDWAY'), says('user', 'go on')],
-      null,
-    ),
-    place: /"hi".*MIDWAY.*go on/,
+    ...conversation('a system message in the middle', /MIDWAY/, {
+      chat: [
+        message('user', 'hello'),
+        message('assistant', 'hi'),
+        message('system', 'MIDWAY'),
+        message('user', 'go on'),
+      ],
+      responses: [
+        message('user', 'hello'),
+        message('assistant', 'hi'),
+        message('system', 'MIDWAY'),
+        message('user', 'go on'),
+      ],
+    }),
+    inPlace: /"hi".*MIDWAY.*go on/,
   },
-  conversation('a system message alone', /ALONE/, [says('system', 'ALONE')], [says('system', 'ALONE')], null),
+  conversation('a system message alone', /ALONE/, {
+    chat: [message('system', 'ALONE')],
+    responses: [message('system', 'ALONE')],
+  }),
   conversation(
     'a system message in front',
     /FRONT/,
-    [says('system', 'FRONT'), says('user', 'hello')],
-    [says('system', 'FRONT'), says('user', 'hello')],
-    [says('user', 'hello')],
+    {
+      chat: [message('system', 'FRONT'), message('user', 'hello')],
+      responses: [message('system', 'FRONT'), message('user', 'hello')],
+      messages: [message('user', 'hello')],
+    },
     { messages: { system: 'FRONT' } },
   ),
-  conversation(
-    'begun for the model',
-    /BEGUN/,
-    [says('user', 'hello'), says('assistant', 'BEGUN')],
-    [says('user', 'hello'), says('assistant', 'BEGUN')],
-    [says('user', 'hello'), says('assistant', 'BEGUN')],
-  ),
-  conversation(
-    'begun by the model',
-    /BEGUN/,
-    [says('assistant', 'BEGUN'), says('user', 'hello')],
-    [says('assistant', 'BEGUN'), says('user', 'hello')],
-    [says('assistant', 'BEGUN'), says('user', 'hello')],
-  ),
-  conversation(
-    'an empty text',
-    /kiwi/,
-    [
-      says('user', [
+  conversation('prefill', /BEGUN/, {
+    chat: [message('user', 'hello'), message('assistant', 'BEGUN')],
+    responses: [message('user', 'hello'), message('assistant', 'BEGUN')],
+    messages: [message('user', 'hello'), message('assistant', 'BEGUN')],
+  }),
+  conversation('assistant message first', /BEGUN/, {
+    chat: [message('assistant', 'BEGUN'), message('user', 'hello')],
+    responses: [message('assistant', 'BEGUN'), message('user', 'hello')],
+    messages: [message('assistant', 'BEGUN'), message('user', 'hello')],
+  }),
+  conversation('an empty text', /kiwi/, {
+    chat: [
+      message('user', [
         { type: 'text', text: '' },
         { type: 'text', text: 'kiwi' },
       ]),
     ],
-    [
-      says('user', [
+    responses: [
+      message('user', [
         { type: 'input_text', text: '' },
         { type: 'input_text', text: 'kiwi' },
       ]),
     ],
-    [
-      says('user', [
+    messages: [
+      message('user', [
         { type: 'text', text: '' },
         { type: 'text', text: 'kiwi' },
       ]),
     ],
-  ),
-  conversation(
-    'two turns of one',
-    /APPLE.*PEAR/,
-    [says('user', 'APPLE'), says('user', 'PEAR')],
-    [says('user', 'APPLE'), says('user', 'PEAR')],
-    [says('user', 'APPLE'), says('user', 'PEAR')],
-  ),
-  conversation('a name', /"alice"/, [{ ...says('user', 'hello'), name: 'alice' }], null, null),
-
-  // ── The rest ───────────────────────────────────────────────────────────────────────────────────────────────────
-  members('metadata', /tracing/, { metadata: { trace: 'tracing' } }, { metadata: { trace: 'tracing' } }, null),
-  members('user', /"alice"/, { user: 'alice' }, { user: 'alice' }, { metadata: { user_id: 'alice' } }),
-  members('tier', /"flex"/i, { service_tier: 'flex' }, { service_tier: 'flex' }, null),
-  members('kept by the provider', /"store":true/, { store: true }, { store: true }, null),
-  members('verbosity', /"verbosity":"low"/, { verbosity: 'low' }, { text: { verbosity: 'low' } }, null),
-  members('a part to be cached', /ephemeral|cachePoint/, null, null, {
-    messages: [says('user', [{ type: 'text', text: 'hello', cache_control: { type: 'ephemeral' } }])],
   }),
-  members(
-    'a search of the provider',
-    /web_search|googleSearch/,
-    null,
-    { tools: [{ type: 'web_search' }] },
-    { tools: [{ type: 'web_search_20250305', name: 'web_search' }] },
-  ),
+  conversation('two user messages', /APPLE.*PEAR/, {
+    chat: [message('user', 'APPLE'), message('user', 'PEAR')],
+    responses: [message('user', 'APPLE'), message('user', 'PEAR')],
+    messages: [message('user', 'APPLE'), message('user', 'PEAR')],
+  }),
+  conversation('a message name', /"alice"/, { chat: [{ ...message('user', 'hello'), name: 'alice' }] }),
+
+  // ── Others ─────────────────────────────────────────────────────────────────────────────────────────────────────
+  members('metadata', /tracing/, {
+    chat: { metadata: { trace: 'tracing' } },
+    responses: { metadata: { trace: 'tracing' } },
+  }),
+  members('user', /"alice"/, {
+    chat: { user: 'alice' },
+    responses: { user: 'alice' },
+    messages: { metadata: { user_id: 'alice' } },
+  }),
+  members('service tier', /"flex"/i, { chat: { service_tier: 'flex' }, responses: { service_tier: 'flex' } }),
+  members('stored by the provider', /"store":true/, { chat: { store: true }, responses: { store: true } }),
+  members('verbosity', /"verbosity":"low"/, { chat: { verbosity: 'low' }, responses: { text: { verbosity: 'low' } } }),
+  members('cache control', /ephemeral|cachePoint/, {
+    messages: {
+      messages: [message('user', [{ type: 'text', text: 'hello', cache_control: { type: 'ephemeral' } }])],
+    },
+  }),
+  members('hosted web search', /web_search|googleSearch/, {
+    responses: { tools: [{ type: 'web_search' }] },
+    messages: { tools: [{ type: 'web_search_20250305', name: 'web_search' }] },
+  }),
 ]
 
-// ── What becomes of it ───────────────────────────────────────────────────────────────────────────────────────────
+// ── Results ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const BASE: { readonly [style in Style]: JsonObject } = {
   'openai-chat': { model: 'm', messages: hello.chat },
@@ -660,26 +612,26 @@ const OF: { readonly [style in Style]: 'chat' | 'responses' | 'messages' } = {
 }
 
 const cell = (row: Row, style: Style, [name, target, schema, definition]: Upstream): string => {
-  const asked = row[OF[style]]
-  if (asked === null) return '-'
+  const requested = row[OF[style]]
+  if (requested === undefined) return '-'
   if (name === style) return '='
-  const body: JsonObject = { ...BASE[style], ...asked }
+  const body: JsonObject = { ...BASE[style], ...requested }
   const request = protocols[style].decodeRequest(body)
   if (!request.ok) return `refused: ${request.failure.message}`
   const { body: sent, losses } = upstreamProtocols[name].encodeRequest(request.value, target)
-  for (const { path: at } of losses) if (!resolves(body, at)) return `names ${at}, which is not in the body`
+  for (const { path: at } of losses) if (!pathExists(body, at)) return `reports ${at}, which is not in the body`
   if (losses.some(({ essential }) => essential)) return 'u'
   const problem = problemsIfPresent(schema, definition, JSON.parse(JSON.stringify(sent)))
-  if (problem !== undefined) return `not valid: ${problem}`
+  if (problem !== undefined) return `invalid: ${problem}`
   const links = linkProblem(name, sent)
   if (links !== undefined) return links
-  const told = row.told.test(JSON.stringify(sent))
-  if (told && row.place?.test(JSON.stringify(sent)) === false) return 'm'
-  if (told) return losses.length === 0 ? 'c' : 'l'
-  return losses.length === 0 ? 'gone in silence' : 'd'
+  const carried = row.carried.test(JSON.stringify(sent))
+  if (carried && row.inPlace?.test(JSON.stringify(sent)) === false) return 'm'
+  if (carried) return losses.length === 0 ? 'c' : 'l'
+  return losses.length === 0 ? 'lost silently' : 'd'
 }
 
-/** Ids of the calls and of the results in a request, whatever its format. */
+/** Collects the ids of calls and results in a request of any format. */
 const linksIn = (value: Json | undefined, found: { calls: string[]; results: string[] }): void => {
   if (isList(value)) for (const inner of value) linksIn(inner, found)
   if (!isObject(value)) return
@@ -703,7 +655,7 @@ const linksIn = (value: Json | undefined, found: { calls: string[]; results: str
   for (const inner of Object.values(value)) linksIn(inner, found)
 }
 
-/** What each upstream takes for an id and for a tool's name; the schemas do not all say it. */
+/** The call ids that each upstream accepts; not all schemas state it. */
 const IDS: { readonly [name in UpstreamProtocolName]?: RegExp } = {
   'openai-chat': /^.{1,64}$/,
   'openai-responses': /^.{1,64}$/,
@@ -721,14 +673,14 @@ const linkProblem = (name: UpstreamProtocolName, sent: JsonObject): string | und
   return strange.length > 0 ? `ids ${strange.join(' ')}` : undefined
 }
 
-// ── What is expected ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── Expected results ─────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Columns: chat, responses, messages, gemini, bedrock, cohere, mistral, ollama; by chat, responses and messages clients. */
+/** Columns: chat, responses, messages, gemini, bedrock, cohere, mistral, ollama; one group each for chat, responses and messages clients. */
 const EXPECTED: { readonly [row: string]: string } = {
-  // Media. Addresses are fetched by nobody here (that would be done from inside the operator's network), so a format that
-  // takes bytes only is unfit for them; ids of files belong to one provider and account. Chat has no URL for a file, the
-  // published responses format no audio in, Claude none at all; Cohere and Ollama read no PDF. `detail` is an OpenAI word,
-  // which Cohere and Mistral took over; a file's name has no place in Gemini, nor beside Ollama's words.
+  // Media. The gateway fetches no URLs (requests would come from the operator's network), so a format without URLs is unfit.
+  // File ids belong to one provider and account. Chat has no file URLs, the published responses format has no audio input,
+  // Claude no audio; Cohere and Ollama accept no PDF. OpenAI, Cohere and Mistral have `detail`. Gemini has no file names, and
+  // Ollama none beside text.
   'image, data': '=ccccccc c=cccccc cc=ccccc',
   'image, data without a type': '=ccccccc c=cccccc --------',
   'image, data with parameters': '=ccccccc c=cccccc --------',
@@ -742,64 +694,66 @@ const EXPECTED: { readonly [row: string]: string } = {
   'audio, wav': '=uuccucu c=uccucu --------',
   'audio, mp3': '=uuccucu c=uccucu --------',
   'image in a result': '-------- c=cccccc cc=ccccc',
-  // Calls. Ids and names are mapped to each vendor's rules, which the test holds them to; a result marked as failed says so
-  // in words where there is no mark. Where a named tool or none cannot be said, only that one is offered, or none.
+  // Calls. Ids and names are mapped to each vendor's rules. A failed result becomes text where the format has no flag. Where
+  // the format cannot select one tool or no tool, the request has only that tool, or no tools.
   'parallel calls': '=ccccccc c=cccccc cc=ccccc',
-  'a result that is an error': '-------- -------- cc=ccccc',
-  'an id of odd characters': '=ccccccc c=cccccc cc=ccccc',
-  'an id of 200 characters': '=ccccccc c=cccccc cc=ccccc',
-  'an empty id': '=ccccccc -------- --------',
-  'a name with dots': '=ccccccc c=cccccc cc=ccccc',
-  'a name of 100 characters': '=ccccccc c=cccccc cc=ccccc',
+  'a failed result': '-------- -------- cc=ccccc',
+  'a call id with special characters': '=ccccccc c=cccccc cc=ccccc',
+  'a call id of 200 characters': '=ccccccc c=cccccc cc=ccccc',
+  'an empty call id': '=ccccccc -------- --------',
+  'a tool name with dots': '=ccccccc c=cccccc cc=ccccc',
+  'a tool name of 100 characters': '=ccccccc c=cccccc cc=ccccc',
   'no arguments': '=ccccccc c=cccccc cc=ccccc',
-  'arguments that are no JSON': '=ccccccc c=cccccc cc=ccccc',
+  'arguments that are invalid JSON': '=ccccccc c=cccccc cc=ccccc',
   'custom tool': '=ccccccc c=cccccc --------',
-  'a call is required': '=ccccccl c=cccccl cc=ccccl',
-  'a tool is named': '=cccclcl c=ccclcl cc=cclcl',
-  'tools are allowed': '=cccclcl c=ccclcl --------',
-  'no call': '=ccclccl c=cclccl cc=clccl',
-  'one call at a time': '=ccdddcd c=cdddcd cc=dddcd',
+  'tool choice: required': '=ccccccl c=cccccl cc=ccccl',
+  'tool choice: one tool': '=cccclcl c=ccclcl cc=cclcl',
+  'tool choice: allowed tools': '=cccclcl c=ccclcl --------',
+  'tool choice: none': '=ccclccl c=cclccl cc=clccl',
+  'no parallel calls': '=ccdddcd c=cdddcd cc=dddcd',
   'strict tool': '=ccccccd c=cccccd cc=ccccd',
-  // Form. Anthropic and Bedrock have a schema but no plain JSON, which a line of the system prompt asks for; seeds, stop words, probabilities and second answers exist where they are
-  // carried and nowhere else (WIRE 5). Temperatures above 1 are held to the most that is allowed.
-  'any JSON': '=ccccccc c=cccccc --------',
-  'JSON by a schema': '=ccccccc c=cccccc cc=ccccc',
+  // Output format and sampling. Anthropic and Bedrock have schemas but no JSON mode, so a line of the system prompt requests
+  // JSON. Seeds, stop sequences, log probabilities and several choices exist only where they are carried. A temperature
+  // above 1 is reduced to the maximum of the format.
+  'JSON mode': '=ccccccc c=cccccc --------',
+  'structured output': '=ccccccc c=cccccc cc=ccccc',
   stop: '=dcccccc -------- cd=ccccc',
-  'two answers': '=uucuucu -------- --------',
+  'two choices': '=uucuucu -------- --------',
   seed: '=ddcdccc -------- --------',
-  probabilities: '=cdcdcdc c=dcdcdc --------',
-  limit: '=ccccccc c=cccccc cc=ccccc',
+  'log probabilities': '=cdcdcdc c=dcdcdc --------',
+  'token limit': '=ccccccc c=cccccc cc=ccccc',
   'temperature above 1': '=clcllcc c=lcllcc --------',
-  // Thinking. A proof is its maker's; words travel where unsigned thoughts are taken. A budget is an effort for models known to reason.
-  effort: '=ccclccc c=cclccc cc=cdccc',
-  'budget to think with': '-------- -------- cc=cccll',
-  'thoughts signed by Claude': '=dcdddcc -------- dd=dddcc',
-  'thoughts sealed by OpenAI': '=cdddddd d=dddddd --------',
-  'thoughts signed by Gemini': '=ddcdddd -------- --------',
-  'plain thoughts': '=ddddccc -------- --------',
-  // Turns. Nobody but chat has names on messages.
-  'a refusal earlier': '=ccccccc c=cccccc --------',
+  // Reasoning. A signature is valid for its provider only; text is carried where unsigned reasoning is accepted. A budget
+  // becomes an effort for models that are known to reason.
+  'reasoning effort': '=ccclccc c=cclccc cc=cdccc',
+  'reasoning budget': '-------- -------- cc=cccll',
+  'reasoning signed by Claude': '=dcdddcc -------- dd=dddcc',
+  'reasoning encrypted by OpenAI': '=cdddddd d=dddddd --------',
+  'reasoning signed by Gemini': '=ddcdddd -------- --------',
+  'unsigned reasoning': '=ddddccc -------- --------',
+  // Turns. Only chat has names on messages.
+  'an earlier refusal': '=ccccccc c=cccccc --------',
   'a system message in the middle': '=cmmmmmc c=mmmmmc --------',
   'a system message alone': '=clllllc c=lllllc --------',
   'a system message in front': '=ccccccc c=cccccc cc=ccccc',
-  'begun for the model': '=ccccccc c=cccccc cc=ccccc',
-  'begun by the model': '=clclccc c=lclccc cc=clccc',
+  prefill: '=ccccccc c=cccccc cc=ccccc',
+  'assistant message first': '=clclccc c=lclccc cc=clccc',
   'an empty text': '=ccccccc c=cccccc cc=ccccc',
-  'two turns of one': '=ccccccc c=cccccc cc=ccccc',
-  'a name': '=ddddddd -------- --------',
-  // The rest. Hosted tools run at one provider.
+  'two user messages': '=ccccccc c=cccccc cc=ccccc',
+  'a message name': '=ddddddd -------- --------',
+  // Others. Hosted tools run at one provider.
   metadata: '=cddcdcd c=ddcdcd --------',
   user: '=ccddddd c=cddddd cc=ddddd',
-  tier: '=cddcddd c=ddcddd --------',
-  'kept by the provider': '=cdddddd c=dddddd --------',
+  'service tier': '=cddcddd c=ddcddd --------',
+  'stored by the provider': '=cdddddd c=dddddd --------',
   verbosity: '=cdddddd c=dddddd --------',
-  'a part to be cached': '-------- -------- dd=dcddd',
-  'a search of the provider': '-------- u=uuuuuu uu=uuuuu',
+  'cache control': '-------- -------- dd=dcddd',
+  'hosted web search': '-------- u=uuuuuu uu=uuuuu',
 }
 
 requireSchemas()
 
-describe('what becomes of', () => {
+describe('portability of', () => {
   for (const row of ROWS)
     test(row.name, () => {
       const found = STYLES.map((style) => UPSTREAMS.map((upstream) => cell(row, style, upstream)))
@@ -809,7 +763,7 @@ describe('what becomes of', () => {
       assert.deepEqual(faults, [])
       assert.equal(found.map((cells) => cells.join('')).join(' '), EXPECTED[row.name])
     })
-  test('every row of the table is asked', () =>
+  test('every row of the table has a request', () =>
     assert.deepEqual(
       Object.keys(EXPECTED),
       ROWS.map(({ name }) => name),

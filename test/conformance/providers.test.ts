@@ -1,6 +1,6 @@
 /**
- * Every file in the folder of providers, asked everything: what would be sent is valid for the format it speaks, what it
- * cannot carry is named by the client's own path, and nothing disappears. A new file is covered by being there.
+ * Every provider file with every kind of request: the encoded request is valid for the provider's format, what it cannot
+ * carry is reported by the client's own path, and nothing disappears. New files are covered automatically.
  */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
@@ -14,12 +14,12 @@ import { clientProtocolByStyle } from '../../src/protocols/index.ts'
 import { clientRequests, requireRecordings, skipWithoutRecordings } from '../support/recordings.ts'
 import { problemsIfPresent, requireSchemas, type SchemaName } from '../support/schemas.ts'
 import { defaultSettings } from '../support/settings.ts'
-import { isNamed, isSame, kindOf, membersOf, resolves } from './request-members.ts'
+import { isRedundant, isReported, membersOf, pathExists, withoutIndices } from './request-members.ts'
 import { Tally } from './tally.ts'
 
 const providers = [...(await loadProviders()).values()]
 
-// ── What is asked ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const SCHEMA: JsonObject = {
   type: 'object',
@@ -34,15 +34,15 @@ type Case = {
   readonly style: string
   readonly name: string
   readonly body: JsonObject
-  /** Everybody who is not excused can carry it whole enough to answer. */
-  readonly everybody?: true
+  /** Every provider must be fit for it, unless it lacks tools. */
+  readonly required?: true
 }
 
 const CASES: readonly Case[] = [
   {
     style: 'chat',
-    name: 'the plain usage',
-    everybody: true,
+    name: 'a tool and a setting',
+    required: true,
     body: {
       messages: [
         { role: 'system', content: 'Be brief.' },
@@ -55,8 +55,8 @@ const CASES: readonly Case[] = [
   },
   {
     style: 'responses',
-    name: 'the plain usage',
-    everybody: true,
+    name: 'a tool and a setting',
+    required: true,
     body: {
       input: 'What is the weather in Bern?',
       temperature: 0.2,
@@ -66,8 +66,8 @@ const CASES: readonly Case[] = [
   },
   {
     style: 'messages',
-    name: 'the plain usage',
-    everybody: true,
+    name: 'a tool and a setting',
+    required: true,
     body: {
       max_tokens: 500,
       system: 'Be brief.',
@@ -80,7 +80,7 @@ const CASES: readonly Case[] = [
   {
     style: 'chat',
     name: 'two calls and their results',
-    everybody: true,
+    required: true,
     body: {
       messages: [
         { role: 'developer', content: 'Be brief.' },
@@ -105,7 +105,7 @@ const CASES: readonly Case[] = [
   {
     style: 'responses',
     name: 'two calls and their results',
-    everybody: true,
+    required: true,
     body: {
       instructions: 'Be brief.',
       input: [
@@ -156,7 +156,7 @@ const CASES: readonly Case[] = [
   },
   {
     style: 'chat',
-    name: 'an answer of a schema',
+    name: 'structured output',
     body: {
       messages: [{ role: 'user', content: 'Bern, in Celsius.' }],
       response_format: { type: 'json_schema', json_schema: { name: 'place', strict: true, schema: SCHEMA } },
@@ -164,7 +164,7 @@ const CASES: readonly Case[] = [
   },
   {
     style: 'responses',
-    name: 'an answer of a schema',
+    name: 'structured output',
     body: {
       input: 'Bern, in Celsius.',
       text: { format: { type: 'json_schema', name: 'place', strict: true, schema: SCHEMA } },
@@ -245,7 +245,7 @@ const CASES: readonly Case[] = [
   },
 ]
 
-/** Names behind which vendors differ: quirks look at them. */
+/** Model names that quirks depend on. */
 const MODELS = [
   'some-model',
   'gpt-5.2',
@@ -256,7 +256,7 @@ const MODELS = [
   'mistral-large',
 ]
 
-// ── Where it is asked ────────────────────────────────────────────────────────────────────────────────────────────
+// ── Encoding ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const instanceOf = (provider: Provider): Instance => ({
   id: provider.name,
@@ -268,13 +268,13 @@ const instanceOf = (provider: Provider): Instance => ({
   variables: Object.fromEntries(Object.entries(provider.variables ?? {}).map(([name, value]) => [name, value ?? 'x'])),
 })
 
-const prepared = (provider: Provider, style: string, model: string, body: JsonObject): OutboundRequest | string => {
+const prepare = (provider: Provider, style: string, model: string, body: JsonObject): OutboundRequest | string => {
   const protocol = clientProtocolByStyle.get(style)
   assert.ok(protocol)
-  const question = parseRequest(protocol, JSON.stringify(body), () => undefined, defaultSettings.limit)
-  if (!question.ok) return `${question.failure.param}: ${question.failure.message}`
+  const request = parseRequest(protocol, JSON.stringify(body), () => undefined, defaultSettings.limit)
+  if (!request.ok) return `${request.failure.param}: ${request.failure.message}`
   const candidate = { instance: instanceOf(provider), model, because: 'asked', weight: 1 }
-  return prepareRequest(question.value, candidate, { maxOutputTokens: 8_192 }) ?? 'it speaks nothing'
+  return prepareRequest(request.value, candidate, { maxOutputTokens: 8_192 }) ?? 'no protocol'
 }
 
 const schemaOf = (protocol: ProtocolName): readonly [SchemaName, string] => {
@@ -287,82 +287,82 @@ const schemaOf = (protocol: ProtocolName): readonly [SchemaName, string] => {
   return protocol === 'openai-responses' ? ['openai', 'CreateResponse'] : ['anthropic', 'BetaCreateMessageParams']
 }
 
-/** How a stream is asked for where the path names the model. */
+/** Paths that select streaming, where the path has the model. */
 const STREAM_PATH = /:streamGenerateContent\?|:streamRawPredict$|\/converse-stream$/
 
-/** Vertex has the model of a Claude in the path, and the version of the format in the body instead of the head. */
+/** The body as published: on Vertex, Claude's model is in the path and the version of the format in the body. */
 const asPublished = ({ anthropic_version: version, ...body }: JsonObject, model: string): JsonObject =>
   version === undefined ? body : { model, ...body }
 
-/** Throws when what would be sent is wrong; answers why this provider is not fit for it. */
-const sends = (provider: Provider, style: string, model: string, asked: JsonObject): string | undefined => {
-  const made = prepared(provider, style, model, asked)
+/** Throws if the encoded request is wrong. Returns the reason if the provider is unfit. */
+const checkRequest = (provider: Provider, style: string, model: string, request: JsonObject): string | undefined => {
+  const made = prepare(provider, style, model, request)
   if (typeof made === 'string') assert.fail(made)
   assert.ok(URL.canParse(made.url), made.url)
   const { baseUrl, speaks } = instanceOf(provider)
   assert.ok(made.url.startsWith(speaks.some(({ atHost }) => atHost) ? new URL(baseUrl).origin : baseUrl), made.url)
   for (const path of [...made.dropped, ...made.unfit])
-    assert.ok(resolves(asked, path), `given up, but not in the request: ${path}`)
-  if (made.unfit.length > 0) return `unfit for ${[...new Set(made.unfit.map(kindOf))].join(', ')}`
+    assert.ok(pathExists(request, path), `reported, but not in the request: ${path}`)
+  if (made.unfit.length > 0) return `unfit for ${[...new Set(made.unfit.map(withoutIndices))].join(', ')}`
   const body: unknown = JSON.parse(made.body)
   assert.ok(isObject(body))
   const isInPath = !Object.hasOwn(body, 'model')
   if (isInPath) assert.ok(made.url.includes(encodeURIComponent(model)), made.url)
   assert.equal(isInPath || body.model === model, true, 'another model')
   const streams = isInPath ? STREAM_PATH.test(made.url) : body.stream === true
-  assert.equal(streams, asked.stream === true)
+  assert.equal(streams, request.stream === true)
   const [schema, definition] = schemaOf(made.protocol.name)
   const problem = problemsIfPresent(schema, definition, asPublished(body, model))
-  // What passes is the client's own; some leave out what is published as required, and are answered.
-  if (made.protocol.style === style && problem === problemsIfPresent(schema, definition, asked)) return undefined
+  // A passed-through body is the client's own; some recorded clients omit members that the schema requires.
+  if (made.protocol.style === style && problem === problemsIfPresent(schema, definition, request)) return undefined
   assert.equal(problem, undefined)
   return undefined
 }
 
-/** Members of a request that could be left out without what is sent, or what is named, being any different. */
-const vanishing = (provider: Provider, { style, body }: Case, model: string): string[] => {
-  const told = (asked: JsonObject): string => {
-    const made = prepared(provider, style, model, asked)
+/** Members whose removal changes neither the encoded request nor the reported losses. */
+const lostMembers = (provider: Provider, { style, body }: Case, model: string): string[] => {
+  const outcome = (request: JsonObject): string => {
+    const made = prepare(provider, style, model, request)
     return typeof made === 'string' ? made : JSON.stringify([made.url, made.body, made.dropped, made.unfit])
   }
-  const made = prepared(provider, style, model, body)
+  const made = prepare(provider, style, model, body)
   if (typeof made === 'string') return [made]
   const named = [...made.dropped, ...made.unfit]
-  const before = told(body)
+  const before = outcome(body)
   return [...membersOf(body)].flatMap(({ path, value, without }) =>
-    told(without) !== before ||
-    isNamed(named, path) ||
-    isSame(kindOf(path), JSON.stringify(value), made.protocol.name) ||
+    outcome(without) !== before ||
+    isReported(named, path) ||
+    isRedundant(withoutIndices(path), JSON.stringify(value), made.protocol.name) ||
     path === 'model'
       ? []
       : [`${path} ${JSON.stringify(value).slice(0, 60)}`],
   )
 }
 
-// ── The sweep ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Tests ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 requireRecordings()
 requireSchemas()
 
-const board = new Tally()
+const tally = new Tally()
 
 const lacksTools = ({ speaks }: Provider): boolean => speaks.every(({ lacks }) => lacks?.includes('tools') === true)
 
-describe('every provider, asked everything', () => {
+describe('every provider with every request', () => {
   for (const provider of providers)
     test(provider.name, () => {
       const each = CASES.flatMap((one) => MODELS.map((model) => ({ one, model })))
       const nameOf = ({ one, model }: (typeof each)[number]) => `${one.style}: ${one.name}, ${model}`
-      const wrong = board.each(provider.name, each, nameOf, ({ one, model }) => {
+      const wrong = tally.checkEach(provider.name, each, nameOf, ({ one, model }) => {
         const body = { model: 'anything', ...one.body }
-        const unfit = sends(provider, one.style, model, body)
-        if (one.everybody && !('tools' in body && lacksTools(provider))) assert.equal(unfit, undefined)
-        assert.deepEqual(vanishing(provider, { ...one, body }, model), [], 'disappears')
+        const unfit = checkRequest(provider, one.style, model, body)
+        if (one.required && !('tools' in body && lacksTools(provider))) assert.equal(unfit, undefined)
+        assert.deepEqual(lostMembers(provider, { ...one, body }, model), [], 'disappears')
         return unfit
       })
       assert.equal(wrong.length, 0, wrong.join('\n'))
     })
-  after(() => board.print())
+  after(() => tally.print())
 })
 
 describe('every provider, in each format it also accepts', () => {
@@ -370,9 +370,9 @@ describe('every provider, in each format it also accepts', () => {
     for (const wire of provider.alsoSpeaks ?? [])
       test(`${provider.name} in ${wire.protocol}`, () => {
         const alone: Provider = { ...provider, speaks: [wire] }
-        for (const { style, name, body, everybody } of CASES) {
-          const unfit = sends(alone, style, 'some-model', { model: 'anything', ...body })
-          if (everybody) assert.equal(unfit, undefined, `${style}: ${name}`)
+        for (const { style, name, body, required } of CASES) {
+          const unfit = checkRequest(alone, style, 'some-model', { model: 'anything', ...body })
+          if (required) assert.equal(unfit, undefined, `${style}: ${name}`)
         }
       })
 })
@@ -387,43 +387,43 @@ const BY_MODEL = [
 for (const [name, model, path] of BY_MODEL) {
   const provider = providers.find((one) => one.name === name)
   assert.ok(provider)
-  const wholeCases = CASES.filter(({ everybody, body }) => everybody && !body.stream)
+  const wholeCases = CASES.filter(({ required, body }) => required && !body.stream)
   test(`${name} receives requests for ${model} at ${path}`, () => {
     for (const { style, body } of wholeCases) {
-      const made = prepared(provider, style, model, { model: 'anything', ...body })
+      const made = prepare(provider, style, model, { model: 'anything', ...body })
       assert.ok(typeof made !== 'string' && made.url.endsWith(path), JSON.stringify(made))
     }
   })
   test(`${name} receives valid bodies for ${model}`, () => {
     for (const { style, body } of wholeCases)
-      assert.equal(sends(provider, style, model, { model: 'anything', ...body }), undefined)
+      assert.equal(checkRequest(provider, style, model, { model: 'anything', ...body }), undefined)
   })
 }
 
-// ── What clients really send ─────────────────────────────────────────────────────────────────────────────────────
+// ── Recorded clients ────────────────────────────────────────────────────────────────────────────────────────────
 
-const clients = new Tally()
+const clientTally = new Tally()
 
-describe('what recorded clients send, prepared for six kinds of upstream', { skip: skipWithoutRecordings }, () => {
+describe('requests of recorded clients, prepared for six providers', { skip: skipWithoutRecordings }, () => {
   const requests = clientRequests().flatMap((request) => {
     const style = [...clientProtocolByStyle.values()].find(({ path }) => request.path === `/v1${path}`)?.style
     return style === undefined ? [] : [{ ...request, style }]
   })
-  test('there are some', () => assert.ok(requests.length > 30, String(requests.length)))
+  test('enough requests', () => assert.ok(requests.length > 30, String(requests.length)))
   for (const name of ['openai', 'anthropic', 'gemini', 'mistral', 'ollama', 'openai-compatible'])
     test(name, () => {
       const provider = providers.find((one) => one.name === name)
       assert.ok(provider)
-      const wrong = clients.each(
+      const wrong = clientTally.checkEach(
         `clients → ${name}`,
         requests,
         (request) => request.name,
         ({ style, body, name: client }) => {
-          const unfit = sends(provider, style, 'some-model', { ...body })
+          const unfit = checkRequest(provider, style, 'some-model', { ...body })
           return unfit && `${client.split(':')[0]} ${unfit}`
         },
       )
       assert.equal(wrong.length, 0, wrong.join('\n'))
     })
-  after(() => clients.print())
+  after(() => clientTally.print())
 })

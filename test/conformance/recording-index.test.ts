@@ -1,61 +1,62 @@
-/** Every recording has one place, and what has none says why. */
+/** Every recording belongs to one row, or has a reason for its exclusion. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { recordingFiles, requireRecordings, skipWithoutRecordings } from '../support/recordings.ts'
-import { NAMED, type Place, places } from './recording-index.ts'
+import { type Classification, EXCEPTIONS, indexRecordings } from './recording-index.ts'
 import { Tally } from './tally.ts'
 
-const board = new Tally('recordings')
+const tally = new Tally('recordings')
 
-const rowOf = (place: Place): string => {
-  switch (place.is) {
+const rowOf = (classification: Classification): string => {
+  switch (classification.is) {
     case 'answer':
     case 'failure':
-      return `${place.protocol.style} ${place.is}s`
+      return `${classification.protocol.style} ${classification.is}s`
     case 'embeddings':
-      return place.protocol.name.replace('-', ' ')
+      return classification.protocol.name.replace('-', ' ')
     case 'count':
-      return 'messages counts'
+      return 'messages token counts'
     case 'models':
-      return 'lists of models'
+      return 'model lists'
     case 'excluded':
       return 'excluded'
     default:
-      throw new Error(`unknown place ${JSON.stringify(place satisfies never)}`)
+      throw new Error(`unknown classification ${JSON.stringify(classification satisfies never)}`)
   }
 }
 
 requireRecordings()
 
-test('every recording is in one row, or says why not', { skip: skipWithoutRecordings }, () => {
-  const all = places()
-  for (const { recording, place } of all)
-    if (place.is === 'excluded') board.excluded(`${recording.api}`, place.why)
+test('every recording is in one row or excluded with a reason', { skip: skipWithoutRecordings }, () => {
+  const indexed = indexRecordings()
+  for (const { recording, classification } of indexed)
+    if (classification.is === 'excluded') tally.exclude(`${recording.api}`, classification.why)
     else
-      board.each(
-        rowOf(place),
+      tally.checkEach(
+        rowOf(classification),
         [recording],
         ({ id }) => id,
         () => undefined,
       )
-  const rows = board.rows()
+  const rows = tally.rows()
   const sum = rows.reduce(
     (total, { passed, excluded }) => total + passed + Object.values(excluded).reduce((a, b) => a + b, 0),
     0,
   )
   assert.equal(sum, recordingFiles().length)
-  assert.equal(new Set(all.map(({ recording }) => recording.id)).size, sum)
+  assert.equal(new Set(indexed.map(({ recording }) => recording.id)).size, sum)
   assert.ok(sum >= 2_282, String(sum))
-  for (const { place } of all) if (place.is === 'excluded') assert.notEqual(place.why, '')
+  for (const { classification } of indexed)
+    if (classification.is === 'excluded') assert.notEqual(classification.why, '')
 })
 
-test('no exception without its recording', { skip: skipWithoutRecordings }, () => {
-  const ids = places().map(({ recording }) => recording.id)
-  for (const start of NAMED)
+test('every exception has a recording', { skip: skipWithoutRecordings }, () => {
+  const ids = indexRecordings().map(({ recording }) => recording.id)
+  for (const start of EXCEPTIONS)
     assert.ok(
       ids.some((id) => id.startsWith(start)),
       start,
     )
 })
 
-after(() => board.print())
+after(() => tally.print())

@@ -1,8 +1,7 @@
 /**
- * Where each recording has its place: one row of one table, or the reason why it has none. Everything that goes over
- * the recordings takes them from here, so none is left out in silence (`places.test.ts`).
+ * Classifies every recording: the row of the table it belongs to, or the reason for its exclusion. Tests take recordings
+ * from here, so that none is left out silently (`recording-index.test.ts`).
  */
-
 import type { EmbeddingsProtocol } from '../../src/core/embeddings.ts'
 import type { FailureKind } from '../../src/core/failure.ts'
 import { type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
@@ -11,30 +10,30 @@ import { embeddingsProtocols } from '../../src/protocols/embeddings/index.ts'
 import { upstreamProtocols } from '../../src/protocols/index.ts'
 import { allRecordings, type Recording } from '../support/recordings.ts'
 
-export type Place =
+export type Classification =
   | { readonly is: 'answer'; readonly protocol: UpstreamProtocol }
-  /** `kind`: it came behind a 200, and is this. */
+  /** `kind`: the kind of a failure that came with status 200. */
   | { readonly is: 'failure'; readonly protocol: UpstreamProtocol; readonly kind?: FailureKind }
   | { readonly is: 'embeddings'; readonly protocol: EmbeddingsProtocol }
   | { readonly is: 'count' }
   | { readonly is: 'models' }
   | { readonly is: 'excluded'; readonly why: string }
 
-export type Placed = { readonly recording: Recording; readonly place: Place }
+export type IndexedRecording = { readonly recording: Recording; readonly classification: Classification }
 
-// ── What single recordings are ───────────────────────────────────────────────────────────────────────────────────
+// ── Single recordings ────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Filed by their source under another format than the one they are in. */
+/** Recordings that their source filed under another format than their own. */
 const MISFILED: ReadonlyMap<string, UpstreamProtocol> = new Map([
   ['azure-responses-azure-deepseek-reasoning-', upstreamProtocols['openai-chat']],
   ['ollama-ollama-structured-with-multiple-tools-structured-mode-', upstreamProtocols['openai-chat']],
 ])
 
-/** Failures although the status was 200, and of which kind. */
-const FAILURES: ReadonlyMap<string, FailureKind> = new Map([
-  // Azure's content filter, answered within a 200.
+/** Failures with status 200, and their kind. */
+const FAILURES_WITH_200: ReadonlyMap<string, FailureKind> = new Map([
+  // Azure's content filter responds with a 200.
   ['azure-chat-test-prompt-content-filtering-with-events-with-n-98ddde0e', 'content_policy'],
-  // Groq says in the stream that the model wrote no call.
+  // Groq reports in the stream that the model wrote no tool call.
   ['groq-chat-test-tool-use-failed-error-streaming-with-text-564fca61', 'malformed'],
   // OpenRouter reports its provider's error in a chunk.
   ['openrouter-chat-test-openrouter-stream-error', 'invalid_request'],
@@ -43,25 +42,27 @@ const FAILURES: ReadonlyMap<string, FailureKind> = new Map([
   ['openai-responses-stream-unknown-error-responses-1', 'error_in_stream'],
 ])
 
-/** About something else than their source's folder says. */
-const ABOUT_SOMETHING_ELSE: ReadonlyMap<string, string> = new Map([
-  ['gemini-gemini-use-cache-with-structured-1', 'an answer of cachedContents, no call of ours'],
-  ['gemini-gemini-use-cache-with-text-1', 'an answer of cachedContents, no call of ours'],
-  ['mistral-mistral-ocr-response-1-', 'an answer of the OCR API, no call of ours'],
+/** Recordings of calls that the gateway does not make. */
+const UNSUPPORTED_CALLS: ReadonlyMap<string, string> = new Map([
+  ['gemini-gemini-use-cache-with-structured-1', 'an answer of cachedContents, which the gateway does not call'],
+  ['gemini-gemini-use-cache-with-text-1', 'an answer of cachedContents, which the gateway does not call'],
+  ['mistral-mistral-ocr-response-1-', 'an answer of the OCR API, which the gateway does not call'],
 ])
 
-const startOf = <T>(table: ReadonlyMap<string, T>, id: string): T | undefined =>
+const byIdPrefix = <T>(table: ReadonlyMap<string, T>, id: string): T | undefined =>
   [...table].find(([start]) => id.startsWith(start))?.[1]
 
-/** Every start of an id that stands in a table here. */
-export const NAMED: readonly string[] = [...MISFILED, ...FAILURES, ...ABOUT_SOMETHING_ELSE].map(([start]) => start)
+/** Every id prefix of the tables above. */
+export const EXCEPTIONS: readonly string[] = [...MISFILED, ...FAILURES_WITH_200, ...UNSUPPORTED_CALLS].map(
+  ([start]) => start,
+)
 
-// ── By what a recording is ───────────────────────────────────────────────────────────────────────────────────────
+// ── By API ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const excluded = (why: string): Place => ({ is: 'excluded', why })
+const excluded = (why: string): Classification => ({ is: 'excluded', why })
 
-const chatting = (recording: Recording, protocol: UpstreamProtocol): Place => {
-  const kind = startOf(FAILURES, recording.id)
+const answerOrFailure = (recording: Recording, protocol: UpstreamProtocol): Classification => {
+  const kind = byIdPrefix(FAILURES_WITH_200, recording.id)
   if (kind) return { is: 'failure', protocol, kind }
   return { is: (recording.status ?? 200) < 400 ? 'answer' : 'failure', protocol }
 }
@@ -69,104 +70,110 @@ const chatting = (recording: Recording, protocol: UpstreamProtocol): Place => {
 const isPending = ({ response }: Recording): boolean =>
   ['queued', 'in_progress'].includes(text(object(response)?.status) ?? '')
 
-const responses = (recording: Recording): Place =>
+const classifyResponses = (recording: Recording): Classification =>
   isPending(recording)
-    ? excluded('asked in the background: a ticket, not an answer yet')
-    : chatting(recording, upstreamProtocols['openai-responses'])
+    ? excluded('a background response that is still in progress')
+    : answerOrFailure(recording, upstreamProtocols['openai-responses'])
 
-const gemini = (recording: Recording): Place => {
-  const calledWrongly = (said: Json): boolean =>
-    list(object(said)?.candidates).some((one) => object(one)?.finishReason === 'UNEXPECTED_TOOL_CALL')
+const classifyGemini = (recording: Recording): Classification => {
+  const isUnexpectedCall = (body: Json): boolean =>
+    list(object(body)?.candidates).some((one) => object(one)?.finishReason === 'UNEXPECTED_TOOL_CALL')
   const protocol = upstreamProtocols.gemini
-  return calledWrongly(recording.response)
+  return isUnexpectedCall(recording.response)
     ? { is: 'failure', protocol, kind: 'malformed' }
-    : chatting(recording, protocol)
+    : answerOrFailure(recording, protocol)
 }
 
-/** The older version of the API has another address and another shape; its errors are the same. */
-const cohere = (recording: Recording): Place => {
+/** The older version of the API has another path and another format, but the same errors. */
+const classifyCohere = (recording: Recording): Classification => {
   const { request, response, chunks, status } = recording
   const isOlder =
     Object.hasOwn(object(request) ?? {}, 'message') ||
     Object.hasOwn(object(response) ?? {}, 'generation_id') ||
     chunks?.some((chunk) => chunk.includes('"event_type"')) === true
   return isOlder && (status ?? 200) < 400
-    ? excluded('the first version of the API (/v1/chat); the second is spoken')
-    : chatting(recording, upstreamProtocols.cohere)
+    ? excluded('version 1 of the API (/v1/chat); the gateway uses version 2')
+    : answerOrFailure(recording, upstreamProtocols.cohere)
 }
 
-/** What a model on Bedrock is asked in its own words: Claude's are messages, Nova's those of Converse. Errors are Bedrock's. */
-const invoked = (recording: Recording): Place => {
+/** InvokeModel bodies are in the model's own format: messages for Claude, Converse for Nova. Errors are Bedrock's. */
+const classifyInvokeModel = (recording: Recording): Classification => {
   const { request, status } = recording
-  const asked = object(request)
+  const body = object(request)
   if ((status ?? 200) >= 400) return { is: 'failure', protocol: upstreamProtocols['bedrock-converse'] }
-  if (asked?.anthropic_version !== undefined) return chatting(recording, upstreamProtocols['anthropic-messages'])
-  if (asked?.messages !== undefined) return chatting(recording, upstreamProtocols['bedrock-converse'])
-  return excluded('a body of its own model (Titan, Llama, Jurassic …) in InvokeModel; Bedrock is spoken to in Converse')
+  if (body?.anthropic_version !== undefined) return answerOrFailure(recording, upstreamProtocols['anthropic-messages'])
+  if (body?.messages !== undefined) return answerOrFailure(recording, upstreamProtocols['bedrock-converse'])
+  return excluded('InvokeModel with the model’s own format (Titan, Llama, Jurassic …); the gateway uses Converse')
 }
 
-const embedded = (name: keyof typeof embeddingsProtocols, member: string, otherwise = '') => {
-  return ({ provider, response, status }: Recording): Place => {
+const classifyEmbeddings = (name: keyof typeof embeddingsProtocols, member: string, otherwise = '') => {
+  return ({ provider, response, status }: Recording): Classification => {
     if ((status ?? 200) < 400 && !Object.hasOwn(object(response) ?? {}, member)) return excluded(otherwise)
     if (provider === 'perplexity')
-      return excluded('vectors of bytes, no floats: Perplexity is not asked for embeddings')
+      return excluded('vectors of bytes, not floats: the gateway does not use Perplexity for embeddings')
     return { is: 'embeddings', protocol: embeddingsProtocols[name] }
   }
 }
 
-const chat = (name: keyof typeof upstreamProtocols) => (recording: Recording) =>
-  chatting(recording, upstreamProtocols[name])
+const answersOf = (name: keyof typeof upstreamProtocols) => (recording: Recording) =>
+  answerOrFailure(recording, upstreamProtocols[name])
 
-const never = (why: string) => (): Place => excluded(why)
+const alwaysExcluded = (why: string) => (): Classification => excluded(why)
 
-/** Each API of the recordings. One that is not here fails the test. */
-const APIS: { readonly [api: string]: (recording: Recording) => Place } = {
-  chat: chat('openai-chat'),
-  responses,
-  'responses-retrieve': responses,
-  'responses-compact': never('a compacted conversation: made here, and asked of nobody'),
-  'responses-input-tokens': never('a count in the style of responses: asked of nobody'),
-  messages: chat('anthropic-messages'),
-  'messages-count-tokens': () => ({ is: 'count' }),
-  gemini,
-  'gemini-count-tokens': never('a count in Gemini’s format: asked of nobody, no client speaks it'),
-  'bedrock-converse': chat('bedrock-converse'),
-  'bedrock-invoke': invoked,
-  mistral: chat('mistral'),
-  'mistral-conversations': never('a conversation as Mistral’s agents keep it: no call of ours'),
-  cohere,
-  ollama: chat('ollama'),
-  completions: never(
-    'an answer of the older completions: clients are spoken to in them, no upstream is (their requests are asked, below)',
+/** The classifier of each API; an unknown API fails the test. */
+const CLASSIFIERS: { readonly [api: string]: (recording: Recording) => Classification } = {
+  chat: answersOf('openai-chat'),
+  responses: classifyResponses,
+  'responses-retrieve': classifyResponses,
+  'responses-compact': alwaysExcluded('a compacted conversation: the gateway compacts itself'),
+  'responses-input-tokens': alwaysExcluded(
+    'a token count in the format of responses, which the gateway does not request',
   ),
-  embeddings: embedded('openai-embeddings', 'data'),
-  'cohere-embed': embedded('cohere-embeddings', 'embeddings'),
-  'gemini-embed': embedded(
+  messages: answersOf('anthropic-messages'),
+  'messages-count-tokens': () => ({ is: 'count' }),
+  gemini: classifyGemini,
+  'gemini-count-tokens': alwaysExcluded('a token count in Gemini’s format, which no client format uses'),
+  'bedrock-converse': answersOf('bedrock-converse'),
+  'bedrock-invoke': classifyInvokeModel,
+  mistral: answersOf('mistral'),
+  'mistral-conversations': alwaysExcluded('Mistral’s agents API, which the gateway does not call'),
+  cohere: classifyCohere,
+  ollama: answersOf('ollama'),
+  completions: alwaysExcluded(
+    'an answer of the older completions, which the gateway uses with clients only (their requests are translated, see below)',
+  ),
+  embeddings: classifyEmbeddings('openai-embeddings', 'data'),
+  'cohere-embed': classifyEmbeddings('cohere-embeddings', 'embeddings'),
+  'gemini-embed': classifyEmbeddings(
     'gemini-embeddings',
     'embeddings',
-    'embedContent, for one text: batchEmbedContents is asked',
+    'embedContent, for one text; the gateway uses batchEmbedContents',
   ),
-  'google-vertex-embed': embedded('vertex-embeddings', 'predictions'),
-  'ollama-embed': never('/api/embed: Ollama is asked for embeddings at its compatible address'),
+  'google-vertex-embed': classifyEmbeddings('vertex-embeddings', 'predictions'),
+  'ollama-embed': alwaysExcluded('/api/embed; the gateway uses Ollama’s OpenAI-compatible path'),
   models: () => ({ is: 'models' }),
 }
 
-export const placeOf = (recording: Recording): Place => {
-  const elsewhere = startOf(ABOUT_SOMETHING_ELSE, recording.id)
-  if (elsewhere) return excluded(elsewhere)
-  const protocol = startOf(MISFILED, recording.id)
-  if (protocol) return chatting(recording, protocol)
-  const place = APIS[recording.api]
-  if (!place) throw new Error(`no place for ${recording.api} (${recording.id})`)
-  return place(recording)
+export const classify = (recording: Recording): Classification => {
+  const reason = byIdPrefix(UNSUPPORTED_CALLS, recording.id)
+  if (reason) return excluded(reason)
+  const protocol = byIdPrefix(MISFILED, recording.id)
+  if (protocol) return answerOrFailure(recording, protocol)
+  const classifier = CLASSIFIERS[recording.api]
+  if (!classifier) throw new Error(`no classifier for ${recording.api} (${recording.id})`)
+  return classifier(recording)
 }
 
-// ── As it came ───────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Index ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Messages of InvokeModel hold the model's own: `{"chunk": {…}}`. Claude's are then read as the events they are. */
-const unwrapped = (recording: Recording, { is }: Place, protocol: UpstreamProtocol | undefined): Recording => {
+/** Takes the model's own events out of InvokeModel messages (`{"chunk": {…}}`); those of Claude become SSE frames. */
+const unwrapInvokeModel = (
+  recording: Recording,
+  { is }: Classification,
+  protocol: UpstreamProtocol | undefined,
+): Recording => {
   if (recording.api !== 'bedrock-invoke' || is !== 'answer' || !recording.chunks) return recording
-  // Guardrails and measures are told beside the event.
+  // Guardrails and metrics are members beside the event.
   const inner = recording.chunks.map((chunk) =>
     Object.entries(object(object(JSON.parse(chunk))?.chunk) ?? {}).filter(
       ([name]) => !name.startsWith('amazon-bedrock-'),
@@ -179,10 +186,10 @@ const unwrapped = (recording: Recording, { is }: Place, protocol: UpstreamProtoc
   return { ...recording, chunks: frames, framing: 'sse', response_headers: null }
 }
 
-/** Every recording in its place. */
-export const places = (): readonly Placed[] =>
+/** Every recording with its classification. */
+export const indexRecordings = (): readonly IndexedRecording[] =>
   allRecordings().map((recording) => {
-    const place = placeOf(recording)
-    const protocol = place.is === 'answer' ? place.protocol : undefined
-    return { recording: unwrapped(recording, place, protocol), place }
+    const classification = classify(recording)
+    const protocol = classification.is === 'answer' ? classification.protocol : undefined
+    return { recording: unwrapInvokeModel(recording, classification, protocol), classification }
   })

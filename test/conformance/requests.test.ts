@@ -1,7 +1,7 @@
 /**
- * Requests of clients, translated to every upstream format: valid by the vendor's published schema, or unfit with the
- * members named. No member disappears: without it, either the request to the provider or the reported losses change. On
- * the project's own exchanges, and on recordings where they are present.
+ * Client requests, translated to every upstream format: valid by the vendor's published schema, or unfit with the members
+ * named. No member disappears: without it, either the request to the provider or the reported losses change. On the
+ * project's own exchanges, and on recordings where they are present.
  */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
@@ -19,10 +19,10 @@ import {
   skipWithoutRecordings,
 } from '../support/recordings.ts'
 import { problemsIfPresent, requireSchemas } from '../support/schemas.ts'
-import { isNamed, isSame, kindOf, membersOf, resolves } from './request-members.ts'
+import { isRedundant, isReported, membersOf, pathExists, withoutIndices } from './request-members.ts'
 import { Tally } from './tally.ts'
 
-/** Where requests of each style were recorded: those that are counted, compacted or sent through another door included. */
+/** The APIs with recorded requests of each client format, including token counting, compaction and InvokeModel. */
 const APIS: { readonly [style: string]: readonly string[] } = {
   chat: ['chat'],
   responses: ['responses', 'responses-compact', 'responses-input-tokens'],
@@ -43,19 +43,19 @@ const PUBLISHED = {
 
 const TARGET = { model: 'target-model', outputLimit: 8_192, ...ACCEPTS_ALL }
 
-type Asked = { readonly name: string; readonly status: number; readonly body: JsonObject }
+type SampleRequest = { readonly name: string; readonly status: number; readonly body: JsonObject }
 
 const recordings = allRecordings()
 
-/** Bedrock's door takes the bodies of every maker. */
-const isOf = (style: string, { api, request }: Recording): boolean =>
+/** Whether a recording has a request of this format. InvokeModel has bodies of every model family; Claude's have a version. */
+const isOfStyle = (style: string, { api, request }: Recording): boolean =>
   APIS[style]?.includes(api) === true && (api !== 'bedrock-invoke' || object(request)?.anthropic_version !== undefined)
 
-/** Recorded and client requests of one style. Azure, Vertex and Bedrock name the model in the path, so it is put back. */
-const askedOf = (style: string): Asked[] => [
+/** Recorded requests of one client format. Azure, Vertex and Bedrock have the model in the path, so it is added. */
+const recordedRequests = (style: string): SampleRequest[] => [
   ...recordings.flatMap((recording) => {
     const { id, status, request } = recording
-    if (!isObject(request) || !isOf(style, recording)) return []
+    if (!isObject(request) || !isOfStyle(style, recording)) return []
     return [{ name: id, status: status ?? 200, body: { model: 'm', ...request } }]
   }),
   ...clientRequests().flatMap(({ name, path, body }) =>
@@ -65,38 +65,38 @@ const askedOf = (style: string): Asked[] => [
 
 const translate = (from: ClientProtocol, to: UpstreamProtocol, body: JsonObject): Encoded | string => {
   const request = from.decodeRequest(body)
-  return request.ok ? to.encodeRequest(request.value, TARGET) : refused(request.failure, body)
+  return request.ok ? to.encodeRequest(request.value, TARGET) : rejectionReason(request.failure, body)
 }
 
-/** Which member of a request nobody can be asked, and what it is. */
-const refused = ({ kind, param, message }: Failure, body: JsonObject): string => {
+/** The member that makes a request invalid or unsupported, and its type. */
+const rejectionReason = ({ kind, param, message }: Failure, body: JsonObject): string => {
   const value = body[param ?? '']
   const shape = isList(value) ? `a list of ${typeof value[0]}s` : typeof value
   return kind === 'unsupported' ? `unsupported: ${param}, ${shape}` : (param ?? message)
 }
 
-/** Requests of the project's own exchanges in one style. */
-const ownOf = (style: string): Asked[] =>
+/** Requests of the project's own exchanges in one client format. */
+const ownRequests = (style: string): SampleRequest[] =>
   exchanges()
     .filter(({ protocol }) => upstreamProtocols[protocol].style === style)
     .map(({ feature, request }) => ({ name: feature, status: 200, body: request }))
 
-/** Translates requests of a style to every format. */
-const translations = (api: string, asked: readonly Asked[], board: Tally): void => {
+/** Translates requests of a client format to every upstream format. */
+const testTranslations = (api: string, requests: readonly SampleRequest[], tally: Tally): void => {
   const from = clientProtocolByStyle.get(api)
   assert.ok(from)
   for (const to of Object.values(upstreamProtocols)) {
-    test(`${api} requests to ${to.name}: valid, or unfit by name`, () => {
-      const wrong = board.each(
+    test(`${api} requests to ${to.name} are valid, or unfit with a named member`, () => {
+      const wrong = tally.checkEach(
         `${api} request → ${to.style}`,
-        asked,
+        requests,
         ({ name }) => name,
-        (one) => fits(from, to, one),
+        (one) => checkFits(from, to, one),
       )
       assert.equal(wrong.length, 0, wrong.join('\n'))
     })
-    test(`${api} requests to ${to.name}: nothing disappears`, () => {
-      const lost = vanishing(from, to, asked)
+    test(`${api} requests to ${to.name} lose no member silently`, () => {
+      const lost = lostMembers(from, to, requests)
       assert.equal(lost.length, 0, lost.join('\n'))
     })
   }
@@ -106,39 +106,40 @@ requireRecordings()
 requireSchemas()
 
 describe('recorded requests, translated to every format', { skip: skipWithoutRecordings }, () => {
-  const board = new Tally('requests')
+  const tally = new Tally('requests')
   for (const api of Object.keys(APIS)) {
-    const asked = askedOf(api)
-    test(`${api} requests: enough of them`, () => assert.ok(asked.length >= 30, String(asked.length)))
-    translations(api, asked, board)
+    const requests = recordedRequests(api)
+    test(`${api}: enough requests`, () => assert.ok(requests.length >= 30, String(requests.length)))
+    testTranslations(api, requests, tally)
   }
-  after(() => board.print())
+  after(() => tally.print())
 })
 
 describe('own requests, translated to every format', () => {
-  const board = new Tally()
+  const tally = new Tally()
   for (const api of ['chat', 'responses', 'messages']) {
-    const asked = ownOf(api)
-    test(`${api} requests: enough of them`, () => assert.ok(asked.length >= 25, String(asked.length)))
-    translations(api, asked, board)
+    const requests = ownRequests(api)
+    test(`${api}: enough requests`, () => assert.ok(requests.length >= 25, String(requests.length)))
+    testTranslations(api, requests, tally)
   }
-  after(() => board.print())
+  after(() => tally.print())
 })
 
-const fits = (from: ClientProtocol, to: UpstreamProtocol, { body, status }: Asked): string | undefined => {
+const checkFits = (from: ClientProtocol, to: UpstreamProtocol, { body, status }: SampleRequest): string | undefined => {
   const encoded = translate(from, to, body)
   if (typeof encoded === 'string') {
-    if (status >= 400) return 'refused here as it was refused upstream'
+    if (status >= 400) return 'invalid here and upstream'
     if (encoded.startsWith('unsupported')) return encoded
-    assert.fail(`not read: ${encoded}`)
+    assert.fail(`not decoded: ${encoded}`)
   }
-  for (const { path: at } of encoded.losses) assert.ok(resolves(body, at), `a loss that is not in the request: ${at}`)
+  for (const { path: at } of encoded.losses)
+    assert.ok(pathExists(body, at), `the reported loss is not in the request: ${at}`)
   const unfit = encoded.losses.filter((loss) => loss.essential)
-  if (unfit.length > 0) return `unfit for ${[...new Set(unfit.map(({ path: at }) => kindOf(at)))].join(', ')}`
+  if (unfit.length > 0) return `unfit for ${[...new Set(unfit.map(({ path: at }) => withoutIndices(at)))].join(', ')}`
   const problem = problemIn(to, encoded.body)
   if (problem === undefined) return undefined
   const own = Object.values(sharedProtocols).find(({ name }) => name === from.name)
-  if (own && problemIn(own, body) !== undefined) return 'not valid by its own schema either'
+  if (own && problemIn(own, body) !== undefined) return 'invalid by its own schema'
   assert.fail(problem)
 }
 
@@ -147,30 +148,30 @@ const problemIn = ({ name }: Pick<UpstreamProtocol, 'name'>, body: JsonObject): 
   return problemsIfPresent(schema, definition, body)
 }
 
-// ── Nothing disappears ───────────────────────────────────────────────────────────────────────────────────────────
+// ── Silent losses ───────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Each kind of member with each short value is tried this often; thousands of recordings say the same. */
-const TRIES = 2
+/** Each member with each short value is removed this many times; thousands of recordings repeat the same members. */
+const MAX_TRIES = 2
 
-const vanishing = (from: ClientProtocol, to: UpstreamProtocol, asked: readonly Asked[]): string[] => {
+const lostMembers = (from: ClientProtocol, to: UpstreamProtocol, requests: readonly SampleRequest[]): string[] => {
   const tried = new Map<string, number>()
   const lost: string[] = []
-  const told = (body: JsonObject) =>
+  const outcome = (body: JsonObject) =>
     JSON.stringify(translate(from, to, body), (key, value) => (key === 'from' ? undefined : value))
-  for (const { name, body } of asked) {
+  for (const { name, body } of requests) {
     const encoded = translate(from, to, body)
     if (typeof encoded === 'string') continue
     const named = encoded.losses.map(({ path }) => path)
-    const before = told(body)
+    const before = outcome(body)
     for (const { path, value, without } of membersOf(body)) {
-      const kind = kindOf(path)
-      const words = JSON.stringify(value)
-      const key = words.length <= 24 ? `${kind} ${words}` : kind
+      const kind = withoutIndices(path)
+      const valueText = JSON.stringify(value)
+      const key = valueText.length <= 24 ? `${kind} ${valueText}` : kind
       const times = tried.get(key) ?? 0
-      if (times >= TRIES) continue
+      if (times >= MAX_TRIES) continue
       tried.set(key, times + 1)
-      if (told(without) === before && !isNamed(named, path) && !isSame(kind, words, to.name))
-        lost.push(`${path} ${words.slice(0, 80)} (${name})`)
+      if (outcome(without) === before && !isReported(named, path) && !isRedundant(kind, valueText, to.name))
+        lost.push(`${path} ${valueText.slice(0, 80)} (${name})`)
     }
   }
   return lost

@@ -1,17 +1,16 @@
 /**
- * What is written can be read again. For every format with both halves: a request written and read is the request, an
- * answer written and read is the answer, whole and streamed. And for every format upstreams speak: tools come back under
- * the client's names and in its kind, and a stream gives the same events whatever the cuts between its bytes are.
+ * Property tests: encoding followed by decoding returns the same value. For every format of both sides: requests, and
+ * answers, whole and streamed. For every upstream format: tools return with the client's names and types, and chunk
+ * boundaries do not change the events of a stream.
  *
- * A request that comes back is compared whole, save what `plain` takes away from both sides: paths (`at`, `paths`), which name
- * another body; a setting that `encodeRequest` named as lost (`returns` says which must come back all the same);
- * `streamUsage`, which is asked of every upstream; whether a system message was a developer's, which the formats do not
- * all tell apart; and what says nothing (`store: false`, `detail: 'auto'`, a free choice of tools, a list without
- * members, the `thinking: adaptive` without which messages take no effort). What a format has no place for at all is not
- * generated for it; `CARRIES` says what that is.
+ * `comparableRequest` removes from both requests: paths (`at`, `paths`), which refer to another body; settings that
+ * `encodeRequest` reports as lost (`roundTripped` lists those that must return); `streamUsage`, which every upstream
+ * receives; the difference between system and developer messages, which some formats lack; and defaults (`store: false`,
+ * `detail: 'auto'`, tool choice `auto`, empty lists, the `thinking: adaptive` that an effort in messages requires).
+ * Generators omit what a format cannot express; `CAPABILITIES` lists that.
  *
- * Of an answer everything is compared but `raw` values, its own id and that of a proof, which the formats make, and
- * `created`, for which not all have a place. Counts nobody gave come back as 0.
+ * Of an answer everything is compared except `raw` values, ids of the answer and of signatures, which the formats
+ * generate, and `created`, which some formats lack. Missing counts return as 0.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -44,43 +43,43 @@ import { messagesOf, type Recording, requireRecordings } from '../support/record
 const RUNS = { numRuns: 300 }
 const TARGET = { model: 'm', outputLimit: 100_000, acceptsReasoning: true, supportsCustomTools: true, ...ACCEPTS_ALL }
 
-// ── What each format has a place for ─────────────────────────────────────────────────────────────────────────────
+// ── Capabilities of the formats ──────────────────────────────────────────────────────────────────────────────────
 
-type Carries = {
-  /** Tools and calls with text in place of arguments. */
-  readonly custom: boolean
-  /** A refusal is told from a text. */
-  readonly refusal: boolean
-  /** A result is marked as an error, and holds pictures. */
-  readonly result: boolean
-  /** A summary is told from the thoughts. */
-  readonly summary: boolean
-  /** Thoughts without a proof. */
-  readonly unproved: boolean
-  /** The blocks of an answer come in any order and number; otherwise thoughts, one text, calls. */
+type Capabilities = {
+  /** Custom tools, whose calls have text instead of arguments. */
+  readonly customTools: boolean
+  /** Refusals are distinct from text. */
+  readonly refusals: boolean
+  /** Tool results can be errors and have images. */
+  readonly richResults: boolean
+  /** Reasoning summaries are distinct from reasoning. */
+  readonly summaries: boolean
+  /** Reasoning can have no signature. */
+  readonly unsignedReasoning: boolean
+  /** Blocks of an answer have any order and number; otherwise reasoning, one text, calls. */
   readonly anyOrder: boolean
-  /** Bytes that are no picture. */
+  /** Media types of files other than images. */
   readonly files: readonly string[]
   readonly finishes: readonly Finish[]
-  /** Wishes that come back, at least from some requests. */
-  readonly returns: readonly SettingName[]
-  /** Wishes it always grants, without a word for them. */
-  readonly grants: readonly SettingName[]
+  /** Settings that return, at least from some requests. */
+  readonly roundTripped: readonly SettingName[]
+  /** Settings that always apply, without a member for them. */
+  readonly implied: readonly SettingName[]
 }
 
 const ends = (...kinds: readonly Finish['kind'][]): Finish[] => kinds.map((kind) => ({ kind, raw: null }))
 
-const CARRIES: { readonly [name in Protocol['name']]: Carries } = {
+const CAPABILITIES: { readonly [name in Protocol['name']]: Capabilities } = {
   'openai-chat': {
-    custom: true,
-    refusal: true,
-    result: false,
-    summary: false,
-    unproved: true,
+    customTools: true,
+    refusals: true,
+    richResults: false,
+    summaries: false,
+    unsignedReasoning: true,
     anyOrder: false,
     files: ['application/pdf'],
     finishes: ends('stop', 'length', 'content-filter'),
-    returns: [
+    roundTripped: [
       'effort',
       'format',
       'frequencyPenalty',
@@ -102,18 +101,18 @@ const CARRIES: { readonly [name in Protocol['name']]: Carries } = {
       'user',
       'verbosity',
     ],
-    grants: [],
+    implied: [],
   },
   'openai-responses': {
-    custom: true,
-    refusal: true,
-    result: false,
-    summary: true,
-    unproved: false,
+    customTools: true,
+    refusals: true,
+    richResults: false,
+    summaries: true,
+    unsignedReasoning: false,
     anyOrder: true,
     files: ['application/pdf', 'text/plain'],
     finishes: ends('stop', 'length', 'content-filter'),
-    returns: [
+    roundTripped: [
       'effort',
       'format',
       'logprobs',
@@ -132,18 +131,18 @@ const CARRIES: { readonly [name in Protocol['name']]: Carries } = {
       'user',
       'verbosity',
     ],
-    grants: [],
+    implied: [],
   },
   'anthropic-messages': {
-    custom: false,
-    refusal: false,
-    result: true,
-    summary: false,
-    unproved: false,
+    customTools: false,
+    refusals: false,
+    richResults: true,
+    summaries: false,
+    unsignedReasoning: false,
     anyOrder: true,
     files: ['application/pdf'],
     finishes: [...ends('stop', 'length', 'refusal', 'pause'), { kind: 'stop', raw: null, stopSequence: 'END' }],
-    returns: [
+    roundTripped: [
       'effort',
       'format',
       'maxOutputTokens',
@@ -157,14 +156,14 @@ const CARRIES: { readonly [name in Protocol['name']]: Carries } = {
       'topP',
       'user',
     ],
-    grants: ['encryptedReasoning'],
+    implied: ['encryptedReasoning'],
   },
 }
 
 // ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const at = 'x'
-/** Words, of which none is blank. */
+/** Texts that are not blank. */
 const words = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 }).map((text) => `w${text}w`)
 const name = fc.stringMatching(/^[a-zA-Z_][a-zA-Z0-9_]{0,20}$/)
 const id = fc.stringMatching(/^call_[a-zA-Z0-9]{6,12}$/)
@@ -183,11 +182,11 @@ const schema = fc.uniqueArray(name, { minLength: 1, maxLength: 3 }).map(
     additionalProperties: false,
   }),
 )
-/** All members of one arbitrary, each there or not. */
+/** An object in which each member is optional. */
 const some = <T extends object>(members: { [Name in keyof T]: fc.Arbitrary<T[Name]> }) =>
   fc.record(members, { requiredKeys: [] }) as fc.Arbitrary<Partial<T>>
 
-const text = words.map((said): Part => ({ type: 'text', at, text: said }))
+const text = words.map((value): Part => ({ type: 'text', at, text: value }))
 const picture = fc.oneof(
   base64.map((data): Part => ({ type: 'image', at, source: { kind: 'data', mediaType: 'image/png', data } })),
   name.map((file): Part => ({ type: 'image', at, source: { kind: 'url', url: `https://h.example/${file}.png` } })),
@@ -202,7 +201,7 @@ const file = (types: readonly string[]) =>
     }),
   )
 
-const toolCall = ({ custom }: Carries) =>
+const toolCall = ({ customTools }: Capabilities) =>
   fc.oneof(
     fc.tuple(id, name, object).map(
       ([callId, called, args]): ToolCall => ({
@@ -212,7 +211,7 @@ const toolCall = ({ custom }: Carries) =>
         arguments: JSON.stringify(args),
       }),
     ),
-    ...(custom
+    ...(customTools
       ? [
           fc.tuple(id, name, words).map(
             ([callId, called, input]): ToolCall => ({
@@ -228,72 +227,78 @@ const toolCall = ({ custom }: Carries) =>
   )
 
 /** Thoughts as the format's own model has them. */
-const reasoning = (origin: Protocol['name'], { summary, unproved }: Carries) =>
-  fc.tuple(words, unproved ? fc.constant(undefined) : base64, fc.boolean()).map(([said, value, summed]) => ({
-    type: 'reasoning' as const,
-    text: said,
-    ...(summary && summed && { summary: true }),
-    // Where thoughts are items they have a name.
-    ...(value !== undefined && {
-      signature: { origin, value, ...(summary && { id: `rs_${said.length}${value.length}` }) },
-    }),
-  }))
+const reasoning = (origin: Protocol['name'], { summaries, unsignedReasoning }: Capabilities) =>
+  fc
+    .tuple(words, unsignedReasoning ? fc.constant(undefined) : base64, fc.boolean())
+    .map(([content, value, summed]) => ({
+      type: 'reasoning' as const,
+      text: content,
+      ...(summaries && summed && { summary: true }),
+      // Reasoning items have an id.
+      ...(value !== undefined && {
+        signature: { origin, value, ...(summaries && { id: `rs_${content.length}${value.length}` }) },
+      }),
+    }))
 
-/** What the user says; then what the model does; then, if it called, what came of the calls. */
-const exchange = (format: Protocol['name'], carries: Carries): fc.Arbitrary<Message[]> => {
-  const asked = fc.array(fc.oneof({ weight: 3, arbitrary: text }, picture, file(carries.files)), {
+/** A user message, and optionally an answer with the results of its calls. */
+const exchange = (format: Protocol['name'], capabilities: Capabilities): fc.Arbitrary<Message[]> => {
+  const userContent = fc.array(fc.oneof({ weight: 3, arbitrary: text }, picture, file(capabilities.files)), {
     minLength: 1,
     maxLength: 3,
   })
   const turn = fc.record({
-    thoughts: fc.option(reasoning(format, carries), { nil: undefined }),
-    said: fc.option(words, { nil: undefined }),
+    reasoned: fc.option(reasoning(format, capabilities), { nil: undefined }),
+    answered: fc.option(words, { nil: undefined }),
     refused: fc.boolean(),
-    calls: fc.uniqueArray(toolCall(carries), { maxLength: 3, selector: (call) => call.id }),
+    calls: fc.uniqueArray(toolCall(capabilities), { maxLength: 3, selector: (call) => call.id }),
     results: fc.array(
       fc.tuple(
         fc.oneof(
           text.map((one) => [one]),
-          ...(carries.result ? [fc.tuple(text, picture)] : []),
+          ...(capabilities.richResults ? [fc.tuple(text, picture)] : []),
         ),
-        carries.result ? fc.boolean() : fc.constant(false),
+        capabilities.richResults ? fc.boolean() : fc.constant(false),
       ),
       { minLength: 3, maxLength: 3 },
     ),
   })
-  return fc.tuple(asked, fc.option(turn, { nil: undefined })).map(([content, done]): Message[] => {
-    const question: Message = { role: 'user', at, content }
-    if (!done) return [question]
-    const { thoughts, said, refused, calls, results } = done
-    const spoken: Part[] =
-      said === undefined ? [] : [{ type: carries.refusal && refused ? 'refusal' : 'text', at, text: said }]
-    // Thoughts alone are no turn.
-    if (spoken.length + calls.length === 0) return [question]
+  return fc.tuple(userContent, fc.option(turn, { nil: undefined })).map(([content, done]): Message[] => {
+    const userMessage: Message = { role: 'user', at, content }
+    if (!done) return [userMessage]
+    const { reasoned, answered, refused, calls, results } = done
+    const texts: Part[] =
+      answered === undefined
+        ? []
+        : [{ type: capabilities.refusals && refused ? 'refusal' : 'text', at, text: answered }]
+    // Reasoning alone is not an answer.
+    if (texts.length + calls.length === 0) return [userMessage]
     const answer: Message = {
       role: 'assistant',
       at,
-      content: [...(thoughts ? [{ ...thoughts, at }] : []), ...spoken, ...calls.map((call) => ({ ...call, at }))],
+      content: [...(reasoned ? [{ ...reasoned, at }] : []), ...texts, ...calls.map((call) => ({ ...call, at }))],
     }
-    const told = calls.map((call, index): Message => {
+    const toolMessages = calls.map((call, index): Message => {
       const [given = [], isError = false] = results[index] ?? []
       return { role: 'tool', at, callId: call.id, content: given, ...(isError && { isError }) }
     })
-    return [question, answer, ...told]
+    return [userMessage, answer, ...toolMessages]
   })
 }
 
-const tool = ({ custom }: Carries): fc.Arbitrary<Tool> =>
+const tool = ({ customTools }: Capabilities): fc.Arbitrary<Tool> =>
   fc.oneof(
     fc
       .record({ name, description: words, parameters: schema, strict: fc.boolean() })
-      .map((said): Tool => ({ kind: 'function', at, ...said })),
-    ...(custom ? [fc.record({ name, description: words }).map((said): Tool => ({ kind: 'custom', at, ...said }))] : []),
+      .map((members): Tool => ({ kind: 'function', at, ...members })),
+    ...(customTools
+      ? [fc.record({ name, description: words }).map((members): Tool => ({ kind: 'custom', at, ...members }))]
+      : []),
   )
 
 const fraction = (most: number) => fc.integer({ min: 1, max: most * 100 - 1 }).map((value) => value / 100)
 
-/** Every wish a format may have a place for. Those it has none for, it has to name. */
-const wishes = (tools: readonly Tool[]) =>
+/** Every setting that a format may have. A format must report those that it lacks. */
+const anySettings = (tools: readonly Tool[]) =>
   some<{ [Name in keyof GenerationSettings]: NonNullable<GenerationSettings[Name]>['value'] }>({
     temperature: fraction(1),
     topP: fraction(1),
@@ -331,42 +336,42 @@ const wishes = (tools: readonly Tool[]) =>
     encryptedReasoning: fc.constant(true),
   })
 
-const request = (format: Protocol['name'], carries: Carries): fc.Arbitrary<ChatRequest> =>
+const request = (format: Protocol['name'], capabilities: Capabilities): fc.Arbitrary<ChatRequest> =>
   fc
     .record({
       system: fc.option(words, { nil: undefined }),
-      exchanges: fc.array(exchange(format, carries), { minLength: 1, maxLength: 3 }),
-      tools: fc.uniqueArray(tool(carries), {
+      exchanges: fc.array(exchange(format, capabilities), { minLength: 1, maxLength: 3 }),
+      tools: fc.uniqueArray(tool(capabilities), {
         maxLength: 3,
         selector: (one) => (one.kind === 'foreign' ? '' : one.name),
       }),
       stream: fc.boolean(),
       maxOutputTokens: fc.integer({ min: 16, max: 50_000 }),
     })
-    .chain((made) => wishes(made.tools).map((wished) => ({ ...made, wished })))
-    .map(({ system, exchanges, tools, stream, maxOutputTokens, wished }): ChatRequest => {
+    .chain((made) => anySettings(made.tools).map((values) => ({ ...made, values })))
+    .map(({ system, exchanges, tools, stream, maxOutputTokens, values }): ChatRequest => {
       const front: Message[] =
         system === undefined
           ? []
           : [{ role: 'system', as: 'system', at, content: [{ type: 'text', at, text: system }] }]
-      // Refused without its companion.
-      const paired = wished.topLogprobs === undefined ? wished : { ...wished, logprobs: true }
+      // `topLogprobs` is invalid without `logprobs`.
+      const paired = values.topLogprobs === undefined ? values : { ...values, logprobs: true }
       const settings = Object.fromEntries(
         Object.entries({ ...paired, maxOutputTokens }).map(([each, value]) => [each, { value, at: each }]),
       )
-      // The names are those of the settings, and so are the values.
+      // Names and values are those of the settings.
       return {
         model: 'm',
         stream,
-        messages: merged([...front, ...exchanges.flat()]),
+        messages: mergeUserMessages([...front, ...exchanges.flat()]),
         tools,
         settings: settings as GenerationSettings,
         extras: [],
       }
     })
 
-/** A question nobody answered goes on with the next one. */
-const merged = (messages: readonly Message[]): Message[] => {
+/** Merges adjacent user messages. */
+const mergeUserMessages = (messages: readonly Message[]): Message[] => {
   const all: Message[] = []
   for (const next of messages) {
     const last = all.at(-1)
@@ -377,22 +382,22 @@ const merged = (messages: readonly Message[]): Message[] => {
   return all
 }
 
-/** What is compared of a request; see above. */
-const plain = (asked: ChatRequest, lost: ReadonlySet<string>): Json => {
-  const extras = asked.extras.filter(({ name: member }) => member !== 'thinking')
-  const choice = asked.settings.toolChoice?.value.kind
+/** The compared part of a request; see above. */
+const comparableRequest = (request: ChatRequest, lost: ReadonlySet<string>): Json => {
+  const extras = request.extras.filter(({ name: member }) => member !== 'thinking')
+  const choice = request.settings.toolChoice?.value.kind
   const idle = new Set<string>([
     'streamUsage',
-    ...(asked.settings.store?.value ? [] : ['store']),
+    ...(request.settings.store?.value ? [] : ['store']),
     ...(choice === 'auto' ? ['toolChoice'] : []),
-    // Of no calls none are made at once.
+    // Without calls there are no parallel ones.
     ...(choice === 'none' ? ['parallelToolCalls'] : []),
   ])
-  const settings = Object.entries(asked.settings).flatMap(([each, { value }]) =>
+  const settings = Object.entries(request.settings).flatMap(([each, { value }]) =>
     lost.has(each) || idle.has(each) ? [] : [[each, value]],
   )
   return JSON.parse(
-    JSON.stringify({ ...asked, extras, settings: Object.fromEntries(settings) }, (key, value) =>
+    JSON.stringify({ ...request, extras, settings: Object.fromEntries(settings) }, (key, value) =>
       key === 'at' ||
       key === 'paths' ||
       key === 'as' ||
@@ -404,61 +409,61 @@ const plain = (asked: ChatRequest, lost: ReadonlySet<string>): Json => {
   )
 }
 
-describe('a request written and read again', () => {
+describe('a request, encoded and decoded', () => {
   for (const protocol of Object.values(sharedProtocols))
     test(protocol.name, () => {
-      const carries = CARRIES[protocol.name]
+      const capabilities = CAPABILITIES[protocol.name]
       const returned = new Set<string>()
       fc.assert(
-        fc.property(request(protocol.name, carries), (asked) => {
-          const { body, losses } = protocol.encodeRequest(asked, TARGET)
-          // Nothing but settings may be lost of what is generated.
+        fc.property(request(protocol.name, capabilities), (generated) => {
+          const { body, losses } = protocol.encodeRequest(generated, TARGET)
+          // Of the generated requests only settings can be lost.
           const lost = new Set<string>(losses.map(({ path }) => path))
-          for (const path of lost) assert.ok(Object.hasOwn(asked.settings, path), `lost: ${path}`)
-          for (const wish of carries.grants) lost.add(wish)
-          for (const wish of Object.keys(asked.settings)) if (!lost.has(wish)) returned.add(wish)
+          for (const path of lost) assert.ok(Object.hasOwn(generated.settings, path), `lost: ${path}`)
+          for (const setting of capabilities.implied) lost.add(setting)
+          for (const setting of Object.keys(generated.settings)) if (!lost.has(setting)) returned.add(setting)
           const again = protocol.decodeRequest(JSON.parse(JSON.stringify(body)))
           assert.ok(again.ok)
-          assert.deepEqual(plain(again.value, lost), plain(asked, lost))
+          assert.deepEqual(comparableRequest(again.value, lost), comparableRequest(generated, lost))
         }),
         RUNS,
       )
-      assert.deepEqual([...returned].toSorted(), [...carries.returns].toSorted())
+      assert.deepEqual([...returned].toSorted(), [...capabilities.roundTripped].toSorted())
     })
 })
 
 // ── Answers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const answerBlock = (format: Protocol['name'], carries: Carries): fc.Arbitrary<AnswerBlock> =>
+const answerBlock = (format: Protocol['name'], capabilities: Capabilities): fc.Arbitrary<AnswerBlock> =>
   fc.oneof(
-    words.map((said): AnswerBlock => ({ type: 'text', text: said })),
-    reasoning(format, carries),
-    toolCall(carries).map(({ arguments: given, ...call }): AnswerBlock => ({ ...call, text: given })),
-    ...(carries.refusal ? [words.map((said): AnswerBlock => ({ type: 'refusal', text: said }))] : []),
+    words.map((value): AnswerBlock => ({ type: 'text', text: value })),
+    reasoning(format, capabilities),
+    toolCall(capabilities).map(({ arguments: given, ...call }): AnswerBlock => ({ ...call, text: given })),
+    ...(capabilities.refusals ? [words.map((value): AnswerBlock => ({ type: 'refusal', text: value }))] : []),
   )
 
 const ORDER = ['reasoning', 'text', 'refusal', 'tool-call', 'foreign']
-/** In the order of a format that keeps them apart, each kind but calls once. */
+/** In the order of a format with separate members, with one block of each type except calls. */
 const ordered = (blocks: readonly AnswerBlock[]): AnswerBlock[] =>
   blocks
     .filter(({ type }, index) => type === 'tool-call' || blocks.findIndex((one) => one.type === type) === index)
     .toSorted((one, other) => ORDER.indexOf(one.type) - ORDER.indexOf(other.type))
 
-const answer = (format: Protocol['name'], carries: Carries): fc.Arbitrary<ChatAnswer> =>
+const answer = (format: Protocol['name'], capabilities: Capabilities): fc.Arbitrary<ChatAnswer> =>
   fc
     .record({
-      blocks: fc.uniqueArray(answerBlock(format, carries), {
+      blocks: fc.uniqueArray(answerBlock(format, capabilities), {
         minLength: 1,
         maxLength: 5,
         selector: (block) => (block.type === 'tool-call' ? block.id : block),
       }),
-      finish: fc.constantFrom(...carries.finishes),
+      finish: fc.constantFrom(...capabilities.finishes),
       counts: fc.record({ input: fc.nat(9_999), cacheRead: fc.nat(99), output: fc.nat(9_999), reasoning: fc.nat(99) }),
     })
-    .map(({ blocks, finish, counts: { input, cacheRead, output, reasoning: thought } }) => {
-      const said = carries.anyOrder ? blocks : ordered(blocks)
-      const has = (type: AnswerBlock['type']) => said.some((block) => block.type === type)
-      // An answer that ends by itself ends as what it holds.
+    .map(({ blocks, finish, counts: { input, cacheRead, output, reasoning: reasoned } }) => {
+      const content = capabilities.anyOrder ? blocks : ordered(blocks)
+      const has = (type: AnswerBlock['type']) => content.some((block) => block.type === type)
+      // The finish reason of a complete answer follows from its content.
       const natural: Finish = has('tool-call')
         ? { kind: 'tool-calls', raw: null }
         : has('refusal')
@@ -468,8 +473,8 @@ const answer = (format: Protocol['name'], carries: Carries): fc.Arbitrary<ChatAn
         id: 'id_1',
         model: 'm',
         created: 1_700_000_000,
-        blocks: said,
-        usage: { input: input + cacheRead, cacheRead, output: output + thought, reasoning: thought },
+        blocks: content,
+        usage: { input: input + cacheRead, cacheRead, output: output + reasoned, reasoning: reasoned },
         finish: finish.kind === 'stop' ? natural : finish,
       }
     })
@@ -479,15 +484,15 @@ const context = (): AnswerContext => {
   return answerContext({ request, id: sequentialIds(), created: 1_700_000_000 })
 }
 
-/** What is compared of an answer; see above. */
-const told = ({ blocks, usage, finish, failure, model }: ChatAnswer): Json =>
+/** The compared part of an answer; see above. */
+const comparableAnswer = ({ blocks, usage, finish, failure, model }: ChatAnswer): Json =>
   JSON.parse(
     JSON.stringify({
       model,
       failure,
-      blocks: blocks.map(({ signature: proof, ...block }) => ({
+      blocks: blocks.map(({ signature, ...block }) => ({
         ...block,
-        ...(proof && { signature: { origin: proof.origin, value: proof.value } }),
+        ...(signature && { signature: { origin: signature.origin, value: signature.value } }),
       })),
       usage: usage && {
         input: usage.input,
@@ -499,26 +504,26 @@ const told = ({ blocks, usage, finish, failure, model }: ChatAnswer): Json =>
     }),
   )
 
-describe('an answer written and read again', () => {
+describe('an answer, encoded and decoded', () => {
   for (const protocol of Object.values(sharedProtocols)) {
-    const answers = answer(protocol.name, CARRIES[protocol.name])
+    const answers = answer(protocol.name, CAPABILITIES[protocol.name])
     test(`${protocol.name}, whole`, () => {
       fc.assert(
-        fc.property(answers, (said) => {
-          const whole = protocol.encodeAnswer(said, context())
+        fc.property(answers, (generated) => {
+          const whole = protocol.encodeAnswer(generated, context())
           const again = fold(protocol.decodeAnswer(JSON.parse(JSON.stringify(whole))))
-          assert.deepEqual(told(again), told(said))
+          assert.deepEqual(comparableAnswer(again), comparableAnswer(generated))
         }),
         RUNS,
       )
     })
     test(`${protocol.name}, streamed`, () => {
       fc.assert(
-        fc.property(answers, fc.array(fc.nat()), (said, cuts) => {
-          const pieces = run(protocol.encodeStream(context()), [{ events: unfold(said) }])
+        fc.property(answers, fc.array(fc.nat()), (generated, cuts) => {
+          const pieces = run(protocol.encodeStream(context()), [{ events: unfold(generated) }])
           const bytes = new TextEncoder().encode(pieces.join(''))
           const events = eventsOf(protocol, [bytes])
-          assert.deepEqual(told(fold(events)), told(said))
+          assert.deepEqual(comparableAnswer(fold(events)), comparableAnswer(generated))
           assert.deepEqual(eventsOf(protocol, cut(bytes, cuts)), events)
         }),
         RUNS,
@@ -529,21 +534,21 @@ describe('an answer written and read again', () => {
 
 // ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Names formats have to change: with blanks and dots, of other letters, too long. */
+/** Tool names that formats must change: with spaces, dots or other characters, or too long. */
 const anyName = fc.oneof(
   name,
   words,
   fc.string({ minLength: 60, maxLength: 200 }).map((long) => `${long}_`),
 )
 
-/** The tools of a body, wherever its format keeps them: what has a name and stands in a list. */
+/** The tools of a body in any format: list entries with a name. */
 const toolsIn = (value: Json | undefined): JsonObject[] => {
   if (isList(value)) return value.flatMap(toolsIn)
   if (!isObject(value)) return []
   return typeof value.name === 'string' ? [value] : Object.values(value).flatMap(toolsIn)
 }
 
-describe('tools come back as the client knows them', () => {
+describe('tools return with the client’s names and types', () => {
   for (const protocol of Object.values(upstreamProtocols))
     test(protocol.name, () => {
       fc.assert(
@@ -561,8 +566,8 @@ describe('tools come back as the client knows them', () => {
               }),
             )
             const messages: Message[] = [{ role: 'user', at, content: [{ type: 'text', at, text: 'q' }] }]
-            const asked: ChatRequest = { model: 'm', stream: false, messages, tools, settings: {}, extras: [] }
-            const { body } = protocol.encodeRequest(asked, { model: 'm', outputLimit: 100_000 })
+            const original: ChatRequest = { model: 'm', stream: false, messages, tools, settings: {}, extras: [] }
+            const { body } = protocol.encodeRequest(original, { model: 'm', outputLimit: 100_000 })
             const sent = toolsIn(body.tools ?? body.toolConfig)
             assert.equal(sent.length, names.length)
             assert.equal(new Set(sent.map((one) => one.name)).size, names.length)
@@ -578,7 +583,7 @@ describe('tools come back as the client knows them', () => {
                 { type: 'close' },
               ]
             })
-            const stage = protocol.restore?.(asked)
+            const stage = protocol.restore?.(original)
             const { blocks } = fold(stage ? run(stage, events) : events)
             assert.deepEqual(
               blocks.map((block) => block.type === 'tool-call' && [block.name, block.custom === true, block.text]),
@@ -591,16 +596,18 @@ describe('tools come back as the client knows them', () => {
     })
 })
 
-// ── Cuts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Chunk boundaries ─────────────────────────────────────────────────────────────────────────────────────────────
 
-const MOST = 1_048_576
+const MAX_FRAME = 1_048_576
 
 const eventsOf = (protocol: UpstreamProtocol, pieces: Iterable<Uint8Array>): ChatEvent[] =>
-  run(protocol.decodeStream(), run((protocol.framing ?? sse).frames(MOST), pieces))
+  run(protocol.decodeStream(), run((protocol.framing ?? sse).frames(MAX_FRAME), pieces))
 
-/** The bytes in pieces, cut at these places. */
-const cut = (bytes: Uint8Array, places: readonly number[]): Uint8Array[] => {
-  const sorted = [0, ...places.map((place) => place % (bytes.length + 1)), bytes.length].toSorted((a, b) => a - b)
+/** The bytes in pieces, split at these positions. */
+const cut = (bytes: Uint8Array, positions: readonly number[]): Uint8Array[] => {
+  const sorted = [0, ...positions.map((position) => position % (bytes.length + 1)), bytes.length].toSorted(
+    (a, b) => a - b,
+  )
   return sorted.slice(1).map((end, index) => bytes.subarray(sorted[index], end))
 }
 
@@ -608,7 +615,7 @@ const bytesOf = (recording: Recording): Uint8Array => Buffer.concat(messagesOf(r
 
 requireRecordings()
 
-describe('a stream in random pieces', () => {
+describe('a stream in random chunks', () => {
   for (const protocol of Object.values(upstreamProtocols))
     test(protocol.name, () => {
       const streams = evidenceOf(protocol.name).filter(({ chunks }) => (chunks?.length ?? 0) > 0)
@@ -620,7 +627,7 @@ describe('a stream in random pieces', () => {
         }),
         { numRuns: 120 },
       )
-      // Byte by byte, the shortest of them.
+      // The shortest stream, byte by byte.
       const [shortest] = streams.map(bytesOf).toSorted((one, other) => one.length - other.length)
       assert.ok(shortest)
       const each = Array.from(shortest, (_, index) => shortest.subarray(index, index + 1))

@@ -1,15 +1,15 @@
-/** Runs a case over many, collects what fails instead of stopping at the first, and keeps the counts for a table. */
+/** Runs a check over many items, collects all failures, and counts the results for the tables of docs/conformance.md. */
 import { appendFileSync } from 'node:fs'
 
-/** A line of the table, as `npm run conformance` reads it. */
+/** One row of a table; `npm run conformance` reads it. */
 export type Row = {
   readonly table: string
   readonly name: string
   readonly passed: number
   readonly failed: number
-  /** What could not take part, by why. */
+  /** Items that were not checked, counted by reason. */
   readonly excluded: Readonly<Record<string, number>>
-  /** What took part all the same, and what of it could not be judged. */
+  /** Items of which a part was not checked, counted by reason. */
   readonly noted: Readonly<Record<string, number>>
 }
 
@@ -20,10 +20,10 @@ type Counts = {
   readonly noted: Map<string, number>
 }
 
-/** The file rows are added to, a line of JSON each; the tests of a folder are many processes. */
-export const ROWS = 'HEADGATE_CONFORMANCE'
+/** The environment variable with the file that test processes append their rows to, one line of JSON each. */
+export const ROWS_VARIABLE = 'HEADGATE_CONFORMANCE'
 
-const more = (counts: Map<string, number>, why: string): void => {
+const increment = (counts: Map<string, number>, why: string): void => {
   counts.set(why, (counts.get(why) ?? 0) + 1)
 }
 
@@ -31,7 +31,7 @@ export class Tally {
   readonly #rows = new Map<string, Counts>()
   readonly #table: string | undefined
 
-  /** `table`: where its rows are kept; without one they are shown and forgotten. */
+  /** `table`: the table of docs/conformance.md for these rows; without it they are only printed. */
   constructor(table?: string) {
     this.#table = table
   }
@@ -44,16 +44,16 @@ export class Tally {
     return row
   }
 
-  excluded(row: string, why: string): void {
-    more(this.#row(row).excluded, why)
+  exclude(row: string, why: string): void {
+    increment(this.#row(row).excluded, why)
   }
 
-  noted(row: string, why: string): void {
-    more(this.#row(row).noted, why)
+  note(row: string, why: string): void {
+    increment(this.#row(row).noted, why)
   }
 
-  /** Answers what failed, a line each. `check` throws, or answers why an item cannot do the case. */
-  each<T>(
+  /** Returns one line for each failed item. `check` throws on failure, or returns why the item is excluded. */
+  checkEach<T>(
     row: string,
     items: Iterable<T>,
     name: (item: T) => string,
@@ -64,13 +64,13 @@ export class Tally {
       try {
         const why = check(item)
         if (why === undefined) counts.passed++
-        else this.excluded(row, why)
+        else this.exclude(row, why)
       } catch (error) {
-        // Every failure is shown by the test that asked; one of them must not hide the others.
+        // The calling test reports every failure; one must not hide the others.
         counts.failed.push(`${name(item)}: ${error instanceof Error ? error.message.slice(0, 1_500) : String(error)}`)
       }
-    return counts.failed.length > SHOWN
-      ? [`${counts.failed.length} in all`, ...counts.failed.slice(0, SHOWN)]
+    return counts.failed.length > MAX_SHOWN
+      ? [`${counts.failed.length} in total`, ...counts.failed.slice(0, MAX_SHOWN)]
       : counts.failed
   }
 
@@ -87,22 +87,22 @@ export class Tally {
       }))
   }
 
-  /** One line a row: what passed, what failed, and what could not take part, with the reasons. */
+  /** One line for each row: passed, failed, and excluded items with the reasons. */
   lines(): readonly string[] {
-    const said = (title: string, counts: Readonly<Record<string, number>>): string => {
+    const reasonsText = (title: string, counts: Readonly<Record<string, number>>): string => {
       const reasons = Object.entries(counts).map(([why, times]) => `${times} × ${why}`)
       return reasons.length === 0 ? '' : `  ${title}: ${reasons.join('; ')}`
     }
     return this.rows().map(({ name, passed, failed, excluded, noted }) => {
       const counts = `${String(passed).padStart(5)} passed ${String(failed).padStart(4)} failed`
-      return `${name.padEnd(36)}${counts}${said('excluded', excluded)}${said('noted', noted)}`
+      return `${name.padEnd(36)}${counts}${reasonsText('excluded', excluded)}${reasonsText('noted', noted)}`
     })
   }
 
   print(): void {
     if (this.#rows.size === 0) return
     process.stdout.write(`\n${this.lines().join('\n')}\n\n`)
-    const file = process.env[ROWS]
+    const file = process.env[ROWS_VARIABLE]
     if (file === undefined || this.#table === undefined) return
     appendFileSync(
       file,
@@ -113,4 +113,4 @@ export class Tally {
   }
 }
 
-const SHOWN = 25
+const MAX_SHOWN = 25

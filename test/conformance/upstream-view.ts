@@ -1,78 +1,86 @@
 /**
- * What an upstream's answer says, read from the wire without any codec, for every format upstreams speak: whole, and
- * from the events of a stream. Formats that clients speak too are read by `said.ts`.
+ * Reads the content of an upstream's answer without the gateway's codecs, for every upstream format: from a whole body,
+ * and from the events of a stream. `answer-oracle.ts` reads the formats that clients use too.
  */
 import assert from 'node:assert/strict'
 import type { UpstreamProtocolName } from '../../src/core/chat.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../src/core/json.ts'
-import { type Counts, contentOf, plain, reading, type Said } from './answer-oracle.ts'
+import { answerReaders, joinReasoning, type ObservedAnswer, parseArguments, type TokenCounts } from './answer-oracle.ts'
 
-type Hearing = {
-  readonly whole: (body: Json) => Said
-  /** From what each message of the stream holds. */
-  readonly streamed: (events: readonly JsonObject[]) => Said
-  /** In which message an answer says that it is done: cut before it, it is not. */
-  readonly end: (event: JsonObject) => boolean
-  /** Where a body, or a message of a stream, says which answer it is and of which model. */
-  readonly names: (told: JsonObject) => { readonly id?: Json | undefined; readonly model?: Json | undefined }
+type UpstreamReader = {
+  readonly readWhole: (body: Json) => ObservedAnswer
+  /** Takes the payload of each message of the stream. */
+  readonly readStream: (events: readonly JsonObject[]) => ObservedAnswer
+  /** Whether this message completes the answer: a stream cut before it is truncated. */
+  readonly isFinal: (event: JsonObject) => boolean
+  /** The answer's id and model in a body or in a message of a stream. */
+  readonly identity: (payload: JsonObject) => { readonly id?: Json | undefined; readonly model?: Json | undefined }
 }
 
 const objects = (value: Json | undefined): JsonObject[] => list(value).filter(isObject)
 const count = (value: Json | undefined): number => number(value) ?? 0
-/** Those that are objects, of a member of each. */
-const each = (things: readonly JsonObject[], member: string): JsonObject[] =>
+/** The member of each object, where it is an object. */
+const membersNamed = (things: readonly JsonObject[], member: string): JsonObject[] =>
   things.map((thing) => thing[member]).filter(isObject)
-/** What has an address: a document of the question has none, and no client's style has another place for it. */
-const addresses = (urls: readonly string[]): string[] => urls.filter((url) => url !== '')
+/** Non-empty URLs: a cited document of the request has none, and no client format can express it otherwise. */
+const nonEmpty = (urls: readonly string[]): string[] => urls.filter((url) => url !== '')
 
-/** Formats without a word for a thing say it with this. */
-const NOTHING: Said = {
+/** Defaults for members that a format lacks. */
+const EMPTY_ANSWER: ObservedAnswer = {
   text: '',
   refusal: '',
   reasoning: '',
   calls: [],
-  cited: [],
-  reason: '',
+  citedUrls: [],
+  finishReason: '',
   usage: null,
   foreign: [],
 }
 
-const shared = (name: 'openai-chat' | 'openai-responses' | 'anthropic-messages', end: Hearing['end']): Hearing => {
-  const { said, assemble } = reading[name]
-  // The others' streams have the answer in their first event.
-  const names = (told: JsonObject) => object(told.response) ?? object(told.message) ?? told
-  return { whole: (body) => said(object(body) ?? {}), streamed: (events) => said(assemble(events)), end, names }
+const clientFormatReader = (
+  name: 'openai-chat' | 'openai-responses' | 'anthropic-messages',
+  isFinal: UpstreamReader['isFinal'],
+): UpstreamReader => {
+  const { read, assemble } = answerReaders[name]
+  // Streams of responses and messages have the answer's head in their first event.
+  const identity = (payload: JsonObject) => object(payload.response) ?? object(payload.message) ?? payload
+  return {
+    readWhole: (body) => read(object(body) ?? {}),
+    readStream: (events) => read(assemble(events)),
+    isFinal,
+    identity,
+  }
 }
 
 const hasReason = (event: JsonObject): boolean => objects(event.choices).some((choice) => choice.finish_reason)
 
 // ── Gemini ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Numbers for words, where a client asked for them. */
-const REASONS = ['', 'STOP', 'MAX_TOKENS', 'SAFETY']
+/** Names of numeric finish reasons, which some clients request. */
+const NUMBERED_REASONS = ['', 'STOP', 'MAX_TOKENS', 'SAFETY']
 
-const gemini = (responses: readonly JsonObject[]): Said => {
+const readGemini = (responses: readonly JsonObject[]): ObservedAnswer => {
   const candidates = responses.map((response) => object(list(response.candidates)[0]) ?? {})
   const parts = candidates.flatMap((candidate) => objects(object(candidate.content)?.parts))
   const words = (thought: boolean) =>
     parts.filter((part) => (part.thought === true) === thought).map((part) => text(part.text) ?? '')
-  const calls = each(parts, 'functionCall')
+  const calls = membersNamed(parts, 'functionCall')
   const reason = candidates.findLast(({ finishReason }) => finishReason !== undefined)?.finishReason
   const usage = responses.findLast(({ usageMetadata }) => isObject(usageMetadata))?.usageMetadata
   return {
-    ...NOTHING,
+    ...EMPTY_ANSWER,
     text: words(false).join(''),
-    reasoning: plain(words(true)),
+    reasoning: joinReasoning(words(true)),
     calls: calls.map(({ id, name, args }) => ({ id: text(id) ?? '', name: text(name) ?? '', input: args ?? {} })),
-    cited: addresses(candidates.flatMap(groundsOf)),
-    reason: typeof reason === 'number' ? (REASONS[reason] ?? '') : (text(reason) ?? ''),
-    usage: isObject(usage) ? geminiCounts(usage) : null,
+    citedUrls: nonEmpty(candidates.flatMap(groundingUrls)),
+    finishReason: typeof reason === 'number' ? (NUMBERED_REASONS[reason] ?? '') : (text(reason) ?? ''),
+    usage: isObject(usage) ? geminiUsage(usage) : null,
     foreign: parts.filter((part) => part.text === undefined && !part.functionCall),
   }
 }
 
-/** Addresses by what they support; all of them where nothing says which words rest on which. And what was recited. */
-const groundsOf = ({ groundingMetadata, citationMetadata }: JsonObject): string[] => {
+/** URLs of the sources that support a passage, else of all sources; and of recited texts. */
+const groundingUrls = ({ groundingMetadata, citationMetadata }: JsonObject): string[] => {
   const grounds = object(groundingMetadata)
   const chunks = list(grounds?.groundingChunks).map((chunk) => {
     const source = Object.values(object(chunk) ?? {}).find(isObject)
@@ -85,7 +93,7 @@ const groundsOf = ({ groundingMetadata, citationMetadata }: JsonObject): string[
   return [...(supporting.length > 0 ? supporting : chunks), ...uris]
 }
 
-const geminiCounts = (usage: JsonObject): Counts => ({
+const geminiUsage = (usage: JsonObject): TokenCounts => ({
   input: count(usage.promptTokenCount) + count(usage.toolUsePromptTokenCount),
   output: count(usage.candidatesTokenCount) + count(usage.thoughtsTokenCount),
   cacheRead: count(usage.cachedContentTokenCount),
@@ -95,33 +103,33 @@ const geminiCounts = (usage: JsonObject): Counts => ({
 
 // ── Bedrock Converse ─────────────────────────────────────────────────────────────────────────────────────────────
 
-const sourceOf = (citation: Json): string =>
+const citationUrl = (citation: Json): string =>
   text(object(object(object(citation)?.location)?.web)?.url) ?? text(object(citation)?.source) ?? ''
 
-const converseCounts = (usage: JsonObject | undefined): Counts | null => {
+const converseUsage = (usage: JsonObject | undefined): TokenCounts | null => {
   if (!usage) return null
   const cacheRead = count(usage.cacheReadInputTokens)
   const cacheWrite = count(usage.cacheWriteInputTokens)
   const input = count(usage.inputTokens) + cacheRead + cacheWrite
   const output = count(usage.outputTokens)
-  // Nova has no sum in the streams of InvokeModel.
+  // Nova's InvokeModel streams have no total.
   assert.equal(input + output, count(usage.totalTokens ?? input + output))
   return { input, output, cacheRead, cacheWrite, reasoning: 0 }
 }
 
-const converse = (body: JsonObject): Said => {
+const readConverse = (body: JsonObject): ObservedAnswer => {
   const blocks = objects(object(object(body.output)?.message)?.content)
-  const uses = each(blocks, 'toolUse')
-  const cited = each(blocks, 'citationsContent')
+  const uses = membersNamed(blocks, 'toolUse')
+  const cited = membersNamed(blocks, 'citationsContent')
   return {
-    ...NOTHING,
+    ...EMPTY_ANSWER,
     text: blocks
       .map((block) => {
-        const told = objects(object(block.citationsContent)?.content).map((part) => text(part.text) ?? '')
-        return (text(block.text) ?? '') + told.join('')
+        const cited = objects(object(block.citationsContent)?.content).map((part) => text(part.text) ?? '')
+        return (text(block.text) ?? '') + cited.join('')
       })
       .join(''),
-    reasoning: plain(
+    reasoning: joinReasoning(
       blocks.map(({ reasoningContent }) => text(object(object(reasoningContent)?.reasoningText)?.text) ?? ''),
     ),
     calls: uses
@@ -131,15 +139,15 @@ const converse = (body: JsonObject): Said => {
         name: text(name) ?? '',
         input: input ?? {},
       })),
-    cited: addresses(cited.flatMap(({ citations }) => list(citations).map(sourceOf))),
-    reason: text(body.stopReason) ?? '',
-    usage: converseCounts(object(body.usage)),
+    citedUrls: nonEmpty(cited.flatMap(({ citations }) => list(citations).map(citationUrl))),
+    finishReason: text(body.stopReason) ?? '',
+    usage: converseUsage(object(body.usage)),
     foreign: blocks.filter(({ toolUse, toolResult }) => toolResult || object(toolUse)?.type === 'server_tool_use'),
   }
 }
 
-/** The stream as the answer it makes. */
-const converseStream = (events: readonly JsonObject[]): Said => {
+/** Assembles the stream and reads the answer. */
+const readConverseStream = (events: readonly JsonObject[]): ObservedAnswer => {
   const blocks: { [member: string]: Json }[] = []
   const inputs = new Map<number, string>()
   const cited: string[] = []
@@ -156,30 +164,30 @@ const converseStream = (events: readonly JsonObject[]): Said => {
       const block = blocks[at] ?? {}
       blocks[at] = block
       const words = text(delta.text)
-      const thought = text(object(delta.reasoningContent)?.text)
+      const reasoning = text(object(delta.reasoningContent)?.text)
       const input = text(object(delta.toolUse)?.input)
       if (words !== undefined) block.text = (text(block.text) ?? '') + words
-      if (thought !== undefined) {
+      if (reasoning !== undefined) {
         const before = text(object(object(block.reasoningContent)?.reasoningText)?.text) ?? ''
-        block.reasoningContent = { reasoningText: { text: before + thought } }
+        block.reasoningContent = { reasoningText: { text: before + reasoning } }
       }
       if (input !== undefined) inputs.set(at, (inputs.get(at) ?? '') + input)
-      if (delta.citation) cited.push(sourceOf(delta.citation))
+      if (delta.citation) cited.push(citationUrl(delta.citation))
     }
     reason = object(event.messageStop)?.stopReason ?? reason
     usage = object(object(event.metadata)?.usage) ?? usage
   }
   for (const [at, block] of blocks.entries())
-    if (isObject(block?.toolUse)) block.toolUse = { ...block.toolUse, input: contentOf(inputs.get(at)) }
+    if (isObject(block?.toolUse)) block.toolUse = { ...block.toolUse, input: parseArguments(inputs.get(at)) }
   const content = blocks.filter((block) => block !== undefined)
-  const said = converse({ output: { message: { content } }, stopReason: reason, ...(usage && { usage }) })
-  return { ...said, cited: addresses(cited) }
+  const answer = readConverse({ output: { message: { content } }, stopReason: reason, ...(usage && { usage }) })
+  return { ...answer, citedUrls: nonEmpty(cited) }
 }
 
 // ── Cohere ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const citedBy = (citation: Json): string[] =>
-  // What the plan and the thoughts rest on is not told of the text.
+const sourceUrls = (citation: Json): string[] =>
+  // Citations of the plan and of the reasoning do not cite the text.
   ['PLAN', 'THINKING_CONTENT'].includes(text(object(citation)?.type) ?? '')
     ? []
     : objects(object(citation)?.sources).map((source) => {
@@ -187,7 +195,7 @@ const citedBy = (citation: Json): string[] =>
         return text(given?.url) ?? text(given?.uri) ?? ''
       })
 
-const cohereCounts = (usage: JsonObject | undefined): Counts | null => {
+const cohereUsage = (usage: JsonObject | undefined): TokenCounts | null => {
   const tokens = object(usage?.tokens)
   if (!tokens) return null
   return {
@@ -199,27 +207,27 @@ const cohereCounts = (usage: JsonObject | undefined): Counts | null => {
   }
 }
 
-const cohereArguments = (written: Json | undefined): Json => contentOf(written === 'null' ? '' : written)
+const cohereArguments = (written: Json | undefined): Json => parseArguments(written === 'null' ? '' : written)
 
-const cohere = (body: JsonObject): Said => {
+const readCohere = (body: JsonObject): ObservedAnswer => {
   const message = object(body.message)
   const content = objects(message?.content)
   return {
-    ...NOTHING,
+    ...EMPTY_ANSWER,
     text: content.map((part) => text(part.text) ?? '').join(''),
-    reasoning: plain([text(message?.tool_plan) ?? '', ...content.map((part) => text(part.thinking) ?? '')]),
+    reasoning: joinReasoning([text(message?.tool_plan) ?? '', ...content.map((part) => text(part.thinking) ?? '')]),
     calls: objects(message?.tool_calls).map((call) => {
       const called = object(call.function)
       return { id: text(call.id) ?? '', name: text(called?.name) ?? '', input: cohereArguments(called?.arguments) }
     }),
-    cited: addresses(list(message?.citations).flatMap(citedBy)),
-    reason: text(body.finish_reason) ?? '',
-    usage: cohereCounts(object(body.usage)),
+    citedUrls: nonEmpty(list(message?.citations).flatMap(sourceUrls)),
+    finishReason: text(body.finish_reason) ?? '',
+    usage: cohereUsage(object(body.usage)),
   }
 }
 
-/** The stream as the answer it makes. */
-const cohereStream = (events: readonly JsonObject[]): Said => {
+/** Assembles the stream and reads the answer. */
+const readCohereStream = (events: readonly JsonObject[]): ObservedAnswer => {
   const whole = { text: '', thinking: '', plan: '' }
   const calls: { id: Json; name: Json; words: string }[] = []
   const citations: Json[] = []
@@ -239,7 +247,7 @@ const cohereStream = (events: readonly JsonObject[]): Said => {
     if (type === 'message-end') end = object(delta) ?? {}
   }
   const { finish_reason = null, usage = null } = end
-  return cohere({
+  return readCohere({
     message: {
       tool_plan: whole.plan,
       content: [{ thinking: whole.thinking }, { text: whole.text }],
@@ -253,20 +261,20 @@ const cohereStream = (events: readonly JsonObject[]): Said => {
 
 // ── Ollama ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const ollama = (lines: readonly JsonObject[]): Said => {
+const readOllama = (lines: readonly JsonObject[]): ObservedAnswer => {
   const messages = lines.map((line) => object(line.message) ?? {})
   const last = lines.findLast(({ done }) => done === true)
   return {
-    ...NOTHING,
+    ...EMPTY_ANSWER,
     text: messages.map(({ content }) => text(content) ?? '').join(''),
-    reasoning: plain(messages.map(({ thinking }) => text(thinking) ?? '')),
+    reasoning: joinReasoning(messages.map(({ thinking }) => text(thinking) ?? '')),
     calls: messages.flatMap(({ tool_calls }) =>
       objects(tool_calls).map((call) => {
         const called = object(call.function)
         return { id: text(call.id) ?? '', name: text(called?.name) ?? '', input: called?.arguments ?? {} }
       }),
     ),
-    reason: text(last?.done_reason) ?? '',
+    finishReason: text(last?.done_reason) ?? '',
     usage: {
       ...{ input: count(last?.prompt_eval_count), output: count(last?.eval_count) },
       ...{ cacheRead: count(last?.prompt_eval_cached_count), cacheWrite: 0, reasoning: 0 },
@@ -274,41 +282,44 @@ const ollama = (lines: readonly JsonObject[]): Said => {
   }
 }
 
-// ── All of them ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Every format ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-const chatLike = shared('openai-chat', hasReason)
+const chatReader = clientFormatReader('openai-chat', hasReason)
 
-export const hearing: { readonly [name in UpstreamProtocolName]: Hearing } = {
-  'openai-chat': chatLike,
-  'openai-responses': shared('openai-responses', ({ type }) =>
+export const upstreamReaders: { readonly [name in UpstreamProtocolName]: UpstreamReader } = {
+  'openai-chat': chatReader,
+  'openai-responses': clientFormatReader('openai-responses', ({ type }) =>
     /^response\.(completed|incomplete|failed)$/.test(text(type) ?? ''),
   ),
-  'anthropic-messages': shared('anthropic-messages', ({ delta }) => text(object(delta)?.stop_reason) !== undefined),
-  // Mistral's answer says what chat completions do, lists in place of texts included.
-  mistral: chatLike,
+  'anthropic-messages': clientFormatReader(
+    'anthropic-messages',
+    ({ delta }) => text(object(delta)?.stop_reason) !== undefined,
+  ),
+  // Mistral's answers have the members of chat completions, including lists instead of texts.
+  mistral: chatReader,
   gemini: {
-    // A stream asked for without `alt=sse` is one list.
-    whole: (body) => gemini(objects(Array.isArray(body) ? body : [body])),
-    streamed: gemini,
-    end: (event) => objects(event.candidates).some(({ finishReason }) => finishReason !== undefined),
-    names: ({ responseId, modelVersion }) => ({ id: responseId, model: modelVersion }),
+    // A stream requested without `alt=sse` is one list.
+    readWhole: (body) => readGemini(objects(Array.isArray(body) ? body : [body])),
+    readStream: readGemini,
+    isFinal: (event) => objects(event.candidates).some(({ finishReason }) => finishReason !== undefined),
+    identity: ({ responseId, modelVersion }) => ({ id: responseId, model: modelVersion }),
   },
   'bedrock-converse': {
-    whole: (body) => converse(object(body) ?? {}),
-    streamed: converseStream,
-    end: (event) => event.messageStop !== undefined,
-    names: () => ({}),
+    readWhole: (body) => readConverse(object(body) ?? {}),
+    readStream: readConverseStream,
+    isFinal: (event) => event.messageStop !== undefined,
+    identity: () => ({}),
   },
   cohere: {
-    whole: (body) => cohere(object(body) ?? {}),
-    streamed: cohereStream,
-    end: ({ type }) => type === 'message-end',
-    names: ({ id }) => ({ id }),
+    readWhole: (body) => readCohere(object(body) ?? {}),
+    readStream: readCohereStream,
+    isFinal: ({ type }) => type === 'message-end',
+    identity: ({ id }) => ({ id }),
   },
   ollama: {
-    whole: (body) => ollama(objects([body])),
-    streamed: ollama,
-    end: ({ done }) => done === true,
-    names: ({ model }) => ({ model }),
+    readWhole: (body) => readOllama(objects([body])),
+    readStream: readOllama,
+    isFinal: ({ done }) => done === true,
+    identity: ({ model }) => ({ model }),
   },
 }

@@ -1,4 +1,4 @@
-/** Members another format has under another name, or only nearly: each is translated instead of dropped. */
+/** Members that another format has under another name or with other values are translated, not dropped. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { UpstreamProtocolName } from '../../src/core/chat.ts'
@@ -26,7 +26,7 @@ const OLDER = [
   'claude-haiku-4-5@20251001',
 ]
 for (const model of OLDER)
-  test(`an effort is a thinking budget for ${model}`, () => {
+  test(`an effort becomes a thinking budget for ${model}`, () => {
     const target = { model, outputLimit: 64_000 }
     for (const [effort, budget] of [
       ['low', 2_048],
@@ -53,7 +53,7 @@ for (const model of OLDER)
     assert.deepEqual(off.body.thinking, { type: 'disabled' })
   })
 
-test('later Claude models take the effort itself', () => {
+test('later Claude models receive the effort itself', () => {
   for (const model of ['claude-opus-4-6', 'claude-sonnet-5', 'claude-opus-4-7']) {
     const { body } = encoded('chat', 'anthropic-messages', { reasoning_effort: 'high' }, { model, outputLimit: 64_000 })
     assert.deepEqual([body.thinking, body.output_config], [{ type: 'adaptive' }, { effort: 'high' }])
@@ -69,28 +69,28 @@ const budgets: readonly (readonly [number, string])[] = [
   [60_000, 'high'],
 ]
 for (const [budget_tokens, effort] of budgets)
-  test(`a budget of ${budget_tokens} is the effort ${effort}`, () => {
-    const asked = { thinking: { type: 'enabled', budget_tokens }, max_tokens: 64_000 }
+  test(`a budget of ${budget_tokens} becomes the effort ${effort}`, () => {
+    const request = { thinking: { type: 'enabled', budget_tokens }, max_tokens: 64_000 }
     const target = { model: 'gpt-5', reasons: true }
-    const chat = encoded('messages', 'openai-chat', asked, target)
+    const chat = encoded('messages', 'openai-chat', request, target)
     assert.equal(chat.body.reasoning_effort, effort)
     assert.equal(chat.from.reasoning_effort, 'thinking.budget_tokens')
     assert.deepEqual(paths(chat), [])
-    const responses = encoded('messages', 'openai-responses', asked, target)
+    const responses = encoded('messages', 'openai-responses', request, target)
     assert.deepEqual(responses.body.reasoning, { effort })
     assert.deepEqual(paths(responses), [])
   })
 
-test('a budget is no effort for a model that does not reason, and none beside an effort', () => {
-  const asked = { thinking: { type: 'enabled', budget_tokens: 2_000 }, max_tokens: 64_000 }
+test('a budget is dropped for a model without reasoning, and beside an effort', () => {
+  const request = { thinking: { type: 'enabled', budget_tokens: 2_000 }, max_tokens: 64_000 }
   for (const to of ['openai-chat', 'openai-responses'] as const) {
-    const plain = encoded('messages', to, asked, { model: 'gpt-4o' })
+    const plain = encoded('messages', to, request, { model: 'gpt-4o' })
     assert.equal(plain.body.reasoning_effort ?? plain.body.reasoning, undefined)
     assert.deepEqual(paths(plain), ['thinking.budget_tokens'])
     const both = encoded(
       'messages',
       to,
-      { ...asked, output_config: { effort: 'high' } },
+      { ...request, output_config: { effort: 'high' } },
       { model: 'gpt-5', reasons: true },
     )
     assert.match(JSON.stringify(both.body), /"(?:reasoning_)?effort":"high"/)
@@ -100,29 +100,29 @@ test('a budget is no effort for a model that does not reason, and none beside an
 
 // ── JSON, documents ───────────────────────────────────────────────────────────────────────────────────────────────
 
-test('any JSON is asked for in the system prompt where there is no other way', () => {
+test('JSON mode becomes a line of the system prompt where the format has no JSON mode', () => {
   for (const to of ['anthropic-messages', 'bedrock-converse'] as const)
-    for (const [style, wish] of [
+    for (const [style, format] of [
       ['chat', { response_format: { type: 'json_object' } }],
       ['responses', { text: { format: { type: 'json_object' } } }],
     ] as const) {
       const target = { model: 'claude-sonnet-4-5', outputLimit: 64_000 }
-      const alone = encoded(style, to, wish, target)
+      const alone = encoded(style, to, format, target)
       assert.match(JSON.stringify(alone.body.system), /JSON/)
       assert.deepEqual(paths(alone), [])
       const first =
         style === 'chat'
           ? { messages: [{ role: 'system', content: 'Be brief.' }, ...hello] }
           : { instructions: 'Be brief.' }
-      const beside = encoded(style, to, { ...wish, ...first }, target)
+      const beside = encoded(style, to, { ...format, ...first }, target)
       assert.match(JSON.stringify(beside.body.system), /Be brief\..*JSON/)
       assert.doesNotMatch(JSON.stringify(encoded(style, to, first, target).body.system), /JSON/)
     }
 })
 
-test('a text document is a text part for a chat upstream', () => {
+test('a text document becomes a text part for a chat upstream', () => {
   const data = 'VGhlIHdvcmQgaXMga2l3aS4='
-  const asked: readonly (readonly [string, JsonObject])[] = [
+  const request: readonly (readonly [string, JsonObject])[] = [
     ['responses', { type: 'input_file', filename: 'a.txt', file_data: `data:text/plain;base64,${data}` }],
     [
       'messages',
@@ -134,7 +134,7 @@ test('a text document is a text part for a chat upstream', () => {
     ],
     ['responses', { type: 'input_file', filename: 'a.md', file_data: `data:;base64,${data}` }],
   ]
-  for (const [style, part] of asked) {
+  for (const [style, part] of request) {
     const turn = [{ role: 'user', content: [part] }]
     const body = style === 'responses' ? { input: turn } : { messages: turn, max_tokens: 10 }
     const made = encoded(style, 'openai-chat', body, { model: 'm' })
@@ -146,17 +146,17 @@ test('a text document is a text part for a chat upstream', () => {
   }
 })
 
-// ── Ends ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Finish ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 test('a paused turn is not reported as complete', () => {
   const answer = {
     blocks: [{ type: 'text', text: 'Searching' }],
     finish: { kind: 'pause', raw: 'pause_turn' },
   } as const
-  const said = (style: string) =>
+  const encodedAnswer = (style: string) =>
     JSON.stringify(clientProtocolByStyle.get(style)?.encodeAnswer(answer, answerContext()))
-  assert.match(said('chat'), /"finish_reason":"length"/)
-  assert.match(said('completions'), /"finish_reason":"length"/)
-  assert.match(said('responses'), /"status":"incomplete"/)
-  assert.match(said('messages'), /"stop_reason":"pause_turn"/)
+  assert.match(encodedAnswer('chat'), /"finish_reason":"length"/)
+  assert.match(encodedAnswer('completions'), /"finish_reason":"length"/)
+  assert.match(encodedAnswer('responses'), /"status":"incomplete"/)
+  assert.match(encodedAnswer('messages'), /"stop_reason":"pause_turn"/)
 })

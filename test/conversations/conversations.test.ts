@@ -1,9 +1,11 @@
 /**
- * Conversations of three turns over all ordered pairs of strict fake vendors. The first vendor answers the first turn.
- * In the second turn it is down, rate-limited or no longer routed to. In the third it is available again, or not. Each
- * client sends back what it received. A lenient vendor is the last target of every route. known.json lists the known
- * problems exactly: an unlisted problem fails the test, and so does a listed one that no longer occurs. `UPDATE_KNOWN=1
- * node --test test/conversations/conversations.test.ts` writes it, and `biome check --write` formats it.
+ * Conversations of three turns whose vendor changes, over all ordered pairs of strict fake vendors: the first vendor
+ * answers the first turn, is down, rate-limited or no longer routed to in the second, and returns in the third or does
+ * not. Each client sends back what the gateway returned to it. A lenient vendor is the last target of every route.
+ *
+ * known.json lists what does not hold yet. It is exact: a problem that is not listed fails, and so does a listed one that
+ * no longer occurs. `UPDATE_KNOWN=1 node --test test/conversations/conversations.test.ts` writes it, and
+ * `biome check --write` formats it.
  */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -28,8 +30,8 @@ after(() => {
 })
 
 /**
- * All conversations of a client. The kind of outage rotates, so that each pair meets every kind. Of the two
- * conversations of a pair and scenario one is streamed.
+ * All conversations of a client. How the first vendor fails rotates, so that every pair meets each way; of the two
+ * conversations of a pair about the same, one is streamed.
  */
 async function* conversationsOf(client: ClientKind) {
   for (const [number, scenario] of SCENARIOS.entries())
@@ -43,7 +45,7 @@ async function* conversationsOf(client: ClientKind) {
 
 /** Counts a turn under its vendor and client. */
 const count = (client: ClientKind, { vendor, outcome }: Turn): void => {
-  board.each(
+  board.checkEach(
     `${vendor.name} ← ${client.name}`,
     [outcome],
     (one) => one,

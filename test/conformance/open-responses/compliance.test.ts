@@ -1,6 +1,6 @@
 /**
- * The Open Responses compliance suite, every request and every assertion of it, over real sockets against the gateway
- * as a process of its own, in front of an upstream of every format there is.
+ * The Open Responses compliance suite, with all its requests and assertions, over real sockets against a gateway process,
+ * with an upstream of every format.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
@@ -14,9 +14,9 @@ import { readWire, requireRecordings, skipWithoutRecordings } from '../../suppor
 import { type Act, startUpstream, type Upstream, type UpstreamRequest } from '../../support/upstream.ts'
 import {
   type Answer,
+  assertAll,
+  assertStreamed,
   converse,
-  holds,
-  isStreamed,
   itemsOf,
   post,
   requestOf,
@@ -37,15 +37,15 @@ const formats = Object.keys(upstreamProtocols) as UpstreamProtocolName[]
 
 const CALL = { id: 'call_weather', name: 'get_weather', arguments: '{"location":"San Francisco, CA"}' }
 
-/** Answers plausibly in the format it is asked in: calls a tool if it is given one and has no result yet, else speaks. */
+/** Answers in the format of the request: calls a tool if it has tools and no result yet, otherwise returns text. */
 const upstreamScript = () => {
-  /** Answers it keeps; it speaks the format that has such. */
-  const kept = new Set<string>()
+  /** Ids of stored responses, for the format that has them. */
+  const stored = new Set<string>()
   let number = 0
-  return (asked: UpstreamRequest): Act => {
-    if (asked.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
-    const previous = text(asked.json.previous_response_id)
-    if (previous !== undefined && !kept.has(previous))
+  return (request: UpstreamRequest): Act => {
+    if (request.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
+    const previous = text(request.json.previous_response_id)
+    if (previous !== undefined && !stored.has(previous))
       return {
         do: 'answer',
         status: 400,
@@ -58,21 +58,22 @@ const upstreamScript = () => {
           },
         },
       }
-    const tools = asked.json.tools ?? asked.json.toolConfig
-    const said = tools !== undefined && !RESULT.test(asked.body) ? { tools: [CALL] } : { text: 'Hello there, friend.' }
-    const act = answerWith(asked, said)
-    if (!asked.path.endsWith('/responses')) return act
+    const tools = request.json.tools ?? request.json.toolConfig
+    const content =
+      tools !== undefined && !RESULT.test(request.body) ? { tools: [CALL] } : { text: 'Hello there, friend.' }
+    const act = answerWith(request, content)
+    if (!request.path.endsWith('/responses')) return act
     const id = `resp_up${number++}`
-    if (asked.json.store !== false) kept.add(id)
-    // An act is data: an answer of its own id.
+    if (request.json.store !== false) stored.add(id)
+    // An act is data, so its id can be replaced in the JSON.
     return JSON.parse(JSON.stringify(act).replaceAll('resp_test', id))
   }
 }
 
-/** A tool's result, in any format. */
+/** Matches a tool result in any format. */
 const RESULT = /"function_call_output"|"tool_result"|"role":"tool"|"functionResponse"|"toolResult"/
 
-// Of a vendor that is known to remember answers, where the format has such.
+// A vendor that is known to store responses, where the format has them.
 const name = (format: UpstreamProtocolName) =>
   `${format === 'openai-responses' ? 'openai' : 'up'}-${styleNames[format]}`
 const variable = (format: UpstreamProtocolName) => name(format).toUpperCase().replaceAll('-', '_')
@@ -97,7 +98,7 @@ after(async () => {
   for (const upstream of upstreams) await upstream.close()
 })
 
-/** What stands behind the host where a format's own vendor has it otherwise than `/v1`. */
+/** The base path of formats whose vendor does not use `/v1`. */
 const BASE: { readonly [format in UpstreamProtocolName]?: string } = {
   gemini: '/v1beta',
   cohere: '/v2',
@@ -113,17 +114,17 @@ const create =
   (target: Target, more: JsonObject): Step =>
   () => ({ type: 'response.create', model: target.model, store: false, ...more })
 
-/** What the file tells of a test in words, as the turns it means. Its first request is in the file. */
+/** Steps of the tests that the file describes in prose. The first request is in the file. */
 const WEB_SOCKET: { readonly [id: string]: (first: Step, target: Target) => Promise<void> } = {
   'websocket-response': async (first, target) => {
     const [answer] = await converse(target, [first])
     assert.ok(answer)
-    isStreamed(answer)
+    assertStreamed(answer)
   },
   'websocket-sequential-responses': async (first, target) => {
     const answers = await converse(target, [first, create(target, { input: 'Reply with exactly: second' })])
     assert.equal(answers.length, 2)
-    for (const answer of answers) isStreamed(answer)
+    for (const answer of answers) assertStreamed(answer)
   },
   'websocket-continuation': async (first, target) => {
     const [one, two] = await converse(target, [
@@ -131,8 +132,8 @@ const WEB_SOCKET: { readonly [id: string]: (first: Step, target: Target) => Prom
       ([answer]) => create(target, { previous_response_id: idOf(answer), input: 'What is the code word?' })([]),
     ])
     assert.ok(one && two)
-    isStreamed(one)
-    isStreamed(two)
+    assertStreamed(one)
+    assertStreamed(two)
     assert.equal(two.body.previous_response_id, one.body.id)
   },
   'websocket-reconnect-store-false-recovery': async (first, target) => {
@@ -143,7 +144,7 @@ const WEB_SOCKET: { readonly [id: string]: (first: Step, target: Target) => Prom
     ])
     assert.ok(lost && recovered)
     assert.deepEqual([lost.status, lost.code], [400, NOT_FOUND])
-    isStreamed(recovered)
+    assertStreamed(recovered)
   },
   'websocket-previous-response-not-found': async (first, target) => {
     const [answer] = await converse(target, [
@@ -160,7 +161,7 @@ const WEB_SOCKET: { readonly [id: string]: (first: Step, target: Target) => Prom
       ([answer]) => create(target, { previous_response_id: idOf(answer), input: 'Reply with exactly: stale' })([]),
     ])
     assert.ok(one && failed && again)
-    isStreamed(one)
+    assertStreamed(one)
     assert.equal(failed.status, 400)
     assert.deepEqual([again.status, again.code], [400, NOT_FOUND])
   },
@@ -170,12 +171,12 @@ const WEB_SOCKET: { readonly [id: string]: (first: Step, target: Target) => Prom
       input: [message('user', 'Remember the compaction code word: slate.'), message('assistant', 'I will.')],
     })
     assert.equal(compacted.status, 200)
-    holds(['body matches CompactResource'], compacted)
+    assertAll(['body matches CompactResource'], compacted)
     const [answer] = await converse(target, [
       create(target, { input: [...itemsOf(compacted), message('user', 'What is the code word?')] }),
     ])
     assert.ok(answer)
-    isStreamed(answer)
+    assertStreamed(answer)
   },
 }
 
@@ -195,15 +196,15 @@ const run = async (one: Test, target: Target): Promise<void> => {
   const request = requestOf(one.request, target)
   if (one.transport === 'websocket') {
     const steps = WEB_SOCKET[one.id]
-    assert.ok(steps, `the file has a test nobody here knows: ${one.id}`)
+    assert.ok(steps, `the file has an unknown test: ${one.id}`)
     return steps(() => request, target)
   }
   const answer = await post(target, one.endpoint, request, one.streaming)
   assert.ok(one.expectedStatuses.includes(answer.status), `${answer.status} ${JSON.stringify(answer.body)}`)
-  holds(one.assertions, answer)
+  assertAll(one.assertions, answer)
 }
 
-// ── Tests other versions of the suite have ───────────────────────────────────────────────────────────────────────
+// ── Tests of other versions of the suite ─────────────────────────────────────────────────────────────────────────
 
 const toolRequest = (target: Target): JsonObject =>
   requestOf(tests.find(({ id }) => id === 'tool-calling')?.request ?? {}, target)
@@ -227,15 +228,15 @@ const fileRequest = ({ model }: Target): JsonObject => ({
   ],
 })
 
-const refusesFile = async (target: Target): Promise<void> => {
+const assertFileRefused = async (target: Target): Promise<void> => {
   const { status, code, body } = await post(target, '/responses', fileRequest(target))
   assert.deepEqual([status, code], [400, 'unsupported_parameter'])
   assert.partialDeepStrictEqual(body, { error: { param: 'input[0].content[1]' } })
 }
 
-const OTHERS: { readonly [id: string]: (target: Target, assertions: readonly string[]) => Promise<void> } = {
+const OTHER_VERSIONS: { readonly [id: string]: (target: Target, assertions: readonly string[]) => Promise<void> } = {
   'tool-calling-streaming': async (target, assertions) =>
-    holds(assertions, await post(target, '/responses', toolRequest(target), true)),
+    assertAll(assertions, await post(target, '/responses', toolRequest(target), true)),
   'function-call-roundtrip': async (target, assertions) => {
     const request: JsonObject = { ...toolRequest(target), tool_choice: { type: 'function', name: 'get_weather' } }
     const first = await post(target, '/responses', request)
@@ -246,10 +247,10 @@ const OTHERS: { readonly [id: string]: (target: Target, assertions: readonly str
       ...toolRequest(target),
       input: [...list(request.input), ...itemsOf(first), result],
     })
-    holds(assertions, second)
+    assertAll(assertions, second)
   },
   'file-input': async (target, assertions) => {
-    holds(assertions, await post(target, '/responses', fileRequest(target)))
+    assertAll(assertions, await post(target, '/responses', fileRequest(target)))
   },
   'previous-response-id': async (target, assertions) => {
     const first = await post(target, '/responses', { model: target.model, input: 'My name is Alice.' })
@@ -258,14 +259,14 @@ const OTHERS: { readonly [id: string]: (target: Target, assertions: readonly str
       previous_response_id: idOf(first),
       input: 'What is my name?',
     })
-    holds(assertions, second)
+    assertAll(assertions, second)
   },
 }
 
-/** Formats that carry no file in any form: whoever asks has to be told, by name. */
+/** Formats without files: the request is rejected with the member named. */
 const WITHOUT_FILES: ReadonlySet<UpstreamProtocolName> = new Set(['cohere', 'ollama'])
 
-/** Tests of tools that the provider runs itself: an upstream of ours searches neither files nor the web. */
+/** Tests of hosted tools, which the test upstream does not have. */
 const EXCLUDED: ReadonlySet<string> = new Set(['file-search', 'offline-web-search'])
 
 for (const format of formats)
@@ -274,16 +275,16 @@ for (const format of formats)
     for (const one of tests.filter(({ local }) => !local)) test(one.id, () => run(one, target()))
     for (const other of list(file.seen_in_other_stored_commits).filter(isObject)) {
       const id = text(other.id) ?? ''
-      const told = `${id} (another version of the suite)`
+      const title = `${id} (another version of the suite)`
       if (id === 'file-input' && WITHOUT_FILES.has(format)) {
-        test(`${told}: refused by name`, () => refusesFile(target()))
+        test(`${title}: rejected with the member named`, () => assertFileRefused(target()))
         continue
       }
       if (EXCLUDED.has(id)) continue
-      test(told, async () => {
-        const ask = OTHERS[id]
-        assert.ok(ask, `the file has a test nobody here knows: ${id}`)
-        await ask(
+      test(title, async () => {
+        const runTest = OTHER_VERSIONS[id]
+        assert.ok(runTest, `the file has an unknown test: ${id}`)
+        await runTest(
           target(),
           list(other.assertions).filter((sentence) => typeof sentence === 'string'),
         )
@@ -303,6 +304,6 @@ describe('open responses: the built-in demo', { skip: skipWithoutRecordings }, (
     test(id, () => {
       const other = list(file.seen_in_other_stored_commits).find((entry) => isObject(entry) && entry.id === id)
       const assertions = list(isObject(other) ? other.assertions : []).filter((one) => typeof one === 'string')
-      return OTHERS[id]?.(target(), assertions)
+      return OTHER_VERSIONS[id]?.(target(), assertions)
     })
 })

@@ -1,16 +1,16 @@
 /**
- * Asks a server what the Open Responses compliance suite asks and judges what it says by the published schema, from the
- * suite's own data: no address and no format of ours is known here. Streams are read as strictly as the suite reads them.
+ * Runs the requests of the Open Responses compliance suite against a server and validates the answers with the published
+ * schema. It is independent of the gateway's paths and formats. Streams are parsed as strictly as the suite does.
  */
 import assert from 'node:assert/strict'
 import { WebSocket } from 'ws'
 import { isObject, type JsonObject, list, object, text } from '../../../src/core/json.ts'
 import { eventsOf, problemsOf } from '../../support/schemas.ts'
 
-/** What is asked, and how it is asked for. `base`: `http://127.0.0.1:…/v1`. */
+/** The server under test. `base`: `http://127.0.0.1:…/v1`. */
 export type Target = { readonly base: string; readonly model: string; readonly key?: string }
 
-/** A test as the data file has it. */
+/** A test of the data file. */
 export type Test = {
   readonly id: string
   readonly transport: string
@@ -22,22 +22,22 @@ export type Test = {
   readonly assertions: readonly string[]
 }
 
-/** What came back: a body, or the events of a stream and the response its last one carries. */
+/** An answer: a body, or the events of a stream and the response of the last event. */
 export type Answer = {
   readonly status: number
   readonly body: JsonObject
   readonly events: readonly JsonObject[]
-  /** The code of the error, if that is what it was. */
+  /** The error code of an error. */
   readonly code: string | undefined
 }
 
 const LIMIT = 30_000
 
 export const testsOf = (file: JsonObject): readonly Test[] =>
-  // The file's own description says what each test has.
+  // The file documents the members of a test.
   list(file.tests).filter(isObject) as unknown as readonly Test[]
 
-/** The request with this target's model, which the file writes MODEL. */
+/** The request with the target's model in place of the placeholder MODEL. */
 export const requestOf = (request: JsonObject, { model }: Target): JsonObject =>
   request.model === 'MODEL' ? { ...request, model } : request
 
@@ -51,7 +51,7 @@ export const post = async (target: Target, endpoint: string, request: JsonObject
     signal: AbortSignal.timeout(LIMIT),
   })
   const { status } = response
-  if (stream && status === 200) return { status, ...ended(await eventsIn(response)) }
+  if (stream && status === 200) return { status, ...finalResponse(await eventsIn(response)) }
   const source = await response.text()
   assert.match(response.headers.get('content-type') ?? '', /^application\/json/, source)
   const body: unknown = JSON.parse(source)
@@ -59,17 +59,17 @@ export const post = async (target: Target, endpoint: string, request: JsonObject
   return { status, body, events: [], code: text(object(body.error)?.code) }
 }
 
-/** The suite forgets an event's name between two reads: an event has to come in one. */
+/** Reads the events of a stream. Each event must arrive in one chunk, because the suite's own parser requires it. */
 const eventsIn = async (response: Response): Promise<readonly JsonObject[]> => {
   assert.match(response.headers.get('content-type') ?? '', /^text\/event-stream/)
   const events: JsonObject[] = []
   let done = false
   const decoder = new TextDecoder('utf-8', { fatal: true })
   for await (const chunk of response.body ?? []) {
-    const said = decoder.decode(chunk, { stream: true })
-    assert.ok(said.endsWith('\n\n'), `an event came in two pieces: ${said.slice(-200)}`)
-    for (const block of said.split('\n\n').filter((one) => one !== '')) {
-      assert.ok(!done, `something came behind the end: ${block}`)
+    const part = decoder.decode(chunk, { stream: true })
+    assert.ok(part.endsWith('\n\n'), `an event arrived in two chunks: ${part.slice(-200)}`)
+    for (const block of part.split('\n\n').filter((one) => one !== '')) {
+      assert.ok(!done, `data after the end: ${block}`)
       if (block === 'data: [DONE]') {
         done = true
         continue
@@ -77,20 +77,20 @@ const eventsIn = async (response: Response): Promise<readonly JsonObject[]> => {
       const [, name, data] = /^event: (.+)\ndata: (.+)$/.exec(block) ?? []
       const event: unknown = JSON.parse(data ?? 'null')
       assert.ok(isObject(event), block)
-      assert.equal(event.type, name, 'the event says another type than its name')
+      assert.equal(event.type, name, 'the type of the event differs from its name')
       events.push(event)
     }
   }
-  assert.ok(done, 'the stream has no end mark')
+  assert.ok(done, 'the stream has no [DONE]')
   return events
 }
 
 // ── Over a WebSocket ─────────────────────────────────────────────────────────────────────────────────────────────
 
-/** A turn: what is sent, made from the answers so far. */
+/** Builds the request of a turn from the answers so far. */
 export type Step = (answers: readonly Answer[]) => JsonObject
 
-/** Takes turns on one connection, each when the one before has ended, and gives their answers. */
+/** Sends turns on one connection, each after the previous one has ended, and returns their answers. */
 export const converse = async (target: Target, steps: readonly Step[]): Promise<readonly Answer[]> => {
   const socket = new WebSocket(`${target.base.replace(/^http/, 'ws')}/responses`, {
     headers: { 'content-type': 'application/json', authorization: `Bearer ${target.key ?? 'any'}` },
@@ -115,62 +115,62 @@ export const converse = async (target: Target, steps: readonly Step[]): Promise<
 const turn = (socket: WebSocket, request: JsonObject): Promise<Answer> =>
   new Promise((resolve, reject) => {
     const events: JsonObject[] = []
-    const over = (run: () => void) => {
+    const finish = (run: () => void) => {
       clearTimeout(timer)
       socket.removeAllListeners('message')
       socket.removeAllListeners('close')
       run()
     }
     const timer = setTimeout(
-      () => over(() => reject(new Error(`no end within ${LIMIT} ms; so far: ${JSON.stringify(events)}`))),
+      () => finish(() => reject(new Error(`no end within ${LIMIT} ms; so far: ${JSON.stringify(events)}`))),
       LIMIT,
     )
-    socket.on('close', () => over(() => reject(new Error('closed before the end'))))
+    socket.on('close', () => finish(() => reject(new Error('closed before the end'))))
     socket.on('message', (data, binary) => {
       const event: unknown = binary ? undefined : JSON.parse(String(data))
-      if (!isObject(event)) return over(() => reject(new Error(`no event: ${String(data)}`)))
+      if (!isObject(event)) return finish(() => reject(new Error(`not an event: ${String(data)}`)))
       events.push(event)
       if (event.type === 'error')
-        over(() =>
+        finish(() =>
           resolve({ status: Number(event.status), body: event, events, code: text(object(event.error)?.code) }),
         )
-      else if (LAST.has(event.type)) over(() => resolve({ status: 200, ...ended(events) }))
+      else if (LAST.has(event.type)) finish(() => resolve({ status: 200, ...finalResponse(events) }))
     })
     socket.send(JSON.stringify(request))
   })
 
-// ── What is asserted ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── Assertions ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 const LAST: ReadonlySet<unknown> = new Set(['response.completed', 'response.failed', 'response.incomplete'])
 
-const ended = (events: readonly JsonObject[]): Omit<Answer, 'status'> => {
+const finalResponse = (events: readonly JsonObject[]): Omit<Answer, 'status'> => {
   const body = object(events.findLast(({ type }) => LAST.has(type))?.response) ?? {}
   return { body, events, code: text(object(body.error)?.code) }
 }
 
-export const isValid = (definition: string, value: unknown): void =>
+export const assertValid = (definition: string, value: unknown): void =>
   assert.equal(problemsOf('openresponses', definition, value), undefined)
 
-/** Every event by the schema of its type, which has to be one of those there are. */
-export const areValid = (events: readonly JsonObject[]): void => {
+/** Validates every event with the schema of its type. */
+export const assertValidEvents = (events: readonly JsonObject[]): void => {
   const definitions = eventsOf('openresponses')
   for (const event of events) {
     const definition =
       event.type === 'error' && 'status' in event ? 'WebSocketErrorEvent' : definitions.get(text(event.type) ?? '')
-    assert.ok(definition, `no such event: ${String(event.type)}`)
-    isValid(definition, event)
+    assert.ok(definition, `unknown event: ${String(event.type)}`)
+    assertValid(definition, event)
   }
 }
 
 export const itemsOf = ({ body }: Answer): readonly JsonObject[] => list(body.output).filter(isObject)
 
-/** A stream that tells a whole response. `status`: what it has to say of itself. */
-export const isStreamed = (answer: Answer, status: string | null = 'completed'): void => {
-  assert.ok(answer.events.length > 0, 'no event came')
-  areValid(answer.events)
-  isValid('ResponseResource', answer.body)
+/** Asserts a valid stream with a complete response. `status`: the expected status of the response. */
+export const assertStreamed = (answer: Answer, status: string | null = 'completed'): void => {
+  assert.ok(answer.events.length > 0, 'no events')
+  assertValidEvents(answer.events)
+  assertValid('ResponseResource', answer.body)
   if (status !== null) assert.equal(answer.body.status, status)
-  // Beyond the suite: the numbers have no gap, and the items told are those of the response.
+  // Beyond the suite: sequence numbers have no gap, and the streamed items are those of the response.
   assert.deepEqual(
     answer.events.map(({ sequence_number }) => sequence_number),
     answer.events.map((_, at) => at),
@@ -193,10 +193,10 @@ const hasItem =
       `no ${type} in ${JSON.stringify(answer.body.output)}`,
     )
 
-/** The file's sentences about one answer, and what each means. One that is not here makes a test fail. */
+/** The check for each assertion of the file. An unknown assertion fails the test. */
 export const CHECKS: ReadonlyMap<string, Check> = new Map<string, Check>([
-  ['body matches ResponseResource', ({ body }) => isValid('ResponseResource', body)],
-  ['body matches CompactResource', ({ body }) => isValid('CompactResource', body)],
+  ['body matches ResponseResource', ({ body }) => assertValid('ResponseResource', body)],
+  ['body matches CompactResource', ({ body }) => assertValid('CompactResource', body)],
   ['output is not empty', notEmpty],
   ['output not empty', notEmpty],
   ['status == completed', completed],
@@ -206,15 +206,18 @@ export const CHECKS: ReadonlyMap<string, Check> = new Map<string, Check>([
   ['object == response.compaction', ({ body }) => assert.equal(body.object, 'response.compaction')],
   ['HTTP status 400 or 422', ({ status }) => assert.ok(status === 400 || status === 422, String(status))],
   ['at least one SSE event', ({ events }) => assert.ok(events.length > 0)],
-  ['every event matches one of the 24 streaming event schemas', ({ events }) => areValid(events)],
+  ['every event matches one of the 24 streaming event schemas', ({ events }) => assertValidEvents(events)],
   [
     'the last response.completed|failed|incomplete carries a response that matches ResponseResource',
-    (answer) => isStreamed(answer, null),
+    (answer) => assertStreamed(answer, null),
   ],
   ['its status == completed', completed],
-  ['as streaming-response, over WebSocket, 30 s limit to a terminal event', (answer) => isStreamed(answer)],
-  ['as streaming-response without the status check', (answer) => isStreamed(answer, null)],
-  ['response.output_item.added with a function_call item', (answer) => told(answer, 'response.output_item.added')],
+  ['as streaming-response, over WebSocket, 30 s limit to a terminal event', (answer) => assertStreamed(answer)],
+  ['as streaming-response without the status check', (answer) => assertStreamed(answer, null)],
+  [
+    'response.output_item.added with a function_call item',
+    (answer) => assertFunctionCallEvent(answer, 'response.output_item.added'),
+  ],
   [
     'at least one response.function_call_arguments.delta',
     ({ events }) => assert.ok(events.some(({ type }) => type === 'response.function_call_arguments.delta')),
@@ -223,16 +226,19 @@ export const CHECKS: ReadonlyMap<string, Check> = new Map<string, Check>([
     'response.function_call_arguments.done',
     ({ events }) => assert.ok(events.some(({ type }) => type === 'response.function_call_arguments.done')),
   ],
-  ['response.output_item.done with a function_call item', (answer) => told(answer, 'response.output_item.done')],
+  [
+    'response.output_item.done with a function_call item',
+    (answer) => assertFunctionCallEvent(answer, 'response.output_item.done'),
+  ],
 ])
 
-const told = ({ events }: Answer, type: string): void =>
+const assertFunctionCallEvent = ({ events }: Answer, type: string): void =>
   assert.ok(events.some((event) => event.type === type && object(event.item)?.type === 'function_call'))
 
-export const holds = (sentences: readonly string[], answer: Answer): void => {
+export const assertAll = (sentences: readonly string[], answer: Answer): void => {
   for (const sentence of sentences) {
     const check = CHECKS.get(sentence)
-    assert.ok(check, `the file asserts what nobody here knows to check: ${sentence}`)
+    assert.ok(check, `unknown assertion: ${sentence}`)
     check(answer)
   }
 }

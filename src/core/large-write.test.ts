@@ -59,7 +59,7 @@ test('large JSON: changes a body in pieces like `rewrite`', () => {
         for (const after of [before, without, { ...before, [key]: value as Json }, {}])
           if (after !== before)
             same(
-              atOnce(rewriteLarge(source, found.members, before, after, 16)),
+              atOnce(rewriteLarge({ text: source, members: found.members }, before, after, 16)),
               rewrite(source, found.members, before, after),
             )
       },

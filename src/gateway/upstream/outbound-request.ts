@@ -198,7 +198,7 @@ const rewritten = (
     const isCopied = isRaw && !Object.keys(after).some((name) => after[name] !== before[name] && isLarge(after[name]))
     const write = isCopied
       ? () => oneStep(() => rewriteSource(raw, members, before, after))
-      : () => rewriteLarge(source, members, before, after)
+      : () => rewriteLarge({ text: source, members }, before, after)
     return { body: '', late: new LateBody(write) }
   }
   // Only for text beyond ASCII: ASCII is encoded as fast as its bytes are copied.

@@ -81,16 +81,15 @@ const check = (report: Report, name: string, [program = '', ...args]: readonly s
 }
 
 /**
- * Files that depend on durations run last, one at a time, with no other load. Of the files with a process of their own, one
- * more than there are cores runs at a time, because most of them wait.
+ * Files with a process of their own run one more at a time than there are cores, because most of them wait most of the
+ * time. Files that compare durations come last, with nothing else running.
  */
 const runFiles = async (report: Report, times: Times): Promise<void> => {
   const cores = Math.max(2, Math.min(8, availableParallelism()))
-  const groups: { readonly [isolation in Isolation]: string[] } = { shared: [], process: [], paired: [], alone: [] }
+  const groups: { readonly [isolation in Isolation]: string[] } = { shared: [], process: [], alone: [] }
   for (const file of files) groups[isolationOf(file)].push(file)
   await Promise.all(divide(groups.shared, cores, times).map((part) => runTogether(part, report.emit)))
   if (groups.process.length > 0) await runApart(longestFirst(groups.process, times), cores + 1, report.emit)
-  if (groups.paired.length > 0) await runApart(longestFirst(groups.paired, times), 2, report.emit)
   if (groups.alone.length > 0) await runApart(longestFirst(groups.alone, times), 1, report.emit)
 }
 

@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { isPartOfPage } from '../conformance.ts'
-import { divide, isolationOf, LANES, longestFirst } from './lanes.ts'
+import { ALONE, divide, isolationOf, LANES, longestFirst } from './lanes.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const files = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts', 'tools/*/**/*.test.ts'], {
@@ -37,12 +37,16 @@ const isolations = [
   ['src/policy/health/breaker.test.ts', 'shared'],
   ['src/edge/http/app/server.test.ts', 'process'],
   ['tools/sim/sim.test.ts', 'process'],
-  ['test/e2e/errors.test.ts', 'paired'],
-  ['test/e2e/kill.test.ts', 'alone'],
+  ['test/e2e/errors.test.ts', 'process'],
+  ['test/e2e/timers.test.ts', 'alone'],
+  ['src/edge/process/heap-tuning.test.ts', 'alone'],
   ['test/security/regexes.test.ts', 'alone'],
 ] as const
 for (const [file, isolation] of isolations)
   test(`lanes: ${file} runs ${isolation}`, () => assert.equal(isolationOf(file), isolation))
+
+for (const prefix of ALONE)
+  test(`lanes: a file begins with ${prefix}`, () => assert.ok(files.some((file) => file.startsWith(prefix))))
 
 test('lanes: files start longest first; equal ones by name', () => {
   assert.deepEqual(longestFirst(['a', 'b', 'c', 'd'], { c: 9, b: 2 }), ['c', 'b', 'a', 'd'])

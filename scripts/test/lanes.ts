@@ -1,10 +1,7 @@
 /** Which test files a lane runs, and how each of them runs. Pure: files and durations are arguments. */
 
-/**
- * How a file runs: in one process with others; in a process of its own beside others; two at a time; or with nothing else
- * running.
- */
-export type Isolation = 'shared' | 'process' | 'paired' | 'alone'
+/** How a file runs: in one process with others; in a process of its own, beside others; or with nothing else running. */
+export type Isolation = 'shared' | 'process' | 'alone'
 
 export type Lane = {
   readonly about: string
@@ -55,53 +52,25 @@ export type LaneName = keyof typeof LANES
 
 /** Folders without I/O and without module state: their tests can share a process, which takes a quarter of the time. */
 const isPure = startsWith('src/core/', 'src/policy/', 'src/protocols/', 'src/providers/', 'src/gateway/')
-/** Files that start the gateway as a process or compare durations. */
-const needsTheMachine = startsWith(
-  'test/e2e/',
-  'test/security/',
-  'test/conformance/bulk',
+/**
+ * Files that compare durations with fixed limits, or use both cores for seconds. All others wait for conditions: three at a
+ * time, they pass on two cores with a load of 10.
+ */
+export const ALONE = [
   'src/edge/process/heap-tuning',
-)
-
-/** Files that start the gateway and wait for conditions, not durations: each has passed on a machine with a load of 10. */
-const toleratesAnother = startsWith(
-  ...[
-    'bad-input',
-    'bedrock',
-    'circuits',
-    'client-requests',
-    'clients.',
-    'clouds',
-    'coalescing',
-    'cohere',
-    'completions',
-    'embeddings',
-    'errors',
-    'fault-table',
-    'faults-formats',
-    'faults.',
-    'gemini',
-    'google-token',
-    'messages',
-    'mistral',
-    'ollama',
-    'passing',
-    'plain-usage',
-    'quick',
-    'responses-upstreams',
-    'sdk-node',
-    'start',
-    'stored-responses',
-    'streams',
-    'web-socket',
-    'whole-from-stream',
-  ].map((name) => `test/e2e/${name}`),
-)
+  'test/conformance/bulk',
+  'test/e2e/abandoned',
+  'test/e2e/rolling-restart',
+  'test/e2e/timers',
+  'test/e2e/toxics',
+  'test/security/bombs',
+  'test/security/regexes',
+] as const
+const runsAlone = startsWith(...ALONE)
 
 /** How a file runs, by its path, so that new files are included. */
 export const isolationOf = (file: string): Isolation => {
-  if (toleratesAnother(file)) return 'paired'
-  if (needsTheMachine(file)) return 'alone'
+  if (runsAlone(file)) return 'alone'
   return isPure(file) ? 'shared' : 'process'
 }
 

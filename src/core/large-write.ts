@@ -10,14 +10,16 @@ type Parts = Generator<string, void, undefined>
 /** The same text as `JSON.stringify`, and its bytes. */
 export const writeLarge = (value: Json, piece = PIECE): Steps => encoded(valueParts(value, piece), piece)
 
+/** An object's text and the place of each member in it. */
+type ObjectText = { readonly text: string; readonly members: readonly Span[] }
+
 /** The same text as `rewrite`, and its bytes. */
 export const rewriteLarge = (
-  source: string,
-  members: readonly Span[],
+  { text, members }: ObjectText,
   before: JsonObject,
   after: JsonObject,
   piece = PIECE,
-): Steps => encoded(memberParts(writtenMembers(source, members, before, after), piece), piece)
+): Steps => encoded(memberParts(writtenMembers(text, members, before, after), piece), piece)
 
 /** Whether writing the value takes more than one piece. */
 export const isLarge = (value: Json | undefined, piece = PIECE): boolean => sizeUpTo(value, piece) > piece

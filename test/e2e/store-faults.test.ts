@@ -232,7 +232,7 @@ describe('a locked database', () => {
   test('for a moment loses nothing', async () => {
     const folder = dataFolder()
     const gateway = await begin(folder)
-    await ask(gateway)
+    await untilStored(gateway)
     const other = new DatabaseSync(join(folder, 'responses.db'))
     closers.push(() => other.close())
     const answers: Answered[] = []

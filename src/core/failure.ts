@@ -23,6 +23,10 @@ type FailureRow = {
 }
 
 const upstream = { side: 'upstream', status: 502, type: 'upstream_error', prefer: 'provider' } as const
+const endpoint = { ...upstream, excludes: 'endpoint', charges: 'endpoint' } as const
+const deployment = { ...upstream, excludes: 'deployment', charges: 'deployment' } as const
+const rateLimit = { ...upstream, status: 429, type: 'rate_limit_error', code: 'rate_limited', charges: null } as const
+const key = { ...upstream, prefer: 'key', charges: null } as const
 const client = {
   side: 'client',
   status: 400,
@@ -41,78 +45,53 @@ const gateway = {
 
 export const KINDS = {
   // Connection failures. They affect the whole endpoint, so none of its keys is tried.
-  refused: { ...upstream, code: 'refused', excludes: 'endpoint', charges: 'endpoint' },
-  dns: { ...upstream, code: 'dns', excludes: 'endpoint', charges: 'endpoint' },
-  connect_timeout: { ...upstream, status: 504, code: 'timeout', excludes: 'endpoint', charges: 'endpoint' },
-  tls: { ...upstream, code: 'tls', excludes: 'endpoint', charges: 'endpoint' },
-  reset: { ...upstream, code: 'reset', excludes: 'endpoint', charges: 'endpoint' },
-  not_http: { ...upstream, code: 'not_http', excludes: 'endpoint', charges: 'endpoint' },
+  refused: { ...endpoint, code: 'refused' },
+  dns: { ...endpoint, code: 'dns' },
+  connect_timeout: { ...endpoint, status: 504, code: 'timeout' },
+  tls: { ...endpoint, code: 'tls' },
+  reset: { ...endpoint, code: 'reset' },
+  not_http: { ...endpoint, code: 'not_http' },
   /** A web page instead of JSON: a captive portal, a firewall or a CDN error. */
-  not_json: { ...upstream, code: 'not_json', excludes: 'endpoint', charges: 'endpoint' },
+  not_json: { ...endpoint, code: 'not_json' },
 
   // Deployment failures: this key with this model fails or responds incorrectly.
-  timeout: { ...upstream, status: 504, code: 'timeout', excludes: 'deployment', charges: 'deployment' },
-  no_first_content: { ...upstream, status: 504, code: 'timeout', excludes: 'deployment', charges: 'deployment' },
-  status: { ...upstream, code: 'status', excludes: 'deployment', charges: 'deployment' },
-  error_in_stream: { ...upstream, code: 'error_in_stream', excludes: 'deployment', charges: 'deployment' },
+  timeout: { ...deployment, status: 504, code: 'timeout' },
+  no_first_content: { ...deployment, status: 504, code: 'timeout' },
+  status: { ...deployment, code: 'status' },
+  error_in_stream: { ...deployment, code: 'error_in_stream' },
   /** The base URL is wrong, for every key. */
   redirect: { ...upstream, code: 'redirect', excludes: 'endpoint', charges: 'deployment' },
-  malformed: { ...upstream, code: 'malformed', excludes: 'deployment', charges: 'deployment' },
+  malformed: { ...deployment, code: 'malformed' },
   /** The body ended before the answer was complete. */
-  truncated: { ...upstream, code: 'truncated', excludes: 'deployment', charges: 'deployment' },
+  truncated: { ...deployment, code: 'truncated' },
   /** No bytes, or only keep-alives, in the middle of an answer. */
-  stalled: { ...upstream, code: 'stalled', excludes: 'deployment', charges: 'deployment' },
+  stalled: { ...deployment, code: 'stalled' },
   /** A well-formed answer without content and without a reason. */
   empty: { ...upstream, code: 'empty', excludes: 'deployment', charges: 'answers' },
   /** Above the size limit, such as an event of many megabytes. Retried on another target, like `malformed`. */
-  too_large: { ...upstream, code: 'response_too_large', excludes: 'deployment', charges: 'deployment' },
+  too_large: { ...deployment, code: 'response_too_large' },
 
   // Failures of the model at this provider, independent of the key.
   overloaded: { ...upstream, code: 'overloaded', excludes: 'model', charges: 'model' },
   /** A resource at the provider is locked, for every key. */
   conflict: { ...upstream, status: 409, code: 'conflict', excludes: 'model', charges: null },
   model_missing: { ...client, status: 404, code: 'model_not_found', excludes: 'model' },
-  token_rate: {
-    ...upstream,
-    status: 429,
-    type: 'rate_limit_error',
-    code: 'rate_limited',
-    excludes: 'model',
-    charges: null,
-  },
+  token_rate: { ...rateLimit, excludes: 'model' },
 
   // Key failures.
-  rate_limited: {
-    ...upstream,
-    status: 429,
-    type: 'rate_limit_error',
-    code: 'rate_limited',
-    excludes: 'deployment',
-    prefer: 'key',
-    charges: null,
-    key: 'rate_limited',
-  },
+  rate_limited: { ...rateLimit, excludes: 'deployment', prefer: 'key', key: 'rate_limited' },
   quota: {
-    ...upstream,
+    ...key,
     status: 429,
     type: 'insufficient_quota',
     code: 'insufficient_quota',
     excludes: 'key',
-    prefer: 'key',
-    charges: null,
     key: 'quota_exhausted',
   },
-  auth: { ...upstream, code: 'upstream_auth', excludes: 'key', prefer: 'key', charges: null, key: 'suspended' },
+  auth: { ...key, code: 'upstream_auth', excludes: 'key', key: 'suspended' },
   /** The cloud's token server is unreachable or failed. The key may be valid. */
   sign_in: { ...upstream, code: 'upstream_sign_in', excludes: 'key', charges: 'deployment' },
-  permission: {
-    ...upstream,
-    code: 'upstream_auth',
-    excludes: 'deployment',
-    prefer: 'key',
-    charges: null,
-    key: 'model_denied',
-  },
+  permission: { ...key, code: 'upstream_auth', excludes: 'deployment', key: 'model_denied' },
 
   // Request errors, detected by the upstream or by the gateway.
   invalid_request: { ...client, code: 'invalid_request' },

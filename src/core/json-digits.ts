@@ -1,4 +1,5 @@
 /** Keeps integers that a double cannot represent exactly as they were written (RFC 8259, section 6). */
+import { COMMA, isClosing, isDigit, isOpening, MINUS, OPEN_BRACKET, QUOTE } from './char-codes.ts'
 import { isNumberPart, stringEnd } from './json-text.ts'
 
 /** ECMAScript's JSON.rawJSON (stage 4, V8 since 2023), not yet in TypeScript's library. */
@@ -46,17 +47,17 @@ export const withDigits = (source: string, value: unknown): unknown => {
         top.keyEnd = end
       }
       at = end - 1
-    } else if (code === OPEN_BRACE || code === OPEN_BRACKET) {
+    } else if (isOpening(code)) {
       const node = top ? top.node?.[placeIn(top)] : value
       top = { node: isContainer(node) ? node : null, isList: code === OPEN_BRACKET, index: 0, key: -1, keyEnd: -1 }
       open.push(top)
-    } else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) {
+    } else if (isClosing(code)) {
       open.pop()
       top = open.at(-1)
     } else if (code === COMMA && top) {
       top.index++
       top.key = -1
-    } else if (code === MINUS || (code >= ZERO && code <= NINE)) {
+    } else if (code === MINUS || isDigit(code)) {
       let end = at + 1
       while (isNumberPart(source.charCodeAt(end))) end++
       const text = end - at < 16 ? '' : source.slice(at, end)
@@ -74,16 +75,6 @@ export const withDigits = (source: string, value: unknown): unknown => {
   }
   return whole
 }
-
-const QUOTE = 34
-const COMMA = 44
-const MINUS = 45
-const ZERO = 48
-const NINE = 57
-const OPEN_BRACKET = 91
-const CLOSE_BRACKET = 93
-const OPEN_BRACE = 123
-const CLOSE_BRACE = 125
 
 const isContainer = (node: unknown): node is { [at: string | number]: unknown } =>
   typeof node === 'object' && node !== null

@@ -1,4 +1,5 @@
 /** Locates syntax errors in JSON bodies, for error messages. */
+import { LINE_FEED } from './char-codes.ts'
 import { stringEnd } from './json-text.ts'
 
 /** 1-based; the column counts UTF-16 code units. */
@@ -49,7 +50,6 @@ const positionOf = (source: string, at: number): TextPosition => {
 
 const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y
 const WORDS = ['true', 'false', 'null']
-const LINE_FEED = 10
 const BLANKS = /[ \t\n\r]+/y
 
 /**

@@ -2,6 +2,20 @@
  * Parses JSON of many megabytes in bounded pieces. This code finds the boundaries of values; `JSON.parse` parses every
  * piece, so V8 alone defines valid JSON.
  */
+import {
+  BACKSLASH,
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COLON,
+  COMMA,
+  isClosing,
+  isDigit,
+  isOpening,
+  LINE_FEED,
+  MINUS,
+  OPEN_BRACKET,
+  QUOTE,
+} from './char-codes.ts'
 import { type Json, list, object, parseJson } from './json.ts'
 import { mistakeIn, withPosition } from './json-error.ts'
 import { isNumberPart, isSpace, NEVER_TWICE, nameAt, type Span, type Survey, stringEndWithin } from './json-text.ts'
@@ -169,7 +183,7 @@ class LargeReader {
     const first = this.#at
     const code = source.charCodeAt(first)
     if (code === QUOTE) return this.#put(yield* this.#string(before))
-    if (code === OPEN_BRACKET || code === OPEN_BRACE) {
+    if (isOpening(code)) {
       this.#at++
       this.#open.push({ node: code === OPEN_BRACKET ? [] : {}, key: '', filled: false })
       if (this.#open.length > this.#deepest) this.#flaw('too-deep')
@@ -226,16 +240,16 @@ class LargeReader {
         const end = stringEndWithin(source, at, until)
         if (end < 0 || end > until) return comma
         at = end - 1
-      } else if (code === OPEN_BRACE || code === OPEN_BRACKET) {
+      } else if (isOpening(code)) {
         depth++
         if (above + depth > this.#deepest) this.#flaw('too-deep')
-      } else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) {
+      } else if (isClosing(code)) {
         if (depth === 0) return at
         depth--
       } else if (code === COMMA && depth === 0) {
         if (single) return at
         comma = at
-      } else if (code === MINUS || (code >= ZERO && code <= NINE)) {
+      } else if (code === MINUS || isDigit(code)) {
         let end = at + 1
         while (end < until && isNumberPart(source.charCodeAt(end))) end++
         if (end === until && end < source.length) return comma
@@ -360,17 +374,5 @@ const uncutEscape = (source: string, from: number, to: number): number => {
   return end - ((end - from) % 2)
 }
 
-const LINE_FEED = 10
-const QUOTE = 34
-const COMMA = 44
-const MINUS = 45
-const ZERO = 48
-const NINE = 57
-const COLON = 58
-const OPEN_BRACKET = 91
-const BACKSLASH = 92
-const CLOSE_BRACKET = 93
-const OPEN_BRACE = 123
-const CLOSE_BRACE = 125
 /** Characters that end a number or a literal. */
 const ENDS = new Set([...', \t\r\n[]{}:"'].map((letter) => letter.charCodeAt(0)))

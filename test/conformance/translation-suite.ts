@@ -457,7 +457,7 @@ const checkError = (
   assert.equal(events.at(-1)?.type, 'failure')
 
   // No other target: one error in the client's format.
-  const response = errorResponse(style, finalError([failure], []), { requestId: 'req_abcdef', soonest: null })
+  const response = errorResponse(style, finalError([failure], []), { requestId: 'req_abcdef', availableIn: null })
   const body: JsonObject = JSON.parse(response.body)
   assertValidError(style, body)
   if (kind === undefined) assert.equal(response.status, clientStatus(recording.status ?? 0, failure.kind), failure.kind)

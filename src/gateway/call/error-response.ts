@@ -17,7 +17,7 @@ export type ErrorResponse = {
 export type ErrorContext = {
   readonly requestId: string
   /** ms until a retry may succeed. 0: now; null: not with the current configuration. */
-  readonly soonest: number | null
+  readonly availableIn: number | null
   readonly attempts?: readonly AttemptSummary[]
 }
 
@@ -25,9 +25,9 @@ export type ErrorContext = {
 export const errorResponse = (
   protocol: ClientProtocol,
   failure: Failure,
-  { requestId, soonest, attempts = [] }: ErrorContext,
+  { requestId, availableIn, attempts = [] }: ErrorContext,
 ): ErrorResponse => {
-  const { retry, after } = retryAdvice(failure, soonest)
+  const { retry, after } = retryAdvice(failure, availableIn)
   const body = protocol.encodeFailure(failure, { requestId, ...(retry && { attempts }) })
   return {
     status: statusOf(failure),
@@ -54,7 +54,7 @@ export const sendError = (
   failure: Failure,
   extraHeaders: Readonly<Record<string, string>> = {},
 ): void => {
-  const { status, headers, body } = errorResponse(protocol, failure, { requestId, soonest: null })
+  const { status, headers, body } = errorResponse(protocol, failure, { requestId, availableIn: null })
   reply.writeHead(status, { ...headers, ...extraHeaders })
   reply.end(body)
 }

@@ -150,14 +150,14 @@ export type RecordedReply = {
   readonly recorder: Recorder
 }
 
-/** Writes a failure as the complete response and ends the record. `soonest`: as in `ErrorContext`. */
+/** Writes a failure as the complete response and ends the record. `availableIn`: as in `ErrorContext`. */
 export const writeAndRecordError = (
   { protocol, reply, recorder }: RecordedReply,
   failure: Failure,
-  soonest: number | null,
+  availableIn: number | null,
 ): void => {
   const attempts = attemptsOf(recorder.trace)
-  const response = errorResponse(protocol, failure, { requestId: recorder.id, soonest, attempts })
+  const response = errorResponse(protocol, failure, { requestId: recorder.id, availableIn, attempts })
   recorder.responseStarted = true
   reply.writeHead(response.status, { ...recorder.headers(), ...response.headers })
   reply.end(response.body)

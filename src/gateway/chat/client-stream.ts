@@ -46,7 +46,7 @@ export type ClientStreamOptions = {
 /** An answer, and how it is written. */
 export type StreamedAnswer = {
   readonly writer: StreamWriter
-  readonly flow: AnswerStream
+  readonly answerStream: AnswerStream
   readonly headers: Readonly<Record<string, string>>
   readonly listener: StreamListener
 }
@@ -63,7 +63,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   readonly #cancellation: Cancellation
   #listener: StreamListener | null = null
   #writer: StreamWriter | null = null
-  #flow: AnswerStream | null = null
+  #answerStream: AnswerStream | null = null
   #headersSent = false
   #over = false
   /** The client disconnected after the answer was complete. */
@@ -95,13 +95,13 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   }
 
   /** Sends an answer. If a keep-alive has already sent the header block, a comment carries the headers instead. */
-  send({ writer, flow, headers, listener }: StreamedAnswer): void {
+  send({ writer, answerStream, headers, listener }: StreamedAnswer): void {
     if (this.#over) return listener.ended(fail('client_gone', 'The client disconnected before the answer began.'))
     this.#listener = listener
-    this.#flow = flow
+    this.#answerStream = answerStream
     this.#start(writer, headers)
     // Writing the header block may have revealed that the client disconnected.
-    if (!this.#over) flow.pipeTo(this)
+    if (!this.#over) answerStream.pipeTo(this)
   }
 
   /** Writes a comment between two events. */
@@ -120,7 +120,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
    * the upstream may end its body too, so that its connection can be reused.
    */
   clientLeft(reason: Failure): void {
-    if (!this.#flow?.finished() || this.#writeTimeout) return this.abandon(reason)
+    if (!this.#answerStream?.finished() || this.#writeTimeout) return this.abandon(reason)
     this.#clientDone = true
     this.#timers.delete(this)
   }
@@ -131,7 +131,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   }
 
   #abort(reason: Failure): void {
-    this.#flow?.abort()
+    this.#answerStream?.abort()
     this.stop()
     this.#reply.abort()
     this.#listener?.ended(reason)
@@ -189,7 +189,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
     this.#reply.onDrain(() => {
       this.#writeTimeout?.()
       this.#writeTimeout = null
-      this.#flow?.resume()
+      this.#answerStream?.resume()
     })
   }
 
@@ -198,8 +198,8 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
     const { interval } = this.#settings.keepAlive
     this.#listener?.longLived()
     const left = this.#lastWrite + interval - this.#world.now()
-    // A finished flow has written its terminator, after which nothing may be sent.
-    if (left <= 0 && !this.#writeTimeout && !this.#flow?.finished()) {
+    // A finished answer has written its terminator, after which nothing may be sent.
+    if (left <= 0 && !this.#writeTimeout && !this.#answerStream?.finished()) {
       if (!this.#headersSent) this.#sendHeaders(this.#headers)
       this.#write(this.#writer ? this.#writer.keepAlive() : ': ping\n')
     }

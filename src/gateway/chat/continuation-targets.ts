@@ -27,7 +27,7 @@ export type ContinuableCall = {
 /** The answer's stream, continued by another target if it is interrupted. Null: disabled, unsuitable, or no target left. */
 export const continuable = (deps: RouterDeps, call: ContinuableCall, routed: Routed): ContinuedFlow | null => {
   const { routeContext, inbound, recorder } = call
-  if (routed.flow.whole !== null || !isContinuable(inbound, routeContext.config.settings)) return null
+  if (routed.answerStream.whole !== null || !isContinuable(inbound, routeContext.config.settings)) return null
   const { trace } = recorder
   // A target that failed this request is not tried again.
   const tried = new Set(
@@ -44,7 +44,7 @@ export const continuable = (deps: RouterDeps, call: ContinuableCall, routed: Rou
       recorder.note({ type: 'continued', at: deps.world.now(), attempt, failure })
       before.permit.failed(failure)
       recorder.answeredBy(after)
-      turn?.answeredBy(after.target, after.prepared, after.flow)
+      turn?.answeredBy(after.target, after.prepared, after.answerStream)
       deps.emit(fallbackEvent(routeContext, before.target, after.target, failure))
       const { instance, model } = after.target.candidate
       stream.remark(`continued provider=${printable(instance.id)} model=${printable(model)}`)

@@ -117,7 +117,7 @@ export class ContinuedFlow implements AnswerStream {
     this.#current = first
     this.#inputCount = new InputCount(request)
     this.#hooks = hooks
-    this.status = first.flow.status
+    this.status = first.answerStream.status
   }
 
   /** The target that is answering, or that answered last. */
@@ -126,44 +126,44 @@ export class ContinuedFlow implements AnswerStream {
   }
 
   finished(): boolean {
-    return this.#current.flow.finished()
+    return this.#current.answerStream.finished()
   }
   id(): string | null {
-    return this.#current.flow.id()
+    return this.#current.answerStream.id()
   }
   usage(): Usage | null {
-    const now = this.#current.flow.usage()
+    const now = this.#current.answerStream.usage()
     return now && this.#before ? sum(this.#before.usage, now) : now
   }
   output(): OutputSample {
-    const now = this.#current.flow.output()
+    const now = this.#current.answerStream.output()
     return this.#before
       ? { length: this.#before.output.length + now.length, beginning: this.#before.output.beginning }
       : now
   }
   droppedEvents(): number {
-    return (this.#before?.dropped ?? 0) + this.#current.flow.droppedEvents()
+    return (this.#before?.dropped ?? 0) + this.#current.answerStream.droppedEvents()
   }
   /** Tokens of both parts. */
   used(): TokenUsage {
-    const now = usageOf(this.#current.flow, this.#inputCount)
+    const now = usageOf(this.#current.answerStream, this.#inputCount)
     return this.#before ? { usage: sum(this.#before.usage, now.usage), estimated: true } : now
   }
   resume(): void {
-    if (!this.#routing) this.#current.flow.resume()
+    if (!this.#routing) this.#current.answerStream.resume()
   }
   abort(): void {
     this.#aborted = true
     if (this.#routing) this.#routing.cancel(fail('client_gone', 'The client disconnected before the end.'))
-    else this.#current.flow.abort()
+    else this.#current.answerStream.abort()
   }
   failWith(failure: Failure): void {
     if (this.#routing) this.#routing.cancel(failure)
-    else this.#current.flow.failWith(failure)
+    else this.#current.answerStream.failWith(failure)
   }
 
   pipeTo(sink: Sink<readonly StreamStep[]>): void {
-    this.#current.flow.pipeTo({
+    this.#current.answerStream.pipeTo({
       push: (steps) => {
         for (const { events } of steps) for (const event of events) this.#observe(event)
         return sink.push(steps)
@@ -201,7 +201,7 @@ export class ContinuedFlow implements AnswerStream {
     const text = sent.trimEnd()
     if (text === '' || !text.isWellFormed()) return sink.end(failure)
     const first = this.#current
-    const used = usageOf(first.flow, this.#inputCount)
+    const used = usageOf(first.answerStream, this.#inputCount)
     const cancellation = new Cancellation()
     this.#routing = cancellation
     this.#hooks
@@ -209,21 +209,21 @@ export class ContinuedFlow implements AnswerStream {
       .then((second) => {
         this.#routing = null
         if (second && cancellation.reason) {
-          second.flow.abort()
+          second.answerStream.abort()
           second.permit.release()
         }
         if (cancellation.reason) return sink.end(cancellation.reason)
         if (!second) return sink.end(failure)
-        this.#before = { ...used, output: first.flow.output(), dropped: first.flow.droppedEvents() }
+        this.#before = { ...used, output: first.answerStream.output(), dropped: first.answerStream.droppedEvents() }
         this.#current = second
         this.#hooks.onSwitch(first, second, failure)
-        second.flow.pipeTo(new SecondPart(sink, sent.slice(text.length), used.usage))
+        second.answerStream.pipeTo(new SecondPart(sink, sent.slice(text.length), used.usage))
       })
       .catch((error) => {
         this.#routing = null
         this.#hooks.report(error)
         // The second target has not failed, so its answer is aborted without an outcome for its health.
-        this.#current.flow.abort()
+        this.#current.answerStream.abort()
         sink.end(this.#current === first ? failure : internalError)
       })
   }

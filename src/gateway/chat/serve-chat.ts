@@ -24,7 +24,7 @@ import type { RouteContext } from '../routing/route-context.ts'
 import { type NotRouted, type Routed, route } from '../routing/router.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import { type InboundRequest, sameFormat } from '../upstream/outbound-request.ts'
-import { parseLargeRequest, parseRequest } from '../upstream/parse-request.ts'
+import { parseInTurns } from '../upstream/parse-request.ts'
 import { chatAttempts } from './chat-call.ts'
 import { ClientStream, type StreamListener } from './client-stream.ts'
 import type { ContinuedFlow } from './continuation.ts'
@@ -81,14 +81,14 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     const routeContext = routeContextFor(planned)
     const attempts = chatAttempts(gateway, { inbound, settings, turn, holder: received.holder })
     const routed = await route(gateway, routeContext, attempts)
-    if (routed.ok) resources.routed = { flow: routed.flow, permit: routed.permit }
-    const large = routed.ok && !stream && lengthOf(routed.flow) > PIECE
+    if (routed.ok) resources.routed = { answerStream: routed.answerStream, permit: routed.permit }
+    const large = routed.ok && !stream && lengthOf(routed.answerStream) > PIECE
     if (large) await ownTurn(world.turn, true)
     if (cancellation.reason?.kind === 'client_gone') return abandon(planned, stream, routed, cancellation.reason)
     const answerContext = answerContextFor(planned, stream, routed.ok ? routed.target.candidate.model : request.model)
     if (!routed.ok) return refuse(planned, stream, routed, answerContext)
     recorder.answeredBy(routed)
-    turn?.answeredBy(routed.target, routed.prepared, routed.flow)
+    turn?.answeredBy(routed.target, routed.prepared, routed.answerStream)
     if (!stream) {
       const body = bodyOf(routed, inbound, answerContext)
       if (large) await ownTurn(world.turn, true)
@@ -112,10 +112,7 @@ const planCall = async (call: CallContext): Promise<PlannedCall | null> => {
   const { gateway, protocol, received, recorder, startTurn } = call
   const config = gateway.config()
   const { limit } = config.settings
-  const parsed =
-    received.body.length > PIECE
-      ? await parseLargeRequest(protocol, received, limit, gateway.world.turn)
-      : parseRequest(protocol, received.body, received.headers, limit)
+  const parsed = await parseInTurns(protocol, received, limit, gateway.world.turn)
   if (!parsed.ok) {
     writeAndRecordError(call, parsed.failure, null)
     return null
@@ -184,7 +181,7 @@ const answerContextFor = (
 })
 
 /** Characters of a whole answer; approximate where it was received as a stream. */
-const lengthOf = (flow: AnswerStream): number => flow.whole?.length ?? flow.output().length
+const lengthOf = (answerStream: AnswerStream): number => answerStream.whole?.length ?? answerStream.output().length
 
 /**
  * Characters of the longest request whose tokens are counted before its answer begins (3 µs). A longer request is kept
@@ -196,14 +193,14 @@ const COUNT_AT_ONCE = 2_048
 type CallResources = {
   readonly cancellation: Cancellation
   readonly stream: ClientStream | null
-  routed: Pick<Routed, 'flow' | 'permit'> | null
+  routed: Pick<Routed, 'answerStream' | 'permit'> | null
 }
 
 const release = ({ cancellation, stream, routed }: CallResources): void => {
   cancellation.clearDeadline()
   stream?.stop()
   // Both have ended already, except after an internal error.
-  routed?.flow.abort()
+  routed?.answerStream.abort()
   routed?.permit.release()
 }
 
@@ -213,7 +210,7 @@ const refuse = (call: PlannedCall, stream: ClientStream | null, routed: NotRoute
   const failure = turn?.asClientError(routed.failure) ?? routed.failure
   if (!stream?.headersSent) {
     stream?.stop()
-    return writeAndRecordError(call, failure, routed.soonest)
+    return writeAndRecordError(call, failure, routed.availableIn)
   }
   stream.refuse(protocol.encodeStream(context), failure, recorder.headers())
   recorder.end('refused', statusOf(failure), failure)
@@ -222,8 +219,8 @@ const refuse = (call: PlannedCall, stream: ClientStream | null, routed: NotRoute
 /** The client disconnected: aborts the upstream call and counts it against no target. */
 const abandon = (call: PlannedCall, stream: ClientStream | null, routed: Routed | NotRouted, reason: Failure): void => {
   if (routed.ok) {
-    call.recorder.used(usageOf(routed.flow, new InputCount(call.inbound.request)))
-    routed.flow.abort()
+    call.recorder.used(usageOf(routed.answerStream, new InputCount(call.inbound.request)))
+    routed.answerStream.abort()
     routed.permit.release()
   }
   stream?.stop()
@@ -231,10 +228,10 @@ const abandon = (call: PlannedCall, stream: ClientStream | null, routed: Routed 
 }
 
 /** Sends a whole answer. */
-const sendWhole = (call: PlannedCall, { permit, flow }: Routed, body: string): void => {
+const sendWhole = (call: PlannedCall, { permit, answerStream }: Routed, body: string): void => {
   permit.done()
-  call.recorder.used(usageOf(flow, new InputCount(call.request)))
-  writeAndRecordAnswer(call, body, { source: flow.source })
+  call.recorder.used(usageOf(answerStream, new InputCount(call.request)))
+  writeAndRecordAnswer(call, body, { source: answerStream.source })
 }
 
 /**
@@ -243,11 +240,11 @@ const sendWhole = (call: PlannedCall, { permit, flow }: Routed, body: string): v
  */
 const writerFor = (
   { protocol }: InboundRequest,
-  { flow, prepared }: Routed,
+  { answerStream, prepared }: Routed,
   continued: ContinuedFlow | null,
   context: AnswerContext,
 ): StreamWriter => {
-  const same = flow.whole === null && !continued ? sameFormat(protocol, prepared.protocol) : undefined
+  const same = answerStream.whole === null && !continued ? sameFormat(protocol, prepared.protocol) : undefined
   if (same) return same.passStream(context)
   const several = choicesOf(context.request) > 1 ? protocol.encodeChoices : undefined
   return several ? several.stream(context) : protocol.encodeStream(context)
@@ -266,7 +263,7 @@ type StreamingState = {
 class StreamingCall implements StreamListener, OngoingAnswer {
   readonly #cancellation: Cancellation
   readonly #stream: ClientStream
-  readonly #flow: AnswerStream
+  readonly #answerStream: AnswerStream
   readonly #permit: AttemptPermit
   readonly #continued: ContinuedFlow | null
   readonly #inputCount: InputCount
@@ -275,10 +272,13 @@ class StreamingCall implements StreamListener, OngoingAnswer {
   /** How it ended; undefined: it is in progress. */
   #failure: Failure | null | undefined
 
-  constructor({ flow, permit }: Routed, { continued, stream, cancellation, inputCount, recorder }: StreamingState) {
+  constructor(
+    { answerStream, permit }: Routed,
+    { continued, stream, cancellation, inputCount, recorder }: StreamingState,
+  ) {
     this.#cancellation = cancellation
     this.#stream = stream
-    this.#flow = flow
+    this.#answerStream = answerStream
     this.#permit = permit
     this.#continued = continued
     this.#inputCount = inputCount
@@ -294,11 +294,11 @@ class StreamingCall implements StreamListener, OngoingAnswer {
     recorder.responseStarted = true
     const headers = recorder.headers()
     recorder.releaseDetails()
-    this.#stream.send({ writer, flow: this.#answer, headers, listener: this })
+    this.#stream.send({ writer, answerStream: this.#answer, headers, listener: this })
   }
 
   get #answer(): AnswerStream {
-    return this.#continued ?? this.#flow
+    return this.#continued ?? this.#answerStream
   }
 
   attach(scope: CallScope): void {
@@ -334,23 +334,24 @@ class StreamingCall implements StreamListener, OngoingAnswer {
       if (failure && failure.kind !== 'client_gone') permit.failed(failure)
       else if (failure) permit.release()
       else permit.done()
-      recorder.used(continued?.used() ?? usageOf(this.#flow, this.#inputCount))
+      recorder.used(continued?.used() ?? usageOf(this.#answerStream, this.#inputCount))
       const skipped = this.#answer.droppedEvents()
       if (skipped > 0) recorder.note({ type: 'dropped_events', count: skipped })
       if (!failure) return recorder.end('answered', 200)
       recorder.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', 200, failure)
     } finally {
-      const routed = { flow: this.#flow, permit: this.#permit }
+      const routed = { answerStream: this.#answerStream, permit: this.#permit }
       release({ cancellation: this.#cancellation, stream: this.#stream, routed })
     }
   }
 }
 
 /** The body of a whole answer: the upstream's own text if it uses the client's format, otherwise encoded from its events. */
-const bodyOf = ({ flow, prepared }: Routed, { protocol }: InboundRequest, context: AnswerContext): string => {
+const bodyOf = ({ answerStream, prepared }: Routed, { protocol }: InboundRequest, context: AnswerContext): string => {
   const same = sameFormat(protocol, prepared.protocol)
-  if (same && flow.whole !== null) return same.passAnswer?.(flow.whole, context, flow.body) ?? flow.whole
-  const steps = stepsOf(flow)
+  if (same && answerStream.whole !== null)
+    return same.passAnswer?.(answerStream.whole, context, answerStream.body) ?? answerStream.whole
+  const steps = stepsOf(answerStream)
   const frames = steps.flatMap(({ frame }) => (frame ? singleFrames(frame) : []))
   const assembled = same?.assembleAnswer(frames) ?? null
   if (assembled !== null) return same?.passAnswer?.(assembled, context) ?? assembled
@@ -362,9 +363,9 @@ const bodyOf = ({ flow, prepared }: Routed, { protocol }: InboundRequest, contex
 }
 
 /** All steps of an answer that was received whole. */
-const stepsOf = (flow: AnswerStream): readonly StreamStep[] => {
+const stepsOf = (answerStream: AnswerStream): readonly StreamStep[] => {
   const steps: StreamStep[] = []
-  flow.pipeTo({
+  answerStream.pipeTo({
     push: (more) => {
       append(steps, more)
       return true

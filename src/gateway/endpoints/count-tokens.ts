@@ -19,7 +19,7 @@ import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import type { RoutingDeps } from '../routing/route-context.ts'
 import { headersFor, type InboundRequest, type OutboundRequest, prepareRequest } from '../upstream/outbound-request.ts'
-import { parseLargeRequest } from '../upstream/parse-request.ts'
+import { parseInTurns } from '../upstream/parse-request.ts'
 import { type JsonRequest, routeJson } from './json-call.ts'
 
 /** The kind of call, as in the log. */
@@ -38,7 +38,7 @@ export const countTokens = (
     if (!counting) throw new Error(`${protocol.name} has no token counting`)
     const config = gateway.config()
     const decoder = { ...protocol, decodeRequest: counting.decodeRequest }
-    const parsed = await parseLargeRequest(decoder, received, config.settings.limit, gateway.world.turn)
+    const parsed = await parseInTurns(decoder, received, config.settings.limit, gateway.world.turn)
     if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
     const inbound = { ...parsed.value, query: received.query }
     recorder.received(inbound.request.model, false)
@@ -62,7 +62,7 @@ export const countTokens = (
     if (routed.ok) recorder.answeredBy(routed)
     else if (cancellation.reason || isInvalidRequest(routed.failure))
       return writeAndRecordError(call, routed.failure, 0)
-    const counted = routed.ok ? routed.flow.whole : null
+    const counted = routed.ok ? routed.answerStream.whole : null
     if (counted !== null) return writeAndRecordAnswer(call, counted)
     const estimate = JSON.stringify(counting.encodeAnswer(estimateTokens(inbound.request)))
     writeAndRecordAnswer(call, estimate, { headers: estimateHeaders(recorder) })

@@ -58,13 +58,14 @@ export const serveEmbeddings = (gateway: Gateway, received: IncomingRequest, rep
       if (routed.ok) routed.permit.release()
       return recordDisconnect(call, cancellation.reason)
     }
-    if (!routed.ok) return writeAndRecordError(call, withRemedy(routed.failure, request), routed.soonest)
+    if (!routed.ok) return writeAndRecordError(call, withRemedy(routed.failure, request), routed.availableIn)
     routed.permit.done()
-    const usage = routed.flow.usage()
+    const usage = routed.answerStream.usage()
     if (usage) recorder.used({ usage })
     recorder.answeredBy(withIgnoredDimensions(routed, request))
     const { answer, passes } = routed.value
-    const text = passes && routed.flow.whole !== null ? routed.flow.whole : bodyOf(answer, request, routed)
+    const text =
+      passes && routed.answerStream.whole !== null ? routed.answerStream.whole : bodyOf(answer, request, routed)
     const estimated = answer.input === undefined && { 'x-headgate-estimated': 'true' }
     writeAndRecordAnswer(call, text, { headers: { ...recorder.headers(), ...estimated } })
   })

@@ -49,7 +49,7 @@ export type JsonCall<T> = {
   readonly onHeaders: (target: Target, headers: HeaderLookup) => void
 }
 
-/** `value`: the decoded answer; `flow.whole` is its text. The caller ends the permit. */
+/** `value`: the decoded answer; `answerStream.whole` is its text. The caller ends the permit. */
 export type JsonRouted<T> = Routed<JsonRequest<T>> & { readonly value: T }
 
 /** Routes the call and decodes its answer. */

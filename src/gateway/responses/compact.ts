@@ -9,7 +9,7 @@ import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { sendUntried } from '../call/error-response.ts'
 import { randomLetters } from '../call/ids.ts'
 import type { Gateway } from '../gateway.ts'
-import { parseLargeRequest } from '../upstream/parse-request.ts'
+import { parseInTurns } from '../upstream/parse-request.ts'
 import { createResponse } from './create-response.ts'
 
 /** Serves a request for a compaction: the model summarises the conversation in a response that is not stored. */
@@ -17,7 +17,7 @@ export const compact = async (gateway: Gateway, received: IncomingRequest, reply
   const refuse = (failure: Failure) =>
     sendUntried({ protocol: openaiResponses, reply, requestId: received.id }, failure)
   const { limit } = gateway.config().settings
-  const parsed = await parseLargeRequest(openaiResponses, received, limit, gateway.world.turn)
+  const parsed = await parseInTurns(openaiResponses, received, limit, gateway.world.turn)
   if (!parsed.ok) return refuse(parsed.failure)
   const { model, input, instructions, previous_response_id, prompt_cache_key } = parsed.value.body
   const items: readonly Json[] =

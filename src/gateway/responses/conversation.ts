@@ -22,7 +22,7 @@ import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import type { StoredTurn } from '../chat/turn.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
-import { parseLargeRequest } from '../upstream/parse-request.ts'
+import { parseInTurns } from '../upstream/parse-request.ts'
 import {
   type ConversationHistory,
   findTurnsIn,
@@ -122,8 +122,8 @@ export class ConversationTurn implements StoredTurn {
   }
 
   /** Records which target answered, if it stores the response. */
-  answeredBy({ candidate, key }: Target, { protocol }: OutboundRequest, flow: AnswerStream): void {
-    const id = flow.id()
+  answeredBy({ candidate, key }: Target, { protocol }: OutboundRequest, answerStream: AnswerStream): void {
+    const id = answerStream.id()
     const stores = protocol.name === 'openai-responses' && supportsStoredResponses(candidate.instance)
     const isStored = stores && this.inbound.body.store !== false && id !== null
     this.#maker = isStored ? { instance: candidate.instance.id, key: key.id, model: candidate.model, id } : null
@@ -282,7 +282,7 @@ const withHistory = async (
   const size = inbound.source.length + turns.reduce((sum, turn) => sum + sizeOf(turn), 0)
   const source = size > PIECE ? (await inTurns(writeLarge(body), loopTurn)).text : JSON.stringify(body)
   const received = { body: source, headers: inbound.headers }
-  const parsed = await parseLargeRequest(openaiResponses, received, limits, loopTurn)
+  const parsed = await parseInTurns(openaiResponses, received, limits, loopTurn)
   if (parsed.ok) return good({ ...inbound, ...parsed.value, clientPath })
   const { param } = parsed.failure
   return bad({ ...parsed.failure, ...(param !== undefined && { param: clientPath(param) }) })

@@ -21,7 +21,7 @@ import { Recorder, writeAndRecordError } from '../call/recorder.ts'
 import { serveChat } from '../chat/serve-chat.ts'
 import type { Gateway } from '../gateway.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
-import { parseLargeRequest } from '../upstream/parse-request.ts'
+import { parseInTurns } from '../upstream/parse-request.ts'
 import { BackgroundResponse } from './background-response.ts'
 import { type ConversationTurn, newId, type TurnDeps, type TurnOptions, turnFor } from './conversation.ts'
 import { RecordingWriter } from './recording-writer.ts'
@@ -131,7 +131,7 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
     const recorder = new Recorder(gateway, received, openaiResponses.style)
     writeAndRecordError({ protocol: openaiResponses, reply, recorder }, failure, null)
   }
-  const parsed = await parseLargeRequest(openaiResponses, received, deps.limits, deps.loopTurn)
+  const parsed = await parseInTurns(openaiResponses, received, deps.limits, deps.loopTurn)
   if (!parsed.ok) return refuse(parsed.failure)
   const notStorable = storageProblem(deps, parsed.value)
   if (notStorable) return refuse(notStorable)
@@ -231,7 +231,7 @@ const prepareTurn = async ({ gateway, deps, received, reply }: ResponseCall): Pr
   // Codex sends its instructions and tools in advance, without input, which the decoder requires.
   const isEmpty = body.input === undefined || (Array.isArray(body.input) && body.input.length === 0)
   const source = isEmpty ? JSON.stringify({ ...body, input: '' }) : received.body
-  const parsed = await parseLargeRequest(openaiResponses, { ...received, body: source }, deps.limits, deps.loopTurn)
+  const parsed = await parseInTurns(openaiResponses, { ...received, body: source }, deps.limits, deps.loopTurn)
   if (!parsed.ok) return refuse(parsed.failure)
   const inbound = isEmpty ? { ...parsed.value, body: { ...parsed.value.body, input: [] } } : parsed.value
   const turn = await startedTurn(deps, inbound, { id: newId(deps), background: false })

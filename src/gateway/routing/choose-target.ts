@@ -123,7 +123,7 @@ export class TargetChooser<Ready extends Compatibility> {
   /** When no target may be tried now: the target worth waiting for. */
   chooseDelayed(skipped: readonly SkippedReason[]): DelayedTarget<Ready> | null {
     if (this.#progress.history.final) return null
-    return this.#soonestLimited() ?? this.#sameTarget(skipped)
+    return this.#shortestRateLimit() ?? this.#sameTarget(skipped)
   }
 
   /** Admits a target after a wait, as the last resort: in its slow start, or past its circuit if the settings allow it. */
@@ -199,22 +199,39 @@ export class TargetChooser<Ready extends Compatibility> {
     return overBudget(target)
   }
 
+  /** ms until a target of the plan may be tried; null: unknown. */
+  availableIn(): number | null {
+    const { health, world } = this.#deps
+    let least: number | null = null
+    for (const target of this.#planned()) {
+      const refusal = health.peek(target, this.#settings)
+      if (!refusal) return 0
+      if (refusal.until === null) continue
+      const wait = Math.max(0, refusal.until - world.now())
+      if (least === null || wait < least) least = wait
+    }
+    return least
+  }
+
+  /** All targets of the plan, in its order. */
+  *#planned(): Generator<Target, void, undefined> {
+    const { plan, keysOf } = this.#context
+    for (const candidate of plan.candidates) for (const key of keysOf(candidate)) yield { candidate, key }
+  }
+
   /**
    * If every usable target is rate limited: the target whose limit ends first, if the upstream reported a time that is
    * soon.
    */
-  #soonestLimited(): DelayedTarget<Ready> | null {
+  #shortestRateLimit(): DelayedTarget<Ready> | null {
     if (this.#progress.failures.some(({ kind }) => kind !== 'rate_limited' && kind !== 'incompatible')) return null
-    const { plan, keysOf } = this.#context
     let first: DelayedTarget<Ready> | null = null
-    for (const candidate of plan.candidates)
-      for (const key of keysOf(candidate)) {
-        const target = { candidate, key }
-        const wait = this.#limitWait(target)
-        if (wait === null || (first && first.wait <= wait)) continue
-        const prepared = this.#spec.prepare(target)
-        if (prepared && prepared.unfit.length === 0) first = { target, prepared: dropOptional(prepared), wait }
-      }
+    for (const target of this.#planned()) {
+      const wait = this.#limitWait(target)
+      if (wait === null || (first && first.wait <= wait)) continue
+      const prepared = this.#spec.prepare(target)
+      if (prepared && prepared.unfit.length === 0) first = { target, prepared: dropOptional(prepared), wait }
+    }
     return first
   }
 

@@ -21,11 +21,11 @@ export type Routed<Ready extends Compatibility = OutboundRequest> = {
   readonly ok: true
   readonly target: Target
   readonly prepared: Ready
-  readonly flow: AnswerStream
+  readonly answerStream: AnswerStream
   readonly permit: AttemptPermit
 }
-/** A request that no target answered. `soonest`: ms until a target may be tried again; null: unknown. */
-export type NotRouted = { readonly ok: false; readonly failure: Failure; readonly soonest: number | null }
+/** A request that no target answered. `availableIn`: ms until a target may be tried again; null: unknown. */
+export type NotRouted = { readonly ok: false; readonly failure: Failure; readonly availableIn: number | null }
 
 /** Routes a request. Resolves when a target's answer has opened, or when no target is left. */
 export const route = <Ready extends Compatibility>(
@@ -97,7 +97,7 @@ class RoutingRun<Ready extends Compatibility> {
   /** Starts an attempt at the next target, or ends the run if there is none. */
   async #startNext(): Promise<Step<Ready>> {
     const { stop } = this.#context
-    if (stop.reason) return { kind: 'failed', result: { ok: false, failure: stop.reason, soonest: 0 } }
+    if (stop.reason) return { kind: 'failed', result: { ok: false, failure: stop.reason, availableIn: 0 } }
     if (this.#counted >= this.#maxAttempts) return this.#giveUp([])
     const preparing = this.#spec.prepareAhead?.(this.#chooser.openTargets())
     if (preparing) {
@@ -124,7 +124,7 @@ class RoutingRun<Ready extends Compatibility> {
       return CONTINUE
     }
     const { running, outcome } = settled
-    if (outcome.ok) return { kind: 'answered', result: this.#onOpened(running, outcome.flow) }
+    if (outcome.ok) return { kind: 'answered', result: this.#onOpened(running, outcome.answerStream) }
     const empty = this.#onFailed(running, outcome)
     return empty ? { kind: 'answered', result: empty } : CONTINUE
   }
@@ -134,7 +134,7 @@ class RoutingRun<Ready extends Compatibility> {
   #giveUp(skipped: readonly SkippedReason[]): Step<Ready> {
     if (this.#empty) return { kind: 'answered', result: this.#empty }
     const failure = finalError(this.#progress.failures, skipped)
-    return { kind: 'failed', result: { ok: false, failure, soonest: soonest(this.#deps, this.#context) } }
+    return { kind: 'failed', result: { ok: false, failure, availableIn: this.#chooser.availableIn() } }
   }
 
   /** Whether a smaller request can be tried at all targets again. */
@@ -268,20 +268,20 @@ class RoutingRun<Ready extends Compatibility> {
     this.#running.splice(this.#running.indexOf(running), 1)
   }
 
-  #onOpened(running: RunningAttempt<Ready>, flow: AnswerStream): Routed<Ready> {
+  #onOpened(running: RunningAttempt<Ready>, answerStream: AnswerStream): Routed<Ready> {
     const { target, prepared, permit, attempt, number, startedAt } = running
     const { world } = this.#deps
     this.#remove(running)
     permit.commit(attempt.age)
     this.#spec.hedging?.opened(target.candidate, world.now() - startedAt)
-    this.#context.note({ type: 'committed', at: world.now(), attempt: number, status: flow.status })
-    return { ok: true, target, prepared, flow, permit }
+    this.#context.note({ type: 'committed', at: world.now(), attempt: number, status: answerStream.status })
+    return { ok: true, target, prepared, answerStream, permit }
   }
 
   /** Records a failed attempt. Returns an answer only if this is the second empty one. */
   #onFailed(
     running: RunningAttempt<Ready>,
-    { failure, flow }: Extract<AttemptOutcome, { readonly ok: false }>,
+    { failure, answerStream }: Extract<AttemptOutcome, { readonly ok: false }>,
   ): Routed<Ready> | null {
     const { target, prepared, permit, number } = running
     const { note, stop } = this.#context
@@ -292,8 +292,8 @@ class RoutingRun<Ready extends Compatibility> {
     else permit.failed(failure)
     note({ type: 'failed', at: this.#deps.world.now(), attempt: number, failure })
     if (retriesSameTarget || stop.reason) return null
-    if (flow) {
-      const answer: Routed<Ready> = { ok: true, target, prepared, flow, permit }
+    if (answerStream) {
+      const answer: Routed<Ready> = { ok: true, target, prepared, answerStream, permit }
       if (this.#empty) return answer
       this.#empty = answer
     }
@@ -348,16 +348,3 @@ export const fallbackEvent = (
   kind,
   detail: message,
 })
-
-/** ms until a target of the plan may be tried; null: unknown. */
-const soonest = ({ health, world }: RoutingDeps, { plan, config, keysOf }: RouteContext): number | null => {
-  let least: number | null = null
-  for (const candidate of plan.candidates)
-    for (const key of keysOf(candidate)) {
-      const refusal = health.peek({ candidate, key }, config.settings)
-      if (!refusal) return 0
-      const wait = refusal.until === null ? null : Math.max(0, refusal.until - world.now())
-      if (wait !== null && (least === null || wait < least)) least = wait
-    }
-  return least
-}

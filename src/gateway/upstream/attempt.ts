@@ -87,9 +87,9 @@ export type AnswerStream = {
 
 /** The outcome of opening an attempt. */
 export type AttemptOutcome =
-  | { readonly ok: true; readonly flow: AnswerStream }
-  /** `flow`: an empty answer. It is delivered if every target returns an empty answer. */
-  | { readonly ok: false; readonly failure: Failure; readonly flow?: AnswerStream }
+  | { readonly ok: true; readonly answerStream: AnswerStream }
+  /** `answerStream`: an empty answer. It is delivered if every target returns an empty answer. */
+  | { readonly ok: false; readonly failure: Failure; readonly answerStream?: AnswerStream }
 
 /** Maximum characters of lifecycle events held before the first content. Some of them repeat the whole request. */
 const MAX_HELD = 8 * 1024 * 1024
@@ -338,7 +338,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   #openUnlessHeldBack(): void {
     const { holdbackMs } = this.#terms
     if (holdbackMs === Number.POSITIVE_INFINITY) return
-    if (holdbackMs === 0 || this.#finish || this.#heldSize > MAX_HELD_BACK) this.#open({ ok: true, flow: this })
+    if (holdbackMs === 0 || this.#finish || this.#heldSize > MAX_HELD_BACK) this.#open({ ok: true, answerStream: this })
   }
 
   // ── Timeouts ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -368,7 +368,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   #onTimeout(timeout: AttemptTimeout): void {
     const failure = timeoutFailure(timeout, this.#terms.settings)
     if (failure) this.#end(failure)
-    else if (timeout === 'holdback') this.#open({ ok: true, flow: this })
+    else if (timeout === 'holdback') this.#open({ ok: true, answerStream: this })
     else if (this.#state.isLingering) this.#closeCall()
     else this.onEnd()
   }
@@ -398,9 +398,9 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     else this.#closeCall()
     if (this.#sink) return this.#endSink(this.#sink, failure)
     if (failure) return this.#open({ ok: false, failure })
-    if (!this.#isEmpty) return this.#open({ ok: true, flow: this })
+    if (!this.#isEmpty) return this.#open({ ok: true, answerStream: this })
     const empty = fail('empty', 'the model returned an empty answer', { status: this.status })
-    this.#open({ ok: false, failure: empty, flow: this })
+    this.#open({ ok: false, failure: empty, answerStream: this })
   }
 
   #endSink(sink: Sink<readonly StreamStep[]>, failure: Failure | undefined): void {

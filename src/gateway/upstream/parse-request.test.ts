@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defaultSettings } from '../../../test/support/settings.ts'
 import { openaiChat } from '../../protocols/openai-chat/index.ts'
-import { parseLargeRequest, parseRequest } from './parse-request.ts'
+import { parseInTurns, parseRequest } from './parse-request.ts'
 
 const user = { role: 'user', content: 'x' }
 const large = 'x'.repeat(300_000)
@@ -30,7 +30,7 @@ for (const [name, source] of bodies)
       queueMicrotask(run)
     }
     const { limit } = defaultSettings
-    const inTurns = await parseLargeRequest(openaiChat, { body: source, headers }, limit, turn)
+    const inTurns = await parseInTurns(openaiChat, { body: source, headers }, limit, turn)
     assert.deepEqual(inTurns, parseRequest(openaiChat, source, headers, limit))
     assert.ok(turns > 1)
   })
@@ -38,8 +38,6 @@ for (const [name, source] of bodies)
 test('parse request: a small body is parsed at once', async () => {
   const { limit } = defaultSettings
   const body = JSON.stringify({ model: 'm', messages: [user] })
-  const asked = await parseLargeRequest(openaiChat, { body, headers: () => undefined }, limit, () =>
-    assert.fail('a turn'),
-  )
+  const asked = await parseInTurns(openaiChat, { body, headers: () => undefined }, limit, () => assert.fail('a turn'))
   assert.equal(asked.ok, true)
 })

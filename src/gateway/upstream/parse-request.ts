@@ -20,30 +20,31 @@ export const parseRequest = (
   limits: ExtentLimits,
 ): Outcome<InboundRequest> => {
   const read = readBody(source, limits)
-  if (!read.ok) return read
-  const request = protocol.decodeRequest(read.value.body)
-  if (!request.ok) return request
-  return good({ protocol, request: request.value, headers, ...read.value })
+  return read.ok ? decode(protocol, headers, read.value) : read
 }
 
 /**
- * Like `parseRequest`, but parses a large body in steps, each in its own turn of the event loop. Decoding is one step: the
- * numbers of messages, parts and tools bound it.
+ * Like `parseRequest`, but parses a body of more than `PIECE` characters in steps, each in its own turn of the event loop.
+ * Decoding is one step: the numbers of messages, parts and tools bound it.
  */
-export const parseLargeRequest = async (
+export const parseInTurns = async (
   protocol: ClientProtocol,
   { body: source, headers }: Pick<IncomingRequest, 'body' | 'headers'>,
   limits: ExtentLimits,
   turn: TurnScheduler,
 ): Promise<Outcome<InboundRequest>> => {
   if (source.length <= PIECE) return parseRequest(protocol, source, headers, limits)
-  const read = await readInTurns(source, limits, turn)
+  const read = await readInSteps(source, limits, turn)
   if (!read.ok) return read
   await ownTurn(turn)
-  const request = protocol.decodeRequest(read.value.body)
-  if (!request.ok) return request
+  const request = decode(protocol, headers, read.value)
   await ownTurn(turn)
-  return good({ protocol, request: request.value, headers, ...read.value })
+  return request
+}
+
+const decode = (protocol: ClientProtocol, headers: HeaderLookup, parsed: ParsedBody): Outcome<InboundRequest> => {
+  const request = protocol.decodeRequest(parsed.body)
+  return request.ok ? good({ protocol, request: request.value, headers, ...parsed }) : request
 }
 
 /** The body as text and parsed, with the position of each outermost member. */
@@ -58,8 +59,10 @@ export const readInTurns = async (
   source: string,
   limits: ExtentLimits,
   turn: TurnScheduler,
-): Promise<Outcome<ParsedBody>> => {
-  if (source.length <= PIECE) return readBody(source, limits)
+): Promise<Outcome<ParsedBody>> =>
+  source.length <= PIECE ? readBody(source, limits) : readInSteps(source, limits, turn)
+
+const readInSteps = async (source: string, limits: ExtentLimits, turn: TurnScheduler): Promise<Outcome<ParsedBody>> => {
   const read = await inTurns(readLarge(source, DEEPEST), turn)
   await ownTurn(turn)
   return checked(source, read, limits)

@@ -138,18 +138,18 @@ const MAX_WAIT = 60
 const MAX_OUTAGE_WAIT = 5
 
 /**
- * Whether the client should retry, and the `retry-after` to send (whole s, at least 1; null: none). `soonest`: ms until
+ * Whether the client should retry, and the `retry-after` to send (whole s, at least 1; null: none). `availableIn`: ms until
  * some target may be tried, 0 if one may be now, null if none ever will as things stand.
  */
 export const retryAdvice = (
   failure: Failure,
-  soonest: number | null,
+  availableIn: number | null,
 ): { readonly retry: boolean; readonly after: number | null } => {
   const status = statusOf(failure)
   const { kind } = failure
   const heeded = status === 429 || status === 503 || kind === 'idempotency_key_in_use'
   // Another request may have started a longer cooldown in the meantime.
-  const longest = Math.max(failure.retryAfter ?? 0, soonest ?? 0)
+  const longest = Math.max(failure.retryAfter ?? 0, availableIn ?? 0)
   const wait = failure.retryAfter !== undefined || (heeded && longest > 0) ? longest : undefined
   const after = wait === undefined ? null : Math.max(1, Math.ceil(wait / 1000))
   // Every target exceeded the size limit: the same answer would be generated and paid for again.
@@ -160,7 +160,7 @@ export const retryAdvice = (
   const most = kind === 'no_target' ? MAX_OUTAGE_WAIT : MAX_WAIT
   if (after !== null) return { retry: after <= most, after: heeded ? after : null }
   return {
-    retry: soonest !== null && soonest <= most * 1000,
+    retry: availableIn !== null && availableIn <= most * 1000,
     after: heeded ? 1 : null,
   }
 }

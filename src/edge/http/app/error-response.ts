@@ -5,7 +5,7 @@ import { protocolAt } from './routes.ts'
 
 /** The response to a request that is refused before it reaches the gateway, in the API style of its path. */
 export const errorResponse = (failure: Failure, requestId: string, path: string): ErrorResponse => {
-  const response = gatewayErrorResponse(protocols[protocolAt(path)], failure, { requestId, soonest: 0 })
+  const response = gatewayErrorResponse(protocols[protocolAt(path)], failure, { requestId, availableIn: 0 })
   return { ...response, headers: { ...response.headers, ...idHeaders(path, requestId) } }
 }
 

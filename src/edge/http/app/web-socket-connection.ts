@@ -240,7 +240,7 @@ export class WebSocketConnection {
   }
 
   #refuse(lane: string | null, failure: Failure, requestId: string): void {
-    const response = errorResponse(openaiResponses, failure, { requestId, soonest: 0 })
+    const response = errorResponse(openaiResponses, failure, { requestId, availableIn: 0 })
     this.#options.onRefused({ id: requestId, path: this.#visitor.path, failure })
     this.#peer.send(errorEvent(response, lane), () => {})
   }

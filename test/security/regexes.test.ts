@@ -72,7 +72,7 @@ test('regexes: the literals are found', () => {
   assert.ok(found.length > 100, `${found.length} found`)
   for (const file of [
     'policy/access.ts',
-    'protocols/errors/classify.ts',
+    'protocols/errors/mask-secrets.ts',
     'edge/observe/line.ts',
     'policy/retry/retry-after.ts',
   ])

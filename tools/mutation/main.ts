@@ -41,7 +41,10 @@ const FURTHER_TESTS: { readonly [file: string]: readonly string[] } = {
   'src/policy/retry/limit-headers.ts': ['src/policy/health/quota.test.ts', 'src/policy/retry/retry-after.test.ts'],
   'src/policy/routing/models.ts': ['src/policy/routing/plan.test.ts'],
   'src/policy/retry/backoff.ts': ['src/policy/health/cooldown.test.ts'],
-  'src/protocols/errors/classify.ts': ['src/protocols/errors/openai-error.test.ts'],
+  'src/protocols/errors/classify.ts': [
+    'src/protocols/errors/mask-secrets.test.ts',
+    'src/protocols/errors/openai-error.test.ts',
+  ],
 }
 
 type Result = {
@@ -137,6 +140,7 @@ const main = async (): Promise<void> => {
   const files = [
     ...globSync('src/policy/**/*.ts', { cwd: root }).filter((file) => !file.endsWith('.test.ts')),
     'src/protocols/errors/classify.ts',
+    'src/protocols/errors/mask-secrets.ts',
   ].sort()
   const results: Result[] = []
   const print = (line: string) => process.stdout.write(`${line}\n`)

@@ -1,7 +1,7 @@
 /** Errors for missing cloud credentials: a safe message for the client, with details for the log only. */
 import { type Failure, fail } from '../../core/failure.ts'
 import type { Identity } from '../../core/provider.ts'
-import { maskSecrets } from '../../protocols/errors/classify.ts'
+import { maskSecrets } from '../../protocols/errors/mask-secrets.ts'
 
 export type Cloud = Identity['cloud']
 

@@ -6,6 +6,7 @@ import type { ErrorRow, ErrorSigns, ErrorTable } from '../../core/error-table.ts
 import { type Failure, type FailureKind, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { COMMON_ERRORS } from './common-errors.ts'
+import { maskSecrets } from './mask-secrets.ts'
 
 /** The members of an error body, extracted by the format's decoder. */
 export type UpstreamError = {
@@ -150,30 +151,4 @@ const defaultMessage = (kind: FailureKind, status: number): string => {
         ? `The provider answered with status ${status} and gave no reason.`
         : 'The provider failed and gave no reason.'
   }
-}
-
-/** Keys with well-known prefixes. */
-const PREFIXED =
-  /(?<![A-Za-z0-9])(?:(?:sk|rk|pk|gsk|csk|xai|pplx|nvapi|hf|r8|fw|tgp|ghp|gho|ghs|github_pat|glpat|sess|ya29)[-_.]|AIza|AKIA|ASIA|eyJ)[A-Za-z0-9_\-.*~+/]{8,}/g
-/** Anything that could be a key; the text before it decides. */
-const TOKEN = /[A-Za-z0-9_\-.*~+/]{8,}/g
-const SCHEME_BEFORE = /(?:bearer|basic)[\s:='"`]{1,8}$/i
-const KEY_BEFORE =
-  /(?:key|token|secret|password|passwd|credential|authorization|signature)s?[\s:='"`(]{1,8}(?:(?:provided|is|was|of|given|value)[\s:='"`(]{1,8})?$/i
-
-/** Masks credentials in a text, except their last four characters. Linear in its length. */
-export const maskSecrets = (text: string): string =>
-  text.replaceAll(PREFIXED, maskToken).replaceAll(TOKEN, (token, at: number, source: string) => {
-    const before = source.slice(Math.max(0, at - 40), at)
-    if (SCHEME_BEFORE.test(before)) return maskToken(token)
-    return looksRandom(token) && KEY_BEFORE.test(before) ? maskToken(token) : token
-  })
-
-const looksRandom = (token: string): boolean =>
-  (token.length >= 12 && /[0-9]/.test(token) && /[A-Za-z]/.test(token)) || (token.length >= 24 && !/[./]/.test(token))
-
-const maskToken = (token: string): string => {
-  const end = token.endsWith('.') ? '.' : ''
-  const bare = end ? token.slice(0, -1) : token
-  return `***${bare.slice(-4)}${end}`
 }

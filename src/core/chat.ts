@@ -387,11 +387,11 @@ export const unfold = (answer: ChatAnswer): ChatEvent[] => {
   const events: ChatEvent[] = [
     { type: 'start', ...(id && { id }), ...(model && { model }), ...(created && { created }) },
   ]
-  for (const { text, citations, logprobs, signature: proof, ...block } of answer.blocks) {
+  for (const { text, citations, logprobs, signature, ...block } of answer.blocks) {
     events.push({ type: 'open', block: block as Block })
     if (text !== '' || logprobs) events.push({ type: 'delta', text, ...(logprobs && { logprobs }) })
     for (const citation of citations ?? []) events.push({ type: 'citation', citation })
-    if (proof) events.push({ type: 'signature', signature: proof })
+    if (signature) events.push({ type: 'signature', signature })
     events.push({ type: 'close' })
   }
   if (answer.usage) events.push({ type: 'usage', usage: answer.usage })

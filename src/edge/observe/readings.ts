@@ -42,7 +42,7 @@ export const healthReadings = (problems: readonly HealthProblem[]): Reading[] =>
 }
 
 export const readingsOf = (gateway: Gateway): Reading[] => {
-  const { health: board } = gateway
+  const { health } = gateway
   const { instances, settings } = gateway.config()
   const readings: Reading[] = [
     { name: 'in_flight', help: 'Model calls in flight.', labels: {}, value: gateway.activeCalls.size },
@@ -52,7 +52,7 @@ export const readingsOf = (gateway: Gateway): Reading[] => {
   }
   for (const instance of instances) {
     const provider = instance.id
-    const state = STATES[board.circuits.phase(endpointId(instance), settings.circuit).state]
+    const state = STATES[health.circuits.phase(endpointId(instance), settings.circuit).state]
     add('circuit_state', 'Circuit breaker of an endpoint: 0 closed, 1 half open, 2 open.', { provider }, state)
   }
   for (const instance of instances)
@@ -62,13 +62,13 @@ export const readingsOf = (gateway: Gateway): Reading[] => {
         'key_active',
         'Whether a key is usable: 1 yes, 0 in cool-down.',
         labels,
-        board.cooldowns.of(keyId(instance, key)) ? 0 : 1,
+        health.cooldowns.of(keyId(instance, key)) ? 0 : 1,
       )
     }
   for (const instance of instances)
     for (const key of instance.keys) {
       const labels = { provider: instance.id, key: key.id }
-      add('key_in_flight', 'Calls in flight with a key.', labels, board.load.inFlight(instance, key))
+      add('key_in_flight', 'Calls in flight with a key.', labels, health.load.inFlight(instance, key))
     }
   return readings
 }

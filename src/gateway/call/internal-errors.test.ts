@@ -59,8 +59,8 @@ for (const [what, fault] of Object.entries(broken))
     const reply = put(here, { ...protocols['openai-responses'], ...fault }, { stream: !('encodeAnswer' in fault) })
     await here.world.settle()
     await reply.done
-    const { health: board } = here.gateway
-    assert.equal(a.keys[0] && board.load.inFlight(a, a.keys[0]), 0)
+    const { health } = here.gateway
+    assert.equal(a.keys[0] && health.load.inFlight(a, a.keys[0]), 0)
     assert.deepEqual(
       here.world.calls.map(({ aborted }) => aborted),
       [true],
@@ -162,10 +162,10 @@ test('internal error in a continued stream: it breaks off there, and no target i
     here.world.calls.map(({ aborted }) => aborted),
     [true, true],
   )
-  const { health: board, activeCalls: live } = here.gateway
-  assert.equal(live.size, 0)
-  assert.equal(b.keys[0] && board.load.inFlight(b, b.keys[0]), 0)
-  assert.equal(board.circuits.counts('b k1 m', here.gateway.config().settings.circuit).failures, 0)
+  const { health, activeCalls } = here.gateway
+  assert.equal(activeCalls.size, 0)
+  assert.equal(b.keys[0] && health.load.inFlight(b, b.keys[0]), 0)
+  assert.equal(health.circuits.counts('b k1 m', here.gateway.config().settings.circuit).failures, 0)
   assert.equal(here.events.filter(({ event }) => event === 'error').length, 1)
   assert.equal(here.world.timers(), 0)
 })

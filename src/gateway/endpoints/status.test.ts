@@ -20,25 +20,25 @@ const given = (failures: readonly (readonly [key: string, model: string, kind: F
     circuit: { ...defaultSettings.circuit, consecutiveFailures: 2, resetTimeout: 60_000, slowStart: 0 },
   }
   const world = stillWorld()
-  const board = new UpstreamHealth(world, () => {})
+  const health = new UpstreamHealth(world, () => {})
   const one = instance('p', KEYS)
   const config: Config = { settings, instances: [one], routes: new Map() }
   for (const [id, model, kind] of failures) {
     const key = one.keys.find((key) => key.id === id) ?? assert.fail()
     for (let n = 0; n < 2; n++) {
       const target = { candidate: { instance: one, model, because: '', weight: 1 }, key }
-      const ticket = board.admit(target, settings, 'normal')
+      const permit = health.admit(target, settings, 'normal')
       // A cooldown refuses the second.
-      if ('failed' in ticket) ticket.failed(fail(kind, 'x'))
+      if ('failed' in permit) permit.failed(fail(kind, 'x'))
     }
   }
   const page = () => {
-    const { data } = providersStatus(board, config, () => MODELS)
+    const { data } = providersStatus(health, config, () => MODELS)
     // biome-ignore lint/suspicious/noExplicitAny: untyped JSON
     const [provider] = data as any
     return provider
   }
-  return { board, config, world, page }
+  return { health, config, world, page }
 }
 
 /** The page in one line: provider, base URL, then each model with its keys. */
@@ -104,9 +104,9 @@ const cases: readonly (readonly [string, Parameters<typeof given>[0], string])[]
 ]
 for (const [name, failures, expected] of cases)
   test(`status: ${name}`, () => {
-    const { page, board, config } = given(failures)
+    const { page, health, config } = given(failures)
     assert.equal(lineOf(page()), expected)
-    assert.equal(standing(board, config, () => MODELS).closed, page().circuit.state === 'closed' ? 1 : 0)
+    assert.equal(standing(health, config, () => MODELS).closed, page().circuit.state === 'closed' ? 1 : 0)
   })
 
 test('status: the times of a circuit come from its open part, and a probe makes it half-open', async () => {

@@ -52,12 +52,16 @@ const encodeBlock = (block: AnswerBlock, context: AnswerContext): JsonObject[] =
     case 'refusal':
       return text === '' ? [] : [{ type: 'text', text }]
     case 'reasoning': {
-      const { signature: proof } = block
-      if (proof?.redacted && proof.origin === 'anthropic-messages')
-        return [{ type: 'redacted_thinking', data: proof.value }]
-      if (text === '' && !proof) return []
+      const { signature } = block
+      if (signature?.redacted && signature.origin === 'anthropic-messages')
+        return [{ type: 'redacted_thinking', data: signature.value }]
+      if (text === '' && !signature) return []
       return [
-        { type: 'thinking', thinking: text, signature: proof ? encodeSignature(proof, block.summary === true) : '' },
+        {
+          type: 'thinking',
+          thinking: text,
+          signature: signature ? encodeSignature(signature, block.summary === true) : '',
+        },
       ]
     }
     case 'tool-call':

@@ -477,11 +477,11 @@ test('encode: free-form input in pieces is one JSON object, split characters inc
 })
 
 test('encode: signatures of other formats are restored from the client', () => {
-  const proof = { origin: 'openai-responses', value: 'gAAA=', id: 'rs_1', redacted: true } as const
+  const signature = { origin: 'openai-responses', value: 'gAAA=', id: 'rs_1', redacted: true } as const
   const all = written([
     opened('reasoning'),
     said('Hm'),
-    { type: 'signature', signature: proof },
+    { type: 'signature', signature },
     close,
     finish('stop', 'stop'),
   ])

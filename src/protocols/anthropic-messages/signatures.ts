@@ -21,10 +21,10 @@ const ORIGINS: ReadonlySet<string> = new Set<UpstreamProtocolName>([
  * The `signature` of a thinking block. It includes whether the text is a summary, because the block has no member for that
  * and OpenAI rejects a summary that is sent back as `content`.
  */
-export const encodeSignature = (proof: ReasoningSignature, summary: boolean): string =>
-  proof.origin === 'anthropic-messages' && !proof.redacted
-    ? proof.value
-    : MARK + JSON.stringify(summary ? { ...proof, summary } : proof)
+export const encodeSignature = (signature: ReasoningSignature, summary: boolean): string =>
+  signature.origin === 'anthropic-messages' && !signature.redacted
+    ? signature.value
+    : MARK + JSON.stringify(summary ? { ...signature, summary } : signature)
 
 /** Decodes a client's `signature`: the reasoning signature and whether the text is a summary. Empty: no members. */
 export const decodeSignature = (signature: string): Pick<Reasoning, 'signature' | 'summary'> => {

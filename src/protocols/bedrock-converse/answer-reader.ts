@@ -162,8 +162,8 @@ export class ConverseAnswerReader {
         // A call without any input has no arguments.
         return [...(open.hasInput ? [] : [{ type: 'delta', text: '{}' } as const]), { type: 'close' }]
       case 'reasoning': {
-        const proof = signatureOf(open.signature, open.redacted)
-        return [...(proof ? [{ type: 'signature', signature: proof } as const] : []), { type: 'close' }]
+        const signature = signatureOf(open.signature, open.redacted)
+        return [...(signature ? [{ type: 'signature', signature } as const] : []), { type: 'close' }]
       }
       case 'foreign':
         return this.#foreign(open.raw())

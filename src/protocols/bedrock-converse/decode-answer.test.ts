@@ -23,11 +23,11 @@ const decodedEvents = (bytes: readonly Uint8Array[]): ChatEvent[] =>
 const summaryOf = (events: readonly ChatEvent[]): unknown[] => {
   const { blocks, finish, failure }: ChatAnswer = fold(events)
   const lines = blocks.map((block) => {
-    const { type, text, citations, signature: proof } = block
+    const { type, text, citations, signature } = block
     return [
       type === 'tool-call' ? `${block.id} ${block.name}(${text})` : type === 'foreign' ? block.raw : `${type}: ${text}`,
       ...(citations ?? []).map(({ url, title }) => `cites ${url} ${title ?? ''}`.trim()),
-      ...(proof ? [`${proof.redacted ? 'sealed' : 'signed'} ${proof.origin} ${proof.value}`] : []),
+      ...(signature ? [`${signature.redacted ? 'sealed' : 'signed'} ${signature.origin} ${signature.value}`] : []),
     ]
   })
   return [...lines.map((line) => (line.length === 1 ? line[0] : line)), failure?.kind ?? finish?.kind]

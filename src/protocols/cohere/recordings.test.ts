@@ -103,7 +103,7 @@ const replay = (style: keyof typeof sharedProtocols, whole: JsonObject, expected
   assert.ok(request.ok, style)
   const { body, losses } = cohere.encodeRequest(request.value, { model: 'command-a-reasoning-08-2025' })
   assert.deepEqual(
-    losses.filter(({ path: at }) => !/\.(refusal|annotations|citations)$/.test(at)),
+    losses.filter(({ path }) => !/\.(refusal|annotations|citations)$/.test(path)),
     [],
     style,
   )

@@ -192,7 +192,7 @@ const readDelta = (
     // Plain reasoning repeats the text of the details, in the same chunk or (written by the gateway) in earlier ones.
     if (detail.text !== '' && !blocks.hasPlainReasoning)
       blocks.write('reasoning', { type: 'reasoning', ...summary }, detail.text)
-    if (detail.signature) blocks.prove(detail.signature)
+    if (detail.signature) blocks.addSignature(detail.signature)
   }
 
   const { content } = delta
@@ -298,15 +298,15 @@ class Blocks {
     if (this.#waiting && more.endsWith('}')) this.#advance()
   }
 
-  prove(proof: ReasoningSignature): void {
+  addSignature(signature: ReasoningSignature): void {
     // A redacted block of Anthropic stands alone; any other signature belongs to the preceding text.
     const slot =
-      (proof.redacted ? undefined : this.#find('reasoning')) ??
-      this.#enter(`proof ${this.#signatures}`, { type: 'reasoning' })
-    this.#emit(slot, { type: 'signature', signature: proof })
+      (signature.redacted ? undefined : this.#find('reasoning')) ??
+      this.#enter(`signature ${this.#signatures}`, { type: 'reasoning' })
+    this.#emit(slot, { type: 'signature', signature })
     // Reasoning after a signature starts another block.
     const isBuffered = this.#keyed?.delete(slot.key)
-    slot.key = `proof ${this.#signatures++}`
+    slot.key = `signature ${this.#signatures++}`
     if (isBuffered) this.#keyed?.set(slot.key, slot)
   }
 

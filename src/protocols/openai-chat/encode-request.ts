@@ -337,8 +337,8 @@ const reasoningMember = ({ accepts, acceptsReasoning }: EncodeTarget): Reasoning
       : undefined
 
 /** Whether reasoning is plain text of a chat completions provider. Signatures of other formats are not portable. */
-const isPortable = (proof: ReasoningSignature | undefined): boolean =>
-  proof === undefined || proof.origin === 'openai-chat'
+const isPortable = (signature: ReasoningSignature | undefined): boolean =>
+  signature === undefined || signature.origin === 'openai-chat'
 
 /** Maximum length of a call ID at OpenAI (github.com/agno-agi/agno/issues/5382); 64 in responses. */
 const MAX_ID_LENGTH = 40

@@ -248,10 +248,10 @@ class ChunkWriter implements StreamWriter<string> {
   }
 
   /** The whole text with its signature in one entry: clients that append lists keep it intact. */
-  #signature(proof: ReasoningSignature): string {
+  #signature(signature: ReasoningSignature): string {
     const summary = this.#block?.type === 'reasoning' && this.#block.summary ? { summary: true } : {}
     const details = writeDetails(
-      { text: this.#reasoning, ...summary, signature: proof },
+      { text: this.#reasoning, ...summary, signature },
       Math.max(0, this.#reasoningBlocks - 1),
     )
     return this.#chunk(JSON.stringify({ reasoning_details: details }))

@@ -5,12 +5,12 @@ import type { AnswerContext } from '../../core/protocol.ts'
  * The members of a response that repeat the request. Open Responses requires all of them in every answer, most of them not
  * null; members missing in the request get their defaults.
  */
-export const echo = ({ body, storage: kept }: AnswerContext): JsonObject => {
+export const echo = ({ body, storage }: AnswerContext): JsonObject => {
   const reasoning = object(body.reasoning)
   const format = object(object(body.text)?.format)
   const verbosity = text(object(body.text)?.verbosity)
   return {
-    previous_response_id: kept ? kept.previous : (text(body.previous_response_id) ?? null),
+    previous_response_id: storage ? storage.previous : (text(body.previous_response_id) ?? null),
     instructions: text(body.instructions) ?? null,
     tools: list(body.tools).filter(isObject).map(echoTool),
     tool_choice: body.tool_choice ?? 'auto',
@@ -26,8 +26,8 @@ export const echo = ({ body, storage: kept }: AnswerContext): JsonObject => {
     max_output_tokens: number(body.max_output_tokens) ?? null,
     max_tool_calls: number(body.max_tool_calls) ?? null,
     // Without storage in the gateway, the upstream may store the response if the client requested it.
-    store: kept ? kept.store : body.store === true,
-    background: kept?.background ?? false,
+    store: storage ? storage.store : body.store === true,
+    background: storage?.background ?? false,
     service_tier: 'default',
     metadata: object(body.metadata) ?? {},
     safety_identifier: text(body.safety_identifier) ?? null,

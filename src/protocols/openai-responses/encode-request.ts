@@ -430,19 +430,19 @@ const encodeTurn = (draft: ResponsesDraft, message: Message, index: number): Jso
         texts.push({ type: 'refusal', refusal: part.text })
         break
       case 'reasoning': {
-        const { signature: proof } = part
+        const { signature } = part
         // Without a signature of this format the item would be looked up by its id and not found. Reasoning must also be
         // followed by the output it led to (400 "without its required following item").
-        if (proof?.origin === 'openai-responses' && place < lastOutput) {
+        if (signature?.origin === 'openai-responses' && place < lastOutput) {
           endText()
           items.push({
             type: 'reasoning',
-            id: proof.id ?? `${OWN_REASONING}${index}x${items.length}`,
+            id: signature.id ?? `${OWN_REASONING}${index}x${items.length}`,
             summary: part.summary && part.text !== '' ? [{ type: 'summary_text', text: part.text }] : [],
             ...(!part.summary && part.text !== '' && { content: [{ type: 'reasoning_text', text: part.text }] }),
-            encrypted_content: proof.value,
+            encrypted_content: signature.value,
           })
-        } else if (part.text !== '' || proof) draft.losses.lose(part.at)
+        } else if (part.text !== '' || signature) draft.losses.lose(part.at)
         break
       }
       case 'tool-call': {

@@ -107,7 +107,7 @@ const summaryOf = (events: readonly ChatEvent[]) => {
     calls: blocks.flatMap((block) =>
       block.type === 'tool-call' ? [{ id: block.id, name: block.name, words: block.text }] : [],
     ),
-    sealed: blocks.flatMap(({ signature: proof }) => (proof ? [proof.value] : [])),
+    sealed: blocks.flatMap(({ signature }) => (signature ? [signature.value] : [])),
     summary: texts('reasoning', true).join('\n\n'),
     thoughts: texts('reasoning', false).join(''),
     foreign: blocks.flatMap((block) => (block.type === 'foreign' ? [block.raw] : [])),

@@ -60,18 +60,16 @@ export const readDetail = (entry: Json): ReasoningDetail | undefined => {
   const origin = originOf(text(value.format))
   const id = providerIdOf(value)
   const group = `${typeof value.index === 'number' ? value.index : ''}`
-  const proof = (signature: string | undefined, redacted: boolean): { signature?: ReasoningSignature } =>
-    signature
-      ? { signature: { origin, value: signature, ...(redacted && { redacted }), ...(id !== undefined && { id }) } }
-      : {}
+  const signatureMember = (data: string | undefined, redacted: boolean): { signature?: ReasoningSignature } =>
+    data ? { signature: { origin, value: data, ...(redacted && { redacted }), ...(id !== undefined && { id }) } } : {}
   switch (value.type) {
     case 'reasoning.text':
-      return { text: text(value.text) ?? '', summary: false, group, ...proof(text(value.signature), false) }
+      return { text: text(value.text) ?? '', summary: false, group, ...signatureMember(text(value.signature), false) }
     case 'reasoning.summary':
       return { text: text(value.summary) ?? '', summary: true, group }
     case 'reasoning.encrypted':
       // Claude's encrypted blocks have no text; OpenAI's encrypted content belongs to the preceding summary.
-      return { text: '', summary: false, group, ...proof(text(value.data), SIGNED.has(origin)) }
+      return { text: '', summary: false, group, ...signatureMember(text(value.data), SIGNED.has(origin)) }
     default:
       return undefined
   }
@@ -108,21 +106,22 @@ export const readDetails = (entries: readonly Json[]): Reasoning[] => {
 
 /** Encodes a reasoning block as entries of `reasoning_details`. */
 export const writeDetails = (block: Omit<Reasoning, 'type'>, index: number): JsonObject[] => {
-  const { text, summary, signature: proof } = block
-  const format = FORMATS[proof?.origin ?? 'openai-chat']
+  const { text, summary, signature } = block
+  const format = FORMATS[signature?.origin ?? 'openai-chat']
   // The upstream's own entries keep their IDs.
-  const isPacked = proof !== undefined && proof.origin !== 'openai-chat'
-  const id = isPacked ? `${PACKED}${proof.id ?? ''}` : proof?.id
+  const isPacked = signature !== undefined && signature.origin !== 'openai-chat'
+  const id = isPacked ? `${PACKED}${signature.id ?? ''}` : signature?.id
   const common = { ...(id !== undefined && { id }), format, index }
-  if (proof?.redacted) return [{ type: 'reasoning.encrypted', data: proof.value, ...common }]
-  if (proof && SIGNED.has(proof.origin)) return [{ type: 'reasoning.text', text, signature: proof.value, ...common }]
+  if (signature?.redacted) return [{ type: 'reasoning.encrypted', data: signature.value, ...common }]
+  if (signature && SIGNED.has(signature.origin))
+    return [{ type: 'reasoning.text', text, signature: signature.value, ...common }]
   return [
     ...(text === ''
       ? []
       : summary
         ? [{ type: 'reasoning.summary', summary: text, ...common }]
         : [{ type: 'reasoning.text', text, ...common }]),
-    ...(proof ? [{ type: 'reasoning.encrypted', data: proof.value, ...common }] : []),
+    ...(signature ? [{ type: 'reasoning.encrypted', data: signature.value, ...common }] : []),
   ]
 }
 

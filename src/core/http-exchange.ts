@@ -29,8 +29,7 @@ export type ResponseWriter = {
   writeHead(status: number, headers: Readonly<Record<string, string>>): void
   /** Sent in one write. Bytes are not retained. False: backpressure; wait for `onDrain`. */
   write(piece: TextOrBytes): boolean
-  /** `source`: the text with its bytes, if they are available. */
-  end(text?: string, source?: EncodedText): void
+  end(text?: string): void
   /** Aborts the connection, so that the client detects an incomplete response. */
   abort(): void
   /** Calls `run` once when the written data has been flushed. A later listener replaces an earlier one. */

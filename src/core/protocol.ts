@@ -1,6 +1,6 @@
 import type { Accepts } from './accepts.ts'
 import type { ChatAnswer, ChatEvent, ChatRequest, ClientProtocolName, UpstreamProtocolName } from './chat.ts'
-import type { EncodedText, TextOrBytes } from './encoded-text.ts'
+import type { TextOrBytes } from './encoded-text.ts'
 import type { Failure, Outcome } from './failure.ts'
 import type { HeaderLookup } from './headers.ts'
 import type { Json, JsonObject } from './json.ts'
@@ -165,8 +165,6 @@ export type StreamStep = {
   readonly whole?: string
   /** `whole`, parsed. */
   readonly body?: Json
-  /** `whole` with its bytes, if available. */
-  readonly source?: EncodedText
   /**
    * Events of the whole answer. For several choices: the content of all choices in the received order, and one `finish`
    * after the last choice has finished.

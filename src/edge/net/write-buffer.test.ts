@@ -69,18 +69,3 @@ test('write buffer: data that a socket still holds is not overwritten by the nex
     ['ONE', 'TWO', 'THREE'],
   )
 })
-
-test('write buffer: a complete head and a body that fit', () => {
-  const [wire, slow] = [socket(false), socket(true)]
-  const buffer = new WriteBuffer({ head: 4, body: 4 })
-  assert.equal(buffer.write(wire, 'é\r\n', Buffer.from('12345678901234')), false)
-  for (const body of ['1234567890123', 'abc']) {
-    assert.equal(buffer.write(slow, 'é\r\n', Buffer.from(body)), true)
-    assert.equal(buffer.write(wire, 'X\r\n', Buffer.from(body.toUpperCase())), true)
-  }
-  assert.deepEqual(
-    slow.received.map((bytes) => Buffer.from(bytes).toString('latin1')),
-    ['é\r\n1234567890123', 'é\r\nabc'],
-  )
-  assert.deepEqual(textsOf(wire), ['X\r\n1234567890123', 'X\r\nABC'])
-})

@@ -49,16 +49,6 @@ export class WriteBuffer {
     return true
   }
 
-  /** Writes a complete head (Latin-1) and a body. Returns false if they do not fit; then nothing is written. */
-  write(socket: Writable, head: string, body: Uint8Array): boolean {
-    const length = head.length + body.length
-    if (length > this.#buffer.length) return false
-    this.#buffer.write(head, 'latin1')
-    this.#buffer.set(body, head.length)
-    this.#flush(socket, 0, length)
-    return true
-  }
-
   #flush(socket: Writable, from: number, to: number): void {
     socket.write(this.#buffer.subarray(from, to))
     // Data that is not yet accepted belongs to the socket, so a new buffer is needed.

@@ -1,6 +1,5 @@
 /** Records one call while it is served, and writes its error response if it fails. */
 
-import type { EncodedText } from '../../core/encoded-text.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
@@ -164,20 +163,17 @@ export const writeAndRecordError = (
   recorder.end('refused', statusOf(failure), failure)
 }
 
-/** Writes a JSON body as the complete response and ends the record. `source`: the body with its bytes, if available. */
+/** Writes a JSON body as the complete response and ends the record. */
 export const writeAndRecordAnswer = (
   { reply, recorder }: RecordedReply,
   body: string,
-  { headers = recorder.headers(), source = null }: AnswerOptions = {},
+  { headers = recorder.headers() }: { readonly headers?: Readonly<Record<string, string>> } = {},
 ): void => {
   recorder.responseStarted = true
   reply.writeHead(200, { 'content-type': 'application/json', ...headers })
-  if (source?.text === body) reply.end(body, source)
-  else reply.end(body)
+  reply.end(body)
   recorder.end('answered', 200)
 }
-
-type AnswerOptions = { readonly headers?: Readonly<Record<string, string>>; readonly source?: EncodedText | null }
 
 /** The client disconnected: closes the connection and ends the record. */
 export const recordDisconnect = ({ reply, recorder }: RecordedReply, reason: Failure): void => {

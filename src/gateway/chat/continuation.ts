@@ -97,7 +97,6 @@ export class ContinuedFlow implements AnswerStream {
   /** Only a stream is continued. */
   readonly whole = null
   readonly body = undefined
-  readonly source = null
   readonly #inputCount: InputCount
   readonly #hooks: ContinuationHooks
   readonly #pieces: string[] = []

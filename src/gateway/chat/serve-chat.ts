@@ -231,7 +231,7 @@ const abandon = (call: PlannedCall, stream: ClientStream | null, routed: Routed 
 const sendWhole = (call: PlannedCall, { permit, answerStream }: Routed, body: string): void => {
   permit.done()
   call.recorder.used(usageOf(answerStream, new InputCount(call.request)))
-  writeAndRecordAnswer(call, body, { source: answerStream.source })
+  writeAndRecordAnswer(call, body)
 }
 
 /**

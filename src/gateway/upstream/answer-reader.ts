@@ -43,14 +43,10 @@ export type DecodeContext = {
   readonly date: number
 }
 
-/**
- * Maximum sizes in bytes: an event of a stream (it may contain an image), a JSON answer, a JSON answer whose bytes are
- * kept beside its text, a stream, an error body.
- */
+/** Maximum sizes in bytes: an event of a stream (it may contain an image), a JSON answer, a stream, an error body. */
 const MAX = {
   event: 8 * 1024 * 1024,
   whole: 32 * 1024 * 1024,
-  kept: 64 * 1024,
   stream: 64 * 1024 * 1024,
   error: 1024 * 1024,
 }
@@ -183,10 +179,10 @@ const choiceMapper = (head: ResponseHead, context: DecodeContext, { count }: Mul
 }
 
 const jsonReader = (head: ResponseHead, context: DecodeContext): AnswerBodyReader =>
-  collecting(MAX.whole, (text, bytes) => {
+  collecting(MAX.whole, (text) => {
     const body = readJson(text)
     if (body === undefined) return { events: [{ type: 'failure', failure: unreadable(text, head.status) }] }
-    const answer = { whole: text, body, ...(bytes && { source: { text, bytes } }) }
+    const answer = { whole: text, body }
     const { choices } = context
     // In the client's own protocol, a JSON answer to a request without streaming passes unchanged.
     if (choices && (context.stream || !choices.passes))
@@ -222,32 +218,25 @@ const errorReader = (
 /** Collects the body and decodes it at its end. `readTruncated`: decodes the part within the limit if the body exceeds it. */
 const collecting = (
   limit: number,
-  read: (text: string, bytes: Uint8Array | null) => StreamStep,
+  read: (text: string) => StreamStep,
   readTruncated?: (text: string) => StreamStep,
 ): AnswerBodyReader => {
   const text = utf8()
   const pieces: string[] = []
   let size = 0
-  /** The body's bytes, if it arrives in one small chunk. */
-  let single: Uint8Array | null = null
   return {
     push(chunk) {
       size += chunk.length
       if (size > limit) return readTruncated ? [readTruncated(pieces.join(''))] : tooLarge(limit)
-      single = size === chunk.length && size <= MAX.kept ? new Uint8Array(chunk) : null
       pieces.push(...text.push(chunk))
       return []
     },
     end() {
       pieces.push(...text.end())
-      const joined = pieces.join('')
-      return [read(joined, single && isExactText(joined, single) ? single : null)]
+      return [read(pieces.join(''))]
     },
   }
 }
-
-/** Whether decoding kept all bytes: no byte order mark removed, no invalid UTF-8 replaced. */
-const isExactText = (text: string, bytes: Uint8Array): boolean => bytes[0] !== 0xef && !text.includes('\ufffd')
 
 const tooLarge = (limit: number): StreamStep[] => [
   { events: [{ type: 'failure', failure: fail('too_large', `the upstream's answer is larger than ${limit} bytes`) }] },

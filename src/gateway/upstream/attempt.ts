@@ -63,8 +63,6 @@ export type AnswerStream = {
   readonly whole: string | null
   /** The parsed JSON body. */
   readonly body: Json | undefined
-  /** The text with its bytes, if available. */
-  readonly source: EncodedText | null
   /** Whether the answer is complete. The end of the response body may still be missing. */
   finished(): boolean
   /** The upstream's last token count. */
@@ -121,7 +119,6 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   status = 0
   whole: string | null = null
   body: Json | undefined
-  source: EncodedText | null = null
   readonly #world: World
   readonly #timer: SharedTimer<TimerClient>
   readonly #terms: AttemptTerms
@@ -382,7 +379,6 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     const first = this.#held?.[0]
     this.whole = first?.whole ?? null
     this.body = first?.body
-    this.source = first?.source ?? null
     this.#settle(outcome)
     this.#settle = null
     this.#state.isSettled = true

@@ -1,4 +1,4 @@
-import type { EncodedText, TextOrBytes } from '../../../core/encoded-text.ts'
+import type { TextOrBytes } from '../../../core/encoded-text.ts'
 import type { ResponseWriter } from '../../../core/http-exchange.ts'
 import type { ExchangeListener, HttpExchange, ResponseHeaders } from '../server/http-server.ts'
 
@@ -71,7 +71,7 @@ export class HttpReply implements ResponseWriter, ExchangeListener {
     this.#headers = NONE
   }
 
-  end(text = '', source?: EncodedText): void {
+  end(text = ''): void {
     if (this.#over) return
     if (this.#gone) {
       this.#over = true
@@ -83,7 +83,7 @@ export class HttpReply implements ResponseWriter, ExchangeListener {
     } else {
       const bodiless = this.#status === 204 || this.#status === 304
       // Throws if a header is invalid; another response can still be sent.
-      this.#exchange.answer(this.#status, { ...this.#common, ...this.#headers }, bodiless ? null : text, source)
+      this.#exchange.answer(this.#status, { ...this.#common, ...this.#headers }, bodiless ? null : text)
       this.#over = true
     }
     const { unsent } = this.#exchange

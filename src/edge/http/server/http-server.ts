@@ -3,7 +3,6 @@
  * of routes. The handler determines the response and has no access to the socket, except of an upgraded connection.
  */
 import type { AddressInfo, ListenOptions, Server, Socket } from 'node:net'
-import type { EncodedText } from '../../../core/encoded-text.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
 
 /** Response headers by name. */
@@ -55,7 +54,7 @@ export type HttpExchange = IncomingHead & {
   /** Closes the connection after this response. */
   closeAfter(): void
   /** Sends a complete response; a null body for a status without one. Throws where a header is not valid. */
-  answer(status: number, headers: ResponseHeaders, body: string | null, source?: EncodedText): void
+  answer(status: number, headers: ResponseHeaders, body: string | null): void
   /** Begins a stream; its header block leaves with the first part of the body. Throws where a header is not valid. */
   begin(status: number, headers: ResponseHeaders): void
   /** Sends in one write; copies bytes that have to wait. False: the client is slow; the listener's `drained` follows. */

@@ -1,5 +1,3 @@
-/** A request and its response on a connection of the own HTTP/1.1 server. */
-import type { EncodedText } from '../../../core/encoded-text.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
 import { NAME, VALUE } from '../../net/header-line.ts'
 import { type BodySink, type HttpExchange, NO_LISTENER, type ResponseHeaders } from './http-server.ts'
@@ -16,7 +14,6 @@ type ExchangeConnection = {
   /** `ascii`: of the body. False: the client is slow. */
   write(head: string, body: string, ascii: boolean): boolean
   writePart(head: string, part: Uint8Array, tail: string): boolean
-  writeBytes(head: string, body: Uint8Array): void
   /** The response has been written. */
   answered(exchange: Http1Exchange): void
   destroy(): void
@@ -130,15 +127,13 @@ export class Http1Exchange implements HttpExchange {
     this.keeps = false
   }
 
-  answer(status: number, headers: ResponseHeaders, body: string | null, source?: EncodedText): void {
-    const bytes = body === null ? 0 : (source?.bytes.length ?? Buffer.byteLength(body))
+  answer(status: number, headers: ResponseHeaders, body: string | null): void {
+    const bytes = body === null ? 0 : Buffer.byteLength(body)
     const length = body === null ? '' : `content-length: ${bytes}\r\n`
     const head = `${statusLine(status)}${linesOf(headers)}${length}${this.#connection.tail(this.keeps)}`
     this.begun = true
     const sent = body === null || this.method === 'HEAD' ? '' : body
-    // Encoding an ASCII text is as fast as copying its bytes.
-    if (source && sent !== '' && bytes !== sent.length) this.#connection.writeBytes(head, source.bytes)
-    else this.#connection.write(head, sent, bytes === body?.length || sent === '')
+    this.#connection.write(head, sent, bytes === sent.length || sent === '')
     this.written = true
     this.#connection.answered(this)
   }

@@ -5,7 +5,7 @@
  */
 import { createServer, type Socket } from 'node:net'
 import { dropEndListeners } from '../../net/end-listeners.ts'
-import { joinMessage, WriteBuffer } from '../../net/write-buffer.ts'
+import { joinMessage } from '../../net/write-buffer.ts'
 import { descriptorOf, readEarly, writeDirectly, writePartDirectly } from './direct-write.ts'
 import {
   type ClientConnection,
@@ -26,9 +26,6 @@ const MAX_PIPELINED = 64 * 1024
 const MAX_BUFFER_SHARE = 4
 
 const NOTHING = Buffer.alloc(0)
-
-/** For responses of up to 16 KiB, which are most. */
-const writeBuffer = new WriteBuffer({ head: 4 * 1024, body: 4 * 1024 })
 
 const ignored = (): void => {}
 
@@ -334,11 +331,6 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   #writeLatin1(text: string): boolean {
     const taken = this.#socket.writableLength > 0 ? 0 : writeDirectly(this.#descriptor, text)
     return taken === text.length || this.#socket.write(taken === 0 ? text : text.slice(taken), 'latin1')
-  }
-
-  writeBytes(head: string, body: Uint8Array): void {
-    if (!this.#socket.writable) return
-    if (!writeBuffer.write(this.#socket, head, body)) this.#socket.write(joinMessage(head, body))
   }
 
   answered(exchange: Http1Exchange): void {

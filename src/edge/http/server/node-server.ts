@@ -1,6 +1,5 @@
 /** An HTTP/1.1 server on `node:http`, with its strict parser and protocol limits. */
 import type { Socket } from 'node:net'
-import type { EncodedText } from '../../../core/encoded-text.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
 import { joinMessage } from '../../net/write-buffer.ts'
 import { errorText } from './error-text.ts'
@@ -183,7 +182,7 @@ class NodeExchange implements HttpExchange {
     this.#res.shouldKeepAlive = false
   }
 
-  answer(status: number, headers: ResponseHeaders, body: string | null, source?: EncodedText): void {
+  answer(status: number, headers: ResponseHeaders, body: string | null): void {
     const { socket } = this.#req
     // `res.socket` is set once the responses to earlier requests were sent.
     if (!this.#res.shouldKeepAlive && !this.complete && this.#res.socket === socket && body !== null) {
@@ -192,11 +191,8 @@ class NodeExchange implements HttpExchange {
       sendAndClose(socket, errorText({ status, headers, body }), this.#linger)
       return
     }
-    this.#res.writeHead(
-      status,
-      listed(headers, body === null ? [] : ['content-length', `${source?.bytes.length ?? Buffer.byteLength(body)}`]),
-    )
-    this.#res.end(source?.bytes ?? body ?? '')
+    this.#res.writeHead(status, listed(headers, body === null ? [] : ['content-length', `${Buffer.byteLength(body)}`]))
+    this.#res.end(body ?? '')
     if (this.unsent > 0) this.#awaitDrain()
     this.#limitWriteTime()
   }

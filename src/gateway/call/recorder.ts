@@ -77,18 +77,13 @@ export class Recorder {
 
   /** The `x-headgate-*` response headers, from the events so far. */
   headers(): { readonly [name: string]: string } {
-    let attempts = 0
-    let last: Extract<TraceEvent, { type: 'attempt' }> | undefined
-    for (const event of this.#events)
-      if (event.type === 'attempt') {
-        attempts++
-        last = event
-      }
+    const attempts = this.#events.filter((event) => event.type === 'attempt')
+    const last = attempts.at(-1)
     // An error reports the last attempt.
     const by = this.#answeredBy ?? last
     const dropped = this.#answeredBy ? this.#dropped : (last?.dropped ?? [])
     const line = trail(this.#events)
-    const headers: Record<string, string> = { 'x-request-id': this.id, 'x-headgate-attempts': String(attempts) }
+    const headers: Record<string, string> = { 'x-request-id': this.id, 'x-headgate-attempts': String(attempts.length) }
     if (by) {
       headers['x-headgate-provider'] = printable(by.provider)
       headers['x-headgate-model'] = printable(by.model)

@@ -21,6 +21,7 @@ import {
   headersFor,
   type InboundRequest,
   identityOf,
+  isCompatible,
   type OutboundRequest,
   prepareRequest,
   sameFormat,
@@ -99,7 +100,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     for (const target of targets) {
       await ownTurn(this.#deps.world.turn)
       const prepared = this.prepare(target)
-      if (prepared && [prepared.unfit, prepared.droppable, prepared.doubts].every(({ length }) => length === 0)) return
+      if (prepared && isCompatible(prepared)) return
     }
   }
 

@@ -9,7 +9,7 @@ import type { RouterDeps } from '../gateway.ts'
 import type { AttemptSpec } from '../routing/attempt-spec.ts'
 import type { RouteContext } from '../routing/route-context.ts'
 import { fallbackEvent, type Routed, route } from '../routing/router.ts'
-import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
+import { type InboundRequest, isCompatible, type OutboundRequest } from '../upstream/outbound-request.ts'
 import { chatAttempts } from './chat-call.ts'
 import type { ClientStream } from './client-stream.ts'
 import { ContinuedFlow, continued, isContinuable, supportsPrefill } from './continuation.ts'
@@ -87,7 +87,7 @@ const routeOnce = async (
   const strict: AttemptSpec<OutboundRequest> = {
     prepare: (target) => {
       const ready = spec.prepare(target)
-      return ready && [ready.unfit, ready.droppable, ready.doubts].every(({ length }) => length === 0) ? ready : null
+      return ready && isCompatible(ready) ? ready : null
     },
     makeReady: (ready) => spec.makeReady?.(ready) ?? null,
     begin: (target, ready) => spec.begin(target, ready),

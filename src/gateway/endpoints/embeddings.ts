@@ -23,7 +23,7 @@ import { runCall } from '../call/call-lifecycle.ts'
 import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
 import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
-import { type InboundRequest, providerHeaders } from '../upstream/outbound-request.ts'
+import { type InboundRequest, lossPaths, providerHeaders } from '../upstream/outbound-request.ts'
 import { readBody, readInTurns } from '../upstream/parse-request.ts'
 import { type JsonAnswer, type JsonRequest, type JsonRouted, routeJson } from './json-call.ts'
 
@@ -110,9 +110,6 @@ export const prepareEmbeddings = (
   const body = encoded
     ? JSON.stringify(withQuirks(encoded.body))
     : rewrite(parsed.source, parsed.members, parsed.body, withQuirks(renamed))
-  const paths = (unfit: boolean) => [
-    ...new Set(losses.filter((loss) => loss.essential === unfit).map(({ path }) => path)),
-  ]
   return {
     url: instance.baseUrl + (quirks?.path?.(path, model, instance.variables) ?? path),
     headers: (key) => ({
@@ -122,8 +119,8 @@ export const prepareEmbeddings = (
     }),
     auth,
     body,
-    dropped: paths(false),
-    unfit: paths(true),
+    dropped: lossPaths(losses, false),
+    unfit: lossPaths(losses, true),
     droppable: [],
     doubts: [],
     decodeFailure: format.decodeFailure,

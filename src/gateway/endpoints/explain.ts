@@ -17,7 +17,7 @@ import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
 import { clientProtocolByStyle, protocols } from '../../protocols/index.ts'
 import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
-import { type InboundRequest, prepareRequest } from '../upstream/outbound-request.ts'
+import { type InboundRequest, isCompatible, prepareRequest } from '../upstream/outbound-request.ts'
 import { parseRequest } from '../upstream/parse-request.ts'
 import { EMBEDDINGS, parseEmbeddings, prepareEmbeddings } from './embeddings.ts'
 
@@ -84,7 +84,7 @@ const compatibility = ({ catalogue, health }: Gateway, inbound: InboundRequest, 
   const prepared = prepareRequest(inbound, candidate, factsOf(catalogue, candidate.instance, candidate.model), lacking)
   if (!prepared) return { fit: false, unfit_for: [], only_without: [], doubts: [] }
   return {
-    fit: prepared.unfit.length === 0 && prepared.droppable.length === 0 && prepared.doubts.length === 0,
+    fit: isCompatible(prepared),
     style: prepared.protocol.style,
     unfit_for: prepared.unfit,
     only_without: prepared.droppable,

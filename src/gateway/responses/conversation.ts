@@ -70,7 +70,6 @@ type TurnInput = {
 
 /** A turn, started by `turnFor`. */
 export class ConversationTurn implements StoredTurn {
-  /** The request with all earlier turns. */
   readonly inbound: InboundRequest
   readonly storage: StorageInfo
   readonly #deps: TurnDeps
@@ -88,7 +87,6 @@ export class ConversationTurn implements StoredTurn {
     this.#upstream = upstream
   }
 
-  /** The request for this target. */
   inboundFor({ candidate, key }: Target): InboundRequest {
     const upstream = this.#upstreamExpired ? null : this.#upstream
     return upstream && candidate.instance.id === upstream.maker.instance && key.id === upstream.maker.key
@@ -96,7 +94,6 @@ export class ConversationTurn implements StoredTurn {
       : this.inbound
   }
 
-  /** The keys, first the one whose provider stores the conversation so far. */
   preferredKeys(candidate: Candidate, keys: Iterable<ProviderKey>): Iterable<ProviderKey> {
     const maker = this.#upstream?.maker
     if (!maker || candidate.instance.id !== maker.instance) return keys
@@ -105,7 +102,6 @@ export class ConversationTurn implements StoredTurn {
     return preferred.length === 0 ? all : [...preferred, ...all.filter(({ id }) => id !== maker.key)]
   }
 
-  /** Whether the provider's own record is gone. The whole conversation is then sent there once. */
   isExpiredUpstream(sent: InboundRequest, failure: Failure): boolean {
     if (sent !== this.#upstream?.inbound || this.#upstreamExpired) return false
     const isExpired = failure.status === 404 || failure.upstream?.code === 'previous_response_not_found'
@@ -113,7 +109,7 @@ export class ConversationTurn implements StoredTurn {
     return isExpired
   }
 
-  /** The failure as the client receives it: an unknown previous response is reported as not found. */
+  /** An unknown previous response is reported as not found. */
   asClientError(failure: Failure): Failure {
     const { previous } = this.storage
     return failure.kind === 'unsupported' && failure.param === 'previous_response_id' && previous !== null
@@ -121,7 +117,7 @@ export class ConversationTurn implements StoredTurn {
       : failure
   }
 
-  /** Records which target answered, if it stores the response. */
+  /** Records the target only if it stores the response. */
   answeredBy({ candidate, key }: Target, { protocol }: OutboundRequest, answerStream: AnswerStream): void {
     const id = answerStream.id()
     const stores = protocol.name === 'openai-responses' && supportsStoredResponses(candidate.instance)

@@ -85,6 +85,10 @@ export type OutboundRequest = {
 /** How well a target can carry the request, by the client's paths. */
 export type Compatibility = Pick<OutboundRequest, 'dropped' | 'unfit' | 'droppable' | 'doubts'>
 
+/** Whether the target can carry the whole request. */
+export const isCompatible = ({ unfit, droppable, doubts }: Compatibility): boolean =>
+  [unfit, droppable, doubts].every(({ length }) => length === 0)
+
 /**
  * Builds the request for a candidate. Prefers the client's protocol; uses another if the candidate lacks it, or if only the
  * other carries the whole request. `lacking`: protocols found unsupported. Null: no protocol is possible.
@@ -235,18 +239,20 @@ const sorted = (
   { request, clientPath = (path) => path }: InboundRequest,
 ): Pick<OutboundRequest, 'dropped' | 'unfit' | 'droppable'> => {
   if (losses.length === 0) return NO_LOSSES
-  const paths = (unfit: boolean) => [
-    ...new Set(losses.filter((loss) => loss.essential === unfit).map(({ path }) => path)),
-  ]
-  const essential = paths(true)
+  const essential = lossPaths(losses, true)
   const optional = essential.length > 0 ? optionalPaths(request) : new Set<string>()
   const named = (found: readonly string[]) => [...new Set(found.map(clientPath))]
   return {
-    dropped: named(paths(false)),
+    dropped: named(lossPaths(losses, false)),
     unfit: named(essential.filter((at) => !optional.has(at))),
     droppable: named(essential.filter((at) => optional.has(at))),
   }
 }
+
+/** The paths of the essential or the other losses, each once. */
+export const lossPaths = (losses: readonly Loss[], essential: boolean): readonly string[] => [
+  ...new Set(losses.filter((loss) => loss.essential === essential).map(({ path }) => path)),
+]
 
 /** The paths of optional provider-run tools, and of their calls and results in the conversation. */
 const optionalPaths = ({ tools, messages, extras }: ChatRequest): ReadonlySet<string> =>

@@ -1,4 +1,4 @@
-/** How each row is measured: who is started, on which cores, what is put on them, round by round. */
+/** Measures each row: processes, cores and load, round by round. */
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Round, type RowName, type Sample, together } from './figures.ts'
@@ -25,9 +25,9 @@ import { startTimes } from './start-row.ts'
 
 export type Bench = {
   readonly rounds: number
-  /** A look, not a figure: short warming up, no window again. */
+  /** Short warm-up and no repeated windows. */
   readonly quick: boolean
-  readonly say: (line: string) => void
+  readonly print: (line: string) => void
 }
 
 export type Outcome = {
@@ -36,22 +36,22 @@ export type Outcome = {
   readonly notes?: readonly string[]
 }
 
-// ── Rows that put the same load on several, in turn ──────────────────────────────────────────────────────────────
+// ── Rows with the same load on several contestants ───────────────────────────────────────────────────────────────
 
 type Workload = {
   readonly api: Api
-  /** Of the rig's load. */
+  /** Arguments of the load generator. */
   readonly args: string
-  /** In place of `args` while warming up, with a time put behind. */
-  readonly warming: string
+  /** Arguments during the warm-up; its duration is appended. */
+  readonly warmUp: string
   readonly file: object
-  /** What the gateway is asked, by the name of the contestant it is then. */
-  readonly asked?: Readonly<Record<string, string>>
+  /** The requested models by name of contestant. */
+  readonly models?: Readonly<Record<string, string>>
   readonly nginx?: 'plain' | 'tls'
-  /** The provider itself is measured as well. */
+  /** The provider is also measured directly. */
   readonly direct?: boolean
   readonly overTls?: boolean
-  /** What has to be so at the end for the figures to mean what the row says; an error says what was not. */
+  /** Verifies the precondition of the row at the end and returns a note; throws if it did not hold. */
   readonly check?: () => Promise<string>
 }
 
@@ -69,9 +69,9 @@ const WARM_STREAM = '--stream -c 50 -n 50 --answer chunks=200,delay=5ms,stamp=1'
 const CHAT = '-c 64 --duration 4s --answer size=600'
 const WARM_CHAT = '-c 64 --duration 500ms --answer size=600'
 
-const plain: Pick<Workload, 'api' | 'warming' | 'file' | 'nginx'> = {
+const plain: Pick<Workload, 'api' | 'warmUp' | 'file' | 'nginx'> = {
   api: 'chat',
-  warming: WARM_CHAT,
+  warmUp: WARM_CHAT,
   file: OPENAI,
   nginx: 'plain',
 }
@@ -79,11 +79,11 @@ const translated = (api: Api, file: object): Workload => ({
   ...plain,
   api,
   args: PACE,
-  warming: WARM_STREAM,
+  warmUp: WARM_STREAM,
   file,
 })
 
-/** Nobody listens there. */
+/** A port without a listener. */
 const DEAD = 'http://127.0.0.1:9/v1'
 const circuitOfDead = async (): Promise<string> => {
   const answer = await fetch(`${at(PORTS.gateway)}/metrics`, { signal: AbortSignal.timeout(5_000) })
@@ -94,12 +94,12 @@ const circuitOfDead = async (): Promise<string> => {
 
 const WORKLOADS = {
   'chat-1k': { ...plain, args: CHAT },
-  'chat-30k': { ...plain, args: `${CHAT} --body-size 30000`, warming: `${WARM_CHAT} --body-size 30000` },
-  'stream-20ms': { ...plain, args: PACE, warming: WARM_STREAM, direct: true },
+  'chat-30k': { ...plain, args: `${CHAT} --body-size 30000`, warmUp: `${WARM_CHAT} --body-size 30000` },
+  'stream-20ms': { ...plain, args: PACE, warmUp: WARM_STREAM, direct: true },
   burst: {
     ...plain,
     args: '--stream -c 64 -n 4000 --answer chunks=200,delay=0s',
-    warming: '--stream -c 64 -n 500 --answer chunks=200,delay=0s',
+    warmUp: '--stream -c 64 -n 500 --answer chunks=200,delay=0s',
   },
   'chat-of-responses': translated('chat', { providers: { openai: provider(BASE, { styles: ['responses'] }) } }),
   'responses-of-chat': translated('responses', { providers: { openai: provider(BASE, { styles: ['chat'] }) } }),
@@ -107,13 +107,13 @@ const WORKLOADS = {
   'open-1000': {
     ...plain,
     args: '-c 128 --rate 1000 --duration 5s --answer size=600',
-    warming: '-c 64 --rate 1000 --duration 500ms --answer size=600',
+    warmUp: '-c 64 --rate 1000 --duration 500ms --answer size=600',
     direct: true,
   },
   failover: {
     api: 'chat',
     args: CHAT,
-    warming: WARM_CHAT,
+    warmUp: WARM_CHAT,
     file: {
       providers: {
         dead: provider(DEAD, { kind: 'openai-compatible' }),
@@ -121,7 +121,7 @@ const WORKLOADS = {
       },
       routes: { single: { targets: ['live/bench'] }, second: { targets: ['dead/bench', 'live/bench'] } },
     },
-    asked: { 'single target': 'single', 'second target': 'second' },
+    models: { 'single target': 'single', 'second target': 'second' },
     check: circuitOfDead,
   },
   tls: {
@@ -136,12 +136,12 @@ type WorkloadName = keyof typeof WORKLOADS
 export const WORKLOAD_NAMES = Object.keys(WORKLOADS) as readonly WorkloadName[] // the keys of a constant
 const workloadOf = (name: WorkloadName): Workload => WORKLOADS[name]
 
-/** A window in which neighbours took more than this is measured once more, and the quieter of both counts. cores */
+/** Noise in cores above which a window is repeated; the quieter window counts. */
 const NOISE = 0.2
-/** So often in a row at most: a machine that is always busy would not come to an end. */
-const AGAIN = 3
+/** Maximum repetitions per row. */
+const MAX_REPEATS = 3
 
-/** The order turns from round to round, so that nobody always comes first. */
+/** Rotates the order from round to round. */
 const inTurn = <T>(all: readonly T[], round: number): readonly T[] => {
   const shift = round % all.length
   return [...all.slice(shift), ...all.slice(0, shift)]
@@ -152,17 +152,17 @@ const withNumbers = ({ numbers, errors }: Sample, more: Sample['numbers']): Samp
   errors,
 })
 
-const tell = (bench: Bench, row: string, round: number, who: string, { numbers, errors }: Sample): void => {
+const report = (bench: Bench, row: string, round: number, who: string, { numbers, errors }: Sample): void => {
   const wrong = Object.entries(errors).map(([kind, count]) => `, ${kind} ×${count}`)
   const { cpu, cpuChunk, rate, noise } = numbers
-  const cost = cpuChunk === undefined ? `${cpu ?? '–'} µs a request` : `${cpuChunk} µs a chunk`
-  bench.say(`${row} ${round + 1}: ${who}, ${cost}, ${rate} a second, noise ${noise ?? '–'}${wrong.join('')}`)
+  const cost = cpuChunk === undefined ? `${cpu ?? '–'} µs per request` : `${cpuChunk} µs per chunk`
+  bench.print(`${row} ${round + 1}: ${who}, ${cost}, ${rate} per second, noise ${noise ?? '–'}${wrong.join('')}`)
 }
 
 type Set = { readonly contestants: readonly Contestant[]; readonly load: Omit<Load, 'args'> }
 
 const startSet = async (row: WorkloadName, flags: readonly string[] = []): Promise<Set & { gateway: Program }> => {
-  const { file, asked = { headgate: 'bench' }, nginx, direct, overTls, api } = workloadOf(row)
+  const { file, models = { headgate: 'bench' }, nginx, direct, overTls, api } = workloadOf(row)
   const upstream = await startUpstream()
   const tls = overTls ? await startTls() : undefined
   const proxy = nginx ? await startNginx() : undefined
@@ -170,52 +170,52 @@ const startSet = async (row: WorkloadName, flags: readonly string[] = []): Promi
   const contestants: Contestant[] = [
     ...(direct ? [{ name: 'direct', base: at(PORTS.upstream) }] : []),
     ...(proxy ? [{ name: 'nginx', base: at(nginx === 'tls' ? PORTS.nginxTls : PORTS.nginx), pid: proxy.pid }] : []),
-    ...Object.entries(asked).map(([name, model]) => ({ name, model, base: at(PORTS.gateway), pid: gateway.pid })),
+    ...Object.entries(models).map(([name, model]) => ({ name, model, base: at(PORTS.gateway), pid: gateway.pid })),
   ]
   return { contestants, load: { api, known: [upstream.pid, ...(tls ? [tls.pid] : [])] }, gateway }
 }
 
-/** Until the compiler has seen enough of it, each request of ours costs several times as much. */
+/** Warms up: before the compiler has optimised the gateway, a request costs several times as much. */
 const warm = async (bench: Bench, contestant: Contestant, set: Set, args: string): Promise<void> => {
   const ours = contestant.model !== undefined
   const seconds = ours ? (bench.quick ? 4 : 8) : 1
   const { errors } = await load(contestant, { ...set.load, args: `${args} --warmup ${seconds}s` })
   const [wrong] = Object.keys(errors)
-  if (wrong !== undefined) throw new Error(`${contestant.name} answers wrongly while it is warmed up: ${wrong}`)
+  if (wrong !== undefined) throw new Error(`${contestant.name} gave a wrong answer during the warm-up: ${wrong}`)
 }
 
-type Look<Who> = (who: Who) => Promise<Sample>
+type Measure<Who> = (who: Who) => Promise<Sample>
 
-/** Looks once more where neighbours were busy, as long as there are looks left. */
-const quieter = <Who>(bench: Bench, look: Look<Who>): Look<Who> => {
-  let again = bench.quick ? 0 : AGAIN
+/** Repeats a measurement with too much noise, up to the maximum. */
+const withRepeats = <Who>(bench: Bench, measure: Measure<Who>): Measure<Who> => {
+  let again = bench.quick ? 0 : MAX_REPEATS
   return async (who) => {
-    const first = await look(who)
+    const first = await measure(who)
     if ((first.numbers.noise ?? 0) <= NOISE || again-- <= 0) return first
-    const second = await look(who)
+    const second = await measure(who)
     return (second.numbers.noise ?? 0) < (first.numbers.noise ?? 0) ? second : first
   }
 }
 
 const measureWorkload = async (bench: Bench, row: WorkloadName): Promise<Outcome> => {
-  const { args, warming, overTls, check } = workloadOf(row)
+  const { args, warmUp, overTls, check } = workloadOf(row)
   const set = await startSet(row)
-  for (const contestant of set.contestants) await warm(bench, contestant, set, warming)
-  // What lay idle while the others had their turn wakes up first.
+  for (const contestant of set.contestants) await warm(bench, contestant, set, warmUp)
+  // A short warm-up after the idle time.
   const once = (contestant: Contestant) => load(contestant, { ...set.load, args: `${args} --warmup 300ms` })
-  const look = quieter(bench, once)
+  const measureOnce = withRepeats(bench, once)
   const rounds: Round[] = []
   for (let round = 0; round < bench.rounds; round++) {
     const samples: Record<string, Sample> = {}
     for (const contestant of inTurn(set.contestants, round)) {
       const before = overTls ? tlsConnections() : undefined
-      const sample = await look(contestant)
+      const sample = await measureOnce(contestant)
       const after = overTls ? tlsConnections() : undefined
       samples[contestant.name] =
         before && after
           ? withNumbers(sample, { connections: after.made - before.made, resumed: after.resumed - before.resumed })
           : sample
-      tell(bench, row, round, contestant.name, sample)
+      report(bench, row, round, contestant.name, sample)
     }
     rounds.push(samples)
   }
@@ -226,10 +226,10 @@ const measureWorkload = async (bench: Bench, row: WorkloadName): Promise<Outcome
 // ── Idle streams ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 const IDLE = 10_000
-/** Of a process that holds the streams, for everything else. */
+/** Descriptors for everything other than streams. */
 const SPARE = 60
 
-/** Opens them all in twelve seconds, lets them be, and ends them; of a process that is new: it grows once only. */
+/** Opens all streams in twelve seconds, keeps them idle, and closes them. In a new process, because memory grows only once. */
 const idleStreams = async (name: string, streams: number): Promise<Sample> => {
   const upstream = await startUpstream()
   const ours = name === 'headgate'
@@ -241,7 +241,7 @@ const idleStreams = async (name: string, streams: number): Promise<Sample> => {
     ...(ours && { model: 'bench' }),
   }
   const to: Omit<Load, 'args'> = { api: 'chat', known: [upstream.pid] }
-  // Code and tables that come with the first requests are no streams.
+  // The first requests load code and tables, which do not count as streams.
   await load(contestant, { ...to, args: '--stream -c 16 -n 300 --answer chunks=3' })
   await sleep(500)
   const before = memoryOf(program.pid)
@@ -272,19 +272,19 @@ const measureIdle = async (bench: Bench): Promise<Outcome> => {
       const sample = await idleStreams(name, streams)
       samples[name] = sample
       const { resident, own, lost, noise } = sample.numbers
-      bench.say(
-        `idle-10k ${round + 1}: ${name}, ${resident} KB a stream (${own} its own), ${lost} lost, noise ${noise}`,
+      bench.print(
+        `idle-10k ${round + 1}: ${name}, ${resident} KB per stream (${own} its own), ${lost} lost, noise ${noise}`,
       )
     }
     rounds.push(samples)
   }
   const words = (count: number): string => count.toLocaleString('en-US')
-  const fewer = `${words(streams)} streams, not 10,000: each takes two descriptors, of which a process may have ${words(descriptors())} here`
+  const fewer = `${words(streams)} streams instead of 10,000: each needs two descriptors, and the limit per process is ${words(descriptors())}`
   return {
     rounds,
     notes: [
       ...(streams < IDLE ? [fewer] : []),
-      'memory is what a new process that has had 300 streams grows by at most while all are open; what the kernel keeps for sockets is in no process’s memory',
+      'memory is the maximum growth of a new process after 300 streams, while all streams are open; the kernel’s socket buffers are not included',
     ],
   }
 }
@@ -292,10 +292,10 @@ const measureIdle = async (bench: Bench): Promise<Outcome> => {
 // ── Workers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const CROWD = 256
-/** One gateway, or two that have nothing in common and half of the load each. */
+/** One gateway, or two that share nothing with half of the load each. */
 type Party = { readonly name: string; readonly members: readonly Contestant[]; readonly workers: number }
 
-/** Everybody on both cores: a second worker has no core of its own where load and provider need one. */
+/** All processes run on both cores, because a second worker has no core of its own. */
 const measureWorkers = async (bench: Bench): Promise<Outcome> => {
   const upstream = await startUpstream(BOTH)
   const start = async (name: string, port: number, workers: number): Promise<Contestant> => {
@@ -305,7 +305,7 @@ const measureWorkers = async (bench: Bench): Promise<Outcome> => {
   const one = await start('one', PORTS.gateway, 1)
   const two = await start('two', PORTS.second, 2)
   if (family(two.pid ?? 0).length < 2)
-    return { rounds: [], skipped: 'the gateway knows no `WORKERS`: it started one process where two were asked for' }
+    return { rounds: [], skipped: 'the gateway knows no `WORKERS`: it started one process instead of two' }
   const apart = [await start('left', PORTS.left, 1), await start('right', PORTS.right, 1)]
   const parties: readonly Party[] = [
     { name: 'one', members: [one], workers: 1 },
@@ -316,11 +316,11 @@ const measureWorkers = async (bench: Bench): Promise<Outcome> => {
   const set: Set = { contestants, load: { api: 'chat', known: [upstream.pid], cores: BOTH } }
   const argsFor = ({ members }: Party, ms: number) =>
     `-c ${CROWD / members.length} --duration ${ms}ms --answer size=600`
-  // Each of two sees half of the requests.
+  // Each of two processes receives half of the requests.
   for (const party of parties)
     for (let turn = party.members.length; turn <= party.workers; turn++)
       await Promise.all(party.members.map((member) => warm(bench, member, set, argsFor(party, 500))))
-  const look = async (party: Party): Promise<Sample> => {
+  const measure = async (party: Party): Promise<Sample> => {
     const processes = party.members.flatMap(({ pid }) => family(pid ?? 0))
     const before = processes.map(timeOf)
     const windowOf = (member: Contestant) => load(member, { ...set.load, args: argsFor(party, 4000) })
@@ -331,23 +331,23 @@ const measureWorkers = async (bench: Bench): Promise<Outcome> => {
     const perSecondOf = (time: number) => Math.round(((sample.numbers.right ?? 0) * 1e6) / time)
     return withNumbers(sample, { capacity: perSecondOf(all / party.workers), fullest: perSecondOf(most) })
   }
-  const quietly = quieter(bench, look)
+  const repeated = withRepeats(bench, measure)
   const rounds: Round[] = []
   for (let round = 0; round < bench.rounds; round++) {
     const samples: Record<string, Sample> = {}
     for (const party of inTurn(parties, round)) {
-      const sample = await quietly(party)
+      const sample = await repeated(party)
       samples[party.name] = sample
-      tell(bench, 'workers', round, party.name, sample)
+      report(bench, 'workers', round, party.name, sample)
     }
     rounds.push(samples)
   }
   return {
     rounds,
     notes: [
-      'on both cores together with load and provider; derived: answers by the CPU that all processes took, which is what as many cores would give if nothing else became scarce: two, divided by the ratio of the CPU a request',
-      '“by the busier alone” is the same by the CPU of the busier process, as if the other were never fuller: which of them gets more of a core that it shares with the load is the scheduler’s choice, and follows connections only loosely',
-      '“apart” are two gateways on ports of their own with half of the connections each: what this machine gives to two processes that share nothing; their windows are not looked at again where neighbours were busy, for each load is the other’s neighbour',
+      'on both cores together with load and provider; derived: answers per CPU time of all processes, which is the rate of as many cores without another bottleneck: two, divided by the ratio of the CPU per request',
+      '“by the busier alone” is the same by the CPU of the busier process: the scheduler decides which process receives more of a core that it shares with the load',
+      '“apart” are two gateways on separate ports with half of the connections each, which share nothing; their windows are not repeated because of noise, since each load is noise for the other',
     ],
   }
 }
@@ -357,8 +357,8 @@ const measureWorkers = async (bench: Bench): Promise<Outcome> => {
 const SPECIAL = {
   'idle-10k': measureIdle,
   workers: measureWorkers,
-  // They are short, and of all figures the ones that waver most.
-  start: ({ rounds, say }) => startTimes(rounds * 2, say),
+  // They are short and vary most.
+  start: ({ rounds, print }) => startTimes(rounds * 2, print),
 } as const satisfies Readonly<Partial<Record<RowName, (bench: Bench) => Promise<Outcome>>>>
 
 const isWorkload = (row: RowName): row is WorkloadName => row in WORKLOADS
@@ -366,10 +366,10 @@ const isWorkload = (row: RowName): row is WorkloadName => row in WORKLOADS
 export const measure = (bench: Bench, row: RowName): Promise<Outcome> =>
   isWorkload(row) ? measureWorkload(bench, row) : SPECIAL[row](bench)
 
-/** Between two looks of the profiler at what is running. µs */
-const EVERY_US = 500
+/** Sampling interval of the profiler in µs. */
+const INTERVAL_US = 500
 
-/** One run under V8's profiler: the profile, and the window of the load in µs of the monotonic clock. */
+/** Runs a row under V8's profiler: the profile, and the window of the load in µs of the monotonic clock. */
 export const profile = async (
   bench: Bench,
   row: WorkloadName,
@@ -378,20 +378,20 @@ export const profile = async (
   rmSync(file, { force: true })
   const set = await startSet(row, [
     '--cpu-prof',
-    `--cpu-prof-interval=${EVERY_US}`,
+    `--cpu-prof-interval=${INTERVAL_US}`,
     `--cpu-prof-dir=${FOLDER}`,
     `--cpu-prof-name=${row}.cpuprofile`,
   ])
   const contestant = set.contestants.at(-1)
-  if (!contestant) throw new Error(`nobody to profile in ${row}`)
-  const { args, warming } = workloadOf(row)
-  await warm(bench, contestant, set, warming)
+  if (!contestant) throw new Error(`no process to profile in ${row}`)
+  const { args, warmUp } = workloadOf(row)
+  await warm(bench, contestant, set, warmUp)
   const now = () => Number(process.hrtime.bigint() / 1000n)
   const from = now()
   const sample = await load(contestant, { ...set.load, args })
   const to = now()
-  tell(bench, `${row} profiled`, 0, contestant.name, sample)
+  report(bench, `${row} profiled`, 0, contestant.name, sample)
   await set.gateway.stop()
-  if (!existsSync(file)) throw new Error(`the gateway left no profile of ${row}`)
+  if (!existsSync(file)) throw new Error(`the gateway wrote no profile of ${row}`)
   return { text: readFileSync(file, 'utf8'), from, to }
 }

@@ -1,6 +1,6 @@
-/** What is measured and what it has to reach: rows of figures, and how a figure comes out of rounds. Pure. */
+/** The rows of figures with their targets, and how a figure is calculated from rounds. Pure. */
 
-/** What one window told of one contestant. Times in µs, memory in KB, a rate in answers a second. */
+/** Measurements of one contestant in one window. Times in µs, memory in KB, rates in answers per second. */
 export const MEASURES = [
   'rate',
   'cpu',
@@ -9,36 +9,36 @@ export const MEASURES = [
   'p99',
   'first50',
   'first99',
-  /** Answers that came out right. */
+  /** Correct answers. */
   'right',
-  /** What as many cores as it has processes would give if they did nothing else, by the CPU of all of them. */
+  /** Rate of as many whole cores as it has processes, by the CPU of all processes. */
   'capacity',
-  /** The same by the CPU of the busiest, times its processes: as if no other were ever fuller. */
+  /** The same by the CPU of the busiest process, times the number of processes. */
   'fullest',
-  /** Growth of resident memory a stream: at its highest, and the part that is the process's own. */
+  /** Maximum growth of memory per stream: resident, and the process's own share. */
   'resident',
   'own',
-  /** Streams asked for whose whole answer did not come. */
+  /** Requested streams without a complete answer. */
   'lost',
-  /** TLS connections made in the window, and those of them that resumed a session. */
+  /** TLS connections in the window, and how many of them resumed a session. */
   'connections',
   'resumed',
   /** ms from the start of the process to the first answer. */
   'start',
-  /** Cores that had nothing to do with it were busy meanwhile. */
+  /** Cores used by unrelated processes. */
   'noise',
 ] as const
 export type Measure = (typeof MEASURES)[number]
 
 export type Sample = {
   readonly numbers: Readonly<Partial<Record<Measure, number>>>
-  /** How many answers were wrong, by what was wrong. */
+  /** Number of wrong answers by kind of error. */
   readonly errors: Readonly<Record<string, number>>
 }
 
 /**
- * Windows of several at the same time, as of one: counts are added, and a cost is that of all requests. What each load saw
- * of the other is no noise.
+ * Merges simultaneous windows of several contestants: counts are added, and a cost is that of all requests. Their noise is
+ * dropped, since each load is noise for the other.
  */
 export const together = (samples: readonly Sample[]): Sample => {
   const [first, ...more] = samples
@@ -60,7 +60,7 @@ export const together = (samples: readonly Sample[]): Sample => {
   }
 }
 
-/** One after the other within seconds: what is compared stands in the same round. By contestant. */
+/** Samples by contestant, taken within seconds of each other; comparisons are made within a round. */
 export type Round = Readonly<Record<string, Sample>>
 
 export type Figure = {
@@ -68,13 +68,13 @@ export type Figure = {
   readonly measure: Measure
   readonly unit: 'µs' | 'ms' | 'KB' | '/s' | ''
   readonly ours: string
-  /** Who it is compared with; without, it stands by itself. */
+  /** The contestant to compare with. */
   readonly base?: string
-  /** Both are counted from here on: what a contestant adds. */
+  /** A contestant whose value is subtracted from both. */
   readonly over?: string
   /** `ratio`: ours divided by the base's; `difference`: ours less the base's; `itself`: ours. */
   readonly as: 'ratio' | 'difference' | 'itself'
-  /** In the figure's unit. Without either it is reported only. */
+  /** Target in the figure's unit; undefined: reported only. */
   readonly most?: number
   readonly least?: number
 }
@@ -90,10 +90,10 @@ const ratio = (what: string, measure: 'cpu' | 'cpuChunk', most?: number): Figure
   as: 'ratio',
   ...(most !== undefined && { most }),
 })
-const rate: Figure = { what: 'answers a second, one core', measure: 'rate', unit: '/s', ...against, as: 'ratio' }
-const translated = (what: string): Row => ({ what, figures: [ratio('CPU a chunk', 'cpuChunk', 1.6)] })
+const rate: Figure = { what: 'answers per second, one core', measure: 'rate', unit: '/s', ...against, as: 'ratio' }
+const translated = (what: string): Row => ({ what, figures: [ratio('CPU per chunk', 'cpuChunk', 1.6)] })
 
-const beside = (ours: string, measure: 'capacity' | 'fullest' | 'rate', what: string): Figure => ({
+const comparedWithOne = (ours: string, measure: 'capacity' | 'fullest' | 'rate', what: string): Figure => ({
   what,
   measure,
   unit: '/s',
@@ -115,18 +115,18 @@ export const ROWS = {
   'chat-1k': {
     what: 'small chat, not streamed, 64 connections',
     figures: [
-      ratio('CPU a request', 'cpu', 1.5),
-      // The quickest gateway measured elsewhere on one core gave 20,910 a second where nginx gave 29,889.
+      ratio('CPU per request', 'cpu', 1.5),
+      // The fastest gateway measured elsewhere on one core reached 20,910 per second, nginx 29,889.
       { ...rate, least: 0.7 },
     ],
   },
-  'chat-30k': { what: '30 KB of history, 64 connections', figures: [ratio('CPU a request', 'cpu', 3), rate] },
+  'chat-30k': { what: '30 KB of history, 64 connections', figures: [ratio('CPU per request', 'cpu', 3), rate] },
   'stream-20ms': {
-    what: 'stream, same style, 290-byte chunks every 20 ms, 200 at once',
+    what: 'stream, same style, 290-byte chunks every 20 ms, 200 concurrent',
     figures: [
-      ratio('CPU a chunk', 'cpuChunk', 1.2),
+      ratio('CPU per chunk', 'cpuChunk', 1.2),
       {
-        what: 'added until the first content, p50',
+        what: 'added time to first content, p50',
         measure: 'first50',
         unit: 'ms',
         ...against,
@@ -136,20 +136,20 @@ export const ROWS = {
       },
     ],
   },
-  burst: { what: 'stream without pauses, many chunks a read', figures: [ratio('CPU a chunk', 'cpuChunk', 1.3)] },
+  burst: { what: 'stream without pauses, many chunks per read', figures: [ratio('CPU per chunk', 'cpuChunk', 1.3)] },
   'chat-of-responses': translated('stream, a chat client of a responses provider'),
   'responses-of-chat': translated('stream, a responses client of a chat provider'),
   'chat-of-anthropic': translated('stream, a chat client of an Anthropic provider'),
   'idle-10k': {
     what: '10,000 idle streams',
     figures: [
-      { what: 'memory a stream, resident', measure: 'resident', unit: 'KB', ...against, as: 'itself', most: 16 },
-      { what: 'memory a stream, its own pages', measure: 'own', unit: 'KB', ...against, as: 'itself' },
+      { what: 'memory per stream, resident', measure: 'resident', unit: 'KB', ...against, as: 'itself', most: 16 },
+      { what: 'memory per stream, its own pages', measure: 'own', unit: 'KB', ...against, as: 'itself' },
       { what: 'streams lost', measure: 'lost', unit: '', ...against, as: 'itself', most: 0 },
     ],
   },
   'open-1000': {
-    what: 'open loop, 1,000 a second',
+    what: 'open loop, 1,000 per second',
     figures: [
       { what: 'added, p50', measure: 'p50', unit: 'ms', ...against, over: 'direct', as: 'difference', most: 0.1 },
       { what: 'added, p99', measure: 'p99', unit: 'ms', ...against, over: 'direct', as: 'difference' },
@@ -159,7 +159,7 @@ export const ROWS = {
     what: 'dead first target, circuit open, against a single target',
     figures: [
       {
-        what: 'CPU a request',
+        what: 'CPU per request',
         measure: 'cpu',
         unit: 'µs',
         ours: 'second target',
@@ -172,8 +172,8 @@ export const ROWS = {
   tls: {
     what: 'small chat, TLS to the provider',
     figures: [
-      ratio('CPU a request', 'cpu'),
-      { what: 'connections made in a window', measure: 'connections', unit: '', ...against, as: 'itself' },
+      ratio('CPU per request', 'cpu'),
+      { what: 'connections in a window', measure: 'connections', unit: '', ...against, as: 'itself' },
       { what: 'of these, sessions resumed', measure: 'resumed', unit: '', ...against, as: 'itself' },
       { what: 'requests in a window', measure: 'right', unit: '', ...against, as: 'itself' },
     ],
@@ -181,28 +181,28 @@ export const ROWS = {
   start: {
     what: 'start, exec to first answer',
     figures: [
-      started('of the package, nothing kept', 'package, first start', 150),
-      started('of the package, compiled before', 'package', 150),
-      started('from source, nothing kept', 'source, first start', 400),
-      started('from source, compiled before', 'source', 400),
-      started('of a server of nothing but node:http', 'node:http alone'),
+      started('package, without compile cache', 'package, first start', 150),
+      started('package, with compile cache', 'package', 150),
+      started('source, without compile cache', 'source, first start', 400),
+      started('source, with compile cache', 'source', 400),
+      started('a server of node:http alone', 'node:http alone'),
     ],
   },
   workers: {
     what: 'two worker processes against one',
     figures: [
-      { ...beside('two', 'capacity', 'answers a second of two whole cores, derived'), least: 1.8 },
-      beside('two', 'fullest', 'by the busier alone'),
-      beside('two', 'rate', 'answers a second, load on the same two cores'),
-      { what: 'CPU a request', measure: 'cpu', unit: 'µs', ours: 'two', base: 'one', as: 'ratio' },
-      beside('apart', 'capacity', 'two that have nothing in common: derived'),
-      beside('apart', 'fullest', 'by the busier alone'),
-      beside('apart', 'rate', 'answers a second, load on the same two cores'),
+      { ...comparedWithOne('two', 'capacity', 'answers per second of two whole cores, derived'), least: 1.8 },
+      comparedWithOne('two', 'fullest', 'by the busier alone'),
+      comparedWithOne('two', 'rate', 'answers per second, load on the same two cores'),
+      { what: 'CPU per request', measure: 'cpu', unit: 'µs', ours: 'two', base: 'one', as: 'ratio' },
+      comparedWithOne('apart', 'capacity', 'two that share nothing: derived'),
+      comparedWithOne('apart', 'fullest', 'by the busier alone'),
+      comparedWithOne('apart', 'rate', 'answers per second, load on the same two cores'),
     ],
   },
 } as const satisfies Readonly<Record<string, Row>>
 export type RowName = keyof typeof ROWS
-export const ROW_NAMES = Object.keys(ROWS) as readonly RowName[] // the keys of a constant are what its type says
+export const ROW_NAMES = Object.keys(ROWS) as readonly RowName[] // the keys of a constant
 
 export const median = (numbers: readonly number[]): number | undefined => {
   const sorted = numbers.toSorted((a, b) => a - b)
@@ -211,12 +211,12 @@ export const median = (numbers: readonly number[]): number | undefined => {
 }
 
 const PER_UNIT: Readonly<Partial<Record<Figure['unit'], number>>> = { ms: 1000 }
-/** Times are in µs wherever they are measured, but for those of a start. */
+/** Times are measured in µs, those of a start in ms. */
 const scaled = ({ unit, measure }: Figure, value: number): number =>
   measure === 'start' ? value : value / (PER_UNIT[unit] ?? 1)
 
-/** What a contestant showed in a round, in the figure's unit. */
-export const shown = (figure: Figure, round: Round, who: string | undefined): number | undefined => {
+/** A contestant's value in a round, in the figure's unit. */
+export const figureValue = (figure: Figure, round: Round, who: string | undefined): number | undefined => {
   const value = who === undefined ? undefined : round[who]?.numbers[figure.measure]
   if (value === undefined) return undefined
   if (figure.over === undefined) return scaled(figure, value)
@@ -225,9 +225,9 @@ export const shown = (figure: Figure, round: Round, who: string | undefined): nu
 }
 
 const compared = (figure: Figure, round: Round): number | undefined => {
-  const ours = shown(figure, round, figure.ours)
+  const ours = figureValue(figure, round, figure.ours)
   if (ours === undefined || figure.as === 'itself') return ours
-  const base = shown(figure, round, figure.base)
+  const base = figureValue(figure, round, figure.base)
   if (base === undefined) return undefined
   return figure.as === 'difference' ? ours - base : base > 0 ? ours / base : undefined
 }
@@ -236,7 +236,7 @@ export type Found = {
   /** Medians over the rounds, in the figure's unit. */
   readonly ours: number | undefined
   readonly base: number | undefined
-  /** The median of what each round compared, and the least and most of it. */
+  /** Median, minimum and maximum of the comparisons of each round. */
   readonly value: number | undefined
   readonly low: number | undefined
   readonly high: number | undefined
@@ -246,7 +246,8 @@ export type Found = {
 const isNumber = (value: number | undefined): value is number => value !== undefined && Number.isFinite(value)
 
 export const find = (figure: Figure, rounds: readonly Round[]): Found => {
-  const of = (who: string | undefined) => median(rounds.map((round) => shown(figure, round, who)).filter(isNumber))
+  const of = (who: string | undefined) =>
+    median(rounds.map((round) => figureValue(figure, round, who)).filter(isNumber))
   const values = rounds.map((round) => compared(figure, round)).filter(isNumber)
   const value = median(values)
   const { most, least } = figure
@@ -265,7 +266,7 @@ export const find = (figure: Figure, rounds: readonly Round[]): Found => {
   }
 }
 
-/** Every answer that was wrong, in words; nothing where all were right. */
+/** Describes all wrong answers. */
 export const wrongs = (rounds: readonly Round[]): readonly string[] => {
   const counts = new Map<string, number>()
   for (const round of rounds)

@@ -1,17 +1,17 @@
-/** A folded profile as a picture: one box a call, as wide as its share of the time, what it called on top of it. Pure. */
+/** Draws a folded profile as a flame graph: one box per call, its width the share of the time, callees above. Pure. */
 import type { Call } from './profile.ts'
 
 const WIDTH = 1200
 const LINE = 16
 /** Title and legend. */
 const TOP = 56
-/** Narrower ones are left out: nobody could read or hit them. px */
+/** Narrower boxes are left out. px */
 const NARROWEST = 0.6
-/** Of a monospaced letter of 11 px. */
+/** Width of a monospaced letter of 11 px. */
 const LETTER = 6.6
-/** Of one of 9 px. */
+/** Width of a letter of 9 px. */
 const SMALL_LETTER = 5.5
-/** A picture that is larger shows fewer narrow boxes. bytes */
+/** Maximum size in bytes; larger pictures drop narrow boxes. */
 const LARGEST = 190_000
 
 const COLOURS: readonly (readonly [RegExp, string])[] = [
@@ -33,7 +33,7 @@ const escaped = (text: string): string =>
 
 type Box = { readonly call: Call; readonly x: number; readonly width: number; readonly depth: number }
 
-/** Boxes at least so wide, each above its caller, the larger first. */
+/** Boxes of at least this width, each above its caller, the larger first. */
 const boxesOf = (root: Call, narrowest: number): readonly Box[] => {
   const boxes: Box[] = []
   const place = (call: Call, x: number, depth: number): void => {

@@ -1,8 +1,8 @@
 /**
- * How the cost of a request grows with what there is of something: `npm run growth -- [--only targets,keys] [--rounds 3]`.
- * CPU time of a gateway alone on the first core; load and fake provider on the second. The gateways of a curve run side by
- * side and are measured in turn, up and then down, so that a neighbour's hour is nobody's alone. Needs the load rig's
- * `upstream` (see run.ts) and taskset. Figures go to bench/growth/*.json, plots beside them, the page to bench/GROWTH.md.
+ * Measures how the cost of a request grows with a size: `npm run growth -- [--only targets,keys] [--rounds 3]`. CPU time of
+ * a gateway alone on the first core; load and fake provider run on the second. The gateways of a curve run side by side and
+ * are measured in turn, up and then down, so that other load affects all alike. Needs the load rig's `upstream` (see
+ * run.ts) and taskset. Writes figures and plots to bench/growth, and the page bench/GROWTH.md.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
@@ -20,7 +20,7 @@ const { values: options } = parseArgs({
     only: { type: 'string' },
     rounds: { type: 'string', default: '3' },
     port: { type: 'string', default: '19600' },
-    /** Where results go: elsewhere for a comparison with older code (HEADGATE_SOURCE). */
+    /** Folder of the results; another one for a comparison with older code (HEADGATE_SOURCE). */
     out: { type: 'string', default: out },
     page: { type: 'boolean', default: false },
   },
@@ -28,12 +28,12 @@ const { values: options } = parseArgs({
 const rounds = Number(options.rounds)
 const port = Number(options.port)
 
-/** `about`: what else the reader has to know. */
+/** `about`: further explanation for the page. */
 type Curve = Plot & { readonly id: string; readonly about: string; readonly section: string }
 
 const UPSTREAM = `http://127.0.0.1:${port}`
-/** Nobody listens there. */
-const NOBODY = 'http://127.0.0.1:9'
+/** A port without a listener. */
+const UNUSED = 'http://127.0.0.1:9'
 const CHAT = '/v1/chat/completions'
 const KEY = 'client-key-of-some-length-000000'
 
@@ -53,12 +53,12 @@ const upTo = (count: number, line: (at: number) => string): string =>
   Array.from({ length: count }, (_, at) => line(at)).join('')
 const padded = (at: number): string => String(at).padStart(6, '0')
 
-/** What is asked of a gateway, again and again; `n`: where on the x axis. */
-type Asked = {
+/** The requests of one point. `n`: its place on the x axis. */
+type Case = {
   readonly series: string
   readonly n: number
   readonly gateway: string
-  readonly ask: (at: number) => Buffer
+  readonly requestAt: (at: number) => Buffer
 }
 type Requests = {
   readonly title: string
@@ -67,14 +67,14 @@ type Requests = {
   readonly about: string
   /** Configuration files by the names of their gateways. */
   readonly gateways: Readonly<Record<string, string>>
-  readonly asked: readonly Asked[]
-  /** Connections at once. */
+  readonly cases: readonly Case[]
+  /** Concurrent connections. */
   readonly connections?: number
 }
 
-const always = (model: string, more?: { size?: number; key?: string }) => {
-  const made = request(CHAT, chat(model, more?.size), more?.key ?? KEY)
-  return () => made
+const sameRequest = (model: string, more?: { size?: number; key?: string }) => {
+  const bytes = request(CHAT, chat(model, more?.size), more?.key ?? KEY)
+  return () => bytes
 }
 
 const TARGETS = [1, 5, 20, 50, 200]
@@ -96,28 +96,27 @@ const requestCurves: Readonly<Record<string, () => Requests>> = {
     title: 'Targets of a model, all healthy',
     x: 'targets of the route',
     section: 'Targets',
-    about: 'A route over so many providers, by strategy; 800 bytes asked, 600 characters answered.',
+    about: 'A route with this many providers, by strategy; requests of 800 bytes, answers of 600 characters.',
     gateways: Object.fromEntries(TARGETS.map((n) => [String(n), targetsFile(n, () => undefined)])),
-    asked: ['priority', 'weighted', 'latency', 'cost'].flatMap((series) =>
-      TARGETS.map((n) => ({ series, n, gateway: String(n), ask: always(series) })),
+    cases: ['priority', 'weighted', 'latency', 'cost'].flatMap((series) =>
+      TARGETS.map((n) => ({ series, n, gateway: String(n), requestAt: sameRequest(series) })),
     ),
   }),
   dead: () => ({
     title: 'Targets of a model, all but the last dead',
     x: 'targets of the route',
     section: 'Targets',
-    about:
-      'Every provider but the last refuses connections and has an open circuit: each is passed over by every request.',
+    about: 'Every provider but the last refuses connections and has an open circuit, so each request skips it.',
     gateways: Object.fromEntries(
-      TARGETS.map((n) => [String(n), targetsFile(n, (at) => (at === n - 1 ? undefined : `${NOBODY}/p${at}`))]),
+      TARGETS.map((n) => [String(n), targetsFile(n, (at) => (at === n - 1 ? undefined : `${UNUSED}/p${at}`))]),
     ),
-    asked: [
-      ...TARGETS.map((n) => ({ series: 'priority, 1 KB', n, gateway: String(n), ask: always('priority') })),
+    cases: [
+      ...TARGETS.map((n) => ({ series: 'priority, 1 KB', n, gateway: String(n), requestAt: sameRequest('priority') })),
       ...TARGETS.map((n) => ({
         series: 'priority, 30 KB',
         n,
         gateway: String(n),
-        ask: always('priority', { size: 30_000 }),
+        requestAt: sameRequest('priority', { size: 30_000 }),
       })),
     ],
   }),
@@ -125,20 +124,25 @@ const requestCurves: Readonly<Record<string, () => Requests>> = {
     title: 'Routes',
     x: 'routes',
     section: 'Routes and keys',
-    about: 'So many routes of one target each: the last is asked for, or all in turn.',
+    about: 'This many routes of one target each: requests for the last one, or for all in turn.',
     gateways: Object.fromEntries(
       MANY.map((n) => [
         String(n),
         `providers:\n${provider('p0')}${provider('p1')}routes:\n${upTo(n, (at) => `  r${padded(at)}: { targets: [ p${at % 2}/m ] }\n`)}`,
       ]),
     ),
-    asked: [
-      ...MANY.map((n) => ({ series: 'one asked', n, gateway: String(n), ask: always(`r${padded(n - 1)}`) })),
+    cases: [
+      ...MANY.map((n) => ({
+        series: 'last route',
+        n,
+        gateway: String(n),
+        requestAt: sameRequest(`r${padded(n - 1)}`),
+      })),
       ...MANY.map((n) => ({
         series: 'all in turn',
         n,
         gateway: String(n),
-        ask: (at: number) => request(CHAT, chat(`r${padded(at % n)}`), KEY),
+        requestAt: (at: number) => request(CHAT, chat(`r${padded(at % n)}`), KEY),
       })),
     ],
   }),
@@ -146,25 +150,25 @@ const requestCurves: Readonly<Record<string, () => Requests>> = {
     title: 'Client keys',
     x: 'client keys (auth.keys)',
     section: 'Routes and keys',
-    about: 'So many keys of which a client has to have one: the last is used, or all in turn.',
+    about: 'This many client keys: requests with the last one, or with all in turn.',
     gateways: Object.fromEntries(
       MANY.map((n) => [
         String(n),
         `providers:\n${provider('p0')}auth: { keys: [ ${Array.from({ length: n }, (_, at) => `client-key-of-some-length-${padded(at)}`).join(', ')} ] }\n`,
       ]),
     ),
-    asked: [
+    cases: [
       ...MANY.map((n) => ({
-        series: 'one used',
+        series: 'last key',
         n,
         gateway: String(n),
-        ask: always('m', { key: `client-key-of-some-length-${padded(n - 1)}` }),
+        requestAt: sameRequest('m', { key: `client-key-of-some-length-${padded(n - 1)}` }),
       })),
       ...MANY.map((n) => ({
         series: 'all in turn',
         n,
         gateway: String(n),
-        ask: (at: number) => request(CHAT, chat('m'), `client-key-of-some-length-${padded(at % n)}`),
+        requestAt: (at: number) => request(CHAT, chat('m'), `client-key-of-some-length-${padded(at % n)}`),
       })),
     ],
   }),
@@ -172,7 +176,7 @@ const requestCurves: Readonly<Record<string, () => Requests>> = {
     title: 'Keys of a provider',
     x: 'keys of the provider',
     section: 'Routes and keys',
-    about: 'One provider with so many keys, by `keyStrategy`.',
+    about: 'One provider with this many keys, by `keyStrategy`.',
     gateways: Object.fromEntries(
       ['spread', 'sticky', 'round-robin'].flatMap((strategy) =>
         KEYS.map((n) => [
@@ -185,13 +189,13 @@ const requestCurves: Readonly<Record<string, () => Requests>> = {
         ]),
       ),
     ),
-    asked: ['spread', 'sticky', 'round-robin'].flatMap((series) =>
+    cases: ['spread', 'sticky', 'round-robin'].flatMap((series) =>
       KEYS.map((n) => ({
         series,
         n,
         gateway: `${series} ${n}`,
-        // Each is another conversation: sticky keys are chosen by how it begins.
-        ask: (at: number) =>
+        // Each request is a new conversation, because sticky keys depend on its beginning.
+        requestAt: (at: number) =>
           request(CHAT, chat('m', 800, { messages: [{ role: 'user', content: `${at} ${TEXT}` }] }), KEY),
       })),
     ),
@@ -200,17 +204,17 @@ const requestCurves: Readonly<Record<string, () => Requests>> = {
     title: 'Bodies',
     x: 'body of the request (KB)',
     section: 'Bodies',
-    about: 'A history of messages of 1,000 characters; the upstream speaks the client’s format, or another one.',
+    about: 'A history of messages of 1,000 characters; the upstream uses the client’s format or another one.',
     gateways: {
       same: `providers:\n${provider('p0')}`,
       other: `providers:\n${provider('p0', undefined, undefined, 'responses')}`,
     },
-    asked: ['same', 'other'].flatMap((gateway) =>
+    cases: ['same', 'other'].flatMap((gateway) =>
       SIZES.map((n) => ({
-        series: gateway === 'same' ? 'chat as it came' : 'chat → responses',
+        series: gateway === 'same' ? 'chat, pass-through' : 'chat → responses',
         n,
         gateway,
-        ask: always('m', { size: n * 1_000 }),
+        requestAt: sameRequest('m', { size: n * 1_000 }),
       })),
     ),
     connections: 16,
@@ -224,65 +228,65 @@ const median = (values: readonly number[]): number =>
 const upThenDown = <T>(items: readonly T[], round: number): readonly T[] =>
   round % 2 === 0 ? items : [...items].reverse()
 
-/** CPU time a request while a gateway has as much to do as it can (µs). */
-const costOf = async (gateway: Gateway, { ask }: Asked, connections: number, ms: number): Promise<number> => {
-  const load = await closedLoop(gateway.port, connections, ask)
+/** CPU time per request of a saturated gateway (µs). */
+const costOf = async (gateway: Gateway, { requestAt }: Case, connections: number, ms: number): Promise<number> => {
+  const load = await closedLoop(gateway.port, connections, requestAt)
   await sleep(ms / 5)
   const before = { cpu: gateway.cpu(), answered: load.answered() }
-  // Large bodies take their time.
+  // Large bodies need longer windows.
   for (let tries = 0; tries === 0 || (load.answered() - before.answered < 20 && tries < 20); tries++) await sleep(ms)
   const [cpu, answered] = [gateway.cpu() - before.cpu, load.answered() - before.answered]
   load.stop()
   const [wrong] = load.wrong()
-  if (wrong !== undefined) throw new Error(`not answered as it should be: ${wrong}`)
-  if (answered === 0) throw new Error('nothing was answered')
+  if (wrong !== undefined) throw new Error(`wrong answer: ${wrong}`)
+  if (answered === 0) throw new Error('no answer')
   return (cpu * 1000) / answered
 }
 
-/** Until the compiler has seen enough of it; until the circuits of the dead are open, requests may fail. */
-const warm = async (gateway: Gateway, { ask }: Asked, connections: number, ms: number): Promise<void> => {
-  const load = await closedLoop(gateway.port, connections, ask)
+/** Warms up the compiler. Requests may fail until the circuits of dead targets are open. */
+const warm = async (gateway: Gateway, { requestAt }: Case, connections: number, ms: number): Promise<void> => {
+  const load = await closedLoop(gateway.port, connections, requestAt)
   for (let tries = 0; tries === 0 || (load.answered() === 0 && tries < 10); tries++) await sleep(ms)
   load.stop()
-  if (load.answered() === 0) throw new Error(`nothing was answered: ${load.wrong()[0]}`)
+  if (load.answered() === 0) throw new Error(`no answer: ${load.wrong()[0]}`)
 }
 
-const measureRequests = async (id: string, made: Requests): Promise<readonly Curve[]> => {
-  const { asked, connections = 32, gateways: files, title, x, section, about } = made
+const measureRequests = async (id: string, requests: Requests): Promise<readonly Curve[]> => {
+  const { cases, connections = 32, gateways: files, title, x, section, about } = requests
   const gateways = new Map<string, Gateway>()
   try {
     for (const [at, [name, file]] of Object.entries(files).entries())
       gateways.set(name, await startGateway(port + 1 + at, file))
-    const ofCase = ({ gateway }: Asked): Gateway => {
+    const ofCase = ({ gateway }: Case): Gateway => {
       const found = gateways.get(gateway)
       if (!found) throw new Error(`no gateway ${gateway}`)
       return found
     }
-    const share = asked.length / gateways.size
-    for (const one of asked) await warm(ofCase(one), one, connections, Math.max(350, WARM_MS / share))
-    const found = new Map(asked.map((one) => [one, [] as number[]]))
+    const share = cases.length / gateways.size
+    for (const one of cases) await warm(ofCase(one), one, connections, Math.max(350, WARM_MS / share))
+    const found = new Map(cases.map((one) => [one, [] as number[]]))
     for (let round = 0; round < rounds; round++)
-      for (const one of upThenDown(asked, round))
+      for (const one of upThenDown(cases, round))
         found.get(one)?.push(await costOf(ofCase(one), one, connections, WINDOW_MS))
-    const names = [...new Set(asked.map(({ series }) => series))]
+    const names = [...new Set(cases.map(({ series }) => series))]
     const series = names.map((name) => ({
       name,
-      points: asked.flatMap((one): Point[] =>
+      points: cases.flatMap((one): Point[] =>
         one.series === name ? [{ n: one.n, value: rounded(median(found.get(one) ?? [])) }] : [],
       ),
     }))
-    return [{ id, title, x, y: 'CPU a request (µs)', section, about, series }]
+    return [{ id, title, x, y: 'CPU per request (µs)', section, about, series }]
   } finally {
     for (const gateway of gateways.values()) await gateway.stop()
   }
 }
 
-/** Events of all streams together in a second, however many there are. */
+/** Events per second of all streams together. */
 const RATE = 4_000
 const OPENING = 3_000
 
 const measureStreams = async (): Promise<readonly Curve[]> => {
-  // A stream is two descriptors of the gateway's.
+  // A stream needs two descriptors.
   const most = Math.min(10_000, Math.floor((descriptors() - 200) / 2))
   const counts = [10, 100, 1_000, most]
   const env = { LIMIT_CONNECTIONS: '20000', LIMIT_CONCURRENT: '20000' }
@@ -319,32 +323,74 @@ const measureStreams = async (): Promise<readonly Curve[]> => {
     for (const gateway of gateways) await gateway.stop()
   }
   const line = (read: (n: number, at: number) => number) => ({
-    name: 'chat as it came',
+    name: 'chat, pass-through',
     points: counts.map((n, at) => ({ n, value: rounded(read(n, at)) })),
   })
   const memory = line((n, at) => ((held[at] ?? 0) * 1024) / n)
-  const x = 'streams at once'
+  const x = 'concurrent streams'
   return [
     {
       id: 'streams',
-      title: 'Streams at once',
+      title: 'Concurrent streams',
       x,
-      y: 'CPU an event (µs)',
+      y: 'CPU per event (µs)',
       section: 'Streams',
-      about: `All of them together bring ${RATE.toLocaleString('en')} events a second, each of about 250 bytes. 10,000, or as many as the limit of descriptors allows (two a stream; 20,000 gave 9,900).`,
+      about: `All streams together send ${RATE.toLocaleString('en')} events per second, each of about 250 bytes. The maximum is 10,000 or the limit of descriptors (two per stream; 20,000 allowed 9,900).`,
       series: [line((_, at) => median(found[at] ?? []))],
     },
     {
       id: 'streams-memory',
       title: 'Memory of a stream',
       x,
-      y: 'memory a stream (KB)',
+      y: 'memory per stream (KB)',
       section: 'Streams',
       about:
-        'By how much the process was larger once they ran, divided by their number; at few streams that is the heap’s own growth.',
+        'Growth of the process while the streams run, divided by their number; with few streams it is growth of the heap.',
       series: [{ ...memory, points: memory.points.slice(1) }],
     },
   ]
+}
+
+/** Sends health requests until `stop`, which returns the longest wait (ms). */
+const watchHealth = (port: number): { readonly stop: () => Promise<number> } => {
+  let longest = 0
+  let isOver = false
+  const watch = async () => {
+    while (!isOver) {
+      const started = performance.now()
+      await (await fetch(`http://127.0.0.1:${port}/health/live`)).text()
+      longest = Math.max(longest, performance.now() - started)
+      await sleep(5)
+    }
+  }
+  const ended = watch()
+  return {
+    async stop() {
+      isOver = true
+      await ended
+      return longest
+    },
+  }
+}
+
+/** One start and one reload. CPU times and the longest wait in ms, memory in MB. */
+const measureReload = async (before: string, after: string) => {
+  const gateway = await startGateway(port + 1, before)
+  try {
+    const memory = gateway.memory()
+    const cpu = gateway.cpu()
+    const health = watchHealth(gateway.port)
+    const started = performance.now()
+    await gateway.reload(after)
+    const took = performance.now() - started
+    await sleep(20)
+    const reload = gateway.cpu() - cpu
+    const stall = await health.stop()
+    if (took > 20_000) throw new Error('the reload took too long')
+    return { start: gateway.started, memory, reload, stall }
+  } finally {
+    await gateway.stop()
+  }
 }
 
 const measureConfig = async (): Promise<readonly Curve[]> => {
@@ -357,51 +403,28 @@ const measureConfig = async (): Promise<readonly Curve[]> => {
   for (const n of MANY) {
     const found = { start: [] as number[], reload: [] as number[], stall: [] as number[], memory: [] as number[] }
     for (let round = 0; round < rounds; round++) {
-      const gateway = await startGateway(port + 1, file(n, 'before'))
-      try {
-        found.start.push(gateway.started)
-        found.memory.push(gateway.memory())
-        const before = gateway.cpu()
-        let longest = 0
-        let over = false
-        const look = (async () => {
-          while (!over) {
-            const began = performance.now()
-            await (await fetch(`http://127.0.0.1:${gateway.port}/health/live`)).text()
-            longest = Math.max(longest, performance.now() - began)
-            await sleep(5)
-          }
-        })()
-        const began = performance.now()
-        await gateway.reload(file(n, 'after'))
-        const took = performance.now() - began
-        await sleep(20)
-        const used = gateway.cpu() - before
-        over = true
-        await look
-        if (took > 20_000) throw new Error('the new configuration took too long')
-        found.reload.push(used)
-        found.stall.push(longest)
-      } finally {
-        await gateway.stop()
-      }
+      const once = await measureReload(file(n, 'before'), file(n, 'after'))
+      found.start.push(once.start)
+      found.memory.push(once.memory)
+      found.reload.push(once.reload)
+      found.stall.push(once.stall)
     }
     start.push({ n, value: rounded(median(found.start)) })
     reload.push({ n, value: rounded(median(found.reload)) })
     stall.push({ n, value: rounded(median(found.stall)) })
     memory.push({ n, value: rounded(median(found.memory)) })
   }
-  const x = 'routes, and as many client keys'
+  const x = 'routes and client keys'
   const section = 'Start and reload'
   return [
     {
       id: 'config',
-      title: 'Start, and a change of the configuration',
+      title: 'Start and reload',
       x,
       y: 'time (ms)',
       section,
       about:
-        'From source, on one core. CPU time until the first answer; CPU time of a reload, its two looks at the file included; and the longest that a request for health waited meanwhile.',
+        'From source, on one core. CPU time until the first answer; CPU time of a reload, including two reads of the file; and the longest wait of a health request during it.',
       series: [
         { name: 'start, CPU', points: start },
         { name: 'reload, CPU', points: reload },
@@ -420,7 +443,7 @@ const measureConfig = async (): Promise<readonly Curve[]> => {
   ]
 }
 
-/** Names that clients think of: what they leave behind in memory and on the page of metrics, and what a request costs then. */
+/** Unknown model names from clients: memory, size of the metrics page, and the cost of a request. */
 const measureNames = async (): Promise<readonly Curve[]> => {
   const steps = [1, 10, 100, 1_000, 3_000, 10_000, 30_000, 100_000]
   const cost: Point[] = []
@@ -429,7 +452,7 @@ const measureNames = async (): Promise<readonly Curve[]> => {
   const scrape: Point[] = []
   const gateway = await startGateway(port + 1, `providers:\n${provider('p0')}retry: { maxAttempts: 1 }\n`)
   try {
-    const one = { series: '', n: 1, gateway: '', ask: always('p0/m') }
+    const one = { series: '', n: 1, gateway: '', requestAt: sameRequest('p0/m') }
     await warm(gateway, one, 32, 4_000)
     let named = 0
     for (const n of steps) {
@@ -442,7 +465,12 @@ const measureNames = async (): Promise<readonly Curve[]> => {
       const values: number[] = []
       for (let round = 0; round < rounds; round++)
         values.push(
-          await costOf(gateway, { ...one, ask: () => request(CHAT, chat(`p0/name-${named++ % n}`), KEY) }, 32, 500),
+          await costOf(
+            gateway,
+            { ...one, requestAt: () => request(CHAT, chat(`p0/name-${named++ % n}`), KEY) },
+            32,
+            500,
+          ),
         )
       cost.push({ n, value: rounded(median(values)) })
       const before = gateway.cpu()
@@ -453,37 +481,37 @@ const measureNames = async (): Promise<readonly Curve[]> => {
   } finally {
     await gateway.stop()
   }
-  const x = 'model names invented by clients'
+  const x = 'unknown model names from clients'
   const section = 'Names'
   return [
     {
       id: 'names',
-      title: 'Invented model names: a request',
+      title: 'Unknown model names: a request',
       x,
-      y: 'CPU a request (µs)',
+      y: 'CPU per request (µs)',
       section,
-      about: 'Each request names another of so many models, with the provider in front, so that each goes there.',
+      about: 'Each request has another of this many model names with the provider’s prefix, so that it is sent there.',
       series: [{ name: 'all in turn', points: cost }],
     },
     {
       id: 'names-memory',
-      title: 'Invented model names: memory',
+      title: 'Unknown model names: memory',
       x,
       y: 'memory (MB)',
       section,
-      about: 'Of the process. What is remembered of a name is bounded; the heap fills until it is collected.',
+      about: 'Of the process. The state per name is bounded; the heap grows until garbage collection.',
       series: [{ name: 'process', points: memory }],
     },
     {
       id: 'metrics',
-      title: 'Invented model names: the page of metrics',
+      title: 'Unknown model names: the metrics page',
       x,
       y: 'KB, or ms of CPU',
       section,
-      about: 'Beyond a thousand values of a label everything else is counted as `other`.',
+      about: 'After a thousand values of a label all others are counted as `other`.',
       series: [
         { name: 'size (KB)', points: page },
-        { name: 'one reading (ms)', points: scrape },
+        { name: 'one scrape (ms)', points: scrape },
       ],
     },
   ]
@@ -498,7 +526,7 @@ const curves: Readonly<Record<string, () => Promise<readonly Curve[]>>> = {
 
 const rounded = (value: number): number => Number(value.toPrecision(3))
 
-/** How steep it is: the exponent of the power of n it grows with, over all of it and over its last step. */
+/** The exponent k of a fit to n^k. */
 const slope = (points: readonly Point[]): number => {
   const logs = points.filter(({ value }) => value > 0).map(({ n, value }) => ({ x: Math.log(n), y: Math.log(value) }))
   const mean = (values: readonly number[]) => values.reduce((sum, one) => sum + one, 0) / values.length
@@ -522,53 +550,56 @@ const shapeOf = ({ series }: Curve): string =>
   series
     .map(({ name, points }) => {
       const last = slope(points.slice(-2))
-      return `${name}: ${wordFor(last)} at the end (n^${last.toFixed(2)}; over all n^${slope(points).toFixed(2)})`
+      return `${name}: ${wordFor(last)} at the end (n^${last.toFixed(2)}; overall n^${slope(points).toFixed(2)})`
     })
     .join('; ')
+
+const partOf = (curve: Curve): readonly string[] => {
+  const ns = [...new Set(curve.series.flatMap(({ points }) => points.map(({ n }) => n)))].sort((a, b) => a - b)
+  const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const valueAt = (points: readonly Point[], n: number) => points.find((point) => point.n === n)?.value
+  const table = [
+    row([`${curve.x} · ${curve.y}`, ...ns.map((n) => n.toLocaleString('en'))]),
+    row(['---', ...ns.map(() => '--:')]),
+    ...curve.series.map(({ name, points }) =>
+      row([name, ...ns.map((n) => valueAt(points, n)?.toLocaleString('en') ?? '')]),
+    ),
+  ]
+  return [
+    `### ${curve.title}\n`,
+    `${curve.about}\n`,
+    `![${curve.title}](growth/${curve.id}.svg)\n`,
+    `${table.join('\n')}\n`,
+    `${shapeOf(curve)}.\n`,
+  ]
+}
 
 const pageOf = (found: readonly Curve[]): string => {
   const parts = [
     '# How cost grows\n',
-    'Written by `npm run growth`; the figures are in `growth/*.json`. CPU time (user and system) of the gateway alone on one core of a shared machine with two, load and fake provider on the other, everything on (routing, circuits, metrics, a JSON log line a request). Sizes of one curve were measured in turn, up and down; medians of three. Compare along a line, not between pages of different days. The exponent k is of a fit to n^k: 0 is flat, 1 linear.\n',
+    'Written by `npm run growth`; the figures are in `growth/*.json`. CPU time (user and system) of the gateway alone on one core of a shared machine with two, load and fake provider on the other, all features on (routing, circuits, metrics, one JSON log line per request). The sizes of a curve were measured in turn, up and down; medians of three. Compare values along a line, not between pages of different days. The exponent k is that of a fit to n^k: 0 is flat, 1 linear.\n',
     `Node ${process.versions.node}, ${cpus()[0]?.model ?? 'unknown processor'}.\n`,
   ]
   for (const section of new Set(found.map((curve) => curve.section))) {
     parts.push(`## ${section}\n`)
-    for (const curve of found.filter((one) => one.section === section)) {
-      const ns = [...new Set(curve.series.flatMap(({ points }) => points.map(({ n }) => n)))].sort((a, b) => a - b)
-      const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
-      parts.push(
-        `### ${curve.title}\n`,
-        `${curve.about}\n`,
-        `![${curve.title}](growth/${curve.id}.svg)\n`,
-        `${[
-          row([`${curve.x} · ${curve.y}`, ...ns.map((n) => n.toLocaleString('en'))]),
-          row(['---', ...ns.map(() => '--:')]),
-          ...curve.series.map(({ name, points }) =>
-            row([name, ...ns.map((n) => points.find((point) => point.n === n)?.value.toLocaleString('en') ?? '')]),
-          ),
-        ].join('\n')}\n`,
-        `${shapeOf(curve)}.\n`,
-      )
-    }
+    parts.push(...found.filter((curve) => curve.section === section).flatMap(partOf))
   }
-  // Written by hand, at the time.
-  parts.push(readFileSync(join(out, 'mended.md'), 'utf8'))
+  // Written by hand.
+  parts.push(readFileSync(join(out, 'improvements.md'), 'utf8'))
   return parts.join('\n')
 }
 
-const stop = (line: string): never => {
+const fail = (line: string): never => {
   process.stderr.write(`growth: ${line}\n`)
   process.exit(1)
 }
 
 const only = options.only?.split(',') ?? Object.keys(curves)
-for (const name of only)
-  if (!curves[name]) stop(`there is no curve ${name}; there are ${Object.keys(curves).join(', ')}`)
+for (const name of only) if (!curves[name]) fail(`unknown curve ${name}; curves: ${Object.keys(curves).join(', ')}`)
 if (!options.page) {
   const command = join(root, '.cache', 'bench', 'upstream')
-  if (!existsSync(command)) stop('the load rig is not built: run `npm run bench` once')
-  if (!has('taskset')) stop('taskset is not installed')
+  if (!existsSync(command)) fail('the load rig is not built: run `npm run bench` once')
+  if (!has('taskset')) fail('taskset is not installed')
   mkdirSync(options.out, { recursive: true })
   moveToCore(1)
   const upstream = await startUpstream(command, port)
@@ -602,7 +633,7 @@ if (options.out === out) {
     'metrics',
   ]
   const there = new Set(readdirSync(out))
-  // What this program wrote itself.
+  // Written by this program.
   const read = (id: string) => JSON.parse(readFileSync(join(out, `${id}.json`), 'utf8')) as Curve
   writeFileSync(join(root, 'bench', 'GROWTH.md'), pageOf(ORDER.filter((id) => there.has(`${id}.json`)).map(read)))
 }

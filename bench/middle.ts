@@ -1,6 +1,6 @@
 /**
- * What a request and a chunk cost between the sockets: the real middle over an upstream and a client that are functions.
- * CPU time, so that a busy machine matters less; of the main thread, and of the process with its collector and compiler:
+ * Measures the cost of a request and a chunk without sockets: the real gateway code with an upstream and a client that are
+ * functions. CPU time of the main thread, and of the process with garbage collector and compiler:
  * `node bench/middle.ts [--only chat-1k,stream] [--seconds 4]`.
  */
 import { parseArgs } from 'node:util'
@@ -94,7 +94,7 @@ type Workload = {
   /** Events that one read brings. */
   readonly perRead?: number
 }
-/** So many events at once. */
+/** Groups events into reads. */
 const reads = (events: readonly Uint8Array[], perRead: number): readonly Uint8Array[] =>
   Array.from({ length: Math.ceil(events.length / perRead) }, (_, at) =>
     Buffer.concat(events.slice(at * perRead, (at + 1) * perRead)),
@@ -124,14 +124,14 @@ const dial: Dial = (_call, listener) => {
     listener.onHeaders(200, (name) => (name === 'content-type' ? type : undefined))
     const { chunks, perRead = 1 } = workload
     const [first, ...rest] = reads(chunks, perRead)
-    const pour = (some: readonly Uint8Array[]) => {
+    const send = (some: readonly Uint8Array[]) => {
       for (const chunk of some) if (live) listener.onBody(chunk)
       if (live) listener.onEnd()
     }
-    if (rest.length === 0) return pour(first ? [first] : [])
-    // The first content settles who answers; what comes later finds the client's stream there.
+    if (rest.length === 0) return send(first ? [first] : [])
+    // The first content commits the target; later chunks arrive after the client's stream has begun.
     for (const chunk of [first, rest[0]]) if (live && chunk) listener.onBody(chunk)
-    setImmediate(pour, rest.slice(1))
+    setImmediate(send, rest.slice(1))
   })
   return {
     abort() {
@@ -142,7 +142,7 @@ const dial: Dial = (_call, listener) => {
 }
 
 const world = realWorld({ dial })
-const made = gatewayHarness([instance('openai')], () => {})
+const openai = gatewayHarness([instance('openai')], () => {})
 const anthropic = gatewayHarness(
   [instance('anthropic', ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })],
   () => {},
@@ -150,21 +150,21 @@ const anthropic = gatewayHarness(
 const sink = { write: () => true, writableLength: 0, on() {}, off() {} }
 const log = openLog({ out: sink, level: 'info', format: 'json' })
 const metrics = createMetrics({ version: '0', started: 0 })
-const tell = (event: Parameters<typeof log.record>[0]) => {
+const emit = (event: Parameters<typeof log.record>[0]) => {
   log.record(event)
   metrics.record(event)
 }
-const board = new UpstreamHealth(world, tell)
+const health = new UpstreamHealth(world, emit)
 const lists = new Map<string, readonly string[]>()
-const gatewayOf = (one: typeof made) => ({
+const gatewayOf = (one: typeof openai) => ({
   ...one.gateway,
   world,
-  board,
-  tell,
+  health,
+  emit,
   lists: () => lists,
   responses: testStore(1_000_000),
 })
-const gateways = { 'openai-chat': gatewayOf(made), 'anthropic-messages': gatewayOf(anthropic) }
+const gateways = { 'openai-chat': gatewayOf(openai), 'anthropic-messages': gatewayOf(anthropic) }
 
 let number = 0
 const once = async (): Promise<void> => {
@@ -191,9 +191,9 @@ const once = async (): Promise<void> => {
 }
 
 const sum = ({ user, system }: NodeJS.CpuUsage): number => user + system
-/** µs of the main thread, and of the process. */
+/** CPU time of the main thread and of the process in µs. */
 const spent = (): readonly [number, number] => [sum(process.threadCpuUsage()), sum(process.cpuUsage())]
-/** Many at once, as a busy server has them, and a turn of the loop in between. */
+/** Runs 32 concurrent requests at a time for `ms`, with a turn of the event loop in between. */
 const during = async (
   ms: number,
 ): Promise<{ readonly calls: number; readonly thread: number; readonly all: number }> => {
@@ -218,9 +218,9 @@ for (workload of workloads.filter(({ name }) => only?.includes(name) ?? true)) {
   const thread = median((run) => run.thread / run.calls)
   const all = median((run) => run.all / run.calls)
   const per =
-    workload.chunks.length > 1 ? `   ${(thread / CHUNKS).toFixed(2)} (${(all / CHUNKS).toFixed(2)}) a chunk` : ''
+    workload.chunks.length > 1 ? `   ${(thread / CHUNKS).toFixed(2)} (${(all / CHUNKS).toFixed(2)}) per chunk` : ''
   process.stdout.write(
-    `${workload.name.padEnd(22)} ${thread.toFixed(1)} µs (process ${all.toFixed(1)}) a request${per}\n`,
+    `${workload.name.padEnd(22)} ${thread.toFixed(1)} µs (process ${all.toFixed(1)}) per request${per}\n`,
   )
 }
 process.exit(0)

@@ -1,4 +1,4 @@
-/** What was measured, as the part of bench/RESULTS.md between two marks; the rest of the page is written by hand. Pure. */
+/** Writes the measured part of bench/RESULTS.md, between two markers; the rest is written by hand. Pure. */
 import { type Figure, type Found, find, ROW_NAMES, ROWS, type Round, type RowName, wrongs } from './figures.ts'
 
 export type Machine = {
@@ -14,7 +14,7 @@ export type Versions = Readonly<Record<string, string>>
 type Run = {
   /** UTC, to the minute. */
   readonly at: string
-  /** With `+` where the sources were not as committed. */
+  /** With `+` if the sources had uncommitted changes. */
   readonly commit: string
   readonly command: string
   readonly machine: Machine
@@ -25,9 +25,9 @@ type Run = {
 export type Result = Run & {
   readonly row: RowName
   readonly rounds: readonly Round[]
-  /** Why it could not be measured here. */
+  /** The reason if it could not be measured. */
   readonly skipped?: string
-  /** What a reader has to know of it: other circumstances than the row says. */
+  /** Deviations from the description of the row. */
   readonly notes?: readonly string[]
 }
 
@@ -35,7 +35,7 @@ export type Share = { readonly name: string; readonly place: string; readonly pe
 /** The newest profile of a row, as bench/profiles/<row>.json holds it. */
 export type ProfileResult = Run & {
   readonly row: RowName
-  /** Samples in the window, without those in which it had nothing to do. */
+  /** Busy time in the window, without idle samples. */
   readonly busyMs: number
   readonly top: readonly Share[]
   readonly areas: Readonly<Record<string, number>>
@@ -49,7 +49,7 @@ const line = (cells: readonly string[]): string => `| ${cells.map(cell).join(' |
 export const markdown = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
 
-/** Three digits that count; whole from a hundred on, with commas. */
+/** Three significant digits; from a hundred on an integer with commas. */
 export const digits = (value: number | undefined): string => {
   if (value === undefined) return '–'
   const size = Math.abs(value)
@@ -94,10 +94,10 @@ const HEAD = [
   'rounds',
 ]
 
-/** Cores that were busy with something else during the worst window, where that is worth saying. */
+/** The noise of the worst window in cores, if it is above 0.2. */
 const noiseOf = (rounds: readonly Round[]): string => {
   const most = Math.max(0, ...rounds.flatMap((round) => Object.values(round).map(({ numbers }) => numbers.noise ?? 0)))
-  return most > 0.2 ? `, neighbours took up to ${most.toFixed(1)} cores` : ''
+  return most > 0.2 ? `, other processes used up to ${most.toFixed(1)} cores` : ''
 }
 
 const rowLines = (name: RowName, result: Result | undefined): readonly (readonly string[])[] => {
@@ -122,18 +122,18 @@ const rowLines = (name: RowName, result: Result | undefined): readonly (readonly
   })
 }
 
-/** One row by itself. */
+/** The table of one row. */
 export const table = (result: Result): string =>
   markdown(HEAD, rowLines(result.row, result)) + (result.notes ?? []).map((note) => `\n${note}`).join('')
 
 const machineWords = ({ cpu, cores, kernel, memoryGb, descriptors }: Machine): string =>
-  `${cpu}, ${cores} cores, ${memoryGb} GB, Linux ${kernel}, ${digits(descriptors)} descriptors a process`
+  `${cpu}, ${cores} cores, ${memoryGb} GB, Linux ${kernel}, ${digits(descriptors)} descriptors per process`
 const versionWords = (versions: Versions): string =>
   Object.entries(versions)
     .map(([name, version]) => `${name} ${version}`)
     .join(', ')
 
-/** Each of them once, and of whom: most runs share theirs. */
+/** Each distinct text once, with its rows if there are several. */
 const shared = (runs: readonly (Run & { readonly row: RowName })[], words: (run: Run) => string): string => {
   const by = Map.groupBy(runs, words)
   return [...by]
@@ -148,8 +148,8 @@ export const verdicts = (results: readonly Result[]): { readonly met: number; re
   const all = inOrder(results).flatMap(({ row, rounds }) =>
     ROWS[row].figures.map((figure: Figure) => (wrongs(rounds).length > 0 ? 'no' : find(figure, rounds).met)),
   )
-  const judged = all.filter((met) => met !== 'no target')
-  return { met: judged.filter((met) => met === 'yes').length, of: judged.length }
+  const withTarget = all.filter((met) => met !== 'no target')
+  return { met: withTarget.filter((met) => met === 'yes').length, of: withTarget.length }
 }
 
 const measuredPart = (results: readonly Result[]): readonly string[] => {
@@ -160,11 +160,11 @@ const measuredPart = (results: readonly Result[]): readonly string[] => {
     '',
     `Machine: ${shared(results, ({ machine }) => machineWords(machine))}.`,
     `Versions: ${shared(results, ({ versions }) => versionWords(versions))}.`,
-    `headgate at ${shared(results, ({ commit }) => commit)}${results.some(({ commit }) => commit.endsWith('+')) ? ' (+: with changes not committed yet)' : ''}.`,
-    `When, UTC: ${shared(results, ({ at }) => at.slice(0, 10))}. By: ${shared(results, ({ command }) => `\`${command}\``)}.`,
+    `headgate at ${shared(results, ({ commit }) => commit)}${results.some(({ commit }) => commit.endsWith('+')) ? ' (+: with uncommitted changes)' : ''}.`,
+    `Date (UTC): ${shared(results, ({ at }) => at.slice(0, 10))}. Command: ${shared(results, ({ command }) => `\`${command}\``)}.`,
     '',
-    'The gateway has core 0 to itself with all its features on, load and provider have core 1. Within a round the',
-    'contestants follow each other in seconds; a comparison is made in each round, and the median of these counts. CPU is',
+    'The gateway runs alone on core 0 with all features on; load and provider run on core 1. Within a round the contestants',
+    'follow each other within seconds. Each round is compared separately, and the median of the comparisons counts. CPU is',
     'user and system time of the process and its children. Every answer was compared byte by byte.',
     '',
     markdown(
@@ -182,7 +182,7 @@ const measuredPart = (results: readonly Result[]): readonly string[] => {
   ]
 }
 
-/** What a request is made of, and a chunk. */
+/** Rows whose functions are listed. */
 const TOP: readonly (readonly [RowName, string])[] = [
   ['chat-1k', 'A small request'],
   ['stream-20ms', 'A chunk'],
@@ -197,10 +197,8 @@ const profilePart = (profiles: readonly ProfileResult[]): readonly string[] => {
     '',
     '## Profiles',
     '',
-    `By \`--cpu-prof\`, in runs of their own (${shared(profiles, ({ command }) => `\`${command}\``)}), headgate at ${shared(profiles, ({ commit }) => commit)}. Percent of the time in which it was busy, each function`,
-    'without what it called. Flame graphs: ' +
-      profiles.map(({ row }) => `[${row}](profiles/${row}.svg)`).join(', ') +
-      '.',
+    `By \`--cpu-prof\`, in separate runs (${shared(profiles, ({ command }) => `\`${command}\``)}), headgate at ${shared(profiles, ({ commit }) => commit)}. Percent of the busy time, each function`,
+    'without its callees. Flame graphs: ' + profiles.map(({ row }) => `[${row}](profiles/${row}.svg)`).join(', ') + '.',
     '',
     markdown(
       ['area', ...profiles.map(({ row }) => `\`${row}\``)],
@@ -217,16 +215,17 @@ const profilePart = (profiles: readonly ProfileResult[]): readonly string[] => {
   ]
 }
 
-/** What stands between the marks. */
+/** The text between the markers. */
 export const measured = (results: readonly Result[], profiles: readonly ProfileResult[]): string =>
   [...measuredPart(inOrder(results)), ...profilePart(inOrder(profiles))].join('\n')
 
-/** The page with another measured part. One without marks gets them after its first paragraph. */
+/** Replaces the measured part of the page. A page without markers receives them after its first paragraph. */
 export const withMeasured = (page: string, part: string): string => {
-  const made = `${BEGIN}\n\n${part}\n\n${END}`
+  const marked = `${BEGIN}\n\n${part}\n\n${END}`
   const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)]
-  if (begin >= 0 && end > begin) return page.slice(0, begin) + made + page.slice(end + END.length)
-  if (begin >= 0 || end >= 0) throw new Error('RESULTS.md has one of the two marks, or they stand the wrong way round')
+  if (begin >= 0 && end > begin) return page.slice(0, begin) + marked + page.slice(end + END.length)
+  if (begin >= 0 || end >= 0)
+    throw new Error('RESULTS.md has only one of the two markers, or they are in the wrong order')
   const at = page.indexOf('\n## ')
-  return at < 0 ? `${page.trimEnd()}\n\n${made}\n` : `${page.slice(0, at)}\n${made}\n${page.slice(at)}`
+  return at < 0 ? `${page.trimEnd()}\n\n${marked}\n` : `${page.slice(0, at)}\n${marked}\n${page.slice(at)}`
 }

@@ -1,19 +1,19 @@
-/** Processes by /proc: whose children they are, what memory they hold, what time they took. */
+/** Reads process relations, memory and CPU time from /proc. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 const read = (path: string): string => {
   try {
     return readFileSync(path, 'utf8')
   } catch {
-    // It ended meanwhile.
+    // It has exited.
     return ''
   }
 }
 
-/** From the state on: the name before may hold spaces and brackets. */
+/** Fields of stat from the state on. The name before them may contain spaces and brackets. */
 const fields = (pid: number): readonly string[] => read(`/proc/${pid}/stat`).split(') ').at(-1)?.split(' ') ?? []
 
-/** The process and all that descend from it. */
+/** The process and its descendants. */
 export const family = (pid: number): readonly number[] => {
   const parents = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -24,8 +24,8 @@ export const family = (pid: number): readonly number[] => {
 }
 
 /**
- * User and system time of the threads it has now, without those that ended. ms, to the ns
- * (Documentation/scheduler/sched-stats.rst). Throws when the process is gone.
+ * User and system time of the current threads, without ended ones, in ms with the precision of ns
+ * (Documentation/scheduler/sched-stats.rst). Throws if the process has exited.
  */
 export const threadsTimeOf = (pid: number): number =>
   readdirSync(`/proc/${pid}/task`).reduce(
@@ -33,7 +33,7 @@ export const threadsTimeOf = (pid: number): number =>
     0,
   )
 
-/** User and system time so far. µs, in steps of ten thousand */
+/** User and system time in µs, in steps of ten thousand. */
 export const timeOf = (pid: number): number => {
   const all = fields(pid)
   return (Number(all[11] ?? 0) + Number(all[12] ?? 0)) * 10_000
@@ -41,7 +41,7 @@ export const timeOf = (pid: number): number => {
 
 export type Memory = { readonly resident: number; readonly own: number }
 
-/** Of a process and its children: pages in memory, and the shares that are theirs of pages that several have. KB */
+/** Memory of a process and its descendants in KB: resident pages, and the proportional share of shared pages. */
 export const memoryOf = (pid: number): Memory => {
   const sum = { resident: 0, own: 0 }
   for (const each of family(pid)) {

@@ -1,4 +1,4 @@
-/** A CPU profile of V8, folded: who spent the time, in which part of the program, and by which calls. Pure. */
+/** Folds a CPU profile of V8 into time by function, by part of the program and by call path. Pure. */
 
 type CallFrame = { readonly functionName: string; readonly url: string; readonly lineNumber: number }
 /** A `.cpuprofile` as V8 writes it; times in µs of the monotonic clock, `timeDeltas[n]` before `samples[n]`. */
@@ -14,13 +14,13 @@ export type CpuProfile = {
 }
 
 export type Frame = { readonly name: string; readonly place: string; readonly area: string }
-/** A function as it was called along one path. `self`: µs without what it called; `total`: with. */
+/** A function along one call path. `self`: µs without callees; `total`: with them. */
 export type Call = Frame & { self: number; total: number; readonly calls: Call[] }
 
 /** µs of the monotonic clock. */
 export type Window = { readonly from: number; readonly to: number }
 
-/** First match of the place wins. */
+/** The first pattern that matches the place wins. */
 const AREAS: readonly (readonly [RegExp, string])[] = [
   [/^src\/edge\/upstream-http\//, 'headgate: client of providers'],
   [/^src\/edge\/http\//, 'headgate: server'],
@@ -35,13 +35,13 @@ const AREAS: readonly (readonly [RegExp, string])[] = [
   [/^node:/, 'node: the rest'],
   [/node_modules\//, 'packages'],
 ]
-/** What the engine names itself, without a place. */
+/** Entries of the engine, which have no place. */
 const ENGINE: Readonly<Record<string, string>> = {
   '(garbage collector)': 'garbage collection',
-  // Compiled code that is no JavaScript: waiting for and reading sockets, parsing HTTP, the compiler.
+  // Native code: socket polling and reads, HTTP parser, compiler.
   '(program)': 'native: reads, polls, HTTP parser',
 }
-/** Functions of Node's own that write to, open or close a socket: nearly all of their time is the kernel's. */
+/** Node's functions that write to, open or close a socket: nearly all of their time is spent in the kernel. */
 const KERNEL = /^(?:write|shutdown|connect|open|close|readStart|readStop|bind|listen)/
 const WAITING = new Set(['(idle)'])
 
@@ -51,7 +51,7 @@ const areaOf = (name: string, place: string): string => {
   return ENGINE[name] ?? (KERNEL.test(name) ? 'kernel: writes' : 'native: the rest')
 }
 
-/** A file by its path in the project, whoever ran it and where. */
+/** The path of a file relative to the project. */
 const placeOf = ({ url, lineNumber }: CallFrame): string => {
   if (url === '') return ''
   const path = url.replace(/^file:\/\//, '').replace(/^.*\/(?=node_modules\/)|^\/.*\/(?=(?:src|bin|dist)\/)/, '')
@@ -59,8 +59,8 @@ const placeOf = ({ url, lineNumber }: CallFrame): string => {
 }
 
 /**
- * The calls of a window, those of one function from one caller together. What only waited is left out, and so is what lies
- * outside the window.
+ * Folds the calls of a window: calls of one function from one caller are merged. Idle samples and those outside the window
+ * are left out.
  */
 export const fold = (profile: CpuProfile, window: Window): Call => {
   const parents = new Map<number, number>()
@@ -78,10 +78,10 @@ export const fold = (profile: CpuProfile, window: Window): Call => {
     if (known) return known
     const frame = frames.get(id)
     const parent = parents.get(id)
-    // The profile's own root says nothing.
-    const made = frame && parent !== undefined ? childOf(callOf(parent), frame) : root
-    calls.set(id, made)
-    return made
+    // The profile's root becomes the result's root.
+    const created = frame && parent !== undefined ? childOf(callOf(parent), frame) : root
+    calls.set(id, created)
+    return created
   }
   let now = profile.startTime
   for (const [at, id] of profile.samples.entries()) {
@@ -130,7 +130,7 @@ export const byArea = (root: Call): Readonly<Record<string, number>> =>
       .map(([area, percent]) => [area, rounded(percent)]),
   )
 
-/** The functions in which most time was spent, without what they called. */
+/** The functions with the most time, without their callees. */
 export const byFunction = (
   root: Call,
   most: number,

@@ -1,4 +1,4 @@
-/** Starts what a row needs, on cores of its own, puts the load on, and ends everything it started, whatever happens. */
+/** Starts the processes of a row on separate cores, runs the load, and stops every process that it started. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { closeSync, copyFileSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -11,7 +11,7 @@ import type { Machine, Versions } from './page.ts'
 
 export const ROOT = join(import.meta.dirname, '..')
 const CACHE = join(ROOT, '.cache', 'bench')
-/** Everything a run writes while it goes. */
+/** Files of a run in progress. */
 export const FOLDER = join(CACHE, 'run')
 
 export const PORTS = {
@@ -26,13 +26,13 @@ export const PORTS = {
 } as const
 export const at = (port: number): string => `http://127.0.0.1:${port}`
 
-/** Cores of the measured, and of load and provider. */
+/** Cores of the measured process, and of load and provider. */
 const GATEWAY = '0'
 const LOAD = '1'
 export const BOTH = '0,1'
 
-/** What only the one who starts it can put right. */
-export class Unable extends Error {}
+/** A requirement of the benchmark that this machine does not meet. */
+export class MissingRequirement extends Error {}
 
 // ── Programs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -41,12 +41,13 @@ export type Program = { readonly name: string; readonly pid: number; stop(): Pro
 type Start = {
   readonly cores: string
   readonly cwd?: string
-  /** The whole environment: nothing of the caller's own gets in. */
+  /** The complete environment: the caller's variables are not inherited. */
   readonly env?: Readonly<Record<string, string>>
   readonly port: number
-  /** Answers 200 once it is there; without, a connection is enough. */
+  /** Path that returns 200 when the process is ready; undefined: a connection is sufficient. */
   readonly path?: string
-  readonly waits?: number
+  /** Maximum ms until it is ready. */
+  readonly startTimeout?: number
 }
 
 type Running = { readonly name: string; readonly child: ChildProcess; readonly log: string }
@@ -55,26 +56,26 @@ const running = new Set<Running>()
 export const has = (program: string): boolean => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** The children end with this process even when it is killed in a way that it cannot hear. */
-let ends: readonly string[] | undefined
-const ending = (): readonly string[] => {
-  ends ??= has('setpriv') ? ['setpriv', '--pdeathsig', 'TERM'] : []
-  return ends
+/** A command prefix that ends children with this process, even if it is killed with SIGKILL. */
+let prefix: readonly string[] | undefined
+const endWithParent = (): readonly string[] => {
+  prefix ??= has('setpriv') ? ['setpriv', '--pdeathsig', 'TERM'] : []
+  return prefix
 }
 
 const signal = ({ child }: Running, name: NodeJS.Signals): void => {
   try {
-    // Its group: workers of its own end as well.
+    // The process group, so that its workers end too.
     if (child.pid !== undefined) process.kill(-child.pid, name)
   } catch {
-    // It is gone.
+    // It has exited.
   }
 }
-const over = ({ child }: Running): boolean => child.exitCode !== null || child.signalCode !== null
+const hasExited = ({ child }: Running): boolean => child.exitCode !== null || child.signalCode !== null
 
 const end = async (one: Running): Promise<void> => {
   signal(one, 'SIGTERM')
-  for (let waited = 0; !over(one) && waited < 10_000; waited += 20) await sleep(20)
+  for (let waited = 0; !hasExited(one) && waited < 10_000; waited += 20) await sleep(20)
   signal(one, 'SIGKILL')
   running.delete(one)
 }
@@ -89,11 +90,11 @@ process.on('exit', () => {
 const open = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1')
-    const tell = (answer: boolean) => {
+    const finish = (answer: boolean) => {
       socket.destroy()
       resolve(answer)
     }
-    socket.once('connect', () => tell(true)).once('error', () => tell(false))
+    socket.once('connect', () => finish(true)).once('error', () => finish(false))
   })
 
 const answers = async ({ port, path }: Start): Promise<boolean> => {
@@ -103,18 +104,18 @@ const answers = async ({ port, path }: Start): Promise<boolean> => {
     await answer.arrayBuffer()
     return answer.ok
   } catch {
-    // Not yet.
+    // Not ready yet.
     return false
   }
 }
 
-/** Started and answering, or an error with what it said. */
+/** Starts a program and waits until it is ready. Throws with the end of its log otherwise. */
 export const start = async (name: string, command: readonly string[], options: Start): Promise<Program> => {
   if (await open(options.port))
-    throw new Unable(`port ${options.port} for ${name} is taken: another run, or what one has left behind`)
+    throw new MissingRequirement(`port ${options.port} for ${name} is in use, possibly by another run`)
   const log = join(FOLDER, `${name}.log`)
   const file = openSync(log, 'w')
-  const [program = '', ...args] = [...ending(), 'taskset', '-c', options.cores, ...command]
+  const [program = '', ...args] = [...endWithParent(), 'taskset', '-c', options.cores, ...command]
   const child = spawn(program, args, {
     cwd: options.cwd ?? FOLDER,
     env: { PATH: process.env.PATH ?? '', ...options.env },
@@ -124,44 +125,44 @@ export const start = async (name: string, command: readonly string[], options: S
   closeSync(file)
   const one: Running = { name, child, log }
   running.add(one)
-  const failed = (why: string) => new Error(`${name} ${why}; the end of what it said:\n${tail(log)}`)
+  const failed = (why: string) => new Error(`${name} ${why}; the end of its log:\n${tail(log)}`)
   child.once('error', () => running.delete(one))
-  for (const until = performance.now() + (options.waits ?? 30_000); performance.now() < until; await sleep(20)) {
-    if (over(one) || child.pid === undefined) throw failed('ended at once')
+  for (const until = performance.now() + (options.startTimeout ?? 30_000); performance.now() < until; await sleep(20)) {
+    if (hasExited(one) || child.pid === undefined) throw failed('exited at once')
     if (await answers(options)) return { name, pid: child.pid, stop: () => end(one) }
   }
   await end(one)
-  throw failed('did not answer in time')
+  throw failed('was not ready in time')
 }
 
 const tail = (file: string): string =>
   existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n').slice(-8).join('\n') : ''
 
-/** Runs it to its end, or ends it after so many ms. What it wrote, and what it complained of or how it ended. */
+/** Runs a command to its end, or stops it after `limit` ms. `problem`: its stderr, or how it ended. */
 export const collect = async (
   name: string,
   command: readonly string[],
   limit: number,
-): Promise<{ readonly said: string; readonly complaint: string }> => {
-  const [program = '', ...args] = [...ending(), ...command]
+): Promise<{ readonly output: string; readonly problem: string }> => {
+  const [program = '', ...args] = [...endWithParent(), ...command]
   const child = spawn(program, args, { cwd: FOLDER, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
   const one: Running = { name, child, log: '' }
   running.add(one)
-  let [said, complaint] = ['', '']
+  let [output, problem] = ['', '']
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    said += text
+    output += text
   })
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    complaint += text
+    problem += text
   })
   const timer = setTimeout(() => void end(one), limit)
   await new Promise<void>((resolve) => child.once('close', () => resolve()).once('error', () => resolve()))
   clearTimeout(timer)
   running.delete(one)
-  return { said, complaint: complaint || `it ended with ${child.signalCode ?? child.exitCode}` }
+  return { output, problem: problem || `it exited with ${child.signalCode ?? child.exitCode}` }
 }
 
-// ── The contestants ──────────────────────────────────────────────────────────────────────────────────────────────
+// ── Processes ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 export const startUpstream = (cores: string = LOAD): Promise<Program> =>
   start('upstream', [join(CACHE, 'upstream'), '--listen', `127.0.0.1:${PORTS.upstream}`], {
@@ -179,7 +180,7 @@ const startNginxAs = (name: string, file: string, cores: string, port: number): 
 }
 export const startNginx = (): Promise<Program> => startNginxAs('nginx', 'nginx.conf', GATEWAY, PORTS.nginx)
 export const startTls = (): Promise<Program> => startNginxAs('tls', 'tls.conf', LOAD, PORTS.tls)
-/** Connections made to the provider over TLS so far, and those of them that resumed a session. */
+/** TLS connections to the provider so far, and how many of them resumed a session. */
 export const tlsConnections = (): { readonly made: number; readonly resumed: number } => {
   const lines = readFileSync(join(FOLDER, 'tls-connections.log'), 'utf8').split('\n').filter(Boolean)
   return { made: lines.length, resumed: lines.filter((line) => line.endsWith(' r')).length }
@@ -190,17 +191,17 @@ export type GatewayOptions = {
   readonly env?: Readonly<Record<string, string>>
   readonly cores?: string
   readonly port?: number
-  /** Of Node. */
+  /** Flags of Node. */
   readonly flags?: readonly string[]
 }
 
 let main = join(ROOT, 'src', 'main.ts')
-/** Another checkout's program is measured. */
-export const measureInstead = (path: string): void => {
+/** Selects the program of another checkout. */
+export const useProgram = (path: string): void => {
   main = path
 }
 
-/** The gateway from its sources with this configuration, in an empty folder, logging a line for each request. */
+/** Starts the gateway from source with this configuration, in an empty folder, with one log line per request. */
 export const startGateway = (name: string, options: GatewayOptions): Promise<Program> => {
   const { file, env = {}, cores = GATEWAY, port = PORTS.gateway, flags = [] } = options
   const cwd = join(FOLDER, name)
@@ -232,7 +233,7 @@ export type Contestant = {
   readonly name: string
   readonly base: string
   readonly model?: string
-  /** Whose CPU time and memory count; without, nobody's. */
+  /** The process whose CPU time and memory are measured. */
   readonly pid?: number
 }
 
@@ -240,15 +241,15 @@ export type Load = {
   readonly api: Api
   readonly args: string
   readonly cores?: string
-  /** Processes that belong to the bench and are no neighbours. */
+  /** Processes of the benchmark, which do not count as noise. */
   readonly known: readonly number[]
-  /** It is ended when it takes longer. ms */
+  /** ms after which the load is stopped. */
   readonly limit?: number
 }
 
 const number = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
 
-/** Four digits are plenty, and what is kept stays small. */
+/** Five significant digits keep the stored results small. */
 const short = (value: number): number => (Number.isInteger(value) ? value : Number(value.toPrecision(5)))
 
 const sampleOf = (report: Record<string, unknown>): Sample => {
@@ -272,7 +273,7 @@ const sampleOf = (report: Record<string, unknown>): Sample => {
   return { numbers, errors }
 }
 
-/** One window. */
+/** Measures one window. */
 export const load = async (
   { name, base, model, pid }: Contestant,
   { api, args, cores = LOAD, known, limit = 90_000 }: Load,
@@ -284,28 +285,30 @@ export const load = async (
     ...(pid === undefined ? [] : ['--pid', String(pid)]),
     ...args.split(' '),
   ]
-  const { said, complaint } = await collect('load', command, limit)
-  const report = said === '' ? undefined : parseJson(said)
-  if (!isObject(report)) throw new Error(`load on ${name} gave no report: ${complaint}`)
+  const { output, problem } = await collect('load', command, limit)
+  const report = output === '' ? undefined : parseJson(output)
+  if (!isObject(report)) throw new Error(`load on ${name} gave no report: ${problem}`)
   return sampleOf(report)
 }
 
-// ── What is here ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Environment ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Builds the rig, makes the folder and the certificate. Throws `Unable` with what is missing. */
+/** Builds the load rig, the folder and the certificate. Throws `MissingRequirement` if something is missing. */
 export const prepare = (): void => {
-  if (process.platform !== 'linux') throw new Unable('it measures by /proc, which only Linux has')
-  if (cpus().length < 2) throw new Unable('it needs two cores, one for what is measured, one for the load')
-  for (const program of ['nginx', 'taskset']) if (!has(program)) throw new Unable(`${program} is not installed`)
+  if (process.platform !== 'linux') throw new MissingRequirement('the benchmark reads /proc and needs Linux')
+  if (cpus().length < 2)
+    throw new MissingRequirement('the benchmark needs two cores, one for the gateway, one for the load')
+  for (const program of ['nginx', 'taskset'])
+    if (!has(program)) throw new MissingRequirement(`${program} is not installed`)
   const go = ['go', '/usr/local/go/bin/go'].find(has)
-  if (go === undefined) throw new Unable('go is not installed, which builds the load rig')
+  if (go === undefined) throw new MissingRequirement('go is not installed; it builds the load rig')
   mkdirSync(CACHE, { recursive: true })
   const built = spawnSync(go, ['build', '-o', `${CACHE}/`, './cmd/upstream', './cmd/load'], {
     cwd: join(ROOT, 'bench', 'rig'),
     encoding: 'utf8',
     timeout: 300_000,
   })
-  if (built.status !== 0) throw new Unable(`the load rig does not build:\n${built.stderr}`)
+  if (built.status !== 0) throw new MissingRequirement(`the load rig does not build:\n${built.stderr}`)
   rmSync(FOLDER, { recursive: true, force: true })
   mkdirSync(FOLDER, { recursive: true })
   const { key, cert } = selfSigned()
@@ -313,7 +316,7 @@ export const prepare = (): void => {
   writeFileSync(join(FOLDER, 'provider.pem'), cert)
 }
 
-/** Descriptors a process may have: Node takes all it is allowed. */
+/** Maximum number of descriptors of a process. Node raises its soft limit to the hard limit. */
 export const descriptors = (): number => {
   const line = readFileSync('/proc/self/limits', 'utf8').match(/^Max open files\s+\S+\s+(\S+)/m)
   return line?.[1] === 'unlimited' ? Number.POSITIVE_INFINITY : Number(line?.[1] ?? 1024)
@@ -322,13 +325,13 @@ export const descriptors = (): number => {
 export const machine = (): Machine => ({
   cpu: (cpus()[0]?.model ?? 'unknown').replace(/\s+/g, ' ').trim(),
   cores: cpus().length,
-  // What a provider of machines adds to it says more about the provider than about the kernel.
+  // Without the suffix of the machine's provider.
   kernel: release().split('-')[0] ?? release(),
   memoryGb: Math.round(totalmem() / 1e9),
   descriptors: descriptors(),
 })
 
-const said = (command: string, ...args: string[]): string => {
+const outputOf = (command: string, ...args: string[]): string => {
   const { stdout, stderr } = spawnSync(command, args, { cwd: ROOT, encoding: 'utf8' })
   return `${stdout ?? ''}${stderr ?? ''}`.trim()
 }
@@ -336,16 +339,16 @@ const said = (command: string, ...args: string[]): string => {
 export const versions = (): Versions => ({
   node: process.versions.node,
   v8: process.versions.v8,
-  nginx: said('nginx', '-v').match(/nginx\/(\S+)/)?.[1] ?? 'unknown',
-  go: said(has('go') ? 'go' : '/usr/local/go/bin/go', 'version').match(/go(\d\S*)/)?.[1] ?? 'unknown',
+  nginx: outputOf('nginx', '-v').match(/nginx\/(\S+)/)?.[1] ?? 'unknown',
+  go: outputOf(has('go') ? 'go' : '/usr/local/go/bin/go', 'version').match(/go(\d\S*)/)?.[1] ?? 'unknown',
 })
 
-/** The commit of the sources, with `+` where they have been changed since. */
+/** The commit of the sources, with `+` if they have changes. */
 export const commit = (): string => {
-  const head = said('git', 'rev-parse', '--short', 'HEAD')
-  return head === '' ? 'unknown' : head + (said('git', 'status', '--porcelain', '--', 'src') === '' ? '' : '+')
+  const head = outputOf('git', 'rev-parse', '--short', 'HEAD')
+  return head === '' ? 'unknown' : head + (outputOf('git', 'status', '--porcelain', '--', 'src') === '' ? '' : '+')
 }
 
-/** Instructions can be counted here. */
+/** Whether `perf` can count instructions here. */
 export const countsInstructions = (): boolean =>
-  has('perf') && /^\s*[\d,.]+\s+instructions/m.test(said('perf', 'stat', '-e', 'instructions', 'true'))
+  has('perf') && /^\s*[\d,.]+\s+instructions/m.test(outputOf('perf', 'stat', '-e', 'instructions', 'true'))

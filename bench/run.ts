@@ -1,16 +1,15 @@
 /**
- * Measures the gateway beside a plain reverse proxy and writes it down in bench/RESULTS.md: `npm run bench`. Needs Linux
- * with two cores, Go to build the load rig (bench/rig), nginx, and taskset.
- * Without them it says what is missing.
+ * Measures the gateway and nginx as a reverse proxy, and writes bench/RESULTS.md: `npm run bench`. Needs Linux with two
+ * cores, Go (to build the load rig in bench/rig), nginx and taskset; it reports what is missing.
  *
- *   npm run bench                                   every row in 5 rounds, less than 25 minutes
- *   npm run bench -- --only chat-1k,stream-20ms     these rows; the page keeps the newest run of every other
- *   npm run bench -- --quick                        one round, to see that it works; nothing is written down
- *   npm run bench -- --profile                      no figures: where the time goes, with flame graphs
- *   npm run bench -- --page                         only writes the page again from what was measured before
- *   npm run bench -- --main ../other/src/main.ts    another checkout's program; nothing is written down
+ *   npm run bench                                   all rows, 5 rounds, less than 25 minutes
+ *   npm run bench -- --only chat-1k,stream-20ms     only these rows; the page keeps the others
+ *   npm run bench -- --quick                        one round as a check; writes nothing
+ *   npm run bench -- --profile                      CPU profiles and flame graphs instead of figures
+ *   npm run bench -- --page                         only writes the page, from earlier results
+ *   npm run bench -- --main ../other/src/main.ts    measures another checkout; writes nothing
  *
- * Ends with 1 if a row could not be measured or had a wrong answer, not for a target that is not met.
+ * Exits with 1 if a row could not be measured or had a wrong answer. A missed target is not an error.
  */
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +19,17 @@ import { ROW_NAMES, type RowName, wrongs } from './figures.ts'
 import { flame } from './flame.ts'
 import { measured, type ProfileResult, type Result, table, verdicts, withMeasured } from './page.ts'
 import { byArea, byFunction, type CpuProfile, fold } from './profile.ts'
-import { commit, countsInstructions, machine, measureInstead, prepare, ROOT, stopAll, Unable, versions } from './rig.ts'
+import {
+  commit,
+  countsInstructions,
+  MissingRequirement,
+  machine,
+  prepare,
+  ROOT,
+  stopAll,
+  useProgram,
+  versions,
+} from './rig.ts'
 
 const { values } = parseArgs({
   options: {
@@ -37,21 +46,21 @@ const PAGE = join(ROOT, 'bench', 'RESULTS.md')
 const RESULTS = join(ROOT, 'bench', 'results')
 const PROFILES = join(ROOT, 'bench', 'profiles')
 
-const say = (line: string): void => void process.stdout.write(`${line}\n`)
-const refuse = (line: string): never => {
+const print = (line: string): void => void process.stdout.write(`${line}\n`)
+const fail = (line: string): never => {
   process.stderr.write(`bench: ${line}\n`)
   process.exit(2)
 }
 
 const known = (name: string): RowName =>
-  ROW_NAMES.find((row) => row === name) ?? refuse(`there is no row ${name}; there are ${ROW_NAMES.join(', ')}`)
+  ROW_NAMES.find((row) => row === name) ?? fail(`unknown row ${name}; rows: ${ROW_NAMES.join(', ')}`)
 const rows = values.only === undefined ? ROW_NAMES : values.only.split(',').map(known)
 const rounds = values.quick ? 1 : Number(values.rounds)
-if (!Number.isInteger(rounds) || rounds < 1) refuse('--rounds is a whole number from 1 on')
-const bench = { rounds, quick: values.quick, say }
-/** A look or another program's figures are shown, not kept. */
-const kept = !values.quick && values.main === undefined
-if (values.main !== undefined) measureInstead(join(process.cwd(), values.main))
+if (!Number.isInteger(rounds) || rounds < 1) fail('--rounds must be a positive integer')
+const bench = { rounds, quick: values.quick, print }
+/** Results of a quick run or of another checkout are not stored. */
+const isStored = !values.quick && values.main === undefined
+if (values.main !== undefined) useProgram(join(process.cwd(), values.main))
 
 const command = ['npm run bench', ...(process.argv.length > 2 ? ['--'] : []), ...process.argv.slice(2)].join(' ')
 const run = () => ({
@@ -62,9 +71,9 @@ const run = () => ({
   versions: versions(),
 })
 
-// ── What is kept ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Stored results───────────────────────────────────────────────────────────────────────────────────────────────
 
-/** A line a member, and a line a round: what has changed is seen in a diff. */
+/** Writes a line per member and per round, for readable diffs. */
 const write = (file: string, value: object): void => {
   const text = (inner: unknown): string =>
     Array.isArray(inner)
@@ -74,14 +83,14 @@ const write = (file: string, value: object): void => {
   writeFileSync(file, `{\n${lines.join(',\n')}\n}\n`)
 }
 
-/** Written by `write` alone, and looked at by whoever commits them. */
+/** Reads files that `write` has written. */
 const readAll = <T>(folder: string): readonly T[] =>
   globSync('*.json', { cwd: folder }).map((name) => JSON.parse(readFileSync(join(folder, name), 'utf8')) as T)
 
 const writePage = (): void => {
   const part = measured(readAll<Result>(RESULTS), readAll<ProfileResult>(PROFILES))
   writeFileSync(PAGE, withMeasured(readFileSync(PAGE, 'utf8'), part))
-  say('bench/RESULTS.md is written')
+  print('wrote bench/RESULTS.md')
 }
 
 // ── Running ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -89,23 +98,23 @@ const writePage = (): void => {
 const measureRow = async (row: RowName): Promise<boolean> => {
   const outcome = await measure(bench, row)
   const result: Result = { ...run(), row, ...outcome }
-  say(`\n${table(result)}\n`)
-  if (kept) write(join(RESULTS, `${row}.json`), result)
+  print(`\n${table(result)}\n`)
+  if (isStored) write(join(RESULTS, `${row}.json`), result)
   const wrong = wrongs(outcome.rounds)
-  if (wrong.length > 0) say(`${row} failed: ${wrong.join('; ')}`)
+  if (wrong.length > 0) print(`${row} failed: ${wrong.join('; ')}`)
   return wrong.length === 0
 }
 
 const profileRow = async (row: (typeof WORKLOAD_NAMES)[number]): Promise<boolean> => {
   const { text, from, to } = await profile(bench, row)
-  // Node wrote it a moment ago.
+  // Written by Node.
   const root = fold(JSON.parse(text) as CpuProfile, { from, to })
   const busyMs = Math.round(root.total / 1000)
   const result: ProfileResult = { ...run(), row, busyMs, top: byFunction(root, 10), areas: byArea(root) }
-  for (const { name, place, percent } of result.top) say(`  ${percent.toFixed(1).padStart(5)} %  ${name}  ${place}`)
-  if (!kept) return true
+  for (const { name, place, percent } of result.top) print(`  ${percent.toFixed(1).padStart(5)} %  ${name}  ${place}`)
+  if (!isStored) return true
   write(join(PROFILES, `${row}.json`), result)
-  writeFileSync(join(PROFILES, `${row}.svg`), flame(root, `${row}: ${busyMs} ms of work, headgate ${result.commit}`))
+  writeFileSync(join(PROFILES, `${row}.svg`), flame(root, `${row}: ${busyMs} ms CPU time, headgate ${result.commit}`))
   return true
 }
 
@@ -115,9 +124,9 @@ const inOrder = async <T extends string>(names: readonly T[], each: (name: T) =>
     try {
       if (!(await each(name))) failed.push(name)
     } catch (error) {
-      if (error instanceof Unable) throw error
+      if (error instanceof MissingRequirement) throw error
       failed.push(name)
-      say(`${name} could not be measured: ${error instanceof Error ? error.message : error}`)
+      print(`${name} could not be measured: ${error instanceof Error ? error.message : error}`)
     } finally {
       await stopAll()
     }
@@ -131,7 +140,7 @@ if (!values.page) {
   try {
     prepare()
     const { cpu, cores, kernel } = machine()
-    say(`${cpu}, ${cores} cores, Linux ${kernel}; instructions ${countsInstructions() ? 'can' : 'cannot'} be counted`)
+    print(`${cpu}, ${cores} cores, Linux ${kernel}; instruction counter ${countsInstructions() ? '' : 'not '}available`)
     if (values.profile)
       await inOrder(
         WORKLOAD_NAMES.filter((name) => rows.includes(name)),
@@ -139,12 +148,12 @@ if (!values.page) {
       )
     else await inOrder(rows, measureRow)
   } catch (error) {
-    if (!(error instanceof Unable)) throw error
+    if (!(error instanceof MissingRequirement)) throw error
     await stopAll()
-    refuse(error.message)
+    fail(error.message)
   }
 }
-if (kept) writePage()
+if (isStored) writePage()
 const { met, of } = verdicts(readAll<Result>(RESULTS))
-say(`${failed.length === 0 ? '' : `failed: ${failed.join(', ')}; `}${met} of ${of} targets are met by what is kept`)
+print(`${failed.length === 0 ? '' : `failed: ${failed.join(', ')}; `}${met} of ${of} targets met by the stored results`)
 process.exit(failed.length === 0 ? 0 : 1)

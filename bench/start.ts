@@ -1,11 +1,10 @@
 /**
- * How long a start takes: from exec to the first whole answer of a chat completion, over a socket, on one core. Beside the
- * sources and the package, each with and without what Node has kept of an earlier start, a server of nothing but `node:http`
- * is started: less than that it cannot be.
+ * Measures the time of a start: from exec to the first complete chat completion over a socket, on one core. Source and
+ * package are started with and without Node's compile cache. A server of `node:http` alone is the lower bound.
  *
  *   node bench/start.ts --rounds 20
  *
- * Needs Linux and taskset. The gateway has the first core to itself, what asks it the second.
+ * Needs Linux and taskset. The gateway runs on the first core, the client on the second.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -22,9 +21,9 @@ import { threadsTimeOf } from './proc.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const GATEWAY = '0'
-const ASKER = '1'
-/** ms a start may take on a machine that is busy with something else. */
-const MOST = 30_000
+const CLIENT = '1'
+/** Maximum ms of a start, on a busy machine. */
+const TIMEOUT = 30_000
 
 const BARE = `require('node:http').createServer((request, response) => {
   request.resume().on('end', () => response.end('{}'))
@@ -38,31 +37,31 @@ const ANSWER = JSON.stringify({
   choices: [{ index: 0, message: { role: 'assistant', content: 'hello' }, finish_reason: 'stop' }],
   usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
 })
-const QUESTION = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }] })
+const REQUEST = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }] })
 
-/** What is started. `kept`: the folder of what Node keeps; null: nothing is kept. */
-type Contestant = { readonly name: string; readonly file: string; readonly kept: string | null }
+/** A program to start. `cache`: folder of Node's compile cache; null: disabled. */
+type Contestant = { readonly name: string; readonly file: string; readonly cache: string | null }
 
-/** ms from exec to the first answer, and ms of processor time of all threads until then. */
+/** ms from exec to the first answer, and CPU time of all threads in ms until then. */
 type StartTime = { readonly wall: number; readonly cpu: number }
 
 type Starts = { readonly name: string; readonly times: readonly StartTime[] }
 
-/** The middle one, or the higher of the two in the middle. */
+/** The median; of an even number the higher middle value. */
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN
 
-/** The first connection that is taken. Asks once a ms; that costs the other core. */
+/** Connects as soon as the port accepts a connection. Retries every ms, on the other core. */
 const connected = (port: number, until: number): Promise<Socket> =>
   new Promise((resolve, reject) => {
     const attempt = () => {
       const socket = connect(port, '127.0.0.1')
       socket.once('connect', () => {
-        socket.off('error', again)
+        socket.off('error', retry)
         resolve(socket)
       })
-      socket.once('error', again)
+      socket.once('error', retry)
     }
-    const again = (error: Error) => {
+    const retry = (error: Error) => {
       if (performance.now() > until) reject(error)
       else setTimeout(attempt, 1)
     }
@@ -71,25 +70,25 @@ const connected = (port: number, until: number): Promise<Socket> =>
 
 const ask = (socket: Socket): Promise<void> =>
   new Promise((resolve, reject) => {
-    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(QUESTION) }
-    const asked = request({
+    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(REQUEST) }
+    const clientRequest = request({
       createConnection: () => socket,
       method: 'POST',
       path: '/v1/chat/completions',
       headers,
-      timeout: MOST,
+      timeout: TIMEOUT,
     })
-    asked.once('response', (response) => {
+    clientRequest.once('response', (response) => {
       if (response.statusCode !== 200) reject(new Error(`the first answer was ${response.statusCode}`))
       response.resume().once('end', () => resolve())
     })
-    asked.once('timeout', () => asked.destroy(new Error('the first answer did not come')))
-    asked.once('error', reject)
-    asked.end(QUESTION)
+    clientRequest.once('timeout', () => clientRequest.destroy(new Error('the first answer did not come')))
+    clientRequest.once('error', reject)
+    clientRequest.end(REQUEST)
   })
 
-/** One start, from exec on. Ended by SIGTERM, so that what it has compiled is kept. */
-const startOnce = async ({ file, kept }: Contestant, folder: string, upstream: number): Promise<StartTime> => {
+/** Measures one start. The process ends by SIGTERM, so that Node writes its compile cache. */
+const startOnce = async ({ file, cache }: Contestant, folder: string, upstream: number): Promise<StartTime> => {
   const [port = 0] = await freePorts(1)
   const env = {
     PATH: process.env.PATH ?? '',
@@ -98,7 +97,7 @@ const startOnce = async ({ file, kept }: Contestant, folder: string, upstream: n
     OPENAI_API_KEY: 'sk-bench',
     OPENAI_BASE_URL: `http://127.0.0.1:${upstream}/v1`,
     OPENAI_MODELS: 'm',
-    ...(kept === null ? { NODE_DISABLE_COMPILE_CACHE: '1' } : { NODE_COMPILE_CACHE: kept }),
+    ...(cache === null ? { NODE_DISABLE_COMPILE_CACHE: '1' } : { NODE_COMPILE_CACHE: cache }),
   }
   const from = performance.now()
   const child = spawn('taskset', ['-c', GATEWAY, process.execPath, file], {
@@ -107,9 +106,9 @@ const startOnce = async ({ file, kept }: Contestant, folder: string, upstream: n
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   const exited = once(child, 'exit')
-  const killer = setTimeout(() => child.kill('SIGKILL'), MOST + 10_000)
+  const killer = setTimeout(() => child.kill('SIGKILL'), TIMEOUT + 10_000)
   try {
-    const socket = await connected(port, from + MOST)
+    const socket = await connected(port, from + TIMEOUT)
     await ask(socket)
     const wall = performance.now() - from
     const cpu = threadsTimeOf(child.pid ?? 0)
@@ -122,7 +121,7 @@ const startOnce = async ({ file, kept }: Contestant, folder: string, upstream: n
   }
 }
 
-/** The package as it is unpacked, and what it depends on. */
+/** Builds the package with its dependencies and returns its program. */
 const unpacked = async (folder: string): Promise<string> => {
   await build(join(folder, 'dist'))
   for (const part of ['bin', 'data', 'package.json']) cpSync(join(ROOT, part), join(folder, part), { recursive: true })
@@ -130,12 +129,13 @@ const unpacked = async (folder: string): Promise<string> => {
   return join(folder, 'bin', 'headgate.mjs')
 }
 
-/** Starts each in turn, so many times, after one that does not count; gives their times in the order of the rounds. */
-export const measureStarts = async (rounds: number, say: (line: string) => void): Promise<readonly Starts[]> => {
-  if (spawnSync('taskset', ['-cp', ASKER, String(process.pid)]).status !== 0) throw new Error('taskset is not here')
+/** Starts each contestant in turn, `rounds` times after a first start that does not count. */
+export const measureStarts = async (rounds: number, print: (line: string) => void): Promise<readonly Starts[]> => {
+  if (spawnSync('taskset', ['-cp', CLIENT, String(process.pid)]).status !== 0)
+    throw new Error('taskset is not installed')
   const folder = mkdtempSync(join(tmpdir(), 'headgate-starts-'))
-  const upstream = createServer((asked, reply) => {
-    asked.resume().once('end', () => reply.setHeader('content-type', 'application/json').end(ANSWER))
+  const upstream = createServer((message, reply) => {
+    message.resume().once('end', () => reply.setHeader('content-type', 'application/json').end(ANSWER))
   }).listen(0, '127.0.0.1')
   try {
     await once(upstream, 'listening')
@@ -144,20 +144,20 @@ export const measureStarts = async (rounds: number, say: (line: string) => void)
     writeFileSync(join(folder, 'bare.cjs'), BARE)
     const source = join(ROOT, 'src', 'main.ts')
     const packaged = await unpacked(join(folder, 'package'))
-    const kept = join(folder, 'kept')
+    const cache = join(folder, 'cache')
     const contestants: readonly Contestant[] = [
-      { name: 'node:http alone', file: join(folder, 'bare.cjs'), kept: null },
-      { name: 'package, first start', file: packaged, kept: null },
-      { name: 'package', file: packaged, kept },
-      { name: 'source, first start', file: source, kept: null },
-      { name: 'source', file: source, kept },
+      { name: 'node:http alone', file: join(folder, 'bare.cjs'), cache: null },
+      { name: 'package, first start', file: packaged, cache: null },
+      { name: 'package', file: packaged, cache },
+      { name: 'source, first start', file: source, cache: null },
+      { name: 'source', file: source, cache },
     ]
     const all = contestants.map(({ name }) => ({ name, times: [] as StartTime[] }))
     for (const contestant of contestants) await startOnce(contestant, folder, port)
     for (let round = 0; round < rounds; round++) {
       for (const [index, contestant] of contestants.entries())
         all[index]?.times.push(await startOnce(contestant, folder, port))
-      say(`starts: round ${round + 1} of ${rounds}`)
+      print(`starts: round ${round + 1} of ${rounds}`)
     }
     return all
   } finally {
@@ -166,11 +166,11 @@ export const measureStarts = async (rounds: number, say: (line: string) => void)
   }
 }
 
-/** A table of medians and least values: a busy machine adds to a time, and never takes from it. */
+/** A table of medians and minima: other load makes a time longer, never shorter. */
 const startsTable = (all: readonly Starts[]): string => {
   const ms = (values: readonly number[]): string => `${Math.round(median(values))} (${Math.round(Math.min(...values))})`
   const rows = all.map(({ name, times }) => [name, ms(times.map(({ wall }) => wall)), ms(times.map(({ cpu }) => cpu))])
-  const head = ['start', 'exec to first answer, ms: median (least)', 'processor time, ms: median (least)']
+  const head = ['start', 'exec to first answer, ms: median (minimum)', 'CPU time, ms: median (minimum)']
   return markdown(head, rows)
 }
 

@@ -102,7 +102,7 @@ describe('bench: the page', () => {
     const part = measured([result({ rounds: [cpu(10, 14), cpu(10, 16), cpu(10, 12)] })], [])
     assert.equal(
       lineOf(part, '`chat-1k`'),
-      '| `chat-1k`: small chat, not streamed, 64 connections | CPU a request | 10 µs | 14 µs | 1.40 × (1.20–1.60) | ≤ 1.5 × | yes | 3 |',
+      '| `chat-1k`: small chat, not streamed, 64 connections | CPU per request | 10 µs | 14 µs | 1.40 × (1.20–1.60) | ≤ 1.5 × | yes | 3 |',
     )
     assert.match(part, /A processor, 2 cores/)
     assert.match(part, /node 24\.0\.0, nginx 1\.22\.1/)
@@ -119,8 +119,8 @@ describe('bench: the page', () => {
   })
   test('a busy machine is reported', () => {
     const rounds = [0.1, 1.34].map((noise) => ({ nginx: sample({ cpu: 10, noise }), headgate: sample({ cpu: 10 }) }))
-    assert.match(measured([result({ rounds })], []), /\| 2, neighbours took up to 1\.3 cores \|/)
-    assert.doesNotMatch(measured([result({ rounds: rounds.slice(0, 1) })], []), /took up to/)
+    assert.match(measured([result({ rounds })], []), /\| 2, other processes used up to 1\.3 cores \|/)
+    assert.doesNotMatch(measured([result({ rounds: rounds.slice(0, 1) })], []), /used up to/)
   })
   test('runs of different commits are listed separately', () => {
     const part = measured([result({}), result({ row: 'burst', commit: 'def5678+' })], [])
@@ -157,7 +157,7 @@ describe('bench: the page', () => {
       assert.equal(withMeasured(made, 'new'), made)
     })
   test('a page with only one marker is an error', () =>
-    assert.throws(() => withMeasured(`# A\n${BEGIN}\n`, 'new'), /one of the two marks/))
+    assert.throws(() => withMeasured(`# A\n${BEGIN}\n`, 'new'), /one of the two markers/))
 })
 
 /** `all → begin → (parse | write)`, and idle time. Every sample is one millisecond. */

@@ -1,4 +1,4 @@
-/** The load: plain sockets, so that each request can name another model or key; and streams that only count what comes. */
+/** Load over plain sockets, so that each request can have another model or key; and streams whose events are counted. */
 import { connect, type Socket } from 'node:net'
 
 const HEAD_END = Buffer.from('\r\n\r\n')
@@ -19,7 +19,7 @@ const opened = (port: number): Promise<Socket> =>
     socket.once('error', reject)
   })
 
-/** Whether all of the answer is here. */
+/** Whether the response is complete. */
 const isWhole = (answer: Buffer): boolean => {
   const end = answer.indexOf(HEAD_END)
   if (end === -1) return false
@@ -29,16 +29,20 @@ const isWhole = (answer: Buffer): boolean => {
 }
 
 export type Load = {
-  /** Answers that came whole, with 200. */
+  /** Number of complete responses with status 200. */
   readonly answered: () => number
-  /** How the others began. */
+  /** The beginning of other responses. */
   readonly wrong: () => readonly string[]
   readonly stop: () => void
 }
 
-/** So many connections, each with the next request as soon as it has its answer. */
-export const closedLoop = async (port: number, connections: number, ask: (at: number) => Buffer): Promise<Load> => {
-  let [asked, answered, stopped] = [0, 0, false]
+/** Opens this many connections; each sends the next request after its response. */
+export const closedLoop = async (
+  port: number,
+  connections: number,
+  requestAt: (at: number) => Buffer,
+): Promise<Load> => {
+  let [sent, answered, stopped] = [0, 0, false]
   const wrong: string[] = []
   const sockets = await Promise.all(Array.from({ length: connections }, () => opened(port)))
   for (const socket of sockets) {
@@ -50,10 +54,10 @@ export const closedLoop = async (port: number, connections: number, ask: (at: nu
       if (ok) answered++
       else if (wrong.length < 3) wrong.push(answer.toString('utf8', 0, 600))
       answer = EMPTY
-      if (!stopped) socket.write(ask(asked++))
+      if (!stopped) socket.write(requestAt(sent++))
     })
     socket.on('error', (error) => wrong.push(error.message))
-    socket.write(ask(asked++))
+    socket.write(requestAt(sent++))
   }
   return {
     answered: () => answered,
@@ -66,35 +70,35 @@ export const closedLoop = async (port: number, connections: number, ask: (at: nu
 }
 
 export type Streams = {
-  /** Streams that have begun and not ended. */
+  /** Number of open streams. */
   readonly alive: () => number
-  /** Events that have come. */
+  /** Number of received events. */
   readonly events: () => number
   readonly stop: () => void
 }
 
-/** So many streams, begun at `rate` a second. */
-export const streams = async (port: number, count: number, rate: number, ask: Buffer): Promise<Streams> => {
+/** Opens this many streams, `rate` per second. */
+export const streams = async (port: number, count: number, rate: number, body: Buffer): Promise<Streams> => {
   let [events, alive] = [0, 0]
   const sockets: Socket[] = []
   const begin = async () => {
     const socket = await opened(port)
     sockets.push(socket)
-    let begun = false
+    let hasBegun = false
     socket.on('data', (bytes: Buffer) => {
-      if (!begun) alive++
-      begun = true
+      if (!hasBegun) alive++
+      hasBegun = true
       for (let at = bytes.indexOf(DATA); at !== -1; at = bytes.indexOf(DATA, at + 7)) events++
     })
     socket.on('error', () => {})
     socket.once('close', () => {
-      if (begun) alive--
+      if (hasBegun) alive--
     })
-    socket.write(ask)
+    socket.write(body)
   }
-  const began = performance.now()
+  const started = performance.now()
   for (let next = 0; next < count; ) {
-    const due = Math.min(count, Math.ceil(((performance.now() - began) / 1000) * rate))
+    const due = Math.min(count, Math.ceil(((performance.now() - started) / 1000) * rate))
     await Promise.all(Array.from({ length: Math.max(0, due - next) }, begin))
     next = Math.max(next, due)
     await new Promise((resolve) => setTimeout(resolve, 5))

@@ -1,12 +1,12 @@
-/** One plot as an SVG text: a logarithmic x axis, lines with their names at the end, readable on light and on dark. */
+/** Draws a plot as SVG: a logarithmic x axis, lines with their names at the end, for light and dark backgrounds. */
 
 export type Point = { readonly n: number; readonly value: number }
 export type Series = { readonly name: string; readonly points: readonly Point[] }
 export type Plot = {
   readonly title: string
-  /** What grows. */
+  /** Label of the x axis. */
   readonly x: string
-  /** What is measured, with its unit. */
+  /** Label of the y axis, with its unit. */
   readonly y: string
   readonly series: readonly Series[]
 }
@@ -17,10 +17,10 @@ const LEFT = 74
 const RIGHT = 190
 const TOP = 44
 const BOTTOM = 56
-// Middle tones: each stands off from white and from black.
+// Readable on white and on black.
 const COLOURS = ['#2f81f7', '#e0823d', '#2da44e', '#bf5af2', '#d1495b', '#8a8f98']
 
-/** Above this the smallest would lie on the axis: then y is logarithmic too. */
+/** Ratio of the largest to the smallest value above which the y axis is logarithmic. */
 const LINEAR_UP_TO = 25
 
 export const svgOf = ({ title, x, y, series }: Plot): string => {
@@ -68,14 +68,14 @@ export const svgOf = ({ title, x, y, series }: Plot): string => {
   return `${out.join('\n')}\n</svg>\n`
 }
 
-/** The powers of ten around what is shown. */
+/** The powers of ten around the values. */
 const decades = (least: number, most: number): readonly number[] => {
   const from = Math.floor(Math.log10(least) + 1e-9)
   const until = Math.max(from + 1, Math.ceil(Math.log10(most) - 1e-9))
   return Array.from({ length: until - from + 1 }, (_, at) => 10 ** (from + at))
 }
 
-/** From zero in round steps to above the most. */
+/** Round steps from zero to above the largest value. */
 const rounds = (most: number): readonly number[] => {
   const rough = Math.max(most, 1e-9) / 5
   const unit = 10 ** Math.floor(Math.log10(rough))
@@ -92,7 +92,7 @@ const scale = (ticks: readonly number[], from: number, until: number, logarithmi
   }
 }
 
-/** Names that would lie over each other are moved down. */
+/** Moves overlapping names down. */
 const apart = (heights: readonly number[]): readonly number[] => {
   const out = [...heights]
   let last = Number.NEGATIVE_INFINITY

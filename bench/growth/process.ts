@@ -1,4 +1,4 @@
-/** A gateway of its own on the first core, and what the system says it used. */
+/** Starts a gateway on the first core, and reads its CPU time and memory from /proc. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,22 +9,22 @@ import { threadsTimeOf } from '../proc.ts'
 const FILE = 'headgate.yaml'
 const main = join(process.env.HEADGATE_SOURCE ?? join(import.meta.dirname, '..', '..'), 'src', 'main.ts')
 
-/** One core for what is measured, the other for the load and the fake provider. */
+/** A command that runs on one core: 0 for the gateway, 1 for load and fake provider. */
 export const onCore = (core: number, ...command: string[]): readonly [string, string[]] => [
   'taskset',
   ['-c', String(core), ...command],
 ]
 
-/** This process, its threads included. */
+/** Moves this process with its threads to a core. */
 export const moveToCore = (core: number): void => {
   spawnSync('taskset', ['-a', '-cp', String(core), String(process.pid)])
 }
 
 export type Process = {
   readonly pid: number
-  /** CPU time of all its threads, user and system, in ms. */
+  /** CPU time of all threads, user and system, in ms. */
   readonly cpu: () => number
-  /** Memory it has now, in MB. */
+  /** Resident memory in MB. */
   readonly memory: () => number
   readonly stop: () => Promise<void>
 }
@@ -33,13 +33,13 @@ export type Gateway = Process & {
   readonly port: number
   /** CPU time from its start to its first answer, in ms. */
   readonly started: number
-  /** Writes another configuration and asks for it; resolves when it is in force. */
+  /** Writes a new configuration and reloads; resolves when it is active. */
   readonly reload: (file: string) => Promise<void>
 }
 
-const looked = (child: ChildProcess): Omit<Process, 'stop'> => {
+const observe = (child: ChildProcess): Omit<Process, 'stop'> => {
   const { pid } = child
-  if (pid === undefined) throw new Error('it did not start')
+  if (pid === undefined) throw new Error('the process did not start')
   return {
     pid,
     cpu: () => threadsTimeOf(pid),
@@ -49,15 +49,15 @@ const looked = (child: ChildProcess): Omit<Process, 'stop'> => {
 
 const stopped = async (child: ChildProcess): Promise<void> => {
   if (child.exitCode !== null || child.signalCode !== null) return
-  const gone = once(child, 'exit')
+  const exited = once(child, 'exit')
   child.kill('SIGKILL')
-  await gone
+  await exited
 }
 
 export const startUpstream = async (command: string, port: number): Promise<Process> => {
   const child = spawn(...onCore(1, command, '--listen', `127.0.0.1:${port}`, '--spec', 'size=600'), { stdio: 'ignore' })
   await answers(child, port, '/v1/models')
-  return { ...looked(child), stop: () => stopped(child) }
+  return { ...observe(child), stop: () => stopped(child) }
 }
 
 const answers = async (child: ChildProcess, port: number, path: string): Promise<void> => {
@@ -71,7 +71,7 @@ const answers = async (child: ChildProcess, port: number, path: string): Promise
     }
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
-  throw new Error(`nothing answered on port ${port}`)
+  throw new Error(`no answer on port ${port}`)
 }
 
 export const startGateway = async (
@@ -86,19 +86,19 @@ export const startGateway = async (
     env: { PATH: process.env.PATH ?? '', PORT: String(port), LOG_FORMAT: 'json', LIMIT_EVENT_LOOP_DELAY: '0', ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  let heard = (_: string) => {}
-  child.stdout?.setEncoding('latin1').on('data', (text: string) => heard(text))
-  const look = looked(child)
+  let onOutput = (_: string) => {}
+  child.stdout?.setEncoding('latin1').on('data', (text: string) => onOutput(text))
+  const observed = observe(child)
   try {
     await answers(child, port, '/health/live')
-    const started = look.cpu()
-    await settled(look.cpu)
+    const started = observed.cpu()
+    await settled(observed.cpu)
     return {
-      ...look,
+      ...observed,
       port,
       started,
-      ...handles(child, folder, (hear) => {
-        heard = hear
+      ...handles(child, folder, (listener) => {
+        onOutput = listener
       }),
     }
   } catch (error) {
@@ -107,7 +107,7 @@ export const startGateway = async (
   }
 }
 
-/** After its start it looks at its files once more: until it rests. */
+/** Waits until the work after the start, such as a second read of the files, is done. */
 const settled = async (cpu: () => number): Promise<void> => {
   for (let [before, tries] = [Number.NEGATIVE_INFINITY, 0]; cpu() - before > 10 && tries < 40; tries++) {
     before = cpu()
@@ -118,17 +118,17 @@ const settled = async (cpu: () => number): Promise<void> => {
 const handles = (
   child: ChildProcess,
   folder: string,
-  hear: (heard: (line: string) => void) => void,
+  listen: (listener: (line: string) => void) => void,
 ): Pick<Gateway, 'reload' | 'stop'> => {
   const place = join(folder, FILE)
   return {
     reload: (text) =>
       new Promise((resolve, reject) => {
-        const timer = setTimeout(() => reject(new Error('the new configuration was not taken up')), 30_000)
-        hear((line) => {
+        const timer = setTimeout(() => reject(new Error('the new configuration did not become active')), 30_000)
+        listen((line) => {
           if (!/"config_(?:changed|refused)"/.test(line)) return
           clearTimeout(timer)
-          hear(() => {})
+          listen(() => {})
           if (line.includes('"config_refused"')) reject(new Error(line))
           else resolve()
         })

@@ -9,7 +9,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { answerWith, errorBody, failWith } from '../support/answers.ts'
 import { type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
-import { ask, bodyFor, callsOf, PATHS, rawClient, STYLES, type Style, stage } from './support/stage.ts'
+import { bodyFor, callsOf, PATHS, rawClient, STYLES, type Style, sendChat, stage } from './support/stage.ts'
 
 const LIMIT = 200_000
 
@@ -346,7 +346,8 @@ describe('bad input: invalid requests are rejected', { concurrency: 4 }, () => {
 
   test('afterwards nothing was sent upstream, and the gateway still serves', async () => {
     assert.equal(callsOf(upstream).length, 0)
-    for (const style of STYLES) assert.equal((await ask(gateway, style, 'good/m', true)).status, 200)
+    for (const style of STYLES)
+      assert.equal((await sendChat(gateway, { style, model: 'good/m', stream: true })).status, 200)
     assert.equal(gateway.child.exitCode, null)
     assert.deepEqual(
       (await gateway.logged()).filter(({ event, level }) => event === 'error' || level === 'error'),
@@ -398,7 +399,7 @@ describe('bad input: unusual but valid requests pass unchanged', { concurrency: 
   test('a model name cannot address a prototype member', async () => {
     for (const model of ['constructor', '__proto__', 'toString', 'hasOwnProperty', '__proto__/x'])
       for (const style of STYLES) {
-        const answer = await ask(gateway, style, model, false)
+        const answer = await sendChat(gateway, { style, model, stream: false })
         assert.deepEqual([answer.status, answer.json().error.code], [404, 'model_not_found'], model)
       }
   })
@@ -406,7 +407,7 @@ describe('bad input: unusual but valid requests pass unchanged', { concurrency: 
     const text = 'naïve 東京 🦊\u2028\u0000end'
     for (const style of STYLES) {
       const content = style === 'chat' ? { messages: [{ role: 'user', content: text }] } : { input: text }
-      const answer = await ask(gateway, style, 'good/m', true, content)
+      const answer = await sendChat(gateway, { style, model: 'good/m', stream: true, more: content })
       assert.equal(answer.status, 200)
       assert.ok(JSON.stringify(callsOf(upstream).at(-1)?.json).includes(JSON.stringify(text).slice(1, -1)))
     }

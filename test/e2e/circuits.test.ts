@@ -8,7 +8,17 @@ import { answerWith, failWith, piecesOf } from '../support/answers.ts'
 import { type Act, type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import { type BadAddress, resettingUrl } from './support/bad-sockets.ts'
 import type { Started } from './support/process.ts'
-import { type Answer, ask, callsOf, PATHS, rawClient, rawRequest, sleep, stage, statusOf } from './support/stage.ts'
+import {
+  type Answer,
+  callsOf,
+  PATHS,
+  rawClient,
+  rawRequest,
+  sendChat,
+  sleep,
+  stage,
+  statusOf,
+} from './support/stage.ts'
 
 type Circuit = Readonly<Record<string, number | string>>
 
@@ -93,7 +103,7 @@ const bench = (
       const act = ACTS[letter]
       assert.ok(act)
       acts.set(name, act)
-      return ask(gateway, 'chat', `${name}/${model}`, stream)
+      return sendChat(gateway, { style: 'chat', model: `${name}/${model}`, stream })
     },
     async many(name, letters, model) {
       const statuses: number[] = []
@@ -204,9 +214,11 @@ describe('circuits: the window', { concurrency: true }, () => {
       'p4',
       (request) => new Promise<Act>((resolve) => (answer = () => resolve(answerWith(request, { text: 'fine' })))),
     )
-    const probe = ask(it.gateway(), 'chat', 'p4/m', false)
+    const probe = sendChat(it.gateway(), { style: 'chat', model: 'p4/m', stream: false })
     await until('probing', () => calls('p4') === before + 2)
-    const others = await Promise.all(Array.from({ length: 5 }, () => ask(it.gateway(), 'chat', 'p4/m', false)))
+    const others = await Promise.all(
+      Array.from({ length: 5 }, () => sendChat(it.gateway(), { style: 'chat', model: 'p4/m', stream: false })),
+    )
     assert.deepEqual(
       others.map(({ status }) => status),
       [503, 503, 503, 503, 503],
@@ -230,8 +242,8 @@ describe('circuits: the window', { concurrency: true }, () => {
   test('late outcomes of earlier calls neither close it nor count later', async () => {
     const late: ((act: Act) => void)[] = []
     it.play('p5', () => new Promise<Act>((resolve) => void late.push(resolve)))
-    const succeeds = ask(it.gateway(), 'chat', 'p5/m', false)
-    const fails = ask(it.gateway(), 'chat', 'p5/m', false)
+    const succeeds = sendChat(it.gateway(), { style: 'chat', model: 'p5/m', stream: false })
+    const fails = sendChat(it.gateway(), { style: 'chat', model: 'p5/m', stream: false })
     await until('both in flight', () => late.length === 2)
     await many('p5', 'ffff')
     assert.equal(await state('p5'), 'open')
@@ -306,7 +318,8 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
   test('when one key’s circuit is open, the other key serves all requests', async () => {
     it.play('p1', (request) => (request.key?.includes('-a-') ? ACTS.f : ACTS.o)?.(request) ?? { do: 'hang' })
     const statuses: number[] = []
-    for (let at = 0; at < 16; at++) statuses.push((await ask(it.gateway(), 'chat', 'p1/m', false)).status)
+    for (let at = 0; at < 16; at++)
+      statuses.push((await sendChat(it.gateway(), { style: 'chat', model: 'p1/m', stream: false })).status)
     assert.ok(
       statuses.every((status) => status === 200),
       statuses.join(),
@@ -323,13 +336,14 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
 
   test('an endpoint circuit applies to every model and provider at the address', async () => {
     const answers: Answer[] = []
-    for (let at = 0; at < 4; at++) answers.push(await ask(it.gateway(), 'chat', `p2/model-${at}`, false))
+    for (let at = 0; at < 4; at++)
+      answers.push(await sendChat(it.gateway(), { style: 'chat', model: `p2/model-${at}`, stream: false }))
     assert.deepEqual(
       answers.map(({ status }) => status),
       [502, 502, 502, 502],
     )
     const connections = resetting?.connections()
-    assert.equal((await ask(it.gateway(), 'chat', 'p2/another', false)).status, 503)
+    assert.equal((await sendChat(it.gateway(), { style: 'chat', model: 'p2/another', stream: false })).status, 503)
     assert.equal(resetting?.connections(), connections, 'no connection attempt')
     const status = await statusOf(it.gateway(), 'p2')
     assert.deepEqual([status.circuit.state, status.circuit.failures, status.status], ['open', 4, 'unavailable'])
@@ -354,7 +368,7 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
 
   test('overload affects the model for every key', async () => {
     it.play('p6', (request) => failWith(request, 529, { type: 'overloaded_error', message: 'too much' }))
-    for (let at = 0; at < 4; at++) await ask(it.gateway(), 'chat', 'p6/m', false)
+    for (let at = 0; at < 4; at++) await sendChat(it.gateway(), { style: 'chat', model: 'p6/m', stream: false })
     const { models, circuit } = await statusOf(it.gateway(), 'p6')
     assert.deepEqual([models[0]?.circuit.state, circuit.state, circuit.failures], ['open', 'open', 4])
     const line = await it.gateway().line(({ event, name }) => event === 'circuit' && String(name).startsWith('p6 '))
@@ -447,9 +461,12 @@ describe('circuits: several probes', () => {
       (request) =>
         new Promise<Act>((resolve) => void waiting.push(() => resolve(answerWith(request, { text: 'fine' })))),
     )
-    const probes = [ask(it.gateway(), 'chat', 'p1/m', false), ask(it.gateway(), 'chat', 'p1/m', true)]
+    const probes = [
+      sendChat(it.gateway(), { style: 'chat', model: 'p1/m', stream: false }),
+      sendChat(it.gateway(), { style: 'chat', model: 'p1/m', stream: true }),
+    ]
     await until('two probes', () => waiting.length === 2)
-    assert.equal((await ask(it.gateway(), 'chat', 'p1/m', false)).status, 503)
+    assert.equal((await sendChat(it.gateway(), { style: 'chat', model: 'p1/m', stream: false })).status, 503)
     for (const go of waiting) go()
     assert.deepEqual(
       (await Promise.all(probes)).map(({ status }) => status),
@@ -514,7 +531,7 @@ describe('circuits: with another provider', () => {
   )
 
   test('an open circuit is skipped, and a failing probe does not fail its request', async () => {
-    const ask1 = () => ask(it.gateway(), 'responses', 'pair', true)
+    const ask1 = () => sendChat(it.gateway(), { style: 'responses', model: 'pair', stream: true })
     it.play('p1', (request) => ACTS.f?.(request) ?? { do: 'hang' })
     it.play('p2', (request) => ACTS.o?.(request) ?? { do: 'hang' })
     const attempts: (string | null)[] = []

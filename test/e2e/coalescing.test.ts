@@ -39,67 +39,67 @@ const headersOf = (client: string, more: Readonly<Record<string, string>> = {}) 
 
 const TENANTS = { auth: { keys: [ONE, TWO] }, coalesce: true }
 
-describe('coalescing', { concurrency: 8 }, () => {
-  const on = stage()
-  let upstream: Upstream
-  let gateway: Started
-  const callsReceived = (model: string) => callsOf(upstream).filter((call) => call.model === model)
-
-  const script = (call: UpstreamRequest): Act => {
-    const { model = '' } = call
-    if (call.path.endsWith('/embeddings'))
+const on = stage()
+let upstream: Upstream
+let gateway: Started
+const callsReceived = (model: string) => callsOf(upstream).filter((call) => call.model === model)
+const script = (call: UpstreamRequest): Act => {
+  const { model = '' } = call
+  if (call.path.endsWith('/embeddings'))
+    return {
+      do: 'answer',
+      after: 1_500,
+      body: { object: 'list', model, data: [{ object: 'embedding', index: 0, embedding: [0.5] }] },
+    }
+  const content = { text: TEXT }
+  switch (model.split('-')[0]) {
+    case 'refusing':
       return {
         do: 'answer',
         after: 1_500,
-        body: { object: 'list', model, data: [{ object: 'embedding', index: 0, embedding: [0.5] }] },
+        status: 400,
+        body: errorBody(call, { type: 'invalid_request_error', message: 'no such thing' }),
       }
-    const content = { text: TEXT }
-    switch (model.split('-')[0]) {
-      case 'refusing':
-        return {
-          do: 'answer',
-          after: 1_500,
-          status: 400,
-          body: errorBody(call, { type: 'invalid_request_error', message: 'no such thing' }),
-        }
-      case 'broken':
-        return { do: 'stream', pieces: piecesOf(call, content).slice(0, 5), gap: 300, ending: 'reset' }
-      case 'endless':
-        return { do: 'stream', pieces: piecesOf(call, content).slice(0, 4), ending: 'stall' }
-      default: {
-        const act = answerWith(call, content)
-        return act.do === 'stream' ? { ...act, gap: 150 } : act.do === 'answer' ? { ...act, after: 1_500 } : act
-      }
+    case 'broken':
+      return { do: 'stream', pieces: piecesOf(call, content).slice(0, 5), gap: 300, ending: 'reset' }
+    case 'endless':
+      return { do: 'stream', pieces: piecesOf(call, content).slice(0, 4), ending: 'stall' }
+    default: {
+      const act = answerWith(call, content)
+      return act.do === 'stream' ? { ...act, gap: 150 } : act.do === 'answer' ? { ...act, after: 1_500 } : act
     }
   }
-
-  const send = async (
-    { path, body }: Call,
-    model: string,
-    client = ONE,
-    more: Readonly<Record<string, string>> = {},
-  ) => {
-    const response = await fetch(gateway.url + path, {
-      method: 'POST',
-      headers: headersOf(client, more),
-      body: JSON.stringify({ model: `a/${model}`, ...body }),
-      signal: AbortSignal.timeout(20_000),
-    })
-    return { status: response.status, headers: response.headers, text: await response.text() }
-  }
-  const crowd = (call: Call, model: string, size = 25) =>
-    Promise.all(Array.from({ length: size }, () => send(call, model)))
-  const open = ({ path, body }: Call, model: string) =>
-    rawClient(gateway.url, rawRequest(path, JSON.stringify({ model: `a/${model}`, ...body }), headersOf(ONE)))
-
-  before(async () => {
-    upstream = await on.upstream(script)
-    gateway = await on.gateway({
-      ...TENANTS,
-      providers: { a: { baseUrl: `${upstream.url}/v1`, styles: ['chat', 'responses', 'messages'] } },
-    })
+}
+const send = async ({ path, body }: Call, model: string, client = ONE, more: Readonly<Record<string, string>> = {}) => {
+  const response = await fetch(gateway.url + path, {
+    method: 'POST',
+    headers: headersOf(client, more),
+    body: JSON.stringify({ model: `a/${model}`, ...body }),
+    signal: AbortSignal.timeout(20_000),
   })
+  return { status: response.status, headers: response.headers, text: await response.text() }
+}
+const crowd = (call: Call, model: string, size = 25) =>
+  Promise.all(Array.from({ length: size }, () => send(call, model)))
+const open = ({ path, body }: Call, model: string) =>
+  rawClient(gateway.url, rawRequest(path, JSON.stringify({ model: `a/${model}`, ...body }), headersOf(ONE)))
+before(async () => {
+  upstream = await on.upstream(script)
+  gateway = await on.gateway({
+    ...TENANTS,
+    providers: { a: { baseUrl: `${upstream.url}/v1`, styles: ['chat', 'responses', 'messages'] } },
+  })
+})
+const apart: readonly (readonly [string, Call, Parameters<typeof send>[2], Parameters<typeof send>[3]?])[] = [
+  ['two clients', chat(), TWO],
+  ['no-store', chat(), ONE, { 'cache-control': 'no-store' }],
+  ['another body', chat({ user: 'x' }), ONE],
+  ['an unknown member', chat({ something_new: { deep: 1 } }), ONE],
+  ['another temperature', chat({ temperature: 0.5 }), ONE],
+  ['a stream', chat({ stream: true }), ONE],
+]
 
+describe('coalescing: which requests share a call', { concurrency: 8 }, () => {
   for (const [style, call] of Object.entries(CALLS))
     for (const stream of [true, false])
       test(`${style}, ${stream ? 'streamed' : 'whole'}: concurrent equal requests share one call, and each gets the whole answer`, async () => {
@@ -127,14 +127,6 @@ describe('coalescing', { concurrency: 8 }, () => {
     assert.ok(lines.every((line) => line === lead || line.shared_with === lead?.id))
   })
 
-  const apart: readonly (readonly [string, Call, Parameters<typeof send>[2], Parameters<typeof send>[3]?])[] = [
-    ['two clients', chat(), TWO],
-    ['no-store', chat(), ONE, { 'cache-control': 'no-store' }],
-    ['another body', chat({ user: 'x' }), ONE],
-    ['an unknown member', chat({ something_new: { deep: 1 } }), ONE],
-    ['another temperature', chat({ temperature: 0.5 }), ONE],
-    ['a stream', chat({ stream: true }), ONE],
-  ]
   for (const [name, call, client, more] of apart)
     test(`${name}: never coalesced`, async () => {
       const model = `apart-${name.replaceAll(' ', '-')}`
@@ -159,7 +151,9 @@ describe('coalescing', { concurrency: 8 }, () => {
     assert.equal(one, other)
     assert.equal(callsReceived('spelled').length, 1)
   })
+})
 
+describe('coalescing: errors and disconnects', { concurrency: 8 }, () => {
   test('waiting requests share an error, a later request makes its own call', async () => {
     const all = await crowd(chat(), 'refusing', 5)
     assert.deepEqual([...new Set(all.map(({ status }) => status))], [400])

@@ -4,7 +4,7 @@ import { before, describe, test } from 'node:test'
 import { answerWith, failWith } from '../support/answers.ts'
 import { type Act, refusingUrl, type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
-import { type Answer, ask, bodyFor, callsOf, PATHS, STYLES, type Style, stage } from './support/stage.ts'
+import { type Answer, bodyFor, callsOf, PATHS, STYLES, type Style, sendChat, stage } from './support/stage.ts'
 
 /** Clients that search the raw error body for these words decide to retry. */
 const ALARMING =
@@ -203,7 +203,7 @@ describe('errors: upstream', { concurrency: 8 }, () => {
     for (const style of STYLES)
       for (const stream of [false, true])
         test(`${route}: ${style}${stream ? ', streamed' : ''}`, async () => {
-          const answer = await ask(gateway, style, `r-${route}${style}${stream ? 's' : ''}`, stream)
+          const answer = await sendChat(gateway, { style, model: `r-${route}${style}${stream ? 's' : ''}`, stream })
           judge(answer, expected)
           const last = answer.headers.get('x-headgate-trail')?.split(', ').at(-1)?.split('#')[0]
           assert.equal(answer.headers.get('x-headgate-provider'), last, 'the last provider tried')
@@ -305,14 +305,14 @@ describe('errors: of the gateway', { concurrency: 4 }, () => {
       })
 
   test('a setting that only another format supports: the error names the parameter', async () => {
-    const answer = await ask(gateway, 'chat', 'messages/m', false, { n: 2 })
+    const answer = await sendChat(gateway, { style: 'chat', model: 'messages/m', stream: false, more: { n: 2 } })
     judge(answer, { ...own, status: 400, code: 'unsupported_parameter', param: 'n' })
   })
 
   for (const style of STYLES)
     test(`no target may be tried: ${style}`, async () => {
-      await ask(gateway, style, `open/${style}`, false)
-      const answer = await ask(gateway, style, `open/${style}`, true)
+      await sendChat(gateway, { style, model: `open/${style}`, stream: false })
+      const answer = await sendChat(gateway, { style, model: `open/${style}`, stream: true })
       judge(answer, { ...failed, status: 503, code: 'no_target_available', retry: false, after: [35, 40] })
       assert.equal(answer.headers.get('x-headgate-attempts'), '0')
     })
@@ -347,13 +347,13 @@ describe('errors: authentication', () => {
   for (const style of STYLES) {
     for (const [name, headers] of refused)
       test(`${name}: ${style}`, async () => {
-        const answer = await ask(gateway, style, 'm', true, {}, headers)
+        const answer = await sendChat(gateway, { style, model: 'm', stream: true, headers })
         judge(answer, { ...expected, says: missing.has(name) ? /^No API key\b/ : /^Unknown API key\b/ })
         assert.doesNotMatch(answer.text, /client-key/)
       })
     for (const headers of [{ authorization: `Bearer ${KEYS[0]}` }, { 'x-api-key': KEYS[1] ?? '' }])
       test(`a valid key: ${style}: ${Object.keys(headers)}`, async () => {
-        assert.equal((await ask(gateway, style, 'm', false, {}, headers)).status, 200)
+        assert.equal((await sendChat(gateway, { style, model: 'm', stream: false, headers })).status, 200)
       })
   }
   test('unprefixed paths and /v1/route require a key too, health does not', async () => {
@@ -392,7 +392,9 @@ describe('errors: too many at once', () => {
       keepAlive: { interval: 0 },
       providers: { slow: { baseUrl: `${upstream.url}/v1` } },
     })
-    const three = Array.from({ length: 3 }, (_, at) => ask(gateway, STYLES[at % 2] as Style, 'm', true))
+    const three = Array.from({ length: 3 }, (_, at) =>
+      sendChat(gateway, { style: STYLES[at % 2] as Style, model: 'm', stream: true }),
+    )
     await until('three in flight', () => callsOf(upstream).length === 3)
     on.keep(async () => {
       release()
@@ -401,7 +403,7 @@ describe('errors: too many at once', () => {
   })
   for (const style of STYLES)
     test(style, async () => {
-      judge(await ask(gateway, style, 'm', false), {
+      judge(await sendChat(gateway, { style, model: 'm', stream: false }), {
         status: 503,
         type: 'overloaded_error',
         code: 'overloaded',
@@ -421,7 +423,7 @@ describe('errors: no provider configured', () => {
   for (const style of STYLES)
     for (const stream of [false, true])
       test(`${style}${stream ? ', streamed' : ''}`, async () => {
-        const answer = await ask(gateway, style, 'gpt-5', stream)
+        const answer = await sendChat(gateway, { style, model: 'gpt-5', stream })
         judge(answer, {
           status: 503,
           type: 'configuration_error',

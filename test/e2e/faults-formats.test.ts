@@ -16,7 +16,16 @@ import { conversePieces, converseWhole } from '../support/converse.ts'
 import { exception, message } from '../support/event-stream.ts'
 import type { Act, Ending, UpstreamRequest } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
-import { ask, eventsIn, isComplete, type ProviderInput, STYLES, type Style, stage, textIn } from './support/stage.ts'
+import {
+  eventsIn,
+  isComplete,
+  type ProviderInput,
+  STYLES,
+  type Style,
+  sendChat,
+  stage,
+  textIn,
+} from './support/stage.ts'
 
 // Characters of one to four bytes, so that a cut may fall within one.
 const TEXT = 'Hellö thère 你好 👋🏽 and so on'
@@ -610,13 +619,13 @@ describe('faults of formats', () => {
         const { fault, style, stream, id, format } = one
         const more = fault.call ? toolsFor(style) : {}
         test(titleOf(one), { timeout: 20_000 }, async () => {
-          const alone = await ask(gateway, style, `${id}-alone`, stream, more)
+          const alone = await sendChat(gateway, { style, model: `${id}-alone`, stream, more })
           if (fault.so === 'elsewhere') {
             const trailCode = typeof fault.trailCode === 'string' ? fault.trailCode : fault.trailCode(format)
             const clientError = typeof fault.clientError === 'function' ? fault.clientError(format) : fault.clientError
             assert.deepEqual([alone.status, alone.json().error.code], [...clientError], alone.text)
             assert.equal(trailOf(alone.headers)[0], `${id}:${trailCode}`)
-            const two = await ask(gateway, style, `${id}-two`, stream, more)
+            const two = await sendChat(gateway, { style, model: `${id}-two`, stream, more })
             assert.equal(two.status, 200, two.text)
             assert.deepEqual(trailOf(two.headers), [`${id}:${trailCode}`, 'spare:200'])
             assert.equal(textIn(style, stream, two.text), SPARE)

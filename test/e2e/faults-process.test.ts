@@ -12,7 +12,6 @@ import { type Act, type Upstream, type UpstreamRequest, until } from '../support
 import { type BadAddress, blackHole } from './support/bad-sockets.ts'
 import { type Started, start } from './support/process.ts'
 import {
-  ask,
   bodyFor,
   callsOf,
   eventsIn,
@@ -24,6 +23,7 @@ import {
   rawRequest,
   STYLES,
   type Style,
+  sendChat,
   sleep,
   stage,
   startWith,
@@ -89,7 +89,7 @@ describe('faults: names', () => {
       await until('the list has arrived', () => lists() > before)
       upstream.closeIdle()
       await until('closed', () => upstream.open() === 0)
-      const answer = await ask(gateway, style, 'named/m', true)
+      const answer = await sendChat(gateway, { style, model: 'named/m', stream: true })
       assert.equal(answer.status, 200, answer.text)
       assert.match(answer.headers.get('x-headgate-trail') ?? '', /^named#\w+:dns, named#\w+:200$/)
       assert.equal(textIn(style, true, answer.text), TEXT)
@@ -98,16 +98,16 @@ describe('faults: names', () => {
 
   test('a changed address is used once the old connections are closed', async () => {
     const gateway = await gatewayWith('127.0.0.1')
-    assert.equal((await ask(gateway, 'chat', 'named/m', false)).status, 200)
+    assert.equal((await sendChat(gateway, { style: 'chat', model: 'named/m', stream: false })).status, 200)
     assert.equal(second.connections(), 0)
     await writeFile(`${gateway.folder}/resolver`, '127.0.0.2')
-    assert.equal((await ask(gateway, 'chat', 'named/m', false)).status, 200)
+    assert.equal((await sendChat(gateway, { style: 'chat', model: 'named/m', stream: false })).status, 200)
     assert.equal(second.connections(), 0, 'a kept connection still works')
     const kept = upstream.open()
     assert.ok(kept > 0)
     upstream.closeIdle('reset')
     await until('closed', () => upstream.open() === 0)
-    const answer = await ask(gateway, 'responses', 'named/m', true)
+    const answer = await sendChat(gateway, { style: 'responses', model: 'named/m', stream: true })
     assert.equal(textIn('responses', true, answer.text), TEXT)
     assert.equal(answer.headers.get('x-headgate-attempts'), '1')
     assert.equal(second.connections(), 1)
@@ -115,7 +115,7 @@ describe('faults: names', () => {
     await writeFile(`${gateway.folder}/resolver`, 'ENOTFOUND')
     upstream.closeIdle('reset')
     await until('closed', () => second.open() === 0)
-    const gone = await ask(gateway, 'chat', 'named/m', false)
+    const gone = await sendChat(gateway, { style: 'chat', model: 'named/m', stream: false })
     assert.deepEqual([gone.status, gone.json().error.code], [502, 'dns'])
     await gateway.stop()
   })
@@ -176,11 +176,11 @@ describe('faults: oversized answers', () => {
     for (const stream of [false, true]) {
       const how = `${style}${stream ? ', streamed' : ''}`
       test(`200 MB of spaces in 200 KB of gzip: a sole provider: ${how}`, { timeout: 60_000 }, async () => {
-        const answer = await ask(gateway, style, 'bomb/bomb', stream)
+        const answer = await sendChat(gateway, { style, model: 'bomb/bomb', stream })
         assert.deepEqual([answer.status, answer.json().error.code], [502, 'malformed'])
       })
       test(`200 MB of spaces in 200 KB of gzip: failover: ${how}`, { timeout: 60_000 }, async () => {
-        const answer = await ask(gateway, style, 'two', stream)
+        const answer = await sendChat(gateway, { style, model: 'two', stream })
         assert.equal(answer.status, 200, answer.text)
         assert.equal(textIn(style, stream, answer.text), TEXT)
         assert.equal(answer.headers.get('x-headgate-attempts'), '2')
@@ -190,21 +190,21 @@ describe('faults: oversized answers', () => {
     test(`an endless answer is ended by timeout.request, in the stream: ${style}`, {
       timeout: 30_000,
     }, async () => {
-      const answer = await ask(gateway, style, 'endless/endless', true)
+      const answer = await sendChat(gateway, { style, model: 'endless/endless', stream: true })
       assert.equal(answer.status, 200)
       assert.ok(!isComplete(style, answer.text))
       assert.equal(eventsIn(answer.text).find(({ error }) => error)?.error.code, 'stream_interrupted')
       await until('released', () => callsOf(upstream).every(({ ended }) => ended !== 'open'))
     })
   test('endless stream beginnings are not buffered without limit', { timeout: 30_000 }, async () => {
-    const answer = await ask(gateway, 'chat', 'lifecycle/lifecycle', true)
+    const answer = await sendChat(gateway, { style: 'chat', model: 'lifecycle/lifecycle', stream: true })
     assert.deepEqual([answer.status, answer.json().error.code], [502, 'response_too_large'])
     await until('released', () => callsOf(upstream).every(({ ended }) => ended !== 'open'))
     for (const { path, sent } of callsOf(upstream))
       if (path.startsWith('/lifecycle')) assert.ok(sent < 64 * 1024 * 1024, `${sent} bytes`)
   })
   test('the gateway is alive', async () => {
-    assert.equal((await ask(gateway, 'chat', 'good/good', false)).status, 200)
+    assert.equal((await sendChat(gateway, { style: 'chat', model: 'good/good', stream: false })).status, 200)
     await gateway.logged()
     assert.doesNotMatch(gateway.output(), /"event":"error"/)
   })
@@ -225,7 +225,7 @@ describe('faults: this machine', () => {
   test('out of file descriptors: connections are rejected or dropped, it is logged, and service resumes', async () => {
     const gateway = await start({ files: files(), limits: '-n 60' })
     on.keep(() => gateway.stop())
-    assert.equal((await ask(gateway, 'chat', 'good/m', false)).status, 200)
+    assert.equal((await sendChat(gateway, { style: 'chat', model: 'good/m', stream: false })).status, 200)
     const crowd: RawClient[] = []
     for (let at = 0; at < 100; at++) crowd.push(await rawClient(gateway.url, ''))
     await sleep(300)
@@ -240,7 +240,8 @@ describe('faults: this machine', () => {
     for (const { socket } of crowd) socket.destroy()
     await until('the gateway serves again', () => crowd.every((one) => one.closed()))
     await sleep(200)
-    for (const style of STYLES) assert.equal((await ask(gateway, style, 'good/m', true)).status, 200)
+    for (const style of STYLES)
+      assert.equal((await sendChat(gateway, { style, model: 'good/m', stream: true })).status, 200)
     const { circuit } = await statusOf(gateway, 'good')
     assert.equal(circuit.failures, 0, 'a local shortage is no provider failure')
     assert.equal(await gateway.stop(), 0)
@@ -253,13 +254,12 @@ describe('faults: this machine', () => {
       on.keep(() => gateway.stop())
       const ids: string[] = []
       for (let at = 0; at < 12; at++) {
-        const answer = await ask(
-          gateway,
+        const answer = await sendChat(gateway, {
           style,
-          'good/m',
-          true,
-          style === 'responses' ? { input: 'x'.repeat(20_000) } : {},
-        )
+          model: 'good/m',
+          stream: true,
+          more: style === 'responses' ? { input: 'x'.repeat(20_000) } : {},
+        })
         assert.equal(answer.status, 200, answer.text)
         assert.equal(textIn(style, true, answer.text), TEXT)
         assert.ok(isComplete(style, answer.text))
@@ -384,12 +384,10 @@ describe('faults: at each phase', () => {
   const callsTo = (id: string) => callsOf(upstream).filter(({ path }) => path.startsWith(`/${id}/`))
 
   /** Starts a client of this phase and waits until it has been reached. */
-  const arrive = async (
+  const startClient = async (
     gateway: Started,
     phase: Phase,
-    id: string,
-    style: Style,
-    halfOpen = false,
+    { id, style, halfOpen = false }: { readonly id: string; readonly style: Style; readonly halfOpen?: boolean },
   ): Promise<RawClient> => {
     const whole = rawRequest(PATHS[style], JSON.stringify(bodyFor(style, `${id}/m`, phase.stream)))
     const begun = performance.now()
@@ -425,7 +423,7 @@ describe('faults: at each phase', () => {
               ).length
           const before = gone()
           const calls = callsTo(id).length
-          const client = await arrive(gateway, phase, id, style, how === 'half')
+          const client = await startClient(gateway, phase, { id, style, halfOpen: how === 'half' })
           const left = performance.now()
           if (how === 'RST') client.socket.resetAndDestroy()
           else if (how === 'FIN') client.socket.destroy()
@@ -463,7 +461,7 @@ describe('faults: at each phase', () => {
             providers: { [id]: placeOf(id, phase) },
           })
           on.keep(() => gateway.stop())
-          const client = await arrive(gateway, phase, id, style)
+          const client = await startClient(gateway, phase, { id, style })
           gateway.child.kill('SIGTERM')
           const ended = new Promise<number | null>((resolve) => gateway.child.once('exit', resolve))
           assert.equal(await ended, 0)
@@ -492,7 +490,7 @@ describe('faults: at each phase', () => {
       assert.ok(phase)
       const id = `${style === 'chat' ? 'k' : 'l'}${at}`
       const gateway = await startWith({ fallback: 'none', providers: { [id]: placeOf(id, phase) } })
-      const client = await arrive(gateway, phase, id, style)
+      const client = await startClient(gateway, phase, { id, style })
       gateway.child.kill('SIGKILL')
       await until('closed', () => client.closed())
       assert.doesNotMatch(client.text(), /\[DONE\]|0\r\n\r\n$/)

@@ -12,12 +12,12 @@ import { type BadAddress, badlySecured, blackHole, resettingUrl, type Secure } f
 import type { Started } from './support/process.ts'
 import {
   type Answer,
-  ask,
   isComplete,
   type ProviderInput,
   type ProviderStatus,
   STYLES,
   type Style,
+  sendChat,
   stage,
   statusPage,
   textIn,
@@ -804,7 +804,7 @@ for (const topology of TOPOLOGIES)
         const name = `${fault.name}: ${style}${stream ? ', streamed' : ''}${through ? `, through ${through}` : ''}`
         test(name, { timeout: 40_000 }, async (t) => {
           if (fault.at === 'hole' && !hole) return t.skip('on this system connections to a full backlog do not hang')
-          check(one, await ask(gateway, style, one.id, stream))
+          check(one, await sendChat(gateway, { style, model: one.id, stream }))
         })
       }
     })
@@ -967,7 +967,7 @@ describe('faults: unusual but valid answers', () => {
   })
   for (const { id, odd, style, stream } of cases)
     test(`${odd.name}: ${style}${stream ? ', streamed' : ''}`, async () => {
-      const answer = await ask(gateway, style, `r${id}`, stream)
+      const answer = await sendChat(gateway, { style, model: `r${id}`, stream })
       assert.equal(answer.status, 200, answer.text)
       assert.equal(textIn(style, stream, answer.text), TEXT)
       assert.equal(answer.headers.get('content-encoding'), null)
@@ -1013,7 +1013,7 @@ describe('faults: an empty answer', () => {
     for (const style of STYLES)
       for (const stream of [false, true])
         test(`${route}: ${style}${stream ? ', streamed' : ''}`, async () => {
-          const answer = await ask(gateway, style, route, stream)
+          const answer = await sendChat(gateway, { style, model: route, stream })
           assert.equal(answer.status, 200, answer.text)
           assert.equal(answer.headers.get('x-headgate-attempts'), String(attempts))
           assert.equal(textIn(style, stream, answer.text), text)
@@ -1049,13 +1049,13 @@ describe('faults: an endless event', () => {
   })
   for (const style of STYLES) {
     test(`${style}: the next target answers`, async () => {
-      const answer = await ask(gateway, style, 'two', true)
+      const answer = await sendChat(gateway, { style, model: 'two', stream: true })
       assert.equal(answer.status, 200, answer.text.slice(0, 500))
       assert.equal(answer.headers.get('x-headgate-provider'), 'good')
       assert.match(answer.headers.get('x-headgate-trail') ?? '', /^first#\w+:response_too_large, good#\w+:200$/)
     })
     test(`${style}: without another target the client gets an error`, async () => {
-      const answer = await ask(gateway, style, 'alone', true)
+      const answer = await sendChat(gateway, { style, model: 'alone', stream: true })
       assert.equal(answer.status, 502, answer.text.slice(0, 500))
       assert.equal(JSON.parse(answer.text).error.code, 'response_too_large')
       assert.ok(answer.text.length < 2_000)

@@ -7,12 +7,12 @@ import { describe, test } from 'node:test'
 import { answerWith, piecesOf } from '../support/answers.ts'
 import type { Act, Upstream, UpstreamRequest } from '../support/upstream.ts'
 import {
-  ask,
   callsOf,
   isComplete,
   rawClient,
   rawRequest,
   STYLES,
+  sendChat,
   sleep,
   stage,
   statusOf,
@@ -67,7 +67,7 @@ describe('the hedge wins', () => {
     for (const stream of [false, true])
       test(`${style}, ${stream ? 'a stream' : 'whole'}: and the first call is cancelled`, async () => {
         const { first, second, it } = await staged(late, quickly, { hedge: { percent: 100, delay: 200 } })
-        const answer = await ask(it, style, 'r', stream)
+        const answer = await sendChat(it, { style, model: 'r', stream })
         assert.equal(answer.status, 200, answer.text)
         assert.equal(textIn(style, stream, answer.text), text('quick'))
         if (stream) assert.ok(isComplete(style, answer.text), answer.text)
@@ -86,7 +86,7 @@ describe('the first provider wins', () => {
   for (const stream of [false, true])
     test(`${stream ? 'a stream' : 'whole'}: and the hedge is cancelled`, async () => {
       const { first, second, it } = await staged(slowly(1_500), late, { hedge: { percent: 100, delay: 100 } })
-      const answer = await ask(it, 'chat', 'r', stream)
+      const answer = await sendChat(it, { style: 'chat', model: 'r', stream })
       assert.equal(textIn('chat', stream, answer.text), text('slow'))
       assert.match(answer.headers.get('x-headgate-trail') ?? '', /^slow#\w+:200, quick#\w+:abandoned$/)
       await until(() => endsOf(first).join() === 'finished', 'the first is finished, not aborted')
@@ -109,7 +109,9 @@ test('a disconnect cancels both calls', async () => {
 
 test('hedges stay within the configured share of requests', async () => {
   const { first, second, it } = await staged(slowly(600), quickly, { hedge: { percent: 20, delay: 100 } })
-  const answers = await Promise.all(Array.from({ length: 10 }, () => ask(it, 'chat', 'r', false)))
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () => sendChat(it, { style: 'chat', model: 'r', stream: false })),
+  )
   assert.deepEqual(
     answers.map(({ status }) => status),
     answers.map(() => 200),
@@ -119,7 +121,7 @@ test('hedges stay within the configured share of requests', async () => {
 
 test('off by default', async () => {
   const { first, second, it } = await staged(slowly(1_500), quickly, {})
-  const answer = await ask(it, 'chat', 'r', false)
+  const answer = await sendChat(it, { style: 'chat', model: 'r', stream: false })
   assert.equal(textIn('chat', false, answer.text), text('slow'))
   assert.match(answer.headers.get('x-headgate-trail') ?? '', /^slow#\w+:200$/)
   assert.deepEqual([callsOf(first).length, callsOf(second).length], [1, 0])

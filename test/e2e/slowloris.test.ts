@@ -7,7 +7,7 @@ import { startServer } from '../../src/edge/http/app/server.ts'
 import { answerWith } from '../support/answers.ts'
 import { defaultSettings } from '../support/settings.ts'
 import { gauge, settles, skipWithoutProc, socketsOf } from './support/gauges.ts'
-import { ask, sleep, stage } from './support/stage.ts'
+import { sendChat, sleep, stage } from './support/stage.ts'
 
 type Drip = { readonly socket: Socket; closed(): boolean; text(): string }
 
@@ -66,7 +66,7 @@ describe('slowloris', () => {
     assert.ok((await gauge(gateway, 'headgate_connections')) > many * 0.9 || opened > 9_000, 'all are connected')
     const limit = performance.now() + 60_000
     while (open() > 0 && performance.now() < limit) {
-      const { status, ms } = await ask(gateway, 'chat', 'm', false)
+      const { status, ms } = await sendChat(gateway, { style: 'chat', model: 'm', stream: false })
       assert.equal(status, 200)
       times.push(ms)
       await sleep(100)

@@ -9,7 +9,6 @@ import { answerBody, answerWith, piecesOf } from '../support/answers.ts'
 import { type Act, type Ending, type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
 import {
-  ask,
   bodyFor,
   callsOf,
   eventsIn,
@@ -19,6 +18,7 @@ import {
   rawRequest,
   STYLES,
   type Style,
+  sendChat,
   stage,
   statusOf,
   textIn,
@@ -146,7 +146,12 @@ describe('streams: cut', { concurrency: 12 }, () => {
 
   for (const { cut, style, through, tools, id } of cases)
     test(`${cut.name}: ${style} from ${through}${tools ? ', a tool call' : ''}`, async () => {
-      const answer = await ask(gateway, style, `r${id}`, true, tools ? toolsFor(style) : {})
+      const answer = await sendChat(gateway, {
+        style,
+        model: `r${id}`,
+        stream: true,
+        more: tools ? toolsFor(style) : {},
+      })
       assert.equal(answer.status, 200, answer.text)
       assert.ok(!isComplete(style, answer.text), answer.text)
       assert.doesNotMatch(answer.text, /never called|"finish_reason":"|response\.completed/)
@@ -180,7 +185,7 @@ describe('streams: cut', { concurrency: 12 }, () => {
           ? answerWith(request, { text: TEXT })
           : { do: 'stream', pieces: piecesOf({ ...request, stream: true }, { text: TEXT }).slice(0, 4) },
       )
-      const answer = await ask(gateway, style, `r${id}`, false)
+      const answer = await sendChat(gateway, { style, model: `r${id}`, stream: false })
       assert.equal(answer.headers.get('x-headgate-provider'), 'spare')
       assert.equal(textIn(style, false, answer.text), TEXT)
     })
@@ -337,7 +342,7 @@ describe('streams: odd', { concurrency: 8 }, () => {
   for (const { odd, style, through, id } of cases)
     test(`${odd.name}: ${style} from ${through}`, async () => {
       const stream = odd.stream ?? true
-      const answer = await ask(gateway, style, `${id}/m`, stream, odd.more)
+      const answer = await sendChat(gateway, { style, model: `${id}/m`, stream, more: odd.more })
       assert.equal(answer.status, 200, answer.text)
       assert.equal(textIn(style, stream, answer.text), TEXT)
       if (stream) assert.ok(isComplete(style, answer.text), answer.text)
@@ -398,7 +403,7 @@ describe('streams: endings that come from the model', () => {
   for (const style of STYLES)
     for (const through of STYLES) {
       test(`a content filter in the middle is final: ${style} from ${through}`, async () => {
-        const answer = await ask(gateway, style, `r-filter-${through}`, true)
+        const answer = await sendChat(gateway, { style, model: `r-filter-${through}`, stream: true })
         assert.equal(answer.status, 200, answer.text)
         assert.equal(textIn(style, true, answer.text), TEXT)
         assert.match(answer.text, style === 'chat' ? /"finish_reason":"content_filter"/ : /"reason":"content_filter"/)
@@ -406,7 +411,12 @@ describe('streams: endings that come from the model', () => {
         assert.equal((await statusOf(gateway, `filter-${through}`)).circuit.failures, 0)
       })
       test(`arguments that are not JSON are passed to the client unchanged: ${style} from ${through}`, async () => {
-        const answer = await ask(gateway, style, `r-half-${through}`, true, toolsFor(style))
+        const answer = await sendChat(gateway, {
+          style,
+          model: `r-half-${through}`,
+          stream: true,
+          more: toolsFor(style),
+        })
         assert.equal(answer.status, 200, answer.text)
         const receivedArguments = eventsIn(answer.text)
           .map((event) =>

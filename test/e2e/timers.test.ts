@@ -6,7 +6,6 @@ import { type Act, type Upstream, type UpstreamRequest, until } from '../support
 import { type BadAddress, blackHole } from './support/bad-sockets.ts'
 import type { Started } from './support/process.ts'
 import {
-  ask,
   bodyFor,
   callsOf,
   eventsIn,
@@ -16,6 +15,7 @@ import {
   rawRequest,
   STYLES,
   type Style,
+  sendChat,
   sleep,
   stage,
   startWith,
@@ -174,7 +174,7 @@ const interrupted = (style: Style, text: string, code = 'stream_interrupted') =>
   assert.ok(text.endsWith('data: [DONE]\n\n'))
 }
 
-describe('timers', { concurrency: 4 }, () => {
+describe('timers: attempts', { concurrency: 4 }, () => {
   for (const { name, stream, act, settings, after, clientError, shown, failures } of ROWS)
     describe(name, () => {
       const on = stage()
@@ -191,7 +191,7 @@ describe('timers', { concurrency: 4 }, () => {
       })
       for (const style of STYLES)
         test(style, async () => {
-          const answer = await ask(gateway, style, `${style}/m`, stream)
+          const answer = await sendChat(gateway, { style, model: `${style}/m`, stream })
           within(answer.ms, after, name)
           if (clientError === 'in the stream') {
             assert.equal(answer.status, 200)
@@ -231,10 +231,10 @@ describe('timers', { concurrency: 4 }, () => {
     for (const style of STYLES)
       test(style, async (t) => {
         if (!hole) return t.skip('a full queue does not swallow connections on this system')
-        const alone = await ask(gateway, style, 'alone', true)
+        const alone = await sendChat(gateway, { style, model: 'alone', stream: true })
         assert.equal(alone.status, 504)
         within(alone.ms, 400, 'connect')
-        const both = await ask(gateway, style, 'both', true)
+        const both = await sendChat(gateway, { style, model: 'both', stream: true })
         assert.equal(textIn(style, true, both.text), TEXT)
         within(both.ms, 400, 'connect and go on')
       })
@@ -257,12 +257,14 @@ describe('timers', { concurrency: 4 }, () => {
     })
     for (const style of STYLES)
       test(`${style}: 0 disables the timer`, async () => {
-        const answer = await ask(gateway, style, 'slow/m', true)
+        const answer = await sendChat(gateway, { style, model: 'slow/m', stream: true })
         assert.ok(isComplete(style, answer.text), answer.text)
         assert.doesNotMatch(answer.text, /^: /m, 'no keep-alive')
       })
   })
+})
 
+describe('timers: streams and clients', { concurrency: 4 }, () => {
   describe('a continuous answer', () => {
     const on = stage()
     let gateway: Started
@@ -278,7 +280,7 @@ describe('timers', { concurrency: 4 }, () => {
     })
     for (const style of STYLES)
       test(`${style}: is cut by no timer`, async () => {
-        const answer = await ask(gateway, style, 'slow/m', true)
+        const answer = await sendChat(gateway, { style, model: 'slow/m', stream: true })
         assert.ok(isComplete(style, answer.text), answer.text)
         assert.equal(textIn(style, true, answer.text), TEXT.repeat(2))
         assert.ok(answer.ms > 1_200)
@@ -345,7 +347,7 @@ describe('timers', { concurrency: 4 }, () => {
       })
     })
     test('chat: the first one sends the header block, later ones are comments before the content', async () => {
-      const answer = await ask(gateway, 'chat', 'slow/m', true)
+      const answer = await sendChat(gateway, { style: 'chat', model: 'slow/m', stream: true })
       assert.equal(answer.status, 200)
       assert.equal(answer.headers.get('x-headgate-provider'), null)
       assert.match(answer.headers.get('x-request-id') ?? '', /^req_/)
@@ -364,7 +366,7 @@ describe('timers', { concurrency: 4 }, () => {
       assert.ok(isComplete('chat', answer.text))
     })
     test('responses: an event after response.created, numbered without a gap', async () => {
-      const answer = await ask(gateway, 'responses', 'slow/m', true)
+      const answer = await sendChat(gateway, { style: 'responses', model: 'slow/m', stream: true })
       const events = eventsIn(answer.text)
       assert.deepEqual(
         events.map(({ sequence_number }) => sequence_number),
@@ -376,7 +378,7 @@ describe('timers', { concurrency: 4 }, () => {
     })
     for (const style of STYLES)
       test(`${style}: a failure after the header block is an error event with the same code`, async () => {
-        const answer = await ask(gateway, style, 'fails/m', true)
+        const answer = await sendChat(gateway, { style, model: 'fails/m', stream: true })
         assert.equal(answer.status, 200)
         assert.match(answer.text, /^: ping\n/)
         const events = eventsIn(answer.text)
@@ -426,7 +428,7 @@ describe('timers: drain', { concurrency: 4 }, () => {
     assert.equal(health.status, 503)
     assert.equal(((await health.json()) as { status: string }).status, 'draining')
     assert.equal(await readyOf(gateway), 503)
-    const answer = await ask(gateway, 'chat', 'quick/m', false)
+    const answer = await sendChat(gateway, { style: 'chat', model: 'quick/m', stream: false })
     assert.equal(answer.status, 200)
     assert.equal(answer.headers.get('connection'), 'close')
     assert.equal(await ended, 0)
@@ -437,7 +439,7 @@ describe('timers: drain', { concurrency: 4 }, () => {
   for (const style of STYLES)
     test(`drain.timeout: ${style}: a stream that can finish does`, async () => {
       const { gateway, ended } = await gatewayWith({ delay: 0, timeout: 5_000 })
-      const answer = ask(gateway, style, 'slow/m', true)
+      const answer = sendChat(gateway, { style, model: 'slow/m', stream: true })
       await sleep(250)
       gateway.child.kill('SIGTERM')
       assert.ok(isComplete(style, (await answer).text))
@@ -447,7 +449,7 @@ describe('timers: drain', { concurrency: 4 }, () => {
   for (const style of STYLES)
     test(`drain.timeout: ${style}: one that cannot gets an error event of its style`, async () => {
       const { gateway, ended } = await gatewayWith({ delay: 0, timeout: 600 })
-      const answer = ask(gateway, style, 'long/m', true)
+      const answer = sendChat(gateway, { style, model: 'long/m', stream: true })
       await sleep(300)
       const begun = performance.now()
       gateway.child.kill('SIGTERM')
@@ -459,7 +461,7 @@ describe('timers: drain', { concurrency: 4 }, () => {
 
   test('a whole answer in flight fails when the time is over', async () => {
     const { gateway, ended } = await gatewayWith({ delay: 0, timeout: 400 })
-    const answer = ask(gateway, 'chat', 'long/m', false)
+    const answer = sendChat(gateway, { style: 'chat', model: 'long/m', stream: false })
     await sleep(200)
     gateway.child.kill('SIGTERM')
     const { status, json } = await answer
@@ -474,7 +476,7 @@ describe('timers: drain', { concurrency: 4 }, () => {
   ] as const)
     test(`a second signal cuts short ${name}`, async () => {
       const { gateway, ended } = await gatewayWith(drain)
-      const answer = ask(gateway, 'chat', 'long/m', true).then(
+      const answer = sendChat(gateway, { style: 'chat', model: 'long/m', stream: true }).then(
         ({ text }) => text,
         () => '',
       )

@@ -11,7 +11,6 @@ import { type Upstream, type UpstreamRequest, until } from '../support/upstream.
 import type { Started } from './support/process.ts'
 import {
   type Answer,
-  ask,
   bodyFor,
   callsOf,
   eventsIn,
@@ -21,6 +20,7 @@ import {
   rawRequest,
   STYLES,
   type Style,
+  sendChat,
   sleep,
   stage,
   statusOf,
@@ -200,8 +200,8 @@ describe('toxics: between the gateway and an upstream', () => {
       const { id, line, style, stream } = one
       test(titleOf(one), { timeout: 45_000 }, async () => {
         const [alone, two] = await Promise.all([
-          ask(gateway, style, `${id}-alone`, stream),
-          ask(gateway, style, `${id}-two`, stream),
+          sendChat(gateway, { style, model: `${id}-alone`, stream }),
+          sendChat(gateway, { style, model: `${id}-two`, stream }),
         ])
         const provider = await statusOf(gateway, `${id}a`)
         if (line.streamed) {
@@ -374,7 +374,7 @@ describe('toxics: between a client and the gateway', () => {
         for (const { on: direction, toxic } of one.toxics) proxy.add(direction, toxic)
         const calls = () => callsOf(upstream).filter(({ path }) => path.startsWith(`/${id}/`))
         if (one.answered) {
-          const answer = await ask(proxy, style, `${id}/m`, true)
+          const answer = await sendChat(proxy, { style, model: `${id}/m`, stream: true })
           assert.equal(textIn(style, true, answer.text), TEXT)
           assert.ok(isComplete(style, answer.text), answer.text)
         } else {

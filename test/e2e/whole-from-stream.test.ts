@@ -8,7 +8,7 @@ import OpenAI from 'openai'
 import { type AnswerContent, answerWith, piecesOf } from '../support/answers.ts'
 import type { Act, Ending, Upstream, UpstreamRequest } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
-import { ask, callsOf, eventsIn, type ProviderInput, STYLES, stage, textIn } from './support/stage.ts'
+import { callsOf, eventsIn, type ProviderInput, STYLES, sendChat, stage, textIn } from './support/stage.ts'
 
 const TEXT = 'one two three four five'
 const CALLS = [
@@ -78,8 +78,8 @@ describe('aggregate: the answer equals the one without aggregation', () => {
     for (const [f, format] of FORMATS.entries())
       for (const [k, kind] of Object.keys(KINDS).entries())
         test(`${style} from ${format}: ${kind}`, async () => {
-          const whole = await ask(gateway, style, `whole${f}${k}/m`, false)
-          const put = await ask(gateway, style, `put${f}${k}/m`, false)
+          const whole = await sendChat(gateway, { style, model: `whole${f}${k}/m`, stream: false })
+          const put = await sendChat(gateway, { style, model: `put${f}${k}/m`, stream: false })
           assert.equal(put.status, 200, put.text)
           assert.equal(put.headers.get('content-type'), 'application/json')
           assert.deepEqual(plain(put.json()), plain(whole.json()))
@@ -91,7 +91,7 @@ describe('aggregate: the answer equals the one without aggregation', () => {
     for (const [f, format] of FORMATS.entries())
       for (const [e, ending] of ENDINGS.entries())
         test(`${style} from ${format}: ${ending} in the middle fails over`, async () => {
-          const answer = await ask(gateway, style, `route${f}${e}`, false)
+          const answer = await sendChat(gateway, { style, model: `route${f}${e}`, stream: false })
           assert.equal(answer.status, 200, answer.text)
           assert.equal(textIn(style, false, answer.text), TEXT)
           assert.equal(answer.headers.get('x-headgate-attempts'), '2')
@@ -144,7 +144,7 @@ describe('broken streams are continued', () => {
     for (const ending of ENDINGS) {
       for (const second of ['mistral', 'anthropic'])
         test(`continue: ${style}, ${ending}, then ${second}`, async () => {
-          const answer = await ask(gateway, style, `${style}-${ending}-${second}`, true)
+          const answer = await sendChat(gateway, { style, model: `${style}-${ending}-${second}`, stream: true })
           const text = textIn(style, true, answer.text)
           assert.match(text, /^one two.* and the rest\.$/, answer.text)
           assert.match(answer.text, new RegExp(`: headgate continued provider=${second}-${style}-${ending} model=`))
@@ -154,12 +154,12 @@ describe('broken streams are continued', () => {
           if (second === 'mistral') assert.match(request?.body ?? '', /"prefix":true/)
         })
       test(`continue: ${style}, ${ending}, without a model that supports prefill`, async () => {
-        const answer = await ask(gateway, style, `${style}-${ending}-newer`, true)
+        const answer = await sendChat(gateway, { style, model: `${style}-${ending}-newer`, stream: true })
         assert.match(answer.text, /stream_interrupted/)
         assert.equal(answer.headers.get('x-headgate-attempts'), '1')
       })
       test(`holdback: ${style}, ${ending} during holdback`, async () => {
-        const answer = await ask(held, style, `${style}-${ending}-good`, true)
+        const answer = await sendChat(held, { style, model: `${style}-${ending}-good`, stream: true })
         assert.equal(textIn(style, true, answer.text), TEXT)
         assert.equal(answer.headers.get('x-headgate-attempts'), '2')
         assert.doesNotMatch(answer.text, /headgate continued|stream_interrupted/)
@@ -182,7 +182,7 @@ describe('broken streams are continued', () => {
   })
 
   test('continue: the log names both models and the estimated tokens', async () => {
-    const answer = await ask(gateway, 'chat', 'log-close-mistral', true)
+    const answer = await sendChat(gateway, { style: 'chat', model: 'log-close-mistral', stream: true })
     const id = answer.headers.get('x-request-id')
     const line = await gateway.line((one) => one.event === 'request' && one.id === id)
     assert.equal(line.outcome, 'answered')

@@ -126,7 +126,47 @@ const wordy = (gap: number) =>
     answerWith(upstreamRequest, { text: WORDS }, upstreamRequest.stream ? { gap } : {}),
   )
 
-describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
+const SIGNALS = [
+  ['to the first process', (gateway: Started) => [gateway.child.pid ?? 0]],
+  [
+    'to all at once, as a terminal or a service manager does',
+    (gateway: Started) => [...pidsOf(gateway).values(), gateway.child.pid ?? 0],
+  ],
+] as const
+const AT_REST = [
+  [
+    'a pause of the whole machine kills no worker',
+    {},
+    'SIGSTOP',
+    (gateway: Started) => [gateway.child.pid ?? 0, ...pidsOf(gateway).values()],
+  ],
+  [
+    'workers under a debugger are not killed',
+    { NODE_OPTIONS: '--inspect=127.0.0.1:0' },
+    'SIGUSR2',
+    (gateway: Started) => [...pidsOf(gateway).values()],
+  ],
+] as const
+const REFUSED = [
+  ['a bad setting', { WORKERS: '3', CIRCUIT_TIMEOUT: '30s' }, /^headgate: CIRCUIT_TIMEOUT: .*"30s".*\n$/],
+  [
+    'an invalid worker count',
+    { WORKERS: '0' },
+    /^headgate: WORKERS: found "0"; allowed: a whole number from 1 to 64\n$/,
+  ],
+  [
+    'an address of another machine',
+    { WORKERS: '2', HOST: '192.0.2.1' },
+    /^headgate: HOST=192\.0\.2\.1 is not an address of this machine.*\n$/,
+  ],
+  [
+    'a process without permission to start others',
+    { WORKERS: '2', NODE_OPTIONS: '--permission --allow-fs-read=*' },
+    /^headgate: WORKERS=2: .*--allow-child-process.*WORKERS=1.*\n$/,
+  ],
+] as const
+
+describe('workers: start, restart and shutdown', { skip: skipWithoutProc, timeout: 300_000 }, () => {
   test('both answer on one port, the start is logged once, and SIGTERM leaves no process', async () => {
     await using upstream = disposable(await wordy(0))
     await using gateway = await gatewayOf(upstream)
@@ -200,14 +240,9 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     for (const each of await connectBoth(gateway)) each.close()
     assert.equal(await gateway.stop(), 0)
   })
+})
 
-  const SIGNALS = [
-    ['to the first process', (gateway: Started) => [gateway.child.pid ?? 0]],
-    [
-      'to all at once, as a terminal or a service manager does',
-      (gateway: Started) => [...pidsOf(gateway).values(), gateway.child.pid ?? 0],
-    ],
-  ] as const
+describe('workers: signals', { skip: skipWithoutProc, timeout: 300_000 }, () => {
   for (const [name, targets] of SIGNALS)
     test(`SIGTERM ${name}: answers in flight in each worker finish`, async () => {
       await using upstream = disposable(await wordy(60))
@@ -272,7 +307,9 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     await gateway.line(({ event, worker }) => event === 'worker_started' && worker === 2)
     assert.equal(await gateway.stop(), 0)
   })
+})
 
+describe('workers: unresponsive workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
   for (const [name, signal, why, env] of [
     ['is stopped', 'SIGSTOP', 'stopped', {}],
     ['loops for ever', 'SIGUSR2', 'busy', {}],
@@ -319,20 +356,6 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
     assert.equal(await gateway.stop(), 0)
   })
 
-  const AT_REST = [
-    [
-      'a pause of the whole machine kills no worker',
-      {},
-      'SIGSTOP',
-      (gateway: Started) => [gateway.child.pid ?? 0, ...pidsOf(gateway).values()],
-    ],
-    [
-      'workers under a debugger are not killed',
-      { NODE_OPTIONS: '--inspect=127.0.0.1:0' },
-      'SIGUSR2',
-      (gateway: Started) => [...pidsOf(gateway).values()],
-    ],
-  ] as const
   for (const [name, env, signal, targets] of AT_REST)
     test(name, async () => {
       await using gateway = await start({ program: HANGING, env })
@@ -349,25 +372,9 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       // Looping workers exit in no particular order.
       for (const pid of before.values()) process.kill(pid, 'SIGKILL')
     })
+})
 
-  const REFUSED = [
-    ['a bad setting', { WORKERS: '3', CIRCUIT_TIMEOUT: '30s' }, /^headgate: CIRCUIT_TIMEOUT: .*"30s".*\n$/],
-    [
-      'an invalid worker count',
-      { WORKERS: '0' },
-      /^headgate: WORKERS: found "0"; allowed: a whole number from 1 to 64\n$/,
-    ],
-    [
-      'an address of another machine',
-      { WORKERS: '2', HOST: '192.0.2.1' },
-      /^headgate: HOST=192\.0\.2\.1 is not an address of this machine.*\n$/,
-    ],
-    [
-      'a process without permission to start others',
-      { WORKERS: '2', NODE_OPTIONS: '--permission --allow-fs-read=*' },
-      /^headgate: WORKERS=2: .*--allow-child-process.*WORKERS=1.*\n$/,
-    ],
-  ] as const
+describe('workers: ports', { skip: skipWithoutProc, timeout: 300_000 }, () => {
   for (const [name, env, message] of REFUSED)
     test(`${name} is rejected once`, async () => {
       const { exited, output } = await run({ env })
@@ -385,7 +392,9 @@ describe('workers', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       assert.equal(output(), `headgate: Port ${port} is in use. Choose another: PORT=${port + 1}\n`)
       other.close()
     })
+})
 
+describe('workers: shared state', { skip: skipWithoutProc, timeout: 300_000 }, () => {
   test('each worker serves the metrics of all; a worker that does not respond counts with its last values', async () => {
     await using upstream = disposable(await wordy(0))
     await using gateway = await gatewayOf(upstream)

@@ -47,7 +47,7 @@ export type ToxicProxy = {
 type Options = { readonly host?: string; readonly port?: number; readonly random?: () => number }
 
 /** Backpressure limit: bytes buffered in one direction of one connection. */
-const MOST_WAITING = 256 * 1024
+const MAX_BUFFERED = 256 * 1024
 
 export const toxicProxy = async (to: number, options: Options = {}): Promise<ToxicProxy> => {
   const { host = '127.0.0.1', port: wanted = 0, random = Math.random } = options
@@ -139,90 +139,111 @@ type Carrying = {
 }
 
 /** Forwards one direction of one connection until it ends. Rejects if the connection closes earlier. */
-const carry = async ({ from, into, toxics, change, over, end, random }: Carrying): Promise<void> => {
+const carry = async (carrying: Carrying): Promise<void> => {
+  const { from, into, change, over } = carrying
   const waiting: { readonly bytes: Buffer | null; readonly at: number }[] = []
   let size = 0
   let passed = 0
   let wake = () => {}
   const forget = change(() => wake())
   over.addEventListener('abort', () => wake())
-  const come = (bytes: Buffer | null) => {
+  const receive = (bytes: Buffer | null) => {
     waiting.push({ bytes, at: performance.now() })
     size += bytes?.length ?? 0
-    if (size > MOST_WAITING) from.pause()
+    if (size > MAX_BUFFERED) from.pause()
     wake()
   }
-  from.on('data', come)
-  from.once('end', () => come(null))
+  from.on('data', receive)
+  from.once('end', () => receive(null))
   const woken = () => new Promise<void>((resolve) => (wake = resolve))
+  const active = activeToxics(carrying, woken)
+
+  try {
+    for (;;) {
+      over.throwIfAborted()
+      const next = waiting[0]
+      if (!next || active.find('stop')) {
+        await woken()
+        continue
+      }
+      waiting.shift()
+      await active.delay(next.at)
+      if (next.bytes === null) {
+        await active.waitWhile('black-hole')
+        await active.wait(active.find('slow-close')?.ms ?? 0)
+        into.end()
+        return
+      }
+      size -= next.bytes.length
+      if (size <= MAX_BUFFERED) from.resume()
+      if (!(await forward(carrying, active, { bytes: next.bytes, passed }))) return
+      passed += next.bytes.length
+    }
+  } finally {
+    forget()
+  }
+}
+
+type ActiveToxics = ReturnType<typeof activeToxics>
+
+/** The toxics of one direction, and waits that end when the connection closes. */
+const activeToxics = ({ toxics, over, random }: Carrying, woken: () => Promise<void>) => {
   const find = <K extends Toxic['kind']>(kind: K): Extract<Toxic, { readonly kind: K }> | undefined => {
     // TypeScript does not narrow by the discriminant through a predicate on K.
     for (const toxic of toxics) if (toxic.kind === kind) return toxic as Extract<Toxic, { readonly kind: K }>
     return undefined
   }
   const wait = (ms: number) => (ms > 0 ? after(ms, undefined, { signal: over }) : undefined)
-
-  try {
-    for (;;) {
+  const waitWhile = async (kind: 'black-hole' | 'stop') => {
+    while (find(kind)) {
       over.throwIfAborted()
-      const next = waiting[0]
-      if (!next || find('stop')) {
-        await woken()
-        continue
-      }
-      waiting.shift()
-      const latency = find('latency')
-      if (latency) {
-        const { ms, jitter = 0 } = latency
-        await wait(next.at + ms + (2 * random() - 1) * jitter - performance.now())
-      }
-      if (next.bytes === null) {
-        while (find('black-hole')) {
-          over.throwIfAborted()
-          await woken()
-        }
-        await wait(find('slow-close')?.ms ?? 0)
-        into.end()
-        return
-      }
-      size -= next.bytes.length
-      if (size <= MOST_WAITING) from.resume()
-      for (let at = 0; at < next.bytes.length; ) {
-        while (find('stop')) {
-          over.throwIfAborted()
-          await woken()
-        }
-        const slicer = find('slicer')
-        const bandwidth = find('bandwidth')
-        const cut = find('reset') ?? find('close') ?? find('half-close')
-        const left = cut ? cut.after - passed : Number.POSITIVE_INFINITY
-        if (cut && left <= 0) {
-          // Lets written bytes leave first: a reset discards what is still buffered.
-          await wait(20)
-          if (cut.kind === 'reset') return end('reset')
-          into.end()
-          if (cut.kind === 'close') from.end()
-          from.resume()
-          return
-        }
-        const most = Math.min(
-          slicer?.size ?? Number.POSITIVE_INFINITY,
-          bandwidth ? tenth(bandwidth) : next.bytes.length,
-          left,
-        )
-        const piece = next.bytes.subarray(at, at + most)
-        at += piece.length
-        passed += piece.length
-        if (find('black-hole')) continue
-        if (!into.write(piece))
-          await new Promise<void>((resolve) => void into.once('drain', resolve).once('close', resolve))
-        if (slicer) await wait(slicer.gap)
-        if (bandwidth) await wait((piece.length / bandwidth.bytesPerSecond) * 1000)
-      }
+      await woken()
     }
-  } finally {
-    forget()
   }
+  /** Waits for the latency of bytes that arrived at this time. */
+  const delay = async (arrived: number) => {
+    const latency = find('latency')
+    if (!latency) return
+    const { ms, jitter = 0 } = latency
+    await wait(arrived + ms + (2 * random() - 1) * jitter - performance.now())
+  }
+  return { find, wait, waitWhile, delay }
+}
+
+/** Writes bytes in pieces, after `passed` bytes of the same direction. Returns false if a toxic closed the connection. */
+const forward = async (
+  { from, into, end }: Carrying,
+  { find, wait, waitWhile }: ActiveToxics,
+  { bytes, passed }: { readonly bytes: Buffer; readonly passed: number },
+): Promise<boolean> => {
+  for (let at = 0; at < bytes.length; ) {
+    await waitWhile('stop')
+    const slicer = find('slicer')
+    const bandwidth = find('bandwidth')
+    const cut = find('reset') ?? find('close') ?? find('half-close')
+    const left = cut ? cut.after - passed - at : Number.POSITIVE_INFINITY
+    if (cut && left <= 0) {
+      // Lets written bytes leave first: a reset discards what is still buffered.
+      await wait(20)
+      if (cut.kind === 'reset') {
+        end('reset')
+        return false
+      }
+      into.end()
+      if (cut.kind === 'close') from.end()
+      from.resume()
+      return false
+    }
+    const most = Math.min(slicer?.size ?? Number.POSITIVE_INFINITY, bandwidth ? tenth(bandwidth) : bytes.length, left)
+    const piece = bytes.subarray(at, at + most)
+    at += piece.length
+    if (find('black-hole')) continue
+    if (!into.write(piece))
+      await new Promise<void>((resolve) => void into.once('drain', resolve).once('close', resolve))
+    if (slicer) await wait(slicer.gap)
+    if (bandwidth) await wait((piece.length / bandwidth.bytesPerSecond) * 1000)
+  }
+  return true
 }
 
 /** Bytes in a tenth of a second. */

@@ -118,13 +118,19 @@ export type Answer = {
   json(): any
 }
 
-export const ask = async (
+export type ChatCall = {
+  readonly style: Style
+  readonly model: string
+  readonly stream: boolean
+  /** Further members of the body. */
+  readonly more?: object | undefined
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** Sends a chat request and reads the whole answer. */
+export const sendChat = async (
   gateway: Pick<Started, 'url'>,
-  style: Style,
-  model: string,
-  stream: boolean,
-  more: object = {},
-  headers: Readonly<Record<string, string>> = {},
+  { style, model, stream, more = {}, headers = {} }: ChatCall,
 ): Promise<Answer> => {
   const begun = performance.now()
   const response = await fetch(gateway.url + PATHS[style], {

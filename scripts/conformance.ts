@@ -158,6 +158,31 @@ const turns = (rows: readonly Row[], title: string, part: 0 | 1): string => {
   return tableOf([title, 'turns', 'answered', ...TURN_RESULTS], lines)
 }
 
+/** The part of the page about conversations in which the vendor changes. */
+const conversationsPart = (conversations: readonly Row[]): string => `## Conversations across vendors
+
+Conversations of three turns with tools, reasoning, images and schemas, over all ordered pairs of
+${new Set(conversations.map(({ name }) => name.split(' ← ')[0])).size} simulated vendors. A simulated vendor rejects what
+the real vendor rejects; \`test/conversations/rules\` has every rule with its public source. The first vendor answers the
+first turn. In the second turn it is down, rate-limited or removed from the route; in the third it returns or stays away.
+Clients send back what the gateway returned to them. The last target of every route is a vendor that rejects nothing. The
+tables count the second and third turns:
+
+| column | meaning |
+| --- | --- |
+| answered | answered by the vendor of this turn |
+| repeated | answered by it after it rejected one attempt |
+| failed over | answered by another vendor after it rejected the request |
+| cannot | answered by another vendor, because its model lacks tools or vision |
+| not tried | answered by another vendor without need |
+| refused | the client received an error |
+
+\`test/conversations/known.json\` lists every known problem by rule.
+
+${turns(conversations, 'vendor', 0)}
+
+${turns(conversations, 'client', 1)}`
+
 /** The part of the page about the project's own exchanges, which every clone can check. */
 export const ownPart = (rows: readonly Row[]): string => {
   const own = rows.filter(({ table }) => OWN.includes(table))
@@ -280,29 +305,7 @@ ${tableOf(
   of(rows, 'other calls').map((row) => [row.name, score(row)]),
 )}
 
-## Conversations across vendors
-
-Conversations of three turns with tools, reasoning, images and schemas, over all ordered pairs of
-${new Set(conversations.map(({ name }) => name.split(' ← ')[0])).size} simulated vendors. A simulated vendor rejects what
-the real vendor rejects; \`test/conversations/rules\` has every rule with its public source. The first vendor answers the
-first turn. In the second turn it is down, rate-limited or removed from the route; in the third it returns or stays away.
-Clients send back what the gateway returned to them. The last target of every route is a vendor that rejects nothing. The
-tables count the second and third turns:
-
-| column | meaning |
-| --- | --- |
-| answered | answered by the vendor of this turn |
-| repeated | answered by it after it rejected one attempt |
-| failed over | answered by another vendor after it rejected the request |
-| cannot | answered by another vendor, because its model lacks tools or vision |
-| not tried | answered by another vendor without need |
-| refused | the client received an error |
-
-\`test/conversations/known.json\` lists every known problem by rule.
-
-${turns(conversations, 'vendor', 0)}
-
-${turns(conversations, 'client', 1)}
+${conversationsPart(conversations)}
 
 ## Further tests
 

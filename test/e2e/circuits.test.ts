@@ -146,14 +146,16 @@ const eventually = async (what: string, check: () => Promise<boolean>): Promise<
     assert.ok(performance.now() < end, `not within 20 s: ${what}`)
 }
 
+const WINDOW = {
+  errorThreshold: 50,
+  minRequests: 4,
+  consecutiveFailures: 0,
+  resetTimeout: RESET,
+  whenAllOpen: 'fail',
+}
+
 describe('circuits: the window', { concurrency: true }, () => {
-  const it = bench({
-    errorThreshold: 50,
-    minRequests: 4,
-    consecutiveFailures: 0,
-    resetTimeout: RESET,
-    whenAllOpen: 'fail',
-  })
+  const it = bench(WINDOW)
   const { one, many, calls, state, changes } = it
 
   test('opens when half of the minimum outcomes failed, and then sends nothing', async () => {
@@ -238,6 +240,11 @@ describe('circuits: the window', { concurrency: true }, () => {
       'half_open>closed',
     ])
   })
+})
+
+describe('circuits: outcomes that do not count', { concurrency: true }, () => {
+  const it = bench(WINDOW)
+  const { one, many, calls, state, changes } = it
 
   test('late outcomes of earlier calls neither close it nor count later', async () => {
     const late: ((act: Act) => void)[] = []

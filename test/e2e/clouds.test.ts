@@ -758,185 +758,181 @@ describe('clouds: Microsoft Entra', () => {
     ))
 })
 
-// ── Credentials that cannot be obtained ──────────────────────────────────────────────────────────────────────────
+const html: Act = {
+  do: 'answer',
+  headers: { 'content-type': 'text/html' },
+  body: '<html>Sign in to the Wi-Fi</html>',
+}
+const spare = (url: string) => ({ GROQ_API_KEY: 'groq-canary', GROQ_BASE_URL: `${url}/spare`, GROQ_MODELS: 'spare' })
+const entraEnv = (tokens: string) => ({ ...CLIENT, AZURE_CLIENT_SECRET: AZURE_SECRET, AZURE_AUTHORITY_HOST: tokens })
+const rows: readonly (readonly [
+  what: string,
+  provider: string,
+  tokens: Act,
+  env: (urls: { readonly upstream: string; readonly tokens: string }) => Readonly<Record<string, string>>,
+  message: RegExp,
+  code?: string,
+])[] = [
+  [
+    'AWS: no credentials',
+    'bedrock',
+    html,
+    bedrockEnv,
+    /AWS credentials are not available: no usable credentials were found\. Set AWS_ACCESS/,
+  ],
+  ['AWS: an HTML page', 'bedrock', html, containerEnv, /AWS credentials are not available: .*API key/],
+  ['AWS: rejected', 'bedrock', { do: 'answer', status: 403 }, containerEnv, /AWS credentials are not available/],
+  [
+    'Google: no credentials',
+    'vertex',
+    html,
+    vertexEnv,
+    /default credentials are not available: none were found\. Set GOOGLE_APPLICATION/,
+  ],
+  ['Google: an HTML page', 'vertex', html, metadataEnv, /default credentials are not available: .*API key/],
+  [
+    'Google: rejected',
+    'vertex',
+    { do: 'answer', status: 403, headers: { 'metadata-flavor': 'Google' } },
+    metadataEnv,
+    /are not available: the token server refused the request/,
+  ],
+  [
+    'Google: an invalid credentials file',
+    'vertex',
+    html,
+    (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: '/nonexistent/canary.json' }),
+    /the file in GOOGLE_APPLICATION_CREDENTIALS is not usable/,
+  ],
+  [
+    'Entra: rejected',
+    'azure-openai',
+    {
+      do: 'answer',
+      status: 401,
+      body: { error: 'invalid_client', error_description: 'AADSTS7000215: Invalid client secret provided.' },
+    },
+    (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
+    /Entra credentials are not available: the token server refused the request \(invalid_client\)\. Set AZURE_TENANT_ID/,
+  ],
+  [
+    'Entra: an HTML page',
+    'azure-openai',
+    html,
+    (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
+    /returned no valid token/,
+  ],
+  [
+    'Entra: a reset connection',
+    'azure-openai',
+    { do: 'answer', status: 503 },
+    (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
+    /is temporarily unavailable/,
+    'upstream_sign_in',
+  ],
+  [
+    'Entra: a truncated answer',
+    'azure-openai',
+    { do: 'reset' },
+    (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
+    /is unreachable/,
+    'upstream_sign_in',
+  ],
+  [
+    'Entra: a secret is not sent over plain HTTP',
+    'azure-openai',
+    html,
+    (urls) => ({ ...azureEnv(urls), ...entraEnv('http://login.example') }),
+    /AZURE_AUTHORITY_HOST is not an https URL/,
+  ],
+]
 
-describe('clouds: credentials that cannot be obtained', () => {
-  const html: Act = {
-    do: 'answer',
-    headers: { 'content-type': 'text/html' },
-    body: '<html>Sign in to the Wi-Fi</html>',
-  }
-  const spare = (url: string) => ({ GROQ_API_KEY: 'groq-canary', GROQ_BASE_URL: `${url}/spare`, GROQ_MODELS: 'spare' })
-  const entraEnv = (tokens: string) => ({ ...CLIENT, AZURE_CLIENT_SECRET: AZURE_SECRET, AZURE_AUTHORITY_HOST: tokens })
-
-  const rows: readonly (readonly [
-    what: string,
-    provider: string,
-    tokens: Act,
-    env: (urls: { readonly upstream: string; readonly tokens: string }) => Readonly<Record<string, string>>,
-    message: RegExp,
-    code?: string,
-  ])[] = [
-    [
-      'AWS: no credentials',
-      'bedrock',
-      html,
-      bedrockEnv,
-      /AWS credentials are not available: no usable credentials were found\. Set AWS_ACCESS/,
-    ],
-    ['AWS: an HTML page', 'bedrock', html, containerEnv, /AWS credentials are not available: .*API key/],
-    ['AWS: rejected', 'bedrock', { do: 'answer', status: 403 }, containerEnv, /AWS credentials are not available/],
-    [
-      'Google: no credentials',
-      'vertex',
-      html,
-      vertexEnv,
-      /default credentials are not available: none were found\. Set GOOGLE_APPLICATION/,
-    ],
-    ['Google: an HTML page', 'vertex', html, metadataEnv, /default credentials are not available: .*API key/],
-    [
-      'Google: rejected',
-      'vertex',
-      { do: 'answer', status: 403, headers: { 'metadata-flavor': 'Google' } },
-      metadataEnv,
-      /are not available: the token server refused the request/,
-    ],
-    [
-      'Google: an invalid credentials file',
-      'vertex',
-      html,
-      (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: '/nonexistent/canary.json' }),
-      /the file in GOOGLE_APPLICATION_CREDENTIALS is not usable/,
-    ],
-    [
-      'Entra: rejected',
-      'azure-openai',
+for (const [what, provider, tokens, env, message, code = 'upstream_auth'] of rows)
+  test(`${what}: it is reported, nothing is sent, and another provider answers`, () =>
+    onStage(
       {
-        do: 'answer',
-        status: 401,
-        body: { error: 'invalid_client', error_description: 'AADSTS7000215: Invalid client secret provided.' },
+        provider,
+        upstream: answer,
+        tokens: () => tokens,
+        env: (urls) => ({ ...env(urls), ...spare(urls.upstream) }),
       },
-      (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
-      /Entra credentials are not available: the token server refused the request \(invalid_client\)\. Set AZURE_TENANT_ID/,
-    ],
-    [
-      'Entra: an HTML page',
-      'azure-openai',
-      html,
-      (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
-      /returned no valid token/,
-    ],
-    [
-      'Entra: a reset connection',
-      'azure-openai',
-      { do: 'answer', status: 503 },
-      (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
-      /is temporarily unavailable/,
-      'upstream_sign_in',
-    ],
-    [
-      'Entra: a truncated answer',
-      'azure-openai',
-      { do: 'reset' },
-      (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
-      /is unreachable/,
-      'upstream_sign_in',
-    ],
-    [
-      'Entra: a secret is not sent over plain HTTP',
-      'azure-openai',
-      html,
-      (urls) => ({ ...azureEnv(urls), ...entraEnv('http://login.example') }),
-      /AZURE_AUTHORITY_HOST is not an https URL/,
-    ],
-  ]
-  for (const [what, provider, tokens, env, message, code = 'upstream_auth'] of rows)
-    test(`${what}: it is reported, nothing is sent, and another provider answers`, () =>
-      onStage(
-        {
-          provider,
-          upstream: answer,
-          tokens: () => tokens,
-          env: (urls) => ({ ...env(urls), ...spare(urls.upstream) }),
-        },
-        async (stage) => {
-          const { gateway, upstream } = stage
-          const { reply, trail } = await stage.ask()
-          assert.equal(reply, 'signed')
-          assert.match(trail, new RegExp(`^${provider}#[0-9a-f]{4,}:${code}, groq#`))
-          assert.deepEqual(
-            upstream.requests.filter(({ method }) => method === 'POST').map(({ path }) => path),
-            ['/spare/chat/completions'],
-          )
-          const line = await gateway.line(({ event }) => event === 'fallback')
-          assert.match(String(line.detail), message)
-          const trouble = await gateway.line(({ event }) => event === 'sign_in')
-          assert.match(String(trouble.message), message)
-          // Clients look for these words in an error that must not be retried.
-          assert.doesNotMatch(
-            String(trouble.message),
-            /429|500|502|503|504|524|rate.?limit|too many requests|overloaded|service.?unavailable|internal.?error|server.?error|fetch failed|network.?error|terminated/i,
-          )
-          await assertSecret(stage, AZURE_SECRET, 'pod-canary-token', 'Wi-Fi')
-        },
-      ))
+      async (stage) => {
+        const { gateway, upstream } = stage
+        const { reply, trail } = await stage.ask()
+        assert.equal(reply, 'signed')
+        assert.match(trail, new RegExp(`^${provider}#[0-9a-f]{4,}:${code}, groq#`))
+        assert.deepEqual(
+          upstream.requests.filter(({ method }) => method === 'POST').map(({ path }) => path),
+          ['/spare/chat/completions'],
+        )
+        const line = await gateway.line(({ event }) => event === 'fallback')
+        assert.match(String(line.detail), message)
+        const trouble = await gateway.line(({ event }) => event === 'sign_in')
+        assert.match(String(trouble.message), message)
+        // Clients look for these words in an error that must not be retried.
+        assert.doesNotMatch(
+          String(trouble.message),
+          /429|500|502|503|504|524|rate.?limit|too many requests|overloaded|service.?unavailable|internal.?error|server.?error|fetch failed|network.?error|terminated/i,
+        )
+        await assertSecret(stage, AZURE_SECRET, 'pod-canary-token', 'Wi-Fi')
+      },
+    ))
 
-  // Number of failures before the token server works again. A call tries three times, and once more a little later.
-  for (const [troubles, statuses] of [
-    [3, [200]],
-    [6, [502, 200]],
-  ] as const)
-    test(`a token server that failed ${troubles} times causes no key cooldown`, () =>
-      onStage(
-        {
-          provider: 'azure-openai',
-          upstream: answer,
-          tokens: ({ number }) => (number < troubles ? { do: 'answer', status: 503 } : entraToken()),
-          env: (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
-        },
-        async ({ ask, tokens }) => {
-          for (const status of statuses) assert.equal((await ask()).status, status)
-          assert.equal(tokens.requests.length, troubles + 1)
-        },
-      ))
-
-  test('the token server refuses connections', async () => {
-    const url = await refusingUrl()
-    await onStage(
+// Number of failures before the token server works again. A call tries three times, and once more a little later.
+for (const [troubles, statuses] of [
+  [3, [200]],
+  [6, [502, 200]],
+] as const)
+  test(`a token server that failed ${troubles} times causes no key cooldown`, () =>
+    onStage(
       {
         provider: 'azure-openai',
         upstream: answer,
-        tokens: unexpected,
-        env: (urls) => ({ ...azureEnv(urls), ...entraEnv(url) }),
+        tokens: ({ number }) => (number < troubles ? { do: 'answer', status: 503 } : entraToken()),
+        env: (urls) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) }),
       },
-      async ({ ask, upstream }) => {
-        const { status, reply } = await ask()
-        assert.equal(status, 502)
-        const { error } = JSON.parse(reply)
-        assert.equal(error.code, 'upstream_sign_in')
-        assert.match(error.message, /is unreachable/)
-        assert.equal(upstream.requests.length, 0)
+      async ({ ask, tokens }) => {
+        for (const status of statuses) assert.equal((await ask()).status, status)
+        assert.equal(tokens.requests.length, troubles + 1)
       },
-    )
-  })
+    ))
 
-  for (const [provider, env] of [
-    ['bedrock', containerEnv],
-    ['vertex', metadataEnv],
-    ['azure-openai', (urls: { upstream: string; tokens: string }) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) })],
-  ] as const)
-    test(`${provider}: a silent token server takes at most the attempt timeout`, () =>
-      onStage(
-        {
-          provider,
-          upstream: answer,
-          tokens: () => ({ do: 'hang' }),
-          env: (urls) => ({ ...env(urls), ...spare(urls.upstream), CIRCUIT_TIMEOUT: '600' }),
-        },
-        async ({ ask }) => {
-          const { reply, trail } = await ask()
-          assert.equal(reply, 'signed')
-          assert.match(trail, new RegExp(`^${provider}#[0-9a-f]{4,}:timeout, groq#`))
-        },
-      ))
+test('the token server refuses connections', async () => {
+  const url = await refusingUrl()
+  await onStage(
+    {
+      provider: 'azure-openai',
+      upstream: answer,
+      tokens: unexpected,
+      env: (urls) => ({ ...azureEnv(urls), ...entraEnv(url) }),
+    },
+    async ({ ask, upstream }) => {
+      const { status, reply } = await ask()
+      assert.equal(status, 502)
+      const { error } = JSON.parse(reply)
+      assert.equal(error.code, 'upstream_sign_in')
+      assert.match(error.message, /is unreachable/)
+      assert.equal(upstream.requests.length, 0)
+    },
+  )
 })
+
+for (const [provider, env] of [
+  ['bedrock', containerEnv],
+  ['vertex', metadataEnv],
+  ['azure-openai', (urls: { upstream: string; tokens: string }) => ({ ...azureEnv(urls), ...entraEnv(urls.tokens) })],
+] as const)
+  test(`${provider}: a silent token server takes at most the attempt timeout`, () =>
+    onStage(
+      {
+        provider,
+        upstream: answer,
+        tokens: () => ({ do: 'hang' }),
+        env: (urls) => ({ ...env(urls), ...spare(urls.upstream), CIRCUIT_TIMEOUT: '600' }),
+      },
+      async ({ ask }) => {
+        const { reply, trail } = await ask()
+        assert.equal(reply, 'signed')
+        assert.match(trail, new RegExp(`^${provider}#[0-9a-f]{4,}:timeout, groq#`))
+      },
+    ))

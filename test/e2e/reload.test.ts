@@ -162,7 +162,7 @@ const shares = async (
   return counts
 }
 
-describe('routing', () => {
+describe('routing: selection', () => {
   test('routes: targets in order, their fallback, and any model name', async () => {
     const broken = await startUpstream(() => ({ do: 'answer', status: 500, body: { error: { message: 'no' } } }))
     await using gateway = await start({
@@ -212,7 +212,9 @@ describe('routing', () => {
     )
     assert.equal((await ask(gateway)).headers.get('x-headgate-provider'), 'west')
   })
+})
 
+describe('routing: strategies', () => {
   test('weighted: shares roughly follow the weights', async () => {
     await using gateway = await start({
       files: {

@@ -176,8 +176,6 @@ const polled = async (client: OpenAI, id: string): Promise<OpenAI.Responses.Resp
   throw new Error(`${id} did not end; it was ${seen.map(({ status }) => status).join(', ')}`)
 }
 
-// ── Continuation ─────────────────────────────────────────────────────────────────────────────────────────────────
-
 describe('a conversation continues, whichever provider answered', () => {
   for (const [at, format] of FORMATS.entries())
     for (const streamed of [false, true])
@@ -243,7 +241,9 @@ describe('a conversation continues, whichever provider answered', () => {
         inOrder(JSON.stringify(items.data), ['What is the weather in Bern?', 'eighteen degrees', 'And tomorrow?'])
         await gateway.stop()
       })
+})
 
+describe('turns of a conversation', () => {
   test('a conversation can fork', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))
@@ -301,16 +301,14 @@ describe('a conversation continues, whichever provider answered', () => {
   })
 })
 
-// ── Upstreams that store responses too ───────────────────────────────────────────────────────────────────────────
+const reasoning = (sealed: string) => ({
+  type: 'reasoning',
+  id: 'rs_theirs',
+  summary: [],
+  encrypted_content: sealed,
+})
 
-describe('an upstream that stores its responses', () => {
-  const reasoning = (sealed: string) => ({
-    type: 'reasoning',
-    id: 'rs_theirs',
-    summary: [],
-    encrypted_content: sealed,
-  })
-
+describe('an upstream that stores its responses: continuation', () => {
   test('continues from its own record while it has it, and gets the whole conversation otherwise', async () => {
     for (const status of [400, 404]) {
       const one = await place('one', 'openai-responses')
@@ -387,7 +385,9 @@ describe('an upstream that stores its responses', () => {
       'previous_response_id',
     )
   })
+})
 
+describe('an upstream that stores its responses: recovery', () => {
   test('an unknown id is looked up at an upstream that may have it', async () => {
     const one = await place('one', 'openai-responses')
     one.kept.add('resp_theirs')
@@ -659,9 +659,7 @@ describe('replay as a stream', () => {
   })
 })
 
-// ── Background responses ─────────────────────────────────────────────────────────────────────────────────────────
-
-describe('background responses', () => {
+describe('background responses: progress and cancellation', () => {
   for (const format of FORMATS)
     test(`are queued, in progress and completed: ${format}`, async () => {
       const one = await place('one', format)
@@ -740,7 +738,9 @@ describe('background responses', () => {
     await polled(client, done.id)
     assert.equal((await client.responses.cancel(done.id)).status, 'completed')
   })
+})
 
+describe('background responses: deletion and failure', () => {
   test('deleting one aborts the upstream call', async () => {
     const one = await place('one', 'openai-chat')
     const client = sdk(await begin([one]))

@@ -325,7 +325,9 @@ describe('timers: streams and clients', { concurrency: 4 }, () => {
       assert.equal((await statusOf(gateway, 'much')).circuit.failures, 0)
     })
   })
+})
 
+describe('timers: keep-alives', { concurrency: 4 }, () => {
   describe('keepAlive.interval', () => {
     const on = stage()
     let gateway: Started

@@ -75,12 +75,9 @@ const PARAMETERS = {
 const inOrder = <T>(results: readonly T[], { reversed = false }: ContinueOptions): readonly T[] =>
   reversed ? results.toReversed() : results
 
-const speakers = (gateway: Started, model: string): { readonly [style in Style]: SendTurn } => {
-  const openai = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
-  const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: 'any', maxRetries: 0 })
+// ── Chat completions ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  // ── Chat completions ───────────────────────────────────────────────────────────────────────────────────────────
-
+const chatSpeaker = (openai: OpenAI, model: string): SendTurn => {
   type ChatMessage = OpenAI.Chat.ChatCompletionMessageParam
   const chatTurn = async (messages: ChatMessage[], options: TurnOptions): Promise<Turn> => {
     const request = {
@@ -152,9 +149,19 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
         ),
     }
   }
+  return (prompt, options) =>
+    chatTurn(
+      [
+        { role: 'developer', content: SYSTEM },
+        { role: 'user', content: prompt },
+      ],
+      options,
+    )
+}
 
-  // ── Responses ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Responses ────────────────────────────────────────────────────────────────────────────────────────────────────
 
+const responsesSpeaker = (openai: OpenAI, model: string): SendTurn => {
   const responsesTurn = async (input: OpenAI.Responses.ResponseInput, options: TurnOptions): Promise<Turn> => {
     const request = {
       model,
@@ -214,9 +221,12 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
         ),
     }
   }
+  return (prompt, options) => responsesTurn([{ role: 'user', content: prompt }], options)
+}
 
-  // ── Messages ───────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+const messagesSpeaker = (anthropic: Anthropic, model: string): SendTurn => {
   const messagesTurn = async (messages: Anthropic.MessageParam[], options: TurnOptions): Promise<Turn> => {
     const request = {
       model,
@@ -264,18 +274,16 @@ const speakers = (gateway: Started, model: string): { readonly [style in Style]:
         ),
     }
   }
+  return (prompt, options) => messagesTurn([{ role: 'user', content: prompt }], options)
+}
 
+const speakers = (gateway: Started, model: string): { readonly [style in Style]: SendTurn } => {
+  const openai = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
+  const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: 'any', maxRetries: 0 })
   return {
-    chat: (prompt, options) =>
-      chatTurn(
-        [
-          { role: 'developer', content: SYSTEM },
-          { role: 'user', content: prompt },
-        ],
-        options,
-      ),
-    responses: (prompt, options) => responsesTurn([{ role: 'user', content: prompt }], options),
-    messages: (prompt, options) => messagesTurn([{ role: 'user', content: prompt }], options),
+    chat: chatSpeaker(openai, model),
+    responses: responsesSpeaker(openai, model),
+    messages: messagesSpeaker(anthropic, model),
   }
 }
 

@@ -84,5 +84,5 @@ export const EQUIVALENT: readonly Equivalent[] = [
       because: 'every sum ignores buckets outside the window; the filter only keeps the list short',
     },
   ]),
-  ...within('health/slow-start', [{ before: 'underWay < 1', after: 'false', because: 'zero has no binary digits' }]),
+  ...within('health/slow-start', [{ before: 'inFlight < 1', after: 'false', because: 'zero has no binary digits' }]),
 ]

@@ -187,7 +187,7 @@ const once = async (): Promise<void> => {
     local: true,
     client: '',
   }
-  await serveChat(gateways[workload.upstream], { protocol, received, reply })
+  await serveChat(gateways[workload.upstream], { protocol, received, responseWriter: reply })
 }
 
 const sum = ({ user, system }: NodeJS.CpuUsage): number => user + system

@@ -112,7 +112,7 @@ export const converseInProcess = (conversation: Conversation): Promise<readonly 
     const serve =
       style === 'openai-responses'
         ? createResponse(gateway, received, reply)
-        : serveChat(gateway, { protocol, received, reply })
+        : serveChat(gateway, { protocol, received, responseWriter: reply })
     const done = serve.then(() => {
       settled = true
     })

@@ -102,7 +102,7 @@ export const gatewayHarness = (
         local: true,
         client,
       }
-      reply.done = serveChat(gateway, { protocol, received, reply })
+      reply.done = serveChat(gateway, { protocol, received, responseWriter: reply })
       return reply
     },
   }

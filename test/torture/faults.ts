@@ -211,11 +211,11 @@ export const rig = (
       replies.push(clientCall)
       const repeatable = style === 'embeddings' ? repeatableEmbeddings : repeatableChat(protocol, style === 'turn')
       const { reply } = clientCall
-      share({ protocol, style: protocol.style, received, reply, repeatable }, (shared, to) => {
+      share({ protocol, style: protocol.style, received, responseWriter: reply, repeatable }, (shared, to) => {
         if (style === 'turn') return createResponse(shared, received, to)
         return style === 'embeddings'
           ? serveEmbeddings(shared, received, to)
-          : serveChat(shared, { protocol, received, reply: to })
+          : serveChat(shared, { protocol, received, responseWriter: to })
       }).then(
         () => {
           clientCall.state = 'resolved'

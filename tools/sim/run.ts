@@ -326,11 +326,11 @@ class Simulation {
         this.#dialling = call
         return world.dial(upstream, listener)
       }
-      return serveChat({ ...gateway, world: { ...world, dial } }, { protocol, received, reply: to })
+      return serveChat({ ...gateway, world: { ...world, dial } }, { protocol, received, responseWriter: to })
     }
     const repeatable = repeatableChat(protocol, false)
     const served = this.#share
-      ? this.#share({ protocol, style: protocol.style, received, reply: given, repeatable }, serve)
+      ? this.#share({ protocol, style: protocol.style, received, responseWriter: given, repeatable }, serve)
       : serve(this.#gateway, given)
     served.then(
       () => {

@@ -8,7 +8,7 @@ import { Cancellation } from './cancellation.ts'
 import { type RecordedReply, Recorder, writeAndRecordError } from './recorder.ts'
 
 /** What `runCall` needs to serve one call. */
-export type CallInput = Pick<RecordedReply, 'protocol' | 'reply'> & {
+export type CallInput = Pick<RecordedReply, 'protocol' | 'responseWriter'> & {
   readonly gateway: Gateway
   /** The kind of call, as named in the log. */
   readonly style: string
@@ -26,15 +26,15 @@ export type OngoingAnswer = {
 
 /** Serves one call. Resolves when it is over, with or without success; rejects only if error handling itself throws. */
 export const runCall = (
-  { gateway, protocol, style, received, reply }: CallInput,
+  { gateway, protocol, style, received, responseWriter }: CallInput,
   // biome-ignore lint/suspicious/noConfusingVoidType: a call without an ongoing answer returns nothing
   serve: (call: RunningCall) => Promise<OngoingAnswer | void>,
 ): Promise<void> => {
   const cancellation = new Cancellation()
   const recorder = new Recorder(gateway, received, style)
   gateway.activeCalls.add(cancellation)
-  reply.onDisconnect(() => cancellation.cancel(fail('client_gone', 'the client left before the end')))
-  const call = { protocol, reply, recorder, cancellation }
+  responseWriter.onDisconnect(() => cancellation.cancel(fail('client_gone', 'the client left before the end')))
+  const call = { protocol, responseWriter, recorder, cancellation }
   return new CallScope(gateway, call).run(serve(call))
 }
 
@@ -81,12 +81,12 @@ export class CallScope {
   }
 
   #respondWithError(error: unknown): void {
-    const { recorder, reply } = this.#call
+    const { recorder, responseWriter } = this.#call
     this.#gateway.emit({ event: 'error', id: recorder.id, error })
     const failure = fail('internal', 'Internal gateway error. See the gateway log for this request ID.')
     if (recorder.ended) return
     if (!recorder.responseStarted) return writeAndRecordError(this.#call, failure, 0)
-    reply.abort()
+    responseWriter.abort()
     recorder.end('refused', statusOf(failure), failure)
   }
 }

@@ -44,19 +44,19 @@ export const errorResponse = (
 /** Where `sendError` sends an error. */
 export type ErrorRecipient = {
   readonly protocol: ClientProtocol
-  readonly reply: ResponseWriter
+  readonly responseWriter: ResponseWriter
   readonly requestId: string
 }
 
 /** Sends a failure as the complete response. `extraHeaders` are added to the error's own. */
 export const sendError = (
-  { protocol, reply, requestId }: ErrorRecipient,
+  { protocol, responseWriter, requestId }: ErrorRecipient,
   failure: Failure,
   extraHeaders: Readonly<Record<string, string>> = {},
 ): void => {
   const { status, headers, body } = errorResponse(protocol, failure, { requestId, availableIn: null })
-  reply.writeHead(status, { ...headers, ...extraHeaders })
-  reply.end(body)
+  responseWriter.writeHead(status, { ...headers, ...extraHeaders })
+  responseWriter.end(body)
 }
 
 /** Sends a failure of a request for which no upstream attempt was made. */

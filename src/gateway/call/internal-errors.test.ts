@@ -32,7 +32,11 @@ const put = (
 ): CapturedReply => {
   const body = JSON.stringify({ model, input: 'hello', stream })
   const received = { id: 'req_bug', method: 'POST', path: '', query: '', headers: () => undefined, body }
-  reply.done = serveChat(gateway, { protocol, received: { ...received, local: true, client: '' }, reply })
+  reply.done = serveChat(gateway, {
+    protocol,
+    received: { ...received, local: true, client: '' },
+    responseWriter: reply,
+  })
   return reply
 }
 

@@ -140,38 +140,38 @@ export const droppedLine = (paths: readonly string[]): string => {
 /** Where a response is written and recorded. */
 export type RecordedReply = {
   readonly protocol: ClientProtocol
-  readonly reply: ResponseWriter
+  readonly responseWriter: ResponseWriter
   readonly recorder: Recorder
 }
 
 /** Writes a failure as the complete response and ends the record. `availableIn`: as in `ErrorContext`. */
 export const writeAndRecordError = (
-  { protocol, reply, recorder }: RecordedReply,
+  { protocol, responseWriter, recorder }: RecordedReply,
   failure: Failure,
   availableIn: number | null,
 ): void => {
   const attempts = attemptsOf(recorder.trace)
   const response = errorResponse(protocol, failure, { requestId: recorder.id, availableIn, attempts })
   recorder.responseStarted = true
-  reply.writeHead(response.status, { ...recorder.headers(), ...response.headers })
-  reply.end(response.body)
+  responseWriter.writeHead(response.status, { ...recorder.headers(), ...response.headers })
+  responseWriter.end(response.body)
   recorder.end('refused', statusOf(failure), failure)
 }
 
 /** Writes a JSON body as the complete response and ends the record. */
 export const writeAndRecordAnswer = (
-  { reply, recorder }: RecordedReply,
+  { responseWriter, recorder }: RecordedReply,
   body: string,
   { headers = recorder.headers() }: { readonly headers?: Readonly<Record<string, string>> } = {},
 ): void => {
   recorder.responseStarted = true
-  reply.writeHead(200, { 'content-type': 'application/json', ...headers })
-  reply.end(body)
+  responseWriter.writeHead(200, { 'content-type': 'application/json', ...headers })
+  responseWriter.end(body)
   recorder.end('answered', 200)
 }
 
 /** The client disconnected: closes the connection and ends the record. */
-export const recordDisconnect = ({ reply, recorder }: RecordedReply, reason: Failure): void => {
-  reply.abort()
+export const recordDisconnect = ({ responseWriter, recorder }: RecordedReply, reason: Failure): void => {
+  responseWriter.abort()
   recorder.end('client_gone', statusOf(reason), reason)
 }

@@ -35,7 +35,7 @@ export type StreamListener = {
 
 /** Where a stream is written. */
 export type ClientStreamOptions = {
-  readonly reply: ResponseWriter
+  readonly responseWriter: ResponseWriter
   readonly settings: Settings
   /** Headers that do not depend on the target, for a header block sent before one has answered. */
   readonly headers: Readonly<Record<string, string>>
@@ -58,7 +58,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   until = NEVER
   readonly #world: World
   readonly #timers: SharedTimer<TimerClient>
-  readonly #reply: ResponseWriter
+  readonly #responseWriter: ResponseWriter
   readonly #settings: Settings
   readonly #cancellation: Cancellation
   #listener: StreamListener | null = null
@@ -76,12 +76,12 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
 
   constructor(
     { world, activeCalls }: Pick<RouterDeps, 'world' | 'activeCalls'>,
-    { reply, settings, headers, cancellation }: ClientStreamOptions,
+    { responseWriter, settings, headers, cancellation }: ClientStreamOptions,
   ) {
     this.#world = world
     this.#timers = activeCalls.timers
     this.#cancellation = cancellation
-    this.#reply = reply
+    this.#responseWriter = responseWriter
     this.#settings = settings
     this.#headers = headers
     this.#lastWrite = world.now()
@@ -133,7 +133,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   #abort(reason: Failure): void {
     this.#answerStream?.abort()
     this.stop()
-    this.#reply.abort()
+    this.#responseWriter.abort()
     this.#listener?.ended(reason)
     this.#cancellation.cancel(reason)
   }
@@ -158,7 +158,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
       const failed = failure ? this.#writer.push({ events: [{ type: 'failure', failure }] }) : []
       const last = joined([...failed, ...this.#writer.end()])
       this.stop()
-      if (!this.#clientDone) this.#reply.end(last)
+      if (!this.#clientDone) this.#responseWriter.end(last)
     } catch (error) {
       this.#abort(fail('internal', 'Internal gateway error: the end of this answer could not be encoded.'))
       throw error
@@ -175,7 +175,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   #write(piece: TextOrBytes): boolean {
     if (piece.length === 0) return true
     this.#lastWrite = this.#world.now()
-    const ready = this.#reply.write(piece)
+    const ready = this.#responseWriter.write(piece)
     if (!ready) this.#awaitDrain()
     return ready
   }
@@ -186,7 +186,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
     const { clientWrite } = this.#settings.timeout
     const onTimeout = () => this.abandon(fail('client_gone', `The client read nothing for ${clientWrite} ms.`))
     this.#writeTimeout = clientWrite > 0 ? this.#world.later(clientWrite, onTimeout) : () => {}
-    this.#reply.onDrain(() => {
+    this.#responseWriter.onDrain(() => {
       this.#writeTimeout?.()
       this.#writeTimeout = null
       this.#answerStream?.resume()
@@ -211,7 +211,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   }
 
   #sendHeaders(headers: Readonly<Record<string, string>>): void {
-    this.#reply.writeHead(200, { ...STREAM_HEADERS, ...headers })
+    this.#responseWriter.writeHead(200, { ...STREAM_HEADERS, ...headers })
     this.#headersSent = true
     this.#headers = NO_HEADERS
   }

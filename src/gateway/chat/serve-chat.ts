@@ -32,21 +32,21 @@ import { continuable } from './continuation-targets.ts'
 import type { StoredTurn } from './turn.ts'
 
 /** A turn of a stored conversation, and the writer that stores its answer. */
-export type StartedTurn = { readonly turn: StoredTurn; readonly reply: ResponseWriter }
+export type StartedTurn = { readonly turn: StoredTurn; readonly responseWriter: ResponseWriter }
 
 /** One chat call of a client. */
 export type ChatCall = {
   readonly protocol: ClientProtocol
   readonly received: IncomingRequest
-  readonly reply: ResponseWriter
+  readonly responseWriter: ResponseWriter
   /** Makes the request a turn of a stored conversation. Absent: the protocol has no stored conversations. */
   readonly startTurn?: (inbound: InboundRequest) => Promise<Outcome<StartedTurn>>
 }
 
 /** Serves a chat call. Resolves when its answer has ended; upstream and client errors are answers too. */
 export const serveChat = (gateway: Gateway, call: ChatCall): Promise<void> => {
-  const { protocol, received, reply } = call
-  return runCall({ gateway, protocol, style: protocol.style, received, reply }, (running) =>
+  const { protocol, received, responseWriter } = call
+  return runCall({ gateway, protocol, style: protocol.style, received, responseWriter }, (running) =>
     serve({ ...call, ...running, gateway }),
   )
 }
@@ -68,13 +68,13 @@ type PlannedCall = CallContext & {
 const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
   const planned = await planCall(call)
   if (!planned) return
-  const { gateway, received, reply, cancellation, recorder, config, request, inbound, turn } = planned
+  const { gateway, received, responseWriter, cancellation, recorder, config, request, inbound, turn } = planned
   const { world } = gateway
   const { settings } = config
   // No client waits for a background response; the timeouts of each attempt still apply.
   gateway.activeCalls.startDeadline(world, cancellation, turn?.storage.background ? 0 : settings.timeout.request)
   const headers = { 'x-request-id': received.id }
-  const stream = request.stream ? new ClientStream(gateway, { reply, settings, headers, cancellation }) : null
+  const stream = request.stream ? new ClientStream(gateway, { responseWriter, settings, headers, cancellation }) : null
   const resources: CallResources = { cancellation, stream, routed: null }
   let ongoing = false
   try {
@@ -124,10 +124,10 @@ const planCall = async (call: CallContext): Promise<PlannedCall | null> => {
     writeAndRecordError(call, started.failure, null)
     return null
   }
-  const { turn, reply } = started?.value ?? { turn: undefined, reply: call.reply }
+  const { turn, responseWriter } = started?.value ?? { turn: undefined, responseWriter: call.responseWriter }
   const plan = planFor(gateway, config, request.model)
   if (!plan.ok) {
-    writeAndRecordError({ ...call, reply }, plan.failure, null)
+    writeAndRecordError({ ...call, responseWriter }, plan.failure, null)
     return null
   }
   const inbound = {
@@ -135,7 +135,7 @@ const planCall = async (call: CallContext): Promise<PlannedCall | null> => {
     query: received.query,
     ...(received.source && { raw: received.source }),
   }
-  return { ...call, reply, config, plan: plan.value, request, inbound, turn }
+  return { ...call, responseWriter, config, plan: plan.value, request, inbound, turn }
 }
 
 const routeContextFor = ({

@@ -30,9 +30,9 @@ export const countTokens = (
   gateway: Gateway,
   protocol: ClientProtocol,
   received: IncomingRequest,
-  reply: ResponseWriter,
+  responseWriter: ResponseWriter,
 ): Promise<void> =>
-  runCall({ gateway, protocol, style: STYLE, received, reply }, async (call) => {
+  runCall({ gateway, protocol, style: STYLE, received, responseWriter }, async (call) => {
     const { cancellation, recorder } = call
     const { counting } = protocol
     if (!counting) throw new Error(`${protocol.name} has no token counting`)

@@ -34,8 +34,12 @@ export const EMBEDDINGS = 'embeddings'
 const protocol = protocols['openai-chat']
 
 /** Serves `POST /v1/embeddings`. */
-export const serveEmbeddings = (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter): Promise<void> =>
-  runCall({ gateway, protocol, style: EMBEDDINGS, received, reply }, async (call) => {
+export const serveEmbeddings = (
+  gateway: Gateway,
+  received: IncomingRequest,
+  responseWriter: ResponseWriter,
+): Promise<void> =>
+  runCall({ gateway, protocol, style: EMBEDDINGS, received, responseWriter }, async (call) => {
     const { cancellation, recorder } = call
     const config = gateway.config()
     const parsed = decoded(await readInTurns(received.body, config.settings.limit, gateway.world.turn))

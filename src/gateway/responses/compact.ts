@@ -13,9 +13,13 @@ import { parseInTurns } from '../upstream/parse-request.ts'
 import { createResponse } from './create-response.ts'
 
 /** Serves a request for a compaction: the model summarises the conversation in a response that is not stored. */
-export const compact = async (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter): Promise<void> => {
+export const compact = async (
+  gateway: Gateway,
+  received: IncomingRequest,
+  responseWriter: ResponseWriter,
+): Promise<void> => {
   const refuse = (failure: Failure) =>
-    sendUntried({ protocol: openaiResponses, reply, requestId: received.id }, failure)
+    sendUntried({ protocol: openaiResponses, responseWriter, requestId: received.id }, failure)
   const { limit } = gateway.config().settings
   const parsed = await parseInTurns(openaiResponses, received, limit, gateway.world.turn)
   if (!parsed.ok) return refuse(parsed.failure)
@@ -27,7 +31,7 @@ export const compact = async (gateway: Gateway, received: IncomingRequest, reply
     input: [...items, { type: 'message', role: 'user', content: COMPACT }],
     store: false,
   }
-  const answer = new CapturedResponse(reply)
+  const answer = new CapturedResponse(responseWriter)
   await createResponse(gateway, { ...received, body: JSON.stringify(body) }, answer)
   const response = answer.status === 200 ? object(parseJson(answer.text)) : undefined
   if (!response) return answer.forward()
@@ -41,8 +45,8 @@ export const compact = async (gateway: Gateway, received: IncomingRequest, reply
     .filter(isObject)
     .filter(isUserMessage)
     .map((item) => withId(item, id('msg')))
-  reply.writeHead(200, answer.headers)
-  reply.end(
+  responseWriter.writeHead(200, answer.headers)
+  responseWriter.end(
     JSON.stringify({
       id: id('resp'),
       object: 'response.compaction',
@@ -73,11 +77,11 @@ class CapturedResponse implements ResponseWriter {
   status = 0
   headers: Readonly<Record<string, string>> = {}
   text = ''
-  readonly #reply: ResponseWriter
+  readonly #responseWriter: ResponseWriter
   #cut = false
 
-  constructor(reply: ResponseWriter) {
-    this.#reply = reply
+  constructor(responseWriter: ResponseWriter) {
+    this.#responseWriter = responseWriter
   }
 
   writeHead(status: number, headers: Readonly<Record<string, string>>): void {
@@ -101,12 +105,12 @@ class CapturedResponse implements ResponseWriter {
   onDrain(): void {}
 
   onDisconnect(run: () => void): void {
-    this.#reply.onDisconnect(run)
+    this.#responseWriter.onDisconnect(run)
   }
 
   forward(): void {
-    if (this.#cut || this.status === 0) return this.#reply.abort()
-    this.#reply.writeHead(this.status, this.headers)
-    this.#reply.end(this.text)
+    if (this.#cut || this.status === 0) return this.#responseWriter.abort()
+    this.#responseWriter.writeHead(this.status, this.headers)
+    this.#responseWriter.end(this.text)
   }
 }

@@ -126,11 +126,13 @@ export class ConversationTurn implements StoredTurn {
   }
 
   /** A writer that stores the answer before its end is sent. A background response is stored by its own writer. */
-  recordingWriter(reply: ResponseWriter): ResponseWriter {
+  recordingWriter(responseWriter: ResponseWriter): ResponseWriter {
     const { durable, connection } = this.#deps.stores
     return (this.storage.store ? durable : connection) && !this.storage.background
-      ? new RecordingWriter(reply, (response, status, body) => this.save({ response, status, events: null, body }))
-      : reply
+      ? new RecordingWriter(responseWriter, (response, status, body) =>
+          this.save({ response, status, events: null, body }),
+        )
+      : responseWriter
   }
 
   /** The input items with their ids, made once. Only a stored turn needs them. */

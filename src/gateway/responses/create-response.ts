@@ -34,10 +34,10 @@ import { sendEvents } from './retrieve-response.ts'
 export const createResponse = (
   gateway: Gateway,
   received: IncomingRequest,
-  reply: ResponseWriter,
+  responseWriter: ResponseWriter,
   connection?: MemoryStore,
 ): Promise<void> => {
-  const call: ResponseCall = { gateway, deps: turnDeps(gateway, received, connection), received, reply }
+  const call: ResponseCall = { gateway, deps: turnDeps(gateway, received, connection), received, responseWriter }
   // A text search first: few requests contain these names, and the body is parsed later anyway.
   const { body } = received
   if (!body.includes('"background"') && !(connection && body.includes('"generate"'))) return answerNow(call)
@@ -56,20 +56,20 @@ type ResponseCall = {
   readonly gateway: Gateway
   readonly deps: TurnDeps
   readonly received: IncomingRequest
-  readonly reply: ResponseWriter
+  readonly responseWriter: ResponseWriter
 }
 
 /** Resolves when the client has received the answer: its end may wait for the store after the call is over. */
-const answerNow = ({ gateway, deps, received, reply }: ResponseCall): Promise<void> => {
+const answerNow = ({ gateway, deps, received, responseWriter }: ResponseCall): Promise<void> => {
   const pending: PendingStorage = { writer: null }
   const startTurn = async (inbound: InboundRequest) => {
     const turn = await startedTurn(deps, inbound, { id: newId(deps), background: false })
     if (!turn.ok) return turn
-    const writer = turn.value.recordingWriter(reply)
+    const writer = turn.value.recordingWriter(responseWriter)
     if (writer instanceof RecordingWriter) pending.writer = writer
-    return good({ turn: turn.value, reply: writer })
+    return good({ turn: turn.value, responseWriter: writer })
   }
-  return serveChat(gateway, { protocol: openaiResponses, received, reply, startTurn }).then(settled(pending))
+  return serveChat(gateway, { protocol: openaiResponses, received, responseWriter, startTurn }).then(settled(pending))
 }
 
 type PendingStorage = { writer: RecordingWriter | null }
@@ -126,10 +126,10 @@ const STORE_ATTEMPTS = 16
  * upstream call always streams, so that the events can be followed and the stream timeouts apply.
  */
 const answerInBackground = async (call: ResponseCall): Promise<void> => {
-  const { gateway, deps, received, reply } = call
+  const { gateway, deps, received, responseWriter } = call
   const refuse = (failure: Failure) => {
     const recorder = new Recorder(gateway, received, openaiResponses.style)
-    writeAndRecordError({ protocol: openaiResponses, reply, recorder }, failure, null)
+    writeAndRecordError({ protocol: openaiResponses, responseWriter, recorder }, failure, null)
   }
   const parsed = await parseInTurns(openaiResponses, received, deps.limits, deps.loopTurn)
   if (!parsed.ok) return refuse(parsed.failure)
@@ -163,19 +163,24 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   void serveChat(gateway, {
     protocol: openaiResponses,
     received: { ...received, body },
-    reply: job,
+    responseWriter: job,
     startTurn: async (inbound) => {
       const turn = await turnFor({ ...deps, randomLetters: replay() }, inbound, options)
       if (!turn.ok) return turn
       // The later steps need this turn, not the first one: it receives the target that answers.
       current.turn = turn.value
-      return good({ turn: turn.value, reply: job })
+      return good({ turn: turn.value, responseWriter: job })
     },
   })
 
-  if (parsed.value.request.stream) return sendEvents(gateway, { reply, source: job, after: -1, requestId: received.id })
-  reply.writeHead(200, { 'content-type': 'application/json', 'x-request-id': received.id, 'x-headgate-attempts': '0' })
-  reply.end(JSON.stringify(queued))
+  if (parsed.value.request.stream)
+    return sendEvents(gateway, { responseWriter, source: job, after: -1, requestId: received.id })
+  responseWriter.writeHead(200, {
+    'content-type': 'application/json',
+    'x-request-id': received.id,
+    'x-headgate-attempts': '0',
+  })
+  responseWriter.end(JSON.stringify(queued))
 }
 
 /** Why no further background response may start; null: one may. */
@@ -224,9 +229,9 @@ const streamedBody = async ({ deps, received }: ResponseCall, inbound: InboundRe
  * `generate: false`: OpenAI's way to send a part of the next turn in advance (Codex does so while its user types).
  * Stored like any turn, with an empty answer; no upstream is called.
  */
-const prepareTurn = async ({ gateway, deps, received, reply }: ResponseCall): Promise<void> => {
+const prepareTurn = async ({ gateway, deps, received, responseWriter }: ResponseCall): Promise<void> => {
   const refuse = (failure: Failure) =>
-    sendUntried({ protocol: openaiResponses, reply, requestId: received.id }, failure)
+    sendUntried({ protocol: openaiResponses, responseWriter, requestId: received.id }, failure)
   const body = parseObject(received.body) ?? {}
   // Codex sends its instructions and tools in advance, without input, which the decoder requires.
   const isEmpty = body.input === undefined || (Array.isArray(body.input) && body.input.length === 0)
@@ -242,7 +247,7 @@ const prepareTurn = async ({ gateway, deps, received, reply }: ResponseCall): Pr
     { type: 'usage', usage: { input: 0, output: 0 } },
     { type: 'finish', finish: { kind: 'stop', raw: null } },
   ]
-  const writer = turn.value.recordingWriter(reply)
+  const writer = turn.value.recordingWriter(responseWriter)
   writer.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-request-id': received.id })
   writer.end([...encoder.push({ events }), ...encoder.end()].join(''))
   if (writer instanceof RecordingWriter) await writer.settled

@@ -21,9 +21,9 @@ export type SaveResponse = (
   body: JsonObject,
 ) => Promise<Failure | null> | null
 
-/** Forwards an answer to `reply` and stores it with `save`. */
+/** Forwards an answer to `responseWriter` and stores it with `save`. */
 export class RecordingWriter implements ResponseWriter {
-  readonly #reply: ResponseWriter
+  readonly #responseWriter: ResponseWriter
   readonly #save: SaveResponse
   /** The answer is one JSON body, not a stream. */
   #isJson = false
@@ -33,8 +33,8 @@ export class RecordingWriter implements ResponseWriter {
   #ended = false
   #settled: Promise<void> | null = null
 
-  constructor(reply: ResponseWriter, save: SaveResponse) {
-    this.#reply = reply
+  constructor(responseWriter: ResponseWriter, save: SaveResponse) {
+    this.#responseWriter = responseWriter
     this.#save = save
   }
 
@@ -45,35 +45,35 @@ export class RecordingWriter implements ResponseWriter {
 
   writeHead(status: number, headers: Readonly<Record<string, string>>): void {
     this.#isJson = headers['content-type'] === 'application/json'
-    this.#reply.writeHead(status, headers)
+    this.#responseWriter.writeHead(status, headers)
   }
 
   write(piece: TextOrBytes): boolean {
     // The last event is always written as text.
     const isText = typeof piece === 'string'
-    if (this.#held === null && !(isText && this.#startsSaving(piece))) return this.#reply.write(piece)
+    if (this.#held === null && !(isText && this.#startsSaving(piece))) return this.#responseWriter.write(piece)
     // Only the terminator follows the last event, so little is held.
     this.#held += textOf(piece)
     return true
   }
 
   end(chunk = ''): void {
-    if (this.#held === null && !this.#startsSaving(chunk)) return this.#reply.end(chunk)
+    if (this.#held === null && !this.#startsSaving(chunk)) return this.#responseWriter.end(chunk)
     this.#held += chunk
     this.#ended = true
   }
 
   abort(): void {
     this.#held = null
-    this.#reply.abort()
+    this.#responseWriter.abort()
   }
 
   onDrain(run: () => void): void {
-    this.#reply.onDrain(run)
+    this.#responseWriter.onDrain(run)
   }
 
   onDisconnect(run: () => void): void {
-    this.#reply.onDisconnect(run)
+    this.#responseWriter.onDisconnect(run)
   }
 
   /** Whether this text completes the answer and its write to the store is now pending. */
@@ -104,8 +104,8 @@ export class RecordingWriter implements ResponseWriter {
     if (held === null) return
     this.#held = null
     const released = isStored ? held : this.#isJson ? notStored(held) : streamNotStored(held)
-    if (this.#ended) this.#reply.end(released)
-    else this.#reply.write(released)
+    if (this.#ended) this.#responseWriter.end(released)
+    else this.#responseWriter.write(released)
   }
 }
 

@@ -17,7 +17,12 @@ import type { BackgroundEvent, BackgroundResponse } from './background-response.
 import { readHistory } from './conversation-history.ts'
 import { eventsIn, isFinal } from './recording-writer.ts'
 
-type ResponseHandler = (gateway: Gateway, received: IncomingRequest, reply: ResponseWriter, id: string) => Promise<void>
+type ResponseHandler = (
+  gateway: Gateway,
+  received: IncomingRequest,
+  responseWriter: ResponseWriter,
+  id: string,
+) => Promise<void>
 
 /** The answer to a request about a response: its JSON, or events to stream. */
 type ResponseAnswer = string | Pick<EventsToSend, 'source' | 'after'>
@@ -27,13 +32,13 @@ const handler =
   (
     answer: (gateway: Gateway, received: IncomingRequest, id: string) => Promise<Outcome<ResponseAnswer>>,
   ): ResponseHandler =>
-  async (gateway, received, reply, id) => {
+  async (gateway, received, responseWriter, id) => {
     const requestId = received.id
     const answered = await answer(gateway, received, id)
-    if (!answered.ok) return sendError({ protocol: openaiResponses, reply, requestId }, answered.failure)
-    if (typeof answered.value !== 'string') return sendEvents(gateway, { reply, requestId, ...answered.value })
-    reply.writeHead(200, { 'content-type': 'application/json', 'x-request-id': requestId })
-    reply.end(answered.value)
+    if (!answered.ok) return sendError({ protocol: openaiResponses, responseWriter, requestId }, answered.failure)
+    if (typeof answered.value !== 'string') return sendEvents(gateway, { responseWriter, requestId, ...answered.value })
+    responseWriter.writeHead(200, { 'content-type': 'application/json', 'x-request-id': requestId })
+    responseWriter.end(answered.value)
   }
 
 /**
@@ -195,7 +200,7 @@ const replayed = (world: World, source: string): readonly JsonObject[] => {
 
 /** The events to send, and where. */
 export type EventsToSend = {
-  readonly reply: ResponseWriter
+  readonly responseWriter: ResponseWriter
   readonly source: Pick<BackgroundResponse, 'events' | 'over' | 'watch'>
   /** Events up to this sequence number are left out. */
   readonly after: number
@@ -227,37 +232,37 @@ class EventSender {
   }
 
   start(): void {
-    const { reply, source, requestId } = this.#sent
-    reply.writeHead(200, { ...STREAM_HEADERS, 'x-request-id': requestId, 'x-headgate-attempts': '0' })
+    const { responseWriter, source, requestId } = this.#sent
+    responseWriter.writeHead(200, { ...STREAM_HEADERS, 'x-request-id': requestId, 'x-headgate-attempts': '0' })
     this.#unwatch = source.watch(() => this.#advance())
-    reply.onDrain(() => {
+    responseWriter.onDrain(() => {
       this.#full = false
       this.#cancelTimeout()
       this.#advance()
     })
-    reply.onDisconnect(() => this.#stop())
+    responseWriter.onDisconnect(() => this.#stop())
     this.#advance()
   }
 
   #advance(): void {
-    const { reply, source, after } = this.#sent
+    const { responseWriter, source, after } = this.#sent
     while (!this.#full && !this.#ended && this.#next < source.events.length) {
       const event = source.events[this.#next++]
       if (event && event.number > after) this.#write(writeFrame(event.type, event.data))
     }
     if (this.#ended || this.#full || !source.over || this.#next < source.events.length) return this.#schedulePing()
     this.#stop()
-    reply.end(writeFrame(undefined, '[DONE]'))
+    responseWriter.end(writeFrame(undefined, '[DONE]'))
   }
 
   #write(text: string): void {
-    const { reply } = this.#sent
-    if (reply.write(text)) return
+    const { responseWriter } = this.#sent
+    if (responseWriter.write(text)) return
     this.#full = true
     if (this.#writeTimeout <= 0) return
     this.#cancelTimeout = this.#world.later(this.#writeTimeout, () => {
       this.#stop()
-      reply.abort()
+      responseWriter.abort()
     })
   }
 

@@ -34,7 +34,7 @@ export type ReadOutcome = 'read' | 'cut' | 'left'
 type HeaderBlock = { readonly status: number; readonly headers: Readonly<Record<string, string>> }
 
 type BroadcastReader = {
-  readonly reply: ResponseWriter
+  readonly responseWriter: ResponseWriter
   /** The reader's own headers, which override the answer's. */
   readonly headers: Readonly<Record<string, string>>
   readonly done: (outcome: ReadOutcome) => void
@@ -81,14 +81,18 @@ export class BroadcastResponse implements ResponseWriter {
     return this.#end === 'ended' ? (this.#head?.status ?? null) : null
   }
 
-  /** Writes the answer to this reply, from its beginning. `done` is called once. Throws if it is not replayable. */
-  read(reply: ResponseWriter, headers: Readonly<Record<string, string>>, done: (outcome: ReadOutcome) => void): void {
+  /** Writes the answer to this writer, from its beginning. `done` is called once. Throws if it is not replayable. */
+  read(
+    responseWriter: ResponseWriter,
+    headers: Readonly<Record<string, string>>,
+    done: (outcome: ReadOutcome) => void,
+  ): void {
     if (!this.#replayable) throw new Error('the beginning of this answer is no longer buffered')
-    const reader: BroadcastReader = { reply, headers, done, at: 0, full: null }
+    const reader: BroadcastReader = { responseWriter, headers, done, at: 0, full: null }
     this.#readers.add(reader)
-    reply.onDisconnect(() => this.#remove(reader, 'left'))
+    responseWriter.onDisconnect(() => this.#remove(reader, 'left'))
     if (!this.#readers.has(reader)) return
-    if (this.#head) reply.writeHead(this.#head.status, { ...this.#head.headers, ...headers })
+    if (this.#head) responseWriter.writeHead(this.#head.status, { ...this.#head.headers, ...headers })
     if (this.#end === 'cut') this.#cutOff(reader)
     else this.#writeTo(reader)
     this.#resume()
@@ -112,7 +116,7 @@ export class BroadcastResponse implements ResponseWriter {
   writeHead(status: number, headers: Readonly<Record<string, string>>): void {
     if (this.#head) return
     this.#head = { status, headers }
-    for (const reader of this.#readers) reader.reply.writeHead(status, { ...headers, ...reader.headers })
+    for (const reader of this.#readers) reader.responseWriter.writeHead(status, { ...headers, ...reader.headers })
   }
 
   write(piece: TextOrBytes): boolean {
@@ -162,15 +166,15 @@ export class BroadcastResponse implements ResponseWriter {
 
   /** Writes everything the reader has not received, until it is full. */
   #writeTo(reader: BroadcastReader): void {
-    const { reply } = reader
+    const { responseWriter } = reader
     while (!reader.full && this.#readers.has(reader)) {
       const text = this.#next(reader)
       if (this.#end === 'ended' && reader.at === this.#pieces.length) {
-        reply.end(text)
+        responseWriter.end(text)
         return this.#remove(reader, 'read')
       }
       if (text === '') return
-      if (!reply.write(text)) this.#awaitDrain(reader)
+      if (!responseWriter.write(text)) this.#awaitDrain(reader)
     }
   }
 
@@ -192,7 +196,7 @@ export class BroadcastResponse implements ResponseWriter {
     const { world, writeTimeout } = this.#options
     const onTimeout = () => this.#cutOff(reader, 'left')
     reader.full = writeTimeout > 0 ? world.later(writeTimeout, onTimeout) : () => {}
-    reader.reply.onDrain(() => {
+    reader.responseWriter.onDrain(() => {
       reader.full?.()
       reader.full = null
       this.#writeTo(reader)
@@ -202,14 +206,14 @@ export class BroadcastResponse implements ResponseWriter {
   }
 
   #cutOff(reader: BroadcastReader, outcome: ReadOutcome = 'cut'): void {
-    reader.reply.abort()
+    reader.responseWriter.abort()
     this.#remove(reader, outcome)
   }
 
   #remove(reader: BroadcastReader, outcome: ReadOutcome): void {
     if (!this.#readers.delete(reader)) return
     reader.full?.()
-    reader.reply.onDisconnect(() => {})
+    reader.responseWriter.onDisconnect(() => {})
     reader.done(outcome)
     this.#trim()
     if (this.#end) return

@@ -39,8 +39,8 @@ const shared = (script: (asked: ScriptedCall) => void, settings: object = {}) =>
       client,
     }
     reply.done = share(
-      { protocol, style: 'chat', received, reply, repeatable: repeatableChat(protocol, false) },
-      (gateway, to) => serveChat(gateway, { protocol, received, reply: to }),
+      { protocol, style: 'chat', received, responseWriter: reply, repeatable: repeatableChat(protocol, false) },
+      (gateway, to) => serveChat(gateway, { protocol, received, responseWriter: to }),
     )
     return reply
   }
@@ -363,7 +363,7 @@ test('idempotency: an unrecorded error is not stored either', async () => {
   const received = { id: 'r', method: 'POST', path: '/', query: '', headers, body, local: true, client: '' }
   for (let time = 0; time < 2; time++) {
     const reply = new CapturedReply()
-    await share({ protocol, style: 'chat', received, reply, repeatable: () => null }, async (_, to) => {
+    await share({ protocol, style: 'chat', received, responseWriter: reply, repeatable: () => null }, async (_, to) => {
       asked++
       to.writeHead(400, {})
       to.end('no')

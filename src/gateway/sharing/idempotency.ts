@@ -43,13 +43,13 @@ export type ShareableCall = {
   /** The kind of call, as in the log. */
   readonly style: string
   readonly received: IncomingRequest
-  readonly reply: ResponseWriter
+  readonly responseWriter: ResponseWriter
   /** The parsed body, if the response to an identical request may be used instead; null: it may not. */
   readonly repeatable: (received: IncomingRequest, limits: ExtentLimits) => JsonObject | null
 }
 
 /** Serves the call with this gateway and writer. */
-type ServeCall = (gateway: Gateway, reply: ResponseWriter) => Promise<void>
+type ServeCall = (gateway: Gateway, responseWriter: ResponseWriter) => Promise<void>
 
 /** Answers a call from a shared response, or serves it. */
 export type Share = (call: ShareableCall, serve: ServeCall) => Promise<void>
@@ -70,7 +70,9 @@ export const shareResponses = (gateway: Gateway, fingerprint: (text: string) => 
     const config = gateway.config()
     const { idempotency, coalesce } = config.settings
     const key = idempotency.keep > 0 ? call.received.headers('idempotency-key') : undefined
-    return key === undefined && !coalesce ? serve(gateway, call.reply) : sharing.share(call, serve, { key, config })
+    return key === undefined && !coalesce
+      ? serve(gateway, call.responseWriter)
+      : sharing.share(call, serve, { key, config })
   }
 }
 
@@ -90,7 +92,7 @@ class ResponseSharing {
     serve: ServeCall,
     { key, config }: { readonly key: string | undefined; readonly config: Config },
   ): Promise<void> {
-    const { received, reply, style } = call
+    const { received, responseWriter, style } = call
     const problem = key === undefined ? null : keyProblem(key)
     if (problem) return this.#refuse(call, problem)
 
@@ -115,7 +117,7 @@ class ResponseSharing {
       }
       names.set(duplicate, '')
     }
-    if (names.size === 0) return serve(this.#gateway, reply)
+    if (names.size === 0) return serve(this.#gateway, responseWriter)
     return this.#start(call, serve, { names, keyed: key !== undefined })
   }
 
@@ -141,7 +143,7 @@ class ResponseSharing {
       gateway.emit({ event: 'request', trace: [...event.trace, ...left] })
     }
     responses.take(OVERHEAD)
-    response.answer.read(call.reply, {}, (outcome) => {
+    response.answer.read(call.responseWriter, {}, (outcome) => {
       clientLeft = outcome === 'left'
     })
     void Promise.all([served.promise, answered.promise]).then(() => {
@@ -202,7 +204,7 @@ class ResponseSharing {
 
   /** Answers a call from a shared response. Resolves when its client has received it, and its end has been recorded. */
   #attach(call: ShareableCall, response: SharedResponse, how: 'joined' | 'stored' | 'coalesced'): Promise<void> {
-    const { received, reply } = call
+    const { received, responseWriter } = call
     const recorder = this.#recorderOf(call)
     recorder.note({ type: 'shared', how, with: response.id })
     this.#responses.markRead(response)
@@ -225,7 +227,7 @@ class ResponseSharing {
         else recorder.end(ended?.how ?? 'answered', ended?.status ?? answer.status ?? 200, ended?.failure)
         resolve()
       }
-      response.answer.read(reply, headers, done)
+      response.answer.read(responseWriter, headers, done)
     })
   }
 
@@ -251,8 +253,8 @@ class ResponseSharing {
   }
 
   #refuse(call: ShareableCall, failure: Failure): void {
-    const { protocol, reply } = call
-    writeAndRecordError({ protocol, reply, recorder: this.#recorderOf(call) }, failure, null)
+    const { protocol, responseWriter } = call
+    writeAndRecordError({ protocol, responseWriter, recorder: this.#recorderOf(call) }, failure, null)
   }
 }
 

@@ -64,8 +64,8 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
     const { style } = protocol
     const repeatable = repeatableChat(protocol, false)
     return (received: IncomingRequest, reply: ResponseWriter) =>
-      share({ protocol, style, received, reply, repeatable }, (shared, to) =>
-        serveChat(shared, { protocol, received, reply: to }),
+      share({ protocol, style, received, responseWriter: reply, repeatable }, (shared, to) =>
+        serveChat(shared, { protocol, received, responseWriter: to }),
       )
   }
   const responsesProtocol = protocols[ROUTES.responses.protocol]
@@ -83,12 +83,19 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
     chat: call(ROUTES.chat.protocol),
     responses: (received, reply) =>
       share(
-        { protocol: responsesProtocol, style: responsesProtocol.style, received, reply, repeatable: repeatableTurn },
+        {
+          protocol: responsesProtocol,
+          style: responsesProtocol.style,
+          received,
+          responseWriter: reply,
+          repeatable: repeatableTurn,
+        },
         (shared, to) => createResponse(shared, received, to),
       ),
     compact: (received, reply) =>
-      share({ protocol: responsesProtocol, style: COMPACT, received, reply, repeatable: () => null }, (shared, to) =>
-        compact(shared, received, to),
+      share(
+        { protocol: responsesProtocol, style: COMPACT, received, responseWriter: reply, repeatable: () => null },
+        (shared, to) => compact(shared, received, to),
       ),
     response: (received, reply, id) => showResponse(gateway, received, reply, id),
     deleteResponse: async (received, reply, id) => {
@@ -104,7 +111,13 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
     completions: call(ROUTES.completions.protocol),
     embeddings: (received, reply) =>
       share(
-        { protocol: embeddingsProtocol, style: EMBEDDINGS, received, reply, repeatable: repeatableEmbeddings },
+        {
+          protocol: embeddingsProtocol,
+          style: EMBEDDINGS,
+          received,
+          responseWriter: reply,
+          repeatable: repeatableEmbeddings,
+        },
         (shared, to) => serveEmbeddings(shared, received, to),
       ),
     countTokens: (received, reply) => countTokens(gateway, protocols[ROUTES.countTokens.protocol], received, reply),

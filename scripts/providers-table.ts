@@ -5,9 +5,9 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { isObject, list, object, parseJson } from '../src/core/json.ts'
-import type { ProtocolSupport, Provider } from '../src/core/provider.ts'
+import type { ProtocolSupport, Provider, Providers } from '../src/core/provider.ts'
 import { CATALOGUE_FILE } from '../src/edge/catalogue/catalogue.ts'
-import { loadProviders, type Providers } from '../src/edge/catalogue/load-providers.ts'
+import { loadProviders } from '../src/edge/catalogue/load-providers.ts'
 import { styleNames } from '../src/edge/config/definition.ts'
 
 export const PAGE_FILE = new URL('../docs/providers.md', import.meta.url)

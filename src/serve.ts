@@ -7,7 +7,7 @@ import type { TraceSummary } from './core/trace-summary.ts'
 import { openCatalogue } from './edge/catalogue/catalogue.ts'
 import { loadProviders } from './edge/catalogue/load-providers.ts'
 import type { Loaded } from './edge/config/configure.ts'
-import { loadConfig, type Place, readEnvironment } from './edge/config/load.ts'
+import { type ConfigSources, loadConfig, readEnvironment } from './edge/config/load.ts'
 import { problemLine } from './edge/config/problem.ts'
 import { reloadState } from './edge/config/reload-state.ts'
 import { type Watching, type WatchOptions, watchConfig } from './edge/config/watch.ts'
@@ -59,10 +59,10 @@ const refuseToStart = (lines: readonly string[]): never => {
 export const serve = async (): Promise<void> => {
   const mark = env[WORKER_VARIABLE]
   const worker = mark === undefined ? undefined : (await import('./edge/workers/worker.ts')).connectWorker(mark)
-  const place = { env, folder: process.cwd(), providers: await loadProviders() }
-  const loaded = await loadConfig(place)
+  const sources = { env, folder: process.cwd(), providers: await loadProviders() }
+  const loaded = await loadConfig(sources)
   if (!loaded.ok) return refuseToStart(loaded.problems.map(problemLine))
-  await start(place, loaded, worker)
+  await start(sources, loaded, worker)
 }
 
 /** A valid configuration at the start of the process. */
@@ -97,14 +97,14 @@ type Runtime = {
   readonly started: number
 }
 
-const start = async (place: Place, loaded: Started, worker: WorkerLink | undefined): Promise<void> => {
-  const runtime = await build(place, loaded, worker)
+const start = async (sources: ConfigSources, loaded: Started, worker: WorkerLink | undefined): Promise<void> => {
+  const runtime = await build(sources, loaded, worker)
   const server = await listen(runtime)
   runtime.current.server = server
   runtime.lists.follow(runtime.current.config.instances)
   // With several workers the first one announces, once all are listening.
   if (!worker) announce(runtime, server, performance.now())
-  const watching = watchConfig({ ...place, running: loaded, onReload: (reloaded) => applyReload(runtime, reloaded) })
+  const watching = watchConfig({ ...sources, running: loaded, onReload: (reloaded) => applyReload(runtime, reloaded) })
   const end = handleSignals(runtime, (signal) => drain(runtime, server, watching, signal))
   connectToSupervisor(runtime, server, watching, end)
   process.on('uncaughtException', (error) => runtime.gateway.emit({ event: 'error', error }))
@@ -112,7 +112,7 @@ const start = async (place: Place, loaded: Started, worker: WorkerLink | undefin
 }
 
 /** Creates everything that the server needs. */
-const build = async (place: Place, loaded: Started, worker: WorkerLink | undefined): Promise<Runtime> => {
+const build = async (sources: ConfigSources, loaded: Started, worker: WorkerLink | undefined): Promise<Runtime> => {
   const { launch } = loaded
   const config = worker ? worker.share(loaded.config) : loaded.config
   const current: Current = { config, server: undefined }
@@ -139,7 +139,7 @@ const build = async (place: Place, loaded: Started, worker: WorkerLink | undefin
   const upstream = dialer({ open: await connectionFor(launch.httpClient) })
   const signed = signing({
     dial: upstream.dial,
-    environment: () => readEnvironment(place),
+    environment: () => readEnvironment(sources),
     report: (error) => log.warn('sign_in', error),
   })
   const load = measureLoad()

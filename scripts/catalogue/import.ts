@@ -13,7 +13,7 @@ export type ImportContext = {
   readonly version: string
 }
 
-type Format = {
+type CatalogueFormat = {
   readonly source: Omit<Source, 'version'>
   readonly is: (body: Json) => boolean
   readonly read: (
@@ -61,7 +61,7 @@ const capabilitiesIn = (table: readonly (readonly [word: string, has: boolean])[
 
 // ── LiteLLM ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const litellm: Format = {
+const litellm: CatalogueFormat = {
   source: { name: 'LiteLLM model_prices_and_context_window.json', licence: 'MIT', copyright: '2023 Berri AI' },
   is: (body) => text(object(first(body))?.litellm_provider) !== undefined,
   *read(body, { names, today }) {
@@ -102,7 +102,7 @@ const litellm: Format = {
 
 // ── models.dev ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-const modelsDev: Format = {
+const modelsDev: CatalogueFormat = {
   source: { name: 'models.dev api.json', licence: 'MIT', copyright: '2025 models.dev' },
   is: (body) => isObject(object(first(body))?.models),
   *read(body, { names }) {
@@ -164,7 +164,7 @@ const equalTo = (rule: Json | undefined): string[] => {
   return one !== undefined ? [one] : list(object(rule)?.or).flatMap(equalTo)
 }
 
-const genaiPrices: Format = {
+const genaiPrices: CatalogueFormat = {
   source: { name: 'genai-prices', licence: 'MIT', copyright: 'Pydantic Services Inc. 2025 to present' },
   is: (body) => isList(body) && isList(object(body[0])?.models),
   *read(body, { names, today }) {
@@ -198,7 +198,7 @@ const genaiPrices: Format = {
   },
 }
 
-const FORMATS: readonly Format[] = [litellm, modelsDev, genaiPrices]
+const FORMATS: readonly CatalogueFormat[] = [litellm, modelsDev, genaiPrices]
 
 /** Imports a source in any of the formats; undefined if it has none of them. */
 export const importCatalogue = (body: Json, context: ImportContext): Imported | undefined => {

@@ -68,6 +68,9 @@ export type Provider = {
   readonly catalogue?: string
 }
 
+/** Providers by name, in the order in which they are tried. */
+export type Providers = ReadonlyMap<string, Provider>
+
 export type Variables = { readonly [suffix: string]: string | undefined }
 
 /** A protocol that a provider supports, with the differences of its endpoint. */

@@ -60,6 +60,9 @@ export type TraceEvent =
  */
 export type SkippedTarget = Required<Skipped>
 
+/** The outcome of a request. */
+export type EndedEvent = Extract<TraceEvent, { type: 'ended' }>
+
 export type SharedBy = 'joined' | 'stored' | 'coalesced' | 'left'
 
 export type Trace = readonly TraceEvent[]

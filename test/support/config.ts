@@ -1,6 +1,6 @@
 /** Providers of every kind and a loader, for tests of the configuration. */
 import assert from 'node:assert/strict'
-import type { Provider } from '../../src/core/provider.ts'
+import type { Provider, Providers } from '../../src/core/provider.ts'
 import { configure, type Loaded, type Texts } from '../../src/edge/config/configure.ts'
 import { problemLine } from '../../src/edge/config/problem.ts'
 import { readTree } from '../../src/edge/config/tree.ts'
@@ -63,7 +63,7 @@ const all: readonly Provider[] = [
   provider('demo', 990, { builtin: true, keyless: true, auth: 'none', baseUrl: 'demo://echo', defaultModel: 'echo' }),
 ]
 
-export const providers: ReadonlyMap<string, Provider> = new Map(all.map((one) => [one.name, one]))
+export const providers: Providers = new Map(all.map((one) => [one.name, one]))
 
 type Given = Omit<Texts, 'providers' | 'file'> & { readonly yaml?: string }
 

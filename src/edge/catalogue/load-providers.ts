@@ -1,9 +1,6 @@
 /** Loads all providers at start. A new provider is a new file in the folder. */
-import type { Provider } from '../../core/provider.ts'
+import type { Provider, Providers } from '../../core/provider.ts'
 import { type ProviderFile, providerFiles } from './provider-files.ts'
-
-/** Providers by name, in the order in which they are tried. */
-export type Providers = ReadonlyMap<string, Provider>
 
 /** Loads every provider. Throws if a file has no provider or a name is used twice, which is a bug in this project. */
 export const loadProviders = async (folder?: URL): Promise<Providers> => {

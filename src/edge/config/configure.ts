@@ -1,10 +1,12 @@
 /** Builds a configuration from texts, completely or not at all. No I/O. */
+
 import type { Config, Route, RouteTarget } from '../../core/config.ts'
 import { nearest } from '../../core/nearest.ts'
-import type { Instance, Provider } from '../../core/provider.ts'
+import type { Instance, Providers } from '../../core/provider.ts'
 import { type Settings, settingsSchema } from '../../core/settings.ts'
 import { parseDotenv } from './dotenv.ts'
-import { type Env, type Launch, launchFrom, misspelledSettings, settingsFrom, variable } from './environment.ts'
+import type { Env } from './env.ts'
+import { type Launch, launchFrom, misspelledSettings, settingsFrom, variable } from './environment.ts'
 import { commaList, emptyFile, type FileContent, type RouteEntry, readFile } from './file.ts'
 import { instanceName, keyless } from './ids.ts'
 import { maskerFor, type Problem, quote } from './problem.ts'
@@ -39,7 +41,7 @@ export type Texts = {
   /** The text of the `.env` file, if there is one. */
   readonly dotenv?: string | undefined
   readonly file?: TextOfFile | undefined
-  readonly providers: ReadonlyMap<string, Provider>
+  readonly providers: Providers
 }
 
 /** The environment merged with `.env`. Real variables take precedence, even empty ones. */
@@ -133,16 +135,16 @@ const demonstration = (providers: Texts['providers']): Pick<Config, 'instances' 
   return { instances: [instance], routes: new Map([[chain.name, chain]]) }
 }
 
-type Nested = Readonly<Record<string, unknown>>
-const isNested = (value: unknown): value is Nested =>
+type Section = Readonly<Record<string, unknown>>
+const isSection = (value: unknown): value is Section =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Merges `above` over `below`, section by section. */
-const over = (above: Nested, below: Nested): Nested => {
+const over = (above: Section, below: Section): Section => {
   const out: Record<string, unknown> = { ...below }
   for (const [name, value] of Object.entries(above)) {
     const under = out[name]
-    out[name] = isNested(value) && isNested(under) ? over(value, under) : value
+    out[name] = isSection(value) && isSection(under) ? over(value, under) : value
   }
   return out
 }
@@ -188,7 +190,7 @@ const tidy = (problems: readonly Problem[], mask: (text: string) => string): rea
 /** Literal secrets in the file. */
 const secretsIn = ({ providers, settings }: FileContent): readonly string[] => {
   const auth = settings.auth
-  const clientKeys = isNested(auth) ? [auth.keys, auth.admin].flat() : []
+  const clientKeys = isSection(auth) ? [auth.keys, auth.admin].flat() : []
   const keys = [...providers.values()].flatMap((entry) => entry.keys ?? [])
   return [...clientKeys, ...keys.map((key) => (typeof key === 'string' ? key : key.value))].filter(
     (value) => typeof value === 'string',

@@ -77,7 +77,7 @@ export type Schema = {
 export const jsonSchemaOf = (schema: z.ZodType): Schema => z.toJSONSchema(schema, { io: 'input' }) as Schema
 
 /** One setting. */
-export type Row = {
+export type SettingRow = {
   readonly path: readonly string[]
   /** For example `circuit.resetTimeout`. */
   readonly name: string
@@ -98,7 +98,7 @@ export const camelCase = (name: string): string =>
   name.toLowerCase().replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 
 /** Lists the settings of a schema, in its order. */
-export const rowsOf = (schema: Schema, path: readonly string[] = []): readonly Row[] =>
+export const rowsOf = (schema: Schema, path: readonly string[] = []): readonly SettingRow[] =>
   schema.properties
     ? Object.entries(schema.properties).flatMap(([name, inner]) => rowsOf(inner, [...path, name]))
     : [{ path, name: path.join('.'), env: envName(path), schema, secret: path[0] === 'auth' }]

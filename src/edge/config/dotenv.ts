@@ -1,3 +1,5 @@
+import type { Env } from './env.ts'
+
 /** Parses a `.env` file. Uses `getBuiltinModule`, since importing `node:util` also loads modules for threads. */
-export const parseDotenv = (text: string): Readonly<Record<string, string | undefined>> =>
+export const parseDotenv = (text: string): Env =>
   process.getBuiltinModule('node:util').parseEnv(text.replace(/^\ufeff/, ''))

@@ -1,13 +1,13 @@
 /** Reads settings and launch values from environment variables; problems are reported by variable name. */
+
 import type { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
 import { settingsSchema } from '../../core/settings.ts'
-import { allowedBy, durationHint, launchSchema, type Row, schemasAt } from './definition.ts'
+import { allowedBy, durationHint, launchSchema, type SettingRow, schemasAt } from './definition.ts'
+import type { Env } from './env.ts'
 import { listFrom } from './file.ts'
 import { type Problem, quote } from './problem.ts'
 import { launchRows, settingRows } from './rows.ts'
-
-export type Env = Readonly<Record<string, string | undefined>>
 
 /** A variable's trimmed value; undefined if it is empty. */
 export const variable = (env: Env, name: string): string | undefined => {
@@ -19,7 +19,7 @@ export const variable = (env: Env, name: string): string | undefined => {
 const WHOLE = /^[0-9]{1,15}$/
 
 /** Converts a variable's text to the type of its row; invalid text stays text, which the schema refuses. */
-const typed = (row: Row, text: string): unknown => {
+const typed = (row: SettingRow, text: string): unknown => {
   if (row.schema.type === 'integer') return WHOLE.test(text) ? Number(text) : text
   if (row.schema.type === 'boolean') return text === 'true' || (text === 'false' ? false : text)
   if (row.schema.type === 'array') return listFrom(text)
@@ -39,7 +39,11 @@ const put = (into: Nested, [step, ...rest]: readonly string[], value: unknown): 
   put(inner, rest, value)
 }
 
-const read = (env: Env, rows: readonly Row[], schema: z.ZodType): { values: Nested; problems: readonly Problem[] } => {
+const read = (
+  env: Env,
+  rows: readonly SettingRow[],
+  schema: z.ZodType,
+): { values: Nested; problems: readonly Problem[] } => {
   const values: Nested = {}
   for (const row of rows) {
     const text = variable(env, row.env)
@@ -47,7 +51,7 @@ const read = (env: Env, rows: readonly Row[], schema: z.ZodType): { values: Nest
   }
   const result = schema.safeParse(values)
   if (result.success) return { values, problems: [] }
-  const faulty = new Map<string, Row>()
+  const faulty = new Map<string, SettingRow>()
   for (const { path } of result.error.issues) {
     const row = rows.find((one) => one.path.every((step, index) => step === path[index]))
     if (row) faulty.set(row.env, row)

@@ -79,14 +79,14 @@ const lazily = <T>(make: () => T): (() => T) => {
 
 const fileSchemaJson = lazily(() => jsonSchemaOf(fileSchema))
 
-type ReadTree = Extract<Tree, { ok: true }>
+type ParsedTree = Extract<Tree, { ok: true }>
 type Issue = z.core.$ZodIssue
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** A value for a message; possible secrets are not shown. */
-const foundAt = (tree: ReadTree, path: readonly PropertyKey[], value: unknown): string => {
+const foundAt = (tree: ParsedTree, path: readonly PropertyKey[], value: unknown): string => {
   if (path.includes('keys') || path[0] === 'auth') return 'a value that is not shown, because it may be a secret'
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list'
   if (isRecord(value)) return 'a section'
@@ -111,7 +111,7 @@ const membersAt = (schema: Schema, path: readonly PropertyKey[]): readonly strin
 const problemsFrom = (
   issues: readonly Issue[],
   base: readonly PropertyKey[],
-  tree: ReadTree,
+  tree: ParsedTree,
   schema: Schema,
 ): readonly Problem[] => {
   // A missing member with a misspelled name is one problem, not two.
@@ -173,7 +173,7 @@ const withoutNothing = (value: unknown): unknown => {
 }
 
 /** Values from environment variables are text; they are converted where the schema expects a number, boolean or list. */
-const retyped = (value: unknown, schema: Schema | undefined, path: readonly string[], tree: ReadTree): unknown => {
+const retyped = (value: unknown, schema: Schema | undefined, path: readonly string[], tree: ParsedTree): unknown => {
   if (isRecord(value)) {
     const out: Record<string, unknown> = Object.create(null)
     for (const [name, inner] of Object.entries(value)) {
@@ -208,7 +208,9 @@ export const listFrom = (value: string): readonly string[] | string => {
   return list.length > 0 ? list : value
 }
 
-export const readFile = (tree: ReadTree): { readonly content: FileContent; readonly problems: readonly Problem[] } => {
+export const readFile = (
+  tree: ParsedTree,
+): { readonly content: FileContent; readonly problems: readonly Problem[] } => {
   const problems: Problem[] = [...tree.problems]
   const root = tree.value === null ? {} : withoutNothing(tree.value)
   if (!isRecord(root)) {

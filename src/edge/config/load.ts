@@ -1,23 +1,25 @@
 /** Reads the environment, `.env` and the file, and builds the configuration. */
+
 import { readFile, stat } from 'node:fs/promises'
 import { isAbsolute, join, relative } from 'node:path'
-import type { Provider } from '../../core/provider.ts'
+import type { Providers } from '../../core/provider.ts'
 import { configure, environmentOf, type Loaded, type TextOfFile } from './configure.ts'
-import { type Env, variable } from './environment.ts'
+import type { Env } from './env.ts'
+import { variable } from './environment.ts'
 import { MAX_FILE } from './file-limit.ts'
 import { type Problem, quote } from './problem.ts'
 
-export type Place = {
+export type ConfigSources = {
   readonly env: Env
   /** The working folder, which contains `.env` and `headgate.yaml`. */
   readonly folder: string
-  readonly providers: ReadonlyMap<string, Provider>
+  readonly providers: Providers
 }
 
 const FILE = 'headgate.yaml'
 
 /** The current texts on disk, or the problems of reading them. */
-export type Read = {
+export type ConfigTexts = {
   readonly dotenv: string | undefined
   readonly file: TextOfFile | undefined
   readonly problems: readonly Problem[]
@@ -65,7 +67,7 @@ const KEY_IN_FILE = /["']?\b(?:keys|admin|value)\b["']?\s*:\s*(?:\[\s*|-\s*|\n\s
 const openFile = (name: string): string =>
   `${name} contains keys and is readable by every user of this machine. Run: chmod 600 ${name}`
 
-export const readTexts = async ({ env, folder }: Pick<Place, 'env' | 'folder'>): Promise<Read> => {
+export const readTexts = async ({ env, folder }: Pick<ConfigSources, 'env' | 'folder'>): Promise<ConfigTexts> => {
   const problems: Problem[] = []
   const warnings: string[] = []
   // A folder called .env is a Python environment, and not an error.
@@ -79,7 +81,7 @@ export const readTexts = async ({ env, folder }: Pick<Place, 'env' | 'folder'>):
   }
   const paths = pathsOf(folder, environmentOf(env, dotenv))
   const fileRead = await readText(paths.file, paths.name)
-  let file: Read['file']
+  let file: ConfigTexts['file']
   if (fileRead === 'absent') {
     if (paths.named)
       problems.push({
@@ -98,13 +100,13 @@ export const readTexts = async ({ env, folder }: Pick<Place, 'env' | 'folder'>):
 }
 
 /** The current environment merged with `.env`; an unreadable `.env` is ignored. */
-export const readEnvironment = async ({ env, folder }: Pick<Place, 'env' | 'folder'>): Promise<Env> => {
+export const readEnvironment = async ({ env, folder }: Pick<ConfigSources, 'env' | 'folder'>): Promise<Env> => {
   const dotenv = await readText(join(folder, '.env'), '.env')
   return environmentOf(env, typeof dotenv === 'object' && 'text' in dotenv ? dotenv.text : undefined)
 }
 
 /** Builds the configuration from texts. */
-export const loadTexts = (read: Read, { env, providers }: Pick<Place, 'env' | 'providers'>): Loaded => {
+export const loadTexts = (read: ConfigTexts, { env, providers }: Pick<ConfigSources, 'env' | 'providers'>): Loaded => {
   const loaded = configure({ env, dotenv: read.dotenv, file: read.file, providers })
   const warnings = [...read.warnings, ...loaded.warnings]
   if (read.problems.length === 0) return { ...loaded, warnings }
@@ -113,4 +115,5 @@ export const loadTexts = (read: Read, { env, providers }: Pick<Place, 'env' | 'p
 }
 
 /** The whole configuration, or all of its problems. */
-export const loadConfig = async (place: Place): Promise<Loaded> => loadTexts(await readTexts(place), place)
+export const loadConfig = async (sources: ConfigSources): Promise<Loaded> =>
+  loadTexts(await readTexts(sources), sources)

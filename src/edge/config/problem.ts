@@ -1,3 +1,5 @@
+import type { Env } from './env.ts'
+
 /** Problems of a configuration, one line each: location, value found, values allowed. */
 
 export type Problem = {
@@ -33,7 +35,7 @@ const MIN_SECRET = 8
 
 /** Returns a function that masks secrets in a text: environment variables with secret-like names, except `harmless` ones, and `more`. */
 export const maskerFor = (
-  env: Readonly<Record<string, string | undefined>>,
+  env: Env,
   more: Iterable<string> = [],
   harmless: ReadonlySet<string> = new Set(),
 ): ((text: string) => string) => {

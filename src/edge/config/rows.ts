@@ -3,7 +3,7 @@
  * the schemas takes a tenth of the start.
  */
 import { settingsSchema } from '../../core/settings.ts'
-import { jsonSchemaOf, launchSchema, type Row, rowsOf } from './definition.ts'
+import { jsonSchemaOf, launchSchema, rowsOf, type SettingRow } from './definition.ts'
 
-export const settingRows: readonly Row[] = rowsOf(jsonSchemaOf(settingsSchema))
-export const launchRows: readonly Row[] = rowsOf(jsonSchemaOf(launchSchema))
+export const settingRows: readonly SettingRow[] = rowsOf(jsonSchemaOf(settingsSchema))
+export const launchRows: readonly SettingRow[] = rowsOf(jsonSchemaOf(launchSchema))

@@ -2,24 +2,25 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { lines, load, loaded } from '../../../test/support/config.ts'
 import { defaultSettings } from '../../../test/support/settings.ts'
-import { allowedBy, envName, type Row } from './definition.ts'
+import { allowedBy, envName, type SettingRow } from './definition.ts'
 import { misspelledSettings } from './environment.ts'
 import { launchRows, settingRows } from './rows.ts'
 
 const at = (root: unknown, path: readonly string[]): unknown =>
   path.reduce<unknown>((value, step) => Object.entries(value ?? {}).find(([name]) => name === step)?.[1], root)
 
-const yamlOf = ({ path }: Row, value: string): string =>
+const yamlOf = ({ path }: SettingRow, value: string): string =>
   `${path.map((step, depth) => `${'  '.repeat(depth)}${step}:`).join('\n')} ${value}\n`
 
-const setBy = (row: Row, env: string): unknown => at(loaded({ env: { [row.env]: env } }).config.settings, row.path)
+const setBy = (row: SettingRow, env: string): unknown =>
+  at(loaded({ env: { [row.env]: env } }).config.settings, row.path)
 
 /** The hint for `30s` at a setting in milliseconds, the only duration in these tests. */
-const hint = ({ schema }: Row, text: string): string =>
+const hint = ({ schema }: SettingRow, text: string): string =>
   text === '30s' && schema.description?.includes('(ms)') ? '; times are in milliseconds, write 30000' : ''
 
 /** Two values for a list setting. */
-const listed = ({ name }: Row) =>
+const listed = ({ name }: SettingRow) =>
   name === 'cors.origins' ? (['https://a.example', 'app://b'] as const) : (['a', 'b'] as const)
 
 test('every documented setting exists with its name and default', () => {

@@ -2,6 +2,7 @@
  * Parses YAML into plain values and remembers the location of each. Size, depth and alias expansion are limited. `${NAME}`
  * in a value is replaced from the environment.
  */
+
 import {
   type Document,
   isAlias,
@@ -13,6 +14,7 @@ import {
   parseDocument,
   type YAMLMap,
 } from 'yaml'
+import type { Env } from './env.ts'
 import { MAX_FILE } from './file-limit.ts'
 import { type Problem, quote } from './problem.ts'
 
@@ -40,8 +42,6 @@ export type Tree =
       readonly names: ReadonlySet<string>
       readonly problems: readonly Problem[]
     }
-
-type Env = Readonly<Record<string, string | undefined>>
 
 const pathKey = (path: readonly PropertyKey[]): string => JSON.stringify(path.map(String))
 

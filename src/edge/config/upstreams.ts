@@ -2,10 +2,12 @@
  * Merges the providers of the environment and the file. Address, models and styles of the environment take precedence; the
  * keys of both are used.
  */
+
 import { nearest } from '../../core/nearest.ts'
-import type { Instance, ProtocolSupport, Provider, Variables } from '../../core/provider.ts'
+import type { Instance, ProtocolSupport, Provider, Providers, Variables } from '../../core/provider.ts'
 import { camelCase, protocolOf, styleNames } from './definition.ts'
-import { type Env, variable } from './environment.ts'
+import type { Env } from './env.ts'
+import { variable } from './environment.ts'
 import { commaList, listFrom, type ProviderEntry } from './file.ts'
 import { envPrefix, instanceName, type KeyDraft, keyless, keysFrom, NAME, NAME_ALLOWED } from './ids.ts'
 import { type Problem, quote } from './problem.ts'
@@ -14,7 +16,7 @@ import { type Problem, quote } from './problem.ts'
 type Sourced<T> = { readonly value: T; readonly from: string }
 
 /** An instance that is not yet complete. */
-type Draft = {
+type InstanceDraft = {
   readonly id: string
   readonly provider: Provider
   /** The prefix of its variables, such as `OPENAI_EAST`. */
@@ -43,8 +45,6 @@ export type Upstreams = {
   /** Configured instances that are not in `PROVIDERS`. */
   readonly leftOut: readonly string[]
 }
-
-type Providers = ReadonlyMap<string, Provider>
 
 const KEY = /^(.+)_API_KEY(?:_([1-9][0-9]{0,3}))?$/
 const BASE_URL = /^(.+)_(?:BASE_URL|API_BASE)$/
@@ -121,7 +121,7 @@ const prefixInUse = (prefixes: readonly string[], { keys, urls, identities }: He
   [keys, urls, identities].map((heads) => prefixes.find((prefix) => heads.has(prefix))).find((one) => one !== undefined)
 
 /** The instance described by variables with `prefix`. */
-const fromEnvironment = (env: Env, id: string, provider: Provider, prefix: string): Omit<Draft, 'inFile'> => {
+const fromEnvironment = (env: Env, id: string, provider: Provider, prefix: string): Omit<InstanceDraft, 'inFile'> => {
   const variables: Record<string, string> = {}
   const own = id === provider.name
   for (const [suffix, fallback] of Object.entries(provider.variables ?? {})) {
@@ -157,7 +157,7 @@ const fromFile = (
   env: Env,
   heads: Heads,
   placeOf: FileProviders['placeOf'],
-): { readonly draft: Draft; readonly problems: readonly Problem[] } => {
+): { readonly draft: InstanceDraft; readonly problems: readonly Problem[] } => {
   const id = byFileName(name, provider)
   const prefixes = id === provider.name ? prefixesOf(provider) : [envPrefix(id)]
   const above = fromEnvironment(env, id, provider, prefixInUse(prefixes, heads) ?? envPrefix(id))
@@ -287,11 +287,11 @@ const isKeyless = (provider: Provider): boolean => provider.keyless === true || 
 const hasIdentity = ({ auth }: Provider): boolean => auth !== 'none' && auth.identity !== undefined
 
 /** The cloud identity is used only on request: by name, or by a variable for it. */
-const signsIn = ({ provider, identity }: Draft, wanted: boolean): boolean =>
+const signsIn = ({ provider, identity }: InstanceDraft, wanted: boolean): boolean =>
   hasIdentity(provider) && (wanted || identity)
 
 /** Completes a draft. `wanted`: requested by name, so that it needs no key if it has an address. */
-const complete = (draft: Draft, wanted: boolean, ownPort: number): Completed => {
+const complete = (draft: InstanceDraft, wanted: boolean, ownPort: number): Completed => {
   const { id, provider, prefix, keys } = draft
   const problems = keys.flatMap((key) => checkKey(key) ?? [])
   if (keys.length === 0 && !isKeyless(provider) && !signsIn(draft, wanted) && !(wanted && draft.baseUrl))
@@ -334,7 +334,7 @@ const complete = (draft: Draft, wanted: boolean, ownPort: number): Completed => 
   }
 }
 
-const identityVariables = ({ provider, prefix }: Draft): readonly string[] =>
+const identityVariables = ({ provider, prefix }: InstanceDraft): readonly string[] =>
   (provider.keylessVariables ?? []).map((suffix) => `${prefix}_${suffix}`)
 
 /**
@@ -348,7 +348,7 @@ const labelled = (known: readonly Provider[], head: string): Provider | undefine
  * An instance in `PROVIDERS` that needs no key. The name suffices, but an instance with a label also needs its variable
  * (`BEDROCK_EAST_REGION`).
  */
-const identityDraft = (env: Env, providers: Providers, id: string): Draft | undefined => {
+const identityDraft = (env: Env, providers: Providers, id: string): InstanceDraft | undefined => {
   const prefix = envPrefix(id)
   const known = nameable(providers)
   const provider = known.find(({ name }) => name === id) ?? labelled(known, prefix)
@@ -364,9 +364,9 @@ const environmentDrafts = (
   heads: Heads,
   providers: Providers,
   taken: ReadonlySet<string>,
-): readonly Draft[] => {
+): readonly InstanceDraft[] => {
   const known = nameable(providers)
-  const drafts: Draft[] = []
+  const drafts: InstanceDraft[] = []
   const used = new Set<string>([...taken].map(envPrefix))
   const add = (id: string, provider: Provider, prefix: string) => {
     used.add(prefix)
@@ -426,7 +426,7 @@ export const upstreamsFrom = ({ env, file, providers, order, ownPort }: Upstream
   const problems: Problem[] = []
   const warnings: string[] = [...misspelled(env, providers)]
   const heads = headsIn(env, providers)
-  const drafts = new Map<string, Draft>()
+  const drafts = new Map<string, InstanceDraft>()
 
   for (const [name, entry] of file.entries) {
     const where = file.placeOf(['providers', name])
@@ -477,7 +477,7 @@ export const upstreamsFrom = ({ env, file, providers, order, ownPort }: Upstream
 
   const wanted = order?.map((written) => byName(providers, written)?.name ?? instanceName(written))
   const instances: Instance[] = []
-  const finish = (draft: Draft, byOrder: boolean) => {
+  const finish = (draft: InstanceDraft, byOrder: boolean) => {
     const result = complete(draft, byOrder || draft.inFile !== undefined, ownPort)
     if ('instance' in result) instances.push(result.instance)
     else if ('problems' in result) problems.push(...result.problems)

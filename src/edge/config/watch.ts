@@ -7,7 +7,7 @@ import { type StatWatcher, unwatchFile, watchFile } from 'node:fs'
 import type { Config } from '../../core/config.ts'
 import type { Loaded } from './configure.ts'
 import { describeChange } from './describe.ts'
-import { loadTexts, type Place, pathsOf, type Read, readTexts } from './load.ts'
+import { type ConfigSources, type ConfigTexts, loadTexts, pathsOf, readTexts } from './load.ts'
 import type { Problem } from './problem.ts'
 
 export type Reloaded =
@@ -36,7 +36,7 @@ type Signals = {
 
 type Running = Extract<Loaded, { ok: true }>
 
-export type WatchOptions = Place & {
+export type WatchOptions = ConfigSources & {
   /** The running configuration. */
   readonly running: Running
   readonly onReload: (reloaded: Reloaded) => void
@@ -48,7 +48,7 @@ export type WatchOptions = Place & {
   readonly signals?: Signals
 }
 
-const hashOf = ({ dotenv, file, problems }: Read): string =>
+const hashOf = ({ dotenv, file, problems }: ConfigTexts): string =>
   createHash('sha256')
     .update(JSON.stringify([dotenv, file, problems]))
     .digest('hex')
@@ -68,7 +68,7 @@ export const watchConfig = ({
   interval = 750,
   settle = 150,
   signals = process,
-  ...place
+  ...sources
 }: WatchOptions): Watching => {
   let current = running
   let seen: string | undefined
@@ -90,12 +90,12 @@ export const watchConfig = ({
     })
 
   /** Reads until two reads in a row agree, at most ten times. An empty file is read again, since writers truncate first. */
-  const readSettled = async (): Promise<{ read: Read; hash: string }> => {
-    let read = await readTexts(place)
+  const readSettled = async (): Promise<{ read: ConfigTexts; hash: string }> => {
+    let read = await readTexts(sources)
     let hash = hashOf(read)
     for (let tries = 0; tries < 10 && !stopped; tries++) {
       await wait(settle)
-      read = await readTexts(place)
+      read = await readTexts(sources)
       const next = hashOf(read)
       if (next === hash && read.file?.text !== '') break
       hash = next
@@ -104,18 +104,18 @@ export const watchConfig = ({
   }
 
   /** A missing file is treated as a mistake or an unfinished rename, not as a request to run without a file. */
-  const gone = (read: Read): Problem | undefined => {
+  const gone = (read: ConfigTexts): Problem | undefined => {
     const { file } = current.sources
     return file !== null && read.file === undefined && read.problems.length === 0
       ? { where: file, found: 'a missing file', allowed: 'a file; to run without it, restart' }
       : undefined
   }
 
-  const load = (read: Read): Loaded => {
+  const load = (read: ConfigTexts): Loaded => {
     const missing = gone(read)
     if (missing) return { ok: false, problems: [missing], launch: undefined, warnings: [] }
     try {
-      return loadTexts(read, place)
+      return loadTexts(read, sources)
     } catch (error) {
       // An internal error must not affect the running configuration.
       const found = `an internal error (${error instanceof Error ? error.message : String(error)})`
@@ -159,7 +159,7 @@ export const watchConfig = ({
     return busy
   }
 
-  const paths = pathsOf(place.folder, { HEADGATE_CONFIG: running.launch.configPath })
+  const paths = pathsOf(sources.folder, { HEADGATE_CONFIG: running.launch.configPath })
   const onChange = () => void schedule(false)
   const watchers: StatWatcher[] = [paths.file, paths.dotenv].map((path) =>
     watchFile(path, { interval, persistent: false }, onChange),

@@ -2,11 +2,11 @@
  * The number of worker processes, read before anything else is loaded: with one worker this process serves; with several
  * it only supervises and stays small.
  */
+
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseDotenv } from './dotenv.ts'
-
-type Env = Readonly<Record<string, string | undefined>>
+import type { Env } from './env.ts'
 
 /** Environment variable for a worker's number, such as `2/4`. Set by the supervisor only. */
 export const WORKER_VARIABLE = 'HEADGATE_WORKER'

@@ -3,11 +3,13 @@
  * identity, in the order of DefaultAzureCredential
  * (https://learn.microsoft.com/azure/developer/javascript/sdk/authentication/credential-chains).
  */
+
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { type JsonObject, number, text } from '../../core/json.ts'
 import type { Dial, UpstreamCall } from '../../core/world.ts'
+import type { Env } from '../config/env.ts'
 import type { Fetched } from './credential-cache.ts'
 import {
   credentialFailure,
@@ -73,8 +75,6 @@ const HEADER_VALUE = /^[\x21-\x7e]+$/
 
 const IMDS = 'http://169.254.169.254'
 const AUTHORITY = 'https://login.microsoftonline.com'
-
-type Env = Awaited<ReturnType<Environment>>
 
 type Prepared =
   | { readonly ok: true; readonly request: TokenRequest }

@@ -1,4 +1,4 @@
-import type { Env } from '../config/environment.ts'
+import type { Env } from '../config/env.ts'
 
 /** Reads the environment merged with `.env`. Called for each credential, since the variables may change at run time. */
 export type Environment = () => Promise<Env>

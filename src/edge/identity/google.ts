@@ -17,14 +17,14 @@ import { type Environment, exportCloudVariables } from './environment.ts'
 export type GoogleOptions = { readonly environment: Environment; readonly report: ReportError }
 
 /** `authorization`, and `x-goog-user-project` if the credentials name a quota project. */
-type Headers = Readonly<Record<string, string>>
+type AuthHeaders = Readonly<Record<string, string>>
 
 /**
  * Fetches the headers for a scope. Each fetch uses a new client: the library returns its cached token until it expires,
  * even a refused one, and shares a request in flight with later callers, even a hanging one.
  */
 export const googleHeaders =
-  ({ environment, report }: GoogleOptions, scope: string): Fetch<Headers> =>
+  ({ environment, report }: GoogleOptions, scope: string): Fetch<AuthHeaders> =>
   async () => {
     try {
       await exportCloudVariables(environment)
@@ -45,7 +45,7 @@ const open = async (scope: string): Promise<GoogleAuth> => {
   return auth
 }
 
-const headersOf = async (auth: GoogleAuth): Promise<Fetched<Headers>> => {
+const headersOf = async (auth: GoogleAuth): Promise<Fetched<AuthHeaders>> => {
   const client = await auth.getClient()
   const headers = Object.fromEntries(await client.getRequestHeaders())
   if (!headers.authorization) throw new Error('no token')

@@ -6,7 +6,7 @@ import type { TraceSummary } from '../../core/trace-summary.ts'
 import type { CostOf } from './event-log.ts'
 import { summaryOf } from './memoize-last.ts'
 import { copied, createRegistry, type Labels, MAX_VALUE_LENGTH, OTHER, type Registry } from './registry.ts'
-import { addUsage, attempt, type Usage } from './usage.ts'
+import { addUsage, attempt, type ProcessUsage } from './usage.ts'
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
@@ -34,7 +34,7 @@ export type MetricsOptions = {
    */
   readonly isKnown?: (provider: string, model: string) => boolean
   /** Process usage; may throw, for example without free file descriptors. */
-  readonly usage?: () => Usage
+  readonly usage?: () => ProcessUsage
 }
 
 // Bucket bounds of the OpenTelemetry GenAI conventions: seconds doubling from 10 ms, tokens quadrupling from 1.

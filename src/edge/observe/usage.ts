@@ -1,16 +1,16 @@
 /** Process metrics, for workers and their supervisor. */
 import type { Registry } from './registry.ts'
 
-export type Usage = { readonly rss: number; readonly heap: number; readonly cpu: number }
+export type ProcessUsage = { readonly rss: number; readonly heap: number; readonly cpu: number }
 
-const processUsage = (): Usage => {
+const processUsage = (): ProcessUsage => {
   const { rss, heapUsed } = process.memoryUsage()
   const { user, system } = process.cpuUsage()
   return { rss, heap: heapUsed, cpu: (user + system) / 1e6 }
 }
 
 /** Adds process metrics. `started`: s since 1970. `usage` may throw, for example without free file descriptors. */
-export const addUsage = (page: Registry, started: number, usage: () => Usage = processUsage): void => {
+export const addUsage = (page: Registry, started: number, usage: () => ProcessUsage = processUsage): void => {
   page.gauge('process_start_time_seconds', 'Start time of the process, in s since 1970.', []).set({}, started)
   const used = attempt(usage)
   if (!used) return

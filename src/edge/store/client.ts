@@ -12,14 +12,14 @@ import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.
 import type { ResponseStore, StoredResponse } from '../../core/stored-response.ts'
 import type { Limits } from './database.ts'
 import {
-  type Answer,
   type FromThread,
   type Operation,
   problemOf,
-  type Read,
+  type StoreAnswer,
+  type StoreRead,
+  type StoreWrite,
   type ThreadOptions,
   type ToThread,
-  type Write,
 } from './messages.ts'
 
 export type StoreOptions = {
@@ -75,7 +75,7 @@ const MEMORY = { maxOldGenerationSizeMb: 1_024, maxYoungGenerationSizeMb: 4 }
 type Pending = {
   readonly operation: Operation
   readonly size: number
-  readonly resolve: (answer: Answer) => void
+  readonly resolve: (answer: StoreAnswer) => void
   timer: NodeJS.Timeout | null
   /** The operation has timed out and was answered; the thread's answer is still pending. */
   expired: boolean
@@ -126,7 +126,7 @@ class StoreClient {
   }
 
   /** `T`: the thread's result for this operation. */
-  async read<T>(operation: Read | (Write & { readonly do: 'delete' })): Promise<Outcome<T>> {
+  async read<T>(operation: StoreRead | (StoreWrite & { readonly do: 'delete' })): Promise<Outcome<T>> {
     const answer = await this.#ask(operation, 0)
     if ('problem' in answer) return bad(failureOf(operation.do === 'delete' ? 'deleted' : 'read', answer.problem))
     return good(answer.value as T)
@@ -136,9 +136,9 @@ class StoreClient {
     if (!this.#worker && !this.#closing) await this.read({ do: 'get', id: '', owner: '' })
   }
 
-  #ask(asked: Read | Write, size: number): Promise<Answer> {
+  #ask(asked: StoreRead | StoreWrite, size: number): Promise<StoreAnswer> {
     const operation: Operation = { ...asked, number: ++this.#number }
-    const refuse = (problem: string): Promise<Answer> => {
+    const refuse = (problem: string): Promise<StoreAnswer> => {
       this.#degrade(problem)
       return Promise.resolve({ number: operation.number, problem })
     }
@@ -202,7 +202,7 @@ class StoreClient {
     for (const pending of this.#pending.values()) this.#limit(pending, limitOf(pending.operation))
   }
 
-  #settle(answer: Answer): void {
+  #settle(answer: StoreAnswer): void {
     const pending = this.#pending.get(answer.number)
     if (!pending) return
     this.#forget(pending)

@@ -3,15 +3,15 @@ import type { StoredResponse } from '../../core/stored-response.ts'
 import type { Limits } from './database.ts'
 
 /** The thread answers each operation once, with its number. */
-export type Operation = { readonly number: number } & (Write | Read)
+export type Operation = { readonly number: number } & (StoreWrite | StoreRead)
 
-export type Write =
+export type StoreWrite =
   | { readonly do: 'put'; readonly response: StoredResponse }
   | { readonly do: 'delete'; readonly id: string; readonly owner: string }
   /** Checks whether writing works. */
   | { readonly do: 'probe' }
 
-export type Read =
+export type StoreRead =
   | { readonly do: 'get' | 'turns'; readonly id: string; readonly owner: string }
   | { readonly do: 'holding'; readonly item: string; readonly owner: string }
 
@@ -24,10 +24,10 @@ export type ToThread =
   | { readonly do: 'close' }
 
 /** `problem`: why the operation failed, without a path. */
-export type Answer = { readonly number: number } & ({ readonly value: unknown } | { readonly problem: string })
+export type StoreAnswer = { readonly number: number } & ({ readonly value: unknown } | { readonly problem: string })
 
 export type FromThread = {
-  readonly answers: readonly Answer[]
+  readonly answers: readonly StoreAnswer[]
   /** Why the next write has to wait, if it does. */
   readonly waiting?: string
   /** The files were deleted or moved, and new ones have been created. */

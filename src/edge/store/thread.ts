@@ -11,16 +11,16 @@ import { isObject, parseJson } from '../../core/json.ts'
 import type { StoredResponse } from '../../core/stored-response.ts'
 import { type Database, FILE, type Limits, openDatabase } from './database.ts'
 import {
-  type Answer,
   type FromThread,
   type Operation,
   problemOf,
+  type StoreAnswer,
+  type StoreWrite,
   type ThreadOptions,
   type ToThread,
-  type Write,
 } from './messages.ts'
 
-type PendingWrite = Write & { readonly number: number }
+type PendingWrite = StoreWrite & { readonly number: number }
 
 /** Maximum writes per transaction, which makes the share of the commit a few percent. */
 const BATCH = { writes: 64, characters: 8 * 1_048_576 }
@@ -46,7 +46,7 @@ class StoreThread {
   /** Whether the database has been open: if its files are missing now, they were deleted. */
   #wasOpen = false
   #writes: PendingWrite[] = []
-  #answers: Answer[] = []
+  #answers: StoreAnswer[] = []
   #recreated = false
   #scheduled = false
   #locked: NodeJS.Timeout | null = null
@@ -111,7 +111,7 @@ class StoreThread {
 
   // ── Reads ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #read(operation: Operation & { readonly do: 'get' | 'turns' | 'holding' }): Answer {
+  #read(operation: Operation & { readonly do: 'get' | 'turns' | 'holding' }): StoreAnswer {
     const { number } = operation
     try {
       // A read does not create the file; without one nothing is stored.
@@ -159,7 +159,7 @@ class StoreThread {
   }
 
   /** Null: another process holds the lock, and nothing was written. */
-  #commit(batch: readonly PendingWrite[]): readonly Answer[] | null {
+  #commit(batch: readonly PendingWrite[]): readonly StoreAnswer[] | null {
     try {
       return this.#transact(batch)
     } catch (error) {
@@ -168,7 +168,7 @@ class StoreThread {
       if (batch.length === 1) return batch.map(({ number }) => ({ number, problem: problemOf(error) }))
     }
     // One write may be the cause, for example because it is too large for the disk.
-    const answers: Answer[] = []
+    const answers: StoreAnswer[] = []
     for (const write of batch) {
       try {
         answers.push(...this.#transact([write]))
@@ -180,11 +180,11 @@ class StoreThread {
     return answers
   }
 
-  #transact(batch: readonly PendingWrite[]): readonly Answer[] {
+  #transact(batch: readonly PendingWrite[]): readonly StoreAnswer[] {
     const database = this.#opened()
     let bytes = 0
     const answers = database.transaction(() =>
-      batch.map((write): Answer => {
+      batch.map((write): StoreAnswer => {
         const { number } = write
         if (write.do === 'delete') return { number, value: database.delete(write.id, write.owner) }
         if (write.do === 'put') {

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { HttpAnswerReader, type Progress } from './answer-reader.ts'
 import { emptyHeadCache } from './heads.ts'
 
-type Read = {
+type ReadAnswer = {
   status?: number
   readonly headers: Record<string, string | undefined>
   body: string
@@ -19,8 +19,8 @@ const NAMES = ['content-type', 'x-one', 'x-many', 'content-length']
 
 const STALE = Buffer.from('\r\n5\r\nstale\r\n0\r\n\r\n')
 
-const read = (pieces: readonly Buffer[]): Read => {
-  const found: Read = { headers: {}, body: '', calls: 0, after: null, end: null, reusable: false }
+const read = (pieces: readonly Buffer[]): ReadAnswer => {
+  const found: ReadAnswer = { headers: {}, body: '', calls: 0, after: null, end: null, reusable: false }
   const reader = new HttpAnswerReader({
     head(status, headers) {
       found.status = status

@@ -3,7 +3,7 @@
  * socket. The payload of one read is emitted in one call, so that one upstream read becomes one downstream write.
  */
 import type { HeaderLookup } from '../../core/headers.ts'
-import { type BodyProblem, BodyReader, bodyLengthOf } from '../net/body-reader.ts'
+import { BodyParser, type BodyProblem, bodyLengthOf } from '../net/body-parser.ts'
 import { BLANK_LINE, headerBlock } from '../net/header-line.ts'
 import { answerHead, CONTROL, emptyHeadCache, type HeadCache } from './heads.ts'
 
@@ -31,7 +31,7 @@ export const MAX_INTERIM = 8
 
 /** Parses the responses of one connection, one after the other. */
 export class HttpAnswerReader {
-  readonly #body = new BodyReader(CHUNK_RULES)
+  readonly #body = new BodyParser(CHUNK_RULES)
   /** The incomplete header block. */
   #partial = ''
   #answering = false

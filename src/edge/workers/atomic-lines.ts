@@ -14,9 +14,9 @@ export const ATOMIC_WRITE_BYTES = 4096
 const RETRY = 5
 const NEWLINE = 0x0a
 
-type Write = (fd: number, piece: Buffer) => number
+type WritePiece = (fd: number, piece: Buffer) => number
 
-export const atomicLines = (fd: number, write: Write = writeSync): Out => {
+export const atomicLines = (fd: number, write: WritePiece = writeSync): Out => {
   const held: Buffer[] = []
   let length = 0
   let timer: NodeJS.Timeout | undefined

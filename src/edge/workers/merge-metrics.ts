@@ -3,7 +3,7 @@
  * counts of ended processes are kept.
  */
 
-type Family = { readonly head: string[]; readonly kind: string; readonly series: Map<string, number> }
+type MetricFamily = { readonly head: string[]; readonly kind: string; readonly series: Map<string, number> }
 
 /** How gauges are merged that must not be added. All others are amounts and are added. */
 const MERGES: { readonly [gauge: string]: (a: number, b: number) => number } = {
@@ -26,16 +26,16 @@ const MAX_LINES = 50_000
 
 /** `current`: pages of running processes. `past`: pages of ended ones; their gauges are ignored. */
 export const mergeMetrics = (current: readonly string[], past: readonly string[] = []): string => {
-  const families = new Map<string, Family>()
+  const families = new Map<string, MetricFamily>()
   for (const page of current) fold(families, page, 'current')
   for (const page of past) fold(families, page, 'past')
   return [...families.values()].map(textOf).join('')
 }
 
-const fold = (families: Map<string, Family>, page: string, time: 'current' | 'past'): void => {
+const fold = (families: Map<string, MetricFamily>, page: string, time: 'current' | 'past'): void => {
   let help = ''
   let isFull = false
-  let family: Family | undefined
+  let family: MetricFamily | undefined
   let merge = add
   for (const line of page.split('\n')) {
     if (line.startsWith('# HELP ')) help = line
@@ -58,5 +58,5 @@ const fold = (families: Map<string, Family>, page: string, time: 'current' | 'pa
   }
 }
 
-const textOf = ({ head, series }: Family): string =>
+const textOf = ({ head, series }: MetricFamily): string =>
   [...head, ...[...series].map(([name, value]) => `${name} ${value}`), ''].join('\n')

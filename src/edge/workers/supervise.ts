@@ -3,8 +3,10 @@
  * and takes the port; then the others start. A crashed worker is restarted after a growing delay, a hanging one is killed.
  * Signals are forwarded, and the supervisor waits for all workers. Workers shut down by themselves if the supervisor ends.
  */
+
 import { isatty } from 'node:tty'
 import { doubled } from '../../policy/retry/backoff.ts'
+import type { Env } from '../config/env.ts'
 import { WORKER_VARIABLE } from '../config/worker-count.ts'
 import { paintFor } from '../observe/colour.ts'
 import { type Log, openLog } from '../observe/log.ts'
@@ -19,7 +21,7 @@ export type Supervised = {
   /** The program to start and its arguments: this process's own. */
   readonly program: string
   readonly args: readonly string[]
-  readonly env: Readonly<Record<string, string | undefined>>
+  readonly env: Env
   /** From 2. */
   readonly workers: number
   readonly watch?: Watch

@@ -1,13 +1,15 @@
 /** One worker of the supervisor: its process, its timer and its last known state. */
+
 import { type ChildProcess, fork } from 'node:child_process'
+import type { Env } from '../config/env.ts'
 import type { FromSupervisor, FromWorker } from './messages.ts'
 import type { Pulse } from './pulse.ts'
 
 /** How to start a worker. */
-export type Launch = {
+export type WorkerCommand = {
   readonly program: string
   readonly args: readonly string[]
-  readonly env: Readonly<Record<string, string | undefined>>
+  readonly env: Env
 }
 
 /** Receives the events of a worker's process. */
@@ -48,7 +50,7 @@ export class WorkerProcess {
   }
 
   /** Starts the process. It is killed if it does not listen in time; its owner clears that timer. */
-  start({ program, args, env }: Launch, listener: WorkerListener): void {
+  start({ program, args, env }: WorkerCommand, listener: WorkerListener): void {
     const child = fork(program, args, { env, stdio: 'inherit' })
     this.child = child
     this.since = null

@@ -11,7 +11,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, parseObject, text } from '../../core/json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
-import type { GatewayEvent, TraceEvent } from '../../core/trace.ts'
+import type { EndedEvent, GatewayEvent, TraceEvent } from '../../core/trace.ts'
 import {
   bypassesSharing,
   canonicalJson,
@@ -27,14 +27,7 @@ import type { Gateway } from '../gateway.ts'
 import { FORWARDED_HEADERS } from '../upstream/outbound-request.ts'
 import { parseRequest } from '../upstream/parse-request.ts'
 import { BroadcastResponse, type ReadOutcome } from './broadcast-response.ts'
-import {
-  DUPLICATE,
-  type EndedEvent,
-  memoryLimit,
-  OVERHEAD,
-  type SharedResponse,
-  SharedResponses,
-} from './shared-responses.ts'
+import { DUPLICATE, memoryLimit, OVERHEAD, type SharedResponse, SharedResponses } from './shared-responses.ts'
 
 /** A call whose response may be shared. */
 export type ShareableCall = {

@@ -2,12 +2,10 @@
 
 import type { Config } from '../../core/config.ts'
 import type { Settings } from '../../core/settings.ts'
-import type { TraceEvent } from '../../core/trace.ts'
+import type { EndedEvent } from '../../core/trace.ts'
 import type { Cancel } from '../../core/world.ts'
 import type { Gateway } from '../gateway.ts'
 import type { BroadcastResponse, MemoryQuota } from './broadcast-response.ts'
-
-export type EndedEvent = TraceEvent & { type: 'ended' }
 
 /** A response that several requests may receive. */
 export type SharedResponse = {

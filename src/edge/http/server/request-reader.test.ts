@@ -11,7 +11,7 @@ type Request = {
   readonly expects: string
   readonly upgrade: string | undefined
 }
-type Read = {
+type ReadRequests = {
   readonly requests: Request[]
   readonly problem: RequestProblem | null
   readonly begun: boolean
@@ -20,7 +20,7 @@ type Read = {
 
 const NAMES = ['host', 'content-length', 'x-one', 'x-many', 'cookie', 'authorization', '__proto__']
 
-const read = (pieces: readonly Buffer[]): Read => {
+const read = (pieces: readonly Buffer[]): ReadRequests => {
   const requests: Request[] = []
   let head: ReadHead | null = null
   let body = ''

@@ -3,7 +3,7 @@
  * I/O. It stops after each request; the caller then resets it and passes the remaining bytes again.
  */
 import type { HeaderLookup } from '../../../core/headers.ts'
-import { type BodyProblem, BodyReader, bodyLengthOf } from '../../net/body-reader.ts'
+import { BodyParser, type BodyProblem, bodyLengthOf } from '../../net/body-parser.ts'
 import { BLANK_LINE, copied, headerBlock, NAME, valueIn } from '../../net/header-line.ts'
 import type { HttpExchange, IncomingHead, RequestProblem } from './http-server.ts'
 
@@ -39,7 +39,7 @@ export class RequestReader {
   readonly #sink: RequestSink
   readonly #maxHead: number
   #state: ReaderState = 'start'
-  readonly #body = new BodyReader(CHUNK_RULES)
+  readonly #body = new BodyParser(CHUNK_RULES)
   /** The incomplete header block. */
   #partial = ''
   #blanks = 0

@@ -42,7 +42,7 @@ const LF = 10
 type BodyState = 'data' | 'chunk-size' | 'chunk-cr' | 'chunk-lf' | 'trailer' | 'until-close' | 'done'
 
 /** Reads the bodies of one connection, one after the other. */
-export class BodyReader {
+export class BodyParser {
   readonly #rules: ChunkRules
   #state: BodyState = 'done'
   #chunked = false

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { after, describe, test } from 'node:test'
+import { after, type TestContext, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { until } from '../../../../test/support/upstream.ts'
 import type {
@@ -124,320 +124,331 @@ const get = (target: string, headers = '', version = '1.1') =>
   `GET ${target} HTTP/${version}\r\nhost: localhost\r\n${headers}\r\n`
 const statuses = ({ text }: Client) => text.match(/HTTP\/1\.1 \d+/g)?.length ?? 0
 
-for (const [name, open] of SERVERS)
-  describe(`${name} server`, () => {
-    test('a response has its length, the date, and the connection header', async () => {
-      const { port } = await given(open)
-      const peer = await client(port, get('/a'))
-      await until('answered', () => peer.text.endsWith('/a'))
-      assert.match(peer.text, /^HTTP\/1\.1 200 OK\r\n/)
-      assert.match(peer.text, /\r\ncontent-length: 2\r\n/i)
-      assert.match(peer.text, /\r\nconnection: keep-alive\r\nkeep-alive: timeout=2\b/i)
-      const date = /\r\ndate: ([^\r]+)/i.exec(peer.text)?.[1] ?? ''
-      assert.ok(Math.abs(Date.parse(date) - Date.now()) < 30_000, date)
-      peer.socket.destroy()
-    })
+/** All tests run on both servers; each is the reference for the other. */
+const onBothServers = (
+  name: string,
+  run: (server: { readonly name: string; readonly open: OpenHttpServer }, t: TestContext) => Promise<void>,
+): void => {
+  for (const [server, open] of SERVERS) test(`${server} server: ${name}`, (t) => run({ name: server, open }, t))
+}
 
-    test('an idle connection is kept for its time, and then closed silently', async () => {
-      const { port } = await given(open, { timing: { keepAlive: 1_000 } })
-      const peer = await client(port, get('/a'))
-      await until('answered', () => statuses(peer) === 1)
-      await new Promise((resolve) => setTimeout(resolve, 200))
-      peer.socket.write(get('/b'))
-      await until('answered again', () => statuses(peer) === 2)
-      await until('closed', () => peer.closed, 10_000)
-      assert.equal(statuses(peer), 2)
-    })
+onBothServers('a response has its length, the date, and the connection header', async ({ open }) => {
+  const { port } = await given(open)
+  const peer = await client(port, get('/a'))
+  await until('answered', () => peer.text.endsWith('/a'))
+  assert.match(peer.text, /^HTTP\/1\.1 200 OK\r\n/)
+  assert.match(peer.text, /\r\ncontent-length: 2\r\n/i)
+  assert.match(peer.text, /\r\nconnection: keep-alive\r\nkeep-alive: timeout=2\b/i)
+  const date = /\r\ndate: ([^\r]+)/i.exec(peer.text)?.[1] ?? ''
+  assert.ok(Math.abs(Date.parse(date) - Date.now()) < 30_000, date)
+  peer.socket.destroy()
+})
 
-    test('the last request of a connection gets Connection: close', async () => {
-      const { port } = await given(open, { requestsPerSocket: 3 })
-      const peer = await client(port)
-      for (const number of [1, 2, 3]) {
-        peer.socket.write(get('/a'))
-        await until('answered', () => statuses(peer) === number)
-      }
-      // Node's server sometimes closes only after its keep-alive timeout, 3 s here.
-      await until('closed', () => peer.closed, 10_000)
-      assert.deepEqual(
-        peer.text
-          .match(/connection: [a-z-]+/gi)
-          ?.at(-1)
-          ?.toLowerCase(),
-        'connection: close',
-      )
-    })
+onBothServers('an idle connection is kept for its time, and then closed silently', async ({ open }) => {
+  const { port } = await given(open, { timing: { keepAlive: 1_000 } })
+  const peer = await client(port, get('/a'))
+  await until('answered', () => statuses(peer) === 1)
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  peer.socket.write(get('/b'))
+  await until('answered again', () => statuses(peer) === 2)
+  await until('closed', () => peer.closed, 10_000)
+  assert.equal(statuses(peer), 2)
+})
 
-    for (const [what, version, headers, stays] of [
-      ['HTTP/1.1', '1.1', '', true],
-      ['HTTP/1.1 with close', '1.1', 'connection: close\r\n', false],
-      ['HTTP/1.0', '1.0', '', false],
-      ['HTTP/1.0 with keep-alive', '1.0', 'connection: keep-alive\r\n', true],
-    ] as const)
-      test(`${what}: the connection ${stays ? 'stays' : 'is closed'}`, async () => {
-        const { port } = await given(open)
-        const peer = await client(port, get('/a', headers, version))
-        await until('answered', () => peer.text.endsWith('/a'))
-        if (stays) {
-          peer.socket.write(get('/b', headers, version))
-          await until('answered again', () => peer.text.endsWith('/b'))
-        } else await until('closed', () => peer.closed)
-        peer.socket.destroy()
-      })
+onBothServers('the last request of a connection gets Connection: close', async ({ open }) => {
+  const { port } = await given(open, { requestsPerSocket: 3 })
+  const peer = await client(port)
+  for (const number of [1, 2, 3]) {
+    peer.socket.write(get('/a'))
+    await until('answered', () => statuses(peer) === number)
+  }
+  // Node's server sometimes closes only after its keep-alive timeout, 3 s here.
+  await until('closed', () => peer.closed, 10_000)
+  assert.deepEqual(
+    peer.text
+      .match(/connection: [a-z-]+/gi)
+      ?.at(-1)
+      ?.toLowerCase(),
+    'connection: close',
+  )
+})
 
-    test('HTTP/1.0 gets no chunks; the end of the connection ends the body', async () => {
-      const made = await given(open)
-      made.serve = (exchange) => {
-        exchange.begin(200, {})
-        exchange.write('one')
-        exchange.write(Buffer.from('two'))
-        exchange.end('three')
-      }
-      const peer = await client(made.port, get('/a', 'connection: keep-alive\r\n', '1.0'))
-      await until('closed', () => peer.closed)
-      assert.match(peer.text, /\r\n\r\nonetwothree$/)
-      assert.doesNotMatch(peer.text, /chunked|keep-alive/i)
-    })
-
-    test('HEAD gets the header block alone, of a complete response and of a stream', async () => {
-      const made = await given(open)
-      made.serve = (exchange) => {
-        if (exchange.target === '/whole') return exchange.answer(200, {}, 'whole')
-        exchange.begin(200, {})
-        exchange.write(Buffer.from('one'))
-        exchange.write(Buffer.from('two'))
-        exchange.end('three')
-      }
-      const peer = await client(made.port, get('/whole').replace('GET', 'HEAD'))
-      await until('answered', () => peer.text.includes('\r\n\r\n'))
-      assert.match(peer.text, /content-length: 5\r\n(?:.+\r\n)*\r\n$/i)
-      peer.socket.write(get('/stream').replace('GET', 'HEAD'))
-      await until('answered again', () => /chunked\r\n(?:.+\r\n)*\r\n/i.test(peer.text))
-      await new Promise((resolve) => setTimeout(resolve, 30))
-      assert.doesNotMatch(peer.text, /one|two|three|\r\n\r\n0/)
-      peer.socket.destroy()
-    })
-
-    for (const [what, header, body] of [
-      ['ASCII', 'plain', 'plain'],
-      ['Latin-1 in a header', 'caf\xe9', 'plain'],
-      ['a body in UTF-8', 'plain', 'zwölf ☃ 😀'],
-      ['both', 'caf\xe9', 'zwölf ☃ 😀'],
-    ] as const)
-      for (const how of ['whole', 'streamed', 'streamed as bytes'] as const)
-        test(`the bytes are correct, ${how}: ${what}`, async () => {
-          const made = await given(open)
-          const streamed = how !== 'whole'
-          made.serve = (exchange) => {
-            if (!streamed) return exchange.answer(200, { 'x-name': header }, body)
-            exchange.begin(200, { 'x-name': header })
-            exchange.write(how === 'streamed' ? body : Buffer.from(body))
-            exchange.end(body)
-          }
-          const peer = await client(made.port, get('/', 'connection: close\r\n'))
-          await until('closed', () => peer.closed)
-          const bytes = Buffer.from(body)
-          const sent = bytes.toString('latin1')
-          // Node sends the header block in the encoding of the body.
-          if (name === 'own' || header === 'plain') assert.ok(peer.text.includes(`x-name: ${header}\r\n`), peer.text)
-          const piece = `${bytes.length.toString(16)}\r\n${sent}\r\n`
-          assert.ok(peer.text.endsWith(`\r\n\r\n${streamed ? `${piece}${piece}0\r\n\r\n` : sent}`), peer.text)
-          if (!streamed) assert.match(peer.text, new RegExp(`content-length: ${bytes.length}\r\n`, 'i'))
-        })
-
-    test('the writer may reuse its bytes at once, though the client is slow', async () => {
-      const made = await given(open)
-      const piece = Buffer.alloc(60_000)
-      const full = new Promise<void>((resolve) => {
-        made.serve = (exchange) => {
-          exchange.begin(200, {})
-          let room = true
-          // More is queued than the kernel accepts.
-          for (let letter = 0; letter < 26 * 10; letter++) {
-            room = exchange.write(piece.fill(97 + (letter % 26)))
-            piece.fill('-')
-          }
-          assert.equal(room, false)
-          exchange.end('')
-          resolve()
-        }
-      })
-      const peer = await client(made.port)
-      peer.socket.pause()
-      peer.socket.write(get('/', 'connection: close\r\n'))
-      await full
-      peer.socket.resume()
-      await until('closed', () => peer.closed)
-      const alphabet = Array.from(
-        { length: 26 },
-        (_, letter) => `${piece.length.toString(16)}\r\n${String.fromCharCode(97 + letter).repeat(piece.length)}\r\n`,
-      ).join('')
-      const body = peer.text.slice(peer.text.indexOf('\r\n\r\n') + 4)
-      assert.ok(body === `${alphabet.repeat(10)}0\r\n\r\n`, 'the body as it was written')
-    })
-
-    test('after a response that precedes the request body the next request is served', async () => {
-      const made = await given(open)
-      made.serve = (exchange) => exchange.answer(200, {}, exchange.target)
-      const post = 'POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n'
-      const peer = await client(made.port, post)
-      await until('answered', () => peer.text.endsWith('/a'))
-      peer.socket.write(`0123456789${get('/b')}`)
+for (const [what, version, headers, stays] of [
+  ['HTTP/1.1', '1.1', '', true],
+  ['HTTP/1.1 with close', '1.1', 'connection: close\r\n', false],
+  ['HTTP/1.0', '1.0', '', false],
+  ['HTTP/1.0 with keep-alive', '1.0', 'connection: keep-alive\r\n', true],
+] as const)
+  onBothServers(`${what}: the connection ${stays ? 'stays' : 'is closed'}`, async ({ open }) => {
+    const { port } = await given(open)
+    const peer = await client(port, get('/a', headers, version))
+    await until('answered', () => peer.text.endsWith('/a'))
+    if (stays) {
+      peer.socket.write(get('/b', headers, version))
       await until('answered again', () => peer.text.endsWith('/b'))
-      assert.equal(statuses(peer), 2)
-      peer.socket.destroy()
-    })
+    } else await until('closed', () => peer.closed)
+    peer.socket.destroy()
+  })
 
-    test('a response larger than the socket buffers reports when it was accepted', async () => {
+onBothServers('HTTP/1.0 gets no chunks; the end of the connection ends the body', async ({ open }) => {
+  const made = await given(open)
+  made.serve = (exchange) => {
+    exchange.begin(200, {})
+    exchange.write('one')
+    exchange.write(Buffer.from('two'))
+    exchange.end('three')
+  }
+  const peer = await client(made.port, get('/a', 'connection: keep-alive\r\n', '1.0'))
+  await until('closed', () => peer.closed)
+  assert.match(peer.text, /\r\n\r\nonetwothree$/)
+  assert.doesNotMatch(peer.text, /chunked|keep-alive/i)
+})
+
+onBothServers('HEAD gets the header block alone, of a complete response and of a stream', async ({ open }) => {
+  const made = await given(open)
+  made.serve = (exchange) => {
+    if (exchange.target === '/whole') return exchange.answer(200, {}, 'whole')
+    exchange.begin(200, {})
+    exchange.write(Buffer.from('one'))
+    exchange.write(Buffer.from('two'))
+    exchange.end('three')
+  }
+  const peer = await client(made.port, get('/whole').replace('GET', 'HEAD'))
+  await until('answered', () => peer.text.includes('\r\n\r\n'))
+  assert.match(peer.text, /content-length: 5\r\n(?:.+\r\n)*\r\n$/i)
+  peer.socket.write(get('/stream').replace('GET', 'HEAD'))
+  await until('answered again', () => /chunked\r\n(?:.+\r\n)*\r\n/i.test(peer.text))
+  await new Promise((resolve) => setTimeout(resolve, 30))
+  assert.doesNotMatch(peer.text, /one|two|three|\r\n\r\n0/)
+  peer.socket.destroy()
+})
+
+for (const [what, header, body] of [
+  ['ASCII', 'plain', 'plain'],
+  ['Latin-1 in a header', 'caf\xe9', 'plain'],
+  ['a body in UTF-8', 'plain', 'zwölf ☃ 😀'],
+  ['both', 'caf\xe9', 'zwölf ☃ 😀'],
+] as const)
+  for (const how of ['whole', 'streamed', 'streamed as bytes'] as const)
+    onBothServers(`the bytes are correct, ${how}: ${what}`, async ({ name, open }) => {
       const made = await given(open)
-      let finished = 0
-      const large = 'x'.repeat(20_000_000)
+      const streamed = how !== 'whole'
       made.serve = (exchange) => {
-        exchange.listener = { drained() {}, finished: () => finished++ }
-        exchange.answer(200, {}, large)
+        if (!streamed) return exchange.answer(200, { 'x-name': header }, body)
+        exchange.begin(200, { 'x-name': header })
+        exchange.write(how === 'streamed' ? body : Buffer.from(body))
+        exchange.end(body)
       }
-      const peer = await client(made.port)
-      peer.socket.pause()
-      peer.socket.write(get('/a'))
-      await until('asked', () => made.served.length === 1)
-      await new Promise((resolve) => setTimeout(resolve, 100))
-      assert.equal(finished, 0)
-      assert.ok((made.served[0]?.unsent ?? 0) > 0)
-      peer.socket.resume()
-      await until('finished', () => finished === 1, 20_000)
-      assert.equal(made.served[0]?.unsent, 0)
-      await until('read', () => peer.text.length > large.length, 20_000)
-      peer.socket.destroy()
+      const peer = await client(made.port, get('/', 'connection: close\r\n'))
+      await until('closed', () => peer.closed)
+      const bytes = Buffer.from(body)
+      const sent = bytes.toString('latin1')
+      // Node sends the header block in the encoding of the body.
+      if (name === 'own' || header === 'plain') assert.ok(peer.text.includes(`x-name: ${header}\r\n`), peer.text)
+      const piece = `${bytes.length.toString(16)}\r\n${sent}\r\n`
+      assert.ok(peer.text.endsWith(`\r\n\r\n${streamed ? `${piece}${piece}0\r\n\r\n` : sent}`), peer.text)
+      if (!streamed) assert.match(peer.text, new RegExp(`content-length: ${bytes.length}\r\n`, 'i'))
     })
 
-    for (const streamed of [false, true]) {
-      const what = streamed ? 'the end of a stream' : 'a complete response'
-      const large = 'x'.repeat(streamed ? 10_000_000 : 20_000_000)
-      const withTimeout = async (writeTimeout: number) => {
-        const made = await given(open, { timing: { keepAlive: 60_000 } })
-        made.serve = (exchange) => {
-          exchange.writeTimeout = writeTimeout
-          const body = exchange.target === '/small' ? exchange.target : large
-          if (!streamed) return exchange.answer(200, {}, body)
-          exchange.begin(200, {})
-          exchange.write(body)
-          exchange.end(body)
-        }
-        return made
+onBothServers('the writer may reuse its bytes at once, though the client is slow', async ({ open }) => {
+  const made = await given(open)
+  const piece = Buffer.alloc(60_000)
+  const full = new Promise<void>((resolve) => {
+    made.serve = (exchange) => {
+      exchange.begin(200, {})
+      let room = true
+      // More is queued than the kernel accepts.
+      for (let letter = 0; letter < 26 * 10; letter++) {
+        room = exchange.write(piece.fill(97 + (letter % 26)))
+        piece.fill('-')
       }
-
-      for (const [position, sent] of [
-        ['', get('/a')],
-        [', after a small one', get('/small') + get('/a')],
-        [', with a pipelined one after it', get('/a') + get('/small')],
-      ] as const)
-        test(`a client that reads nothing of ${what}${position} is disconnected`, async (t) => {
-          const made = await withTimeout(300)
-          const stalled = await client(made.port)
-          t.after(() => stalled.socket.destroy())
-          stalled.socket.pause()
-          stalled.socket.write(sent)
-          await until('disconnected', () => made.left.length === 1, 10_000)
-          assert.ok(made.served.length > 0)
-        })
-
-      test(`a client that reads ${what} slowly is not disconnected, nor is one that has read it`, async (t) => {
-        const made = await withTimeout(800)
-        const slow = await client(made.port)
-        t.after(() => slow.socket.destroy())
-        // A part each 100 ms, so that the response takes several times the write timeout.
-        slow.socket.removeAllListeners('data')
-        let taken = 0
-        const turns = setInterval(() => {
-          const part: string | null = slow.socket.read(500_000) ?? slow.socket.read()
-          taken += part?.length ?? 0
-        }, 100)
-        t.after(() => clearInterval(turns))
-        slow.socket.on('readable', () => {})
-        slow.socket.write(get('/a'))
-        await until('read', () => taken > 20_000_000 || slow.closed, 40_000)
-        await new Promise((resolve) => setTimeout(resolve, 1_700))
-        assert.deepEqual([taken > 20_000_000, slow.closed, made.left.length], [true, false, 0])
-      })
+      assert.equal(room, false)
+      exchange.end('')
+      resolve()
     }
+  })
+  const peer = await client(made.port)
+  peer.socket.pause()
+  peer.socket.write(get('/', 'connection: close\r\n'))
+  await full
+  peer.socket.resume()
+  await until('closed', () => peer.closed)
+  const alphabet = Array.from(
+    { length: 26 },
+    (_, letter) => `${piece.length.toString(16)}\r\n${String.fromCharCode(97 + letter).repeat(piece.length)}\r\n`,
+  ).join('')
+  const body = peer.text.slice(peer.text.indexOf('\r\n\r\n') + 4)
+  assert.ok(body === `${alphabet.repeat(10)}0\r\n\r\n`, 'the body as it was written')
+})
 
-    for (const how of ['aborted', 'timed out'] as const)
-      test(`a partial response that ends with its connection does not look complete: ${how}`, async () => {
-        const made = await given(open)
-        made.serve = (exchange) => {
-          exchange.writeTimeout = 100
-          exchange.begin(200, {})
-          exchange.write('half')
-          if (how === 'aborted') return void setTimeout(() => exchange.cut(), 50)
-          exchange.write('x'.repeat(20_000_000))
-          exchange.end('')
-        }
-        const peer = await client(made.port)
-        if (how === 'timed out') peer.socket.pause()
-        peer.socket.write(get('/a', '', '1.0'))
-        await until('left', () => made.left.length === 1)
-        peer.socket.resume()
-        await until('closed', () => peer.closed)
-        assert.match(String(peer.socket.errored), /ECONNRESET/)
-      })
+onBothServers('after a response that precedes the request body the next request is served', async ({ open }) => {
+  const made = await given(open)
+  made.serve = (exchange) => exchange.answer(200, {}, exchange.target)
+  const post = 'POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n'
+  const peer = await client(made.port, post)
+  await until('answered', () => peer.text.endsWith('/a'))
+  peer.socket.write(`0123456789${get('/b')}`)
+  await until('answered again', () => peer.text.endsWith('/b'))
+  assert.equal(statuses(peer), 2)
+  peer.socket.destroy()
+})
 
-    test('a client that half-closes during a response and reads nothing is disconnected', async (t) => {
-      const made = await given(open)
-      made.serve = () => {}
+onBothServers('a response larger than the socket buffers reports when it was accepted', async ({ open }) => {
+  const made = await given(open)
+  let finished = 0
+  const large = 'x'.repeat(20_000_000)
+  made.serve = (exchange) => {
+    exchange.listener = { drained() {}, finished: () => finished++ }
+    exchange.answer(200, {}, large)
+  }
+  const peer = await client(made.port)
+  peer.socket.pause()
+  peer.socket.write(get('/a'))
+  await until('asked', () => made.served.length === 1)
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  assert.equal(finished, 0)
+  assert.ok((made.served[0]?.unsent ?? 0) > 0)
+  peer.socket.resume()
+  await until('finished', () => finished === 1, 20_000)
+  assert.equal(made.served[0]?.unsent, 0)
+  await until('read', () => peer.text.length > large.length, 20_000)
+  peer.socket.destroy()
+})
+
+for (const streamed of [false, true]) {
+  const what = streamed ? 'the end of a stream' : 'a complete response'
+  const large = 'x'.repeat(streamed ? 10_000_000 : 20_000_000)
+  const withTimeout = async (open: OpenHttpServer, writeTimeout: number) => {
+    const made = await given(open, { timing: { keepAlive: 60_000 } })
+    made.serve = (exchange) => {
+      exchange.writeTimeout = writeTimeout
+      const body = exchange.target === '/small' ? exchange.target : large
+      if (!streamed) return exchange.answer(200, {}, body)
+      exchange.begin(200, {})
+      exchange.write(body)
+      exchange.end(body)
+    }
+    return made
+  }
+
+  for (const [position, sent] of [
+    ['', get('/a')],
+    [', after a small one', get('/small') + get('/a')],
+    [', with a pipelined one after it', get('/a') + get('/small')],
+  ] as const)
+    onBothServers(`a client that reads nothing of ${what}${position} is disconnected`, async ({ open }, t) => {
+      const made = await withTimeout(open, 300)
       const stalled = await client(made.port)
       t.after(() => stalled.socket.destroy())
       stalled.socket.pause()
-      stalled.socket.write(get('/a'))
-      await until('asked', () => made.served.length === 1)
-      const [exchange] = made.served
-      assert.ok(exchange)
+      stalled.socket.write(sent)
+      await until('disconnected', () => made.left.length === 1, 10_000)
+      assert.ok(made.served.length > 0)
+    })
+
+  onBothServers(
+    `a client that reads ${what} slowly is not disconnected, nor is one that has read it`,
+    async ({ open }, t) => {
+      const made = await withTimeout(open, 800)
+      const slow = await client(made.port)
+      t.after(() => slow.socket.destroy())
+      // A part each 100 ms, so that the response takes several times the write timeout.
+      slow.socket.removeAllListeners('data')
+      let taken = 0
+      const turns = setInterval(() => {
+        const part: string | null = slow.socket.read(500_000) ?? slow.socket.read()
+        taken += part?.length ?? 0
+      }, 100)
+      t.after(() => clearInterval(turns))
+      slow.socket.on('readable', () => {})
+      slow.socket.write(get('/a'))
+      await until('read', () => taken > 20_000_000 || slow.closed, 40_000)
+      await new Promise((resolve) => setTimeout(resolve, 1_700))
+      assert.deepEqual([taken > 20_000_000, slow.closed, made.left.length], [true, false, 0])
+    },
+  )
+}
+
+for (const how of ['aborted', 'timed out'] as const)
+  onBothServers(`a partial response that ends with its connection does not look complete: ${how}`, async ({ open }) => {
+    const made = await given(open)
+    made.serve = (exchange) => {
+      exchange.writeTimeout = 100
       exchange.begin(200, {})
-      // More than the kernel's buffers.
-      while (exchange.unsent === 0) exchange.write('x'.repeat(4_000))
-      stalled.socket.end()
-      await until('left', () => made.left.length === 1)
-    })
-
-    test('bytes sent before the connection is accepted are read once, in order', async () => {
-      const made = await given(open)
-      const targets = Array.from({ length: 1_000 }, (_, index) => `/${index}`)
-      // More than the first read, split anywhere.
-      const text = await early(made.port, targets.map((target) => get(target)).join(''), false)
-      assert.deepEqual(text.match(/(?<=\r\n\r\n)\/\d+/g), targets)
-      assert.deepEqual(made.failed, [])
-    })
-
-    test('a request and a half-close before the connection is accepted get a response', async () => {
-      const made = await given(open)
-      assert.match(await early(made.port, get('/a'), true), /^HTTP\/1\.1 200 .*\r\n\/a$/s)
-      assert.equal(await early(made.port, '', true), '')
-      assert.match(await early(made.port, 'rubbish\r\n\r\n', true), /^HTTP\/1\.1 400 /)
-      await until('reported', () => made.left.length === 3)
-      assert.deepEqual(made.failed, [])
-    })
-
-    test('an upgrade sent before the connection is accepted is handed over with the bytes after it', async () => {
-      const made = await given(open)
-      made.upgrade = (socket, first) => {
-        let received = first.toString('latin1')
-        socket.on('data', (part: Buffer) => {
-          received += part.toString('latin1')
-        })
-        socket.on('end', () => socket.end(`${received.length} ${received.slice(-3)}`))
-      }
-      const rest = `${'x'.repeat(40_000)}end`
-      const text = await early(made.port, get('/', 'connection: upgrade\r\nupgrade: other\r\n') + rest, true)
-      assert.equal(text, `${rest.length} end`)
-    })
-
-    test('a closed connection is reported once, and idle ones can be closed', async () => {
-      const made = await given(open)
-      const peer = await client(made.port, get('/a'))
-      await until('answered', () => statuses(peer) === 1)
-      made.server.closeIdle()
-      await until('closed', () => peer.closed)
-      await until('reported', () => made.left.length === 1)
-    })
+      exchange.write('half')
+      if (how === 'aborted') return void setTimeout(() => exchange.cut(), 50)
+      exchange.write('x'.repeat(20_000_000))
+      exchange.end('')
+    }
+    const peer = await client(made.port)
+    if (how === 'timed out') peer.socket.pause()
+    peer.socket.write(get('/a', '', '1.0'))
+    await until('left', () => made.left.length === 1)
+    peer.socket.resume()
+    await until('closed', () => peer.closed)
+    assert.match(String(peer.socket.errored), /ECONNRESET/)
   })
+
+onBothServers('a client that half-closes during a response and reads nothing is disconnected', async ({ open }, t) => {
+  const made = await given(open)
+  made.serve = () => {}
+  const stalled = await client(made.port)
+  t.after(() => stalled.socket.destroy())
+  stalled.socket.pause()
+  stalled.socket.write(get('/a'))
+  await until('asked', () => made.served.length === 1)
+  const [exchange] = made.served
+  assert.ok(exchange)
+  exchange.begin(200, {})
+  // More than the kernel's buffers.
+  while (exchange.unsent === 0) exchange.write('x'.repeat(4_000))
+  stalled.socket.end()
+  await until('left', () => made.left.length === 1)
+})
+
+onBothServers('bytes sent before the connection is accepted are read once, in order', async ({ open }) => {
+  const made = await given(open)
+  const targets = Array.from({ length: 1_000 }, (_, index) => `/${index}`)
+  // More than the first read, split anywhere.
+  const text = await early(made.port, targets.map((target) => get(target)).join(''), false)
+  assert.deepEqual(text.match(/(?<=\r\n\r\n)\/\d+/g), targets)
+  assert.deepEqual(made.failed, [])
+})
+
+onBothServers('a request and a half-close before the connection is accepted get a response', async ({ open }) => {
+  const made = await given(open)
+  assert.match(await early(made.port, get('/a'), true), /^HTTP\/1\.1 200 .*\r\n\/a$/s)
+  assert.equal(await early(made.port, '', true), '')
+  assert.match(await early(made.port, 'rubbish\r\n\r\n', true), /^HTTP\/1\.1 400 /)
+  await until('reported', () => made.left.length === 3)
+  assert.deepEqual(made.failed, [])
+})
+
+onBothServers(
+  'an upgrade sent before the connection is accepted is handed over with the bytes after it',
+  async ({ open }) => {
+    const made = await given(open)
+    made.upgrade = (socket, first) => {
+      let received = first.toString('latin1')
+      socket.on('data', (part: Buffer) => {
+        received += part.toString('latin1')
+      })
+      socket.on('end', () => socket.end(`${received.length} ${received.slice(-3)}`))
+    }
+    const rest = `${'x'.repeat(40_000)}end`
+    const text = await early(made.port, get('/', 'connection: upgrade\r\nupgrade: other\r\n') + rest, true)
+    assert.equal(text, `${rest.length} end`)
+  },
+)
+
+onBothServers('a closed connection is reported once, and idle ones can be closed', async ({ open }) => {
+  const made = await given(open)
+  const peer = await client(made.port, get('/a'))
+  await until('answered', () => statuses(peer) === 1)
+  made.server.closeIdle()
+  await until('closed', () => peer.closed)
+  await until('reported', () => made.left.length === 1)
+})
 
 test('own server: pipelined requests wait, and the socket is paused at the limit', async () => {
   const made = await given(http1Server)

@@ -1,5 +1,4 @@
 /** Terminal colours. */
-import type { Env } from '../config/env.ts'
 
 export type Paint = {
   readonly dim: (text: string) => string
@@ -22,11 +21,12 @@ export const colours: Paint = {
 }
 
 /** Whether to use colours: `NO_COLOR` disables them, then `FORCE_COLOR` decides, then whether the output is a terminal (no-color.org, force-color.org). */
-export const wantsColour = (env: Env, terminal: boolean): boolean => {
+export const wantsColour = (env: Readonly<Record<string, string | undefined>>, terminal: boolean): boolean => {
   if (env.NO_COLOR) return false
   if (env.FORCE_COLOR !== undefined && env.FORCE_COLOR !== '')
     return env.FORCE_COLOR !== '0' && env.FORCE_COLOR !== 'false'
   return terminal && env.TERM !== 'dumb'
 }
 
-export const paintFor = (env: Env, terminal: boolean): Paint => (wantsColour(env, terminal) ? colours : noPaint)
+export const paintFor = (env: Readonly<Record<string, string | undefined>>, terminal: boolean): Paint =>
+  wantsColour(env, terminal) ? colours : noPaint

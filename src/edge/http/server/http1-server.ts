@@ -6,7 +6,6 @@
 import { createServer, type Socket } from 'node:net'
 import { dropEndListeners } from '../../net/end-listeners.ts'
 import { joinMessage } from '../../net/write-buffer.ts'
-import { descriptorOf, readEarly, writeDirectly, writePartDirectly } from './direct-write.ts'
 import {
   type ClientConnection,
   type HttpServerOptions,
@@ -109,8 +108,6 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   readonly address: string
   readonly #server: ServerState<Context>
   readonly #socket: Socket
-  /** Of the socket; -1 where it has none. */
-  readonly #descriptor: number
   readonly #reader: RequestReader
   readonly #context: Context
   /** The request in progress, until it is complete and answered. */
@@ -129,7 +126,6 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   constructor(server: ServerState<Context>, socket: Socket) {
     this.#server = server
     this.#socket = socket
-    this.#descriptor = descriptorOf(socket)
     this.address = socket.remoteAddress ?? ''
     this.#reader = new RequestReader(this, server.options.headBytes)
     this.#context = server.handler.connected(this)
@@ -143,11 +139,7 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
     })
   }
 
-  /** Reads available bytes, one turn of the event loop earlier than the stream. */
   begin(): void {
-    const first = readEarly(this.#descriptor)
-    if (first) this.#receive(first)
-    if (this.#upgrade) return
     this.#socket.on('data', (part: Buffer) => this.#receive(part))
     // Node's own listener is for sockets that may not be half-open.
     dropEndListeners(this.#socket)
@@ -300,7 +292,7 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   write(head: string, body: string, ascii: boolean): boolean {
     if (!this.#socket.writable) return true
     let room: boolean
-    if (ascii) room = this.#writeLatin1(head + body)
+    if (ascii) room = this.#socket.write(head + body, 'latin1')
     else if (head === '' || Buffer.byteLength(head) === head.length) room = this.#socket.write(head + body)
     else {
       this.#socket.cork()
@@ -315,9 +307,7 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   /** `head` and `tail` are Latin-1. */
   writePart(head: string, part: Uint8Array, tail: string): boolean {
     if (!this.#socket.writable) return true
-    const taken = this.#socket.writableLength > 0 ? 0 : writePartDirectly(this.#descriptor, head, part, tail)
-    const isSent = taken === head.length + part.length + tail.length
-    const room = isSent || this.#socket.write(joinMessage(head, part, tail).subarray(taken))
+    const room = this.#socket.write(joinMessage(head, part, tail))
     if (!room) this.#awaitDrain()
     return room
   }
@@ -326,11 +316,6 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
     if (this.#hasDrainListener) return
     this.#hasDrainListener = true
     this.#socket.on('drain', () => this.#exchange?.listener.drained())
-  }
-
-  #writeLatin1(text: string): boolean {
-    const taken = this.#socket.writableLength > 0 ? 0 : writeDirectly(this.#descriptor, text)
-    return taken === text.length || this.#socket.write(taken === 0 ? text : text.slice(taken), 'latin1')
   }
 
   answered(exchange: Http1Exchange): void {

@@ -8,7 +8,6 @@
 import { readFileSync } from 'node:fs'
 import { enableCompileCache, flushCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { setFlagsFromString } from 'node:v8'
 import { workerCount } from './edge/config/worker-count.ts'
 
 // Node 22.18 to 23 also strip types, but would fail later on missing APIs. Older versions cannot parse this file; there
@@ -42,12 +41,3 @@ if (output) {
 
 // Flush now, not only at exit: a process that replaces this one may start while it still runs.
 flushCompileCache()
-
-/**
- * Once most objects from a literal survive a collection, as with the first requests, V8 allocates that literal in the old
- * generation. Each such object then keeps its request alive until a full collection: 4 KB per request are copied twice, an
- * eighth of the cost of a small request.
- *
- * Set last: code compiled with other flags cannot use the compile cache or Node's own snapshot (10 ms).
- */
-setFlagsFromString('--no-allocation-site-pretenuring')

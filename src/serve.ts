@@ -148,7 +148,7 @@ const build = async (sources: ConfigSources, loaded: Started, worker: WorkerLink
   const started = Math.floor(world.date() / 1000)
   const lists = new FetchedModelLists(world)
   const activeCalls = new ActiveCalls()
-  limitYoungGeneration(() => activeCalls.size)
+  if (launch.heapTuning === 'on') limitYoungGeneration(() => activeCalls.size)
   const emit = eventBus([(event) => log.record(event), (event) => metrics.record(event)], (error) => {
     process.stderr.write(`headgate: A gateway event could not be logged: ${error}\n`)
   })

@@ -72,7 +72,6 @@ test('built: no debugger, heap snapshot or diagnostic report', () => {
     [...text.matchAll(/setFlagsFromString\(([^)]*)\)/g)].map(([, flag]) => [file, flag]),
   )
   assert.deepEqual(flags, [
-    ['main.ts', "'--no-allocation-site-pretenuring'"],
     ['edge/process/heap-tuning.ts', "may ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1'"],
   ])
 })

@@ -36,6 +36,11 @@ export const launchSchema = z.strictObject({
     .default('own')
     .describe('HTTP server for clients: the built-in one, or `node:http`, which takes more CPU')
     .meta({ unlisted: true }),
+  heapTuning: z
+    .enum(['on', 'off'])
+    .default('on')
+    .describe("limit V8's young generation, which saves memory per idle stream")
+    .meta({ unlisted: true }),
   workers: z
     .int()
     .min(1)

@@ -79,6 +79,7 @@ export type Launch = {
   readonly logFormat: 'pretty' | 'json' | undefined
   readonly httpClient: 'own' | 'undici'
   readonly httpServer: 'own' | 'node'
+  readonly heapTuning: 'on' | 'off'
   readonly workers: number
   /** As given in `HEADGATE_CONFIG`. */
   readonly configPath: string | undefined
@@ -89,7 +90,7 @@ export const launchFrom = (
 ): { readonly launch: Launch | undefined; readonly problems: readonly Problem[] } => {
   const { values, problems } = read(env, launchRows, launchSchema)
   if (problems.length > 0) return { launch: undefined, problems }
-  const { port, host, nodeEnv, logLevel, logFormat, httpClient, httpServer, workers, headgateConfig } =
+  const { port, host, nodeEnv, logLevel, logFormat, httpClient, httpServer, heapTuning, workers, headgateConfig } =
     launchSchema.parse(values)
   const production = nodeEnv === 'production'
   return {
@@ -101,6 +102,7 @@ export const launchFrom = (
       logFormat: logFormat ?? (production ? 'json' : undefined),
       httpClient,
       httpServer,
+      heapTuning,
       workers,
       configPath: headgateConfig,
     },

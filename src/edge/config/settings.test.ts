@@ -228,7 +228,7 @@ test('the value of a secret setting is never shown', () => {
 })
 
 const launches = [
-  [{}, { port: 3000, host: '127.0.0.1', production: false, logLevel: 'info', logFormat: undefined }],
+  [{}, { port: 3000, host: '127.0.0.1', production: false, logLevel: 'info', logFormat: undefined, heapTuning: 'on' }],
   [{ PORT: '0' }, { port: 0 }],
   [
     { PORT: '65535', HOST: '::1' },
@@ -246,6 +246,7 @@ const launches = [
   ],
   [{ HEADGATE_CONFIG: 'a.yaml' }, { configPath: 'a.yaml' }],
   [{ WORKERS: '4' }, { workers: 4 }],
+  [{ HEAP_TUNING: 'off' }, { heapTuning: 'off' }],
   [{ WORKERS: '' }, { workers: 1 }],
 ] as const
 for (const [env, expected] of launches)

@@ -53,7 +53,17 @@ const hashOf = ({ dotenv, file, problems }: ConfigTexts): string =>
     .update(JSON.stringify([dotenv, file, problems]))
     .digest('hex')
 
-const LAUNCH = ['port', 'host', 'production', 'logLevel', 'logFormat', 'httpClient', 'httpServer', 'workers'] as const
+const LAUNCH = [
+  'port',
+  'host',
+  'production',
+  'logLevel',
+  'logFormat',
+  'httpClient',
+  'httpServer',
+  'heapTuning',
+  'workers',
+] as const
 
 /** Changes that need a restart: launch values, and the data folder. */
 const launchChanges = (began: Running, now: Running): readonly string[] => {

@@ -1,7 +1,7 @@
 /**
- * Limits V8's young generation. By default it grows to 128 MB, since objects of open streams survive a collection; that is
- * 8 KB resident for each of ten thousand idle streams. Half of it costs nothing. A quarter makes bursts 15 % slower, so it
- * is used only while many requests are in flight.
+ * Limits V8's young generation. By default it grows to 128 MB, since objects of open streams survive a collection: an idle
+ * stream then takes 33 KB resident instead of 14 (4,000 streams, bench/RESULTS.md). Half of it costs nothing. A quarter
+ * makes bursts 15 % slower, so it is used only while many requests are in flight. `HEAP_TUNING=off` disables it.
  *
  * The flag for the size only works before V8 starts. The growth factor is read for each growth, so it is changed instead.
  */

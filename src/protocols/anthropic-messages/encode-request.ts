@@ -3,7 +3,8 @@ import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { thinksByBudgetOnly } from '../shared/claude.ts'
 import { fitSchema } from '../shared/claude-schema.ts'
-import { type Losses, lost, lostUnlessNeutral, newLosses } from '../shared/losses.ts'
+import { lost, lostUnlessNeutral, newLosses } from '../shared/losses.ts'
+import { encodeOwnMember, type MemberChecks, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import {
   conversationMember,
   encodeSettings,
@@ -47,7 +48,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
     },
     losses,
   )
-  const draft = newMessagesDraft({ request, thinking, maxTokens, losses })
+  const draft = newMessagesDraft({ request, thinking, maxTokens }, newRequestDraft(losses))
   draft.put('model', target.model, 'model')
   draft.put('max_tokens', maxTokens, request.settings.maxOutputTokens?.at)
   if (system.length > 0) draft.put('system', systemOf(system), (request.messages.find(isSystem) ?? format)?.at)
@@ -92,41 +93,24 @@ type MessagesDraftInput = {
   readonly request: ChatRequest
   readonly thinking: MessagesThinking
   readonly maxTokens: number
-  readonly losses: Losses
 }
 
-type MessagesDraft = MessagesDraftInput & {
-  readonly body: { readonly [member: string]: Json }
-  readonly from: { readonly [member: string]: string }
-  put(member: string, value: Json, at: string | undefined): void
-  /** Records the client's path of a nested member. */
-  recordOrigin(path: string, at: string): void
-  /** Adds to `output_config`. */
-  config(members: JsonObject, at: string | undefined): void
-}
+type MessagesDraft = MessagesDraftInput &
+  RequestDraft & {
+    /** Adds to `output_config`. */
+    config(members: JsonObject, at: string | undefined): void
+  }
 
-const newMessagesDraft = (input: MessagesDraftInput): MessagesDraft => {
-  const body: { [member: string]: Json } = {}
-  const from: { [member: string]: string } = {}
-  const put = (member: string, value: Json, at: string | undefined) => {
-    body[member] = value
-    if (at !== undefined) from[member] = at
-  }
-  const recordOrigin = (path: string, at: string) => {
-    from[path] = at
-  }
-  return {
-    ...input,
-    body,
-    from,
-    put,
-    recordOrigin,
-    config(members, at) {
-      put('output_config', { ...(isObject(body.output_config) && body.output_config), ...members }, at)
-      if (at !== undefined) for (const name of Object.keys(members)) recordOrigin(`output_config.${name}`, at)
-    },
-  }
-}
+const newMessagesDraft = (input: MessagesDraftInput, draft: RequestDraft): MessagesDraft => ({
+  ...input,
+  ...draft,
+  config(members, at) {
+    // The object as a whole has a path as well as its members.
+    if (at !== undefined) draft.recordOrigin('output_config', at)
+    for (const [name, value] of Object.entries(members))
+      if (value !== undefined) draft.putIn('output_config', name, value, at)
+  },
+})
 
 // ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -210,7 +194,7 @@ const encodeFormat = (format: Setting<OutputFormat>, { config, losses }: Message
 // ── Members of this format only ──────────────────────────────────────────────────────────────────────────────────────
 
 /** Checks of members without a field in `ChatRequest`, also sent by clients of other formats. */
-const MEMBER_CHECKS: { readonly [name: string]: (value: Json) => boolean } = {
+const MEMBER_CHECKS: MemberChecks = {
   cache_control: isObject,
   container: (value) => isObject(value) || typeof value === 'string',
   context_management: isObject,
@@ -224,6 +208,5 @@ const encodeExtra = (extra: Extra, draft: MessagesDraft): void => {
   const { name, value, at } = extra
   if (isThinking(extra)) return
   if (name === 'task_budget' && at === 'output_config.task_budget') draft.config({ task_budget: value }, at)
-  else if (Object.hasOwn(MEMBER_CHECKS, name) && MEMBER_CHECKS[name]?.(value)) draft.put(name, value, at)
-  else draft.losses.loseExtra(extra)
+  else encodeOwnMember(extra, MEMBER_CHECKS, draft)
 }

@@ -1,8 +1,9 @@
 import type { ChatRequest, Extra, GenerationSettings, OutputFormat, Setting } from '../../core/chat.ts'
-import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { isList, isObject, type Json } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { fitSchema } from '../shared/claude-schema.ts'
-import { type Losses, lost, lostUnlessNeutral, newLosses } from '../shared/losses.ts'
+import { lost, lostUnlessNeutral, newLosses } from '../shared/losses.ts'
+import { encodeOwnMember, type MemberChecks, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import {
   conversationMember,
   encodeSettings,
@@ -38,7 +39,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
     { settings: request.settings, extra, family, forced: tools.forced, limit, turns },
     losses,
   )
-  const draft = newConverseDraft({ request, target, family, thinking, losses })
+  const draft = newConverseDraft({ request, target, family, thinking }, newRequestDraft(losses))
   draft.put('messages', turns, root)
   const first = request.messages.find(({ role }) => role === 'system') ?? format
   if (system.length > 0) draft.put('system', system, first?.at)
@@ -47,7 +48,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
     if (value !== undefined) draft.pass(name, value, thinking.at)
   encodeSettings(request.settings, SETTING_ENCODERS, draft)
   for (const other of request.extras) if (other !== extra) encodeExtra(other, draft)
-  return { body: draft.body(), losses: losses.all(), from: draft.from }
+  return { body: draft.body, losses: losses.all(), from: draft.from }
 }
 
 /** The output limit in tokens: the client's or the model's, if known. */
@@ -63,46 +64,22 @@ type ConverseDraftInput = {
   readonly target: EncodeTarget
   readonly family: ConverseModelFamily
   readonly thinking: ConverseThinking
-  readonly losses: Losses
 }
 
-type ConverseDraft = ConverseDraftInput & {
-  readonly from: { readonly [member: string]: string }
-  put(member: string, value: Json, at: string | undefined): void
-  /** Adds to `inferenceConfig`. */
-  infer(member: string, value: Json, at: string): void
-  /** Adds to `additionalModelRequestFields`, the members of the model's maker. */
-  pass(member: string, value: Json, at: string | undefined): void
-  body(): JsonObject
-}
-
-const newConverseDraft = (input: ConverseDraftInput): ConverseDraft => {
-  const members: { [member: string]: Json } = {}
-  const inference: { [member: string]: Json } = {}
-  const passed: { [member: string]: Json } = {}
-  const from: { [member: string]: string } = {}
-  return {
-    ...input,
-    from,
-    put(member, value, at) {
-      members[member] = value
-      if (at !== undefined) from[member] = at
-    },
-    infer(member, value, at) {
-      inference[member] = value
-      from[`inferenceConfig.${member}`] = at
-    },
-    pass(member, value, at) {
-      passed[member] = value
-      if (at !== undefined) from[`additionalModelRequestFields.${member}`] = at
-    },
-    body: () => ({
-      ...members,
-      ...(Object.keys(inference).length > 0 && { inferenceConfig: inference }),
-      ...(Object.keys(passed).length > 0 && { additionalModelRequestFields: passed }),
-    }),
+type ConverseDraft = ConverseDraftInput &
+  RequestDraft & {
+    /** Adds to `inferenceConfig`. */
+    infer(member: string, value: Json, at: string): void
+    /** Adds to `additionalModelRequestFields`, the members of the model's maker. */
+    pass(member: string, value: Json, at: string | undefined): void
   }
-}
+
+const newConverseDraft = (input: ConverseDraftInput, draft: RequestDraft): ConverseDraft => ({
+  ...input,
+  ...draft,
+  infer: (member, value, at) => draft.putIn('inferenceConfig', member, value, at),
+  pass: (member, value, at) => draft.putIn('additionalModelRequestFields', member, value, at),
+})
 
 // ── The settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -205,7 +182,7 @@ const encodeFormat = (format: Setting<OutputFormat>, { put, family, losses }: Co
 // ── Members of this format only ──────────────────────────────────────────────────────────────────────────────────────
 
 /** Checks of members without a field in `ChatRequest`, sent by clients of other formats. */
-const MEMBER_CHECKS: { readonly [name: string]: (value: Json) => boolean } = {
+const MEMBER_CHECKS: MemberChecks = {
   guardrailConfig: isObject,
   performanceConfig: isObject,
   promptVariables: isObject,
@@ -213,10 +190,9 @@ const MEMBER_CHECKS: { readonly [name: string]: (value: Json) => boolean } = {
   additionalModelResponseFieldPaths: isList,
 }
 
-const encodeExtra = (extra: Extra, { put, pass, losses }: ConverseDraft): void => {
+const encodeExtra = (extra: Extra, draft: ConverseDraft): void => {
   const { name, value, at } = extra
   if (name === 'additionalModelRequestFields' && isObject(value)) {
-    for (const [member, entry] of Object.entries(value)) if (entry !== undefined) pass(member, entry, at)
-  } else if (Object.hasOwn(MEMBER_CHECKS, name) && MEMBER_CHECKS[name]?.(value)) put(name, value, at)
-  else losses.loseExtra(extra)
+    for (const [member, entry] of Object.entries(value)) if (entry !== undefined) draft.pass(member, entry, at)
+  } else encodeOwnMember(extra, MEMBER_CHECKS, draft)
 }

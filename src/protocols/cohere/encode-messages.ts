@@ -141,7 +141,7 @@ const errorContent = (parts: readonly JsonObject[]): Json => {
 
 // ── Assistant messages ───────────────────────────────────────────────────────────────────────────────────────────
 
-type CallIds = {
+type UniqueCallIds = {
   /** The ID of a new call. */
   next(id: string): string
   /** The ID that the latest call with this original ID was given. */
@@ -149,7 +149,7 @@ type CallIds = {
 }
 
 /** Makes call IDs unique: "Cannot have duplicate tool ids" (Cohere, errors, 400). Other formats allow duplicates. */
-const uniqueCallIds = (): CallIds => {
+const uniqueCallIds = (): UniqueCallIds => {
   const current = new Map<string, string>()
   const used = new Set<string>()
   return {
@@ -170,7 +170,7 @@ const uniqueCallIds = (): CallIds => {
  */
 const encodeAssistant = (
   { content, extras }: Message & { readonly role: 'assistant' },
-  ids: CallIds,
+  ids: UniqueCallIds,
   { thinks }: CohereConversationOptions,
   losses: Losses,
 ): JsonObject[] => {

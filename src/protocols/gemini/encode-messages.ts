@@ -115,10 +115,10 @@ const encodeTurns = (
 
 // ── Model turns ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-type AssistantMessage = Message & { readonly role: 'assistant' }
+type GeminiModelMessage = Message & { readonly role: 'assistant' }
 
 /** Encodes the parts of an assistant message, each with its signature. */
-const encodeModelTurn = (message: AssistantMessage, losses: Losses): JsonObject[] => {
+const encodeModelTurn = (message: GeminiModelMessage, losses: Losses): JsonObject[] => {
   const { byPart, unassigned } = assignSignatures(message, losses)
   return message.content.flatMap((part, index) => {
     const parts = encodeModelPart(part, unassigned.has(index), losses)
@@ -140,7 +140,7 @@ type PartSignatures = {
  * it, or precedes it in formats that put all reasoning first. Chat clients of Gemini's OpenAI-compatible endpoint return
  * signatures in `extra_content`.
  */
-const assignSignatures = ({ content, extras }: AssistantMessage, losses: Losses): PartSignatures => {
+const assignSignatures = ({ content, extras }: GeminiModelMessage, losses: Losses): PartSignatures => {
   const byPart = new Map<number, string>()
   const unassigned = new Set<number>()
   const unsigned = (type: Part['type'], from: number, to: number): number[] =>

@@ -1,8 +1,9 @@
-/** Encodes requests in Mistral's schema, which rejects unknown body (422 `extra_forbidden`); others are reported as lost. */
+/** Encodes requests in Mistral's schema, which rejects unknown members (422 `extra_forbidden`). */
 import type { ChatRequest, Effort, Extra, GenerationSettings, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf, text } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { encodedElsewhere, type Losses, lost, newLosses } from '../shared/losses.ts'
+import { encodedElsewhere, lost, newLosses } from '../shared/losses.ts'
+import { clamped, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import {
   conversationMember,
   encodeSettings,
@@ -16,17 +17,8 @@ import { encodeTools } from './encode-tools.ts'
 export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
   const { settings } = request
-  const body: { [member: string]: Json } = { model: target.model }
-  const from: { [member: string]: string } = {}
-  const draft: Draft = {
-    losses,
-    settings,
-    hasTools: false,
-    put(member, value, at) {
-      body[member] = value
-      from[member] = at
-    },
-  }
+  const draft = newRequestDraft(losses)
+  draft.put('model', target.model, undefined)
   const thinks = ALWAYS_THINKS.test(target.model) || wantsThoughts(settings)
   const messages = encodeMessages(request.messages, { thinks, losses })
   const conversation = conversationMember(request)
@@ -35,10 +27,10 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   const { tools, choice } = encodeTools(request, losses)
   if (tools.length > 0) draft.put('tools', tools, 'tools')
   if (choice !== undefined) draft.put('tool_choice', choice, settings.toolChoice?.at ?? 'tool_choice')
-  encodeSettings(settings, SETTING_ENCODERS, { ...draft, hasTools: tools.length > 0 })
+  encodeSettings(settings, SETTING_ENCODERS, { ...draft, settings, hasTools: tools.length > 0 })
   for (const extra of request.extras) encodeExtra(extra, draft)
   if (request.stream) draft.put('stream', true, 'stream')
-  return { body, losses: losses.all(), from }
+  return { body: draft.body, losses: losses.all(), from: draft.from }
 }
 
 /** Models that always reason. */
@@ -47,23 +39,9 @@ const ALWAYS_THINKS = /magistral/i
 const wantsThoughts = ({ effort, thinkingBudget }: GenerationSettings): boolean =>
   effort ? effort.value !== 'none' : thinkingBudget !== undefined && thinkingBudget.value > 0
 
-type Draft = {
-  readonly losses: Losses
-  readonly settings: GenerationSettings
-  readonly hasTools: boolean
-  put(member: string, value: Json, at: string): void
-}
+type MistralDraft = RequestDraft & { readonly settings: GenerationSettings; readonly hasTools: boolean }
 
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** A number clamped to the format's range; clamping is reported as a loss. */
-const bounded =
-  (member: string, least: number, most: number) =>
-  ({ value, at }: Setting<number>, { put, losses }: Draft): void => {
-    const fitting = Math.min(most, Math.max(least, value))
-    if (fitting !== value) losses.lose(at)
-    put(member, fitting, at)
-  }
 
 /** The schema has only two efforts. */
 const EFFORTS: { readonly [effort in Effort]: 'none' | 'high' } = {
@@ -76,10 +54,10 @@ const EFFORTS: { readonly [effort in Effort]: 'none' | 'high' } = {
   max: 'high',
 }
 
-const SETTING_ENCODERS: SettingEncoders<Draft> = {
+const SETTING_ENCODERS: SettingEncoders<MistralDraft> = {
   maxOutputTokens: ({ value, at }, { put }) => put('max_tokens', Math.max(0, Math.floor(value)), at),
-  temperature: bounded('temperature', 0, 1.5),
-  topP: bounded('top_p', 0, 1),
+  temperature: clamped('temperature', 0, 1.5),
+  topP: clamped('top_p', 0, 1),
   topK: lost,
   stop: ({ value, at }, { put }) => put('stop', value, at),
   seed: ({ value, at }, { put, losses }) => {
@@ -87,8 +65,8 @@ const SETTING_ENCODERS: SettingEncoders<Draft> = {
     if (fits && sourceOf(value) === undefined) put('random_seed', value, at)
     else losses.lose(at)
   },
-  presencePenalty: bounded('presence_penalty', -2, 2),
-  frequencyPenalty: bounded('frequency_penalty', -2, 2),
+  presencePenalty: clamped('presence_penalty', -2, 2),
+  frequencyPenalty: clamped('frequency_penalty', -2, 2),
   ...UNSUPPORTED_SETTINGS,
   choices: ({ value, at }, { put }) => {
     if (value > 1) put('n', value, at)
@@ -117,7 +95,7 @@ const SETTING_ENCODERS: SettingEncoders<Draft> = {
   metadata: ({ value, at }, { put }) => put('metadata', value, at),
 }
 
-const encodeFormat = ({ value, at }: Setting<OutputFormat>, { put, losses }: Draft): void => {
+const encodeFormat = ({ value, at }: Setting<OutputFormat>, { put, losses }: RequestDraft): void => {
   switch (value.kind) {
     case 'text':
       return put('response_format', { type: 'text' }, at)
@@ -139,9 +117,9 @@ const encodeFormat = ({ value, at }: Setting<OutputFormat>, { put, losses }: Dra
   }
 }
 
-// ── Mistral's own body ────────────────────────────────────────────────────────────────────────────────────────
+// ── Mistral's own members ────────────────────────────────────────────────────────────────────────────────────────
 
-/** Mistral's body that clients of other formats may send; each returns the valid value or undefined. */
+/** Mistral's members that clients of other formats may send; each returns the valid value or undefined. */
 const EXTRAS: { readonly [name: string]: (value: Json) => Json | undefined } = {
   safe_prompt: (value) => (typeof value === 'boolean' ? value : undefined),
   prompt_mode: (value) => (value === 'reasoning' ? value : undefined),
@@ -160,7 +138,7 @@ const encodePrediction = (value: Json): Json | undefined => {
   return texts.every((entry) => entry !== undefined) ? { type: 'content', content: texts.join('') } : undefined
 }
 
-const encodeExtra = (extra: Extra, { put, losses }: Draft): void => {
+const encodeExtra = (extra: Extra, { put, losses }: RequestDraft): void => {
   const { name, value, at } = extra
   const fitting = Object.hasOwn(EXTRAS, name) ? EXTRAS[name]?.(value) : undefined
   if (fitting !== undefined) put(name, fitting, at)

@@ -1,8 +1,9 @@
 /** Encodes requests of Ollama's `/api/chat`. Ollama ignores unknown members, so unsupported ones are reported as lost. */
 import type { ChatRequest, Effort, Extra, GenerationSettings, Setting } from '../../core/chat.ts'
-import { isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
+import { isObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { type Losses, lost, newLosses } from '../shared/losses.ts'
+import { lost, newLosses } from '../shared/losses.ts'
+import { encodeOwnMember, type MemberChecks, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import {
   conversationMember,
   encodeSettings,
@@ -17,21 +18,8 @@ import { encodeTools } from './encode-tools.ts'
 /** Encodes a request; the result lists what could not be carried. */
 export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
-  const members: { [member: string]: Json } = {}
-  const options: { [option: string]: Json } = {}
-  const from: { [member: string]: string } = {}
-  const draft: Draft = {
-    losses,
-    settings: request.settings,
-    put(member, value, at) {
-      members[member] = value
-      from[member] = at
-    },
-    opt(option, value, at) {
-      options[option] = value
-      from[`options.${option}`] = at
-    },
-  }
+  const draft: OllamaDraft = { ...newRequestDraft(losses), settings: request.settings }
+  draft.put('model', target.model, undefined)
   const messages = encodeMessages(request.messages, losses)
   const root = conversationMember(request)
   // Without messages the server only loads the model.
@@ -45,25 +33,18 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   // Always written, since Ollama streams by default.
   draft.put('stream', request.stream, 'stream')
   // By default Ollama silently truncates the start of a prompt that is too long (ollama/ollama issue 4967).
-  members.truncate ??= false
-  const body = { model: target.model, ...members, ...(Object.keys(options).length > 0 && { options }) }
-  return { body, losses: losses.all(), from }
+  if (draft.body.truncate === undefined) draft.put('truncate', false, undefined)
+  return { body: draft.body, losses: losses.all(), from: draft.from }
 }
 
-type Draft = {
-  readonly losses: Losses
-  readonly settings: GenerationSettings
-  put(member: string, value: Json, at: string): void
-  /** Adds to `options`. */
-  opt(option: string, value: Json, at: string): void
-}
+type OllamaDraft = RequestDraft & { readonly settings: GenerationSettings }
 
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const numberOption =
   (option: string) =>
-  ({ value, at }: Setting<number>, { opt }: Draft): void =>
-    opt(option, value, at)
+  ({ value, at }: Setting<number>, { putIn }: RequestDraft): void =>
+    putIn('options', option, value, at)
 
 /** Ollama's thinking levels. Models without levels treat each as `true`. */
 const LEVELS: { readonly [effort in Effort]: string | false } = {
@@ -79,15 +60,15 @@ const LEVELS: { readonly [effort in Effort]: string | false } = {
 const wantsThoughts = ({ effort, thinkingBudget }: GenerationSettings): boolean =>
   effort ? effort.value !== 'none' : thinkingBudget !== undefined && thinkingBudget.value > 0
 
-const SETTING_ENCODERS: SettingEncoders<Draft> = {
-  maxOutputTokens: ({ value, at }, { opt }) => opt('num_predict', Math.max(1, Math.floor(value)), at),
+const SETTING_ENCODERS: SettingEncoders<OllamaDraft> = {
+  maxOutputTokens: ({ value, at }, { putIn }) => putIn('options', 'num_predict', Math.max(1, Math.floor(value)), at),
   temperature: numberOption('temperature'),
   topP: numberOption('top_p'),
-  topK: ({ value, at }, { opt }) => opt('top_k', Math.max(1, Math.floor(value)), at),
-  stop: ({ value, at }, { opt }) => opt('stop', value, at),
-  seed: ({ value, at }, { opt, losses }) => {
+  topK: ({ value, at }, { putIn }) => putIn('options', 'top_k', Math.max(1, Math.floor(value)), at),
+  stop: ({ value, at }, { putIn }) => putIn('options', 'stop', value, at),
+  seed: ({ value, at }, { putIn, losses }) => {
     const fits = typeof value === 'number' && Number.isSafeInteger(value) && sourceOf(value) === undefined
-    if (fits) opt('seed', value, at)
+    if (fits) putIn('options', 'seed', value, at)
     else losses.lose(at)
   },
   presencePenalty: numberOption('presence_penalty'),
@@ -133,22 +114,16 @@ const SETTING_ENCODERS: SettingEncoders<Draft> = {
 
 // ── Ollama's own members ─────────────────────────────────────────────────────────────────────────────────────────
 
-/** Ollama's members that clients of other formats may send, with checks of their values. */
-const EXTRAS: { readonly [name: string]: (value: Json) => boolean } = {
+const MEMBER_CHECKS: MemberChecks = {
   keep_alive: (value) => typeof value === 'string' || typeof value === 'number',
   think: (value) => typeof value === 'boolean' || value === 'low' || value === 'medium' || value === 'high',
   truncate: (value) => typeof value === 'boolean',
   shift: (value) => typeof value === 'boolean',
 }
 
-const encodeExtra = (extra: Extra, { put, opt, losses }: Draft): void => {
+const encodeExtra = (extra: Extra, draft: OllamaDraft): void => {
   const { name, value, at } = extra
-  if (name === 'options' && isObject(value)) return encodeOptions(value, at, opt)
-  if (Object.hasOwn(EXTRAS, name) && EXTRAS[name]?.(value)) put(name, value, at)
-  else losses.loseExtra(extra)
-}
-
-const encodeOptions = (options: JsonObject, at: string, opt: Draft['opt']): void => {
-  for (const [name, value] of Object.entries(options))
-    if (value !== undefined && value !== null) opt(name, value, `${at}.${name}`)
+  if (name !== 'options' || !isObject(value)) return encodeOwnMember(extra, MEMBER_CHECKS, draft)
+  for (const [option, entry] of Object.entries(value))
+    if (entry !== undefined && entry !== null) draft.putIn('options', option, entry, `${at}.${option}`)
 }

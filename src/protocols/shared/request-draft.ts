@@ -12,6 +12,8 @@ export type RequestDraft = {
   put(member: string, value: Json, at: string | undefined): void
   /** Sets a member of an object in the body. */
   putIn(parent: string, member: string, value: Json, at: string | undefined): void
+  /** Records the client's path of a member below the body. */
+  recordOrigin(path: string, at: string): void
 }
 
 /** An empty draft. */
@@ -33,6 +35,9 @@ export const newRequestDraft = (losses: Losses): RequestDraft => {
       objects[parent] = members
       body[parent] = members
       if (at !== undefined) from[`${parent}.${member}`] = at
+    },
+    recordOrigin(path, at) {
+      from[path] = at
     },
   }
 }

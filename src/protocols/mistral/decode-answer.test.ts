@@ -18,7 +18,7 @@ const whole = (message: JsonObject, reason: Json = 'stop', more: JsonObject = {}
   ...more,
 })
 
-/** The pieces of a stream, padded as Mistral pads them. */
+/** A stream with these deltas, with the padding member `p` that Mistral adds. */
 const wireOf = (deltas: readonly JsonObject[], reason: Json = 'stop', end = 'data: [DONE]\n\n'): string =>
   [...deltas, { content: '' }]
     .map((delta, at, all) => ({
@@ -40,19 +40,19 @@ const read = (text: string, cuts: readonly number[] = []): ChatEvent[] => {
   return run(mistral.decodeStream(), run(sse.frames(1_000_000), pieces))
 }
 
-/** An answer in a line: blocks with what they cite, then how it ended. */
-const told = (events: readonly ChatEvent[]): string => {
+/** Summarises an answer in one line: its blocks with their citations, then its end. */
+const summarize = (events: readonly ChatEvent[]): string => {
   const { blocks, finish, failure } = fold(events)
-  const said = blocks.map((block) => {
+  const summaries = blocks.map((block) => {
     const cited = (block.citations ?? []).map(({ url, raw }) => `<${url || JSON.stringify(raw)}>`).join('')
     return `${block.type}(${block.type === 'tool-call' ? `${block.id} ${block.name} ` : ''}${block.text}${cited})`
   })
-  return [...said, failure ? `failure ${failure.kind}` : `${finish?.kind} ${finish?.raw}`].join(' ')
+  return [...summaries, failure ? `failure ${failure.kind}` : `${finish?.kind} ${finish?.raw}`].join(' ')
 }
 
-const words = (text: string): JsonObject => ({ type: 'text', text })
-const thought = (...thinking: Json[]): JsonObject => ({ type: 'thinking', thinking })
-const reference = (...ids: number[]): JsonObject => ({ type: 'reference', reference_ids: ids })
+const textChunk = (text: string): JsonObject => ({ type: 'text', text })
+const thinkingChunk = (...thinking: Json[]): JsonObject => ({ type: 'thinking', thinking })
+const referenceChunk = (...ids: number[]): JsonObject => ({ type: 'reference', reference_ids: ids })
 const found = { type: 'tool_reference', tool: 'web_search', title: 't', url: 'https://a.example/' }
 const call = (id: string, name: string, given: Json, more: JsonObject = {}): JsonObject => ({
   id,
@@ -60,7 +60,7 @@ const call = (id: string, name: string, given: Json, more: JsonObject = {}): Jso
   ...more,
 })
 
-/** What an answer says whole, and in pieces. */
+/** Answers as a whole message and as the deltas of a stream. */
 const cases: readonly (readonly [string, JsonObject, readonly JsonObject[], string, string?])[] = [
   [
     'text',
@@ -69,32 +69,32 @@ const cases: readonly (readonly [string, JsonObject, readonly JsonObject[], stri
     'text(hi) stop stop',
   ],
   [
-    'thoughts in a list, then text as a string',
-    { content: [thought(words('hm')), words('hi')] },
+    'thinking in a list, then text as a string',
+    { content: [thinkingChunk(textChunk('hm')), textChunk('hi')] },
     [
       { role: 'assistant', content: '' },
-      { content: [thought(words('h'))] },
-      { content: [thought(words('m'))] },
-      { content: [thought()] },
+      { content: [thinkingChunk(textChunk('h'))] },
+      { content: [thinkingChunk(textChunk('m'))] },
+      { content: [thinkingChunk()] },
       { content: 'h' },
-      { content: [words('i')] },
+      { content: [textChunk('i')] },
     ],
     'reasoning(hm) text(hi) stop stop',
   ],
   [
-    'sources by number stand with the text before them',
-    { content: [words('a'), reference(1), words('b'), reference(2, 3)] },
-    [{ content: [words('a'), reference(1)] }, { content: 'b' }, { content: [reference(2, 3)] }],
+    'references are citations of the text before them',
+    { content: [textChunk('a'), referenceChunk(1), textChunk('b'), referenceChunk(2, 3)] },
+    [{ content: [textChunk('a'), referenceChunk(1)] }, { content: 'b' }, { content: [referenceChunk(2, 3)] }],
     'text(ab<{"type":"reference","reference_ids":[1]}><{"type":"reference","reference_ids":[2,3]}>) stop stop',
   ],
   [
-    'sources found while it was thinking are those of the text after it',
-    { content: [thought(words('hm'), found), words('hi')] },
-    [{ content: [thought(words('hm'), found)] }, { content: 'hi' }],
+    'references within thinking are citations of the text after it',
+    { content: [thinkingChunk(textChunk('hm'), found), textChunk('hi')] },
+    [{ content: [thinkingChunk(textChunk('hm'), found)] }, { content: 'hi' }],
     'reasoning(hm) text(hi<https://a.example/>) stop stop',
   ],
   [
-    'whole calls, without index or type',
+    'calls without index and type',
     { content: '', tool_calls: [call('abcdefgh1', 'f', '{"a":1}'), call('abcdefgh2', 'g', { b: 2 })] },
     [{ tool_calls: [call('abcdefgh1', 'f', '{"a":1}')] }, { tool_calls: [call('abcdefgh2', 'g', { b: 2 })] }],
     'tool-call(abcdefgh1 f {"a":1}) tool-call(abcdefgh2 g {"b":2}) tool-calls tool_calls',
@@ -107,32 +107,38 @@ const cases: readonly (readonly [string, JsonObject, readonly JsonObject[], stri
     'text(wait) tool-call(abcdefgh1 f {}) tool-calls tool_calls',
     'tool_calls',
   ],
-  ['its limit', { content: 'h' }, [{ content: 'h' }], 'text(h) length length', 'length'],
-  ["the model's limit", { content: 'h' }, [{ content: 'h' }], 'text(h) length model_length', 'model_length'],
+  ['the output limit', { content: 'h' }, [{ content: 'h' }], 'text(h) length length', 'length'],
+  [
+    'the length limit of the model',
+    { content: 'h' },
+    [{ content: 'h' }],
+    'text(h) length model_length',
+    'model_length',
+  ],
 ]
 
 for (const [name, message, deltas, expected, reason = 'stop'] of cases)
   test(`mistral: answer: ${name}`, () => {
-    assert.equal(told(mistral.decodeAnswer(whole(message, reason))), expected)
+    assert.equal(summarize(mistral.decodeAnswer(whole(message, reason))), expected)
     const wire = wireOf(deltas, reason)
     const events = read(wire)
-    assert.equal(told(events), expected)
-    assert.deepEqual(told(read(wireOf(deltas, reason, ''))), expected, 'without [DONE], as some of its streams end')
+    assert.equal(summarize(events), expected)
+    assert.deepEqual(summarize(read(wireOf(deltas, reason, ''))), expected, 'without [DONE], as some streams end')
     for (let cut = 0; cut <= wire.length; cut++) {
       assert.deepEqual(read(wire, [cut]), events, `cut at ${cut}`)
-      const broken = fold(read(wire.slice(0, cut)))
-      assert.ok(broken.failure || broken.finish)
+      const truncated = fold(read(wire.slice(0, cut)))
+      assert.ok(truncated.failure || truncated.finish)
     }
     const { input, output } = fold(events).usage ?? {}
     assert.deepEqual([input, output], [9, 5])
   })
 
-test('mistral: an end that is an error', () => {
-  assert.equal(told(mistral.decodeAnswer(whole({ content: 'h' }, 'error'))), 'failure error_in_stream')
-  assert.equal(told(read(wireOf([{ content: 'h' }], 'error'))), 'text(h) failure error_in_stream')
+test('mistral: finish reason error is a failure', () => {
+  assert.equal(summarize(mistral.decodeAnswer(whole({ content: 'h' }, 'error'))), 'failure error_in_stream')
+  assert.equal(summarize(read(wireOf([{ content: 'h' }], 'error'))), 'text(h) failure error_in_stream')
 })
 
-test('mistral: tokens from its cache, by either name', () => {
+test('mistral: reads cached tokens from either member', () => {
   const cached = (usage: JsonObject) =>
     fold(
       mistral.decodeAnswer(
@@ -144,8 +150,8 @@ test('mistral: tokens from its cache, by either name', () => {
   assert.equal(cached({}), undefined)
 })
 
-test('mistral: a source without an address is told to nobody who would make an address of it', () => {
-  const events = mistral.decodeAnswer(whole({ content: [words('a'), reference(1)] }))
+test('mistral: citations without a URL are omitted where the client format requires one', () => {
+  const events = mistral.decodeAnswer(whole({ content: [textChunk('a'), referenceChunk(1)] }))
   for (const style of [protocols['openai-chat'], protocols['openai-responses'], protocols['anthropic-messages']]) {
     const context = {
       request: { model: 'm', stream: false, messages: [], tools: [], settings: {}, extras: [] },
@@ -154,9 +160,9 @@ test('mistral: a source without an address is told to nobody who would make an a
       created: 1,
       model: 'm',
     }
-    const told = JSON.stringify(style.encodeAnswer(fold(events), context))
-    assert.ok(told.includes('"a"'))
-    assert.ok(!told.includes('url'), told)
+    const encoded = JSON.stringify(style.encodeAnswer(fold(events), context))
+    assert.ok(encoded.includes('"a"'))
+    assert.ok(!encoded.includes('url'), encoded)
     assert.ok(!run(style.encodeStream(context), [{ events }]).join('').includes('"url'), style.name)
   }
 })
@@ -194,19 +200,19 @@ for (const [status, body, kind, message] of errors)
   test(`mistral: error: ${status} ${message}`, () => {
     const failure = mistral.decodeFailure(status, body, () => undefined)
     assert.deepEqual([failure.kind, failure.message], [kind, message])
-    // The same inside a 200, whole or in a stream, is no answer.
+    // The same body with status 200, complete or in a stream, is also a failure.
     assert.ok(fold(mistral.decodeAnswer(body)).failure)
     assert.ok(fold(read(`data: ${JSON.stringify(body)}\n\n`)).failure)
   })
 
-// ── Anything ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Random input ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 const names =
   'choices message delta content type text thinking reference_ids tool_calls function name arguments id index finish_reason usage prompt_tokens num_cached_tokens url p'.split(
     ' ',
   )
 
-test('mistral: whatever an upstream says is events that end, and nothing is thrown', () =>
+test('mistral: decodes any answer without throwing, with one end', () =>
   assertReadable(mistral, {
     names,
     values: ['stop', 'error', 'thinking', 'reference', 'tool_reference'],

@@ -24,12 +24,12 @@ const system = (text: string): Message => ({
 })
 const thought = (text: string): Part => ({ type: 'reasoning', at: 'thought', text })
 
-const asks = (more: Partial<ChatRequest> = {}): ChatRequest =>
+const requestWith = (more: Partial<ChatRequest> = {}): ChatRequest =>
   chatRequest({ stream: false, messages: [userMessage(textPart('hi'))], ...more })
 
 const encode = (more: Partial<ChatRequest>, name = 'mistral-small-latest') => {
-  const { body, losses, from } = mistral.encodeRequest(asks(more), { model: name })
-  // Losses that leave a hole are found before anything is sent.
+  const { body, losses, from } = mistral.encodeRequest(requestWith(more), { model: name })
+  // A request that does not fit is not sent, so its body need not be valid.
   if (!skipWithoutRecordings && losses.every(({ essential }) => !essential))
     assert.equal(problemsOf('mistral', 'ChatCompletionRequest', body), undefined)
   return { body, from, losses: lossPaths(losses) }
@@ -47,9 +47,9 @@ const ONE = 'aaaaaaaa1'
 const TWO = 'aaaaaaaa2'
 
 const conversations: readonly (readonly [string, readonly Message[], Json, readonly string[], string?])[] = [
-  ['a question', [userMessage(textPart('hi'))], [{ role: 'user', content: 'hi' }], []],
+  ['one user message', [userMessage(textPart('hi'))], [{ role: 'user', content: 'hi' }], []],
   [
-    'system messages come first, wherever they stood',
+    'system messages move to the front',
     [system('a'), userMessage(textPart('q')), assistantMessage(textPart('r')), system('b'), userMessage(textPart('s'))],
     [
       { role: 'system', content: 'a' },
@@ -61,7 +61,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'of system messages alone the last is asked',
+    'the last of only system messages becomes a user message',
     [system('a'), system('b')],
     [
       { role: 'system', content: 'a' },
@@ -70,7 +70,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     ['s b.role'],
   ],
   [
-    'calls and results, with the ids it gave',
+    'calls and results keep valid IDs',
     [
       userMessage(textPart('q')),
       assistantMessage(textPart('wait'), toolCallPart(ONE), toolCallPart(TWO, 'g', '')),
@@ -96,7 +96,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'between a result and the user the model speaks',
+    'an assistant message is inserted between a result and a user message',
     [
       userMessage(textPart('q')),
       assistantMessage(toolCallPart(ONE)),
@@ -113,7 +113,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'what a tool showed follows in a message of its own',
+    'an image in a tool result follows in a user message',
     [
       userMessage(textPart('q')),
       assistantMessage(toolCallPart(ONE)),
@@ -137,7 +137,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'a beginning of the answer',
+    'a prefill',
     [userMessage(textPart('q')), assistantMessage(textPart('It is '))],
     [
       { role: 'user', content: 'q' },
@@ -146,7 +146,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'a mark for such a beginning, where there is none',
+    'a prefix mark without a prefill',
     [
       userMessage(textPart('q')),
       {
@@ -177,7 +177,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'thoughts, where the model thinks',
+    'reasoning for a model that thinks',
     [userMessage(textPart('q')), assistantMessage(thought('hm'), textPart('r')), userMessage(textPart('s'))],
     [
       { role: 'user', content: 'q' },
@@ -194,7 +194,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     'magistral-medium-latest',
   ],
   [
-    'thoughts, where it does not',
+    'reasoning for a model that does not think',
     [userMessage(textPart('q')), assistantMessage(thought('hm'), textPart('r')), userMessage(textPart('s'))],
     [
       { role: 'user', content: 'q' },
@@ -204,7 +204,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     ['thought'],
   ],
   [
-    'a turn of which nothing is left',
+    'an empty assistant message is dropped',
     [userMessage(textPart('q')), assistantMessage(thought('hm')), userMessage(textPart('s'))],
     [
       { role: 'user', content: 'q' },
@@ -213,7 +213,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     ['thought'],
   ],
   [
-    'a refusal is what it said',
+    'a refusal becomes text',
     [
       userMessage(textPart('q')),
       assistantMessage({ type: 'refusal', at: 'n', text: 'no' }),
@@ -235,7 +235,7 @@ for (const [name, messages, expected, losses, target] of conversations)
     assert.deepEqual(encoded.losses, losses)
   })
 
-test('mistral: no two ids of calls become one, and each stays the same', () => {
+test('mistral: encodes call IDs uniquely and repeatably', () => {
   const ids = [
     '',
     'call_abc',
@@ -256,25 +256,25 @@ const foreign = (raw: JsonObject): Part => ({ type: 'foreign', at: 'p', protocol
 
 const parts: readonly (readonly [string, Part, Json, readonly string[]])[] = [
   [
-    'a picture',
+    'an image',
     { type: 'image', at: 'p', source: { kind: 'data', mediaType: '', data: PNG }, detail: 'low' },
     { type: 'image_url', image_url: { url: `data:image/png;base64,${PNG}`, detail: 'low' } },
     [],
   ],
   [
-    'a picture in a detail it does not know',
+    'an image with an unknown detail',
     { type: 'image', at: 'p', source: { kind: 'url', url: 'https://x.example/a.png' }, detail: 'original' },
     { type: 'image_url', image_url: { url: 'https://x.example/a.png' } },
     ['p.detail'],
   ],
   [
-    'a picture kept elsewhere',
+    'an image stored at another provider',
     { type: 'image', at: 'p', source: { kind: 'id', id: 'file-1', protocol: 'openai-chat' } },
     null,
     ['!p'],
   ],
   [
-    'a document sent along',
+    'an inline document',
     {
       type: 'file',
       at: 'p',
@@ -291,22 +291,27 @@ const parts: readonly (readonly [string, Part, Json, readonly string[]])[] = [
     [],
   ],
   [
-    'a document kept elsewhere',
+    'a document stored at another provider',
     { type: 'file', at: 'p', source: { kind: 'id', id: 'f', protocol: 'openai-chat' } },
     null,
     ['!p'],
   ],
-  ['sound', { type: 'audio', at: 'p', data: 'AA==', format: 'wav' }, { type: 'input_audio', input_audio: 'AA==' }, []],
+  ['audio', { type: 'audio', at: 'p', data: 'AA==', format: 'wav' }, { type: 'input_audio', input_audio: 'AA==' }, []],
   [
-    'a part of its own that a client wrote',
+    "Mistral's own part from a client",
     foreign({ type: 'document_url', document_url: 'https://x.example/a.pdf', detail: 1 }),
     { type: 'document_url', document_url: 'https://x.example/a.pdf' },
     ['p.detail'],
   ],
-  ['a source', foreign({ type: 'reference', reference_ids: [1, 2] }), { type: 'reference', reference_ids: [1, 2] }, []],
-  ['a source that is none', foreign({ type: 'reference', reference_ids: ['1'] }), null, ['!p']],
-  ['a part nobody knows', foreign({ type: 'video_url', video_url: 'x' }), null, ['!p']],
-  ['a part of prototypes', foreign({ type: 'constructor' }), null, ['!p']],
+  [
+    'a reference',
+    foreign({ type: 'reference', reference_ids: [1, 2] }),
+    { type: 'reference', reference_ids: [1, 2] },
+    [],
+  ],
+  ['a malformed reference', foreign({ type: 'reference', reference_ids: ['1'] }), null, ['!p']],
+  ['an unknown part', foreign({ type: 'video_url', video_url: 'x' }), null, ['!p']],
+  ['a part type named like a prototype member', foreign({ type: 'constructor' }), null, ['!p']],
 ]
 
 for (const [name, part, expected, losses] of parts)
@@ -322,13 +327,13 @@ for (const [name, part, expected, losses] of parts)
 const set = (
   settings: { [name in keyof GenerationSettings]: NonNullable<GenerationSettings[name]>['value'] },
 ): GenerationSettings =>
-  // The same names, each value with where it stood.
+  // The same names, each value with its path.
   Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, { value, at: name }])) as GenerationSettings
 
 const settings: readonly (readonly [string, GenerationSettings, JsonObject, readonly string[]])[] = [
-  ['limit', set({ maxOutputTokens: 5 }), { max_tokens: 5 }, []],
+  ['output limit', set({ maxOutputTokens: 5 }), { max_tokens: 5 }, []],
   ['sampling', set({ temperature: 0.5, topP: 0.9 }), { temperature: 0.5, top_p: 0.9 }, []],
-  ['warmer than it gets', set({ temperature: 2 }), { temperature: 1.5 }, ['temperature']],
+  ['a temperature out of range', set({ temperature: 2 }), { temperature: 1.5 }, ['temperature']],
   [
     'penalties',
     set({ presencePenalty: -3, frequencyPenalty: 1 }),
@@ -336,42 +341,42 @@ const settings: readonly (readonly [string, GenerationSettings, JsonObject, read
     ['presencePenalty'],
   ],
   ['seed', set({ seed: 7 }), { random_seed: 7 }, []],
-  ['a seed it cannot take', set({ seed: -7 }), {}, ['seed']],
+  ['a seed out of range', set({ seed: -7 }), {}, ['seed']],
   ['stop', set({ stop: ['END'] }), { stop: ['END'] }, []],
   [
-    'wishes it has no word for',
+    'unsupported settings',
     set({ user: 'u', logprobs: true, topLogprobs: 2, logitBias: { 1: 2 }, store: true, topK: 3, verbosity: 'low' }),
     {},
     ['topK', 'logitBias', 'logprobs', 'topLogprobs', 'verbosity', 'user', 'store'],
   ],
   [
-    'wishes that say nothing',
+    'unsupported settings with neutral values',
     set({ logprobs: false, serviceTier: 'auto', store: false, choices: 1, logitBias: {}, streamUsage: true }),
     {},
     [],
   ],
   ['several choices', set({ choices: 2 }), { n: 2 }, []],
-  ['effort it has', set({ effort: 'none' }), { reasoning_effort: 'none' }, []],
-  ['effort between its two', set({ effort: 'medium' }), { reasoning_effort: 'high' }, ['effort']],
-  ['hardly any effort', set({ effort: 'minimal' }), { reasoning_effort: 'none' }, ['effort']],
+  ['a supported effort', set({ effort: 'none' }), { reasoning_effort: 'none' }, []],
+  ['an effort without an equivalent', set({ effort: 'medium' }), { reasoning_effort: 'high' }, ['effort']],
+  ['minimal effort', set({ effort: 'minimal' }), { reasoning_effort: 'none' }, ['effort']],
   ['a budget', set({ thinkingBudget: 2_000 }), { reasoning_effort: 'high' }, ['thinkingBudget']],
-  ['no budget', set({ thinkingBudget: 0 }), { reasoning_effort: 'none' }, []],
+  ['a budget of zero', set({ thinkingBudget: 0 }), { reasoning_effort: 'none' }, []],
   [
-    'a summary of thoughts it is shown',
+    'a reasoning summary with reasoning',
     set({ effort: 'high', reasoningSummary: 'auto' }),
     { reasoning_effort: 'high' },
     [],
   ],
-  ['a summary of none', set({ reasoningSummary: 'auto' }), {}, ['reasoningSummary']],
+  ['a reasoning summary without reasoning', set({ reasoningSummary: 'auto' }), {}, ['reasoningSummary']],
   [
-    'what travels',
+    'prompt cache key and metadata',
     set({ metadata: { a: 'b' }, promptCacheKey: 'k' }),
     { metadata: { a: 'b' }, prompt_cache_key: 'k' },
     [],
   ],
   ['JSON', set({ format: { kind: 'json' } }), { response_format: { type: 'json_object' } }, []],
   [
-    'JSON by a schema',
+    'a schema',
     set({ format: { kind: 'schema', name: '', schema: { type: 'object' }, description: 'd', strict: true } }),
     {
       response_format: {
@@ -381,7 +386,7 @@ const settings: readonly (readonly [string, GenerationSettings, JsonObject, read
     },
     [],
   ],
-  ['a schema that is none', set({ format: { kind: 'schema', name: 'n', schema: true } }), {}, ['!format']],
+  ['a schema that is not an object', set({ format: { kind: 'schema', name: 'n', schema: true } }), {}, ['!format']],
   ['parallel calls without tools', set({ parallelToolCalls: false }), {}, []],
 ]
 
@@ -426,7 +431,7 @@ for (const [name, value, expected] of extras)
     assert.deepEqual(encoded.losses, expected === undefined ? [name] : [])
   })
 
-test('mistral: a stream is asked for, and nothing else is said of it', () => {
+test('mistral: encodes streaming without stream options', () => {
   const { body } = encode({ stream: true, settings: set({ streamUsage: true }) })
   assert.deepEqual(body, { model: 'mistral-small-latest', messages: [{ role: 'user', content: 'hi' }], stream: true })
 })
@@ -442,16 +447,16 @@ const gDeclared = { type: 'function', function: { name: 'g', parameters: { type:
 const tools: readonly (readonly [string, readonly Tool[], GenerationSettings, JsonObject, readonly string[]])[] = [
   ['functions', [f, g], {}, { tools: [fDeclared, gDeclared] }, []],
   [
-    'a strict one',
+    'a strict tool',
     [{ ...f, strict: true }],
     {},
     { tools: [{ type: 'function', function: { ...fDeclared.function, strict: true } }] },
     [],
   ],
-  ['must', [f], set({ toolChoice: { kind: 'required' } }), { tools: [fDeclared], tool_choice: 'any' }, []],
-  ['may', [f], set({ toolChoice: { kind: 'auto' } }), { tools: [fDeclared], tool_choice: 'auto' }, []],
+  ['required', [f], set({ toolChoice: { kind: 'required' } }), { tools: [fDeclared], tool_choice: 'any' }, []],
+  ['auto', [f], set({ toolChoice: { kind: 'auto' } }), { tools: [fDeclared], tool_choice: 'auto' }, []],
   [
-    'one of them',
+    'a named tool',
     [f, g],
     set({ toolChoice: { kind: 'tool', name: 'f' }, parallelToolCalls: false }),
     {
@@ -462,14 +467,14 @@ const tools: readonly (readonly [string, readonly Tool[], GenerationSettings, Js
     [],
   ],
   [
-    'some of them',
+    'allowed tools',
     [f, g],
     set({ toolChoice: { kind: 'allowed', mode: 'required', names: ['g'] } }),
     { tools: [gDeclared], tool_choice: 'any' },
     [],
   ],
-  ['a choice of nothing', [], set({ toolChoice: { kind: 'required' } }), {}, ['toolChoice']],
-  ['a hosted one', [{ kind: 'foreign', at: 't', protocol: 'openai-responses', raw: { type: 'mcp' } }], {}, {}, ['!t']],
+  ['a choice without tools', [], set({ toolChoice: { kind: 'required' } }), {}, ['toolChoice']],
+  ['a hosted tool', [{ kind: 'foreign', at: 't', protocol: 'openai-responses', raw: { type: 'mcp' } }], {}, {}, ['!t']],
 ]
 
 for (const [name, offered, wishes, expected, losses] of tools)
@@ -480,7 +485,7 @@ for (const [name, offered, wishes, expected, losses] of tools)
     assert.deepEqual(encoded.losses, losses)
   })
 
-test('mistral: a free-form tool and a name too long for it come back as they were', () => {
+test('mistral: restores free-form input and long tool names in the answer', () => {
   const long = 'n'.repeat(80)
   const offered: Tool[] = [
     { kind: 'custom', at: 't', name: 'shell', description: 'd', format: { type: 'grammar', syntax: 'lark' } },
@@ -491,7 +496,7 @@ test('mistral: a free-form tool and a name too long for it come back as they wer
   const names = list(body.tools).map((tool) => text(object(object(tool)?.function)?.name) ?? '')
   assert.equal(names[0], 'shell')
   assert.match(names[1] ?? '', /^[a-zA-Z0-9_-]{1,64}$/)
-  const restore = mistral.restore?.(asks({ tools: offered }))
+  const restore = mistral.restore?.(requestWith({ tools: offered }))
   assert.ok(restore)
   const events = [
     { type: 'open', block: { type: 'tool-call', id: ONE, name: 'shell' } },
@@ -511,21 +516,21 @@ test('mistral: a free-form tool and a name too long for it come back as they wer
   )
 })
 
-// ── A beginning of the answer ────────────────────────────────────────────────────────────────────────────────────
+// ── Prefill ────────────────────────────────────────────────────────────────────────────────────
 
 const beginnings: readonly (readonly [string, readonly string[], readonly string[]])[] = [
   ['repeated', ['It is ', 'wet.'], ['wet.']],
   ['repeated in pieces', ['It', ' is wet', '.'], ['wet', '.']],
-  ['and nothing more', ['It is '], []],
+  ['repeated without more text', ['It is '], []],
   ['not repeated', ['wet', '.'], ['wet', '.']],
-  ['only at first like it', ['It', ' was wet.'], ['It was wet.']],
-  ['cut short', ['It'], ['It']],
+  ['a different text with the same beginning', ['It', ' was wet.'], ['It was wet.']],
+  ['truncated within the prefill', ['It'], ['It']],
 ]
 
 for (const [name, deltas, expected] of beginnings)
-  test(`mistral: a beginning the client wrote, ${name}`, () => {
+  test(`mistral: prefill ${name}`, () => {
     const restore = mistral.restore?.(
-      asks({ messages: [userMessage(textPart('q')), assistantMessage(textPart('It is '))] }),
+      requestWith({ messages: [userMessage(textPart('q')), assistantMessage(textPart('It is '))] }),
     )
     assert.ok(restore)
     const events = [
@@ -549,10 +554,10 @@ const B = { url: 'https://b.example/' }
 const numbered = JSON.stringify({ 0: { ...A, snippets: [['x']] }, 1: B, 2: { title: 'no address' }, x: A })
 
 const cited: readonly (readonly [string, readonly string[], readonly number[], readonly JsonObject[]])[] = [
-  ['numbers of what a tool gave', [numbered], [0, 1], [A, B]],
-  ['a number without an address', [numbered], [2], [{ url: '' }]],
-  ['a number nobody gave', [numbered], [7], [{ url: '' }]],
-  ['of two with one number the later', [numbered, JSON.stringify({ 0: B })], [0], [B]],
+  ['references to entries of a tool result', [numbered], [0, 1], [A, B]],
+  ['a reference to an entry without a URL', [numbered], [2], [{ url: '' }]],
+  ['a reference to an unknown entry', [numbered], [7], [{ url: '' }]],
+  ['the later of two entries with the same number', [numbered, JSON.stringify({ 0: B })], [0], [B]],
 ]
 
 for (const [name, results, numbers, expected] of cited)
@@ -562,7 +567,7 @@ for (const [name, results, numbers, expected] of cited)
       assistantMessage(toolCallPart(ONE)),
       ...results.map((text) => toolMessage(ONE, text)),
     ]
-    const restore = mistral.restore?.(asks({ messages }))
+    const restore = mistral.restore?.(requestWith({ messages }))
     assert.ok(restore)
     const raw = { type: 'reference', reference_ids: numbers }
     assert.deepEqual(
@@ -571,10 +576,10 @@ for (const [name, results, numbers, expected] of cited)
     )
   })
 
-test('mistral: sources: results that number nothing change nothing', () => {
+test('mistral: sources: ignores results without numbered entries', () => {
   for (const text of ['', 'sunny', '{"a":', '[1]', '{"a":{"url":"https://a.example/"}}', '{"0":"x"}', 'null'])
-    assert.equal(mistral.restore?.(asks({ messages: [toolMessage(ONE, text)] })), undefined)
+    assert.equal(mistral.restore?.(requestWith({ messages: [toolMessage(ONE, text)] })), undefined)
 })
 
-test('mistral: without such a beginning an answer is left alone', () =>
-  assert.equal(mistral.restore?.(asks()), undefined))
+test('mistral: does not change an answer without a prefill', () =>
+  assert.equal(mistral.restore?.(requestWith()), undefined))

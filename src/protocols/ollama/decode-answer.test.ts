@@ -19,58 +19,58 @@ const done = (more: JsonObject = {}, message: JsonObject = {}): JsonObject =>
   line(message, { done: true, done_reason: 'stop', prompt_eval_count: 9, eval_count: 5, ...more })
 const called = (name: string, given: Json, more: JsonObject = {}) => ({ ...more, function: { name, arguments: given } })
 
-/** An answer in a line: blocks, then how it ended. */
-const told = (events: readonly ChatEvent[]): string => {
+/** Summarises an answer in one line: its blocks, then its end. */
+const summarize = (events: readonly ChatEvent[]): string => {
   const { blocks, finish, failure } = fold(events)
-  const said = blocks.map(
+  const summaries = blocks.map(
     (block) => `${block.type}(${block.type === 'tool-call' ? `${block.name} ` : ''}${block.text})`,
   )
-  return [...said, failure ? `failure ${failure.kind}` : `${finish?.kind} ${finish?.raw}`].join(' ')
+  return [...summaries, failure ? `failure ${failure.kind}` : `${finish?.kind} ${finish?.raw}`].join(' ')
 }
 
-const MOST = 100_000
+const MAX_LINE = 100_000
 const read = (text: string, cuts: readonly number[] = []): ChatEvent[] => {
   const bytes = new TextEncoder().encode(text)
   const places = [0, ...cuts, bytes.length]
   const pieces = places.slice(1).map((end, at) => bytes.subarray(places[at], end))
-  return run(ollama.decodeStream(), run(ndjson.frames(MOST), pieces))
+  return run(ollama.decodeStream(), run(ndjson.frames(MAX_LINE), pieces))
 }
-const wireOf = (lines: readonly Json[]): string => lines.map((one) => `${JSON.stringify(one)}\n`).join('')
+const wireOf = (lines: readonly Json[]): string => lines.map((line) => `${JSON.stringify(line)}\n`).join('')
 
 const whole: readonly (readonly [string, Json, string])[] = [
   ['text', done({}, { content: 'hi' }), 'text(hi) stop stop'],
-  ['thoughts and text', done({}, { thinking: 'hm', content: 'hi' }), 'reasoning(hm) text(hi) stop stop'],
+  ['thinking and text', done({}, { thinking: 'hm', content: 'hi' }), 'reasoning(hm) text(hi) stop stop'],
   [
-    'calls: it says stop all the same',
+    'calls with the reason stop',
     done({}, { tool_calls: [called('f', { a: 1 }), called('g', null)] }),
     'tool-call(f {"a":1}) tool-call(g {}) tool-calls stop',
   ],
   ['arguments as text', done({}, { tool_calls: [called('f', '{"a":1}')] }), 'tool-call(f {"a":1}) tool-calls stop'],
-  ['cut off', done({ done_reason: 'length' }, { content: 'h' }), 'text(h) length length'],
+  ['the output limit', done({ done_reason: 'length' }, { content: 'h' }), 'text(h) length length'],
   [
-    'a call cut off',
+    'the output limit with a call',
     done({ done_reason: 'length' }, { tool_calls: [called('f', {})] }),
     'tool-call(f {}) length length',
   ],
-  ['it only loaded the model', done({ done_reason: 'load' }), 'stop load'],
-  ['no reason, as older servers have it', { ...done({}, { content: 'h' }), done_reason: '' }, 'text(h) stop null'],
-  ['a picture', done({}, { content: 'h', images: ['AA=='] }), 'text(h) foreign() stop stop'],
-  ['not done', line({ content: 'h' }), 'text(h) failure truncated'],
+  ['the reason load', done({ done_reason: 'load' }), 'stop load'],
+  ['no reason (older servers)', { ...done({}, { content: 'h' }), done_reason: '' }, 'text(h) stop null'],
+  ['an image', done({}, { content: 'h', images: ['AA=='] }), 'text(h) foreign() stop stop'],
+  ['an unfinished answer', line({ content: 'h' }), 'text(h) failure truncated'],
   ['an error', { error: 'model "x" not found' }, 'failure error_in_stream'],
   ['a call without a name', done({}, { tool_calls: [{ function: {} }] }), 'failure malformed'],
   ['no message', { model: 'x' }, 'failure malformed'],
   ['another format', { choices: [{ message: { content: 'x' } }] }, 'failure malformed'],
-  ['no object', 'x', 'failure malformed'],
+  ['not an object', 'x', 'failure malformed'],
   ['a list', [], 'failure malformed'],
 ]
 
 for (const [name, body, expected] of whole)
-  test(`ollama: whole: ${name}`, () => assert.equal(told(ollama.decodeAnswer(body)), expected))
+  test(`ollama: whole: ${name}`, () => assert.equal(summarize(ollama.decodeAnswer(body)), expected))
 
 const streams: readonly (readonly [string, string, string])[] = [
   ['text', wireOf([line({ content: 'a' }), line({ content: 'b' }), done()]), 'text(ab) stop stop'],
   [
-    'thoughts, text, a call',
+    'thinking, text and a call',
     wireOf([
       line({ thinking: 'h' }),
       line({ thinking: 'm' }),
@@ -82,13 +82,9 @@ const streams: readonly (readonly [string, string, string])[] = [
     'reasoning(hm) text(ü) tool-call(f {"a":"ß"}) tool-call(f {"a":"ß"}) tool-calls stop',
   ],
   ['crlf', wireOf([line({ content: 'a' }), done()]).replaceAll('\n', '\r\n'), 'text(a) stop stop'],
+  ['the last line has text', wireOf([line({ content: 'a' }), done({}, { content: 'b' })]), 'text(ab) stop stop'],
   [
-    'the last words come with the end',
-    wireOf([line({ content: 'a' }), done({}, { content: 'b' })]),
-    'text(ab) stop stop',
-  ],
-  [
-    'an error in the middle',
+    'an error after text',
     wireOf([line({ content: 'a' }), { error: 'the model runner has unexpectedly stopped' }]),
     'text(a) failure error_in_stream',
   ],
@@ -97,46 +93,54 @@ const streams: readonly (readonly [string, string, string])[] = [
     wireOf([line({ content: 'a' }), { error: 'busy', status: 503 }]),
     'text(a) failure overloaded',
   ],
-  ['nothing behind an error', wireOf([{ error: 'x' }, line({ content: 'a' }), done()]), 'failure error_in_stream'],
-  ['nothing behind the end', wireOf([line({ content: 'a' }), done(), line({ content: 'b' })]), 'text(a) stop stop'],
-  ['without its end', wireOf([line({ content: 'a' })]), 'text(a) failure truncated'],
-  ['half a line', `${wireOf([line({ content: 'a' })])}{"model":"qw`, 'text(a) failure truncated'],
-  ['nothing', '', 'failure truncated'],
+  [
+    'lines after an error are ignored',
+    wireOf([{ error: 'x' }, line({ content: 'a' }), done()]),
+    'failure error_in_stream',
+  ],
+  [
+    'lines after the end are ignored',
+    wireOf([line({ content: 'a' }), done(), line({ content: 'b' })]),
+    'text(a) stop stop',
+  ],
+  ['a truncated stream', wireOf([line({ content: 'a' })]), 'text(a) failure truncated'],
+  ['a truncated line', `${wireOf([line({ content: 'a' })])}{"model":"qw`, 'text(a) failure truncated'],
+  ['an empty stream', '', 'failure truncated'],
   ['not JSON', `${wireOf([line({ content: 'a' })])}<html>\n`, 'text(a) failure malformed'],
-  ['a line beyond every measure', `{"x":"${'y'.repeat(MOST)}"}\n`, 'failure too_large'],
+  ['a line above the size limit', `{"x":"${'y'.repeat(MAX_LINE)}"}\n`, 'failure too_large'],
 ]
 
 for (const [name, wire, expected] of streams)
   test(`ollama: stream: ${name}`, () => {
     const events = read(wire)
-    assert.equal(told(events), expected)
+    assert.equal(summarize(events), expected)
     const size = new TextEncoder().encode(wire).length
     if (size > 10_000) return
     for (let cut = 0; cut <= size; cut++) {
       assert.deepEqual(read(wire, [cut]), events, `cut at ${cut}`)
-      // Broken off anywhere, it is the whole answer or it is told to be broken.
-      const broken = fold(
-        run(ollama.decodeStream(), run(ndjson.frames(MOST), [new TextEncoder().encode(wire).subarray(0, cut)])),
+      // A truncated stream is either a complete answer or a failure.
+      const truncated = fold(
+        run(ollama.decodeStream(), run(ndjson.frames(MAX_LINE), [new TextEncoder().encode(wire).subarray(0, cut)])),
       )
-      assert.ok(broken.failure || broken.finish)
+      assert.ok(truncated.failure || truncated.finish)
     }
   })
 
-test('ollama: who answered, when, and what it took', () => {
+test('ollama: decodes model, creation time and usage', () => {
   const answer = fold(ollama.decodeAnswer(done({ prompt_eval_cached_count: 4, eval_duration: 7 }, { content: 'hi' })))
   assert.deepEqual([answer.model, answer.created], ['qwen3', 1_749_491_935])
   const raw = { prompt_eval_count: 9, eval_count: 5, prompt_eval_cached_count: 4, eval_duration: 7 }
   assert.deepEqual(answer.usage, { input: 9, output: 5, cacheRead: 4, raw })
 })
 
-test('ollama: a prompt that was all in the cache is left out by older servers', () => {
+test('ollama: a fully cached prompt has no token count on older servers', () => {
   const { prompt_eval_count: _, ...body } = done({}, { content: 'hi' })
   assert.deepEqual(fold(ollama.decodeAnswer(body)).usage, { input: 0, output: 5, raw: { eval_count: 5 } })
   const { eval_count: __, ...none } = body
   assert.equal(fold(ollama.decodeAnswer(none)).usage, undefined)
 })
 
-test('ollama: calls have ids: theirs, or made ones, the same for the same answer and never two alike', () => {
+test('ollama: keeps call IDs, and derives distinct and repeatable ones if they are missing', () => {
   const calls = [called('f', {}), called('f', {}), called('f', {}, { id: 'call_theirs' })]
   const idsIn = (body: Json) =>
     fold(ollama.decodeAnswer(body)).blocks.flatMap((block) => (block.type === 'tool-call' ? [block.id] : []))
@@ -148,7 +152,7 @@ test('ollama: calls have ids: theirs, or made ones, the same for the same answer
   assert.ok(later.slice(0, 2).every((id) => !ids.includes(id)))
 })
 
-test('ollama: probabilities come with their words', () => {
+test('ollama: decodes log probabilities with their text', () => {
   const logprobs = [{ token: 'hi', logprob: -0.1, bytes: [104, 105], top_logprobs: [] }]
   const [block] = fold(ollama.decodeAnswer({ ...done({}, { content: 'hi' }), logprobs })).blocks
   assert.deepEqual(block?.logprobs, logprobs)
@@ -169,14 +173,14 @@ for (const [status, body, kind] of errors)
     assert.equal(failure.message, (body as { error: string }).error)
   })
 
-// ── Anything ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Random input ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 const names =
   'message content thinking tool_calls function name arguments id done done_reason error status images logprobs eval_count prompt_eval_count created_at model'.split(
     ' ',
   )
 
-test('ollama: whatever an upstream says is events that end, and nothing is thrown', () =>
+test('ollama: decodes any answer without throwing, with one end', () =>
   assertReadable(ollama, {
     names,
     values: ['stop', 'length'],

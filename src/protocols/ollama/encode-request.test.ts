@@ -35,9 +35,9 @@ const encode = (more: Partial<ChatRequest>) => {
 const called = (id: string, name = 'f', given: JsonObject = { a: 1 }) => ({ id, function: { name, arguments: given } })
 
 const conversations: readonly (readonly [string, readonly Message[], Json, readonly string[]])[] = [
-  ['a question', [userMessage(textPart('hi'))], [{ role: 'user', content: 'hi' }], []],
+  ['one user message', [userMessage(textPart('hi'))], [{ role: 'user', content: 'hi' }], []],
   [
-    'system messages stay where they are',
+    'system messages keep their position',
     [userMessage(textPart('q')), system('b'), userMessage(textPart('a'), textPart('b'))],
     [
       { role: 'user', content: 'q' },
@@ -47,7 +47,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'calls as objects, results by the name of their tool',
+    'calls with arguments as objects, results with the tool name',
     [
       userMessage(textPart('q')),
       assistantMessage(textPart('wait'), toolCallPart('1'), toolCallPart('2', 'g', '')),
@@ -63,7 +63,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'a result whose call nobody made',
+    'a result without its call',
     [userMessage(textPart('q')), toolMessage('9', 'x')],
     [
       { role: 'user', content: 'q' },
@@ -72,7 +72,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'arguments that are no object are kept',
+    'arguments that are not an object are kept as text',
     [userMessage(textPart('q')), assistantMessage(toolCallPart('1', 'f', '{"a":'))],
     [
       { role: 'user', content: 'q' },
@@ -93,7 +93,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'thoughts in words',
+    'reasoning with text',
     [
       userMessage(textPart('q')),
       assistantMessage({ type: 'reasoning', at: 't', text: 'hm' }, textPart('r')),
@@ -107,7 +107,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    'thoughts without words',
+    'reasoning without text',
     [
       userMessage(textPart('q')),
       assistantMessage({
@@ -124,7 +124,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     ],
     ['t'],
   ],
-  ['nothing asked', [], [], ['!messages']],
+  ['no messages', [], [], ['!messages']],
 ]
 
 for (const [name, messages, expected, losses] of conversations)
@@ -145,25 +145,25 @@ const image = (source: Extract<Part, { type: 'image' }>['source'], detail?: stri
 })
 
 const parts: readonly (readonly [string, Part, JsonObject, readonly string[]])[] = [
-  ['a picture', image({ kind: 'data', mediaType: 'image/png', data: PNG }, 'auto'), { images: [PNG] }, []],
-  ['a picture in a data URL', image({ kind: 'url', url: `data:image/png;base64,${PNG}` }), { images: [PNG] }, []],
-  ['a picture in a detail', image({ kind: 'data', mediaType: '', data: PNG }, 'low'), { images: [PNG] }, ['p.detail']],
-  ["a picture's address", image({ kind: 'url', url: 'https://x.example/a.png' }), {}, ['!p']],
-  ['a picture kept elsewhere', image({ kind: 'id', id: 'f', protocol: 'openai-chat' }), {}, ['!p']],
+  ['an image', image({ kind: 'data', mediaType: 'image/png', data: PNG }, 'auto'), { images: [PNG] }, []],
+  ['an image as a data URL', image({ kind: 'url', url: `data:image/png;base64,${PNG}` }), { images: [PNG] }, []],
+  ['an image with a detail', image({ kind: 'data', mediaType: '', data: PNG }, 'low'), { images: [PNG] }, ['p.detail']],
+  ['an image URL', image({ kind: 'url', url: 'https://x.example/a.png' }), {}, ['!p']],
+  ['an image stored at another provider', image({ kind: 'id', id: 'f', protocol: 'openai-chat' }), {}, ['!p']],
   [
-    'a file of text',
+    'a text file',
     { type: 'file', at: 'p', source: { kind: 'data', mediaType: 'text/plain', data: 'aGVsbG8=' }, filename: 'a.txt' },
     { content: 'q\nhello' },
     ['p.filename'],
   ],
   [
-    'a file of anything else',
+    'another file',
     { type: 'file', at: 'p', source: { kind: 'data', mediaType: 'application/pdf', data: 'JVBERi0=' } },
     {},
     ['!p'],
   ],
-  ['sound', { type: 'audio', at: 'p', data: 'AA==', format: 'wav' }, {}, ['!p']],
-  ['a part nobody knows', { type: 'foreign', at: 'p', protocol: 'openai-chat', raw: { type: 'x' } }, {}, ['!p']],
+  ['audio', { type: 'audio', at: 'p', data: 'AA==', format: 'wav' }, {}, ['!p']],
+  ['an unknown part', { type: 'foreign', at: 'p', protocol: 'openai-chat', raw: { type: 'x' } }, {}, ['!p']],
 ]
 
 for (const [name, part, more, losses] of parts)
@@ -178,7 +178,7 @@ for (const [name, part, more, losses] of parts)
 const set = (
   settings: { [name in keyof GenerationSettings]: NonNullable<GenerationSettings[name]>['value'] },
 ): GenerationSettings =>
-  // The same names, each value with where it stood.
+  // The same names, each value with its path.
   Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, { value, at: name }])) as GenerationSettings
 
 const schema = { type: 'object', properties: { a: { type: 'number' } }, required: ['a'], additionalProperties: false }
@@ -210,44 +210,44 @@ const settings: readonly (readonly [string, GenerationSettings, JsonObject, read
     },
     [],
   ],
-  ['a seed it cannot take', set({ seed: 'x' }), {}, ['seed']],
+  ['a seed that is not a number', set({ seed: 'x' }), {}, ['seed']],
   [
-    'wishes it has no word for',
+    'unsupported settings',
     set({ user: 'u', logitBias: { 1: 2 }, store: true, verbosity: 'low', metadata: { a: 'b' }, promptCacheKey: 'k' }),
     {},
     ['logitBias', 'verbosity', 'user', 'promptCacheKey', 'metadata', 'store'],
   ],
   [
-    'wishes that say nothing',
+    'unsupported settings with neutral values',
     set({ serviceTier: 'auto', store: false, choices: 1, metadata: {}, streamUsage: true }),
     {},
     [],
   ],
-  ['several answers', set({ choices: 2 }), {}, ['!choices']],
-  ['probabilities', set({ topLogprobs: 3 }), { logprobs: true, top_logprobs: 3 }, []],
-  ['no thoughts', set({ effort: 'none' }), { think: false }, []],
-  ['some thoughts', set({ effort: 'medium' }), { think: 'medium' }, []],
-  ['more than it knows', set({ effort: 'max' }), { think: 'high' }, ['effort']],
-  ['less than it knows', set({ effort: 'minimal' }), { think: 'low' }, ['effort']],
+  ['several choices', set({ choices: 2 }), {}, ['!choices']],
+  ['log probabilities', set({ topLogprobs: 3 }), { logprobs: true, top_logprobs: 3 }, []],
+  ['effort none', set({ effort: 'none' }), { think: false }, []],
+  ['effort medium', set({ effort: 'medium' }), { think: 'medium' }, []],
+  ['effort max', set({ effort: 'max' }), { think: 'high' }, ['effort']],
+  ['effort minimal', set({ effort: 'minimal' }), { think: 'low' }, ['effort']],
   ['a budget', set({ thinkingBudget: 2_000 }), { think: true }, ['thinkingBudget']],
-  ['no budget', set({ thinkingBudget: 0 }), { think: false }, []],
-  ['an effort outweighs a budget', set({ thinkingBudget: 2_000, effort: 'low' }), { think: 'low' }, ['thinkingBudget']],
-  ['a summary of thoughts it is shown', set({ effort: 'high', reasoningSummary: 'auto' }), { think: 'high' }, []],
-  ['a summary of none', set({ reasoningSummary: 'auto' }), {}, ['reasoningSummary']],
+  ['a budget of zero', set({ thinkingBudget: 0 }), { think: false }, []],
+  ['an effort overrides a budget', set({ thinkingBudget: 2_000, effort: 'low' }), { think: 'low' }, ['thinkingBudget']],
+  ['a reasoning summary with reasoning', set({ effort: 'high', reasoningSummary: 'auto' }), { think: 'high' }, []],
+  ['a reasoning summary without reasoning', set({ reasoningSummary: 'auto' }), {}, ['reasoningSummary']],
   ['text', set({ format: { kind: 'text' } }), {}, []],
   ['JSON', set({ format: { kind: 'json' } }), { format: 'json' }, []],
   [
-    'JSON by a schema',
+    'a schema',
     set({ format: { kind: 'schema', name: 'n', schema, description: 'd' } }),
     { format: { ...schema, title: 'n', description: 'd' } },
     [],
   ],
-  ['a schema that is none', set({ format: { kind: 'schema', name: 'n', schema: true } }), {}, ['!format']],
+  ['a schema that is not an object', set({ format: { kind: 'schema', name: 'n', schema: true } }), {}, ['!format']],
 ]
 
-for (const [name, wishes, expected, losses] of settings)
+for (const [name, generation, expected, losses] of settings)
   test(`ollama: setting: ${name}`, () => {
-    const encoded = encode({ settings: wishes })
+    const encoded = encode({ settings: generation })
     const { model: _, messages: __, stream, truncate: ___, ...rest } = encoded.body
     assert.equal(stream, false)
     assert.deepEqual(rest, expected)
@@ -257,12 +257,12 @@ for (const [name, wishes, expected, losses] of settings)
     for (const option of Object.keys(object(rest.options) ?? {})) assert.ok(encoded.from[`options.${option}`])
   })
 
-test('ollama: a prompt that is too long is refused, not cut, unless the client says so', () => {
+test('ollama: disables truncation of long prompts unless the client enables it', () => {
   assert.equal(encode({}).body.truncate, false)
   assert.equal(encode({ extras: [extra('truncate', true)] }).body.truncate, true)
 })
 
-test('ollama: a stream is asked for by name', () => assert.equal(encode({ stream: true }).body.stream, true))
+test('ollama: always encodes stream', () => assert.equal(encode({ stream: true }).body.stream, true))
 
 const extra = (name: string, value: Json) => ({ at: name, name, value, essential: false })
 
@@ -284,7 +284,7 @@ for (const [name, value, expected, losses] of extras)
     assert.deepEqual(encoded.losses, losses)
   })
 
-test("ollama: what has a word everywhere outweighs its own option's", () => {
+test('ollama: canonical settings override options', () => {
   const { body } = encode({
     settings: set({ temperature: 1 }),
     extras: [extra('options', { temperature: 0, top_k: 5 })],
@@ -302,32 +302,32 @@ const gDeclared = { type: 'function', function: { name: 'g', parameters: { type:
 const tools: readonly (readonly [string, readonly Tool[], GenerationSettings, Json | undefined, readonly string[]])[] =
   [
     ['functions', [f, g], {}, [fDeclared, gDeclared], []],
-    ['a strict one', [{ ...f, strict: true }], {}, [fDeclared], ['t.strict']],
-    ['one that says strict and could not be', [{ ...g, strict: true }], {}, [gDeclared], []],
-    ['may', [f], set({ toolChoice: { kind: 'auto' }, parallelToolCalls: true }), [fDeclared], []],
+    ['a strict tool', [{ ...f, strict: true }], {}, [fDeclared], ['t.strict']],
+    ['a strict tool with open objects', [{ ...g, strict: true }], {}, [gDeclared], []],
+    ['auto', [f], set({ toolChoice: { kind: 'auto' }, parallelToolCalls: true }), [fDeclared], []],
     [
-      'must, one at a time',
+      'required, without parallel calls',
       [f],
       set({ toolChoice: { kind: 'required' }, parallelToolCalls: false }),
       [fDeclared],
       ['toolChoice', 'parallelToolCalls'],
     ],
-    ['may not', [f, g], set({ toolChoice: { kind: 'none' } }), undefined, ['t', 't2']],
-    ['one of them', [f, g], set({ toolChoice: { kind: 'tool', name: 'g' } }), [gDeclared], ['toolChoice', 't']],
-    ['some of them', [f, g], set({ toolChoice: { kind: 'allowed', mode: 'auto', names: ['g'] } }), [gDeclared], ['t']],
+    ['none', [f, g], set({ toolChoice: { kind: 'none' } }), undefined, ['t', 't2']],
+    ['a named tool', [f, g], set({ toolChoice: { kind: 'tool', name: 'g' } }), [gDeclared], ['toolChoice', 't']],
+    ['allowed tools', [f, g], set({ toolChoice: { kind: 'allowed', mode: 'auto', names: ['g'] } }), [gDeclared], ['t']],
     [
-      'a hosted one',
+      'a hosted tool',
       [{ kind: 'foreign', at: 't', protocol: 'openai-responses', raw: { type: 'mcp' } }],
       {},
       undefined,
       ['!t'],
     ],
-    ['no schema', [{ ...f, parameters: true }], {}, undefined, ['!t']],
+    ['a schema that is not an object', [{ ...f, parameters: true }], {}, undefined, ['!t']],
   ]
 
-for (const [name, offered, wishes, expected, losses] of tools)
+for (const [name, offered, generation, expected, losses] of tools)
   test(`ollama: tools: ${name}`, () => {
-    const encoded = encode({ tools: offered, settings: wishes })
+    const encoded = encode({ tools: offered, settings: generation })
     assert.deepEqual(encoded.body.tools, expected)
     assert.deepEqual(encoded.losses, losses)
   })

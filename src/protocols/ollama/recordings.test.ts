@@ -1,4 +1,4 @@
-/** Requests to Ollama: own exchanges, and recordings where they are present. Its answers: test/conformance. */
+/** Requests to Ollama: the project's exchanges, and recordings if present. Answers: test/conformance. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { evidenceOf } from '../../../test/support/exchanges.ts'
@@ -10,16 +10,16 @@ const recordings = evidenceOf('ollama')
 
 requireRecordings()
 
-/** Its client libraries say nothing with these. */
-const SAYS_NOTHING: ReadonlySet<string> = new Set(['""', 'null', '{}', '[]'])
+/** Values that client libraries send for absent settings. */
+const EMPTY_VALUES: ReadonlySet<string> = new Set(['""', 'null', '{}', '[]'])
 
 test('the schema of a request accepts real requests', () => {
   let seen = 0
   for (const { id, request } of recordings) {
     if (!isObject(request)) continue
-    const said = Object.entries(request).filter(([, value]) => !SAYS_NOTHING.has(JSON.stringify(value)))
-    // A stream is what is given unless told otherwise; the gateway always says which.
-    assert.equal(problemsOf('ollama', 'ChatRequest', { stream: true, ...Object.fromEntries(said) }), undefined, id)
+    const members = Object.entries(request).filter(([, value]) => !EMPTY_VALUES.has(JSON.stringify(value)))
+    // Ollama streams by default; the gateway always sends `stream`.
+    assert.equal(problemsOf('ollama', 'ChatRequest', { stream: true, ...Object.fromEntries(members) }), undefined, id)
     seen++
   }
   assert.ok(seen >= 9, String(seen))

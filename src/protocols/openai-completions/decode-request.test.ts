@@ -4,16 +4,16 @@ import { statusOf } from '../../policy/reply/final-error.ts'
 import { upstreamProtocols } from '../index.ts'
 import { decodeRequest } from './decode-request.ts'
 
-const least = { model: 'm', prompt: 'Once upon a time' }
+const MINIMAL = { model: 'm', prompt: 'Once upon a time' }
 const message = (text: string) => [{ role: 'user', at: 'prompt', content: [{ type: 'text', at: 'prompt', text }] }]
 
 const good: readonly (readonly [string, object, object])[] = [
-  ['a prompt', least, { model: 'm', stream: false, messages: message('Once upon a time'), extras: [], settings: {} }],
-  ['a list with one', { ...least, prompt: ['Once'] }, { messages: message('Once') }],
+  ['a prompt', MINIMAL, { model: 'm', stream: false, messages: message('Once upon a time'), extras: [], settings: {} }],
+  ['a list with one prompt', { ...MINIMAL, prompt: ['Once'] }, { messages: message('Once') }],
   [
-    'everything a conversation has too',
+    'settings shared with chat',
     {
-      ...least,
+      ...MINIMAL,
       max_tokens: 20,
       temperature: 0.7,
       top_p: 1,
@@ -42,11 +42,11 @@ const good: readonly (readonly [string, object, object])[] = [
       extras: [],
     },
   ],
-  // LangChain writes every member it knows, most of them null (recordings of its clients).
+  // LangChain sends every member it knows, most of them null (recordings of its clients).
   [
-    'what says nothing',
+    'null and neutral values',
     {
-      ...least,
+      ...MINIMAL,
       n: 1,
       best_of: 1,
       echo: false,
@@ -61,24 +61,20 @@ const good: readonly (readonly [string, object, object])[] = [
     { settings: {}, extras: [] },
   ],
   [
-    'the log probability of each token alone',
-    { ...least, logprobs: 0 },
+    'log probabilities without alternatives',
+    { ...MINIMAL, logprobs: 0 },
     { settings: { logprobs: { value: true, at: 'logprobs' } } },
   ],
   [
     'a stream with usage',
-    { ...least, stream: true, stream_options: { include_usage: true } },
+    { ...MINIMAL, stream: true, stream_options: { include_usage: true } },
     { stream: true, settings: { streamUsage: { value: true, at: 'stream_options.include_usage' } } },
   ],
-  ['the prompt back', { ...least, echo: true }, { settings: {}, extras: [] }],
+  ['echo of the prompt', { ...MINIMAL, echo: true }, { settings: {}, extras: [] }],
+  ['best_of', { ...MINIMAL, best_of: 3 }, { extras: [{ at: 'best_of', name: 'best_of', value: 3, essential: false }] }],
   [
-    'the best of several',
-    { ...least, best_of: 3 },
-    { extras: [{ at: 'best_of', name: 'best_of', value: 3, essential: false }] },
-  ],
-  [
-    'a member nobody knows',
-    { ...least, min_p: 0.1 },
+    'an unknown member',
+    { ...MINIMAL, min_p: 0.1 },
     { extras: [{ at: 'min_p', name: 'min_p', value: 0.1, essential: false }] },
   ],
 ]
@@ -87,7 +83,7 @@ for (const [name, body, expected] of good)
     const read = decodeRequest({ ...body })
     assert.ok(read.ok, JSON.stringify(read))
     const { value } = read
-    // Only what the row names is compared; each row names what its case is about.
+    // Compares only the members that the row lists.
     const named = Object.fromEntries(Object.keys(expected).map((key) => [key, value[key as keyof typeof value]]))
     assert.deepEqual(named, expected)
     for (const protocol of Object.values(upstreamProtocols)) {
@@ -103,27 +99,33 @@ for (const [name, body, expected] of good)
 const wrong: readonly (readonly [string, object, string, kind: string, RegExp])[] = [
   ['no model', { prompt: 'x' }, 'model', 'missing_parameter', /missing/],
   ['no prompt', { model: 'm' }, 'prompt', 'missing_parameter', /missing/],
-  ['an empty prompt', { ...least, prompt: '' }, 'prompt', 'invalid_value', /empty string/],
-  ['a list with an empty one', { ...least, prompt: [''] }, 'prompt', 'invalid_value', /text to complete/],
-  ['no prompt in the list', { ...least, prompt: [] }, 'prompt', 'invalid_value', /empty list/],
-  ['a number', { ...least, prompt: 7 }, 'prompt', 'invalid_value', /string/],
-  ['an object', { ...least, prompt: {} }, 'prompt', 'invalid_value', /string/],
-  ['tokens', { ...least, prompt: [755, 16178] }, 'prompt', 'unsupported', /Send text/],
-  ['lists of tokens', { ...least, prompt: [[755], [1471, 997]] }, 'prompt', 'unsupported', /Send text/],
-  ['one list of tokens', { ...least, prompt: [[755]] }, 'prompt', 'unsupported', /Send text/],
-  ['several prompts', { ...least, prompt: ['a', 'b'] }, 'prompt', 'unsupported', /one request per prompt/],
-  ['a suffix', { ...least, suffix: 'the end' }, 'suffix', 'unsupported', /suffix/],
-  ['several completions', { ...least, n: 2 }, 'n', 'unsupported', /once per completion/],
-  ['no completions', { ...least, n: 0 }, 'n', 'invalid_value', /from 1/],
-  ['nothing to write', { ...least, max_tokens: 0 }, 'max_tokens', 'unsupported', /at least 1/],
-  ['less than nothing', { ...least, max_tokens: -1 }, 'max_tokens', 'invalid_value', /at least 0/],
-  ['the prompt weighed', { ...least, echo: true, logprobs: 1 }, 'echo', 'unsupported', /log probabilities/],
-  ['an echo of another kind', { ...least, echo: 'yes' }, 'echo', 'invalid_value', /true or false/],
-  ['stops of another kind', { ...least, stop: [1] }, 'stop', 'invalid_value', /strings/],
-  ['a seed of another kind', { ...least, seed: 'x' }, 'seed', 'invalid_value', /whole number/],
+  ['an empty prompt', { ...MINIMAL, prompt: '' }, 'prompt', 'invalid_value', /empty string/],
+  ['a list with an empty prompt', { ...MINIMAL, prompt: [''] }, 'prompt', 'invalid_value', /text to complete/],
+  ['an empty list of prompts', { ...MINIMAL, prompt: [] }, 'prompt', 'invalid_value', /empty list/],
+  ['a number', { ...MINIMAL, prompt: 7 }, 'prompt', 'invalid_value', /string/],
+  ['an object', { ...MINIMAL, prompt: {} }, 'prompt', 'invalid_value', /string/],
+  ['tokens', { ...MINIMAL, prompt: [755, 16178] }, 'prompt', 'unsupported', /Send text/],
+  ['lists of tokens', { ...MINIMAL, prompt: [[755], [1471, 997]] }, 'prompt', 'unsupported', /Send text/],
+  ['one list of tokens', { ...MINIMAL, prompt: [[755]] }, 'prompt', 'unsupported', /Send text/],
+  ['several prompts', { ...MINIMAL, prompt: ['a', 'b'] }, 'prompt', 'unsupported', /one request per prompt/],
+  ['a suffix', { ...MINIMAL, suffix: 'the end' }, 'suffix', 'unsupported', /suffix/],
+  ['several completions', { ...MINIMAL, n: 2 }, 'n', 'unsupported', /once per completion/],
+  ['no completions', { ...MINIMAL, n: 0 }, 'n', 'invalid_value', /from 1/],
+  ['a limit of zero tokens', { ...MINIMAL, max_tokens: 0 }, 'max_tokens', 'unsupported', /at least 1/],
+  ['a negative limit', { ...MINIMAL, max_tokens: -1 }, 'max_tokens', 'invalid_value', /at least 0/],
+  [
+    'log probabilities of the prompt',
+    { ...MINIMAL, echo: true, logprobs: 1 },
+    'echo',
+    'unsupported',
+    /log probabilities/,
+  ],
+  ['an echo that is not a boolean', { ...MINIMAL, echo: 'yes' }, 'echo', 'invalid_value', /true or false/],
+  ['stops that are not strings', { ...MINIMAL, stop: [1] }, 'stop', 'invalid_value', /strings/],
+  ['a seed that is not a number', { ...MINIMAL, seed: 'x' }, 'seed', 'invalid_value', /whole number/],
 ]
 for (const [name, body, param, kind, message] of wrong)
-  test(`completions request: ${name} is refused`, () => {
+  test(`completions request: rejects ${name}`, () => {
     const read = decodeRequest({ ...body })
     assert.ok(!read.ok)
     assert.equal(read.failure.param, param)

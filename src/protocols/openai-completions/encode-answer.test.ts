@@ -10,7 +10,7 @@ import { decodeRequest } from './decode-request.ts'
 import { encodeAnswer } from './encode-answer.ts'
 import { encodeStream } from './encode-stream.ts'
 
-const asking = (more: JsonObject = {}): AnswerContext => {
+const contextFor = (more: JsonObject = {}): AnswerContext => {
   const body = { model: 'm', prompt: 'One, two,', ...more }
   const request = decodeRequest(body)
   assert.ok(request.ok)
@@ -46,10 +46,20 @@ const cases: readonly (readonly [
   { text: string; reason: string; logprobs?: object },
 ])[] = [
   ['text', {}, [start, ...text(' three', ', four'), usage, end()], { text: ' three, four', reason: 'stop' }],
-  ['cut short', {}, [start, ...text(' three'), end('length')], { text: ' three', reason: 'length' }],
-  ['thoughts are no text', {}, [start, ...thought, ...text(' three'), end()], { text: ' three', reason: 'stop' }],
-  ['the prompt first', { echo: true }, [start, ...text(' three'), end()], { text: 'One, two, three', reason: 'stop' }],
-  ['the prompt alone', { echo: true, prompt: ['A'] }, [start, end('length')], { text: 'A', reason: 'length' }],
+  ['the output limit', {}, [start, ...text(' three'), end('length')], { text: ' three', reason: 'length' }],
+  ['reasoning is omitted', {}, [start, ...thought, ...text(' three'), end()], { text: ' three', reason: 'stop' }],
+  [
+    'echo: the prompt precedes the text',
+    { echo: true },
+    [start, ...text(' three'), end()],
+    { text: 'One, two, three', reason: 'stop' },
+  ],
+  [
+    'echo: the prompt without text',
+    { echo: true, prompt: ['A'] },
+    [start, end('length')],
+    { text: 'A', reason: 'length' },
+  ],
   [
     'a refusal',
     {},
@@ -62,7 +72,7 @@ const cases: readonly (readonly [
     ],
     { text: 'I will not.', reason: 'content_filter' },
   ],
-  ['filtered', {}, [start, end('content-filter')], { text: '', reason: 'content_filter' }],
+  ['a filtered answer', {}, [start, end('content-filter')], { text: '', reason: 'content_filter' }],
   [
     'log probabilities',
     { logprobs: 1 },
@@ -87,7 +97,7 @@ const cases: readonly (readonly [
   ],
 ]
 
-/** What a client collects from a stream, told like the whole answer. */
+/** The answer that a client collects from a stream, in the form of a complete answer. */
 const collect = (frames: readonly string[]) => {
   const chunks = frames.filter((frame) => frame !== 'data: [DONE]\n\n').map((frame) => JSON.parse(frame.slice(6)))
   const choices = chunks.flatMap((chunk) => chunk.choices)
@@ -107,9 +117,9 @@ const collect = (frames: readonly string[]) => {
   }
 }
 
-for (const [name, asked, events, expected] of cases)
-  test(`completions answer: ${name}, whole and streamed`, () => {
-    const whole = encodeAnswer(fold(events), asking(asked))
+for (const [name, parameters, events, expected] of cases)
+  test(`completions answer: ${name}, complete and streamed`, () => {
+    const whole = encodeAnswer(fold(events), contextFor(parameters))
     assert.deepEqual(whole, {
       id: 'cmpl-1',
       object: 'text_completion',
@@ -118,30 +128,33 @@ for (const [name, asked, events, expected] of cases)
       choices: [{ text: expected.text, index: 0, logprobs: expected.logprobs ?? null, finish_reason: expected.reason }],
       ...(events.includes(usage) && { usage: whole.usage }),
     })
-    const context = asking({ ...asked, stream: true, stream_options: { include_usage: true } })
+    const context = contextFor({ ...parameters, stream: true, stream_options: { include_usage: true } })
     const frames = run(
       encodeStream(context),
       events.map((event) => ({ events: [event] })),
     )
     assert.equal(frames.at(-1), 'data: [DONE]\n\n')
-    const told = collect(frames)
-    assert.equal(told.ids.size, 1)
+    const collected = collect(frames)
+    assert.equal(collected.ids.size, 1)
     assert.deepEqual(
-      { text: told.text, reason: told.reason, logprobs: told.logprobs },
+      { text: collected.text, reason: collected.reason, logprobs: collected.logprobs },
       { text: expected.text, reason: [expected.reason], logprobs: expected.logprobs ?? null },
     )
     if (events.includes(usage))
-      assert.deepEqual([told.usage.prompt_tokens, told.usage.completion_tokens, told.usage.total_tokens], [3, 5, 8])
+      assert.deepEqual(
+        [collected.usage.prompt_tokens, collected.usage.completion_tokens, collected.usage.total_tokens],
+        [3, 5, 8],
+      )
   })
 
-test('completions stream: usage only for who asked', () => {
-  const frames = run(encodeStream(asking({ stream: true })), [{ events: [start, ...text('x'), usage, end()] }])
+test('completions stream: sends usage only if requested', () => {
+  const frames = run(encodeStream(contextFor({ stream: true })), [{ events: [start, ...text('x'), usage, end()] }])
   assert.ok(frames.every((frame) => !frame.includes('usage')))
   assert.equal(frames.length, 3)
 })
 
-test('completions stream: without an end there is none', () => {
-  const frames = run(encodeStream(asking({ stream: true })), [{ events: [start, ...text('x')] }])
+test('completions stream: sends no end for an answer without an end', () => {
+  const frames = run(encodeStream(contextFor({ stream: true })), [{ events: [start, ...text('x')] }])
   assert.ok(!frames.includes('data: [DONE]\n\n'))
 })
 
@@ -152,7 +165,7 @@ for (const [name, before, code] of [
   test(`completions stream: a failure ${name}`, () => {
     const failure = fail('status', 'it broke')
     const steps = [{ events: [...before, { type: 'failure', failure } as const] }, { events: [end()] }]
-    const frames = run(encodeStream(asking({ stream: true, echo: true })), steps)
+    const frames = run(encodeStream(contextFor({ stream: true, echo: true })), steps)
     assert.deepEqual(JSON.parse(frames.at(-1)?.slice(6) ?? '').error.code, code)
     assert.ok(!frames.includes('data: [DONE]\n\n'))
   })

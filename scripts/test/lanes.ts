@@ -20,6 +20,7 @@ const isQuick = startsWith(
   'scripts/',
   'test/arrows',
   'test/language',
+  'test/type-names',
   'test/support/',
   'test/e2e/quick',
   'test/conformance/roundtrip',

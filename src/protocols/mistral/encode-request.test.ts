@@ -538,13 +538,13 @@ for (const [name, deltas, expected] of beginnings)
       ...deltas.map((words) => ({ type: 'delta', text: words }) as const),
       { type: 'close' } as const,
     ]
-    const told = events.flatMap((event) => restore.push(event))
+    const received = events.flatMap((event) => restore.push(event))
     assert.deepEqual(
-      told.slice(1, -1),
+      received.slice(1, -1),
       expected.map((words) => ({ type: 'delta', text: words })),
     )
-    assert.equal(told.at(0)?.type, 'open')
-    assert.equal(told.at(-1)?.type, 'close')
+    assert.equal(received.at(0)?.type, 'open')
+    assert.equal(received.at(-1)?.type, 'close')
   })
 
 // ── Sources ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -152,11 +152,11 @@ const withNumbers = ({ numbers, errors }: Sample, more: Sample['numbers']): Samp
   errors,
 })
 
-const report = (bench: Bench, row: string, round: number, who: string, { numbers, errors }: Sample): void => {
+const report = (bench: Bench, window: string, who: string, { numbers, errors }: Sample): void => {
   const wrong = Object.entries(errors).map(([kind, count]) => `, ${kind} ×${count}`)
   const { cpu, cpuChunk, rate, noise } = numbers
   const cost = cpuChunk === undefined ? `${cpu ?? '–'} µs per request` : `${cpuChunk} µs per chunk`
-  bench.print(`${row} ${round + 1}: ${who}, ${cost}, ${rate} per second, noise ${noise ?? '–'}${wrong.join('')}`)
+  bench.print(`${window}: ${who}, ${cost}, ${rate} per second, noise ${noise ?? '–'}${wrong.join('')}`)
 }
 
 type Set = { readonly contestants: readonly Contestant[]; readonly load: Omit<Load, 'args'> }
@@ -215,7 +215,7 @@ const measureWorkload = async (bench: Bench, row: WorkloadName): Promise<Outcome
         before && after
           ? withNumbers(sample, { connections: after.made - before.made, resumed: after.resumed - before.resumed })
           : sample
-      report(bench, row, round, contestant.name, sample)
+      report(bench, `${row} ${round + 1}`, contestant.name, sample)
     }
     rounds.push(samples)
   }
@@ -338,7 +338,7 @@ const measureWorkers = async (bench: Bench): Promise<Outcome> => {
     for (const party of inTurn(parties, round)) {
       const sample = await repeated(party)
       samples[party.name] = sample
-      report(bench, 'workers', round, party.name, sample)
+      report(bench, `workers ${round + 1}`, party.name, sample)
     }
     rounds.push(samples)
   }
@@ -390,7 +390,7 @@ export const profile = async (
   const from = now()
   const sample = await load(contestant, { ...set.load, args })
   const to = now()
-  report(bench, `${row} profiled`, 0, contestant.name, sample)
+  report(bench, `${row} profiled`, contestant.name, sample)
   await set.gateway.stop()
   if (!existsSync(file)) throw new Error(`the gateway wrote no profile of ${row}`)
   return { text: readFileSync(file, 'utf8'), from, to }

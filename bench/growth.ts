@@ -594,6 +594,15 @@ const fail = (line: string): never => {
   process.exit(1)
 }
 
+/** Writes a curve's figures and plot, and prints its points. */
+const store = (curve: Curve): void => {
+  writeFileSync(join(options.out, `${curve.id}.json`), `${JSON.stringify(curve, null, 2)}\n`)
+  writeFileSync(join(options.out, `${curve.id}.svg`), svgOf(curve))
+  process.stdout.write(`${curve.title} (${curve.y})\n`)
+  for (const { name, points } of curve.series)
+    process.stdout.write(`  ${name}: ${points.map(({ n, value }) => `${n} → ${value}`).join(', ')}\n`)
+}
+
 const only = options.only?.split(',') ?? Object.keys(curves)
 for (const name of only) if (!curves[name]) fail(`unknown curve ${name}; curves: ${Object.keys(curves).join(', ')}`)
 if (!options.page) {
@@ -604,14 +613,7 @@ if (!options.page) {
   moveToCore(1)
   const upstream = await startUpstream(command, port)
   try {
-    for (const name of only)
-      for (const curve of (await curves[name]?.()) ?? []) {
-        writeFileSync(join(options.out, `${curve.id}.json`), `${JSON.stringify(curve, null, 2)}\n`)
-        writeFileSync(join(options.out, `${curve.id}.svg`), svgOf(curve))
-        process.stdout.write(`${curve.title} (${curve.y})\n`)
-        for (const { name, points } of curve.series)
-          process.stdout.write(`  ${name}: ${points.map(({ n, value }) => `${n} → ${value}`).join(', ')}\n`)
-      }
+    for (const name of only) for (const curve of (await curves[name]?.()) ?? []) store(curve)
   } finally {
     await upstream.stop()
   }

@@ -1,4 +1,4 @@
-import type { EncodedText } from './encoded-text.ts'
+import type { TextOrBytes } from './encoded-text.ts'
 import type { Failure } from './failure.ts'
 import type { HeaderLookup } from './headers.ts'
 import type { Identity } from './provider.ts'
@@ -28,9 +28,8 @@ export type UpstreamCall = {
   readonly method: 'GET' | 'POST'
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
-  /** The body with its bytes, if they are available. */
-  readonly source?: EncodedText
+  /** Bytes: UTF-8. */
+  readonly body?: TextOrBytes
   /** The cloud identity that signs the request. Missing credentials are an unsent `auth` failure. */
   readonly identity?: Identity
   /** Connect timeout in ms, including TLS; 0: no limit. */

@@ -1,10 +1,12 @@
 /** A deterministic world for tests: time moves only on request, randomness is seeded, upstreams are scripts. */
 
+import { textOf } from '../../src/core/encoded-text.ts'
 import type { Failure } from '../../src/core/failure.ts'
 import type { HeaderLookup } from '../../src/core/headers.ts'
 import type { Cancel, UpstreamCall, UpstreamListener, World } from '../../src/core/world.ts'
 
-export type ScriptedCall = UpstreamCall & {
+export type ScriptedCall = Omit<UpstreamCall, 'body'> & {
+  readonly body?: string
   readonly at: number
   readonly listener: UpstreamListener
   aborted: boolean
@@ -61,8 +63,10 @@ export const stillWorld = (script: (request: ScriptedCall) => void = () => {}, s
       timers.set(order++, { at: now, run })
     },
     dial: (call, listener) => {
+      const { body, ...members } = call
       const request: ScriptedCall = {
-        ...call,
+        ...members,
+        ...(body !== undefined && { body: textOf(body) }),
         at: now,
         listener,
         aborted: false,

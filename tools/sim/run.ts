@@ -1,6 +1,7 @@
 /** Simulates one seed: a gateway in a random world, from the first request until no timer is left. */
 
 import type { Config } from '../../src/core/config.ts'
+import { textOf } from '../../src/core/encoded-text.ts'
 import { fail } from '../../src/core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../src/core/http-exchange.ts'
 import { deploymentId, keyId, type Target } from '../../src/core/target.ts'
@@ -414,7 +415,7 @@ class Simulation {
         ? 'responses'
         : 'chat'
     const secret = (call.headers.authorization ?? call.headers['x-api-key'] ?? '').replace(/^Bearer /, '')
-    const body = call.body ?? ''
+    const body = textOf(call.body ?? '')
     const model = /"model":"([^"]*)"/.exec(body)?.[1] ?? ''
     const stream = /"stream":true/.test(body)
     const caller = this.#dialling ?? undefined

@@ -118,18 +118,18 @@ export class Http1Connection implements UpstreamConnection {
     if (unsent && this.#listener) this.#write(unsent.head, unsent.message)
   }
 
-  #write(head: OutgoingHead, { call: { body, source } }: OutgoingCall): void {
+  #write(head: OutgoingHead, { call: { body } }: OutgoingCall): void {
     const socket = this.#socket
     if (!socket) return
     if (body === undefined) return void socket.write(`${head.text}\r\n`, 'latin1')
-    if (!this.#destination.secure && writeBuffer.send(socket, head.text, source?.bytes ?? body)) return
-    const length = `content-length: ${source?.bytes.length ?? Buffer.byteLength(body)}\r\n\r\n`
-    if (source && source.bytes.length <= MAX_COPIED)
-      return void socket.write(joinMessage(head.text + length, source.bytes))
-    if (head.isAscii && !source) return void socket.write(head.text + length + body)
+    if (!this.#destination.secure && writeBuffer.send(socket, head.text, body)) return
+    const length = `content-length: ${Buffer.byteLength(body)}\r\n\r\n`
+    const isText = typeof body === 'string'
+    if (!isText && body.length <= MAX_COPIED) return void socket.write(joinMessage(head.text + length, body))
+    if (head.isAscii && isText) return void socket.write(head.text + length + body)
     socket.cork()
     socket.write(head.text + length, 'latin1')
-    socket.write(source?.bytes ?? body)
+    socket.write(body)
     socket.uncork()
   }
 

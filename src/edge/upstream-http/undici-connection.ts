@@ -50,7 +50,7 @@ class UndiciConnection implements UpstreamConnection {
   }
 
   send({ call, path }: OutgoingCall, listener: ConnectionListener): void {
-    const { method, headers, body, source, connectTimeout } = call
+    const { method, headers, body, connectTimeout } = call
     this.#failure = null
     this.#call = new UndiciCall(listener, connectTimeout, {
       isFresh: () => this.#fresh,
@@ -69,7 +69,7 @@ class UndiciConnection implements UpstreamConnection {
         path,
         method,
         headers,
-        ...(body !== undefined && { body: source?.bytes ?? body }),
+        ...(body !== undefined && { body }),
         // The gateway decides on retries, not undici.
         idempotent: false,
       },

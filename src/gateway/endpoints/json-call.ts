@@ -77,8 +77,7 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
       url,
       headers: headers(target.key),
       identity: identityOf(target.candidate.instance, target.key, auth),
-      body: late?.source.text ?? body,
-      ...(late && { source: late.source }),
+      body: late?.source.bytes ?? body,
       protocol: formatOf(decodeFailure, (answer) => {
         const outcome = read(answer)
         decoded = outcome.ok ? outcome.value : undefined

@@ -4,7 +4,7 @@
  */
 
 import { type ChatEvent, type ChatRequest, isContent, type Usage } from '../../core/chat.ts'
-import type { EncodedText } from '../../core/encoded-text.ts'
+import type { TextOrBytes } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { Json } from '../../core/json.ts'
@@ -26,9 +26,7 @@ export type AttemptInput = {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly identity: Identity | undefined
-  readonly body: string
-  /** The body with its bytes, if available. */
-  readonly source?: EncodedText
+  readonly body: TextOrBytes
   readonly protocol: AnswerFormat
   readonly quirks: Quirks | undefined
   readonly translated: ChatRequest | null
@@ -460,14 +458,13 @@ const termsOf = (input: AttemptInput): AttemptTerms => {
 }
 
 const callOf = (input: AttemptInput): Parameters<World['dial']>[0] => {
-  const { url, headers, body, source, identity, once, client, settings, holdbackMs } = input
+  const { url, headers, body, identity, once, client, settings, holdbackMs } = input
   return {
     method: 'POST',
     url,
     headers,
     body,
     connectTimeout: settings.timeout.connect,
-    ...(source && { source }),
     ...(identity && { identity }),
     ...(once && { once }),
     ...(holdbackMs === Number.POSITIVE_INFINITY && { buffered: true }),

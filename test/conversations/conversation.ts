@@ -76,8 +76,8 @@ export const converse = async (
     }
     const last = calls.at(-1)
     assert.ok(last, 'a 200 that no vendor gave')
-    const asked = { body, returned, header: reply.dropped }
-    const absent = missing(conversation, at, asked, last)
+    const sent = { body, returned, header: reply.dropped }
+    const absent = missing(conversation, at, sent, last)
     turns.push({ vendor, outcome, problems: [...problems, ...absent.map((problem) => `${last.vendor}: ${problem}`)] })
     if (JSON.stringify(whole).includes(answer.thought)) returned.push(answer.thought)
     client.take(whole)

@@ -57,15 +57,15 @@ const BETWEEN_TURNS = 300_000
 const MOST_WAITS = 600
 
 /** Answers an upstream call of the gateway with the fake vendor's response. */
-const answer = (fakeVendors: FakeVendors, asked: ScriptedCall): void => {
-  const { host, pathname } = new URL(asked.url)
-  const body: unknown = JSON.parse(asked.body ?? '')
+const answer = (fakeVendors: FakeVendors, call: ScriptedCall): void => {
+  const { host, pathname } = new URL(call.url)
+  const body: unknown = JSON.parse(call.body ?? '')
   assert.ok(isObject(body))
   const sent = fakeVendors.receive(HOSTS.get(host) ?? host, decodeURIComponent(pathname), body)
-  if ('status' in sent) return respondWith.json(asked, sent.status, JSON.stringify(sent.body))
-  asked.head(200, { 'content-type': sent.mediaType })
-  for (const piece of sent.pieces) if (!asked.aborted) asked.listener.onBody(Buffer.from(piece))
-  asked.end()
+  if ('status' in sent) return respondWith.json(call, sent.status, JSON.stringify(sent.body))
+  call.head(200, { 'content-type': sent.mediaType })
+  for (const piece of sent.pieces) if (!call.aborted) call.listener.onBody(Buffer.from(piece))
+  call.end()
 }
 
 /** A gateway whose routes contain only the vendors of this conversation. */
@@ -92,7 +92,7 @@ const gatewayFor = ({ vendors }: FakeVendors, world: StillWorld): Gateway => {
 /** Runs one conversation through a gateway of its own. */
 export const converseInProcess = (conversation: Conversation): Promise<readonly Turn[]> => {
   const fakeVendors = new FakeVendors(conversation)
-  const world = stillWorld((asked) => answer(fakeVendors, asked))
+  const world = stillWorld((call) => answer(fakeVendors, call))
   const gateway = gatewayFor(fakeVendors, world)
   const { style } = conversation.client
   const protocol = protocols[style]

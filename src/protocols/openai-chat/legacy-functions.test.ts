@@ -45,7 +45,7 @@ const encoded = (takesCustomTools: boolean) => {
 }
 const nameOf = (tool: Any): string => (tool.function ?? tool.custom).name
 
-test('chat functions: a free-form tool is one with a single text where there are only functions', () => {
+test('chat functions: a free-form tool becomes a function with one text member', () => {
   const { body, losses } = encoded(false)
   const [patch] = body.tools
   assert.deepEqual([patch.type, patch.function.name, patch.function.description], ['function', 'patch', 'Edits.'])
@@ -57,11 +57,11 @@ test('chat functions: a free-form tool is one with a single text where there are
     function: { name: 'patch', arguments: '{"input":"free \\"text\\""}' },
   })
   assert.deepEqual(body.tool_choice, { type: 'function', function: { name: 'patch' } })
-  // A grammar is told, not enforced.
+  // A grammar is described, not enforced.
   assert.deepEqual(losses, ['tools[0].format'])
 })
 
-test('chat functions: where free-form tools are taken they stay what they are', () => {
+test('chat functions: a free-form tool stays unchanged where the provider supports it', () => {
   const { body, losses } = encoded(true)
   assert.equal(body.tools[0].type, 'custom')
   assert.equal(body.messages[1].tool_calls[0].type, 'custom')
@@ -69,7 +69,7 @@ test('chat functions: where free-form tools are taken they stay what they are', 
   assert.deepEqual(losses, [])
 })
 
-test('chat functions: names keep OpenAI’s rules, the same for a tool and its calls, and come back', () => {
+test('chat functions: encodes names by OpenAI’s rules for tools and calls, and restores them', () => {
   const { body } = encoded(false)
   const names: string[] = body.tools.map(nameOf)
   for (const name of names) assert.match(name, /^[a-zA-Z0-9_-]{1,64}$/)
@@ -95,8 +95,8 @@ const call = (pieces: readonly string[], custom: boolean): ChatEvent[] => [
 ]
 
 const answers: readonly (readonly [string, readonly ChatEvent[], readonly Json[]])[] = [
-  ['one that came as a function', call(['{"inp', 'ut":"fr', 'ee"}'], false), ['free']],
-  ['one that came as free text', call(['{"inp', 'ut"'], true), ['{"inp', 'ut"']],
+  ['returned as a function', call(['{"inp', 'ut":"fr', 'ee"}'], false), ['free']],
+  ['returned as free text', call(['{"inp', 'ut"'], true), ['{"inp', 'ut"']],
 ]
 for (const [name, events, pieces] of answers)
   test(`chat functions: an answer's call of a free-form tool, ${name}`, () => {

@@ -1,6 +1,6 @@
 /**
- * Requests, answers and errors of chat completions, decoded and encoded again, passed, and read by openai-node: on the
- * project's own exchanges, and on recordings where they are present. Whether decoding is right: test/conformance.
+ * Requests, answers and errors of chat completions: decoded and encoded again, passed through, and read by openai-node. Uses
+ * the project's exchanges, and recordings if present. Correct decoding: test/conformance.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -19,22 +19,22 @@ import { openaiChat } from './index.ts'
 
 const recordings = evidenceOf('openai-chat')
 
-/** Answers are judged by what the live API sends, requests by what is published. */
+/** Answers are validated against the schema of live answers, requests against the published schema. */
 const valid = (name: string, value: unknown, schema: 'openai' | 'openai:wire' = 'openai:wire'): void =>
   assert.equal(problemsIfPresent(schema, name, value), undefined, JSON.stringify(value))
 
-/** Recordings that are failures although their status is 200, and of which kind. */
+/** Recordings with status 200 that are failures, with the kind. */
 const FAILURES: ReadonlyMap<string, string> = new Map([
-  // Azure's content filter, answered within a 200.
+  // Azure's content filter with status 200.
   ['azure-chat-test-prompt-content-filtering-with-events-with-n-98ddde0e', 'content_policy'],
-  // Groq says in the stream that the model wrote no call; what it means by that is in Groq's own table.
+  // Groq reports a malformed call in the stream; Groq's own error table has its meaning.
   ['groq-chat-test-tool-use-failed-error-streaming-with-text-564fca61', 'invalid_request'],
   // OpenRouter reports its provider's error in a chunk.
   ['openrouter-chat-test-openrouter-stream-error', 'invalid_request'],
 ])
 const failureOf = (name: string): string | undefined => [...FAILURES].find(([start]) => name.startsWith(start))?.[1]
 
-/** Requests that are refused here, and for which member. Those Azure's deployments name in the path have no model. */
+/** Invalid requests, with the invalid member. Requests to Azure deployments have the model in the path. */
 const REFUSED: ReadonlyMap<string, string> = new Map([
   ['azure-chat-', 'model'],
   ['openai-chat-chat-bad-request', 'messages[0].content'],
@@ -48,9 +48,9 @@ const context = answerContext({
   requestId: 'req_x',
 })
 
-// ── What is compared of an answer ────────────────────────────────────────────────────────────────────────────────
+// ── Comparison of answers ────────────────────────────────────────────────────────────────────────────────
 
-const saidByUs = (answer: ChatAnswer) => {
+const summaryOf = (answer: ChatAnswer) => {
   const of = (type: string) => answer.blocks.filter((block) => block.type === type)
   const join = (type: string) =>
     of(type)
@@ -68,9 +68,9 @@ const saidByUs = (answer: ChatAnswer) => {
   }
 }
 
-/** What must be the same of an answer after it was written and read again. */
+/** What an answer keeps after it was encoded and decoded again. */
 const essence = (answer: ChatAnswer) => {
-  const { calls, ...said } = saidByUs(answer)
+  const { calls, ...said } = summaryOf(answer)
   return {
     ...said,
     calls: calls.map((call) => ({ ...call, arguments: call.arguments || '{}' })),
@@ -89,7 +89,7 @@ const withoutCounts = ({ usage, ...rest }: ReturnType<typeof essence>) => ({
 })
 
 /** Reasoning blocks are joined by an empty line in this format. */
-const spaced = (said: string): string => said.replaceAll('\n', '')
+const spaced = (text: string): string => text.replaceAll('\n', '')
 
 const sameAgain = (again: ChatAnswer, before: ChatAnswer) => {
   const [a, b] = [withoutCounts(essence(again)), withoutCounts(essence(before))]
@@ -105,7 +105,7 @@ const decode = (pieces: Iterable<string>): { frames: Frame[]; events: ChatEvent[
   return { frames, events: steps.flatMap(({ events }) => events), steps }
 }
 
-/** openai-node throws on a sequence that is none. */
+/** openai-node throws on an invalid sequence. */
 const accepted = async (frames: readonly Frame[]) => {
   const stream = new ReadableStream({
     start(controller) {
@@ -118,7 +118,7 @@ const accepted = async (frames: readonly Frame[]) => {
 
 requireRecordings()
 
-test('chat recordings: none is left out', () =>
+test('chat recordings: every recording is tested', () =>
   assert.ok(recordings.length > (recordingsPresent ? 700 : 40), `${recordings.length} recordings`))
 
 describe('chat recordings: requests', () => {
@@ -133,13 +133,13 @@ describe('chat recordings: requests', () => {
         }
         if (status === 200) assert.ok(decoded.value.messages.length > 0)
         const { body } = openaiChat.encodeRequest(decoded.value, { model: 'm', acceptsReasoning: true })
-        // A vendor's own tools and parts go back as they came, and are in no published schema.
+        // A vendor's own tools and parts are encoded unchanged, and are not in the published schema.
         const { tools, messages } = decoded.value
         const foreign =
           tools.some(({ kind }) => kind === 'foreign') ||
           messages.some(({ content }) => content.some(({ type }) => type === 'foreign'))
         if (!foreign) valid('CreateChatCompletionRequest', body, 'openai')
-        // Written by us and read again it is the same request, as far as this format carries it between formats.
+        // The encoded request decodes to the same request, except for what this format cannot carry.
         const again = openaiChat.decodeRequest(body)
         assert.ok(again.ok, again.ok ? '' : again.failure.message)
         assert.equal(again.value.messages.length >= decoded.value.messages.length - 1, true)
@@ -171,7 +171,7 @@ describe('chat recordings: errors', () => {
       })
 })
 
-describe('chat recordings: whole answers', () => {
+describe('chat recordings: complete answers', () => {
   for (const { id: name, status, response } of recordings)
     if ((status ?? 200) < 400 && isObject(response))
       test(name, () => {
@@ -213,7 +213,7 @@ describe('chat recordings: streams', () => {
         assert.equal(again.frames.at(-1)?.data, '[DONE]')
         sameAgain(fold(again.events), answer)
         await accepted(again.frames)
-        // One event a step or all in one, the client reads the same.
+        // The client reads the same from one event per step as from all events in one step.
         const slowly = run(
           openaiChat.encodeStream(context),
           events.map((event) => ({ events: [event] })),
@@ -222,18 +222,18 @@ describe('chat recordings: streams', () => {
 
         const passed = run(openaiChat.passing.passStream(context), steps).join('')
         const done = wireText.includes('data: [DONE]') ? '' : 'data: [DONE]\n\n'
-        // Groq's and OpenRouter's fixtures end in `[DONE] `, which openai-node would not take for the end.
+        // Recordings of Groq and OpenRouter end in `[DONE] `, which openai-node does not accept as the end.
         assert.equal(
           passed,
           withReasoningContent(wireText).replace('[DONE] \n', '[DONE]\n') + done,
-          'passed on as it was',
+          'passed through unchanged',
         )
         const quiet = { ...context, request: { ...context.request, settings: {} } }
         const kept = run(sseFrames(), [run(openaiChat.passing.passStream(quiet), steps).join('')])
         for (const { data } of kept)
           if (data !== '' && data !== '[DONE]') {
             const chunk = JSON.parse(data)
-            assert.ok(!(chunk.usage && chunk.choices?.length === 0), 'usage nobody asked for')
+            assert.ok(!(chunk.usage && chunk.choices?.length === 0), 'usage was not requested')
           }
       })
 })

@@ -50,7 +50,7 @@ for (const [name, provider] of providers)
 
 // ── Members ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Row = readonly [
+type QuirkRow = readonly [
   what: string,
   provider: string,
   model: string,
@@ -60,7 +60,7 @@ type Row = readonly [
   lost: readonly string[],
 ]
 
-const rows: readonly Row[] = [
+const rows: readonly QuirkRow[] = [
   ['newer limit to an older server', 'ollama', 'm', chat, { max_completion_tokens: 5 }, { max_tokens: 5 }, []],
   [
     'newer limit takes precedence over the older',

@@ -35,7 +35,7 @@ const opened = (database: Database): Opened => ({
   close: () => database.close(),
 })
 
-type Given = {
+type DatabaseFixture = {
   readonly folder: string
   readonly store: Opened
   /** ms since 1970. */
@@ -45,7 +45,7 @@ type Given = {
   readonly reopen: () => Opened
 }
 
-const given = (): Given => {
+const given = (): DatabaseFixture => {
   const root = mkdtempSync(join(tmpdir(), 'headgate-store-'))
   folders.push(root)
   const folder = join(root, 'data')

@@ -109,9 +109,9 @@ const STYLES = {
   },
   responses: { path: '/v1/responses', body: { input: 'hello' }, last: 'event: response.completed' },
 } as const
-type Style = keyof typeof STYLES
+type ClientStyle = keyof typeof STYLES
 
-const post = async (url: string, style: Style, stream: boolean, more: object = {}) => {
+const post = async (url: string, style: ClientStyle, stream: boolean, more: object = {}) => {
   const { path, body } = STYLES[style]
   const response = await fetch(url + path, {
     method: 'POST',
@@ -122,7 +122,7 @@ const post = async (url: string, style: Style, stream: boolean, more: object = {
 }
 
 /** A client that controls its socket. */
-const raw = async (port: number, style: Style, stream: boolean) => {
+const raw = async (port: number, style: ClientStyle, stream: boolean) => {
   const socket: Socket = connect(port, '127.0.0.1')
   const client = { socket, text: '' }
   socket.setEncoding('utf8')

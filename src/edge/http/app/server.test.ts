@@ -20,7 +20,7 @@ type Call = {
   readonly rest: string
 }
 
-type Given = {
+type ServerFixture = {
   readonly server: Server
   readonly calls: Call[]
   readonly refused: RefusedRequest[]
@@ -52,7 +52,7 @@ const fixtureFor = (httpServer: 'own' | 'node') => {
   const given = async (
     settings: Parameters<typeof settingsSchema.parse>[0] = {},
     options: Partial<ServerOptions> = {},
-  ): Promise<Given> => {
+  ): Promise<ServerFixture> => {
     const calls: Call[] = []
     const refused: RefusedRequest[] = []
     const errors: unknown[] = []
@@ -62,7 +62,7 @@ const fixtureFor = (httpServer: 'own' | 'node') => {
       return made.answer(call)
     }
     const handlers = Object.fromEntries(Object.keys(ROUTES).map((name) => [name, handler(name)]))
-    const made: Omit<Given, 'server'> = {
+    const made: Omit<ServerFixture, 'server'> = {
       calls,
       refused,
       errors,

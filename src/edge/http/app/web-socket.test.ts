@@ -13,15 +13,19 @@ import { type Handlers, ROUTES } from './routes.ts'
 import { type Server, type ServerOptions, startServer } from './server.ts'
 import type { RefusedRequest } from './server-context.ts'
 
-type Turn = { readonly received: IncomingRequest; readonly reply: ResponseWriter; readonly connection: MemoryStore }
+type ReceivedTurn = {
+  readonly received: IncomingRequest
+  readonly reply: ResponseWriter
+  readonly connection: MemoryStore
+}
 
-type Given = {
+type SocketFixture = {
   readonly server: Server
-  readonly turns: Turn[]
+  readonly turns: ReceivedTurn[]
   readonly refused: RefusedRequest[]
   readonly errors: unknown[]
   settings: Settings
-  answer: (turn: Turn) => void | Promise<void>
+  answer: (turn: ReceivedTurn) => void | Promise<void>
 }
 
 const running: Server[] = []
@@ -35,7 +39,7 @@ const HEAD = { 'content-type': 'text/event-stream; charset=utf-8' }
 const event = (type: string, more: object = {}) => writeFrame(type, JSON.stringify({ type, ...more }))
 const DONE = writeFrame(undefined, '[DONE]')
 
-const complete = ({ reply }: Turn) => {
+const complete = ({ reply }: ReceivedTurn) => {
   reply.writeHead(200, HEAD)
   reply.write(event('response.created') + event('response.in_progress'))
   reply.end(event('response.completed') + DONE)
@@ -45,11 +49,11 @@ const fixtureFor = (httpServer: 'own' | 'node') => {
   const given = async (
     settings: Parameters<typeof settingsSchema.parse>[0] = {},
     options: Partial<ServerOptions> = {},
-  ): Promise<Given> => {
-    const turns: Turn[] = []
+  ): Promise<SocketFixture> => {
+    const turns: ReceivedTurn[] = []
     const refused: RefusedRequest[] = []
     const errors: unknown[] = []
-    const made: Omit<Given, 'server'> = {
+    const made: Omit<SocketFixture, 'server'> = {
       turns,
       refused,
       errors,
@@ -92,7 +96,7 @@ const onBothServers = (
   for (const variant of ['own', 'node'] as const) test(`${variant} server: ${name}`, (t) => run(fixtureFor(variant), t))
 }
 
-type Client = {
+type SocketClient = {
   readonly socket: WebSocket
   readonly messages: JsonObject[]
   readonly texts: string[]
@@ -107,12 +111,12 @@ const open = async (
   server: Server,
   options: ConstructorParameters<typeof WebSocket>[2] = {},
   path = '/v1/responses',
-): Promise<Client> => {
+): Promise<SocketClient> => {
   const socket = new WebSocket(`ws://127.0.0.1:${server.port}${path}`, options)
   clients.push(socket)
   const texts: string[] = []
   const messages: JsonObject[] = []
-  const client: Client = {
+  const client: SocketClient = {
     socket,
     texts,
     messages,
@@ -443,7 +447,7 @@ for (const [name, answer, expected] of [
   ['before the first event', () => Promise.reject(new Error('bug')), 'error'],
   [
     'after that',
-    ({ reply }: Turn) => {
+    ({ reply }: ReceivedTurn) => {
       reply.writeHead(200, HEAD)
       reply.write(event('response.created'))
       throw new Error('bug')
@@ -481,7 +485,7 @@ onBothServers('web socket: a message above limit.body closes the connection with
 const held = () => {
   const waiting: (() => void)[] = []
   return {
-    answer: (turn: Turn) =>
+    answer: (turn: ReceivedTurn) =>
       new Promise<void>((resolve) =>
         waiting.push(() => {
           complete(turn)

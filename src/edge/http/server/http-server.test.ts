@@ -16,7 +16,7 @@ import type {
 import { http1Server } from './http1-server.ts'
 import { nodeServer } from './node-server.ts'
 
-type Given = {
+type ServedRequests = {
   readonly server: HttpServer
   readonly port: number
   readonly served: HttpExchange[]
@@ -46,9 +46,9 @@ const given = async (
     timing,
     ...options
   }: Partial<Omit<HttpServerOptions, 'timing'>> & { timing?: Partial<HttpServerOptions['timing']> } = {},
-): Promise<Given> => {
+): Promise<ServedRequests> => {
   const lines = new Set<ClientConnection>()
-  const made: Omit<Given, 'server' | 'port'> = { served: [], failed: [], left: [], serve: echo, upgrade: null }
+  const made: Omit<ServedRequests, 'server' | 'port'> = { served: [], failed: [], left: [], serve: echo, upgrade: null }
   const handler: ServerHandler<ClientConnection> = {
     connected(line) {
       lines.add(line)
@@ -82,11 +82,11 @@ const given = async (
   return Object.assign(made, { server, port })
 }
 
-type Client = { readonly socket: Socket; text: string; closed: boolean }
+type RawClient = { readonly socket: Socket; text: string; closed: boolean }
 
-const client = async (port: number, ...pieces: readonly string[]): Promise<Client> => {
+const client = async (port: number, ...pieces: readonly string[]): Promise<RawClient> => {
   const socket = connect(port, '127.0.0.1')
-  const made: Client = { socket, text: '', closed: false }
+  const made: RawClient = { socket, text: '', closed: false }
   socket.setEncoding('latin1')
   socket.on('data', (text: string) => {
     made.text += text
@@ -122,7 +122,7 @@ const early = async (port: number, text: string, ends: boolean): Promise<string>
 
 const get = (target: string, headers = '', version = '1.1') =>
   `GET ${target} HTTP/${version}\r\nhost: localhost\r\n${headers}\r\n`
-const statuses = ({ text }: Client) => text.match(/HTTP\/1\.1 \d+/g)?.length ?? 0
+const statuses = ({ text }: RawClient) => text.match(/HTTP\/1\.1 \d+/g)?.length ?? 0
 
 /** All tests run on both servers; each is the reference for the other. */
 const onBothServers = (

@@ -133,7 +133,7 @@ for (const [name, body, kind] of bad)
 
 const foreign: readonly [string, ChatAnswer, JsonObject][] = [
   [
-    "another's answer",
+    'an answer in another format',
     {
       id: 'chatcmpl-1',
       blocks: [
@@ -171,14 +171,18 @@ const foreign: readonly [string, ChatAnswer, JsonObject][] = [
     },
   ],
   [
-    'what was filtered',
+    'a filtered answer',
     { blocks: [], finish: { kind: 'content-filter', raw: 'content_filter' } },
     { stop_reason: 'refusal' },
   ],
-  ['what was cut', { blocks: [], finish: { kind: 'length', raw: 'length' } }, { stop_reason: 'max_tokens' }],
-  ['what never ended', { blocks: [] }, { stop_reason: null }],
   [
-    'no counts',
+    'an answer at the output limit',
+    { blocks: [], finish: { kind: 'length', raw: 'length' } },
+    { stop_reason: 'max_tokens' },
+  ],
+  ['an answer without a finish', { blocks: [] }, { stop_reason: null }],
+  [
+    'no usage',
     { blocks: [] },
     { usage: { input_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 0 } },
   ],
@@ -192,7 +196,7 @@ for (const [name, answer, expected] of foreign)
     for (const [member, value] of Object.entries(expected)) assert.deepEqual(seen[member], value)
   })
 
-// ── What was done to the tools is undone ─────────────────────────────────────────────────────────────────────────────
+// ── Tool names and free-form input are restored ─────────────────────────────────────────────────────────────────────
 
 const call = (name: string, ...pieces: string[]): ChatEvent[] => [
   { type: 'open', block: { type: 'tool-call', id: 'i', name } },

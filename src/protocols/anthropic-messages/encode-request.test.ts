@@ -51,14 +51,14 @@ const a = (...content: Json[]) => ({ role: 'assistant', content })
 const conversations: readonly [string, readonly Message[], JsonObject, readonly string[]][] = [
   ['one turn', [hello], { messages: [u(t('Hi'))] }, []],
   [
-    'system messages go to the front in their order',
+    'system messages are moved to the front in their order',
     [system('A'), hello, system('B', 'messages[2]'), assistant(words('Yo')), user(words('?'))],
     { system: [t('A'), t('B')], messages: [u(t('Hi')), a(t('Yo')), u(t('?'))] },
     [],
   ],
   ['one system text is a string', [system('A'), hello], { system: 'A', messages: [u(t('Hi'))] }, []],
   [
-    'neighbours of one role become one turn',
+    'adjacent messages of one role become one turn',
     [hello, user(words('again')), assistant(words('a')), assistant(words('b')), user(words('c'))],
     { messages: [u(t('Hi'), t('again')), a(t('a'), t('b')), u(t('c'))] },
     [],
@@ -82,7 +82,7 @@ const conversations: readonly [string, readonly Message[], JsonObject, readonly 
     [],
   ],
   [
-    'text without words is left out, and so is what it leaves empty',
+    'blank texts are dropped, and messages that become empty',
     [user(words(''), words('Hi')), assistant(words(' \n')), user(words('again'))],
     { messages: [u(t('Hi'), t('again'))] },
     [],
@@ -94,32 +94,32 @@ const conversations: readonly [string, readonly Message[], JsonObject, readonly 
     [],
   ],
   [
-    'no white space at the end of a last assistant turn',
+    'trailing white space of a final assistant turn is removed',
     [hello, assistant(words('The answer is  \n'))],
     { messages: [u(t('Hi')), a(t('The answer is'))] },
     [],
   ],
   [
-    'a greeting before the first question',
+    'a user turn is inserted before a conversation that begins with the assistant',
     [assistant(words('How can I help?')), hello],
     { messages: [u(t('Hello.')), a(t('How can I help?')), u(t('Hi'))] },
     ['messages[1]'],
   ],
   [
-    'system messages alone',
+    'the last of several system messages becomes the user turn if there is no other',
     [system('You are a poet.'), system('Write.', 'messages[1]')],
     { system: 'You are a poet.', messages: [u(t('Write.'))] },
     ['messages[1].role'],
   ],
-  ['nothing at all', [user(words(' '))], { messages: [] }, ['!messages']],
+  ['no content', [user(words(' '))], { messages: [] }, ['!messages']],
   [
-    'ids of other makers, the same for call and result',
+    'invalid call ids are replaced, the same for call and result',
     [hello, assistant(call('functions.f:0')), result('functions.f:0', 'r')],
     { messages: [u(t('Hi')), a(use(toolUseId('functions.f:0'))), u(got(toolUseId('functions.f:0'), 'r'))] },
     [],
   ],
   [
-    'arguments that are no object are kept as text',
+    'arguments that are not an object are kept as text',
     [
       hello,
       assistant(
@@ -151,7 +151,7 @@ const conversations: readonly [string, readonly Message[], JsonObject, readonly 
     [],
   ],
   [
-    'own proofs come back as they were, even without words; others are dropped',
+    "reasoning with Anthropic's signature is sent back unchanged, even without text; other reasoning is dropped",
     [
       hello,
       assistant(
@@ -184,19 +184,19 @@ const conversations: readonly [string, readonly Message[], JsonObject, readonly 
     ['r3', 'r4'],
   ],
   [
-    'a turn of dropped thoughts alone disappears',
+    'a turn with dropped reasoning only is omitted',
     [hello, assistant({ type: 'reasoning', at: 'r', text: 'x' }), user(words('?'))],
     { messages: [u(t('Hi'), t('?'))] },
     ['r'],
   ],
   [
-    'what the model refused to say is something it said',
+    'a refusal becomes text',
     [hello, assistant({ type: 'refusal', at: 'x', text: 'No.' }), user(words('?'))],
     { messages: [u(t('Hi')), a(t('No.')), u(t('?'))] },
     [],
   ],
   [
-    'audio, blocks of other formats, pictures by the assistant or in the system prompt',
+    'audio, foreign blocks and assistant images make the target unfit',
     [
       { role: 'system', at: 's', as: 'developer', content: [{ type: 'audio', at: 's.0', data: '', format: 'wav' }] },
       user(words('Hi'), { type: 'audio', at: 'u.1', data: '', format: 'wav' }),
@@ -207,7 +207,7 @@ const conversations: readonly [string, readonly Message[], JsonObject, readonly 
     ['!s.0', '!u.1', '!a.0', '!a.1'],
   ],
   [
-    "a message's own mark for the cache lies on its last block, a call's on the call",
+    "a message's cache mark is moved to its last block, a call's cache mark stays on the call",
     [
       {
         ...hello,
@@ -289,7 +289,7 @@ const pdf = { type: 'document', source: { type: 'base64', media_type: 'applicati
 const plain = (data: string) => ({ type: 'document', source: { type: 'text', media_type: 'text/plain', data } })
 
 const media: readonly [string, Part, JsonObject | undefined, readonly string[]][] = [
-  ['data', image({ kind: 'data', mediaType: 'image/png', data: PNG }), png, []],
+  ['an inline image', image({ kind: 'data', mediaType: 'image/png', data: PNG }), png, []],
   ['a type with parameters', image({ kind: 'data', mediaType: 'Image/PNG; charset=x', data: PNG }), png, []],
   ['no type', image({ kind: 'data', mediaType: '', data: PNG }), png, []],
   ['an unparsed data URL', image({ kind: 'url', url: `data:image/png;x=y;base64,${PNG}` }), png, []],
@@ -306,46 +306,61 @@ const media: readonly [string, Part, JsonObject | undefined, readonly string[]][
     [],
   ],
   [
-    'a picture of another kind',
+    'an unsupported image type',
     image({ kind: 'data', mediaType: 'image/svg+xml', data: 'PHN2Zz4=' }),
     undefined,
     ['!i'],
   ],
   [
-    'address',
+    'an image by URL',
     image({ kind: 'url', url: 'https://x.example/a.png' }, 'auto'),
     { type: 'image', source: { type: 'url', url: 'https://x.example/a.png' } },
     [],
   ],
-  ['address without https', image({ kind: 'url', url: 'http://x.example/a.png' }), undefined, ['!i']],
-  ['detail', image({ kind: 'data', mediaType: 'image/png', data: PNG }, 'low'), png, ['i.detail']],
+  ['an image URL without https', image({ kind: 'url', url: 'http://x.example/a.png' }), undefined, ['!i']],
+  ['an image with a detail', image({ kind: 'data', mediaType: 'image/png', data: PNG }, 'low'), png, ['i.detail']],
   [
-    'own id',
+    "an image by Anthropic's file id",
     image({ kind: 'id', id: 'file_1', protocol: 'anthropic-messages' }),
     { type: 'image', source: { type: 'file', file_id: 'file_1' } },
     [],
   ],
-  ["another's id", image({ kind: 'id', id: 'file-1', protocol: 'openai-chat' }), undefined, ['!i']],
+  [
+    "an image by another provider's file id",
+    image({ kind: 'id', id: 'file-1', protocol: 'openai-chat' }),
+    undefined,
+    ['!i'],
+  ],
   ['pdf', file({ kind: 'data', mediaType: 'application/pdf', data: PDF }, 'a.pdf'), { ...pdf, title: 'a.pdf' }, []],
-  ['pdf of no type', file({ kind: 'data', mediaType: 'application/octet-stream', data: PDF }), pdf, []],
+  ['a PDF with a generic type', file({ kind: 'data', mediaType: 'application/octet-stream', data: PDF }), pdf, []],
   ['text', file({ kind: 'data', mediaType: 'text/markdown', data: 'IyBIw6k=' }), plain('# Hé'), []],
   [
-    'text by its name',
+    'a text file without a type, recognised by its extension',
     file({ kind: 'data', mediaType: '', data: 'YSxi' }, 'a.csv'),
     { ...plain('a,b'), title: 'a.csv' },
     [],
   ],
   ['json', file({ kind: 'data', mediaType: 'application/json', data: 'e30=' }), plain('{}'), []],
   ['text that is not UTF-8', file({ kind: 'data', mediaType: 'text/plain', data: '/////w==' }), undefined, ['!f']],
-  ['a picture as a file', file({ kind: 'data', mediaType: 'image/png', data: PNG }), png, []],
-  ['an unsupported kind', file({ kind: 'data', mediaType: 'application/zip', data: 'UEsDBA==' }), undefined, ['!f']],
+  ['an image as a file', file({ kind: 'data', mediaType: 'image/png', data: PNG }), png, []],
   [
-    'document by address',
+    'an unsupported file type',
+    file({ kind: 'data', mediaType: 'application/zip', data: 'UEsDBA==' }),
+    undefined,
+    ['!f'],
+  ],
+  [
+    'a document by URL',
     file({ kind: 'url', url: 'https://x.example/a.pdf' }),
     { type: 'document', source: { type: 'url', url: 'https://x.example/a.pdf' } },
     [],
   ],
-  ["another's file", file({ kind: 'id', id: 'file-1', protocol: 'openai-responses' }), undefined, ['!f']],
+  [
+    "a document by another provider's file id",
+    file({ kind: 'id', id: 'file-1', protocol: 'openai-responses' }),
+    undefined,
+    ['!f'],
+  ],
 ]
 for (const [name, part, block, losses] of media)
   for (const where of ['a question', 'a result'])
@@ -384,29 +399,29 @@ const tools: readonly [string, readonly Tool[], readonly JsonObject[], readonly 
     [],
   ],
   ['no parameters', [fn('f')], [{ name: 'f', input_schema: nothing }], []],
-  ['no type', [fn('f', { parameters: { properties: {} } })], [{ name: 'f', input_schema: nothing }], []],
   [
-    'a type of several',
+    'parameters without a type',
+    [fn('f', { parameters: { properties: {} } })],
+    [{ name: 'f', input_schema: nothing }],
+    [],
+  ],
+  [
+    'parameters with a list of types',
     [fn('f', { parameters: { type: ['object', 'null'], properties: {} } })],
     [{ name: 'f', input_schema: nothing }],
     [],
   ],
   ['not an object', [fn('f', { parameters: { type: 'array' } })], [], ['!tools f']],
-  [
-    'a choice of shapes at the top',
-    [fn('f', { parameters: { type: 'object', anyOf: [open, closed] } })],
-    [],
-    ['!tools f'],
-  ],
+  ['a union at the top level', [fn('f', { parameters: { type: 'object', anyOf: [open, closed] } })], [], ['!tools f']],
   ['strict', [fn('f', { parameters: closed, strict: true })], [{ name: 'f', input_schema: closed, strict: true }], []],
   [
-    'strict over an open schema',
+    'strict with an open schema',
     [fn('f', { parameters: open, strict: true })],
     [{ name: 'f', input_schema: open }],
     [],
   ],
   [
-    'strict with bounds',
+    'strict with an unsupported keyword',
     [fn('f', { parameters: bounded, strict: true })],
     [{ name: 'f', input_schema: bounded }],
     ['tools f.strict'],
@@ -414,13 +429,13 @@ const tools: readonly [string, readonly Tool[], readonly JsonObject[], readonly 
   ['not strict', [fn('f', { parameters: closed, strict: false })], [{ name: 'f', input_schema: closed }], []],
   ['a long name', [fn(long)], [{ name: toolName(long), input_schema: nothing }], []],
   [
-    "another's own",
+    "another provider's hosted tool",
     [{ kind: 'foreign', at: 'tools[0]', protocol: 'openai-responses', raw: { type: 'web_search' } }],
     [],
     ['!tools[0]'],
   ],
   [
-    'our own',
+    "Anthropic's own tool",
     [{ kind: 'foreign', at: 'tools[0]', protocol: 'anthropic-messages', raw: { type: 'bash_20250124', name: 'bash' } }],
     [{ type: 'bash_20250124', name: 'bash' }],
     [],
@@ -446,7 +461,7 @@ for (const [name, list, expected, losses] of tools)
     assert.deepEqual(lost, losses)
   })
 
-test('tools: free-form input becomes one string, its grammar part of the description', () => {
+test('tools: a free-form tool becomes a function with one string; its grammar moves into the description', () => {
   const format = { type: 'grammar', syntax: 'lark', definition: 'start: "x"' }
   const { body, losses } = encode({
     tools: [{ kind: 'custom', at: 'tools[0]', name: 'patch', description: 'd', format }],
@@ -461,13 +476,20 @@ test('tools: free-form input becomes one string, its grammar part of the descrip
 
 const two = [fn('f'), fn('g')]
 const choices: readonly [string, GenerationSettings, readonly Tool[], Json, number, readonly string[]][] = [
-  ['none said', {}, two, undefined as unknown as Json, 2, []],
+  ['absent', {}, two, undefined as unknown as Json, 2, []],
   ['auto', { toolChoice: { at: 'tc', value: { kind: 'auto' } } }, two, { type: 'auto' }, 2, []],
   ['none', { toolChoice: { at: 'tc', value: { kind: 'none' } } }, two, { type: 'none' }, 2, []],
   ['required', { toolChoice: { at: 'tc', value: { kind: 'required' } } }, two, { type: 'any' }, 2, []],
-  ['one', { toolChoice: { at: 'tc', value: { kind: 'tool', name: 'g' } } }, two, { type: 'tool', name: 'g' }, 2, []],
   [
-    'some',
+    'one tool',
+    { toolChoice: { at: 'tc', value: { kind: 'tool', name: 'g' } } },
+    two,
+    { type: 'tool', name: 'g' },
+    2,
+    [],
+  ],
+  [
+    'allowed tools',
     { toolChoice: { at: 'tc', value: { kind: 'allowed', mode: 'auto', names: ['g'] } } },
     two,
     { type: 'auto' },
@@ -475,7 +497,7 @@ const choices: readonly [string, GenerationSettings, readonly Tool[], Json, numb
     [],
   ],
   [
-    'some, and one of them',
+    'allowed tools, call required',
     { toolChoice: { at: 'tc', value: { kind: 'allowed', mode: 'required', names: ['g'] } } },
     two,
     { type: 'any' },
@@ -483,16 +505,16 @@ const choices: readonly [string, GenerationSettings, readonly Tool[], Json, numb
     [],
   ],
   [
-    'one at a time',
+    'no parallel calls',
     { parallelToolCalls: { at: 'p', value: false } },
     two,
     { type: 'auto', disable_parallel_tool_use: true },
     2,
     [],
   ],
-  ['several', { parallelToolCalls: { at: 'p', value: true } }, two, undefined as unknown as Json, 2, []],
+  ['parallel calls', { parallelToolCalls: { at: 'p', value: true } }, two, undefined as unknown as Json, 2, []],
   [
-    'one, one at a time',
+    'required, no parallel calls',
     { toolChoice: { at: 'tc', value: { kind: 'required' } }, parallelToolCalls: { at: 'p', value: false } },
     two,
     { type: 'any', disable_parallel_tool_use: true },
@@ -500,7 +522,7 @@ const choices: readonly [string, GenerationSettings, readonly Tool[], Json, numb
     [],
   ],
   [
-    'none of them, one at a time',
+    'none, no parallel calls',
     { toolChoice: { at: 'tc', value: { kind: 'none' } }, parallelToolCalls: { at: 'p', value: false } },
     two,
     { type: 'none' },
@@ -508,7 +530,7 @@ const choices: readonly [string, GenerationSettings, readonly Tool[], Json, numb
     [],
   ],
   [
-    'required of nothing',
+    'required without tools',
     { toolChoice: { at: 'tc', value: { kind: 'required' } } },
     [],
     undefined as unknown as Json,
@@ -516,7 +538,7 @@ const choices: readonly [string, GenerationSettings, readonly Tool[], Json, numb
     ['tc'],
   ],
   [
-    'auto of nothing',
+    'auto without tools',
     { toolChoice: { at: 'tc', value: { kind: 'auto' } }, parallelToolCalls: { at: 'p', value: false } },
     [],
     undefined as unknown as Json,
@@ -538,28 +560,28 @@ const at = <T>(value: T, path = 's') => ({ value, at: path })
 const schema = { type: 'object', properties: { n: { type: 'integer', minimum: 1 } }, required: ['n'] }
 const MAX = { max_tokens: DEFAULT_MAX_TOKENS }
 const settings: readonly [string, GenerationSettings, JsonObject, readonly string[], EncodeTarget?][] = [
-  ['nothing', {}, MAX, []],
-  ["the model's limit", {}, { max_tokens: 64_000 }, [], { model: 'claude', outputLimit: 64_000 }],
-  ['a limit', { maxOutputTokens: at(100) }, { max_tokens: 100 }, []],
+  ['no settings', {}, MAX, []],
+  ["the model's output limit by default", {}, { max_tokens: 64_000 }, [], { model: 'claude', outputLimit: 64_000 }],
+  ['an output limit', { maxOutputTokens: at(100) }, { max_tokens: 100 }, []],
   [
-    'a limit beyond the model',
+    "an output limit above the model's",
     { maxOutputTokens: at(100_000) },
     { max_tokens: 64_000 },
     ['s'],
     { model: 'claude', outputLimit: 64_000 },
   ],
   ['temperature', { temperature: at(0.3) }, { ...MAX, temperature: 0.3 }, []],
-  ['temperature, too warm', { temperature: at(1.7) }, { ...MAX, temperature: 1 }, ['s']],
+  ['temperature above the maximum', { temperature: at(1.7) }, { ...MAX, temperature: 1 }, ['s']],
   ['top_p', { topP: at(0.9) }, { ...MAX, top_p: 0.9 }, []],
-  ['both', { temperature: at(0.3, 't'), topP: at(0.9, 'p') }, { ...MAX, temperature: 0.3 }, ['p']],
-  ['both, one idle', { temperature: at(0.3), topP: at(1) }, { ...MAX, temperature: 0.3 }, []],
-  ['both, the other idle', { temperature: at(1), topP: at(0.5) }, { ...MAX, top_p: 0.5 }, []],
-  ['both idle', { temperature: at(1), topP: at(1) }, { ...MAX, temperature: 1 }, []],
+  ['temperature and top_p', { temperature: at(0.3, 't'), topP: at(0.9, 'p') }, { ...MAX, temperature: 0.3 }, ['p']],
+  ['temperature with the default top_p', { temperature: at(0.3), topP: at(1) }, { ...MAX, temperature: 0.3 }, []],
+  ['the default temperature with top_p', { temperature: at(1), topP: at(0.5) }, { ...MAX, top_p: 0.5 }, []],
+  ['the default temperature and top_p', { temperature: at(1), topP: at(1) }, { ...MAX, temperature: 1 }, []],
   ['top_k', { topK: at(40) }, { ...MAX, top_k: 40 }, []],
-  ['stop', { stop: at(['END', '\n']) }, { ...MAX, stop_sequences: ['END'] }, ['s']],
-  ['stop at nothing', { stop: at([]) }, MAX, []],
+  ['stop sequences, a blank one dropped', { stop: at(['END', '\n']) }, { ...MAX, stop_sequences: ['END'] }, ['s']],
+  ['an empty list of stop sequences', { stop: at([]) }, MAX, []],
   ['user', { user: at('u-1') }, { ...MAX, metadata: { user_id: 'u-1' } }, []],
-  ['user who is an address', { user: at('ann@x.example') }, MAX, ['s']],
+  ['a user that is an email address', { user: at('ann@x.example') }, MAX, ['s']],
   ['tier auto', { serviceTier: at('auto') }, { ...MAX, service_tier: 'auto' }, []],
   ['tier default', { serviceTier: at('default') }, { ...MAX, service_tier: 'standard_only' }, []],
   ['tier flex', { serviceTier: at('flex') }, MAX, ['s']],
@@ -568,16 +590,16 @@ const settings: readonly [string, GenerationSettings, JsonObject, readonly strin
   ['seed', { seed: at(1) }, MAX, ['s']],
   ['penalties', { presencePenalty: at(1, 'a'), frequencyPenalty: at(0, 'b') }, MAX, ['a']],
   ['logit bias', { logitBias: at({ '1': 2 }) }, MAX, ['s']],
-  ['idle logit bias', { logitBias: at({}) }, MAX, []],
+  ['an empty logit bias', { logitBias: at({}) }, MAX, []],
   ['logprobs', { logprobs: at(true, 'a'), topLogprobs: at(3, 'b') }, MAX, ['a', 'b']],
-  ['no logprobs', { logprobs: at(false), topLogprobs: at(0) }, MAX, []],
+  ['logprobs off', { logprobs: at(false), topLogprobs: at(0) }, MAX, []],
   ['verbosity', { verbosity: at('low') }, MAX, ['s']],
   ['cache key', { promptCacheKey: at('k') }, MAX, ['s']],
   ['metadata', { metadata: at({ a: 'b' }) }, MAX, ['s']],
   ['store', { store: at(true) }, MAX, ['s']],
-  ['store not', { store: at(false) }, MAX, []],
+  ['store off', { store: at(false) }, MAX, []],
   ['usage in the stream', { streamUsage: at(true) }, MAX, []],
-  ['proofs wanted', { encryptedReasoning: at(true) }, MAX, []],
+  ['encrypted reasoning requested', { encryptedReasoning: at(true) }, MAX, []],
   ['text', { format: at({ kind: 'text' }) }, MAX, []],
   ['any JSON', { format: at({ kind: 'json' }) }, { ...MAX, system: JSON_INSTRUCTION }, []],
   [
@@ -614,14 +636,14 @@ const settings: readonly [string, GenerationSettings, JsonObject, readonly strin
     { ...MAX, thinking: { type: 'adaptive', display: 'summarized' }, output_config: { effort: 'low' } },
     ['r'],
   ],
-  ['a summary of nothing', { reasoningSummary: at('auto') }, MAX, ['s']],
+  ['a reasoning summary without reasoning', { reasoningSummary: at('auto') }, MAX, ['s']],
   [
-    'least effort',
+    'minimal effort',
     { effort: at('minimal') },
     { ...MAX, thinking: { type: 'adaptive' }, output_config: { effort: 'low' } },
     ['s'],
   ],
-  ['no effort', { effort: at('none') }, { ...MAX, thinking: { type: 'disabled' } }, []],
+  ['effort none', { effort: at('none') }, { ...MAX, thinking: { type: 'disabled' } }, []],
   [
     'effort and temperature',
     { effort: at('high', 'e'), temperature: at(0.2, 't'), topP: at(0.5, 'p'), topK: at(4, 'k') },
@@ -629,7 +651,7 @@ const settings: readonly [string, GenerationSettings, JsonObject, readonly strin
     ['t', 'p', 'k'],
   ],
   [
-    'effort and idle sampling',
+    'effort and neutral sampling settings',
     { effort: at('high', 'e'), temperature: at(1, 't'), topP: at(0.97, 'p') },
     { ...MAX, top_p: 0.97, thinking: { type: 'adaptive' }, output_config: { effort: 'high' } },
     [],
@@ -661,19 +683,24 @@ const settings: readonly [string, GenerationSettings, JsonObject, readonly strin
     [],
   ],
   [
-    'budget beyond the limit',
+    'budget above the output limit',
     { thinkingBudget: at(9_000, 'b'), maxOutputTokens: at(4_096) },
     { max_tokens: 4_096, thinking: { type: 'enabled', budget_tokens: 2_048 } },
     ['b'],
   ],
-  ['budget without room', { thinkingBudget: at(2_000, 'b'), maxOutputTokens: at(500) }, { max_tokens: 500 }, ['b']],
   [
-    'small budget',
+    'output limit too small for any budget',
+    { thinkingBudget: at(2_000, 'b'), maxOutputTokens: at(500) },
+    { max_tokens: 500 },
+    ['b'],
+  ],
+  [
+    'budget below the minimum',
     { thinkingBudget: at(10) },
     { max_tokens: DEFAULT_MAX_TOKENS + 10, thinking: { type: 'enabled', budget_tokens: 1_024 } },
     ['s'],
   ],
-  ['no budget', { thinkingBudget: at(0) }, { ...MAX, thinking: { type: 'disabled' } }, []],
+  ['budget 0', { thinkingBudget: at(0) }, { ...MAX, thinking: { type: 'disabled' } }, []],
 ]
 for (const [name, wishes, expected, losses, target] of settings)
   test(`settings: ${name}`, () => {
@@ -685,7 +712,7 @@ for (const [name, wishes, expected, losses, target] of settings)
     assert.deepEqual([...lost].sort(), [...losses].sort())
   })
 
-test('thinking: a forced call wins', () => {
+test('thinking: a forced tool call disables thinking', () => {
   const forced: GenerationSettings = { toolChoice: at({ kind: 'required' }), effort: at('high', 'e') }
   assert.deepEqual(encode({ settings: forced, tools: two }).body.thinking, undefined)
   assert.deepEqual(encode({ settings: forced, tools: two }).body.output_config, { effort: 'high' })

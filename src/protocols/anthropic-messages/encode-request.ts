@@ -131,7 +131,7 @@ const SETTING_ENCODERS: SettingEncoders<MessagesDraft> = {
     if (clamped !== value) losses.lose(at)
     const { temperature } = request.settings
     if (thinking.on && clamped < 0.95) return losses.lose(at)
-    // Newer models reject `temperature` and `top_p` together. A `top_p` of 1 is the default; otherwise temperature wins.
+    // Newer models reject `temperature` and `top_p` together. If neither has its default of 1, `top_p` is dropped.
     if (temperature && clamped === 1) return
     if (temperature && temperature.value !== 1) return losses.lose(at)
     put('top_p', clamped, at)

@@ -58,19 +58,19 @@ const blocks: readonly (readonly [
     ['text: ab', 'stop'],
   ],
   [
-    'texts apart',
+    'two text blocks',
     [{ text: 'a' }, { text: 'b' }],
     [delta(0, { text: 'a' }), stop(0), delta(1, { text: 'b' }), stop(1)],
     ['text: a', 'text: b', 'stop'],
   ],
   [
-    'no stop between them',
+    'two text blocks without a stop event between them',
     [{ text: 'a' }, { text: 'b' }],
     [delta(0, { text: 'a' }), delta(1, { text: 'b' })],
     ['text: a', 'text: b', 'stop'],
   ],
-  ['a text without words', [{ text: '' }], [delta(0, { text: '' }), stop(0)], ['stop']],
-  ['nothing', [], [], ['stop']],
+  ['an empty text block', [{ text: '' }], [delta(0, { text: '' }), stop(0)], ['stop']],
+  ['no content', [], [], ['stop']],
   [
     'a call',
     [{ text: 'hm' }, { toolUse: { toolUseId: 'c1', name: 'f', input: { a: [1, 'ü'] } } }],
@@ -85,7 +85,7 @@ const blocks: readonly (readonly [
     ['text: hm', 'c1 f({"a":[1,"ü"]})', 'tool-calls'],
   ],
   [
-    'calls without arguments, side by side',
+    'two calls without arguments',
     [
       { toolUse: { toolUseId: 'c1', name: 'f', input: {} } },
       { toolUse: { toolUseId: 'c2', name: 'g', input: {}, type: 'tool_use' } },
@@ -100,7 +100,7 @@ const blocks: readonly (readonly [
     ['c1 f({})', 'c2 g({})', 'tool-calls'],
   ],
   [
-    'a signed thought',
+    'reasoning with a signature',
     [{ reasoningContent: { reasoningText: { text: 'hm', signature: 'SIG' } } }, { text: 'a' }],
     [
       delta(0, { reasoningContent: { text: 'h' } }),
@@ -113,7 +113,7 @@ const blocks: readonly (readonly [
     [['reasoning: hm', 'signed bedrock-converse SIG'], 'text: a', 'stop'],
   ],
   [
-    'a signature without words, a thought without a signature',
+    'a signature without text, reasoning without a signature',
     [
       { reasoningContent: { reasoningText: { text: '', signature: 'SIG' } } },
       { reasoningContent: { reasoningText: { text: 'hm' } } },
@@ -127,7 +127,7 @@ const blocks: readonly (readonly [
     [['reasoning: ', 'signed bedrock-converse SIG'], 'reasoning: hm', 'stop'],
   ],
   [
-    'a sealed thought',
+    'redacted reasoning',
     [{ reasoningContent: { redactedContent: 'QUJD' } }],
     [delta(0, { reasoningContent: { redactedContent: 'QUJD' } }), stop(0)],
     [['reasoning: ', 'sealed bedrock-converse QUJD'], 'stop'],
@@ -146,7 +146,7 @@ const blocks: readonly (readonly [
     ['text: So: ', ['text: ab', 'cites  facts'], 'stop'],
   ],
   [
-    'citations behind their text',
+    'citations after their text',
     [{ text: 'a' }, { citationsContent: { citations: [web, web] } }, { text: 'b' }],
     [
       delta(0, { text: 'a' }),
@@ -160,7 +160,7 @@ const blocks: readonly (readonly [
     [['text: a', 'cites https://h/', 'cites https://h/'], 'text: b', 'stop'],
   ],
   [
-    'a tool it ran itself',
+    'a hosted tool',
     [
       { toolUse: { ...SERVER, input: { query: 'q' } } },
       { toolResult: { toolUseId: 's1', type: 'nova_grounding_result', status: 'success', content: [{ text: 'x' }] } },
@@ -185,7 +185,7 @@ const blocks: readonly (readonly [
     ],
   ],
   [
-    'a picture',
+    'an image',
     [{ image: { format: 'png', source: { bytes: 'iVBORw0KGgo=' } } }],
     [
       start(0, { image: { format: 'png' } }),
@@ -196,7 +196,7 @@ const blocks: readonly (readonly [
     [{ image: { format: 'png', source: { bytes: 'iVBORw0KGgo=' } } }, 'stop'],
   ],
   [
-    'something new',
+    'an unknown block',
     [{ hologram: { x: 1 } }],
     [delta(0, { hologram: { x: 1 } }), stop(0)],
     [{ hologram: { x: 1 } }, 'stop'],
@@ -221,7 +221,7 @@ for (const [name, content, stream, says] of blocks)
     }
   })
 
-test('converse answer: pieces of redacted reasoning are joined', () => {
+test('converse answer: fragments of redacted reasoning are joined', () => {
   const pieces = [btoa('one'), btoa('and two')].map((redactedContent) =>
     delta(0, { reasoningContent: { redactedContent } }),
   )
@@ -297,22 +297,30 @@ for (const [raw, expected] of counted)
     )
   })
 
-// ── What goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Failures ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const text = delta(0, { text: 'a' })
 const flipped = (bytes: Uint8Array, at: number): Uint8Array =>
   bytes.map((byte, index) => (index === at ? byte ^ 1 : byte))
 
 const broken: readonly (readonly [name: string, stream: readonly Uint8Array[], kind: string, says?: string])[] = [
-  ['nothing at all', [], 'truncated'],
+  ['an empty stream', [], 'truncated'],
   ['no end', [text, stop(0)], 'truncated'],
-  ['the end cut in the middle', [text, stop(0), end().subarray(0, 40)], 'truncated'],
-  ['usage, and no end', [text, event('metadata', { usage })], 'truncated'],
+  ['the end truncated', [text, stop(0), end().subarray(0, 40)], 'truncated'],
+  ['usage without an end', [text, event('metadata', { usage })], 'truncated'],
   ['a damaged message', [text, flipped(delta(0, { text: 'b' }), 100), end()], 'malformed'],
   ['a damaged end', [text, flipped(end(), 60)], 'malformed'],
-  ['no JSON', [message({ ':event-type': 'contentBlockDelta', ':message-type': 'event' }, '{"delta"')], 'malformed'],
-  ['no object', [message({ ':event-type': 'contentBlockDelta', ':message-type': 'event' }, '[]')], 'malformed'],
-  ['no name', [message({ ':message-type': 'event' }, '{}'), end()], 'malformed'],
+  [
+    'invalid JSON',
+    [message({ ':event-type': 'contentBlockDelta', ':message-type': 'event' }, '{"delta"')],
+    'malformed',
+  ],
+  [
+    'a list instead of an object',
+    [message({ ':event-type': 'contentBlockDelta', ':message-type': 'event' }, '[]')],
+    'malformed',
+  ],
+  ['a message without an event name', [message({ ':message-type': 'event' }, '{}'), end()], 'malformed'],
   ['a malformed delta', [event('contentBlockDelta', { contentBlockIndex: 0, delta: 'a' }), end()], 'malformed'],
   ['input without its call', [delta(0, { toolUse: { input: '{}' } }), end('tool_use')], 'malformed'],
   [
@@ -322,7 +330,7 @@ const broken: readonly (readonly [name: string, stream: readonly Uint8Array[], k
   ],
   ['a call without a name', [start(0, { toolUse: { toolUseId: 'c' } }), end('tool_use')], 'malformed'],
   ['an end without a reason', [text, event('messageStop', {})], 'malformed'],
-  ['an answer behind its end', [text, end(), delta(1, { text: 'b' })], 'malformed'],
+  ['content after the end', [text, end(), delta(1, { text: 'b' })], 'malformed'],
   ['two ends', [text, end(), end()], 'malformed'],
   [
     'throttled',
@@ -337,18 +345,18 @@ const broken: readonly (readonly [name: string, stream: readonly Uint8Array[], k
     'x',
   ],
   ['the service failed', [exception('internalServerException', { message: 'x' })], 'error_in_stream', 'x'],
-  ['the service is not there', [exception('serviceUnavailableException', { message: 'x' })], 'overloaded', 'x'],
-  ['it took too long', [exception('modelTimeoutException', { message: 'x' })], 'timeout', 'x'],
-  ['the request’s own fault', [exception('validationException', { message: 'x' })], 'invalid_request', 'x'],
-  ['an exception without words', [exception('somethingNewException', {})], 'error_in_stream'],
+  ['the service is unavailable', [exception('serviceUnavailableException', { message: 'x' })], 'overloaded', 'x'],
+  ['the model timed out', [exception('modelTimeoutException', { message: 'x' })], 'timeout', 'x'],
+  ['an invalid request', [exception('validationException', { message: 'x' })], 'invalid_request', 'x'],
+  ['an exception without a message', [exception('somethingNewException', {})], 'error_in_stream'],
   ['an exception as an event', [event('throttlingException', { message: 'x' })], 'rate_limited', 'x'],
   [
-    'an error that is no exception',
+    'an error message instead of an exception',
     [message({ ':message-type': 'error', ':error-code': 'InternalFailure', ':error-message': 'broken' }, '')],
     'error_in_stream',
     'broken',
   ],
-  ['longer than allowed', [delta(0, { text: 'x'.repeat(1_100_000) })], 'too_large'],
+  ['a message above the size limit', [delta(0, { text: 'x'.repeat(1_100_000) })], 'too_large'],
 ]
 for (const [name, stream, kind, says] of broken)
   test(`converse stream: ${name}`, () => {
@@ -378,7 +386,11 @@ const odd: readonly (readonly [name: string, body: Json, kind: string])[] = [
   ['null', null, 'malformed'],
   ['no answer', {}, 'malformed'],
   ['an error in a 200', { message: 'Too many requests', __type: 'ThrottlingException' }, 'rate_limited'],
-  ['another shape of it', { Message: 'x', __type: 'com.amazon.coral.service#AccessDeniedException' }, 'permission'],
+  [
+    'an error in a 200 with another spelling',
+    { Message: 'x', __type: 'com.amazon.coral.service#AccessDeniedException' },
+    'permission',
+  ],
   ['malformed content', { output: { message: { content: 'a' } }, stopReason: 'end_turn' }, 'malformed'],
   ['a malformed block', whole(['a']), 'malformed'],
   ['no reason', { output: { message: { content: [{ text: 'a' }] } } }, 'truncated'],

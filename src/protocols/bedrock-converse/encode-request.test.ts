@@ -91,13 +91,13 @@ const conversations: readonly (readonly [
   model?: string,
 ])[] = [
   [
-    'neighbours are one turn, blank texts none',
+    'adjacent messages of one role become one turn, and blank texts are dropped',
     [userMessage(said('a')), userMessage(said('  '), said('b')), assistantMessage(said('')), userMessage(said('c'))],
     [['user', { text: 'a' }, { text: 'b' }, { text: 'c' }]],
     [],
   ],
   [
-    'who begins with the assistant is greeted first',
+    'a user turn is inserted before a conversation that begins with the assistant',
     [assistantMessage(said('hi')), userMessage(said('a'))],
     [
       ['user', { text: 'Hello.' }],
@@ -107,7 +107,7 @@ const conversations: readonly (readonly [
     ['a'],
   ],
   [
-    'white space at the end of what is to be continued',
+    'trailing white space of a final assistant turn is removed',
     [userMessage(said('a')), assistantMessage(said('so: \n'))],
     [
       ['user', { text: 'a' }],
@@ -116,7 +116,7 @@ const conversations: readonly (readonly [
     [],
   ],
   [
-    'results of a turn together, in front of what the user said',
+    'results of a turn are in one message, before its text',
     [
       userMessage(said('q')),
       assistantMessage(said('hm'), toolCallPart('1'), toolCallPart('2', 'g', '')),
@@ -132,7 +132,7 @@ const conversations: readonly (readonly [
     [],
   ],
   [
-    'a failed call, pictures and documents in a result',
+    'a failed call with an image and a document in its result',
     [
       userMessage(said('q')),
       assistantMessage(toolCallPart('1')),
@@ -155,7 +155,7 @@ const conversations: readonly (readonly [
     [],
   ],
   [
-    'arguments that are none are kept as text',
+    'malformed arguments are kept as text',
     [userMessage(said('q')), assistantMessage(toolCallPart('1', 'f', '{"a'))],
     [
       ['user', { text: 'q' }],
@@ -164,7 +164,7 @@ const conversations: readonly (readonly [
     [],
   ],
   [
-    'thoughts signed here, and sealed ones; others are lost',
+    "reasoning with Bedrock's signature, also redacted; other reasoning is dropped",
     [
       userMessage(said('q')),
       assistantMessage(
@@ -187,7 +187,7 @@ const conversations: readonly (readonly [
     ['thought other', 'unsigned'],
   ],
   [
-    'thoughts to a model that takes none back',
+    'reasoning is dropped for a model that does not accept it',
     [userMessage(said('q')), assistantMessage(proof('bedrock-converse', 'hm'), said('a'))],
     [
       ['user', { text: 'q' }],
@@ -197,7 +197,7 @@ const conversations: readonly (readonly [
     NOVA2,
   ],
   [
-    'pictures, films, sound, by their bytes alone',
+    'inline images, videos and audio; other sources and types make the target unfit',
     [
       userMessage(
         picture('i'),
@@ -224,7 +224,7 @@ const conversations: readonly (readonly [
     ['d.detail', 'file clip.mp4.filename', '!url', '!s3', '!id', '!tiff', '!pcm16'],
   ],
   [
-    'documents: neutral names, no two the same, and a text beside them',
+    'documents get unique names without special characters, and a text',
     [
       userMessage(
         file('report.pdf'),
@@ -249,7 +249,7 @@ const conversations: readonly (readonly [
     ],
     ['file Ignore_all: previous!.txt.filename', '!file a.bin', 'u'],
   ],
-  ['nothing at all', [], [], ['!messages']],
+  ['no messages', [], [], ['!messages']],
 ]
 for (const [name, messages, turns, losses, to] of conversations)
   test(`converse request: ${name}`, () => {
@@ -342,7 +342,7 @@ const settings: readonly (readonly [
   extras?: readonly Extra[],
 ])[] = [
   [
-    'those with a like here',
+    'settings with an equivalent',
     {
       maxOutputTokens: at(50, 'max'),
       temperature: at(0.5, 't'),
@@ -359,26 +359,26 @@ const settings: readonly (readonly [
     ['s', 'm'],
   ],
   [
-    'those beyond its bounds',
+    'settings beyond their bounds',
     { maxOutputTokens: at(90_000, 'max'), temperature: at(1.7, 't'), choices: at(2, 'n') },
     { inferenceConfig: { maxTokens: 64_000, temperature: 1 } },
     ['max', 't', '!n'],
   ],
   [
-    'of temperature and top_p Claude takes one',
+    'temperature and top_p to Claude, which accepts only one',
     { temperature: at(0.2, 't'), topP: at(0.9, 'p') },
     { inferenceConfig: { temperature: 0.2 } },
     ['p'],
   ],
   [
-    'others take both',
+    'temperature and top_p to another model',
     { temperature: at(0.2, 't'), topP: at(0.9, 'p') },
     { inferenceConfig: { temperature: 0.2, topP: 0.9 } },
     [],
     NOVA,
   ],
   [
-    'those without a like',
+    'settings without an equivalent',
     {
       seed: at(1, 'seed'),
       presencePenalty: at(1, 'pp'),
@@ -420,32 +420,32 @@ const settings: readonly (readonly [
     ['f.schema.properties.a.minLength'],
   ],
   [
-    'a schema to a model that keeps none',
+    'a schema to a model without schemas',
     { format: at({ kind: 'schema', name: 'n', schema: SCHEMA }, 'f') },
     {},
     ['!f'],
     NOVA,
   ],
   [
-    'thinking by tokens',
+    'a thinking budget',
     { thinkingBudget: at(2_000, 'b'), temperature: at(0.3, 't'), topK: at(3, 'k') },
     { additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 2_000 } } },
     ['t', 'k'],
   ],
   [
-    'thinking by an effort, where only tokens are understood',
+    'an effort to a model with budgets only',
     { effort: at('low', 'e'), reasoningSummary: at('auto', 'sum') },
     { additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 2_048 } } },
     ['e'],
   ],
   [
-    'a budget beyond what the model can write',
+    "a budget above the model's maximum",
     { thinkingBudget: at(70_000, 'b') },
     { additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 32_000 } } },
     ['b'],
   ],
   [
-    'a budget that leaves no room',
+    'a budget above the output limit',
     { thinkingBudget: at(2_000, 'b'), maxOutputTokens: at(1_500, 'max') },
     {
       inferenceConfig: { maxTokens: 1_500 },
@@ -454,20 +454,20 @@ const settings: readonly (readonly [
     ['b'],
   ],
   [
-    'no room for any',
+    'an output limit too small for any budget',
     { effort: at('high', 'e'), maxOutputTokens: at(500, 'max'), reasoningSummary: at('auto', 'sum') },
     { inferenceConfig: { maxTokens: 500 } },
     ['e', 'sum'],
   ],
   [
-    'as the model sees fit',
+    'an effort to a model with adaptive thinking',
     { effort: at('high', 'e') },
     { additionalModelRequestFields: { thinking: { type: 'adaptive' }, output_config: { effort: 'high' } } },
     [],
     NEWER,
   ],
   [
-    'asked for in Anthropic’s words',
+    'a `thinking` member of Anthropic’s format',
     { effort: at('low', 'e') },
     { additionalModelRequestFields: { thinking: { type: 'adaptive' }, output_config: { effort: 'low' } } },
     [],
@@ -475,28 +475,28 @@ const settings: readonly (readonly [
     [extra('thinking', { type: 'adaptive' })],
   ],
   [
-    'a budget, where none is taken any more',
+    'a budget to a model without budgets',
     { thinkingBudget: at(2_000, 'b'), reasoningSummary: at('auto', 'sum') },
     { additionalModelRequestFields: { thinking: { type: 'adaptive', display: 'summarized' } } },
     ['b'],
     NEWEST,
   ],
   [
-    'no thinking',
+    'effort none',
     { effort: at('none', 'e') },
     { additionalModelRequestFields: { thinking: { type: 'disabled' } } },
     [],
   ],
-  ['a Claude that does not think', { effort: at('high', 'e') }, {}, ['e'], OLD],
+  ['an effort to a Claude model without thinking', { effort: at('high', 'e') }, {}, ['e'], OLD],
   [
-    'Nova’s own words',
+    'an effort to Nova',
     { effort: at('low', 'e') },
     { additionalModelRequestFields: { reasoningConfig: { type: 'enabled', maxReasoningEffort: 'low' } } },
     [],
     NOVA2,
   ],
   [
-    'Nova’s highest effort goes with no limit',
+    'the highest effort with an output limit to Nova',
     { effort: at('high', 'e'), maxOutputTokens: at(100, 'max') },
     {
       inferenceConfig: { maxTokens: 100 },
@@ -506,7 +506,7 @@ const settings: readonly (readonly [
     NOVA2,
   ],
   [
-    'OpenAI’s own words',
+    'an effort to a model of OpenAI',
     { effort: at('xhigh', 'e') },
     { additionalModelRequestFields: { reasoning_effort: 'high' } },
     ['e'],
@@ -514,7 +514,7 @@ const settings: readonly (readonly [
   ],
   ['an unknown model', { effort: at('high', 'e'), topK: at(3, 'k') }, {}, ['e', 'k'], PROFILE],
   [
-    'members of this format that clients send through',
+    'members of this format among the extras',
     {},
     {
       guardrailConfig: { guardrailIdentifier: 'g', guardrailVersion: '1' },
@@ -537,7 +537,7 @@ for (const [name, wishes, sent, losses, to, extras = []] of settings)
     assert.deepEqual(made.losses.toSorted(), [...losses].toSorted())
   })
 
-test('converse settings: a forced call wins over thinking; answered calls require signed reasoning', () => {
+test('converse settings: a forced tool call disables thinking; answered calls require signed reasoning', () => {
   const forced = encode({
     tools: [tool('f')],
     settings: { effort: at('low', 'e'), toolChoice: at({ kind: 'required' }, 'c') },
@@ -561,11 +561,11 @@ const begun = [
 ]
 const later = (id: string) => [assistantMessage(toolCallPart(id)), result(id, said('y'))]
 for (const [what, messages, isLost] of [
-  ['its second call, which needs no thought of its own', [...begun, ...later('tooluse_2')], false],
-  ['its second call, made at another platform', [...begun, ...later('toolu_2')], false],
-  ['a call of another vendor in its turn', [...begun, ...later('call_2')], true],
+  ['a second call in the turn, without reasoning', [...begun, ...later('tooluse_2')], false],
+  ['a second call in the turn, from Claude at another provider', [...begun, ...later('toolu_2')], false],
+  ['a call of another vendor in the turn', [...begun, ...later('call_2')], true],
   [
-    'a call without a thought after a question',
+    'a first call of a turn, without reasoning',
     [...begun, assistantMessage(said('done')), userMessage(said('r')), ...later('tooluse_2')],
     true,
   ],
@@ -589,19 +589,19 @@ const choices: readonly (readonly [
   readonly string[],
   readonly string[],
 ])[] = [
-  ['unsaid', {}, undefined, ['f', 'g'], []],
+  ['absent', {}, undefined, ['f', 'g'], []],
   ['auto', { toolChoice: at({ kind: 'auto' }, 'c') }, { auto: {} }, ['f', 'g'], []],
   ['required', { toolChoice: at({ kind: 'required' }, 'c') }, { any: {} }, ['f', 'g'], []],
-  ['one', { toolChoice: at({ kind: 'tool', name: 'g' }, 'c') }, { tool: { name: 'g' } }, ['f', 'g'], []],
-  ['some', { toolChoice: at({ kind: 'allowed', mode: 'auto', names: ['g'] }, 'c') }, { auto: {} }, ['g'], []],
+  ['one tool', { toolChoice: at({ kind: 'tool', name: 'g' }, 'c') }, { tool: { name: 'g' } }, ['f', 'g'], []],
+  ['allowed tools', { toolChoice: at({ kind: 'allowed', mode: 'auto', names: ['g'] }, 'c') }, { auto: {} }, ['g'], []],
   [
-    'some, of which one has to be called',
+    'allowed tools, call required',
     { toolChoice: at({ kind: 'allowed', mode: 'required', names: ['g'] }, 'c') },
     { any: {} },
     ['g'],
     [],
   ],
-  ['one at a time', { parallelToolCalls: at(false, 'p') }, undefined, ['f', 'g'], ['p']],
+  ['no parallel calls', { parallelToolCalls: at(false, 'p') }, undefined, ['f', 'g'], ['p']],
 ]
 for (const [name, wishes, choice, names, losses] of choices)
   test(`converse tools: ${name}`, () => {
@@ -612,15 +612,15 @@ for (const [name, wishes, choice, names, losses] of choices)
 
 const declared: readonly (readonly [string, Tool, JsonObject | undefined, readonly string[], string?])[] = [
   ['strict', tool('f', { strict: true }), spec('f', { strict: true }), []],
-  ['strict, where nothing holds it', tool('f', { strict: true }), spec('f'), ['tool f.strict'], NOVA],
+  ['strict to a model without schemas', tool('f', { strict: true }), spec('f'), ['tool f.strict'], NOVA],
   [
-    'strict with bounds nothing holds',
+    'strict with an unsupported keyword',
     tool('f', { strict: true, parameters: { ...SCHEMA, additionalProperties: false } }),
     { toolSpec: { name: 'f', inputSchema: { json: { ...SCHEMA, additionalProperties: false } } } },
     ['tool f.strict'],
   ],
-  ['described', tool('f', { description: 'does' }), spec('f', { description: 'does' }), []],
-  ['described by nothing', tool('f', { description: ' ' }), spec('f'), []],
+  ['a description', tool('f', { description: 'does' }), spec('f', { description: 'does' }), []],
+  ['a blank description', tool('f', { description: ' ' }), spec('f'), []],
   [
     'no arguments',
     { kind: 'function', at: 'tool f', name: 'f' },
@@ -628,21 +628,21 @@ const declared: readonly (readonly [string, Tool, JsonObject | undefined, readon
     [],
   ],
   [
-    'no type',
+    'parameters without a type',
     tool('f', { parameters: { properties: {} } }),
     { toolSpec: { name: 'f', inputSchema: { json: { properties: {}, type: 'object' } } } },
     [],
   ],
-  ['no object', tool('f', { parameters: { type: 'string' } }), undefined, ['!tool f']],
-  ['a choice of shapes to Claude', tool('f', { parameters: { anyOf: [PARAMETERS] } }), undefined, ['!tool f']],
+  ['parameters of another type', tool('f', { parameters: { type: 'string' } }), undefined, ['!tool f']],
+  ['a union at the top level to Claude', tool('f', { parameters: { anyOf: [PARAMETERS] } }), undefined, ['!tool f']],
   [
-    'another vendor’s own',
+    'another provider’s hosted tool',
     { kind: 'foreign', at: 'hosted', protocol: 'openai-responses', raw: { type: 'web_search' } },
     undefined,
     ['!hosted'],
   ],
   [
-    'Bedrock’s own',
+    'Bedrock’s hosted tool',
     { kind: 'foreign', at: 'hosted', protocol: 'bedrock-converse', raw: { systemTool: { name: 'nova_grounding' } } },
     { systemTool: { name: 'nova_grounding' } },
     [],
@@ -707,7 +707,7 @@ test('converse tools: invalid names and ids are replaced, for call and result al
   assert.ok(events.some((event) => event.type === 'delta' && event.text === 'ls -l'))
 })
 
-// ── What a name says ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Capabilities by model name ──────────────────────────────────────────────────────────────────────────────────────
 
 const families: readonly (readonly [model: string, maker: string, thinks: readonly string[], schemas: boolean])[] = [
   ['anthropic.claude-v2:1', 'anthropic', [], false],

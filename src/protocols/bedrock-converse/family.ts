@@ -1,9 +1,9 @@
 import { claudeVersion } from '../shared/claude.ts'
 
 /**
- * A model's capabilities, derived from its name. Bedrock passes a maker's own members in `additionalModelRequestFields` and
+ * A model's capabilities, derived from its name. Bedrock passes a vendor's own members in `additionalModelRequestFields` and
  * rejects those a model does not support. An unknown name (the ARN of an inference profile) gets all members of the format
- * and none of a maker's.
+ * and none of a vendor's.
  */
 export type ConverseModelFamily = {
   readonly maker: 'anthropic' | 'amazon' | 'openai' | 'other' | 'unknown'

@@ -7,7 +7,7 @@ import { encodeRequest } from './encode-request.ts'
 import { decodeFailure } from './errors.ts'
 import { toolName } from './ids.ts'
 
-/** Amazon Bedrock's Converse and ConverseStream: one format for models of many makers. */
+/** Amazon Bedrock's Converse and ConverseStream: one format for models of many vendors. */
 export const bedrockConverse: UpstreamProtocol = {
   name: 'bedrock-converse',
   style: 'bedrock',

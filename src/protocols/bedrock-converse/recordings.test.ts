@@ -1,6 +1,6 @@
 /**
  * Cases specific to Converse: signatures and redacted reasoning through every API style, errors, and requests to models of
- * every maker. Uses the project's exchanges, and recordings if present. Other cases: test/conformance.
+ * every vendor. Uses the project's exchanges, and recordings if present. Other cases: test/conformance.
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
@@ -28,7 +28,7 @@ import { bedrockConverse } from './index.ts'
 
 const recordings = evidenceOf('bedrock-converse')
 
-// ── What was said, read without the codec ────────────────────────────────────────────────────────────────────────────
+// ── Independent reading of answers, without the codec ───────────────────────────────────────────────────────────────
 
 type Said = { calls: { id: Json; name: Json; args: Json }[]; proofs: string[]; citations: number }
 
@@ -181,7 +181,7 @@ describe('errors of Converse', () => {
   test('enough errors were tested', () => assert.ok(seen >= (recordingsPresent ? 8 : 5), String(seen)))
 })
 
-// ── Requests to models of every maker ────────────────────────────────────────────────────────────────────────────────
+// ── Requests to models of every vendor ────────────────────────────────────────────────────────────────────────────────
 
 const MODELS = [
   'us.anthropic.claude-sonnet-4-5-20250929-v1:0',
@@ -192,7 +192,7 @@ const MODELS = [
   'us.meta.llama4-maverick-17b-instruct-v1:0',
 ]
 
-describe('requests of other formats, sent to models of every maker', () => {
+describe('requests of other formats, sent to models of every vendor', () => {
   for (const name of ['openai-chat', 'openai-responses', 'anthropic-messages'] as const)
     for (const model of MODELS)
       test(`${name} to ${model}`, () => {

@@ -16,7 +16,7 @@ import { callId } from './ids.ts'
 /** The assistant message inserted between a tool result and a user message. */
 const BRIDGE: JsonObject = { role: 'assistant', content: 'OK.' }
 
-/** Context of an encoding. `thinks`: reasoning of earlier turns is sent, which only reasoning models use. */
+/** State of one encoding. `thinks`: reasoning of earlier turns is sent, which only reasoning models use. */
 export type MessageContext = { readonly thinks: boolean; readonly losses: Losses }
 
 /** Encodes the messages of a request. */

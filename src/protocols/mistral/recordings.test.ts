@@ -10,7 +10,7 @@ import { mistral } from './index.ts'
 
 requireRecordings()
 
-test('recorded: a key it does not know', { skip: skipWithoutRecordings }, () => {
+test('recorded: an unknown key', { skip: skipWithoutRecordings }, () => {
   const recording = recordingsOf('mistral').find(({ status }) => status === 401)
   assert.ok(recording)
   const failure = mistral.decodeFailure(401, recording.response, () => undefined)
@@ -26,7 +26,7 @@ describe('requests to Mistral, sent by a chat client', () => {
       const { body, losses } = mistral.encodeRequest(decoded.value, { model: String(request.model) })
       assert.deepEqual(losses, [])
       assert.equal(problemsIfPresent('mistral', 'ChatCompletionRequest', body), undefined)
-      // It took this order of turns, so it stands as it was.
+      // Mistral accepted this order of messages, so it must not change.
       const roles = (of: JsonObject) => list(of.messages).map((message) => object(message)?.role)
       assert.deepEqual(roles(body), roles(request))
       const ids = (of: JsonObject) =>

@@ -135,7 +135,7 @@ for (const { style, stream, way } of WAYS)
             const [first = '', second = ''] = pieces(request)
             return { do: 'stream', headers: LINES, pieces: [first, second.slice(0, 40)], ending, gap: 5 }
           })
-          await assert.rejects(ask(QUESTION, false), /before the end of the response|ended before it was done/)
+          await assert.rejects(ask(QUESTION, false), /before the end of the response|ended before it was complete/)
           upstream.play(script)
         })
 

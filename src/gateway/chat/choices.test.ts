@@ -141,7 +141,7 @@ test('choices: tools keep their names in each choice', async () => {
   ])
 })
 
-// ── Providers without choices, and failures ──────────────────────────────────────────────────────────────────────────────
+// ── Providers without choices, and failures ─────────────────────────────────────────────────────────────────────────
 
 const never: Script = () => assert.fail('asked')
 for (const [format, count] of [
@@ -201,7 +201,7 @@ for (const [name, format, script, kind] of broken)
   })
 
 const interrupted: readonly (readonly [string, Script, RegExp])[] = [
-  ['one choice has not ended', streams(chunk(0, 'a', 'stop'), chunk(1, 'b')), /ended before the answer did/],
+  ['one choice has not ended', streams(chunk(0, 'a', 'stop'), chunk(1, 'b')), /ended before its answer was complete/],
   ['one choice never began', streams(chunk(0, 'a', 'stop'), 'data: [DONE]\n\n'), /without all requested choices/],
   [
     'an error',

@@ -8,7 +8,7 @@ import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments
 import { byType, nonEmptyString, optionalArguments, optionalObject, optionalString } from '../shared/type-checks.ts'
 import { decodeCitation } from './citations.ts'
 
-/** The events of a complete block, from `open` to `close`. `place` yields the id of a call without one. */
+/** The events of a complete block, from `open` to `close`. The id of a call without one is derived from `place`. */
 export const decodeBlock = (block: JsonObject, place: readonly (string | number)[]): readonly ChatEvent[] => {
   const close = { type: 'close' } as const
   switch (block.type) {

@@ -150,7 +150,7 @@ const decodeBlock = (block: Json, at: string, problems: Problems, blockExtras: E
   }
 }
 
-/** `optional` for web search blocks: the text after them contains the results. */
+/** A foreign part. Web search blocks are optional, because the text after them contains the results. */
 const foreign = (raw: JsonObject, at: string): Part => {
   const optional =
     raw.type === 'web_search_tool_result' || (raw.type === 'server_tool_use' && raw.name === 'web_search')

@@ -219,7 +219,7 @@ const settings: readonly [string, JsonObject, Json, Json?][] = [
     [{ at: 'metadata.x', name: 'x', value: 1, essential: false }],
   ],
   [
-    'choice any',
+    'tool choice any',
     { tool_choice: { type: 'any', disable_parallel_tool_use: true } },
     {
       toolChoice: { value: { kind: 'required' }, at: 'tool_choice' },
@@ -227,7 +227,7 @@ const settings: readonly [string, JsonObject, Json, Json?][] = [
     },
   ],
   [
-    'choice of one',
+    'tool choice of one tool',
     { tool_choice: { type: 'tool', name: 'f' } },
     { toolChoice: { value: { kind: 'tool', name: 'f' }, at: 'tool_choice' } },
   ],
@@ -238,7 +238,7 @@ const settings: readonly [string, JsonObject, Json, Json?][] = [
   ],
   ['no thinking', { thinking: { type: 'disabled' } }, { thinkingBudget: { value: 0, at: 'thinking' } }],
   [
-    'thinking as it sees fit',
+    'adaptive thinking',
     { thinking: { type: 'adaptive', display: 'summarized' }, output_config: { effort: 'max' } },
     {
       effort: { value: 'max', at: 'output_config.effort' },
@@ -252,7 +252,7 @@ const settings: readonly [string, JsonObject, Json, Json?][] = [
     { format: { at: 'output_config.format', value: { kind: 'schema', name: 'My_Thing', schema: open } } },
   ],
   [
-    'older format',
+    'the older member for the format',
     { output_format: { type: 'json_schema', schema: { type: 'object', properties: {}, additionalProperties: false } } },
     {
       format: {
@@ -268,7 +268,7 @@ const settings: readonly [string, JsonObject, Json, Json?][] = [
   ],
   ['tier', { service_tier: 'standard_only' }, { serviceTier: { value: 'default', at: 'service_tier' } }],
   [
-    'servers',
+    'MCP servers',
     { mcp_servers: [{ name: 'm' }], context_management: {}, container: 'c' },
     {},
     [
@@ -277,13 +277,13 @@ const settings: readonly [string, JsonObject, Json, Json?][] = [
       { at: 'container', name: 'container', value: 'c', essential: true },
     ],
   ],
-  ['no servers', { mcp_servers: [] }, {}],
+  ['an empty list of MCP servers', { mcp_servers: [] }, {}],
   [
-    'an effort that only others know',
+    'an effort that only other formats have',
     { output_config: { effort: 'minimal' } },
     { effort: { value: 'minimal', at: 'output_config.effort' } },
   ],
-  ['the usual effort', { output_config: { effort: 'default' } }, {}],
+  ['the default effort', { output_config: { effort: 'default' } }, {}],
   [
     'an unknown effort',
     { output_config: { effort: 'huge' } },
@@ -291,7 +291,7 @@ const settings: readonly [string, JsonObject, Json, Json?][] = [
     [{ at: 'output_config.effort', name: 'effort', value: 'huge', essential: false }],
   ],
   [
-    'an unknown choice',
+    'an unknown tool choice',
     { tool_choice: { type: 'some' } },
     {},
     [{ at: 'tool_choice', name: 'tool_choice', value: { type: 'some' }, essential: true }],
@@ -302,7 +302,7 @@ const settings: readonly [string, JsonObject, Json, Json?][] = [
     {},
     [{ at: 'thinking', name: 'thinking', value: { type: 'deep' }, essential: false }],
   ],
-  ['null is nothing', { temperature: null, system: null, tools: null, tool_choice: null }, {}],
+  ['null counts as absent', { temperature: null, system: null, tools: null, tool_choice: null }, {}],
 ]
 for (const [name, more, expected, extras = []] of settings)
   test(`settings: ${name}`, () => {
@@ -322,12 +322,17 @@ const wrong: readonly [string, JsonObject, string, string][] = [
   ['no messages', { messages: undefined }, 'missing_parameter', 'messages'],
   ['empty messages', { messages: [] }, 'invalid_value', 'messages'],
   ['messages of a wrong type', { messages: 'Hi' }, 'invalid_value', 'messages'],
-  ['no message', { messages: [7] }, 'invalid_value', 'messages[0].content'],
+  ['a number instead of a message', { messages: [7] }, 'invalid_value', 'messages[0].content'],
   ['wrong role', { messages: [{ role: 'tool', content: 'x' }] }, 'invalid_value', 'messages[0].role'],
   ['wrong content', { messages: [{ role: 'user', content: 7 }] }, 'invalid_value', 'messages[0].content'],
-  ['no block', { messages: [{ role: 'user', content: ['x'] }] }, 'invalid_value', 'messages[0].content[0].type'],
   [
-    'text without text',
+    'a string instead of a block',
+    { messages: [{ role: 'user', content: ['x'] }] },
+    'invalid_value',
+    'messages[0].content[0].type',
+  ],
+  [
+    'a text block without text',
     { messages: [{ role: 'user', content: [{ type: 'text' }] }] },
     'missing_parameter',
     'messages[0].content[0].text',

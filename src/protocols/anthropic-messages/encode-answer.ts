@@ -76,7 +76,7 @@ const encodeBlock = (block: AnswerBlock, context: AnswerContext): JsonObject[] =
     case 'foreign':
       if (block.protocol === 'anthropic-messages') return [block.raw]
       reportLost(block, context)
-      // Of audio output only the transcript can be represented.
+      // Audio output is encoded as its transcript only.
       return isTranscript(block) && text !== '' ? [{ type: 'text', text }] : []
     default:
       throw new Error(`unknown block ${JSON.stringify(block satisfies never)}`)

@@ -74,7 +74,7 @@ const streams: readonly [string, readonly string[], readonly ChatEvent[]][] = [
     [...started, { type: 'ping' }, ...hiEvents, used, finish('stop', 'end_turn')],
   ],
   [
-    'thoughts, a call, a call without input',
+    'reasoning, a call, a call without input',
     [
       start,
       begin(0, { type: 'thinking', thinking: '', signature: '' }),
@@ -109,7 +109,7 @@ const streams: readonly [string, readonly string[], readonly ChatEvent[]][] = [
     ],
   ],
   [
-    'a signed thought without words, a sealed one',
+    'a signature without reasoning text, redacted reasoning',
     [
       start,
       begin(0, { type: 'thinking', thinking: '', signature: '' }),
@@ -135,7 +135,7 @@ const streams: readonly [string, readonly string[], readonly ChatEvent[]][] = [
     ],
   ],
   [
-    "the provider's own tools are no calls of the client's",
+    'hosted tools become foreign blocks, not calls',
     [
       start,
       begin(0, search),
@@ -213,7 +213,7 @@ const streams: readonly [string, readonly string[], readonly ChatEvent[]][] = [
     ],
   ],
   [
-    'a refusal says why',
+    'a refusal with an explanation',
     [
       start,
       event({
@@ -235,12 +235,12 @@ const streams: readonly [string, readonly string[], readonly ChatEvent[]][] = [
     [...started, ...hiEvents, used, finish('stop', 'end_turn')],
   ],
   [
-    'names but no types',
+    'events with a name but without a type',
     [start, ...hi, ending('end_turn'), last].map((frame) => frame.replace(/"type":"(message|content)_[a-z_]+",?/, '')),
     [...started, ...hiEvents, used, finish('stop', 'end_turn')],
   ],
   [
-    'other words for a block, and unknown events',
+    'unknown deltas and unknown events are ignored',
     [
       start,
       event({ type: 'weather', sky: 'blue' }),
@@ -252,12 +252,12 @@ const streams: readonly [string, readonly string[], readonly ChatEvent[]][] = [
     [...started, ...hiEvents, used, finish('stop', 'end_turn')],
   ],
   [
-    'a delta without a beginning',
+    'a delta without content_block_start',
     [start, delta(0, text('Hi')), stop(0), ending('end_turn'), last],
     [...started, opened('text'), said('Hi'), close, used, finish('stop', 'end_turn')],
   ],
   [
-    'a block without an end',
+    'a block without content_block_stop',
     [
       start,
       begin(0, { type: 'text', text: 'Hi' }),
@@ -278,13 +278,13 @@ const streams: readonly [string, readonly string[], readonly ChatEvent[]][] = [
     ],
   ],
   [
-    'an end without its last event',
+    'a stop reason without message_stop',
     [start, ...hi, ending('end_turn')],
     [...started, ...hiEvents, used, finish('stop', 'end_turn')],
   ],
-  ['an end without a reason', [start, ...hi, last], [...started, ...hiEvents, finish('stop', null)]],
+  ['message_stop without a stop reason', [start, ...hi, last], [...started, ...hiEvents, finish('stop', null)]],
   [
-    'a call at an ordinary end',
+    'a call with stop reason end_turn',
     [start, begin(0, { type: 'tool_use', id: '', name: 'f', input: { a: 1 } }), stop(0), ending('end_turn'), last],
     [
       ...started,
@@ -296,7 +296,7 @@ const streams: readonly [string, readonly string[], readonly ChatEvent[]][] = [
     ],
   ],
   [
-    'later counts correct earlier ones',
+    'later usage replaces earlier usage',
     [
       start,
       ...hi,
@@ -361,11 +361,11 @@ test('decode: a stream cut anywhere before its end is truncated', () => {
 const broken: readonly [string, readonly string[], string][] = [
   ['not JSON', [start, 'event: content_block_delta\ndata: {"type":\n\n', ...hi], 'malformed'],
   ['not an object', [start, 'data: 7\n\n'], 'malformed'],
-  ['a beginning without a message', [event({ type: 'message_start' })], 'malformed'],
+  ['message_start without a message', [event({ type: 'message_start' })], 'malformed'],
   ['a block without a type', [start, event({ type: 'content_block_start', index: 0, content_block: {} })], 'malformed'],
-  ['input for no call', [start, delta(0, json('{'))], 'malformed'],
+  ['call input without a call', [start, delta(0, json('{'))], 'malformed'],
   [
-    'too deep',
+    'a block nested too deeply',
     [start, begin(0, { type: 'x', deep: JSON.parse('['.repeat(500) + ']'.repeat(500)) }), stop(0)],
     'malformed',
   ],
@@ -375,14 +375,14 @@ const broken: readonly [string, readonly string[], string][] = [
     'overloaded',
   ],
   [
-    'an error of theirs',
+    'an api_error',
     [start, ...hi, event({ type: 'error', error: { type: 'api_error', message: 'x' } })],
     'error_in_stream',
   ],
   ['a rate limit', [event({ type: 'error', error: { type: 'rate_limit_error', message: 'x' } })], 'rate_limited'],
   ['an error without a name', [event({ error: { message: 'x' } }, null)], 'error_in_stream'],
-  ['nothing', [], 'truncated'],
-  ['only signs of life', [start, ': x\n\n', ping], 'truncated'],
+  ['an empty stream', [], 'truncated'],
+  ['only pings and comments', [start, ': x\n\n', ping], 'truncated'],
 ]
 for (const [name, pieces, kind] of broken)
   test(`decode: ${name}`, () => {
@@ -461,7 +461,7 @@ test('encode: one start, no empty blocks, late usage', () => {
   )
 })
 
-test('encode: free-form input in pieces is one JSON object, split characters included', () => {
+test('encode: fragments of free-form input form one JSON object, also with split surrogate pairs', () => {
   const pieces = ['say "', '\ud83d', '\ude00', '"\n\\']
   const all = written([
     { type: 'open', block: { type: 'tool-call', id: 'c', name: 'f', custom: true } },

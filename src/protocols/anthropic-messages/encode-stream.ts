@@ -134,7 +134,7 @@ class MessagesStreamWriter implements StreamWriter<string> {
       case 'foreign':
         if (block.protocol === 'anthropic-messages') return [...before, ...this.#begin('complete', block.raw)]
         reportLost(block, this.#context)
-        // Of audio output only the transcript can be represented.
+        // Audio output is encoded as its transcript only.
         if (isTranscript(block)) this.#pending = { type: 'text' }
         return before
       default:

@@ -11,7 +11,7 @@ import type { AlternatingTurn } from '../shared/turns.ts'
 export type MessagesThinking = {
   /** The member `thinking`, if it is written. */
   readonly member?: JsonObject
-  /** The client's member it came from. */
+  /** The client's path of the setting. */
   readonly at?: string
   /** `output_config.effort`. */
   readonly effort?: string
@@ -19,7 +19,7 @@ export type MessagesThinking = {
   readonly on: boolean
 }
 
-/** What the decision depends on. */
+/** The inputs of the decision. */
 export type MessagesThinkingInput = {
   readonly settings: GenerationSettings
   /** A `thinking` member of this format's shape among the client's extras. */
@@ -34,8 +34,8 @@ export type MessagesThinkingInput = {
 const EXACT_EFFORTS: ReadonlySet<Effort> = new Set(['low', 'medium', 'high'])
 
 /**
- * A forced tool call wins over thinking: they exclude each other, and the client needs the call. Thinking wins over sampling
- * settings, which reasoning models of other formats ignore.
+ * Thinking and a forced tool call exclude each other. The call takes precedence, because the client needs it. Sampling
+ * settings are dropped while the model thinks; reasoning models of other formats ignore them.
  */
 export const decideThinking = (input: MessagesThinkingInput, losses: Losses): MessagesThinking => {
   const { effort, thinkingBudget, reasoningSummary } = input.settings

@@ -30,7 +30,7 @@ export const encodeTools = ({ tools, settings }: ChatRequest, losses: Losses): M
 }
 
 const encodeChoice = (choice: Setting<ToolChoice> | undefined, isSerial: boolean): JsonObject | undefined => {
-  // A member of the choice, so one has to be written.
+  // This member is part of `tool_choice`, so a choice is written even if the client sent none.
   const single = isSerial ? { disable_parallel_tool_use: true } : {}
   if (!choice) return isSerial ? { type: 'auto', ...single } : undefined
   const { value } = choice

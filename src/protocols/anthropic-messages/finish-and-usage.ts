@@ -59,7 +59,7 @@ const reasonOf = ({ kind, raw, stopSequence }: Finish, calledTools: boolean): st
       return 'refusal'
     case 'pause':
       return 'pause_turn'
-    // Streams report these as an error before they get here.
+    // In a stream these finishes are encoded as error events.
     case 'malformed':
     case 'error':
       return 'end_turn'

@@ -28,7 +28,7 @@ const EXCEPT = {
   stop: new Map([
     [
       'messages-anthropic-programmatic-tool-calling-1-c48dbfaf',
-      'a fixture of several turns in one: it calls tools and ends its turn',
+      'the fixture joins several turns: it has tool calls and stop reason end_turn',
     ],
   ]),
   published: new Map([
@@ -43,7 +43,7 @@ const why = (exceptions: ReadonlyMap<string, string>, name: string): string | un
 const context = (request?: ChatRequest): AnswerContext =>
   answerContext({ ...(request && { request }), created: 0, model: 'model', requestId: 'req_x' })
 
-// ── A second opinion: what an answer says, read from the wire without the codec ──────────────────────────────────────
+// ── Independent reading of answers, without the codec ───────────────────────────────────────────────────────────────
 
 type Said = {
   text: string

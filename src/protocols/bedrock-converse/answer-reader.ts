@@ -280,7 +280,7 @@ export class ConverseAnswerReader {
   }
 }
 
-/** A tool call run by the provider. */
+/** A call of a hosted tool. */
 const hostedCall = (index: number, use: JsonObject): ConverseForeignBlock => {
   const pieces: string[] = []
   return {
@@ -291,7 +291,7 @@ const hostedCall = (index: number, use: JsonObject): ConverseForeignBlock => {
   }
 }
 
-/** The result of a tool run by the provider, or an image it made. */
+/** The result of a hosted tool, or an image that the model generated. */
 const hostedOutput = (index: number, { toolResult, image }: JsonObject): ConverseForeignBlock => {
   const results: Json[] = []
   const bytes: string[] = []

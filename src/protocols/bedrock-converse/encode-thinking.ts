@@ -11,13 +11,13 @@ import type { ConverseModelFamily } from './family.ts'
 export type ConverseThinking = {
   /** For `additionalModelRequestFields`. */
   readonly fields?: JsonObject
-  /** The client's member it came from. */
+  /** The client's path of the setting. */
   readonly at?: string
   /** The model thinks. For Claude this excludes sampling settings and a forced tool call. */
   readonly on: boolean
 }
 
-/** What the decision depends on. */
+/** The inputs of the decision. */
 export type ConverseThinkingInput = {
   readonly settings: GenerationSettings
   /** A `thinking` member of Anthropic's shape among the client's extras. */

@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure, isRetryableByClient, RETRY_TRIGGERS } from './openai-error.ts'
 
-// The rows' names are their keys.
+// The keys of the table are the kinds.
 const kinds = Object.keys(KINDS) as FailureKind[]
 const attempts = [{ provider: 'openai', model: 'm', key: 'a1f3', status: 503, kind: 'overloaded', ms: 12 }]
 const error = (failure: Failure, more = {}): JsonObject =>
@@ -28,7 +28,7 @@ for (const kind of kinds)
     }
   })
 
-test('error body: what may be repeated', () => {
+test('error body: the kinds that a client may retry', () => {
   assert.deepEqual(
     kinds.filter((kind) => isRetryableByClient(fail(kind, 'x'))).toSorted(),
     kinds
@@ -38,7 +38,7 @@ test('error body: what may be repeated', () => {
   )
 })
 
-test('error body: after content the code says that the stream was interrupted, a shutdown says that it is one', () => {
+test('error body: after content the code is stream_interrupted, except for a shutdown', () => {
   assert.equal(error(fail('reset', 'x'), { interrupted: true }).code, 'stream_interrupted')
   assert.equal(error(fail('shutdown', 'x'), { interrupted: true }).code, 'server_shutdown')
 })
@@ -54,7 +54,7 @@ const codes: readonly (readonly [kind: FailureKind, theirs: string, shown: strin
   ['rate_limited', 'tokens', 'rate_limited'],
 ]
 for (const [kind, theirs, shown] of codes)
-  test(`error body: ${kind} with their code ${theirs.slice(0, 30)}`, () => {
+  test(`error body: ${kind} with the upstream’s code ${theirs.slice(0, 30)}`, () => {
     assert.equal(error(fail(kind, 'x', { upstream: { code: theirs } })).code, shown)
   })
 
@@ -137,7 +137,7 @@ const bodies: readonly (readonly [name: string, status: number, body: Json | und
       { kind: 'rate_limited' },
     ],
     [
-      'Mistral, flattest',
+      'Mistral, flat',
       429,
       { message: 'Requests rate limit exceeded' },
       { kind: 'rate_limited', message: 'Requests rate limit exceeded' },
@@ -158,7 +158,7 @@ const bodies: readonly (readonly [name: string, status: number, body: Json | und
     ],
     ['OpenRouter, credits', 402, { error: { message: 'Insufficient credits', code: 402 } }, { kind: 'quota' }],
     [
-      'OpenRouter, the cause',
+      "OpenRouter, the provider's error",
       429,
       {
         error: {
@@ -176,7 +176,7 @@ const bodies: readonly (readonly [name: string, status: number, body: Json | und
       { kind: 'content_policy' },
     ],
     [
-      'OpenRouter, the cause as JSON',
+      "OpenRouter, the provider's error as JSON text",
       400,
       {
         error: {
@@ -188,13 +188,13 @@ const bodies: readonly (readonly [name: string, status: number, body: Json | und
       { kind: 'context_length', message: 'prompt is too long: 9 tokens > 8 maximum' },
     ],
     [
-      'OpenRouter, the cause as an object',
+      "OpenRouter, the provider's error as an object",
       502,
       { error: { message: 'Provider returned error', code: 502, metadata: { raw: { error: { message: 'broke' } } } } },
       { kind: 'status', message: 'broke' },
     ],
     [
-      'OpenRouter, a cause that is not quite JSON',
+      "OpenRouter, a provider's error that is not quite JSON",
       502,
       { error: { message: 'Provider returned error', code: 502, metadata: { raw: '{"error":' } } },
       { kind: 'status', message: '{"error":' },
@@ -222,10 +222,15 @@ const bodies: readonly (readonly [name: string, status: number, body: Json | und
     ['a page, 502', 502, undefined, { kind: 'status', status: 502 }],
     ['a page, 503', 503, undefined, { kind: 'overloaded' }],
     ['a page, 403', 403, undefined, { kind: 'not_json', status: 403 }],
-    ['a page, 200', 200, undefined, { kind: 'not_json' }],
+    ['an HTML page, 200', 200, undefined, { kind: 'not_json' }],
     ['null', 500, null, { kind: 'status' }],
     ['empty', 400, {}, { kind: 'invalid_request' }],
-    ['a key in it', 400, { error: { message: 'bad key sk-abcdefgh12345678' } }, { message: 'bad key ***5678' }],
+    [
+      'a message with a key',
+      400,
+      { error: { message: 'bad key sk-abcdefgh12345678' } },
+      { message: 'bad key ***5678' },
+    ],
   ]
 for (const [name, status, body, expected] of bodies)
   test(`error read: ${name}`, () => {
@@ -242,7 +247,7 @@ test('error read: headers', () => {
   assert.equal(failure.upstream?.requestId, 'abc')
 })
 
-test('error read: total, and what comes of it is a body', () => {
+test('error read: any body becomes a failure that can be encoded', () => {
   const shape = fc.oneof(
     fc.jsonValue(),
     fc.record({ error: fc.jsonValue(), detail: fc.jsonValue(), message: fc.jsonValue() }, { requiredKeys: [] }),
@@ -257,7 +262,7 @@ test('error read: total, and what comes of it is a body', () => {
   )
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 700 }), shape, (status, body) => {
-      // What fast-check calls a JSON value is one.
+      // fast-check types JSON values as unknown.
       const failure = decodeOpenaiFailure(status, body as Json, none)
       assert.ok(Object.hasOwn(KINDS, failure.kind))
       assert.equal(typeof error(failure).message, 'string')

@@ -58,9 +58,9 @@ const paramOf = (failure: Failure): string | null => {
 
 /** Decodes an error body in OpenAI's format or a variant of it; `undefined` stands for a body that is not JSON. */
 export const decodeOpenaiFailure = (status: number, body: Json | undefined, headers: HeaderLookup): Failure => {
-  // An HTML page from a firewall or captive portal says nothing about the model; a CDN's 5xx does.
+  // An HTML page of a firewall or captive portal is not an answer of the model. A CDN's 5xx is classified by its status.
   if (body === undefined && (status < 300 || status === 403))
-    return fail('not_json', 'The provider answered with something else than JSON.', {
+    return fail('not_json', 'The provider returned a body that is not JSON.', {
       ...(status >= 300 && { status }),
     })
   return classify(status, upstreamErrorIn(body, headers))

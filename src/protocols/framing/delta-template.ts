@@ -52,7 +52,7 @@ const REPLACEMENT_BYTES = '\xef\xbf\xbd'
 type Template = { readonly segments: readonly Segment[]; readonly after: string }
 const NOTHING: Template = { segments: [], after: '' }
 
-/** What follows an event's data on the wire. */
+/** The characters after an event's data on the wire. */
 const FRAME_END = '\n\n'
 
 /** The template of one stream: learnt from a parsed event, then matched against following events. */
@@ -60,7 +60,7 @@ export class DeltaTemplate {
   readonly #textOf: TextOf
   #event: string | undefined
   #template: Template | null = null
-  /** What the template matches: the event's data, the event on the wire, or the event on the wire as Latin-1 bytes. */
+  /** The matched form: the event's data, the event on the wire, or the event on the wire as Latin-1 bytes. */
   #scope: 'data' | 'wire' | 'bytes' = 'data'
   /** The data of the learnt event. */
   #data = ''

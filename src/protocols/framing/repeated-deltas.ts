@@ -5,7 +5,7 @@ import { DeltaTemplate, type TextOf } from './delta-template.ts'
 import { endsFrame, frameEnd } from './sse.ts'
 import { latin1Of } from './utf8.ts'
 
-/** What a format's delta events have in common. */
+/** The properties of a format's delta events. */
 export type DeltaForm = {
   /** The text of an event whose only effect is to add this text to the open block. Undefined: another event. */
   readonly textOf: TextOf

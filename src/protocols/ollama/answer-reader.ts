@@ -74,7 +74,7 @@ export const answerReader = (): OllamaAnswerReader => {
     const name = text(inner?.name)
     if (!name) return failed(malformed('a call without a name'))
     const given = argumentsText(inner?.arguments)
-    if (given === undefined) return failed(malformed('a call with too deep arguments'))
+    if (given === undefined) return failed(malformed('the arguments of a tool call are nested too deep'))
     // Older servers return no ID.
     const id = text(object(value)?.id) || derivedCallId(createdAt, calls, name, given)
     calls++
@@ -121,19 +121,22 @@ export const answerReader = (): OllamaAnswerReader => {
     },
     push(line) {
       if (over) return []
-      if (!isObject(line)) return failed(malformed('not an object'))
+      if (!isObject(line)) return failed(malformed('it is not an object'))
       if (line.error !== undefined && line.error !== null)
         return failed(decodeFailure(number(line.status) ?? 200, { error: line.error }, () => undefined))
-      if (!isObject(line.message) && line.done !== true) return failed(malformed('neither a message nor an end'))
-      if (!MESSAGE(line.message)) return failed(malformed('a message whose members are not of their types'))
-      if (exceedsDepth(line.logprobs, MAX_DEPTH)) return failed(malformed('probabilities nested too deep'))
+      if (!isObject(line.message) && line.done !== true) return failed(malformed('it has neither `message` nor `done`'))
+      if (!MESSAGE(line.message)) return failed(malformed('members of the message have the wrong type'))
+      if (exceedsDepth(line.logprobs, MAX_DEPTH)) return failed(malformed('log probabilities are nested too deep'))
       const events = [...start(line), ...readMessage(object(line.message) ?? {}, list(line.logprobs))]
       return line.done === true && !over ? [...events, ...finish(line)] : events
     },
     end() {
       if (over) return []
       over = true
-      return [...close(), { type: 'failure', failure: fail('truncated', 'The answer ended before it was done.') }]
+      return [
+        ...close(),
+        { type: 'failure', failure: fail('truncated', "The provider's answer ended before it was complete.") },
+      ]
     },
   }
 }

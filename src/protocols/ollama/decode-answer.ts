@@ -26,8 +26,7 @@ export const decodeStream = (): StreamDecoder => {
     },
     push(frame) {
       if (failed || reader.over) return []
-      if (frame.oversized)
-        return failWith(fail('too_large', "A line of the provider's answer exceeds the gateway's limit."))
+      if (frame.oversized) return failWith(fail('too_large', 'The provider sent a line above the size limit.'))
       if (frame.data === '') return [{ type: 'ping' }]
       const line = readJson(frame.data)
       return line === undefined ? failWith(malformed('a line is not JSON')) : reader.push(line)

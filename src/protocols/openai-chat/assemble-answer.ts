@@ -86,7 +86,7 @@ class Joiner {
   }
 
   #object(known: Json | undefined, fragment: JsonObject): JsonObject {
-    // The set holds nothing but what was made below.
+    // The set contains only objects created below.
     const target: MutableObject =
       isObject(known) && this.#own.has(known) ? (known as MutableObject) : { ...object(known) }
     this.#own.add(target)

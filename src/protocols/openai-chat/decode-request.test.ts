@@ -17,7 +17,7 @@ const decode = (body: JsonObject): ChatRequest => {
 }
 const withMessages = (...messages: JsonObject[]): readonly Message[] => decode({ model: 'm', messages }).messages
 
-// ── Refused ──────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Rejected ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const refused: readonly (readonly [body: JsonObject, kind: FailureKind, param: string])[] = [
   [{ messages: [user] }, 'missing_parameter', 'model'],
@@ -99,7 +99,7 @@ for (const [body, kind, param] of refused)
     assert.doesNotMatch(JSON.stringify(error), RETRY_TRIGGERS)
   })
 
-test('chat request: a problem far down does not read like a status', () => {
+test('chat request: an index in a path does not look like an HTTP status', () => {
   const messages = Array.from({ length: 505 }, (_, index) => (index === 500 ? { role: 'user', content: 5 } : user))
   const outcome = openaiChat.decodeRequest({ model: 'm', messages })
   assert.ok(!outcome.ok)
@@ -129,7 +129,7 @@ const settings: readonly (readonly [wire: JsonObject, settings: GenerationSettin
       topLogprobs: { value: 3, at: 'top_logprobs' },
     },
   ],
-  // What is usual anyway is no wish.
+  // Default values are omitted.
   [
     {
       n: 1,
@@ -172,9 +172,9 @@ const settings: readonly (readonly [wire: JsonObject, settings: GenerationSettin
       },
     },
   ],
-  // Groq's word for what its models do without one.
+  // Groq's name for the effort that applies without the member.
   [{ reasoning_effort: 'default' }, {}],
-  // No name is needed where the format has none.
+  // The name is optional.
   [
     { response_format: { type: 'json_schema', json_schema: { schema: { type: 'object' } } } },
     {
@@ -185,7 +185,7 @@ const settings: readonly (readonly [wire: JsonObject, settings: GenerationSettin
       },
     },
   ],
-  // As llama.cpp and Together have it, and the responses style.
+  // The flat form of llama.cpp, Together and the responses format.
   [
     { response_format: { type: 'json_schema', schema: { type: 'object' }, strict: true } },
     {
@@ -199,7 +199,7 @@ const settings: readonly (readonly [wire: JsonObject, settings: GenerationSettin
     { tool_choice: { function: { name: 'f' } } },
     { toolChoice: { value: { kind: 'tool', name: 'f' }, at: 'tool_choice' } },
   ],
-  // As the responses and the messages style have it.
+  // The forms of the responses and messages formats.
   [
     { tool_choice: { type: 'function', name: 'f' } },
     { toolChoice: { value: { kind: 'tool', name: 'f' }, at: 'tool_choice' } },
@@ -236,7 +236,7 @@ for (const [wire, expected] of settings)
     assert.deepEqual(extras, [])
   })
 
-test('chat request: a seed of 64 bits keeps its digits', () => {
+test('chat request: a 64-bit seed keeps all digits', () => {
   const body = parseJson(
     '{"model":"m","messages":[{"role":"user","content":"x"}],"seed":9007199254740993}',
   ) as JsonObject
@@ -252,7 +252,7 @@ const unknown: readonly (readonly [wire: JsonObject, at: string, essential: bool
   [{ tool_choice: { type: 'web_search' } }, 'tool_choice', true],
 ]
 for (const [wire, at, essential] of unknown)
-  test(`chat request: an unknown value passes in the same style and is named elsewhere: ${JSON.stringify(wire)}`, () => {
+  test(`chat request: an unknown value is passed through and becomes an extra: ${JSON.stringify(wire)}`, () => {
     const body = { model: 'm', messages: [user], ...wire }
     const { extras, settings } = decode(body)
     assert.deepEqual(
@@ -263,7 +263,7 @@ for (const [wire, at, essential] of unknown)
     assert.equal(openaiChat.passing.adaptRequest(body, { model: 'm' }), body)
   })
 
-test('chat request: what has no word of ours is kept by its path', () => {
+test('chat request: unknown members become extras with their paths', () => {
   const { extras } = decode({
     model: 'm',
     messages: [user],
@@ -359,7 +359,7 @@ for (const [wire, part] of contents)
     assert.deepEqual(JSON.parse(JSON.stringify(message?.content[0]).replaceAll('messages[0].content[0]', 'a')), part)
   })
 
-test('chat messages: a turn with thoughts, words, calls, and their results', () => {
+test('chat messages: a turn with reasoning, text, calls and results', () => {
   const messages = withMessages(
     { role: 'system', content: 'be brief', name: 's' },
     { role: 'developer', content: [{ type: 'text', text: 'be kind' }] },
@@ -392,7 +392,7 @@ test('chat messages: a turn with thoughts, words, calls, and their results', () 
   ])
 })
 
-test('chat messages: proofs come back in reasoning_details, whole or in pieces', () => {
+test('chat messages: signatures are read from reasoning_details, complete or in fragments', () => {
   const [message] = withMessages({
     role: 'assistant',
     content: 'x',
@@ -423,7 +423,7 @@ test('chat messages: proofs come back in reasoning_details, whole or in pieces',
   )
 })
 
-test('chat messages: functions in the old way find their results', () => {
+test('chat messages: results of deprecated function calls refer to their calls', () => {
   const request = decode({
     model: 'm',
     functions: [{ name: 'f', parameters: { type: 'object' } }],
@@ -481,7 +481,7 @@ const written: readonly (readonly [
   ['stream', { stream: true }, { stream: true, stream_options: { include_usage: true } }, []],
   ['limit', { settings: { maxOutputTokens: { value: 5, at: 'max_output_tokens' } } }, { max_completion_tokens: 5 }, []],
   [
-    'settings without a place',
+    'settings without an equivalent',
     {
       settings: {
         topK: { value: 5, at: 'top_k' },
@@ -496,7 +496,7 @@ const written: readonly (readonly [
       { path: 'service_tier', essential: false },
     ],
   ],
-  ['not kept', { settings: { store: { value: false, at: 'store' } } }, { store: false }, []],
+  ['store false', { settings: { store: { value: false, at: 'store' } } }, { store: false }, []],
   [
     'extras',
     {
@@ -512,7 +512,7 @@ const written: readonly (readonly [
     ],
   ],
   [
-    'no tools, no choice of them',
+    'a tool choice without tools',
     {
       settings: {
         toolChoice: { value: { kind: 'auto' }, at: 'tool_choice' },
@@ -523,7 +523,7 @@ const written: readonly (readonly [
     [],
   ],
   [
-    'a tool, strict as far as its schema is',
+    'tools; strict only with a schema that allows it',
     {
       tools: [
         {
@@ -566,7 +566,7 @@ const written: readonly (readonly [
     [{ path: 'tools[3]', essential: true }],
   ],
   [
-    'results, then what they show',
+    'images of tool results follow in a user message',
     {
       messages: [
         {
@@ -612,7 +612,7 @@ const written: readonly (readonly [
     [{ path: 'r', essential: false }],
   ],
   [
-    'what cannot go along',
+    'parts that cannot be carried',
     {
       messages: [
         { role: 'system', at: 's', as: 'developer', content: [words('x'), image] },
@@ -649,14 +649,14 @@ for (const [name, request, body, losses] of written)
     assert.deepEqual(encoded.losses, losses)
   })
 
-test('chat request written: who can read earlier reasoning is given it', () => {
+test('chat request written: earlier reasoning is sent to a provider that accepts it', () => {
   const messages: Message[] = [{ role: 'assistant', at: 'a', content: [reasoning, call] }]
   const { body, losses } = openaiChat.encodeRequest({ ...base, messages }, { model: 'm', acceptsReasoning: true })
   assert.equal((body.messages as JsonObject[])[0]?.reasoning_content, 'hm')
   assert.deepEqual(losses, [])
 })
 
-test('chat request written: where each member came from', () => {
+test('chat request written: each member has the path of its source', () => {
   const { from } = openaiChat.encodeRequest(
     {
       ...base,
@@ -674,7 +674,7 @@ test('chat request written: where each member came from', () => {
   })
 })
 
-test('chat request, same format: only what must change does', () => {
+test('chat request, same format: only model and stream usage change', () => {
   const body = {
     model: 'm',
     stream: true,
@@ -691,7 +691,7 @@ test('chat request, same format: only what must change does', () => {
 
 // ── Properties ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-test('chat request: whatever JSON comes, nothing is thrown', () => {
+test('chat request: any JSON is decoded without throwing', () => {
   const names = [
     'model',
     'messages',
@@ -725,7 +725,7 @@ test('chat request: whatever JSON comes, nothing is thrown', () => {
   }))
   fc.assert(
     fc.property(fc.dictionary(fc.constantFrom(...names), value, { maxKeys: 10 }), fc.boolean(), (body, whole) => {
-      // Everything in it is JSON.
+      // fast-check types JSON values as unknown.
       const given = (whole ? { model: 'm', messages: [body], ...body } : body) as JsonObject
       const outcome = openaiChat.decodeRequest(given)
       if (outcome.ok) openaiChat.encodeRequest(outcome.value, { model: 'm' })
@@ -810,10 +810,10 @@ const bodies = fc.record(
   { requiredKeys: ['model', 'messages', 'tools'] },
 )
 
-test('chat request: read, written and read again it is the same', () => {
+test('chat request: decoding, encoding and decoding again gives the same request', () => {
   fc.assert(
     fc.property(bodies, (body) => {
-      // Everything in it is JSON.
+      // fast-check types JSON values as unknown.
       const request = decode(body as JsonObject)
       const { body: again, losses } = openaiChat.encodeRequest(request, {
         model: body.model,
@@ -826,7 +826,7 @@ test('chat request: read, written and read again it is the same', () => {
   )
 })
 
-test('chat messages: text beside details that are only seals is reasoning too', () => {
+test('chat messages: plain reasoning is read beside details with signatures only', () => {
   const seal = { type: 'reasoning.encrypted', data: 'sealed', format: 'google-gemini-v1', index: 0 }
   const assistant = { role: 'assistant', content: 'hi', reasoning_content: 'hm', reasoning_details: [seal] }
   const [, message] = decode({ model: 'm', messages: [{ role: 'user', content: 'hello' }, assistant] }).messages
@@ -837,7 +837,7 @@ test('chat messages: text beside details that are only seals is reasoning too', 
   ])
 })
 
-test('chat messages: a long id of a call is made one of 40 characters, the same for its result', () => {
+test('chat messages: a long call id becomes one of 40 characters, the same for call and result', () => {
   const id = `chatcmpl-tool-${'0123456789abcdef'.repeat(2)}`
   const call = { id, type: 'function', function: { name: 'f', arguments: '{}' } }
   const request = decode({

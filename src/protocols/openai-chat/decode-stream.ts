@@ -63,12 +63,12 @@ class ChunkReader implements StreamDecoder {
     if (this.#over) return []
     this.#over = true
     if (this.#finished && this.#unfinished === 0) return []
-    return [failureEvent(fail('truncated', 'The stream ended before the answer did.'))]
+    return [failureEvent(fail('truncated', "The provider's stream ended before its answer was complete."))]
   }
 
   #push(frame: Frame): void {
     if (frame.oversized)
-      return this.#breakOff(failureEvent(fail('too_large', 'One event of the stream is larger than allowed.')))
+      return this.#breakOff(failureEvent(fail('too_large', 'The provider sent an event above the size limit.')))
     const { data } = frame
     if (data === '') return void this.#out.push({ type: 'ping' })
     if (data === '[DONE]' || data.trim() === '[DONE]') {
@@ -155,7 +155,7 @@ class ChunkReader implements StreamDecoder {
     this.#out.push(event)
   }
 
-  /** Reports an invalid chunk and continues: whether the answer is still usable is decided by the caller. */
+  /** Reports an invalid chunk and continues: the caller decides whether the answer is still usable. */
   #unreadable(message: string): void {
     this.#out.push(failureEvent(fail('malformed', message)))
   }

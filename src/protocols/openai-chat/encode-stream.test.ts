@@ -55,7 +55,7 @@ const call = (
   ],
 })
 
-/** An answer in a line: blocks as `type:text`, then how it ended. */
+/** An answer as one line: blocks as `type:text`, then its finish or failure. */
 const line = (answer: ChatAnswer): string =>
   [
     ...answer.blocks.map((block) => {
@@ -69,7 +69,7 @@ const line = (answer: ChatAnswer): string =>
 const usage = { usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 } }
 const read: readonly (readonly [name: string, wire: string, answer: string])[] = [
   [
-    'as OpenAI does',
+    'a stream of OpenAI',
     chunk({ role: 'assistant', content: '' }, null) +
       chunk({ content: 'a' }, null) +
       chunk({ content: 'b' }, null) +
@@ -89,21 +89,21 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
   ['[DONE] without a reason', chunk({ content: 'a' }) + DONE, 'text:a | stop null'],
   ['[DONE] with a space', `${chunk({ content: 'a' }, 'stop')}data: [DONE] \n\n`, 'text:a | stop stop'],
   [
-    'after [DONE] nothing counts',
+    'input after [DONE] is ignored',
     `${chunk({ content: 'a' }, 'stop') + DONE + chunk({ content: 'b' })}data: {`,
     'text:a | stop stop',
   ],
-  ['cut off', chunk({ content: 'a' }), 'text:a | failed truncated'],
-  ['cut off in a line', `${chunk({ content: 'a' })}data: {"cho`, 'text:a | failed truncated'],
-  ['nothing at all', '', 'failed truncated'],
+  ['truncated', chunk({ content: 'a' }), 'text:a | failed truncated'],
+  ['truncated inside a line', `${chunk({ content: 'a' })}data: {"cho`, 'text:a | failed truncated'],
+  ['an empty stream', '', 'failed truncated'],
   [
     'a line that is not JSON',
     `${chunk({ content: 'a' })}data: {"cho\n\n${chunk({ content: 'b' }, 'stop')}`,
     'text:ab | failed malformed',
   ],
-  ['a line that is no object', `data: 5\n\n${chunk({ content: 'b' }, 'stop')}`, 'text:b | failed malformed'],
+  ['a line that is not an object', `data: 5\n\n${chunk({ content: 'b' }, 'stop')}`, 'text:b | failed malformed'],
   [
-    'Azure: about the prompt first',
+    'Azure: a first chunk about the prompt',
     `data: {"choices":[],"created":0,"id":"","model":"","object":"","prompt_filter_results":[]}\n\n${chunk({ content: 'a' }, 'stop')}`,
     'text:a | stop stop',
   ],
@@ -112,27 +112,31 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
     `${chunk({ content: 'a' })}data: {"id":"","choices":[{"index":0,"finish_reason":null,"content_filter_offsets":{}}]}\n\n${chunk({}, 'stop')}`,
     'text:a | stop stop',
   ],
-  ['comments between', `: PROCESSING\n\n${chunk({ content: 'a' }, 'stop')}: x\n\n${DONE}`, 'text:a | stop stop'],
+  ['comments between chunks', `: PROCESSING\n\n${chunk({ content: 'a' }, 'stop')}: x\n\n${DONE}`, 'text:a | stop stop'],
   [
-    'refused',
+    'a refusal',
     chunk({ refusal: 'I ' }) + chunk({ refusal: 'cannot' }) + chunk({}, 'stop'),
     'refusal:I cannot | refusal stop',
   ],
-  ['filtered', chunk({ content: 'a' }) + chunk({}, 'content_filter'), 'text:a | content-filter content_filter'],
   [
-    'thoughts first',
+    'a filtered answer',
+    chunk({ content: 'a' }) + chunk({}, 'content_filter'),
+    'text:a | content-filter content_filter',
+  ],
+  [
+    'reasoning before text',
     chunk({ reasoning_content: 'h' }) +
       chunk({ reasoning_content: 'm', content: null }) +
       chunk({ content: 'a' }, 'stop'),
     'reasoning:hm | text:a | stop stop',
   ],
   [
-    'thoughts by another name',
+    'reasoning in `reasoning`',
     chunk({ reasoning: 'hm', content: '' }) + chunk({ content: 'a' }, 'stop'),
     'reasoning:hm | text:a | stop stop',
   ],
   [
-    'thoughts with proof',
+    'reasoning with a signature',
     chunk({
       reasoning: 'h',
       reasoning_details: [{ type: 'reasoning.text', text: 'h', format: 'anthropic-claude-v1', index: 0 }],
@@ -151,7 +155,7 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
     'reasoning:hm!sig | reasoning:!red | text:a | stop stop',
   ],
   [
-    'thoughts in details only',
+    'reasoning in `reasoning_details` only',
     chunk({
       reasoning_details: [{ type: 'reasoning.summary', summary: 's', format: 'openai-responses-v1', index: 0 }],
     }) +
@@ -178,14 +182,10 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
       chunk({}, 'tool_calls'),
     'c/f:{"a":1} | tool-calls tool_calls',
   ],
-  [
-    'a call and a reason that says stop',
-    chunk(call(0, 'c', 'f', '{}')) + chunk({}, 'stop'),
-    'c/f:{} | tool-calls stop',
-  ],
+  ['a call with finish reason stop', chunk(call(0, 'c', 'f', '{}')) + chunk({}, 'stop'), 'c/f:{} | tool-calls stop'],
   ['a call without arguments', chunk(call(0, 'c', 'f', '')) + chunk({}, 'tool_calls'), 'c/f: | tool-calls tool_calls'],
   [
-    'words, then calls one after the other',
+    'text, then two calls',
     chunk({ content: 'a' }) +
       chunk(call(0, 'c', 'f', '')) +
       chunk(call(0, undefined, undefined, '{}')) +
@@ -195,7 +195,7 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
     'text:a | c/f:{} | d/g:{"b":2} | tool-calls tool_calls',
   ],
   [
-    'calls that interleave',
+    'interleaved calls',
     chunk(call(0, 'c', 'f', '')) +
       chunk(call(1, 'd', 'g', '')) +
       chunk(call(0, undefined, undefined, '{"a":')) +
@@ -206,7 +206,7 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
     'c/f:{"a":1} | d/g:{"b":2} | tool-calls tool_calls',
   ],
   [
-    'three that interleave, the first never whole',
+    'three calls, the first one incomplete',
     chunk(call(0, 'c', 'f', '{')) +
       chunk(call(1, 'd', 'g', '{}')) +
       chunk(call(2, 'e', 'h', '{}')) +
@@ -214,17 +214,17 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
     'c/f:{ | d/g:{} | e/h:{} | tool-calls tool_calls',
   ],
   [
-    'whole calls without index',
+    'complete calls without index',
     chunk(call(undefined, 'c', 'f', '{}')) + chunk(call(undefined, 'd', 'g', '{}')) + chunk({}, 'tool_calls'),
     'c/f:{} | d/g:{} | tool-calls tool_calls',
   ],
   [
-    'whole calls, every index 0',
+    'complete calls, each with index 0',
     chunk(call(0, 'c', 'f', '{"a":1}')) + chunk(call(0, 'd', 'f', '{"a":2}')) + chunk({}, 'stop'),
     'c/f:{"a":1} | d/f:{"a":2} | tool-calls stop',
   ],
   [
-    'name and id again in every piece',
+    'name and id repeated in every fragment',
     chunk(call(0, 'c', 'f', '{"a"')) +
       chunk(call(0, 'c', 'f', ':1}')) +
       chunk(call(0, 'c', 'f', '')) +
@@ -232,7 +232,7 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
     'c/f:{"a":1} | tool-calls tool_calls',
   ],
   [
-    'the name comes later',
+    'the name in a later fragment',
     chunk(call(0, 'c', '', '')) + chunk(call(0, undefined, 'f', '{}')) + chunk({}, 'tool_calls'),
     'c/f:{} | tool-calls tool_calls',
   ],
@@ -250,7 +250,7 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
     'c/f:free | tool-calls tool_calls',
   ],
   [
-    'words during a call wait',
+    'text during a call is emitted after the call',
     chunk(call(0, 'c', 'f', '{')) +
       chunk({ content: 'x' }) +
       chunk(call(0, undefined, undefined, '}')) +
@@ -258,7 +258,7 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
     'c/f:{} | text:xy | tool-calls tool_calls',
   ],
   [
-    'a source',
+    'a citation',
     chunk({ content: 'a' }) +
       chunk({
         annotations: [
@@ -272,7 +272,7 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
     'text:a@https://x.example | stop stop',
   ],
   [
-    'OpenRouter: sources before the text',
+    'OpenRouter: citations before the text',
     chunk({
       content: '',
       annotations: [
@@ -284,13 +284,13 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
     'text:a@https://x.example | stop stop',
   ],
   [
-    'Snowflake: a call that is none, and no sound',
+    'Snowflake: empty members for a call and audio are ignored',
     chunk({ content: 'a', function_call: { name: '', arguments: '' }, audio: { data: '', id: '' } }) +
       chunk({}, 'stop'),
     'text:a | stop stop',
   ],
   [
-    'Perplexity: sources beside',
+    'Perplexity: citations outside of the choices',
     chunk({ content: 'a' }, null, { citations: ['https://x.example'] }) +
       chunk({}, 'stop', { citations: ['https://x.example'] }),
     'text:a@https://x.example | stop stop',
@@ -301,11 +301,11 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
     'text:a | failed error_in_stream',
   ],
   [
-    'Groq: a named error',
+    'Groq: an event named error',
     `event: error\ndata: {"error":{"message":"m","type":"x","status_code":503}}\n\n`,
     'failed overloaded',
   ],
-  ['a named error that is text', 'event: error\ndata: broken\n\n', 'failed error_in_stream'],
+  ['an event named error with plain text', 'event: error\ndata: broken\n\n', 'failed error_in_stream'],
   [
     'OpenRouter: an error with choices',
     chunk({ content: '' }, 'error', { error: { code: 502, message: 'm' } }),
@@ -316,32 +316,36 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
     `data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"error","error":{"code":429,"message":"m"}}]}\n\n`,
     'failed rate_limited',
   ],
-  ['an end that is an error', chunk({ content: 'a' }) + chunk({}, 'error'), 'text:a | failed error_in_stream'],
-  ['a call that is none', chunk({ content: 'a' }) + chunk({}, 'MALFORMED_FUNCTION_CALL'), 'text:a | failed malformed'],
+  ['finish reason error', chunk({ content: 'a' }) + chunk({}, 'error'), 'text:a | failed error_in_stream'],
+  [
+    'finish reason MALFORMED_FUNCTION_CALL',
+    chunk({ content: 'a' }) + chunk({}, 'MALFORMED_FUNCTION_CALL'),
+    'text:a | failed malformed',
+  ],
   [
     'a flat error',
     'data: {"object":"error","message":"m","type":"BadRequestError","code":400}\n\n',
     'failed invalid_request',
   ],
-  ['error: null is none', chunk({ content: 'a' }, 'stop', { error: null }), 'text:a | stop stop'],
+  ['error: null is not an error', chunk({ content: 'a' }, 'stop', { error: null }), 'text:a | stop stop'],
   [
-    'two choices, the first is told',
+    'two choices, the first is decoded',
     `data: {"id":"c","choices":[{"index":1,"delta":{"content":"z"}},{"index":0,"delta":{"content":"a"}}]}\n\n${chunk({}, 'stop')}data: {"id":"c","choices":[{"index":1,"delta":{},"finish_reason":"length"}]}\n\n${DONE}`,
     'text:a | stop stop',
   ],
   [
-    'two choices, one cut off',
+    'two choices, one truncated',
     `data: {"id":"c","choices":[{"index":1,"delta":{"content":"z"}},{"index":0,"delta":{"content":"a"}}]}\n\n${chunk({}, 'stop')}`,
     'text:a | failed truncated',
   ],
-  ['foreign reasons', chunk({ content: 'a' }, 'eos'), 'text:a | stop eos'],
+  ["another vendor's finish reason", chunk({ content: 'a' }, 'eos'), 'text:a | stop eos'],
   [
-    'Gemini by number',
+    'a finish reason of Gemini as a number',
     `data: {"id":"c","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":1}]}\n\n`,
     'text:a | stop 1',
   ],
   [
-    'a function in the old way',
+    'a call in the deprecated function_call',
     chunk({ function_call: { name: 'f', arguments: '' } }) +
       chunk({ function_call: { arguments: '{}' } }) +
       chunk({}, 'function_call'),
@@ -353,7 +357,7 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
     'call_ige8jzzbbgcp3wxwhpztbzd7/f:{} | tool-calls stop',
   ],
   [
-    'a whole message for a delta',
+    'a complete message instead of a delta',
     `data: {"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}\n\n`,
     'text:a | stop stop',
   ],
@@ -362,14 +366,13 @@ for (const [name, wire, expected] of read)
   test(`chat stream read: ${name}`, () => {
     const events = decode([wire])
     const answer = fold(events)
-    // A proof of what was folded: nothing was told after its end.
     assert.equal(line(answer), expected)
     assert.deepEqual(decode(wire), events, 'character by character')
     for (let cut = 0; cut <= wire.length; cut += 7)
       assert.deepEqual(decode([wire.slice(0, cut), wire.slice(cut)]), events, `cut at ${cut}`)
   })
 
-test('chat stream read: an event too long is a failure', () => {
+test('chat stream read: an event above the size limit is a failure', () => {
   assert.equal(fold(openaiChat.decodeStream().push({ data: '', oversized: true })).failure?.kind, 'too_large')
 })
 
@@ -383,7 +386,7 @@ test('chat stream read: media opens a block, so that it counts as content', () =
   )
 })
 
-test('chat stream read: nothing is thrown whatever the chunks hold', () => {
+test('chat stream read: any chunks are decoded without throwing', () => {
   const names = [
     'id',
     'choices',
@@ -420,7 +423,7 @@ test('chat stream read: nothing is thrown whatever the chunks hold', () => {
       const events = steps.flatMap(({ events }) => events)
       run(openaiChat.encodeStream(context()), [{ events }])
       run(openaiChat.passing.passStream(context()), steps)
-      // Everything in it is JSON.
+      // fast-check types JSON values as unknown.
       for (const each of chunks) openaiChat.encodeAnswer(fold(openaiChat.decodeAnswer(each as Json)), context())
     }),
     { numRuns: 1_000 },
@@ -449,8 +452,8 @@ const answer: ChatAnswer = {
   usage: { input: 3, output: 4, cacheRead: 1, reasoning: 2 },
   finish: { kind: 'tool-calls', raw: 'tool_use' },
 }
-const write = (told: ChatAnswer, given = context()): string[] =>
-  run(openaiChat.encodeStream(given), [{ events: unfold(told) }])
+const write = (reply: ChatAnswer, given = context()): string[] =>
+  run(openaiChat.encodeStream(given), [{ events: unfold(reply) }])
 const bodies = (frames: readonly string[]): JsonObject[] =>
   frames.filter((frame) => frame !== DONE).map((frame) => JSON.parse(frame.slice(6)))
 const deltas = (frames: readonly string[]) => bodies(frames).map(({ choices }) => (choices as JsonObject[])[0]?.delta)
@@ -494,25 +497,25 @@ test('chat stream written: role, deltas, reason, usage, [DONE]', () => {
   for (const frame of frames) assert.match(frame, /^data: [^\n]*\n\n$/)
 })
 
-test('chat stream written: usage only to who asked', () => {
+test('chat stream written: usage only if requested', () => {
   const frames = write(answer, context({}, false))
   assert.ok(bodies(frames).every((body) => !('usage' in body)))
   assert.equal(frames.length, write(answer).length - 1)
 })
 
-test('chat stream written: ids and times of ours where the upstream gives none', () => {
+test('chat stream written: generated id and time if the upstream has none', () => {
   const [first] = bodies(write({ blocks: [], finish: { kind: 'stop', raw: null } }))
   assert.deepEqual([first?.id, first?.created, first?.model], ['chatcmpl_made', 7, 'target'])
 })
 
-test('chat written: a passage of the client’s own document has no address, and is not told', () => {
+test('chat written: a citation without a URL is omitted', () => {
   const text = { type: 'text', text: 'a', citations: [{ url: '', title: 'mine' }] } as const
-  const told: ChatAnswer = { blocks: [text], finish: { kind: 'stop', raw: null } }
-  assert.ok(!write(told).join('').includes('annotations'))
-  assert.ok(!JSON.stringify(openaiChat.encodeAnswer(told, context())).includes('annotations'))
+  const reply: ChatAnswer = { blocks: [text], finish: { kind: 'stop', raw: null } }
+  assert.ok(!write(reply).join('').includes('annotations'))
+  assert.ok(!JSON.stringify(openaiChat.encodeAnswer(reply, context())).includes('annotations'))
 })
 
-test('chat answer read: members Snowflake always sends, empty, are no call and no sound', () => {
+test('chat answer read: empty members of Snowflake for a call and audio are ignored', () => {
   const events = openaiChat.decodeAnswer({
     choices: [
       {
@@ -529,7 +532,7 @@ test('chat answer read: members Snowflake always sends, empty, are no call and n
   assert.equal(line(fold(events)), 'text:4 | stop stop')
 })
 
-test('chat stream written: calls in the old way for who asks so', () => {
+test('chat stream written: calls as function_call if the request has functions', () => {
   const legacy = context({ body: { functions: [{ name: 'f' }] } })
   const frames = write(answer, legacy)
   assert.deepEqual(
@@ -543,29 +546,29 @@ test('chat stream written: calls in the old way for who asks so', () => {
   assert.equal(choice?.finish_reason, 'function_call')
 })
 
-const refusals: readonly (readonly [name: string, told: ChatAnswer, refusal: string, reason: string])[] = [
-  ['with words', { blocks: [{ type: 'refusal', text: 'no' }], finish: { kind: 'refusal', raw: 'stop' } }, 'no', 'stop'],
+const refusals: readonly (readonly [name: string, reply: ChatAnswer, refusal: string, reason: string])[] = [
+  ['with text', { blocks: [{ type: 'refusal', text: 'no' }], finish: { kind: 'refusal', raw: 'stop' } }, 'no', 'stop'],
   [
-    'without words',
+    'without text',
     { blocks: [{ type: 'text', text: 'a' }], finish: { kind: 'refusal', raw: 'refusal' } },
     'The model refused to answer.',
     'content_filter',
   ],
 ]
-for (const [name, told, refusal, reason] of refusals)
-  test(`chat: a refusal ${name} is one, streamed or not`, () => {
-    const streamed = deltas(write(told)).flatMap((delta) => {
+for (const [name, reply, refusal, reason] of refusals)
+  test(`chat: a refusal ${name} is encoded as a refusal, streamed or not`, () => {
+    const streamed = deltas(write(reply)).flatMap((delta) => {
       const words = (delta as JsonObject | undefined)?.refusal
       return typeof words === 'string' ? [words] : []
     })
     assert.equal(streamed.join(''), refusal)
-    const [choice] = openaiChat.encodeAnswer(told, context()).choices as JsonObject[]
+    const [choice] = openaiChat.encodeAnswer(reply, context()).choices as JsonObject[]
     assert.equal(object(choice?.message)?.refusal, refusal)
     assert.equal(choice?.finish_reason, reason)
-    assert.ok(write(told).some((frame) => frame.includes(`"finish_reason":"${reason}"`)))
+    assert.ok(write(reply).some((frame) => frame.includes(`"finish_reason":"${reason}"`)))
   })
 
-test('chat stream written: a failure ends it, without [DONE]', () => {
+test('chat stream written: a failure ends the stream without [DONE]', () => {
   const failure: ChatEvent = { type: 'failure', failure: fail('reset', 'The connection broke.') }
   const before = run(openaiChat.encodeStream(context()), [{ events: [{ type: 'start' }, failure] }])
   assert.deepEqual(before, [
@@ -583,7 +586,7 @@ test('chat stream written: a failure ends it, without [DONE]', () => {
   assert.equal(after.length, 3)
 })
 
-test('chat stream written: nothing complete is said of an answer without an end', () => {
+test('chat stream written: no [DONE] without a finish', () => {
   const events: ChatEvent[] = [
     { type: 'open', block: { type: 'text' } },
     { type: 'delta', text: 'a' },
@@ -591,7 +594,7 @@ test('chat stream written: nothing complete is said of an answer without an end'
   assert.ok(!run(openaiChat.encodeStream(context()), [{ events }]).join('').includes('[DONE]'))
 })
 
-test('chat streams: the sign of life is half an event, which the next one completes', () => {
+test('chat streams: a keep-alive becomes part of the next event', () => {
   for (const writer of [openaiChat.encodeStream(context()), openaiChat.passing.passStream(context())]) {
     const frames = run(sseFrames(), [writer.keepAlive(), writer.keepAlive(), DONE])
     assert.deepEqual(
@@ -601,7 +604,7 @@ test('chat streams: the sign of life is half an event, which the next one comple
   }
 })
 
-// ── Passed on ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Pass-through ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 const pass = (wire: string, usage = true): string =>
   run(openaiChat.passing.passStream(context({}, usage)), stepsOf([wire])).join('')
@@ -609,33 +612,33 @@ const counted = chunk(null, null, usage)
 const a = chunk({ content: 'a', unknown: 1 })
 const end = chunk({}, 'stop')
 const passed: readonly (readonly [name: string, wire: string, asked: boolean, out: string])[] = [
-  ['byte for byte', `: x\n\n${a}${end}${counted}${DONE}`, true, `: x\n\n${a}${end}${counted}${DONE}`],
-  ['without usage nobody asked for', a + end + counted + DONE, false, a + end + DONE],
+  ['bytes are unchanged', `: x\n\n${a}${end}${counted}${DONE}`, true, `: x\n\n${a}${end}${counted}${DONE}`],
+  ['usage is removed unless requested', a + end + counted + DONE, false, a + end + DONE],
   [
     'usage in a chunk with content stays',
     chunk({ content: 'a' }, 'stop', usage) + DONE,
     false,
     chunk({ content: 'a' }, 'stop', usage) + DONE,
   ],
-  ['without ids', `id: 1\n${a}${end}${DONE}`, true, a + end + DONE],
-  ['[DONE] added to what is complete', a + end, true, a + end + DONE],
-  ['nothing after [DONE]', a + end + DONE + a, true, a + end + DONE],
-  ['[DONE] exactly', `${a}${end}data: [DONE] \n\n`, true, a + end + DONE],
+  ['id lines are removed', `id: 1\n${a}${end}${DONE}`, true, a + end + DONE],
+  ['[DONE] is added to a complete stream', a + end, true, a + end + DONE],
+  ['input after [DONE] is dropped', a + end + DONE + a, true, a + end + DONE],
+  ['white space after [DONE] is removed', `${a}${end}data: [DONE] \n\n`, true, a + end + DONE],
   ['[DONE] without a reason', a + DONE, true, a + DONE],
 ]
 for (const [name, wire, asked, out] of passed)
-  test(`chat stream passed on: ${name}`, () => {
+  test(`chat stream passed through: ${name}`, () => {
     assert.equal(pass(wire, asked), out)
   })
 
 const broken: readonly (readonly [name: string, wire: string])[] = [
-  ['their error', `${a}data: {"error":{"message":"m","code":"x"}}\n\n${DONE}`],
-  ['a named error', `${a}event: error\ndata: {"error":{"message":"m"}}\n\n`],
-  ['cut off', a],
-  ['not JSON', `${a}data: {"x\n\n${end}${DONE}`],
+  ["an upstream's error", `${a}data: {"error":{"message":"m","code":"x"}}\n\n${DONE}`],
+  ['an event named error', `${a}event: error\ndata: {"error":{"message":"m"}}\n\n`],
+  ['a truncated stream', a],
+  ['invalid JSON', `${a}data: {"x\n\n${end}${DONE}`],
 ]
 for (const [name, wire] of broken)
-  test(`chat stream passed on: ${name} becomes our error`, () => {
+  test(`chat stream passed through: ${name} becomes the gateway's error`, () => {
     const out = pass(wire)
     assert.ok(out.startsWith(a))
     assert.match(
@@ -644,26 +647,26 @@ for (const [name, wire] of broken)
     )
   })
 
-/** A chunk of OpenRouter, Groq, Cerebras, Ollama: the thoughts as `reasoning`. `before` stands before them in the delta. */
+/** A chunk with reasoning as `reasoning`, as OpenRouter, Groq, Cerebras and Ollama send it. `before`: the delta's preceding members. */
 const thinks = (thought: string, before = ''): string =>
   `data: {"id":"c1","big":12345678901234567890,"choices":[{"index":0,"delta":{${before}"reasoning":${thought}},"finish_reason":null}]}\n\n`
 const asBoth = (thought: string, before = ''): string => thinks(thought, `${before}"reasoning_content":${thought},`)
 const renamed: readonly (readonly [name: string, wire: string, out: string])[] = [
   [
-    'byte for byte otherwise',
+    'other bytes are unchanged',
     thinks('"a \\u00e9\\"\\n"', '"content":"",'),
     asBoth('"a \\u00e9\\"\\n"', '"content":"",'),
   ],
   ['in every chunk', thinks('"a"') + thinks('"b"') + a, asBoth('"a"') + asBoth('"b"') + a],
-  ['not where it has that name too', asBoth('"a"'), asBoth('"a"')],
-  ['not where there is no text', thinks('""') + thinks('null'), thinks('""') + thinks('null')],
+  ['not if `reasoning_content` exists', asBoth('"a"'), asBoth('"a"')],
+  ['not if the text is empty', thinks('""') + thinks('null'), thinks('""') + thinks('null')],
   [
-    'not in the words of an answer',
+    'not in the text of an answer',
     chunk({ content: '"reasoning":"x"' }) + chunk({ content: 'reasoning' }, null, { kind: 'reasoning' }),
     chunk({ content: '"reasoning":"x"' }) + chunk({ content: 'reasoning' }, null, { kind: 'reasoning' }),
   ],
   [
-    'also where the other name is there and empty',
+    'also if `reasoning_content` is null',
     chunk({ reasoning_content: null, reasoning: 'a' }),
     chunk({ reasoning_content: 'a', reasoning: 'a' }),
   ],
@@ -675,17 +678,17 @@ const renamed: readonly (readonly [name: string, wire: string, out: string])[] =
     }),
   ],
   [
-    'in a whole message',
+    'in a complete message',
     chunk(null, null, { choices: [{ index: 0, message: { content: 'x', reasoning: 'a' } }] }),
     chunk(null, null, { choices: [{ index: 0, message: { content: 'x', reasoning_content: 'a', reasoning: 'a' } }] }),
   ],
 ]
 for (const [name, wire, out] of renamed)
-  test(`chat stream passed on: reasoning is also reasoning_content, ${name}`, () => {
+  test(`chat stream passed through: reasoning is also reasoning_content, ${name}`, () => {
     assert.equal(pass(wire + end + DONE), out + end + DONE)
   })
 
-test('chat stream passed on: an event of several lines stays one event', () => {
+test('chat stream passed through: an event of several lines stays one event', () => {
   const [frame] = run(sseFrames(), [
     pass(`data: {"choices":[{"index":0,\ndata: "delta":{"reasoning":"a"}}]}\n\n${end}${DONE}`),
   ])
@@ -694,7 +697,7 @@ test('chat stream passed on: an event of several lines stays one event', () => {
   })
 })
 
-test('chat answer passed on: reasoning is also reasoning_content', () => {
+test('chat answer passed through: reasoning is also reasoning_content', () => {
   const { passAnswer } = openaiChat.passing
   const said = (message: string) => `{ "choices":[{"index":0,"message":{${message}}}],"big":12345678901234567890}`
   const unchanged = said('"content":"\\"reasoning\\":\\"x\\""')
@@ -713,7 +716,7 @@ for (const [name, choice, written] of [
     '"finish_reason":"content_filter","message":{"role":"assistant","content":"","refusal":null}',
   ],
 ] as const)
-  test(`chat answer passed on: ${name} in the second choice is completed, whether parsed already or not`, () => {
+  test(`chat answer passed through: ${name} in the second choice is completed, whether parsed already or not`, () => {
     const { passAnswer } = openaiChat.passing
     const said = (second: string) =>
       `{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"},{"index":1,${second}}]}`
@@ -722,9 +725,9 @@ for (const [name, choice, written] of [
     assert.equal(passAnswer?.(source, context(), JSON.parse(source)), said(written))
   })
 
-// ── The official SDK as judge ────────────────────────────────────────────────────────────────────────────────────
+// ── Read by the official SDK ────────────────────────────────────────────────────────────────────────────────────
 
-/** What openai-node makes of it, as if it had come over the network. */
+/** The answer that openai-node reads from the stream. */
 const judged = async (frames: readonly string[]) => {
   const lines = frames.filter((frame) => frame !== DONE).map((frame) => `${frame.slice(6).trim()}\n`)
   const stream = new ReadableStream({
@@ -736,11 +739,11 @@ const judged = async (frames: readonly string[]) => {
   return ChatCompletionStream.fromReadableStream(stream).finalChatCompletion()
 }
 
-test('chat stream written: openai-node takes it', async () => {
-  const told = await judged(write(answer))
-  assert.equal(told.choices[0]?.message.content, 'a"\u2028é')
+test('chat stream written: openai-node reads it', async () => {
+  const reply = await judged(write(answer))
+  assert.equal(reply.choices[0]?.message.content, 'a"\u2028é')
   assert.deepEqual(
-    told.choices[0]?.message.tool_calls?.map(
+    reply.choices[0]?.message.tool_calls?.map(
       (each) => 'function' in each && [each.id, each.function.name, each.function.arguments],
     ),
     [
@@ -748,8 +751,8 @@ test('chat stream written: openai-node takes it', async () => {
       ['d', 'g', '{"b":2}'],
     ],
   )
-  assert.equal(told.choices[0]?.finish_reason, 'tool_calls')
-  assert.equal(told.usage?.total_tokens, 7)
+  assert.equal(reply.choices[0]?.finish_reason, 'tool_calls')
+  assert.equal(reply.usage?.total_tokens, 7)
 })
 
 test('chat stream written: openai-node throws at an interruption', async () => {

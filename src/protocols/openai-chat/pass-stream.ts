@@ -21,7 +21,7 @@ class PassWriter implements StreamWriter {
   #over = false
   #hasContent = false
   #finished = false
-  /** The data of repeated events that pass unchanged. All of them share it. */
+  /** The data of the last repeated events that passed unchanged. Equal data needs no second check. */
   #unchanged: string | undefined
 
   constructor({ request, requestId, id }: AnswerContext) {

@@ -269,10 +269,10 @@ export class ResponsesAnswerWriter {
         // The arguments of a tool search are sent once, complete.
         return isSearch(this.#item) ? [] : [{ type: `response.${callEvent(block)}.delta`, ...this.#place(), delta }]
       case 'foreign':
-        // Of audio output only the transcript can be represented.
+        // Audio output is encoded as its transcript only.
         return isTranscript(block) ? [...this.#openBlock({ type: 'text' }), ...this.#writeDelta(delta, undefined)] : []
       default:
-        // A delta outside of any block.
+        // A delta without an open block is ignored.
         return []
     }
   }
@@ -385,7 +385,7 @@ export class ResponsesAnswerWriter {
   /** The last event. It is written at the end of the stream, because chat completions send usage after the finish. */
   #complete(ending: ResponseEnding): WireEvent[] {
     this.#over = true
-    // This room has no clock; the creation time is the nearest known value.
+    // The core has no clock. The creation time is the closest known value.
     const members = { completed_at: Math.max(this.#created, this.#context.created) }
     return ending === 'completed'
       ? [{ type: 'response.completed', response: this.response('completed', members) }]

@@ -94,11 +94,11 @@ const decodeOutputItem = (
   }
 }
 
-/** `spare` for a web search: the text after it contains its results. */
+/** A message with a foreign item. A web search is optional, because the text after it contains the results. */
 const foreign = (raw: JsonObject, at: string): DecodedOutputItem => {
-  const spare = raw.type === 'web_search_call'
+  const optional = raw.type === 'web_search_call'
   return {
-    content: [{ type: 'foreign', at, protocol: 'openai-responses', raw, ...(spare && { optional: spare }) }],
+    content: [{ type: 'foreign', at, protocol: 'openai-responses', raw, ...(optional && { optional }) }],
     extras: [],
   }
 }

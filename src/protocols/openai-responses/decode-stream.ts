@@ -23,7 +23,7 @@ export const decodeStream = (): StreamDecoder => {
       if (frame.oversized) return failWith(fail('too_large', 'The provider sent an event above the size limit.'))
       const { data } = frame
       if (data === '') return [{ type: 'ping' }]
-      // The end marker repeats what the last event says.
+      // Ignored: the last event of this format ends the answer.
       if (data === '[DONE]') return []
       const event = parseEvent(data)
       if (!isObject(event)) return failWith(malformed('an event is not a JSON object'))

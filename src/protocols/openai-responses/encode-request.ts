@@ -71,7 +71,7 @@ const encodeExtra = (draft: ResponsesDraft, extra: Extra) => {
   const { at, name, value } = extra
   // Anthropic's member of this name is an object with another meaning.
   const isAnthropic = name === 'context_management' && !isList(value)
-  // An unknown string. An object may name a hosted tool.
+  // Unknown strings are dropped. Objects are kept, since they may name a hosted tool.
   const isUnknownChoice = name === 'tool_choice' && typeof value === 'string'
   const isOwn = at === name && OWN_MEMBERS.has(name) && !isAnthropic && !isUnknownChoice
   if (isOwn && draft.body[name] === undefined) put(draft, name, value, at)

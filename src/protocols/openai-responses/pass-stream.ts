@@ -70,7 +70,7 @@ class PassingWriter implements StreamWriter {
     return numberedFrame({ type: 'response.in_progress', response }, this.#sequence++)
   }
 
-  /** Repeated events whose numbers continue ours. */
+  /** Repeated events whose sequence numbers follow the numbers sent so far. */
   #passesUnchanged(frame: Frame): frame is Frame & { readonly raw: Uint8Array } {
     // Frames without an event name get one.
     if (!(frame.raw instanceof Uint8Array) || frame.event === undefined) return false
@@ -114,7 +114,7 @@ export const passAnswer = (source: string, context: AnswerContext): string =>
 
 /** Cannot match inside a JSON string, where quotes are escaped. */
 const NUMBER = '"sequence_number":'
-/** What follows a number in JSON without white space. */
+/** The characters that may follow a number in JSON without white space. */
 const AFTER_NUMBER: ReadonlySet<string> = new Set([',', '}'])
 
 /** The start of an object; captures its end if it is empty. */

@@ -6,8 +6,8 @@ import type { JsonObject } from '../../core/json.ts'
 const STORED_MEMBERS = ['previous_response_id', 'conversation', 'prompt'] as const
 
 /**
- * Removes references to stored data and `store` from a body. Some upstreams would ignore such a reference and answer half a
- * conversation; some reject `store`, which the gateway implements for clients of this format.
+ * Removes references to stored data and `store` from a body. Some upstreams would ignore such a reference and answer
+ * without the earlier turns; some reject `store`, which the gateway implements for clients of this format.
  */
 export const withoutKeeping = (
   body: JsonObject,

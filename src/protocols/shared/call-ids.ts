@@ -1,6 +1,6 @@
 /** IDs of tool calls that are shortened, or derived where the provider returned none. */
 
-/** A 53-bit hash of a text; each seed gives an independent hash. Two multiplied lanes, mixed at the end. */
+/** A 53-bit hash of a text (cyrb53). Each seed gives an independent hash. */
 const hash53 = (text: string, seed: number): number => {
   let a = 0xdeadbeef ^ seed
   let b = 0x41c6ce57 ^ seed

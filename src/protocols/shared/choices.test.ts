@@ -1,4 +1,4 @@
-/** Several choices: apart, decoded each by itself, merged again, and written as a chat completion. */
+/** Answers with several choices: split, decoded one by one, merged, and encoded as chat completions. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { assertReadable } from '../../../test/support/anything.ts'
@@ -38,7 +38,7 @@ const several = (format: UpstreamProtocol, count: number, passes = false) => ({
   passes,
 })
 
-// ── Apart ────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Splitting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const splits: readonly (readonly [string, Json, Json])[] = [
   [
@@ -49,11 +49,15 @@ const splits: readonly (readonly [string, Json, Json])[] = [
     ],
     { 1: [{ index: 0, a: 1 }], 0: [{ index: 0, a: 2 }] },
   ],
-  ['the first has no index', [{ a: 1 }, { index: 1, a: 2 }], { 0: [{ index: 0, a: 1 }], 1: [{ index: 0, a: 2 }] }],
-  ['the first, without an index, comes last', [{ index: 1 }, { a: 1 }], { 0: [{ index: 0, a: 1 }], 1: [{ index: 0 }] }],
-  ['none has an index', [{ a: 1 }, { a: 2 }], { 0: [{ index: 0, a: 1 }], 1: [{ index: 0, a: 2 }] }],
   [
-    'twice the same',
+    'the first entry has no index',
+    [{ a: 1 }, { index: 1, a: 2 }],
+    { 0: [{ index: 0, a: 1 }], 1: [{ index: 0, a: 2 }] },
+  ],
+  ['the entry without an index is last', [{ index: 1 }, { a: 1 }], { 0: [{ index: 0, a: 1 }], 1: [{ index: 0 }] }],
+  ['no entry has an index', [{ a: 1 }, { a: 2 }], { 0: [{ index: 0, a: 1 }], 1: [{ index: 0, a: 2 }] }],
+  [
+    'two entries with one index',
     [
       { index: 1, a: 1 },
       { index: 1, a: 2 },
@@ -65,9 +69,9 @@ const splits: readonly (readonly [string, Json, Json])[] = [
       ],
     },
   ],
-  ['no object', ['x'], { 0: ['x'] }],
-  ['none', [], {}],
-  ['no list', 'x', {}],
+  ['an entry that is not an object', ['x'], { 0: ['x'] }],
+  ['an empty list', [], {}],
+  ['a string instead of a list', 'x', {}],
 ]
 for (const [name, entries, expected] of splits)
   test(`choices: split, ${name}`, () => {
@@ -76,7 +80,7 @@ for (const [name, entries, expected] of splits)
     for (const part of parts.values()) assert.equal(object(part)?.id, 'x')
   })
 
-// ── Whole ────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Non-streaming answers ───────────────────────────────────────────────────────────────────────────────────────────
 
 const candidate = (text: string, more: JsonObject = {}): JsonObject => ({
   content: { role: 'model', parts: [{ text }] },
@@ -106,7 +110,7 @@ const completed = (choices: Json): JsonObject => ({
   usage: { prompt_tokens: 4, completion_tokens: 9, total_tokens: 13 },
 })
 
-/** A step in a line: what each choice holds, then how the answer ends. */
+/** A step as one line: the blocks of each choice, then usage and the finish or failure of the answer. */
 const outline = ({ events, choices = [] }: StreamStep): string => {
   const { finish, failure, usage } = fold(events)
   const each = choices.map(({ index, events: own }) => {
@@ -127,29 +131,29 @@ const wholes: readonly (readonly [string, UpstreamProtocol, number, Json, string
     '0:a stop, 1:b stop, 4+9, stop',
   ],
   [
-    'one is held back for safety',
+    'one candidate is blocked',
     gemini,
     2,
     responded([candidate('a'), { finishReason: 'SAFETY', index: 1 }]),
     '0:a stop, 1: content-filter, 4+9, content-filter',
   ],
   [
-    'the prompt is held back',
+    'the prompt is blocked',
     gemini,
     2,
     { promptFeedback: { blockReason: 'SAFETY' }, usageMetadata: geminiUsage },
     '0: content-filter, 1: content-filter, 4+9, content-filter',
   ],
-  ['one is missing', gemini, 3, responded([candidate('a'), candidate('b', { index: 1 })]), '-, malformed'],
+  ['a candidate is missing', gemini, 3, responded([candidate('a'), candidate('b', { index: 1 })]), '-, malformed'],
   [
-    'one has no end',
+    'one candidate has no finish reason',
     gemini,
     2,
     responded([candidate('a'), candidate('b', { index: 1, finishReason: null })]),
     '4+9, truncated',
   ],
   [
-    'one cannot be used',
+    'one candidate is a malformed call',
     gemini,
     2,
     responded([candidate('a'), { index: 1, finishReason: 'MALFORMED_FUNCTION_CALL' }]),
@@ -168,33 +172,39 @@ const wholes: readonly (readonly [string, UpstreamProtocol, number, Json, string
     '0:ac stop, 1:b stop, 4+9, stop',
   ],
   [
-    'one more than requested',
+    'one candidate more than requested',
     gemini,
     1,
     responded([candidate('a'), candidate('b', { index: 1 })]),
     '0:a stop, 4+9, stop',
   ],
   [
-    'in another order',
+    'choices in another order',
     mistral,
     3,
     completed([message(2, 'c'), message(0, 'a', { finish_reason: 'length' }), message(1, 'b')]),
     '0:a length, 1:b stop, 2:c stop, 4+9, length',
   ],
   ['no choices', mistral, 2, completed([]), '-, malformed'],
-  ['of another type', mistral, 2, completed([message(0, 'a'), { index: 1, message: 'b' }]), '4+9, malformed'],
+  [
+    'a message of the wrong type',
+    mistral,
+    2,
+    completed([message(0, 'a'), { index: 1, message: 'b' }]),
+    '4+9, malformed',
+  ],
 ]
 for (const [name, format, count, body, expected] of wholes)
-  test(`choices: whole, ${format.name}, ${name}`, () =>
+  test(`choices: non-streaming, ${format.name}, ${name}`, () =>
     assert.equal(outline(decodeChoices(body, several(format, count), asIs)), expected))
 
-test('choices: of a vendor that speaks the client’s format fewer choices are an answer', () => {
+test('choices: fewer choices than requested are accepted if client and provider use the same format', () => {
   const read = (choices: Json) => outline(decodeChoices(completed(choices), several(openaiChat, 3, true), asIs))
   assert.equal(read([message(0, 'a'), message(1, 'b')]), '0:a stop, 1:b stop, 4+9, stop')
   assert.equal(read([message(7, 'a')]), '0:a stop, 4+9, stop')
 })
 
-test('choices: written as one chat completion', () => {
+test('choices: encoded as one chat completion', () => {
   const step = decodeChoices(
     responded([candidate('a'), { finishReason: 'SAFETY', index: 1 }]),
     several(gemini, 2),
@@ -245,7 +255,7 @@ const part = (text: string, more: JsonObject = {}) => candidate(text, { finishRe
 
 const streams: readonly (readonly [string, UpstreamProtocol, number, string, string])[] = [
   [
-    'choices in turn',
+    'alternating choices',
     mistral,
     2,
     wired(
@@ -259,20 +269,26 @@ const streams: readonly (readonly [string, UpstreamProtocol, number, string, str
     '0:ac stop, 1:üd length, 4+9, length',
   ],
   [
-    'several in one chunk, usage by itself',
+    'several choices in one chunk, usage in a separate one',
     mistral,
     2,
     wired(chunk([delta(1, 'b', 'stop'), delta(0, 'a', 'stop')]), chunk([], { usage }), '[DONE]'),
     '0:a stop, 1:b stop, 4+9, stop',
   ],
   [
-    'one has not ended',
+    'one choice without a finish',
     mistral,
     2,
     wired(chunk([delta(0, 'a', 'stop'), delta(1, 'b')])),
     '0:a stop, 1:b undefined, -, truncated',
   ],
-  ['one never began', mistral, 2, wired(chunk([delta(0, 'a', 'stop')]), '[DONE]'), '0:a stop, -, truncated'],
+  [
+    'one choice without any event',
+    mistral,
+    2,
+    wired(chunk([delta(0, 'a', 'stop')]), '[DONE]'),
+    '0:a stop, -, truncated',
+  ],
   [
     'an error after content',
     mistral,
@@ -281,21 +297,21 @@ const streams: readonly (readonly [string, UpstreamProtocol, number, string, str
     '0:a stop, 1:b undefined, -, overloaded',
   ],
   [
-    'no JSON',
+    'invalid JSON',
     mistral,
     2,
     wired(chunk([delta(0, 'a'), delta(1, 'b')]), '{oops'),
     '0:a undefined, 1:b undefined, -, malformed',
   ],
   [
-    'candidates in turn, the first without an index',
+    'alternating candidates, the first without an index',
     gemini,
     2,
     wired(piece(part('a')), piece(part('b', { index: 1 })), piece(candidate('c')), piece(candidate('d', { index: 1 }))),
     '0:ac stop, 1:bd stop, 4+9, stop',
   ],
   [
-    'one is held back for safety',
+    'one candidate is blocked',
     gemini,
     2,
     wired(
@@ -306,16 +322,16 @@ const streams: readonly (readonly [string, UpstreamProtocol, number, string, str
     '0:ac stop, 1:b content-filter, 4+9, content-filter',
   ],
   [
-    'the prompt is held back',
+    'the prompt is blocked',
     gemini,
     2,
     wired({ promptFeedback: { blockReason: 'SAFETY' } }),
     '0: content-filter, 1: content-filter, -, content-filter',
   ],
-  ['one is missing', gemini, 2, wired(piece(candidate('a'))), '0:a stop, 4+9, truncated'],
+  ['a candidate is missing', gemini, 2, wired(piece(candidate('a'))), '0:a stop, 4+9, truncated'],
 ]
 
-/** All steps of a stream as one. */
+/** The steps of a stream. */
 const readAll = (format: UpstreamProtocol, count: number, wire: readonly Uint8Array[]): readonly StreamStep[] => {
   const frames = sse.frames(1_000_000)
   const decoder = new ChoicesDecoder(several(format, count), asIs)
@@ -339,7 +355,7 @@ const written = (count: number, steps: readonly StreamStep[], more: JsonObject =
 const bytesOf = (wire: string): Uint8Array => new TextEncoder().encode(wire)
 
 for (const [name, format, count, wire, expected] of streams)
-  test(`choices: stream, ${format.name}, ${name}, cut anywhere`, () => {
+  test(`choices: stream, ${format.name}, ${name}, cut at every position`, () => {
     const bytes = bytesOf(wire)
     const whole = readAll(format, count, [bytes])
     const out = written(count, whole)
@@ -348,7 +364,7 @@ for (const [name, format, count, wire, expected] of streams)
     assert.equal(written(count, readAll(format, count, single)), out)
     for (let cut = 0; cut <= bytes.length; cut++) {
       assert.equal(written(count, readAll(format, count, [bytes.subarray(0, cut), bytes.subarray(cut)])), out)
-      // A stream that breaks off has a failure, or has all that the complete one has.
+      // A truncated stream has a failure, unless every choice has finished.
       const broken = readAll(format, count, [bytes.subarray(0, cut)])
       const { failure, finish } = fold(joined(broken).events)
       assert.notEqual(failure === undefined, finish === undefined)
@@ -365,7 +381,7 @@ const reasonsIn = (text: string): readonly Json[] =>
     .flatMap(({ choices }) => list(choices))
     .flatMap((choice) => object(choice)?.finish_reason ?? [])
 
-test('choices: a stream has one id, a role and an end for each choice, one usage and one [DONE]', () => {
+test('choices: a stream has one id, a role and a finish for each choice, one usage and one [DONE]', () => {
   const wire = wired(
     { ...chunk([delta(0, 'a')]), id: '' },
     chunk([delta(1, 'b', 'stop')]),
@@ -389,11 +405,11 @@ test('choices: a stream has one id, a role and an end for each choice, one usage
     [[[], object(chunks.at(-1)?.usage)]],
   )
   assert.equal(text.split('[DONE]').length, 2)
-  // Without the wish there is no usage.
+  // Usage was not requested.
   assert.ok(!written(2, steps).includes('usage'))
 })
 
-test('choices: a failure ends a stream without [DONE] and once', () => {
+test('choices: one failure ends a stream, without [DONE]', () => {
   const writer = openaiChat.encodeChoices?.stream(context(2)) ?? assert.fail()
   const decoder = new ChoicesDecoder(several(mistral, 2), asIs)
   const push = (data: Json) =>
@@ -404,9 +420,9 @@ test('choices: a failure ends a stream without [DONE] and once', () => {
   assert.deepEqual([...push(chunk([delta(0, 'c', 'stop')])), ...push('[DONE]'), ...writer.end()], [])
 })
 
-test('choices: one is what a request asks for that says nothing', () => assert.equal(choicesOf(request(1)), 1))
+test('choices: a request without `n` has one choice', () => assert.equal(choicesOf(request(1)), 1))
 
-test('choices: a stream is complete only with its finish, and nothing follows a failure', () => {
+test('choices: no [DONE] without a finish, and no output after a failure', () => {
   const writer = () => openaiChat.encodeChoices?.stream(context(2)) ?? assert.fail()
   const end: ChatEvent = { type: 'finish', finish: { kind: 'stop', raw: 'stop' } }
   const first: StreamStep = { events: [], choices: [{ index: 0, events: [end] }] }
@@ -418,9 +434,9 @@ test('choices: a stream is complete only with its finish, and nothing follows a 
   assert.deepEqual([...failed.push(first), ...failed.push({ events: [end] }), ...failed.end()], [])
 })
 
-// ── Anything ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Random input ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-test('choices: an index that no request has is left out', () => {
+test('choices: choices with an index out of range are ignored', () => {
   for (const index of [-1, 0.5, 7, 2 ** 53]) {
     const body = completed([message(0, 'a'), message(1, 'b'), message(index, 'c')])
     assert.equal(outline(decodeChoices(body, several(mistral, 2), asIs)), '0:a stop, 1:b stop, 4+9, stop')
@@ -440,7 +456,7 @@ const NAMES =
     ' ',
   )
 
-/** What holds of several choices whatever was read: each is in order, and the whole ends once. */
+/** Checks that the events of each choice are in order and that the answer ends once. */
 const assertOrderly = (steps: readonly StreamStep[]): void => {
   const { events, choices = [] } = joined(steps)
   const failures = events.filter(({ type }) => type === 'failure')
@@ -452,13 +468,13 @@ const assertOrderly = (steps: readonly StreamStep[]): void => {
   }
 }
 
-test('choices: what follows the finish of all choices is not a second ending', () => {
+test('choices: input after the finish of all choices adds no second end', () => {
   const blocked = JSON.stringify({ promptFeedback: { blockReason: 'stop' } })
   assertOrderly(readAll(gemini, 2, [bytesOf(wired(blocked, '[]'))]))
 })
 
 for (const format of [gemini, mistral])
-  test(`choices: ${format.name}, whatever an upstream returns ends once, and nothing is thrown`, () =>
+  test(`choices: ${format.name}, any input is decoded without throwing and ends once`, () =>
     assertReadable(
       {
         ...format,

@@ -155,7 +155,7 @@ class Merger {
   readonly #count: number
   readonly #finishes = new Map<number, Finish>()
   #started = false
-  /** All choices have finished: what follows cannot fail the answer any more. */
+  /** All choices have finished. Later input cannot fail the answer. */
   #complete = false
   #failed = false
 

@@ -16,7 +16,7 @@ export type Losses = {
   all(): readonly Loss[]
 }
 
-/** The part of an encoder's draft that the setting rows below need. */
+/** The members of an encoder's draft that the functions below use. */
 type Losing = { readonly losses: Losses }
 
 /** Reports a setting that the format does not have. */

@@ -32,7 +32,7 @@ const FINISHES: ReadonlyMap<string, FinishKind> = new Map([
   ['unexpected_tool_call', 'malformed'],
 ])
 
-/** What the answer contains. */
+/** Kinds of content in the answer that determine its finish. */
 type AnswerContent = { readonly calls: boolean; readonly refused: boolean }
 
 /**

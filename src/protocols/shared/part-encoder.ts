@@ -4,10 +4,8 @@ import type { Losses } from './losses.ts'
 
 type PartType = Part['type']
 
-/** A part of this type. */
 export type PartOf<Type extends PartType> = Part & { readonly type: Type }
 
-/** The losses, or an object that holds them. */
 type LossContext = Losses | { readonly losses: Losses }
 
 /** One encoder per type of part that a format supports in a place: in user messages, for example. */

@@ -52,7 +52,7 @@ export const UNSUPPORTED_SETTINGS = {
   promptCacheKey: lost,
   serviceTier: defaultTierOnly,
   metadata: lostUnlessNeutral,
-  // Storage is lost only when the client enables it.
+  // Reported only if the client enables storage.
   store: lostUnlessNeutral,
   // Every upstream stream includes usage.
   streamUsage: encodedElsewhere,
@@ -74,8 +74,8 @@ export const REASONING_SETTINGS_ELSEWHERE = {
 } satisfies Partial<SettingEncoders<unknown>>
 
 /**
- * The request member that holds the conversation: `messages` or `input`. Without messages it is the member that refers
- * to one stored at a provider: `prompt`.
+ * The request member that holds the conversation: `messages` or `input`. Without messages it is `prompt`, which
+ * refers to a conversation stored at a provider.
  */
 export const conversationMember = ({ messages, extras }: ChatRequest): string => {
   const first =

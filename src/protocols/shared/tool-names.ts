@@ -51,7 +51,7 @@ export const foundTools = (input: Json | undefined): readonly { readonly at: num
     return found?.type === SEARCH_OUTPUT && isClientSearch(found) ? [{ at, tools: found.tools ?? [] }] : []
   })
 
-/** How the responses format identifies a tool that has more than a name. */
+/** The identity of a namespaced tool or of the tool search in the responses format. */
 export type QualifiedTool =
   | { readonly kind: 'member'; readonly namespace: string; readonly name: string }
   | { readonly kind: 'search' }
@@ -62,7 +62,7 @@ export type ToolNames = {
   flat(namespace: string | undefined, name: string): string
   /** The function name of the client-run tool search. */
   readonly search: string
-  /** The namespace member or search behind a function name; undefined for ordinary tools. */
+  /** The namespaced tool or tool search with this function name; undefined for ordinary tools. */
   called(name: string): QualifiedTool | undefined
 }
 

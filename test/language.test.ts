@@ -27,9 +27,6 @@ const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
 /** Texts of others, quoted as they are: `file: line fragment`. */
 const QUOTED: readonly (readonly [file: string, fragment: string])[] = []
 
-/** Folders and files whose texts are still to be rewritten. An entry leaves this list when it is clean, and never returns. */
-const PENDING: readonly string[] = ['src/protocols/openai-chat/encode-stream.test.ts']
-
 const files = globSync(
   ['{src,test,scripts,tools,bench,docs,examples,bin,.ci,.github}/**/*.{ts,mjs,md,yml,yaml}', '*.md', '.ci/*'],
   {
@@ -37,7 +34,6 @@ const files = globSync(
   },
 )
   .filter((file) => !/^(?:tools\/node|bench\/results)\//.test(file) && file !== 'test/language.test.ts')
-  .filter((file) => !PENDING.some((folder) => file.startsWith(folder)))
   .toSorted()
 
 test('language: every text uses the usual terms', () => {
@@ -53,8 +49,4 @@ test('language: every text uses the usual terms', () => {
       }
   }
   assert.equal(found.length, 0, `${found.length} places\n${found.slice(0, 40).join('\n')}`)
-})
-
-test('language: every entry still to be rewritten exists', () => {
-  for (const entry of PENDING) assert.ok(globSync(`${entry}*`, { cwd: root }).length > 0, entry)
 })

@@ -42,7 +42,7 @@ for (const [name, provider] of providers)
   for (const { protocol } of provider.speaks) {
     // Vertex has a Claude's model in the path, so every body changes.
     if (name === 'vertex' && protocol === messages) continue
-    test(`quirks: ${name} passes a plain ${protocol} request on as the same object`, () => {
+    test(`quirks: ${name} returns a plain ${protocol} request as the same object`, () => {
       const body = protocol === responses ? { model: 'm', input: 'hello', unknown_member: 1 } : plain
       assert.equal(sent(name, body, 'm', protocol).body, body)
     })
@@ -91,7 +91,7 @@ const rows: readonly QuirkRow[] = [
   ],
   ['a limit of null is removed', 'vllm', 'm', chat, { max_completion_tokens: null }, {}, []],
   [
-    'newer limit stays where it is known',
+    'newer limit is unchanged where it is supported',
     'groq',
     'm',
     chat,
@@ -164,9 +164,9 @@ const rows: readonly QuirkRow[] = [
     { max_completion_tokens: 7 },
     [],
   ],
-  ['stops', 'openai', 'gpt-5-mini', chat, { stop: ['4242'] }, {}, ['stop']],
-  ['no stops', 'openai', 'o3-mini', chat, { stop: [] }, { stop: [] }, []],
-  ['stops where they are supported', 'openai', 'gpt-4o', chat, { stop: 'x' }, { stop: 'x' }, []],
+  ['stop sequences', 'openai', 'gpt-5-mini', chat, { stop: ['4242'] }, {}, ['stop']],
+  ['an empty list of stop sequences', 'openai', 'o3-mini', chat, { stop: [] }, { stop: [] }, []],
+  ['stop sequences to a model that supports them', 'openai', 'gpt-4o', chat, { stop: 'x' }, { stop: 'x' }, []],
   [
     'sampling',
     'openai',
@@ -187,7 +187,7 @@ const rows: readonly QuirkRow[] = [
   ],
   ['sampling without reasoning', 'openai', 'gpt-5.4-mini', chat, { temperature: 0.2 }, { temperature: 0.2 }, []],
   [
-    'sampling while reasoning',
+    'sampling with an effort',
     'openai',
     'gpt-5.4-mini',
     chat,
@@ -196,7 +196,7 @@ const rows: readonly QuirkRow[] = [
     ['temperature'],
   ],
   [
-    'sampling while not reasoning',
+    'sampling with effort none',
     'openai',
     'gpt-5.2',
     chat,
@@ -214,7 +214,7 @@ const rows: readonly QuirkRow[] = [
     ['temperature'],
   ],
   [
-    'sampling, responses, newer',
+    'sampling, responses, to a newer model',
     'openai',
     'gpt-5.4',
     responses,
@@ -224,7 +224,7 @@ const rows: readonly QuirkRow[] = [
   ],
   ['sampling of the chat variant', 'openai', 'gpt-5-chat-latest', chat, { temperature: 0.2 }, { temperature: 0.2 }, []],
   [
-    'names with the same beginning',
+    'a model whose name begins like a reasoning model',
     'openai',
     'o3x',
     chat,
@@ -233,7 +233,7 @@ const rows: readonly QuirkRow[] = [
     [],
   ],
   [
-    'after a vendor prefix',
+    'a reasoning model with a vendor prefix',
     'github-models',
     'openai/gpt-5-mini',
     chat,
@@ -242,7 +242,7 @@ const rows: readonly QuirkRow[] = [
     [],
   ],
   [
-    'a deployment named for its model',
+    'a deployment with the name of a reasoning model',
     'azure-openai',
     'gpt-5-mini',
     chat,
@@ -252,7 +252,7 @@ const rows: readonly QuirkRow[] = [
   ],
 
   [
-    'both samplings',
+    'temperature and top_p',
     'anthropic',
     'claude-haiku-4-5',
     messages,
@@ -260,9 +260,9 @@ const rows: readonly QuirkRow[] = [
     { temperature: 0.2 },
     ['top_p'],
   ],
-  ['one sampling', 'anthropic', 'claude-haiku-4-5', messages, { top_p: 0.9 }, { top_p: 0.9 }, []],
+  ['top_p only', 'anthropic', 'claude-haiku-4-5', messages, { top_p: 0.9 }, { top_p: 0.9 }, []],
   [
-    'both, older',
+    'temperature and top_p to an older model',
     'anthropic',
     'claude-3-5-haiku-20241022',
     messages,
@@ -271,7 +271,7 @@ const rows: readonly QuirkRow[] = [
     [],
   ],
   [
-    'any sampling, newer',
+    'sampling to a newer model',
     'anthropic',
     'claude-sonnet-5-5',
     messages,
@@ -280,7 +280,7 @@ const rows: readonly QuirkRow[] = [
     ['temperature', 'top_k'],
   ],
   [
-    'effort, older',
+    'effort to an older model',
     'anthropic',
     'claude-haiku-4-5',
     messages,
@@ -289,7 +289,7 @@ const rows: readonly QuirkRow[] = [
     ['thinking', 'output_config.effort'],
   ],
   [
-    'effort beside a schema, older and dated',
+    'effort and a schema to an older model with a date in its name',
     'anthropic',
     'claude-sonnet-4-5-20250929',
     messages,
@@ -298,7 +298,7 @@ const rows: readonly QuirkRow[] = [
     ['output_config.effort'],
   ],
   [
-    'a budget, older',
+    'a budget to an older model',
     'anthropic',
     'claude-haiku-4-5',
     messages,
@@ -307,7 +307,7 @@ const rows: readonly QuirkRow[] = [
     [],
   ],
   [
-    'effort, newer',
+    'effort to a newer model',
     'anthropic',
     'claude-opus-4-6',
     messages,
@@ -315,7 +315,7 @@ const rows: readonly QuirkRow[] = [
     { thinking: { type: 'adaptive' }, output_config: { effort: 'high' } },
     [],
   ],
-  ['the usual sampling, newer', 'anthropic', 'claude-opus-4-8', messages, { temperature: 1 }, {}, []],
+  ['default sampling to a newer model', 'anthropic', 'claude-opus-4-8', messages, { temperature: 1 }, {}, []],
 
   [
     'stream options',
@@ -402,7 +402,7 @@ const rows: readonly QuirkRow[] = [
   ],
 
   [
-    'sampling, responses, on another cloud',
+    'sampling, responses, at Bedrock',
     'bedrock',
     'us.openai.gpt-5.5',
     responses,
@@ -418,13 +418,13 @@ for (const [what, name, model, protocol, from, to, lost] of rows)
     const got = sent(name, from, model, protocol)
     assert.deepEqual(got.body, to)
     assert.deepEqual(got.lost, lost)
-    assert.deepEqual(from, before, 'what came in was changed')
+    assert.deepEqual(from, before, 'the input was mutated')
     if (lost.length === 0 && JSON.stringify(from) === JSON.stringify(to)) assert.equal(got.body, from)
     // A second pass changes and reports nothing.
     assert.deepEqual(sent(name, got.body, model, protocol), { body: to, lost: [] })
   })
 
-/** Bodies of any shape with the members that quirks read: codecs check less than the types state. */
+/** Members that quirks read. The test gives them values of any type, since codecs do not check every member. */
 const member = fc.constantFrom(
   ...[
     'messages',
@@ -493,9 +493,9 @@ test('quirks: no request quirk throws, mutates its input, or changes its own out
 // ── Usage ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const counts = [
-  ['beside the output', { input: 165, output: 2, reasoning: 125, raw: { total_tokens: 292 } }, 127],
+  ['outside of the output', { input: 165, output: 2, reasoning: 125, raw: { total_tokens: 292 } }, 127],
   ['in the output', { input: 199, output: 160, reasoning: 152, raw: { total_tokens: 359 } }, 160],
-  ['none', { input: 10, output: 42, raw: { total_tokens: 52 } }, 42],
+  ['as absent', { input: 10, output: 42, raw: { total_tokens: 52 } }, 42],
   ['without a total', { input: 10, output: 4, reasoning: 3 }, 4],
 ] as const
 
@@ -709,9 +709,9 @@ const model = (...content: readonly JsonObject[]): JsonObject => ({ role: 'assis
 const begun = [hello, model(thought, uses('toolu_1')), results('toolu_1')] as const
 
 for (const [what, conversation, lost] of [
-  ['its second call, which needs no thinking block', [...begun, model(uses('toolu_2')), results('toolu_2')], []],
+  ['a second call in the turn, without a thinking block', [...begun, model(uses('toolu_2')), results('toolu_2')], []],
   [
-    'its second call, with text next to the result',
+    'a second call in the turn, with text beside the result',
     [hello, model(thought, uses('toolu_1')), results('toolu_1', { type: 'text', text: 'note' })].concat([
       model({ type: 'text', text: 'next' }, uses('toolu_2')),
       results('toolu_2'),
@@ -720,7 +720,7 @@ for (const [what, conversation, lost] of [
   ],
   ['a call of another vendor in the turn', [...begun, model(uses('call_2')), results('call_2')], ['thinking']],
   [
-    'a call without a thinking block after a question',
+    'a first call of a turn, without a thinking block',
     [...begun, model({ type: 'text', text: 'done' }), hello, model(uses('toolu_2')), results('toolu_2')],
     ['thinking'],
   ],

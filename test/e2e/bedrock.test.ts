@@ -36,7 +36,7 @@ const SECRET = { reasoningContent: { redactedContent: SEALED } }
 const blocksIn = ({ json }: Pick<UpstreamRequest, 'json'>): JsonObject[] =>
   list(json.messages).flatMap((turn) => list(object(turn)?.content).filter(isObject))
 
-/** Reasons and calls for the weather of two cities; with both results, answers with their text. */
+/** The model's blocks: reasoning and calls for the weather of two cities. After both results: text that repeats them. */
 const blocksFor = (request: UpstreamRequest): JsonObject[] => {
   const results = blocksIn(request).flatMap(({ toolResult }) =>
     list(object(toolResult)?.content).flatMap((one) => object(one)?.text ?? []),

@@ -31,7 +31,7 @@ const ACTS: Readonly<Record<string, (request: UpstreamRequest) => Act>> = {
   a: (request) => failWith(request, 401, { type: 'authentication_error', message: 'who?' }),
   i: (request) => failWith(request, 400, { type: 'invalid_request_error', message: 'no such thing' }),
   q: (request) => failWith(request, 402, { type: 'billing_error', message: 'no credit' }),
-  /** Breaks off after content. */
+  /** Ends the connection after content. */
   b: (request) => ({
     do: 'stream',
     pieces: piecesOf(request, { text: 'one two three' }).slice(0, 3),

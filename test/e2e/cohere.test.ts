@@ -29,7 +29,7 @@ const call = (city: string, args: string): JsonObject => ({
 
 type Answer = { readonly thinking?: string; readonly plan?: string; readonly text?: string; readonly calls?: boolean }
 
-/** Calls for the weather of two cities; with both results, answers with their text. */
+/** The model: returns calls for the weather of two cities. After both results: text that repeats them. */
 const answerFor = ({ json }: UpstreamRequest): Answer => {
   const results = list(json.messages).flatMap((message) => {
     const toolMessage = object(message)

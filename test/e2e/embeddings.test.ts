@@ -7,7 +7,7 @@ import { type Act, startUpstream, type Upstream, type UpstreamRequest, until } f
 import { type Started, start } from './support/process.ts'
 import { skipPython, testPython } from './support/python.ts'
 
-/** A vector of numbers that 32-bit floats represent exactly: the text's length and half of it. */
+/** A vector with the text's length and half of it, which 32-bit floats represent exactly. */
 const vectorOf = (input: unknown): number[] => {
   const length = typeof input === 'string' || Array.isArray(input) ? input.length : 0
   return [length, -length / 2, 0.25]

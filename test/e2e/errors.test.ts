@@ -69,7 +69,7 @@ const upstreamError =
   (request: UpstreamRequest) =>
     failWith(request, status, { type, message: LOUD, ...(code && { code }) }, headers)
 
-/** What the upstreams of each route do, in order, and the resulting error. */
+/** The behaviour of each route's upstreams, in order, and the resulting error. */
 const ROUTES: Readonly<
   Record<string, { readonly acts: readonly ((request: UpstreamRequest) => Act)[]; readonly expected: ExpectedError }>
 > = {

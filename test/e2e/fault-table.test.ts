@@ -34,11 +34,12 @@ const sourceOf = (file: string): string => {
 }
 
 /**
- * Whether a file has a test with this name: an argument of `test` or `describe`, a row's `name`, or its first element.
+ * Whether a file has a test with this name: an argument of `test`, `describe` or a helper for both HTTP stacks, a row's
+ * `name`, or its first element.
  */
 const isNamed = (file: string, name: string): boolean => {
-  const places = [`test('`, 'test(`', `describe('`, `name: '`, 'name: `', `['`, '[`']
-  return places.some((place) => sourceOf(file).includes(place + name))
+  const places = ['test(', 'onBothClients(', 'onBothServers(', 'describe(', 'name: ', '[']
+  return places.some((place) => ["'", '`'].some((quote) => sourceOf(file).includes(place + quote + name)))
 }
 
 for (const { id, what, citations: proofs } of FAULTS)

@@ -11,7 +11,7 @@ export type Fault = {
   readonly id: string
   readonly what: string
   readonly citations: readonly TestCitation[]
-  /** What the tests do not show over real sockets, and where it is shown. */
+  /** Aspects that these tests do not cover over real sockets, and the tests that do. */
   readonly note?: string
 }
 

@@ -109,7 +109,7 @@ const FORMATS: { readonly [name: string]: Format } = {
   },
 }
 
-// ── An answer to damage ──────────────────────────────────────────────────────────────────────────────────────────
+// ── Sound answers to damage ──────────────────────────────────────────────────────────────────────────────────────
 
 type Sound = {
   readonly format: Format
@@ -191,7 +191,7 @@ type Fault = {
   readonly name: string
   readonly act: (sound: Sound) => Act
   readonly only?: 'stream' | 'whole'
-  /** Only in these formats. */
+  /** The formats that the fault applies to; all if absent. */
   readonly of?: readonly string[]
   /** Damages a tool call, not a text. */
   readonly call?: true

@@ -23,7 +23,7 @@ import {
   textIn,
 } from './support/stage.ts'
 
-/** The scope of a failure: what this request must not use again. */
+/** The scope of a failure: the targets that this request must not use again. */
 type Reach = 'request' | 'endpoint' | 'model' | 'key' | 'deployment'
 
 /** Addresses that fail before a request is sent. */
@@ -43,7 +43,7 @@ type Elsewhere =
 
 type Fault = {
   readonly name: string
-  /** What the upstream does. If absent, `at` names the failing address. */
+  /** The upstream's behaviour. If absent, `at` names the failing address. */
   readonly act?: (request: UpstreamRequest) => Act
   readonly at?: Elsewhere
   readonly only?: 'stream' | 'whole'
@@ -68,7 +68,7 @@ type Fault = {
   /** The possible states of the key afterwards. */
   readonly key?: readonly string[]
   readonly model?: 'unavailable'
-  /** Looks the same as a kept connection that was closed meanwhile. */
+  /** Not distinguishable from a kept-alive connection that the upstream has closed. */
   readonly mayResend?: true
 }
 
@@ -111,7 +111,7 @@ const quota = {
   reach: 'key',
   counts: 0,
   retry: false,
-  // Until the next live request checks whether there is credit again.
+  // Until the next live request probes whether there is credit again.
   wait: [890, 900],
   clientError: [429, 'insufficient_quota'],
   key: ['quota_exhausted'],

@@ -20,7 +20,7 @@ const respond = (parts: readonly JsonObject[], last: boolean): JsonObject => ({
   responseId: 'r-1',
 })
 
-/** Calls for the weather of two cities, with a signature on the first; with both results, answers with their text. */
+/** The model: returns calls for the weather of two cities, the first signed. After both results: text that repeats them. */
 const partsFor = (request: UpstreamRequest): JsonObject[] => {
   const parts = list(request.json.contents).flatMap((turn) => list(object(turn)?.parts).filter(isObject))
   const results = parts.flatMap(({ functionResponse }) => object(object(functionResponse)?.response)?.output ?? [])

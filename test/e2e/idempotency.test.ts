@@ -45,7 +45,7 @@ const send = async (
     signal: AbortSignal.timeout(30_000),
   })
   const text = await response.text()
-  // biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of every shape
+  // biome-ignore lint/suspicious/noExplicitAny: the tests read bodies of every shape
   return { status: response.status, headers: response.headers, text, json: (): any => JSON.parse(text) }
 }
 

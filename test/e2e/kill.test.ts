@@ -11,7 +11,7 @@ const KILL_AFTER = 400
 const TEXT = Array.from({ length: 20 }, (_, at) => `word${String(at).padStart(2, '0')}`).join(' ')
 const PACE = { text: TEXT, first: 60, gap: 6 }
 
-/** What the program that uses the SDK received for one request. */
+/** The result of one request in the program that uses the SDK. */
 type Received = {
   content: string
   endedAt: number
@@ -181,7 +181,7 @@ const requestLines = (gateway: Awaited<ReturnType<typeof start>>) =>
 /** The status page, by provider. */
 const status = async (url: string) => {
   const response = await fetch(`${url}/providers/status`)
-  // biome-ignore lint/suspicious/noExplicitAny: a test looks into a page of every shape
+  // biome-ignore lint/suspicious/noExplicitAny: the page's members are only read
   const page: any = await response.json()
   return {
     openai: page.data.find(({ id }: { id: string }) => id === 'openai'),

@@ -17,7 +17,7 @@ const PACKAGES = ['zod']
 
 /** Node modules that load slowly and that a plain start does not need, with their purpose. */
 const DEAR = [
-  ['internal/deps/undici/undici', 'fetch and WebSocket: an import of node:http reads them'],
+  ['internal/deps/undici/undici', 'fetch and WebSocket: an import of node:http loads them'],
   ['http2', 'no purpose'],
   ['https', 'no purpose: node:tls makes the connections'],
   ['tls', 'the first secure upstream'],

@@ -12,7 +12,7 @@ const MODEL = 'mistral/magistral-medium-latest'
 const IDS = ['aB3dE6gH9', 'zY8xW5vU2']
 const THOUGHT = 'I need the weather.'
 
-// ── An upstream that rejects what Mistral rejects ────────────────────────────────────────────────────────────────
+// ── An upstream with Mistral's validation ───────────────────────────────────────────────────────────────────────────
 
 /** Which roles may follow which (error code 3230). */
 const FOLLOWS: { readonly [role: string]: readonly string[] } = {

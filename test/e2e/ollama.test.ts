@@ -17,7 +17,8 @@ const head = { model: 'qwen3:14b', created_at: '2026-11-21T17:58:55.337823Z' }
 const COUNTS = { prompt_eval_count: 20, eval_count: 37, total_duration: 23_595_672_042 }
 
 /**
- * Calls for the weather of two cities, without ids, as older servers do; with both results, answers with their text.
+ * The model: returns calls for the weather of two cities, without ids as older servers do. After both results: text that
+ * repeats them.
  */
 const messagesFor = ({ json }: UpstreamRequest): JsonObject[] => {
   const request = list(json.messages).filter(isObject)

@@ -27,7 +27,7 @@ const PATHS = { chat: '/chat/completions', responses: '/responses' } as const
 
 let upstream: Upstream
 let gateway: Started
-/** What the upstream does next. */
+/** The upstream's next behaviour. */
 let act: Act | ((upstreamRequest: UpstreamRequest) => Act)
 before(async () => {
   upstream = await startUpstream((upstreamRequest) => {
@@ -263,7 +263,7 @@ const requestOf = (recording: Recording, style: Style, model: string): JsonObjec
   return { ...rest, model, ...(stream && { stream }) }
 }
 
-/** What a client of the same style receives: the recording with the documented changes, byte for byte. */
+/** The expected bytes for a client of the same style: the recording with the documented changes. */
 const passedOn = ({ chunks, response }: Recording, style: Style, request: JsonObject): string => {
   if (!chunks) return named(style, JSON.stringify(response))
   const wantsUsage = object(request.stream_options)?.include_usage === true

@@ -262,7 +262,7 @@ type ClientView = {
   tokens: readonly [number | undefined, number | undefined]
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of every shape
+// biome-ignore lint/suspicious/noExplicitAny: the tests read bodies of every shape
 type Any = any
 
 const eventsOf = (text: string): Any[] =>

@@ -15,7 +15,7 @@ type Style = {
   readonly path: string
   readonly body: object
   /** The text of a whole answer. */
-  // biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of every shape
+  // biome-ignore lint/suspicious/noExplicitAny: the tests read bodies of every shape
   readonly textOf: (body: any) => unknown
   /** The end of a complete stream. */
   readonly end: RegExp

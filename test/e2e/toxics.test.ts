@@ -49,7 +49,7 @@ type Line = {
   readonly only?: 'stream' | 'whole'
   /** `whole`: the answer is complete nevertheless. Otherwise the error before content: status and code. */
   readonly so: 'whole' | readonly [status: number, code: string]
-  /** It breaks after content: a stream then ends with an error, and a whole answer comes from another provider. */
+  /** The connection breaks after content: a stream ends with an error, a whole answer fails over to another provider. */
   readonly streamed?: 'interrupted'
   readonly shown?: string
 }

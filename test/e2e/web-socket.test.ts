@@ -1,6 +1,6 @@
 /**
- * Turns over a WebSocket against the real process, with OpenAI's own client and in the way Codex uses them, and how
- * they end.
+ * Turns over a WebSocket against the real process, with OpenAI's own client and in the way Codex uses them: complete,
+ * failed and aborted ones.
  */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -91,7 +91,7 @@ const idOf = (events: readonly JsonObject[]): string => {
 const hello: Script = (request) => answerWith(request, { text: 'Hello there.' })
 
 for (const style of ['chat', 'responses', 'messages'])
-  test(`OpenAI's own client takes turns: ${style}`, async () => {
+  test(`turns with OpenAI's own client: ${style}`, async () => {
     const place = await upstream(hello)
     const gateway = await begin({ ...envOf('PLACE', place, style), AUTH_KEYS: 'key-a' })
     const client = new OpenAI({ baseURL: gateway.base, apiKey: 'key-a' })
@@ -131,7 +131,7 @@ for (const style of ['chat', 'responses', 'messages'])
     await gateway.stop()
   })
 
-test('as Codex uses it: a turn is prepared ahead and continued', async () => {
+test('a turn prepared with generate: false and then continued, as Codex does', async () => {
   const place = await upstream((request) =>
     answerWith(
       request,

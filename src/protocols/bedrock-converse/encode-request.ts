@@ -70,7 +70,7 @@ type ConverseDraft = ConverseDraftInput &
   RequestDraft & {
     /** Adds to `inferenceConfig`. */
     infer(member: string, value: Json, at: string): void
-    /** Adds to `additionalModelRequestFields`, the members of the model's maker. */
+    /** Adds to `additionalModelRequestFields`, the members of the model's vendor. */
     pass(member: string, value: Json, at: string | undefined): void
   }
 

@@ -86,7 +86,7 @@ const conversations: readonly (readonly [string, readonly Message[], Json, reado
     [],
   ],
   [
-    "another's ids become nine letters and digits, for call and result alike",
+    "another vendor's ids become nine letters and digits, the same for call and result",
     [userMessage(textPart('q')), assistantMessage(toolCallPart('call_abc')), toolMessage('call_abc', 'one')],
     [
       { role: 'user', content: 'q' },
@@ -285,7 +285,7 @@ const parts: readonly (readonly [string, Part, Json, readonly string[]])[] = [
     [],
   ],
   [
-    "a document's address",
+    'a document by URL',
     { type: 'file', at: 'p', source: { kind: 'url', url: 'https://x.example/a.pdf' } },
     { type: 'document_url', document_url: 'https://x.example/a.pdf' },
     [],
@@ -396,7 +396,7 @@ for (const [name, wishes, expected, losses] of settings)
     const { model: _, messages: __, ...rest } = encoded.body
     assert.deepEqual(rest, expected)
     assert.deepEqual(encoded.losses, losses)
-    for (const member of Object.keys(rest)) assert.ok(encoded.from[member], `${member} came from nowhere`)
+    for (const member of Object.keys(rest)) assert.ok(encoded.from[member], `${member} has no client path`)
   })
 
 const extras: readonly (readonly [string, Json, Json | undefined])[] = [
@@ -516,11 +516,11 @@ test('mistral: restores free-form input and long tool names in the answer', () =
   )
 })
 
-// ── Prefill ────────────────────────────────────────────────────────────────────────────────────
+// ── Prefill ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const beginnings: readonly (readonly [string, readonly string[], readonly string[]])[] = [
   ['repeated', ['It is ', 'wet.'], ['wet.']],
-  ['repeated in pieces', ['It', ' is wet', '.'], ['wet', '.']],
+  ['repeated in several deltas', ['It', ' is wet', '.'], ['wet', '.']],
   ['repeated without more text', ['It is '], []],
   ['not repeated', ['wet', '.'], ['wet', '.']],
   ['a different text with the same beginning', ['It', ' was wet.'], ['It was wet.']],

@@ -65,7 +65,7 @@ const whole: readonly (readonly [string, Json, string])[] = [
 ]
 
 for (const [name, body, expected] of whole)
-  test(`ollama: whole: ${name}`, () => assert.equal(summarize(ollama.decodeAnswer(body)), expected))
+  test(`ollama: non-streaming answer: ${name}`, () => assert.equal(summarize(ollama.decodeAnswer(body)), expected))
 
 const streams: readonly (readonly [string, string, string])[] = [
   ['text', wireOf([line({ content: 'a' }), line({ content: 'b' }), done()]), 'text(ab) stop stop'],
@@ -187,7 +187,7 @@ test('ollama: decodes any answer without throwing, with one end', () =>
     read: (bodies) => {
       const events = read(wireOf(bodies))
       const last = events.at(-1)?.type
-      assert.ok(last === 'finish' || last === 'failure', 'something behind the end')
+      assert.ok(last === 'finish' || last === 'failure', 'an event follows the end')
       return events
     },
   }))

@@ -253,7 +253,7 @@ for (const [name, generation, expected, losses] of settings)
     assert.deepEqual(rest, expected)
     assert.deepEqual(encoded.losses, losses)
     for (const member of Object.keys(rest))
-      if (member !== 'options') assert.ok(encoded.from[member], `${member} came from nowhere`)
+      if (member !== 'options') assert.ok(encoded.from[member], `${member} has no client path`)
     for (const option of Object.keys(object(rest.options) ?? {})) assert.ok(encoded.from[`options.${option}`])
   })
 

@@ -27,9 +27,9 @@ export const onlyResponses =
 
 /**
  * Uses the older name of the output limit, `max_tokens`, which every server but OpenAI's own reasoning models has always
- * supported. A server that does not know `max_completion_tokens` silently ignores it or refuses it: Mistral's schema has only
- * the older name, and so have the references of DeepSeek, Together, Perplexity and Cohere; Ollama's compatible endpoint reads
- * only that one.
+ * supported. A server that does not know `max_completion_tokens` silently ignores it or refuses it. Mistral's schema and the
+ * references of DeepSeek, Together, Perplexity and Cohere have only the older name. Ollama's compatible endpoint reads only
+ * the older name.
  */
 const olderTokenLimit: RequestQuirk = (body) => {
   const limit = body.max_completion_tokens

@@ -154,7 +154,7 @@ export const post = async (url: string, body: unknown, headers: Readonly<Record<
     status: response.status,
     headers: response.headers,
     text,
-    // biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of every shape
+    // biome-ignore lint/suspicious/noExplicitAny: the tests read bodies of every shape
     json: (): any => JSON.parse(text),
   }
 }

@@ -1,6 +1,6 @@
 /**
- * One tool conversation with the official SDKs, in each of the three styles, whole and streamed: what the client
- * receives, and what it sends back if it keeps that.
+ * One tool conversation with the official SDKs, in each of the three styles, whole and streamed: the answers that the client
+ * receives, and the next requests that contain these answers.
  */
 import assert from 'node:assert/strict'
 import Anthropic from '@anthropic-ai/sdk'
@@ -31,7 +31,7 @@ export type Style = (typeof WAYS)[number]['style']
 
 export type Call = { readonly id: string; readonly name: string; readonly input: unknown }
 
-/** What a client received, whatever its style. */
+/** An answer as a client received it, in any style. */
 export type Turn = {
   readonly text: string
   readonly reasoning: string
@@ -50,7 +50,7 @@ export type Turn = {
 export type ContinueOptions = {
   /** Text that the user adds. */
   readonly more?: string
-  /** The client keeps only the calls of what it received. */
+  /** The client sends back only the calls of the answer. */
   readonly only?: 'calls'
   /** The results are in reverse order. */
   readonly reversed?: boolean
@@ -293,7 +293,7 @@ export type Conversation = {
   readonly upstream: Upstream
   readonly gateway: Started
   readonly speak: ReturnType<typeof speakers>
-  /** The last request to the upstream. */
+  /** The last upstream request. */
   lastRequest(): UpstreamRequest
 }
 

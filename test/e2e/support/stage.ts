@@ -114,7 +114,7 @@ export type Answer = {
   readonly text: string
   /** ms from the request to the last byte. */
   readonly ms: number
-  // biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of every shape
+  // biome-ignore lint/suspicious/noExplicitAny: the tests read bodies of every shape
   json(): any
 }
 
@@ -169,7 +169,7 @@ export const textIn = (style: Style, stream: boolean, text: string): string => {
 }
 
 /** The JSON of every event of a stream, in order, without `[DONE]`. */
-// biome-ignore lint/suspicious/noExplicitAny: a test looks into events of every shape
+// biome-ignore lint/suspicious/noExplicitAny: the tests read events of every shape
 export const eventsIn = (text: string): any[] =>
   text.split(/\r?\n/).flatMap((line) => (/^data: ?\{/.test(line) ? [JSON.parse(line.slice(5))] : []))
 

@@ -62,7 +62,7 @@ const errors: ErrorTable = {
 
 /**
  * OpenAI's own models are not available in Converse (dev.classmethod.jp, 2026-06-02; recordings
- * bedrock-responses-test-reused-tool-call-ids-*). The open-weight ones are; their responses endpoint has another host.
+ * bedrock-responses-test-reused-tool-call-ids-*). OpenAI's open-weight models are; their responses endpoint has another host.
  */
 const OPENAIS = /(?:^|\.)openai\.gpt-(?!oss)/
 

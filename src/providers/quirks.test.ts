@@ -1,4 +1,4 @@
-/** Every quirk of every provider: what it changes, what it leaves unchanged, and the recordings that show the reason. */
+/** Every quirk of every provider: changed and unchanged bodies, and the recordings that show the reason. */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

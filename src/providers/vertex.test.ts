@@ -135,7 +135,7 @@ const paths = [
 for (const [model, path] of paths)
   test(`vertex: the path of ${model} is ${path}`, () => assert.equal(pathOf(sent({ model, messages: hello })), path))
 
-test("vertex: Anthropic's quirks apply to a Claude here too, by its model name", () => {
+test("vertex: Anthropic's quirks apply to Claude models here too, by the model's name", () => {
   const prepared = sent({ model: 'claude-opus-4-8@20260416', temperature: 0.2, messages: hello })
   assert.deepEqual(prepared.dropped, ['temperature'])
   const body = bodyOf(prepared)

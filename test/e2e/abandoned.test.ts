@@ -9,7 +9,7 @@ import { bodyFor, callsOf, rawRequest, sendChat, sleep, stage } from './support/
 
 const PATH = '/v1/chat/completions'
 
-/** A phase of a call: what is sent, and what must have been received before the client leaves. */
+/** A phase of a call: the sent part of the request, and the bytes received before the client disconnects. */
 type Phase = {
   readonly name: string
   readonly model: string

@@ -70,7 +70,7 @@ for (const kind of Object.keys(KINDS) as Kind[])
       assert.equal(choices[0]?.finish_reason, 'length')
     })
 
-    test('a broken stream is an error and not an end', async () => {
+    test('a broken stream raises an error', async () => {
       const stream = await client.completions.create({ model: model('breaks'), prompt: PROMPT, stream: true })
       let text = ''
       await assert.rejects(async () => {

@@ -307,7 +307,7 @@ export const FAULTS: readonly Fault[] = [
   ),
   row('73', 'SIGTERM at each phase', [
     around('SIGTERM'),
-    timers('drain.timeout: …: one that cannot gets an error event'),
+    timers('drain.timeout: …: a stream that does not end in time gets an error event'),
   ]),
   row('74', 'SIGKILL', [around('SIGKILL in mid-stream'), ['test/e2e/kill.test.ts', 'kill: an upstream dies']]),
   row('75', 'a reload that removes the provider', [

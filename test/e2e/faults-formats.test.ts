@@ -205,8 +205,8 @@ type Fault = {
       readonly clientError: readonly [number, string] | ((format: Format) => readonly [number, string])
     }
   /**
-   * Content has been sent: a stream ends with an error event. `skips`: or continues without one message, if its format
-   * is loose.
+   * Content has been sent: a stream ends with an error event. `skips`: in formats with independent events it continues
+   * without the message instead.
    */
   | { readonly so: 'interrupted'; readonly skips?: true }
   /** The answer is complete nevertheless. */
@@ -252,7 +252,7 @@ const FAULTS: Fault[] = [
   { name: 'an empty object', act: () => ({ do: 'answer', body: {} }), ...malformed },
   { name: 'nothing', act: () => ({ do: 'answer' }), ...malformed },
   {
-    name: 'a page',
+    name: 'an HTML page',
     act: () => ({ do: 'answer', headers: { 'content-type': 'text/html' }, body: '<html>a page</html>' }),
     so: 'elsewhere',
     trailCode: 'not_json',

@@ -126,7 +126,7 @@ test('kill: an upstream dies during 1,000 streamed requests; none without conten
   for (const one of complete) assert.deepEqual([one.content, one.finished], [TEXT, true])
   for (const one of failed) {
     assert.equal(one.provider, 'openai')
-    // Every word may have arrived, only not the end.
+    // Every word may have arrived, but the end must be missing.
     assert.ok(TEXT.startsWith(one.content), one.content)
     assert.equal(one.finished, false)
     assert.ok(one.error instanceof OpenAI.APIError, String(one.error))

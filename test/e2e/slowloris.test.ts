@@ -12,7 +12,7 @@ import { sendChat, sleep, stage } from './support/stage.ts'
 type Drip = { readonly socket: Socket; closed(): boolean; text(): string }
 
 /**
- * Sends the first part at once, and then a byte a second. Each byte is sent after reading what has arrived: Node
+ * Sends the first part at once, and then a byte a second. Received data is read before each byte is sent: Node
  * discards unread data when a write fails.
  */
 const drip = async (port: number, first: string, rest: string): Promise<Drip> => {
@@ -98,7 +98,7 @@ describe('slowloris', () => {
       reply.writeHead(200, {})
       reply.end('')
     }
-    // All paths answer alike: the test is about incomplete requests.
+    // The path does not matter: the test is about incomplete requests.
     const handlers = new Proxy({}, { get: () => page }) as Handlers
     const server = await startServer({
       port: 0,

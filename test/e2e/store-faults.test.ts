@@ -31,7 +31,7 @@ const dataFolder = (): string => {
 /** A request with the word `held` is answered after this. */
 let answerHeld: Promise<void> = Promise.resolve()
 
-/** The request states the length of the answer, in words. */
+/** The length of the answer in words, as stated in the request. */
 const upstream = await startUpstream(async (request) => {
   if (request.method === 'GET') return { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
   if (request.body.includes('held')) await answerHeld

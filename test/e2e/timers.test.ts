@@ -1,4 +1,4 @@
-/** Every timer of the settings, with small values: what it ends, when it ends it, and the resulting error. */
+/** Every timer of the settings, with small values: the ended phase, the time, and the resulting error. */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import { answerWith, piecesOf } from '../support/answers.ts'
@@ -439,7 +439,7 @@ describe('timers: drain', { concurrency: 4 }, () => {
   })
 
   for (const style of STYLES)
-    test(`drain.timeout: ${style}: a stream that can finish does`, async () => {
+    test(`drain.timeout: ${style}: a stream that ends in time completes`, async () => {
       const { gateway, ended } = await gatewayWith({ delay: 0, timeout: 5_000 })
       const answer = sendChat(gateway, { style, model: 'slow/m', stream: true })
       await sleep(250)
@@ -449,7 +449,7 @@ describe('timers: drain', { concurrency: 4 }, () => {
     })
 
   for (const style of STYLES)
-    test(`drain.timeout: ${style}: one that cannot gets an error event of its style`, async () => {
+    test(`drain.timeout: ${style}: a stream that does not end in time gets an error event of its style`, async () => {
       const { gateway, ended } = await gatewayWith({ delay: 0, timeout: 600 })
       const answer = sendChat(gateway, { style, model: 'long/m', stream: true })
       await sleep(300)

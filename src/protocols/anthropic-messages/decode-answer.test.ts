@@ -115,7 +115,7 @@ const bad: readonly [string, Json, string][] = [
   ['nothing', null, 'malformed'],
   ['a block without a type', message([{ text: 'x' }]), 'malformed'],
   [
-    'too deep an input',
+    'call input nested too deeply',
     message([
       { type: 'tool_use', id: 'i', name: 'f', input: JSON.parse(`${'{"a":'.repeat(9_000)}1${'}'.repeat(9_000)}`) },
     ]),
@@ -213,8 +213,8 @@ const restored: readonly [string, ChatEvent[], readonly (readonly [string, boole
   ['a plain call stays', call('f', '{"input":', '"x"}'), [['f', undefined, '{"input":"x"}']]],
   ['a name comes back', call(toolName(long), '{}'), [[long, undefined, '{}']]],
   ['free-form input comes out', call('patch', '{"inp', 'ut":"a\\n\\u00e9"}'), [['patch', true, 'a\né']]],
-  ['nothing in it', call('patch', '{"input":""}'), [['patch', true, '']]],
-  ['what the model wrote instead', call('patch', '*** Begin'), [['patch', true, '*** Begin']]],
+  ['empty free-form input', call('patch', '{"input":""}'), [['patch', true, '']]],
+  ['free-form input that is not wrapped', call('patch', '*** Begin'), [['patch', true, '*** Begin']]],
   [
     'several',
     [...call('patch', '{"input":"x"}'), ...call('f', '{}')],

@@ -17,7 +17,7 @@ import { type Problems, type RequestFields, requestedModel, requestFields } from
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 import { decodeMessage, decodeSystem } from './decode-messages.ts'
 
-/** Members whose loss changes the meaning of the request: tools, files and where data may be processed. */
+/** Members whose loss changes the meaning of the request: tools, files and the regions that may process data. */
 const ESSENTIAL = new Set(['mcp_servers', 'container', 'inference_geo'])
 
 /** Decodes a messages request. The failure names the path of the first problem. */
@@ -197,7 +197,7 @@ const isEssentialToolMember = (name: string, value: Json): boolean =>
 const decodeTool = (tool: Json, at: string, problems: Problems): Tool[] => {
   const fields = requestFields(isObject(tool) ? tool : {}, at, problems)
   const type = fields.string('type')
-  // A tool with another type is Anthropic's: hosted, or known to its models only.
+  // Tools of other types are specific to Anthropic: hosted tools, and tools that only its models are trained on.
   if (isObject(tool) && type !== undefined && type !== 'custom')
     return [{ kind: 'foreign', at, protocol: 'anthropic-messages', raw: tool }]
   const name = fields.string('name')

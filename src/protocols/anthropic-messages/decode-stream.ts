@@ -181,7 +181,7 @@ class MessagesStreamDecoder implements StreamDecoder {
       case 'input_json_delta':
         return this.#addInput(text(delta.partial_json) ?? '')
       default: {
-        // Blocks of this format only have their own deltas, such as `compaction_delta`.
+        // Foreign blocks have deltas of their own, such as `compaction_delta`.
         const { type: _, ...members } = delta
         if (this.#open?.type === 'foreign') this.#open.members.push(members)
         return []

@@ -1,4 +1,4 @@
-/** Encodes a conversation: system apart, then alternating user and assistant turns. */
+/** Encodes a conversation: a separate system prompt, then alternating user and assistant turns. */
 import type { Extra, MediaSource, Message } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'
@@ -222,7 +222,7 @@ const DOCUMENT_EXTRAS = {
   context: (value: Json) => typeof value === 'string' && value !== '',
 } satisfies { [name: string]: ValueCheck }
 
-/** The extras that pass their check, as members. The others are reported as losses. */
+/** The valid extras, as members. Invalid ones are reported as losses. */
 export const knownExtras = (
   extras: readonly Extra[] | undefined,
   checks: { readonly [name: string]: ValueCheck },

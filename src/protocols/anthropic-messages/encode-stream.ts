@@ -12,7 +12,7 @@ import { encodeFinish, encodeUsage } from './finish-and-usage.ts'
 import { toolUseId } from './ids.ts'
 import { encodeSignature } from './signatures.ts'
 
-/** Kinds of open blocks, by the deltas they take. A `complete` block takes none. */
+/** Kinds of open blocks, by the deltas they take. A `complete` block has no deltas. */
 type OpenKind = 'text' | 'thinking' | 'call' | 'custom' | 'complete'
 
 /** Keeps the connection alive before the message has begun. */

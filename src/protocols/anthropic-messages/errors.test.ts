@@ -37,14 +37,14 @@ const cases: readonly [string, number, Json | undefined, FailureKind][] = [
   ['rate', 429, error('rate_limit_error', 'x'), 'rate_limited'],
   // Anthropic's meaning is in the provider's error table; the format only keeps the code.
   ['spend', 429, error('rate_limit_error', 'x', { error_code: 'enforced_spend_limit_reached' }), 'rate_limited'],
-  ['theirs', 500, error('api_error', 'Internal server error'), 'status'],
+  ['an api_error', 500, error('api_error', 'Internal server error'), 'status'],
   ['slow', 504, error('timeout_error', 'x'), 'timeout'],
   ['overloaded', 529, error('overloaded_error', 'Overloaded'), 'overloaded'],
   ['overloaded in a 200', 200, error('overloaded_error', 'Overloaded'), 'overloaded'],
-  ['theirs in a 200', 200, error('api_error', 'x'), 'error_in_stream'],
-  ['a page', 200, undefined, 'not_json'],
-  ['a page from a wall', 403, undefined, 'not_json'],
-  ['a page from a CDN', 529, undefined, 'overloaded'],
+  ['an error body with status 200', 200, error('api_error', 'x'), 'error_in_stream'],
+  ['an HTML page', 200, undefined, 'not_json'],
+  ['an HTML page of a firewall', 403, undefined, 'not_json'],
+  ['an HTML page of a CDN', 529, undefined, 'overloaded'],
   ['a bare message', 500, { message: 'x' }, 'status'],
   ['a bare error', 400, { error: 'x' }, 'invalid_request'],
   ['a string', 500, 'x', 'status'],
@@ -85,7 +85,7 @@ for (const kind of Object.keys(KINDS) as FailureKind[])
     if (!isRetryableByClient(failure)) assert.doesNotMatch(JSON.stringify(body), RETRY_TRIGGERS)
   })
 
-test('encode: without an available target the type is not retryable, because the headers decide', () => {
+test('encode: the type is not retryable if no target is available; the headers state whether to retry', () => {
   const failure = fail('no_target', 'No upstream may be tried at the moment.', { retryAfter: 30_000 })
   assert.partialDeepStrictEqual(encodeFailure(failure, { requestId: 'req_x' }), { error: { type: 'api_error' } })
 })

@@ -68,7 +68,7 @@ const reasonOf = ({ kind, raw, stopSequence }: Finish, calledTools: boolean): st
   }
 }
 
-/** Merges usage records. Counts are cumulative, so later ones win; null is ignored. */
+/** Merges usage records. Counts are cumulative, so later ones replace earlier ones. Null is ignored. */
 export const mergeUsage = (earlier: JsonObject, later: JsonObject): JsonObject => ({
   ...earlier,
   ...Object.fromEntries(Object.entries(later).filter(([, value]) => value !== undefined && value !== null)),

@@ -1,4 +1,4 @@
-/** Encodes images, documents, videos and audio. This format takes their bytes, each kind in its own member. */
+/** Encodes images, documents, videos and audio. This format requires their bytes, in one member per kind. */
 import type { MediaSource, Part } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { Losses } from '../shared/losses.ts'

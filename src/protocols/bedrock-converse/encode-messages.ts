@@ -1,4 +1,4 @@
-/** Encodes a conversation: system apart, then alternating user and assistant turns. */
+/** Encodes a conversation: a separate system prompt, then alternating user and assistant turns. */
 import type { Extra, Message, Part } from '../../core/chat.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { type Losses, loseExtras } from '../shared/losses.ts'

@@ -668,7 +668,7 @@ test('converse tools: a named choice for a model without named choices', () => {
   })
 })
 
-test('converse tools: invalid names and ids are replaced, for call and result alike, and restored in the answer', () => {
+test('converse tools: invalid names and ids are replaced for call and result, and restored in the answer', () => {
   const odd = 'wéird/name '.repeat(12)
   const longId = 'call_'.repeat(20)
   const tools: Tool[] = [{ kind: 'custom', at: 't', name: 'shell' }, tool(odd)]

@@ -18,7 +18,7 @@ import { type ConverseThinking, decideThinking, isThinking } from './encode-thin
 import { encodeTools } from './encode-tools.ts'
 import { type ConverseModelFamily, familyOf } from './family.ts'
 
-/** Encodes a request in this format. The path carries the model and whether the answer is a stream. */
+/** Encodes a request in this format. The path contains the model and selects streaming or non-streaming. */
 export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
   const family = familyOf(target.model)
@@ -114,8 +114,8 @@ const SETTING_ENCODERS: SettingEncoders<ConverseDraft> = {
     if (clamped !== value) losses.lose(at)
     if (family.maker !== 'anthropic') return infer('topP', clamped, at)
     if (thinking.on && clamped < 0.95) return losses.lose(at)
-    // Claude: "`temperature` and `top_p` cannot both be specified for this model". A `top_p` of 1 is the default; otherwise
-    // temperature wins.
+    // Claude: "`temperature` and `top_p` cannot both be specified for this model". If neither has its
+    // default of 1, `top_p` is dropped.
     const { temperature } = request.settings
     if (temperature && clamped === 1) return
     if (temperature && temperature.value !== 1) return losses.lose(at)

@@ -37,7 +37,7 @@ type ThinkingIntent =
 
 const OFF: ConverseThinking = { on: false }
 
-/** Decides the thinking members. What they cannot represent is reported as a loss. */
+/** Decides the thinking members. Settings that they cannot represent are reported as losses. */
 export const decideThinking = (input: ConverseThinkingInput, losses: Losses): ConverseThinking => {
   const { settings, family } = input
   const { reasoningSummary } = settings

@@ -73,7 +73,7 @@ for (const [name, wire, frames] of cases)
       assert.deepEqual(read([wire.subarray(0, cut), wire.subarray(cut)]), frames, `cut at ${cut}`)
   })
 
-test('event stream: reads what Amazon’s codec writes; Amazon’s codec reads what the test helpers write', () =>
+test('event stream: reads the output of Amazon’s codec, which reads the output of the test helpers', () =>
   fc.assert(
     fc.property(
       fc.dictionary(fc.stringMatching(/^[a-z-]{1,20}$/), fc.string({ unit: 'grapheme', maxLength: 40 })),

@@ -183,7 +183,7 @@ export const passFrame = ({ event, data, raw }: Frame): TextOrBytes => {
 /** A cheap check first: the regular expression costs more than the rest of the pass-through. */
 const mayHaveId = (raw: string): boolean => raw.startsWith('id') || raw.includes('\nid') || raw.includes('\rid')
 
-/** The frame itself, or each of the repeated ones that it stands for. */
+/** The frame itself, or each of the repeated frames that it combines. */
 export const singleFrames = (frame: Frame): readonly Frame[] =>
   frame.raw instanceof Uint8Array ? sse.frames(frame.raw.length).push(frame.raw) : [frame]
 

@@ -13,7 +13,7 @@ import {
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 
-/** Encodes a request; the result lists what could not be carried. */
+/** Encodes a request; the result lists the losses. */
 export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
   const { settings } = request

@@ -1,6 +1,6 @@
 /**
  * Assembles a stream of chat completion chunks into one non-streaming answer. Providers add members of their own, so the
- * rules are generic: texts are concatenated, lists are extended, and of other values the last one counts.
+ * rules are generic: texts are concatenated, lists are extended, and other values are replaced by later ones.
  */
 import { isList, isObject, type Json, type JsonObject, list, number, object, parseObject } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'

@@ -164,7 +164,7 @@ export const contentPart = (part: JsonObject | undefined): ContentFragment[] => 
       ...(citations.length > 0 ? [{ type: 'sources', citations } as const] : []),
     ]
   }
-  // Numbers of tool results, without URLs: only the client knows the numbering.
+  // Numbers of sources in tool results, without URLs. The client's tool results define the numbers.
   if (part?.type === 'reference') return [{ type: 'sources', citations: [{ url: '', raw: part }] }]
   const content = text(part?.text)
   return content ? [{ type: 'text', text: content }] : []

@@ -107,7 +107,7 @@ const readSettings = (fields: RequestFields, problems: DecodeState): GenerationS
     store: put('store', fields.flag('store')),
     ...reasoning,
   }
-  // With the deprecated `functions` an answer holds one call. The client did not set it, so there is no path.
+  // With the deprecated `functions` an answer can contain only one call. The client did not set it, so there is no path.
   const legacy = fields.any('functions') !== undefined && fields.any('tools') === undefined
   const settings = legacy ? { ...all, parallelToolCalls: { value: false, at: '' } } : all
   return withoutAbsent(settings)

@@ -161,7 +161,7 @@ class ChunkReader implements StreamDecoder {
   }
 }
 
-/** The text or reasoning of a chunk that has nothing else for any block. */
+/** The text or reasoning of a chunk without other content. */
 export const deltaText: TextOf = (chunk) => {
   const [choice, ...others] = list(object(chunk)?.choices)
   const delta = object(object(choice)?.delta)
@@ -255,7 +255,7 @@ class Blocks {
   out = NO_EVENTS
   /** The stream has plain reasoning, so the text in `reasoning_details` is a repetition. */
   hasPlainReasoning = false
-  /** The answer has citations, calls, a refusal. */
+  /** Kinds of content seen so far in the answer. */
   cited = false
   called = false
   refused = false
@@ -299,7 +299,7 @@ class Blocks {
   }
 
   addSignature(signature: ReasoningSignature): void {
-    // A redacted block of Anthropic stands alone; any other signature belongs to the preceding text.
+    // A redacted block of Anthropic is a block of its own; any other signature belongs to the preceding text.
     const slot =
       (signature.redacted ? undefined : this.#find('reasoning')) ??
       this.#enter(`signature ${this.#signatures}`, { type: 'reasoning' })

@@ -22,7 +22,7 @@ import { allowsStrict } from '../shared/strict-schema.ts'
 import { markErrorResult } from '../shared/tool-results.ts'
 import { withFunctions } from './legacy-functions.ts'
 
-/** Encodes a request as chat completions; the result lists what could not be carried. */
+/** Encodes a request as chat completions; the result lists the losses. */
 export const encodeRequest = (original: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
   const from: { [member: string]: string } = {}
@@ -229,7 +229,7 @@ const writeMessages = (messages: readonly Message[], losses: Losses, target: Enc
     if (message.role !== 'tool') addAttachments()
     switch (message.role) {
       case 'system':
-        // Never `developer`: OpenAI treats both alike, and most other servers support only `system`.
+        // Never `developer`: OpenAI treats both roles equally, and most other servers support only `system`.
         written.push({ role: 'system', content: writeContent(message.content, TEXT_ONLY, losses) })
         break
       case 'user':

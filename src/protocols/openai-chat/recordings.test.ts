@@ -48,7 +48,7 @@ const context = answerContext({
   requestId: 'req_x',
 })
 
-// ── Comparison of answers ────────────────────────────────────────────────────────────────────────────────
+// ── Comparison of answers ───────────────────────────────────────────────────────────────────────────────────────────
 
 const summaryOf = (answer: ChatAnswer) => {
   const of = (type: string) => answer.blocks.filter((block) => block.type === type)
@@ -68,7 +68,7 @@ const summaryOf = (answer: ChatAnswer) => {
   }
 }
 
-/** What an answer keeps after it was encoded and decoded again. */
+/** The members of an answer that survive encoding and decoding. */
 const essence = (answer: ChatAnswer) => {
   const { calls, ...said } = summaryOf(answer)
   return {
@@ -139,7 +139,7 @@ describe('chat recordings: requests', () => {
           tools.some(({ kind }) => kind === 'foreign') ||
           messages.some(({ content }) => content.some(({ type }) => type === 'foreign'))
         if (!foreign) valid('CreateChatCompletionRequest', body, 'openai')
-        // The encoded request decodes to the same request, except for what this format cannot carry.
+        // The encoded request decodes to the same request, except for members without an equivalent in this format.
         const again = openaiChat.decodeRequest(body)
         assert.ok(again.ok, again.ok ? '' : again.failure.message)
         assert.equal(again.value.messages.length >= decoded.value.messages.length - 1, true)

@@ -277,7 +277,7 @@ const settings: readonly (readonly [string, JsonObject, unknown])[] = [
     },
   ],
   [
-    'what to include',
+    'include',
     { include: ['reasoning.encrypted_content', 'message.output_text.logprobs'] },
     { encryptedReasoning: { value: true, at: 'include[0]' }, logprobs: { value: true, at: 'include[1]' } },
   ],
@@ -436,12 +436,17 @@ for (const [name, tool, expected] of tools)
 
 const spare: readonly (readonly [string, JsonObject, JsonObject, boolean])[] = [
   ['a hosted tool', { type: 'web_search', filters: {} }, {}, true],
-  ['a dated one', { type: 'web_search_preview_2025_03_11' }, { tool_choice: 'auto' }, true],
-  ['one that must not be used', { type: 'image_generation' }, { tool_choice: 'none' }, true],
-  ['one that is not among the allowed', { type: 'mcp' }, { tool_choice: allowed('auto') }, true],
-  ['one of those that must be used', { type: 'web_search' }, { tool_choice: 'required' }, false],
-  ['the one that must be used', { type: 'web_search' }, { tool_choice: { type: 'web_search' } }, false],
-  ['beside those that must be used', { type: 'web_search' }, { tool_choice: allowed('required') }, false],
+  ['a hosted tool with a date in its type', { type: 'web_search_preview_2025_03_11' }, { tool_choice: 'auto' }, true],
+  ['a hosted tool with tool choice none', { type: 'image_generation' }, { tool_choice: 'none' }, true],
+  ['a hosted tool outside of the allowed tools', { type: 'mcp' }, { tool_choice: allowed('auto') }, true],
+  ['a hosted tool with tool choice required', { type: 'web_search' }, { tool_choice: 'required' }, false],
+  ['the hosted tool that the choice names', { type: 'web_search' }, { tool_choice: { type: 'web_search' } }, false],
+  [
+    'a hosted tool beside allowed tools with a required call',
+    { type: 'web_search' },
+    { tool_choice: allowed('required') },
+    false,
+  ],
   ['a tool of this format that the client runs', { type: 'local_shell' }, {}, false],
   ['an unknown tool', { type: 'telepathy' }, {}, false],
 ]

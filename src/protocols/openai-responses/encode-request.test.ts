@@ -303,7 +303,7 @@ const settings: readonly (readonly [
   ],
   ['several answers', { choices: at(2, 'n') }, { store: false }, [['n', true]]],
   [
-    'reasoning, text and what to include',
+    'reasoning, text and include',
     {
       effort: at('low', 'reasoning_effort'),
       reasoningSummary: at('auto', 'x'),

@@ -18,7 +18,7 @@ import { toolName } from '../shared/tool-names.ts'
 import { compactedMessage } from './compaction.ts'
 import { isForeignReasoning, OWN_REASONING, reasoningTexts } from './signatures.ts'
 
-/** The body being built, the client member each of its members came from, and what could not be represented. */
+/** The body under construction, the client's path of each member, and the losses. */
 type ResponsesDraft = {
   readonly request: ChatRequest
   readonly body: { [member: string]: Json }

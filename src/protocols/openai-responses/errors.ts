@@ -5,7 +5,7 @@ import type { AnswerContext } from '../../core/protocol.ts'
 import { encodeOpenaiFailure, isRetryableByClient } from '../errors/openai-error.ts'
 import type { WireEvent } from './output-items.ts'
 
-/** Codes that clients of this format know. Other kinds use the gateway's code or, if retryable, `server_error`. */
+/** Codes that clients of this format recognise. Other kinds use the gateway's code or, if retryable, `server_error`. */
 const RESPONSE_CODES: { readonly [kind in FailureKind]?: string } = {
   rate_limited: 'rate_limit_exceeded',
   token_rate: 'rate_limit_exceeded',

@@ -177,7 +177,7 @@ export class OutputItemReader {
     this.#answer.out.push({ type: 'delta', text: delta, ...(logprobs.length > 0 && { logprobs }) })
   }
 
-  /** Emits what the final text has beyond the increments. If the two differ, the increments stand. */
+  /** Emits the rest of the final text after the increments. If the final text contradicts them, it is ignored. */
   #appendRest(part: string | undefined, final: string, logprobs: readonly Json[] = []): void {
     if (part === undefined) return
     const emitted = this.#emitted.get(part) ?? ''
@@ -227,7 +227,7 @@ export class OutputItemReader {
     if (fresh !== '') this.#append(block, emitted === undefined && this.#summaries > 1 ? `\n\n${fresh}` : fresh)
   }
 
-  /** Reads the final item and emits what its earlier events left out. */
+  /** Reads the final item and emits the parts that were missing in earlier events. */
   #readDone(item: JsonObject): void {
     this.#identify(item)
     switch (item.type) {

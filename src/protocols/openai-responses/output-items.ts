@@ -1,4 +1,4 @@
-/** The values a responses answer is made of: output items, their parts and usage. */
+/** The values in a responses answer: output items, their parts and usage. */
 import type { Citation, Usage } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, number, object, parseJson, text } from '../../core/json.ts'
 import { type QualifiedTool, SEARCH_CALL } from '../shared/tool-names.ts'

@@ -107,7 +107,7 @@ test('responses required members: the text of existing members is unchanged', ()
 })
 
 /**
- * Removes what the Open Responses schema does not describe: hosted items and tools, templated instructions, and the schema
+ * Removes values that the Open Responses schema does not describe: hosted items and tools, templated instructions, and the schema
  * of a format, which it requires to be null.
  */
 const itself = (response: JsonObject): JsonObject => ({

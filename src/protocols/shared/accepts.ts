@@ -1,4 +1,4 @@
-/** Adapts a chat request to what a provider accepts (`core/accepts.ts`): its members, its messages, its abilities. */
+/** Adapts a chat request to the members, messages and abilities that a provider accepts (`core/accepts.ts`). */
 import type { Ability, Accepts, ReasoningMember } from '../../core/accepts.ts'
 import type { ChatRequest, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, text } from '../../core/json.ts'

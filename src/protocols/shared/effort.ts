@@ -12,8 +12,8 @@ export const DEFAULT_EFFORT = 'default'
 const effortOf = (tokens: number): Effort => (tokens < 4_096 ? 'low' : tokens < 16_384 ? 'medium' : 'high')
 
 /**
- * Replaces a thinking budget by an effort, only for models known to reason; others reject an effort. An explicit effort
- * wins. A budget of 0 is kept, since not every model can switch reasoning off.
+ * Replaces a thinking budget by an effort, only for models known to reason; others reject an effort. An explicit
+ * effort takes precedence. A budget of 0 is kept, since not every model can switch reasoning off.
  */
 export const withEffort = (request: ChatRequest, { reasons }: Pick<EncodeTarget, 'reasons'>): ChatRequest => {
   const { thinkingBudget, ...settings } = request.settings

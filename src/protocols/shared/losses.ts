@@ -2,7 +2,7 @@ import type { Extra, MemberPaths, Setting } from '../../core/chat.ts'
 import { isObject, type Json } from '../../core/json.ts'
 import type { Loss } from '../../core/protocol.ts'
 
-/** Collects what a target format cannot carry while a request is encoded. */
+/** Collects the members that a target format cannot carry while a request is encoded. */
 export type Losses = {
   /** Dropped or changed; the request keeps its meaning. */
   lose(at: string): void
@@ -31,7 +31,7 @@ export const lostUnlessNeutral = ({ value, at }: Setting<Json>, { losses }: Losi
   if (!isNeutral) losses.lose(at)
 }
 
-/** Reports several choices as unfit, for formats whose answers have one. */
+/** Reports several choices as unfit, for formats whose answers have only one choice. */
 export const singleChoiceOnly = ({ value, at }: Setting<number>, { losses }: Losing): void => {
   if (value !== 1) losses.unfit(at)
 }

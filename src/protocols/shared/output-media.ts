@@ -1,4 +1,4 @@
-/** Format-specific parts of an answer: what other formats can carry of them, and how losses are reported. */
+/** Format-specific parts of an answer: their encoding in other formats, and reports of their loss. */
 import type { Block, MediaSource, Output } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'

@@ -19,7 +19,7 @@ export type RequestFields = {
   object(name: string): JsonObject | undefined
   fields(name: string): RequestFields | undefined
   list(name: string): readonly Json[] | undefined
-  /** The member with any type. The caller must carry it or report it as lost. */
+  /** The member with any type. The caller must encode it or report it as lost. */
   any(name: string): Json | undefined
   /** Reports a member with an invalid value; `allowed` completes "it must be …". */
   invalid(name: string, allowed: string): void

@@ -70,7 +70,7 @@ export const systemFirst: RequestQuirk = (body) => {
 }
 
 /**
- * Converts OpenRouter's `reasoning: { effort }` to `reasoning_effort`, for vendors that know this name only. Other members of
+ * Converts OpenRouter's `reasoning: { effort }` to `reasoning_effort`, for vendors that support only this name. Other members of
  * `reasoning` are reported as dropped.
  */
 export const flatEffort: RequestQuirk = (body, _model, lost) => {

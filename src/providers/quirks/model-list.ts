@@ -14,7 +14,7 @@ export const idsWhere =
 const entriesOf = (body: Json): readonly JsonObject[] =>
   (Array.isArray(body) ? list(body) : list(object(body)?.data)).filter(isObject)
 
-/** Name parts of models that do not support chat, for vendors whose lists do not state it. */
+/** Parts of names of models without chat support, for vendors whose lists do not state it. */
 const NOT_CHAT =
   /embed|rerank|whisper|transcribe|\btts\b|-tts|orpheus|playai|moderation|guard|dall-e|image|imagine|\bsora|\bveo|lyria|flux|stable-diffusion|realtime|\blive\b|native-audio|\baqa\b|babbage|davinci|ocr|parakeet|speech|video/i
 

@@ -54,7 +54,7 @@ const systemMessages = developerAsSystem('messages')
 /** Changes for servers that support chat completions as of 2023. */
 export const olderChat: RequestQuirk = onlyChat(inOrder(olderTokenLimit, systemMessages))
 
-/** The same for an unknown server: it may be a relay to newer OpenAI models, which only know the newer limit. */
+/** The same for an unknown server: it may be a relay to newer OpenAI models, which support only the newer limit. */
 export const olderChatUnlessOpenai: RequestQuirk = onlyChat((body, model, lost, protocol) =>
   systemMessages(
     COUNTS_HIDDEN.test(bare(model)) ? body : olderTokenLimit(body, model, lost, protocol),
@@ -72,7 +72,7 @@ const isNeutral = (value: Json | undefined, usual: Json): boolean =>
 const ALWAYS_REASONS = /^(?:o[1-9](?:-|$)|gpt-5(?:-(?!chat|search)|$))/
 /** GPT-5.1 and later support effort `none`; the earlier ones of them use it by default. */
 const MAY_REASON = /^gpt-(?:5\.[1-9]|[6-9])/
-/** Models that count hidden tokens in the limit, and so only know `max_completion_tokens`. */
+/** Models that count reasoning tokens in the output limit. They support `max_completion_tokens` only. */
 const COUNTS_HIDDEN = /^(?:o[1-9](?:-|$)|gpt-(?:5|[6-9]))/
 
 /**

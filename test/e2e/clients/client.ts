@@ -9,7 +9,7 @@ export type Client = {
   /** The format it uses, as in the gateway's log. */
   readonly style: 'chat' | 'responses' | 'messages'
   readonly plain: (model: string) => Promise<{ readonly text: string; readonly tokens: readonly unknown[] }>
-  /** Passes the pieces of text in order. Throws what the client throws in mid-stream. */
+  /** Passes the pieces of text in order. Throws the client's own error in mid-stream. */
   readonly stream: (model: string, got: (piece: string) => void) => Promise<void>
   /** Asks for the weather with a tool, whole or streamed, returns the results, and continues. */
   readonly tools: (turn: ToolTurn) => Promise<{ readonly calls: readonly Call[]; readonly text: string }>

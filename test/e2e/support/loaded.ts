@@ -1,4 +1,4 @@
-/** Lists the modules a process has loaded, printed at its exit. Start-up is kept lean without measuring time. */
+/** Lists the modules that a process has loaded, printed at its exit. Tests limit these instead of measuring time. */
 import type { Started } from './process.ts'
 
 const TELL = `

@@ -189,143 +189,125 @@ const accumulated = async (wireText: string): Promise<JsonObject> => {
 
 requireRecordings()
 
-describe('responses: recordings', () => {
-  let requests = 0
-  let answers = 0
-  let streams = 0
-  let failures = 0
-  let open = 0
-  let openStreams = 0
+type Recording = (typeof recordings)[number]
 
-  for (const { id: name, provider, status, request, response, chunks } of recordings) {
-    const body = object(request) ?? {}
-    const isGood = status === null || status === 200
+/** How many recordings were used, by what was checked. */
+const used = { requests: 0, answers: 0, openAnswers: 0, streams: 0, openStreams: 0, failures: 0 }
 
-    if (isGood && isObject(request) && body.model !== undefined && (body.input ?? body.prompt) !== undefined)
-      test(`${name}: request`, () => {
-        requests++
-        const decoded = codec.decodeRequest(body)
-        assert.ok(decoded.ok, decoded.ok ? '' : decoded.failure.message)
-        const { body: again, losses } = codec.encodeRequest(decoded.value, { model: text(body.model) ?? '' })
-        assert.deepEqual(
-          losses.filter(({ essential }) => essential),
-          [],
-        )
-        // Decoding and encoding again yields the request that was sent, as far as `ChatRequest` represents it.
-        const second = codec.decodeRequest(again)
-        assert.ok(second.ok, second.ok ? '' : second.failure.message)
-        assert.deepEqual(plain(second.value), plain(decoded.value))
-        if (provider === 'openai' && problemsIfPresent('openai', 'CreateResponse', body) === undefined)
-          valid('openai', 'CreateResponse', again)
-      })
+/** Checks that decoding and encoding a request yields it again, as far as `ChatRequest` represents it. */
+const checkRequest = (provider: Recording['provider'], body: JsonObject): void => {
+  used.requests++
+  const decoded = codec.decodeRequest(body)
+  assert.ok(decoded.ok, decoded.ok ? '' : decoded.failure.message)
+  const { body: again, losses } = codec.encodeRequest(decoded.value, { model: text(body.model) ?? '' })
+  assert.deepEqual(
+    losses.filter(({ essential }) => essential),
+    [],
+  )
+  const second = codec.decodeRequest(again)
+  assert.ok(second.ok, second.ok ? '' : second.failure.message)
+  assert.deepEqual(plain(second.value), plain(decoded.value))
+  if (provider === 'openai' && problemsIfPresent('openai', 'CreateResponse', body) === undefined)
+    valid('openai', 'CreateResponse', again)
+}
 
-    if (isGood && isObject(response))
-      test(`${name}: answer`, (t) => {
-        const reason = reasonFor(EXCEPT.answer, name)
-        const events = codec.decodeAnswer(response)
-        if (reason) {
-          assert.equal(fold(events).failure?.kind, 'malformed')
-          return t.diagnostic(reason)
-        }
-        answers++
-        assert.equal(fold(events).failure, undefined)
-        const expected = opinion(response)
-        assert.deepEqual(summaryOf(events), expected)
-        const again = codec.encodeAnswer(fold(events), context(body))
-        const { status: pending } = expected
-        if (pending === 'queued') return
-        if (isKnown(again)) valid('openai:wire', 'Response', again)
-        assert.deepEqual({ ...opinion(again), tokens: expected.tokens }, expected)
-        if (isOpen(again)) {
-          open++
-          valid('openresponses', 'ResponseResource', again)
-        }
-      })
-
-    if (isGood && chunks)
-      test(`${name}: stream`, async () => {
-        // A few fixtures contain two answers; nothing is read after the end of the first.
-        const isEnd = (chunk: string) => /"type": ?"response\.(completed|incomplete|failed)"/.test(chunk)
-        const length = chunks.findIndex(isEnd) + 1 || chunks.length
-        const wireText = chunks.map((chunk) => `${chunk}\n\n`).join('')
-        const frames = run(sseFrames(), [
-          chunks
-            .slice(0, length)
-            .map((chunk) => `${chunk}\n\n`)
-            .join(''),
-        ])
-        const steps = stepsOf(run(sseFrames(), [wireText]))
-        const events = eventsOf(steps)
-        const final = jsonOf(frames).findLast(({ type }) =>
-          /^response\.(completed|incomplete|failed)$/.test(text(type) ?? ''),
-        )
-        assert.deepEqual(eventsOf(stepsOf(run(sseFrames(), wireText))), events, 'one character at a time')
-        const rewritten = write(codec.encodeStream(context(body)), steps)
-        const written = wellFormed(rewritten)
-        const passed = write(codec.passing.passStream(context(body)), steps)
-        const { failure } = fold(events)
-        if (failure) {
-          failures++
-          assert.ok(!events.some(isContent) || failure.kind === 'truncated')
-          assert.equal(written.status, 'failed')
-          const passedFrames = run(sseFrames(), [passed])
-          const kinds = passedFrames.map(({ event, data }) => event ?? data)
-          assert.deepEqual(kinds.slice(-3), ['error', 'response.failed', '[DONE]'])
-          const passedJson = jsonOf(passedFrames)
-          assert.equal(new Set(passedJson.flatMap((event) => object(event.response)?.id ?? [])).size, 1)
-          assert.deepEqual(
-            passedJson.slice(-2).map((event) => event.sequence_number),
-            [passedJson.length - 2, passedJson.length - 1],
-          )
-          return
-        }
-        streams++
-        assert.ok(final)
-        const expected = opinion(finalOf(jsonOf(frames), object(final.response) ?? {}))
-        assert.deepEqual(summaryOf(events), expected)
-        assert.deepEqual({ ...opinion(written), tokens: expected.tokens }, expected)
-        if (isOpen(written)) openStreams++
-        assert.deepEqual(opinion(await accumulated(rewritten)), opinion(written))
-        // Byte for byte, plus missing event names and the end marker.
-        const named = frames
-          .filter(({ data }) => data !== '[DONE]')
-          .map((frame) =>
-            frame.event === undefined && frame.data !== ''
-              ? `event: ${JSON.parse(frame.data).type}\n${frame.raw}`
-              : frame.raw,
-          )
-          .join('')
-        const whole = `${named}${writeFrame(undefined, '[DONE]')}`
-        const passedJson = jsonOf(run(sseFrames(), [passed]))
-        const isNumbered = (events: readonly JsonObject[]) =>
-          events.every(({ sequence_number }, place) => sequence_number === place)
-        assert.ok(isNumbered(passedJson))
-        if (isNumbered(jsonOf(frames))) assert.equal(passed, whole)
-        // Early recordings have no numbers, or gaps between them.
-        else assert.equal(withoutNumbers(passed), withoutNumbers(whole))
-      })
-
-    if (status !== null && status >= 400)
-      test(`${name}: failure`, () => {
-        failures++
-        const failure = codec.decodeFailure(status, response, () => undefined)
-        assert.equal(failure.status, status)
-        const said = object(object(response)?.error)
-        assert.equal(failure.upstream?.code, text(said?.code))
-        valid('openai:wire', 'ErrorResponse', codec.encodeFailure(failure, { requestId: 'req_abc' }))
-      })
+/** Checks that a decoded answer, and the answer encoded from it, have the content of the recorded one. */
+const checkAnswer = (response: JsonObject, body: JsonObject): void => {
+  const events = codec.decodeAnswer(response)
+  used.answers++
+  assert.equal(fold(events).failure, undefined)
+  const expected = opinion(response)
+  assert.deepEqual(summaryOf(events), expected)
+  const again = codec.encodeAnswer(fold(events), context(body))
+  if (expected.status === 'queued') return
+  if (isKnown(again)) valid('openai:wire', 'Response', again)
+  assert.deepEqual({ ...opinion(again), tokens: expected.tokens }, expected)
+  if (isOpen(again)) {
+    used.openAnswers++
+    valid('openresponses', 'ResponseResource', again)
   }
+}
 
-  test('all recordings were used', (t) => {
-    t.diagnostic(
-      `${requests} requests, ${answers} answers (${open} Open Responses), ${streams} streams (${openStreams}), ${failures} failures`,
+const isTerminal = ({ type }: JsonObject): boolean => /^response\.(completed|incomplete|failed)$/.test(text(type) ?? '')
+
+/** Joins chunks to the text of a stream. */
+const wireOf = (chunks: readonly string[]): string => chunks.map((chunk) => `${chunk}\n\n`).join('')
+
+/** A few fixtures contain two answers; nothing is read after the end of the first. */
+const firstAnswer = (chunks: readonly string[]): readonly string[] => {
+  const isEnd = (chunk: string) => /"type": ?"response\.(completed|incomplete|failed)"/.test(chunk)
+  return chunks.slice(0, chunks.findIndex(isEnd) + 1 || chunks.length)
+}
+
+/** Checks the written and the passed-through form of a stream. */
+const checkStream = async (chunks: readonly string[], body: JsonObject): Promise<void> => {
+  const wireText = wireOf(chunks)
+  const frames = run(sseFrames(), [wireOf(firstAnswer(chunks))])
+  const steps = stepsOf(run(sseFrames(), [wireText]))
+  const events = eventsOf(steps)
+  assert.deepEqual(eventsOf(stepsOf(run(sseFrames(), wireText))), events, 'one character at a time')
+  const rewritten = write(codec.encodeStream(context(body)), steps)
+  const written = wellFormed(rewritten)
+  const passed = write(codec.passing.passStream(context(body)), steps)
+  const { failure } = fold(events)
+  if (failure) {
+    used.failures++
+    assert.ok(!events.some(isContent) || failure.kind === 'truncated')
+    assert.equal(written.status, 'failed')
+    checkPassedFailure(passed)
+    return
+  }
+  used.streams++
+  const final = jsonOf(frames).findLast(isTerminal)
+  assert.ok(final)
+  const expected = opinion(finalOf(jsonOf(frames), object(final.response) ?? {}))
+  assert.deepEqual(summaryOf(events), expected)
+  assert.deepEqual({ ...opinion(written), tokens: expected.tokens }, expected)
+  if (isOpen(written)) used.openStreams++
+  assert.deepEqual(opinion(await accumulated(rewritten)), opinion(written))
+  checkPassedAnswer(passed, frames)
+}
+
+/** A failed stream that is passed through ends with the error, in the numbering and under the ID of the events before. */
+const checkPassedFailure = (passed: string): void => {
+  const frames = run(sseFrames(), [passed])
+  const kinds = frames.map(({ event, data }) => event ?? data)
+  assert.deepEqual(kinds.slice(-3), ['error', 'response.failed', '[DONE]'])
+  const events = jsonOf(frames)
+  assert.equal(new Set(events.flatMap((event) => object(event.response)?.id ?? [])).size, 1)
+  assert.deepEqual(
+    events.slice(-2).map((event) => event.sequence_number),
+    [events.length - 2, events.length - 1],
+  )
+}
+
+/** A stream that is passed through keeps its bytes; missing event names and the end marker are added. */
+const checkPassedAnswer = (passed: string, frames: readonly Frame[]): void => {
+  const named = frames
+    .filter(({ data }) => data !== '[DONE]')
+    .map((frame) =>
+      frame.event === undefined && frame.data !== ''
+        ? `event: ${JSON.parse(frame.data).type}\n${frame.raw}`
+        : frame.raw,
     )
-    assert.ok(requests > 25 && answers > 15 && streams > 15 && failures > 5)
-    if (!recordingsPresent) return
-    assert.ok(requests > 300 && answers > 250 && streams > 100 && failures > 15)
-    assert.ok(open > 150 && openStreams > 50)
-  })
-})
+    .join('')
+  const whole = `${named}${writeFrame(undefined, '[DONE]')}`
+  const isNumbered = (events: readonly JsonObject[]) =>
+    events.every(({ sequence_number }, place) => sequence_number === place)
+  assert.ok(isNumbered(jsonOf(run(sseFrames(), [passed]))))
+  if (isNumbered(jsonOf(frames))) assert.equal(passed, whole)
+  // Early recordings have no numbers, or gaps between them.
+  else assert.equal(withoutNumbers(passed), withoutNumbers(whole))
+}
+
+const checkFailure = (status: number, response: Recording['response']): void => {
+  used.failures++
+  const failure = codec.decodeFailure(status, response, () => undefined)
+  assert.equal(failure.status, status)
+  const recorded = object(object(response)?.error)
+  assert.equal(failure.upstream?.code, text(recorded?.code))
+  valid('openai:wire', 'ErrorResponse', codec.encodeFailure(failure, { requestId: 'req_abc' }))
+}
 
 const withoutNumbers = (wire: string): string => wire.replaceAll(/"sequence_number": ?\d+, ?/g, '')
 
@@ -356,3 +338,36 @@ const plain = (request: ChatRequest): unknown =>
         : value
     }),
   )
+
+describe('responses: recordings', () => {
+  for (const { id: name, provider, status, request, response, chunks } of recordings) {
+    const body = object(request) ?? {}
+    const isGood = status === null || status === 200
+
+    if (isGood && isObject(request) && body.model !== undefined && (body.input ?? body.prompt) !== undefined)
+      test(`${name}: request`, () => checkRequest(provider, body))
+
+    if (isGood && isObject(response))
+      test(`${name}: answer`, (t) => {
+        const reason = reasonFor(EXCEPT.answer, name)
+        if (reason === undefined) return checkAnswer(response, body)
+        assert.equal(fold(codec.decodeAnswer(response)).failure?.kind, 'malformed')
+        t.diagnostic(reason)
+      })
+
+    if (isGood && chunks) test(`${name}: stream`, () => checkStream(chunks, body))
+
+    if (status !== null && status >= 400) test(`${name}: failure`, () => checkFailure(status, response))
+  }
+
+  test('all recordings were used', (t) => {
+    const { requests, answers, openAnswers, streams, openStreams, failures } = used
+    t.diagnostic(
+      `${requests} requests, ${answers} answers (${openAnswers} Open Responses), ${streams} streams (${openStreams}), ${failures} failures`,
+    )
+    assert.ok(requests > 25 && answers > 15 && streams > 15 && failures > 5)
+    if (!recordingsPresent) return
+    assert.ok(requests > 300 && answers > 250 && streams > 100 && failures > 15)
+    assert.ok(openAnswers > 150 && openStreams > 50)
+  })
+})

@@ -29,46 +29,48 @@ test('a minimal request', () =>
     extras: [],
   }))
 
+const cache = { type: 'ephemeral' }
+const everyKindOfBlock: JsonObject = {
+  system: [{ type: 'text', text: 'S', cache_control: cache }],
+  messages: [
+    { role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } }] },
+    {
+      role: 'assistant',
+      content: [
+        { type: 'thinking', thinking: 'Hm', signature: 'S+/=' },
+        { type: 'redacted_thinking', data: 'D' },
+        { type: 'text', text: 'Yo' },
+        { type: 'tool_use', id: 't1', name: 'f', input: { a: 1 }, cache_control: cache },
+        { type: 'tool_use', id: 't2', name: 'g', input: {}, caller: { type: 'direct' } },
+        {
+          type: 'tool_use',
+          id: 't3',
+          name: 'g',
+          input: {},
+          caller: { type: 'code_execution_20250825', tool_id: 'x' },
+        },
+        { type: 'server_tool_use', id: 's1', name: 'web_search', input: {} },
+      ],
+    },
+    {
+      role: 'user',
+      content: [
+        { type: 'tool_result', tool_use_id: 't1', content: 'one', cache_control: cache },
+        { type: 'tool_result', tool_use_id: 't2', is_error: true, content: [{ type: 'text', text: 'two' }] },
+        {
+          type: 'document',
+          title: 'd.txt',
+          context: 'c',
+          source: { type: 'text', media_type: 'text/plain', data: 'é' },
+        },
+        { type: 'search_result', source: 's', title: 't', content: [] },
+      ],
+    },
+  ],
+}
+
 test('a conversation with every kind of block', () => {
-  const cache = { type: 'ephemeral' }
-  const { messages } = decode({
-    system: [{ type: 'text', text: 'S', cache_control: cache }],
-    messages: [
-      { role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } }] },
-      {
-        role: 'assistant',
-        content: [
-          { type: 'thinking', thinking: 'Hm', signature: 'S+/=' },
-          { type: 'redacted_thinking', data: 'D' },
-          { type: 'text', text: 'Yo' },
-          { type: 'tool_use', id: 't1', name: 'f', input: { a: 1 }, cache_control: cache },
-          { type: 'tool_use', id: 't2', name: 'g', input: {}, caller: { type: 'direct' } },
-          {
-            type: 'tool_use',
-            id: 't3',
-            name: 'g',
-            input: {},
-            caller: { type: 'code_execution_20250825', tool_id: 'x' },
-          },
-          { type: 'server_tool_use', id: 's1', name: 'web_search', input: {} },
-        ],
-      },
-      {
-        role: 'user',
-        content: [
-          { type: 'tool_result', tool_use_id: 't1', content: 'one', cache_control: cache },
-          { type: 'tool_result', tool_use_id: 't2', is_error: true, content: [{ type: 'text', text: 'two' }] },
-          {
-            type: 'document',
-            title: 'd.txt',
-            context: 'c',
-            source: { type: 'text', media_type: 'text/plain', data: 'é' },
-          },
-          { type: 'search_result', source: 's', title: 't', content: [] },
-        ],
-      },
-    ],
-  })
+  const { messages } = decode(everyKindOfBlock)
   const at = (path: string) => `messages[1].content[${path}]`
   const raw = (type: string) => ({ type })
   assert.deepEqual(

@@ -1,17 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { countFirst, emptyBudget, type RetryBudget, requestRepeat } from './retry-budget.ts'
+import { type BudgetRules, countFirst, emptyBudget, type RetryBudget, requestRepeat } from './retry-budget.ts'
 
 const start = 1_000_000
 
-/** How many repeats are allowed at one time, after evenly spread first attempts. */
-const allowedAfter = (firsts: number, over: number, at: number, percent: number, floor = 3, client = ''): number => {
+/** `count` first attempts, spread evenly over `over` ms. */
+type FirstAttempts = { readonly count: number; readonly over: number }
+
+/** Returns how many repeats are allowed `at` ms after the start. */
+const allowedAfter = (firsts: FirstAttempts, at: number, rules: BudgetRules, client = ''): number => {
   let budget = emptyBudget
-  for (let n = 0; n < firsts; n++) budget = countFirst(budget, start + (n * over) / firsts)
+  for (let n = 0; n < firsts.count; n++) budget = countFirst(budget, start + (n * firsts.over) / firsts.count)
   let allowed = 0
   for (; allowed < 10_000; allowed++) {
-    const answer = requestRepeat(budget, start + at, client, { percent, floor })
+    const answer = requestRepeat(budget, start + at, client, rules)
     budget = answer.state
     if (!answer.allowed) break
   }
@@ -28,8 +31,8 @@ const cases: readonly [name: string, firsts: number, over: number, at: number, p
   ['100 %', 100, 5_000, 5_000, 100, 100],
   ['first attempts more than ten seconds ago', 1_000, 1_000, 12_000, 20, 3],
 ]
-for (const [name, firsts, over, at, percent, allowed] of cases)
-  test(`budget: ${name}`, () => assert.equal(allowedAfter(firsts, over, at, percent), allowed))
+for (const [name, count, over, at, percent, allowed] of cases)
+  test(`budget: ${name}`, () => assert.equal(allowedAfter({ count, over }, at, { percent, floor: 3 }), allowed))
 
 const floors: readonly (readonly [floor: number, client: string, firsts: number, allowed: number])[] = [
   [0, '', 0, 0],
@@ -46,7 +49,7 @@ const floors: readonly (readonly [floor: number, client: string, firsts: number,
 ]
 for (const [floor, client, firsts, allowed] of floors)
   test(`budget: a floor of ${floor}, ${firsts} first attempts, ${client === '' ? 'all clients' : 'one client'}`, () =>
-    assert.equal(allowedAfter(firsts, 5_000, 5_000, 20, floor, client), allowed))
+    assert.equal(allowedAfter({ count: firsts, over: 5_000 }, 5_000, { percent: 20, floor }, client), allowed))
 
 const rules = { percent: 20, floor: 3 }
 

@@ -20,13 +20,12 @@ const call = (name: string, args: Json, id = 'c'): JsonObject => ({
   type: 'function',
   function: { name, arguments: args },
 })
-const citation = (start: number, end: number, text: string, sources: Json, more: JsonObject = {}): JsonObject => ({
+const citation = (start: number, end: number, text: string, sources: Json): JsonObject => ({
   start,
   end,
   text,
   sources,
   type: 'TEXT_CONTENT',
-  ...more,
 })
 
 /** Summarises an answer in one line: its blocks, then its end. `*` marks a plan. */
@@ -104,9 +103,12 @@ const cases: readonly (readonly [string, Json, string])[] = [
     answer({
       ...content(thinkingPart('hm'), textPart('It is Bern.')),
       citations: [
-        citation(6, 11, 'Bern.', [{ type: 'document', id: 'd', document: { id: 'd', title: 'T', url: 'https://t' } }], {
+        {
+          ...citation(6, 11, 'Bern.', [
+            { type: 'document', id: 'd', document: { id: 'd', title: 'T', url: 'https://t' } },
+          ]),
           content_index: 1,
-        }),
+        },
       ],
     }),
     'reasoning(hm) text(It is Bern.<https://t|T 6-11>) stop COMPLETE',
@@ -137,7 +139,7 @@ const cases: readonly (readonly [string, Json, string])[] = [
   ],
   [
     'a citation of the plan',
-    answer({ ...content(textPart('x')), citations: [citation(0, 1, 'x', [{ id: 'd' }], { type: 'PLAN' })] }),
+    answer({ ...content(textPart('x')), citations: [{ ...citation(0, 1, 'x', [{ id: 'd' }]), type: 'PLAN' }] }),
     'text(x) stop COMPLETE',
   ],
 ]

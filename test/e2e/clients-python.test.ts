@@ -1,4 +1,4 @@
-/** Python client libraries, with the cases of clients.test.ts. Each runs in the environment that has its version. */
+/** Python client libraries, with the cases of clients.test.ts. Each runs in the Python environment with its version. */
 import { after, before, test } from 'node:test'
 import { CALLS, CITY, type Formats, PROVIDERS, startFormats, TEXT } from './support/formats.ts'
 import { skipPython, testPython } from './support/python.ts'

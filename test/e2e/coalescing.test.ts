@@ -154,7 +154,7 @@ describe('coalescing: which requests share a call', { concurrency: 8 }, () => {
 })
 
 describe('coalescing: errors and disconnects', { concurrency: 8 }, () => {
-  test('waiting requests share an error, a later request makes its own call', async () => {
+  test('concurrent requests share an error, a later request makes its own call', async () => {
     const all = await crowd(chat(), 'refusing', 5)
     assert.deepEqual([...new Set(all.map(({ status }) => status))], [400])
     assert.equal(callsReceived('refusing').length, 1)
@@ -162,7 +162,7 @@ describe('coalescing: errors and disconnects', { concurrency: 8 }, () => {
     assert.equal(callsReceived('refusing').length, 2)
   })
 
-  test('an answer that breaks off does so for every request and looks complete to none', async () => {
+  test('a broken answer is an error for every request that shares it', async () => {
     const all = await crowd(chat({ stream: true }), 'broken', 5)
     for (const { text } of all) {
       assert.match(text, /stream_interrupted/)

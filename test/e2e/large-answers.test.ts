@@ -56,7 +56,7 @@ describe('large answers', () => {
       let open = COUNT
       const large = Array.from({ length: COUNT }, async () => {
         const response = await call('greedy-key-0001', PATHS[style], greedy)
-        // An answer that breaks off is not whole.
+        // A broken answer counts as size 0.
         const size = await sizeOf(response).catch(() => 0)
         open--
         return { status: response.status, whole: size > LETTERS }

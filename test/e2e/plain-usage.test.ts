@@ -51,7 +51,7 @@ const responsesRequest = (stream: boolean) => ({
   tools: [{ type: 'function', name: 'get_weather', description: 'Says the weather.', parameters: PARAMETERS }],
 })
 
-/** Where a vendor differs from the default, according to its documentation. */
+/** The vendors' differences from the default, according to their documentation. */
 type Expected = {
   /** The path of its base URL. */
   readonly base: string

@@ -279,7 +279,7 @@ describe('timers: streams and clients', { concurrency: 4 }, () => {
       })
     })
     for (const style of STYLES)
-      test(`${style}: is cut by no timer`, async () => {
+      test(`${style}: is not ended by any timer`, async () => {
         const answer = await sendChat(gateway, { style, model: 'slow/m', stream: true })
         assert.ok(isComplete(style, answer.text), answer.text)
         assert.equal(textIn(style, true, answer.text), TEXT.repeat(2))

@@ -36,7 +36,7 @@ const answers: readonly [string, JsonObject, ChatAnswer['blocks'], ChatAnswer['f
   ['text', message([{ type: 'text', text: 'Hi' }]), [{ type: 'text', text: 'Hi' }], { kind: 'stop', raw: 'end_turn' }],
   ['nothing', message([]), [], { kind: 'stop', raw: 'end_turn' }],
   [
-    'thoughts and calls',
+    'reasoning and calls',
     message(
       [
         { type: 'thinking', thinking: '', signature: 'S+/=' },
@@ -211,12 +211,12 @@ const tools: ChatRequest['tools'] = [
 ]
 const restored: readonly [string, ChatEvent[], readonly (readonly [string, boolean | undefined, string])[]][] = [
   ['a plain call stays', call('f', '{"input":', '"x"}'), [['f', undefined, '{"input":"x"}']]],
-  ['a name comes back', call(toolName(long), '{}'), [[long, undefined, '{}']]],
-  ['free-form input comes out', call('patch', '{"inp', 'ut":"a\\n\\u00e9"}'), [['patch', true, 'a\né']]],
+  ["the client's tool name is restored", call(toolName(long), '{}'), [[long, undefined, '{}']]],
+  ['free-form input is unwrapped', call('patch', '{"inp', 'ut":"a\\n\\u00e9"}'), [['patch', true, 'a\né']]],
   ['empty free-form input', call('patch', '{"input":""}'), [['patch', true, '']]],
   ['free-form input that is not wrapped', call('patch', '*** Begin'), [['patch', true, '*** Begin']]],
   [
-    'several',
+    'two calls',
     [...call('patch', '{"input":"x"}'), ...call('f', '{}')],
     [
       ['patch', true, 'x'],

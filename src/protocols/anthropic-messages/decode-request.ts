@@ -119,7 +119,7 @@ const decodeSettings = (fields: RequestFields): { settings: GenerationSettings; 
 const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const satisfies Effort[]
 const isEffort = (name: string): name is Effort => EFFORTS.some((effort) => effort === name)
 
-/** A budget becomes a setting. `adaptive` has no setting and becomes an extra: reasoning models think anyway. */
+/** A budget becomes a setting. `adaptive` has no setting and becomes an extra: reasoning models think by default. */
 const decodeThinking = (fields: RequestFields): { settings: GenerationSettings; extras: readonly Extra[] } => {
   const raw = fields.object('thinking')
   const thinking = fields.fields('thinking')

@@ -61,8 +61,8 @@ const encodeContent = (message: Message & { role: 'user' | 'assistant' }, losses
   )
 
 /**
- * The blocks of a message's parts, with cache marks. In this format a mark belongs to a block; a mark of the message goes to
- * its last block, and one of a call is among the message's extras.
+ * The blocks of a message's parts, with cache marks. In this format a mark belongs to a block. A mark of the message is moved to
+ * its last block; the mark of a call is among the message's extras.
  */
 const withCacheMarks = (
   message: Message,

@@ -261,7 +261,7 @@ for (const [name, messages, turns, losses, to] of conversations)
     assert.deepEqual(made.losses, losses)
   })
 
-test('converse request: system messages move to the front, a lone one becomes a user message', () => {
+test('converse request: system messages move to the front, a system message alone becomes a user message', () => {
   const { body } = encode({ messages: [system(said('a')), userMessage(said('q')), system(said('b'))] })
   assert.deepEqual(body.system, [{ text: 'a' }, { text: 'b' }])
   const alone = encode({ messages: [system(said('a')), system(said('b'))] })

@@ -121,7 +121,7 @@ const descriptionMember = (description: string | undefined): JsonObject =>
 
 /**
  * `strict`, if model and schema support it (recording test-bedrock-mixed-strict-tool-run). No format enforces a schema with
- * open objects, so dropping `strict` there is no loss; for a closed one it is.
+ * open objects, so dropping `strict` there is no loss; with a closed schema it is a loss.
  */
 const strictMember = (
   tool: Tool & { kind: 'function' },

@@ -35,7 +35,7 @@ export const echo = ({ body, storage }: AnswerContext): JsonObject => {
   }
 }
 
-/** A tool as a response repeats it: functions have every member. */
+/** A tool as repeated in a response, where a function has every member. */
 export const echoTool = (tool: JsonObject): JsonObject =>
   tool.type === 'function'
     ? {

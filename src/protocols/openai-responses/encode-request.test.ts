@@ -334,7 +334,7 @@ for (const [name, from, expected, losses] of settings)
     valid(body)
   })
 
-test('responses encodes: where each member came from', () => {
+test('responses encodes: each member has the path of its source', () => {
   const { from } = encoded({
     settings: { maxOutputTokens: at(100, 'max_tokens'), format: at({ kind: 'json' }, 'response_format') },
     tools: [{ kind: 'function', at: 'tools[0]', name: 'f' }],

@@ -9,7 +9,7 @@ const OWN_FORMAT: UpstreamProtocolName = 'openai-responses'
 const LABEL = 'hg1:'
 const LABELLED = /^hg1:([a-z-]+):(redacted)?:([^:]*):/
 
-/** The format names a label may contain. The type makes a missing one a compile error. */
+/** The format names a label may contain. The type makes a missing format a compile error. */
 const ORIGINS: { readonly [name in UpstreamProtocolName]: name } = {
   'openai-chat': 'openai-chat',
   'openai-responses': 'openai-responses',

@@ -157,7 +157,7 @@ const streams: readonly (readonly [string, readonly JsonObject[], readonly ChatE
     [start, ...text('He', 'llo'), ...text('you'), counted, stop],
   ],
   [
-    'two equal texts, of which the second comes with the finished item',
+    'two equal texts, the second only in the finished item',
     [created, on(0, 'output_text.delta', { content_index: 0, delta: 'Hi' }), done(0, message('Hi', 'Hi')), completed()],
     [start, ...text('Hi'), ...text('Hi'), counted, stop],
   ],

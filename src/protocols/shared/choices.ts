@@ -141,7 +141,7 @@ const TOO_DEEP: readonly ChoiceEvents[] = [
 const NOTHING: readonly ChatEvent[] = []
 const NO_PARTS: ReadonlyMap<number, Json> = new Map()
 
-/** A finish without a reason comes from the stream's terminator. It does not complete a choice that never began. */
+/** A finish without a reason is caused by the end marker (`[DONE]`). It does not complete a choice without events. */
 const isImplicitFinish = (event: ChatEvent): boolean => event.type === 'finish' && event.finish.raw === null
 const MISSING: readonly ChatEvent[] = [
   {

@@ -11,7 +11,7 @@ export const claudeVersion = (model: string): number | undefined => {
   return major === undefined ? Number.POSITIVE_INFINITY : Number(major) + Number(minor ?? 0) / 100
 }
 
-/** Supports thinking budgets only. Efforts and adaptive thinking came with 4.6 (Anthropic's guides on both). */
+/** Supports thinking budgets only. Efforts and adaptive thinking exist since 4.6 (Anthropic's guides on both). */
 export const thinksByBudgetOnly = (model: string): boolean => {
   const version = claudeVersion(model)
   return version !== undefined && version >= 3.07 && version < 4.06

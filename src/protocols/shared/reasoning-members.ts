@@ -32,7 +32,7 @@ const originOf = (format: string | undefined): UpstreamProtocolName => {
 
 /**
  * ID prefix of entries that the gateway wrote. Providers write entries of the same formats (OpenRouter:
- * `anthropic-claude-v1`), which go back to them; a signature packed by the gateway goes back to its own format only.
+ * `anthropic-claude-v1`), which are sent back to them. A signature packed by the gateway is sent to its own format only.
  */
 const PACKED = 'hg:'
 

@@ -4,7 +4,7 @@
  */
 import type { EncodedText } from './encoded-text.ts'
 import type { Json, JsonObject } from './json-value.ts'
-import { atOnce, PIECE } from './steps.ts'
+import { atOnce, PIECE, type Steps } from './steps.ts'
 
 /** A member of the outermost object: indices of its key, its value and its end. */
 export type Span = { readonly key: string; readonly start: number; readonly value: number; readonly end: number }
@@ -72,11 +72,7 @@ type Excess = 'too-deep' | 'too-many' | 'too-many-in-all' | 'too-scattered'
 export const excess = (source: string, most: Extent): Excess | null => atOnce(excessSteps(source, most))
 
 /** `excess` in pieces. */
-export function* excessSteps(
-  source: string,
-  most: Extent,
-  piece = PIECE,
-): Generator<undefined, Excess | null, undefined> {
+export function* excessSteps(source: string, most: Extent, piece = PIECE): Steps<Excess | null> {
   const members: number[] = [0]
   let values = 0
   let all = 0

@@ -19,7 +19,7 @@ import {
 import { type Json, list, object, parseJson } from './json.ts'
 import { mistakeIn, withPosition } from './json-error.ts'
 import { isNumberPart, isSpace, NEVER_TWICE, nameAt, type Span, type Survey, stringEndWithin } from './json-text.ts'
-import { PIECE } from './steps.ts'
+import { PIECE, type Steps } from './steps.ts'
 
 /** `survey`: the result of `survey` for the same text. `error`: the result of `describeJsonError`. */
 export type LargeJson =
@@ -27,7 +27,7 @@ export type LargeJson =
   | { readonly ok: false; readonly error: string }
 
 /** Does the work of `parseJson` and `survey`. Each step handles about `piece` characters, or copies one string. */
-export function* readLarge(source: string, deepest: number, piece = PIECE): Generator<undefined, LargeJson, undefined> {
+export function* readLarge(source: string, deepest: number, piece = PIECE): Steps<LargeJson> {
   const reader = new LargeReader(source, deepest, Math.max(piece, SHORTEST))
   try {
     const value = yield* reader.read()
@@ -53,7 +53,7 @@ class Mistake {
 }
 
 /** Describes the first error. It is in the first unreadable piece, so little more than that piece is parsed. */
-function* describe(source: string, { before, from }: Mistake, piece: number): Generator<undefined, string, undefined> {
+function* describe(source: string, { before, from }: Mistake, piece: number): Steps<string> {
   const rest = before + source.slice(from)
   let found = { what: 'it cannot be read', at: before.length }
   try {
@@ -111,7 +111,7 @@ class LargeReader {
     return this.#problem ?? { ok: true, members: this.#members, long: false }
   }
 
-  *read(): Generator<undefined, unknown, undefined> {
+  *read(): Steps<unknown> {
     yield* this.#blanks()
     yield* this.#large('')
     for (let top = this.#open.at(-1); top; top = this.#open.at(-1)) yield* this.#elements(top)
@@ -121,7 +121,7 @@ class LargeReader {
   }
 
   /** Parses elements of a container until its end or the beginning of a large nested container. */
-  *#elements(top: LargeContainer): Generator<undefined, void, undefined> {
+  *#elements(top: LargeContainer): Steps<void> {
     const source = this.#source
     const { node } = top
     const isList = Array.isArray(node)
@@ -164,7 +164,7 @@ class LargeReader {
   }
 
   /** Parses the name of a large member, up to its value. */
-  *#name(top: LargeContainer, comma: string): Generator<undefined, void, undefined> {
+  *#name(top: LargeContainer, comma: string): Steps<void> {
     const source = this.#source
     if (source.charCodeAt(this.#at) !== QUOTE) throw this.#mistake(comma, this.#at)
     top.key = yield* this.#string(comma)
@@ -178,7 +178,7 @@ class LargeReader {
   }
 
   /** Parses a value of any size; of a container only its beginning. `before`: see `Mistake`. */
-  *#large(before: string): Generator<undefined, void, undefined> {
+  *#large(before: string): Steps<void> {
     const source = this.#source
     const first = this.#at
     const code = source.charCodeAt(first)
@@ -202,7 +202,7 @@ class LargeReader {
   }
 
   /** Parses a string of any size in pieces, never split inside an escape. */
-  *#string(before: string): Generator<undefined, string, undefined> {
+  *#string(before: string): Steps<string> {
     const source = this.#source
     const parts: string[] = []
     for (let from = this.#at + 1; ; ) {
@@ -320,7 +320,7 @@ class LargeReader {
     return new Mistake(around.join('') + before, from)
   }
 
-  *#blanks(): Generator<undefined, void, undefined> {
+  *#blanks(): Steps<void> {
     const from = this.#at
     while (isSpace(this.#source.charCodeAt(this.#at))) {
       this.#at++
@@ -328,7 +328,7 @@ class LargeReader {
     }
   }
 
-  *#pause(characters: number): Generator<undefined, void, undefined> {
+  *#pause(characters: number): Steps<void> {
     this.#spent += characters
     if (this.#spent < this.#piece) return
     this.#spent = 0

@@ -2,13 +2,12 @@
 import type { EncodedText } from './encoded-text.ts'
 import { isList, isObject, type Json, type JsonObject } from './json.ts'
 import { type Span, type WrittenMember, writtenMembers } from './json-text.ts'
-import { PIECE } from './steps.ts'
+import { PIECE, type Steps } from './steps.ts'
 
-type Steps = Generator<undefined, EncodedText, undefined>
 type Parts = Generator<string, void, undefined>
 
 /** The same text as `JSON.stringify`, and its bytes. */
-export const writeLarge = (value: Json, piece = PIECE): Steps => encoded(valueParts(value, piece), piece)
+export const writeLarge = (value: Json, piece = PIECE): Steps<EncodedText> => encoded(valueParts(value, piece), piece)
 
 /** An object's text and the place of each member in it. */
 type ObjectText = { readonly text: string; readonly members: readonly Span[] }
@@ -19,13 +18,13 @@ export const rewriteLarge = (
   before: JsonObject,
   after: JsonObject,
   piece = PIECE,
-): Steps => encoded(memberParts(writtenMembers(text, members, before, after), piece), piece)
+): Steps<EncodedText> => encoded(memberParts(writtenMembers(text, members, before, after), piece), piece)
 
 /** Whether writing the value takes more than one piece. */
 export const isLarge = (value: Json | undefined, piece = PIECE): boolean => sizeUpTo(value, piece) > piece
 
 /** Joins and encodes the parts, about `piece` characters in a step. */
-function* encoded(parts: Parts, piece: number): Steps {
+function* encoded(parts: Parts, piece: number): Steps<EncodedText> {
   const texts: string[] = []
   const chunks: Uint8Array[] = []
   let pending = ''

@@ -1,7 +1,7 @@
 /** Divides heavy work into bounded pieces, so that one large request does not block the event loop. */
 
 /** Work in pieces: each `next` runs one piece; the last returns the result. */
-export type Steps<T> = Iterator<undefined, T, undefined>
+export type Steps<T> = Generator<undefined, T, undefined>
 
 /**
  * Runs a piece of work in an event loop turn without other such pieces. `continues`: the piece belongs to work in

@@ -24,7 +24,7 @@ test('turns: two pieces never share a turn of the event loop', async () => {
   const turns = countTurns()
   const at: number[] = []
   const order: string[] = []
-  const work = function* (name: string): Generator<undefined, string, undefined> {
+  const work = function* (name: string): Steps<string> {
     for (let piece = 0; piece < 5; piece++) {
       at.push(turns.now())
       order.push(name)
@@ -58,11 +58,11 @@ test('turns: ownTurn resolves in a turn of its own', async () => {
 })
 
 test('turns: an error of one piece rejects its own promise and delays no other', async () => {
-  const bad = function* (): Generator<undefined, number, undefined> {
+  const bad = function* (): Steps<number> {
     yield
     throw new Error('broken')
   }
-  const good = function* (): Generator<undefined, number, undefined> {
+  const good = function* (): Steps<number> {
     yield
     yield
     return 7

@@ -1,12 +1,12 @@
 import type { EncodedText } from '../../core/encoded-text.ts'
-import { atOnce, inTurns, type TurnScheduler } from '../../core/steps.ts'
+import { atOnce, inTurns, type Steps, type TurnScheduler } from '../../core/steps.ts'
 
 /** A large request body that is encoded only when it is about to be sent. */
 export class LateBody {
-  readonly #encode: () => Generator<undefined, EncodedText, undefined>
+  readonly #encode: () => Steps<EncodedText>
   #source: EncodedText | null = null
 
-  constructor(encode: () => Generator<undefined, EncodedText, undefined>) {
+  constructor(encode: () => Steps<EncodedText>) {
     this.#encode = encode
   }
 
@@ -16,7 +16,7 @@ export class LateBody {
   }
 
   /** Encodes the body in steps. */
-  *steps(): Generator<undefined, void, undefined> {
+  *steps(): Steps<void> {
     this.#source = yield* this.#encode()
   }
 

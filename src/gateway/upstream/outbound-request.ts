@@ -10,7 +10,7 @@ import { isLarge, rewriteLarge, writeLarge } from '../../core/large-write.ts'
 import { pathStep } from '../../core/path-step.ts'
 import type { ClientProtocol, EncodeTarget, Loss, SameFormat, UpstreamProtocol } from '../../core/protocol.ts'
 import type { Auth, Identity, Instance, ProtocolSupport, ProviderKey } from '../../core/provider.ts'
-import { PIECE } from '../../core/steps.ts'
+import { PIECE, type Steps } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'
 import { type Doubt, doubts } from '../../policy/routing/capabilities.ts'
 import { protocolsInOrder } from '../../policy/routing/choose-protocol.ts'
@@ -215,7 +215,7 @@ const rewritten = (
 }
 
 // biome-ignore lint/correctness/useYield: the work is one step
-function* oneStep<T>(run: () => T): Generator<undefined, T, undefined> {
+function* oneStep<T>(run: () => T): Steps<T> {
   return run()
 }
 

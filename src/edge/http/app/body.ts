@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer'
 import type { EncodedText } from '../../../core/encoded-text.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../../core/failure.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
-import { inTurns, PIECE } from '../../../core/steps.ts'
+import { inTurns, PIECE, type Steps } from '../../../core/steps.ts'
 import { turn } from '../../process/turns.ts'
 import type { BodySink, HttpExchange } from '../server/http-server.ts'
 import { exceedsJsonLimits, jsonLimitSteps } from './json-limits.ts'
@@ -105,7 +105,7 @@ class BodyReader implements BodySink {
 }
 
 /** The text of these parts; yields between pieces, so that the event loop stays free. */
-function* readParts(parts: readonly Buffer[], size: number): Generator<undefined, Outcome<EncodedText>, undefined> {
+function* readParts(parts: readonly Buffer[], size: number): Steps<Outcome<EncodedText>> {
   const whole = Buffer.allocUnsafeSlow(size)
   let filled = 0
   let pause = PIECE

@@ -1,7 +1,7 @@
 /** Limits on the structure of JSON bodies, checked before parsing. */
 import { type Failure, fail } from '../../../core/failure.ts'
 import { DEEPEST, excessSteps } from '../../../core/json-text.ts'
-import { atOnce } from '../../../core/steps.ts'
+import { atOnce, type Steps } from '../../../core/steps.ts'
 
 /** Members of one object. No request has more; large objects are slow to parse and copy. */
 const MAX_MEMBERS = 10_000
@@ -26,7 +26,7 @@ export const exceedsJsonLimits = (text: string): Failure | null =>
   text.length > SMALL ? atOnce(jsonLimitSteps(text)) : null
 
 /** Like `exceedsJsonLimits` for a text of any size: yields between pieces, so that the event loop stays free. */
-export function* jsonLimitSteps(text: string): Generator<undefined, Failure | null, undefined> {
+export function* jsonLimitSteps(text: string): Steps<Failure | null> {
   const found = yield* excessSteps(text, LIMITS)
   switch (found) {
     case null:

@@ -4,6 +4,7 @@ import { type Failure, fail } from '../../../core/failure.ts'
 import { isObject, type JsonObject, object, parseJson, text } from '../../../core/json.ts'
 import { DEEPEST, rewrite, type Survey, survey } from '../../../core/json-text.ts'
 import { readLarge } from '../../../core/large-json.ts'
+import type { Steps } from '../../../core/steps.ts'
 import { exceedsJsonLimits, jsonLimitSteps } from './json-limits.ts'
 
 /** What a message requires. `lane`: the `stream_id` that its events carry. `size`: characters while it is queued. */
@@ -31,7 +32,7 @@ export const parseTask = (source: string): SocketTask | undefined => {
 }
 
 /** Like `parseTask` for a large message: yields between pieces, so that the event loop stays free. */
-export function* parseTaskSteps(source: string): Generator<undefined, SocketTask | undefined, undefined> {
+export function* parseTaskSteps(source: string): Steps<SocketTask | undefined> {
   const excess = yield* jsonLimitSteps(source)
   if (excess) return refusal(excess)
   const read = yield* readLarge(source, DEEPEST)

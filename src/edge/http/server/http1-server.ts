@@ -29,9 +29,8 @@ const NOTHING = Buffer.alloc(0)
 const ignored = (): void => {}
 
 /** Creates a server. */
-export const http1Server: OpenHttpServer = (handler, options) => {
+export const http1Server: OpenHttpServer = <Context>(handler: ServerHandler<Context>, options: HttpServerOptions) => {
   const { timing } = options
-  type Context = ReturnType<typeof handler.connected>
   const connections = new Set<ServerConnection<Context>>()
   const state: ServerState<Context> = { handler, options, connections, tails: new HeaderTails(timing.keepAlive) }
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) =>

@@ -14,14 +14,14 @@ import {
   type OpenHttpServer,
   type RequestProblem,
   type ResponseHeaders,
+  type ServerHandler,
   sendAndClose,
 } from './http-server.ts'
 import { createServer, IncomingMessage, type ServerResponse } from './node-http.ts'
 
 /** Creates a server. */
-export const nodeServer: OpenHttpServer = (handler, options) => {
+export const nodeServer: OpenHttpServer = <Context>(handler: ServerHandler<Context>, options: HttpServerOptions) => {
   const { timing } = options
-  type Context = ReturnType<typeof handler.connected>
   const contexts = new WeakMap<Socket, Context>()
 
   const server = createServer({

@@ -416,55 +416,55 @@ describe('bad input: unusual but valid requests pass unchanged', { concurrency: 
 
 // ── No output contains credentials ───────────────────────────────────────────────────────────────────────────────
 
+const CANARY = /canary/i
+const keysOf = (name: string) => ['one', 'two'].map((which) => `sk-canary-${name}-${which}-0a1b2c3d4e5f`)
+
+const KINDS = ['own', 'translated'] as const
+/** Statuses that disable a key. Each has a provider of its own in every case. */
+const DISABLING = ['402', '403', '401']
+const ECHOES = STYLES.flatMap((style) =>
+  KINDS.flatMap((kind) =>
+    [false, true].map((stream) => ({ style, kind, stream, name: `${kind}-${style}-${stream ? 's' : 'w'}` })),
+  ),
+)
+
+/** An upstream that echoes its key wherever possible. `elsewhere`: the server to which it redirects. */
+const echoKey = (request: UpstreamRequest, elsewhere: string) => {
+  const quoted = `You sent the key ${request.key}. Bearer ${request.key} was refused; see authorization: Bearer ${request.key}`
+  const headers = {
+    'x-request-id': `up-${request.number}`,
+    'x-echo': request.key ?? '',
+    'x-ratelimit-remaining': request.key ?? '',
+    'set-cookie': `key=${request.key}`,
+  }
+  const model = request.model ?? ''
+  const error = { type: 'invalid_request_error', message: quoted, code: 'invalid_value' }
+  if (model === 'html')
+    return {
+      do: 'answer',
+      status: 200,
+      headers: { 'content-type': 'text/html', ...headers },
+      body: `<html>${quoted}`,
+    } as const
+  if (model === 'inside') return { do: 'answer', headers, body: errorBody(request, error) } as const
+  if (model === 'redirect')
+    return {
+      do: 'answer',
+      status: 307,
+      headers: { ...headers, location: `${elsewhere}/steal?${request.key}` },
+    } as const
+  if (model === 'fine') return answerWith(request, { text: 'fine' }, { headers })
+  return failWith(request, Number(model), error, headers)
+}
+
 describe('bad input: secrets', () => {
   const on = stage()
   let gateway: Started
   let upstream: Upstream
   let other: Upstream
   const outputs: string[] = []
-  const CANARY = /canary/i
-  const keys = (name: string) => ['one', 'two'].map((which) => `sk-canary-${name}-${which}-0a1b2c3d4e5f`)
-
-  // A key is disabled for its own case only.
-  const KINDS = ['own', 'translated'] as const
-  const ENDING = ['402', '403', '401']
-  const cases = STYLES.flatMap((style) =>
-    KINDS.flatMap((kind) =>
-      [false, true].map((stream) => ({ style, kind, stream, name: `${kind}-${style}-${stream ? 's' : 'w'}` })),
-    ),
-  )
-
-  /** An upstream that echoes its key wherever possible. */
-  const parrot = (request: UpstreamRequest) => {
-    const quoted = `You sent the key ${request.key}. Bearer ${request.key} was refused; see authorization: Bearer ${request.key}`
-    const headers = {
-      'x-request-id': `up-${request.number}`,
-      'x-echo': request.key ?? '',
-      'x-ratelimit-remaining': request.key ?? '',
-      'set-cookie': `key=${request.key}`,
-    }
-    const model = request.model ?? ''
-    const error = { type: 'invalid_request_error', message: quoted, code: 'invalid_value' }
-    if (model === 'html')
-      return {
-        do: 'answer',
-        status: 200,
-        headers: { 'content-type': 'text/html', ...headers },
-        body: `<html>${quoted}`,
-      } as const
-    if (model === 'inside') return { do: 'answer', headers, body: errorBody(request, error) } as const
-    if (model === 'redirect')
-      return {
-        do: 'answer',
-        status: 307,
-        headers: { ...headers, location: `${other.url}/steal?${request.key}` },
-      } as const
-    if (model === 'fine') return answerWith(request, { text: 'fine' }, { headers })
-    return failWith(request, Number(model), error, headers)
-  }
-
   before(async () => {
-    upstream = await on.upstream(parrot)
+    upstream = await on.upstream((request) => echoKey(request, other.url))
     other = await on.upstream((request) => answerWith(request, { text: 'fine' }))
     gateway = await on.gateway(
       {
@@ -472,25 +472,26 @@ describe('bad input: secrets', () => {
         auth: { keys: ['canary-client-key-0123456789'], admin: 'canary-admin-token-0123456789' },
         providers: {
           ...Object.fromEntries(
-            cases.flatMap(({ kind, name }) =>
-              ['', ...ENDING].map((end) => [
+            ECHOES.flatMap(({ kind, name }) =>
+              ['', ...DISABLING].map((end) => [
                 name + end,
                 {
                   baseUrl: `${upstream.url}/${name}${end}/v1`,
-                  keys: keys(name + end),
+                  keys: keysOf(name + end),
                   ...(kind === 'translated' && { styles: ['messages'] }),
                 },
               ]),
             ),
           ),
-          other: { baseUrl: `${other.url}/v1`, keys: keys('other') },
+          other: { baseUrl: `${other.url}/v1`, keys: keysOf('other') },
         },
       },
       { LOG_LEVEL: 'debug', OPENAI_API_KEY: '' },
     )
   })
 
-  const hear = async (path: string, init: RequestInit = {}) => {
+  /** Sends a request and records the response. */
+  const record = async (path: string, init: RequestInit = {}) => {
     const response = await fetch(gateway.url + path, { redirect: 'manual', ...init })
     const text = await response.text()
     outputs.push(`${path} ${response.status} ${JSON.stringify([...response.headers])} ${text}`)
@@ -498,13 +499,13 @@ describe('bad input: secrets', () => {
   }
   const authorization = { authorization: 'Bearer canary-client-key-0123456789' }
 
-  for (const { style, kind, stream, name } of cases)
+  for (const { style, kind, stream, name } of ECHOES)
     test(`an upstream that echoes its key: ${style} to ${kind}${stream ? ', streamed' : ''}`, async () => {
       const models = ['fine', '400', '404', '422', '429', '500', '503', 'html', 'inside', 'redirect'].map(
         (model) => `${name}/${model}`,
       )
-      for (const model of [...models, ...ENDING.map((end) => `${name}${end}/${end}`)])
-        await hear(PATHS[style], {
+      for (const model of [...models, ...DISABLING.map((end) => `${name}${end}/${end}`)])
+        await record(PATHS[style], {
           method: 'POST',
           headers: {
             'content-type': 'application/json',
@@ -527,10 +528,10 @@ describe('bad input: secrets', () => {
       '/v1/models/own%2Fm',
       '/nowhere',
     ])
-      await hear(path, { headers: authorization })
-    for (const style of STYLES) await hear('/v1/route', { method: 'POST', headers: authorization, body: good(style) })
-    await hear('/v1/models', { headers: { authorization: 'Bearer canary-wrong-key' } })
-    await hear(PATHS.chat, { method: 'POST', headers: authorization, body: '{"model": "own/fine", "messages": [}' })
+      await record(path, { headers: authorization })
+    for (const style of STYLES) await record('/v1/route', { method: 'POST', headers: authorization, body: good(style) })
+    await record('/v1/models', { headers: { authorization: 'Bearer canary-wrong-key' } })
+    await record(PATHS.chat, { method: 'POST', headers: authorization, body: '{"model": "own/fine", "messages": [}' })
   })
   test('no response or log line contains a key, token or cookie', async () => {
     assert.ok(outputs.length > 100)

@@ -3,7 +3,7 @@
  * upstreams on this machine. The upstreams verify the credentials independently.
  */
 import assert from 'node:assert/strict'
-import { createPublicKey, generateKeyPairSync, verify as verifySignature } from 'node:crypto'
+import { createPublicKey, generateKeyPairSync, type KeyObject, verify as verifySignature } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -123,6 +123,17 @@ const onStage = async (
   }
 }
 
+/** A temporary folder of a suite with these files, removed at its end. */
+const folderWith = (files: Readonly<Record<string, string>>): { readonly path: string } => {
+  const folder = { path: '' }
+  before(async () => {
+    folder.path = await mkdtemp(join(tmpdir(), 'headgate-clouds-'))
+    for (const [name, text] of Object.entries(files)) await writeFile(join(folder.path, name), text)
+  })
+  after(() => rm(folder.path, { recursive: true, force: true }))
+  return folder
+}
+
 const get = async (url: string): Promise<string> => (await fetch(url)).text()
 
 /** Checks that no page, metric or log line contains the secrets. */
@@ -181,23 +192,68 @@ const containerEnv = (urls: { readonly upstream: string; readonly tokens: string
   AWS_CONTAINER_AUTHORIZATION_TOKEN: 'pod-canary-token',
 })
 
-describe('clouds: AWS', () => {
-  let folder = ''
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'headgate-clouds-'))
-    await writeFile(join(folder, 'federated'), 'federated-canary-token')
-    const { AWS_ACCESS_KEY_ID: id, AWS_SECRET_ACCESS_KEY: secret } = AWS
-    await writeFile(
-      join(folder, 'credentials'),
-      `[own]\naws_access_key_id = ${id}\naws_secret_access_key = ${secret}\n`,
-    )
+const awsSetup = { provider: 'bedrock', model: 'openai.gpt-oss-120b-1:0', tokens: unexpected }
+
+/** Other sources of credentials. Those with a session token are fetched from `tokens`. */
+const AWS_SOURCES: readonly (readonly [
+  what: string,
+  session: string | undefined,
+  env: (tokens: string, folder: string) => Readonly<Record<string, string>>,
+  tokens: Script,
+])[] = [
+  [
+    'a profile',
+    undefined,
+    (_, folder) => ({ AWS_PROFILE: 'own', AWS_SHARED_CREDENTIALS_FILE: join(folder, 'credentials') }),
+    unexpected,
+  ],
+  [
+    'a web identity, as in Kubernetes',
+    SESSION,
+    (tokens, folder) => ({
+      AWS_ROLE_ARN: 'arn:aws:iam::123456789012:role/gateway',
+      AWS_WEB_IDENTITY_TOKEN_FILE: join(folder, 'federated'),
+      AWS_REGION: REGION,
+      AWS_ENDPOINT_URL_STS: tokens,
+    }),
+    ({ body }) => {
+      const request = new URLSearchParams(body)
+      const good =
+        request.get('WebIdentityToken') === 'federated-canary-token' && request.get('RoleArn')?.endsWith('/gateway')
+      if (!good) return { do: 'answer', status: 403 }
+      const { AccessKeyId, SecretAccessKey, Token, Expiration } = containerAnswer(60)
+      const credentials = `<AccessKeyId>${AccessKeyId}</AccessKeyId><SecretAccessKey>${SecretAccessKey}</SecretAccessKey><SessionToken>${Token}</SessionToken><Expiration>${Expiration}</Expiration>`
+      return {
+        do: 'answer',
+        headers: { 'content-type': 'text/xml' },
+        body: `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>${credentials}</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`,
+      }
+    },
+  ],
+  [
+    "an instance's role",
+    SESSION,
+    (tokens) => ({ AWS_EC2_METADATA_DISABLED: 'false', AWS_EC2_METADATA_SERVICE_ENDPOINT: tokens }),
+    ({ method, path, headers }) => {
+      if (method === 'PUT')
+        return { do: 'answer', headers: { 'content-type': 'text/plain' }, body: 'canary-imds-token' }
+      if (headers['x-aws-ec2-metadata-token'] !== 'canary-imds-token') return { do: 'answer', status: 401 }
+      const role = /\/iam\/security-credentials\/(.*)$/.exec(path)?.[1]
+      const named = { Code: 'Success', Type: 'AWS-HMAC', LastUpdated: inMinutes(0), ...containerAnswer(60) }
+      return { do: 'answer', headers: { 'content-type': 'text/plain' }, body: role === 'gateway' ? named : 'gateway' }
+    },
+  ],
+]
+
+describe('clouds: AWS, sources of credentials', () => {
+  const folder = folderWith({
+    federated: 'federated-canary-token',
+    credentials: `[own]\naws_access_key_id = ${AWS.AWS_ACCESS_KEY_ID}\naws_secret_access_key = ${AWS.AWS_SECRET_ACCESS_KEY}\n`,
   })
-  after(() => rm(folder, { recursive: true, force: true }))
-  const setup = { provider: 'bedrock', model: 'openai.gpt-oss-120b-1:0', tokens: unexpected }
 
   test('keys from the environment sign the call and stay secret', () =>
     onStage(
-      { ...setup, upstream: bedrock(AWS.AWS_SECRET_ACCESS_KEY), env: (urls) => ({ ...bedrockEnv(urls), ...AWS }) },
+      { ...awsSetup, upstream: bedrock(AWS.AWS_SECRET_ACCESS_KEY), env: (urls) => ({ ...bedrockEnv(urls), ...AWS }) },
       async (stage) => {
         assert.deepEqual(statusAndReply(await stage.ask()), ok)
         assert.deepEqual(statusAndReply(await stage.ask('some.model-v1:0')), ok)
@@ -212,7 +268,7 @@ describe('clouds: AWS', () => {
   test('keys from .env, which the cloud SDK does not read', () =>
     onStage(
       {
-        ...setup,
+        ...awsSetup,
         upstream: bedrock(AWS.AWS_SECRET_ACCESS_KEY),
         env: bedrockEnv,
         files: {
@@ -224,63 +280,14 @@ describe('clouds: AWS', () => {
       async ({ ask }) => assert.deepEqual(statusAndReply(await ask()), ok),
     ))
 
-  const ways: readonly (readonly [
-    what: string,
-    session: string | undefined,
-    env: (tokens: string) => Readonly<Record<string, string>>,
-    tokens: Script,
-  ])[] = [
-    [
-      'a profile',
-      undefined,
-      () => ({ AWS_PROFILE: 'own', AWS_SHARED_CREDENTIALS_FILE: join(folder, 'credentials') }),
-      unexpected,
-    ],
-    [
-      'a web identity, as in Kubernetes',
-      SESSION,
-      (tokens) => ({
-        AWS_ROLE_ARN: 'arn:aws:iam::123456789012:role/gateway',
-        AWS_WEB_IDENTITY_TOKEN_FILE: join(folder, 'federated'),
-        AWS_REGION: REGION,
-        AWS_ENDPOINT_URL_STS: tokens,
-      }),
-      ({ body }) => {
-        const request = new URLSearchParams(body)
-        const good =
-          request.get('WebIdentityToken') === 'federated-canary-token' && request.get('RoleArn')?.endsWith('/gateway')
-        if (!good) return { do: 'answer', status: 403 }
-        const { AccessKeyId, SecretAccessKey, Token, Expiration } = containerAnswer(60)
-        const credentials = `<AccessKeyId>${AccessKeyId}</AccessKeyId><SecretAccessKey>${SecretAccessKey}</SecretAccessKey><SessionToken>${Token}</SessionToken><Expiration>${Expiration}</Expiration>`
-        return {
-          do: 'answer',
-          headers: { 'content-type': 'text/xml' },
-          body: `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>${credentials}</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`,
-        }
-      },
-    ],
-    [
-      "an instance's role",
-      SESSION,
-      (tokens) => ({ AWS_EC2_METADATA_DISABLED: 'false', AWS_EC2_METADATA_SERVICE_ENDPOINT: tokens }),
-      ({ method, path, headers }) => {
-        if (method === 'PUT')
-          return { do: 'answer', headers: { 'content-type': 'text/plain' }, body: 'canary-imds-token' }
-        if (headers['x-aws-ec2-metadata-token'] !== 'canary-imds-token') return { do: 'answer', status: 401 }
-        const role = /\/iam\/security-credentials\/(.*)$/.exec(path)?.[1]
-        const named = { Code: 'Success', Type: 'AWS-HMAC', LastUpdated: inMinutes(0), ...containerAnswer(60) }
-        return { do: 'answer', headers: { 'content-type': 'text/plain' }, body: role === 'gateway' ? named : 'gateway' }
-      },
-    ],
-  ]
-  for (const [what, session, env, tokens] of ways)
+  for (const [what, session, env, tokens] of AWS_SOURCES)
     test(`${what} signs the call and is fetched once`, () =>
       onStage(
         {
-          ...setup,
+          ...awsSetup,
           upstream: bedrock(AWS.AWS_SECRET_ACCESS_KEY, session),
           tokens,
-          env: (urls) => ({ ...bedrockEnv(urls), ...env(urls.tokens) }),
+          env: (urls) => ({ ...bedrockEnv(urls), ...env(urls.tokens, folder.path) }),
         },
         async (stage) => {
           assert.deepEqual(statusAndReply(await stage.ask()), ok)
@@ -294,17 +301,19 @@ describe('clouds: AWS', () => {
   test('a Bedrock key takes precedence', () =>
     onStage(
       {
-        ...setup,
+        ...awsSetup,
         upstream: (request) => (request.key === 'bedrock-key-canary' ? answer(request) : refuse(403, 'no')),
         env: (urls) => ({ ...bedrockEnv(urls), ...AWS, BEDROCK_API_KEY: 'bedrock-key-canary' }),
       },
       async ({ ask }) => assert.deepEqual(statusAndReply(await ask()), ok),
     ))
+})
 
+describe('clouds: AWS, session credentials', () => {
   test("a container's role: fetched once for ten calls, and refreshed before it expires", () =>
     onStage(
       {
-        ...setup,
+        ...awsSetup,
         upstream: bedrock(AWS.AWS_SECRET_ACCESS_KEY, SESSION),
         // The first is usable only briefly: credentials are not used in their last 30 s.
         tokens: ({ headers, number }) =>
@@ -333,7 +342,7 @@ describe('clouds: AWS', () => {
   test('the session token is redacted from upstream errors', () =>
     onStage(
       {
-        ...setup,
+        ...awsSetup,
         upstream: ({ headers }) => ({
           do: 'stream',
           status: 403,
@@ -392,17 +401,34 @@ const metadataEnv = (urls: { readonly upstream: string; readonly tokens: string 
   GCE_METADATA_HOST: urls.tokens.replace('http://', ''),
 })
 
-describe('clouds: Google', () => {
-  let folder = ''
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'headgate-clouds-'))
-  })
-  after(() => rm(folder, { recursive: true, force: true }))
-  const setup = { provider: 'vertex', model: 'gemini-2.5-flash', tokens: unexpected }
+/** Whether the service account of this address signed the token, for an hour. */
+const isSignedBy = (email: string, publicKey: KeyObject, token: string): boolean => {
+  const [head = '', claims = '', signature = ''] = token.split('.')
+  const { iss, sub, scope, exp } = JSON.parse(Buffer.from(claims, 'base64url').toString())
+  const left = exp - Date.now() / 1000
+  return (
+    iss === email &&
+    sub === iss &&
+    scope === SCOPE &&
+    left > 3_000 &&
+    left <= 3_600 &&
+    verifySignature(
+      'sha256',
+      Buffer.from(`${head}.${claims}`),
+      createPublicKey(publicKey.export({ type: 'spki', format: 'pem' }).toString()),
+      Buffer.from(signature, 'base64url'),
+    )
+  )
+}
+
+const googleSetup = { provider: 'vertex', model: 'gemini-2.5-flash', tokens: unexpected }
+
+describe('clouds: Google, accounts in files', () => {
+  const folder = folderWith({ subject: 'subject-canary-token' })
 
   test('a service account signs its own token and names the quota project', async () => {
     const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
-    const file = join(folder, 'account.json')
+    const file = join(folder.path, 'account.json')
     const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
     const account = {
       type: 'service_account',
@@ -413,31 +439,13 @@ describe('clouds: Google', () => {
       quota_project_id: 'q-1',
     }
     await writeFile(file, JSON.stringify(account))
-    const isSigned = (token: string): boolean => {
-      const [head = '', claims = '', signature = ''] = token.split('.')
-      const { iss, sub, scope, exp } = JSON.parse(Buffer.from(claims, 'base64url').toString())
-      const left = exp - Date.now() / 1000
-      return (
-        iss === account.client_email &&
-        sub === iss &&
-        scope === SCOPE &&
-        left > 3_000 &&
-        left <= 3_600 &&
-        verifySignature(
-          'sha256',
-          Buffer.from(`${head}.${claims}`),
-          createPublicKey(publicKey.export({ type: 'spki', format: 'pem' }).toString()),
-          Buffer.from(signature, 'base64url'),
-        )
-      )
-    }
     const upstream: Script = (request) =>
-      isSigned(request.headers.authorization?.replace('Bearer ', '') ?? '') &&
+      isSignedBy(account.client_email, publicKey, request.headers.authorization?.replace('Bearer ', '') ?? '') &&
       request.headers['x-goog-user-project'] === 'q-1'
         ? answer(request)
         : refuse(401, 'not signed in')
     await onStage(
-      { ...setup, upstream, env: (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: file }) },
+      { ...googleSetup, upstream, env: (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: file }) },
       async (stage) => {
         assert.deepEqual(statusAndReply(await stage.ask()), ok)
         // A new signature would contain another second.
@@ -451,10 +459,49 @@ describe('clouds: Google', () => {
     )
   })
 
+  test('a federated account (external_account): its token is exchanged', async () => {
+    const file = join(folder.path, 'external.json')
+    await onStage(
+      {
+        ...googleSetup,
+        upstream: bearer(TOKEN),
+        tokens: ({ body }) =>
+          new URLSearchParams(body).get('subject_token') === 'subject-canary-token'
+            ? {
+                do: 'answer',
+                body: {
+                  access_token: TOKEN,
+                  expires_in: 3_600,
+                  token_type: 'Bearer',
+                  issued_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+                },
+              }
+            : { do: 'answer', status: 400, body: { error: 'invalid_grant' } },
+        env: (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: file }),
+      },
+      async (stage) => {
+        const external = {
+          type: 'external_account',
+          audience: '//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/pool/providers/own',
+          subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
+          token_url: `${stage.tokens.url}/v1/token`,
+          credential_source: { file: join(folder.path, 'subject') },
+        }
+        await writeFile(file, JSON.stringify(external))
+        assert.deepEqual(statusAndReply(await stage.ask()), ok)
+        assert.deepEqual(statusAndReply(await stage.ask()), ok)
+        assert.equal(stage.tokens.requests.length, 1)
+        await assertSecret(stage, TOKEN, 'subject-canary-token')
+      },
+    )
+  })
+})
+
+describe('clouds: Google, the metadata server', () => {
   test('the metadata server: fetched once for ten calls and refreshed before expiry; Claude in its own format', () =>
     onStage(
       {
-        ...setup,
+        ...googleSetup,
         upstream: bearer(`${TOKEN}-0`, `${TOKEN}-1`),
         tokens: metadata((number) => metadataToken(`${TOKEN}-${number}`, number === 0 ? 32 : 3_599)),
         env: metadataEnv,
@@ -491,7 +538,7 @@ describe('clouds: Google', () => {
     ]
     return onStage(
       {
-        ...setup,
+        ...googleSetup,
         upstream: (request) => {
           if (request.headers.authorization !== `Bearer ${TOKEN}`) return refuse(401, 'not signed in')
           if (request.path.endsWith('/models/claude-sonnet-4-5@20250929:streamRawPredict'))
@@ -529,60 +576,22 @@ describe('clouds: Google', () => {
       },
     )
   })
-
-  test('a federated account (external_account): its token is exchanged', async () => {
-    await writeFile(join(folder, 'subject'), 'subject-canary-token')
-    const file = join(folder, 'external.json')
-    await onStage(
-      {
-        ...setup,
-        upstream: bearer(TOKEN),
-        tokens: ({ body }) =>
-          new URLSearchParams(body).get('subject_token') === 'subject-canary-token'
-            ? {
-                do: 'answer',
-                body: {
-                  access_token: TOKEN,
-                  expires_in: 3_600,
-                  token_type: 'Bearer',
-                  issued_token_type: 'urn:ietf:params:oauth:token-type:access_token',
-                },
-              }
-            : { do: 'answer', status: 400, body: { error: 'invalid_grant' } },
-        env: (urls) => ({ ...vertexEnv(urls), GOOGLE_APPLICATION_CREDENTIALS: file }),
-      },
-      async (stage) => {
-        const external = {
-          type: 'external_account',
-          audience: '//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/pool/providers/own',
-          subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
-          token_url: `${stage.tokens.url}/v1/token`,
-          credential_source: { file: join(folder, 'subject') },
-        }
-        await writeFile(file, JSON.stringify(external))
-        assert.deepEqual(statusAndReply(await stage.ask()), ok)
-        assert.deepEqual(statusAndReply(await stage.ask()), ok)
-        assert.equal(stage.tokens.requests.length, 1)
-        await assertSecret(stage, TOKEN, 'subject-canary-token')
-      },
-    )
-  })
-
-  test('express mode: a key, no project', () =>
-    onStage(
-      {
-        ...setup,
-        upstream: (request) =>
-          request.headers['x-goog-api-key'] === 'AIza-canary-0123456789' ? answer(request) : refuse(401, 'no'),
-        env: ({ upstream }) => ({ VERTEX_API_KEY: 'AIza-canary-0123456789', VERTEX_BASE_URL: `${upstream}/v1` }),
-      },
-      async ({ ask, upstream }) => {
-        assert.deepEqual(statusAndReply(await ask()), ok)
-        assert.equal(upstream.requests[0]?.path, '/v1/publishers/google/models/gemini-2.5-flash:generateContent')
-        assert.equal(upstream.requests[0]?.headers.authorization, undefined)
-      },
-    ))
 })
+
+test('clouds: Google, express mode: a key, no project', () =>
+  onStage(
+    {
+      ...googleSetup,
+      upstream: (request) =>
+        request.headers['x-goog-api-key'] === 'AIza-canary-0123456789' ? answer(request) : refuse(401, 'no'),
+      env: ({ upstream }) => ({ VERTEX_API_KEY: 'AIza-canary-0123456789', VERTEX_BASE_URL: `${upstream}/v1` }),
+    },
+    async ({ ask, upstream }) => {
+      assert.deepEqual(statusAndReply(await ask()), ok)
+      assert.equal(upstream.requests[0]?.path, '/v1/publishers/google/models/gemini-2.5-flash:generateContent')
+      assert.equal(upstream.requests[0]?.headers.authorization, undefined)
+    },
+  ))
 
 // ── Microsoft Entra ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -599,88 +608,82 @@ const entraToken = (token = ENTRA, more: object = { expires_in: 3_599 }): Act =>
 const form = ({ body }: UpstreamRequest) => Object.fromEntries(new URLSearchParams(body))
 const query = ({ path }: UpstreamRequest) => Object.fromEntries(new URL(path, 'http://x').searchParams)
 
+/** Sources of tokens, each with a check of its token request. */
+const ENTRA_SOURCES: readonly (readonly [
+  what: string,
+  env: (tokens: string, folder: string) => Readonly<Record<string, string>>,
+  tokens: Script,
+  check: (request: UpstreamRequest) => void,
+])[] = [
+  [
+    "an application's secret",
+    (tokens) => ({ ...CLIENT, AZURE_CLIENT_SECRET: AZURE_SECRET, AZURE_AUTHORITY_HOST: `${tokens}/` }),
+    () => entraToken(),
+    (request) => {
+      assert.equal(`${request.method} ${request.path}`, 'POST /tenant-1/oauth2/v2.0/token')
+      assert.deepEqual(form(request), {
+        grant_type: 'client_credentials',
+        client_id: 'client-1',
+        scope: AZURE_SCOPE,
+        client_secret: AZURE_SECRET,
+      })
+    },
+  ],
+  [
+    'a federated token',
+    (tokens, folder) => ({
+      ...CLIENT,
+      AZURE_FEDERATED_TOKEN_FILE: join(folder, 'federated'),
+      AZURE_AUTHORITY_HOST: tokens,
+    }),
+    () => entraToken(),
+    (request) =>
+      assert.deepEqual(form(request), {
+        grant_type: 'client_credentials',
+        client_id: 'client-1',
+        scope: AZURE_SCOPE,
+        client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
+        client_assertion: 'federated-canary-token',
+      }),
+  ],
+  [
+    "an App Service's managed identity",
+    (tokens) => ({
+      AZURE_CLIENT_ID: 'client-1',
+      IDENTITY_ENDPOINT: `${tokens}/msi/token`,
+      IDENTITY_HEADER: 'canary-identity-header',
+    }),
+    () => entraToken(ENTRA, { expires_on: String(Math.floor(Date.now() / 1000) + 3_600), resource: RESOURCE }),
+    (request) => {
+      assert.equal(request.headers['x-identity-header'], 'canary-identity-header')
+      assert.equal(request.path.split('?')[0], '/msi/token')
+      assert.deepEqual(query(request), { 'api-version': '2019-08-01', resource: RESOURCE, client_id: 'client-1' })
+    },
+  ],
+  [
+    "a machine's managed identity, whose server is busy at first",
+    (tokens) => ({ AZURE_POD_IDENTITY_AUTHORITY_HOST: tokens }),
+    ({ number }) =>
+      number === 0 ? { do: 'answer', status: 429 } : entraToken(ENTRA, { expires_in: '3599', expires_on: '0' }),
+    (request) => {
+      assert.equal(request.headers.metadata, 'true')
+      assert.equal(request.path.split('?')[0], '/metadata/identity/oauth2/token')
+      assert.deepEqual(query(request), { 'api-version': '2018-02-01', resource: RESOURCE })
+    },
+  ],
+]
+
 describe('clouds: Microsoft Entra', () => {
-  let folder = ''
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'headgate-clouds-'))
-    await writeFile(join(folder, 'federated'), 'federated-canary-token\n')
-  })
-  after(() => rm(folder, { recursive: true, force: true }))
+  const folder = folderWith({ federated: 'federated-canary-token\n' })
   const setup = { provider: 'azure-openai', model: 'my-deployment', upstream: bearer(ENTRA) }
 
-  const ways: readonly (readonly [
-    what: string,
-    env: (tokens: string) => Readonly<Record<string, string>>,
-    tokens: Script,
-    check: (request: UpstreamRequest) => void,
-  ])[] = [
-    [
-      "an application's secret",
-      (tokens) => ({ ...CLIENT, AZURE_CLIENT_SECRET: AZURE_SECRET, AZURE_AUTHORITY_HOST: `${tokens}/` }),
-      () => entraToken(),
-      (request) => {
-        assert.equal(`${request.method} ${request.path}`, 'POST /tenant-1/oauth2/v2.0/token')
-        assert.deepEqual(form(request), {
-          grant_type: 'client_credentials',
-          client_id: 'client-1',
-          scope: AZURE_SCOPE,
-          client_secret: AZURE_SECRET,
-        })
-      },
-    ],
-    [
-      'a federated token',
-      (tokens) => ({
-        ...CLIENT,
-        AZURE_FEDERATED_TOKEN_FILE: 'FOLDER/federated',
-        AZURE_AUTHORITY_HOST: tokens,
-      }),
-      () => entraToken(),
-      (request) =>
-        assert.deepEqual(form(request), {
-          grant_type: 'client_credentials',
-          client_id: 'client-1',
-          scope: AZURE_SCOPE,
-          client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
-          client_assertion: 'federated-canary-token',
-        }),
-    ],
-    [
-      "an App Service's managed identity",
-      (tokens) => ({
-        AZURE_CLIENT_ID: 'client-1',
-        IDENTITY_ENDPOINT: `${tokens}/msi/token`,
-        IDENTITY_HEADER: 'canary-identity-header',
-      }),
-      () => entraToken(ENTRA, { expires_on: String(Math.floor(Date.now() / 1000) + 3_600), resource: RESOURCE }),
-      (request) => {
-        assert.equal(request.headers['x-identity-header'], 'canary-identity-header')
-        assert.equal(request.path.split('?')[0], '/msi/token')
-        assert.deepEqual(query(request), { 'api-version': '2019-08-01', resource: RESOURCE, client_id: 'client-1' })
-      },
-    ],
-    [
-      "a machine's managed identity, whose server is busy at first",
-      (tokens) => ({ AZURE_POD_IDENTITY_AUTHORITY_HOST: tokens }),
-      ({ number }) =>
-        number === 0 ? { do: 'answer', status: 429 } : entraToken(ENTRA, { expires_in: '3599', expires_on: '0' }),
-      (request) => {
-        assert.equal(request.headers.metadata, 'true')
-        assert.equal(request.path.split('?')[0], '/metadata/identity/oauth2/token')
-        assert.deepEqual(query(request), { 'api-version': '2018-02-01', resource: RESOURCE })
-      },
-    ],
-  ]
-  for (const [what, env, tokens, check] of ways)
+  for (const [what, env, tokens, check] of ENTRA_SOURCES)
     test(`${what}: one token for ten calls, and it stays secret`, () =>
       onStage(
         {
           ...setup,
           tokens,
-          env: (urls) => {
-            const given = Object.entries({ ...azureEnv(urls), ...env(urls.tokens) })
-            return Object.fromEntries(given.map(([name, value]) => [name, value.replace('FOLDER', folder)]))
-          },
+          env: (urls) => ({ ...azureEnv(urls), ...env(urls.tokens, folder.path) }),
         },
         async (stage) => {
           const all = await Promise.all(Array.from({ length: 10 }, () => stage.ask()))

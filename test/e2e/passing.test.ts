@@ -1,6 +1,6 @@
 /**
- * A client and an upstream of the same style: the running gateway passes bytes unchanged except where documented. Then
- * recorded answers, for clients of both styles.
+ * A client and an upstream of the same style: the running gateway passes bytes unchanged except where documented. Recorded
+ * answers are passed to clients of the same and translated for clients of the other style.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'

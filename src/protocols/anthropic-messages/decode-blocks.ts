@@ -64,7 +64,7 @@ export const beginBlock = (block: JsonObject, place: readonly (string | number)[
           block: { type: 'tool-call', id: text(block.id) || derivedCallId(...place), name: text(block.name) ?? '' },
         },
       ]
-    // Hosted tools, their results and unknown blocks: clients of other formats must not run them.
+    // Hosted tools, their results and unknown blocks are foreign: clients of other formats must not run them.
     default:
       return [{ type: 'open', block: { type: 'foreign', protocol: 'anthropic-messages', raw: block } }]
   }

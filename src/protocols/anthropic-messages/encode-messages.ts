@@ -208,7 +208,7 @@ const encodeAssistantPart = partEncoder<Losses>({
   foreign: encodeForeign,
 })
 
-// Members of this format that clients of other formats also send. Passed on by name if their value is valid.
+// Members of this format that clients of other formats also send. Valid values are encoded under the same name.
 
 type ValueCheck = (value: Json) => boolean
 

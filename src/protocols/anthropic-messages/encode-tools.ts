@@ -92,7 +92,7 @@ const encodeFunction = (tool: Tool & { kind: 'function' }, losses: Losses): Json
 
 /**
  * `strict` enforces the schema, but supports fewer keywords here than elsewhere. No format enforces a schema with open
- * objects, so dropping `strict` there is no loss; for unsupported keywords it is.
+ * objects, so dropping `strict` there is no loss; for unsupported keywords it is a loss.
  */
 const strictMember = (tool: Tool & { kind: 'function' }, schema: JsonObject, losses: Losses): JsonObject => {
   if (!isClosed(schema)) return {}

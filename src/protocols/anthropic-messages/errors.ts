@@ -7,7 +7,7 @@ import { classify, type UpstreamError } from '../errors/classify.ts'
 
 /** Classifies an error body; `body` is undefined if it was not JSON. Errors inside a 200 are classified by type alone. */
 export const decodeFailure = (status: number, body: Json | undefined, headers: HeaderLookup): Failure => {
-  // A page instead of JSON. From a firewall or captive portal it is not an answer of the model; a CDN's 5xx is classified below.
+  // A page of a firewall or captive portal is not an answer of the model. A CDN's 5xx is classified below.
   if (body === undefined && (status < 300 || status === 403))
     return {
       kind: 'not_json',

@@ -18,7 +18,7 @@ const failureOf = (status: number, type: string | undefined, body: Json | undefi
 
 /** Classifies an error body; `body` is undefined if it was not JSON. */
 export const decodeFailure = (status: number, body: Json | undefined, headers: HeaderLookup): Failure => {
-  // A page instead of JSON. From a firewall or captive portal it is not an answer of the model; a load balancer's 5xx is classified below.
+  // A page of a firewall or captive portal is not an answer of the model. A load balancer's 5xx is classified below.
   if (body === undefined && (status < 300 || status === 403))
     return fail('not_json', 'The provider returned a body that is not JSON.', {
       ...(status >= 300 && { status }),

@@ -2,7 +2,7 @@ import { claudeVersion } from '../shared/claude.ts'
 
 /**
  * A model's capabilities, derived from its name. Bedrock passes a vendor's own members in `additionalModelRequestFields` and
- * rejects those a model does not support. An unknown name (the ARN of an inference profile) gets all members of the format
+ * rejects those a model does not support. An unknown name (the ARN of an inference profile) receives all members of the format
  * and none of a vendor's.
  */
 export type ConverseModelFamily = {

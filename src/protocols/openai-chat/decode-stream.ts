@@ -21,7 +21,6 @@ import { argumentsText, contentPart, isChoice, mediaBlock, mediaOf } from './dec
 
 const NO_HEADERS = () => undefined
 const areChoices = optionalList(isChoice)
-/** The event list between two frames; never filled. */
 const NO_EVENTS: ChatEvent[] = []
 const NO_SOURCES: readonly Json[] = []
 

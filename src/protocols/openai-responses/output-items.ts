@@ -6,7 +6,7 @@ import { type QualifiedTool, SEARCH_CALL } from '../shared/tool-names.ts'
 /** An event of a responses stream without its sequence number. */
 export type WireEvent = { readonly type: string } & JsonObject
 
-/** An output item while it is written. The next item or the end of the answer ends it, because only then its status is known. */
+/** An output item that is being written. The next item or the end of the answer ends it, because only then its status is known. */
 export type OutputItem =
   | { readonly kind: 'message'; readonly id: string; readonly content: JsonObject[] }
   | {

@@ -21,6 +21,7 @@ import { argumentsText, contentPart, isChoice, mediaBlock, mediaOf } from './dec
 
 const NO_HEADERS = () => undefined
 const areChoices = optionalList(isChoice)
+/** The event list while no frame is decoded. Shared by all streams, so it must stay empty. */
 const NO_EVENTS: ChatEvent[] = []
 const NO_SOURCES: readonly Json[] = []
 

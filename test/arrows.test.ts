@@ -68,7 +68,8 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
 
   'edge/net': [],
   'edge/catalogue': [],
-  'edge/store': [],
+  'edge/sqlite': [],
+  'edge/store': ['edge/sqlite'],
   'edge/config': [],
   'edge/observe': ['edge/process'],
   'edge/identity': ['edge/config'],

@@ -10,17 +10,9 @@ import { join } from 'node:path'
 import type { Worker } from 'node:worker_threads'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { ResponseStore, StoredResponse } from '../../core/stored-response.ts'
+import { problemOf } from '../sqlite/errors.ts'
 import type { Limits } from './database.ts'
-import {
-  type FromThread,
-  type Operation,
-  problemOf,
-  type StoreAnswer,
-  type StoreRead,
-  type StoreWrite,
-  type ThreadOptions,
-  type ToThread,
-} from './messages.ts'
+import type { FromThread, Operation, StoreAnswer, StoreRead, StoreWrite, ThreadOptions, ToThread } from './messages.ts'
 
 export type StoreOptions = {
   readonly folder: string

@@ -2,10 +2,12 @@
  * The database of stored responses: one SQLite file in the data folder. Synchronous, so it is used by the store's thread
  * only (`thread.ts`). Functions throw the error of SQLite or of the file system.
  */
-import { chmodSync, mkdirSync, type Stats, statSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { chmodSync } from 'node:fs'
+import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { ResponseStatus, StoredResponse } from '../../core/stored-response.ts'
+import { makeFolder } from '../sqlite/folder.ts'
+import { watchMoved } from '../sqlite/opened-files.ts'
 
 export type DatabaseOptions = {
   readonly folder: string
@@ -109,24 +111,6 @@ const SCHEMA = `
   PRAGMA user_version = ${VERSION};
 `
 
-/**
- * Creates a folder and its parents. Node's `recursive` loops forever where the parent exists but reports ENOENT for new
- * entries: below /proc, or below an autofs mount point.
- */
-const makeFolder = (folder: string): void => {
-  if (isFolder(folder)) return
-  const above = dirname(folder)
-  if (above !== folder) makeFolder(above)
-  try {
-    mkdirSync(folder, { mode: 0o700 })
-  } catch (error) {
-    // Another process may have created it first.
-    if (!isFolder(folder)) throw error
-  }
-}
-
-const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
-
 /** Opens the file and creates or checks its schema. Closes it again on an error. */
 const openFile = (path: string): DatabaseSync => {
   const database = new DatabaseSync(path)
@@ -187,12 +171,12 @@ class ResponseDatabase implements Database {
   readonly #database: DatabaseSync
   readonly #options: DatabaseOptions
   readonly #statements: ReturnType<typeof prepareStatements>
-  readonly #opened: readonly { readonly file: string; readonly stats: Stats | undefined }[]
+  readonly #isMoved: () => boolean
 
   constructor(database: DatabaseSync, path: string, options: DatabaseOptions) {
     this.#database = database
     this.#options = options
-    this.#opened = [path, `${path}-wal`].map((file) => ({ file, stats: statsOf(file) }))
+    this.#isMoved = watchMoved([path, `${path}-wal`])
     this.#statements = prepareStatements(database)
   }
 
@@ -287,7 +271,7 @@ class ResponseDatabase implements Database {
   }
 
   moved(): boolean {
-    return this.#opened.some(({ file, stats }) => !isSame(stats, statsOf(file)))
+    return this.#isMoved()
   }
 
   close(): void {
@@ -329,18 +313,6 @@ class ResponseDatabase implements Database {
     return { ...readRow(row), items: items.map(({ id }) => String(id)) }
   }
 }
-
-/** Undefined if the path leads to no file or cannot be followed. */
-const statsOf = (file: string): Stats | undefined => {
-  try {
-    return statSync(file, { throwIfNoEntry: false })
-  } catch {
-    return undefined
-  }
-}
-
-const isSame = (opened: Stats | undefined, now: Stats | undefined): boolean =>
-  opened?.ino === now?.ino && opened?.dev === now?.dev
 
 /** A row of the table above; only this file writes it. */
 const readRow = (row: Record<string, unknown>): Omit<StoredResponse, 'items'> => ({

@@ -36,9 +36,3 @@ export type FromThread = {
 
 /** `worker`: the process, as `PID.START@HOST`. */
 export type ThreadOptions = { readonly folder: string; readonly worker: string; readonly limits: Limits }
-
-/** SQLite's message, or the file system's error code: its message contains the path, which `/health` must not show. */
-export const problemOf = (error: unknown): string => {
-  if (!(error instanceof Error)) return 'unknown error'
-  return 'syscall' in error && 'code' in error ? `${error.code} (${error.syscall})` : error.message
-}

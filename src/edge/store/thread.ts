@@ -9,16 +9,10 @@ import { join } from 'node:path'
 import type { MessagePort } from 'node:worker_threads'
 import { isObject, parseJson } from '../../core/json.ts'
 import type { StoredResponse } from '../../core/stored-response.ts'
+import { isBusy, isFull, problemOf } from '../sqlite/errors.ts'
+import { isAlive } from '../sqlite/process-alive.ts'
 import { type Database, FILE, type Limits, openDatabase } from './database.ts'
-import {
-  type FromThread,
-  type Operation,
-  problemOf,
-  type StoreAnswer,
-  type StoreWrite,
-  type ThreadOptions,
-  type ToThread,
-} from './messages.ts'
+import type { FromThread, Operation, StoreAnswer, StoreWrite, ThreadOptions, ToThread } from './messages.ts'
 
 type PendingWrite = StoreWrite & { readonly number: number }
 
@@ -306,12 +300,6 @@ class StoreThread {
 const sizeOf = ({ input, response, events }: StoredResponse): number =>
   input.length + response.length + (events?.length ?? 0)
 
-/** SQLite's primary result codes (https://sqlite.org/rescode.html). */
-const codeOf = (error: unknown): number =>
-  error instanceof Error && 'errcode' in error && typeof error.errcode === 'number' ? error.errcode & 0xff : 0
-const isBusy = (error: unknown): boolean => codeOf(error) === 5 || codeOf(error) === 6
-const isFull = (error: unknown): boolean => codeOf(error) === 13
-
 /**
  * Whether `worker` is another process of this machine whose liveness is `alive`. False for other machines, about which nothing
  * is known. A live process that is being replaced finishes its own responses.
@@ -320,16 +308,6 @@ const isOthers = (worker: string, alive: boolean): boolean => {
   const [, ...host] = worker.split('@')
   const pid = Number.parseInt(worker, 10)
   return host.join('@') === hostname() && pid !== process.pid && isAlive(pid) === alive
-}
-
-const isAlive = (pid: number): boolean => {
-  try {
-    // Signal 0 sends nothing.
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM'
-  }
 }
 
 /** The response that was in progress when its process ended. */

@@ -366,10 +366,11 @@ const PHASES: readonly Phase[] = [
 const bodyOfRaw = (text: string): string =>
   text.replace(/^[\s\S]*?\r\n\r\n/, '').replace(/(?:^|\r\n)[0-9a-f]+\r\n/g, '')
 
-describe('faults: at each phase', () => {
+/** An upstream for all phases, and a port where connecting hangs, for one suite. */
+const phaseStage = () => {
   const on = stage()
   let upstream: Upstream
-  let hole: BadAddress | null
+  let hole: BadAddress | null = null
   before(async () => {
     upstream = await on.upstream((upstreamRequest) => {
       const phase = PHASES[Number(upstreamRequest.path.split('/')[1]?.replace(/\D/g, ''))]
@@ -378,109 +379,119 @@ describe('faults: at each phase', () => {
     hole = await blackHole()
     on.keep(() => hole?.close())
   })
-  const placeOf = (id: string, phase: Phase) => ({
-    baseUrl: `${phase.at === 'hole' ? hole?.url : upstream.url}/${id}/v1`,
-  })
   const callsTo = (id: string) => callsOf(upstream).filter(({ path }) => path.startsWith(`/${id}/`))
-
-  /** Starts a client of this phase and waits until it has been reached. */
-  const startClient = async (
-    gateway: Started,
-    phase: Phase,
-    { id, style, halfOpen = false }: { readonly id: string; readonly style: Style; readonly halfOpen?: boolean },
-  ): Promise<RawClient> => {
-    const whole = rawRequest(PATHS[style], JSON.stringify(bodyFor(style, `${id}/m`, phase.stream)))
-    const begun = performance.now()
-    const seen = callsTo(id).length
-    const client = await rawClient(gateway.url, whole.slice(0, whole.length - (phase.short ?? 0)), halfOpen)
-    const there = () =>
-      phase.reached({ calls: callsTo(id).length - seen, text: client.text(), ms: performance.now() - begun })
-    await until(phase.name, there, 5_000)
-    return client
+  return {
+    on,
+    callsTo,
+    placeOf: (id: string, phase: Phase) => ({
+      baseUrl: `${phase.at === 'hole' ? hole?.url : upstream.url}/${id}/v1`,
+    }),
+    /** The reason to skip the tests of a phase, if this system cannot produce it. */
+    skipReason: (phase: Phase) =>
+      phase.at && !hole ? 'on this system connections to a full backlog do not hang' : undefined,
+    /** Starts a client of this phase and waits until it has been reached. */
+    async startClient(
+      gateway: Started,
+      phase: Phase,
+      { id, style, halfOpen = false }: { readonly id: string; readonly style: Style; readonly halfOpen?: boolean },
+    ): Promise<RawClient> {
+      const whole = rawRequest(PATHS[style], JSON.stringify(bodyFor(style, `${id}/m`, phase.stream)))
+      const begun = performance.now()
+      const seen = callsTo(id).length
+      const client = await rawClient(gateway.url, whole.slice(0, whole.length - (phase.short ?? 0)), halfOpen)
+      const there = () =>
+        phase.reached({ calls: callsTo(id).length - seen, text: client.text(), ms: performance.now() - begun })
+      await until(phase.name, there, 5_000)
+      return client
+    },
   }
+}
 
-  describe('a client disconnects', () => {
-    let gateway: Started
-    const cases = PHASES.flatMap((phase, at) => STYLES.map((style) => ({ phase, style, id: `${style}${at}` })))
-    before(async () => {
-      gateway = await on.gateway({
-        fallback: 'none',
-        timeout: { connect: 20_000 },
-        keepAlive: { interval: 0 },
-        providers: Object.fromEntries(cases.map(({ id, phase }) => [id, placeOf(id, phase)])),
-      })
+describe('faults: a client disconnects at each phase', () => {
+  const { on, callsTo, placeOf, skipReason, startClient } = phaseStage()
+  let gateway: Started
+  const cases = PHASES.flatMap((phase, at) => STYLES.map((style) => ({ phase, style, id: `${style}${at}` })))
+  before(async () => {
+    gateway = await on.gateway({
+      fallback: 'none',
+      timeout: { connect: 20_000 },
+      keepAlive: { interval: 0 },
+      providers: Object.fromEntries(cases.map(({ id, phase }) => [id, placeOf(id, phase)])),
     })
-    for (const { phase, style, id } of cases)
-      for (const how of ['RST', 'FIN', 'half'] as const)
-        test(`${phase.name}: ${style}, ${how === 'half' ? 'closing its sending side only' : how}`, async (t) => {
-          if (phase.at && !hole) return t.skip('on this system connections to a full backlog do not hang')
-          const gone = () =>
-            gateway
-              .lines()
-              .filter(
-                ({ event, outcome, provider }) =>
-                  event === 'request' && outcome === 'client_gone' && (provider === id || phase.calls === 0),
-              ).length
-          const before = gone()
-          const calls = callsTo(id).length
-          const client = await startClient(gateway, phase, { id, style, halfOpen: how === 'half' })
-          const left = performance.now()
-          if (how === 'RST') client.socket.resetAndDestroy()
-          else if (how === 'FIN') client.socket.destroy()
-          // A half-closed client is treated like a crashed one: its connection is closed completely.
-          else client.socket.end()
-          await until('released', () => callsTo(id).every(({ ended }) => ended !== 'open'))
-          if (how === 'half') await until('closed', () => client.closed(), 3_000)
-          const call = callsTo(id).at(-1)
-          if (call?.ended === 'aborted') assert.ok((call.endedAt ?? Number.POSITIVE_INFINITY) - left < 1_000)
-          assert.equal(callsTo(id).length - calls, phase.calls)
-          client.socket.destroy()
-          if (!phase.short) await until('the request is logged', () => gone() > before)
-          // A waiting retry is cancelled.
-          if (phase.name.startsWith('waiting')) {
-            await sleep(2_000)
-            assert.equal(callsTo(id).length - calls, 1)
-          }
-          const { circuit, keys } = await statusOf(gateway, id)
-          assert.deepEqual([circuit.failures, circuit.state], [0, 'closed'])
-          assert.ok(keys.every(({ in_flight }) => in_flight === 0))
-        })
   })
+  for (const { phase, style, id } of cases)
+    for (const how of ['RST', 'FIN', 'half'] as const)
+      test(`${phase.name}: ${style}, ${how === 'half' ? 'closing its sending side only' : how}`, async (t) => {
+        const reason = skipReason(phase)
+        if (reason) return t.skip(reason)
+        const gone = () =>
+          gateway
+            .lines()
+            .filter(
+              ({ event, outcome, provider }) =>
+                event === 'request' && outcome === 'client_gone' && (provider === id || phase.calls === 0),
+            ).length
+        const before = gone()
+        const calls = callsTo(id).length
+        const client = await startClient(gateway, phase, { id, style, halfOpen: how === 'half' })
+        const left = performance.now()
+        if (how === 'RST') client.socket.resetAndDestroy()
+        else if (how === 'FIN') client.socket.destroy()
+        // A half-closed client is treated like a crashed one: its connection is closed completely.
+        else client.socket.end()
+        await until('released', () => callsTo(id).every(({ ended }) => ended !== 'open'))
+        if (how === 'half') await until('closed', () => client.closed(), 3_000)
+        const call = callsTo(id).at(-1)
+        if (call?.ended === 'aborted') assert.ok((call.endedAt ?? Number.POSITIVE_INFINITY) - left < 1_000)
+        assert.equal(callsTo(id).length - calls, phase.calls)
+        client.socket.destroy()
+        if (!phase.short) await until('the request is logged', () => gone() > before)
+        // A waiting retry is cancelled.
+        if (phase.name.startsWith('waiting')) {
+          await sleep(2_000)
+          assert.equal(callsTo(id).length - calls, 1)
+        }
+        const { circuit, keys } = await statusOf(gateway, id)
+        assert.deepEqual([circuit.failures, circuit.state], [0, 'closed'])
+        assert.ok(keys.every(({ in_flight }) => in_flight === 0))
+      })
+})
 
-  describe('SIGTERM', { concurrency: 4 }, () => {
-    PHASES.forEach((phase, at) => {
-      for (const style of STYLES)
-        test(`${phase.name}: ${style}`, async (t) => {
-          if (phase.at && !hole) return t.skip('on this system connections to a full backlog do not hang')
-          const id = `${style === 'chat' ? 'x' : 'y'}${at}`
-          const gateway = await startWith({
-            fallback: 'none',
-            drain: { delay: 0, timeout: 300 },
-            timeout: { connect: 20_000 },
-            keepAlive: { interval: 0 },
-            providers: { [id]: placeOf(id, phase) },
-          })
-          on.keep(() => gateway.stop())
-          const client = await startClient(gateway, phase, { id, style })
-          gateway.child.kill('SIGTERM')
-          const ended = new Promise<number | null>((resolve) => gateway.child.once('exit', resolve))
-          assert.equal(await ended, 0)
-          await until('closed', () => client.closed())
-          const text = client.text()
-          if (phase.clientError === 'in the stream') {
-            const body = bodyOfRaw(text)
-            assert.ok(!isComplete(style, body), text)
-            assert.equal(eventsIn(body).find(({ error }) => error)?.error.code, 'server_shutdown', text)
-            assert.match(text, /0\r\n\r\n$/, 'the body has ended')
-          } else if (phase.clientError) {
-            const [status, code] = phase.clientError
-            assert.match(text, new RegExp(`^HTTP/1\\.1 ${status} `))
-            assert.match(text, new RegExp(`"code":"${code}"`))
-          } else assert.doesNotMatch(text, /^HTTP\/1\.1 200/)
-          assert.ok(callsTo(id).every(({ ended }) => ended !== 'open'))
-          assert.equal(callsTo(id).length, phase.calls)
+describe('faults: signals at each phase', { concurrency: 4 }, () => {
+  const { on, callsTo, placeOf, skipReason, startClient } = phaseStage()
+  PHASES.forEach((phase, at) => {
+    for (const style of STYLES)
+      test(`SIGTERM, ${phase.name}: ${style}`, async (t) => {
+        const reason = skipReason(phase)
+        if (reason) return t.skip(reason)
+        const id = `${style === 'chat' ? 'x' : 'y'}${at}`
+        const gateway = await startWith({
+          fallback: 'none',
+          drain: { delay: 0, timeout: 300 },
+          timeout: { connect: 20_000 },
+          keepAlive: { interval: 0 },
+          providers: { [id]: placeOf(id, phase) },
         })
-    })
+        on.keep(() => gateway.stop())
+        const client = await startClient(gateway, phase, { id, style })
+        gateway.child.kill('SIGTERM')
+        const ended = new Promise<number | null>((resolve) => gateway.child.once('exit', resolve))
+        assert.equal(await ended, 0)
+        await until('closed', () => client.closed())
+        const text = client.text()
+        if (phase.clientError === 'in the stream') {
+          const body = bodyOfRaw(text)
+          assert.ok(!isComplete(style, body), text)
+          assert.equal(eventsIn(body).find(({ error }) => error)?.error.code, 'server_shutdown', text)
+          assert.match(text, /0\r\n\r\n$/, 'the body has ended')
+        } else if (phase.clientError) {
+          const [status, code] = phase.clientError
+          assert.match(text, new RegExp(`^HTTP/1\\.1 ${status} `))
+          assert.match(text, new RegExp(`"code":"${code}"`))
+        } else assert.doesNotMatch(text, /^HTTP\/1\.1 200/)
+        assert.ok(callsTo(id).every(({ ended }) => ended !== 'open'))
+        assert.equal(callsTo(id).length, phase.calls)
+      })
   })
 
   for (const style of STYLES)

@@ -35,7 +35,7 @@ test('lanes: conformance has every file that docs/conformance.md is made from', 
 
 const isolations = [
   ['src/policy/health/breaker.test.ts', 'shared'],
-  ['src/edge/http/app/server.test.ts', 'process'],
+  ['src/edge/http/app/server-limits.test.ts', 'process'],
   ['tools/sim/sim.test.ts', 'process'],
   ['test/e2e/errors.test.ts', 'process'],
   ['test/e2e/timers.test.ts', 'alone'],

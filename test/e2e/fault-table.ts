@@ -148,11 +148,11 @@ export const FAULTS: readonly Fault[] = [
   row('F45', 'a disconnect before content', [around('before the header block'), around('waiting for a retry')]),
   row('F46', 'the gateway is full', [['test/e2e/errors.test.ts', 'errors: too many at once']]),
   row('F47', 'an internal error', [
-    ['src/edge/http/app/server.test.ts', 'http: a handler that throws is an internal error'],
+    ['src/edge/http/app/server-errors.test.ts', 'http: a handler that throws is an internal error'],
   ]),
   row('F48', 'draining', [
     timers('drain.delay: not ready at once'),
-    ['src/edge/http/app/server.test.ts', 'http: a drain continues to serve during its delay'],
+    ['src/edge/http/app/server-lifecycle.test.ts', 'http: a drain continues to serve during its delay'],
   ]),
   row(
     'F49',

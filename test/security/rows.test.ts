@@ -19,6 +19,6 @@ for (const { id, attack, tests = [], not } of ROWS)
     assert.ok(tests.length > 0 || (not ?? '').length > 10, 'a test, or the reason why there is none')
     for (const path of tests) {
       assert.ok(existsSync(join(root, path)), path)
-      assert.match(readFileSync(join(root, path), 'utf8'), /\btest\(/)
+      assert.match(readFileSync(join(root, path), 'utf8'), /\b(?:test|onBothServers)\(/)
     }
   })

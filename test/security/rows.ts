@@ -18,7 +18,7 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-01',
     attack: 'started without client keys',
-    tests: ['test/e2e/start.test.ts', 'src/edge/observe/banner.test.ts', 'src/edge/http/app/server.test.ts'],
+    tests: ['test/e2e/start.test.ts', 'src/edge/observe/banner.test.ts', 'src/edge/http/app/server-access.test.ts'],
   },
   {
     id: 'SEC-02',
@@ -37,7 +37,7 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-07',
     attack: 'ambiguous request targets and Hosts',
-    tests: ['src/edge/http/app/server.test.ts', 'src/policy/access.test.ts', ...here('smuggling')],
+    tests: ['src/edge/http/app/server-malformed.test.ts', 'src/policy/access.test.ts', ...here('smuggling')],
   },
   { id: 'SEC-08', attack: 'client keys on admin routes', not: NO_PAGES },
   { id: 'SEC-09', attack: 'headers that resemble control headers', tests: here('destinations') },
@@ -49,7 +49,11 @@ export const ROWS: readonly Row[] = [
     tests: here('destinations'),
     not: `${NO_PAGES}; only the configuration file and the environment set one`,
   },
-  { id: 'SEC-13', attack: 'request smuggling', tests: [...here('smuggling'), 'src/edge/http/app/server.test.ts'] },
+  {
+    id: 'SEC-13',
+    attack: 'request smuggling',
+    tests: [...here('smuggling'), 'src/edge/http/app/server-malformed.test.ts'],
+  },
   {
     id: 'SEC-14',
     attack: 'response smuggling',
@@ -65,12 +69,12 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-17',
     attack: 'CSRF, DNS rebinding',
-    tests: ['src/policy/access.test.ts', 'src/edge/http/app/server.test.ts', 'test/e2e/bad-input.test.ts'],
+    tests: ['src/policy/access.test.ts', 'src/edge/http/app/server-access.test.ts', 'test/e2e/bad-input.test.ts'],
   },
   {
     id: 'SEC-18',
     attack: 'CORS from anywhere',
-    tests: ['src/policy/access.test.ts', 'src/edge/http/app/server.test.ts'],
+    tests: ['src/policy/access.test.ts', 'src/edge/http/app/server-access.test.ts'],
   },
   {
     id: 'SEC-19',
@@ -121,7 +125,11 @@ export const ROWS: readonly Row[] = [
   { id: 'SEC-32', attack: 'prompts in the log', tests: here('privacy') },
   { id: 'SEC-33', attack: 'the cache of key checks', not: NO_KEYS },
   { id: 'SEC-34', attack: 'keys at rest', not: NO_KEYS },
-  { id: 'SEC-35', attack: 'slow clients', tests: ['src/edge/http/app/server.test.ts', 'test/e2e/timers.test.ts'] },
+  {
+    id: 'SEC-35',
+    attack: 'slow clients',
+    tests: ['src/edge/http/app/server-limits.test.ts', 'test/e2e/timers.test.ts'],
+  },
   { id: 'SEC-36', attack: 'compression bombs', tests: here('bombs', 'hostile-upstream') },
   {
     id: 'SEC-37',

@@ -292,5 +292,5 @@ class Incoming extends IncomingMessage {
   }
 }
 
-/** What Node reads of a request after its response; not in its types. `server.test.ts` tests what depends on it. */
+/** What Node reads of a request after its response; not in its types. */
 type ReadableInternals = { readonly _readableState: { ended: boolean; endEmitted: boolean }; _consumed: boolean }

@@ -6,8 +6,8 @@ import assert from 'node:assert/strict'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import OpenAI from 'openai'
-import { answerWith, piecesOf } from '../support/answers.ts'
-import { type Upstream, type UpstreamRequest, until as waitUntil } from '../support/upstream.ts'
+import { answerBody, answerWith, piecesOf } from '../support/answers.ts'
+import { type Act, type Upstream, type UpstreamRequest, until as waitUntil } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
 import { callsOf, type RawClient, rawClient, rawRequest, sleep, stage } from './support/stage.ts'
 
@@ -62,37 +62,45 @@ const open = (gateway: Pick<Started, 'url'>, { path, body }: Call, model: string
 
 const keyed = (key: string) => ({ 'idempotency-key': key })
 
-describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
-  const on = stage()
-  let gateway: Started
-  let upstream: Upstream
-  const callsReceived = (model: string) => callsOf(upstream).filter((call) => call.model === model)
+/** Answers slowly enough that a request can be dropped or joined in flight. The model selects the answer. */
+const slowAnswer = (call: UpstreamRequest): Act => {
+  const { model = '' } = call
+  if (call.path.endsWith('/embeddings'))
+    return {
+      do: 'answer',
+      body: {
+        object: 'list',
+        model,
+        data: [{ object: 'embedding', index: 0, embedding: [0.5, 0.25] }],
+        usage: { prompt_tokens: 1, total_tokens: 1 },
+      },
+    }
+  if (model.startsWith('flood')) return answerWith(call, { text: LONG })
+  if (model === 'plain') return { do: 'stream', pieces: piecesOf(call, { text: TEXT }).slice(0, 4), ending: 'stall' }
+  if (call.stream) return answerWith(call, { text: TEXT }, { gap: 150 })
+  return { do: 'answer', body: answerBody(call, { text: TEXT }), after: 1_500 }
+}
 
+/** A gateway with the provider `a`, which answers slowly, for one suite. */
+const slowProvider = () => {
+  const on = stage()
+  let upstream: Upstream
+  let gateway: Started
   before(async () => {
-    upstream = await on.upstream((call) =>
-      call.path.endsWith('/embeddings')
-        ? {
-            do: 'answer',
-            body: {
-              object: 'list',
-              model: call.model,
-              data: [{ object: 'embedding', index: 0, embedding: [0.5, 0.25] }],
-              usage: { prompt_tokens: 1, total_tokens: 1 },
-            },
-          }
-        : call.model?.startsWith('flood')
-          ? answerWith(call, { text: LONG })
-          : call.model === 'plain'
-            ? { do: 'stream', pieces: piecesOf(call, { text: TEXT }).slice(0, 4), ending: 'stall' }
-            : call.stream
-              ? answerWith(call, { text: TEXT }, { gap: 150 })
-              : ({ ...answerWith(call, { text: TEXT }), after: 1_500 } as ReturnType<typeof answerWith>),
-    )
+    upstream = await on.upstream(slowAnswer)
     gateway = await on.gateway({
       timeout: { clientWrite: 20_000 },
       providers: { a: { baseUrl: `${upstream.url}/v1`, styles: ['chat', 'responses', 'messages'] } },
     })
   })
+  return {
+    gateway: () => gateway,
+    callsReceived: (model: string) => callsOf(upstream).filter((call) => call.model === model),
+  }
+}
+
+describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
+  const { gateway, callsReceived } = slowProvider()
 
   for (const [style, call] of Object.entries(CALLS))
     for (const stream of [true, false]) {
@@ -101,15 +109,15 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
       test(`${name}: dropped in flight, joined, and repeated after its end`, async () => {
         const model = `drop-${style}-${stream}`
         const key = `key-${model}`
-        const first = await open(gateway, call(stream), model, key)
+        const first = await open(gateway(), call(stream), model, key)
         await until('the provider receives the call', () => callsReceived(model).length === 1)
         if (stream) await until('the first bytes have arrived', () => first.text().includes('one'))
         first.socket.destroy()
-        const joined = await send(gateway, call(stream), model, keyed(key))
+        const joined = await send(gateway(), call(stream), model, keyed(key))
         assert.equal(joined.status, 200, joined.text)
         assert.equal(joined.headers.get('x-headgate-idempotent'), 'joined')
         assert.match(joined.text, /one[\s\S]*ten/)
-        const stored = await send(gateway, call(stream), model, keyed(key))
+        const stored = await send(gateway(), call(stream), model, keyed(key))
         assert.equal(stored.headers.get('x-headgate-idempotent'), 'stored')
         assert.equal(stored.text, joined.text)
         assert.notEqual(stored.headers.get('x-request-id'), joined.headers.get('x-request-id'))
@@ -120,38 +128,42 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
 
   test('embeddings: the same key gets the stored answer', async () => {
     const call: Call = { path: '/v1/embeddings', body: { input: 'hello' } }
-    const first = await send(gateway, call, 'embedder', keyed('e'))
-    const second = await send(gateway, call, 'embedder', keyed('e'))
+    const first = await send(gateway(), call, 'embedder', keyed('e'))
+    const second = await send(gateway(), call, 'embedder', keyed('e'))
     assert.equal(first.status, 200, first.text)
     assert.deepEqual([second.text, second.headers.get('x-headgate-idempotent')], [first.text, 'stored'])
     assert.equal(callsReceived('embedder').length, 1)
   })
 
   test('without a retry in flight: it is finished and stored', async () => {
-    const first = await open(gateway, chat({ stream: true }), 'later', 'later')
+    const first = await open(gateway(), chat({ stream: true }), 'later', 'later')
     await until('the first bytes have arrived', () => first.text().includes('one'))
     first.socket.destroy()
     await until('the call is finished', () => callsReceived('later')[0]?.ended === 'finished')
-    const second = await send(gateway, chat({ stream: true }), 'later', keyed('later'))
+    const second = await send(gateway(), chat({ stream: true }), 'later', keyed('later'))
     assert.match(second.text, /one[\s\S]*ten[\s\S]*\[DONE\]/)
     assert.equal(callsReceived('later').length, 1)
     const id = second.headers.get('x-request-id')
-    const line = await gateway.line((one) => one.event === 'request' && one.id === id)
+    const line = await gateway().line((one) => one.event === 'request' && one.id === id)
     assert.deepEqual([line.shared, line.outcome, line.attempts], ['stored', 'answered', 0])
-    const lead = await gateway.line((one) => one.event === 'request' && one.id === line.shared_with)
+    const lead = await gateway().line((one) => one.event === 'request' && one.id === line.shared_with)
     assert.deepEqual([lead.shared, lead.outcome, lead.attempts], ['left', 'answered', 1])
   })
 
   test('without a key a disconnect aborts the call', async () => {
-    const first = await open(gateway, chat({ stream: true }), 'plain')
+    const first = await open(gateway(), chat({ stream: true }), 'plain')
     await until('the first bytes have arrived', () => first.text().includes('one'))
     first.socket.destroy()
     await until('the call is aborted', () => callsReceived('plain')[0]?.ended === 'aborted')
   })
+})
+
+describe('idempotency: requests that share an answer', { concurrency: 8 }, () => {
+  const { gateway, callsReceived } = slowProvider()
 
   test('two concurrent requests share one call, and both get the whole answer', async () => {
     const all = await Promise.all(
-      Array.from({ length: 20 }, () => send(gateway, chat({ stream: true }), 'crowd', keyed('crowd'))),
+      Array.from({ length: 20 }, () => send(gateway(), chat({ stream: true }), 'crowd', keyed('crowd'))),
     )
     assert.equal(new Set(all.map(({ text }) => text)).size, 1)
     assert.equal(callsReceived('crowd').length, 1)
@@ -160,10 +172,10 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
 
   test('a client that does not read delays no other, and gets the whole answer later', async () => {
     const call = chat({ stream: true })
-    const slow = await open(gateway, call, 'flood-slow', 'flood-slow')
+    const slow = await open(gateway(), call, 'flood-slow', 'flood-slow')
     slow.socket.pause()
     await until('the provider receives the call', () => callsReceived('flood-slow').length === 1)
-    const quick = await send(gateway, call, 'flood-slow', keyed('flood-slow'))
+    const quick = await send(gateway(), call, 'flood-slow', keyed('flood-slow'))
     assert.match(quick.text, /\[DONE\]\n\n$/)
     assert.equal(quick.text.split('word ').length, 60_001)
     assert.ok(slow.text().length < quick.text.length / 2, `the slow client has ${slow.text().length}`)
@@ -178,10 +190,10 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
 
   test('a stored response is stored once, and both clients can continue it by its id', async () => {
     const { path, body } = { path: '/v1/responses', body: { input: 'hello' } }
-    const first = await send(gateway, { path, body }, 'turn', keyed('turn'))
-    const second = await send(gateway, { path, body }, 'turn', keyed('turn'))
+    const first = await send(gateway(), { path, body }, 'turn', keyed('turn'))
+    const second = await send(gateway(), { path, body }, 'turn', keyed('turn'))
     assert.equal(second.json().id, first.json().id)
-    const next = await send(gateway, { path, body: { input: 'and', previous_response_id: first.json().id } }, 'turn')
+    const next = await send(gateway(), { path, body: { input: 'and', previous_response_id: first.json().id } }, 'turn')
     assert.equal(next.status, 200, next.text)
     assert.equal(callsReceived('turn').length, 2)
   })
@@ -191,18 +203,22 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
       const model = `background-${stream}`
       const call: Call = { path: '/v1/responses', body: { input: 'hello', background: true, stream } }
       const [first, second] = await Promise.all([
-        send(gateway, call, model, keyed(model)),
-        send(gateway, call, model, keyed(model)),
+        send(gateway(), call, model, keyed(model)),
+        send(gateway(), call, model, keyed(model)),
       ])
-      const third = await send(gateway, call, model, keyed(model))
+      const third = await send(gateway(), call, model, keyed(model))
       assert.equal(first.text, second.text)
       assert.equal(first.text, third.text)
       await until('the provider receives the call', () => callsReceived(model).length > 0)
       assert.equal(callsReceived(model).length, 1)
     })
+})
 
-  test('the official SDK: a connection dropped before the answer leads to one call', async () => {
-    await using road = await droppingRoad(gateway)
+describe('idempotency: retries of the official SDK', { concurrency: 8 }, () => {
+  const { gateway, callsReceived } = slowProvider()
+
+  test('a connection dropped before the answer leads to one call', async () => {
+    await using road = await droppingRoad(gateway())
     const client = new OpenAI({ baseURL: `${road.url}/v1`, apiKey: 'any', maxRetries: 2 })
     const parameters = { model: 'a/sdk-whole', messages: [{ role: 'user' as const, content: 'hello' }] }
     const answer = client.chat.completions.create(parameters, { headers: keyed('sdk-whole') })
@@ -213,8 +229,8 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     assert.ok(road.connections() > 1)
   })
 
-  test('the official SDK: with its own idempotency keys enabled', async () => {
-    await using road = await droppingRoad(gateway)
+  test('with its own idempotency keys enabled', async () => {
+    await using road = await droppingRoad(gateway())
     /** With a header name set, the SDK generates a key for each call and sends it with every retry. */
     class Safe extends OpenAI {
       protected override idempotencyHeader = 'Idempotency-Key'
@@ -227,8 +243,8 @@ describe('idempotency: a dropped connection', { concurrency: 8 }, () => {
     assert.equal(callsReceived('sdk-own').length, 1)
   })
 
-  test('the official SDK: a stream dropped in the middle is sent again from its beginning', async () => {
-    await using road = await droppingRoad(gateway)
+  test('a stream dropped in the middle is sent again from its beginning', async () => {
+    await using road = await droppingRoad(gateway())
     const client = new OpenAI({ baseURL: `${road.url}/v1`, apiKey: 'any', maxRetries: 0 })
     const read = async (run: (piece: string) => void): Promise<void> => {
       const stream = await client.chat.completions.create(

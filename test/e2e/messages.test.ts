@@ -158,8 +158,11 @@ for (const kind of ALL)
         assert.equal(response.headers.get('x-headgate-estimated'), 'true')
         assert.equal(kinds.upstreams[kind].requests.length, before)
       })
+  })
 
-    // Last, because a rejected key enters a cooldown.
+// After the others, because a rejected key enters a cooldown.
+for (const kind of ALL)
+  describe(`sdk-anthropic: errors of a ${kind} upstream`, () => {
     for (const [model, status, type, error] of [
       ['bad', 400, 'invalid_request_error', Anthropic.BadRequestError],
       ['limited', 429, 'rate_limit_error', Anthropic.RateLimitError],
@@ -236,7 +239,8 @@ const thinker: Script = (request) => {
   }
 }
 
-describe('sdk-anthropic: an upstream with reasoning', () => {
+/** A gateway that requires a key, in front of an Anthropic upstream, for one suite. */
+const anthropicStage = () => {
   let upstream: Upstream
   let gateway: Started
   let keyed: Anthropic
@@ -257,11 +261,21 @@ describe('sdk-anthropic: an upstream with reasoning', () => {
     await gateway?.stop()
     await upstream?.close()
   })
-  const last = () => {
-    const request = upstream.requests.findLast(({ method }) => method === 'POST')
-    assert.ok(request)
-    return request
+  return {
+    gateway: () => gateway,
+    /** A client with the gateway's key. */
+    client: () => keyed,
+    /** The last model call or token count that the upstream received. */
+    last: () => {
+      const request = upstream.requests.findLast(({ method }) => method === 'POST')
+      assert.ok(request)
+      return request
+    },
   }
+}
+
+describe('sdk-anthropic: an upstream with reasoning', () => {
+  const { gateway, client: keyed, last } = anthropicStage()
 
   for (const stream of [false, true])
     test(`reasoning and its signature pass unchanged in both directions${stream ? ', streamed' : ''}`, async () => {
@@ -271,7 +285,7 @@ describe('sdk-anthropic: an upstream with reasoning', () => {
         messages: QUESTION,
         thinking: { type: 'enabled' as const, budget_tokens: 1_024 },
       }
-      const first = stream ? await keyed.messages.stream(body).finalMessage() : await keyed.messages.create(body)
+      const first = stream ? await keyed().messages.stream(body).finalMessage() : await keyed().messages.create(body)
       assert.deepEqual(
         first.content.map((block) => [
           block.type,
@@ -283,7 +297,7 @@ describe('sdk-anthropic: an upstream with reasoning', () => {
           ['text', ''],
         ],
       )
-      await keyed.messages.create({
+      await keyed().messages.create({
         ...body,
         messages: [...QUESTION, { role: 'assistant', content: first.content }, { role: 'user', content: 'And?' }],
       })
@@ -297,7 +311,7 @@ describe('sdk-anthropic: an upstream with reasoning', () => {
   test('unknown members, beta headers and the version reach it; the client’s key does not', async () => {
     const body =
       '{"model":"auto","max_tokens":9,"wish":{"n":12345678901234567890},"messages":[{"role":"user","content":"x"}]}'
-    const answer = await post(`${gateway.url}/messages?beta=true&x=y`, body, {
+    const answer = await post(`${gateway().url}/messages?beta=true&x=y`, body, {
       'x-api-key': 'client-key-1',
       'anthropic-beta': 'context-management-2025-06-27,other-1',
       'anthropic-version': '2023-06-01',
@@ -311,8 +325,8 @@ describe('sdk-anthropic: an upstream with reasoning', () => {
   })
 
   test('a token count comes from the upstream', async () => {
-    const { data, response } = await keyed.messages
-      .countTokens({ model: 'thinks', system: 'Be brief.', messages: QUESTION, tools: TOOLS })
+    const { data, response } = await keyed()
+      .messages.countTokens({ model: 'thinks', system: 'Be brief.', messages: QUESTION, tools: TOOLS })
       .withResponse()
     assert.equal(data.input_tokens, 4242)
     assert.equal(response.headers.get('x-headgate-estimated'), null)
@@ -320,23 +334,29 @@ describe('sdk-anthropic: an upstream with reasoning', () => {
     assert.equal(last().path, '/v1/messages/count_tokens')
     assert.equal(last().key, 'sk-ant-0000000000')
     assert.equal(last().json.max_tokens, undefined)
-    await gateway.line(({ event, style }) => event === 'request' && style === 'count_tokens')
+    await gateway().line(({ event, style }) => event === 'request' && style === 'count_tokens')
   })
 
   test('a wrong key and an unknown path raise the SDK’s own errors', async () => {
-    const stranger = new Anthropic({ baseURL: gateway.url, apiKey: 'wrong', maxRetries: 0 })
+    const stranger = new Anthropic({ baseURL: gateway().url, apiKey: 'wrong', maxRetries: 0 })
     const refused = await stranger.messages
       .create({ model: 'm', max_tokens: 9, messages: QUESTION })
       .catch((caught) => caught)
     assert.ok(refused instanceof Anthropic.AuthenticationError, String(refused))
     assert.equal(refused.type, 'authentication_error')
-    const nowhere = await keyed.messages.batches.list().catch((caught) => caught)
+    const nowhere = await keyed()
+      .messages.batches.list()
+      .catch((caught) => caught)
     assert.ok(nowhere instanceof Anthropic.NotFoundError, String(nowhere))
     assert.equal(nowhere.type, 'not_found_error')
   })
+})
+
+describe('sdk-anthropic: a slow upstream', () => {
+  const { gateway, client: keyed, last } = anthropicStage()
 
   test('while the upstream is slow the client receives pings after message_start', async () => {
-    const response = await fetch(`${gateway.url}/v1/messages`, {
+    const response = await fetch(`${gateway().url}/v1/messages`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-api-key': 'client-key-1' },
       body: JSON.stringify({ model: 'anthropic/slow', max_tokens: 9, stream: true, messages: QUESTION }),
@@ -351,16 +371,13 @@ describe('sdk-anthropic: an upstream with reasoning', () => {
   })
 
   test('a disconnect aborts the upstream call', async () => {
-    const stream = await keyed.messages.create({
+    const stream = await keyed().messages.create({
       model: 'anthropic/slow',
       max_tokens: 9,
       stream: true,
       messages: QUESTION,
     })
     for await (const event of stream) if (event.type === 'content_block_delta') break
-    await until(
-      'the upstream call is released',
-      () => last().model === 'slow' && upstream.requests.at(-1)?.ended === 'aborted',
-    )
+    await until('the upstream call is released', () => last().model === 'slow' && last().ended === 'aborted')
   })
 })

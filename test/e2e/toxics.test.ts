@@ -16,6 +16,7 @@ import {
   eventsIn,
   isComplete,
   PATHS,
+  type ProviderStatus,
   rawClient,
   rawRequest,
   STYLES,
@@ -147,6 +148,48 @@ const titleOf = ({ line, style, stream }: Case) => `${line.name}: ${style}${stre
 // Long enough that the longest beginning of an answer fits before the cut at 4,000 bytes.
 const LONG = 'word '.repeat(60).trim()
 
+const trailOf = ({ headers }: Answer) =>
+  (headers.get('x-headgate-trail') ?? '').split(', ').map((step) => step.replace(/#[0-9a-f]{4,}:/, ':'))
+/** Checks that the answer is complete and has this text. */
+const checkWhole = ({ style, stream }: Case, answer: Answer, text: string) => {
+  assert.equal(answer.status, 200, answer.text)
+  assert.equal(textIn(style, stream, answer.text), text)
+  if (stream) assert.ok(isComplete(style, answer.text), answer.text)
+}
+
+/**
+ * Checks the answers of a case. `alone`: its provider is the only target. `two`: it has a spare one. `provider`: the
+ * status of the only target.
+ */
+const checkCase = (one: Case, alone: Answer, two: Answer, provider: ProviderStatus): void => {
+  const { id, line, style } = one
+  if (line.streamed) {
+    for (const answer of [alone, two]) {
+      assert.equal(answer.status, 200, answer.text)
+      assert.ok(!isComplete(style, answer.text), answer.text)
+      const receivedText = textIn(style, true, answer.text)
+      assert.ok(receivedText !== '' && LONG.startsWith(receivedText) && receivedText !== LONG, receivedText)
+      assert.equal(eventsIn(answer.text).find(({ error }) => error)?.error.code, 'stream_interrupted')
+      assert.equal(answer.headers.get('x-headgate-attempts'), '1')
+    }
+    assert.deepEqual([provider.circuit.failures, provider.circuit.successes], [1, 0])
+    return
+  }
+  if (line.so === 'whole') {
+    checkWhole(one, alone, TEXT)
+    checkWhole(one, two, TEXT)
+    assert.deepEqual([provider.circuit.failures, provider.circuit.successes], [0, 1])
+    return
+  }
+  assert.deepEqual([alone.status, alone.json().error.code], [...line.so], alone.text)
+  assert.deepEqual(trailOf(alone), [`${id}a:${line.shown}`])
+  assert.equal(alone.headers.get('x-should-retry'), 'true')
+  checkWhole(one, two, SPARE)
+  assert.deepEqual(trailOf(two), [`${id}b:${line.shown}`, 'spare:200'])
+  assert.equal(provider.circuit.failures, 1)
+  assert.equal(provider.keys[0]?.in_flight, 0)
+}
+
 describe('toxics: between the gateway and an upstream', () => {
   const on = stage()
   const proxies: ToxicProxy[] = []
@@ -187,48 +230,15 @@ describe('toxics: between the gateway and an upstream', () => {
     })
   })
 
-  const trailOf = ({ headers }: Answer) =>
-    (headers.get('x-headgate-trail') ?? '').split(', ').map((step) => step.replace(/#[0-9a-f]{4,}:/, ':'))
-  const isWhole = ({ style, stream }: Case, answer: Answer, text: string) => {
-    assert.equal(answer.status, 200, answer.text)
-    assert.equal(textIn(style, stream, answer.text), text)
-    if (stream) assert.ok(isComplete(style, answer.text), answer.text)
-  }
-
   describe('each', { concurrency: 16 }, () => {
     for (const one of CASES) {
-      const { id, line, style, stream } = one
+      const { id, style, stream } = one
       test(titleOf(one), { timeout: 45_000 }, async () => {
         const [alone, two] = await Promise.all([
           sendChat(gateway, { style, model: `${id}-alone`, stream }),
           sendChat(gateway, { style, model: `${id}-two`, stream }),
         ])
-        const provider = await statusOf(gateway, `${id}a`)
-        if (line.streamed) {
-          for (const answer of [alone, two]) {
-            assert.equal(answer.status, 200, answer.text)
-            assert.ok(!isComplete(style, answer.text), answer.text)
-            const receivedText = textIn(style, true, answer.text)
-            assert.ok(receivedText !== '' && LONG.startsWith(receivedText) && receivedText !== LONG, receivedText)
-            assert.equal(eventsIn(answer.text).find(({ error }) => error)?.error.code, 'stream_interrupted')
-            assert.equal(answer.headers.get('x-headgate-attempts'), '1')
-          }
-          assert.deepEqual([provider.circuit.failures, provider.circuit.successes], [1, 0])
-          return
-        }
-        if (line.so === 'whole') {
-          isWhole(one, alone, TEXT)
-          isWhole(one, two, TEXT)
-          assert.deepEqual([provider.circuit.failures, provider.circuit.successes], [0, 1])
-          return
-        }
-        assert.deepEqual([alone.status, alone.json().error.code], [...line.so], alone.text)
-        assert.deepEqual(trailOf(alone), [`${id}a:${line.shown}`])
-        assert.equal(alone.headers.get('x-should-retry'), 'true')
-        isWhole(one, two, SPARE)
-        assert.deepEqual(trailOf(two), [`${id}b:${line.shown}`, 'spare:200'])
-        assert.equal(provider.circuit.failures, 1)
-        assert.equal(provider.keys[0]?.in_flight, 0)
+        checkCase(one, alone, two, await statusOf(gateway, `${id}a`))
       })
     }
   })
@@ -253,17 +263,20 @@ describe('toxics: between the gateway and an upstream', () => {
       10_000,
     )
   })
+})
 
+describe('toxics: during an answer', () => {
+  const on = stage()
   for (const style of STYLES)
     test(`a connection that stalls and recovers during an answer: ${style}`, async () => {
+      const upstream = await on.upstream((upstreamRequest) => answerWith(upstreamRequest, { text: TEXT }, { gap: 60 }))
       const proxy = await toxicProxy(upstream.port)
       on.keep(() => proxy.close())
       const own = await on.gateway({
         fallback: 'none',
         timeout: { idle: 5_000 },
-        providers: { live: { baseUrl: `${proxy.url}/t0a/v1` } },
+        providers: { live: { baseUrl: `${proxy.url}/v1` } },
       })
-      upstream.play((upstreamRequest) => answerWith(upstreamRequest, { text: TEXT }, { gap: 60 }))
       const client = await rawClient(own.url, rawRequest(PATHS[style], JSON.stringify(bodyFor(style, 'live/m', true))))
       await until('content', () => client.text().includes('Hell'), 5_000)
       const mend = proxy.add('down', { kind: 'stop' })

@@ -42,6 +42,8 @@ export type Fault = (typeof FAULTS)[CallName][number]
 
 export type Plan = { readonly at: number; readonly fault: Fault } | null
 
+type Endpoint = ClientProtocolName | 'embeddings' | 'turn'
+
 export type Rig = {
   readonly world: StillWorld
   readonly gateway: Gateway
@@ -50,10 +52,9 @@ export type Rig = {
   readonly replies: readonly ClientCall[]
   /** Errors that reached the edge: thrown into the callback of a connection or timer. */
   readonly edge: unknown[]
-  /** Runs a callback as the edge does: records what it throws. */
-  readonly caught: (run: () => void) => void
+  readonly caught: Catch
   readonly outcomes: () => number
-  readonly ask: (style: ClientProtocolName | 'embeddings' | 'turn', body: object, key?: string) => ClientCall
+  readonly ask: (style: Endpoint, body: object, key?: string) => ClientCall
   /** Replaces the configuration with an equal one. */
   readonly reload: () => void
   /** Starts a shutdown of the process. */
@@ -61,6 +62,9 @@ export type Rig = {
 }
 
 export type ClientCall = { readonly reply: TorturedReply; state: 'open' | 'resolved' | 'rejected'; left: boolean }
+
+/** Runs a callback as the edge does: records what it throws. */
+type Catch = (run: () => void) => void
 
 type Hit = (call: CallName) => Fault | null
 
@@ -93,6 +97,103 @@ class TorturedReply extends CapturedReply {
   }
 }
 
+/** The world, in which a call upstream or a timer can fail. */
+const failingWorld = (still: StillWorld, hit: Hit, caught: Catch): World => ({
+  ...still,
+  later: (ms, run) => (hit('later') === 'lost' ? () => {} : still.later(ms, () => caught(run))),
+  dial: (call, listener) => {
+    const fault = hit('dial')
+    if (fault === null) return still.dial(call, listener)
+    let over = false
+    still.later(fault === 'reset' ? 20 : 0, () => {
+      if (!over) caught(() => listener.onFailure(connectionFailure(fault)))
+    })
+    return {
+      abort: () => {
+        over = true
+      },
+      resume: () => {},
+    }
+  },
+})
+
+const connectionFailure = (fault: Fault): Failure =>
+  fault === 'reset' ? fail('reset', 'the connection broke off') : fail('refused', 'connection refused')
+
+/** A store whose reads and writes can fail. */
+const failingStore = (hit: Hit): ResponseStore => {
+  const store = testStore()
+  const broken = fail('storage', 'the disk does not answer')
+  const lookup = async <T>(found: Promise<Outcome<T>>, none: T): Promise<Outcome<T>> => {
+    const fault = hit('get')
+    if (fault === 'not read') return bad(broken)
+    return fault === 'forgotten' ? good(none) : found
+  }
+  return {
+    prepare: () => {},
+    put: async (response) => (hit('put') === 'not kept' ? broken : store.put(response)),
+    get: (id, owner) => lookup(store.get(id, owner), undefined),
+    findByItem: (item, owner) => lookup(store.findByItem(item, owner), undefined),
+    turns: (id, owner) => lookup(store.turns(id, owner), []),
+    delete: store.delete,
+  }
+}
+
+const protocolOf = (style: Endpoint) => {
+  const name = style === 'turn' ? 'openai-responses' : style === 'embeddings' ? 'openai-chat' : style
+  return protocols[name]
+}
+
+type ClientContext = {
+  readonly share: ReturnType<typeof shareResponses>
+  readonly hit: Hit
+  readonly caught: Catch
+  readonly edge: unknown[]
+  readonly replies: ClientCall[]
+}
+
+/** Returns a function that sends requests as the HTTP server does. */
+const clientOf =
+  ({ share, hit, caught, edge, replies }: ClientContext): Rig['ask'] =>
+  (style, body, key) => {
+    const protocol = protocolOf(style)
+    const leave = () => {
+      clientCall.left = true
+      caught(() => clientCall.reply.disconnect())
+    }
+    const clientCall: ClientCall = { reply: new TorturedReply(hit, leave), state: 'open', left: false }
+    const received: IncomingRequest = {
+      id: `req_${String.fromCharCode(97 + replies.length)}`,
+      method: 'POST',
+      path: protocol.path,
+      query: '',
+      headers: (header) => (header === 'idempotency-key' ? key : undefined),
+      body: JSON.stringify(body),
+      local: true,
+      client: '',
+    }
+    replies.push(clientCall)
+    const repeatable = style === 'embeddings' ? repeatableEmbeddings : repeatableChat(protocol, style === 'turn')
+    const { reply } = clientCall
+    share({ protocol, style: protocol.style, received, responseWriter: reply, repeatable }, (shared, to) => {
+      if (style === 'turn') return createResponse(shared, received, to)
+      return style === 'embeddings'
+        ? serveEmbeddings(shared, received, to)
+        : serveChat(shared, { protocol, received, responseWriter: to })
+    }).then(
+      () => {
+        clientCall.state = 'resolved'
+      },
+      (error: unknown) => {
+        // As the server does: the error is recorded and an unfinished response is aborted.
+        clientCall.state = 'rejected'
+        edge.push(error)
+        clientCall.reply.abort()
+      },
+    )
+    return clientCall
+  }
+
 export const rig = (
   plan: Plan,
   instances: readonly Instance[],
@@ -107,7 +208,7 @@ export const rig = (
     return plan?.at === at ? plan.fault : null
   }
   /** The edge catches what a listener throws, because no other caller can. */
-  const caught = (run: () => void) => {
+  const caught: Catch = (run) => {
     try {
       run()
     } catch (error) {
@@ -115,43 +216,7 @@ export const rig = (
     }
   }
   const still = stillWorld((request) => caught(() => script(request)))
-  const brokenWay = (fault: Fault): Failure =>
-    fault === 'reset' ? fail('reset', 'the connection broke off') : fail('refused', 'connection refused')
-  const world: World = {
-    ...still,
-    later: (ms, run) => {
-      return hit('later') === 'lost' ? () => {} : still.later(ms, () => caught(run))
-    },
-    dial: (call, listener) => {
-      const fault = hit('dial')
-      if (fault === null) return still.dial(call, listener)
-      let over = false
-      still.later(fault === 'reset' ? 20 : 0, () => {
-        if (!over) caught(() => listener.onFailure(brokenWay(fault)))
-      })
-      return {
-        abort: () => {
-          over = true
-        },
-        resume: () => {},
-      }
-    },
-  }
-  const store = testStore()
-  const broken = fail('storage', 'the disk does not answer')
-  const lookup = async <T>(found: Promise<Outcome<T>>, none: T): Promise<Outcome<T>> => {
-    const fault = hit('get')
-    if (fault === 'not read') return bad(broken)
-    return fault === 'forgotten' ? good(none) : found
-  }
-  const responses: ResponseStore = {
-    prepare: () => {},
-    put: async (response) => (hit('put') === 'not kept' ? broken : store.put(response)),
-    get: (id, owner) => lookup(store.get(id, owner), undefined),
-    findByItem: (item, owner) => lookup(store.findByItem(item, owner), undefined),
-    turns: (id, owner) => lookup(store.turns(id, owner), []),
-    delete: store.delete,
-  }
+  const world = failingWorld(still, hit, caught)
   let outcomes = 0
   const log: Gateway['emit'] = () => {
     if (hit('tell') === 'throws') throw new Error('the log threw')
@@ -160,20 +225,19 @@ export const rig = (
     if (event === 'request') outcomes++
   }
   // As at the start of the process.
-  const tell = eventBus([log, count], (error) => troubles.push(error))
+  const emit = eventBus([log, count], (error) => troubles.push(error))
   let config: Config = { settings: settingsSchema.parse(settings), instances, routes: new Map() }
   const gateway: Gateway = {
     world,
-    emit: tell,
-    health: new UpstreamHealth(world, tell),
+    emit,
+    health: new UpstreamHealth(world, emit),
     catalogue: () => undefined,
     config: () => config,
     lists: () => new Map(),
     activeCalls: new ActiveCalls(),
-    responses,
+    responses: failingStore(hit),
     jobs: new Map(),
   }
-  const share = shareResponses(gateway, (text) => text)
   const replies: ClientCall[] = []
   return {
     world: still,
@@ -190,44 +254,6 @@ export const rig = (
       for (const stop of [...gateway.activeCalls])
         caught(() => stop.cancel(fail('shutdown', 'The gateway is shutting down.')))
     },
-    ask: (style, body, key) => {
-      const name = style === 'turn' ? 'openai-responses' : style === 'embeddings' ? 'openai-chat' : style
-      const protocol = protocols[name]
-      const leave = () => {
-        clientCall.left = true
-        caught(() => clientCall.reply.disconnect())
-      }
-      const clientCall: ClientCall = { reply: new TorturedReply(hit, leave), state: 'open', left: false }
-      const received: IncomingRequest = {
-        id: `req_${String.fromCharCode(97 + replies.length)}`,
-        method: 'POST',
-        path: protocol.path,
-        query: '',
-        headers: (header) => (header === 'idempotency-key' ? key : undefined),
-        body: JSON.stringify(body),
-        local: true,
-        client: '',
-      }
-      replies.push(clientCall)
-      const repeatable = style === 'embeddings' ? repeatableEmbeddings : repeatableChat(protocol, style === 'turn')
-      const { reply } = clientCall
-      share({ protocol, style: protocol.style, received, responseWriter: reply, repeatable }, (shared, to) => {
-        if (style === 'turn') return createResponse(shared, received, to)
-        return style === 'embeddings'
-          ? serveEmbeddings(shared, received, to)
-          : serveChat(shared, { protocol, received, responseWriter: to })
-      }).then(
-        () => {
-          clientCall.state = 'resolved'
-        },
-        (error: unknown) => {
-          // As the server does: the error is recorded and an unfinished response is aborted.
-          clientCall.state = 'rejected'
-          edge.push(error)
-          clientCall.reply.abort()
-        },
-      )
-      return clientCall
-    },
+    ask: clientOf({ share: shareResponses(gateway, (text) => text), hit, caught, edge, replies }),
   }
 }

@@ -24,6 +24,7 @@ const FORMAT = ['protocols/framing', 'protocols/shared', 'protocols/errors']
 /** What each room may import from its siblings. A room is a subfolder; the files beside it are the room `<folder>/`. */
 const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/': ['policy/retry'],
+  'policy/accounts': [],
   'policy/health': ['policy/retry'],
   'policy/reply': [],
   'policy/retry': [],

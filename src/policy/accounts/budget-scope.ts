@@ -1,0 +1,52 @@
+/** Which budgets count an attempt, and which counter of each. */
+import type { Budget, Principal } from '../../core/accounts.ts'
+import { type AccessTarget, allowsName, modelNames, type NameRule, nameRule } from './key-access.ts'
+
+/** A budget with its globs prepared, once when it is loaded. */
+export type BudgetScope = {
+  readonly budget: Budget
+  readonly models: readonly NameRule[]
+  readonly providers: readonly NameRule[]
+}
+
+/** Prepares a budget. */
+export const budgetScope = (budget: Budget): BudgetScope => ({
+  budget,
+  models: nameRule(budget.appliesTo.models),
+  providers: nameRule(budget.appliesTo.providers),
+})
+
+/** Whether a budget counts what this principal spends at this target: every member of its selector must match. */
+export const countsAttempt = (
+  { budget: { appliesTo }, models, providers }: BudgetScope,
+  principal: Principal,
+  target: AccessTarget,
+): boolean =>
+  (appliesTo.teams?.includes(principal.team.id) ?? true) &&
+  (appliesTo.keys?.includes(principal.id) ?? true) &&
+  Object.entries(appliesTo.tags ?? {}).every(
+    ([name, value]) => Object.hasOwn(principal.tags, name) && principal.tags[name] === value,
+  ) &&
+  allowsName(providers, target.provider) &&
+  allowsName(models, ...modelNames(target))
+
+/**
+ * The part of a budget that counts separately: the ID of the team or key, or the name of the user. Empty: one counter for
+ * all. Requests without a user share one counter, so that a missing name does not bypass the budget.
+ */
+export const counterOwner = ({ per }: Pick<Budget, 'per'>, principal: Principal, endUser: string | null): string => {
+  switch (per) {
+    case 'all':
+      return ''
+    case 'team':
+      return principal.team.id
+    case 'key':
+      return principal.id
+    case 'user':
+      return principal.user ?? ''
+    case 'end_user':
+      return endUser ?? ''
+    default:
+      throw new Error(`unknown owner ${JSON.stringify(per satisfies never)}`)
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * What a key may use: the access of its team and its own, in five dimensions. A list is checked by its globs: a name is
+ * allowed if a glob matches it and no glob with `!` does. `null` restricts nothing, `[]` allows nothing.
+ */
+import type { Access, AccessList } from '../../core/accounts.ts'
+import { type Glob, matchesGlob, parseGlob } from './glob.ts'
+import { contains, type IpRange, parseIp, parseIpRange } from './ip-range.ts'
+
+/** The access lists of one or several owners, prepared once when a key is loaded. A request must satisfy all of them. */
+export type AccessRules = {
+  readonly models: readonly NameRule[]
+  readonly routes: readonly NameRule[]
+  readonly providers: readonly NameRule[]
+  readonly styles: readonly NameRule[]
+  readonly ips: readonly IpRule[]
+}
+/** One list of globs. */
+export type NameRule = { readonly allowed: readonly Glob[]; readonly denied: readonly Glob[] }
+/** One list of ranges; undefined: an entry that cannot be parsed. */
+type IpRule = { readonly allowed: readonly (IpRange | undefined)[]; readonly denied: readonly (IpRange | undefined)[] }
+
+/** Prepares access lists, usually of a team and of a key. */
+export const accessRules = (access: readonly Access[]): AccessRules => {
+  const names = (dimension: Exclude<keyof Access, 'ips'>) => access.flatMap((one) => nameRule(one[dimension]))
+  return {
+    models: names('models'),
+    routes: names('routes'),
+    providers: names('providers'),
+    styles: names('styles'),
+    ips: access.flatMap(({ ips }) => (ips === null ? [] : [divide(ips, parseIpRange)])),
+  }
+}
+
+/** Prepares one list of globs. Empty: no restriction. */
+export const nameRule = (list: AccessList): readonly NameRule[] => (list === null ? [] : [divide(list, parseGlob)])
+
+const divide = <T>(list: readonly string[], parse: (entry: string) => T) => ({
+  allowed: list.filter((entry) => !entry.startsWith('!')).map(parse),
+  denied: list.filter((entry) => entry.startsWith('!')).map((entry) => parse(entry.slice(1))),
+})
+
+/** Whether every list allows one of these names of the same thing. A denial of any of the names counts. */
+export const allowsName = (rules: readonly NameRule[], ...names: readonly string[]): boolean => {
+  if (rules.length === 0) return true
+  const folded = names.map((name) => name.toLowerCase())
+  const matches = (glob: Glob) => folded.some((name) => matchesGlob(glob, name))
+  return rules.every(({ allowed, denied }) => !denied.some(matches) && allowed.some(matches))
+}
+
+/**
+ * A target of a request. `requested`: the model or route that the client named; null if that name was replaced, as by the
+ * default route for an unknown name. Otherwise any invented name that matches a glob would allow every target.
+ */
+export type AccessTarget = {
+  readonly requested: string | null
+  /** The provider instance. */
+  readonly provider: string
+  readonly model: string
+}
+
+/**
+ * Whether a target is allowed, by the dimensions `models` and `providers`. `models` is matched against the requested name,
+ * `provider/model` and the model alone, so that `!claude-opus*` also denies `anthropic/claude-opus-5`.
+ */
+export const allowsTarget = (
+  { models, providers }: Pick<AccessRules, 'models' | 'providers'>,
+  target: AccessTarget,
+): boolean => allowsName(providers, target.provider) && allowsName(models, ...modelNames(target))
+
+/** All names by which a glob of models matches a target. */
+export const modelNames = ({ requested, provider, model }: AccessTarget): readonly string[] => [
+  ...(requested === null ? [] : [requested]),
+  `${provider}/${model}`,
+  model,
+]
+
+/**
+ * Whether a client address is allowed. An address that cannot be parsed is refused where a list exists; a denial that
+ * cannot be parsed denies every address.
+ */
+export const allowsAddress = ({ ips }: Pick<AccessRules, 'ips'>, address: string): boolean => {
+  if (ips.length === 0) return true
+  const ip = parseIp(address)
+  if (!ip) return false
+  return ips.every(
+    ({ allowed, denied }) =>
+      !denied.some((range) => range === undefined || contains(range, ip)) &&
+      allowed.some((range) => range !== undefined && contains(range, ip)),
+  )
+}
+
+/** The problem of an access list as configured, or null. For error messages of the configuration and the admin API. */
+export const accessListProblem = (dimension: keyof Access, list: AccessList): string | null => {
+  if (list === null || list.length === 0) return null
+  const empty = list.find((entry) => entry.replace(/^!/, '').trim() === '')
+  if (empty !== undefined) return `"${empty}" is empty. Write a name or a glob, or remove the entry.`
+  const wrong = dimension === 'ips' ? list.find((entry) => !parseIpRange(entry.replace(/^!/, ''))) : undefined
+  if (wrong !== undefined)
+    return `"${wrong}" is not an IP address or a CIDR range. Write it as 10.0.0.0/8 or 2001:db8::/32.`
+  if (list.every((entry) => entry.startsWith('!')))
+    return `The list has only denials, so it allows nothing. Add what is allowed, such as "${dimension === 'ips' ? '0.0.0.0/0' : '*'}".`
+  return null
+}

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type ClientKey, FULL_ACCESS, NO_LIMITS, type Team } from '../../core/accounts.ts'
+import { isCurrent, type KeyState, keyState, principalOf } from './principal.ts'
+
+const team: Team = {
+  ...{ id: 'team_search', name: 'search', status: 'active', managed: 'api' },
+  ...{ access: { ...FULL_ACCESS, models: ['openai/*'] }, limits: { ...NO_LIMITS, concurrent: 50 } },
+  tags: { app: 'search', cost_center: '7' },
+}
+const key: ClientKey = {
+  ...{ id: 'key_alice', name: 'alice', team: team.id, status: 'active', managed: 'api', secrets: [] },
+  ...{ createdAt: 0, expiresAt: null, access: FULL_ACCESS, defaultRoute: 'fast' },
+  limits: { ...NO_LIMITS, requestsPerMinute: 60 },
+  tags: { app: 'chat', created_for: 'alice@example.com' },
+}
+
+const states: readonly (readonly [key: Partial<ClientKey>, team: Partial<Team>, state: KeyState])[] = [
+  [{}, {}, 'active'],
+  [{ expiresAt: 1_001 }, {}, 'active'],
+  [{ expiresAt: 1_000 }, {}, 'expired'],
+  [{ expiresAt: 0 }, {}, 'expired'],
+  [{ status: 'blocked' }, {}, 'blocked'],
+  [{ status: 'revoked', expiresAt: 5_000 }, {}, 'revoked'],
+  [{}, { status: 'blocked' }, 'team_blocked'],
+  // The state of the key comes first: a revoked key must not show that its team exists.
+  [{ status: 'revoked' }, { status: 'blocked' }, 'revoked'],
+  [{ expiresAt: 999 }, { status: 'blocked' }, 'expired'],
+]
+for (const [keyPart, teamPart, state] of states)
+  test(`principal: a key with ${JSON.stringify(keyPart)} of a team with ${JSON.stringify(teamPart)} is ${state}`, () =>
+    assert.equal(keyState({ ...key, ...keyPart }, { ...team, ...teamPart }, 1_000), state))
+
+test('principal: has access and limits of team and key, and the tags of the key over those of the team', () =>
+  assert.deepEqual(principalOf(key, team), {
+    ...{ id: 'key_alice', name: 'alice', team: { id: 'team_search', name: 'search' }, user: 'alice@example.com' },
+    access: [team.access, key.access],
+    limits: [
+      { id: 'team_search', limits: team.limits },
+      { id: 'key_alice', limits: key.limits },
+    ],
+    tags: { app: 'chat', cost_center: '7', created_for: 'alice@example.com' },
+    defaultRoute: 'fast',
+  }))
+
+test('principal: the user is null without the tag', () =>
+  assert.equal(principalOf({ ...key, tags: {} }, team).user, null))
+
+test('principal: a previous secret is valid until its end', () => {
+  const secret = { digest: 's1:00', last4: 'Xq3d', createdAt: 0 }
+  assert.equal(isCurrent({ ...secret, until: null }, 1_000), true)
+  assert.equal(isCurrent({ ...secret, until: 1_001 }, 1_000), true)
+  assert.equal(isCurrent({ ...secret, until: 1_000 }, 1_000), false)
+})

@@ -1,0 +1,36 @@
+/** The identity that admission uses, from a client key and its team. */
+import type { ClientKey, KeySecret, Principal, Team } from '../../core/accounts.ts'
+
+/** Whether a key may be used. All but `active` and `team_blocked` have the same response: an unknown key. */
+export type KeyState = 'active' | 'blocked' | 'revoked' | 'expired' | 'team_blocked'
+
+/** The state of a key. `now`: ms since 1970, because expiry is a date. A key expires at the instant of `expiresAt`. */
+export const keyState = (key: ClientKey, team: Team, now: number): KeyState => {
+  if (key.status !== 'active') return key.status
+  if (key.expiresAt !== null && key.expiresAt <= now) return 'expired'
+  return team.status === 'blocked' ? 'team_blocked' : 'active'
+}
+
+/** Whether a secret of a key is valid: while a key is rotated, the previous secret has an end. `now`: ms since 1970. */
+export const isCurrent = ({ until }: KeySecret, now: number): boolean => until === null || now < until
+
+/** The principal of a key. Access and limits of the team come first; both apply. */
+export const principalOf = (key: ClientKey, team: Team): Principal => {
+  const tags = { ...team.tags, ...key.tags }
+  return {
+    id: key.id,
+    name: key.name,
+    team: { id: team.id, name: team.name },
+    user: Object.hasOwn(tags, USER_TAG) ? (tags[USER_TAG] ?? null) : null,
+    access: [team.access, key.access],
+    limits: [
+      { id: team.id, limits: team.limits },
+      { id: key.id, limits: key.limits },
+    ],
+    tags,
+    defaultRoute: key.defaultRoute,
+  }
+}
+
+/** The tag that names the user of a key, for budgets per user. */
+const USER_TAG = 'created_for'

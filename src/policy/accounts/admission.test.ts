@@ -10,8 +10,8 @@ import {
   type Demand,
   extend,
   type Hold,
+  type LimitRefusal,
   type RateCounter,
-  type Refusal,
   release,
   remainingOf,
   reserve,
@@ -40,7 +40,12 @@ const admitted = (admission: Admission) => {
   return admission
 }
 
-const refusals: readonly (readonly [name: string, counters: Partial<Counters>, demand: Demand, refusal: Refusal])[] = [
+const refusals: readonly (readonly [
+  name: string,
+  counters: Partial<Counters>,
+  demand: Demand,
+  refusal: LimitRefusal,
+])[] = [
   ['every slot is in use', { slots: [slot('team', 9), slot('key', 2, 2)] }, first(), { why: 'concurrent', id: 'key' }],
   ['no slot is allowed', { slots: [slot('key', 0)] }, first(), { why: 'concurrent', id: 'key' }],
   [

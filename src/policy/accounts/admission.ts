@@ -50,7 +50,7 @@ export type Demand = { readonly first: boolean; readonly tokens: number; readonl
 export type Hold = { readonly tokens: number; readonly cost: Nano }
 
 /** The first limit that refuses. `retryAfter`: ms until all rates have enough; Infinity if a limit is 0. */
-export type Refusal =
+export type LimitRefusal =
   | { readonly why: 'concurrent' | 'budget'; readonly id: string }
   | { readonly why: 'requests' | 'tokens'; readonly id: string; readonly retryAfter: number }
 
@@ -62,7 +62,7 @@ export type Admission =
       /** IDs of soft budgets that are exceeded. */
       readonly exceeded: readonly string[]
     }
-  | { readonly admitted: false; readonly refusal: Refusal }
+  | { readonly admitted: false; readonly refusal: LimitRefusal }
 
 /** Reserves for an attempt from every counter, or refuses and changes none. */
 export const reserve = (counters: Counters, demand: Demand, now: number): Admission => {
@@ -120,15 +120,15 @@ export const release = (counters: Counters): Counters => ({
 /** What a budget counter has left; 0 if it is exceeded. The same figure refuses and is shown. */
 export const remainingOf = ({ granted, used, held }: BudgetCounter): Nano => Math.max(0, granted - used - held)
 
-const refusalOf = ({ slots, rates, budgets }: Counters, demand: Demand, now: number): Refusal | null => {
+const refusalOf = ({ slots, rates, budgets }: Counters, demand: Demand, now: number): LimitRefusal | null => {
   const full = demand.first ? slots.find(({ live, limit }) => live >= limit) : undefined
   if (full) return { why: 'concurrent', id: full.id }
   return rateRefusal(rates, demand, now) ?? budgetRefusal(budgets, demand.cost)
 }
 
 /** The rate with the longest wait of those that refuse. */
-const rateRefusal = (rates: readonly RateCounter[], demand: Demand, now: number): Refusal | null => {
-  let refusal: Extract<Refusal, { retryAfter: number }> | null = null
+const rateRefusal = (rates: readonly RateCounter[], demand: Demand, now: number): LimitRefusal | null => {
+  let refusal: Extract<LimitRefusal, { retryAfter: number }> | null = null
   for (const rate of rates) {
     const amount = amountFor(rate, demand)
     if (amount === 0 || hasTokens(rate.bucket, amount, rate.perMinute, now)) continue
@@ -138,7 +138,7 @@ const rateRefusal = (rates: readonly RateCounter[], demand: Demand, now: number)
   return refusal
 }
 
-const budgetRefusal = (budgets: readonly BudgetCounter[], cost: Nano): Refusal | null => {
+const budgetRefusal = (budgets: readonly BudgetCounter[], cost: Nano): LimitRefusal | null => {
   const spent = budgets.find((budget) => budget.mode === 'hard' && overrun(budget, cost) > 0)
   return spent ? { why: 'budget', id: spent.id } : null
 }

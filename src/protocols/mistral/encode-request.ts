@@ -1,10 +1,11 @@
 /** Encodes requests in Mistral's schema, which rejects unknown members (422 `extra_forbidden`). */
-import type { ChatRequest, Effort, Extra, GenerationSettings, OutputFormat, Setting } from '../../core/chat.ts'
-import { isList, isObject, type Json, type JsonObject, sourceOf, text } from '../../core/json.ts'
+import type { ChatRequest, Effort, Extra, GenerationSettings } from '../../core/chat.ts'
+import { isList, isObject, type Json, sourceOf, text } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { encodedElsewhere, lost, newLosses } from '../shared/losses.ts'
-import { clamped, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
+import { asMember, clamped, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import {
+  chatResponseFormat,
   conversationMember,
   encodeSettings,
   type SettingEncoders,
@@ -59,7 +60,7 @@ const SETTING_ENCODERS: SettingEncoders<MistralDraft> = {
   temperature: clamped('temperature', 0, 1.5),
   topP: clamped('top_p', 0, 1),
   topK: lost,
-  stop: ({ value, at }, { put }) => put('stop', value, at),
+  stop: asMember('stop'),
   seed: ({ value, at }, { put, losses }) => {
     const fits = typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
     if (fits && sourceOf(value) === undefined) put('random_seed', value, at)
@@ -76,7 +77,10 @@ const SETTING_ENCODERS: SettingEncoders<MistralDraft> = {
   parallelToolCalls: ({ value, at }, { put, hasTools }) => {
     if (hasTools) put('parallel_tool_calls', value, at)
   },
-  format: (setting, draft) => encodeFormat(setting, draft),
+  format: ({ value, at }, { put, losses }) => {
+    if (value.kind === 'schema' && !isObject(value.schema)) losses.unfit(at)
+    else put('response_format', chatResponseFormat(value), at)
+  },
   effort: ({ value, at }, { put, losses }) => {
     const effort = EFFORTS[value]
     if (effort !== value) losses.lose(at)
@@ -91,30 +95,8 @@ const SETTING_ENCODERS: SettingEncoders<MistralDraft> = {
     if (!wantsThoughts(settings)) losses.lose(at)
   },
   encryptedReasoning: lost,
-  promptCacheKey: ({ value, at }, { put }) => put('prompt_cache_key', value, at),
-  metadata: ({ value, at }, { put }) => put('metadata', value, at),
-}
-
-const encodeFormat = ({ value, at }: Setting<OutputFormat>, { put, losses }: RequestDraft): void => {
-  switch (value.kind) {
-    case 'text':
-      return put('response_format', { type: 'text' }, at)
-    case 'json':
-      return put('response_format', { type: 'json_object' }, at)
-    case 'schema': {
-      const { name, schema, description, strict } = value
-      if (!isObject(schema)) return losses.unfit(at)
-      const json_schema: JsonObject = {
-        name: name || 'answer',
-        ...(description !== undefined && { description }),
-        schema,
-        ...(strict !== undefined && { strict }),
-      }
-      return put('response_format', { type: 'json_schema', json_schema }, at)
-    }
-    default:
-      throw new Error(`unknown format ${JSON.stringify(value satisfies never)}`)
-  }
+  promptCacheKey: asMember('prompt_cache_key'),
+  metadata: asMember('metadata'),
 }
 
 // ── Mistral's own members ────────────────────────────────────────────────────────────────────────────────────────

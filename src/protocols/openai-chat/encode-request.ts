@@ -1,23 +1,23 @@
 import type { OptionalMember, ReasoningMember } from '../../core/accepts.ts'
-import type {
-  ChatRequest,
-  GenerationSettings,
-  Message,
-  OutputFormat,
-  Part,
-  ReasoningSignature,
-  SettingName,
-  Tool,
-  ToolChoice,
-} from '../../core/chat.ts'
+import type { ChatRequest, Message, Part, ReasoningSignature, Setting, Tool, ToolChoice } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { shortId } from '../shared/call-ids.ts'
 import { dataUrl } from '../shared/data-url.ts'
 import { withEffort } from '../shared/effort.ts'
-import { type Losses, loseExtras, newLosses } from '../shared/losses.ts'
+import {
+  defaultTierOnly,
+  encodedElsewhere,
+  type Losses,
+  loseExtras,
+  lost,
+  lostUnlessNeutral,
+  newLosses,
+} from '../shared/losses.ts'
 import { mediaTypeOf, textOfFile } from '../shared/media.ts'
+import { asMember, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
+import { chatResponseFormat, encodeSettings, type SettingEncoders, topMember } from '../shared/setting-encoders.ts'
 import { allowsStrict } from '../shared/strict-schema.ts'
 import { markErrorResult } from '../shared/tool-results.ts'
 import { withFunctions } from './legacy-functions.ts'
@@ -25,11 +25,6 @@ import { withFunctions } from './legacy-functions.ts'
 /** Encodes a request as chat completions; the result lists the losses. */
 export const encodeRequest = (original: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
-  const from: { [member: string]: string } = {}
-  const note = (at: string, members: JsonObject): JsonObject => {
-    for (const member of Object.keys(members)) from[member] = at
-    return members
-  }
   const request = withEffort(withFunctions(original, target.supportsCustomTools === true, losses), target)
   loseExtras(request.extras, losses)
   const messages = writeMessages(request.messages, losses, target)
@@ -38,114 +33,82 @@ export const encodeRequest = (original: ChatRequest, target: EncodeTarget): Enco
   // Without tools only a required call is a loss.
   if (tools.length === 0 && toolChoice && toolChoice.value.kind !== 'auto' && toolChoice.value.kind !== 'none')
     losses.lose(toolChoice.at)
-  const body: JsonObject = {
-    model: target.model,
-    ...note(firstMember(request.messages.at(-1)?.at, 'messages'), { messages }),
-    ...(tools.length > 0 && note(firstMember(request.tools[0]?.at, 'tools'), { tools })),
+  const draft: ChatDraft = {
+    ...newRequestDraft(losses),
     // A tool choice may only name tools that are sent.
-    ...writeSettings({ ...request, tools: request.tools.filter(isSent) }, losses, note, target.accepts?.takes ?? NONE),
-    ...(request.stream && { stream: true, stream_options: { include_usage: true } }),
+    tools: request.tools.filter(isSent),
+    takes: target.accepts?.takes ?? [],
   }
-  return { body, losses: losses.all(), from }
+  draft.put('model', target.model, undefined)
+  draft.put('messages', messages, topMember(request.messages.at(-1)) || 'messages')
+  if (tools.length > 0) draft.put('tools', tools, topMember(request.tools[0]) || 'tools')
+  encodeSettings(request.settings, SETTING_ENCODERS, draft)
+  if (request.stream) {
+    draft.put('stream', true, undefined)
+    draft.put('stream_options', { include_usage: true }, undefined)
+  }
+  return { body: draft.body, losses: losses.all(), from: draft.from }
 }
-
-/** The first member of a path. */
-const firstMember = (at: string | undefined, fallback: string): string => /^[^.[]+/.exec(at ?? '')?.[0] ?? fallback
 
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Encodes a setting's value as members; undefined if this value cannot be carried. */
-type SettingEncoder<T> = (value: T, request: ChatRequest, takes: Takes) => JsonObject | undefined
-type Takes = readonly OptionalMember[]
+type ChatDraft = RequestDraft & {
+  readonly tools: readonly Tool[]
+  /** Optional members that the provider accepts. */
+  readonly takes: readonly OptionalMember[]
+}
 
-/** A member that only some providers accept. For others it is lost, unless its value is the default. */
+/** A member that only some providers accept. For others, `otherwise` reports it as lost unless it has no effect. */
 const optional =
-  <T extends Json>(member: OptionalMember, isDefault: (value: T) => boolean): SettingEncoder<T> =>
-  (value, _request, takes) =>
-    takes.includes(member) ? { [member]: value } : isDefault(value) ? {} : undefined
+  <T extends Json>(member: OptionalMember, otherwise: (setting: Setting<T>, draft: ChatDraft) => void) =>
+  (setting: Setting<T>, draft: ChatDraft): void =>
+    (draft.takes.includes(member) ? asMember(member) : otherwise)(setting, draft)
 
-const unsupported = (): undefined => undefined
+const optionalTier = optional('service_tier', defaultTierOnly)
 
-/** One row per setting; a missing row is a compile error. */
-const SETTING_ENCODERS: {
-  readonly [name in SettingName]: SettingEncoder<NonNullable<GenerationSettings[name]>['value']>
-} = {
-  maxOutputTokens: (value) => ({ max_completion_tokens: value }),
-  temperature: (value) => ({ temperature: value }),
-  topP: (value) => ({ top_p: value }),
-  topK: unsupported,
-  stop: (value) => ({ stop: value }),
-  seed: (value) => ({ seed: value }),
-  presencePenalty: (value) => ({ presence_penalty: value }),
-  frequencyPenalty: (value) => ({ frequency_penalty: value }),
-  logitBias: (value) => ({ logit_bias: value }),
-  choices: (value) => ({ n: value }),
-  logprobs: (value) => ({ logprobs: value }),
-  // Rejected without `logprobs`.
-  topLogprobs: (value) => ({ logprobs: true, top_logprobs: value }),
+const SETTING_ENCODERS: SettingEncoders<ChatDraft> = {
+  maxOutputTokens: asMember('max_completion_tokens'),
+  temperature: asMember('temperature'),
+  topP: asMember('top_p'),
+  topK: lost,
+  stop: asMember('stop'),
+  seed: asMember('seed'),
+  presencePenalty: asMember('presence_penalty'),
+  frequencyPenalty: asMember('frequency_penalty'),
+  logitBias: asMember('logit_bias'),
+  choices: asMember('n'),
+  logprobs: asMember('logprobs'),
+  topLogprobs: ({ value, at }, { put }) => {
+    // Rejected without `logprobs`.
+    put('logprobs', true, at)
+    put('top_logprobs', value, at)
+  },
   // Both are rejected without tools.
-  toolChoice: (value, { tools }) => (tools.length > 0 ? { tool_choice: writeToolChoice(value, tools) } : {}),
-  parallelToolCalls: (value, { tools }) => (tools.length > 0 ? { parallel_tool_calls: value } : {}),
-  format: (value) => ({ response_format: writeFormat(value) }),
-  effort: (value) => ({ reasoning_effort: value }),
-  thinkingBudget: unsupported,
-  reasoningSummary: unsupported,
-  encryptedReasoning: unsupported,
-  verbosity: optional('verbosity', (value) => value === 'medium'),
-  user: (value) => ({ user: value }),
-  promptCacheKey: optional('prompt_cache_key', () => false),
-  serviceTier: (value, request, takes) =>
-    TIERS.has(value)
-      ? optional<string>('service_tier', (tier) => tier === 'auto' || tier === 'default')(value, request, takes)
-      : undefined,
-  metadata: optional('metadata', (value) => Object.keys(value).length === 0),
+  toolChoice: ({ value, at }, { put, tools }) => {
+    if (tools.length > 0) put('tool_choice', writeToolChoice(value, tools), at)
+  },
+  parallelToolCalls: ({ value, at }, { put, tools }) => {
+    if (tools.length > 0) put('parallel_tool_calls', value, at)
+  },
+  format: ({ value, at }, { put }) => put('response_format', chatResponseFormat(value), at),
+  effort: asMember('reasoning_effort'),
+  thinkingBudget: lost,
+  reasoningSummary: lost,
+  encryptedReasoning: lost,
+  verbosity: optional('verbosity', ({ value, at }, { losses }) => {
+    if (value !== 'medium') losses.lose(at)
+  }),
+  user: asMember('user'),
+  promptCacheKey: optional('prompt_cache_key', lost),
+  serviceTier: (setting, draft) => (TIERS.has(setting.value) ? optionalTier : lost)(setting, draft),
+  metadata: optional('metadata', lostUnlessNeutral),
   // A provider without this member stores nothing.
-  store: optional('store', (value) => !value),
+  store: optional('store', lostUnlessNeutral),
   // Usage is always requested from the upstream.
-  streamUsage: () => ({}),
+  streamUsage: encodedElsewhere,
 }
 
-const NONE: Takes = []
 const TIERS: ReadonlySet<string> = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast'])
-
-const writeSettings = (
-  request: ChatRequest,
-  losses: Losses,
-  note: (at: string, members: JsonObject) => JsonObject,
-  takes: Takes,
-): JsonObject =>
-  Object.assign(
-    {},
-    ...Object.entries(request.settings).map(([name, setting]) => {
-      // Settings and rows have the same names, so each row receives a value of its type.
-      const row = SETTING_ENCODERS[name as SettingName] as SettingEncoder<unknown>
-      const members = row(setting.value, request, takes)
-      if (members) return note(setting.at, members)
-      losses.lose(setting.at)
-      return {}
-    }),
-  )
-
-const writeFormat = (format: OutputFormat): JsonObject => {
-  switch (format.kind) {
-    case 'text':
-      return { type: 'text' }
-    case 'json':
-      return { type: 'json_object' }
-    case 'schema': {
-      const { name, schema, description, strict } = format
-      return {
-        type: 'json_schema',
-        json_schema: {
-          name: name || 'answer',
-          ...(description !== undefined && { description }),
-          schema,
-          ...(strict !== undefined && { strict }),
-        },
-      }
-    }
-  }
-}
 
 const writeToolChoice = (choice: ToolChoice, tools: readonly Tool[]): Json => {
   const custom = new Set(tools.flatMap((tool) => (tool.kind === 'custom' ? [tool.name] : [])))

@@ -1,54 +1,33 @@
-import type {
-  ChatRequest,
-  Extra,
-  GenerationSettings,
-  MediaSource,
-  Message,
-  Part,
-  SettingName,
-  Tool,
-} from '../../core/chat.ts'
+import type { ChatRequest, Extra, MediaSource, Message, Part, Setting, Tool } from '../../core/chat.ts'
 import { isList, type Json, type JsonObject, list, object } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { shortId } from '../shared/call-ids.ts'
 import { dataUrl } from '../shared/data-url.ts'
 import { withEffort } from '../shared/effort.ts'
-import { type Losses, newLosses } from '../shared/losses.ts'
+import { encodedElsewhere, loseExtras, lost, lostUnlessNeutral, newLosses } from '../shared/losses.ts'
+import { asMember, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
+import { encodeSettings, type SettingEncoders, topMember, UNSUPPORTED_SETTINGS } from '../shared/setting-encoders.ts'
 import { toolName } from '../shared/tool-names.ts'
 import { compactedMessage } from './compaction.ts'
 import { isForeignReasoning, OWN_REASONING, reasoningTexts } from './signatures.ts'
 
-/** The body under construction, the client's path of each member, and the losses. */
-type ResponsesDraft = {
-  readonly request: ChatRequest
-  readonly body: { [member: string]: Json }
-  readonly from: { [member: string]: string }
-  readonly losses: Losses
-}
-
-const put = ({ body, from }: ResponsesDraft, member: string, value: Json, at: string) => {
-  body[member] = value
-  from[member] ??= at
-}
-
-/** The outermost member of a path: `messages` for `messages[0].content`. */
-const topMember = (at: string): string => at.split(/[.[]/, 1)[0] ?? at
+type ResponsesDraft = RequestDraft & { readonly request: ChatRequest }
 
 /** Encodes a request in this format. */
 export const encodeRequest = (original: ChatRequest, target: EncodeTarget): Encoded => {
   const request = withEffort(original, target)
-  const draft: ResponsesDraft = { request, body: {}, from: {}, losses: newLosses() }
-  put(draft, 'model', target.model, 'model')
-  put(draft, 'input', encodeInput(draft), topMember(request.messages.at(-1)?.at ?? 'input'))
+  const draft: ResponsesDraft = { ...newRequestDraft(newLosses()), request }
+  draft.put('model', target.model, 'model')
+  draft.put('input', encodeInput(draft), topMember(request.messages.at(-1)) || 'input')
   const tools = request.tools.flatMap((tool) => encodeTool(draft, tool))
-  if (tools.length > 0) put(draft, 'tools', tools, topMember(request.tools[0]?.at ?? 'tools'))
-  for (const row of SETTINGS) row(draft)
+  if (tools.length > 0) draft.put('tools', tools, topMember(request.tools[0]) || 'tools')
+  encodeSettings(request.settings, SETTING_ENCODERS, draft)
   if (target.encryptsReasoning) include(draft, ENCRYPTED_REASONING, 'include')
   // This format stores answers by default; only the client may request that.
-  put(draft, 'store', request.settings.store?.value === true, request.settings.store?.at ?? 'store')
-  if (request.stream) put(draft, 'stream', true, 'stream')
+  draft.put('store', request.settings.store?.value === true, request.settings.store?.at ?? 'store')
+  if (request.stream) draft.put('stream', true, 'stream')
   for (const extra of request.extras) encodeExtra(draft, extra)
-  if (request.mayTruncate) put(draft, 'truncation', 'auto', 'truncation')
+  if (request.mayTruncate) draft.put('truncation', 'auto', 'truncation')
   return { body: draft.body, losses: draft.losses.all(), from: draft.from }
 }
 
@@ -74,17 +53,9 @@ const encodeExtra = (draft: ResponsesDraft, extra: Extra) => {
   // Unknown strings are dropped. Objects are kept, since they may name a hosted tool.
   const isUnknownChoice = name === 'tool_choice' && typeof value === 'string'
   const isOwn = at === name && OWN_MEMBERS.has(name) && !isAnthropic && !isUnknownChoice
-  if (isOwn && draft.body[name] === undefined) put(draft, name, value, at)
-  else if (name === 'include') put(draft, 'include', [...list(draft.body.include), value], at)
+  if (isOwn && draft.body[name] === undefined) draft.put(name, value, at)
+  else if (name === 'include') include(draft, value, at)
   else draft.losses.loseExtra(extra)
-}
-
-const loseExtras = (
-  { losses }: ResponsesDraft,
-  extras: readonly Extra[] | undefined,
-  carried: readonly string[] = [],
-) => {
-  for (const extra of extras ?? []) if (!carried.includes(extra.name)) losses.loseExtra(extra)
 }
 
 const carriedExtras = (extras: readonly Extra[] | undefined, names: readonly string[]): JsonObject =>
@@ -92,100 +63,76 @@ const carriedExtras = (extras: readonly Extra[] | undefined, names: readonly str
 
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Carry<T> = (draft: ResponsesDraft, value: T, at: string) => void
-
-const as =
-  (member: string): Carry<Json> =>
-  (draft, value, at) =>
-    put(draft, member, value, at)
-
-/** A member of a member: `text.verbosity`. */
+/** A member of a member: `text.verbosity`. The object has the path of the first setting in it. */
 const within =
-  (member: string, inner: string): Carry<Json> =>
-  (draft, value, at) => {
-    put(draft, member, { ...object(draft.body[member]), [inner]: value }, at)
-    draft.from[`${member}.${inner}`] ??= at
+  (member: string, inner: string) =>
+  ({ value, at }: Setting<Json>, { putIn, recordOrigin, from }: RequestDraft): void => {
+    if (from[member] === undefined) recordOrigin(member, at)
+    putIn(member, inner, value, at)
   }
+const putFormat = within('text', 'format')
 
 /** Without it and with `store: false`, older reasoning models return nothing that the next turn can send back. */
 const ENCRYPTED_REASONING = 'reasoning.encrypted_content'
 
-const include = (draft: ResponsesDraft, entry: string, at: string) => {
-  const before = list(draft.body.include)
-  if (!before.includes(entry)) put(draft, 'include', [...before, entry], at)
+/** Adds an entry to `include`, once. */
+const include = ({ body, from, put }: RequestDraft, entry: Json, at: string): void => {
+  const before = list(body.include)
+  if (!before.includes(entry)) put('include', [...before, entry], from.include ?? at)
 }
 
 const included =
-  (entry: string): Carry<boolean> =>
-  (draft, value, at) => {
+  (entry: string) =>
+  ({ value, at }: Setting<boolean>, draft: RequestDraft): void => {
     if (value) include(draft, entry, at)
   }
-
-const lost: Carry<Json> = (draft, _value, at) => draft.losses.lose(at)
-
-/** Lost unless 0, which has no effect. */
-const lostUnlessZero: Carry<number> = (draft, value, at) => {
-  if (value !== 0) draft.losses.lose(at)
-}
-
-/** Needs no member in this format. */
-const implied: Carry<unknown> = () => {}
 
 /** The lowest output limit OpenAI accepts, in tokens. */
 const MIN_OUTPUT = 16
 
 const TIERS = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
 
-/** One row per setting; a missing row is a compile error. */
-const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<GenerationSettings[Name]>['value']> } = {
-  maxOutputTokens: (draft, value, at) => {
+const SETTING_ENCODERS: SettingEncoders<ResponsesDraft> = {
+  maxOutputTokens: ({ value, at }, { put, losses }) => {
     // Raised instead of rejected, because clients probe with `max_tokens: 1`. The change is reported as a loss.
     const raised = value >= 0 && value < MIN_OUTPUT
-    if (raised) draft.losses.lose(at)
-    put(draft, 'max_output_tokens', raised ? MIN_OUTPUT : value, at)
+    if (raised) losses.lose(at)
+    put('max_output_tokens', raised ? MIN_OUTPUT : value, at)
   },
-  temperature: as('temperature'),
-  topP: as('top_p'),
+  temperature: asMember('temperature'),
+  topP: asMember('top_p'),
   topK: lost,
-  stop: (draft, value, at) => {
-    if (value.length > 0) draft.losses.lose(at)
+  stop: ({ value, at }, { losses }) => {
+    if (value.length > 0) losses.lose(at)
   },
   seed: lost,
-  presencePenalty: lostUnlessZero,
-  frequencyPenalty: lostUnlessZero,
-  logitBias: (draft, value, at) => {
-    if (Object.keys(value).length > 0) draft.losses.lose(at)
-  },
-  choices: (draft, value, at) => {
-    if (value !== 1) draft.losses.unfit(at)
-  },
+  presencePenalty: lostUnlessNeutral,
+  frequencyPenalty: lostUnlessNeutral,
+  ...UNSUPPORTED_SETTINGS,
   logprobs: included('message.output_text.logprobs'),
-  topLogprobs: as('top_logprobs'),
-  toolChoice: (draft, value, at) => {
-    if (value.kind === 'tool') put(draft, 'tool_choice', toolNamed(draft)(value.name), at)
+  topLogprobs: asMember('top_logprobs'),
+  toolChoice: ({ value, at }, { put, request }) => {
+    if (value.kind === 'tool') put('tool_choice', toolNamed(request)(value.name), at)
     else if (value.kind === 'allowed') {
-      const tools = value.names.map(toolNamed(draft))
-      put(draft, 'tool_choice', { type: 'allowed_tools', mode: value.mode, tools }, at)
-    } else put(draft, 'tool_choice', value.kind, at)
+      const tools = value.names.map(toolNamed(request))
+      put('tool_choice', { type: 'allowed_tools', mode: value.mode, tools }, at)
+    } else put('tool_choice', value.kind, at)
   },
-  parallelToolCalls: as('parallel_tool_calls'),
-  format: (draft, format, at) => {
-    switch (format.kind) {
+  parallelToolCalls: asMember('parallel_tool_calls'),
+  format: ({ value, at }, draft) => {
+    switch (value.kind) {
       case 'text':
         return
       case 'json':
-        return within('text', 'format')(draft, { type: 'json_object' }, at)
+        return putFormat({ value: { type: 'json_object' }, at }, draft)
       case 'schema': {
-        const { name, schema, description, strict = false } = format
+        const { name, schema, description, strict = false } = value
         if (!object(schema)) return draft.losses.unfit(at)
-        return within('text', 'format')(
-          draft,
-          { type: 'json_schema', name, schema, ...(description !== undefined && { description }), strict },
-          at,
-        )
+        const described = description === undefined ? {} : { description }
+        return putFormat({ value: { type: 'json_schema', name, schema, ...described, strict }, at }, draft)
       }
       default:
-        throw new Error(`unknown format ${JSON.stringify(format satisfies never)}`)
+        throw new Error(`unknown format ${JSON.stringify(value satisfies never)}`)
     }
   },
   effort: within('reasoning', 'effort'),
@@ -194,33 +141,21 @@ const CARRY: { readonly [Name in SettingName]: Carry<NonNullable<GenerationSetti
   reasoningSummary: within('reasoning', 'summary'),
   encryptedReasoning: included(ENCRYPTED_REASONING),
   verbosity: within('text', 'verbosity'),
-  user: (draft, value, at) => {
+  user: ({ value, at }, { put, losses }) => {
     // `safety_identifier` is limited to 64 characters. Compatible servers know only `user`, which has no limit.
-    if (at !== 'safety_identifier') put(draft, 'user', value, at)
-    else if (value.length <= 64) put(draft, 'safety_identifier', value, at)
-    else draft.losses.lose(at)
+    if (at !== 'safety_identifier') put('user', value, at)
+    else if (value.length <= 64) put('safety_identifier', value, at)
+    else losses.lose(at)
   },
-  promptCacheKey: as('prompt_cache_key'),
-  serviceTier: (draft, value, at) => {
-    if (TIERS.has(value)) put(draft, 'service_tier', value, at)
-    else draft.losses.lose(at)
+  promptCacheKey: asMember('prompt_cache_key'),
+  serviceTier: ({ value, at }, { put, losses }) => {
+    if (TIERS.has(value)) put('service_tier', value, at)
+    else losses.lose(at)
   },
-  metadata: as('metadata'),
+  metadata: asMember('metadata'),
   // `encodeRequest` writes it for every request.
-  store: implied,
-  streamUsage: implied,
+  store: encodedElsewhere,
 }
-
-/** The rows as functions that look up their own setting. */
-const SETTINGS: readonly ((draft: ResponsesDraft) => void)[] = (Object.keys(CARRY) as SettingName[]).map(
-  <Name extends SettingName>(name: Name) =>
-    (draft: ResponsesDraft) => {
-      const setting = draft.request.settings[name]
-      // The type of `CARRY` guarantees that the row accepts the setting's value.
-      const carry = CARRY[name] as Carry<unknown>
-      if (setting) carry(draft, setting.value, setting.at)
-    },
-)
 
 // ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -233,7 +168,7 @@ const encodeTool = (draft: ResponsesDraft, tool: Tool): JsonObject[] => {
   switch (tool.kind) {
     case 'function': {
       const { at, name, description, parameters = NO_PARAMETERS, strict = false, extras } = tool
-      loseExtras(draft, extras, TOOL_EXTRAS)
+      loseExtras(extras, draft.losses, TOOL_EXTRAS)
       if (!object(parameters)) {
         draft.losses.unfit(at)
         return []
@@ -278,8 +213,8 @@ const flatFormat = (format: Json): Json => {
   return grammar ? { type: 'grammar', ...grammar } : format
 }
 
-const toolNamed = ({ request }: ResponsesDraft): ((name: string) => JsonObject) => {
-  const custom = new Set(request.tools.flatMap((tool) => (tool.kind === 'custom' ? [tool.name] : [])))
+const toolNamed = ({ tools }: ChatRequest): ((name: string) => JsonObject) => {
+  const custom = new Set(tools.flatMap((tool) => (tool.kind === 'custom' ? [tool.name] : [])))
   return (name) => ({ type: custom.has(name) ? 'custom' : 'function', name: toolName(name) })
 }
 
@@ -298,7 +233,7 @@ const encodeInput = (draft: ResponsesDraft): JsonObject[] => {
         return encodeTurn(draft, message, index)
       case 'tool': {
         const { callId, content, isError, extras } = message
-        loseExtras(draft, extras)
+        loseExtras(extras, draft.losses)
         const type = custom.has(callId) ? 'custom_tool_call_output' : 'function_call_output'
         // This format has no error flag, so the text marks a failed call.
         const output = isError ? withErrorText(content) : content
@@ -320,7 +255,7 @@ const withErrorText = ([first, ...rest]: readonly Part[]): readonly Part[] => {
 }
 
 const encodeMessage = (draft: ResponsesDraft, message: Message, role: string): JsonObject => {
-  loseExtras(draft, message.extras)
+  loseExtras(message.extras, draft.losses)
   return { type: 'message', role, content: encodeContent(draft, message.content) }
 }
 
@@ -337,19 +272,19 @@ const encodeContent = (draft: ResponsesDraft, content: readonly Part[]): Json =>
 const encodePart = (draft: ResponsesDraft, part: Part): JsonObject[] => {
   switch (part.type) {
     case 'text':
-      loseExtras(draft, part.extras, TEXT_EXTRAS)
+      loseExtras(part.extras, draft.losses, TEXT_EXTRAS)
       return [{ type: 'input_text', text: part.text, ...carriedExtras(part.extras, TEXT_EXTRAS) }]
     case 'refusal':
       return [{ type: 'input_text', text: part.text }]
     case 'image': {
-      loseExtras(draft, part.extras, TEXT_EXTRAS)
+      loseExtras(part.extras, draft.losses, TEXT_EXTRAS)
       const source = encodeSource(draft, part, { data: 'image_url', url: 'image_url' })
       const detail = part.detail ?? 'auto'
       return source ? [{ type: 'input_image', ...source, detail, ...carriedExtras(part.extras, TEXT_EXTRAS) }] : []
     }
     case 'file': {
       const carried = [...TEXT_EXTRAS, 'detail']
-      loseExtras(draft, part.extras, carried)
+      loseExtras(part.extras, draft.losses, carried)
       const source = encodeSource(draft, part, { data: 'file_data', url: 'file_url' })
       const { filename = part.source.kind === 'data' ? defaultFilename(part.source.mediaType) : undefined } = part
       const nameMember = filename === undefined ? {} : { filename }
@@ -413,12 +348,12 @@ const encodeTurn = (draft: ResponsesDraft, message: Message, index: number): Jso
     texts = []
     phase = {}
   }
-  loseExtras(draft, message.extras)
+  loseExtras(message.extras, draft.losses)
   const lastOutput = message.content.findLastIndex(isOutput)
   for (const [place, part] of message.content.entries())
     switch (part.type) {
       case 'text':
-        loseExtras(draft, part.extras, ['phase'])
+        loseExtras(part.extras, draft.losses, ['phase'])
         if (part.extras?.some(({ name }) => name === 'phase')) {
           endText()
           phase = carriedExtras(part.extras, ['phase'])

@@ -47,9 +47,13 @@ const ROLELESS_MEMBERS: ReadonlySet<string> = new Set(['instructions', 'system']
 /** The path of a message's role, or of the member itself if it has no role. */
 export const rolePath = ({ at }: { readonly at: string }): string => (ROLELESS_MEMBERS.has(at) ? at : `${at}.role`)
 
-/** Reports all unknown members. */
-export const loseExtras = (extras: readonly Extra[] | undefined, losses: Losses): void => {
-  for (const extra of extras ?? []) losses.loseExtra(extra)
+/** Reports unknown members, except those that the encoder carries. */
+export const loseExtras = (
+  extras: readonly Extra[] | undefined,
+  losses: Losses,
+  carried: readonly string[] = [],
+): void => {
+  for (const extra of extras ?? []) if (!carried.includes(extra.name)) losses.loseExtra(extra)
 }
 
 /** An empty collection of losses. */

@@ -42,6 +42,12 @@ export const newRequestDraft = (losses: Losses): RequestDraft => {
   }
 }
 
+/** Encodes a setting unchanged. */
+export const asMember =
+  (member: string) =>
+  ({ value, at }: Setting<Json>, { put }: Pick<RequestDraft, 'put'>): void =>
+    put(member, value, at)
+
 /** Encodes a number within the range that the format accepts. Clamping is reported as a loss. */
 export const clamped =
   (member: string, least: number, most: number) =>

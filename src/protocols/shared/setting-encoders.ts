@@ -80,8 +80,11 @@ export const REASONING_SETTINGS_ELSEWHERE = {
 export const conversationMember = ({ messages, extras }: ChatRequest): string => {
   const first =
     messages.find(({ role }) => role !== 'system') ?? messages[0] ?? extras.find(({ essential }) => essential)
-  return /^[^.[]*/.exec(first?.at ?? '')?.[0] || 'messages'
+  return topMember(first) || 'messages'
 }
+
+/** The outermost member of a part's path: `messages` for `messages[0].content`. Empty without a path. */
+export const topMember = (part: { readonly at: string } | undefined): string => part?.at.split(/[.[]/, 1)[0] ?? ''
 
 /** A system prompt for JSON mode in formats without a member for it. */
 export const JSON_INSTRUCTION =
@@ -89,6 +92,28 @@ export const JSON_INSTRUCTION =
 
 /** The name of a response format that the client left unnamed. */
 export const DEFAULT_FORMAT_NAME = 'response'
+
+/** `response_format` of chat completions and Mistral. */
+export const chatResponseFormat = (format: OutputFormat): JsonObject => {
+  switch (format.kind) {
+    case 'text':
+      return { type: 'text' }
+    case 'json':
+      return { type: 'json_object' }
+    case 'schema': {
+      const { name, schema, description, strict } = format
+      const json_schema = {
+        name: name || 'answer',
+        ...(description !== undefined && { description }),
+        schema,
+        ...(strict !== undefined && { strict }),
+      }
+      return { type: 'json_schema', json_schema }
+    }
+    default:
+      throw new Error(`unknown format ${JSON.stringify(format satisfies never)}`)
+  }
+}
 
 /** A response schema whose `title` and `description` carry the name and description of its format. */
 export const withFormatLabels = (

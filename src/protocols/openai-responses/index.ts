@@ -1,6 +1,7 @@
 import type { Protocol } from '../../core/protocol.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error.ts'
-import { restoreToolNames } from '../shared/tool-names.ts'
+import { toolRestorer } from '../shared/restore-tool-names.ts'
+import { toolName } from '../shared/tool-names.ts'
 import { assembleAnswer } from './assemble-answer.ts'
 import { decodeAnswer } from './decode-answer.ts'
 import { decodeRequest } from './decode-request.ts'
@@ -18,7 +19,7 @@ export const openaiResponses: Protocol = {
   decodeRequest,
   encodeRequest,
   passing: { adaptRequest, omittedEntries: omittedItems, passStream, assembleAnswer, passAnswer },
-  restore: restoreToolNames,
+  restore: toolRestorer(toolName, { supportsCustomTools: true }),
   decodeAnswer,
   encodeAnswer,
   decodeStream,

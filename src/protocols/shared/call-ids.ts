@@ -14,6 +14,9 @@ const hash53 = (text: string, seed: number): number => {
   return 4_294_967_296 * (2_097_151 & b) + (a >>> 0)
 }
 
+/** The length of a digest. */
+export const DIGEST_LENGTH = 40
+
 /** A digest of 40 lower-case letters and digits. Deterministic across processes and versions; not cryptographic. */
 export const digest = (text: string): string =>
   [1, 2, 3, 4].map((seed) => hash53(text, seed).toString(36).padStart(11, '0').slice(-10)).join('')

@@ -7,9 +7,9 @@ import { unwrapInput } from './tool-arguments.ts'
  * input. Undefined if no tool was changed. `toolName` converts a tool's name to the format's rules.
  */
 export const toolRestorer =
-  (toolName: (name: string) => string) =>
+  (toolName: (name: string) => string, { supportsCustomTools = false } = {}) =>
   (request: ChatRequest): Stage<ChatEvent, ChatEvent> | undefined => {
-    const changed = changedTools(request, toolName)
+    const changed = changedTools(request, toolName, supportsCustomTools)
     if (changed.size === 0) return undefined
     /** Buffered fragments of a wrapped input, which can be unwrapped only when complete. */
     let buffered: string[] | undefined
@@ -40,11 +40,13 @@ export const toolRestorer =
 const changedTools = (
   request: ChatRequest,
   toolName: (name: string) => string,
+  supportsCustomTools: boolean,
 ): ReadonlyMap<string, { name: string; custom: boolean }> =>
   new Map(
-    request.tools.flatMap((tool) =>
-      tool.kind !== 'foreign' && (tool.kind === 'custom' || toolName(tool.name) !== tool.name)
-        ? [[toolName(tool.name), { name: tool.name, custom: tool.kind === 'custom' }] as const]
-        : [],
-    ),
+    request.tools.flatMap((tool) => {
+      if (tool.kind === 'foreign') return []
+      const name = toolName(tool.name)
+      const custom = tool.kind === 'custom' && !supportsCustomTools
+      return custom || name !== tool.name ? [[name, { name: tool.name, custom }] as const] : []
+    }),
   )

@@ -1,38 +1,36 @@
 /**
- * Names of tools in OpenAI's formats. Invalid names are replaced and restored in the answer. A replacement depends on the
- * original only, so calls in earlier turns match their tools without state.
+ * Names of tools. A name that a format rejects is replaced, and restored in the answer by `toolRestorer`. A replacement
+ * depends on the original only, so calls in earlier turns match their tools without state.
  *
  * The responses format also has tools in namespaces (`namespace` beside `name`) and client-run tool search. In the
  * canonical form both are functions with one name, derived from the request alone.
  */
-import type { ChatEvent, ChatRequest } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
-import type { Stage } from '../../core/stage.ts'
-import { digest } from './call-ids.ts'
+import { DIGEST_LENGTH, digest } from './call-ids.ts'
 
-const NAME = /^[a-zA-Z0-9_-]{1,64}$/
-
-/** A valid name: letters, digits, `_` and `-`, at most 64 characters. */
-export const toolName = (name: string): string =>
-  NAME.test(name) ? name : `${name.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, 23)}_${digest(name)}`
-
-/** Restores the client's tool names in an answer. Undefined if no name was replaced. */
-export const restoreToolNames = (request: ChatRequest): Stage<ChatEvent, ChatEvent> | undefined => {
-  const changed = new Map(
-    request.tools.flatMap((tool) =>
-      tool.kind !== 'foreign' && toolName(tool.name) !== tool.name ? [[toolName(tool.name), tool.name]] : [],
-    ),
-  )
-  if (changed.size === 0) return undefined
-  return {
-    push(event) {
-      if (event.type !== 'open' || event.block.type !== 'tool-call') return [event]
-      const name = changed.get(event.block.name)
-      return name === undefined ? [event] : [{ type: 'open', block: { ...event.block, name } }]
-    },
-    end: () => [],
-  }
+/** The tool names that a format accepts. */
+export type ToolNameRule = {
+  readonly valid: RegExp
+  /** Each match in a rejected name becomes `_`; an empty match inserts one. A global expression. */
+  readonly replaced: RegExp
+  /** In characters. */
+  readonly maxLength: number
 }
+
+/** A function that returns valid names unchanged. It shortens other names and appends a digest. */
+export const validToolName =
+  ({ valid, replaced, maxLength }: ToolNameRule) =>
+  (name: string): string =>
+    valid.test(name)
+      ? name
+      : `${name.replaceAll(replaced, '_').slice(0, maxLength - DIGEST_LENGTH - 1)}_${digest(name)}`
+
+/** OpenAI's and Mistral's rule: letters, digits, `_` and `-`, at most 64 characters. */
+export const toolName = validToolName({
+  valid: /^[a-zA-Z0-9_-]{1,64}$/,
+  replaced: /[^a-zA-Z0-9_-]/g,
+  maxLength: 64,
+})
 
 // ── Namespaces and tool search ───────────────────────────────────────────────────────────────────────────────────
 

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { MAX_NANO } from '../../core/money.ts'
 import {
-  type Admission,
+  type AttemptAdmission,
   type BudgetCounter,
   type Charge,
   type Counters,
@@ -35,7 +35,7 @@ const counters = (parts: Partial<Counters>): Counters => ({ slots: [], rates: []
 const first = (tokens = 0, cost = 0): Demand => ({ first: true, tokens, cost })
 const further = (tokens = 0, cost = 0): Demand => ({ first: false, tokens, cost })
 
-const admitted = (admission: Admission) => {
+const admitted = (admission: AttemptAdmission) => {
   assert.ok(admission.admitted, JSON.stringify(admission))
   return admission
 }

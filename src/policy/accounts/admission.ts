@@ -54,7 +54,7 @@ export type LimitRefusal =
   | { readonly why: 'concurrent' | 'budget'; readonly id: string }
   | { readonly why: 'requests' | 'tokens'; readonly id: string; readonly retryAfter: number }
 
-export type Admission =
+export type AttemptAdmission =
   | {
       readonly admitted: true
       readonly hold: Hold
@@ -65,7 +65,7 @@ export type Admission =
   | { readonly admitted: false; readonly refusal: LimitRefusal }
 
 /** Reserves for an attempt from every counter, or refuses and changes none. */
-export const reserve = (counters: Counters, demand: Demand, now: number): Admission => {
+export const reserve = (counters: Counters, demand: Demand, now: number): AttemptAdmission => {
   const refusal = refusalOf(counters, demand, now)
   if (refusal) return { admitted: false, refusal }
   const { first, tokens, cost } = demand
@@ -86,7 +86,7 @@ export const reserve = (counters: Counters, demand: Demand, now: number): Admiss
  * Raises the reservation of a stream that costs more than reserved. `more`: in addition to what it holds. Refused only by
  * a hard budget.
  */
-export const extend = (counters: Counters, hold: Hold, more: Nano): Admission => {
+export const extend = (counters: Counters, hold: Hold, more: Nano): AttemptAdmission => {
   const { budgets } = counters
   const admission = reserve({ slots: [], rates: [], budgets }, { first: false, tokens: 0, cost: more }, 0)
   if (!admission.admitted) return admission

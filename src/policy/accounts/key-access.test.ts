@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Access, type AccessList, FULL_ACCESS } from '../../core/accounts.ts'
-import { accessListProblem, accessRules, allowsAddress, allowsName, allowsTarget } from './key-access.ts'
+import { accessListProblem, allowsAddress, allowsName, allowsTarget, keyAccessRules } from './key-access.ts'
 
-const rules = (...parts: readonly Partial<Access>[]) => accessRules(parts.map((part) => ({ ...FULL_ACCESS, ...part })))
+const rules = (...parts: readonly Partial<Access>[]) =>
+  keyAccessRules(parts.map((part) => ({ ...FULL_ACCESS, ...part })))
 
 const names: readonly (readonly [team: AccessList, key: AccessList, name: string, allowed: boolean])[] = [
   [null, null, 'chat', true],

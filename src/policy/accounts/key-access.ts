@@ -7,7 +7,7 @@ import { type Glob, matchesGlob, parseGlob } from './glob.ts'
 import { contains, type IpRange, parseIp, parseIpRange } from './ip-range.ts'
 
 /** The access lists of one or several owners, prepared once when a key is loaded. A request must satisfy all of them. */
-export type AccessRules = {
+export type KeyAccessRules = {
   readonly models: readonly NameRule[]
   readonly routes: readonly NameRule[]
   readonly providers: readonly NameRule[]
@@ -20,7 +20,7 @@ export type NameRule = { readonly allowed: readonly Glob[]; readonly denied: rea
 type IpRule = { readonly allowed: readonly (IpRange | undefined)[]; readonly denied: readonly (IpRange | undefined)[] }
 
 /** Prepares access lists, usually of a team and of a key. */
-export const accessRules = (access: readonly Access[]): AccessRules => {
+export const keyAccessRules = (access: readonly Access[]): KeyAccessRules => {
   const names = (dimension: Exclude<keyof Access, 'ips'>) => access.flatMap((one) => nameRule(one[dimension]))
   return {
     models: names('models'),
@@ -63,7 +63,7 @@ export type AccessTarget = {
  * `provider/model` and the model alone, so that `!claude-opus*` also denies `anthropic/claude-opus-5`.
  */
 export const allowsTarget = (
-  { models, providers }: Pick<AccessRules, 'models' | 'providers'>,
+  { models, providers }: Pick<KeyAccessRules, 'models' | 'providers'>,
   target: AccessTarget,
 ): boolean => allowsName(providers, target.provider) && allowsName(models, ...modelNames(target))
 
@@ -78,7 +78,7 @@ export const modelNames = ({ requested, provider, model }: AccessTarget): readon
  * Whether a client address is allowed. An address that cannot be parsed is refused where a list exists; a denial that
  * cannot be parsed denies every address.
  */
-export const allowsAddress = ({ ips }: Pick<AccessRules, 'ips'>, address: string): boolean => {
+export const allowsAddress = ({ ips }: Pick<KeyAccessRules, 'ips'>, address: string): boolean => {
   if (ips.length === 0) return true
   const ip = parseIp(address)
   if (!ip) return false

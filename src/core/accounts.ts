@@ -120,6 +120,9 @@ export type Budget = {
   readonly reserve: 'typical' | 'max'
   /** What happens to a stream that exceeds its reservation when the budget has no room. */
   readonly onOverrun: 'finish' | 'cut'
+  readonly createdAt: number
+  /** `creation`: a first period that has begun before the budget counts from its creation. */
+  readonly countFrom: 'creation' | 'period'
   /** Percentages of the amount that send an alert. */
   readonly alerts: readonly number[]
   readonly managed: ManagedBy

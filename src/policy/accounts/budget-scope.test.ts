@@ -13,7 +13,16 @@ const target = { requested: 'fast', provider: 'anthropic', model: 'claude-opus-5
 const ALL: BudgetSelector = { teams: null, keys: null, tags: null, models: null, providers: null }
 const budget: Budget = {
   ...{ id: 'bud_a', name: 'a', amount: 1, period: 'month', timezone: 'UTC', startDay: 1, appliesTo: ALL, per: 'all' },
-  ...{ mode: 'hard', enforcement: 'fast', reserve: 'typical', onOverrun: 'finish', alerts: [], managed: 'file' },
+  ...{
+    mode: 'hard',
+    enforcement: 'fast',
+    reserve: 'typical',
+    onOverrun: 'finish',
+    createdAt: 0,
+    countFrom: 'creation',
+    alerts: [],
+    managed: 'file',
+  },
 }
 
 const cases: readonly (readonly [selector: Partial<BudgetSelector>, counts: boolean])[] = [

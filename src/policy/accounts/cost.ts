@@ -102,11 +102,27 @@ export const reservationOf = (input: number, output: number, prices: PriceOverri
 }
 
 /** The cost before rounding; NaN if a required price is unknown or a count is invalid. */
-const exactCost = (usage: PricedUsage, prices: PriceOverride, service: string | undefined): number => {
+const exactCost = (reported: PricedUsage, prices: PriceOverride, service: string | undefined): number => {
+  const usage = withTotals(reported)
   const tokens = tokenCost(usage, tierFor(usage.input, prices))
   const tools = Object.entries(usage.toolCalls ?? {}).map(([name, calls]) => priced(calls, own(prices.tools, name)))
   const cost = tokens + tools.reduce(sum, 0)
   return cost * (prices.factor ?? 1) * (service === undefined ? 1 : (own(prices.service, service) ?? 1))
+}
+
+/**
+ * Adds parts to a total that cannot include them, because they are larger. Seen in recordings: cached tokens of Grok on Azure
+ * (7 of input, 161 cached), reasoning of xAI and of Gemini through Vercel (35 of output, 267 of reasoning).
+ */
+const withTotals = (usage: PricedUsage): PricedUsage => {
+  const { input, output, cacheRead = 0, cacheWrite = 0, reasoning = 0 } = usage
+  const cached = cacheRead + cacheWrite
+  if (cached <= input && reasoning <= output) return usage
+  return {
+    ...usage,
+    input: cached > input ? input + cached : input,
+    output: reasoning > output ? output + reasoning : output,
+  }
 }
 
 /** The prices of a request of this size: those of the highest tier that it exceeds, over the basic ones. */
@@ -121,17 +137,16 @@ const tokenCost = (usage: PricedUsage, prices: TokenPrices): number => {
   const { cacheRead = 0, cacheWrite = 0, cacheWrite1h = 0, audioInput = 0, imageInput = 0 } = usage
   const { reasoning = 0, audioOutput = 0 } = usage
   const written = prices.cacheWrite ?? prices.input
-  const separateReasoning = prices.reasoning === undefined ? 0 : reasoning
   const parts: readonly (readonly [tokens: number, price: number | undefined])[] = [
-    // Some upstreams report parts that are not included in the total: the rest must not become negative.
+    // Parts may overlap, such as cached audio: the rest must not become negative.
     [rest(usage.input, cacheRead + cacheWrite + audioInput + imageInput), prices.input],
     [cacheRead, prices.cacheRead ?? prices.input],
     [rest(cacheWrite, cacheWrite1h), written],
     [cacheWrite1h, prices.cacheWrite1h ?? written],
     [audioInput, prices.audioInput ?? prices.input],
     [imageInput, prices.imageInput ?? prices.input],
-    [rest(usage.output, separateReasoning + audioOutput), prices.output],
-    [separateReasoning, prices.reasoning],
+    [rest(usage.output, reasoning + audioOutput), prices.output],
+    [reasoning, prices.reasoning ?? prices.output],
     [audioOutput, prices.audioOutput ?? prices.output],
   ]
   return parts.map(([tokens, price]) => priced(tokens, price)).reduce(sum, 0)

@@ -71,6 +71,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'edge/catalogue': [],
   'edge/sqlite': [],
   'edge/store': ['edge/sqlite'],
+  'edge/ledger': ['edge/sqlite'],
   'edge/config': [],
   'edge/observe': ['edge/process'],
   'edge/identity': ['edge/config'],

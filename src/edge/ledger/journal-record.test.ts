@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { closedRecord, endedRecord, openedRecord } from '../../../test/support/ledger-records.ts'
+import { decodeRecord, encodeRecord, type JournalRecord, NO_TOKENS } from './journal-record.ts'
+
+const records: readonly (readonly [string, JournalRecord])[] = [
+  ['an attempt', openedRecord(1)],
+  ['an attempt without a key', openedRecord(1, { key: null, team: null, charges: [] })],
+  ['a hedge with two budgets', openedRecord(1, { hedge: true, tag: 'x', charges: [charge('a', 1), charge('b:c', 2)] })],
+  ['a closed attempt', closedRecord(1)],
+  [
+    'a failed attempt without a price',
+    closedRecord(1, {
+      outcome: 'failed',
+      kind: 'timeout',
+      status: null,
+      cost: null,
+      priceSource: 'none',
+      priceVersion: null,
+      firstContentMs: null,
+      usageSource: 'estimated',
+    }),
+  ],
+  [
+    'all counts of tokens',
+    closedRecord(1, {
+      tokens: {
+        input: 1,
+        output: 2,
+        cacheRead: 3,
+        cacheWrite: 4,
+        cacheWrite1h: 5,
+        reasoning: 6,
+        audioInput: 7,
+        audioOutput: 8,
+      },
+    }),
+  ],
+  ['a request', endedRecord(1)],
+  [
+    'a request with everything',
+    endedRecord(1, {
+      tags: '{"a":"b"}',
+      tag: 'b',
+      person: 'p',
+      endUser: 'u',
+      code: 'c',
+      saved: 9,
+      trace: '00-1',
+      cache: 'hit',
+    }),
+  ],
+  [
+    'a refused request',
+    endedRecord(1, {
+      outcome: 'refused',
+      provider: null,
+      model: null,
+      route: null,
+      key: null,
+      team: null,
+      trail: null,
+      firstContentMs: null,
+      overheadUs: null,
+      stream: false,
+    }),
+  ],
+]
+
+function charge(counter: string, periodStart: number) {
+  return { counter, periodStart }
+}
+
+for (const [name, record] of records)
+  test(`journal record: ${name} is read as written, on one line`, () => {
+    const line = encodeRecord(record)
+    assert.equal(line.indexOf('\n'), line.length - 1)
+    assert.deepEqual(decodeRecord(line.trimEnd()), record)
+  })
+
+test('journal record: any text is one line of JSON', () => {
+  for (const text of ['"', '\\', '\n', '\r\n', '\u2028', '\0', 'ü', '😀', '\ud800', '{"e":"o"}\n'])
+    for (const record of [openedRecord(1, { model: text }), endedRecord(1, { asked: text, tags: text })]) {
+      const line = encodeRecord(record)
+      assert.equal(line.indexOf('\n'), line.length - 1)
+      assert.deepEqual(decodeRecord(Buffer.from(line).toString().trimEnd()), record)
+    }
+})
+
+test('journal record: long texts are truncated', () => {
+  const long = '\u0001'.repeat(100_000)
+  const line = encodeRecord(endedRecord(1, { asked: long, tags: long, endUser: long, trail: long }))
+  assert.ok(line.length < 32_000, `${line.length} characters`)
+  assert.notEqual(decodeRecord(line), undefined)
+})
+
+const line = encodeRecord(closedRecord(1)).trimEnd()
+const opened = encodeRecord(openedRecord(1)).trimEnd()
+const malformed: readonly (readonly [string, string])[] = [
+  ['nothing', ''],
+  ['no JSON', 'x'],
+  ['no object', '[1]'],
+  ['an unknown type', '{"e":"z"}'],
+  ['a missing member', line.replace('"n":0,', '')],
+  ['a fraction', line.replace('"c":70', '"c":70.5')],
+  ['an amount that sums cannot hold', line.replace('"c":70', '"c":9007199254740991')],
+  ['a time beyond all dates', line.replace(/"at":\d+/, '"at":8640000000000001')],
+  ['an unknown outcome', line.replace('"ok"', '"great"')],
+  ['too few counts', line.replace(/"t":\[[^\]]*\]/, '"t":[1]')],
+  ['a budget without a period', opened.replace(/"b":\[.*\]/, '"b":[["bud_a"]]')],
+  ['null bytes, as after a power failure', '\0'.repeat(40)],
+]
+for (const [name, text] of malformed)
+  test(`journal record: ${name} is malformed`, () => {
+    assert.equal(decodeRecord(text), undefined)
+  })
+
+test('journal record: every cut of a record is malformed', () => {
+  for (const whole of [line, opened, encodeRecord(endedRecord(1)).trimEnd()])
+    for (let end = 0; end < whole.length; end++) assert.equal(decodeRecord(whole.slice(0, end)), undefined)
+})
+
+test('journal record: members of a later version are ignored', () => {
+  assert.deepEqual(
+    decodeRecord(line.replace('{', '{"new":[1],')),
+    closedRecord(1, { tokens: { ...NO_TOKENS, input: 10, output: 5 } }),
+  )
+})

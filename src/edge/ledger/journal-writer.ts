@@ -1,0 +1,269 @@
+/**
+ * Writes the usage journal of one process. The operating system keeps what `write` has taken, so a record survives the end
+ * of the process by any signal. Records of attempts are written before the attempt is sent; those of one turn of the event
+ * loop share a write.
+ */
+import { closeSync, fdatasyncSync, fstatSync, openSync, unlinkSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { problemOf } from '../sqlite/errors.ts'
+import { makeFolder } from '../sqlite/folder.ts'
+import { type AttemptClosed, type AttemptOpened, encodeRecord, type RequestEnded } from './journal-record.ts'
+import { journalSize, segmentFile } from './segment-files.ts'
+
+export type JournalOptions = {
+  /** Created with the first record. */
+  readonly folder: string
+  /** Name of the process (`processName`). */
+  readonly process: string
+  /**
+   * When records reach the disk. `dispatch`: before the attempt is sent. `interval`: the bookkeeper flushes them each
+   * second. `never`: when the operating system does.
+   */
+  readonly sync: 'interval' | 'dispatch' | 'never'
+  /** `serve`: records wait in memory, and are dropped beyond `MEMORY`. `refuse`: attempts are refused. */
+  readonly whenUnwritable: 'serve' | 'refuse'
+  /** Maximum size of the segments of all processes. */
+  readonly spoolBytes: number
+  readonly changed: (change: JournalChange) => void
+  readonly segmentBytes?: number
+}
+
+/** `reason` contains no path. */
+export type JournalChange = { readonly status: 'degraded'; readonly reason: string } | { readonly status: 'ok' }
+
+/** Receives the result for one attempt. */
+export type JournalListener = {
+  /**
+   * Called once, in a later turn of the event loop and in order. False: the record cannot be written, and the attempt must
+   * not be sent (`whenUnwritable: refuse`). Does not throw.
+   */
+  readonly onJournaled: (accepted: boolean) => void
+}
+
+const SEGMENT = 64 * 1_048_576
+/** Records of attempts that are written at once, without waiting for the end of the turn. */
+const GROUP = 64
+/** When buffered records of ends are written: characters, ms. */
+const DEFERRED = { characters: 65_536, ms: 50 }
+/** Records that wait in memory while the journal cannot be written. */
+const MEMORY = 10_000
+/** ms between attempts to write while it fails. */
+const RETRY = 1_000
+/** ms between checks whether the open segment was deleted. */
+const CHECK = 1_000
+const NEWLINE = 10
+
+type OpenSegment = { readonly fd: number; readonly path: string; size: number }
+
+export class JournalWriter {
+  readonly #options: JournalOptions
+  readonly #segmentBytes: number
+  #segment: OpenSegment | null = null
+  #number = 0
+  #checkAt = 0
+  /** Lines that could not be written, oldest first. */
+  #backlog: string[] = []
+  /** Ends of attempts and requests: nothing waits for them. */
+  #deferred: string[] = []
+  #deferredCharacters = 0
+  #opened: string[] = []
+  #listeners: JournalListener[] = []
+  /** Results of attempts whose listeners are not called yet. */
+  #results: { readonly listener: JournalListener; readonly accepted: boolean }[] = []
+  #isScheduled = false
+  #timer: NodeJS.Timeout | null = null
+  #problem: string | null = null
+  #retryAt = 0
+  #closed = false
+  /** Reused for each write. */
+  readonly #buffer = Buffer.allocUnsafe(4 * DEFERRED.characters)
+  /** Records dropped because the journal could not be written. */
+  dropped = 0
+
+  constructor(options: JournalOptions) {
+    this.#options = options
+    // A quarter, so that stored segments are deleted before the limit is reached.
+    this.#segmentBytes = options.segmentBytes ?? Math.min(SEGMENT, options.spoolBytes / 4)
+  }
+
+  /** Why records cannot be written, or null. */
+  get problem(): string | null {
+    return this.#problem
+  }
+
+  /** Queues the record. The listener is called when it is written. */
+  openAttempt(record: AttemptOpened, listener: JournalListener): void {
+    this.#opened.push(encodeRecord(record))
+    this.#listeners.push(listener)
+    if (this.#opened.length >= GROUP) this.#write()
+    this.#schedule()
+  }
+
+  /** Buffers the record until the next attempt, for at most 50 ms. */
+  append(record: AttemptClosed | RequestEnded): void {
+    const line = encodeRecord(record)
+    this.#deferred.push(line)
+    this.#deferredCharacters += line.length
+    if (this.#deferredCharacters >= DEFERRED.characters) this.#write()
+    else this.#writeLater(DEFERRED.ms)
+  }
+
+  /** Writes everything and closes the file. What cannot be written is dropped and counted. */
+  close(): void {
+    if (this.#closed) return
+    this.#retryAt = 0
+    this.#write()
+    this.#closed = true
+    if (this.#timer) clearTimeout(this.#timer)
+    this.#timer = null
+    this.dropped += this.#backlog.length
+    this.#backlog = []
+    this.#closeSegment()
+  }
+
+  // ── Groups ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #schedule(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    setImmediate(() => {
+      this.#isScheduled = false
+      this.#write()
+      this.#report()
+    })
+  }
+
+  #writeLater(ms: number): void {
+    if (this.#timer || this.#closed) return
+    this.#timer = setTimeout(() => {
+      this.#timer = null
+      this.#write()
+    }, ms).unref()
+  }
+
+  #report(): void {
+    const results = this.#results
+    this.#results = []
+    for (const { listener, accepted } of results) listener.onJournaled(accepted)
+  }
+
+  #write(): void {
+    const [backlog, deferred, opened, listeners] = [this.#backlog, this.#deferred, this.#opened, this.#listeners]
+    const lines = backlog.length === 0 && deferred.length === 0 ? opened : [...backlog, ...deferred, ...opened]
+    if (lines.length === 0) return
+    this.#backlog = []
+    this.#deferred = []
+    this.#deferredCharacters = 0
+    this.#opened = []
+    this.#listeners = []
+    const written = this.#append(lines)
+    if (written < lines.length) this.#keep(lines.slice(written), opened.length)
+    const before = lines.length - opened.length
+    const isServing = this.#options.whenUnwritable === 'serve'
+    for (const [index, listener] of listeners.entries())
+      this.#results.push({ listener, accepted: isServing || before + index < written })
+  }
+
+  /** Keeps unwritten lines in memory, except those of attempts that are refused: the last `opened` ones of the group. */
+  #keep(unwritten: readonly string[], opened: number): void {
+    const refused = this.#options.whenUnwritable === 'refuse' ? Math.min(opened, unwritten.length) : 0
+    const left = unwritten.slice(0, unwritten.length - refused)
+    this.#backlog = left.slice(0, MEMORY)
+    this.dropped += left.length - this.#backlog.length
+    if (this.#backlog.length > 0) this.#writeLater(RETRY)
+  }
+
+  // ── The file ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Appends lines. Returns how many of them are written completely. */
+  #append(lines: readonly string[]): number {
+    if (this.#closed) return 0
+    const now = performance.now()
+    if (this.#problem !== null && now < this.#retryAt) return 0
+    let done = 0
+    let bytes: Buffer = this.#buffer
+    try {
+      bytes = this.#bytesOf(lines)
+      const segment = this.#openSegment(now)
+      while (done < bytes.length) {
+        const count = writeSync(segment.fd, bytes, done, bytes.length - done)
+        done += count
+        segment.size += count
+      }
+      if (this.#options.sync === 'dispatch') fdatasyncSync(segment.fd)
+      if (this.#problem !== null) this.#recover()
+      return lines.length
+    } catch (error) {
+      // Nothing may follow a torn line, and another error than a full disk may concern this file only.
+      if ((done > 0 && bytes[done - 1] !== NEWLINE) || !isDiskFull(error)) this.#closeSegment()
+      this.#fail(problemOf(error), now)
+      return countLines(bytes.subarray(0, done))
+    }
+  }
+
+  #bytesOf(lines: readonly string[]): Buffer {
+    const text = lines.length === 1 ? (lines[0] ?? '') : lines.join('')
+    // A UTF-16 unit takes at most three bytes.
+    if (text.length * 3 > this.#buffer.length) return Buffer.from(text)
+    return this.#buffer.subarray(0, this.#buffer.write(text))
+  }
+
+  #openSegment(now: number): OpenSegment {
+    const segment = this.#segment
+    if (segment && segment.size < this.#segmentBytes && !this.#isDeleted(segment, now)) return segment
+    this.#closeSegment()
+    const { folder, process, spoolBytes } = this.#options
+    makeFolder(folder)
+    const size = journalSize(folder)
+    if (size + this.#segmentBytes > spoolBytes)
+      throw new Error(`the journal has ${size} bytes that are not stored yet (limit ${spoolBytes} bytes)`)
+    const path = join(folder, segmentFile(process, this.#number + 1))
+    const fd = openSync(path, 'ax', 0o600)
+    this.#number++
+    this.#checkAt = now + CHECK
+    this.#segment = { fd, path, size: 0 }
+    return this.#segment
+  }
+
+  /** A deleted file accepts writes and loses them. */
+  #isDeleted({ fd }: OpenSegment, now: number): boolean {
+    if (now < this.#checkAt) return false
+    this.#checkAt = now + CHECK
+    return fstatSync(fd).nlink === 0
+  }
+
+  #closeSegment(): void {
+    const segment = this.#segment
+    this.#segment = null
+    if (!segment) return
+    try {
+      closeSync(segment.fd)
+      if (segment.size === 0) unlinkSync(segment.path)
+    } catch {
+      // The disk has failed, or the file was deleted.
+    }
+  }
+
+  // ── Health ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #fail(reason: string, now: number): void {
+    this.#retryAt = now + RETRY
+    const isNew = this.#problem === null
+    this.#problem = reason
+    if (isNew) this.#options.changed({ status: 'degraded', reason })
+  }
+
+  #recover(): void {
+    this.#problem = null
+    this.#options.changed({ status: 'ok' })
+  }
+}
+
+const isDiskFull = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
+
+const countLines = (bytes: Buffer): number => {
+  let count = 0
+  for (let at = bytes.indexOf(NEWLINE); at !== -1; at = bytes.indexOf(NEWLINE, at + 1)) count++
+  return count
+}

@@ -4,7 +4,7 @@
  * stay dependencies. The bundle is not minified, so that stack traces show the names of the sources.
  */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { basename, join, relative } from 'node:path'
 import { type OutputChunk, type Plugin, rolldown } from 'rolldown'
 import { PROVIDER_FILE } from '../src/edge/catalogue/provider-files.ts'
 import { launchRows, settingRows } from '../src/edge/config/rows.ts'
@@ -85,10 +85,13 @@ const OUTPUT = {
   minify: false,
 } as const
 
-/** Bundles the store's thread separately, so that it shares no chunk that would load the server. */
-const buildThread = async (folder: string) => {
+/** Entry points of threads. */
+const THREADS = ['edge/store/store-thread.mjs', 'edge/ledger/ledger-thread.mjs']
+
+/** Bundles a thread separately, so that it shares no chunk that would load the server. */
+const buildThread = async (entry: string, folder: string) => {
   const bundle = await rolldown({
-    input: { 'store-thread': join(ROOT, 'src', 'edge', 'store', 'store-thread.mjs') },
+    input: { [basename(entry, '.mjs')]: join(ROOT, 'src', entry) },
     cwd: ROOT,
     platform: 'node',
     plugins: [asciiOnly],
@@ -116,7 +119,8 @@ export const build = async (folder: string): Promise<readonly OutputChunk[]> => 
     codeSplitting: { includeDependenciesRecursively: false, groups: [{ name: 'start', test: start.has }] },
   })
   await bundle.close()
-  const chunks = [...output, ...(await buildThread(folder))].filter((one) => one.type === 'chunk')
+  const threads = await Promise.all(THREADS.map((entry) => buildThread(entry, folder)))
+  const chunks = [...output, ...threads.flat()].filter((one) => one.type === 'chunk')
   writeFileSync(join(folder, 'LICENCES.txt'), noticesOf(chunks))
   return chunks
 }

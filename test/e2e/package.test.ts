@@ -65,6 +65,7 @@ test('contains the bundle and its licences, and no sources', () => {
   for (const file of [
     'dist/main.mjs',
     'dist/store-thread.mjs',
+    'dist/ledger-thread.mjs',
     'bin/headgate.mjs',
     'data/catalogue.json',
     'LICENSE',

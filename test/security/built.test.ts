@@ -33,10 +33,12 @@ test('built: only the server and the upstream client use the network', () => {
 
 test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(importing(/^(?:node:)?(?:cluster|vm|repl|inspector|wasi)/), [])
-  // One worker thread with a file of the project; it waits for the disk and gets the folder's name and no environment.
-  assert.deepEqual(outside(importing(/^(?:node:)?worker_threads/), 'edge/store/'), [])
-  assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), ['edge/store/client.ts'])
-  assert.match(source.get('edge/store/client.ts') ?? '', /new Worker\(THREAD, \{ workerData, env: \{\}, execArgv: \[\]/)
+  // Two worker threads with files of the project; they wait for the disk and get the folder's name and no environment.
+  const clients = ['edge/ledger/client.ts', 'edge/store/client.ts']
+  assert.deepEqual(outside(importing(/^(?:node:)?worker_threads/), 'edge/store/', 'edge/ledger/'), [])
+  assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/).toSorted(), clients)
+  for (const client of clients)
+    assert.match(source.get(client) ?? '', /new Worker\(THREAD, \{ workerData, env: \{\}, execArgv: \[\]/)
   // Starts copies of itself, as many as configured.
   assert.deepEqual(importing(/^(?:node:)?child_process/), ['edge/workers/worker-process.ts'])
   assert.match(source.get('edge/workers/worker-process.ts') ?? '', /fork\(program, /)
@@ -44,6 +46,8 @@ test('built: no process is started and no text is evaluated', () => {
   // The compile cache, and a package loaded by name on first use.
   assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), [
     'edge/http/app/web-socket.ts',
+    'edge/ledger/client.ts',
+    'edge/ledger/ledger-thread.mjs',
     'edge/store/client.ts',
     'edge/store/store-thread.mjs',
     'main.ts',

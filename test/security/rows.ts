@@ -119,8 +119,8 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-31',
     attack: 'SQL injection',
-    tests: ['src/edge/store/database.test.ts'],
-    not: 'only the response store uses SQL, with parameters',
+    tests: ['src/edge/store/database.test.ts', 'src/edge/ledger/bookkeeper.test.ts'],
+    not: 'the response store and the ledger use SQL with parameters',
   },
   { id: 'SEC-32', attack: 'prompts in the log', tests: here('privacy') },
   { id: 'SEC-33', attack: 'the cache of key checks', not: NO_KEYS },

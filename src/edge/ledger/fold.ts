@@ -1,0 +1,500 @@
+/**
+ * Folds journal records into rows of `usage.db` and increments of its sums. Pure: the state is rebuilt from the database
+ * after a restart (`restore`), and `take` returns what the next transaction must store.
+ */
+import {
+  type AttemptClosed,
+  type AttemptOpened,
+  type JournalRecord,
+  NO_TOKENS,
+  type RequestEnded,
+  type RequestOutcome,
+} from './journal-record.ts'
+import type {
+  AttemptRow,
+  BudgetSumRow,
+  FacetRow,
+  OpenedColumn,
+  RequestRow,
+  RollupKey,
+  RollupRow,
+} from './usage-schema.ts'
+
+export type FoldOptions = {
+  readonly node: string
+  /** The date of a time (`2026-11-22`) in the zone of daily sums. */
+  readonly dayOf: (at: number) => string
+}
+
+/** An attempt whose request is not complete. `stored`: its row is in the database. */
+export type UnfinishedAttempt = { row: AttemptRow; opened: OpenedColumn; stored: boolean }
+
+/** What one transaction stores. */
+export type LedgerBatch = {
+  /** Attempts to insert or, if `stored`, to replace. Those of complete requests have no `opened` column. */
+  readonly attempts: ReadonlySet<UnfinishedAttempt>
+  readonly requests: readonly RequestRow[]
+  /** Usage of attempts that were closed after their request was stored. */
+  readonly additions: readonly RequestAddition[]
+  readonly hours: readonly RollupRow<number>[]
+  readonly days: readonly RollupRow<string>[]
+  readonly sums: readonly Omit<BudgetSumRow, 'alerted'>[]
+  readonly facets: readonly FacetRow[]
+}
+
+export type RequestAddition = Pick<RequestRow, 'id' | 'received'> & Pick<RequestRow, (typeof SUMMED)[number]>
+
+const SUMMED = ['input', 'output', 'cache_read', 'cache_write', 'reasoning', 'cost', 'usage_source'] as const
+
+type UnfinishedRequest = {
+  readonly process: string
+  readonly attempts: Map<number, UnfinishedAttempt>
+  /** Time of receipt, after the end of the request. */
+  ended: number | null
+}
+
+export class LedgerFold {
+  readonly #options: FoldOptions
+  /** By process and call number. */
+  readonly #requests = new Map<string, UnfinishedRequest>()
+  #attempts = new Set<UnfinishedAttempt>()
+  #rows: RequestRow[] = []
+  #additions: RequestAddition[] = []
+  #hours = new Map<string, RollupRow<number>>()
+  #days = new Map<string, RollupRow<string>>()
+  #sums = new Map<string, Omit<BudgetSumRow, 'alerted'>>()
+  #facets = new Map<string, FacetRow>()
+  /** Records of attempts whose beginning is unknown: it was dropped, or they were closed before. */
+  orphans = 0
+
+  constructor(options: FoldOptions) {
+    this.#options = options
+  }
+
+  /** Adds an attempt of an unfinished request from the database. */
+  restore(row: AttemptRow, opened: OpenedColumn): void {
+    const request = this.#requestOf(opened.process, opened.call)
+    request.attempts.set(row.n, { row, opened, stored: true })
+    request.ended = opened.ended
+  }
+
+  /** Processes with requests that are not complete. */
+  processes(): ReadonlySet<string> {
+    return new Set([...this.#requests.values()].map(({ process }) => process))
+  }
+
+  add(record: JournalRecord, process: string): void {
+    switch (record.type) {
+      case 'attempt_opened':
+        return this.#open(record, process)
+      case 'attempt_closed':
+        return this.#closeRecorded(record, process)
+      case 'request_ended':
+        return this.#end(record, process)
+      default:
+        throw new Error(`unknown record ${JSON.stringify(record satisfies never)}`)
+    }
+  }
+
+  /**
+   * Completes the requests of a process that has ended. Attempts in progress may be billed by their providers, so they
+   * cost their reservation.
+   */
+  endProcess(process: string): void {
+    for (const [name, request] of this.#requests) {
+      if (request.process !== process) continue
+      for (const attempt of request.attempts.values())
+        if (attempt.row.outcome === 'open') this.#close(request, attempt, lost(attempt))
+      if (request.ended === null) this.#endUnrecorded(request)
+      this.#complete(name, request)
+    }
+  }
+
+  /** Returns what was added since the last call. */
+  take(): LedgerBatch {
+    const batch: LedgerBatch = {
+      attempts: this.#attempts,
+      requests: this.#rows,
+      additions: this.#additions,
+      hours: [...this.#hours.values()],
+      days: [...this.#days.values()],
+      sums: [...this.#sums.values()],
+      facets: [...this.#facets.values()],
+    }
+    this.#attempts = new Set()
+    this.#rows = []
+    this.#additions = []
+    this.#hours = new Map()
+    this.#days = new Map()
+    this.#sums = new Map()
+    this.#facets = new Map()
+    return batch
+  }
+
+  // ── Attempts ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #open(record: AttemptOpened, process: string): void {
+    const { call, key, team, style, tag, charges } = record
+    const request = this.#requestOf(process, call)
+    if (request.attempts.has(record.attempt)) {
+      this.orphans++
+      return
+    }
+    const opened = { process, call, key, team, style, tag, charges, ended: null }
+    const attempt = { row: openRow(record, opened), opened, stored: false }
+    request.attempts.set(record.attempt, attempt)
+    this.#attempts.add(attempt)
+  }
+
+  #closeRecorded(record: AttemptClosed, process: string): void {
+    const name = nameOf(process, record.call)
+    const request = this.#requests.get(name)
+    const attempt = request?.attempts.get(record.attempt)
+    if (!request || attempt?.row.outcome !== 'open') {
+      this.orphans++
+      return
+    }
+    this.#close(request, attempt, closedMembers(record))
+    if (request.ended !== null) this.#complete(name, request)
+  }
+
+  #close(request: UnfinishedRequest, attempt: UnfinishedAttempt, closed: ClosedMembers): void {
+    const row: AttemptRow = { ...attempt.row, ...closed }
+    attempt.row = row
+    this.#attempts.add(attempt)
+    if (request.ended !== null) this.#additions.push({ id: row.request, received: request.ended, ...usageOf([row]) })
+    const { key, team, style, tag, charges } = attempt.opened
+    const cost = row.cost ?? 0
+    for (const { counter, periodStart } of charges) this.#charge(counter, periodStart, cost)
+    this.#count(
+      row.started,
+      { key, team, style, tag, provider: row.provider, model: row.model, outcome: row.outcome },
+      {
+        ...NO_COUNTS,
+        attempts: 1,
+        input: row.input ?? 0,
+        output: row.output ?? 0,
+        cache_read: row.cache_read ?? 0,
+        cache_write: row.cache_write ?? 0,
+        reasoning: row.reasoning ?? 0,
+        cost,
+        estimated: row.usage_source === 'estimated' ? 1 : 0,
+        unpriced: row.cost === null ? 1 : 0,
+      },
+    )
+  }
+
+  // ── Requests ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #end(record: RequestEnded, process: string): void {
+    const name = nameOf(process, record.call)
+    const request = this.#requests.get(name) ?? { process, attempts: new Map(), ended: null }
+    if (request.ended !== null) {
+      this.orphans++
+      return
+    }
+    this.#endWith(request, endedRow(record, this.#options.node), record.tag)
+    if (!this.#complete(name, request))
+      for (const attempt of request.attempts.values()) this.#markEnded(attempt, record)
+  }
+
+  /** Attempts are still open, such as the loser of a hedge. */
+  #markEnded(attempt: UnfinishedAttempt, { received }: RequestEnded): void {
+    attempt.opened = { ...attempt.opened, ended: received }
+    attempt.row = { ...attempt.row, opened: JSON.stringify(attempt.opened) }
+    this.#attempts.add(attempt)
+  }
+
+  /** The process ended before the request: its row is derived from the attempts. */
+  #endUnrecorded(request: UnfinishedRequest): void {
+    const [first] = request.attempts.values()
+    if (!first) return
+    const { row, opened } = first
+    const { key, team, style, tag } = opened
+    this.#endWith(
+      request,
+      {
+        ...NO_REQUEST,
+        id: row.request,
+        received: row.started,
+        style,
+        asked: row.model,
+        key,
+        team,
+        node: this.#options.node,
+      },
+      tag,
+    )
+  }
+
+  #endWith(request: UnfinishedRequest, row: RequestRow, tag: string | null): void {
+    request.ended = row.received
+    const closed = [...request.attempts.values()]
+      .map((attempt) => attempt.row)
+      .filter(({ outcome }) => outcome !== 'open')
+    this.#rows.push({ ...row, attempts: request.attempts.size, ...usageOf(closed) })
+    const { key, team, style, provider, model, outcome, received } = row
+    this.#count(
+      received,
+      { key, team, style, tag, provider, model, outcome },
+      {
+        ...NO_COUNTS,
+        requests: 1,
+        saved: row.saved,
+        first_content_sum: row.first_content_ms ?? 0,
+        first_content_count: row.first_content_ms === null ? 0 : 1,
+        total_sum: row.total_ms ?? 0,
+      },
+    )
+    const at = row.ended ?? received
+    for (const facet of FACETS) this.#seen(facet, row[facet], at)
+  }
+
+  /** Forgets an ended request if no attempt is open. Returns whether it did. */
+  #complete(name: string, request: UnfinishedRequest): boolean {
+    for (const { row } of request.attempts.values()) if (row.outcome === 'open') return false
+    this.#requests.delete(name)
+    for (const attempt of request.attempts.values()) {
+      attempt.row = { ...attempt.row, opened: null }
+      this.#attempts.add(attempt)
+    }
+    return true
+  }
+
+  #requestOf(process: string, call: number): UnfinishedRequest {
+    const name = nameOf(process, call)
+    const known = this.#requests.get(name)
+    if (known) return known
+    const request: UnfinishedRequest = { process, attempts: new Map(), ended: null }
+    this.#requests.set(name, request)
+    return request
+  }
+
+  // ── Sums ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #charge(counter: string, period_start: number, cost: number): void {
+    const name = `${period_start} ${counter}`
+    const spent = (this.#sums.get(name)?.spent ?? 0) + cost
+    this.#sums.set(name, { counter, period_start, node: this.#options.node, spent })
+  }
+
+  #count(at: number, dimensions: Dimensions, counts: Counts): void {
+    const key = rollupKey(dimensions, this.#options.node)
+    const name = Object.values(key).join('\0')
+    const hour = Math.floor(at / HOUR) * HOUR
+    const day = this.#options.dayOf(at)
+    this.#hours.set(`${hour}\0${name}`, { period: hour, ...key, ...added(this.#hours.get(`${hour}\0${name}`), counts) })
+    this.#days.set(`${day}\0${name}`, { period: day, ...key, ...added(this.#days.get(`${day}\0${name}`), counts) })
+  }
+
+  #seen(name: string, value: string | null, last_seen: number): void {
+    if (value === null || value === '') return
+    this.#facets.set(`${name}\0${value}`, { name, value, last_seen })
+  }
+}
+
+const HOUR = 3_600_000
+
+/** Columns of requests whose values are listed in menus. */
+const FACETS = ['team', 'key', 'provider', 'model', 'route', 'style', 'outcome', 'code'] as const
+
+const nameOf = (process: string, call: number): string => `${process} ${call}`
+
+type Dimensions = { readonly [name in 'key' | 'team' | 'style' | 'tag' | 'provider' | 'model']: string | null } & {
+  readonly outcome: string
+}
+
+const rollupKey = (of: Dimensions, node: string): RollupKey => ({
+  node,
+  team: of.team ?? '',
+  key: of.key ?? '',
+  provider: of.provider ?? '',
+  model: of.model ?? '',
+  style: of.style ?? '',
+  tag: of.tag ?? '',
+  outcome: of.outcome,
+})
+
+type Counts = Omit<RollupRow<number>, 'period' | keyof RollupKey>
+
+const NO_COUNTS: Counts = {
+  requests: 0,
+  attempts: 0,
+  input: 0,
+  output: 0,
+  cache_read: 0,
+  cache_write: 0,
+  reasoning: 0,
+  cost: 0,
+  saved: 0,
+  estimated: 0,
+  unpriced: 0,
+  first_content_sum: 0,
+  first_content_count: 0,
+  total_sum: 0,
+}
+
+const added = (before: Counts | undefined, counts: Counts): Counts =>
+  before
+    ? {
+        requests: before.requests + counts.requests,
+        attempts: before.attempts + counts.attempts,
+        input: before.input + counts.input,
+        output: before.output + counts.output,
+        cache_read: before.cache_read + counts.cache_read,
+        cache_write: before.cache_write + counts.cache_write,
+        reasoning: before.reasoning + counts.reasoning,
+        cost: before.cost + counts.cost,
+        saved: before.saved + counts.saved,
+        estimated: before.estimated + counts.estimated,
+        unpriced: before.unpriced + counts.unpriced,
+        first_content_sum: before.first_content_sum + counts.first_content_sum,
+        first_content_count: before.first_content_count + counts.first_content_count,
+        total_sum: before.total_sum + counts.total_sum,
+      }
+    : counts
+
+const openRow = (record: AttemptOpened, opened: OpenedColumn): AttemptRow => ({
+  request: record.request,
+  n: record.attempt,
+  started: record.at,
+  ended: null,
+  provider: record.provider,
+  model: record.model,
+  credential: record.credential,
+  hedge: record.hedge ? 1 : 0,
+  outcome: 'open',
+  kind: null,
+  status: null,
+  first_content_ms: null,
+  input: null,
+  output: null,
+  cache_read: null,
+  cache_write: null,
+  cache_write_1h: null,
+  reasoning: null,
+  audio_input: null,
+  audio_output: null,
+  reserved: record.reserved,
+  cost: null,
+  usage_source: 'estimated',
+  price_source: 'none',
+  price_version: null,
+  opened: JSON.stringify(opened),
+})
+
+type ClosedMembers = Omit<
+  AttemptRow,
+  'request' | 'n' | 'started' | 'provider' | 'model' | 'credential' | 'hedge' | 'reserved' | 'opened'
+>
+
+const closedMembers = ({
+  tokens,
+  ...record
+}: Omit<AttemptClosed, 'type' | 'call' | 'attempt' | 'at'> & { readonly at: number | null }): ClosedMembers => ({
+  ended: record.at,
+  outcome: record.outcome,
+  kind: record.kind,
+  status: record.status,
+  first_content_ms: record.firstContentMs,
+  input: tokens.input,
+  output: tokens.output,
+  cache_read: tokens.cacheRead,
+  cache_write: tokens.cacheWrite,
+  cache_write_1h: tokens.cacheWrite1h,
+  reasoning: tokens.reasoning,
+  audio_input: tokens.audioInput,
+  audio_output: tokens.audioOutput,
+  cost: record.cost,
+  usage_source: record.usageSource,
+  price_source: record.priceSource,
+  price_version: record.priceVersion,
+})
+
+/** An attempt whose process ended: when is unknown. */
+const lost = ({ row }: UnfinishedAttempt): ClosedMembers =>
+  closedMembers({
+    at: null,
+    outcome: 'unknown',
+    kind: null,
+    status: null,
+    firstContentMs: null,
+    tokens: NO_TOKENS,
+    usageSource: 'estimated',
+    cost: row.reserved,
+    priceSource: 'none',
+    priceVersion: null,
+  })
+
+/** Usage of a request: the sum of its attempts. The cost is null if no attempt has a price. */
+const usageOf = (rows: readonly AttemptRow[]): Pick<RequestRow, (typeof SUMMED)[number]> => {
+  const sum = (of: (row: AttemptRow) => number | null) => rows.reduce((total, row) => total + (of(row) ?? 0), 0)
+  const isUnpriced = rows.length > 0 && rows.every(({ cost }) => cost === null)
+  return {
+    input: sum(({ input }) => input),
+    output: sum(({ output }) => output),
+    cache_read: sum(({ cache_read }) => cache_read),
+    cache_write: sum(({ cache_write }) => cache_write),
+    reasoning: sum(({ reasoning }) => reasoning),
+    cost: isUnpriced ? null : sum(({ cost }) => cost),
+    usage_source: rows.some(({ usage_source }) => usage_source === 'estimated') ? 'estimated' : 'exact',
+  }
+}
+
+const NO_REQUEST = {
+  ended: null,
+  stream: 0,
+  route: null,
+  provider: null,
+  model: null,
+  person: null,
+  end_user: null,
+  tags: null,
+  outcome: 'unknown' satisfies RequestOutcome,
+  status: 0,
+  code: null,
+  attempts: 0,
+  trail: null,
+  cache: 'off',
+  first_content_ms: null,
+  total_ms: null,
+  overhead_us: null,
+  input: 0,
+  output: 0,
+  cache_read: 0,
+  cache_write: 0,
+  reasoning: 0,
+  cost: null,
+  saved: 0,
+  usage_source: null,
+  trace: null,
+} as const
+
+const endedRow = (record: RequestEnded, node: string): RequestRow => ({
+  ...NO_REQUEST,
+  id: record.request,
+  received: record.received,
+  ended: record.at,
+  style: record.style,
+  stream: record.stream ? 1 : 0,
+  asked: record.asked,
+  route: record.route,
+  provider: record.provider,
+  model: record.model,
+  key: record.key,
+  team: record.team,
+  person: record.person,
+  end_user: record.endUser,
+  tags: record.tags,
+  outcome: record.outcome,
+  status: record.status,
+  code: record.code,
+  trail: record.trail,
+  cache: record.cache,
+  first_content_ms: record.firstContentMs,
+  total_ms: Math.max(0, record.at - record.received),
+  overhead_us: record.overheadUs,
+  saved: record.saved,
+  trace: record.trace,
+  node,
+})

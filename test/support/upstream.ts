@@ -4,7 +4,7 @@
  */
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
-import { type AddressInfo, createServer as createPlainServer, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer as createPlainServer, type Socket } from 'node:net'
 import { isObject, type JsonObject, text } from '../../src/core/json.ts'
 
 /** A received request, as a script sees it. */
@@ -341,13 +341,20 @@ function* sliced(pieces: Iterable<string | Uint8Array>, size = Number.POSITIVE_I
   }
 }
 
-/** A URL whose port refuses connections. */
+/**
+ * A URL whose port refuses connections until this process ends. A connected socket is bound to the port, so that the
+ * system gives it to no other server meanwhile.
+ */
 export const refusingUrl = async (): Promise<string> => {
-  const server = createPlainServer()
+  const server = createPlainServer((socket) => void socket.unref())
+  server.unref()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return `http://127.0.0.1:${port}`
+  // With an address to bind to, the system reserves the port; otherwise other connections may share it.
+  const holder = connect({ port, host: '127.0.0.1', localAddress: '127.0.0.1' })
+  await new Promise<void>((resolve) => holder.once('connect', resolve))
+  holder.unref()
+  return `http://127.0.0.1:${holder.localPort}`
 }
 
 /** Polls every 2 ms until the check passes; throws after `ms`. */

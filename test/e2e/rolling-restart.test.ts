@@ -9,7 +9,7 @@ import { STYLES, type Style, sendRequest } from '../../tools/soak/client.ts'
 import { type ClientView, type Ending, judge } from '../../tools/soak/oracle.ts'
 import { startProviders } from '../../tools/soak/upstream-process.ts'
 import { freePorts } from '../support/ports.ts'
-import { LOOKS, skipBalancer, startBalancer } from './support/balancer.ts'
+import { skipBalancer, startBalancer } from './support/balancer.ts'
 import { type Started, start } from './support/process.ts'
 import { fileOf } from './support/stage.ts'
 
@@ -24,7 +24,7 @@ const RATE = 100
 
 type Fleet = {
   readonly url: string
-  /** For each in turn: SIGTERM, its exit, a new process in its place, and readiness. */
+  /** For each in turn: SIGTERM, its exit, a new process in its place, and readiness as the balancer sees it. */
   restartAll(): Promise<readonly (number | null)[]>
   stop(): Promise<void>
 }
@@ -60,7 +60,7 @@ const fleet = async (drain: { readonly delay: number; readonly timeout: number }
         gateways[at]?.child.kill('SIGTERM')
         codes.push(await exited)
         gateways[at] = await launch(port)
-        await sleep(5 * LOOKS)
+        await balancer.isUp(at)
       }
       return codes
     }

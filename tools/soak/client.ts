@@ -90,6 +90,9 @@ const WHOLE: { readonly [style in Style]: (body: Any) => { readonly text: string
   }),
 }
 
+/** The beginning of an error body that is not JSON, as of a balancer in between. `judge` reports it as wrong text. */
+const foreignBody = (body: string): string => (body.startsWith('{') ? '' : body.slice(0, 300))
+
 const wholeReader = (style: Style): Reader => {
   let body = ''
   return {
@@ -102,7 +105,7 @@ const wholeReader = (style: Style): Reader => {
         if (status === 200) return { ...WHOLE[style](value), error: null }
         return { text: '', finished: false, error: errorIn(value) }
       } catch {
-        return { text: '', finished: false, error: null }
+        return { text: status === 200 ? '' : foreignBody(body), finished: false, error: null }
       }
     },
   }
@@ -131,6 +134,8 @@ const STREAMED: { readonly [style in Style]: (event: Any) => EventPart } = {
 /** Reads a stream. Error events and error bodies have the same result. */
 const streamReader = (style: Style): Reader => {
   const parts: string[] = []
+  /** The beginning of the body. */
+  let start = ''
   let rest = ''
   let finished = false
   let error: string | null = null
@@ -145,13 +150,14 @@ const streamReader = (style: Style): Reader => {
   }
   return {
     push(text) {
+      if (start.length < 300) start += text
       const lines = (rest + text).split('\n')
       rest = lines.pop() ?? ''
       for (const one of lines) line(one)
     },
     result(status) {
       if (status !== 200 && rest.startsWith('{')) error ??= errorIn(JSON.parse(rest))
-      return { text: parts.join(''), finished, error }
+      return { text: status === 200 ? parts.join('') : foreignBody(start), finished, error }
     },
   }
 }

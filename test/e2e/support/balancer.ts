@@ -19,20 +19,27 @@ const absent = spawnSync('haproxy', ['-v'], { env }).error
 /** For the `skip` of a test: false where haproxy is installed, and in CI, where a missing one must fail. */
 export const skipBalancer = process.env.HEADGATE_CI === '1' ? false : absent
 
-export type Balancer = { readonly url: string; stop(): Promise<void> }
+export type Balancer = {
+  readonly url: string
+  /** Resolves when requests can be sent to the gateway at this index; rejects after 30 s. */
+  isUp(index: number): Promise<void>
+  stop(): Promise<void>
+}
 
 /** ms between two readiness checks of a gateway. */
-export const LOOKS = 200
+const CHECK_INTERVAL = 200
 
 export const startBalancer = async (gateways: readonly number[]): Promise<Balancer> => {
   const [port = 0] = await freePorts(1)
   const folder = await mkdtemp(join(tmpdir(), 'headgate-balancer-'))
   const file = join(folder, 'haproxy.cfg')
+  const statistics = join(folder, 'statistics')
   const servers = gateways.map((gateway, at) => `  server gateway${at} 127.0.0.1:${gateway} check`)
   await writeFile(
     file,
     `global
   maxconn 4000
+  stats socket ${statistics} level user
 defaults
   mode http
   timeout connect 2s
@@ -51,7 +58,7 @@ backend gateways
   option httpchk
   http-check send meth GET uri /health/ready ver HTTP/1.1 hdr Host 127.0.0.1
   http-check expect status 200
-  default-server inter ${LOOKS}ms fall 1 rise 1
+  default-server inter ${CHECK_INTERVAL}ms fall 1 rise 1
 ${servers.join('\n')}
 `,
   )
@@ -71,7 +78,23 @@ ${servers.join('\n')}
     await stop()
     throw new Error(`haproxy does not listen; its output:\n${words}`)
   }
-  return { url: `http://127.0.0.1:${port}`, stop }
+  const isUp = async (index: number) => {
+    for (const end = performance.now() + 30_000; !(await statusOf(statistics, `gateway${index}`)).startsWith('UP'); ) {
+      if (performance.now() > end) throw new Error(`haproxy does not see gateway ${index} as ready`)
+      await sleep(CHECK_INTERVAL / 4)
+    }
+  }
+  return { url: `http://127.0.0.1:${port}`, isUp, stop }
+}
+
+/** The status of a server, the 18th field of its line (https://docs.haproxy.org/2.6/management.html#9.1). */
+const statusOf = async (socketPath: string, server: string): Promise<string> => {
+  const socket = connect(socketPath)
+  socket.write('show stat\n')
+  let page = ''
+  for await (const piece of socket.setEncoding('utf8')) page += piece
+  const line = page.split('\n').find((one) => one.startsWith(`gateways,${server},`))
+  return line?.split(',')[17] ?? ''
 }
 
 const accepts = (port: number): Promise<boolean> =>

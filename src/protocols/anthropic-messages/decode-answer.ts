@@ -1,6 +1,6 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { isList, isObject, type Json, text } from '../../core/json.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed } from '../errors/answer-failures.ts'
 import { decodeBlock, isBlock, refusal } from './decode-blocks.ts'
 import { decodeFailure } from './errors.ts'
 import { decodeFinish, decodeUsage, explanationIn } from './finish-and-usage.ts'

@@ -1,8 +1,8 @@
 import type { ChatEvent } from '../../core/chat.ts'
-import { type Failure, fail } from '../../core/failure.ts'
+import type { Failure } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, readJson, text } from '../../core/json.ts'
 import type { Frame, StreamDecoder } from '../../core/protocol.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed, oversizedEvent, truncated } from '../errors/answer-failures.ts'
 import type { TextOf } from '../framing/delta-template.ts'
 import { argumentsText, parseArguments } from '../shared/tool-arguments.ts'
 import { decodeCitation } from './citations.ts'
@@ -36,7 +36,7 @@ class MessagesStreamDecoder implements StreamDecoder {
 
   push(frame: Frame): readonly ChatEvent[] {
     if (this.#over) return []
-    if (frame.oversized) return this.#fail(fail('too_large', 'The provider sent an event above the size limit.'))
+    if (frame.oversized) return this.#fail(oversizedEvent())
     if (frame.data === '') return [{ type: 'ping' }]
     if (frame.data === '[DONE]') return []
     const event = readJson(frame.data)
@@ -49,9 +49,7 @@ class MessagesStreamDecoder implements StreamDecoder {
     this.#over = true
     // Only the last event is missing; the answer itself is complete.
     if (this.#finished) return []
-    return [
-      { type: 'failure', failure: fail('truncated', "The provider's stream ended before its answer was complete.") },
-    ]
+    return [{ type: 'failure', failure: truncated() }]
   }
 
   #read(event: JsonObject, type: string | undefined): ChatEvent[] {

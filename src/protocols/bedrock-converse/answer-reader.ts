@@ -1,7 +1,7 @@
 import type { ChatEvent, Citation, ReasoningSignature } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed, truncated } from '../errors/answer-failures.ts'
 import { append } from '../shared/append.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { argumentsText, exceedsDepth, MAX_DEPTH, parseArguments } from '../shared/tool-arguments.ts'
@@ -77,7 +77,7 @@ export class ConverseAnswerReader {
     if (this.#over) return []
     this.#over = true
     if (this.#finished) return []
-    return [{ type: 'failure', failure: fail('truncated', "The provider's answer ended before it was complete.") }]
+    return [{ type: 'failure', failure: truncated() }]
   }
 
   #fail(failure: Failure): ChatEvent[] {

@@ -1,6 +1,6 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed } from '../errors/answer-failures.ts'
 import { argumentsText } from '../shared/tool-arguments.ts'
 import {
   optionalArguments,

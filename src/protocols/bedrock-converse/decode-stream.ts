@@ -1,9 +1,8 @@
 import type { ChatEvent } from '../../core/chat.ts'
-import { fail } from '../../core/failure.ts'
 import { parseObject } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed, oversizedEvent } from '../errors/answer-failures.ts'
 import { ERROR, EXCEPTION } from '../framing/event-stream.ts'
 import { ConverseAnswerReader } from './answer-reader.ts'
 import { exceptionFailure } from './errors.ts'
@@ -13,7 +12,7 @@ export const decodeStream = (): Stage<Frame, ChatEvent> => {
   const reader = new ConverseAnswerReader()
   return {
     push({ event, data, oversized }) {
-      if (oversized) return reader.fail(fail('too_large', 'The provider sent an event above the size limit.'))
+      if (oversized) return reader.fail(oversizedEvent())
       const payload = parseObject(data)
       const mark = [EXCEPTION, ERROR].find((prefix) => event?.startsWith(prefix))
       if (event !== undefined && mark !== undefined)

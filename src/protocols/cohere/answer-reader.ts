@@ -1,7 +1,7 @@
 import type { ChatEvent } from '../../core/chat.ts'
-import { type Failure, fail } from '../../core/failure.ts'
+import type { Failure } from '../../core/failure.ts'
 import { type Json, type JsonObject, text } from '../../core/json.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed, truncated } from '../errors/answer-failures.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { citationsOf, isTextCitation } from './citations.ts'
 import { decodeFinish, decodeUsage } from './finish-and-usage.ts'
@@ -106,7 +106,7 @@ export class CohereAnswerReader {
 
   /** Ends the input; an unfinished answer is a `truncated` failure. */
   end(): readonly ChatEvent[] {
-    return this.#over ? [] : this.fail(fail('truncated', "The provider's answer ended before it was complete."))
+    return this.#over ? [] : this.fail(truncated())
   }
 
   #begin(kind: CohereTextKind): ChatEvent[] {

@@ -1,9 +1,9 @@
 /** Decodes answers of this format, complete and streamed. */
 import type { ChatEvent } from '../../core/chat.ts'
-import { fail } from '../../core/failure.ts'
-import { isList, isObject, type Json, type JsonObject, list, object, readJson, text } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { StreamDecoder } from '../../core/protocol.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed } from '../errors/answer-failures.ts'
+import { decodeJsonFrames } from '../shared/json-frames.ts'
 import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
 import {
   anyOf,
@@ -102,24 +102,13 @@ const readCall = (raw: Json, reader: CohereAnswerReader): readonly ChatEvent[] =
 /** Decodes a stream of typed events. `message-end` is the last one; a stream without it is truncated. */
 export const decodeStream = (): StreamDecoder => {
   const reader = new CohereAnswerReader()
-  return {
-    get done() {
-      return reader.over
-    },
-    push(frame) {
-      if (reader.over) return []
-      if (frame.oversized) return reader.fail(fail('too_large', 'The provider sent an event above the size limit.'))
-      if (frame.data === '') return [{ type: 'ping' }]
-      if (frame.data === '[DONE]') return []
-      const event = readJson(frame.data)
-      if (!isObject(event)) return reader.fail(malformed('an event is not a JSON object'))
-      const failure = failureIn(event)
-      if (failure) return reader.fail(failure)
-      if (!hasDeltaTypes(event.delta)) return reader.fail(malformed('members of a delta have the wrong type'))
-      return readEvent(text(event.type) ?? frame.event, event, reader)
-    },
-    end: () => reader.end(),
-  }
+  return decodeJsonFrames(reader, (event, frame) => {
+    if (!isObject(event)) return reader.fail(malformed('an event is not a JSON object'))
+    const failure = failureIn(event)
+    if (failure) return reader.fail(failure)
+    if (!hasDeltaTypes(event.delta)) return reader.fail(malformed('members of a delta have the wrong type'))
+    return readEvent(text(event.type) ?? frame.event, event, reader)
+  })
 }
 
 const readEvent = (type: string | undefined, event: JsonObject, reader: CohereAnswerReader): readonly ChatEvent[] => {

@@ -5,7 +5,7 @@
 import type { EmbeddingsAnswer, EmbeddingsProtocol, Encoding } from '../../core/embeddings.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed } from '../errors/answer-failures.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { failureIn } from '../shared/openai-finish-and-usage.ts'
 import { fromDoubles, isDoubles, readVectors, withEncoding } from './vectors.ts'

@@ -3,7 +3,7 @@ import type { EmbeddingsAnswer, EmbeddingsProtocol, EmbeddingsRequest } from '..
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { type Json, list, number, object } from '../../core/json.ts'
 import type { Encoded } from '../../core/protocol.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed } from '../errors/answer-failures.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { newLosses } from '../shared/losses.ts'
 import { failureIn } from '../shared/openai-finish-and-usage.ts'

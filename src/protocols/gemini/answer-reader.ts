@@ -1,7 +1,7 @@
 import type { ChatEvent, Output } from '../../core/chat.ts'
-import { type Failure, fail } from '../../core/failure.ts'
+import type { Failure } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed, truncated } from '../errors/answer-failures.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { standardBase64 } from '../shared/media.ts'
 import { unixSeconds } from '../shared/numbers.ts'
@@ -56,9 +56,13 @@ export class GeminiAnswerReader {
   /** The answer has failed or its input has ended; further input is ignored. */
   #over = false
 
+  get over(): boolean {
+    return this.#over
+  }
+
   push(response: unknown): readonly ChatEvent[] {
     if (this.#over) return []
-    return isObject(response) ? this.#read(response) : this.#fail(malformed('it is not an object'))
+    return isObject(response) ? this.#read(response) : this.fail(malformed('it is not an object'))
   }
 
   /** Ends the input; an unfinished answer is a `truncated` failure. */
@@ -66,21 +70,21 @@ export class GeminiAnswerReader {
     if (this.#over) return []
     this.#over = true
     if (this.#finished) return []
-    return [{ type: 'failure', failure: fail('truncated', "The provider's answer ended before it was complete.") }]
+    return [{ type: 'failure', failure: truncated() }]
   }
 
-  #fail(failure: Failure): ChatEvent[] {
+  fail(failure: Failure): ChatEvent[] {
     this.#over = true
     return [{ type: 'failure', failure }]
   }
 
   #read(response: JsonObject): ChatEvent[] {
     if (response.error !== undefined && response.error !== null)
-      return this.#fail(decodeFailure(200, response, () => undefined))
+      return this.fail(decodeFailure(200, response, () => undefined))
     if (!ANSWER_MEMBERS.some((name) => Object.hasOwn(response, name)))
-      return this.#fail(malformed('it is not a GenerateContentResponse'))
+      return this.fail(malformed('it is not a GenerateContentResponse'))
     if (!hasCandidateTypes(response.candidates))
-      return this.#fail(malformed('members of the candidates have the wrong type'))
+      return this.fail(malformed('members of the candidates have the wrong type'))
     const events = this.#start(response)
     const candidates = list(response.candidates)
     const first = candidates.filter(isObject).find(({ index }) => index === undefined || index === null || index === 0)
@@ -107,7 +111,7 @@ export class GeminiAnswerReader {
   #readCandidate(candidate: JsonObject): ChatEvent[] {
     const events: ChatEvent[] = []
     for (const part of list(object(candidate.content)?.parts)) {
-      if (!isObject(part)) return [...events, ...this.#fail(malformed('a part is not an object'))]
+      if (!isObject(part)) return [...events, ...this.fail(malformed('a part is not an object'))]
       events.push(...this.#addPart(part))
       if (this.#over) return events
     }
@@ -124,7 +128,7 @@ export class GeminiAnswerReader {
   #finish(finish: GeminiFinish, message: Json | undefined): ChatEvent[] {
     const closed = this.#close()
     const failure = failureOf(finish, message)
-    if (failure) return [...closed, ...this.#fail(failure)]
+    if (failure) return [...closed, ...this.fail(failure)]
     this.#finished = true
     return [...closed, { type: 'finish', finish }]
   }
@@ -140,7 +144,7 @@ export class GeminiAnswerReader {
     const members = Object.keys(part).filter((name) => part[name] !== undefined && part[name] !== null)
     if (members.length === 0) return []
     if (members.every((name) => name === 'thoughtSignature')) return [...this.#close(), ...signatureBlock(signature)]
-    if (exceedsDepth(part, MAX_DEPTH)) return this.#fail(malformed('a part is nested too deep'))
+    if (exceedsDepth(part, MAX_DEPTH)) return this.fail(malformed('a part is nested too deep'))
     return [
       ...this.#close(),
       { type: 'open', block: { type: 'foreign', protocol: 'gemini', raw: part, ...outputIn(part) } },
@@ -167,9 +171,9 @@ export class GeminiAnswerReader {
     const name = text(call.name)
     // Gemini streams partial arguments only on request.
     if (!name || call.willContinue === true || isList(call.partialArgs))
-      return this.#fail(malformed('an incomplete tool call'))
+      return this.fail(malformed('an incomplete tool call'))
     const given = argumentsText(call.args)
-    if (given === undefined) return this.#fail(malformed('the arguments of a tool call are nested too deep'))
+    if (given === undefined) return this.fail(malformed('the arguments of a tool call are nested too deep'))
     const id = text(call.id) || derivedCallId(this.#answerId, this.#calls, name, given)
     this.#calls++
     return [

@@ -1,10 +1,8 @@
 /** Decodes answers of this format, complete and streamed. */
 import type { ChatEvent } from '../../core/chat.ts'
-import { type Failure, fail } from '../../core/failure.ts'
-import { isList, type Json, readJson } from '../../core/json.ts'
-import type { Frame } from '../../core/protocol.ts'
-import type { Stage } from '../../core/stage.ts'
-import { malformed } from '../errors/malformed.ts'
+import { isList, type Json } from '../../core/json.ts'
+import type { StreamDecoder } from '../../core/protocol.ts'
+import { decodeJsonFrames } from '../shared/json-frames.ts'
 import { GeminiAnswerReader } from './answer-reader.ts'
 
 /** Decodes a complete answer. A list is a stream requested without `alt=sse`. */
@@ -16,25 +14,7 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
 }
 
 /** Decodes a stream of server-sent events. Each is a response; the last one has a finish reason. */
-export const decodeStream = (): Stage<Frame, ChatEvent> => {
+export const decodeStream = (): StreamDecoder => {
   const reader = new GeminiAnswerReader()
-  let failed = false
-  const failWith = (failure: Failure): ChatEvent[] => {
-    failed = true
-    return [{ type: 'failure', failure }]
-  }
-  return {
-    push(frame) {
-      if (failed) return []
-      if (frame.oversized) return failWith(fail('too_large', 'The provider sent an event above the size limit.'))
-      if (frame.data === '') return [{ type: 'ping' }]
-      if (frame.data === '[DONE]') return []
-      const response = readJson(frame.data)
-      if (response === undefined) return failWith(malformed('an event is not JSON'))
-      const events = reader.push(response)
-      failed = events.some(({ type }) => type === 'failure')
-      return events
-    },
-    end: () => (failed ? [] : reader.end()),
-  }
+  return decodeJsonFrames(reader, (response) => reader.push(response))
 }

@@ -1,9 +1,9 @@
 /** Reads answers of `/api/chat`. A stream has many answer objects, a non-streaming answer has one. */
 
 import type { ChatEvent, FinishKind, Usage } from '../../core/chat.ts'
-import { type Failure, fail } from '../../core/failure.ts'
+import type { Failure } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed, truncated } from '../errors/answer-failures.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { tokenCount as count, unixSeconds } from '../shared/numbers.ts'
 import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
@@ -16,15 +16,6 @@ import {
 } from '../shared/type-checks.ts'
 import { decodeFailure } from './errors.ts'
 
-/** Decodes answer objects one by one. */
-export type OllamaAnswerReader = {
-  /** The answer is complete or has failed. */
-  readonly over: boolean
-  push(line: unknown): readonly ChatEvent[]
-  /** End of input: reports a truncated answer. */
-  end(): readonly ChatEvent[]
-}
-
 const MESSAGE: TypeCheck = optionalObject({
   content: optionalString,
   thinking: optionalString,
@@ -32,112 +23,110 @@ const MESSAGE: TypeCheck = optionalObject({
   tool_calls: optionalList(optionalObject({ function: optionalObject({ arguments: optionalArguments }) })),
 })
 
-/** A reader of one answer. */
-export const answerReader = (): OllamaAnswerReader => {
-  let started = false
+/** Decodes answer objects one by one. */
+export class OllamaAnswerReader {
+  #started = false
   /** The answer's creation time: its only identifier. */
-  let createdAt = ''
-  let open: 'text' | 'reasoning' | undefined
-  let calls = 0
-  /** The answer is complete or has failed; further input is ignored. */
-  let over = false
+  #createdAt = ''
+  #open: 'text' | 'reasoning' | undefined
+  #calls = 0
+  #over = false
 
-  const failed = (failure: Failure): ChatEvent[] => {
-    over = true
+  /** The answer is complete or has failed; further input is ignored. */
+  get over(): boolean {
+    return this.#over
+  }
+
+  push(line: unknown): readonly ChatEvent[] {
+    if (this.#over) return []
+    if (!isObject(line)) return this.fail(malformed('it is not an object'))
+    if (line.error !== undefined && line.error !== null)
+      return this.fail(decodeFailure(number(line.status) ?? 200, { error: line.error }, () => undefined))
+    if (!isObject(line.message) && line.done !== true)
+      return this.fail(malformed('it has neither `message` nor `done`'))
+    if (!MESSAGE(line.message)) return this.fail(malformed('members of the message have the wrong type'))
+    if (exceedsDepth(line.logprobs, MAX_DEPTH)) return this.fail(malformed('log probabilities are nested too deep'))
+    const events = [...this.#start(line), ...this.#readMessage(object(line.message) ?? {}, list(line.logprobs))]
+    return line.done === true && !this.#over ? [...events, ...this.#finish(line)] : events
+  }
+
+  fail(failure: Failure): ChatEvent[] {
+    this.#over = true
     return [{ type: 'failure', failure }]
   }
 
-  const start = (line: JsonObject): ChatEvent[] => {
-    if (started) return []
-    started = true
-    createdAt = text(line.created_at) ?? ''
+  /** Ends the input; an unfinished answer is a `truncated` failure. */
+  end(): readonly ChatEvent[] {
+    return this.#over ? [] : [...this.#close(), ...this.fail(truncated())]
+  }
+
+  #start(line: JsonObject): ChatEvent[] {
+    if (this.#started) return []
+    this.#started = true
+    this.#createdAt = text(line.created_at) ?? ''
     const model = text(line.model)
     const created = unixSeconds(line.created_at)
     return [{ type: 'start', ...(model && { model }), ...(created && { created }) }]
   }
 
-  const close = (): ChatEvent[] => {
-    if (!open) return []
-    open = undefined
-    return [{ type: 'close' }]
+  #readMessage(message: JsonObject, logprobs: readonly Json[]): ChatEvent[] {
+    const content = text(message.content) ?? ''
+    const events = [
+      ...this.#addText('reasoning', text(message.thinking) ?? ''),
+      ...this.#addText('text', content, content === '' ? [] : logprobs),
+    ]
+    if (list(message.images).length > 0) {
+      // The canonical form has no image block: only this format can express it.
+      const raw = { images: list(message.images) }
+      const block = { type: 'foreign', protocol: 'ollama', raw } as const
+      events.push(...this.#close(), { type: 'open', block }, { type: 'close' })
+    }
+    for (const entry of list(message.tool_calls)) {
+      if (this.#over) break
+      events.push(...this.#readCall(entry))
+    }
+    return events
   }
 
-  const addText = (block: 'text' | 'reasoning', content: string, logprobs: readonly Json[] = []): ChatEvent[] => {
+  #addText(type: 'text' | 'reasoning', content: string, logprobs: readonly Json[] = []): ChatEvent[] {
     if (content === '' && logprobs.length === 0) return []
-    const opened: ChatEvent[] = open === block ? [] : [...close(), { type: 'open', block: { type: block } }]
-    open = block
+    const opened: ChatEvent[] = this.#open === type ? [] : [...this.#close(), { type: 'open', block: { type } }]
+    this.#open = type
     return [...opened, { type: 'delta', text: content, ...(logprobs.length > 0 && { logprobs: [...logprobs] }) }]
   }
 
-  const readCall = (value: Json): ChatEvent[] => {
+  #readCall(value: Json): ChatEvent[] {
     const inner = object(object(value)?.function)
     const name = text(inner?.name)
-    if (!name) return failed(malformed('a call without a name'))
+    if (!name) return this.fail(malformed('a call without a name'))
     const given = argumentsText(inner?.arguments)
-    if (given === undefined) return failed(malformed('the arguments of a tool call are nested too deep'))
+    if (given === undefined) return this.fail(malformed('the arguments of a tool call are nested too deep'))
     // Older servers return no ID.
-    const id = text(object(value)?.id) || derivedCallId(createdAt, calls, name, given)
-    calls++
+    const id = text(object(value)?.id) || derivedCallId(this.#createdAt, this.#calls, name, given)
+    this.#calls++
     return [
-      ...close(),
+      ...this.#close(),
       { type: 'open', block: { type: 'tool-call', id, name } },
       { type: 'delta', text: given },
       { type: 'close' },
     ]
   }
 
-  const readMessage = (message: JsonObject, logprobs: readonly Json[]): ChatEvent[] => {
-    const content = text(message.content) ?? ''
-    const events = [
-      ...addText('reasoning', text(message.thinking) ?? ''),
-      ...addText('text', content, content === '' ? [] : logprobs),
-    ]
-    if (list(message.images).length > 0) {
-      // The canonical form has no image block: only this format can express it.
-      const raw = { images: list(message.images) }
-      events.push(...close(), { type: 'open', block: { type: 'foreign', protocol: 'ollama', raw } }, { type: 'close' })
-    }
-    for (const entry of list(message.tool_calls)) {
-      if (over) break
-      events.push(...readCall(entry))
-    }
-    return events
-  }
-
-  const finish = (line: JsonObject): ChatEvent[] => {
-    over = true
+  #finish(line: JsonObject): ChatEvent[] {
+    this.#over = true
     const usage = usageOf(line)
     const raw = text(line.done_reason) || null
     return [
-      ...close(),
+      ...this.#close(),
       ...(usage ? [{ type: 'usage', usage } as const] : []),
-      { type: 'finish', finish: { kind: kindOf(raw, calls > 0), raw } },
+      { type: 'finish', finish: { kind: kindOf(raw, this.#calls > 0), raw } },
     ]
   }
 
-  return {
-    get over() {
-      return over
-    },
-    push(line) {
-      if (over) return []
-      if (!isObject(line)) return failed(malformed('it is not an object'))
-      if (line.error !== undefined && line.error !== null)
-        return failed(decodeFailure(number(line.status) ?? 200, { error: line.error }, () => undefined))
-      if (!isObject(line.message) && line.done !== true) return failed(malformed('it has neither `message` nor `done`'))
-      if (!MESSAGE(line.message)) return failed(malformed('members of the message have the wrong type'))
-      if (exceedsDepth(line.logprobs, MAX_DEPTH)) return failed(malformed('log probabilities are nested too deep'))
-      const events = [...start(line), ...readMessage(object(line.message) ?? {}, list(line.logprobs))]
-      return line.done === true && !over ? [...events, ...finish(line)] : events
-    },
-    end() {
-      if (over) return []
-      over = true
-      return [
-        ...close(),
-        { type: 'failure', failure: fail('truncated', "The provider's answer ended before it was complete.") },
-      ]
-    },
+  #close(): ChatEvent[] {
+    if (!this.#open) return []
+    this.#open = undefined
+    return [{ type: 'close' }]
   }
 }
 

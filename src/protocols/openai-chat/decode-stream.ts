@@ -2,6 +2,7 @@ import type { Block, ChatEvent, Citation, ReasoningSignature } from '../../core/
 import { fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, readJson, text } from '../../core/json.ts'
 import type { Frame, StreamDecoder } from '../../core/protocol.ts'
+import { oversizedEvent, truncated } from '../errors/answer-failures.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import type { TextOf } from '../framing/delta-template.ts'
 import { append } from '../shared/append.ts'
@@ -63,12 +64,11 @@ class ChunkReader implements StreamDecoder {
     if (this.#over) return []
     this.#over = true
     if (this.#finished && this.#unfinished === 0) return []
-    return [failureEvent(fail('truncated', "The provider's stream ended before its answer was complete."))]
+    return [failureEvent(truncated())]
   }
 
   #push(frame: Frame): void {
-    if (frame.oversized)
-      return this.#breakOff(failureEvent(fail('too_large', 'The provider sent an event above the size limit.')))
+    if (frame.oversized) return this.#breakOff(failureEvent(oversizedEvent()))
     const { data } = frame
     if (data === '') return void this.#out.push({ type: 'ping' })
     if (data === '[DONE]' || data.trim() === '[DONE]') {

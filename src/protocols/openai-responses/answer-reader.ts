@@ -1,7 +1,7 @@
 import type { ChatEvent, Finish, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed } from '../errors/answer-failures.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { tokenCount } from '../shared/numbers.ts'
 import {

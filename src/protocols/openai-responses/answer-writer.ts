@@ -2,6 +2,7 @@ import type { Block, ChatEvent, Citation, Finish, Usage } from '../../core/chat.
 import { type Failure, fail } from '../../core/failure.ts'
 import { type Json, type JsonObject, list } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
+import { truncated } from '../errors/answer-failures.ts'
 import { shortId } from '../shared/call-ids.ts'
 import { encodeImageCalls, type ForeignBlock, isTranscript, reportLost } from '../shared/output-media.ts'
 import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
@@ -145,7 +146,7 @@ export class ResponsesAnswerWriter {
   end(): WireEvent[] {
     if (this.#over) return []
     if (this.#ending) return this.#complete(this.#ending)
-    return [...this.begin(), ...this.#fail(fail('truncated', "The provider's answer ended before it was complete."))]
+    return [...this.begin(), ...this.#fail(truncated())]
   }
 
   // ── Items ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,6 +1,6 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { isObject, type Json, object, text } from '../../core/json.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed } from '../errors/answer-failures.ts'
 import { ResponsesAnswerReader } from './answer-reader.ts'
 
 /** Decodes a complete answer as the last event of the equivalent stream. */

@@ -1,8 +1,8 @@
 import type { ChatEvent } from '../../core/chat.ts'
-import { type Failure, fail } from '../../core/failure.ts'
+import type { Failure } from '../../core/failure.ts'
 import { isObject, object, text } from '../../core/json.ts'
 import type { StreamDecoder } from '../../core/protocol.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed, oversizedEvent, truncated } from '../errors/answer-failures.ts'
 import type { TextOf } from '../framing/delta-template.ts'
 import { ResponsesAnswerReader } from './answer-reader.ts'
 
@@ -20,7 +20,7 @@ export const decodeStream = (): StreamDecoder => {
     },
     push(frame) {
       if (failed || reader.over) return []
-      if (frame.oversized) return failWith(fail('too_large', 'The provider sent an event above the size limit.'))
+      if (frame.oversized) return failWith(oversizedEvent())
       const { data } = frame
       if (data === '') return [{ type: 'ping' }]
       // Ignored: the last event of this format ends the answer.
@@ -31,9 +31,7 @@ export const decodeStream = (): StreamDecoder => {
       return reader.read(event, text(event.type) ?? frame.event ?? '', data.length)
     },
     end() {
-      return failed || reader.over
-        ? []
-        : failWith(fail('truncated', "The provider's stream ended before its answer was complete."))
+      return failed || reader.over ? [] : failWith(truncated())
     },
   }
 }

@@ -1,7 +1,7 @@
 import type { Block, ChatEvent, Citation } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import { malformed } from '../errors/malformed.ts'
+import { malformed } from '../errors/answer-failures.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { outputOfItem } from '../shared/output-media.ts'
 import { joinNames } from '../shared/tool-names.ts'

@@ -1,8 +1,9 @@
 import type { TextOrBytes } from '../../core/encoded-text.ts'
-import { type Failure, fail } from '../../core/failure.ts'
+import type { Failure } from '../../core/failure.ts'
 import { type JsonObject, object, text } from '../../core/json.ts'
 import { survey } from '../../core/json-text.ts'
 import type { AnswerContext, Frame, StreamStep, StreamWriter } from '../../core/protocol.ts'
+import { truncated } from '../errors/answer-failures.ts'
 import { passFrame, singleFrames, writeFrame } from '../framing/sse.ts'
 import { decodeUtf8, latin1Of } from '../framing/utf8.ts'
 import { parseEvent } from './decode-stream.ts'
@@ -59,7 +60,7 @@ class PassingWriter implements StreamWriter {
   end(): readonly TextOrBytes[] {
     if (this.#encoder) return this.#encoder.end()
     if (this.#over) return []
-    return this.#fail(fail('truncated', "The provider's stream ended before its answer was complete."))
+    return this.#fail(truncated())
   }
 
   keepAlive(): string {

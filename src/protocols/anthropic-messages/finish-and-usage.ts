@@ -2,6 +2,7 @@
 import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { tokenCount as count } from '../shared/numbers.ts'
+import { usageOf } from '../shared/usage.ts'
 
 /** Finish kinds by `stop_reason`. Unknown reasons count as `stop`. */
 const KIND_OF: ReadonlyMap<string, FinishKind> = new Map([
@@ -83,14 +84,8 @@ export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   const cacheRead = count(raw.cache_read_input_tokens)
   const cacheWrite = count(raw.cache_creation_input_tokens)
   const reasoning = count(object(raw.output_tokens_details)?.thinking_tokens)
-  return {
-    input: (fresh ?? 0) + (cacheRead ?? 0) + (cacheWrite ?? 0),
-    output: output ?? 0,
-    ...(cacheRead !== undefined && { cacheRead }),
-    ...(cacheWrite !== undefined && { cacheWrite }),
-    ...(reasoning !== undefined && { reasoning }),
-    raw,
-  }
+  const input = (fresh ?? 0) + (cacheRead ?? 0) + (cacheWrite ?? 0)
+  return usageOf({ input, output, cacheRead, cacheWrite, reasoning }, raw)
 }
 
 /** Token counts in this format. Unknown counts are 0, because clients add them up. */

@@ -2,6 +2,7 @@
 import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { isObject, type Json, object, text } from '../../core/json.ts'
 import { tokenCount as count } from '../shared/numbers.ts'
+import { usageOf } from '../shared/usage.ts'
 
 const KIND_OF: { readonly [reason: string]: FinishKind } = {
   end_turn: 'stop',
@@ -37,16 +38,11 @@ export const decodeFinish = (
 /** `inputTokens` excludes cached tokens; `Usage.input` includes them. Reasoning tokens are not reported. */
 export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   if (!isObject(raw)) return undefined
-  const input = count(raw.inputTokens)
+  const fresh = count(raw.inputTokens)
   const output = count(raw.outputTokens)
-  if (input === undefined && output === undefined) return undefined
+  if (fresh === undefined && output === undefined) return undefined
   const cacheRead = count(raw.cacheReadInputTokens)
   const cacheWrite = count(raw.cacheWriteInputTokens)
-  return {
-    input: (input ?? 0) + (cacheRead ?? 0) + (cacheWrite ?? 0),
-    output: output ?? 0,
-    ...(cacheRead !== undefined && { cacheRead }),
-    ...(cacheWrite !== undefined && { cacheWrite }),
-    raw,
-  }
+  const input = (fresh ?? 0) + (cacheRead ?? 0) + (cacheWrite ?? 0)
+  return usageOf({ input, output, cacheRead, cacheWrite }, raw)
 }

@@ -3,6 +3,7 @@ import type { FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, type FailureKind, fail } from '../../core/failure.ts'
 import { isObject, type Json, object, text } from '../../core/json.ts'
 import { tokenCount as count } from '../shared/numbers.ts'
+import { usageOf } from '../shared/usage.ts'
 
 const FINISH_KINDS: { readonly [reason: string]: FinishKind } = {
   COMPLETE: 'stop',
@@ -59,16 +60,10 @@ export const decodeFinish = (
 export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   if (!isObject(raw)) return undefined
   const tokens = object(raw.tokens)
-  const input = count(tokens?.input_tokens)
+  const texts = count(tokens?.input_tokens)
   const output = count(tokens?.output_tokens)
-  if (input === undefined && output === undefined) return undefined
-  const cached = count(raw.cached_tokens)
+  if (texts === undefined && output === undefined) return undefined
+  const input = (texts ?? 0) + (count(tokens?.image_tokens) ?? 0)
   const reasoning = count(tokens?.reasoning_tokens)
-  return {
-    input: (input ?? 0) + (count(tokens?.image_tokens) ?? 0),
-    output: output ?? 0,
-    ...(cached !== undefined && { cacheRead: cached }),
-    ...(reasoning !== undefined && { reasoning }),
-    raw,
-  }
+  return usageOf({ input, output, cacheRead: count(raw.cached_tokens), reasoning }, raw)
 }

@@ -3,6 +3,7 @@ import type { FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, text } from '../../core/json.ts'
 import { tokenCount as count } from '../shared/numbers.ts'
+import { usageOf } from '../shared/usage.ts'
 
 /** Finish reasons by number, as returned with `$alt=json;enum-encoding=int`. */
 const REASONS_BY_NUMBER = [
@@ -84,12 +85,7 @@ export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   const candidates = count(raw.candidatesTokenCount)
   const thoughts = count(raw.thoughtsTokenCount)
   if (prompt === undefined && candidates === undefined && thoughts === undefined) return undefined
-  const cached = count(raw.cachedContentTokenCount)
-  return {
-    input: (prompt ?? 0) + (count(raw.toolUsePromptTokenCount) ?? 0),
-    output: (candidates ?? 0) + (thoughts ?? 0),
-    ...(cached !== undefined && { cacheRead: cached }),
-    ...(thoughts !== undefined && { reasoning: thoughts }),
-    raw,
-  }
+  const input = (prompt ?? 0) + (count(raw.toolUsePromptTokenCount) ?? 0)
+  const output = (candidates ?? 0) + (thoughts ?? 0)
+  return usageOf({ input, output, cacheRead: count(raw.cachedContentTokenCount), reasoning: thoughts }, raw)
 }

@@ -14,6 +14,7 @@ import {
   optionalString,
   type TypeCheck,
 } from '../shared/type-checks.ts'
+import { usageOf } from '../shared/usage.ts'
 import { decodeFailure } from './errors.ts'
 
 const MESSAGE: TypeCheck = optionalObject({
@@ -114,7 +115,7 @@ export class OllamaAnswerReader {
 
   #finish(line: JsonObject): ChatEvent[] {
     this.#over = true
-    const usage = usageOf(line)
+    const usage = decodeUsage(line)
     const raw = text(line.done_reason) || null
     return [
       ...this.#close(),
@@ -139,11 +140,9 @@ const kindOf = (raw: string | null, called: boolean): FinishKind => {
 }
 
 /** Older servers omit the count of a fully cached prompt. */
-const usageOf = (line: JsonObject): Usage | undefined => {
+const decodeUsage = (line: JsonObject): Usage | undefined => {
+  const raw = Object.fromEntries(Object.entries(line).filter(([name]) => /_(?:count|duration)$/.test(name)))
   const input = count(line.prompt_eval_count)
   const output = count(line.eval_count)
-  if (input === undefined && output === undefined) return undefined
-  const cached = count(line.prompt_eval_cached_count)
-  const raw = Object.fromEntries(Object.entries(line).filter(([name]) => /_(?:count|duration)$/.test(name)))
-  return { input: input ?? 0, output: output ?? 0, ...(cached !== undefined && { cacheRead: cached }), raw }
+  return usageOf({ input, output, cacheRead: count(line.prompt_eval_cached_count) }, raw)
 }

@@ -12,6 +12,7 @@ import {
   optionalString,
   type TypeCheck,
 } from '../shared/type-checks.ts'
+import { usageOf } from '../shared/usage.ts'
 import { type AnswerState, failAnswer, ITEM_DONE, itemKeys, OutputItemReader } from './output-item-reader.ts'
 
 /**
@@ -196,7 +197,7 @@ export class ResponsesAnswerReader {
     // Skip the content of a failed answer: content that has been sent prevents failover.
     if (status === 'completed' || status === 'incomplete') this.#readRest(response)
     if (answer.over) return
-    const usage = usageOf(response.usage)
+    const usage = decodeUsage(response.usage)
     if (usage) answer.out.push({ type: 'usage', usage })
     const ending = this.#endingOf(response, status)
     if (ending.type === 'failure') this.#fail(ending.failure)
@@ -237,21 +238,18 @@ const failureOf = (response: JsonObject): Failure =>
     ? decodeOpenaiFailure(200, { error: response.error }, noHeaders)
     : fail('error_in_stream', `The provider did not complete its answer (${text(response.status) ?? 'no status'}).`)
 
-const usageOf = (value: unknown): Usage | undefined => {
+const decodeUsage = (value: unknown): Usage | undefined => {
   const raw = object(value)
-  const input = tokenCount(raw?.input_tokens)
-  const output = tokenCount(raw?.output_tokens)
-  if (!raw || (input === undefined && output === undefined)) return undefined
-  const inputDetails = object(raw.input_tokens_details)
-  const cacheRead = tokenCount(inputDetails?.cached_tokens)
-  const cacheWrite = tokenCount(inputDetails?.cache_write_tokens)
-  const reasoning = tokenCount(object(raw.output_tokens_details)?.reasoning_tokens)
-  return {
-    input: input ?? 0,
-    output: output ?? 0,
-    ...(cacheRead !== undefined && { cacheRead }),
-    ...(cacheWrite !== undefined && { cacheWrite }),
-    ...(reasoning !== undefined && { reasoning }),
+  if (!raw) return undefined
+  const details = object(raw.input_tokens_details)
+  return usageOf(
+    {
+      input: tokenCount(raw.input_tokens),
+      output: tokenCount(raw.output_tokens),
+      cacheRead: tokenCount(details?.cached_tokens),
+      cacheWrite: tokenCount(details?.cache_write_tokens),
+      reasoning: tokenCount(object(raw.output_tokens_details)?.reasoning_tokens),
+    },
     raw,
-  }
+  )
 }

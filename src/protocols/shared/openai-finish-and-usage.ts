@@ -4,6 +4,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { tokenCount as count } from './numbers.ts'
+import { usageOf } from './usage.ts'
 
 /** Finish reasons in lower case: OpenAI's, Together's `eos`, and those of Gemini and Anthropic, which proxies forward. */
 const FINISHES: ReadonlyMap<string, FinishKind> = new Map([
@@ -71,23 +72,19 @@ export const finishReasonOf = (choice: JsonObject | undefined): string | null =>
 export const decodeUsage = (value: Json | undefined): Usage | undefined => {
   const raw = object(value)
   if (!raw) return undefined
-  const input = count(raw.prompt_tokens)
-  const output = count(raw.completion_tokens)
-  if (input === undefined && output === undefined) return undefined
   const inputs = object(raw.prompt_tokens_details)
   const outputs = object(raw.completion_tokens_details)
-  // DeepSeek has cache hits at the top level, and Mistral too (recording mistral-mistral-stream-reasoning-model-1-1-77788e22).
-  const cacheRead = count(inputs?.cached_tokens) ?? count(raw.prompt_cache_hit_tokens) ?? count(raw.num_cached_tokens)
-  const cacheWrite = count(inputs?.cache_write_tokens)
-  const reasoning = count(outputs?.reasoning_tokens)
-  return {
-    input: input ?? 0,
-    output: output ?? 0,
-    ...(cacheRead !== undefined && { cacheRead }),
-    ...(cacheWrite !== undefined && { cacheWrite }),
-    ...(reasoning !== undefined && { reasoning }),
+  return usageOf(
+    {
+      input: count(raw.prompt_tokens),
+      output: count(raw.completion_tokens),
+      // DeepSeek has cache hits at the top level, and Mistral too (recording mistral-mistral-stream-reasoning-model-1-1-77788e22).
+      cacheRead: count(inputs?.cached_tokens) ?? count(raw.prompt_cache_hit_tokens) ?? count(raw.num_cached_tokens),
+      cacheWrite: count(inputs?.cache_write_tokens),
+      reasoning: count(outputs?.reasoning_tokens),
+    },
     raw,
-  }
+  )
 }
 
 /** Encodes usage as OpenAI does. */

@@ -14,6 +14,7 @@ import { isStrict } from '../shared/claude-schema.ts'
 import { DEFAULT_EFFORT } from '../shared/effort.ts'
 import { isFreeChoice, isHostedTool } from '../shared/hosted-tools.ts'
 import { type Problems, type RequestFields, requestedModel, requestFields } from '../shared/request-fields.ts'
+import { presentSettings, settingAt } from '../shared/setting-decoders.ts'
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 import { decodeMessage, decodeSystem } from './decode-messages.ts'
 
@@ -60,12 +61,6 @@ const markSpare = (tool: Tool): Tool =>
 /** An empty list (`mcp_servers: []`) has no effect. */
 const isEffective = ({ value }: Extra): boolean => !isList(value) || value.length > 0
 
-const setting = <Name extends keyof GenerationSettings>(
-  name: Name,
-  value: NonNullable<GenerationSettings[Name]>['value'] | undefined,
-  at: string,
-): GenerationSettings => (value === undefined ? {} : { [name]: { value, at } })
-
 const decodeSettings = (fields: RequestFields): { settings: GenerationSettings; extras: readonly Extra[] } => {
   const metadata = fields.fields('metadata')
   const choice = fields.fields('tool_choice')
@@ -85,32 +80,28 @@ const decodeSettings = (fields: RequestFields): { settings: GenerationSettings; 
     })
   const format = decodeFormat(config, 'format') ?? decodeFormat(fields, 'output_format')
   const isSerial = choice?.flag('disable_parallel_tool_use')
-  const stop = fields.list('stop_sequences')
-  if (stop && !stop.every((sequence) => typeof sequence === 'string'))
-    fields.invalid('stop_sequences', 'a list of strings')
+  const sequences = fields.list('stop_sequences') ?? []
+  const stop = sequences.filter((sequence) => typeof sequence === 'string')
+  if (stop.length < sequences.length) fields.invalid('stop_sequences', 'a list of strings')
   const tier = fields.string('service_tier')
-  const settings: GenerationSettings = {
-    ...setting('maxOutputTokens', fields.number('max_tokens', { least: 0, whole: true }), 'max_tokens'),
-    ...setting('temperature', fields.number('temperature', { least: 0, most: 1 }), 'temperature'),
-    ...setting('topP', fields.number('top_p', { least: 0, most: 1 }), 'top_p'),
-    ...setting('topK', fields.number('top_k', { least: 0, whole: true }), 'top_k'),
-    ...(stop &&
-      stop.length > 0 && {
-        stop: { value: stop.filter((sequence) => typeof sequence === 'string'), at: 'stop_sequences' },
-      }),
-    ...setting('user', metadata?.string('user_id'), 'metadata.user_id'),
-    ...setting('toolChoice', toolChoice, 'tool_choice'),
-    ...setting(
-      'parallelToolCalls',
-      isSerial === undefined ? undefined : !isSerial,
+  const settings = presentSettings({
+    maxOutputTokens: settingAt('max_tokens', fields.number('max_tokens', { least: 0, whole: true })),
+    temperature: settingAt('temperature', fields.number('temperature', { least: 0, most: 1 })),
+    topP: settingAt('top_p', fields.number('top_p', { least: 0, most: 1 })),
+    topK: settingAt('top_k', fields.number('top_k', { least: 0, whole: true })),
+    stop: settingAt('stop_sequences', stop.length > 0 ? stop : undefined),
+    user: settingAt('metadata.user_id', metadata?.string('user_id')),
+    toolChoice: settingAt('tool_choice', toolChoice),
+    parallelToolCalls: settingAt(
       'tool_choice.disable_parallel_tool_use',
+      isSerial === undefined ? undefined : !isSerial,
     ),
-    ...(effort !== undefined && isEffort(effort) && { effort: { value: effort, at: 'output_config.effort' } }),
-    ...(format && { format }),
+    effort: settingAt('output_config.effort', effort !== undefined && isEffort(effort) ? effort : undefined),
+    format,
     // Other formats call the standard capacity `default`.
-    ...setting('serviceTier', tier === 'standard_only' ? 'default' : tier, 'service_tier'),
+    serviceTier: settingAt('service_tier', tier === 'standard_only' ? 'default' : tier),
     ...thinking.settings,
-  }
+  })
   const rest = [metadata, choice, config].flatMap((inner) => inner?.unread() ?? [])
   return { settings, extras: [...thinking.extras, ...unknown, ...rest] }
 }
@@ -127,22 +118,23 @@ const decodeThinking = (fields: RequestFields): { settings: GenerationSettings; 
   const type = thinking.string('type')
   const budget = thinking.number('budget_tokens', { least: 1, whole: true })
   const display = thinking.string('display')
+  const reasoningSummary = settingAt('thinking.display', display === 'summarized' ? 'auto' : undefined)
   const asExtra = (at: string): Extra => ({ at, name: 'thinking', value: raw, essential: false })
   switch (type) {
     case 'disabled':
-      return { settings: setting('thinkingBudget', 0, 'thinking'), extras: thinking.unread() }
+      return { settings: { thinkingBudget: { value: 0, at: 'thinking' } }, extras: thinking.unread() }
     case 'enabled':
       if (budget === undefined) thinking.missing('budget_tokens', 'the number of tokens to think with')
       return {
-        settings: {
-          ...setting('thinkingBudget', budget, 'thinking.budget_tokens'),
-          ...setting('reasoningSummary', display === 'summarized' ? 'auto' : undefined, 'thinking.display'),
-        },
+        settings: presentSettings({
+          thinkingBudget: settingAt('thinking.budget_tokens', budget),
+          reasoningSummary,
+        }),
         extras: [...(display === 'omitted' ? [asExtra('thinking.display')] : []), ...thinking.unread()],
       }
     case 'adaptive':
       return {
-        settings: setting('reasoningSummary', display === 'summarized' ? 'auto' : undefined, 'thinking.display'),
+        settings: presentSettings({ reasoningSummary }),
         extras: [asExtra('thinking'), ...thinking.unread()],
       }
     case undefined:

@@ -9,12 +9,11 @@ import type {
   OutputFormat,
   Part,
   Setting,
-  SettingName,
   Tool,
   ToolChoice,
 } from '../../core/chat.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
-import { isList, isObject, type Json, type JsonObject, list, object, sourceOf, text } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { append } from '../shared/append.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { mediaSourceOf } from '../shared/data-url.ts'
@@ -29,6 +28,7 @@ import {
   requestedModel,
   requestFields,
 } from '../shared/request-fields.ts'
+import { decodeSampling, presentSettings, settingAt, unlessEmpty } from '../shared/setting-decoders.ts'
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 
 /** Problems found, and members that were read but have no canonical place. */
@@ -84,50 +84,31 @@ const readSettings = (fields: RequestFields, problems: DecodeState): GenerationS
         : older !== undefined
           ? { value: older, at: 'max_tokens' }
           : undefined,
-    temperature: put('temperature', fields.number('temperature')),
-    topP: put('top_p', fields.number('top_p')),
-    topK: put('top_k', fields.number('top_k', { whole: true })),
-    stop: put('stop', readStop(fields)),
-    seed: put('seed', readSeed(fields)),
-    // Default values are omitted; they would only be reported as lost.
-    presencePenalty: put('presence_penalty', fields.number('presence_penalty') || undefined),
-    frequencyPenalty: put('frequency_penalty', fields.number('frequency_penalty') || undefined),
-    logitBias: put('logit_bias', unlessEmpty(fields.object('logit_bias'))),
-    choices: put('n', unless(1, fields.number('n', { least: 1, most: 128, whole: true }))),
-    logprobs: put('logprobs', fields.flag('logprobs') || undefined),
-    topLogprobs: put('top_logprobs', fields.number('top_logprobs', { least: 0, most: 20, whole: true }) || undefined),
+    ...decodeSampling(fields),
+    choices: settingAt('n', unless(1, fields.number('n', { least: 1, most: 128, whole: true }))),
+    logprobs: settingAt('logprobs', fields.flag('logprobs') || undefined),
+    topLogprobs: settingAt(
+      'top_logprobs',
+      fields.number('top_logprobs', { least: 0, most: 20, whole: true }) || undefined,
+    ),
     toolChoice: readToolChoice(fields, problems),
-    parallelToolCalls: put('parallel_tool_calls', unless(true, fields.flag('parallel_tool_calls'))),
+    parallelToolCalls: settingAt('parallel_tool_calls', unless(true, fields.flag('parallel_tool_calls'))),
     format: readFormat(fields, problems),
-    verbosity: put('verbosity', fields.string('verbosity')),
+    verbosity: settingAt('verbosity', fields.string('verbosity')),
     user: readUser(fields),
-    promptCacheKey: put('prompt_cache_key', fields.string('prompt_cache_key')),
-    serviceTier: put('service_tier', unless('auto', fields.string('service_tier'))),
-    metadata: put('metadata', readMetadata(fields)),
-    store: put('store', fields.flag('store')),
+    promptCacheKey: settingAt('prompt_cache_key', fields.string('prompt_cache_key')),
+    serviceTier: settingAt('service_tier', unless('auto', fields.string('service_tier'))),
+    metadata: settingAt('metadata', readMetadata(fields)),
+    store: settingAt('store', fields.flag('store')),
     ...reasoning,
   }
   // With the deprecated `functions` an answer can contain only one call. The client did not set it, so there is no path.
   const legacy = fields.any('functions') !== undefined && fields.any('tools') === undefined
   const settings = legacy ? { ...all, parallelToolCalls: { value: false, at: '' } } : all
-  return withoutAbsent(settings)
+  return presentSettings(settings)
 }
 
-/** Removes absent settings. */
-const withoutAbsent = (
-  all: { readonly [name in keyof GenerationSettings]: GenerationSettings[name] | undefined },
-): GenerationSettings => {
-  const settings: { [name: string]: unknown } = {}
-  for (const name in all) if (all[name as SettingName] !== undefined) settings[name] = all[name as SettingName]
-  // Only absent members are removed, so the rest has the types of GenerationSettings.
-  return settings as GenerationSettings
-}
-
-const put = <T>(at: string, value: T | undefined): Setting<T> | undefined =>
-  value === undefined ? undefined : { value, at }
 const unless = <T>(usual: T, value: T | undefined): T | undefined => (value === usual ? undefined : value)
-const unlessEmpty = (value: JsonObject | undefined): JsonObject | undefined =>
-  value && Object.keys(value).length > 0 ? value : undefined
 
 /** `reasoning_effort`, or the equivalents of OpenRouter (`reasoning`) and of Anthropic's endpoint, DeepSeek and others (`thinking`). */
 const readEffort = (
@@ -165,28 +146,11 @@ const readEffort = (
 
 const spare = (at: string, value: Json): Extra => ({ at, name: at.split('.').at(-1) ?? at, value, essential: false })
 
-const readStop = (fields: RequestFields): readonly string[] | undefined => {
-  const stop = fields.any('stop')
-  if (stop === undefined) return undefined
-  if (typeof stop === 'string') return [stop]
-  const sequences = list(stop).filter((entry) => typeof entry === 'string')
-  if (!isList(stop) || sequences.length < stop.length) fields.invalid('stop', 'a string or a list of strings')
-  return sequences.length > 0 ? sequences : undefined
-}
-
-/** A 64-bit integer; values beyond a double's precision keep their source text. */
-const readSeed = (fields: RequestFields): Json | undefined => {
-  const seed = fields.any('seed')
-  if (seed === undefined || Number.isInteger(seed) || sourceOf(seed) !== undefined) return seed
-  fields.invalid('seed', 'a whole number')
-  return undefined
-}
-
 const readUser = (fields: RequestFields): Setting<string> | undefined => {
   const user = fields.string('user')
   // The newer name. If both are given, it stays unread and becomes an extra.
   if (user !== undefined) return { value: user, at: 'user' }
-  return put('safety_identifier', fields.string('safety_identifier'))
+  return settingAt('safety_identifier', fields.string('safety_identifier'))
 }
 
 const readMetadata = (fields: RequestFields): JsonObject | undefined => {

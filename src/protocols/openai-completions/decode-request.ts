@@ -2,10 +2,11 @@
  * Decodes requests of the legacy completions API as chat requests: the prompt becomes one user message. Requests that chat
  * cannot express (token prompts, several prompts, a suffix) are rejected with a remedy.
  */
-import type { ChatRequest, Extra, GenerationSettings, Setting } from '../../core/chat.ts'
+import type { ChatRequest, Extra, GenerationSettings } from '../../core/chat.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
-import { isList, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
+import { isList, type Json, type JsonObject } from '../../core/json.ts'
 import { type Problems, type RequestFields, requestedModel, requestFields } from '../shared/request-fields.ts'
+import { decodeSampling, presentSettings, settingAt } from '../shared/setting-decoders.ts'
 
 /** Decodes a completions request, or returns the first problem. */
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
@@ -99,53 +100,20 @@ const LOGPROBS = { least: 0, most: 20, whole: true }
 
 const readSettings = (fields: RequestFields, problems: Problems): GenerationSettings => {
   const logprobs = fields.number('logprobs', LOGPROBS)
-  const settings = {
+  return presentSettings({
     // OpenAI's default of 16 tokens may be used up by reasoning alone, so the upstream's default applies.
-    maxOutputTokens: put('max_tokens', readLimit(fields, problems)),
-    temperature: put('temperature', fields.number('temperature')),
-    topP: put('top_p', fields.number('top_p')),
-    topK: put('top_k', fields.number('top_k', { whole: true })),
-    stop: put('stop', readStop(fields)),
-    seed: put('seed', readSeed(fields)),
-    presencePenalty: put('presence_penalty', fields.number('presence_penalty') || undefined),
-    frequencyPenalty: put('frequency_penalty', fields.number('frequency_penalty') || undefined),
-    logitBias: put('logit_bias', unlessEmpty(fields.object('logit_bias'))),
-    logprobs: put('logprobs', logprobs === undefined ? undefined : true),
-    topLogprobs: put('logprobs', logprobs || undefined),
-    user: put('user', fields.string('user')),
-  }
-  // Only absent members are removed, so the rest has the types of GenerationSettings.
-  return Object.fromEntries(
-    Object.entries(settings).filter(([, setting]) => setting !== undefined),
-  ) as GenerationSettings
+    maxOutputTokens: settingAt('max_tokens', readLimit(fields, problems)),
+    ...decodeSampling(fields),
+    logprobs: settingAt('logprobs', logprobs === undefined ? undefined : true),
+    topLogprobs: settingAt('logprobs', logprobs || undefined),
+    user: settingAt('user', fields.string('user')),
+  })
 }
-
-const put = <T>(at: string, value: T | undefined): Setting<T> | undefined =>
-  value === undefined ? undefined : { value, at }
-
-const unlessEmpty = (value: JsonObject | undefined): JsonObject | undefined =>
-  value && Object.keys(value).length > 0 ? value : undefined
 
 /** `max_tokens: 0` was used to score the prompt only, which chat cannot do. */
 const readLimit = (fields: RequestFields, problems: Problems): number | undefined => {
   const limit = fields.number('max_tokens', { least: 0, whole: true })
   if (limit !== 0) return limit
   reject(problems, 'max_tokens', '`max_tokens` is 0; chat models need at least 1. Raise it or leave it out.')
-  return undefined
-}
-
-const readStop = (fields: RequestFields): readonly string[] | undefined => {
-  const stop = fields.any('stop')
-  const sequences = isList(stop) ? stop : stop === undefined ? [] : [stop]
-  const texts = sequences.filter((sequence) => typeof sequence === 'string')
-  if (texts.length < sequences.length) fields.invalid('stop', 'a string or a list of strings')
-  return texts.length > 0 ? texts : undefined
-}
-
-/** A 64-bit integer; values beyond a double's precision keep their source text. */
-const readSeed = (fields: RequestFields): Json | undefined => {
-  const seed = fields.any('seed')
-  if (seed === undefined || Number.isInteger(seed) || sourceOf(seed) !== undefined) return seed
-  fields.invalid('seed', 'a whole number')
   return undefined
 }

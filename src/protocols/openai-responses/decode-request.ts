@@ -14,6 +14,7 @@ import { isList, isObject, type Json, type JsonObject, object, text } from '../.
 import { DEFAULT_EFFORT } from '../shared/effort.ts'
 import { isFreeChoice, isHostedTool } from '../shared/hosted-tools.ts'
 import { type Problems, type RequestFields, requestedModel, requestFields } from '../shared/request-fields.ts'
+import { presentSettings, settingAt } from '../shared/setting-decoders.ts'
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 import { allowsStrict } from '../shared/strict-schema.ts'
 import { foundTools, isClientSearch, type ToolNames, toolNames } from '../shared/tool-names.ts'
@@ -29,25 +30,25 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const names = toolNames(body)
   const messages = decodeMessages(fields, extras.length > 0, names, problems)
   const tools = decodeTools(fields, { names, extras, problems })
-  const settings = {
-    ...setting('maxOutputTokens', fields, 'max_output_tokens', fields.number('max_output_tokens')),
-    ...setting('temperature', fields, 'temperature', fields.number('temperature')),
-    ...setting('topP', fields, 'top_p', fields.number('top_p')),
-    ...setting('topLogprobs', fields, 'top_logprobs', fields.number('top_logprobs')),
+  const settings = presentSettings({
+    maxOutputTokens: settingAt('max_output_tokens', fields.number('max_output_tokens')),
+    temperature: settingAt('temperature', fields.number('temperature')),
+    topP: settingAt('top_p', fields.number('top_p')),
+    topLogprobs: settingAt('top_logprobs', fields.number('top_logprobs')),
     // Defined by Open Responses; OpenAI only echoes them.
-    ...setting('presencePenalty', fields, 'presence_penalty', fields.number('presence_penalty')),
-    ...setting('frequencyPenalty', fields, 'frequency_penalty', fields.number('frequency_penalty')),
-    ...setting('parallelToolCalls', fields, 'parallel_tool_calls', fields.flag('parallel_tool_calls')),
-    ...setting('metadata', fields, 'metadata', fields.object('metadata')),
-    ...setting('store', fields, 'store', fields.flag('store')),
-    ...setting('serviceTier', fields, 'service_tier', fields.string('service_tier')),
-    ...setting('promptCacheKey', fields, 'prompt_cache_key', fields.string('prompt_cache_key')),
-    ...decodeUser(fields),
+    presencePenalty: settingAt('presence_penalty', fields.number('presence_penalty')),
+    frequencyPenalty: settingAt('frequency_penalty', fields.number('frequency_penalty')),
+    parallelToolCalls: settingAt('parallel_tool_calls', fields.flag('parallel_tool_calls')),
+    metadata: settingAt('metadata', fields.object('metadata')),
+    store: settingAt('store', fields.flag('store')),
+    serviceTier: settingAt('service_tier', fields.string('service_tier')),
+    promptCacheKey: settingAt('prompt_cache_key', fields.string('prompt_cache_key')),
+    user: decodeUser(fields),
     ...decodeText(fields.fields('text'), extras),
     ...decodeReasoning(fields.fields('reasoning'), extras),
     ...decodeInclude(fields, extras),
     ...decodeToolChoice(fields, names, extras),
-  }
+  })
   extras.push(...decodeSwitches(fields), ...fields.unread())
   if (problems.first) return bad(problems.first)
   const mayTruncate = body.truncation === 'auto'
@@ -60,14 +61,6 @@ const extraOf = (fields: RequestFields, name: string, value: Json, essential: bo
   value,
   essential,
 })
-
-const setting = <Name extends keyof GenerationSettings>(
-  name: Name,
-  fields: RequestFields,
-  member: string,
-  value: NonNullable<GenerationSettings[Name]>['value'] | undefined,
-): GenerationSettings =>
-  value === undefined ? {} : { [name]: { value, at: fields.path(member) } satisfies Setting<unknown> }
 
 /** Members that only the provider with the stored data can honour. With one of them `input` is optional. */
 const decodeStored = (fields: RequestFields): Extra[] => {
@@ -125,21 +118,17 @@ const decodeSwitches = (fields: RequestFields): Extra[] => {
 }
 
 /** `safety_identifier` replaces `user`. If both are present, `user` stays unread and becomes an extra. */
-const decodeUser = (fields: RequestFields): GenerationSettings => {
-  const newer = fields.string('safety_identifier')
-  return newer === undefined
-    ? setting('user', fields, 'user', fields.string('user'))
-    : setting('user', fields, 'safety_identifier', newer)
-}
+const decodeUser = (fields: RequestFields): Setting<string> | undefined =>
+  settingAt('safety_identifier', fields.string('safety_identifier')) ?? settingAt('user', fields.string('user'))
 
 // ── Groups of settings ───────────────────────────────────────────────────────────────────────────────────────────────
 
 const decodeText = (fields: RequestFields | undefined, extras: Extra[]): GenerationSettings => {
   if (!fields) return {}
-  const settings = {
-    ...setting('format', fields, 'format', decodeFormat(fields, extras)),
-    ...setting('verbosity', fields, 'verbosity', fields.string('verbosity')),
-  }
+  const settings = presentSettings({
+    format: settingAt(fields.path('format'), decodeFormat(fields, extras)),
+    verbosity: settingAt(fields.path('verbosity'), fields.string('verbosity')),
+  })
   extras.push(...fields.unread())
   return settings
 }
@@ -192,11 +181,11 @@ const decodeReasoning = (fields: RequestFields | undefined, extras: Extra[]): Ge
   if (level !== undefined && level !== DEFAULT_EFFORT && !effort)
     extras.push({ at: fields.path('effort'), name: 'effort', value: level, essential: false })
   const older = fields.string('generate_summary')
-  const settings = {
-    ...setting('effort', fields, 'effort', effort),
-    ...setting('reasoningSummary', fields, 'generate_summary', older),
-    ...setting('reasoningSummary', fields, 'summary', fields.string('summary')),
-  }
+  const settings = presentSettings({
+    effort: settingAt(fields.path('effort'), effort),
+    reasoningSummary:
+      settingAt(fields.path('summary'), fields.string('summary')) ?? settingAt(fields.path('generate_summary'), older),
+  })
   extras.push(...fields.unread())
   return settings
 }
@@ -316,13 +305,14 @@ const decodeToolChoice = (fields: RequestFields, names: ToolNames, extras: Extra
     const name = text(tool.name) || text(object(tool.function)?.name)
     return name ? names.flat(text(tool.namespace), name) : undefined
   }
+  const at = fields.path('tool_choice')
   const value = fields.any('tool_choice')
   if (value === undefined) return {}
   if (value === 'auto' || value === 'none' || value === 'required')
-    return setting('toolChoice', fields, 'tool_choice', { kind: value })
+    return { toolChoice: { value: { kind: value }, at } }
   // Mistral's name for `required`.
-  if (value === 'any') return setting('toolChoice', fields, 'tool_choice', { kind: 'required' })
-  const unknown: Extra = { at: fields.path('tool_choice'), name: 'tool_choice', value, essential: true }
+  if (value === 'any') return { toolChoice: { value: { kind: 'required' }, at } }
+  const unknown: Extra = { at, name: 'tool_choice', value, essential: true }
   if (typeof value === 'string') {
     extras.push(unknown)
     return {}
@@ -332,15 +322,13 @@ const decodeToolChoice = (fields: RequestFields, names: ToolNames, extras: Extra
     return {}
   }
   const name = nameOf(value)
-  if (name) return setting('toolChoice', fields, 'tool_choice', { kind: 'tool', name })
+  if (name) return { toolChoice: { value: { kind: 'tool', name }, at } }
   if (value.type === 'allowed_tools' && isList(value.tools)) {
     const names = value.tools.map(nameOf)
     if (names.length > 0 && names.every((listed) => listed !== undefined))
-      return setting('toolChoice', fields, 'tool_choice', {
-        kind: 'allowed',
-        mode: value.mode === 'required' ? 'required' : 'auto',
-        names,
-      })
+      return {
+        toolChoice: { value: { kind: 'allowed', mode: value.mode === 'required' ? 'required' : 'auto', names }, at },
+      }
   }
   if (value.type === 'function' || value.type === 'custom')
     fields.invalid('tool_choice', 'an object with the `name` of a tool')

@@ -319,7 +319,7 @@ const drain = async (runtime: Runtime, server: Server, watching: Watching, signa
     delay,
     timeout,
     endStreams,
-    pending: () => gateway.jobs.values().reduce((sum, { over }) => (over ? sum : sum + 1), 0),
+    pending: () => gateway.jobs.values().reduce((sum, { hasEnded }) => (hasEnded ? sum : sum + 1), 0),
   })
   // Responses continued for a client that may reconnect are ended too; their cost is recorded.
   endStreams()

@@ -136,9 +136,10 @@ for (const [name, run, states, types] of cases)
     for (const { number, type, data } of job.events)
       assert.partialDeepStrictEqual(JSON.parse(data), { type, sequence_number: number })
     assert.equal(job.response.status, states.at(-1) ?? 'queued')
-    assert.equal(job.over, !['queued', 'in_progress'].includes(String(job.response.status)))
+    assert.equal(job.hasEnded, !['queued', 'in_progress'].includes(String(job.response.status)))
     // The stored end equals the published response, with all events.
-    if (job.over) assert.deepEqual(kept.at(-1), { status: states.at(-1), response: job.response, events: types.length })
+    if (job.hasEnded)
+      assert.deepEqual(kept.at(-1), { status: states.at(-1), response: job.response, events: types.length })
   })
 
 test('job: a call that no target answered fails with the reason of its error', async () => {
@@ -149,7 +150,7 @@ test('job: a call that no target answered fails with the reason of its error', a
   assert.partialDeepStrictEqual(JSON.parse(job.events[1]?.data ?? ''), { error: { code: 'no_target_available' } })
 })
 
-test('job: cancelling aborts the upstream call at once, and resolves when it is stored', async () => {
+test('job: cancelling aborts the upstream call at once, and resolves when its end is published', async () => {
   const gate = Promise.withResolvers<void>()
   const { job, gone } = given(undefined, gate.promise)
   job.write(created)
@@ -157,13 +158,13 @@ test('job: cancelling aborts the upstream call at once, and resolves when it is 
   const cancelled = [job.cancel(), job.cancel()].map((one) => one.then(() => resolved++))
   assert.equal(gone(), 1)
   await setImmediate()
-  assert.deepEqual([resolved, job.over], [0, false])
+  assert.deepEqual([resolved, job.hasEnded], [0, false])
   gate.resolve()
   await Promise.all(cancelled)
-  assert.deepEqual([job.over, job.response.status], [true, 'cancelled'])
+  assert.deepEqual([job.hasEnded, job.response.status], [true, 'cancelled'])
 })
 
-test('job: its end is published when it is stored; later text is ignored', async () => {
+test('job: its end is published after the first attempt to store it; later text is ignored', async () => {
   const gate = Promise.withResolvers<void>()
   const { job, kept } = given(undefined, gate.promise)
   let seen = 0
@@ -182,10 +183,10 @@ test('job: its end is published when it is stored; later text is ignored', async
       ['completed', 2],
     ],
   )
-  assert.deepEqual([seen, job.over, job.response.status], [1, false, 'in_progress'])
+  assert.deepEqual([seen, job.hasEnded, job.response.status], [1, false, 'in_progress'])
   gate.resolve()
   await setImmediate()
-  assert.deepEqual([seen, job.over, job.response.status], [2, true, 'completed'])
+  assert.deepEqual([seen, job.hasEnded, job.response.status], [2, true, 'completed'])
 })
 
 test('job: above the memory limit of all jobs it fails, unless its own part is small', async () => {
@@ -195,7 +196,7 @@ test('job: above the memory limit of all jobs it fails, unless its own part is s
   job.write(created + words + words)
   assert.equal(asked, 0)
   for (let more = 0; more < 6; more++) job.write(words)
-  assert.deepEqual([asked, job.over, gone()], [2, false, 0])
+  assert.deepEqual([asked, job.hasEnded, gone()], [2, false, 0])
   for (let more = 0; more < 6; more++) job.write(words)
   await setImmediate()
   assert.partialDeepStrictEqual(job.response, { status: 'failed', error: { code: 'busy' } })

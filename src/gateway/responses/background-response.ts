@@ -21,7 +21,7 @@ export type BackgroundOptions = {
   readonly failed: (failure: Failure) => JsonObject
   /** Whether all background responses together may buffer more events. */
   readonly hasRoom: () => boolean
-  /** Stores the response in its new state. Resolves when it is stored, or all attempts have failed. Never rejects. */
+  /** Stores the response in its new state. Resolves after the first attempt; a failed write of the end is retried later. Never rejects. */
   readonly save: (response: JsonObject, status: ResponseStatus, events: readonly BackgroundEvent[]) => Promise<void>
 }
 
@@ -42,9 +42,9 @@ export class BackgroundResponse implements ResponseWriter {
   /** Size at which room is checked again. */
   #nextCheck = CHECK_INTERVAL
   #status: ResponseStatus = 'queued'
-  /** The write of its end, after which the end is published; null: it has not ended. */
-  #ending: Promise<void> | null = null
-  #onGone: () => void = () => {}
+  /** The first write of its end, after which the end is published; null: it has not ended. */
+  #finalWrite: Promise<void> | null = null
+  #abortUpstream: () => void = () => {}
 
   constructor(options: BackgroundOptions) {
     this.#options = options
@@ -56,7 +56,8 @@ export class BackgroundResponse implements ResponseWriter {
     return this.#response
   }
 
-  get over(): boolean {
+  /** Whether its end has been published. */
+  get hasEnded(): boolean {
     return this.#status !== 'queued' && this.#status !== 'in_progress'
   }
 
@@ -75,19 +76,22 @@ export class BackgroundResponse implements ResponseWriter {
     return () => this.#watchers.delete(run)
   }
 
-  /** Aborts the upstream call and ends the response as it is, unless it has ended. Resolves when that is stored. */
+  /** Aborts the upstream call and ends the response as it is, unless it has ended. Resolves when its end is published. */
   async cancel(): Promise<void> {
-    if (!this.#ending) {
-      this.#finish({ ...this.#response, status: 'cancelled' }, 'cancelled', [])
-      this.#onGone()
+    if (!this.#finalWrite) {
+      this.#storeAndPublish({ ...this.#response, status: 'cancelled' }, 'cancelled', [])
+      this.#abortUpstream()
     }
-    await this.#ending
+    await this.#finalWrite
   }
 
-  /** At shutdown: one more attempt to store an end that could not be stored. Resolves as `save` does. */
+  /**
+   * At shutdown: one more attempt to store an end that could not be stored. Resolves as `save` does. `save` removes a job
+   * whose end is stored and then ignores it, so no end is stored twice.
+   */
   async storeAgain(): Promise<void> {
-    if (!this.#ending) return
-    await this.#ending
+    if (!this.#finalWrite) return
+    await this.#finalWrite
     await this.#options.save(this.#response, this.#status, this.#events)
   }
 
@@ -102,27 +106,27 @@ export class BackgroundResponse implements ResponseWriter {
 
   end(chunk = ''): void {
     this.#receive(chunk)
-    if (this.#ending) return
+    if (this.#finalWrite) return
     const error = object(parseObject(chunk)?.error)
     const message = text(error?.message) ?? INTERRUPTED
     this.#fail(fail('truncated', message), error)
   }
 
   abort(): void {
-    if (!this.#ending) this.#fail(fail('truncated', INTERRUPTED))
+    if (!this.#finalWrite) this.#fail(fail('truncated', INTERRUPTED))
   }
 
   /** Never called back: `write` always accepts more. */
   onDrain(): void {}
 
   onDisconnect(run: () => void): void {
-    this.#onGone = run
+    this.#abortUpstream = run
   }
 
   // ── The response and its events ────────────────────────────────────────────────────────────────────────────────
 
   #receive(chunk: string): void {
-    if (this.#ending) return
+    if (this.#finalWrite) return
     for (const event of eventsIn(chunk)) {
       const type = text(event.type) ?? ''
       const data = JSON.stringify(event)
@@ -130,7 +134,7 @@ export class BackgroundResponse implements ResponseWriter {
       this.#size += data.length
       const response = object(event.response)
       const finalStatus = FINAL_STATUS.get(type)
-      if (response && finalStatus) return this.#finish(response, finalStatus, [numbered])
+      if (response && finalStatus) return this.#storeAndPublish(response, finalStatus, [numbered])
       this.#events.push(numbered)
       if (!response) continue
       this.#response = response
@@ -141,7 +145,7 @@ export class BackgroundResponse implements ResponseWriter {
     const problem = this.#size > this.#nextCheck ? this.#sizeProblem() : null
     if (problem) {
       this.#fail(problem)
-      this.#onGone()
+      this.#abortUpstream()
     }
     this.#notify()
   }
@@ -171,18 +175,21 @@ export class BackgroundResponse implements ResponseWriter {
     if (this.#events.length === 0) add('response.created', { response: { ...this.#response, status: 'in_progress' } })
     add('error', { error: clientError ?? error ?? null })
     add('response.failed', { response })
-    this.#finish(response, 'failed', last)
+    this.#storeAndPublish(response, 'failed', last)
   }
 
-  /** Stores the end, then publishes it, so that a response that a client has received as complete survives a crash. */
-  #finish(response: JsonObject, status: ResponseStatus, last: readonly BackgroundEvent[]): void {
+  /**
+   * Publishes the end after the first attempt to store it. If that succeeded, a response that a client has received as
+   * complete survives a crash. If it failed, the end is served from memory until it is stored.
+   */
+  #storeAndPublish(response: JsonObject, status: ResponseStatus, last: readonly BackgroundEvent[]): void {
     const publish = () => {
       this.#events.push(...last)
       this.#status = status
       this.#response = response
       this.#notify()
     }
-    this.#ending = this.#options.save(response, status, [...this.#events, ...last]).finally(publish)
+    this.#finalWrite = this.#options.save(response, status, [...this.#events, ...last]).finally(publish)
     this.#notify()
   }
 

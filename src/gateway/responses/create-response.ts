@@ -178,6 +178,7 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   responseWriter.writeHead(200, {
     'content-type': 'application/json',
     'x-request-id': received.id,
+    // No attempt has started yet.
     'x-headgate-attempts': '0',
   })
   responseWriter.end(JSON.stringify(queued))
@@ -196,7 +197,10 @@ const capacityProblem = ({ jobs, config }: Gateway): Failure | null => {
   return null
 }
 
-/** Stores each state of a background response, and retries a failed write of its end. */
+/**
+ * Stores each state of a background response. Resolves after the first attempt: a failed write of the end is retried by a
+ * timer. The job is removed when its end is stored, or after the last attempt.
+ */
 const saverOf =
   (
     { world, jobs }: Gateway,

@@ -189,6 +189,15 @@ test('stored: cancelling aborts the upstream call; deleting removes the response
   }
 })
 
+test('stored: a queued response that was cancelled is replayed as a stream with its final state', async () => {
+  const { ask, page } = given(() => {})
+  const { json } = await ask({ background: true })
+  await page(cancelResponse, json.id)
+  const events = eventsIn((await page(showResponse, json.id, 'stream=true')).text)
+  assert.equal(events[0]?.type, 'response.created')
+  assert.partialDeepStrictEqual(events.at(-1), { response: { id: json.id, status: 'cancelled' } })
+})
+
 test('stored: a background response survives a failed write and is stored later', async () => {
   const { ask, page, world, gateway, store } = given(slow)
   const { json } = await ask({ background: true })

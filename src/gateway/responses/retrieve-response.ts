@@ -24,54 +24,71 @@ type ResponseHandler = (
   id: string,
 ) => Promise<void>
 
-/** The answer to a request about a response: its JSON, or events to stream. */
-type ResponseAnswer = string | Pick<EventsToSend, 'source' | 'after'>
+/** What the client receives: JSON, or events to stream. */
+type ResponseBody = string | Pick<EventsToSend, 'source' | 'after'>
 
-/** Sends what `answer` returns. */
-const handler =
-  (
-    answer: (gateway: Gateway, received: IncomingRequest, id: string) => Promise<Outcome<ResponseAnswer>>,
-  ): ResponseHandler =>
+/** Reads or changes the response with this id. */
+type Operation = (gateway: Gateway, received: IncomingRequest, id: string) => Promise<Outcome<ResponseBody>>
+
+/** A handler that runs the operation and sends its result. */
+const handlerOf =
+  (operation: Operation): ResponseHandler =>
   async (gateway, received, responseWriter, id) => {
     const requestId = received.id
-    const answered = await answer(gateway, received, id)
-    if (!answered.ok) return sendError({ protocol: openaiResponses, responseWriter, requestId }, answered.failure)
-    if (typeof answered.value !== 'string') return sendEvents(gateway, { responseWriter, requestId, ...answered.value })
+    const result = await operation(gateway, received, id)
+    if (!result.ok) return sendError({ protocol: openaiResponses, responseWriter, requestId }, result.failure)
+    if (typeof result.value !== 'string') return sendEvents(gateway, { responseWriter, requestId, ...result.value })
     responseWriter.writeHead(200, { 'content-type': 'application/json', 'x-request-id': requestId })
-    responseWriter.end(answered.value)
+    responseWriter.end(result.value)
   }
 
 /**
  * `GET /v1/responses/{id}`: the response in its current state. With `stream=true` its events after `starting_after`, of a
  * background response also those still to come.
  */
-export const showResponse = handler(async (gateway, received, id) => {
+export const showResponse = handlerOf(async (gateway, received, id) => {
   const query = new URLSearchParams(received.query)
+  const isStream = query.get('stream') === 'true'
   const job = jobOf(gateway, received, id)
-  const found = job ? good(null) : await storedOf(gateway, received, id)
-  if (!found.ok) return found
-  if (query.get('stream') !== 'true') return good(job ? JSON.stringify(job.response) : (found.value?.response ?? ''))
-  const startingAfter = query.get('starting_after')
-  if (startingAfter !== null && !/^\d{1,15}$/.test(startingAfter))
-    return invalid('starting_after', '`starting_after` must be the sequence_number of an event: a whole number.')
-  const after = startingAfter === null ? -1 : Number(startingAfter)
-  if (job) return good({ source: job, after })
+  if (job) {
+    if (!isStream) return good(JSON.stringify(job.response))
+    const after = startingAfter(query)
+    return after.ok ? good({ source: job, after: after.value }) : after
+  }
+  const stored = await storedOf(gateway, received, id)
+  if (!stored.ok) return stored
+  const { response, status } = stored.value
+  if (!isStream) return good(response)
+  const after = startingAfter(query)
+  if (!after.ok) return after
   // Another process with the same store runs the response and has its events.
-  if (found.value?.status === 'queued' || found.value?.status === 'in_progress')
+  if (status === 'queued' || status === 'in_progress')
     return bad(
       fail('busy', 'Another process is generating this response. Retry the stream when the response has completed.', {
         retryAfter: 1_000,
       }),
     )
-  const events = found.value ? eventsOf(gateway, found.value) : []
-  return good({ source: { events, over: true, watch: () => () => {} }, after })
+  const events = eventsOf(gateway, stored.value)
+  return good({ source: { events, hasEnded: true, watch: watchNothing }, after: after.value })
 })
+
+/** The sequence number after which the stream begins; -1: from the first event. */
+const startingAfter = (query: URLSearchParams): Outcome<number> => {
+  const value = query.get('starting_after')
+  if (value === null) return good(-1)
+  return /^\d{1,15}$/.test(value)
+    ? good(Number(value))
+    : invalid('starting_after', '`starting_after` must be the sequence_number of an event: a whole number.')
+}
+
+/** `watch` of a stored response, which has ended and never changes. */
+const watchNothing: EventsToSend['source']['watch'] = () => () => {}
 
 /**
  * `GET /v1/responses/{id}/input_items`: all items the answer depends on, earlier turns included, newest first unless
  * `order=asc`.
  */
-export const listInput = handler(async (gateway, received, id) => {
+export const listInput = handlerOf(async (gateway, received, id) => {
   const history = await readHistory((turnId) => gateway.responses.turns(turnId, received.client), id)
   if (!history.ok) return history
   const earlier = history.value.turns.slice(0, -1)
@@ -106,7 +123,7 @@ export const listInput = handler(async (gateway, received, id) => {
 })
 
 /** `POST /v1/responses/{id}/cancel`: cancels a background response. One that has ended stays as it is. */
-export const cancelResponse = handler(async (gateway, received, id) => {
+export const cancelResponse = handlerOf(async (gateway, received, id) => {
   const job = jobOf(gateway, received, id)
   if (job) {
     await job.cancel()
@@ -121,7 +138,7 @@ export const cancelResponse = handler(async (gateway, received, id) => {
 })
 
 /** `DELETE /v1/responses/{id}`: deletes a response. Turns that continued it can no longer be continued. */
-export const deleteResponse = handler(async (gateway, received, id) => {
+export const deleteResponse = handlerOf(async (gateway, received, id) => {
   const job = jobOf(gateway, received, id)
   await job?.cancel()
   const deleted = await gateway.responses.delete(id, received.client)
@@ -165,8 +182,8 @@ const invalid = (param: string, message: string) => bad(fail('invalid_value', me
 
 /** The stored events of a response, or equivalent events if it was not a stream. */
 const eventsOf = ({ world }: Gateway, { response, events }: StoredResponse): readonly BackgroundEvent[] => {
-  const lines = events?.split('\n') ?? []
-  const values = lines.length > 0 ? lines.map((line) => object(parseJson(line))) : replayed(world, response)
+  // Empty: a background response that was cancelled before its first event.
+  const values = events ? events.split('\n').map((line) => object(parseJson(line))) : replayed(world, response)
   return values.flatMap((event, at) => {
     if (!event) return []
     const number = typeof event.sequence_number === 'number' ? event.sequence_number : at
@@ -201,21 +218,21 @@ const replayed = (world: World, source: string): readonly JsonObject[] => {
 /** The events to send, and where. */
 export type EventsToSend = {
   readonly responseWriter: ResponseWriter
-  readonly source: Pick<BackgroundResponse, 'events' | 'over' | 'watch'>
+  readonly source: Pick<BackgroundResponse, 'events' | 'hasEnded' | 'watch'>
   /** Events up to this sequence number are left out. */
   readonly after: number
   readonly requestId: string
 }
 
-/** Streams the events of a response, as fast as the client reads, until the response is over. */
-export const sendEvents = ({ world, config }: Pick<Gateway, 'world' | 'config'>, sent: EventsToSend): void =>
-  new EventSender(world, config().settings, sent).start()
+/** Streams the events of a response, as fast as the client reads, until the response has ended. */
+export const sendEvents = ({ world, config }: Pick<Gateway, 'world' | 'config'>, pending: EventsToSend): void =>
+  new EventSender(world, config().settings, pending).start()
 
 class EventSender {
   readonly #world: World
   readonly #interval: number
   readonly #writeTimeout: number
-  readonly #sent: EventsToSend
+  readonly #pending: EventsToSend
   /** Index of the next event. */
   #next = 0
   #full = false
@@ -224,15 +241,16 @@ class EventSender {
   #cancelTimeout: Cancel = () => {}
   #unwatch: () => void = () => {}
 
-  constructor(world: World, { keepAlive, timeout }: Settings, sent: EventsToSend) {
+  constructor(world: World, { keepAlive, timeout }: Settings, pending: EventsToSend) {
     this.#world = world
     this.#interval = keepAlive.interval
     this.#writeTimeout = timeout.clientWrite
-    this.#sent = sent
+    this.#pending = pending
   }
 
   start(): void {
-    const { responseWriter, source, requestId } = this.#sent
+    const { responseWriter, source, requestId } = this.#pending
+    // This request makes no attempt itself: it reads events that another call has made or is making.
     responseWriter.writeHead(200, { ...STREAM_HEADERS, 'x-request-id': requestId, 'x-headgate-attempts': '0' })
     this.#unwatch = source.watch(() => this.#advance())
     responseWriter.onDrain(() => {
@@ -245,18 +263,18 @@ class EventSender {
   }
 
   #advance(): void {
-    const { responseWriter, source, after } = this.#sent
+    const { responseWriter, source, after } = this.#pending
     while (!this.#full && !this.#ended && this.#next < source.events.length) {
       const event = source.events[this.#next++]
       if (event && event.number > after) this.#write(writeFrame(event.type, event.data))
     }
-    if (this.#ended || this.#full || !source.over || this.#next < source.events.length) return this.#schedulePing()
+    if (this.#ended || this.#full || !source.hasEnded || this.#next < source.events.length) return this.#schedulePing()
     this.#stop()
     responseWriter.end(writeFrame(undefined, '[DONE]'))
   }
 
   #write(text: string): void {
-    const { responseWriter } = this.#sent
+    const { responseWriter } = this.#pending
     if (responseWriter.write(text)) return
     this.#full = true
     if (this.#writeTimeout <= 0) return

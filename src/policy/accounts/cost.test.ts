@@ -60,6 +60,24 @@ const cases: readonly (readonly [
   ],
   ['cached input that input cannot include', { input: 7, output: 0, cacheRead: 161 }, claude, 7 * 3_000 + 161 * 300],
   [
+    'reads and writes that input cannot include together',
+    { input: 10, output: 0, cacheRead: 6, cacheWrite: 6 },
+    claude,
+    10 * 3_000 + 6 * 300 + 6 * 3_750,
+  ],
+  [
+    'reasoning beside the output, cached tokens within the input',
+    { input: 10, output: 5, cacheRead: 4, reasoning: 9 },
+    claude,
+    6 * 3_000 + 4 * 300 + 14 * 15_000,
+  ],
+  [
+    'cached tokens beside the input, reasoning within the output',
+    { input: 10, output: 5, cacheRead: 40, reasoning: 4 },
+    claude,
+    10 * 3_000 + 40 * 300 + 5 * 15_000,
+  ],
+  [
     'cached input beside the input reaches a tier',
     { input: 100_000, output: 0, cacheRead: 150_000 },
     claude,

@@ -70,7 +70,7 @@ test('estimate: invalid output counts are ignored', () => {
 
 test('estimate: the usual output is the 95th percentile of the last 256 answers', () => {
   fc.assert(
-    fc.property(fc.array(fc.nat(50), { minLength: 16, maxLength: 700 }), (answers) => {
+    fc.property(fc.array(fc.nat(50), { minLength: 16, maxLength: 700, size: 'max' }), (answers) => {
       const lengths = new OutputLengths()
       for (const tokens of answers) lengths.add(tokens)
       const last = answers.slice(-256).sort((a, b) => a - b)
@@ -91,6 +91,7 @@ const cases: readonly (readonly [bounds: OutputBounds, typical: number, max: num
   [{ usual: 5_000, requested: 800 }, 800, 800],
   [{ usual: 0 }, 0, MAX_OUTPUT],
   [{ requested: 100, choices: 3 }, 300, 300],
+  [{ requested: 10.5 }, 11, 11],
   [{ choices: 2 }, 2_048, 2 * MAX_OUTPUT],
   [{ choices: 0 }, 1_024, MAX_OUTPUT],
   // An invalid bound does not reduce the estimate.

@@ -6,7 +6,7 @@ export type Glob = { readonly first: string; readonly middle: readonly string[];
 /** Prepares a glob. `*` matches any text, also an empty one and one with slashes; every other character matches itself. */
 export const parseGlob = (text: string): Glob => {
   const [first = '', ...rest] = text.toLowerCase().split('*')
-  return { first, middle: rest.slice(0, -1).filter((part) => part !== ''), last: rest.at(-1) ?? null }
+  return { first, middle: rest.slice(0, -1), last: rest.at(-1) ?? null }
 }
 
 /**

@@ -35,6 +35,9 @@ const cases: readonly (readonly [range: string, address: string, expected: boole
   ['::ffff:10.0.0.0/104', '11.1.2.3', false],
   ['::ffff:0:0/96', '8.8.8.8', true],
   ['::/64', '::ffff:10.1.2.3', false],
+  // A prefix that covers more than the mapped addresses is a range of IPv6.
+  ['::ffff:0:0/90', '::ffc0:0:1', true],
+  ['::ffff:0:0/90', '10.1.2.3', false],
 ]
 for (const [range, address, expected] of cases)
   test(`ip: ${range} ${expected ? 'contains' : 'does not contain'} ${address}`, () =>
@@ -70,7 +73,17 @@ for (const text of invalid)
     assert.equal(parseIp(text), undefined)
     assert.equal(parseIpRange(text), undefined)
   })
-for (const text of ['10.0.0.0/33', '10.0.0.0/', '/8', '10.0.0.0/-1', '10.0.0.0/8/8', '::/129', '::1%eth0/64', '*'])
+for (const text of [
+  '10.0.0.0/33',
+  '10.0.0.0/',
+  '/8',
+  '10.0.0.0/-1',
+  '10.0.0.0/8/8',
+  'x/10.0.0.0/8',
+  '::/129',
+  '::1%eth0/64',
+  '*',
+])
   test(`ip: refuses the range "${text}"`, () => assert.equal(parseIpRange(text), undefined))
 
 test('ip: generated addresses and ranges agree with Node', () => {

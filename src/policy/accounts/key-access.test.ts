@@ -27,6 +27,8 @@ const names: readonly (readonly [team: AccessList, key: AccessList, name: string
   [['!chat'], null, 'messages', false],
   [[''], null, 'chat', false],
   [['CHAT'], null, 'Chat', true],
+  [['xchat', 'chat'], null, 'chat', true],
+  [['!chat!', '*'], null, 'chat', true],
 ]
 for (const dimension of ['routes', 'providers', 'styles'] as const)
   for (const [team, key, name, allowed] of names)
@@ -111,6 +113,7 @@ const problems: readonly (readonly [dimension: keyof Access, list: AccessList, p
   ['models', ['openai/*', '!*opus*'], null],
   ['models', ['!*opus*'], /only denials.*"\*"/],
   ['models', ['a', ''], /"" is empty/],
+  ['models', ['a', ' '], /" " is empty/],
   ['models', ['!'], /"!" is empty/],
   ['ips', ['10.0.0.0/8', '::1', '!10.0.0.1'], null],
   ['ips', ['10.0.0.0/33'], /"10\.0\.0\.0\/33" is not an IP address/],

@@ -58,7 +58,8 @@ const values: readonly (readonly [name: string, rates: readonly RateCounter[], r
   ['a limit of 0', [rate('requests', 0, 0)], '0', '24h0m0s'],
   ['a wait of more than a day', [rate('requests', 1, -1e15)], '0', '24h0m0s'],
   ['the tightest of team and key', [rate('requests', 600, 500, 'team'), rate('requests', 60, 50)], '50', '10s'],
-  ['the tightest of key and team', [rate('requests', 60, 50), rate('requests', 600, 10, 'team')], '10', '59s'],
+  ['the tightest of key and team', [rate('requests', 60, 10), rate('requests', 600, 500, 'team')], '10', '50s'],
+  ['the first of two with the same rest', [rate('requests', 60, 50), rate('requests', 600, 50, 'team')], '50', '10s'],
 ]
 for (const [name, rates, remaining, reset] of values)
   test(`rate limit headers: ${name}`, () => {

@@ -42,6 +42,13 @@ test('bucket: of five estimates above the limit at once, one is admitted', () =>
   assert.equal(untilEnough(bucket, 175, 100, start), 105_000)
 })
 
+test('bucket: the wait is 0 while there is enough, and rounded up otherwise', () => {
+  const empty = takeTokens(fullBucket(70, start), 70, 70, start)
+  assert.equal(untilEnough(fullBucket(70, start), 10, 70, start), 0)
+  assert.equal(untilEnough(fullBucket(70, start), 70, 70, start), 0)
+  assert.equal(untilEnough(empty, 1, 70, start), 858)
+})
+
 test('bucket: a limit of 0 admits nothing', () => {
   assert.equal(hasTokens(fullBucket(0, start), 0, 0, start), false)
   assert.equal(untilEnough(fullBucket(0, start), 1, 0, start), Number.POSITIVE_INFINITY)
@@ -62,7 +69,7 @@ test('bucket: a clock that goes back refills nothing, then or later', () => {
 })
 
 const amount = fc.integer({ min: 1, max: 500 })
-const steps = fc.array(fc.tuple(fc.integer({ min: 0, max: 30_000 }), amount), { maxLength: 100 })
+const steps = fc.array(fc.tuple(fc.integer({ min: 0, max: 30_000 }), amount), { maxLength: 100, size: 'max' })
 
 test('bucket: admits at most its limit and one minute of refill in any minute', () => {
   fc.assert(

@@ -183,7 +183,7 @@ const once = async (): Promise<void> => {
     path: protocol.path,
     query: '',
     headers: () => undefined,
-    body: workload.body,
+    body: { text: workload.body },
     local: true,
     client: '',
   }

@@ -1,8 +1,8 @@
 /**
- * A text and the UTF-8 bytes it was decoded from. Text that is forwarded unchanged is written as these bytes: encoding it
- * again would cost more than decoding did.
+ * A text, and its UTF-8 bytes if they are available. Text that is forwarded is written as these bytes, because encoding it
+ * again costs more than decoding did.
  */
-export type EncodedText = { readonly text: string; readonly bytes: Uint8Array }
+export type EncodedText = { readonly text: string; readonly bytes?: Uint8Array | undefined }
 
 /** Text to send, as a string or as its UTF-8 bytes. */
 export type TextOrBytes = string | Uint8Array

@@ -11,9 +11,7 @@ export type IncomingRequest = {
   readonly query: string
   readonly headers: HeaderLookup
   /** The body, valid UTF-8; empty when there was none. */
-  readonly body: string
-  /** The body with its bytes, if they are available. */
-  readonly source?: EncodedText | undefined
+  readonly body: EncodedText
   /** From this machine, without forwarding headers. */
   readonly local: boolean
   /** Digest of the client's key; empty if none is required. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { isObject, type JsonObject, parseJson } from './json.ts'
-import { excess, rewrite, rewriteSource, survey } from './json-text.ts'
+import { excess, rewrite, survey } from './json-text.ts'
 
 const parse = (source: string): JsonObject => {
   const value = parseJson(source)
@@ -14,7 +14,7 @@ const change = (source: string, edit: (body: JsonObject) => JsonObject): string 
   const walk = survey(source, 64)
   assert.ok(walk.ok)
   const before = parse(source)
-  return rewrite(source, walk.members, before, edit(before))
+  return rewrite({ text: source }, walk.members, before, edit(before)).text
 }
 
 const model = (body: JsonObject): JsonObject => ({ ...body, model: 'new' })
@@ -98,7 +98,10 @@ test('rewrite: the result parses to the changed object', () => {
       if (!walk.ok) return
       const before = parse(source)
       const after = { ...before, [key]: JSON.parse(JSON.stringify(value)) }
-      assert.deepEqual(JSON.parse(rewrite(source, walk.members, before, after)), JSON.parse(JSON.stringify(after)))
+      assert.deepEqual(
+        JSON.parse(rewrite({ text: source }, walk.members, before, after).text),
+        JSON.parse(JSON.stringify(after)),
+      )
     }),
   )
 })
@@ -121,17 +124,17 @@ const edits = [
 
 for (const [name, text] of sources)
   for (const [how, edit] of edits)
-    test(`rewriteSource: ${name}, ${how}`, () => {
+    test(`rewrite, of a text with bytes: ${name}, ${how}`, () => {
       const walk = survey(text, 64)
       assert.ok(walk.ok)
       const before = parse(text)
       const after = edit(before)
-      const made = rewriteSource({ text, bytes: bytesOf(text) }, walk.members, before, after)
-      assert.equal(made.text, rewrite(text, walk.members, before, after))
+      const made = rewrite({ text, bytes: bytesOf(text) }, walk.members, before, after)
+      assert.equal(made.text, rewrite({ text }, walk.members, before, after).text)
       assert.deepEqual(made.bytes, bytesOf(made.text))
     })
 
-test('rewriteSource: the bytes match the text for any object', () => {
+test('rewrite, of a text with bytes: the bytes match the text for any object', () => {
   const names = fc.string({ unit: 'binary' })
   fc.assert(
     fc.property(fc.dictionary(names, fc.jsonValue({ stringUnit: 'binary' })), names, names, (object, gone, key) => {
@@ -141,8 +144,8 @@ test('rewriteSource: the bytes match the text for any object', () => {
       const before = parse(text)
       const { [gone]: _, ...rest } = before
       const after = { ...rest, [key]: key }
-      const made = rewriteSource({ text, bytes: bytesOf(text) }, walk.members, before, after)
-      assert.equal(made.text, rewrite(text, walk.members, before, after))
+      const made = rewrite({ text, bytes: bytesOf(text) }, walk.members, before, after)
+      assert.equal(made.text, rewrite({ text }, walk.members, before, after).text)
       assert.deepEqual(made.bytes, bytesOf(made.text))
     }),
   )

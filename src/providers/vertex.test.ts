@@ -34,7 +34,7 @@ const sent = (
     query = '',
   }: { client?: ClientProtocol; baseUrl?: string; query?: string } = {},
 ): OutboundRequest => {
-  const asked = parseRequest(client, JSON.stringify(body), () => undefined, defaultSettings.limit)
+  const asked = parseRequest(client, { text: JSON.stringify(body) }, () => undefined, defaultSettings.limit)
   if (!asked.ok) return assert.fail(asked.failure.message)
   const model = text(body.model) ?? ''
   const candidate = { instance: instance(baseUrl), model, because: '', weight: 1 }
@@ -42,7 +42,7 @@ const sent = (
 }
 
 const pathOf = ({ url }: OutboundRequest): string => url.slice(new URL(url).origin.length)
-const bodyOf = ({ body }: OutboundRequest): Json => JSON.parse(body)
+const bodyOf = ({ body }: OutboundRequest): Json => JSON.parse(body.text)
 
 /** Recorded paths by their parts, without the version and a number format that some clients request. */
 const RECORDED =

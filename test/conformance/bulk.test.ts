@@ -66,7 +66,7 @@ for (const [name, style, make] of requests)
   test(`bulk: a request with very many ${name} is encoded in every format`, () => {
     const request = parseRequest(
       protocols[style],
-      JSON.stringify({ model: 'm', ...make() }),
+      { text: JSON.stringify({ model: 'm', ...make() }) },
       () => undefined,
       unlimited,
     )

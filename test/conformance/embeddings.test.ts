@@ -27,7 +27,7 @@ const instanceOf = (provider: Provider, variables: Variables = {}): Instance => 
 })
 
 const prepared = (provider: Provider, body: JsonObject, model: string, variables?: Variables) => {
-  const request = parseEmbeddings(JSON.stringify(body), defaultSettings.limit)
+  const request = parseEmbeddings({ text: JSON.stringify(body) }, defaultSettings.limit)
   assert.ok(request.ok, JSON.stringify(request))
   const candidate = { instance: instanceOf(provider, variables), model, because: 'asked', weight: 1 }
   const ready = prepareEmbeddings(request.value, candidate)
@@ -62,7 +62,7 @@ describe('recorded embeddings requests, prepared for every provider', { skip: sk
             return 'unfit for several texts'
           }
           for (const path of dropped) assert.ok(Object.hasOwn(request, path), path)
-          const sent: JsonObject = JSON.parse(body)
+          const sent: JsonObject = JSON.parse(body.text)
           const schema = schemaOf(provider)
           if (schema) assert.equal(problemsOf(...schema, sent), undefined)
           if (schema) assert.deepEqual([sent.model, sent.input], ['some-model', request.input])
@@ -117,7 +117,7 @@ test('embeddings of mistral: dimensions have another name; unsupported members a
   const provider = providers.find(({ name }) => name === 'mistral')
   assert.ok(provider)
   const { body, dropped } = prepared(provider, { model: 'x', input: 'a', dimensions: 256, user: 'u' }, 'mistral-embed')
-  assert.deepEqual(JSON.parse(body), { model: 'mistral-embed', input: 'a', output_dimension: 256 })
+  assert.deepEqual(JSON.parse(body.text), { model: 'mistral-embed', input: 'a', output_dimension: 256 })
   assert.deepEqual(dropped, ['user'])
 })
 

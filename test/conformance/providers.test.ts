@@ -271,7 +271,7 @@ const instanceOf = (provider: Provider): Instance => ({
 const prepare = (provider: Provider, style: string, model: string, body: JsonObject): OutboundRequest | string => {
   const protocol = clientProtocolByStyle.get(style)
   assert.ok(protocol)
-  const request = parseRequest(protocol, JSON.stringify(body), () => undefined, defaultSettings.limit)
+  const request = parseRequest(protocol, { text: JSON.stringify(body) }, () => undefined, defaultSettings.limit)
   if (!request.ok) return `${request.failure.param}: ${request.failure.message}`
   const candidate = { instance: instanceOf(provider), model, because: 'asked', weight: 1 }
   return prepareRequest(request.value, candidate, { maxOutputTokens: 8_192 }) ?? 'no protocol'
@@ -304,7 +304,7 @@ const checkRequest = (provider: Provider, style: string, model: string, request:
   for (const path of [...made.dropped, ...made.unfit])
     assert.ok(pathExists(request, path), `reported, but not in the request: ${path}`)
   if (made.unfit.length > 0) return `unfit for ${[...new Set(made.unfit.map(withoutIndices))].join(', ')}`
-  const body: unknown = JSON.parse(made.body)
+  const body: unknown = JSON.parse(made.body.text)
   assert.ok(isObject(body))
   const isInPath = !Object.hasOwn(body, 'model')
   if (isInPath) assert.ok(made.url.includes(encodeURIComponent(model)), made.url)

@@ -104,7 +104,7 @@ export const converseInProcess = (conversation: Conversation): Promise<readonly 
       path: protocol.path,
       query: '',
       headers: () => undefined,
-      body: JSON.stringify(body),
+      body: { text: JSON.stringify(body) },
       local: true,
       client: '',
     }

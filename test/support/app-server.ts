@@ -38,7 +38,7 @@ after(async () => {
 /** Answers with the name of the handler and what it received. */
 export const echo = ({ name, received, reply, rest }: HandlerCall) => {
   reply.writeHead(200, { 'content-type': 'application/json' })
-  reply.end(JSON.stringify({ name, rest, body: received.body, query: received.query }))
+  reply.end(JSON.stringify({ name, rest, body: received.body.text, query: received.query }))
 }
 
 const fixtureFor = (httpServer: 'own' | 'node') => {

@@ -98,7 +98,7 @@ export const gatewayHarness = (
         path: protocol.path,
         query: '',
         headers: () => undefined,
-        body: typeof body === 'string' ? body : JSON.stringify(body),
+        body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
         local: true,
         client,
       }

@@ -168,7 +168,7 @@ const clientOf =
       path: protocol.path,
       query: '',
       headers: (header) => (header === 'idempotency-key' ? key : undefined),
-      body: JSON.stringify(body),
+      body: { text: JSON.stringify(body) },
       local: true,
       client: '',
     }

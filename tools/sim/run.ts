@@ -315,7 +315,7 @@ class Simulation {
       path: protocol.path,
       query: '',
       headers: (name) => (name === 'idempotency-key' ? (request.key ?? undefined) : undefined),
-      body: request.body,
+      body: { text: request.body },
       local: true,
       client: request.client,
     }

@@ -30,7 +30,7 @@ const put = (
   protocol: ClientProtocol,
   { stream = true, reply = new CapturedReply(), model = 'a/m' } = {},
 ): CapturedReply => {
-  const body = JSON.stringify({ model, input: 'hello', stream })
+  const body = { text: JSON.stringify({ model, input: 'hello', stream }) }
   const received = { id: 'req_bug', method: 'POST', path: '', query: '', headers: () => undefined, body }
   reply.done = serveChat(gateway, {
     protocol,

@@ -15,7 +15,7 @@ import type { RouterDeps } from '../gateway.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
 import type { AttemptSpec, Hedging } from '../routing/attempt-spec.ts'
 import { Attempt } from '../upstream/attempt.ts'
-import { writeInTurns } from '../upstream/late-body.ts'
+import { encodeInTurns } from '../upstream/late-body.ts'
 import {
   forcedStream,
   headersFor,
@@ -93,7 +93,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   }
 
   prepareAhead(targets: Iterable<Target>): Promise<void> | null {
-    return this.#inbound.source.length > PIECE ? this.#prepareInTurns(targets) : null
+    return this.#inbound.source.text.length > PIECE ? this.#prepareInTurns(targets) : null
   }
 
   async #prepareInTurns(targets: Iterable<Target>): Promise<void> {
@@ -104,23 +104,22 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     }
   }
 
-  makeReady({ late }: OutboundRequest): Promise<void> | null {
-    return writeInTurns(late, this.#deps.world.turn)
+  makeReady({ body }: OutboundRequest): Promise<void> | null {
+    return encodeInTurns(body, this.#deps.world.turn)
   }
 
   begin(target: Target, prepared: OutboundRequest): Attempt {
     const { health } = this.#deps
     const { instance } = target.candidate
     const inbound = this.#inbound
-    const { protocol, auth, url, late, stream } = prepared
-    const raw = late?.source ?? prepared.raw
+    const { protocol, auth, url, body, stream } = prepared
     const choices = severalChoices(inbound, protocol)
     const isTranslated = protocol.name !== inbound.protocol.name || this.#inboundFor(target).reencode !== undefined
     return new Attempt(this.#deps, {
       url,
       headers: headersFor(instance, target.key, inbound, prepared),
       identity: identityOf(instance, target.key, auth),
-      body: raw?.bytes ?? prepared.body,
+      body: body.bytes ?? body.text,
       protocol,
       quirks: instance.provider.quirks,
       key: target.key,
@@ -152,7 +151,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
 
   /** Remembers the refused signatures. True: the error identifies some but not all, so only those are removed. */
   #mayRetryWithoutNamed(candidate: Candidate, failure: Failure, signatures: readonly string[]): boolean {
-    const body = this.#prepared.get(candidate)?.at(-1)?.prepared?.body ?? ''
+    const body = this.#prepared.get(candidate)?.at(-1)?.prepared?.body.text ?? ''
     const named = this.#retriesWithoutNamed < MAX_WITHOUT_NAMED ? signaturesNamed(failure, body, signatures) : []
     const { refusals } = this.#deps.health
     for (const signature of named.length > 0 ? named : signatures) refusals.noteSignature(candidate, signature)
@@ -211,8 +210,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     if (this.#retriesWithoutMember >= MAX_WITHOUT_MEMBER) return false
     if (this.#inbound.request.extras.some(({ at, essential }) => essential && at === path)) return false
     const prepared = this.#prepared.get(candidate)?.at(-1)?.prepared
-    const body = prepared?.late?.source.text ?? prepared?.body
-    if (!body?.includes(`"${path.slice(path.indexOf('.') + 1)}"`)) return false
+    if (!prepared?.body.text.includes(`"${path.slice(path.indexOf('.') + 1)}"`)) return false
     this.#retriesWithoutMember++
     refusals.noteMember(candidate, path)
     this.#adapted?.delete(candidate)

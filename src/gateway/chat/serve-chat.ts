@@ -97,7 +97,7 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     const continued = continuable(gateway, { routeContext, inbound, turn, recorder, stream }, routed)
     const writer = writerFor(inbound, routed, continued, answerContext)
     const inputCount = new InputCount(request)
-    if (!turn && received.body.length <= COUNT_AT_ONCE) inputCount.count()
+    if (!turn && received.body.text.length <= COUNT_AT_ONCE) inputCount.count()
     const streaming = new StreamingCall(routed, { continued, stream, cancellation, inputCount, recorder })
     streaming.begin(writer)
     ongoing = true
@@ -130,11 +130,7 @@ const planCall = async (call: CallContext): Promise<PlannedCall | null> => {
     writeAndRecordError({ ...call, responseWriter }, plan.failure, null)
     return null
   }
-  const inbound = {
-    ...(turn?.inbound ?? parsed.value),
-    query: received.query,
-    ...(received.source && { raw: received.source }),
-  }
+  const inbound = { ...(turn?.inbound ?? parsed.value), query: received.query }
   return { ...call, responseWriter, config, plan: plan.value, request, inbound, turn }
 }
 

@@ -32,7 +32,7 @@ const instanceOf = (name: string): Instance => {
 /** The request as this vendor receives it. `same`: the body is the client's text, byte for byte. */
 const sent = (name: string, style: ClientProtocolName, given: JsonObject, model = 'm') => {
   const source = JSON.stringify({ model, ...given })
-  const question = parseRequest(protocols[style], source, () => undefined, defaultSettings.limit)
+  const question = parseRequest(protocols[style], { text: source }, () => undefined, defaultSettings.limit)
   assert.ok(question.ok, 'the request is refused here')
   const prepared = prepareRequest(
     question.value,
@@ -40,10 +40,10 @@ const sent = (name: string, style: ClientProtocolName, given: JsonObject, model 
     undefined,
   )
   assert.ok(prepared)
-  const body: unknown = JSON.parse(prepared.body)
+  const body: unknown = JSON.parse(prepared.body.text)
   assert.ok(isObject(body))
   const { dropped, unfit, protocol } = prepared
-  return { body, dropped, unfit, style: protocol.style, same: prepared.body === source }
+  return { body, dropped, unfit, style: protocol.style, same: prepared.body.text === source }
 }
 
 const CALL = { id: 'call_1', type: 'function', function: { name: 'f', arguments: '{}' } }

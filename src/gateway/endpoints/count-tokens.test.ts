@@ -36,7 +36,7 @@ const received = (body: string, headers: Readonly<Record<string, string>> = {}, 
   path: '/v1/messages/count_tokens',
   query,
   headers: (name) => headers[name],
-  body,
+  body: { text: body },
   local: true,
   client: '',
 })

@@ -38,7 +38,7 @@ const received = (body: string, query = ''): IncomingRequest => ({
   path: '/v1/embeddings',
   query,
   headers: () => undefined,
-  body,
+  body: { text: body },
   local: true,
   client: '',
 })

@@ -4,6 +4,7 @@
  */
 
 import type { EmbeddingsAnswer, EmbeddingsRequest } from '../../core/embeddings.ts'
+import type { EncodedText } from '../../core/encoded-text.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
@@ -80,7 +81,7 @@ export type ParsedEmbeddings = Pick<InboundRequest, 'source' | 'body' | 'members
 }
 
 /** Parses and validates the body of an embeddings request. */
-export const parseEmbeddings = (source: string, limits: ExtentLimits): Outcome<ParsedEmbeddings> =>
+export const parseEmbeddings = (source: EncodedText, limits: ExtentLimits): Outcome<ParsedEmbeddings> =>
   decoded(readBody(source, limits))
 
 const decoded = (read: ReturnType<typeof readBody>): Outcome<ParsedEmbeddings> => {
@@ -112,7 +113,7 @@ export const prepareEmbeddings = (
     ) ?? body
   for (const loss of encoded?.losses ?? []) losses.push(loss)
   const body = encoded
-    ? JSON.stringify(withQuirks(encoded.body))
+    ? { text: JSON.stringify(withQuirks(encoded.body)) }
     : rewrite(parsed.source, parsed.members, parsed.body, withQuirks(renamed))
   return {
     url: instance.baseUrl + (quirks?.path?.(path, model, instance.variables) ?? path),

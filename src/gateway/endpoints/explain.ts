@@ -102,7 +102,7 @@ const styleOf = ({ body, query, headers }: IncomingRequest): Outcome<ClientProto
     const names = [...clientProtocolByStyle.keys(), EMBEDDINGS].join(', ')
     return bad(fail('invalid_value', `Unknown \`style\` in the query. It must be one of ${names}.`, { param: 'style' }))
   }
-  const name = headers('anthropic-version') === undefined ? recognised(body) : 'anthropic-messages'
+  const name = headers('anthropic-version') === undefined ? recognised(body.text) : 'anthropic-messages'
   return good(protocols[name])
 }
 
@@ -110,7 +110,7 @@ const styleOf = ({ body, query, headers }: IncomingRequest): Outcome<ClientProto
 const isEmbeddings = ({ body, query }: IncomingRequest): boolean => {
   const style = new URLSearchParams(query).get('style')
   if (style !== null) return style === EMBEDDINGS
-  const value = parseObject(body)
+  const value = parseObject(body.text)
   if (value?.input === undefined) return false
   const isListed = isList(value.input) && value.input.length > 0 && !value.input.some(isObject)
   return isListed || value.encoding_format !== undefined || value.dimensions !== undefined

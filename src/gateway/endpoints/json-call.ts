@@ -4,6 +4,7 @@
  */
 import type { Usage } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
+import type { EncodedText } from '../../core/encoded-text.ts'
 import { fail, type Outcome } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
@@ -16,7 +17,7 @@ import type { RoutingDeps } from '../routing/route-context.ts'
 import { type NotRouted, type Routed, route } from '../routing/router.ts'
 import type { AnswerFormat } from '../upstream/answer-reader.ts'
 import { Attempt } from '../upstream/attempt.ts'
-import { type LateBody, writeInTurns } from '../upstream/late-body.ts'
+import { encodeInTurns } from '../upstream/late-body.ts'
 import { type Compatibility, identityOf } from '../upstream/outbound-request.ts'
 
 /** The request for one candidate, and how its answer is read. */
@@ -24,10 +25,7 @@ export type JsonRequest<T> = Compatibility & {
   readonly url: string
   readonly headers: (key: ProviderKey) => Readonly<Record<string, string>>
   readonly auth: Auth
-  /** Empty if `late` is given. */
-  readonly body: string
-  /** A large body, encoded only when the candidate is tried. */
-  readonly late?: LateBody
+  readonly body: EncodedText
   readonly read: (body: Json) => Outcome<JsonAnswer<T>>
   readonly decodeFailure: UpstreamProtocol['decodeFailure']
   /** The provider's error table. */
@@ -69,15 +67,12 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
   }
   /** The answer of the attempt that succeeded. */
   let decoded: JsonAnswer<T> | undefined
-  const begin = (
-    target: Target,
-    { url, headers, auth, body, late, read, decodeFailure, quirks }: JsonRequest<T>,
-  ): Attempt =>
+  const begin = (target: Target, { url, headers, auth, body, read, decodeFailure, quirks }: JsonRequest<T>): Attempt =>
     new Attempt(deps, {
       url,
       headers: headers(target.key),
       identity: identityOf(target.candidate.instance, target.key, auth),
-      body: late?.source.bytes ?? body,
+      body: body.bytes ?? body.text,
       protocol: formatOf(decodeFailure, (answer) => {
         const outcome = read(answer)
         decoded = outcome.ok ? outcome.value : undefined
@@ -109,7 +104,7 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
         keysOf,
         note: (event) => recorder.note(event),
       },
-      { prepare, makeReady: ({ late }) => writeInTurns(late, world.turn), begin },
+      { prepare, makeReady: ({ body }) => encodeInTurns(body, world.turn), begin },
     )
     if (!routed.ok) return routed
     if (!decoded) throw new Error('the answer of this JSON call was not decoded')

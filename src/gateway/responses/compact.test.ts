@@ -10,7 +10,7 @@ const received: IncomingRequest = {
   path: '/v1/responses/compact',
   query: '',
   headers: () => undefined,
-  body: JSON.stringify({ model: 'm', input: [{ role: 'user', content: 'a long talk' }] }),
+  body: { text: JSON.stringify({ model: 'm', input: [{ role: 'user', content: 'a long talk' }] }) },
   local: true,
   client: '',
 }

@@ -32,7 +32,7 @@ export const compact = async (
     store: false,
   }
   const answer = new CapturedResponse(responseWriter)
-  await createResponse(gateway, { ...received, body: JSON.stringify(body) }, answer)
+  await createResponse(gateway, { ...received, body: { text: JSON.stringify(body) } }, answer)
   const response = answer.status === 200 ? object(parseJson(answer.text)) : undefined
   if (!response) return answer.forward()
   // A partial summary would replace the whole conversation.

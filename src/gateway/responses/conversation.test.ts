@@ -15,7 +15,7 @@ const headers: HeaderLookup = () => undefined
 const limits = { messages: 100_000, parts: 100_000, tools: 100_000 }
 
 const inboundOf = (body: JsonObject): InboundRequest => {
-  const asked = parseRequest(openaiResponses, JSON.stringify({ model: 'm', ...body }), headers, limits)
+  const asked = parseRequest(openaiResponses, { text: JSON.stringify({ model: 'm', ...body }) }, headers, limits)
   assert.ok(asked.ok, JSON.stringify(asked))
   return asked.value
 }
@@ -170,8 +170,8 @@ for (const [name, all, body, said] of asked)
     const turn = await turnOf(worldOf(all), body)
     assert.deepEqual(saidIn(turn.inbound), said)
     // The next target does not know these ids.
-    if (all.length > 0) assert.doesNotMatch(turn.inbound.source, /"previous_response_id"|msg_in|msg_out|"fc_/)
-    assert.deepEqual(JSON.parse(turn.inbound.source), turn.inbound.body)
+    if (all.length > 0) assert.doesNotMatch(turn.inbound.source.text, /"previous_response_id"|msg_in|msg_out|"fc_/)
+    assert.deepEqual(JSON.parse(turn.inbound.source.text), turn.inbound.body)
     assert.deepEqual(turn.storage, {
       id: 'resp_hgnew',
       previous: body.previous_response_id ?? null,
@@ -333,11 +333,11 @@ for (const [name, instance, key, own] of [
     assert.equal(inbound !== turn.inbound, own)
     assert.equal(inbound.body.previous_response_id, own ? 'resp_theirs' : undefined)
     assert.deepEqual(saidIn(inbound), own ? ['next'] : ['asked resp_hga', 'said resp_hga', 'next'])
-    assert.deepEqual(JSON.parse(inbound.source), inbound.body)
+    assert.deepEqual(JSON.parse(inbound.source.text), inbound.body)
     // The member positions must match the text: the model name is replaced by position.
     for (const { key, start, value, end } of inbound.members)
-      assert.deepEqual(JSON.parse(`{${inbound.source.slice(start, end)}}`), {
-        [key]: JSON.parse(inbound.source.slice(value, end)),
+      assert.deepEqual(JSON.parse(`{${inbound.source.text.slice(start, end)}}`), {
+        [key]: JSON.parse(inbound.source.text.slice(value, end)),
       })
   })
 

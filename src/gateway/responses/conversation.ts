@@ -153,7 +153,7 @@ export class ConversationTurn implements StoredTurn {
       if (previous !== null) connection?.delete(previous, this.#deps.owner)
       return null
     }
-    if (this.inbound.source.length > PIECE) return this.#saveLarge(answer)
+    if (this.inbound.source.text.length > PIECE) return this.#saveLarge(answer)
     return this.#put(this.#record(answer, JSON.stringify(this.#identified())))
   }
 
@@ -277,8 +277,8 @@ const withHistory = async (
   const { previous_response_id: _, ...rest } = inbound.body
   const body = { ...rest, ...(root !== null && { previous_response_id: root }), input: [...earlier, ...items] }
   const clientPath = clientPathIn(earlier.length, typeof inbound.body.input === 'string')
-  const size = inbound.source.length + turns.reduce((sum, turn) => sum + sizeOf(turn), 0)
-  const source = size > PIECE ? (await inTurns(writeLarge(body), loopTurn)).text : JSON.stringify(body)
+  const size = inbound.source.text.length + turns.reduce((sum, turn) => sum + sizeOf(turn), 0)
+  const source = size > PIECE ? await inTurns(writeLarge(body), loopTurn) : { text: JSON.stringify(body) }
   const received = { body: source, headers: inbound.headers }
   const parsed = await parseInTurns(openaiResponses, received, limits, loopTurn)
   if (parsed.ok) return good({ ...inbound, ...parsed.value, clientPath })
@@ -301,7 +301,7 @@ const upstreamContinuation = (
   if (!last?.maker) return { maker, inbound }
   const body = { ...inbound.body, previous_response_id: last.maker.id }
   const source = rewrite(inbound.source, inbound.members, inbound.body, body)
-  const surveyed = survey(source, DEEPEST)
+  const surveyed = survey(source.text, DEEPEST)
   return surveyed.ok ? { maker, inbound: { ...inbound, body, source, members: surveyed.members } } : null
 }
 

@@ -1,6 +1,7 @@
 /** `POST /v1/responses`: a turn of a stored conversation, answered at once or in the background. */
 
 import type { ChatEvent } from '../../core/chat.ts'
+import type { EncodedText } from '../../core/encoded-text.ts'
 import { type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, object, parseObject } from '../../core/json.ts'
@@ -39,7 +40,7 @@ export const createResponse = (
 ): Promise<void> => {
   const call: ResponseCall = { gateway, deps: turnDeps(gateway, received, connection), received, responseWriter }
   // A text search first: few requests contain these names, and the body is parsed later anyway.
-  const { body } = received
+  const { text: body } = received.body
   if (!body.includes('"background"') && !(connection && body.includes('"generate"'))) return answerNow(call)
   const choose = (parsed: JsonObject | undefined): Promise<void> => {
     if (parsed?.background === true) return answerInBackground(call)
@@ -222,11 +223,11 @@ const saverOf =
   }
 
 /** The body of a background request as a plain streaming request. */
-const streamedBody = async ({ deps, received }: ResponseCall, inbound: InboundRequest): Promise<string> => {
+const streamedBody = async ({ deps, received }: ResponseCall, inbound: InboundRequest): Promise<EncodedText> => {
   const { background: _, stream: __, stream_options: ___, ...rest } = inbound.body
   const streamed = { ...rest, stream: true }
-  if (received.body.length <= PIECE) return JSON.stringify(streamed)
-  return (await inTurns(writeLarge(streamed), deps.loopTurn)).text
+  if (received.body.text.length <= PIECE) return { text: JSON.stringify(streamed) }
+  return inTurns(writeLarge(streamed), deps.loopTurn)
 }
 
 /**
@@ -236,10 +237,10 @@ const streamedBody = async ({ deps, received }: ResponseCall, inbound: InboundRe
 const prepareTurn = async ({ gateway, deps, received, responseWriter }: ResponseCall): Promise<void> => {
   const refuse = (failure: Failure) =>
     sendUntried({ protocol: openaiResponses, responseWriter, requestId: received.id }, failure)
-  const body = parseObject(received.body) ?? {}
+  const body = parseObject(received.body.text) ?? {}
   // Codex sends its instructions and tools in advance, without input, which the decoder requires.
   const isEmpty = body.input === undefined || (Array.isArray(body.input) && body.input.length === 0)
-  const source = isEmpty ? JSON.stringify({ ...body, input: '' }) : received.body
+  const source = isEmpty ? { text: JSON.stringify({ ...body, input: '' }) } : received.body
   const parsed = await parseInTurns(openaiResponses, { ...received, body: source }, deps.limits, deps.loopTurn)
   if (!parsed.ok) return refuse(parsed.failure)
   const inbound = isEmpty ? { ...parsed.value, body: { ...parsed.value.body, input: [] } } : parsed.value

@@ -21,7 +21,7 @@ const received = (more: Partial<IncomingRequest> = {}): IncomingRequest => ({
   path: '/v1/responses',
   query: '',
   headers: () => undefined,
-  body: '',
+  body: { text: '' },
   local: true,
   client: '',
   ...more,
@@ -34,7 +34,7 @@ const given = (script: (asked: ScriptedCall) => void, settings: SettingsInput = 
     const reply = new CapturedReply()
     reply.done = createResponse(
       gateway,
-      received({ body: JSON.stringify({ model: 'm', input: 'hi', ...body }), client }),
+      received({ body: { text: JSON.stringify({ model: 'm', input: 'hi', ...body }) }, client }),
       reply,
     )
     await world.settle()

@@ -109,7 +109,7 @@ for (const speaks of ['openai-chat', 'openai-responses'] as const)
         path: '/v1/responses',
         query: '',
         headers: () => undefined,
-        body: JSON.stringify(body),
+        body: { text: JSON.stringify(body) },
         local: true,
         client: '',
       }

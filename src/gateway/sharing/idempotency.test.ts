@@ -34,7 +34,7 @@ const shared = (script: (asked: ScriptedCall) => void, settings: object = {}) =>
       path: '/v1/chat/completions',
       query: '',
       headers: (name) => (name === 'idempotency-key' ? key : headers[name]),
-      body: typeof body === 'string' ? body : JSON.stringify(body),
+      body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
       local: true,
       client,
     }
@@ -358,7 +358,7 @@ test('idempotency: a retry right after the response was abandoned starts a new c
 test('idempotency: an unrecorded error is not stored either', async () => {
   const { share, world } = shared(answers)
   let asked = 0
-  const body = JSON.stringify(question())
+  const body = { text: JSON.stringify(question()) }
   const headers = (name: string) => (name === 'idempotency-key' ? 'k' : undefined)
   const received = { id: 'r', method: 'POST', path: '/', query: '', headers, body, local: true, client: '' }
   for (let time = 0; time < 2; time++) {

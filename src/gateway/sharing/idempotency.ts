@@ -93,7 +93,7 @@ class ResponseSharing {
     const names = new Map<string, string>()
     if (key !== undefined) {
       const name = `key ${received.client} ${key}`
-      const print = this.#fingerprint(`${JSON.stringify([style, received.query])}\n${received.body}`)
+      const print = this.#fingerprint(`${JSON.stringify([style, received.query])}\n${received.body.text}`)
       const found = this.#responses.find(name)
       if (found && found.fingerprint !== print) return this.#refuse(call, KEY_REUSED)
       if (found && !found.response.answer.replayable) return this.#refuse(call, KEY_IN_USE)
@@ -230,7 +230,7 @@ class ResponseSharing {
    */
   #duplicateName(call: ShareableCall): string | null {
     const { received, style } = call
-    if (received.body.length > LONGEST_COMPARED || bypassesSharing(received.headers('cache-control'))) return null
+    if (received.body.text.length > LONGEST_COMPARED || bypassesSharing(received.headers('cache-control'))) return null
     const body = call.repeatable(received, this.#gateway.config().settings.limit)
     if (!body) return null
     const forwarded = FORWARDED_HEADERS.map(([name]) => received.headers(name) ?? null)
@@ -240,7 +240,7 @@ class ResponseSharing {
 
   #recorderOf({ received, style }: ShareableCall): Recorder {
     const recorder = new Recorder(this.#gateway, received, style)
-    const body = parseObject(received.body)
+    const body = parseObject(received.body.text)
     recorder.received(text(body?.model) ?? '', body?.stream === true)
     return recorder
   }
@@ -256,14 +256,14 @@ export const repeatableChat =
   (protocol: ClientProtocol, stored: boolean): ShareableCall['repeatable'] =>
   ({ body, headers }, limits) => {
     const parsed = parseRequest(protocol, body, headers, limits)
-    if (!parsed.ok || hasDuplicateMembers(body, parsed.value.body)) return null
+    if (!parsed.ok || hasDuplicateMembers(body.text, parsed.value.body)) return null
     return isRepeatable(parsed.value.request, { body: parsed.value.body, stored }) ? parsed.value.body : null
   }
 
 /** For embeddings: the body of any valid request, since embeddings are deterministic. */
 export const repeatableEmbeddings: ShareableCall['repeatable'] = ({ body }, limits) => {
   const parsed = parseEmbeddings(body, limits)
-  return parsed.ok && !hasDuplicateMembers(body, parsed.value.body) ? parsed.value.body : null
+  return parsed.ok && !hasDuplicateMembers(body.text, parsed.value.body) ? parsed.value.body : null
 }
 
 const endOf = (trace: readonly TraceEvent[], id: string): EndedEvent | undefined =>

@@ -1,32 +1,38 @@
 import type { EncodedText } from '../../core/encoded-text.ts'
 import { atOnce, inTurns, type Steps, type TurnScheduler } from '../../core/steps.ts'
 
-/** A large request body that is encoded only when it is about to be sent. */
-export class LateBody {
+/** A large request body. It is encoded by `encodeInTurns` before it is sent, otherwise when it is first read. */
+export class LateBody implements EncodedText {
   readonly #encode: () => Steps<EncodedText>
-  #source: EncodedText | null = null
+  #encoded: EncodedText | null = null
 
   constructor(encode: () => Steps<EncodedText>) {
     this.#encode = encode
   }
 
-  /** Whether the body is encoded. */
-  get isWritten(): boolean {
-    return this.#source !== null
+  get text(): string {
+    return this.#now().text
   }
 
-  /** Encodes the body in steps. */
-  *steps(): Steps<void> {
-    this.#source = yield* this.#encode()
+  get bytes(): Uint8Array | undefined {
+    return this.#now().bytes
   }
 
-  /** The encoded body. Encodes it first if needed. */
-  get source(): EncodedText {
-    this.#source ??= atOnce(this.#encode())
-    return this.#source
+  #now(): EncodedText {
+    this.#encoded ??= atOnce(this.#encode())
+    return this.#encoded
+  }
+
+  /** Encodes the body in turns of the event loop. Null: it is already encoded. */
+  inTurns(turn: TurnScheduler): Promise<void> | null {
+    return this.#encoded ? null : inTurns(this.#steps(), turn)
+  }
+
+  *#steps(): Steps<void> {
+    this.#encoded = yield* this.#encode()
   }
 }
 
-/** Encodes a body in turns of the event loop. Null: nothing to encode. */
-export const writeInTurns = (late: LateBody | undefined, turn: TurnScheduler): Promise<void> | null =>
-  late && !late.isWritten ? inTurns(late.steps(), turn) : null
+/** Encodes a large body in turns of the event loop. Null: nothing to encode. */
+export const encodeInTurns = (body: EncodedText, turn: TurnScheduler): Promise<void> | null =>
+  body instanceof LateBody ? body.inTurns(turn) : null

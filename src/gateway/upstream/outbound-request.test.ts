@@ -28,7 +28,7 @@ const dropped = (style: string, body: JsonObject, ...paths: readonly string[]): 
 const preparedFor = (provider: Provider, style: string, body: JsonObject) => {
   const protocol = clientProtocolByStyle.get(style)
   assert.ok(protocol)
-  const question = parseRequest(protocol, JSON.stringify(body), () => undefined, defaultSettings.limit)
+  const question = parseRequest(protocol, { text: JSON.stringify(body) }, () => undefined, defaultSettings.limit)
   assert.ok(question.ok)
   const instance: Instance = {
     id: 'strict',
@@ -177,7 +177,7 @@ for (const [what, style, body, more, path, fitness] of ways)
     const { url, dropped, unfit, droppable, body: sent } = preparedFor(two(more), style, body)
     assert.equal(url, `https://strict.example${path}`)
     assert.deepEqual({ dropped, unfit, droppable }, { dropped: [], unfit: [], droppable: [], ...fitness })
-    const { store, previous_response_id } = JSON.parse(sent)
+    const { store, previous_response_id } = JSON.parse(sent.text)
     const keeps = more.stateless ? {} : { store: body.store, previous_response_id: body.previous_response_id }
     if (path === '/v1/responses')
       assert.deepEqual({ store, previous_response_id }, { store: undefined, previous_response_id: undefined, ...keeps })

@@ -5,7 +5,7 @@ import type { ModelFacts } from '../../core/config.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { type JsonObject, list, object } from '../../core/json.ts'
-import { rewrite, rewriteSource, type Span } from '../../core/json-text.ts'
+import { rewrite, type Span } from '../../core/json-text.ts'
 import { isLarge, rewriteLarge, writeLarge } from '../../core/large-write.ts'
 import { pathStep } from '../../core/path-step.ts'
 import type { ClientProtocol, EncodeTarget, Loss, SameFormat, UpstreamProtocol } from '../../core/protocol.ts'
@@ -26,10 +26,8 @@ export type InboundRequest = {
   readonly protocol: ClientProtocol
   readonly request: ChatRequest
   /** The body as text, and parsed below. `members`: the position of each outermost member in the text. */
-  readonly source: string
+  readonly source: EncodedText
   readonly body: JsonObject
-  /** The body as received, with its bytes if available. Its text equals `source` unless that was rewritten. */
-  readonly raw?: EncodedText
   readonly members: readonly Span[]
   readonly headers: HeaderLookup
   /** The query string of the request, without the inbound mark. */
@@ -64,12 +62,8 @@ export type OutboundRequest = {
   readonly protocol: UpstreamProtocol
   readonly url: string
   readonly auth: Auth
-  /** Empty if `late` is present. */
-  readonly body: string
-  /** The body with its bytes, if available. */
-  readonly raw?: EncodedText
-  /** A large body. It is encoded when this target is tried. */
-  readonly late?: LateBody
+  /** A large body is a `LateBody`: it is encoded when this target is tried. */
+  readonly body: EncodedText
   /** The request asks for a stream. */
   readonly stream: boolean
   /** Client paths of dropped parts. */
@@ -100,7 +94,7 @@ export const prepareRequest = (
   lacking?: ReadonlySet<UpstreamProtocolName>,
 ): OutboundRequest | null => {
   const { clientPath = (path) => path } = inbound
-  const found = doubts(inbound.request, facts, inbound.source.length)
+  const found = doubts(inbound.request, facts, inbound.source.text.length)
   const doubtsAtClientPaths = { doubts: found.map(({ at, lacks }) => ({ at: clientPath(at), lacks })) }
   let best: OutboundRequest | null = null
   const { supportsPrefill } = candidate.instance.provider
@@ -173,7 +167,7 @@ const prepareAs = (
       protocol,
       url: url + query,
       auth,
-      ...rewritten(inbound, after),
+      body: rewritten(inbound, after),
       stream,
       ...sorted(lacking.length === 0 ? sameLosses : [...lacking, ...sameLosses], inbound),
     }
@@ -184,34 +178,22 @@ const prepareAs = (
   const atClientPaths = bodyLosses.map(({ path, essential }) => ({ path: clientPathOf(path, encoded.from), essential }))
   const removed = (inbound.reencode?.without ?? []).map((path) => ({ path, essential: false }))
   const losses = sorted([...lacking, ...encoded.losses, ...atClientPaths, ...removed], inbound)
-  const content =
-    inbound.source.length > PIECE
-      ? { body: '', late: new LateBody(() => writeLarge(after)) }
-      : { body: JSON.stringify(after) }
-  return { protocol, url, auth, ...content, stream, ...losses }
+  const isLong = inbound.source.text.length > PIECE
+  const body = isLong ? new LateBody(() => writeLarge(after)) : { text: JSON.stringify(after) }
+  return { protocol, url, auth, body, stream, ...losses }
 }
 
-/** The client's body text with the changed members replaced. */
-const rewritten = (
-  { source, members, raw, body: before }: InboundRequest,
-  after: JsonObject,
-): Pick<OutboundRequest, 'body' | 'raw' | 'late'> => {
-  const isRaw = raw?.text === source
-  if (source.length > PIECE && before !== after) {
-    // The bytes of unchanged members are copied in one step: 18 MB take 5 ms.
-    const isCopied = isRaw && !Object.keys(after).some((name) => after[name] !== before[name] && isLarge(after[name]))
-    const write = isCopied
-      ? () => oneStep(() => rewriteSource(raw, members, before, after))
-      : () => rewriteLarge({ text: source, members }, before, after)
-    return { body: '', late: new LateBody(write) }
-  }
-  // Only for text beyond ASCII: ASCII is encoded as fast as its bytes are copied.
-  if (isRaw && raw.bytes.length > source.length) {
-    const encoded = rewriteSource(raw, members, before, after)
-    return { body: encoded.text, raw: encoded }
-  }
-  const body = rewrite(source, members, before, after)
-  return { body, ...(raw?.text === body && { raw }) }
+/** The client's body with the changed members replaced. */
+const rewritten = ({ source, members, body: before }: InboundRequest, after: JsonObject): EncodedText => {
+  if (source.text.length <= PIECE || before === after) return rewrite(source, members, before, after)
+  // The bytes of unchanged members are copied in one step: 18 MB take 5 ms.
+  const isCopied =
+    source.bytes && !Object.keys(after).some((name) => after[name] !== before[name] && isLarge(after[name]))
+  return new LateBody(
+    isCopied
+      ? () => oneStep(() => rewrite(source, members, before, after))
+      : () => rewriteLarge({ text: source.text, members }, before, after),
+  )
 }
 
 // biome-ignore lint/correctness/useYield: the work is one step

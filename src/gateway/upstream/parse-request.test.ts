@@ -30,14 +30,15 @@ for (const [name, source] of bodies)
       queueMicrotask(run)
     }
     const { limit } = defaultSettings
-    const inTurns = await parseInTurns(openaiChat, { body: source, headers }, limit, turn)
-    assert.deepEqual(inTurns, parseRequest(openaiChat, source, headers, limit))
+    const body = { text: source }
+    const inTurns = await parseInTurns(openaiChat, { body, headers }, limit, turn)
+    assert.deepEqual(inTurns, parseRequest(openaiChat, body, headers, limit))
     assert.ok(turns > 1)
   })
 
 test('parse request: a small body is parsed at once', async () => {
   const { limit } = defaultSettings
-  const body = JSON.stringify({ model: 'm', messages: [user] })
+  const body = { text: JSON.stringify({ model: 'm', messages: [user] }) }
   const asked = await parseInTurns(openaiChat, { body, headers: () => undefined }, limit, () => assert.fail('a turn'))
   assert.equal(asked.ok, true)
 })

@@ -1,5 +1,6 @@
 /** Parses and validates a request body, once, into an `InboundRequest`. */
 
+import type { EncodedText } from '../../core/encoded-text.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
@@ -15,7 +16,7 @@ import type { InboundRequest } from './outbound-request.ts'
 /** Parses a request. Errors: invalid JSON, limits exceeded, or a body that the protocol rejects. */
 export const parseRequest = (
   protocol: ClientProtocol,
-  source: string,
+  source: EncodedText,
   headers: HeaderLookup,
   limits: ExtentLimits,
 ): Outcome<InboundRequest> => {
@@ -33,7 +34,7 @@ export const parseInTurns = async (
   limits: ExtentLimits,
   turn: TurnScheduler,
 ): Promise<Outcome<InboundRequest>> => {
-  if (source.length <= PIECE) return parseRequest(protocol, source, headers, limits)
+  if (source.text.length <= PIECE) return parseRequest(protocol, source, headers, limits)
   const read = await readInSteps(source, limits, turn)
   if (!read.ok) return read
   await ownTurn(turn)
@@ -51,19 +52,23 @@ const decode = (protocol: ClientProtocol, headers: HeaderLookup, parsed: ParsedB
 type ParsedBody = Pick<InboundRequest, 'source' | 'body' | 'members'>
 
 /** Parses a body and locates its outermost members. */
-export const readBody = (source: string, limits: ExtentLimits): Outcome<ParsedBody> =>
-  checked(source, readWhole(source), limits)
+export const readBody = (source: EncodedText, limits: ExtentLimits): Outcome<ParsedBody> =>
+  checked(source, readWhole(source.text), limits)
 
 /** Like `readBody`, but parses a large body in steps. */
 export const readInTurns = async (
-  source: string,
+  source: EncodedText,
   limits: ExtentLimits,
   turn: TurnScheduler,
 ): Promise<Outcome<ParsedBody>> =>
-  source.length <= PIECE ? readBody(source, limits) : readInSteps(source, limits, turn)
+  source.text.length <= PIECE ? readBody(source, limits) : readInSteps(source, limits, turn)
 
-const readInSteps = async (source: string, limits: ExtentLimits, turn: TurnScheduler): Promise<Outcome<ParsedBody>> => {
-  const read = await inTurns(readLarge(source, DEEPEST), turn)
+const readInSteps = async (
+  source: EncodedText,
+  limits: ExtentLimits,
+  turn: TurnScheduler,
+): Promise<Outcome<ParsedBody>> => {
+  const read = await inTurns(readLarge(source.text, DEEPEST), turn)
   await ownTurn(turn)
   return checked(source, read, limits)
 }
@@ -80,11 +85,11 @@ const readWhole = (source: string): LargeJson => {
   }
 }
 
-const checked = (source: string, read: LargeJson, limits: ExtentLimits): Outcome<ParsedBody> => {
-  if (!read.ok) return bad(source.trim() === '' ? EMPTY : invalid(read.error))
+const checked = (source: EncodedText, read: LargeJson, limits: ExtentLimits): Outcome<ParsedBody> => {
+  if (!read.ok) return bad(source.text.trim() === '' ? EMPTY : invalid(read.error))
   const { value: body, survey: surveyed } = read
   if (!isObject(body)) return bad(NOT_AN_OBJECT)
-  const problem = isShort(source.length, limits) ? null : extentProblem(body, limits)
+  const problem = isShort(source.text.length, limits) ? null : extentProblem(body, limits)
   if (problem) return bad(problem)
   if (!surveyed.ok) return bad(surveyFailure(surveyed.problem, surveyed.at))
   return good({ source, body, members: surveyed.members })

@@ -37,5 +37,5 @@ const completed = (
   const choices = list(body.choices).map((choice) =>
     lacks(choice) ? { ...choice, [member]: complete(isObject(choice[member]) ? choice[member] : {}) } : choice,
   )
-  return rewrite(source, found.members, body, { ...body, choices })
+  return rewrite({ text: source }, found.members, body, { ...body, choices }).text
 }

@@ -19,10 +19,8 @@ export const responseAsKept = (source: string, context: KeptContext): string => 
   const before = parseObject(source)
   const found = before && survey(source, MAX_DEPTH)
   if (!before || !found?.ok) return source
-  return rewrite(source, found.members, before, {
-    ...withRequiredMembers(before, context),
-    ...storageMembers(context.storage),
-  })
+  const after = { ...withRequiredMembers(before, context), ...storageMembers(context.storage) }
+  return rewrite({ text: source }, found.members, before, after).text
 }
 
 /** The context of a response that the gateway stores. */

@@ -33,7 +33,7 @@ const start = async (name: ServerName): Promise<Running> => {
       ((received, reply, rest) => {
         reached.push(name as RouteName)
         reply.writeHead(200, { 'content-type': 'application/json' })
-        reply.end(JSON.stringify({ name, rest, body: received.body.length }))
+        reply.end(JSON.stringify({ name, rest, body: received.body.text.length }))
       }) satisfies Handlers[RouteName],
     ]),
   )

@@ -92,7 +92,8 @@ class BodyReader implements BodySink {
     const text = bytes.toString('utf8')
     const problem = exceedsJsonLimits(text)
     if (problem) this.#listener.invalid(problem)
-    else this.#listener.received({ text, bytes })
+    // ASCII is encoded as fast as its bytes are copied.
+    else this.#listener.received(bytes.length === text.length ? { text } : { text, bytes })
   }
 
   #endLarge(): void {

@@ -134,7 +134,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const shed = route.model ? admission.shed(this.#connection, settings.limit) : null
     if (shed) return this.refuse(shedFailure(shed), {}, shed)
 
-    if (route.method !== 'POST') return this.#call(route, null)
+    if (route.method !== 'POST') return this.#call(route, { text: '' })
     const unfit = bodyProblem(headers, settings.limit.body)
     if (unfit) return this.refuse(unfit)
     if (exchange.expects === 'continue') exchange.sendContinue()
@@ -168,7 +168,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.#call(route, body)
   }
 
-  #call(route: ApiRoute, source: EncodedText | null): void {
+  #call(route: ApiRoute, body: EncodedText): void {
     const { method, target, headers } = this.exchange
     const request: IncomingRequest = {
       id: this.#id,
@@ -176,8 +176,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       path: this.path,
       query: queryOf(target),
       headers,
-      body: source?.text ?? '',
-      source: source ?? undefined,
+      body,
       local: this.#local,
       client: this.#settings.auth.keys.length > 0 && route.access === 'client' ? clientOf(this.#key) : '',
       clientKey: this.#clientKey,

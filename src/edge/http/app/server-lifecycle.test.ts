@@ -60,7 +60,7 @@ onBothServers('http: streams that outlast the drain end with an error event, or 
   await made.server.drain({
     delay: 0,
     timeout: 100,
-    endStreams: () => made.calls.find(({ received }) => received.body.includes('polite'))?.reply.end('farewell'),
+    endStreams: () => made.calls.find(({ received }) => received.body.text.includes('polite'))?.reply.end('farewell'),
   })
   const took = performance.now() - begun
   assert.ok(took > 250 && took < 15_000, `${took} ms`)

@@ -42,7 +42,7 @@ onBothServers('http: one connection serves many requests, also after refusals', 
   assert.deepEqual(text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 415', 'HTTP/1.1 200'])
   assert.ok(!text.endsWith('<closed>'))
   assert.deepEqual(
-    calls.map(({ received }) => received.body),
+    calls.map(({ received }) => received.body.text),
     ['{"n":1}', '{"n":4}'],
   )
 })

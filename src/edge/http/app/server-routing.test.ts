@@ -34,7 +34,7 @@ for (const [method, target, name, rest] of [
     assert.equal(answer.status, 200, answer.body)
     assert.equal(calls[0]?.name, name)
     assert.equal(calls[0]?.rest, rest)
-    if (method === 'POST') assert.equal(calls[0]?.received.body, '{"model":"é"}')
+    if (method === 'POST') assert.equal(calls[0]?.received.body.text, '{"model":"é"}')
     if (target.includes('?')) assert.equal(calls[0]?.received.query, 'a=b')
     assert.equal(calls[0]?.received.local, true)
   })

@@ -72,7 +72,7 @@ export class Upgrade {
       path,
       query: queryOf(target),
       headers,
-      body: '',
+      body: { text: '' },
       local,
       client: settings.auth.keys.length > 0 ? clientOf(key) : '',
       clientKey: admitted.value,

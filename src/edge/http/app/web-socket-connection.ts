@@ -215,7 +215,7 @@ export class WebSocketConnection {
     }
     const seat = this.#options.seat()
     if (!seat.ok) return this.#refuse(task.lane, seat.failure, id)
-    const received: IncomingRequest = { ...this.#visitor, id, method: 'POST', body: task.body }
+    const received: IncomingRequest = { ...this.#visitor, id, method: 'POST', body: { text: task.body } }
     const onFailed = () => {
       // Open Responses: a response that a failed turn continued is evicted from the connection's memory.
       if (task.previous !== null) this.#responses.delete(task.previous, received.client)

@@ -65,7 +65,7 @@ const taskOf = (
   // Only `generate: false` is passed on; true is the default.
   const request: JsonObject = { ...body, ...(generate === false && { generate }), stream: true }
   return turn(
-    members?.ok ? rewrite(source, members.members, message, request) : source,
+    members?.ok ? rewrite({ text: source }, members.members, message, request).text : source,
     lane,
     text(message.previous_response_id) ?? null,
   )

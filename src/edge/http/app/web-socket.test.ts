@@ -277,7 +277,7 @@ for (const [name, message, body] of bodies)
     const client = await open(server)
     client.send(message)
     await client.have(3)
-    assert.equal(turns[0]?.received.body, body)
+    assert.equal(turns[0]?.received.body.text, body)
   })
 
 onBothServers(
@@ -515,7 +515,7 @@ onBothServers('web socket: messages during a turn are queued in order, errors to
   hold.release()
   await client.have(7)
   assert.deepEqual(
-    setting.turns.map(({ received }) => JSON.parse(received.body).input),
+    setting.turns.map(({ received }) => JSON.parse(received.body.text).input),
     ['one', 'two'],
   )
 })
@@ -532,13 +532,15 @@ onBothServers(
     client.send(`{"type":"response.create","input":"${words.replaceAll('"', '')}`)
     client.send(create({ input: 'three', tools: ['x'.repeat(300_000)] }))
     await until('all are turns', () => setting.turns.length === 4)
-    const inputs = setting.turns.map(({ received: { body } }) => (body.endsWith('}') ? JSON.parse(body).input : 'cut'))
+    const inputs = setting.turns.map(({ received: { body } }) =>
+      body.text.endsWith('}') ? JSON.parse(body.text).input : 'cut',
+    )
     assert.deepEqual(
       inputs.map((input) => (input === words ? 'the words' : input)),
       ['the words', 'two', 'cut', 'three'],
     )
     const [first] = setting.turns
-    assert.deepEqual(Object.keys(JSON.parse(first?.received.body ?? '')), ['model', 'input', 'stream'])
+    assert.deepEqual(Object.keys(JSON.parse(first?.received.body.text ?? '')), ['model', 'input', 'stream'])
   },
 )
 

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type AttemptTokens, type ChargedEnd, chargedUsage } from './charge.ts'
+import type { PricedUsage } from './cost.ts'
+
+const reported = { input: 100, output: 1, cacheRead: 60 }
+const none = { input: 0, output: 0 }
+
+/** Estimates 90 input tokens and `output` output tokens. */
+const tokens = (output: number, counted?: PricedUsage): AttemptTokens => ({
+  reported: counted,
+  estimatedInput: () => 90,
+  estimatedOutput: () => output,
+})
+
+const cases: readonly (readonly [
+  end: ChargedEnd,
+  tokens: AttemptTokens,
+  usage: PricedUsage,
+  source: 'exact' | 'estimated',
+])[] = [
+  ['answered', tokens(40, { ...reported, output: 50 }), { ...reported, output: 50 }, 'exact'],
+  ['answered', tokens(40, none), none, 'exact'],
+  ['answered', tokens(40), { input: 90, output: 40 }, 'estimated'],
+  ['interrupted', tokens(40, reported), { ...reported, output: 40 }, 'estimated'],
+  ['interrupted', tokens(40, { ...reported, output: 50 }), { ...reported, output: 50 }, 'estimated'],
+  ['interrupted', tokens(40), { input: 90, output: 40 }, 'estimated'],
+  ['unanswered', tokens(40, reported), reported, 'estimated'],
+  ['unanswered', tokens(0), { input: 90, output: 0 }, 'estimated'],
+  ['refused', tokens(40, reported), reported, 'exact'],
+  ['refused', tokens(40), none, 'exact'],
+  ['shared', tokens(40, reported), none, 'exact'],
+]
+for (const [end, given, usage, source] of cases)
+  test(`charge: ${end}, ${given.reported ? `${given.reported.output} output tokens reported` : 'nothing reported'}`, () =>
+    assert.deepEqual(chargedUsage(end, given), { usage, source }))
+
+test('charge: a complete count needs no estimate', () => {
+  const fail = () => assert.fail('estimated')
+  chargedUsage('answered', { reported, estimatedInput: fail, estimatedOutput: fail })
+  chargedUsage('refused', { estimatedInput: fail, estimatedOutput: fail })
+})

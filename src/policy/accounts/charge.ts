@@ -1,0 +1,49 @@
+/** Which tokens an attempt is charged for, by how it ended. `costOf` prices them. */
+import type { PricedUsage } from './cost.ts'
+
+/**
+ * How an attempt ended.
+ * - `answered`: the answer is complete.
+ * - `interrupted`: it broke off after content, also because the client left.
+ * - `unanswered`: the whole request was sent, but no content was received: a timeout, a lost hedge, a client that left.
+ * - `refused`: the upstream cannot have worked on it: connection failures, 4xx, 429, 5xx without content.
+ * - `shared`: no upstream call was made for it: a cached, shared or idempotent response.
+ */
+export type ChargedEnd = 'answered' | 'interrupted' | 'unanswered' | 'refused' | 'shared'
+
+/** Token counts of an attempt. Estimates are computed only when they are needed. */
+export type AttemptTokens = {
+  /** The upstream's own count so far. */
+  readonly reported?: PricedUsage | undefined
+  readonly estimatedInput: () => number
+  /** By the length of the text received so far. */
+  readonly estimatedOutput: () => number
+}
+
+/** Tokens to charge. `exact`: counted by the upstream, or none were used. */
+export type ChargedUsage = { readonly usage: PricedUsage; readonly source: 'exact' | 'estimated' }
+
+const NOTHING: ChargedUsage = { usage: { input: 0, output: 0 }, source: 'exact' }
+
+/** The tokens to charge for an attempt. An attempt whose process ended has no counts; its reservation is charged instead. */
+export const chargedUsage = (end: ChargedEnd, { reported, ...estimate }: AttemptTokens): ChargedUsage => {
+  const input = () => reported?.input ?? estimate.estimatedInput()
+  switch (end) {
+    case 'shared':
+      return NOTHING
+    case 'refused':
+      return reported ? { usage: reported, source: 'exact' } : NOTHING
+    case 'answered':
+      if (reported) return { usage: reported, source: 'exact' }
+      return { usage: { input: input(), output: estimate.estimatedOutput() }, source: 'estimated' }
+    case 'interrupted': {
+      // Counts in the middle of a stream are those of its start: the input, and one token of output.
+      const output = Math.max(reported?.output ?? 0, estimate.estimatedOutput())
+      return { usage: { ...reported, input: input(), output }, source: 'estimated' }
+    }
+    case 'unanswered':
+      return { usage: { ...reported, input: input(), output: reported?.output ?? 0 }, source: 'estimated' }
+    default:
+      throw new Error(`unknown end ${JSON.stringify(end satisfies never)}`)
+  }
+}

@@ -338,7 +338,10 @@ const drain = async (runtime: Runtime, server: Server, watching: Watching, signa
 /** Shuts down on the first signal; the returned function does the same for a signal from the supervisor. */
 const handleSignals = (runtime: Runtime, shutDown: (signal: string) => Promise<void>) => {
   let times = 0
-  /** The second signal ends the drain at once; the third exits without waiting. */
+  /**
+   * The second signal skips the remaining waits: streams end with an error within a second. The third exits at once with
+   * code 1.
+   */
   const endFor = (time: number, signal: string) => {
     // A terminal sends the signal to every process, and the supervisor forwards it as well.
     if (time <= times) return

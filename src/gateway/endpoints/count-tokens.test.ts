@@ -94,6 +94,16 @@ for (const version of ['2023-01-01', 'x', '2023-06-01\tx', ''])
     assert.notEqual(called[0]?.headers['anthropic-version'], version)
   })
 
+test('count: the only target is counted again after a short rate limit', async () => {
+  let calls = 0
+  const { reply, called } = await counting([second], (asked) =>
+    ++calls > 1 ? seven(asked) : respondWith.json(asked, 429, '{}', { 'retry-after-ms': '300' }),
+  )
+  assert.deepEqual([reply.status, called.length], [200, 2])
+  assert.equal(Number(called[1]?.at) - Number(called[0]?.at), 300)
+  assert.equal(reply.headers['x-headgate-estimated'], undefined)
+})
+
 const failing: readonly (readonly [string, (asked: ScriptedCall) => void])[] = [
   ['no such path', (asked) => respondWith.raw(asked, 404, { 'content-type': 'text/plain' }, 'Not Found')],
   ['no such method', (asked) => anthropicError(asked, 405, 'invalid_request_error')],

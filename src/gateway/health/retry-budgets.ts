@@ -9,7 +9,7 @@ import { BoundedMap } from './bounded-map.ts'
 /** Opening times are recorded by mode, because whole answers take longer to open than streams. */
 export type ResponseMode = 'streamed' | 'whole'
 
-/** The retry budget and opening times of each deployment, and the hedge credit of all. */
+/** The retry budget and opening times of each model of a provider, and the hedge credit of all. */
 export class RetryBudgets {
   readonly #world: World
   readonly #budgets = new BoundedMap<RetryBudget>()
@@ -20,13 +20,13 @@ export class RetryBudgets {
     this.#world = world
   }
 
-  /** Counts a request's first attempt at a deployment (provider and model): the base of the budget. */
+  /** Counts a request's first attempt at a model of a provider: the base of the budget. */
   firstTry(candidate: Candidate): void {
     const id = modelId(candidate)
     this.#budgets.set(id, countFirst(this.#budget(id), this.#world.now()))
   }
 
-  /** Whether the budget allows one more attempt by this client ('': unknown). If so, counts it. */
+  /** Whether the model's budget allows one more attempt by this client ('': unknown). If so, counts it. */
   mayRepeat(candidate: Candidate, { retry }: Settings, client: string): boolean {
     const id = modelId(candidate)
     const rules = { percent: retry.budgetPercent, floor: retry.budgetFloor }
@@ -40,7 +40,7 @@ export class RetryBudgets {
     this.#hedgeCredit = earn(this.#hedgeCredit, hedge.percent)
   }
 
-  /** Whether a hedge against this slow deployment is within both budgets. If so, deducts its cost. */
+  /** Whether a hedge against this slow model is within both budgets. If so, deducts its cost. */
   mayHedge(slow: Candidate, settings: Settings, client: string): boolean {
     const left = spend(this.#hedgeCredit)
     if (left === null || !this.mayRepeat(slow, settings, client)) return false
@@ -48,7 +48,7 @@ export class RetryBudgets {
     return true
   }
 
-  /** ms after which an attempt at this deployment counts as slow. */
+  /** ms after which an attempt at this model counts as slow. */
   hedgeAfter(candidate: Candidate, mode: ResponseMode, { hedge }: Settings): number {
     return hedgeAfter(this.#openingTimes.get(openingTimesId(candidate, mode)) ?? [], this.#world.now(), hedge.delay)
   }

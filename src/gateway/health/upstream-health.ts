@@ -148,12 +148,12 @@ export class UpstreamHealth {
     return cooldown ? refusalBy(cooldown) : null
   }
 
-  /** Counts the first attempt of a request at a deployment: the base of its retry budget. */
+  /** Counts the first attempt of a request at a model of a provider: the base of its retry budget. */
   firstTry(candidate: Candidate): void {
     this.budgets.firstTry(candidate)
   }
 
-  /** Whether the deployment's retry budget allows one more attempt by this client ('': unknown); if so, it is counted. */
+  /** Whether the retry budget of this model allows one more attempt by this client ('': unknown); if so, it is counted. */
   mayRepeat(candidate: Candidate, settings: Settings, client: string): boolean {
     return this.budgets.mayRepeat(candidate, settings, client)
   }

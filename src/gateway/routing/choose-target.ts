@@ -35,7 +35,7 @@ export type DelayedTarget<Ready> = { readonly target: Target; readonly prepared:
 /** The progress of routing one request. */
 export type RoutingProgress<Ready> = {
   history: History
-  /** Deployments (provider and model) that were tried. A further attempt there needs the retry budget. */
+  /** Models of providers that were tried. A further attempt there needs the retry budget. */
   readonly tried: Candidate[]
   readonly failures: Failure[]
   /** Attempts started, including hedges. */
@@ -81,7 +81,7 @@ export class TargetChooser<Ready extends Compatibility> {
     return factsOf(this.#deps.catalogue, instance, model)?.contextWindow
   }
 
-  /** One key of each deployment that may be tried now. */
+  /** One target of each candidate that may be tried now. */
   *openTargets(): Generator<Target, void, undefined> {
     const seen = new Set<Candidate>()
     for (const target of this.#remaining()) {

@@ -88,6 +88,7 @@ export const sameTargetRetry = (
 ): { readonly wait: number } | null => {
   const fits = (wait: number) => (wait <= timeLeft / 4 ? { wait } : null)
   switch (failure.kind) {
+    // Only for token counts, which start no cooldown. Other requests wait for the cooldown of the limited target.
     case 'rate_limited':
       return failure.retryAfter !== undefined && isShortWait(failure.retryAfter, timeLeft)
         ? { wait: failure.retryAfter }

@@ -36,7 +36,7 @@ export class Shutdown {
     this.#options = options
   }
 
-  /** Ends gracefully; resolves when nothing is left. A second call skips the waits that remain. */
+  /** Ends gracefully; resolves when nothing is left. A second call skips the remaining waits: streams end with an error within `farewell` ms. */
   drain(how: Drain): Promise<void> {
     if (this.#drained) {
       this.#hurried = true

@@ -170,7 +170,6 @@ export class LedgerFold {
       row.started,
       { key, team, style, tag, provider: row.provider, model: row.model, outcome: row.outcome },
       {
-        ...NO_COUNTS,
         attempts: 1,
         input: row.input ?? 0,
         output: row.output ?? 0,
@@ -238,7 +237,6 @@ export class LedgerFold {
       received,
       { key, team, style, tag, provider, model, outcome },
       {
-        ...NO_COUNTS,
         requests: 1,
         saved: row.saved,
         first_content_sum: row.first_content_ms ?? 0,
@@ -278,13 +276,17 @@ export class LedgerFold {
     this.#sums.set(name, { counter, period_start, node: this.#options.node, spent })
   }
 
-  #count(at: number, dimensions: Dimensions, counts: Counts): void {
-    const key = rollupKey(dimensions, this.#options.node)
-    const name = Object.values(key).join('\0')
+  #count(at: number, dimensions: Dimensions, counts: Partial<Counts>): void {
+    const { key, team, style, tag, provider, model, outcome } = dimensions
+    const name = `${team}\0${key}\0${provider}\0${model}\0${style}\0${tag}\0${outcome}`
     const hour = Math.floor(at / HOUR) * HOUR
     const day = this.#options.dayOf(at)
-    this.#hours.set(`${hour}\0${name}`, { period: hour, ...key, ...added(this.#hours.get(`${hour}\0${name}`), counts) })
-    this.#days.set(`${day}\0${name}`, { period: day, ...key, ...added(this.#days.get(`${day}\0${name}`), counts) })
+    add(this.#hours, `${hour}\0${name}`, () => this.#rollup(hour, dimensions), counts)
+    add(this.#days, `${day}\0${name}`, () => this.#rollup(day, dimensions), counts)
+  }
+
+  #rollup<Period>(period: Period, dimensions: Dimensions): RollupRow<Period> {
+    return { period, ...rollupKey(dimensions, this.#options.node), ...NO_COUNTS }
   }
 
   #seen(name: string, value: string | null, last_seen: number): void {
@@ -334,25 +336,20 @@ const NO_COUNTS: Counts = {
   total_sum: 0,
 }
 
-const added = (before: Counts | undefined, counts: Counts): Counts =>
-  before
-    ? {
-        requests: before.requests + counts.requests,
-        attempts: before.attempts + counts.attempts,
-        input: before.input + counts.input,
-        output: before.output + counts.output,
-        cache_read: before.cache_read + counts.cache_read,
-        cache_write: before.cache_write + counts.cache_write,
-        reasoning: before.reasoning + counts.reasoning,
-        cost: before.cost + counts.cost,
-        saved: before.saved + counts.saved,
-        estimated: before.estimated + counts.estimated,
-        unpriced: before.unpriced + counts.unpriced,
-        first_content_sum: before.first_content_sum + counts.first_content_sum,
-        first_content_count: before.first_content_count + counts.first_content_count,
-        total_sum: before.total_sum + counts.total_sum,
-      }
-    : counts
+/** Adds counts to the row of that name, which `create` returns if it is the first. */
+const add = <Period>(
+  rows: Map<string, RollupRow<Period>>,
+  name: string,
+  create: () => RollupRow<Period>,
+  counts: Partial<Counts>,
+): void => {
+  let row: { -readonly [column in keyof RollupRow<Period>]: RollupRow<Period>[column] } | undefined = rows.get(name)
+  if (!row) {
+    row = create()
+    rows.set(name, row)
+  }
+  for (const column in counts) row[column as keyof Counts] += counts[column as keyof Counts] ?? 0
+}
 
 const openRow = (record: AttemptOpened, opened: OpenedColumn): AttemptRow => ({
   request: record.request,

@@ -154,6 +154,9 @@ test('journal: close writes what is buffered, and an empty segment is not left',
   await turn()
   assert.deepEqual(results, [[2, true]])
   assert.equal(writer.dropped, 0)
+  open(3)
+  await turn()
+  assert.equal(writer.dropped, 1)
 })
 
 /** Makes the folder impossible to create until `repair`. */

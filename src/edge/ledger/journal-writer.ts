@@ -148,38 +148,43 @@ export class JournalWriter {
   }
 
   #write(): void {
-    const [backlog, deferred, opened, listeners] = [this.#backlog, this.#deferred, this.#opened, this.#listeners]
-    const lines = backlog.length === 0 && deferred.length === 0 ? opened : [...backlog, ...deferred, ...opened]
-    if (lines.length === 0) return
-    this.#backlog = []
+    const [deferred, opened, listeners] = [this.#deferred, this.#opened, this.#listeners]
+    const lines = deferred.length === 0 ? opened : [...deferred, ...opened]
+    if (lines.length === 0 && this.#backlog.length === 0) return
     this.#deferred = []
     this.#deferredCharacters = 0
     this.#opened = []
     this.#listeners = []
-    const written = this.#append(lines)
-    if (written < lines.length) this.#keep(lines.slice(written), opened.length)
-    const before = lines.length - opened.length
+    const written = this.#writeAfterBacklog(lines)
     const isServing = this.#options.whenUnwritable === 'serve'
     for (const [index, listener] of listeners.entries())
-      this.#results.push({ listener, accepted: isServing || before + index < written })
+      this.#results.push({ listener, accepted: isServing || deferred.length + index < written })
+    // Those of refused attempts are not kept.
+    const keptUntil = isServing ? lines.length : Math.max(written, deferred.length)
+    for (let at = written; at < keptUntil; at++) this.#keep(lines[at] ?? '')
+    if (this.#backlog.length > 0) this.#writeLater(RETRY)
   }
 
-  /** Keeps unwritten lines in memory, except those of attempts that are refused: the last `opened` ones of the group. */
-  #keep(unwritten: readonly string[], opened: number): void {
-    const refused = this.#options.whenUnwritable === 'refuse' ? Math.min(opened, unwritten.length) : 0
-    const left = unwritten.slice(0, unwritten.length - refused)
-    this.#backlog = left.slice(0, MEMORY)
-    this.dropped += left.length - this.#backlog.length
-    if (this.#backlog.length > 0) this.#writeLater(RETRY)
+  /** Returns how many of the lines are written. */
+  #writeAfterBacklog(lines: readonly string[]): number {
+    const now = performance.now()
+    if (this.#closed || (this.#problem !== null && now < this.#retryAt)) return 0
+    const backlog = this.#backlog
+    if (backlog.length === 0) return this.#append(lines, now)
+    const written = this.#append([...backlog, ...lines], now)
+    this.#backlog = backlog.slice(written)
+    return Math.max(0, written - backlog.length)
+  }
+
+  #keep(line: string): void {
+    if (this.#backlog.length < MEMORY && !this.#closed) this.#backlog.push(line)
+    else this.dropped++
   }
 
   // ── The file ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** Appends lines. Returns how many of them are written completely. */
-  #append(lines: readonly string[]): number {
-    if (this.#closed) return 0
-    const now = performance.now()
-    if (this.#problem !== null && now < this.#retryAt) return 0
+  #append(lines: readonly string[], now: number): number {
     let done = 0
     let bytes: Buffer = this.#buffer
     try {

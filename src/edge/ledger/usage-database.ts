@@ -28,6 +28,8 @@ export type UsageLimits = { readonly keepDays: number; readonly keepHours: numbe
 
 /** ms to wait for another process: while opening, and in a transaction. */
 const BUSY = 2_000
+/** Pages of the log (16 MB) at which SQLite moves it into the file. */
+const LOG_PAGES = 4_000
 const DAY = 86_400_000
 const MIB = 1_048_576
 /** Rows deleted per transaction, and pages returned to the file system per step. */
@@ -199,7 +201,7 @@ export class UsageDatabase {
       chmodSync(path, 0o600)
       // SQLite applies auto_vacuum only before the first table.
       database.exec(`PRAGMA busy_timeout = ${BUSY}; PRAGMA auto_vacuum = INCREMENTAL;
-        PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL`)
+        PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = ${LOG_PAGES}`)
       await migrateSchema(database, { file: USAGE_FILE, migrations: USAGE_MIGRATIONS, oldestReader: 1 })
       return new UsageDatabase(database, path)
     } catch (error) {

@@ -128,6 +128,12 @@ export type Budget = {
   readonly managed: ManagedBy
 }
 
+/** How token counts are known: `exact` if the upstream counted them or none were used. */
+export type UsageSource = 'exact' | 'estimated'
+
+/** Where a cost comes from. `upstream`: its own figure. `none`: no price is known, and the cost is null. */
+export type PriceSource = 'upstream' | 'override' | 'catalogue' | 'none'
+
 /** Which requests a budget counts: those that match every member; `null`: all. */
 export type BudgetSelector = {
   /** IDs of teams. */

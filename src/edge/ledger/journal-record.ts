@@ -2,6 +2,7 @@
  * Records of the usage journal, one JSON object per line. Members have short names on disk, because each request writes
  * at least three records. Amounts are whole nano-dollars, times are ms since 1970.
  */
+import type { PriceSource, UsageSource } from '../../core/accounts.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 
 export type JournalRecord = AttemptOpened | AttemptClosed | RequestEnded
@@ -53,9 +54,6 @@ export type AttemptClosed = CallNumber & {
 }
 
 export type RecordedOutcome = 'ok' | 'failed' | 'interrupted' | 'client_gone' | 'abandoned' | 'unknown'
-export type UsageSource = 'exact' | 'estimated'
-/** `upstream`: the provider reported the cost. */
-export type PriceSource = 'upstream' | 'override' | 'catalogue' | 'none'
 
 /** `input` includes cached tokens, `output` includes reasoning; `cacheWrite` includes `cacheWrite1h`. */
 export type TokenCounts = {

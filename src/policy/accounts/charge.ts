@@ -1,4 +1,5 @@
 /** Which tokens an attempt is charged for, by how it ended. `costOf` prices them. */
+import type { UsageSource } from '../../core/accounts.ts'
 import type { PricedUsage } from './cost.ts'
 
 /**
@@ -20,8 +21,8 @@ export type AttemptTokens = {
   readonly estimatedOutput: () => number
 }
 
-/** Tokens to charge. `exact`: counted by the upstream, or none were used. */
-export type ChargedUsage = { readonly usage: PricedUsage; readonly source: 'exact' | 'estimated' }
+/** Tokens to charge. */
+export type ChargedUsage = { readonly usage: PricedUsage; readonly source: UsageSource }
 
 const NOTHING: ChargedUsage = { usage: { input: 0, output: 0 }, source: 'exact' }
 

@@ -1,4 +1,5 @@
 /** The cost of an attempt from its token counts and the prices of the model, rounded once to whole nano-dollars. */
+import type { PriceSource } from '../../core/accounts.ts'
 import type { Usage } from '../../core/chat.ts'
 import { MAX_NANO, type Nano } from '../../core/money.ts'
 
@@ -57,8 +58,6 @@ export type Pricing = {
   readonly catalogue?: { readonly prices: PriceList; readonly version: string } | undefined
   readonly override?: { readonly prices: PriceOverride; readonly version: string } | undefined
 }
-
-export type PriceSource = 'upstream' | 'override' | 'catalogue' | 'none'
 
 /** The cost of an attempt. `nano`: null if a required price is unknown or a count is invalid; never 0 for that reason. */
 export type AttemptCost =

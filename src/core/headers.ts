@@ -1,6 +1,9 @@
 /** A header's value by lower-case name. */
 export type HeaderLookup = ((name: string) => string | undefined) & {
-  /** The header names, if known: the same object for all header blocks with the same names. */
+  /**
+   * The names in the header block, if known. Blocks with the same names share one object. A reader of many headers can
+   * therefore cache which of them an upstream sends, as `quotaIn` does for rate limits.
+   */
   readonly names?: HeaderNames
 }
 

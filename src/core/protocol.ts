@@ -136,8 +136,8 @@ export type SameFormat = {
    */
   readonly assembleAnswer: (frames: readonly Frame[]) => string | null
   /**
-   * Removes parts of a whole answer that the client did not request. `body`: the parsed text, if available. Absent: the
-   * text is forwarded unchanged.
+   * Removes parts of a whole answer that the client did not request. `body`: the JSON value of the text, if it has been
+   * parsed. Without this function, the text is forwarded unchanged.
    */
   readonly passAnswer?: (source: string, context: AnswerContext, body?: Json) => string
 }
@@ -163,7 +163,7 @@ export type TokenCounting = {
 export type StreamStep = {
   readonly frame?: Frame
   readonly whole?: string
-  /** `whole`, parsed. */
+  /** The JSON value of `whole`, from which the events were decoded. */
   readonly body?: Json
   /**
    * Events of the whole answer. For several choices: the content of all choices in the received order, and one `finish`

@@ -2,13 +2,7 @@ import type { ChatRequest, Extra, GenerationSettings, OutputFormat, Setting } fr
 import { isList, isObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { newLosses } from '../shared/losses.ts'
-import {
-  clamped,
-  encodeOwnMember,
-  type MemberChecks,
-  newRequestDraft,
-  type RequestDraft,
-} from '../shared/request-draft.ts'
+import { encodeOwnMember, type MemberChecks, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import {
   conversationMember,
   encodeSettings,
@@ -18,6 +12,7 @@ import {
   UNSUPPORTED_SETTINGS,
   withFormatLabels,
 } from '../shared/setting-encoders.ts'
+import { clamped, ifTrue, outputLimit, stopSequences } from '../shared/setting-rows.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking, isThinking } from './encode-thinking.ts'
 import { encodeTools } from './encode-tools.ts'
@@ -68,19 +63,11 @@ const MAX_STOPS = 5
 const MAX_SEED = 2n ** 64n - 1n
 
 const SETTING_ENCODERS: SettingEncoders<CohereDraft> = {
-  maxOutputTokens: ({ value, at }, { target, put, losses }) => {
-    const fitting = Math.max(1, Math.min(Math.floor(value), target.outputLimit ?? Number.POSITIVE_INFINITY))
-    if (fitting !== value) losses.lose(at)
-    put('max_tokens', fitting, at)
-  },
+  maxOutputTokens: outputLimit('max_tokens'),
   temperature: clamped('temperature', 0, 1),
   topP: clamped('p', 0.01, 0.99),
   topK: ({ value, at }, draft) => clamped('k', 0, 500)({ value: Math.floor(value), at }, draft),
-  stop: ({ value, at }, { put, losses }) => {
-    const sequences = value.filter((sequence) => sequence !== '').slice(0, MAX_STOPS)
-    if (sequences.length < value.length) losses.lose(at)
-    if (sequences.length > 0) put('stop_sequences', sequences, at)
-  },
+  stop: stopSequences('stop_sequences', MAX_STOPS),
   seed: ({ value, at }, { put, losses }) => {
     // A seed above 2^53 keeps its original digits.
     const digits = sourceOf(value) ?? String(value)
@@ -97,9 +84,7 @@ const SETTING_ENCODERS: SettingEncoders<CohereDraft> = {
     if (setting.value !== 0) clamped('frequency_penalty', 0, 1)(setting, draft)
   },
   ...UNSUPPORTED_SETTINGS,
-  logprobs: ({ value, at }, { put }) => {
-    if (value) put('logprobs', true, at)
-  },
+  logprobs: ifTrue('logprobs'),
   // Cohere returns log probabilities of the generated tokens only, not of alternatives.
   topLogprobs: ({ value, at }, { put, losses }) => {
     if (value <= 0) return

@@ -2,13 +2,7 @@ import type { ChatRequest, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { newLosses } from '../shared/losses.ts'
-import {
-  clamped,
-  encodeOwnMember,
-  type MemberChecks,
-  newRequestDraft,
-  type RequestDraft,
-} from '../shared/request-draft.ts'
+import { encodeOwnMember, type MemberChecks, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import {
   conversationMember,
   encodeSettings,
@@ -18,6 +12,7 @@ import {
   UNSUPPORTED_SETTINGS,
   withFormatLabels,
 } from '../shared/setting-encoders.ts'
+import { clamped, ifTrue, outputLimit, stopSequences, topLogprobs } from '../shared/setting-rows.ts'
 import { choices } from './choices.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking } from './encode-thinking.ts'
@@ -66,19 +61,11 @@ const MAX_STOPS = 5
 const INT32 = 2 ** 31
 
 const SETTING_ENCODERS: SettingEncoders<GenerationConfigDraft> = {
-  maxOutputTokens: ({ value, at }, { target, put, losses }) => {
-    const fitting = Math.max(1, Math.min(Math.floor(value), target.outputLimit ?? Number.POSITIVE_INFINITY))
-    if (fitting !== value) losses.lose(at)
-    put('maxOutputTokens', fitting, at)
-  },
+  maxOutputTokens: outputLimit('maxOutputTokens'),
   temperature: clamped('temperature', 0, 2),
   topP: clamped('topP', 0, 1),
   topK: ({ value, at }, { put }) => put('topK', Math.max(1, Math.floor(value)), at),
-  stop: ({ value, at }, { put, losses }) => {
-    const sequences = value.filter((sequence) => sequence !== '').slice(0, MAX_STOPS)
-    if (sequences.length < value.length) losses.lose(at)
-    if (sequences.length > 0) put('stopSequences', sequences, at)
-  },
+  stop: stopSequences('stopSequences', MAX_STOPS),
   seed: ({ value, at }, { put, losses }) => {
     const fits = typeof value === 'number' && Number.isInteger(value) && value >= -INT32 && value < INT32
     if (fits && sourceOf(value) === undefined) put('seed', value, at)
@@ -91,15 +78,8 @@ const SETTING_ENCODERS: SettingEncoders<GenerationConfigDraft> = {
     if (value > choices.most) losses.unfit(at)
     else if (value > 1) put('candidateCount', value, at)
   },
-  logprobs: ({ value, at }, { put }) => {
-    if (value) put('responseLogprobs', true, at)
-  },
-  topLogprobs: ({ value, at }, { put, losses }) => {
-    if (value <= 0) return
-    if (value > 20) losses.lose(at)
-    put('responseLogprobs', true, at)
-    put('logprobs', Math.min(20, Math.floor(value)), at)
-  },
+  logprobs: ifTrue('responseLogprobs'),
+  topLogprobs: topLogprobs('responseLogprobs', 'logprobs'),
   ...TOOL_SETTINGS_ELSEWHERE,
   format: (setting, draft) => encodeFormat(setting, draft),
   ...REASONING_SETTINGS_ELSEWHERE,

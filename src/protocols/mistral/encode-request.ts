@@ -3,7 +3,7 @@ import type { ChatRequest, Effort, Extra, GenerationSettings } from '../../core/
 import { isList, isObject, type Json, sourceOf, text } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { encodedElsewhere, lost, newLosses } from '../shared/losses.ts'
-import { asMember, clamped, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
+import { newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import {
   chatResponseFormat,
   conversationMember,
@@ -11,6 +11,7 @@ import {
   type SettingEncoders,
   UNSUPPORTED_SETTINGS,
 } from '../shared/setting-encoders.ts'
+import { asMember, clamped, lostWithoutReasoning, wantsReasoning } from '../shared/setting-rows.ts'
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 
@@ -20,7 +21,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   const { settings } = request
   const draft = newRequestDraft(losses)
   draft.put('model', target.model, undefined)
-  const thinks = ALWAYS_THINKS.test(target.model) || wantsThoughts(settings)
+  const thinks = ALWAYS_THINKS.test(target.model) || wantsReasoning(settings)
   const messages = encodeMessages(request.messages, { thinks, losses })
   const conversation = conversationMember(request)
   if (messages.length === 0) losses.unfit(conversation)
@@ -36,9 +37,6 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
 
 /** Models that always reason. */
 const ALWAYS_THINKS = /magistral/i
-
-const wantsThoughts = ({ effort, thinkingBudget }: GenerationSettings): boolean =>
-  effort ? effort.value !== 'none' : thinkingBudget !== undefined && thinkingBudget.value > 0
 
 type MistralDraft = RequestDraft & { readonly settings: GenerationSettings; readonly hasTools: boolean }
 
@@ -90,10 +88,7 @@ const SETTING_ENCODERS: SettingEncoders<MistralDraft> = {
     if (value > 0) losses.lose(at)
     if (!settings.effort) put('reasoning_effort', value > 0 ? 'high' : 'none', at)
   },
-  // Reasoning text is always returned, so a summary is only lost without reasoning.
-  reasoningSummary: ({ at }, { settings, losses }) => {
-    if (!wantsThoughts(settings)) losses.lose(at)
-  },
+  reasoningSummary: lostWithoutReasoning,
   encryptedReasoning: lost,
   promptCacheKey: asMember('prompt_cache_key'),
   metadata: asMember('metadata'),

@@ -12,6 +12,7 @@ import {
   UNSUPPORTED_SETTINGS,
   withFormatLabels,
 } from '../shared/setting-encoders.ts'
+import { ifTrue, lostWithoutReasoning, topLogprobs } from '../shared/setting-rows.ts'
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 
@@ -57,9 +58,6 @@ const LEVELS: { readonly [effort in Effort]: string | false } = {
   max: 'high',
 }
 
-const wantsThoughts = ({ effort, thinkingBudget }: GenerationSettings): boolean =>
-  effort ? effort.value !== 'none' : thinkingBudget !== undefined && thinkingBudget.value > 0
-
 const SETTING_ENCODERS: SettingEncoders<OllamaDraft> = {
   maxOutputTokens: ({ value, at }, { putIn }) => putIn('options', 'num_predict', Math.max(1, Math.floor(value)), at),
   temperature: numberOption('temperature'),
@@ -74,15 +72,8 @@ const SETTING_ENCODERS: SettingEncoders<OllamaDraft> = {
   presencePenalty: numberOption('presence_penalty'),
   frequencyPenalty: numberOption('frequency_penalty'),
   ...UNSUPPORTED_SETTINGS,
-  logprobs: ({ value, at }, { put }) => {
-    if (value) put('logprobs', true, at)
-  },
-  topLogprobs: ({ value, at }, { put, losses }) => {
-    if (value <= 0) return
-    if (value > 20) losses.lose(at)
-    put('logprobs', true, at)
-    put('top_logprobs', Math.min(20, Math.floor(value)), at)
-  },
+  logprobs: ifTrue('logprobs'),
+  topLogprobs: topLogprobs('logprobs', 'top_logprobs'),
   ...TOOL_SETTINGS_ELSEWHERE,
   format: ({ value, at }, { put, losses }) => {
     switch (value.kind) {
@@ -105,10 +96,7 @@ const SETTING_ENCODERS: SettingEncoders<OllamaDraft> = {
     if (value > 0) losses.lose(at)
     if (!settings.effort) put('think', value > 0, at)
   },
-  // Reasoning text is always returned, so a summary is only lost without reasoning.
-  reasoningSummary: ({ at }, { settings, losses }) => {
-    if (!wantsThoughts(settings)) losses.lose(at)
-  },
+  reasoningSummary: lostWithoutReasoning,
   encryptedReasoning: lost,
 }
 

@@ -16,8 +16,9 @@ import {
   newLosses,
 } from '../shared/losses.ts'
 import { mediaTypeOf, textOfFile } from '../shared/media.ts'
-import { asMember, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
+import { newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import { chatResponseFormat, encodeSettings, type SettingEncoders, topMember } from '../shared/setting-encoders.ts'
+import { asMember } from '../shared/setting-rows.ts'
 import { allowsStrict } from '../shared/strict-schema.ts'
 import { markErrorResult } from '../shared/tool-results.ts'
 import { withFunctions } from './legacy-functions.ts'

@@ -1,4 +1,4 @@
-import type { Extra, Setting } from '../../core/chat.ts'
+import type { Extra } from '../../core/chat.ts'
 import type { Json } from '../../core/json.ts'
 import type { Losses } from './losses.ts'
 
@@ -41,21 +41,6 @@ export const newRequestDraft = (losses: Losses): RequestDraft => {
     },
   }
 }
-
-/** Encodes a setting unchanged. */
-export const asMember =
-  (member: string) =>
-  ({ value, at }: Setting<Json>, { put }: Pick<RequestDraft, 'put'>): void =>
-    put(member, value, at)
-
-/** Encodes a number within the range that the format accepts. Clamping is reported as a loss. */
-export const clamped =
-  (member: string, least: number, most: number) =>
-  ({ value, at }: Setting<number>, { put, losses }: Pick<RequestDraft, 'put' | 'losses'>): void => {
-    const fitting = Math.min(most, Math.max(least, value))
-    if (fitting !== value) losses.lose(at)
-    put(member, fitting, at)
-  }
 
 /** Checks of a format's own members, which clients of other formats may send. */
 export type MemberChecks = { readonly [name: string]: (value: Json) => boolean }

@@ -3,6 +3,7 @@ import type { Effort, Extra, GenerationSettings } from '../../core/chat.ts'
 import { type BlockFormat, continuesWithoutThinking } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
 import { BUDGETS, EFFORTS, MIN_BUDGET } from '../shared/claude-thinking.ts'
+import { effortOf, LEVELS } from '../shared/effort.ts'
 import type { Losses } from '../shared/losses.ts'
 import type { AlternatingTurn } from '../shared/turns.ts'
 import type { ConverseModelFamily } from './family.ts'
@@ -146,15 +147,6 @@ const BLOCKS: BlockFormat = {
 
 // ── Others: a level of effort ────────────────────────────────────────────────────────────────────────────────────────
 
-const LEVELS: { readonly [effort in Exclude<Effort, 'none'>]: 'low' | 'medium' | 'high' } = {
-  minimal: 'low',
-  low: 'low',
-  medium: 'medium',
-  high: 'high',
-  xhigh: 'high',
-  max: 'high',
-}
-
 /** The level for an intent. A change is reported as a loss. */
 const levelFor = (intent: Exclude<ThinkingIntent, { kind: 'off' }>, losses: Losses): 'low' | 'medium' | 'high' => {
   if (intent.kind === 'effort') {
@@ -163,8 +155,7 @@ const levelFor = (intent: Exclude<ThinkingIntent, { kind: 'off' }>, losses: Loss
     return level
   }
   losses.lose(intent.at)
-  if (intent.kind === 'free') return 'medium'
-  return intent.tokens < 4_096 ? 'low' : intent.tokens < 16_384 ? 'medium' : 'high'
+  return intent.kind === 'free' ? 'medium' : effortOf(intent.tokens)
 }
 
 const byConfig: EncodeThinking = (intent, { settings }, losses) => {

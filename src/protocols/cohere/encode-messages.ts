@@ -5,7 +5,7 @@ import { isObject } from '../../core/json.ts'
 import { dataUrl } from '../shared/data-url.ts'
 import { type Losses, loseExtras, rolePath } from '../shared/losses.ts'
 import { fromBase64, isTextType, mediaTypeOf, standardBase64 } from '../shared/media.ts'
-import { type PartOf, partEncoder } from '../shared/part-encoder.ts'
+import { encodeSystemParts, type PartOf, partEncoder } from '../shared/part-encoder.ts'
 import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import { toolName } from './ids.ts'
 import { isPlan } from './tool-plan.ts'
@@ -36,8 +36,10 @@ export const encodeConversation = (
   const turns = encodeTurns(messages, options, losses)
   const last = turns.messages.length === 0 ? systems.at(-1) : undefined
   if (last) losses.lose(rolePath(last))
-  const system = systems.filter((message) => message !== last).flatMap((message) => encodeSystem(message, losses))
-  const question = last ? encodeSystem(last, losses) : []
+  const system = systems
+    .filter((message) => message !== last)
+    .flatMap((message) => encodeSystemParts(message, encodeText, losses))
+  const question = last ? encodeSystemParts(last, encodeText, losses) : []
   return {
     messages: [
       ...(system.length > 0 ? [{ role: 'system', content: contentOf(system) }] : []),
@@ -52,15 +54,6 @@ export const encodeConversation = (
 const contentOf = (parts: readonly JsonObject[]): Json => {
   const [only] = parts
   return parts.length === 1 && only?.type === 'text' ? (only.text ?? '') : parts
-}
-
-const encodeSystem = (message: Message, losses: Losses): JsonObject[] => {
-  loseExtras(message.extras, losses)
-  return message.content.flatMap((part) => {
-    if (part.type === 'text') return encodeText(part, losses)
-    losses.unfit(part.at)
-    return []
-  })
 }
 
 /** Most places reject an empty text, so it is dropped. */

@@ -4,6 +4,7 @@
  * the description, where the model reads it.
  */
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { ANNOTATIONS, describeBounds, NAMED_SCHEMAS } from '../shared/json-schema.ts'
 
 /** A schema within Cohere's subset, with the paths of the constraints that changed. */
 export type CohereSchema = {
@@ -15,18 +16,6 @@ export type CohereSchema = {
 }
 
 const KEPT = new Set(['type', 'enum', 'const', 'description', 'title', 'default', 'required', '$ref'])
-const NAMED_SCHEMAS = new Set(['properties', '$defs', 'definitions'])
-/** Keywords that do not constrain values. */
-const ANNOTATIONS = new Set([
-  '$schema',
-  '$id',
-  '$comment',
-  'examples',
-  'deprecated',
-  'readOnly',
-  'writeOnly',
-  '$anchor',
-])
 const FORMATS: ReadonlySet<Json> = new Set(['date-time', 'uuid', 'date', 'time'])
 const IMPOSSIBLE = new Set(['allOf', 'oneOf', 'not', 'if', 'patternProperties', 'prefixItems'])
 
@@ -66,8 +55,7 @@ const convert = (schema: Json, at: string, described: string[], impossible: stri
   }
   if (isObjectSchema(schema) && !(isList(schema.required) && schema.required.length > 0))
     impossible.push(`${at}.required`)
-  if (bounds.length > 0)
-    result.description = `${typeof result.description === 'string' ? `${result.description}\n\n` : ''}(${bounds.join(', ')})`
+  if (bounds.length > 0) result.description = describeBounds(result.description, bounds)
   return result
 }
 

@@ -4,7 +4,7 @@ import { type JsonObject, object, text } from '../../core/json.ts'
 import { append } from '../shared/append.ts'
 import { type Losses, loseExtras, rolePath } from '../shared/losses.ts'
 import { detectMediaType, inlineDataUrl, mediaTypeOf, standardBase64 } from '../shared/media.ts'
-import { foreignEncoder, type PartOf, partEncoder } from '../shared/part-encoder.ts'
+import { encodeSystemParts, foreignEncoder, type PartOf, partEncoder } from '../shared/part-encoder.ts'
 import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import type { GeminiModelFamily } from './family.ts'
 import { toolName } from './ids.ts'
@@ -28,7 +28,7 @@ export const encodeConversation = (
   losses: Losses,
 ): GeminiConversation => {
   const systems = messages.filter((message) => message.role === 'system')
-  const system = systems.flatMap((message) => encodeSystem(message, losses))
+  const system = systems.flatMap((message) => encodeSystemParts(message, encodeText, losses))
   const turns = encodeTurns(messages, family, losses)
   if (turns.length > 0) return { system, turns }
   // Only system messages: the last part becomes the user's turn.
@@ -37,15 +37,6 @@ export const encodeConversation = (
   if (!last || !from) return { system, turns }
   losses.lose(rolePath(from))
   return { system: system.slice(0, -1), turns: [{ role: 'user', parts: [last] }] }
-}
-
-const encodeSystem = (message: Message, losses: Losses): JsonObject[] => {
-  loseExtras(message.extras, losses)
-  return message.content.flatMap((part) => {
-    if (part.type === 'text') return encodeText(part, losses)
-    losses.unfit(part.at)
-    return []
-  })
 }
 
 type GeminiTurnDraft = {

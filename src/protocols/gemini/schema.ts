@@ -1,4 +1,5 @@
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { ANNOTATIONS } from '../shared/json-schema.ts'
 
 /** Keywords of JSON Schema that Gemini enforces. It ignores others. */
 const ENFORCED = new Set([
@@ -21,19 +22,7 @@ const ENFORCED = new Set([
   'propertyOrdering',
 ])
 /** Keywords that do not constrain values. */
-const ANNOTATIONS = new Set([
-  '$schema',
-  '$id',
-  '$anchor',
-  '$comment',
-  'title',
-  'description',
-  'default',
-  'examples',
-  'deprecated',
-  'readOnly',
-  'writeOnly',
-])
+const IGNORED = new Set([...ANNOTATIONS, 'title', 'description', 'default'])
 const OF_SCHEMAS = new Set(['anyOf', 'oneOf', 'prefixItems'])
 const NAMED_SCHEMAS = new Set(['properties', '$defs'])
 
@@ -48,7 +37,7 @@ const collect = (schema: Json | undefined, at: string, found: string[]): void =>
   if (!isObject(schema)) return
   for (const [keyword, value] of Object.entries(schema)) {
     const path = `${at}.${keyword}`
-    if (value === undefined || ANNOTATIONS.has(keyword)) continue
+    if (value === undefined || IGNORED.has(keyword)) continue
     if (!ENFORCED.has(keyword)) found.push(path)
     else if (NAMED_SCHEMAS.has(keyword) && isObject(value))
       for (const [name, inner] of Object.entries(value)) collect(inner, `${path}.${name}`, found)

@@ -1,7 +1,8 @@
 /** Encodes requests of Ollama's `/api/chat`. Ollama ignores unknown members, so unsupported ones are reported as lost. */
-import type { ChatRequest, Effort, Extra, GenerationSettings, Setting } from '../../core/chat.ts'
+import type { ChatRequest, Extra, GenerationSettings, Setting } from '../../core/chat.ts'
 import { isObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
+import { LEVELS } from '../shared/effort.ts'
 import { lost, newLosses } from '../shared/losses.ts'
 import { encodeOwnMember, type MemberChecks, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import {
@@ -47,17 +48,6 @@ const numberOption =
   ({ value, at }: Setting<number>, { putIn }: RequestDraft): void =>
     putIn('options', option, value, at)
 
-/** Ollama's thinking levels. Models without levels treat each as `true`. */
-const LEVELS: { readonly [effort in Effort]: string | false } = {
-  none: false,
-  minimal: 'low',
-  low: 'low',
-  medium: 'medium',
-  high: 'high',
-  xhigh: 'high',
-  max: 'high',
-}
-
 const SETTING_ENCODERS: SettingEncoders<OllamaDraft> = {
   maxOutputTokens: ({ value, at }, { putIn }) => putIn('options', 'num_predict', Math.max(1, Math.floor(value)), at),
   temperature: numberOption('temperature'),
@@ -88,7 +78,8 @@ const SETTING_ENCODERS: SettingEncoders<OllamaDraft> = {
     }
   },
   effort: ({ value, at }, { put, losses }) => {
-    const level = LEVELS[value]
+    // Models without levels treat each as `true`.
+    const level = value === 'none' ? false : LEVELS[value]
     if (level !== value && value !== 'none') losses.lose(at)
     put('think', level, at)
   },

@@ -3,6 +3,7 @@
  * rejected (400). A bound moves into the description, where the model reads it.
  */
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { ANNOTATIONS, describeBounds, NAMED_SCHEMAS } from './json-schema.ts'
 
 /** A schema within Claude's subset, with the paths of the constraints that changed. */
 export type FittedSchema = {
@@ -25,18 +26,6 @@ const KEPT = new Set([
   'additionalProperties',
 ])
 const OF_SCHEMAS = new Set(['anyOf', 'allOf'])
-const NAMED_SCHEMAS = new Set(['properties', '$defs', 'definitions'])
-/** Keywords that do not constrain values. */
-const ANNOTATIONS = new Set([
-  '$schema',
-  '$id',
-  '$comment',
-  'examples',
-  'deprecated',
-  'readOnly',
-  'writeOnly',
-  '$anchor',
-])
 const FORMATS = new Set(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'uri', 'ipv4', 'ipv6', 'uuid'])
 
 /** Converts a schema to Claude's subset. */
@@ -83,8 +72,7 @@ const convert = (schema: Json, at: string, described: string[], impossible: stri
     }
     result.additionalProperties = false
   }
-  if (bounds.length > 0)
-    result.description = `${typeof result.description === 'string' ? `${result.description}\n\n` : ''}(${bounds.join(', ')})`
+  if (bounds.length > 0) result.description = describeBounds(result.description, bounds)
   return result
 }
 

@@ -8,8 +8,19 @@ import type { EncodeTarget } from '../../core/protocol.ts'
  */
 export const DEFAULT_EFFORT = 'default'
 
+/** Efforts in formats that have three levels. */
+export const LEVELS = {
+  minimal: 'low',
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'high',
+  max: 'high',
+} as const satisfies { readonly [effort in Exclude<Effort, 'none'>]: Effort }
+
 /** The effort that approximates a budget in tokens. No vendor publishes such a table. */
-const effortOf = (tokens: number): Effort => (tokens < 4_096 ? 'low' : tokens < 16_384 ? 'medium' : 'high')
+export const effortOf = (tokens: number): 'low' | 'medium' | 'high' =>
+  tokens < 4_096 ? 'low' : tokens < 16_384 ? 'medium' : 'high'
 
 /**
  * Replaces a thinking budget by an effort, only for models known to reason; others reject an effort. An explicit

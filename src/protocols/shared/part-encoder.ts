@@ -1,6 +1,6 @@
-import type { Part } from '../../core/chat.ts'
+import type { Message, Part } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
-import type { Losses } from './losses.ts'
+import { type Losses, loseExtras } from './losses.ts'
 
 type PartType = Part['type']
 
@@ -37,5 +37,19 @@ export const foreignEncoder =
     lossesOf(context).unfit(part.at)
     return []
   }
+
+/** Encodes a system message for formats whose system prompt has text only. */
+export const encodeSystemParts = (
+  message: Message,
+  encodeText: (part: PartOf<'text'>, losses: Losses) => readonly JsonObject[],
+  losses: Losses,
+): JsonObject[] => {
+  loseExtras(message.extras, losses)
+  return message.content.flatMap((part) => {
+    if (part.type === 'text') return encodeText(part, losses)
+    losses.unfit(part.at)
+    return []
+  })
+}
 
 const lossesOf = (context: LossContext): Losses => ('losses' in context ? context.losses : context)

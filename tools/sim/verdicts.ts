@@ -95,8 +95,9 @@ const checkRecord = ({ call, ended, watch, name }: Verdict): void => {
   }
   for (const fact of call.exchange ?? [])
     if (fact.type === 'skipped') for (const { why } of fact.targets) watch.seen(`skipped: ${why}`)
-  const skips = call.exchange?.some(({ type }) => type === 'skipped')
-  if (ended.failure?.kind === 'no_target' && attempts.length === 0 && !skips)
+  // A request with a shared response refers to the request that has the skipped targets.
+  const isExplained = call.exchange?.some(({ type }) => type === 'skipped' || type === 'shared')
+  if (ended.failure?.kind === 'no_target' && attempts.length === 0 && !isExplained)
     watch.breach(15, `${name} had no target, but no skipped target is recorded`)
   const pending = attempts.filter(({ end }) => end === 'pending').length
   if (pending > 0 && ended.how !== 'client_gone')

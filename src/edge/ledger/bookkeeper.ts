@@ -34,6 +34,16 @@ export type BookkeeperEvent =
   /** Malformed lines were skipped; the segment is kept as `<segment>.broken`. */
   | { readonly event: 'malformed'; readonly segment: string; readonly lines: number; readonly offset: number }
 
+/** Since the start of the thread. */
+export type BookkeeperProgress = {
+  /** Records stored. */
+  readonly records: number
+  /** Records ignored because their attempt is unknown or closed. */
+  readonly orphans: number
+  /** Age in ms of the last record stored while more are left; 0: everything is stored. */
+  readonly lagMs: number
+}
+
 /** Records per transaction. */
 const BATCH = 500
 /** ms between flushes of journals to the disk. */
@@ -57,6 +67,7 @@ export class Bookkeeper {
   /** Positions up to which segments were flushed to the disk. */
   readonly #synced = new Map<string, number>()
   #syncAt = 0
+  #progress: BookkeeperProgress = { records: 0, orphans: 0, lagMs: 0 }
 
   constructor(options: BookkeeperOptions, report: (event: BookkeeperEvent) => void) {
     this.#options = options
@@ -67,6 +78,10 @@ export class Bookkeeper {
   /** Why the journal cannot be stored, or null. */
   get problem(): string | null {
     return this.#problem
+  }
+
+  get progress(): BookkeeperProgress {
+    return this.#progress
   }
 
   /** Stores the next batch. Returns whether more is left. Does not throw. */
@@ -158,6 +173,7 @@ export class Bookkeeper {
     const segments = listSegments(this.#options.journal)
     const processes = new Set([...fold.processes(), ...segments.map(({ process }) => process)])
     const ended = endedProcesses(processes, this.#options.process)
+    const orphans = fold.orphans
     const reads = this.#read(segments, { fold, positions })
     if (!reads.hasMore) for (const process of ended) fold.endProcess(process)
     const batch = fold.take()
@@ -166,6 +182,13 @@ export class Bookkeeper {
       for (const row of reads.changed) positions.set(row.segment, row)
     }
     for (const event of reads.malformed) this.#report(event)
+    const lagMs = reads.hasMore ? Math.max(0, Date.now() - reads.lastAt) : 0
+    if (reads.records > 0 || lagMs !== this.#progress.lagMs)
+      this.#progress = {
+        records: this.#progress.records + reads.records,
+        orphans: this.#progress.orphans + fold.orphans - orphans,
+        lagMs,
+      }
     if (!reads.hasMore) this.#removeStored(segments, ended)
     return reads.hasMore
   }
@@ -174,19 +197,22 @@ export class Bookkeeper {
     const changed: JournalRow[] = []
     const malformed: BookkeeperEvent[] = []
     let left = BATCH
+    let lastAt = 0
+    const result = (hasMore: boolean) => ({ changed, malformed, hasMore, records: BATCH - left, lastAt })
     for (const { file, process } of segments) {
       const before = positions.get(file) ?? { segment: file, position: 0, malformed: 0 }
       const read = readJournal(join(this.#options.journal, file), before.position, left)
       for (const record of read.records) fold.add(record, process)
       left -= read.records.length
+      lastAt = read.records.at(-1)?.at ?? lastAt
       const [offset] = read.malformed
       const lines = read.malformed.length
       if (offset !== undefined) malformed.push({ event: 'malformed', segment: file, lines, offset })
       if (read.position > before.position)
         changed.push({ segment: file, position: read.position, malformed: before.malformed + lines })
-      if (read.more) return { changed, malformed, hasMore: true }
+      if (read.more) return result(true)
     }
-    return { changed, malformed, hasMore: false }
+    return result(false)
   }
 
   /** Removes segments that are stored and not written any more: their process has ended, or writes the next one. */
@@ -232,6 +258,9 @@ type SegmentReads = {
   readonly changed: readonly JournalRow[]
   readonly malformed: readonly BookkeeperEvent[]
   readonly hasMore: boolean
+  readonly records: number
+  /** Time of the last record. */
+  readonly lastAt: number
 }
 
 const QUARTER = 900_000

@@ -91,6 +91,7 @@ test('ledger: what is in the journal is stored at intervals, and at once on requ
   await serve(1, 20)
   assert.equal(await client.flush(), null)
   assert.equal(requestsIn(folder), 20)
+  assert.deepEqual(client.progress, { records: 61, orphans: 0, lagMs: 0 })
   await serve(21, 30)
   await until(() => requestsIn(folder) === 30, 'stored without a request')
   const sums = await client.sums(NOON)

@@ -5,7 +5,7 @@
 import { getCompileCacheDir } from 'node:module'
 import type { Worker } from 'node:worker_threads'
 import { problemOf } from '../sqlite/errors.ts'
-import type { BookkeeperEvent, BookkeeperOptions } from './bookkeeper.ts'
+import type { BookkeeperEvent, BookkeeperOptions, BookkeeperProgress } from './bookkeeper.ts'
 import type { FromLedgerThread, LedgerAnswer, LedgerQuery, LedgerThreadOptions, ToLedgerThread } from './messages.ts'
 import type { UsageLimits } from './usage-database.ts'
 import type { BudgetSumRow } from './usage-schema.ts'
@@ -33,6 +33,7 @@ export class LedgerClient {
   #number = 0
   readonly #pending = new Map<number, (result: LedgerResult) => void>()
   #problem: string | null = null
+  #progress: BookkeeperProgress = { records: 0, orphans: 0, lagMs: 0 }
 
   constructor(options: LedgerClientOptions) {
     this.#options = options
@@ -41,6 +42,11 @@ export class LedgerClient {
   /** Why the journal cannot be stored, or null. */
   get problem(): string | null {
     return this.#problem
+  }
+
+  /** What the current thread has stored, at most 1 s ago. */
+  get progress(): BookkeeperProgress {
+    return this.#progress
   }
 
   /** Starts the thread unless it runs. */
@@ -119,6 +125,10 @@ export class LedgerClient {
 
   #receive(message: FromLedgerThread): void {
     if ('number' in message) return this.#settle(message)
+    if ('progress' in message) {
+      this.#progress = message.progress
+      return
+    }
     if (message.event === 'degraded') return this.#degrade(message.reason)
     if (message.event === 'ok') {
       if (this.#problem === null) return

@@ -1,5 +1,5 @@
 /** Messages between the bookkeeper's client (`client.ts`) and its thread (`thread.ts`). */
-import type { BookkeeperEvent, BookkeeperOptions } from './bookkeeper.ts'
+import type { BookkeeperEvent, BookkeeperOptions, BookkeeperProgress } from './bookkeeper.ts'
 import type { UsageLimits } from './usage-database.ts'
 
 /** The thread answers a query once, with its number. */
@@ -18,6 +18,6 @@ export type ToLedgerThread =
 /** `problem` contains no path. */
 export type LedgerAnswer = { readonly number: number } & ({ readonly value: unknown } | { readonly problem: string })
 
-export type FromLedgerThread = BookkeeperEvent | LedgerAnswer
+export type FromLedgerThread = BookkeeperEvent | LedgerAnswer | { readonly progress: BookkeeperProgress }
 
 export type LedgerThreadOptions = BookkeeperOptions & { readonly limits: UsageLimits }

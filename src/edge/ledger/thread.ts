@@ -1,12 +1,14 @@
 /** Runs the bookkeeper in a thread: at intervals, on request, and until everything is stored. Loaded by `ledger-thread.mjs`. */
 import type { MessagePort } from 'node:worker_threads'
 import { problemOf } from '../sqlite/errors.ts'
-import { Bookkeeper } from './bookkeeper.ts'
+import { Bookkeeper, type BookkeeperProgress } from './bookkeeper.ts'
 import type { FromLedgerThread, LedgerThreadOptions, ToLedgerThread } from './messages.ts'
 import type { UsageLimits } from './usage-database.ts'
 
 /** ms between two looks at the journal, and after an error. */
 const INTERVAL = { usual: 250, failed: 1_000 }
+/** ms between reports of progress. */
+const PROGRESS = 1_000
 /** ms between two batches of a sweep, and between two sweeps. */
 const SWEEP = { pause: 20, next: 3_600_000 }
 
@@ -26,6 +28,8 @@ class LedgerThread {
   /** Queries that wait until the journal is stored. */
   #flushes: number[] = []
   #sweepAt = 0
+  #reported: BookkeeperProgress | null = null
+  #reportAt = 0
   #isClosing = false
 
   constructor(port: MessagePort, { limits, ...options }: LedgerThreadOptions) {
@@ -65,6 +69,7 @@ class LedgerThread {
     const isClosing = this.#isClosing
     const hasMore = await this.#bookkeeper.step()
     const { problem } = this.#bookkeeper
+    this.#reportProgress(flushes.length > 0)
     if (hasMore) this.#flushes.unshift(...flushes)
     else for (const number of flushes) this.#post(problem === null ? { number, value: null } : { number, problem })
     this.#isRunning = false
@@ -72,6 +77,15 @@ class LedgerThread {
     // Records and messages that have come meanwhile are served first.
     const isDue = this.#flushes.length > 0 || this.#isClosing || hasMore
     this.#timer = setTimeout(() => this.run(), isDue ? 0 : this.#pause(problem))
+  }
+
+  #reportProgress(isDue: boolean): void {
+    const { progress } = this.#bookkeeper
+    const now = performance.now()
+    if (progress === this.#reported || (now < this.#reportAt && !isDue)) return
+    this.#reported = progress
+    this.#reportAt = now + PROGRESS
+    this.#post({ progress })
   }
 
   #pause(problem: string | null): number {

@@ -8,6 +8,7 @@ import { type Json, type JsonObject, text } from '../../core/json.ts'
 import { dataUrl } from '../shared/data-url.ts'
 import { type Losses, loseExtras, rolePath } from '../shared/losses.ts'
 import { mediaTypeOf } from '../shared/media.ts'
+import { type PartOf, partEncoder } from '../shared/part-encoder.ts'
 import { wrapInput } from '../shared/tool-arguments.ts'
 import { toolName } from '../shared/tool-names.ts'
 import { markErrorResult } from '../shared/tool-results.ts'
@@ -113,33 +114,6 @@ const encodeTurn = (
   }
 }
 
-const encodeAssistantPart = (part: Part, context: MessageContext): JsonObject[] => {
-  switch (part.type) {
-    case 'text':
-      loseExtras(part.extras, context.losses)
-      return part.text === '' ? [] : [{ type: 'text', text: part.text }]
-    case 'refusal':
-      return part.text === '' ? [] : [{ type: 'text', text: part.text }]
-    case 'reasoning':
-      // This format has no signatures: only reasoning with text is sent.
-      if (context.thinks && part.text !== '')
-        return [{ type: 'thinking', thinking: [{ type: 'text', text: part.text }] }]
-      context.losses.lose(part.at)
-      return []
-    case 'tool-call':
-      return []
-    case 'foreign':
-      return encodeForeign(part, context)
-    case 'image':
-    case 'file':
-    case 'audio':
-      context.losses.unfit(part.at)
-      return []
-    default:
-      throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
-  }
-}
-
 const encodeCall = (part: Part & { readonly type: 'tool-call' }): JsonObject => {
   // Empty arguments must still be valid JSON.
   const given = part.custom
@@ -163,43 +137,7 @@ const plain = (chunks: readonly JsonObject[]): Json => {
 
 /** Content of a message that holds text only. */
 const encodeText = (content: readonly Part[], context: MessageContext): Json =>
-  plain(
-    content.flatMap((part) => {
-      if (part.type === 'text') loseExtras(part.extras, context.losses)
-      if (part.type === 'text' || part.type === 'refusal') return [{ type: 'text', text: part.text }]
-      // Reasoning can be dropped; any other part is essential to the message.
-      if (part.type === 'reasoning') context.losses.lose(part.at)
-      else context.losses.unfit(part.at)
-      return []
-    }),
-  )
-
-const encodeUserPart = (part: Part, context: MessageContext): JsonObject[] => {
-  switch (part.type) {
-    case 'text':
-      loseExtras(part.extras, context.losses)
-      return [{ type: 'text', text: part.text }]
-    case 'refusal':
-      return [{ type: 'text', text: part.text }]
-    case 'image':
-      return encodeImage(part, context)
-    case 'file':
-      return encodeFile(part, context)
-    case 'audio':
-      // The server detects the audio format.
-      return [{ type: 'input_audio', input_audio: part.data }]
-    case 'foreign':
-      return encodeForeign(part, context)
-    case 'tool-call':
-      context.losses.unfit(part.at)
-      return []
-    case 'reasoning':
-      context.losses.lose(part.at)
-      return []
-    default:
-      throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
-  }
-}
+  plain(content.flatMap((part) => encodeTextPart(part, context)))
 
 const DETAILS: ReadonlySet<string> = new Set(['low', 'auto', 'high'])
 
@@ -260,3 +198,39 @@ const encodeForeign = (part: Part & { readonly type: 'foreign' }, { losses }: Me
 
 const isOwn = (member: string, value: Json | undefined): boolean =>
   member === 'document_url' ? typeof value === 'string' : Array.isArray(value) && value.every(Number.isInteger)
+
+// ── Parts by the kind of message ─────────────────────────────────────────────────────────────────────────────────
+
+const asText = (part: PartOf<'text' | 'refusal'>, { losses }: MessageContext): JsonObject[] => {
+  if (part.type === 'text') loseExtras(part.extras, losses)
+  return [{ type: 'text', text: part.text }]
+}
+
+const encodeTextPart = partEncoder<MessageContext>({ text: asText, refusal: asText })
+
+const encodeUserPart = partEncoder<MessageContext>({
+  text: asText,
+  refusal: asText,
+  image: encodeImage,
+  file: encodeFile,
+  // The server detects the audio format.
+  audio: ({ data }) => [{ type: 'input_audio', input_audio: data }],
+  foreign: encodeForeign,
+})
+
+const asNonEmptyText = (part: PartOf<'text' | 'refusal'>, context: MessageContext): JsonObject[] =>
+  asText(part, context).filter(({ text }) => text !== '')
+
+const encodeAssistantPart = partEncoder<MessageContext>({
+  text: asNonEmptyText,
+  refusal: asNonEmptyText,
+  reasoning: ({ text, at }, { thinks, losses }) => {
+    // This format has no signatures: only reasoning with text is sent.
+    if (thinks && text !== '') return [{ type: 'thinking', thinking: [{ type: 'text', text }] }]
+    losses.lose(at)
+    return []
+  },
+  // `encodeTurn` encodes calls beside the content.
+  'tool-call': () => [],
+  foreign: encodeForeign,
+})

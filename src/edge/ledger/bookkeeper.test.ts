@@ -390,7 +390,7 @@ const killed = async (
 }
 
 test(`bookkeeper: after kill -9 of ${KILLS} writers every acknowledged attempt has exactly one row`, {
-  timeout: 20_000 + KILLS * 1_000,
+  timeout: 30_000 + KILLS * 3_000,
 }, async () => {
   const { root, folder, journal, open } = given()
   const bookkeeper = open()

@@ -1,4 +1,4 @@
-import { pathStep } from '../core/path-step.ts'
+import { pathSegment } from '../core/path-segment.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import { flatEffort } from './quirks/messages.ts'
 import { CHAT, ownItemsOnly, toolsWhileReasoning } from './quirks/openai.ts'
@@ -24,7 +24,7 @@ const deployments = (path: string, model: string, { API_VERSION }: Variables): s
   if (!API_VERSION) return `/v1${path}`
   const query = `?api-version=${encodeURIComponent(API_VERSION)}`
   if (OF_V1.has(API_VERSION)) return `/v1${path}${query}`
-  return path.startsWith('/responses') ? path + query : `/deployments/${pathStep(model)}${path}${query}`
+  return path.startsWith('/responses') ? path + query : `/deployments/${pathSegment(model)}${path}${query}`
 }
 
 export default {

@@ -9,7 +9,7 @@ import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { rewrite } from '../../core/json-text.ts'
-import { pathStep } from '../../core/path-step.ts'
+import { pathSegment } from '../../core/path-segment.ts'
 import type { Loss } from '../../core/protocol.ts'
 import type { Candidate } from '../../core/target.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
@@ -103,7 +103,7 @@ export const prepareEmbeddings = (
   const { embeds, quirks, auth } = instance.provider
   if (!embeds) return null
   const format = embeddingsProtocols[embeds.protocol]
-  const path = (embeds.path ?? format.path).replace('{model}', () => pathStep(model))
+  const path = (embeds.path ?? format.path).replace('{model}', () => pathSegment(model))
   const losses: Loss[] = []
   const renamed = parsed.body.model === model ? parsed.body : { ...parsed.body, model }
   const encoded = format.encodeRequest?.(parsed.request, { model })

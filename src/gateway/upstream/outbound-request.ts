@@ -7,7 +7,7 @@ import type { HeaderLookup } from '../../core/headers.ts'
 import { type JsonObject, list, object } from '../../core/json.ts'
 import { rewrite, type Span } from '../../core/json-text.ts'
 import { isLarge, rewriteLarge, writeLarge } from '../../core/large-write.ts'
-import { pathStep } from '../../core/path-step.ts'
+import { pathSegment } from '../../core/path-segment.ts'
 import type { ClientProtocol, EncodeTarget, Loss, SameFormat, UpstreamProtocol } from '../../core/protocol.ts'
 import type { Auth, Identity, Instance, ProtocolSupport, ProviderKey } from '../../core/provider.ts'
 import { PIECE, type Steps } from '../../core/steps.ts'
@@ -210,7 +210,7 @@ const hostOf = (url: string): string => /^[a-z]+:\/\/[^/]*/i.exec(url)?.[0] ?? u
 /** The URL path, provider-specific if configured, with the model name inserted. */
 const pathOf = (wire: ProtocolSupport, protocol: UpstreamProtocol, model: string, stream: boolean): string => {
   const { path = protocol.path, streamPath } = wire.path === undefined ? { ...protocol, ...wire } : wire
-  return (stream ? (streamPath ?? path) : path).replace('{model}', () => pathStep(model))
+  return (stream ? (streamPath ?? path) : path).replace('{model}', () => pathSegment(model))
 }
 
 const NONE: readonly Loss[] = []

@@ -60,8 +60,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   }
   if (thinking.member) draft.put('thinking', thinking.member, thinking.at)
   const { reasoningSummary } = request.settings
-  if (thinking.member?.display !== undefined && reasoningSummary)
-    draft.recordOrigin('thinking.display', reasoningSummary.at)
+  if (thinking.member?.display !== undefined && reasoningSummary) draft.setFrom('thinking.display', reasoningSummary.at)
   if (thinking.effort) draft.config({ effort: thinking.effort }, request.settings.effort?.at)
   encodeSettings(request.settings, SETTING_ENCODERS, draft)
   for (const extra of request.extras) encodeExtra(extra, draft)
@@ -106,7 +105,7 @@ const newMessagesDraft = (input: MessagesDraftInput, draft: RequestDraft): Messa
   ...draft,
   config(members, at) {
     // The object as a whole has a path as well as its members.
-    if (at !== undefined) draft.recordOrigin('output_config', at)
+    if (at !== undefined) draft.setFrom('output_config', at)
     for (const [name, value] of Object.entries(members))
       if (value !== undefined) draft.putIn('output_config', name, value, at)
   },

@@ -12,7 +12,7 @@ import {
   UNSUPPORTED_SETTINGS,
   withFormatLabels,
 } from '../shared/setting-encoders.ts'
-import { clamped, ifTrue, outputLimit, stopSequences } from '../shared/setting-rows.ts'
+import { clampSetting, ifTrue, outputLimit, stopSequences } from '../shared/setting-rows.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking, isThinking } from './encode-thinking.ts'
 import { encodeTools } from './encode-tools.ts'
@@ -64,9 +64,9 @@ const MAX_SEED = 2n ** 64n - 1n
 
 const SETTING_ENCODERS: SettingEncoders<CohereDraft> = {
   maxOutputTokens: outputLimit('max_tokens'),
-  temperature: clamped('temperature', 0, 1),
-  topP: clamped('p', 0.01, 0.99),
-  topK: ({ value, at }, draft) => clamped('k', 0, 500)({ value: Math.floor(value), at }, draft),
+  temperature: clampSetting('temperature', 0, 1),
+  topP: clampSetting('p', 0.01, 0.99),
+  topK: ({ value, at }, draft) => clampSetting('k', 0, 500)({ value: Math.floor(value), at }, draft),
   stop: stopSequences('stop_sequences', MAX_STOPS),
   seed: ({ value, at }, { put, losses }) => {
     // A seed above 2^53 keeps its original digits.
@@ -77,11 +77,11 @@ const SETTING_ENCODERS: SettingEncoders<CohereDraft> = {
   presencePenalty: (setting, draft) => {
     // "Cannot specify both frequency_penalty and presence_penalty" (Cohere, errors, 400). The frequency penalty wins.
     if (setting.value === 0) return
-    if ((draft.settings.frequencyPenalty?.value ?? 0) === 0) clamped('presence_penalty', 0, 1)(setting, draft)
+    if ((draft.settings.frequencyPenalty?.value ?? 0) === 0) clampSetting('presence_penalty', 0, 1)(setting, draft)
     else draft.losses.lose(setting.at)
   },
   frequencyPenalty: (setting, draft) => {
-    if (setting.value !== 0) clamped('frequency_penalty', 0, 1)(setting, draft)
+    if (setting.value !== 0) clampSetting('frequency_penalty', 0, 1)(setting, draft)
   },
   ...UNSUPPORTED_SETTINGS,
   logprobs: ifTrue('logprobs'),

@@ -12,7 +12,7 @@ import {
   UNSUPPORTED_SETTINGS,
   withFormatLabels,
 } from '../shared/setting-encoders.ts'
-import { clamped, ifTrue, outputLimit, stopSequences, topLogprobs } from '../shared/setting-rows.ts'
+import { clampSetting, ifTrue, outputLimit, stopSequences, topLogprobs } from '../shared/setting-rows.ts'
 import { choices } from './choices.ts'
 import { encodeConversation } from './encode-messages.ts'
 import { decideThinking } from './encode-thinking.ts'
@@ -62,8 +62,8 @@ const INT32 = 2 ** 31
 
 const SETTING_ENCODERS: SettingEncoders<GenerationConfigDraft> = {
   maxOutputTokens: outputLimit('maxOutputTokens'),
-  temperature: clamped('temperature', 0, 2),
-  topP: clamped('topP', 0, 1),
+  temperature: clampSetting('temperature', 0, 2),
+  topP: clampSetting('topP', 0, 1),
   topK: ({ value, at }, { put }) => put('topK', Math.max(1, Math.floor(value)), at),
   stop: stopSequences('stopSequences', MAX_STOPS),
   seed: ({ value, at }, { put, losses }) => {
@@ -71,8 +71,8 @@ const SETTING_ENCODERS: SettingEncoders<GenerationConfigDraft> = {
     if (fits && sourceOf(value) === undefined) put('seed', value, at)
     else losses.lose(at)
   },
-  presencePenalty: clamped('presencePenalty', -2, 1.999),
-  frequencyPenalty: clamped('frequencyPenalty', -2, 1.999),
+  presencePenalty: clampSetting('presencePenalty', -2, 1.999),
+  frequencyPenalty: clampSetting('frequencyPenalty', -2, 1.999),
   ...UNSUPPORTED_SETTINGS,
   choices: ({ value, at }, { put, losses }) => {
     if (value > choices.most) losses.unfit(at)

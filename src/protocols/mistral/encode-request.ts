@@ -11,7 +11,7 @@ import {
   type SettingEncoders,
   UNSUPPORTED_SETTINGS,
 } from '../shared/setting-encoders.ts'
-import { asMember, clamped, lostWithoutReasoning, wantsReasoning } from '../shared/setting-rows.ts'
+import { asMember, clampSetting, lostWithoutReasoning, wantsReasoning } from '../shared/setting-rows.ts'
 import { encodeMessages } from './encode-messages.ts'
 import { encodeTools } from './encode-tools.ts'
 
@@ -55,8 +55,8 @@ const EFFORTS: { readonly [effort in Effort]: 'none' | 'high' } = {
 
 const SETTING_ENCODERS: SettingEncoders<MistralDraft> = {
   maxOutputTokens: ({ value, at }, { put }) => put('max_tokens', Math.max(0, Math.floor(value)), at),
-  temperature: clamped('temperature', 0, 1.5),
-  topP: clamped('top_p', 0, 1),
+  temperature: clampSetting('temperature', 0, 1.5),
+  topP: clampSetting('top_p', 0, 1),
   topK: lost,
   stop: asMember('stop'),
   seed: ({ value, at }, { put, losses }) => {
@@ -64,8 +64,8 @@ const SETTING_ENCODERS: SettingEncoders<MistralDraft> = {
     if (fits && sourceOf(value) === undefined) put('random_seed', value, at)
     else losses.lose(at)
   },
-  presencePenalty: clamped('presence_penalty', -2, 2),
-  frequencyPenalty: clamped('frequency_penalty', -2, 2),
+  presencePenalty: clampSetting('presence_penalty', -2, 2),
+  frequencyPenalty: clampSetting('frequency_penalty', -2, 2),
   ...UNSUPPORTED_SETTINGS,
   choices: ({ value, at }, { put }) => {
     if (value > 1) put('n', value, at)

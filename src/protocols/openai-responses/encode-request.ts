@@ -67,8 +67,8 @@ const carriedExtras = (extras: readonly Extra[] | undefined, names: readonly str
 /** A member of a member: `text.verbosity`. The object has the path of the first setting in it. */
 const within =
   (member: string, inner: string) =>
-  ({ value, at }: Setting<Json>, { putIn, recordOrigin, from }: RequestDraft): void => {
-    if (from[member] === undefined) recordOrigin(member, at)
+  ({ value, at }: Setting<Json>, { putIn, setFrom, from }: RequestDraft): void => {
+    if (from[member] === undefined) setFrom(member, at)
     putIn(member, inner, value, at)
   }
 const putFormat = within('text', 'format')

@@ -6,14 +6,14 @@ import type { Losses } from './losses.ts'
 export type RequestDraft = {
   readonly losses: Losses
   readonly body: { readonly [member: string]: Json }
-  /** The client's path of each member. A member of an object is `parent.member`. */
+  /** The client's path of each member. A member of an object has its own entry: `from['thinking.display']`. */
   readonly from: { readonly [member: string]: string }
   /** Sets a member of the body. `at`: the client's path, if any. */
   put(member: string, value: Json, at: string | undefined): void
   /** Sets a member of an object in the body. */
   putIn(parent: string, member: string, value: Json, at: string | undefined): void
-  /** Records the client's path of a member below the body. */
-  recordOrigin(path: string, at: string): void
+  /** Sets the client's path of a member without changing the body. `path`: its key in `from`. */
+  setFrom(path: string, at: string): void
 }
 
 /** An empty draft. */
@@ -36,7 +36,7 @@ export const newRequestDraft = (losses: Losses): RequestDraft => {
       body[parent] = members
       if (at !== undefined) from[`${parent}.${member}`] = at
     },
-    recordOrigin(path, at) {
+    setFrom(path, at) {
       from[path] = at
     },
   }

@@ -20,7 +20,7 @@ export const ifTrue =
   }
 
 /** Encodes a number within the range that the format accepts. Clamping is reported as a loss. */
-export const clamped =
+export const clampSetting =
   (member: string, least: number, most: number) =>
   ({ value, at }: Setting<number>, { put, losses }: Draft): void => {
     const fitting = Math.min(most, Math.max(least, value))

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { pathStep } from './path-step.ts'
+import { pathSegment } from './path-segment.ts'
 
 for (const [name, step] of [
   ['gpt-5.2', 'gpt-5.2'],
@@ -14,8 +14,8 @@ for (const [name, step] of [
   ['..', '%252E%252E'],
   ['%2e%2e', '%252e%252e'],
 ] as const)
-  test(`path-step: ${JSON.stringify(name)}`, () => {
-    assert.equal(pathStep(name), step)
-    const { pathname } = new URL(`http://x.test/a/${pathStep(name)}/b`)
-    assert.equal(pathname, `/a/${step}/b`, 'one step it stays')
+  test(`path segment: ${JSON.stringify(name)}`, () => {
+    assert.equal(pathSegment(name), step)
+    const { pathname } = new URL(`http://x.test/a/${pathSegment(name)}/b`)
+    assert.equal(pathname, `/a/${step}/b`, 'remains one segment')
   })

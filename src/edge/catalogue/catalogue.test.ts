@@ -75,6 +75,13 @@ for (const [what, entry] of wrong)
     assert.deepEqual([...(entries.get('one')?.keys() ?? [])], ['good'])
   })
 
+for (const value of [null, 7, ['big-1']])
+  test(`catalogue: a provider with the value ${JSON.stringify(value)} is reported and has no models`, () => {
+    const { entries, problems } = decodeCatalogue({ providers: { one: value, two: { good: { context: 5 } } } })
+    assert.deepEqual(problems, ['one is not a valid entry'])
+    assert.deepEqual([entries.get('one')?.size, entries.get('two')?.size], [0, 1])
+  })
+
 test('catalogue: an unreadable file is reported once, and every model is unknown', () => {
   const problems: string[] = []
   const catalogue = openCatalogue((problem) => problems.push(problem), new URL('nowhere.json', import.meta.url))

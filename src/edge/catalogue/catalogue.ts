@@ -85,9 +85,10 @@ const modelsIn = (
   provider: string,
   written: Json | undefined,
 ): { readonly models: Models; readonly problems: readonly string[] } => {
-  const problems: string[] = []
   const models = new Map<string, ModelFacts>()
-  for (const [model, entry] of Object.entries(object(written) ?? {})) {
+  if (!isObject(written)) return { models, problems: [`${provider} is not a valid entry`] }
+  const problems: string[] = []
+  for (const [model, entry] of Object.entries(written)) {
     const read = isObject(entry) ? factsIn(entry) : undefined
     if (read) models.set(model, read)
     else problems.push(`${provider} ${model} is not a valid entry`)

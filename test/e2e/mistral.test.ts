@@ -217,7 +217,7 @@ for (const { style, stream, way } of WAYS)
           upstream.play((request) => ({ do: 'stream', pieces: pieces(request).slice(0, 2), ending, gap: 5 }))
           await assert.rejects(
             ask(QUESTION, false),
-            /before the end of the response|ended before its answer was complete/,
+            /before the end of the response|answer ended before it was complete/,
           )
           upstream.play(script)
         })

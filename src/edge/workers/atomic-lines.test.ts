@@ -89,7 +89,7 @@ const fields = [
   ['a list', { trail: Array.from({ length: 64 }, (_, at) => `${at}${'x'.repeat(200)}`), message: 'm'.repeat(2_000) }],
 ] as const
 for (const [name, given] of fields)
-  test(`atomic lines: a log line with its worker fits into one write: ${name}`, () => {
+  test(`atomic lines: a log line with a \`worker\` field is shortened to one atomic write: ${name}`, () => {
     const calls: string[] = []
     const out = atomicLines(1, (_fd, piece) => {
       calls.push(piece.toString())

@@ -201,7 +201,7 @@ for (const [name, format, script, kind] of broken)
   })
 
 const interrupted: readonly (readonly [string, Script, RegExp])[] = [
-  ['one choice has not ended', streams(chunk(0, 'a', 'stop'), chunk(1, 'b')), /ended before its answer was complete/],
+  ['one choice has not ended', streams(chunk(0, 'a', 'stop'), chunk(1, 'b')), /answer ended before it was complete/],
   ['one choice never began', streams(chunk(0, 'a', 'stop'), 'data: [DONE]\n\n'), /without all requested choices/],
   [
     'an error',

@@ -99,12 +99,12 @@ const modelEntry = ({ id, owner, facts }: ListedModel, started: number) => ({
 
 /** Data of the catalogue. Prices in US dollars for a million tokens. */
 const catalogueEntry = (facts: ModelFacts): JsonObject => {
-  const dollars = (nano: number | undefined) => (nano === undefined ? undefined : nano / 1000)
+  const dollarsPerMillion = (nano: number | undefined) => (nano === undefined ? undefined : nano / 1000)
   const prices = {
-    input: dollars(facts.inputPrice),
-    output: dollars(facts.outputPrice),
-    cache_read: dollars(facts.cacheReadPrice),
-    cache_write: dollars(facts.cacheWritePrice),
+    input: dollarsPerMillion(facts.inputPrice),
+    output: dollarsPerMillion(facts.outputPrice),
+    cache_read: dollarsPerMillion(facts.cacheReadPrice),
+    cache_write: dollarsPerMillion(facts.cacheWritePrice),
   }
   return {
     context_window: facts.contextWindow,

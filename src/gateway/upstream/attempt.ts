@@ -13,6 +13,7 @@ import type { Identity, ProviderKey, Quirks } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { OngoingCall, UpstreamListener, World } from '../../core/world.ts'
+import { truncated } from '../../protocols/errors/answer-failures.ts'
 import type { MultipleChoices } from '../../protocols/shared/choices.ts'
 import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
 import { type OutputSample, OutputSampler } from '../call/usage.ts'
@@ -260,7 +261,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     } catch (error) {
       this.#failInternally(error)
     }
-    this.#end(this.#finish ? undefined : fail('truncated', 'the answer ended before it was complete'))
+    this.#end(this.#finish ? undefined : truncated())
   }
 
   onFailure(failure: Failure): void {

@@ -223,7 +223,7 @@ test('plan of embeddings: errors name the member and suggest similar names', () 
   }
   assert.equal(
     refusal('auto', [silent]),
-    'No model for embeddings is known here. Name one that a configured provider has.',
+    'No configured provider has a default model for embeddings. Set `model` to one that a provider has.',
   )
   assert.match(refusal('small', [anthropic]), /^No configured provider supports embeddings\./)
   assert.match(refusal('anthropic/x', all), /does not support embeddings, or no embeddings model of it is known\./)

@@ -95,9 +95,13 @@ const byDefault = (input: PlanInput, able: readonly Instance[], skipped: readonl
   const first = able.flatMap((instance) => candidates(instance, usualModel(input, instance), 'default route'))[0]
   if (!first)
     return bad(
-      fail('unknown_model', 'No model for embeddings is known here. Name one that a configured provider has.', {
-        param: 'model',
-      }),
+      fail(
+        'unknown_model',
+        'No configured provider has a default model for embeddings. Set `model` to one that a provider has.',
+        {
+          param: 'model',
+        },
+      ),
     )
   return good(
     planned(input, { by: 'default', own: [first], others: candidatesWith(input, able, [first.model]) }, skipped),

@@ -337,7 +337,7 @@ export const COMMON_ERRORS: ErrorTable = {
       kind: 'context_length',
       seen: 'vllm-chat-400-26',
     },
-    // SGLang; vLLM returns `longer than the maximum model length`.
+    // SGLang: `is longer than the model's context length`. vLLM: `is longer than the maximum model length`.
     {
       when: { status: REQUEST_STATUSES, message: /is longer than the (?:model's context|maximum model) length/i },
       kind: 'context_length',
@@ -349,7 +349,7 @@ export const COMMON_ERRORS: ErrorTable = {
       kind: 'context_length',
       seen: 'github.com/stanford-crfm/helm/pull/2079 (2023-12-05)',
     },
-    // llama.cpp before it had an error type.
+    // Older llama.cpp, without `exceed_context_size_error`.
     {
       when: { status: REQUEST_STATUSES, message: /exceeds the available context size/i },
       kind: 'context_length',

@@ -291,7 +291,10 @@ export const FAULTS: readonly Fault[] = [
   row(
     '69',
     'a half-closed client',
-    [streams('…: a client that half-closes counts as disconnected'), around('faults: a client disconnects at each phase')],
+    [
+      streams('…: a client that half-closes counts as disconnected'),
+      around('faults: a client disconnects at each phase'),
+    ],
     'it counts as disconnected, because a crashed client looks the same',
   ),
   row('70', 'a full disk', [

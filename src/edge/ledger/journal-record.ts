@@ -45,7 +45,7 @@ export type AttemptClosed = CallNumber & {
   readonly kind: string | null
   readonly status: number | null
   readonly firstContentMs: number | null
-  readonly tokens: TokenCounts
+  readonly tokens: BilledTokens
   readonly usageSource: UsageSource
   /** Null: no price is known. */
   readonly cost: number | null
@@ -56,7 +56,7 @@ export type AttemptClosed = CallNumber & {
 export type RecordedOutcome = 'ok' | 'failed' | 'interrupted' | 'client_gone' | 'abandoned' | 'unknown'
 
 /** `input` includes cached tokens, `output` includes reasoning; `cacheWrite` includes `cacheWrite1h`. */
-export type TokenCounts = {
+export type BilledTokens = {
   readonly input: number
   readonly output: number
   readonly cacheRead: number
@@ -104,7 +104,7 @@ export type RequestEnded = CallNumber & {
 export type RequestOutcome = 'answered' | 'refused' | 'interrupted' | 'client_gone' | 'unknown'
 export type CacheResult = 'off' | 'bypass' | 'miss' | 'hit' | 'shared'
 
-export const NO_TOKENS: TokenCounts = {
+export const NO_TOKENS: BilledTokens = {
   input: 0,
   output: 0,
   cacheRead: 0,

@@ -34,6 +34,11 @@ const cases: readonly (readonly [rule: PeriodRule, at: string, start: string, en
   // Newfoundland moved its clock from 00:01 back to 23:01 in 2010: the repeated hour belongs to the new day.
   [rule('day', 'America/St_Johns'), '2010-11-07T03:00Z', '2010-11-07T02:30Z', '2010-11-08T03:30Z'],
   [rule('day', 'America/St_Johns'), '2010-11-07T02:29Z', '2010-11-06T02:30Z', '2010-11-07T02:30Z'],
+  // Toronto moved its clock from 23:30 to 0:30 in 1919: the day begins with the transition.
+  [rule('day', 'America/Toronto'), '1919-03-31T04:30Z', '1919-03-31T04:30Z', '1919-04-01T04:00Z'],
+  [rule('day', 'America/Toronto'), '1919-03-31T04:29Z', '1919-03-30T05:00Z', '1919-03-31T04:30Z'],
+  // Monrovia was 44 minutes and 30 seconds behind UTC until 1972.
+  [rule('day', 'Africa/Monrovia'), '1971-06-01T12:00Z', '1971-06-01T00:44:30.000Z', '1971-06-02T00:44:30.000Z'],
   // Samoa left out 30 December 2011.
   [rule('day', 'Pacific/Apia'), '2011-12-30T09:59Z', '2011-12-29T10:00Z', '2011-12-30T10:00Z'],
   [rule('day', 'Pacific/Apia'), '2011-12-30T10:00Z', '2011-12-30T10:00Z', '2011-12-31T10:00Z'],

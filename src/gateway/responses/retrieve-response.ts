@@ -28,11 +28,11 @@ type ResponseHandler = (
 type ResponseBody = string | Pick<EventsToSend, 'source' | 'after'>
 
 /** Reads or changes the response with this id. */
-type Operation = (gateway: Gateway, received: IncomingRequest, id: string) => Promise<Outcome<ResponseBody>>
+type ResponseOperation = (gateway: Gateway, received: IncomingRequest, id: string) => Promise<Outcome<ResponseBody>>
 
 /** A handler that runs the operation and sends its result. */
 const handlerOf =
-  (operation: Operation): ResponseHandler =>
+  (operation: ResponseOperation): ResponseHandler =>
   async (gateway, received, responseWriter, id) => {
     const requestId = received.id
     const result = await operation(gateway, received, id)

@@ -2,7 +2,7 @@ import type { ChatEvent } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, readJson, text } from '../../core/json.ts'
 import type { Frame, StreamDecoder } from '../../core/protocol.ts'
-import { malformed, oversizedEvent, truncatedStream } from '../errors/answer-failures.ts'
+import { malformed, oversizedEvent, truncated } from '../errors/answer-failures.ts'
 import type { TextOf } from '../framing/delta-template.ts'
 import { argumentsText, parseArguments } from '../shared/tool-arguments.ts'
 import { decodeCitation } from './citations.ts'
@@ -49,7 +49,7 @@ class MessagesStreamDecoder implements StreamDecoder {
     this.#over = true
     // Only the last event is missing; the answer itself is complete.
     if (this.#finished) return []
-    return [{ type: 'failure', failure: truncatedStream() }]
+    return [{ type: 'failure', failure: truncated() }]
   }
 
   #read(event: JsonObject, type: string | undefined): ChatEvent[] {

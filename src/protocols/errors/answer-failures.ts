@@ -8,9 +8,5 @@ export const malformed = (problem: string): Failure =>
 /** The input ended before the answer. */
 export const truncated = (): Failure => fail('truncated', "The provider's answer ended before it was complete.")
 
-/** A stream ended before its terminal event. */
-export const truncatedStream = (): Failure =>
-  fail('truncated', "The provider's stream ended before its answer was complete.")
-
 /** A stream event exceeds the framing's size limit. */
 export const oversizedEvent = (): Failure => fail('too_large', 'The provider sent an event above the size limit.')

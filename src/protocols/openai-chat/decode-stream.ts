@@ -2,7 +2,7 @@ import type { Block, ChatEvent, Citation, ReasoningSignature } from '../../core/
 import { fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, readJson, text } from '../../core/json.ts'
 import type { Frame, StreamDecoder } from '../../core/protocol.ts'
-import { oversizedEvent, truncatedStream } from '../errors/answer-failures.ts'
+import { oversizedEvent, truncated } from '../errors/answer-failures.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import type { TextOf } from '../framing/delta-template.ts'
 import { append } from '../shared/append.ts'
@@ -64,7 +64,7 @@ class ChunkReader implements StreamDecoder {
     if (this.#over) return []
     this.#over = true
     if (this.#finished && this.#unfinished === 0) return []
-    return [failureEvent(truncatedStream())]
+    return [failureEvent(truncated())]
   }
 
   #push(frame: Frame): void {

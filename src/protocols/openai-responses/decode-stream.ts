@@ -2,7 +2,7 @@ import type { ChatEvent } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
 import { isObject, object, text } from '../../core/json.ts'
 import type { StreamDecoder } from '../../core/protocol.ts'
-import { malformed, oversizedEvent, truncatedStream } from '../errors/answer-failures.ts'
+import { malformed, oversizedEvent, truncated } from '../errors/answer-failures.ts'
 import type { TextOf } from '../framing/delta-template.ts'
 import { ResponsesAnswerReader } from './answer-reader.ts'
 
@@ -31,7 +31,7 @@ export const decodeStream = (): StreamDecoder => {
       return reader.read(event, text(event.type) ?? frame.event ?? '', data.length)
     },
     end() {
-      return failed || reader.over ? [] : failWith(truncatedStream())
+      return failed || reader.over ? [] : failWith(truncated())
     },
   }
 }

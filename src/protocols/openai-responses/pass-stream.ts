@@ -3,7 +3,7 @@ import type { Failure } from '../../core/failure.ts'
 import { type JsonObject, object, text } from '../../core/json.ts'
 import { survey } from '../../core/json-text.ts'
 import type { AnswerContext, Frame, StreamStep, StreamWriter } from '../../core/protocol.ts'
-import { truncatedStream } from '../errors/answer-failures.ts'
+import { truncated } from '../errors/answer-failures.ts'
 import { passFrame, singleFrames, writeFrame } from '../framing/sse.ts'
 import { decodeUtf8, latin1Of } from '../framing/utf8.ts'
 import { parseEvent } from './decode-stream.ts'
@@ -60,7 +60,7 @@ class PassingWriter implements StreamWriter {
   end(): readonly TextOrBytes[] {
     if (this.#encoder) return this.#encoder.end()
     if (this.#over) return []
-    return this.#fail(truncatedStream())
+    return this.#fail(truncated())
   }
 
   keepAlive(): string {

@@ -153,6 +153,22 @@ test('removes only the signatures that the error identifies, or all after too ma
   assert.deepEqual(await turn('own-4', 'foreign-2', 'foreign-3', 'foreign-4', 'foreign-5'), [4])
 })
 
+test('removes only the identified signature from a large body too', async () => {
+  const claude = instance('a', ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })
+  const { send, world } = gatewayHarness([claude], (call) =>
+    (call.body ?? '').includes('foreign')
+      ? respondWith.error(call, 400, { message: 'messages.1.content.0: Invalid `signature` in `thinking` block' })
+      : respondWith.json(call, 200, answer),
+  )
+  const large = { role: 'user', content: 'x'.repeat(300_000) }
+  const messages = [USER, thought('foreign'), large, thought('own'), USER]
+  const reply = send({ model: 'a/m', max_tokens: 9, messages }, 'anthropic-messages')
+  await world.advance(2_000)
+  assert.equal(reply.status, 200, reply.text)
+  assert.equal(world.calls.length, 2)
+  assert.ok(world.calls.at(-1)?.body?.includes('"own"'))
+})
+
 const QUOTED: readonly (readonly [what: string, upstream: Failure['upstream'], seals: readonly string[]])[] = [
   ['beginning and end of one', { message: 'The encrypted content gAAA...Rg== could not be verified.' }, ['gAAAxRg==']],
   [

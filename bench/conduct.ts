@@ -132,9 +132,10 @@ const WORKLOADS = {
     overTls: true,
   },
 } as const satisfies Readonly<Partial<Record<RowName, Workload>>>
-type WorkloadName = keyof typeof WORKLOADS
+export type WorkloadName = keyof typeof WORKLOADS
 export const WORKLOAD_NAMES = Object.keys(WORKLOADS) as readonly WorkloadName[] // the keys of a constant
-const workloadOf = (name: WorkloadName): Workload => WORKLOADS[name]
+/** The load and configuration of a row. */
+export const workloadOf = (name: WorkloadName): Workload => WORKLOADS[name]
 
 /** Noise in cores above which a window is repeated; the quieter window counts. */
 const NOISE = 0.2
@@ -142,7 +143,7 @@ const NOISE = 0.2
 const MAX_REPEATS = 3
 
 /** Rotates the order from round to round. */
-const inTurn = <T>(all: readonly T[], round: number): readonly T[] => {
+export const inTurn = <T>(all: readonly T[], round: number): readonly T[] => {
   const shift = round % all.length
   return [...all.slice(shift), ...all.slice(0, shift)]
 }

@@ -7,7 +7,10 @@ export type Stage<In, Out> = {
   end(): readonly Out[]
 }
 
-/** A stream consumer. `push` returns false for backpressure; `end` is called once, with a failure if the stream failed. */
+/**
+ * A stream consumer. `push` returns false for backpressure. `end` is called at most once, with a failure if the stream
+ * failed; not after the producer was aborted.
+ */
 export type Sink<T> = { push(item: T): boolean; end(failure?: Failure): void }
 
 /** Combines two stages. */

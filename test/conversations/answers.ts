@@ -73,7 +73,7 @@ const CREATED = 1_790_000_000
 
 const called = ({ calls = [] }: Answer): boolean => calls.length > 0
 
-/** The calls with ids of the vendor. */
+/** The calls, each with an id in the vendor's form (empty if its calls have none) and its arguments as JSON text. */
 const numbered = ({ calls = [] }: Answer, { callId }: Vendor, ids: VendorIds) =>
   calls.map((call) => ({ ...call, id: callId?.(ids, call.name) ?? '', json: JSON.stringify(call.arguments) }))
 

@@ -82,7 +82,7 @@ const bench = (
       // One attempt for each call, so that each call is one outcome.
       retry: { maxAttempts: 1 },
       keepAlive: { interval: 0 },
-      circuit: { timeout: 5_000, ...circuit },
+      circuit: { timeout: 15_000, ...circuit },
       providers: Object.fromEntries(
         NAMES.map((name) => [
           name,

@@ -11,7 +11,7 @@ const KILL_AFTER = 400
 const TEXT = Array.from({ length: 20 }, (_, at) => `word${String(at).padStart(2, '0')}`).join(' ')
 const PACE = { text: TEXT, first: 60, gap: 6 }
 
-/** The result of one request in the program that uses the SDK. */
+/** What the SDK received for one request. */
 type Received = {
   content: string
   endedAt: number

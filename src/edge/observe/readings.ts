@@ -34,7 +34,7 @@ export const healthReadings = (problems: readonly HealthProblem[]): Reading[] =>
     },
     {
       name: 'config_reload_ok',
-      help: 'Whether the last configuration reload was applied: 1 yes, 0 refused (see /health).',
+      help: 'Whether the configuration on disk is in use: 0 if the last reload was refused (see /health), otherwise 1.',
       labels: {},
       value: ok('config'),
     },

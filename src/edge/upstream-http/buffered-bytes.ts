@@ -49,7 +49,7 @@ class LargeAnswers {
   readonly #held: HeldBytes
   readonly #limit: () => number
   readonly #nextTurn: (run: () => void) => void
-  /** Bytes of each response, in the order in which they became large. */
+  /** Bytes of each large response; the response that became large first comes first. */
   readonly #bytes = new Map<CountedCall, number>()
   readonly #byClient = new Map<string, number>()
   readonly #paused = new Set<CountedCall>()

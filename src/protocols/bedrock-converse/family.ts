@@ -58,7 +58,7 @@ const WITHOUT_SCHEMAS = /amazon\.titan|meta\.llama|cohere\.command|ai21\.|deepse
 
 const claude = (name: string, generation: number): ConverseModelFamily => {
   const thinks: ThinkingMember[] = []
-  // Later generations decide how long to think and reject a budget.
+  // After 4.6 the model decides how long to think, and rejects a budget.
   if (generation >= 3.07 && generation <= 4.06) thinks.push('budget')
   if (generation >= 4.06) thinks.push('adaptive')
   // Of generation 3.5 only the second edition supports caching.

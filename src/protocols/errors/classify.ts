@@ -15,7 +15,7 @@ export type UpstreamError = {
   readonly message?: string
   readonly param?: string
   readonly requestId?: string
-  /** More specific codes: a google.rpc status or reason, an inner error's code, `x-amzn-errortype`. */
+  /** More specific codes, such as a google.rpc status or reason, an inner error's code or `x-amzn-errortype`. */
   readonly hints?: readonly string[]
 }
 

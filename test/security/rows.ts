@@ -106,7 +106,7 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-27',
     attack: 'characters that break parsers',
-    tests: [...here('bombs', 'destinations'), 'test/e2e/bad-input.test.ts', 'src/core/path-step.test.ts'],
+    tests: [...here('bombs', 'destinations'), 'test/e2e/bad-input.test.ts', 'src/core/path-segment.test.ts'],
   },
   {
     id: 'SEC-28',

@@ -4,7 +4,13 @@
  * shows the noise.
  *
  *   node bench/compare.ts --only burst,stream-20ms --rounds 9 ../old/src/main.ts src/main.ts
+ *
+ * A program followed by `=FILE.json` runs with these members in its configuration; the load sends the key of
+ * `bench/accounts.json`:
+ *
+ *   node bench/compare.ts --only chat-1k src/main.ts=bench/no-ledger.json src/main.ts=bench/accounts.json
  */
+import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { inTurn, WORKLOAD_NAMES, type WorkloadName, workloadOf } from './conduct.ts'
@@ -19,11 +25,13 @@ const rows = values.only.split(',').filter(isWorkload)
 const rounds = Number(values.rounds)
 if (rows.length === 0 || !(rounds >= 1) || positionals.length < 2) {
   process.stderr.write(
-    'usage: node bench/compare.ts [--only ROW,ROW] [--rounds N] FIRST/src/main.ts OTHER/src/main.ts …\n',
+    'usage: node bench/compare.ts [--only ROW,ROW] [--rounds N] FIRST/src/main.ts OTHER/src/main.ts[=FILE.json] …\n',
   )
   process.exit(2)
 }
 
+/** The key of `accounts.json`; a gateway without keys ignores it. */
+const KEY = '--key hgk-bench-0123456789'
 const median = (list: readonly number[]): number => list.toSorted((a, b) => a - b)[list.length >> 1] ?? Number.NaN
 
 const compare = async (row: WorkloadName): Promise<void> => {
@@ -31,16 +39,18 @@ const compare = async (row: WorkloadName): Promise<void> => {
   const upstream = await startUpstream()
   const contestants: (Contestant & { readonly pid: number; readonly costs: number[] })[] = []
   for (const [index, program] of positionals.entries()) {
-    useProgram(resolve(program))
+    const [main = '', more] = program.split('=')
+    useProgram(resolve(main))
     const port = PORTS.gateway + 10 + index
-    const { pid } = await startGateway(`compared-${index}`, { file, port })
+    const members: object = more === undefined ? {} : JSON.parse(readFileSync(more, 'utf8'))
+    const { pid } = await startGateway(`compared-${index}`, { file: { ...file, ...members }, port })
     contestants.push({ name: program, model: 'bench', base: at(port), pid, costs: [] })
   }
   const known = [upstream.pid, ...contestants.map(({ pid }) => pid)]
-  for (const each of contestants) await load(each, { api, known, args: `${warmUp} --warmup 8s` })
+  for (const each of contestants) await load(each, { api, known, args: `${KEY} ${warmUp} --warmup 8s` })
   for (let round = 0; round < rounds; round++)
     for (const each of inTurn(contestants, round)) {
-      const { numbers, errors } = await load(each, { api, known, args })
+      const { numbers, errors } = await load(each, { api, known, args: `${KEY} ${args}` })
       const wrong = Object.keys(errors)
       if (wrong.length > 0) throw new Error(`${each.name} gave a wrong answer: ${wrong.join(', ')}`)
       each.costs.push(numbers.cpuChunk ?? numbers.cpu ?? Number.NaN)

@@ -1,18 +1,23 @@
 /**
  * Bundles the sources into `dist/` for the npm package: `npm run build`. One file has everything that a start needs, so that
  * it is read and compiled once. Rarely used modules are separate files; undici, ws and the packages for cloud credentials
- * stay dependencies. The bundle is not minified, so that stack traces show the names of the sources.
+ * stay dependencies. The bundle is minified but for the names of functions and classes, which stack traces show.
  */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join, relative } from 'node:path'
-import { type OutputChunk, type Plugin, rolldown } from 'rolldown'
+import { type CodeSplittingGroup, type OutputChunk, type Plugin, rolldown } from 'rolldown'
+import { buildDashboard } from '../dashboard/build.ts'
+import { icon, style } from '../dashboard/site/assets.ts'
 import { PROVIDER_FILE } from '../src/edge/catalogue/provider-files.ts'
 import { launchRows, settingRows } from '../src/edge/config/rows.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
 /** Not bundled: loaded from node_modules when they are needed. */
-const PACKAGES = ['@aws-sdk/credential-provider-node', 'aws4fetch', 'google-auth-library', 'undici', 'ws']
+export const PACKAGES = ['@aws-sdk/credential-provider-node', 'aws4fetch', 'google-auth-library', 'undici', 'ws']
+
+/** Those of them that users install who sign in to a cloud; the error for a missing one names it. */
+export const OPTIONAL: ReadonlySet<string> = new Set(['@aws-sdk/credential-provider-node', 'google-auth-library'])
 
 /** The provider files as static imports, because a bundle has no folder to read at start. */
 const providerTable = (): string => {
@@ -25,12 +30,14 @@ const providerTable = (): string => {
 }
 
 /** Modules that are replaced by content computed at build time. */
+const constants = (values: Readonly<Record<string, unknown>>): string =>
+  Object.entries(values)
+    .map(([name, value]) => `export const ${name} = ${JSON.stringify(value)}\n`)
+    .join('')
 const GENERATED: { readonly [path: string]: () => string } = {
   'src/edge/catalogue/provider-files.ts': providerTable,
-  'src/edge/config/rows.ts': () =>
-    Object.entries({ settingRows, launchRows })
-      .map(([name, rows]) => `export const ${name} = ${JSON.stringify(rows)}\n`)
-      .join(''),
+  'src/edge/config/rows.ts': () => constants({ settingRows, launchRows }),
+  'dashboard/site/assets.ts': () => constants({ icon, style }),
 }
 
 const generatedModules: Plugin = {
@@ -38,17 +45,38 @@ const generatedModules: Plugin = {
   load: (id) => GENERATED[relative(ROOT, id)]?.() ?? null,
 }
 
-/** Selects the static imports of `serve.ts` for one file, without those of `main.ts`, which enables the compile cache first. */
-const startChunk = (): Plugin & { readonly has: (id: string) => boolean } => {
-  const found = { main: new Set<string>(), serve: new Set<string>() }
+/** Entry points of threads. */
+const THREADS = [
+  'edge/store/store-thread.mjs',
+  'edge/ledger/ledger-thread.mjs',
+  'edge/ledger/reading/reading-thread.mjs',
+  'edge/ledger/bodies/bodies-thread.mjs',
+  'edge/control/control-thread.mjs',
+  'edge/backup/backup-thread.mjs',
+].map((path) => join(ROOT, 'src', path))
+
+/** Finds the modules of a start, and those of threads: a thread must not load a file with modules of the server. */
+const moduleGroups = (): Plugin & { readonly groups: readonly CodeSplittingGroup[] } => {
+  const main = new Set([join(ROOT, 'src', 'main.ts')])
+  const serve = new Set([join(ROOT, 'src', 'serve.ts')])
+  const threads = new Set(THREADS)
   return {
-    name: 'modules of a start',
-    has: (id) => found.serve.has(id) && !found.main.has(id),
+    name: 'groups of modules',
+    groups: [
+      // Packages that the server and threads use, each once.
+      ...['zod', 'kysely'].map((name) => ({ name, test: new RegExp(`/node_modules/${name}/`) })),
+      { name: 'shared', test: (id) => threads.has(id) && serve.has(id) && !main.has(id) },
+      // The static imports of `serve.ts`, without those of `main.ts`, which enables the compile cache first.
+      { name: 'start', test: (id) => serve.has(id) && !main.has(id) },
+    ],
     buildEnd() {
-      for (const [name, ids] of Object.entries(found)) {
-        ids.add(join(ROOT, 'src', `${name}.ts`))
-        for (const id of ids) for (const imported of this.getModuleInfo(id)?.importedIds ?? []) ids.add(imported)
-      }
+      for (const ids of [main, serve, threads])
+        for (const id of ids) {
+          const module = this.getModuleInfo(id)
+          for (const imported of module?.importedIds ?? []) ids.add(imported)
+          // A thread loads its program after it has enabled the compile cache.
+          if (ids === threads) for (const imported of module?.dynamicallyImportedIds ?? []) ids.add(imported)
+        }
     },
   }
 }
@@ -76,52 +104,60 @@ const noticesOf = (chunks: readonly OutputChunk[]): string => {
   return `Code of these packages is part of the files beside this one.\n\n${notices.join(`\n${'-'.repeat(80)}\n\n`)}`
 }
 
+/** Names of functions and classes stay: stack traces show them. */
+const KEPT = { function: true, class: true } as const
+
 const OUTPUT = {
   format: 'esm',
   // File names appear in stack traces, so they have no hashes. With `.mjs` Node does not look for a package.json.
   entryFileNames: '[name].mjs',
   chunkFileNames: '[name].mjs',
   comments: { legal: true, annotation: false, jsdoc: false },
-  minify: false,
+  minify: { compress: { keepNames: KEPT }, mangle: { keepNames: KEPT }, codegen: { removeWhitespace: true } },
 } as const
 
-/** Entry points of threads. */
-const THREADS = ['edge/store/store-thread.mjs', 'edge/ledger/ledger-thread.mjs']
-
-/** Bundles a thread separately, so that it shares no chunk that would load the server. */
-const buildThread = async (entry: string, folder: string) => {
+/** Bundles the program and its threads. */
+const buildProgram = async (folder: string) => {
+  const { groups, ...plugin } = moduleGroups()
   const bundle = await rolldown({
-    input: { [basename(entry, '.mjs')]: join(ROOT, 'src', entry) },
-    cwd: ROOT,
-    platform: 'node',
-    plugins: [asciiOnly],
-  })
-  const { output } = await bundle.write({ ...OUTPUT, dir: folder, codeSplitting: false })
-  await bundle.close()
-  return output
-}
-
-/** Empties the folder, writes the bundle, and returns its chunks. */
-export const build = async (folder: string): Promise<readonly OutputChunk[]> => {
-  const start = startChunk()
-  const bundle = await rolldown({
-    input: { main: join(ROOT, 'src', 'main.ts') },
+    input: Object.fromEntries(
+      [join(ROOT, 'src', 'main.ts'), ...THREADS].map((path) => [basename(path).replace(/\.m?[jt]s$/, ''), path]),
+    ),
     cwd: ROOT,
     platform: 'node',
     preserveEntrySignatures: 'allow-extension',
     external: PACKAGES,
-    plugins: [generatedModules, start, asciiOnly],
+    plugins: [generatedModules, plugin, asciiOnly],
   })
-  rmSync(folder, { recursive: true, force: true })
   const { output } = await bundle.write({
     ...OUTPUT,
     dir: folder,
-    codeSplitting: { includeDependenciesRecursively: false, groups: [{ name: 'start', test: start.has }] },
+    codeSplitting: { includeDependenciesRecursively: false, groups: [...groups] },
   })
   await bundle.close()
-  const threads = await Promise.all(THREADS.map((entry) => buildThread(entry, folder)))
-  const chunks = [...output, ...threads.flat()].filter((one) => one.type === 'chunk')
+  return output
+}
+
+/** Bundles what makes the documentation of its Markdown. */
+const buildDocsThread = async (folder: string) => {
+  const bundle = await rolldown({
+    input: { 'docs-thread': join(ROOT, 'dashboard', 'site', 'thread.ts') },
+    cwd: join(ROOT, 'dashboard'),
+    platform: 'node',
+    plugins: [generatedModules, asciiOnly],
+  })
+  const { output } = await bundle.write({ ...OUTPUT, dir: folder })
+  await bundle.close()
+  return output
+}
+
+/** Empties the folder, writes the bundle and the dashboard, and returns the chunks of the bundle. */
+export const build = async (folder: string): Promise<readonly OutputChunk[]> => {
+  rmSync(folder, { recursive: true, force: true })
+  const output = [...(await buildProgram(folder)), ...(await buildDocsThread(folder))]
+  const chunks = output.filter((one) => one.type === 'chunk')
   writeFileSync(join(folder, 'LICENCES.txt'), noticesOf(chunks))
+  await buildDashboard(join(folder, 'dashboard'))
   return chunks
 }
 

@@ -9,7 +9,7 @@
  * Nothing leaves this machine: the configured URLs are on 127.0.0.1, telemetry is off, and the configured proxy rejects and
  * records every other connection. The first run needs npm's registry.
  */
-import { spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { createServer, type Socket } from 'node:net'
@@ -17,12 +17,12 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { list, object, text } from '../src/core/json.ts'
-import { type Started, start } from '../test/e2e/support/process.ts'
+import { AGENT_PACKAGES, AGENTS_FOLDER, type Agent, claudeCode, codex, runAgent } from '../test/e2e/clients/agents.ts'
+import { start } from '../test/e2e/support/process.ts'
 import { answerWith } from '../test/support/answers.ts'
 import { type Act, type Script, startUpstream, type UpstreamRequest } from '../test/support/upstream.ts'
 
-const root = join(import.meta.dirname, '..')
-const folder = join(root, '.cache', 'clients')
+const folder = dirname(AGENTS_FOLDER)
 const { values } = parseArgs({
   options: { only: { type: 'string', default: '' }, verbose: { type: 'boolean', default: false } },
 })
@@ -32,41 +32,10 @@ const TIME_LIMIT = 90_000
 
 // ── The clients ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Environment = { readonly gateway: Started; readonly home: string; readonly work: string }
-type Command = {
-  readonly args: readonly string[]
-  readonly env: Readonly<Record<string, string>>
-  readonly files?: Readonly<Record<string, string>>
-}
-type Client = {
-  readonly name: string
-  readonly program: string
-  readonly command: (environment: Environment) => Command
-}
-
-const PACKAGES = { '@openai/codex': '0.169.0', '@anthropic-ai/claude-code': '2.1.330' } as const
-
 /** The prompt does not have the output, so a client that returns it has run the command. */
 const COMMAND = 'echo head""gate-$((40+2))'
 const PRINTED = 'headgate-42'
 const PROMPT = 'Run the command that the tool call requests, and report its output.'
-
-const codex = (name: string, model: string, configured: (base: string) => readonly string[]): Client => ({
-  name,
-  program: join('@openai', 'codex', 'bin', 'codex.js'),
-  command: ({ gateway, home, work }) => ({
-    args: ['exec', '--skip-git-repo-check', '--sandbox', 'danger-full-access', '--cd', work, '--model', model, PROMPT],
-    env: { CODEX_HOME: join(home, '.codex'), GATEWAY_API_KEY: 'any', CODEX_API_KEY: 'any' },
-    files: {
-      '.codex/config.toml': [
-        ...configured(gateway.base),
-        'check_for_update_on_startup = false',
-        '[analytics]',
-        'enabled = false',
-      ].join('\n'),
-    },
-  }),
-})
 
 /** A model provider, as its documentation recommends for gateways. */
 const asProvider = (base: string) => [
@@ -77,27 +46,13 @@ const asProvider = (base: string) => [
 /** In place of OpenAI, where it uses a WebSocket first. */
 const inPlace = (base: string) => [`openai_base_url = "${base}"`]
 
+type Client = { readonly agent: Agent; readonly model: string }
 const CLIENTS: readonly Client[] = [
   // For known models it has other tools: a custom tool for patches, and a tool search.
-  codex('codex', 'some-model', asProvider),
-  codex('codex, known model', 'gpt-5.5', asProvider),
-  codex('codex, as OpenAI', 'gpt-5.5', inPlace),
-  {
-    name: 'claude code',
-    program: join('@anthropic-ai', 'claude-code', 'cli-wrapper.cjs'),
-    command: ({ gateway, home }) => ({
-      args: ['-p', PROMPT, '--model', 'some-model', '--allowedTools', 'Bash(echo:*)', '--output-format', 'text'],
-      env: {
-        CLAUDE_CONFIG_DIR: join(home, '.claude'),
-        ANTHROPIC_BASE_URL: gateway.url,
-        ANTHROPIC_API_KEY: 'any',
-        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
-        DISABLE_TELEMETRY: '1',
-        DISABLE_ERROR_REPORTING: '1',
-        DISABLE_AUTOUPDATER: '1',
-      },
-    }),
-  },
+  { agent: codex('codex', asProvider), model: 'some-model' },
+  { agent: codex('codex, known model', asProvider), model: 'gpt-5.5' },
+  { agent: codex('codex, as OpenAI', inPlace), model: 'gpt-5.5' },
+  { agent: claudeCode, model: 'some-model' },
 ]
 
 // ── The upstream ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -180,32 +135,6 @@ const UPSTREAMS: { readonly [format: string]: (url: string) => Readonly<Record<s
 
 // ── A run ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Ended = { readonly code: number | null; readonly out: string; readonly ms: number }
-
-/** Runs the program in a process group of its own; no process of it is left afterwards. */
-const runProgram = (args: readonly string[], cwd: string, env: Readonly<Record<string, string>>): Promise<Ended> =>
-  new Promise((resolve) => {
-    const begun = performance.now()
-    const child = spawn(process.execPath, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
-    const parts: Buffer[] = []
-    child.stdout.on('data', (part: Buffer) => parts.push(part))
-    child.stderr.on('data', (part: Buffer) => parts.push(part))
-    const endGroup = () => {
-      try {
-        if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
-      } catch {
-        // The group has already ended.
-      }
-    }
-    const timer = setTimeout(endGroup, TIME_LIMIT)
-    child.on('close', (code) => {
-      clearTimeout(timer)
-      endGroup()
-      resolve({ code, out: Buffer.concat(parts).toString('utf8'), ms: performance.now() - begun })
-    })
-    child.on('exit', () => setTimeout(endGroup, 1_000).unref())
-  })
-
 /** A proxy that rejects every connection and records its destination. */
 const startRejectingProxy = async () => {
   const destinations = new Set<string>()
@@ -233,7 +162,7 @@ const startRejectingProxy = async () => {
 
 type Result = { readonly line: string; readonly problems: readonly string[] }
 
-const tryOne = async (client: Client, format: string): Promise<Result> => {
+const tryOne = async ({ agent, model }: Client, format: string): Promise<Result> => {
   const { script, requests: received, called } = scriptedUpstream()
   const upstream = await startUpstream(script)
   const proxyServer = await startRejectingProxy()
@@ -242,25 +171,15 @@ const tryOne = async (client: Client, format: string): Promise<Result> => {
   mkdirSync(work)
   const gateway = await start({ env: { ...UPSTREAMS[format]?.(upstream.url), DATA_DIR: join(home, 'data') } })
   try {
-    const { args, env, files = {} } = client.command({ gateway, home, work })
-    for (const [name, content] of Object.entries(files)) {
-      mkdirSync(dirname(join(home, name)), { recursive: true })
-      writeFileSync(join(home, name), content)
-    }
     const proxy = {
       HTTP_PROXY: proxyServer.url,
       HTTPS_PROXY: proxyServer.url,
       http_proxy: proxyServer.url,
       https_proxy: proxyServer.url,
     }
-    const { code, out, ms } = await runProgram([join(folder, 'node_modules', client.program), ...args], work, {
-      PATH: process.env.PATH ?? '',
-      HOME: home,
-      NO_PROXY: '127.0.0.1,localhost',
-      no_proxy: '127.0.0.1,localhost',
-      ...proxy,
-      ...env,
-    })
+    const env = { NO_PROXY: '127.0.0.1,localhost', no_proxy: '127.0.0.1,localhost', ...proxy }
+    const task = { gateway, home, work, model, prompt: PROMPT }
+    const { code, out, ms } = await runAgent(agent, task, { limit: TIME_LIMIT, env })
     // The gateway writes its last log lines when it stops.
     await gateway.stop()
     const requests = gateway.lines().filter(({ event }) => event === 'request')
@@ -275,14 +194,14 @@ const tryOne = async (client: Client, format: string): Promise<Result> => {
     ]
     if (values.verbose)
       process.stderr.write(
-        `\n── ${client.name} over ${format}\n${out}\n${gateway.output()}\nlast request: ${turns.slice(-4_000)}\n`,
+        `\n── ${agent.name} over ${format}\n${out}\n${gateway.output()}\nlast request: ${turns.slice(-4_000)}\n`,
       )
     const styles = [...new Set(requests.map(({ style }) => style))].join(', ')
     const result = problems.length === 0 ? `ok, ${(ms / 1000).toFixed(1)} s` : problems.join('; ')
     const rejected =
       proxyServer.destinations.size > 0 ? `; rejected connections to ${[...proxyServer.destinations].join(', ')}` : ''
     return {
-      line: `${client.name.padEnd(25)} ${format.padEnd(10)} ${String(requests.length).padStart(2)} requests (${styles}), called ${called.join(', ')}: ${result}${rejected}`,
+      line: `${agent.name.padEnd(25)} ${format.padEnd(10)} ${String(requests.length).padStart(2)} requests (${styles}), called ${called.join(', ')}: ${result}${rejected}`,
       problems,
     }
   } finally {
@@ -296,14 +215,14 @@ const tryOne = async (client: Client, format: string): Promise<Result> => {
 // ── All runs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const installed = (name: string): string | undefined => {
-  const file = join(folder, 'node_modules', name, 'package.json')
+  const file = join(AGENTS_FOLDER, name, 'package.json')
   return existsSync(file) ? text(object(JSON.parse(readFileSync(file, 'utf8')))?.version) : undefined
 }
 
-if (Object.entries(PACKAGES).some(([name, version]) => installed(name) !== version)) {
+if (Object.entries(AGENT_PACKAGES).some(([name, version]) => installed(name) !== version)) {
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'package.json'), '{"private":true}\n')
-  const packages = Object.entries(PACKAGES).map(([name, version]) => `${name}@${version}`)
+  const packages = Object.entries(AGENT_PACKAGES).map(([name, version]) => `${name}@${version}`)
   process.stdout.write(`installing ${packages.join(' and ')} into ${folder} (about 800 MB) …\n`)
   const args = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error', ...packages]
   const { status } = spawnSync('npm', args, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] })
@@ -318,7 +237,7 @@ let tried = 0
 let failed = 0
 for (const client of CLIENTS)
   for (const format of Object.keys(UPSTREAMS)) {
-    if (!words.every((word) => `${client.name} ${format}`.includes(word))) continue
+    if (!words.every((word) => `${client.agent.name} ${format}`.includes(word))) continue
     const { line, problems } = await tryOne(client, format)
     tried++
     if (problems.length > 0) failed++

@@ -3,20 +3,16 @@ import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { anchors } from '../dashboard/site/anchors.ts'
 
 const root = join(import.meta.dirname, '..')
 const read = (path: string): string => readFileSync(join(root, path), 'utf8')
 const pages = globSync(['*.md', 'docs/**/*.md', '.github/**/*.md'], { cwd: root }).sort()
 
-/** The anchor of a heading, as on GitHub. */
-const anchorOf = (heading: string): string =>
-  heading
-    .toLowerCase()
-    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
-    .replaceAll(' ', '-')
-
-const anchorsIn = (text: string): readonly string[] =>
-  [...text.matchAll(/^#{1,6} (.+)$/gm)].map(([, heading = '']) => anchorOf(heading))
+const anchorsIn = (text: string): readonly string[] => {
+  const anchorOf = anchors()
+  return [...text.matchAll(/^#{1,6} (.+)$/gm)].map(([, heading = '']) => anchorOf(heading))
+}
 
 const matches = (text: string, pattern: RegExp): readonly string[] =>
   [...text.matchAll(pattern)].map(([, found = '']) => found)

@@ -9,6 +9,7 @@ import type { ProtocolSupport, Provider, Providers } from '../src/core/provider.
 import { CATALOGUE_FILE } from '../src/edge/catalogue/catalogue.ts'
 import { loadProviders } from '../src/edge/catalogue/load-providers.ts'
 import { styleNames } from '../src/edge/config/definition.ts'
+import { markdownTable } from './markdown-table.ts'
 
 export const PAGE_FILE = new URL('../docs/providers.md', import.meta.url)
 export const README_FILE = new URL('../README.md', import.meta.url)
@@ -20,9 +21,6 @@ const END = '<!-- /providers -->'
 
 const prefix = (name: string): string => name.toUpperCase().replaceAll('-', '_')
 const code = (words: string): string => `\`${words}\``
-const row = (cells: readonly string[]): string => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
-const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
-  [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n')
 
 const styles = (wires: readonly ProtocolSupport[] = []): string =>
   wires.map(({ protocol }) => styleNames[protocol]).join(', ')
@@ -107,7 +105,7 @@ const pageRow = (catalogue: Known, provider: Provider): readonly string[] => {
 export const providersPage = (providers: Providers): string => {
   const catalogue = readKnown()
   const rows = (wanted: boolean) =>
-    table(
+    markdownTable(
       HEAD,
       known(providers)
         .filter(({ keyless = false }) => keyless === wanted)
@@ -184,7 +182,7 @@ const readmeTable = (providers: Providers): string => {
   return `${BEGIN}
 <details><summary>All ${all.length} providers with their variables and API styles</summary>
 
-${table(['provider', 'variable', 'styles', 'on request', 'can'], all.map(readmeRow))}
+${markdownTable(['provider', 'variable', 'styles', 'on request', 'can'], all.map(readmeRow))}
 
 After an *or*: the variable that switches it on without a key, with the identity of the machine. *On request*: with
 \`<NAME>_STYLES\`.

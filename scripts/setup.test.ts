@@ -40,12 +40,12 @@ describe('setup', { skip }, () => {
   after(() => rmSync(folder, { recursive: true, force: true }))
 
   /** Runs set-up with the clone's own Node, as the second start on a machine with an older Node does. */
-  const setup = (clone: string) => {
+  const setup = (clone: string, env: Readonly<Record<string, string>> = {}) => {
     const node = join(folder, clone, 'tools', 'node', 'node_modules', name ?? '', 'bin', 'node')
     const { PATH = '', HOME = '' } = process.env
     const { status, stderr } = spawnSync(node, [join(folder, clone, 'scripts', 'setup.mjs')], {
       encoding: 'utf8',
-      env: { PATH, HOME },
+      env: { PATH, HOME, ...env },
       timeout: 60_000,
     })
     assert.equal(status, 0, stderr)
@@ -74,5 +74,18 @@ describe('setup', { skip }, () => {
     rmSync(join(folder, 'other'), { recursive: true })
     assert.equal(spawnSync(linkOf('copy'), ['--version']).status, 0)
     assert.deepEqual(readdirSync(join(folder, 'copy', 'node_modules', '.bin')), ['node'])
+  })
+
+  test('installs the dashboard beside the gateway, and goes on where that fails, unless it is disabled', () => {
+    const dashboard = join(folder, 'copy', 'dashboard')
+    mkdirSync(dashboard)
+    writeFileSync(join(dashboard, 'package.json'), '{ "name": "dashboard", "version": "1.0.0" }')
+    writeFileSync(join(dashboard, 'package-lock.json'), '{ not JSON')
+    assert.equal(setup('copy', { DASHBOARD_ENABLED: 'false' }), '')
+    assert.match(setup('copy'), /The gateway starts without its dashboard\./)
+    const lock = { name: 'dashboard', version: '1.0.0', lockfileVersion: 3, packages: { '': { version: '1.0.0' } } }
+    writeFileSync(join(dashboard, 'package-lock.json'), JSON.stringify(lock))
+    assert.doesNotMatch(setup('copy'), /without/)
+    assert.equal(setup('copy'), '')
   })
 })

@@ -16,6 +16,7 @@ import { join, sep } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ROWS_VARIABLE } from '../test/conformance/tally.ts'
 import { isPartOfPage, newRows, ownPart, PAGE, page, readOwnRows, readRows } from './conformance.ts'
+import { endDescendants } from './test/descendants.ts'
 import {
   divide,
   type Isolation,
@@ -35,10 +36,11 @@ const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
 
 // ── Selection ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const CHECKS: { readonly [name: string]: readonly string[] } = {
-  types: ['typescript/bin/tsc', '--project', '.'],
-  lint: ['@biomejs/biome/bin/biome', 'ci', '--colors=off', '--error-on-warnings', '.'],
-  dead: ['knip/bin/knip.js', '--no-progress'],
+/** Each check runs its commands one after the other. */
+const CHECKS: { readonly [name: string]: readonly (readonly string[])[] } = {
+  types: ['.', 'dashboard', 'test/dashboard'].map((project) => ['typescript/bin/tsc', '--project', project]),
+  lint: [['@biomejs/biome/bin/biome', 'ci', '--colors=off', '--error-on-warnings', '.']],
+  dead: [['knip/bin/knip.js', '--no-progress']],
 }
 
 const { values, positionals } = parseArgs({
@@ -68,16 +70,16 @@ const files = everyFile.filter(
 
 // ── Execution ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-const check = (report: Report, name: string, [program = '', ...args]: readonly string[]) => {
+const check = (report: Report, name: string, commands: readonly (readonly string[])[]) => {
   const begun = performance.now()
-  const result = spawnSync(process.execPath, [join(root, 'node_modules', program), ...args], {
-    cwd: root,
-    encoding: 'utf8',
-  })
-  const ok = result.status === 0
+  const results = commands.map(([program = '', ...args]) =>
+    spawnSync(process.execPath, [join(root, 'node_modules', program), ...args], { cwd: root, encoding: 'utf8' }),
+  )
+  const failed = results.filter(({ status }) => status !== 0)
+  const ok = failed.length === 0
   report.counts[ok ? 'passed' : 'failed']++
   report.log(`${ok ? '✓' : '✗'} ${name} (${seconds(performance.now() - begun)})`)
-  if (!ok) report.log(`${result.stdout}${result.stderr}`)
+  for (const { stdout, stderr } of failed) report.log(`${stdout}${stderr}`)
 }
 
 /**
@@ -124,7 +126,16 @@ if (filters.length > 0 && files.length === 0) {
     `✗ No test file of the lane "${laneName}" has ${filters.map((each) => `"${each}"`).join(' or ')} in its path.`,
   )
 }
-for (const [name, command] of checks) check(report, name, command)
+let ending: Promise<never> | null = null
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const)
+  process.once(signal, () => {
+    report.log(`Interrupted by ${signal}: ending what the tests have started.`)
+    ending = endDescendants(process.pid).then(() => process.exit(code))
+  })
+for (const [name, commands] of checks) check(report, name, commands)
 
 if (files.length > 0) {
   // Written by this project.
@@ -148,6 +159,7 @@ if (laneName === 'quick' && filters.length === 0) {
     if (name !== 'quick') report.log(`  npm run ${`test:${name}`.padEnd(18)}${about}`)
   report.log('Each takes parts of paths: npm test -- gateway/routing\n')
 }
+await ending
 const { passed, failed, skipped } = report.counts
 report.log(`${passed} passed, ${failed} failed, ${skipped} skipped`)
 process.exit(failed === 0 ? 0 : 1)

@@ -24,19 +24,47 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
 
 enableCompileCache(fileURLToPath(new URL('../.cache/compile', import.meta.url)))
 const version = (): string => JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
-const [, program = '', ...args] = process.argv
-const workers = workerCount(process.env, process.cwd())
+const [, program = '', ...words] = process.argv
 // Dynamic imports, since static ones would load before this file runs.
-const output = args.length > 0 ? (await import('./edge/process/command-line.ts')).runCommand(args, version()) : null
-if (output) {
-  process[output.to].write(output.text)
-  process.exitCode = output.code
-} else if (workers > 1) {
-  const { supervise } = await import('./edge/workers/supervise.ts')
-  supervise({ program, args, env: process.env, workers })
-} else {
-  const { serve } = await import('./serve.ts')
-  await serve()
+const command =
+  words.length > 0
+    ? await (await import('./edge/cli/launch.ts')).readCommand(words)
+    : { kind: 'start' as const, env: {} }
+switch (command.kind) {
+  case 'version':
+    process.stdout.write(`${version()}\n`)
+    break
+  case 'refuse':
+    process.stderr.write(`headgate: ${command.message}\n`)
+    process.exitCode = 2
+    break
+  case 'verb': {
+    const { runCli } = await import('./edge/cli/run.ts')
+    const { env, stdout, stderr } = process
+    // The reader of a pipe has ended, such as `head`.
+    for (const out of [stdout, stderr])
+      out.on('error', (error: NodeJS.ErrnoException) => {
+        if (error.code !== 'EPIPE') throw error
+        process.exit()
+      })
+    const home = new URL('..', import.meta.url)
+    process.exitCode = await runCli(words, { env, folder: process.cwd(), home, version: version(), stdout, stderr })
+    break
+  }
+  case 'start': {
+    Object.assign(process.env, command.env)
+    const workers = workerCount(process.env, process.cwd())
+    if (workers > 1) {
+      const { supervise } = await import('./edge/workers/supervise.ts')
+      supervise({ program, args: [], env: process.env, workers })
+    } else {
+      const { serve } = await import('./serve.ts')
+      await serve()
+    }
+    break
+  }
+  default:
+    throw new Error(`unknown command ${JSON.stringify(command satisfies never)}`)
 }
 
 // Flush now, not only at exit: a process that replaces this one may start while it still runs.

@@ -1,6 +1,6 @@
 /**
  * Checks the imports of `src`: which folder may import which, that no file takes part in an import cycle, and that only
- * `src/edge`, `serve.ts` and `main.ts` use the clock, randomness, the network, timers and the environment.
+ * `src/edge`, `src/serve`, `serve.ts` and `main.ts` use the clock, randomness, the network, timers and the environment.
  */
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
@@ -17,6 +17,8 @@ const FOLDERS: { readonly [folder: string]: readonly string[] } = {
   policy: ['core'],
   gateway: ['core', 'protocols', 'policy'],
   edge: ['core', 'protocols', 'policy', 'gateway'],
+  // The process: it builds and connects the parts.
+  serve: ['core', 'policy', 'gateway', 'edge'],
 }
 
 const FORMAT = ['protocols/framing', 'protocols/shared', 'protocols/errors']
@@ -25,10 +27,11 @@ const FORMAT = ['protocols/framing', 'protocols/shared', 'protocols/errors']
 const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/': ['policy/retry'],
   'policy/accounts': [],
+  'policy/alerts': [],
   'policy/health': ['policy/retry'],
   'policy/reply': [],
   'policy/retry': [],
-  'policy/routing': ['policy/health', 'policy/retry'],
+  'policy/routing': ['policy/accounts', 'policy/health', 'policy/retry'],
 
   'protocols/': [
     'protocols/anthropic-messages',
@@ -57,29 +60,83 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'protocols/openai-completions': [...FORMAT, 'protocols/openai-chat'],
 
   // The types of the dependencies that every call receives.
-  'gateway/': ['gateway/call', 'gateway/health', 'gateway/responses'],
-  'gateway/call': ['gateway/'],
+  'gateway/': ['gateway/accounts', 'gateway/call', 'gateway/health', 'gateway/responses', 'gateway/sharing'],
+  'gateway/accounts': ['gateway/call'],
+  'gateway/call': ['gateway/', 'gateway/accounts'],
   'gateway/health': [],
   'gateway/upstream': ['gateway/', 'gateway/call'],
-  'gateway/routing': ['gateway/', 'gateway/call', 'gateway/health', 'gateway/upstream'],
-  'gateway/chat': ['gateway/', 'gateway/call', 'gateway/health', 'gateway/upstream', 'gateway/routing'],
-  'gateway/endpoints': ['gateway/', 'gateway/call', 'gateway/health', 'gateway/upstream', 'gateway/routing'],
-  'gateway/responses': ['gateway/', 'gateway/call', 'gateway/upstream', 'gateway/chat'],
+  'gateway/routing': ['gateway/', 'gateway/accounts', 'gateway/call', 'gateway/health', 'gateway/upstream'],
+  'gateway/chat': [
+    'gateway/',
+    'gateway/accounts',
+    'gateway/call',
+    'gateway/health',
+    'gateway/upstream',
+    'gateway/routing',
+    'gateway/sharing',
+  ],
+  'gateway/endpoints': [
+    'gateway/',
+    'gateway/accounts',
+    'gateway/call',
+    'gateway/health',
+    'gateway/upstream',
+    'gateway/routing',
+    'gateway/sharing',
+  ],
+  'gateway/responses': ['gateway/', 'gateway/call', 'gateway/upstream', 'gateway/routing', 'gateway/chat'],
   'gateway/sharing': ['gateway/', 'gateway/call', 'gateway/upstream', 'gateway/endpoints'],
 
   'edge/net': [],
+  'edge/alerts': [],
   'edge/catalogue': [],
   'edge/sqlite': [],
   'edge/store': ['edge/sqlite'],
   'edge/ledger': ['edge/sqlite'],
+  'edge/control': ['edge/config', 'edge/sqlite'],
   'edge/config': [],
   'edge/observe': ['edge/process'],
   'edge/identity': ['edge/config'],
-  'edge/process': ['edge/config'],
+  'edge/process': ['edge/config', 'edge/sqlite'],
   'edge/upstream-http': ['edge/net', 'edge/process'],
   'edge/http/server': ['edge/net'],
-  'edge/http/app': ['edge/http/server', 'edge/config', 'edge/observe', 'edge/process'],
-  'edge/workers': ['edge/config', 'edge/observe'],
+  'edge/http/app': ['edge/http/server', 'edge/config', 'edge/control', 'edge/observe', 'edge/process'],
+  'edge/backup': ['edge/control', 'edge/ledger', 'edge/sqlite'],
+  'edge/admin': [
+    'edge/alerts',
+    'edge/backup',
+    'edge/config',
+    'edge/connect',
+    'edge/control',
+    'edge/http/app',
+    'edge/ledger',
+    'edge/live',
+    'edge/observe',
+  ],
+  // How clients are configured, for the command line and the dashboard.
+  'edge/connect': [],
+  // Configurations of other gateways.
+  'edge/import': [],
+  'edge/built-pages': ['edge/http/app'],
+  'edge/dashboard': ['edge/built-pages', 'edge/http/app'],
+  'edge/docs': ['edge/built-pages', 'edge/http/app', 'edge/sqlite'],
+  'edge/live': [],
+  'edge/workers': ['edge/config', 'edge/ledger', 'edge/live', 'edge/observe', 'edge/process'],
+  // A process of its own, which reads what the gateway writes.
+  'edge/cli': [
+    'edge/backup',
+    'edge/catalogue',
+    'edge/config',
+    'edge/connect',
+    'edge/control',
+    'edge/identity',
+    'edge/import',
+    'edge/ledger',
+    'edge/observe',
+    'edge/process',
+    'edge/sqlite',
+    'edge/upstream-http',
+  ],
 }
 
 /** The only package imported outside `src/edge`: the settings are defined with it. */
@@ -132,14 +189,14 @@ for (const [file, { text, local, packages }] of sources) {
       if (other !== folder || from === null || to === null || from === to) continue
       assert.ok(ROOMS[from]?.includes(to), `${file} imports ${target}: ${from} must not import ${to}`)
     }
-    if (folder === 'edge') return
+    if (folder === 'edge' || folder === 'serve') return
     for (const name of packages)
       assert.ok(
         PACKAGES[file]?.includes(name),
-        `${file} imports ${name}: only src/edge imports packages and node: modules`,
+        `${file} imports ${name}: only src/edge and src/serve import packages and node: modules`,
       )
     const found = IMPURE.exec(text)
-    assert.equal(found, null, `${file} uses ${found?.[0]}: only src/edge may`)
+    assert.equal(found, null, `${file} uses ${found?.[0]}: only src/edge and src/serve may`)
   })
 }
 

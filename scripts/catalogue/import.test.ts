@@ -45,8 +45,30 @@ const litellm = {
     mode: 'chat',
     tiered_pricing: [
       { input_cost_per_token: 1e-6, output_cost_per_token: 4e-6, range: [0, 32000] },
-      { input_cost_per_token: 2e-6 },
+      { input_cost_per_token: 2e-6, range: [32000, 64000] },
+      { input_cost_per_token: 3e-6 },
     ],
+  },
+  'm-6': {
+    litellm_provider: 'openai',
+    mode: 'chat',
+    input_cost_per_token: 3e-6,
+    output_cost_per_token: 1.5e-5,
+    cache_read_input_token_cost: 3e-7,
+    cache_creation_input_token_cost: 3.75e-6,
+    cache_creation_input_token_cost_above_1hr: 6e-6,
+    input_cost_per_audio_token: 4e-5,
+    output_cost_per_audio_token: 8e-5,
+    input_cost_per_image_token: 4e-6,
+    output_cost_per_reasoning_token: 9e-6,
+    input_cost_per_token_above_200k_tokens: 6e-6,
+    output_cost_per_token_above_200k_tokens: 2.25e-5,
+    cache_creation_input_token_cost_above_1hr_above_200k_tokens: 1.2e-5,
+    input_cost_per_token_batches: 1.5e-6,
+    output_cost_per_token_batches: 7.5e-6,
+    input_cost_per_token_priority: 6e-6,
+    output_cost_per_token_priority: 2e-5,
+    search_context_cost_per_query: { search_context_size_medium: 0.01 },
   },
   'gone-1': { litellm_provider: 'openai', mode: 'chat', max_input_tokens: 5, deprecation_date: '2026-11-20' },
   'going-1': { litellm_provider: 'openai', mode: 'chat', max_input_tokens: 5, deprecation_date: '2026-12-11' },
@@ -54,6 +76,18 @@ const litellm = {
   'other/x': { litellm_provider: 'other', mode: 'chat', max_input_tokens: 5 },
   'ft:m-1': { litellm_provider: 'openai', mode: 'chat', max_input_tokens: 5 },
   'empty-1': { litellm_provider: 'openai', mode: 'chat' },
+}
+
+/** The factors of the priority tier differ, so it is left out. */
+const everyPrice = {
+  price: [3000, 15000, 300, 3750],
+  audio: [40000, 80000],
+  image: [4000],
+  cacheWrite1h: 6000,
+  reasoning: 9000,
+  tiers: [{ above: 200000, price: [6000, 22500], cacheWrite1h: 12000 }],
+  service: { batch: 0.5 },
+  tools: { web_search: 10_000_000 },
 }
 
 const modelsDev = {
@@ -114,6 +148,12 @@ const genaiPrices = [
   },
 ]
 
+const tiered = {
+  price: [250, 2000],
+  tiers: [{ above: 200000, price: [500, 2000] }],
+  tools: { web_search: 10_000_000 },
+}
+
 const imports = [
   [
     'LiteLLM',
@@ -122,7 +162,8 @@ const imports = [
       openai: {
         'm-1': { context: 272000, output: 128000, price: [250, 2000, 25], can: ['tools', 'file_input'] },
         'm-3': { price: [37.5, null, null, 50] },
-        'm-4': { price: [1000, 4000] },
+        'm-4': { price: [1000, 4000], tiers: [{ above: 32000, price: [2000, null] }] },
+        'm-6': everyPrice,
         'going-1': { context: 5 },
       },
       mistral: { 'm-2': { context: 32000 } },
@@ -147,9 +188,9 @@ const imports = [
     genaiPrices,
     {
       openai: {
-        'm-1': { context: 400000, price: [250, 2000] },
-        'm-1-preview': { context: 400000, price: [250, 2000] },
-        'm-5': { price: [1000, 2000] },
+        'm-1': { context: 400000, ...tiered },
+        'm-1-preview': { context: 400000, ...tiered },
+        'm-5': { price: [1000, 2000], from: '2026-03-01' },
       },
     },
   ],
@@ -196,7 +237,7 @@ test('catalogue import: earlier sources take precedence, later ones fill gaps an
       {
         id: 'openai',
         models: [
-          { id: 'a', context_window: 9, prices: { input_mtok: 3, output_mtok: 2 } },
+          { id: 'a', context_window: 9, prices: { input_mtok: 3, output_mtok: 2, web_searches_kcount: 10 } },
           { id: 'gone', prices: { output_mtok: 1 } },
         ],
       },
@@ -208,7 +249,7 @@ test('catalogue import: earlier sources take precedence, later ones fill gaps an
   const { file, disagreements } = joinCatalogues([early, late], '2026-11-21')
   assert.deepEqual(file.providers, {
     mistral: { b: { price: [null, 1000] } },
-    openai: { a: { context: 9, price: [1000, 2000] } },
+    openai: { a: { context: 9, price: [1000, 2000], tools: { web_search: 10_000_000 } } },
   })
   assert.deepEqual(disagreements, [
     {

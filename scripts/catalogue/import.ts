@@ -1,6 +1,7 @@
 /** Imports catalogues of other projects: LiteLLM's price file, models.dev's `api.json`, genai-prices' `data.json`. */
+import type { TokenPrices } from '../../src/core/accounts.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../src/core/json.ts'
-import type { CatalogueFile, Entry, Source } from '../../src/edge/catalogue/catalogue.ts'
+import type { CatalogueFile, Entry, EntryPrices, Source } from '../../src/edge/catalogue/catalogue.ts'
 
 /** Providers and their models, with the names used here. */
 export type Imported = { readonly source: Source; readonly models: ReadonlyMap<string, ReadonlyMap<string, Entry>> }
@@ -32,6 +33,7 @@ const nano = (price: Json | undefined, perToken: number): number | null => {
   return Number((value * 1e9 * perToken).toFixed(6))
 }
 const PER_TOKEN = 1
+const PER_THOUSAND = 1e-3
 const PER_MILLION = 1e-6
 
 const size = (value: Json | undefined): number | undefined => {
@@ -39,22 +41,43 @@ const size = (value: Json | undefined): number | undefined => {
   return count !== undefined && Number.isSafeInteger(count) && count > 0 ? count : undefined
 }
 
+/** The prices of a model or of a tier as its source has them, by the name that `TokenPrices` gives them. */
+type SourcePrices = { readonly [name in keyof TokenPrices]: Json | undefined }
+
+/** The prices of an entry; those that are unknown are absent. */
+const prices = (of: SourcePrices, perToken: number): EntryPrices => {
+  const [input, answer, read, write] = [of.input, of.output, of.cacheRead, of.cacheWrite].map((each) =>
+    nano(each, perToken),
+  ) as [number | null, number | null, number | null, number | null]
+  const price: Entry['price'] =
+    write !== null ? [input, answer, read, write] : read !== null ? [input, answer, read] : [input, answer]
+  const [audioInput, audioOutput] = [nano(of.audioInput, perToken), nano(of.audioOutput, perToken)]
+  const image = nano(of.imageInput, perToken)
+  const hour = nano(of.cacheWrite1h, perToken)
+  const reasoning = nano(of.reasoning, perToken)
+  return {
+    ...((input !== null || answer !== null) && { price }),
+    ...((audioInput !== null || audioOutput !== null) && {
+      audio: audioOutput === null ? [audioInput] : [audioInput, audioOutput],
+    }),
+    ...(image !== null && { image: [image] }),
+    ...(hour !== null && { cacheWrite1h: hour }),
+    ...(reasoning !== null && reasoning !== answer && { reasoning }),
+  }
+}
+
+/** An entry without the members that are unknown. */
 const entry = (
   context: number | undefined,
   output: number | undefined,
-  prices: readonly (number | null)[],
+  priced: Omit<Entry, 'context' | 'output' | 'can'>,
   can: readonly string[],
-): Entry => {
-  const [input = null, answer = null, read = null, write = null] = prices
-  const price: Entry['price'] =
-    write !== null ? [input, answer, read, write] : read !== null ? [input, answer, read] : [input, answer]
-  return {
-    ...(context !== undefined && { context }),
-    ...(output !== undefined && { output }),
-    ...((input !== null || answer !== null) && { price }),
-    ...(can.length > 0 && { can }),
-  }
-}
+): Entry => ({
+  ...(context !== undefined && { context }),
+  ...(output !== undefined && { output }),
+  ...priced,
+  ...(can.length > 0 && { can }),
+})
 
 const capabilitiesIn = (table: readonly (readonly [word: string, has: boolean])[]): string[] =>
   table.filter(([, has]) => has).map(([word]) => word)
@@ -72,20 +95,13 @@ const litellm: CatalogueFormat = {
       const until = text(value.deprecation_date)
       if (provider === undefined || (until !== undefined && until < today)) continue
       const model = key.startsWith(`${theirs}/`) ? key.slice(theirs.length + 1) : key
-      // The higher price of long prompts is not represented; if there are only tiers, the first one is used.
-      const prices = object(list(value.tiered_pricing)[0]) ?? value
       yield [
         provider,
         model,
         entry(
           size(value.max_input_tokens),
           size(value.max_output_tokens),
-          [
-            nano(prices.input_cost_per_token, PER_TOKEN),
-            nano(prices.output_cost_per_token, PER_TOKEN),
-            nano(prices.cache_read_input_token_cost, PER_TOKEN),
-            nano(prices.cache_creation_input_token_cost, PER_TOKEN),
-          ],
+          pricesOfLitellm(value),
           capabilitiesIn([
             ['tools', value.supports_function_calling === true],
             ['vision', value.supports_vision === true],
@@ -98,6 +114,61 @@ const litellm: CatalogueFormat = {
       ]
     }
   },
+}
+
+/** The prices of `input_cost_per_token` and so on. `suffix`: `_above_200k_tokens`. */
+const litellmTokenPrices = (of: JsonObject, suffix = ''): SourcePrices => ({
+  input: of[`input_cost_per_token${suffix}`],
+  output: of[`output_cost_per_token${suffix}`],
+  cacheRead: of[`cache_read_input_token_cost${suffix}`],
+  cacheWrite: of[`cache_creation_input_token_cost${suffix}`],
+  cacheWrite1h: of[`cache_creation_input_token_cost_above_1hr${suffix}`],
+  audioInput: of[`input_cost_per_audio_token${suffix}`],
+  audioOutput: of[`output_cost_per_audio_token${suffix}`],
+  imageInput: of[`input_cost_per_image_token${suffix}`],
+  reasoning: of[`output_cost_per_reasoning_token${suffix}`],
+})
+
+/** The service tiers, by the end of the names of their prices. */
+const LITELLM_SERVICES = { batch: '_batches', flex: '_flex', priority: '_priority' } as const
+
+const pricesOfLitellm = (value: JsonObject): Omit<Entry, 'context' | 'output' | 'can'> => {
+  const listed = list(value.tiered_pricing).filter(isObject)
+  const basic = prices(litellmTokenPrices(listed[0] ?? value), PER_TOKEN)
+  const named = Object.keys(value).flatMap((name) => {
+    const [, thousands] = /^input_cost_per_token_above_([0-9]+)k_tokens$/.exec(name) ?? []
+    return thousands === undefined ? [] : [Number(thousands)]
+  })
+  const tiers = [
+    ...named.map((thousands) => ({
+      above: thousands * 1_000,
+      ...prices(litellmTokenPrices(value, `_above_${thousands}k_tokens`), PER_TOKEN),
+    })),
+    ...listed.slice(1).flatMap((tier) => {
+      const above = size(list(tier.range)[0])
+      return above === undefined ? [] : [{ above, ...prices(litellmTokenPrices(tier), PER_TOKEN) }]
+    }),
+  ].filter(({ price }) => price)
+  const service = Object.entries(LITELLM_SERVICES).flatMap(([name, suffix]) => {
+    const factor = factorOf(value, suffix)
+    return factor === undefined ? [] : [[name, factor] as const]
+  })
+  const search = nano(object(value.search_context_cost_per_query)?.search_context_size_medium, PER_TOKEN)
+  return {
+    ...basic,
+    ...(tiers.length > 0 && { tiers }),
+    ...(service.length > 0 && { service: Object.fromEntries(service) }),
+    ...(search !== null && { tools: { web_search: search } }),
+  }
+}
+
+/** The factor of a service tier, if it is the same for input and output; other tiers cannot be expressed. */
+const factorOf = (value: JsonObject, suffix: string): number | undefined => {
+  const factors = ['input_cost_per_token', 'output_cost_per_token'].map((name) => {
+    const [plain, special] = [number(value[name]), number(value[name + suffix])]
+    return plain && special ? Number((special / plain).toFixed(6)) : undefined
+  })
+  return factors[0] === factors[1] ? factors[0] : undefined
 }
 
 // ── models.dev ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -122,7 +193,18 @@ const modelsDev: CatalogueFormat = {
             // A separate input limit is what a prompt has to fit into.
             size(limit?.input) ?? size(limit?.context),
             size(limit?.output),
-            [price?.input, price?.output, price?.cache_read, price?.cache_write].map((each) => nano(each, PER_MILLION)),
+            prices(
+              {
+                input: price?.input,
+                output: price?.output,
+                cacheRead: price?.cache_read,
+                cacheWrite: price?.cache_write,
+                audioInput: price?.input_audio,
+                audioOutput: price?.output_audio,
+                reasoning: price?.reasoning,
+              },
+              PER_MILLION,
+            ),
             capabilitiesIn([
               ['tools', about.tool_call === true],
               ['vision', reads.includes('image')],
@@ -141,22 +223,61 @@ const modelsDev: CatalogueFormat = {
 // ── genai-prices ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * Today's prices: an object, or a list with start dates, in which the latest past entry applies. Prices per time of day
- * are ignored.
+ * Today's prices and their first day, if it is known: an object, or a list with start dates, in which the latest past entry
+ * applies. Prices per time of day are ignored.
  */
-const pricesOf = (prices: Json | undefined, today: string): JsonObject => {
-  if (!isList(prices)) return object(prices) ?? {}
-  let now: JsonObject = {}
-  for (const item of prices) {
+const pricesOn = (today: string, dated: Json | undefined): { readonly now: JsonObject; readonly from?: string } => {
+  if (!isList(dated)) return { now: object(dated) ?? {} }
+  let found: { readonly now: JsonObject; readonly from?: string } = { now: {} }
+  for (const item of dated) {
     const start = object(object(item)?.constraint)
-    const begun = !start || (typeof start.start_date === 'string' && start.start_date <= today)
-    if (begun) now = object(object(item)?.prices) ?? now
+    const from = text(start?.start_date)
+    const now = object(object(item)?.prices)
+    if (now && (!start || (from !== undefined && from <= today))) found = { now, ...(from !== undefined && { from }) }
   }
-  return now
+  return found
 }
 
 /** A number, or a base with tiers above it. */
 const base = (price: Json | undefined): Json | undefined => object(price)?.base ?? price
+
+/** The price above this many input tokens: that of the highest tier at or below it. */
+const tierOf = (price: Json | undefined, above: number): Json | undefined => {
+  let found: Json | undefined = base(price)
+  for (const tier of list(object(price)?.tiers).map(object))
+    if (Number(tier?.start) <= above) found = tier?.price ?? found
+  return found
+}
+
+const genaiTokenPrices = (of: JsonObject, at: (price: Json | undefined) => Json | undefined): SourcePrices => ({
+  input: at(of.input_mtok),
+  output: at(of.output_mtok),
+  cacheRead: at(of.cache_read_mtok),
+  cacheWrite: at(of.cache_write_mtok),
+  audioInput: at(of.input_audio_mtok),
+  audioOutput: at(of.output_audio_mtok),
+})
+
+const pricesOfGenai = (of: JsonObject): Omit<Entry, 'context' | 'output' | 'can'> => {
+  const starts = Object.values(of).flatMap((price) =>
+    list(object(price)?.tiers).flatMap((tier) => size(object(tier)?.start) ?? []),
+  )
+  const tiers = [...new Set(starts)]
+    .sort((one, other) => one - other)
+    .map((above) => ({
+      above,
+      ...prices(
+        genaiTokenPrices(of, (price) => tierOf(price, above)),
+        PER_MILLION,
+      ),
+    }))
+  const search = nano(of.web_searches_kcount, PER_THOUSAND)
+  return {
+    ...prices(genaiTokenPrices(of, base), PER_MILLION),
+    ...(tiers.length > 0 && { tiers }),
+    ...(search !== null && { tools: { web_search: search } }),
+  }
+}
 
 /** All names that an equality rule lists. Prefix rules are ignored, because they may match models that do not exist. */
 const equalTo = (rule: Json | undefined): string[] => {
@@ -173,24 +294,11 @@ const genaiPrices: CatalogueFormat = {
       if (provider === undefined || !isObject(value)) continue
       for (const about of list(value.models)) {
         if (!isObject(about) || about.deprecated === true) continue
-        const prices = pricesOf(about.prices, today)
-        const [input, output] = [
-          nano(base(prices.input_mtok), PER_MILLION),
-          nano(base(prices.output_mtok), PER_MILLION),
-        ]
+        const { now, from } = pricesOn(today, about.prices)
         // Models without an output price (embeddings, rerankers) generate no text. Capabilities are not listed.
-        if (output === null) continue
-        const known = entry(
-          size(about.context_window),
-          undefined,
-          [
-            input,
-            output,
-            nano(base(prices.cache_read_mtok), PER_MILLION),
-            nano(base(prices.cache_write_mtok), PER_MILLION),
-          ],
-          [],
-        )
+        if (nano(base(now.output_mtok), PER_MILLION) === null) continue
+        const priced = { ...pricesOfGenai(now), ...(from !== undefined && { from }) }
+        const known = entry(size(about.context_window), undefined, priced, [])
         for (const model of new Set([text(about.id) ?? '', ...equalTo(about.match)]))
           if (model !== '') yield [provider, model, known]
       }
@@ -248,7 +356,7 @@ export const joinCatalogues = (
         if (!have && before.has(provider)) continue
         if (have?.price && known.price && differ(have.price, known.price))
           disagreements.push({ provider, model, prices: [have.price, known.price] })
-        ours.set(model, { ...known, ...have })
+        ours.set(model, have?.price ? { ...withoutTokenPrices(known), ...have } : { ...known, ...have })
       }
       joined.set(provider, ours)
     }
@@ -261,6 +369,14 @@ export const joinCatalogues = (
     'Windows and limits in tokens; price in nano-dollars per token: input, output, cache read, cache write. Made by `npm run catalogue`; licences in CATALOGUE-LICENSE.'
   return { file: { about, made, sources: sources.map(({ source }) => source), providers }, disagreements }
 }
+
+/** Without prices of tokens: those of one model are taken from one source, because tiers and factors belong to its basic prices. */
+const withoutTokenPrices = ({ context, output, can, tools }: Entry): Entry => ({
+  ...(context !== undefined && { context }),
+  ...(output !== undefined && { output }),
+  ...(can && { can }),
+  ...(tools && { tools }),
+})
 
 /** Whether the input or output prices differ by more than 1 %. */
 const differ = (a: readonly (number | null | undefined)[], b: readonly (number | null | undefined)[]): boolean =>

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
-import { readdir, readFile } from 'node:fs/promises'
+import { globSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { parse } from 'yaml'
 import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { configure } from '../../src/edge/config/configure.ts'
+import { fileReader } from '../../src/edge/config/file-reader.ts'
 import { settingRows } from '../../src/edge/config/rows.ts'
-import { readTree } from '../../src/edge/config/tree.ts'
 import { load } from '../../test/support/config.ts'
 import { configurationPage, publishedSchema, sampleEnv } from './reference.ts'
 
@@ -63,16 +64,16 @@ for (const [yaml, good] of files)
   })
 
 test('every example is valid, for the schema and the loader', async () => {
-  const names = (await readdir(new URL('examples/', root))).filter((name) => name.endsWith('.yaml'))
+  const names = globSync('examples/*/headgate.yaml', { cwd: root })
   assert.ok(names.length >= 3)
   for (const name of names) {
-    const yaml = await text(`examples/${name}`)
+    const yaml = await text(name)
     const env = Object.fromEntries(
-      [...yaml.matchAll(/\$\{(\w+)\}/g)].map(([, variable]) => [variable, `key-of-${variable}`]),
+      [...yaml.matchAll(/\$\{(\w+)\}/g)].map(([, variable]) => [variable, `key-0123456789-of-${variable}`]),
     )
-    const result = configure({ env, file: { name, text: yaml, readTree }, providers: real })
+    const result = configure({ env, file: { name, text: yaml, reader: fileReader }, providers: real })
     assert.ok(result.ok, result.ok ? '' : JSON.stringify(result.problems))
-    assert.ok(result.config.instances.length >= 2 && result.config.routes.size === 1)
+    assert.ok(result.config.instances.length > 0)
     const { auth, ...others } = parse(yaml)
     // `auth.keys` may be a list from one variable, which the editor's schema cannot express.
     assert.ok(validate(others), `${name}: ${JSON.stringify(validate.errors)}`)

@@ -25,6 +25,11 @@ const isQuick = startsWith(
   'test/e2e/quick',
   'test/conformance/roundtrip',
   'test/conformance/exchanges',
+  'test/docs/errors',
+  'test/docs/names',
+  'test/docs/site',
+  'test/dashboard/pure',
+  'test/dashboard/smoke',
 )
 
 /** `quick` is `npm test`; each other lane is `npm run test:<name>`. */
@@ -41,8 +46,19 @@ export const LANES = {
     checks: false,
   },
   clients: {
-    about: 'official SDKs and other client libraries',
-    has: startsWith('test/e2e/client', 'test/e2e/sdk-', 'test/e2e/schemathesis', 'test/e2e/web-socket'),
+    about: 'official SDKs, other client libraries, and the examples',
+    has: startsWith(
+      'test/examples',
+      'test/e2e/client',
+      'test/e2e/sdk-',
+      'test/e2e/schemathesis',
+      'test/e2e/web-socket',
+    ),
+    checks: false,
+  },
+  dashboard: {
+    about: 'the dashboard in a browser, against a real gateway',
+    has: startsWith('test/dashboard/'),
     checks: false,
   },
   security: { about: 'attacks', has: startsWith('test/security/'), checks: false },

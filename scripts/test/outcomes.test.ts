@@ -13,6 +13,8 @@ const FILES = {
   'bad.test.mjs': `import { test } from 'node:test'
     test('fails', () => { throw new Error('one is not two') })`,
   'broken.test.mjs': `throw new Error('at import')`,
+  'hook.test.mjs': `import { after, describe, test } from 'node:test'
+    describe('with a hook', () => { after(() => { throw new Error('after all') }); test('passes', () => {}) })`,
   'exit.test.mjs': `import { test } from 'node:test'
     test('ends the process', () => process.exit(0))`,
 }
@@ -75,6 +77,16 @@ describe('outcomes', () => {
         `broken.test.mjs failed the file itself: ${broken}`,
         ...expected.slice(2),
       ])
+    })
+
+  for (const [name, call] of runs)
+    test(`a failed hook after the tests of a suite is a failure: ${name}`, () => {
+      const all = outcomes(call, ['hook.test.mjs'])
+      assert.ok(all.includes('hook.test.mjs passed passes: '), all.join('\n'))
+      assert.ok(
+        all.some((line) => /^hook\.test\.mjs failed with a hook: .*after all/.test(line)),
+        all.join('\n'),
+      )
     })
 
   test('a process that ends before its tests is a failure', () => {

@@ -25,10 +25,14 @@ const describeError = (error: unknown): string => {
   return cause instanceof Error ? (cause.stack ?? cause.message) : String(cause)
 }
 
+/** Node's error of a hook; a failed test of a suite has another type. */
+const isFailedHook = (error: unknown): boolean =>
+  error instanceof Error && 'failureType' in error && error.failureType === 'hookFailed'
+
 /** The origin of an event. `file` is the file that defines the test, which may be a helper. */
 type Origin = { readonly name: string; readonly file?: string | undefined; readonly entryFile?: string | undefined }
 
-/** Emits an outcome for each event. Suites are not counted, because their tests are. */
+/** Emits an outcome for each event. Suites are not counted, because their tests are, unless a hook of theirs failed. */
 const listen = (stream: ReturnType<typeof run>, emit: Listener): Promise<void> => {
   const fileOf = (event: Origin) => inProject(event.entryFile ?? event.file)
   stream.on('test:pass', (event) => {
@@ -41,7 +45,8 @@ const listen = (stream: ReturnType<typeof run>, emit: Listener): Promise<void> =
     }
   })
   stream.on('test:fail', (event) => {
-    if (event.details.type === 'suite') return
+    // A failed hook after the tests of a suite fails nothing else.
+    if (event.details.type === 'suite' && !isFailedHook(event.details.error)) return
     const file = fileOf(event)
     const isFile = inProject(event.name) === file
     const error = describeError(event.details.error)

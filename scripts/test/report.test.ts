@@ -15,7 +15,7 @@ test('report: skips are one line per reason, most frequent first; a failure prin
   report.done()
   assert.deepEqual(report.counts, { passed: 1, failed: 1, skipped: 3 })
   assert.deepEqual([...report.times], [['a.test.ts', 2]])
-  assert.equal(written, '✗ src/b.test.ts: five\n')
+  assert.equal(written, '✗ src/b.test.ts: five\n  Error: 1 is not 2\n      at b\n')
   const [failure, ...skips] = report.summary()
   assert.match(failure ?? '', /five\nError: 1 is not 2\n {4}at b\n {2}repeat: npm test -- src\/b\.test\.ts\n/)
   assert.deepEqual(skips, ['- skipped 2 tests: no recordings', '- skipped 1 test: no curl'])

@@ -22,6 +22,8 @@ export type Terminal = {
 
 /** Progress interval (ms): a terminal shows one line that is rewritten; a log gets a line every 10 s. */
 const INTERVALS = { terminal: 250, lines: 10_000 }
+/** Lines of an error that are written: when its test has failed, and at the end. */
+const LINES = { atOnce: 8, summary: 30 }
 const ERASE = '\r\x1b[2K'
 
 /** Starts a report. `total`: the number of files. */
@@ -52,9 +54,9 @@ export const startReport = (total: number, { write, isTerminal, now }: Terminal)
       if (outcome.kind === 'skipped') skips.set(outcome.reason, (skips.get(outcome.reason) ?? 0) + 1)
       if (outcome.kind !== 'failed') return
       const title = `✗ ${outcome.file}: ${outcome.name}`
-      const error = outcome.error.split('\n').slice(0, 30).join('\n')
-      failures.push(`${title}\n${error}\n  repeat: npm test -- ${outcome.file}\n`)
-      log(title)
+      const lines = outcome.error.split('\n')
+      failures.push(`${title}\n${lines.slice(0, LINES.summary).join('\n')}\n  repeat: npm test -- ${outcome.file}\n`)
+      log([title, ...lines.slice(0, LINES.atOnce).map((line) => `  ${line}`)].join('\n'))
     },
     summary: () => [
       ...failures.map((failure) => `\n${failure}`),

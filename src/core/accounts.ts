@@ -34,6 +34,20 @@ export const NO_LIMITS: AccountLimits = { requestsPerMinute: null, tokensPerMinu
 /** Names and values that an operator gives to teams and keys, to select them in budgets and reports. */
 export type Tags = { readonly [name: string]: string }
 
+/** How answers are cached for a route, a team or a key. */
+export type CacheRules = {
+  /** s for which an answer is used again; 0: no answer is cached. */
+  readonly ttl: number
+  /** Who shares an answer: the requests of one key, or of all keys of a team. */
+  readonly scope: 'key' | 'team'
+  /** Also requests whose answers vary: those with a temperature above 0 and without a seed. */
+  readonly anyTemperature: boolean
+  /** Also requests that declare tools. An answer that calls a tool is never cached. */
+  readonly tools: boolean
+  /** Whether `Cache-Control` of a request applies. */
+  readonly requestControl: boolean
+}
+
 /** The owner of a team, key or budget: only this side changes it. */
 export type ManagedBy = 'file' | 'api'
 
@@ -45,6 +59,8 @@ export type Team = {
   readonly status: 'active' | 'blocked'
   readonly access: Access
   readonly limits: AccountLimits
+  /** Null: as the route. */
+  readonly cache: CacheRules | null
   readonly tags: Tags
   readonly managed: ManagedBy
 }
@@ -74,6 +90,10 @@ export type ClientKey = {
   readonly limits: AccountLimits
   /** Replaces the default route for `auto` and unknown model names; null: as configured for all. */
   readonly defaultRoute: string | null
+  /** Null: as the team. */
+  readonly cache: CacheRules | null
+  /** Stores the bodies of its requests, redacted. */
+  readonly logBodies: boolean
   readonly tags: Tags
   readonly managed: ManagedBy
 }
@@ -93,6 +113,26 @@ export type Principal = {
   /** Tags of the team, overridden by those of the key. */
   readonly tags: Tags
   readonly defaultRoute: string | null
+  /** Of the key, otherwise of the team; null: as the route. */
+  readonly cache: CacheRules | null
+  /** Stores the bodies of its requests, redacted. */
+  readonly logBodies?: true
+}
+
+/** The team of keys without a team, of `auth.keys` and of requests without a key. It always exists. */
+export const DEFAULT_TEAM = { id: 'team_default', name: 'default' } as const
+
+/** The principal of requests where no key is needed. */
+export const ANONYMOUS: Principal = {
+  id: '',
+  name: '',
+  team: DEFAULT_TEAM,
+  user: null,
+  access: [],
+  limits: [],
+  tags: {},
+  defaultRoute: null,
+  cache: null,
 }
 
 /** The length of a budget's period. Periods follow the calendar in the budget's time zone. */
@@ -114,15 +154,18 @@ export type Budget = {
   readonly per: 'all' | 'team' | 'key' | 'user' | 'end_user'
   /** `hard` refuses, `soft` only reports. */
   readonly mode: 'hard' | 'soft'
-  /** `strict` never exceeds what the authority granted; `fast` may use an overdraft. */
-  readonly enforcement: 'fast' | 'strict'
   /** Which length of an answer is reserved. */
   readonly reserve: 'typical' | 'max'
   /** What happens to a stream that exceeds its reservation when the budget has no room. */
   readonly onOverrun: 'finish' | 'cut'
-  readonly createdAt: number
-  /** `creation`: a first period that has begun before the budget counts from its creation. */
+  /**
+   * What happens with `WORKERS` while the process that counts does not answer: `fast` continues with a share of what was
+   * left, `strict` refuses. `soft` budgets are `fast`.
+   */
+  readonly enforcement: 'fast' | 'strict'
+  /** What counts in the period in which the budget is created: requests from then on, or all of the period. */
   readonly countFrom: 'creation' | 'period'
+  readonly createdAt: number
   /** Percentages of the amount that send an alert. */
   readonly alerts: readonly number[]
   readonly managed: ManagedBy
@@ -146,4 +189,82 @@ export type BudgetSelector = {
   readonly models: AccessList
   /** Globs of provider instances, as in `Access`. */
   readonly providers: AccessList
+}
+
+/** Prices in nano-dollars per token, which may be fractions: 37.5 is $0.0375 per million tokens. */
+export type TokenPrices = {
+  readonly input?: number | undefined
+  readonly output?: number | undefined
+  /** Absent: as other input. So for all prices of parts of the input. */
+  readonly cacheRead?: number | undefined
+  /** Cache writes that are kept for five minutes, Anthropic's default. */
+  readonly cacheWrite?: number | undefined
+  /** Cache writes that are kept for an hour. Absent: as other cache writes. */
+  readonly cacheWrite1h?: number | undefined
+  readonly audioInput?: number | undefined
+  readonly imageInput?: number | undefined
+  /** Absent: as other output. */
+  readonly reasoning?: number | undefined
+  /** Absent: as other output. */
+  readonly audioOutput?: number | undefined
+}
+
+/** All prices of a model at a provider. */
+export type PriceList = TokenPrices & {
+  /** Prices for requests with more than `above` input tokens. They apply to all tokens of the request. */
+  readonly tiers?: readonly (TokenPrices & { readonly above: number })[] | undefined
+  /** Factors by service tier: `{ batch: 0.5, priority: 2 }`. A tier that is absent has the factor 1. */
+  readonly service?: { readonly [tier: string]: number } | undefined
+  /** Nano-dollars per call of a tool that the provider runs, by its name: `{ web_search: 10_000_000 }`. */
+  readonly tools?: { readonly [name: string]: number } | undefined
+}
+
+/** Prices that an operator sets for a provider instance and a model. They replace those of the catalogue one by one. */
+export type PriceOverride = PriceList & {
+  /** Multiplies the whole cost: 0.85 for a discount of 15 %. */
+  readonly factor?: number | undefined
+}
+
+/** The requests to which price overrides apply. */
+export type PriceRule = {
+  /** `prc_` and 12 lower-case letters. */
+  readonly id: string
+  /** A glob of provider instances. */
+  readonly provider: string
+  /** A glob of the provider's models. */
+  readonly model: string
+  /** Applies to requests received from then on. 0: always. */
+  readonly effectiveFrom: number
+  readonly prices: PriceOverride
+  readonly managed: ManagedBy
+}
+
+/** Teams, keys, budgets and prices of one owner: of headgate.yaml, or of the database. Plain JSON data. */
+export type AccountRecords = {
+  readonly teams: readonly Team[]
+  readonly keys: readonly ClientKey[]
+  readonly budgets: readonly Budget[]
+  readonly prices: readonly PriceRule[]
+}
+
+/**
+ * The records of headgate.yaml. Unlike in `Directory`, `team` of a key and `teams` and `keys` of a budget are names or IDs,
+ * because they may name records of the database. A team named `default` has the ID of `DEFAULT_TEAM`.
+ */
+export type FileAccounts = AccountRecords & {
+  /** Where each record is written, by ID: `headgate.yaml:41`. */
+  readonly places: { readonly [id: string]: string }
+}
+
+/** No teams, keys, budgets or prices. */
+export const NO_ACCOUNTS: FileAccounts = { teams: [], keys: [], budgets: [], prices: [], places: {} }
+
+/** All teams, keys, budgets and prices at one time, by ID. Immutable: a change produces another directory. */
+export type Directory = {
+  /** Contains `DEFAULT_TEAM` and the team of every key. */
+  readonly teams: ReadonlyMap<string, Team>
+  /** Contains revoked and expired keys too. */
+  readonly keys: ReadonlyMap<string, ClientKey>
+  readonly budgets: ReadonlyMap<string, Budget>
+  readonly prices: readonly PriceRule[]
 }

@@ -290,13 +290,25 @@ export type FinishKind =
 /** The finish reason in canonical form and as received. */
 export type Finish = { readonly kind: FinishKind; readonly raw: string | null; readonly stopSequence?: string }
 
-/** Token counts. `input` includes cached tokens; `output` includes reasoning. */
+/** What an answer used. Parts are included in `input` and `output`: cached tokens, reasoning, audio and images. */
 export type Usage = {
   readonly input: number
   readonly output: number
   readonly cacheRead?: number
   readonly cacheWrite?: number
+  /** The part of `cacheWrite` that is kept for an hour. */
+  readonly cacheWrite1h?: number
   readonly reasoning?: number
+  /** Audio that was not read from a cache. */
+  readonly audioInput?: number
+  readonly imageInput?: number
+  readonly audioOutput?: number
+  /** Calls of tools that the provider ran, by name: `{ web_search: 2 }`. */
+  readonly toolCalls?: { readonly [name: string]: number }
+  /** The service tier that the upstream used, in lower case: `default`, `flex`, `priority`. */
+  readonly serviceTier?: string
+  /** The upstream's own cost in nano-dollars; may be a fraction. */
+  readonly reportedCost?: number
   /** The usage object from the upstream. */
   readonly raw?: JsonObject
 }

@@ -1,4 +1,6 @@
+import type { CacheRules, FileAccounts, PriceList } from './accounts.ts'
 import type { Instance } from './provider.ts'
+import type { Secret } from './secret.ts'
 import type { Settings, Strategy } from './settings.ts'
 
 /**
@@ -13,6 +15,41 @@ export type Config = {
   readonly routes: ReadonlyMap<string, Route>
 }
 
+/** A configuration with what only the operations around requests use. */
+export type FullConfig = Config & {
+  /** Teams, client keys, budgets and prices of the file. */
+  readonly accounts: FileAccounts
+  /** Null: no alerts are sent. */
+  readonly alerts: Alerts | null
+}
+
+/** Where alerts are sent, and when. */
+export type Alerts = {
+  /** Often a credential itself. */
+  readonly url: Secret
+  /** Changes with the address and the secret. */
+  readonly fingerprint: string
+  /** Signs the requests (Standard Webhooks); null: unsigned. */
+  readonly secret: Secret | null
+  readonly format: 'generic' | 'slack'
+  readonly rules: {
+    /** Percentages, for budgets without their own. */
+    readonly budget: readonly number[]
+    /** ms for which a circuit is open; 0: no alert, as for all times below. */
+    readonly circuitOpen: number
+    /** A provider refuses a key. */
+    readonly keyDead: boolean
+    /** ms for which a store does not respond. */
+    readonly storeDown: number
+    /** ms by which the usage database lags behind the journal. */
+    readonly ledgerLag: number
+    /** Percentage of requests with estimated usage. */
+    readonly estimatedShare: number
+    /** Days before the expiry of a client key. */
+    readonly keyExpiry: readonly number[]
+  }
+}
+
 /** A name clients may send as `model`. */
 export type Route = {
   readonly name: string
@@ -20,28 +57,36 @@ export type Route = {
   readonly targets: readonly RouteTarget[]
   /** Tried in order after the targets. */
   readonly fallback: readonly RouteTarget[]
+  /** Absent: answers are not cached, unless the team or the key has rules. */
+  readonly cache?: CacheRules
 }
 
 /** `provider` is an instance ID. `model` absent: the provider's default model. */
 export type RouteTarget = { readonly provider: string; readonly model?: string; readonly weight: number }
 
-/** Known facts about a model, from the catalogue or the configuration file. Prices in nano-dollars per token. */
+/** Known facts about a model, from the catalogue. */
 export type ModelFacts = {
   readonly contextWindow?: number
   readonly maxOutputTokens?: number
-  readonly inputPrice?: number
-  readonly outputPrice?: number
-  readonly cacheReadPrice?: number
-  readonly cacheWritePrice?: number
+  readonly prices?: CataloguePrices
   /** A subset of `tools`, `vision`, `structured_output`, `reasoning`, `audio_input`, `file_input`. */
   readonly capabilities?: readonly string[]
 }
 
+/** `from`: the time (ms since 1970) from which the prices apply; absent: always. */
+export type CataloguePrices = PriceList & { readonly from?: number }
+
 /** Facts by catalogue provider and model; undefined: unknown, never zero. */
 export type Catalogue = ((provider: string, model: string) => ModelFacts | undefined) & {
+  /** The date of the catalogue, such as `2026-11-21`. */
+  readonly date?: () => string | undefined
   /**
    * Whether the catalogue has an entry with exactly this name. An undated or shortened name of the model does not
    * count.
    */
   readonly lists?: (provider: string, model: string) => boolean
 }
+
+/** The catalogue entry of a model at an instance, with limits, capabilities and prices; undefined: unknown model. */
+export const factsOf = (catalogue: Catalogue, { provider }: Instance, model: string): ModelFacts | undefined =>
+  catalogue(provider.catalogue ?? provider.name, model)

@@ -1,5 +1,7 @@
 /** Failure kinds and how each is handled: one table row per kind. Failures are values; exceptions are bugs. */
 
+import { maskOwnKeys } from './own-keys.ts'
+
 /** Who caused a failure. `client`: the request. `gateway`: the gateway or its limits. `upstream`: the provider or the connection to it. */
 export type Side = 'client' | 'gateway' | 'upstream'
 
@@ -117,8 +119,16 @@ export const KINDS = {
   connection_age: { ...client, code: 'websocket_connection_limit_reached' },
   request_timeout: { ...client, status: 408, code: 'request_timeout' },
   unauthenticated: { ...client, status: 401, type: 'authentication_error', code: 'invalid_api_key' },
+  /** The team of the client's key is blocked. */
+  team_blocked: { ...client, status: 403, type: 'permission_error', code: 'team_blocked' },
+  /** The key may not be used from the client's address. */
+  address_not_allowed: { ...client, status: 403, type: 'permission_error', code: 'address_not_allowed' },
   origin: { ...client, status: 403, type: 'permission_error', code: 'origin_not_allowed' },
   host: { ...client, status: 403, type: 'permission_error', code: 'host_not_allowed' },
+  /** The access lists of the client's key or team exclude the model, its route or every target of it. */
+  model_not_allowed: { ...client, status: 403, type: 'permission_error', code: 'model_not_allowed' },
+  /** They exclude the API style. */
+  style_not_allowed: { ...client, status: 403, type: 'permission_error', code: 'style_not_allowed' },
   /** This model lacks a capability (tools, reasoning, images); another model may have it. */
   incapable: { ...client, code: 'unsupported_parameter', excludes: 'model' },
   /** This provider rejects a member, a feature or a history that another may accept. */
@@ -129,7 +139,27 @@ export const KINDS = {
   unknown_proof: { ...client, code: 'invalid_encrypted_content', excludes: 'deployment' },
   /** Rejected for its content. No failover, because that would evade a provider's policy. */
   content_policy: { ...client, code: 'content_policy_violation' },
+  /** A budget of the client is used up. Clients show 402 at once, while they retry 429. */
+  budget_exceeded: { ...gateway, status: 402, type: 'billing_error', code: 'budget_exceeded' },
+  /** The process that counts what is spent does not answer, and a strict budget must not be spent without it. */
+  budget_unavailable: { ...gateway, status: 503, type: 'overloaded_error', code: 'budget_unavailable' },
+  /** A limit of the client's key or team: requests or tokens per minute, or concurrent requests. */
+  client_limit: { ...gateway, status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded' },
+  /** The client accepts an answer from the cache only, and there is none. */
+  not_cached: { ...client, status: 504, code: 'not_cached' },
   client_gone: { ...client, status: 499, code: 'client_gone' },
+
+  // Requests to the admin API.
+  /** The role does not permit it. */
+  forbidden: { ...client, status: 403, type: 'permission_error', code: 'forbidden' },
+  not_found: { ...client, status: 404, code: 'not_found' },
+  /** The state of the object does not permit it; the failure has a code of its own. */
+  record_conflict: { ...client, status: 409, code: 'conflict' },
+  /** Another request changed the object. */
+  precondition_failed: { ...client, status: 412, code: 'precondition_failed' },
+  precondition_required: { ...client, status: 428, code: 'precondition_required' },
+  /** Too many wrong credentials from one address. */
+  too_many_attempts: { ...client, status: 429, type: 'rate_limit_error', code: 'too_many_attempts' },
 
   // Gateway failures.
   no_target: { ...upstream, status: 503, code: 'no_target_available', excludes: 'request', charges: null },
@@ -138,6 +168,8 @@ export const KINDS = {
   draining: { ...gateway, status: 503, type: 'overloaded_error', code: 'draining' },
   deadline: { ...gateway, status: 504, type: 'upstream_error', code: 'timeout' },
   shutdown: { ...gateway, status: 503, type: 'server_error', code: 'server_shutdown' },
+  /** The database of client keys could not be read so far, so a key cannot be checked. */
+  keys_unavailable: { ...gateway, status: 503, type: 'overloaded_error', code: 'keys_unavailable' },
   /** The response store failed: its disk is full, locked, read-only or missing. */
   storage: { ...gateway, status: 503, code: 'storage_unavailable' },
   internal: { ...gateway, status: 500, code: 'internal_error' },
@@ -165,18 +197,27 @@ export type Failure = {
   }
   /** Path of the invalid member in the client's body: `messages[0].content`. */
   readonly param?: string
+  /** More specific than the code of the kind. */
+  readonly code?: string
+  /** Every invalid member of a request to the admin API. */
+  readonly errors?: readonly FieldError[]
   /** Milliseconds to wait before a retry, from the upstream's headers or body. */
   readonly retryAfter?: number
   /** The last of several different failures: the client receives 502 instead of this kind's status. */
   readonly mixed?: boolean
+  /** The limit of the client that refused the request, for `x-headgate-limit`: `budget; id=bud_…; resets=2026-12-01`. */
+  readonly limit?: string
   /** The connection failed before any byte of the request was sent. */
   readonly unsent?: boolean
 }
 
-/** Creates a failure. */
+/** An invalid member or parameter. `path`: `limits.concurrent`. */
+export type FieldError = { readonly path: string; readonly message: string }
+
+/** Creates a failure. Keys of this gateway in the message are masked. */
 export const fail = (kind: FailureKind, message: string, more: Omit<Failure, 'kind' | 'message'> = {}): Failure => ({
   kind,
-  message,
+  message: maskOwnKeys(message),
   ...more,
 })
 

@@ -1,3 +1,4 @@
+import type { Principal } from './accounts.ts'
 import type { EncodedText, TextOrBytes } from './encoded-text.ts'
 import type { HeaderLookup } from './headers.ts'
 
@@ -16,8 +17,8 @@ export type IncomingRequest = {
   readonly local: boolean
   /** Digest of the client's key; empty if none is required. */
   readonly client: string
-  /** ID of the client's key for logs and metrics, never the key; empty or absent if none is configured. */
-  readonly clientKey?: string
+  /** The client. Its `id` is for logs and metrics; it never contains the key. */
+  readonly principal: Principal
   /** The client whose memory share the answer counts towards: its key, otherwise its address. */
   readonly holder?: string
 }

@@ -3,6 +3,7 @@
  * Schema of the file are derived from this schema.
  */
 import { z } from 'zod'
+import { patternProblem } from './linear-pattern.ts'
 
 /** 2^31 − 1 ms: the longest delay of a Node timer; a longer one fires immediately. */
 const LONGEST = 2_147_483_647
@@ -63,7 +64,7 @@ export const settingsSchema = z.strictObject({
         3,
         0,
         1_000_000,
-        'second and later attempts and hedges per second that are always allowed at a model of a provider',
+        'second and later attempts and hedges per second that are allowed at a model of a provider beyond that percentage; one client key may use half of both',
       ),
     })
     .prefault({}),
@@ -160,6 +161,19 @@ export const settingsSchema = z.strictObject({
         .min(1)
         .optional()
         .describe('token for the operator: access to status and metrics from other machines'),
+      required: z
+        .union([z.enum(['auto']), z.boolean()])
+        .default('auto')
+        .describe('whether model calls need a client key; `auto`: as soon as a client key exists')
+        .meta({ allowed: 'auto, true or false' }),
+      pepper: z
+        .string()
+        .min(16)
+        .optional()
+        .describe(
+          'secret with which digests of client keys are made, so that a copy of the database does not suffice to check a key. Keys that were created with another pepper, or without one, are refused',
+        )
+        .meta({ allowed: 'at least 16 characters' }),
     })
     .prefault({}),
   cors: z
@@ -176,6 +190,149 @@ export const settingsSchema = z.strictObject({
       dir: z.string().min(1).default('.headgate').describe('folder of the database of stored responses'),
     })
     .prefault({}),
+  usage: z
+    .strictObject({
+      ledger: z.boolean().default(true).describe('record usage and cost of every model call'),
+      keepDays: whole(30, 1, 3_650, 'days for which single requests are kept'),
+      keepHours: whole(90, 1, 3_650, 'days for which totals per hour are kept; totals per day are kept forever'),
+      maxMegabytes: whole(
+        10_240,
+        16,
+        1_048_576,
+        'maximum disk space of recorded usage; the oldest requests are deleted first',
+      ),
+      timezone: z
+        .string()
+        .min(1)
+        .default('UTC')
+        .describe('time zone of totals per day')
+        .meta({ allowed: 'an IANA time zone, such as Europe/Berlin' }),
+      rollupTag: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('tag of teams and keys by whose values totals are kept separately, such as `app`'),
+      endUser: z
+        .boolean()
+        .default(false)
+        .describe(
+          'record the end user that a request names (`user`, `safety_identifier` or `metadata.user_id`) with the request',
+        ),
+      drainOnAbort: z
+        .boolean()
+        .default(false)
+        .describe(
+          'if a client disconnects in the middle of a stream, continue to read from the provider for up to 30 s to receive the exact usage; the provider charges for what it generates',
+        ),
+    })
+    .prefault({}),
+  ledger: z
+    .strictObject({
+      folder: z.string().min(1).optional().describe('folder of the usage journal; unset: `journal` in `data.dir`'),
+      sync: z
+        .enum(['interval', 'dispatch', 'never'])
+        .default('interval')
+        .describe(
+          'when the usage journal is forced to disk, which matters only if the machine stops: each second, before each call of a provider (adds up to 24 ms), or never. After the end of a process alone nothing is lost',
+        ),
+      interval: z
+        .int()
+        .min(10)
+        .max(60_000)
+        .default(250)
+        .describe('interval at which journal records are written to the usage database (ms)'),
+      whenUnwritable: z
+        .enum(['serve', 'refuse'])
+        .default('serve')
+        .describe('if the usage journal cannot be written, as on a full disk: make calls unrecorded, or refuse them'),
+      spoolMegabytes: whole(
+        2_048,
+        1,
+        1_048_576,
+        'maximum disk space of journal records that are not yet in the usage database; above it, the journal is not writable',
+      ),
+    })
+    .prefault({}),
+  budget: z
+    .strictObject({
+      maxOutput: whole(
+        32_768,
+        1,
+        10_000_000,
+        'output tokens that a budget reserves for a call if neither the request nor the model limits them',
+      ),
+      unknownPrice: z
+        .enum(['allow', 'refuse'])
+        .default('allow')
+        .describe('a model without a known price, where a hard budget applies: call it without a charge, or skip it'),
+    })
+    .prefault({}),
+  cache: z
+    .strictObject({
+      maxMegabytes: whole(
+        64,
+        1,
+        65_536,
+        'maximum memory of the response cache; the least recently used answers are dropped first',
+      ),
+    })
+    .prefault({}),
+  bodies: z
+    .strictObject({
+      sample: z
+        .number()
+        .min(0)
+        .max(1)
+        .default(0)
+        .describe(
+          'share of requests whose bodies are stored, redacted; 0: only those of keys with `logBodies`, 1: all',
+        ),
+      keepDays: whole(7, 1, 3_650, 'days for which bodies are kept'),
+      maxMegabytes: whole(1_024, 1, 1_048_576, 'maximum disk space of bodies; the oldest are deleted first'),
+      maxBytes: whole(65_536, 1, 16_777_216, 'stored part of one body (bytes)'),
+      redact: z
+        .array(z.enum(['email', 'phone', 'card', 'iban', 'apiKey']))
+        .default(['email', 'phone', 'card', 'iban', 'apiKey'])
+        .describe('what is removed from stored bodies'),
+      patterns: z
+        .array(
+          z.string().superRefine((pattern, context) => {
+            const problem = patternProblem(pattern)
+            if (problem !== null) context.addIssue({ code: 'custom', message: problem })
+          }),
+        )
+        .max(50)
+        .default([])
+        .describe(
+          'further texts that are removed, as regular expressions whose repetitions have limits; one with a comma needs the file',
+        ),
+    })
+    .prefault({}),
+  dashboard: z
+    .strictObject({
+      enabled: z
+        .boolean()
+        .default(true)
+        .describe('serve the dashboard at `/dashboard/`; the pages at `/docs/` are always served'),
+    })
+    .prefault({}),
+  metrics: z
+    .strictObject({
+      perKey: z.boolean().default(false).describe('metrics for each client key, by its ID'),
+    })
+    .prefault({}),
+  audit: z
+    .strictObject({
+      keepDays: whole(365, 1, 36_500, 'days for which the audit log of administrative changes is kept'),
+    })
+    .prefault({}),
+  trustedProxies: z
+    .array(z.string().min(1).meta({ allowed: 'an IP address or a CIDR range, such as 10.0.0.0/8' }))
+    .default([])
+    .describe(
+      'proxies whose `X-Forwarded-For` states the address of the client, as IP addresses or CIDR ranges. Without them, the address of the connection counts',
+    )
+    .meta({ allowed: 'a list of IP addresses or CIDR ranges, such as 10.0.0.0/8' }),
   responses: z
     .strictObject({
       keepDays: whole(

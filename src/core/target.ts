@@ -16,6 +16,8 @@ export type Target = { readonly candidate: Candidate; readonly key: ProviderKey 
 export type Plan = {
   /** How the model name was resolved: `route`, `provider/model`, a provider's model list, or the default route. */
   readonly by: 'route' | 'provider' | 'listed' | 'default'
+  /** The name of the route; absent: the name is not that of a route. */
+  readonly route?: string
   readonly candidates: readonly Candidate[]
   readonly skipped: readonly Skipped[]
 }

@@ -104,6 +104,7 @@ test('summarize: reports target, times and usage of an answer', () => {
       model: 'fast',
       stream: true,
       client: undefined,
+      team: undefined,
       provider: 'groq',
       upstreamModel: 'groq-model',
       key: '09be',
@@ -116,6 +117,7 @@ test('summarize: reports target, times and usage of an answer', () => {
       overheadMs: 5,
       usage: { input: 9, output: 58, cacheRead: 4 },
       estimated: undefined,
+      cost: undefined,
       failure: undefined,
       dropped: ['logprobs', 'tools[2]'],
       droppedEvents: 0,
@@ -123,6 +125,8 @@ test('summarize: reports target, times and usage of an answer', () => {
       skipped: [],
       moreSkipped: 0,
       shared: undefined,
+      cache: undefined,
+      saved: undefined,
       trail: 'openai#a1f3:500, groq#09be:200',
     },
   )
@@ -194,15 +198,16 @@ test('summarize: lists skipped targets in the trail in order, not as attempts', 
     received,
     { type: 'skipped', targets: [skip('mistral', 'circuit'), skip('cohere', 'unfit')], more: 37 },
     ...rest,
-    { type: 'skipped', targets: [skip('groq', 'budget')], more: 0 },
+    { type: 'skipped', targets: [skip('groq', 'retry_budget')], more: 0 },
   ]
   const summary = summarize(trace)
-  const expected = 'mistral#k1:circuit, cohere#k1:unfit, +37 skipped, openai#a1f3:500, groq#09be:200, groq#k1:budget'
+  const expected =
+    'mistral#k1:circuit, cohere#k1:unfit, +37 skipped, openai#a1f3:500, groq#09be:200, groq#k1:retry_budget'
   assert.equal(summary.trail, expected)
   assert.equal(trail(trace), expected)
   assert.deepEqual(
     summary.skipped.map(({ why }) => why),
-    ['circuit', 'unfit', 'budget'],
+    ['circuit', 'unfit', 'retry_budget'],
   )
   assert.equal(summary.moreSkipped, 37)
   assert.equal(summary.attempts.length, 2)

@@ -1,8 +1,9 @@
 /** Summaries of a trace: log line, trail header, the error's `attempts`, and the values for the metrics. */
 import type { Usage } from './chat.ts'
 import { type Failure, rowOf } from './failure.ts'
+import { memoizeLast } from './memoize-last.ts'
 import type { AttemptSummary } from './protocol.ts'
-import type { SharedBy, SkippedTarget, Trace, TraceEvent } from './trace.ts'
+import type { CacheOutcome, SavedUsage, SharedBy, SkippedTarget, Trace, TraceEvent } from './trace.ts'
 
 /** One attempt and its result. `pending`: not ended yet. `abandoned`: another attempt was selected first. */
 export type AttemptRecord = {
@@ -31,6 +32,8 @@ export type TraceSummary = {
   readonly stream: boolean
   /** The id of the client's key; undefined where no key is configured. */
   readonly client: string | undefined
+  /** The name of the client's team; undefined where no key is configured. */
+  readonly team: string | undefined
   /** Of the target that answered, or of the last one tried. */
   readonly provider: string | undefined
   readonly upstreamModel: string | undefined
@@ -46,6 +49,8 @@ export type TraceSummary = {
   readonly usage: Usage | undefined
   /** The upstream did not report the tokens, or the answer was not received completely. */
   readonly estimated: true | undefined
+  /** The cost of all attempts in nano-dollars; undefined: unknown, or there was none. */
+  readonly cost: number | undefined
   readonly failure: Failure | undefined
   readonly dropped: readonly string[]
   /** Number of unreadable events that were dropped from the answer. */
@@ -58,6 +63,10 @@ export type TraceSummary = {
   readonly moreSkipped: number
   /** The response was shared with another request (`with`: its ID), or completed after its own client left (`left`). */
   readonly shared: { readonly how: SharedBy; readonly with: string } | undefined
+  /** Undefined: the response cache is off for the client and its route. */
+  readonly cache: CacheOutcome | undefined
+  /** Usage that an answer from the cache did not need again. */
+  readonly saved: SavedUsage | undefined
   readonly trail: string
 }
 
@@ -188,6 +197,7 @@ export const summarize = (trace: Trace): TraceSummary => {
   let ended: EventOf<'ended'> | undefined
   let recorded: EventOf<'usage'> | undefined
   let shared: EventOf<'shared'> | undefined
+  let cache: EventOf<'cache'> | undefined
   const skips: EventOf<'skipped'>[] = []
   const drops: EventOf<'dropped'>[] = []
   let droppedEvents = 0
@@ -196,6 +206,7 @@ export const summarize = (trace: Trace): TraceSummary => {
     else if (event.type === 'ended') ended = event
     else if (event.type === 'usage') recorded = event
     else if (event.type === 'shared') shared ??= event
+    else if (event.type === 'cache') cache = event
     else if (event.type === 'skipped') skips.push(event)
     else if (event.type === 'dropped') drops.push(event)
     else if (event.type === 'dropped_events') droppedEvents += event.count
@@ -211,6 +222,7 @@ export const summarize = (trace: Trace): TraceSummary => {
     model: received.model,
     stream: received.stream,
     client: received.client,
+    team: received.team,
     provider: last?.provider,
     upstreamModel: last?.model,
     key: last?.key,
@@ -224,6 +236,7 @@ export const summarize = (trace: Trace): TraceSummary => {
     overheadMs: shared && attempts.length === 0 ? 0 : Math.max(0, totalMs - busyIn(attempts, end)),
     usage: recorded?.usage,
     estimated: recorded?.estimated,
+    cost: ended?.cost,
     failure: ended?.failure,
     dropped: drops.flatMap(({ paths }) => paths),
     droppedEvents,
@@ -231,6 +244,11 @@ export const summarize = (trace: Trace): TraceSummary => {
     skipped: skips.flatMap(({ targets }) => targets),
     moreSkipped: skips.reduce((sum, { more }) => sum + more, 0),
     shared: shared && { how: shared.how, with: shared.with },
+    cache: cache?.result,
+    saved: shared?.saved,
     trail: trailOf(trace, attempts, ended),
   }
 }
+
+/** The summary of a finished request. The journal, the log and the metrics share one computation. */
+export const summaryOf = memoizeLast(summarize)

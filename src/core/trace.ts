@@ -13,6 +13,8 @@ export type TraceEvent =
       readonly stream: boolean
       /** The id of the client's key, where there is one. */
       readonly client?: string
+      /** The name of its team. */
+      readonly team?: string
     }
   | {
       readonly type: 'attempt'
@@ -42,9 +44,12 @@ export type TraceEvent =
   | { readonly type: 'usage'; readonly usage: Usage; readonly estimated?: true }
   /**
    * The answer came from another request (`with`: its ID): one with the same `Idempotency-Key` in progress (`joined`) or
-   * complete (`stored`), or an equal one (`coalesced`). `left`: the request's own answer, completed after its client left.
+   * complete (`stored`), an equal one in progress (`coalesced`), or an equal earlier one (`cache`). `left`: the request's
+   * own answer, completed after its client left. `saved`: the usage that an answer from the cache did not need again.
    */
-  | { readonly type: 'shared'; readonly how: SharedBy; readonly with: string }
+  | { readonly type: 'shared'; readonly how: SharedBy; readonly with: string; readonly saved?: SavedUsage }
+  /** The response cache was looked up, or not used (`why`). Absent: it is off for the client and its route. */
+  | { readonly type: 'cache'; readonly result: CacheOutcome; readonly why?: string }
   /** The end of the request, once. `status`: the HTTP status sent to the client. */
   | {
       readonly type: 'ended'
@@ -52,18 +57,33 @@ export type TraceEvent =
       readonly how: 'answered' | 'refused' | 'interrupted' | 'client_gone'
       readonly status: number
       readonly failure?: Failure
+      /** The cost of all attempts in nano-dollars; absent: unknown, or there was none. */
+      readonly cost?: number
     }
 
 /**
- * `why`: `circuit`, `warming` (slow start of a recovered target), `budget` (retry budget), `unfit` (incompatible with the
- * request), `window` (context window too small), or the cooldown of its key or model, such as `rate_limited`.
+ * `why`: `circuit`, `warming` (slow start of a recovered target), `retry_budget`, `budget` (a budget of the client cannot
+ * afford it), `unfit` (incompatible with the request), `window` (context window too small), or the cooldown of its key or
+ * model, such as `rate_limited`.
  */
 export type SkippedTarget = Required<Skipped>
 
 /** The outcome of a request. */
 export type EndedEvent = Extract<TraceEvent, { type: 'ended' }>
 
-export type SharedBy = 'joined' | 'stored' | 'coalesced' | 'left'
+export type SharedBy = 'joined' | 'stored' | 'coalesced' | 'cache' | 'left'
+
+/** The usage of a stored answer and the target that produced it. */
+export type SavedUsage = {
+  readonly provider: string
+  readonly model: string
+  readonly usage: Usage
+  readonly estimated?: true
+  /** In nano-dollars; null: no price is known. */
+  readonly cost: number | null
+}
+
+export type CacheOutcome = 'hit' | 'miss' | 'bypass'
 
 export type Trace = readonly TraceEvent[]
 
@@ -82,11 +102,14 @@ export type GatewayEvent =
     }
   | {
       readonly event: 'circuit'
-      readonly what: 'deployment' | 'model' | 'endpoint' | 'answers'
+      /** `provider`: an operator rests it, whatever its circuits are. */
+      readonly what: 'deployment' | 'model' | 'endpoint' | 'answers' | 'provider'
       readonly name: string
       readonly from: string
       readonly to: string
       readonly why: string
+      /** The ID of the request that caused it, if it was a failure. */
+      readonly request?: string
     }
   | {
       readonly event: 'key'
@@ -95,6 +118,10 @@ export type GatewayEvent =
       readonly from: string
       readonly to: string
       readonly until: string | null
+      /** `operator`: an operator has decided it. */
+      readonly why?: string
+      /** The ID of the request that caused it, if it was a failure. */
+      readonly request?: string
     }
   /** An unexpected exception: a bug in the gateway. */
   | { readonly event: 'error'; readonly id?: string; readonly error: unknown }

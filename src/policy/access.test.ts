@@ -369,9 +369,9 @@ test('access: the exact headers of a preflight response', () => {
   assert.deepEqual(headers, {
     'access-control-allow-origin': 'https://app.example',
     'access-control-expose-headers':
-      'x-request-id, request-id, x-headgate-provider, x-headgate-model, x-headgate-attempts, x-headgate-trail, x-headgate-dropped, x-headgate-estimated, x-headgate-idempotent, x-headgate-coalesced, retry-after, x-should-retry',
+      'x-request-id, request-id, x-headgate-provider, x-headgate-model, x-headgate-attempts, x-headgate-trail, x-headgate-dropped, x-headgate-estimated, x-headgate-idempotent, x-headgate-coalesced, x-headgate-cost, x-headgate-usage, x-headgate-limit, x-headgate-warning, x-headgate-cache, age, retry-after, retry-after-ms, x-should-retry, x-ratelimit-limit-requests, anthropic-ratelimit-requests-limit, x-ratelimit-limit-tokens, anthropic-ratelimit-tokens-limit, x-ratelimit-remaining-requests, anthropic-ratelimit-requests-remaining, x-ratelimit-remaining-tokens, anthropic-ratelimit-tokens-remaining, x-ratelimit-reset-requests, anthropic-ratelimit-requests-reset, x-ratelimit-reset-tokens, anthropic-ratelimit-tokens-reset, ratelimit, ratelimit-policy',
     vary: 'origin',
-    'access-control-allow-methods': 'GET, HEAD, POST, DELETE, OPTIONS',
+    'access-control-allow-methods': 'GET, HEAD, POST, PATCH, DELETE, OPTIONS',
     'access-control-allow-headers': 'authorization, *',
     'access-control-max-age': '600',
   })

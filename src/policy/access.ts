@@ -168,7 +168,7 @@ export const preflightHeaders = (
   if (headers['access-control-allow-origin'] === undefined) return headers
   return {
     ...headers,
-    'access-control-allow-methods': 'GET, HEAD, POST, DELETE, OPTIONS',
+    'access-control-allow-methods': 'GET, HEAD, POST, PATCH, DELETE, OPTIONS',
     // `*` allows the headers with which SDKs describe themselves. It does not include Authorization (Fetch standard).
     'access-control-allow-headers': 'authorization, *',
     'access-control-max-age': '600',
@@ -186,8 +186,23 @@ const EXPOSED = [
   'x-headgate-estimated',
   'x-headgate-idempotent',
   'x-headgate-coalesced',
+  'x-headgate-cost',
+  'x-headgate-usage',
+  'x-headgate-limit',
+  'x-headgate-warning',
+  'x-headgate-cache',
+  'age',
   'retry-after',
+  'retry-after-ms',
   'x-should-retry',
+  ...['limit', 'remaining', 'reset'].flatMap((member) =>
+    ['requests', 'tokens'].flatMap((unit) => [
+      `x-ratelimit-${member}-${unit}`,
+      `anthropic-ratelimit-${unit}-${member}`,
+    ]),
+  ),
+  'ratelimit',
+  'ratelimit-policy',
 ].join(', ')
 
 /** The client key of a request: a bearer token, or `x-api-key` as Anthropic's clients send it. Undefined: none. */

@@ -80,6 +80,8 @@ export const canonicalJson = (value: Json | undefined): string => {
   const raw = sourceOf(value)
   if (raw !== undefined) return raw
   if (isList(value)) return `[${value.map(canonicalJson).join(',')}]`
+  // `1e999` is parsed as infinity, which `JSON.stringify` writes as null.
+  if (typeof value === 'number') return String(value)
   if (!isObject(value)) return JSON.stringify(value ?? null)
   const members = Object.keys(value).sort()
   return `{${members.map((name) => `${JSON.stringify(name)}:${canonicalJson(value[name])}`).join(',')}}`

@@ -2,6 +2,7 @@ import type { ErrorTable } from '../core/error-table.ts'
 import { list, object } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 import { idsWhere } from './quirks/model-list.ts'
+import { costInDollars } from './quirks/reported-cost.ts'
 
 /** Its model list states the output modalities. */
 const writesText = idsWhere((entry) => {
@@ -56,7 +57,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-5.4-mini',
   models: { path: '/models', decode: writesText },
-  quirks: { errors },
+  quirks: { usage: costInDollars, errors },
   embeds: {
     protocol: 'openai-embeddings',
     models: [

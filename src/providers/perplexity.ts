@@ -1,6 +1,7 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { alternating, systemFirst } from './quirks/messages.ts'
+import { totalCostInDollars } from './quirks/reported-cost.ts'
 import { inOrder, olderChat, onlyChat } from './quirks/request.ts'
 
 /** No tool support: neither definitions nor tool messages. */
@@ -35,5 +36,9 @@ export default {
   knownModels: ['sonar', 'sonar-pro', 'sonar-reasoning-pro', 'sonar-deep-research'],
   // Roles alternate after the system messages (github.com/perplexityai/api-discussion/issues/265, 2025-04-01;
   // github.com/edenai/edenai-apis/pull/144, 2024-02-26: which come first).
-  quirks: { requestBody: inOrder(olderChat, onlyChat(inOrder(systemFirst, alternating))), errors },
+  quirks: {
+    requestBody: inOrder(olderChat, onlyChat(inOrder(systemFirst, alternating))),
+    usage: totalCostInDollars,
+    errors,
+  },
 } satisfies Provider

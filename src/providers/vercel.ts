@@ -2,6 +2,7 @@ import type { ErrorTable } from '../core/error-table.ts'
 import { text } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 import { idsWhere } from './quirks/model-list.ts'
+import { costInDollars } from './quirks/reported-cost.ts'
 
 /** Its model list states each model's type. */
 const languageModels = idsWhere((entry) => (text(entry.type) ?? 'language') === 'language')
@@ -28,7 +29,7 @@ export default {
   alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-4.1-mini',
-  quirks: { errors },
+  quirks: { usage: costInDollars, errors },
   models: { path: '/models', decode: languageModels },
   note: 'Vercel calls the variable `AI_GATEWAY_API_KEY`; that name works too.',
   embeds: {

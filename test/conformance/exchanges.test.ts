@@ -107,7 +107,8 @@ const encode = (name: UpstreamProtocolName, feature: string, stream: boolean): J
   const request = from.decodeRequest({ ...body, stream })
   assert.ok(request.ok, JSON.stringify(request))
   const encoded = upstreamProtocols[name].encodeRequest(request.value, {
-    ...{ model: 'example-model', outputLimit: 8_192 },
+    model: 'example-model',
+    outputLimit: 8_192,
     ...ACCEPTS_ALL,
   })
   const unfit = encoded.losses.filter((loss) => loss.essential)
@@ -165,7 +166,7 @@ eachFormat('independent reader', ({ protocol, reading, whole, stream, request })
     finish: reading.finish,
     usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0, ...reading.usage },
   }
-  const answers = asRecordings({ ...{ protocol, feature: '', about: '', request, reading }, ...(stream && { stream }) })
+  const answers = asRecordings({ protocol, feature: '', about: '', request, reading, ...(stream && { stream }) })
   const observed = [
     ...(whole ? [readWhole(whole.body)] : []),
     ...answers.map((recording) => readStream(payloadsOf(recording))),
@@ -243,8 +244,12 @@ const followUp = (answer: ChatAnswer, style: keyof typeof FOLLOW_UPS, name: Upst
   const first = client.decodeRequest(FIRST_REQUESTS[style])
   assert.ok(first.ok)
   const body = client.encodeAnswer(answer, {
-    ...{ request: first.value, body: FIRST_REQUESTS[style], id: (prefix: string) => `${prefix}_made`, created: 1 },
-    ...{ model: 'm', requestId: 'req_made' },
+    request: first.value,
+    body: FIRST_REQUESTS[style],
+    id: (prefix: string) => `${prefix}_made`,
+    created: 1,
+    model: 'm',
+    requestId: 'req_made',
   })
   const next = { ...FIRST_REQUESTS[style], ...FOLLOW_UPS[style](body) }
   const target = {

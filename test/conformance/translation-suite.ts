@@ -614,13 +614,17 @@ export const testTranslations = (evidence: Evidence, ...names: readonly Upstream
         for (const mode of modes)
           testRow({
             title: `${upstream} to a ${client.style} client, ${mode}`,
-            ...{ tally: answered, row: `${upstream} → ${client.style} ${mode}`, items: answers },
+            tally: answered,
+            row: `${upstream} → ${client.style} ${mode}`,
+            items: answers,
             check: (item, note) => checkTranslation(client, item, mode, note),
           })
         if (failures.length > 0)
           testRow({
             title: `${upstream} errors to a ${client.style} client`,
-            ...{ tally: answered, row: `${upstream} → ${client.style} errors`, items: failures },
+            tally: answered,
+            row: `${upstream} → ${client.style} errors`,
+            items: failures,
             check: (item) => checkError(client, item),
           })
       }

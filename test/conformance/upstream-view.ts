@@ -276,8 +276,11 @@ const readOllama = (lines: readonly JsonObject[]): ObservedAnswer => {
     ),
     finishReason: text(last?.done_reason) ?? '',
     usage: {
-      ...{ input: count(last?.prompt_eval_count), output: count(last?.eval_count) },
-      ...{ cacheRead: count(last?.prompt_eval_cached_count), cacheWrite: 0, reasoning: 0 },
+      input: count(last?.prompt_eval_count),
+      output: count(last?.eval_count),
+      cacheRead: count(last?.prompt_eval_cached_count),
+      cacheWrite: 0,
+      reasoning: 0,
     },
   }
 }

@@ -1,5 +1,7 @@
 /** Runs conversations through a gateway in this process, with the fake vendors as upstreams and a manual clock. */
+
 import assert from 'node:assert/strict'
+import { ANONYMOUS } from '../../src/core/accounts.ts'
 import type { Config } from '../../src/core/config.ts'
 import type { IncomingRequest } from '../../src/core/http-exchange.ts'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
@@ -12,7 +14,10 @@ import { serveChat } from '../../src/gateway/chat/serve-chat.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'
 import { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts'
 import { createResponse } from '../../src/gateway/responses/create-response.ts'
+import { ResponseCache } from '../../src/gateway/sharing/response-cache.ts'
+import { priceBook } from '../../src/policy/accounts/price-book.ts'
 import { protocols } from '../../src/protocols/index.ts'
+import { testAccounts } from '../support/accounts.ts'
 import { CapturedReply, respondWith } from '../support/gateway.ts'
 import { type ScriptedCall, type StillWorld, stillWorld } from '../support/still-world.ts'
 import { testStore } from '../support/stores.ts'
@@ -35,6 +40,7 @@ const configured = async (): Promise<Config> => {
 
 const config = await configured()
 const catalogue = openCatalogue((problem) => assert.fail(problem))
+const prices = priceBook(catalogue, [])
 
 const routed = (
   name: string,
@@ -81,10 +87,13 @@ const gatewayFor = ({ vendors }: FakeVendors, world: StillWorld): Gateway => {
     emit: ignore,
     health: new UpstreamHealth(world, ignore),
     catalogue,
+    prices: () => prices,
     config: () => own,
     lists: () => new Map(),
     activeCalls: new ActiveCalls(),
     responses: testStore(1_000_000),
+    accounts: testAccounts(world),
+    cache: new ResponseCache({ world, fingerprint: (text) => text, limit: () => 67_108_864 }),
     jobs: new Map(),
   }
 }
@@ -106,6 +115,7 @@ export const converseInProcess = (conversation: Conversation): Promise<readonly 
       headers: () => undefined,
       body: { text: JSON.stringify(body) },
       local: true,
+      principal: ANONYMOUS,
       client: '',
     }
     let settled = false

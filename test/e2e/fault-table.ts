@@ -22,6 +22,7 @@ const toxics = (name: string): TestCitation => ['test/e2e/toxics.test.ts', name]
 const formats = (name: string): TestCitation => ['test/e2e/faults-formats.test.ts', name]
 const timers = (name: string): TestCitation => ['test/e2e/timers.test.ts', name]
 const circuits = (name: string): TestCitation => ['test/e2e/circuits.test.ts', name]
+const ledger = (name: string): TestCitation => ['test/e2e/ledger-faults.test.ts', name]
 const dial = (name: string): TestCitation => ['src/edge/upstream-http/dial.test.ts', name]
 const row = (id: string, what: string, proofs: readonly TestCitation[], note?: string): Fault => ({
   id,
@@ -300,6 +301,13 @@ export const FAULTS: readonly Fault[] = [
   row('70', 'a full disk', [
     around('a full disk'),
     ['src/edge/store/database.test.ts', 'store: a full disk is an error, and stored responses remain'],
+    ledger('with `serve` no request fails'),
+    ledger('with `refuse` nothing is served unrecorded'),
+    ledger('a limit of the size of files'),
+    ledger('a read-only folder from the start'),
+    ledger('usage.db is locked by another process'),
+    ledger('the journal is deleted while it is written'),
+    ledger('control.db is locked'),
   ]),
   row('71', 'no descriptors', [around('out of file descriptors')]),
   row(
@@ -312,7 +320,12 @@ export const FAULTS: readonly Fault[] = [
     around('SIGTERM'),
     timers('drain.timeout: …: a stream that does not end in time gets an error event'),
   ]),
-  row('74', 'SIGKILL', [around('SIGKILL in mid-stream'), ['test/e2e/kill.test.ts', 'kill: an upstream dies']]),
+  row('74', 'SIGKILL', [
+    around('SIGKILL in mid-stream'),
+    ['test/e2e/kill.test.ts', 'kill: an upstream dies'],
+    ledger('…: every call that reached an upstream has one row'),
+    ['test/e2e/charges.test.ts', 'the process was killed: its reservation is charged, once'],
+  ]),
   row('75', 'a reload that removes the provider', [
     ['test/e2e/reload.test.ts', 'a valid change is applied automatically'],
   ]),

@@ -223,13 +223,11 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'a header block and then silence (whole)',
     only: 'whole',
-    ...{
-      act: (): Act => ({
-        do: 'raw',
-        bytes: 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{"id":',
-        ending: 'stall',
-      }),
-    },
+    act: (): Act => ({
+      do: 'raw',
+      bytes: 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{"id":',
+      ending: 'stall',
+    }),
     trailCode: 'stalled',
     ...timeout,
   },

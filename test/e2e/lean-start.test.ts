@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { answerWith } from '../support/answers.ts'
+import { openControl } from '../support/control.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { COUNTED, loadedBy } from './support/loaded.ts'
 import { post, start, USUAL } from './support/process.ts'
@@ -22,7 +23,7 @@ const DEAR = [
   ['https', 'no purpose: node:tls makes the connections'],
   ['tls', 'the first secure upstream'],
   ['sqlite', 'the first stored response'],
-  ['worker_threads', 'no purpose: an import of node:util reads it'],
+  ['worker_threads', 'the bookkeeper and the store: an import of node:util reads it'],
 ] as const
 
 /** The project's own files that only some configurations need. */
@@ -31,8 +32,15 @@ const LATER = [
   ['edge/upstream-http/undici-connection.ts', 'HTTP_CLIENT=undici'],
   ['edge/config/tree.ts', 'headgate.yaml'],
   ['edge/workers/worker.ts', 'WORKERS'],
+  ['edge/admin/index.ts', 'the admin API'],
   ['edge/workers/supervise.ts', 'WORKERS'],
+  ['edge/ledger/journal-writer.ts', 'usage.ledger'],
+  ['edge/ledger/client.ts', 'usage.ledger'],
+  ['edge/ledger/bodies/client.ts', 'bodies'],
 ] as const
+
+/** Without the ledger, which the first model call loads. */
+const UNRECORDED = { USAGE_LEDGER: 'false' }
 
 describe('start-up loads few modules', () => {
   let upstream: Upstream
@@ -41,7 +49,11 @@ describe('start-up loads few modules', () => {
   })
   after(() => upstream?.close())
 
-  const loaded = async (env: Readonly<Record<string, string>> = {}, files: Readonly<Record<string, string>> = {}) => {
+  const loaded = async (
+    env: Readonly<Record<string, string>> = {},
+    files: Readonly<Record<string, string>> = {},
+    key = 'none',
+  ) => {
     await using gateway = await start({
       env: {
         ...USUAL,
@@ -55,12 +67,16 @@ describe('start-up loads few modules', () => {
     })
     const body = { model: 'm', messages: [{ role: 'user', content: 'x' }] }
     for (const stream of [false, true])
-      assert.equal((await post(`${gateway.base}/chat/completions`, { ...body, stream })).status, 200)
+      assert.equal(
+        (await post(`${gateway.base}/chat/completions`, { ...body, stream }, { authorization: `Bearer ${key}` }))
+          .status,
+        200,
+      )
     return await loadedBy(gateway)
   }
 
   test('with a provider by environment', async () => {
-    const { packages, builtins, files } = await loaded()
+    const { packages, builtins, files } = await loaded(UNRECORDED)
     assert.deepEqual(packages, PACKAGES)
     // Guards against an empty list: `net` must be there.
     assert.ok(builtins.has('net'))
@@ -68,6 +84,36 @@ describe('start-up loads few modules', () => {
     assert.ok(files.some((url) => url.endsWith('/src/serve.ts')))
     for (const [name, use] of LATER)
       assert.ok(!files.some((url) => url.endsWith(`/src/${name}`)), `${name} is loaded, which is for ${use}`)
+  })
+
+  test('with options of start, which need no package', async () => {
+    await using gateway = await start({
+      args: ['start', '--port', '0', '--host', '127.0.0.1'],
+      env: { ...USUAL, ...COUNTED },
+    })
+    const { packages, files } = await loadedBy(gateway)
+    assert.deepEqual(packages, PACKAGES)
+    assert.deepEqual(
+      files.filter((url) => url.includes('/src/edge/cli/')).map((url) => url.replace(/.*\//, '')),
+      ['launch.ts', 'start-options.ts'],
+    )
+  })
+
+  test('the first model call loads the ledger, and the event loop loads no SQLite for it', async () => {
+    const { packages, builtins, files } = await loaded()
+    assert.deepEqual(packages, PACKAGES)
+    assert.ok(files.some((url) => url.endsWith('/edge/ledger/journal-writer.ts')))
+    assert.ok(!builtins.has('sqlite'))
+  })
+
+  test('a database of keys needs node:sqlite, and no package', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'headgate-keys-'))
+    after(() => rmSync(folder, { recursive: true, force: true }))
+    using control = await openControl(folder)
+    const { secret } = await control.createKey('a')
+    const { packages, builtins } = await loaded({ DATA_DIR: folder }, {}, secret)
+    assert.deepEqual(packages, PACKAGES)
+    assert.ok(builtins.has('sqlite'))
   })
 
   for (const [what, env, files, packages] of [

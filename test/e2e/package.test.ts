@@ -1,39 +1,35 @@
 /** The npm package: built, packed, unpacked, and started from the bundle with all of its parts. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { after, before, test } from 'node:test'
 import { WebSocket } from 'ws'
-import { build } from '../../scripts/build.ts'
+import { packInto, publishedManifest } from '../../scripts/package.ts'
+import { sbomText } from '../../scripts/sbom.ts'
 import { answerWith } from '../support/answers.ts'
 import { startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { COUNTED, loadedBy } from './support/loaded.ts'
 import { post, run, type Started, start, USUAL } from './support/process.ts'
+import { verb } from './support/verb.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const { dependencies, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+const manifest = publishedManifest()
 
 /** Installs as npm does: the package, with its dependencies next to it. Returns the package's folder. */
 const install = async (place: string): Promise<string> => {
-  await build(join(ROOT, 'dist'))
-  const packed = execFileSync('npm', ['pack', '--json', '--pack-destination', place], {
-    cwd: ROOT,
-    encoding: 'utf8',
-    timeout: 60_000,
-    stdio: ['ignore', 'pipe', 'ignore'],
-  })
-  const [{ filename }] = JSON.parse(packed)
   const packages = join(place, 'node_modules')
   const folder = join(packages, 'headgate')
   mkdirSync(folder, { recursive: true })
-  execFileSync('tar', ['-xzf', join(place, filename), '-C', folder, '--strip-components=1'], { timeout: 30_000 })
-  for (const name of Object.keys(dependencies)) {
-    mkdirSync(dirname(join(packages, name)), { recursive: true })
-    symlinkSync(join(ROOT, 'node_modules', name), join(packages, name))
-  }
+  execFileSync('tar', ['-xzf', await packInto(place), '-C', folder, '--strip-components=1'], { timeout: 30_000 })
+  for (const name of Object.keys(manifest.dependencies)) link(packages, name)
   return folder
+}
+const link = (packages: string, name: string): void => {
+  mkdirSync(dirname(join(packages, name)), { recursive: true })
+  symlinkSync(join(ROOT, 'node_modules', name), join(packages, name))
 }
 
 const place = mkdtempSync(join(tmpdir(), 'headgate-package-'))
@@ -65,7 +61,15 @@ test('contains the bundle and its licences, and no sources', () => {
   for (const file of [
     'dist/main.mjs',
     'dist/store-thread.mjs',
+    'dist/control-thread.mjs',
     'dist/ledger-thread.mjs',
+    'dist/reading-thread.mjs',
+    'dist/bodies-thread.mjs',
+    'dist/docs-thread.mjs',
+    'dist/dashboard/index.html',
+    'dist/dashboard/LICENCES.txt',
+    'docs/errors.md',
+    'llms.txt',
     'bin/headgate.mjs',
     'data/catalogue.json',
     'LICENSE',
@@ -76,17 +80,97 @@ test('contains the bundle and its licences, and no sources', () => {
     files.filter((file) => file.endsWith('.ts') || file.startsWith('src') || file.startsWith('test')),
     [],
   )
-  const notices = readFileSync(join(folder, 'dist', 'LICENCES.txt'), 'utf8')
-  const bundled = new Set(
-    globSync('dist/*.mjs', { cwd: folder }).flatMap((file) =>
-      [...readFileSync(join(folder, file), 'utf8').matchAll(/^\/\/ node_modules\/((?:@[^/]+\/)?[^/]+)\//gm)].map(
-        (match) => match[1] ?? '',
-      ),
-    ),
+  const links = [...readFileSync(join(folder, 'llms.txt'), 'utf8').matchAll(/\]\((\S+)\)/g)].map(
+    ([, path = '']) => path,
   )
-  assert.ok(bundled.has('zod'))
+  assert.ok(links.length > 0)
+  for (const path of links) assert.ok(files.includes(path), path)
+  const notices = readFileSync(join(folder, 'dist', 'LICENCES.txt'), 'utf8')
+  const bundled = [...notices.matchAll(/^(\S+) [0-9.]+ \(.*\)$/gm)].map(([, name = '']) => name)
+  for (const name of ['commander', 'kysely', 'marked', 'yaml', 'zod']) assert.ok(bundled.includes(name), name)
   for (const name of bundled)
     assert.match(notices, new RegExp(`^${name} [0-9.]+ \\(.*\\)\n\n(?:.*\n)*?.*Copyright`, 'm'))
+})
+
+/** What the package may contain. A file of another kind needs a line here. */
+const CONTENTS = [
+  /^(?:package|headgate\.schema|sbom\.cdx)\.json$/,
+  /^(?:README|SECURITY|CHANGELOG)\.md$/,
+  /^(?:LICENSE|llms\.txt)$/,
+  /^bin\/headgate\.mjs$/,
+  /^data\/(?:catalogue\.json|CATALOGUE-LICENSE)$/,
+  /^docs\/(?:[a-z-]+\/)?[\w-]+\.md$/,
+  /^dist\/(?:[\w-]+\.mjs|LICENCES\.txt)$/,
+  /^dist\/dashboard\/(?:index\.html|LICENCES\.txt|[\w-]+\.(?:js|css))$/,
+] as const
+
+test('contains no file of another kind, and no folder of the machine that built it', () => {
+  const files = globSync('**/*', { cwd: folder, withFileTypes: true }).filter((entry) => entry.isFile())
+  assert.ok(files.length > 150)
+  for (const { parentPath, name } of files) {
+    const file = relative(folder, join(parentPath, name))
+    assert.ok(
+      CONTENTS.some((pattern) => pattern.test(file)),
+      file,
+    )
+    const text = readFileSync(join(folder, file), 'utf8')
+    for (const own of [ROOT, 'headgate-package-', 'sourceMappingURL'])
+      assert.ok(!text.includes(own), `${file} contains ${own}`)
+  }
+})
+
+test('is the same, byte for byte, when it is built again', async () => {
+  const again = join(place, 'again')
+  mkdirSync(again)
+  const archives = [join(place, `headgate-${version}.tgz`), await packInto(again)]
+  const [first, second] = archives.map((file) => readFileSync(file))
+  assert.ok(first && second?.equals(first))
+})
+
+/** More than this needs a reason: `tar tvf` on the package and `npm run build` show what is large. */
+const LIMITS = { packed: 1_000_000, installed: 25_000_000 } as const
+
+test('is small, packed and installed', () => {
+  const sizes = {
+    packed: statSync(join(place, `headgate-${version}.tgz`)).size,
+    installed: [folder, ...Object.keys(manifest.dependencies).map((name) => join(ROOT, 'node_modules', name))]
+      .flatMap((each) => globSync('**/*', { cwd: each }).map((file) => statSync(join(each, file))))
+      .reduce((sum, entry) => sum + (entry.isFile() ? entry.size : 0), 0),
+  }
+  for (const what of ['packed', 'installed'] as const)
+    assert.ok(sizes[what] <= LIMITS[what], `the package has ${sizes[what]} bytes ${what}; the limit is ${LIMITS[what]}`)
+})
+
+test('contains a bill of materials that names what is bundled', () => {
+  const text = readFileSync(join(folder, 'sbom.cdx.json'), 'utf8')
+  assert.equal(text, sbomText())
+  const named = JSON.parse(text)
+    .components.filter(
+      ({ properties }: { properties: readonly { value: string }[] }) => properties[0]?.value === 'bundled',
+    )
+    .map(({ group, name, version }: Record<string, string>) => `${group ? `${group}/` : ''}${name} ${version}`)
+  const notices = ['dist/LICENCES.txt', 'dist/dashboard/LICENCES.txt'].flatMap((file) => [
+    ...readFileSync(join(folder, file), 'utf8').matchAll(/^(\S+ \d[^ ]*) \([^)]+\)$/gm),
+  ])
+  assert.deepEqual(named.sort(), [...new Set(notices.map(([, bundled]) => bundled))].sort())
+})
+
+test('declares each package that the bundle imports, and nothing else', () => {
+  const imported = new Set(
+    globSync('dist/**/*.mjs', { cwd: folder }).flatMap((file) => {
+      const code = readFileSync(join(folder, file), 'utf8')
+      // Static imports, dynamic ones, and those of CommonJS packages.
+      const matches = code.matchAll(
+        /(?:^|;)(?:import|export)\b[^'"`;]*?["'`]([^'"`]+)["'`]|(?:\bimport|[\w$]+\(import\.meta\.url\))\(["'`]([^'"`]+)["'`]\)/gm,
+      )
+      return [...matches].map(([, fixed, loaded]) => fixed ?? loaded ?? '')
+    }),
+  )
+  const packages = [...imported].filter((name) => !/^[./]|^node:/.test(name))
+  const declared = [...Object.keys(manifest.dependencies), ...Object.keys(manifest.peerDependencies)]
+  assert.deepEqual(packages.sort(), declared.sort())
+  assert.deepEqual(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')), manifest)
+  assert.equal('private' in manifest || 'scripts' in manifest || 'devDependencies' in manifest, false)
 })
 
 test('answers whole and streamed, and serves its own pages', async () => {
@@ -101,6 +185,23 @@ test('answers whole and streamed, and serves its own pages', async () => {
   assert.match(metrics, new RegExp(`^headgate_info\\{.*version="${version.replaceAll('.', '\\.')}"`, 'm'))
   const described = JSON.parse(await (await fetch(`${gateway.url}/openapi.json`)).text())
   assert.equal(described.info.version, version)
+  const dashboard = await fetch(`${gateway.url}/dashboard/`)
+  assert.equal(dashboard.status, 200)
+  assert.match(await dashboard.text(), /<title>Headgate<\/title>/)
+  const docs = await Promise.all(
+    ['', 'errors', 'errors.md', 'style.css', 'dashboard'].map(async (path) =>
+      (await fetch(`${gateway.url}/docs/${path}`)).text(),
+    ),
+  )
+  for (const [index, content] of [
+    /<h1 id="headgate">/,
+    /<tr id="model_not_found">/,
+    /^# Errors\n/,
+    /--accent/,
+    /\(Picture: /,
+  ].entries())
+    assert.match(docs[index] ?? '', content)
+  assert.match(await (await fetch(`${gateway.url}/llms.txt`)).text(), /^# Headgate\n/)
   assert.equal(await gateway.stop(), 0)
 })
 
@@ -110,8 +211,13 @@ test('loads one large file and no package for its first answer', async () => {
   const { files, packages } = await loadedBy(gateway)
   // All of it is inside a node_modules folder.
   assert.deepEqual([files, packages], [[], ['headgate']])
-  const names = new Set(gateway.output().match(/[^/"]+(?=\.mjs")/g))
-  assert.deepEqual([...names].sort(), ['headgate', 'main', 'serve', 'start', 'worker-count'])
+  const names = new Set(gateway.output().match(/[a-z-]+(?=\d?\.mjs")/g))
+  // The usage ledger is loaded with the first model call.
+  const ledger = ['client', 'journal-record', 'journal-writer', 'process-alive', 'segment-files']
+  assert.deepEqual(
+    [...names].sort(),
+    [...ledger, 'headgate', 'main', 'serve', 'shared', 'start', 'worker-count', 'zod'].sort(),
+  )
 })
 
 test('reads the configuration file, and again when it changes', async () => {
@@ -160,7 +266,49 @@ test('loads on demand: WebSockets, the database', async () => {
   assert.equal((await fetch(`${gateway.base}/responses/${id}`)).status, 200)
 })
 
+test('loads on demand: the ledger, keys and the command line', async () => {
+  const program = join(folder, 'bin', 'headgate.mjs')
+  const env = { AUTH_ADMIN: 'admin-canary-0123456789', DATA_DIR: join(place, 'data'), PORT: '0' }
+  await using gateway = await begin(env)
+  const done = async (...words: string[]) => {
+    const result = await verb([...words, '--json'], { cwd: place, env, program })
+    assert.equal(result.code, 0, result.stdout + result.stderr)
+    return result.json()
+  }
+  assert.equal((await ask(gateway)).status, 200)
+  await done('keys', 'create', 'first')
+  const names = async () => (await done('keys', 'list')).data.map(({ name }: { name: string }) => name)
+  assert.deepEqual(await names(), ['first'])
+  assert.equal((await done('usage')).total.requests, 1)
+  assert.equal(await gateway.stop(), 0)
+  assert.deepEqual(await names(), ['first'])
+})
+
+for (const [cloud, env, model, name] of [
+  [
+    'AWS',
+    { BEDROCK_REGION: 'eu-west-1', PROVIDERS: 'bedrock', AWS_PROFILE: 'x' },
+    'bedrock/anthropic.claude-x',
+    '@aws-sdk/credential-provider-node',
+  ],
+  [
+    'Google',
+    { VERTEX_PROJECT: 'p', VERTEX_REGION: 'eu-west-1', PROVIDERS: 'vertex' },
+    'vertex/gemini-x',
+    'google-auth-library',
+  ],
+] as const)
+  test(`without the optional package for ${cloud}, the error names it`, async () => {
+    await using gateway = await begin({
+      [cloud === 'AWS' ? 'BEDROCK_BASE_URL' : 'VERTEX_BASE_URL']: upstream.url,
+      ...env,
+    })
+    const answer = await ask(gateway, { model })
+    assert.ok(answer.text.includes(`the package ${name} is not installed`), answer.text)
+  })
+
 test('loads on demand: cloud credentials', async () => {
+  for (const name of Object.keys(manifest.peerDependencies)) link(join(folder, '..'), name)
   await using gateway = await begin({
     BEDROCK_REGION: 'eu-west-1',
     BEDROCK_BASE_URL: upstream.url,
@@ -174,8 +322,7 @@ test('loads on demand: cloud credentials', async () => {
   )
 })
 
-test('an error names a function and a source-mapped file', () => {
-  const bundle = readFileSync(join(folder, 'dist', 'start.mjs'), 'utf8')
-  assert.match(bundle, /^\/\/ src\/gateway\/routing\/router\.ts$/m)
-  assert.match(bundle, /^const fallbackEvent = /m)
+test('stack traces show the names of functions', () => {
+  const hasName = /\bfallbackEvent=/.test(readFileSync(join(folder, 'dist', 'start.mjs'), 'utf8'))
+  assert.ok(hasName)
 })

@@ -18,6 +18,9 @@ const named = (name: string, first = 0) =>
       : answerWith(request, { text: name }, request.stream && first > 0 ? { first } : {}),
   )
 
+/** Closed also after a failure: an open server keeps the process of the test file alive. */
+const disposable = (upstream: Upstream) => Object.assign(upstream, { [Symbol.asyncDispose]: () => upstream.close() })
+
 const ask = async (gateway: Started, model = 'any', more: object = {}) => {
   const answer = await post(`${gateway.base}/chat/completions`, { model, messages: MESSAGES, ...more })
   assert.equal(answer.status, 200, answer.text)
@@ -164,7 +167,9 @@ const shares = async (
 
 describe('routing: selection', () => {
   test('routes: targets in order, their fallback, and any model name', async () => {
-    const broken = await startUpstream(() => ({ do: 'answer', status: 500, body: { error: { message: 'no' } } }))
+    await using broken = disposable(
+      await startUpstream(() => ({ do: 'answer', status: 500, body: { error: { message: 'no' } } })),
+    )
     await using gateway = await start({
       files: {
         'headgate.yaml': JSON.stringify({
@@ -192,7 +197,6 @@ describe('routing: selection', () => {
         .slice(0, 3),
       ['out/x', 'west/y', 'east/z'],
     )
-    await broken.close()
   })
 
   test('PROVIDERS: selects and orders providers', async () => {
@@ -240,7 +244,9 @@ describe('routing: strategies', () => {
   })
 
   test('latency: a slow target gets few requests once measured', async () => {
-    const [quick, slow] = await Promise.all([named('quick', 5), named('slow', 150)])
+    // Far apart, so that a busy machine does not measure the quick one as the slower.
+    await using quick = disposable(await named('quick', 5))
+    await using slow = disposable(await named('slow', 1_000))
     await using gateway = await start({
       env: { STRATEGY: 'latency' },
       files: {
@@ -249,7 +255,6 @@ describe('routing: strategies', () => {
     })
     const counts = await shares(gateway, 'm', 100, true)
     assert.ok((counts.get('quick/m') ?? 0) > 80, JSON.stringify([...counts]))
-    await Promise.all([quick.close(), slow.close()])
   })
 
   test('cost: the cheapest first, unknown prices last', async () => {
@@ -275,7 +280,7 @@ describe('routing: strategies', () => {
     ['round-robin', 39, 41],
   ] as const)
     test(`keys: ${keyStrategy} shares the load among three keys`, async () => {
-      const upstream = await named('K')
+      await using upstream = disposable(await named('K'))
       await using gateway = await start({
         env: {
           WEST_API_KEY: 'sk-one-000000000000,sk-two-000000000000',
@@ -291,6 +296,5 @@ describe('routing: strategies', () => {
       assert.deepEqual(Object.keys(byKey).sort(), ['sk-one-000000000000', 'sk-three-0000000000', 'sk-two-000000000000'])
       for (const [key, used] of Object.entries(byKey))
         assert.ok(used && used.length >= least && used.length <= most, `${key}: ${used?.length} of 120`)
-      await upstream.close()
     })
 })

@@ -115,9 +115,9 @@ test('start: unknown arguments exit with an error', async () => {
   const version = output('--version')
   assert.deepEqual([version.status, version.stderr], [0, ''])
   assert.match(version.stdout, /^\d+\.\d+\.\d+\n$/)
-  const port = output('--port', '4000')
+  const port = output('--prot', '4000')
   assert.deepEqual([port.status, port.stdout], [2, ''])
-  assert.match(port.stderr, /PORT=/)
+  assert.match(port.stderr, /Did you mean --port\?/)
 })
 
 test('start: a port in use is reported, with a remedy', async () => {

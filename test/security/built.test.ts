@@ -24,31 +24,57 @@ const outside = (found: readonly string[], ...folders: readonly string[]) =>
 test('built: only the server and the upstream client use the network', () => {
   const network = importing(/^(?:node:)?(?:net|tls|http|https|http2|dgram|dns|dns\/promises|quic|undici|ws|inspector)$/)
   assert.ok(network.length > 3)
-  // A worker's supervisor binds the port before the workers listen.
-  assert.deepEqual(outside(network, 'edge/http/', 'edge/upstream-http/', 'edge/workers/worker.ts'), [])
+  // A worker's supervisor binds the port before the workers listen. The check of the command line binds it for a moment.
+  const binding = ['edge/workers/worker.ts', 'edge/cli/verbs/doctor.ts']
+  assert.deepEqual(outside(network, 'edge/http/', 'edge/upstream-http/', ...binding), [])
   // These have their own network code or sign requests; no client input reaches them.
   assert.deepEqual(outside(importing(/^(?:@aws-sdk\/|aws4fetch|google-auth-library)/), 'edge/identity/'), [])
-  assert.deepEqual(containing(/(?<![#.\w])(?:fetch|XMLHttpRequest|EventSource|importScripts)\s*\(|new WebSocket\(/), [])
+  // The command line calls a gateway. It is a process of its own: the gateway loads only the reader of its arguments.
+  const calling = containing(/(?<![#.\w])(?:fetch|XMLHttpRequest|EventSource|importScripts)\s*\(|new WebSocket\(/)
+  // Alerts go to an address that only the configuration file can set.
+  assert.deepEqual(calling.toSorted(), ['edge/alerts/webhook.ts', 'edge/cli/gateway-client.ts'])
+  assert.deepEqual(outside(importing(/\/cli\//), 'edge/cli/'), ['main.ts'])
 })
 
 test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(importing(/^(?:node:)?(?:cluster|vm|repl|inspector|wasi)/), [])
-  // Two worker threads with files of the project; they wait for the disk and get the folder's name and no environment.
-  const clients = ['edge/ledger/client.ts', 'edge/store/client.ts']
-  assert.deepEqual(outside(importing(/^(?:node:)?worker_threads/), 'edge/store/', 'edge/ledger/'), [])
-  assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/).toSorted(), clients)
-  for (const client of clients)
-    assert.match(source.get(client) ?? '', /new Worker\(THREAD, \{ workerData, env: \{\}, execArgv: \[\]/)
-  // Starts copies of itself, as many as configured.
-  assert.deepEqual(importing(/^(?:node:)?child_process/), ['edge/workers/worker-process.ts'])
+  // One place creates threads, for databases, their backups and the documentation: they run files of the project and get no environment.
+  const threads = 'edge/sqlite/database-thread.ts'
+  const inThreads =
+    /^edge\/(?:store|ledger|control|backup)\/(?:[a-z-]+\/)?(?:[a-z-]+-thread\.mjs|(?:[a-z-]+-)?thread\.ts)$/
+  const usingThreads = importing(/^(?:node:)?worker_threads/).filter((file) => !inThreads.test(file))
+  assert.deepEqual(usingThreads, [threads])
+  assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), [threads])
+  assert.deepEqual(containing(/new Worker\(/), [threads])
+  assert.match(source.get(threads) ?? '', /new Worker\(file, \{ workerData, env: \{\}, execArgv: \[\]/)
+  const starting = importing(/\/database-thread\.ts$/)
+  const queried = 'edge/sqlite/queried-thread.ts'
+  assert.match(source.get(queried) ?? '', /\{ file, memory, data \} = this\.#options/)
+  assert.match(source.get(queried) ?? '', /startThread<\w+>\(\{\s*file,\s*memory,\s*data: data\(\),/)
+  const clients = [...starting.filter((file) => file !== queried), ...importing(/\/queried-thread\.ts$/)]
+  assert.deepEqual(outside(clients, 'edge/store/', 'edge/ledger/', 'edge/control/', 'edge/backup/', 'edge/docs/'), [])
+  for (const client of clients) {
+    assert.match(source.get(client) ?? '', /THREAD = new URL\('\.\/[a-z-]+-thread\.mjs', import\.meta\.url\)/, client)
+    assert.match(source.get(client) ?? '', /(?:startThread<\w+>|new QueriedThread)\(\{\s*file: THREAD,/, client)
+  }
+  // Starts copies of itself, as many as configured, and in a clone the build of its pages, without the environment.
+  const builder = 'edge/built-pages/building.ts'
+  assert.deepEqual(
+    importing(/^(?:node:)?child_process/).toSorted(),
+    ['edge/workers/worker-process.ts', builder].toSorted(),
+  )
+  assert.match(source.get(builder) ?? '', /spawn\(process\.execPath, \[program, folder\], \{/)
+  assert.match(source.get(builder) ?? '', /env: \{ PATH: process\.env\.PATH \?\? '' \},/)
   assert.match(source.get('edge/workers/worker-process.ts') ?? '', /fork\(program, /)
   assert.deepEqual(containing(/\b(?:execFile|spawn)(?:Sync)?\(\s*['"`]|shell:/), [])
   // The compile cache, and a package loaded by name on first use.
   assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), [
+    'edge/control/control-thread.mjs',
     'edge/http/app/web-socket.ts',
-    'edge/ledger/client.ts',
+    'edge/ledger/bodies/bodies-thread.mjs',
     'edge/ledger/ledger-thread.mjs',
-    'edge/store/client.ts',
+    'edge/ledger/reading/reading-thread.mjs',
+    'edge/sqlite/database-thread.ts',
     'edge/store/store-thread.mjs',
     'main.ts',
   ])
@@ -81,10 +107,13 @@ test('built: no debugger, heap snapshot or diagnostic report', () => {
 })
 
 test('built: credentials are looked up by a digest with a secret random salt', () => {
-  const keys = source.get('edge/http/app/client-keys.ts') ?? ''
-  assert.match(keys, /salt = randomBytes\(32\)/)
-  assert.match(keys, /hash\('sha256', salt \+ value/)
-  assert.match(keys, /known\.get\(salted\(presented\)\)/)
+  const keys = source.get('edge/http/app/key-index.ts') ?? ''
+  assert.match(keys, /#salt = randomBytes\(32\)/)
+  assert.match(keys, /hash\('sha256', this\.#salt \+ text/)
+  assert.match(
+    keys,
+    /const salted = this\.#salted\(presented\)\s+const known = this\.#configured\.get\(salted\) \?\? this\.#stored\.get\(this\.#found\.get\(salted\) \?\? ''\)/,
+  )
   // No other code compares client credentials with configured ones.
   const compared = [...source].filter(([, text]) => /auth\.(?:keys|admin)/.test(text)).map(([file]) => file)
   for (const file of compared)
@@ -97,6 +126,8 @@ test('built: credentials are looked up by a digest with a secret random salt', (
 
 test('built: secrets are revealed only for authentication and redaction', () => {
   assert.deepEqual(containing(/\.reveal\(\)/).toSorted(), [
+    'edge/alerts/webhook.ts',
+    'edge/ledger/bodies/body-keeper.ts',
     'gateway/upstream/outbound-request.ts',
     'gateway/upstream/redact.ts',
   ])

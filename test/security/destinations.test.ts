@@ -19,6 +19,9 @@ import type { RecordedAction } from './support/recorder.ts'
 import { type Witness, witness } from './support/witness.ts'
 
 const RECORDER = pathToFileURL(join(import.meta.dirname, 'support', 'recorder.ts')).href
+const BOOKKEEPER = pathToFileURL(
+  join(import.meta.dirname, '..', '..', 'src', 'edge', 'ledger', 'ledger-thread.mjs'),
+).href
 
 const on = stage()
 const canaries: Canary[] = []
@@ -364,7 +367,7 @@ test('destinations: it connected only to the configured origin, and started no p
   assert.deepEqual([...connected], [`127.0.0.1:${upstream.port}`])
   assert.deepEqual(
     found.filter(({ what }) => what !== 'connect'),
-    [],
+    [{ what: 'thread', to: BOOKKEEPER }],
   )
   assert.equal(trap.connections(), 0)
   assert.equal(trap.requests.length, 0)

@@ -1,9 +1,11 @@
 /** Third-party code at run time: few packages, with pinned versions and hashes, and without install scripts. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { packInto } from '../../scripts/package.ts'
 import { isList, type JsonObject, object, text } from '../../src/core/json.ts'
 
 const root = join(import.meta.dirname, '..', '..')
@@ -72,17 +74,16 @@ test('supply: only JavaScript runs in production', () => {
   }
 })
 
-test('supply: only run-time files are published', () => {
-  const { status, stdout, stderr } = spawnSync('npm', ['pack', '--dry-run', '--json', '--silent'], {
-    cwd: root,
-    encoding: 'utf8',
-    timeout: 60_000,
-    shell: process.platform === 'win32',
-  })
-  assert.equal(status, 0, stderr)
-  const [pack] = JSON.parse(stdout) as readonly { files: readonly { path: string }[] }[]
-  const files = (pack?.files ?? []).map(({ path }) => path)
+test('supply: only run-time files are published', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-supply-'))
+  const { stdout } = spawnSync('tar', ['-tzf', await packInto(folder)], { encoding: 'utf8', timeout: 30_000 })
+  rmSync(folder, { recursive: true })
+  const files = stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => line.replace(/^package\//, ''))
   const expected = [
+    'CHANGELOG.md',
     'LICENSE',
     'README.md',
     'SECURITY.md',
@@ -90,13 +91,19 @@ test('supply: only run-time files are published', () => {
     'data/CATALOGUE-LICENSE',
     'data/catalogue.json',
     'headgate.schema.json',
+    'llms.txt',
     'package.json',
+    'sbom.cdx.json',
   ]
-  assert.deepEqual(files.filter((path) => !path.startsWith('dist/')).sort(), expected)
-  // Of the bundle only what `npm run build` wrote: code and licences.
+  assert.deepEqual(files.filter((path) => !/^(?:dist\/|docs\/[\w/-]+\.md$)/.test(path)).sort(), expected)
+  // Of the bundle only what `npm run build` wrote: code, with a digit where two sources have the same name, the dashboard, and
+  // licences.
   const parts = files.filter((path) => path.startsWith('dist/'))
   assert.deepEqual(
-    parts.filter((path) => !/^dist\/(?:[a-z-]+\.mjs|LICENCES\.txt)$/.test(path)),
+    parts.filter(
+      (path) =>
+        !/^dist\/(?:[a-z-]+\d?\.mjs|LICENCES\.txt|dashboard\/[\w-]+\.(?:js|css|html|txt)(?:\.gz|\.br)?)$/.test(path),
+    ),
     [],
   )
 })

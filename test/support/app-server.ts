@@ -4,11 +4,11 @@ import { connect, type Socket } from 'node:net'
 import { after, type TestContext, test } from 'node:test'
 import type { IncomingRequest, ResponseWriter } from '../../src/core/http-exchange.ts'
 import { isObject, type JsonObject, object } from '../../src/core/json.ts'
+import { RETRY_TRIGGERS } from '../../src/core/retry-triggers.ts'
 import { type Settings, settingsSchema } from '../../src/core/settings.ts'
 import { type Handlers, ROUTES } from '../../src/edge/http/app/routes.ts'
 import { type Server, type ServerOptions, startServer } from '../../src/edge/http/app/server.ts'
 import type { RefusedRequest } from '../../src/edge/http/app/server-context.ts'
-import { RETRY_TRIGGERS } from '../../src/protocols/errors/openai-error.ts'
 
 /** A request that reached a handler. */
 export type HandlerCall = {

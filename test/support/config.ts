@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import type { Provider, Providers } from '../../src/core/provider.ts'
 import { configure, type Loaded, type Texts } from '../../src/edge/config/configure.ts'
+import { fileReader } from '../../src/edge/config/file-reader.ts'
 import { problemLine } from '../../src/edge/config/problem.ts'
-import { readTree } from '../../src/edge/config/tree.ts'
 
 const provider = (name: string, order: number, more: Partial<Provider> = {}): Provider => ({
   name,
@@ -70,7 +70,7 @@ type Given = Omit<Texts, 'providers' | 'file'> & { readonly yaml?: string }
 export const load = ({ yaml, ...texts }: Given): Loaded =>
   configure({
     ...texts,
-    file: yaml === undefined ? undefined : { name: 'headgate.yaml', text: yaml, readTree },
+    file: yaml === undefined ? undefined : { name: 'headgate.yaml', text: yaml, reader: fileReader },
     providers,
   })
 

@@ -111,15 +111,25 @@ export const asRecordings = ({ protocol, feature, request, whole, stream }: Exch
     ...(whole
       ? [
           {
-            ...{ ...shared, id, status: whole.status, framing: null, chunks: null },
-            ...{ response_headers: whole.headers, response: whole.body },
+            ...shared,
+            id,
+            status: whole.status,
+            framing: null,
+            chunks: null,
+            response_headers: whole.headers,
+            response: whole.body,
           },
         ]
       : []),
     ...(stream
       ? [
           {
-            ...{ ...shared, id: `${id} streamed`, status: 200, framing, response_headers: null, response: null },
+            ...shared,
+            id: `${id} streamed`,
+            status: 200,
+            framing,
+            response_headers: null,
+            response: null,
             chunks: stream.map((event) => framed(protocol, event)),
           },
         ]

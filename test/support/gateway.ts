@@ -2,6 +2,7 @@
  * Runs the whole request path without sockets: a gateway in a still world, and a reply that records what it receives.
  */
 
+import { ANONYMOUS } from '../../src/core/accounts.ts'
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Catalogue, Config, Route } from '../../src/core/config.ts'
 import { type TextOrBytes, textOf } from '../../src/core/encoded-text.ts'
@@ -14,7 +15,10 @@ import { ActiveCalls } from '../../src/gateway/call/cancellation.ts'
 import { serveChat } from '../../src/gateway/chat/serve-chat.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'
 import { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts'
+import { ResponseCache } from '../../src/gateway/sharing/response-cache.ts'
+import { priceBook } from '../../src/policy/accounts/price-book.ts'
 import { protocols } from '../../src/protocols/index.ts'
+import { testAccounts } from './accounts.ts'
 import { type ScriptedCall, type StillWorld, stillWorld } from './still-world.ts'
 import { type TestStore, testStore } from './stores.ts'
 
@@ -72,15 +76,19 @@ export const gatewayHarness = (
     routes: new Map(Object.entries(routes).map(([name, targets]) => [name, routeOf(name, targets)])),
   }
   const store = testStore()
+  const prices = priceBook(catalogue, [])
   const gateway: Gateway = {
     world,
     emit,
     health: new UpstreamHealth(world, emit),
     catalogue,
+    prices: () => prices,
     config: () => config,
     lists: () => new Map(),
     activeCalls: new ActiveCalls(),
     responses: store,
+    accounts: testAccounts(world, { prices: () => prices }),
+    cache: new ResponseCache({ world, fingerprint: (text) => text, limit: () => 67_108_864 }),
     jobs: new Map(),
   }
   let number = 0
@@ -100,6 +108,7 @@ export const gatewayHarness = (
         headers: () => undefined,
         body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
         local: true,
+        principal: ANONYMOUS,
         client,
       }
       reply.done = serveChat(gateway, { protocol, received, responseWriter: reply })

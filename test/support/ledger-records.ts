@@ -2,9 +2,10 @@
 import {
   type AttemptClosed,
   type AttemptOpened,
+  budgetCharge,
   NO_TOKENS,
   type RequestEnded,
-} from '../../src/edge/ledger/journal-record.ts'
+} from '../../src/core/journal.ts'
 
 /** 2026-11-22, 10:00 UTC. */
 export const NOON = 1_795_341_600_000
@@ -24,7 +25,9 @@ export const openedRecord = (call: number, changes: Partial<AttemptOpened> = {})
   credential: 'a1f3',
   hedge: false,
   reserved: 500,
-  charges: [{ counter: 'bud_a', periodStart: NOON }],
+  charges: [budgetCharge('bud_a', NOON)],
+  route: 'fast',
+  client: 'openai-sdk',
   ...changes,
 })
 
@@ -36,6 +39,7 @@ export const closedRecord = (call: number, changes: Partial<AttemptClosed> = {})
   outcome: 'ok',
   kind: null,
   status: 200,
+  message: null,
   firstContentMs: 30,
   tokens: { ...NO_TOKENS, input: 10, output: 5 },
   usageSource: 'exact',
@@ -66,11 +70,14 @@ export const endedRecord = (call: number, changes: Partial<RequestEnded> = {}): 
   outcome: 'answered',
   status: 200,
   code: null,
+  message: null,
+  decision: null,
   trail: 'openai#a1f3:200',
   cache: 'off',
   firstContentMs: 31,
   overheadUs: 120,
   saved: 0,
   trace: null,
+  client: 'openai-sdk',
   ...changes,
 })

@@ -1,5 +1,6 @@
 /** A gateway in which one chosen call to its environment fails. A first run counts the calls. */
 
+import { ANONYMOUS } from '../../src/core/accounts.ts'
 import type { ClientProtocolName } from '../../src/core/chat.ts'
 import type { Config } from '../../src/core/config.ts'
 import type { TextOrBytes } from '../../src/core/encoded-text.ts'
@@ -17,7 +18,10 @@ import type { Gateway } from '../../src/gateway/gateway.ts'
 import { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts'
 import { createResponse } from '../../src/gateway/responses/create-response.ts'
 import { repeatableChat, repeatableEmbeddings, shareResponses } from '../../src/gateway/sharing/idempotency.ts'
+import { ResponseCache } from '../../src/gateway/sharing/response-cache.ts'
+import { priceBook } from '../../src/policy/accounts/price-book.ts'
 import { protocols } from '../../src/protocols/index.ts'
+import { testAccounts } from '../support/accounts.ts'
 import { CapturedReply, type SettingsInput } from '../support/gateway.ts'
 import { type ScriptedCall, type StillWorld, stillWorld } from '../support/still-world.ts'
 import { testStore } from '../support/stores.ts'
@@ -170,6 +174,7 @@ const clientOf =
       headers: (header) => (header === 'idempotency-key' ? key : undefined),
       body: { text: JSON.stringify(body) },
       local: true,
+      principal: ANONYMOUS,
       client: '',
     }
     replies.push(clientCall)
@@ -232,10 +237,13 @@ export const rig = (
     emit,
     health: new UpstreamHealth(world, emit),
     catalogue: () => undefined,
+    prices: () => priceBook(() => undefined, []),
     config: () => config,
     lists: () => new Map(),
     activeCalls: new ActiveCalls(),
     responses: failingStore(hit),
+    accounts: testAccounts(world),
+    cache: new ResponseCache({ world, fingerprint: (text) => text, limit: () => 67_108_864 }),
     jobs: new Map(),
   }
   const replies: ClientCall[] = []

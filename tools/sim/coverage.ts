@@ -45,6 +45,8 @@ const REQUESTS: readonly FailureKind[] = [
   'deadline',
   'shutdown',
   'client_gone',
+  'budget_exceeded',
+  'client_limit',
 ]
 
 export const SOMETIMES: readonly string[] = [
@@ -52,8 +54,9 @@ export const SOMETIMES: readonly string[] = [
   ...ATTEMPTS.map((kind) => `attempt: ${kind}`),
   ...REQUESTS.map((kind) => `client error: ${kind}`),
   'sent: retry-after',
-  'skipped: budget',
+  'skipped: retry_budget',
   'skipped: circuit',
+  'skipped: budget',
   'skipped: rate_limited',
   'circuit: closed→open',
   'circuit: open→half_open',

@@ -113,6 +113,10 @@ export const INVARIANTS = {
     rule: 'Every stream is well-formed: JSON or `[DONE]`, complete events, increasing numbers.',
     check: 'every response is parsed at its end',
   },
+  29: {
+    rule: 'At rest nothing is reserved and no slot is in use; each attempt is charged once, as billed, and budgets are their sum.',
+    check: 'budget counters and slots after the last event, against a journal in memory and what upstreams count',
+  },
 } as const satisfies { readonly [number: number]: Row }
 
 export type InvariantNumber = keyof typeof INVARIANTS

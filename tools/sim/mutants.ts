@@ -73,6 +73,37 @@ export const MUTANTS: readonly NamedMutant[] = [
     },
   },
   {
+    name: 'calls keep their slots',
+    breaks: [29],
+    mutant: {
+      gateway: (gateway) => {
+        const open = gateway.accounts.open.bind(gateway.accounts)
+        gateway.accounts.open = (received, style) => {
+          const account = open(received, style)
+          account.end = () => {}
+          account.close = () => {}
+          return account
+        }
+        return gateway
+      },
+    },
+  },
+  {
+    name: 'attempts keep their reservation at the end of a call',
+    breaks: [29],
+    mutant: {
+      gateway: (gateway) => {
+        const open = gateway.accounts.open.bind(gateway.accounts)
+        gateway.accounts.open = (received, style) => {
+          const account = open(received, style)
+          account.settleAll = () => undefined
+          return account
+        }
+        return gateway
+      },
+    },
+  },
+  {
     name: 'attempts are made after the deadline',
     breaks: [4],
     mutant: { world: (world) => ({ ...world, later: (ms, run) => world.later(ms * 3, run) }) },

@@ -12,8 +12,11 @@ import { serveChat } from '../../src/gateway/chat/serve-chat.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'
 import type { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts'
 import { repeatableChat, type Share, shareResponses } from '../../src/gateway/sharing/idempotency.ts'
+import { ResponseCache } from '../../src/gateway/sharing/response-cache.ts'
+import { priceBook } from '../../src/policy/accounts/price-book.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { testStore } from '../../test/support/stores.ts'
+import { SimAccounts } from './accounts.ts'
 import { type Chance, drawing, exponential, fork, integer, logNormal, pick } from './chance.ts'
 import { bodyFor, type Call, PROTOCOL, type Reading, SimReply, type SimRequest } from './client.ts'
 import { Clock } from './clock.ts'
@@ -89,6 +92,7 @@ class Simulation {
   readonly #modes: UpstreamModes
   readonly #health: UpstreamHealth
   readonly #gateway: Gateway
+  readonly #accounts: SimAccounts
   /** Null if responses are not shared. */
   readonly #share: Share | null
   readonly #calls: Call[] = []
@@ -135,15 +139,20 @@ class Simulation {
     const world = mutant.world?.(plain) ?? plain
     const emit = (event: GatewayEvent) => this.#onEvent(event)
     this.#health = checkedHealth(mutant.health?.(realHealth) ?? realHealth, this.#watch, world, emit)
+    const prices = priceBook(this.#setup.catalogue, [])
+    this.#accounts = new SimAccounts(fork(seed, 8), world, prices)
     const gateway: Gateway = {
       world,
       emit,
       health: this.#health,
       catalogue: this.#setup.catalogue,
+      prices: () => prices,
       config: () => this.#config,
       lists: () => new Map(),
       activeCalls: new ActiveCalls(),
       responses: testStore(10_000),
+      accounts: this.#accounts.accounts,
+      cache: new ResponseCache({ world, fingerprint: (text) => text, limit: () => 67_108_864 }),
       jobs: new Map(),
     }
     this.#gateway = mutant.gateway?.(gateway) ?? gateway
@@ -317,6 +326,7 @@ class Simulation {
       headers: (name) => (name === 'idempotency-key' ? (request.key ?? undefined) : undefined),
       body: { text: request.body },
       local: true,
+      principal: this.#accounts.principal,
       client: request.client,
     }
     const config = this.#config
@@ -393,6 +403,8 @@ class Simulation {
     if (active.length > 0) this.#seen.add('shutdown: with requests in progress')
     for (const stop of [...this.#gateway.activeCalls])
       stop.cancel(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
+    // An attempt that is being recorded ends with the turn of the event loop.
+    this.#accounts.endTurn()
     this.#checks.push(() => {
       // After a disconnect at the end of the response, the gateway may still wait for the upstream's end. A shared
       // response may have ended while its slowest reader still reads.
@@ -432,8 +444,7 @@ class Simulation {
       chance: this.#chance.upstream,
       poison: caller?.request.poison ?? null,
     })
-    const claim = this.#watch.last
-    this.#watch.last = null
+    const claim = this.#watch.claimOf(provider, key, model)
     const dial: Dialed = {
       number,
       tag,
@@ -634,6 +645,9 @@ class Simulation {
         12,
         `${this.#hedges} hedges of ${this.#calls.length} requests are more than ${hedge.percent} %`,
       )
+    const billed = (request: string) =>
+      this.#calls[Number(request.slice('req_'.length))]?.dials.map(({ script }) => script.words) ?? []
+    for (const problem of this.#accounts.problems(billed)) this.#watch.breach(29, problem)
     if (this.#clock.live > 0) left(`${this.#clock.live} timers are left`)
     if (this.#gateway.activeCalls.size > 0) left(`${this.#gateway.activeCalls.size} requests are still active`)
     if (this.#watch.open > 0) left(`${this.#watch.open} permits have no outcome`)
@@ -666,6 +680,7 @@ class Simulation {
           this.#clock.jump(this.#clock.now + Math.max(config.settings.circuit.resetTimeout, LONGEST_COOLDOWN) + 1)
           this.#config = only(config, instance, key.id, model)
           this.#trace(`recovery of ${deploymentId(target)}`)
+          this.#accounts.credit()
           const named = `${instance.id}/${model}`
           const number = this.#calls.length
           const body = bodyFor({ style: 'chat', model: named, stream: false, usage: false, number })

@@ -135,8 +135,7 @@ export const draw = (chance: Chance, fresh: Chance): Setup => {
     known && instances.some(({ id, models }) => id === provider && models.includes(model))
       ? {
           contextWindow: (model === 'm0' ? 8_000 : 32_000) * (provider === 'p2' ? 4 : 1),
-          inputPrice: provider === 'p0' ? 30 : 10,
-          outputPrice: 40,
+          prices: { input: provider === 'p0' ? 30 : 10, output: 40 },
         }
       : undefined
   return { config, catalogue, swapped: swap(chance, fresh, config) }

@@ -5,6 +5,7 @@ import { keyId, modelId, type Target } from '../../src/core/target.ts'
 import type { TraceEvent } from '../../src/core/trace.ts'
 import { attemptsIn } from '../../src/core/trace-summary.ts'
 import type { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts'
+import { BODY_END_GRACE } from '../../src/gateway/upstream/attempt-timeouts.ts'
 import type { Call } from './client.ts'
 import type { Dialed } from './dialed.ts'
 import { CANARY } from './setup.ts'
@@ -46,7 +47,9 @@ export const judge = (judged: Judged): void => {
   const isStored = exchange.some((fact) => fact.type === 'shared' && fact.how === 'stored')
   const { at, settings } = leader ?? call
   const limit = settings.timeout.request
-  if (!isStored && !(leader && reply.slow) && limit > 0 && ended.at - at > limit + LATE)
+  // After a complete answer without its client, the gateway waits for the end of the body.
+  const grace = ended.how === 'answered' && reply.gone ? BODY_END_GRACE : 0
+  if (!isStored && !(leader && reply.slow) && limit > 0 && ended.at - at > limit + grace + LATE)
     watch.breach(19, `${name} took ${ended.at - at} ms of ${limit}`)
   // A client that disconnected after the terminator receives nothing more.
   if (!reply.over && !reply.gone) return watch.breach(2, `${name} has ended (${ended.how}), but its response has not`)
@@ -64,7 +67,13 @@ export const judge = (judged: Judged): void => {
 }
 
 /** Refusals that are not about upstreams. */
-const OTHERS = new Set(['shutdown', 'idempotency_key_in_use', 'idempotency_key_reused'])
+const OTHERS = new Set([
+  'shutdown',
+  'idempotency_key_in_use',
+  'idempotency_key_reused',
+  'budget_exceeded',
+  'client_limit',
+])
 
 /** A shared response belongs to the same client and request, and is complete. */
 const checkShared = ({ call, ended, watch, name }: Verdict, leader: Call): void => {
@@ -269,8 +278,21 @@ const checkRoute = ({ call, ended: { failure }, config, watch, name }: Verdict):
   }
 }
 
-/** Nothing has excluded it since the request arrived. */
-const isFree = (target: Target, { at, settings }: Call, watch: Watch): boolean =>
+/** Nothing has excluded it since the request arrived, and the client's budget had room for it. */
+const isFree = (target: Target, call: Call, watch: Watch): boolean =>
+  !isUnaffordable(target, call) && isAvailable(target, call, watch)
+
+const isUnaffordable = ({ candidate: { instance, model } }: Target, { exchange }: Call): boolean =>
+  (exchange ?? []).some(
+    (fact) =>
+      fact.type === 'skipped' &&
+      fact.targets.some(
+        // A list that is cut may have had it.
+        (one) => one.why === 'budget' && (fact.more > 0 || (one.provider === instance.id && one.model === model)),
+      ),
+  )
+
+const isAvailable = (target: Target, { at, settings }: Call, watch: Watch): boolean =>
   cooldownIds(target).every((id) => !watch.troubled.has(id)) &&
   scopesOf(target).every((id) => {
     const circuit = watch.circuit(id, settings)

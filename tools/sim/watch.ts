@@ -49,8 +49,8 @@ export class Watch {
   readonly troubled = new Set<string>()
   readonly #inFlight = new Map<string, number>()
   readonly #tries = new Map<string, Tries>()
-  /** The last permit: the next call belongs to it. */
-  last: HeldPermit | null = null
+  /** Permits without a call, in order: an attempt is recorded before it is sent. */
+  #waiting: HeldPermit[] = []
   open = 0
   /** Records a situation for the coverage. */
   readonly seen: (what: string) => void
@@ -110,11 +110,21 @@ export class Watch {
         this.breach(6, `${id} was called ${Math.round(until - now)} ms before its retry time`)
     }
     const claim: HeldPermit = { target, scopes, how, tokens, dial: null, over: false }
-    this.last = claim
+    this.#waiting = [...this.#waiting.filter(({ over }) => !over), claim]
     this.open++
     this.#load(health, target, 1)
     this.#compare(health, claim, settings)
     return this.#watched(health, claim, settings, permit)
+  }
+
+  /** The permit to which a call at this target belongs. */
+  claimOf(provider: string, key: string, model: string): HeldPermit | null {
+    const claim = this.#waiting.find(
+      ({ over, target: { candidate, key: own } }) =>
+        !over && candidate.instance.id === provider && own.id === key && candidate.model === model,
+    )
+    this.#waiting = this.#waiting.filter((one) => one !== claim)
+    return claim ?? null
   }
 
   refused(target: Target, settings: Settings, how: AdmissionMode, { why }: Refusal): void {

@@ -10,6 +10,17 @@ const body = {
       'big-1': { context: 1000, output: 100, price: [250, 2000, 25], can: ['tools'] },
       'big-1-2025-01-01': { price: [300, null] },
       small: { price: [37.5, 150, null, 40] },
+      full: {
+        price: [3_000, 15_000, 300, 3_750],
+        audio: [null, 80_000],
+        image: [4_000],
+        cacheWrite1h: 6_000,
+        reasoning: 9_000,
+        tiers: [{ above: 200_000, price: [6_000, null, 600], cacheWrite1h: 12_000 }],
+        service: { batch: 0.5, priority: 2 },
+        tools: { web_search: 10_000_000 },
+        from: '2026-11-21',
+      },
     },
     two: { 'vendor/big-1': { context: 5 } },
   },
@@ -18,12 +29,10 @@ const known = lookUp(decodeCatalogue(body).entries)
 const big = {
   contextWindow: 1000,
   maxOutputTokens: 100,
-  inputPrice: 250,
-  outputPrice: 2000,
-  cacheReadPrice: 25,
+  prices: { input: 250, output: 2000, cacheRead: 25 },
   capabilities: ['tools'],
 }
-const { inputPrice: _, outputPrice: __, cacheReadPrice: ___, ...unpriced } = big
+const { prices: _, ...unpriced } = big
 
 for (const [provider, model, listed] of [
   ['one', 'big-1', true],
@@ -38,13 +47,34 @@ for (const [provider, model, listed] of [
 
 const lookups = [
   ['its name', 'one', 'big-1', big],
-  ['a snapshot with its own facts', 'one', 'big-1-2025-01-01', { inputPrice: 300 }],
+  ['a snapshot with its own facts', 'one', 'big-1-2025-01-01', { prices: { input: 300 } }],
   ['an unlisted snapshot', 'one', 'big-1-2025-09-30', big],
   ['a snapshot with a compact date', 'one', 'big-1-20250930', big],
   ['a snapshot in the format of Vertex', 'one', 'big-1@20250930', big],
   ['digits that are not a date', 'one', 'big-1-20259999', undefined],
   ['a variant at another price', 'one', 'big-1:free', unpriced],
-  ['with the prefix models/', 'one', 'models/small', { inputPrice: 37.5, outputPrice: 150, cacheWritePrice: 40 }],
+  ['with the prefix models/', 'one', 'models/small', { prices: { input: 37.5, output: 150, cacheWrite: 40 } }],
+  [
+    'all prices',
+    'one',
+    'full',
+    {
+      prices: {
+        input: 3_000,
+        output: 15_000,
+        cacheRead: 300,
+        cacheWrite: 3_750,
+        cacheWrite1h: 6_000,
+        audioOutput: 80_000,
+        imageInput: 4_000,
+        reasoning: 9_000,
+        tiers: [{ above: 200_000, input: 6_000, cacheRead: 600, cacheWrite1h: 12_000 }],
+        service: { batch: 0.5, priority: 2 },
+        tools: { web_search: 10_000_000 },
+        from: Date.UTC(2026, 10, 21),
+      },
+    },
+  ],
   ['a longer name with the same beginning', 'one', 'big-10', undefined],
   ['a model of another provider', 'one', 'vendor/big-1', undefined],
   ['a missing vendor prefix', 'two', 'big-1', undefined],
@@ -65,6 +95,17 @@ const wrong = [
   ['a fractional window', { context: 0.5 }],
   ['a window of zero', { context: 0 }],
   ['capabilities that are not text', { can: [1] }],
+  ['an audio price as text', { audio: ['1'] }],
+  ['three audio prices', { audio: [1, 1, 1] }],
+  ['an image price that is not a list', { image: 5 }],
+  ['a cache write for an hour of zero', { cacheWrite1h: 0 }],
+  ['a reasoning price as text', { reasoning: '1' }],
+  ['a tier without its limit', { tiers: [{ price: [1, 1] }] }],
+  ['a tier with a wrong price', { tiers: [{ above: 10, price: [0, 1] }] }],
+  ['tiers that are not a list', { tiers: { above: 10 } }],
+  ['a negative service factor', { service: { batch: -1 } }],
+  ['a tool price as text', { tools: { web_search: '1' } }],
+  ['a first day that is no date', { from: '2026-13-01' }],
   ['not an object', 7],
 ] as const
 
@@ -98,6 +139,7 @@ test('catalogue: the committed file is complete, small and names its sources', (
   assert.deepEqual(decodeCatalogue(file).problems, [])
   assert.ok(readFileSync(CATALOGUE_FILE).length < 400 * 1024)
   assert.match(file.made, /^20[0-9]{2}-[0-9]{2}-[0-9]{2}$/)
+  assert.equal(openCatalogue((problem) => assert.fail(problem)).date?.(), file.made)
   assert.ok(file.sources.length > 0)
   const notice = readFileSync(new URL('CATALOGUE-LICENSE', CATALOGUE_FILE), 'utf8')
   for (const { name, version, licence, copyright } of file.sources) {
@@ -117,7 +159,7 @@ test("catalogue: each provider's default model is known, with prices and, if its
   for (const { name, catalogue: called, defaultModel, speaks } of providers.values()) {
     if (defaultModel === undefined || !(name in file.providers)) continue
     const facts = catalogue(called ?? name, defaultModel)
-    assert.ok(facts?.inputPrice && facts.outputPrice && facts.contextWindow, `${name} ${defaultModel}`)
+    assert.ok(facts?.prices?.input && facts.prices.output && facts.contextWindow, `${name} ${defaultModel}`)
     if (speaks[0]?.protocol === 'anthropic-messages') assert.ok(facts.maxOutputTokens)
   }
 })

@@ -1,17 +1,24 @@
 /** Builds a configuration from texts, completely or not at all. No I/O. */
 
-import type { Config, Route, RouteTarget } from '../../core/config.ts'
+import { type AccountRecords, NO_ACCOUNTS } from '../../core/accounts.ts'
+import type { Config, FullConfig, Route, RouteTarget } from '../../core/config.ts'
 import { nearest } from '../../core/nearest.ts'
 import type { Instance, Providers } from '../../core/provider.ts'
 import { type Settings, settingsSchema } from '../../core/settings.ts'
+import { envName } from './definition.ts'
 import { parseDotenv } from './dotenv.ts'
 import type { Env } from './env.ts'
 import { type Launch, launchFrom, misspelledSettings, settingsFrom, variable } from './environment.ts'
-import { commaList, emptyFile, type FileContent, type RouteEntry, readFile } from './file.ts'
+import { emptyFile, type FileContent } from './file-content.ts'
+import type { FileReader } from './file-reader.ts'
+import type { RouteEntry } from './file-schema.ts'
 import { instanceName, keyless } from './ids.ts'
 import { maskerFor, type Problem, quote } from './problem.ts'
 import { launchRows, settingRows } from './rows.ts'
-import type { ReadTree, Tree } from './tree.ts'
+import { NO_FILES, type SecretFiles, withFileVariables } from './secret-files.ts'
+import { settingProblems } from './setting-problems.ts'
+import { commaList } from './text-values.ts'
+import type { Tree } from './tree.ts'
 import { upstreamsFrom } from './upstreams.ts'
 
 /** The files a configuration came from. */
@@ -20,7 +27,7 @@ export type Sources = { readonly dotenv: string | null; readonly file: string | 
 export type Loaded =
   | {
       readonly ok: true
-      readonly config: Config
+      readonly config: FullConfig
       readonly launch: Launch
       readonly warnings: readonly string[]
       readonly sources: Sources
@@ -33,15 +40,22 @@ export type Loaded =
       readonly warnings: readonly string[]
     }
 
-/** The file's text, and the YAML reader, which is loaded only if there is a file. */
-export type TextOfFile = { readonly name: string; readonly text: string; readonly readTree: ReadTree }
+/** The file's text and its reader. */
+export type TextOfFile = { readonly name: string; readonly text: string; readonly reader: FileReader }
 
 export type Texts = {
   readonly env: Env
   /** The text of the `.env` file, if there is one. */
   readonly dotenv?: string | undefined
   readonly file?: TextOfFile | undefined
+  /** The contents of files with secrets. */
+  readonly files?: SecretFiles | undefined
   readonly providers: Providers
+  /**
+   * Reads the teams, keys and budgets of the database, which those of the file may refer to. Absent: there is none. Null:
+   * the database cannot be read.
+   */
+  readonly stored?: ((settings: Settings) => AccountRecords | null) | undefined
 }
 
 /** The environment merged with `.env`. Real variables take precedence, even empty ones. */
@@ -106,8 +120,14 @@ const routesFrom = (
         )
         return owner ? { ...target, provider: owner.id } : target
       })
-    const route = { name, targets: read('targets'), fallback: read('fallback') }
-    routes.set(name, entry.strategy === undefined ? route : { ...route, strategy: entry.strategy })
+    const { strategy, cache } = entry
+    routes.set(name, {
+      name,
+      targets: read('targets'),
+      fallback: read('fallback'),
+      ...(strategy !== undefined && { strategy }),
+      ...(cache !== undefined && { cache }),
+    })
   }
   return { routes, problems }
 }
@@ -158,6 +178,14 @@ const frozen = <T>(value: T): T => {
   return Object.freeze(value)
 }
 
+/** The location of a setting, or of an entry of its list. */
+const placeIn =
+  ({ placeOf }: { readonly placeOf: PlaceOf }) =>
+  (path: readonly string[], entry?: number) => {
+    const whole = entry === undefined ? path : [...path, entry]
+    return { where: placeOf(whole).value, what: whole.join('.') }
+  }
+
 const HARMLESS = new Set([...settingRows, ...launchRows].filter(({ secret }) => !secret).map(({ env }) => env))
 
 const DRAIN_DELAY_IN_PRODUCTION = 5000
@@ -187,32 +215,53 @@ const tidy = (problems: readonly Problem[], mask: (text: string) => string): rea
     .sort(byPlace)
 }
 
+const contentsOf = (files: SecretFiles): readonly string[] =>
+  [...files.values()].flatMap((file) => ('text' in file ? [file.text] : []))
+
 /** Literal secrets in the file. */
-const secretsIn = ({ providers, settings }: FileContent): readonly string[] => {
+const secretsIn = ({ providers, settings, keys: clientKeys, alerts }: FileContent): readonly string[] => {
   const auth = settings.auth
-  const clientKeys = isSection(auth) ? [auth.keys, auth.admin].flat() : []
+  const own = isSection(auth) ? [auth.keys, auth.admin, auth.pepper].flat() : []
   const keys = [...providers.values()].flatMap((entry) => entry.keys ?? [])
-  return [...clientKeys, ...keys.map((key) => (typeof key === 'string' ? key : key.value))].filter(
-    (value) => typeof value === 'string',
-  )
+  return [
+    ...own,
+    ...keys.map((key) => (typeof key === 'string' ? key : key.value)),
+    ...[...clientKeys.values()].map(({ secret }) => secret),
+    ...[alerts?.url, alerts?.secret],
+  ].filter((value) => typeof value === 'string')
 }
 
-export const configure = ({ env: real, dotenv, file, providers }: Texts): Loaded => {
-  const env = environmentOf(real, dotenv)
+/** The database is read only for these sections. */
+const hasAccounts = ({ teams, keys, budgets }: FileContent): boolean => teams.size + keys.size + budgets.size > 0
+
+const noAccounts = (): AccountRecords => NO_ACCOUNTS
+
+/** A refused team or key would be reported again by every reference to it. */
+const areNamesIncomplete = (problems: readonly Problem[]): boolean =>
+  problems.some(({ what = '' }) => /^(?:teams|keys)\b/.test(what))
+
+export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers, stored }: Texts): Loaded => {
+  const filled = withFileVariables(environmentOf(real, dotenv), file?.text ?? '', files, providers)
+  const { env } = filled
   const { launch, problems: launchProblems } = launchFrom(env)
   const above = settingsFrom(env)
-  const problems: Problem[] = [...launchProblems, ...above.problems]
+  const problems: Problem[] = [
+    ...filled.problems,
+    ...launchProblems,
+    ...above.problems,
+    ...settingProblems(above.values, (path) => ({ where: envName(path) })),
+  ]
 
-  const tree = file?.readTree(file.text, file.name, env)
+  const tree = file?.reader.readTree(file.text, file.name, { env, files })
   let content = emptyFile
   if (tree && !tree.ok) problems.push(...tree.problems)
-  if (tree?.ok) {
-    const read = readFile(tree)
+  if (file && tree?.ok) {
+    const read = file.reader.readFile(tree)
     content = read.content
-    problems.push(...read.problems)
+    problems.push(...read.problems, ...settingProblems(content.settings, placeIn(tree)))
   }
   const placeOf: PlaceOf = tree?.ok ? tree.placeOf : () => ({ name: '', value: '', written: '', filled: false })
-  const mask = maskerFor(env, secretsIn(content), HARMLESS)
+  const mask = maskerFor(env, [...secretsIn(content), ...contentsOf(files)], HARMLESS)
 
   const order = variable(env, 'PROVIDERS')
   const upstreams = upstreamsFrom({
@@ -228,18 +277,31 @@ export const configure = ({ env: real, dotenv, file, providers }: Texts): Loaded
   // If a provider was refused, routes to it would be reported as well: only the provider's problem is reported.
   const refused = upstreams.problems.length > 0 || problems.some(({ what }) => what?.startsWith('providers'))
   if (!refused) problems.push(...routes.problems)
-  if (problems.length > 0 || launch === undefined)
+  const merged = settingsSchema.safeParse(over(above.values, content.settings))
+  const accounts = file?.reader.accountsFrom({
+    content,
+    placeOf,
+    pepper: merged.data?.auth.pepper,
+    providers: upstreams.instances.map(({ id }) => id),
+    stored:
+      merged.data && !areNamesIncomplete(problems) && hasAccounts(content) ? (stored ?? noAccounts)(merged.data) : null,
+  })
+  problems.push(...(accounts?.problems ?? []))
+  warnings.push(...(accounts?.warnings ?? []).map(mask))
+  if (problems.length > 0 || launch === undefined || !merged.success)
     return { ok: false, problems: tidy(problems, mask), launch, warnings }
 
-  const parsed = settingsSchema.parse(over(above.values, content.settings))
+  const parsed = merged.data
   const delay = parsed.drain.delay ?? (launch.production ? DRAIN_DELAY_IN_PRODUCTION : 0)
   const settings: Settings = { ...parsed, drain: { ...parsed.drain, delay } }
   const alone = upstreams.instances.length === 0 && !launch.production
   const demo = alone ? demonstration(providers) : undefined
-  const config: Config = {
+  const config: FullConfig = {
     settings,
     instances: demo?.instances ?? upstreams.instances,
     routes: demo ? new Map([...demo.routes, ...routes.routes]) : routes.routes,
+    accounts: accounts?.accounts ?? NO_ACCOUNTS,
+    alerts: accounts?.alerts ?? null,
   }
   return {
     ok: true,

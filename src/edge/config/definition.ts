@@ -106,7 +106,19 @@ export const camelCase = (name: string): string =>
 export const rowsOf = (schema: Schema, path: readonly string[] = []): readonly SettingRow[] =>
   schema.properties
     ? Object.entries(schema.properties).flatMap(([name, inner]) => rowsOf(inner, [...path, name]))
-    : [{ path, name: path.join('.'), env: envName(path), schema, secret: path[0] === 'auth' }]
+    : [{ path, name: path.join('.'), env: envName(path), schema, secret: isSecret(path) }]
+
+/** Whether a setting's value must not be shown. */
+export const isSecret = ([section, name]: readonly PropertyKey[]): boolean => section === 'auth' && name !== 'required'
+
+/** The value of a setting; undefined if it is not set. */
+export const settingAt = (settings: unknown, path: readonly string[]): unknown => {
+  let value = settings
+  for (const step of path)
+    value =
+      typeof value === 'object' && value !== null ? Object.getOwnPropertyDescriptor(value, step)?.value : undefined
+  return value
+}
 
 /** The style of each wire format, as used in `<PROVIDER>_STYLES`. */
 export const styleNames = {
@@ -153,7 +165,8 @@ export const allowedBy = (schema: Schema): string => {
     case 'number':
       if (schema.exclusiveMinimum !== undefined)
         return `a number above ${schema.exclusiveMinimum}${schema.maximum === undefined ? '' : `, ${schema.maximum} at most`}`
-      return schema.minimum === undefined ? 'a number' : `a number from ${schema.minimum}`
+      if (schema.minimum === undefined) return 'a number'
+      return `a number from ${schema.minimum}${schema.maximum === undefined ? '' : ` to ${schema.maximum}`}`
     case 'string':
       return 'a non-empty string'
     case 'array':
@@ -171,7 +184,8 @@ export const allowedBy = (schema: Schema): string => {
 
 /** The schemas that apply to a path below a schema: several if there are alternatives. */
 export const schemasAt = (schema: Schema, path: readonly PropertyKey[]): readonly Schema[] => {
-  if (schema.anyOf) return schema.anyOf.flatMap((one) => schemasAt(one, path))
+  if (path.length === 0 && schema.allowed) return [schema]
+  if (schema.anyOf) return schema.anyOf.filter(({ type }) => type !== 'null').flatMap((one) => schemasAt(one, path))
   const [step, ...rest] = path
   if (step === undefined) return [schema]
   if (typeof step === 'number') return schema.items ? schemasAt(schema.items, rest) : []

@@ -1,16 +1,8 @@
 /** Describes the changes of a new configuration in lines for the log. Secrets are never included. */
-import type { Config, Route, RouteTarget } from '../../core/config.ts'
+import type { FullConfig, Route, RouteTarget } from '../../core/config.ts'
 import type { Instance } from '../../core/provider.ts'
-import { styleNames } from './definition.ts'
+import { settingAt, styleNames } from './definition.ts'
 import { settingRows } from './rows.ts'
-
-const at = (root: unknown, path: readonly string[]): unknown => {
-  let value = root
-  for (const step of path)
-    value =
-      typeof value === 'object' && value !== null ? Object.getOwnPropertyDescriptor(value, step)?.value : undefined
-  return value
-}
 
 const shown = (value: unknown): string =>
   value === undefined ? 'none' : Array.isArray(value) ? `[${value.join(', ')}]` : String(value)
@@ -18,10 +10,10 @@ const shown = (value: unknown): string =>
 const counted = (value: unknown): string =>
   Array.isArray(value) ? `${value.length} ${value.length === 1 ? 'key' : 'keys'}` : value === undefined ? 'none' : 'set'
 
-const settingsChanged = (before: Config, after: Config): readonly string[] =>
+const settingsChanged = (before: FullConfig, after: FullConfig): readonly string[] =>
   settingRows.flatMap(({ path, name, secret }) => {
-    const old = at(before.settings, path)
-    const now = at(after.settings, path)
+    const old = settingAt(before.settings, path)
+    const now = settingAt(after.settings, path)
     if (JSON.stringify(old) === JSON.stringify(now)) return []
     const format = secret ? counted : shown
     const same = format(old) === format(now)
@@ -56,15 +48,47 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
 const targetText = ({ provider, model, weight }: RouteTarget): string =>
   `${provider}${model === undefined ? '' : `/${model}`}${weight === 1 ? '' : `×${weight}`}`
 
-const routeText = ({ strategy, targets, fallback }: Route): string =>
+const routeText = ({ strategy, targets, fallback, cache }: Route): string =>
   [
     ...(strategy === undefined ? [] : [strategy]),
     targets.map(targetText).join(', '),
     ...(fallback.length === 0 ? [] : [`then ${fallback.map(targetText).join(', ')}`]),
+    ...(cache === undefined ? [] : [`cached ${JSON.stringify(cache)}`]),
   ].join(' ')
 
+/** The differences of records by name. Digests and other values are not shown. */
+const recordsChanged = (
+  section: string,
+  before: readonly { readonly name: string }[],
+  after: readonly { readonly name: string }[],
+): readonly string[] => {
+  const old = new Map(before.map((record) => [record.name, record]))
+  const names = new Set(after.map(({ name }) => name))
+  const removed = before.filter(({ name }) => !names.has(name)).map(({ name }) => `${section}.${name}: removed`)
+  const others = after.flatMap((record): readonly string[] => {
+    const was = old.get(record.name)
+    if (!was) return [`${section}.${record.name}: added`]
+    const members = Object.entries(record).flatMap(([member, value]) =>
+      JSON.stringify(value) === JSON.stringify(Object.getOwnPropertyDescriptor(was, member)?.value) ? [] : [member],
+    )
+    return members.length === 0 ? [] : [`${section}.${record.name}: changed ${members.join(', ')}`]
+  })
+  return [...removed, ...others]
+}
+
+const pricesNamed = ({ accounts }: FullConfig) =>
+  accounts.prices.map(({ id, ...rule }) => ({ name: `${rule.provider}/${rule.model} (${id})`, ...rule }))
+
+const accountsChanged = (before: FullConfig, after: FullConfig): readonly string[] => [
+  ...recordsChanged('teams', before.accounts.teams, after.accounts.teams),
+  ...recordsChanged('keys', before.accounts.keys, after.accounts.keys),
+  ...recordsChanged('budgets', before.accounts.budgets, after.accounts.budgets),
+  ...recordsChanged('prices', pricesNamed(before), pricesNamed(after)),
+  ...(JSON.stringify(before.alerts) === JSON.stringify(after.alerts) ? [] : ['alerts: changed']),
+]
+
 /** One line per difference; empty if there is none. */
-export const describeChange = (before: Config, after: Config): readonly string[] => {
+export const describeChange = (before: FullConfig, after: FullConfig): readonly string[] => {
   const lines: string[] = [...settingsChanged(before, after)]
   const old = new Map(before.instances.map((instance) => [instance.id, instance]))
   const now = new Map(after.instances.map((instance) => [instance.id, instance]))
@@ -83,5 +107,6 @@ export const describeChange = (before: Config, after: Config): readonly string[]
     if (!was) lines.push(`routes.${name}: added, ${routeText(route)}`)
     else if (routeText(was) !== routeText(route)) lines.push(`routes.${name}: ${routeText(was)} → ${routeText(route)}`)
   }
+  lines.push(...accountsChanged(before, after))
   return lines
 }

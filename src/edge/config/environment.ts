@@ -5,9 +5,9 @@ import { nearest } from '../../core/nearest.ts'
 import { settingsSchema } from '../../core/settings.ts'
 import { allowedBy, durationHint, launchSchema, type SettingRow, schemasAt } from './definition.ts'
 import type { Env } from './env.ts'
-import { listFrom } from './file.ts'
 import { type Problem, quote } from './problem.ts'
 import { launchRows, settingRows } from './rows.ts'
+import { fromText } from './text-values.ts'
 
 /** A variable's trimmed value; undefined if it is empty. */
 export const variable = (env: Env, name: string): string | undefined => {
@@ -16,15 +16,9 @@ export const variable = (env: Env, name: string): string | undefined => {
   return value === '' ? undefined : value
 }
 
-const WHOLE = /^[0-9]{1,15}$/
-
 /** Converts a variable's text to the type of its row; invalid text stays text, which the schema refuses. */
-const typed = (row: SettingRow, text: string): unknown => {
-  if (row.schema.type === 'integer') return WHOLE.test(text) ? Number(text) : text
-  if (row.schema.type === 'boolean') return text === 'true' || (text === 'false' ? false : text)
-  if (row.schema.type === 'array') return listFrom(text)
-  return row.schema.enum ? text.toLowerCase() : text
-}
+const typed = ({ schema }: SettingRow, text: string): unknown =>
+  fromText(schema, schema.enum || schema.anyOf ? text.toLowerCase() : text)
 
 type Nested = { [name: string]: unknown }
 

@@ -1,72 +1,14 @@
-/**
- * The configuration file: all settings, and providers with weights, custom provider names and routes, which only the
- * file can express. The published JSON Schema is generated from `fileSchema`.
- */
+/** Parses the configuration file, and reports each problem with its location. */
 import { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
 import { settingsSchema } from '../../core/settings.ts'
-import { allowedBy, durationHint, jsonSchemaOf, type Schema, schemasAt, styleNames } from './definition.ts'
+import { alertsSchema, budgetSchema, clientKeySchema, priceSchema, teamSchema } from './account-schema.ts'
+import { allowedBy, durationHint, isSecret, jsonSchemaOf, type Schema, schemasAt } from './definition.ts'
+import { emptyFile, type FileContent } from './file-content.ts'
+import { fileSchema, providerSchema, routeSchema } from './file-schema.ts'
 import { type Problem, quote } from './problem.ts'
+import { fromText } from './text-values.ts'
 import type { Tree } from './tree.ts'
-
-const weight = z.number().positive().max(1_000_000).default(1).describe('share of the load, relative to the others')
-const text = z.string().min(1)
-
-const keySchema = z.union([text, z.strictObject({ value: text, weight })])
-const targetSchema = z.union([text, z.strictObject({ provider: text, model: text.optional(), weight })])
-
-const providerSchema = z.strictObject({
-  kind: text
-    .optional()
-    .describe("a known provider's name, or openai-compatible; required unless the name is a known one"),
-  baseUrl: text.optional().describe('base URL instead of the default one, with the version segment'),
-  keys: z
-    .array(keySchema)
-    .optional()
-    .describe(`keys, as "\${NAME}" or with a weight; keys from the environment are added`),
-  models: z.array(text).optional().describe('models; the first is the default'),
-  styles: z
-    .array(z.enum(Object.values(styleNames)))
-    .min(1)
-    .optional()
-    .describe('API styles to use with it'),
-  aggregate: z
-    .boolean()
-    .optional()
-    .describe('request a stream also for whole answers, so that an interrupted one can be retried on another target'),
-  variables: z.record(z.string(), text).optional().describe('further values it needs, such as apiVersion for Azure'),
-})
-
-const routeSchema = z.strictObject({
-  strategy: settingsSchema.shape.strategy
-    .unwrap()
-    .optional()
-    .describe('order of its targets; default: the setting `strategy`'),
-  targets: z
-    .array(targetSchema)
-    .min(1)
-    .describe('provider/model, a provider alone (its default model), or with a weight'),
-  fallback: z.array(targetSchema).default([]).describe('tried in order after the targets'),
-})
-
-export const fileSchema = z.strictObject({
-  ...settingsSchema.shape,
-  providers: z.record(z.string(), providerSchema).optional().describe('providers by name; tried in this order'),
-  routes: z.record(z.string().min(1), routeSchema).optional().describe('names that clients can send as `model`'),
-})
-
-export type ProviderEntry = z.output<typeof providerSchema>
-export type RouteEntry = z.output<typeof routeSchema>
-
-/** The parsed file. Maps, so that names chosen by operators cannot reach a prototype. */
-export type FileContent = {
-  /** As written, without defaults, so that environment variables can override them. */
-  readonly settings: Readonly<Record<string, unknown>>
-  readonly providers: ReadonlyMap<string, ProviderEntry>
-  readonly routes: ReadonlyMap<string, RouteEntry>
-}
-
-export const emptyFile: FileContent = { settings: {}, providers: new Map(), routes: new Map() }
 
 /** Computes a value on first use and caches it. */
 const lazily = <T>(make: () => T): (() => T) => {
@@ -85,12 +27,20 @@ type Issue = z.core.$ZodIssue
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
+/** Whether a value at this path is a secret, or one that was put in the wrong place. */
+const mayBeSecret = (path: readonly PropertyKey[]): boolean => {
+  const [section, name, member = 'secret'] = path
+  if (section === 'providers') return path.includes('keys')
+  if (section === 'keys') return member === 'secret' || member === 'secrets' || member === 'digest'
+  return section === 'alerts' ? name !== 'rules' && name !== 'format' : isSecret(path)
+}
+
 /** A value for a message; possible secrets are not shown. */
 const foundAt = (tree: ParsedTree, path: readonly PropertyKey[], value: unknown): string => {
-  if (path.includes('keys') || path[0] === 'auth') return 'a value that is not shown, because it may be a secret'
+  if (value === undefined || value === null) return 'nothing'
+  if (mayBeSecret(path)) return 'a value that is not shown, because it may be a secret'
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list'
   if (isRecord(value)) return 'a section'
-  if (value === undefined || value === null) return 'nothing'
   return quote(tree.placeOf(path).written)
 }
 
@@ -166,6 +116,7 @@ const hintFor = (schemas: readonly Schema[], value: unknown): string => {
 
 /** YAML parses a name without a value as null, which means not set here. */
 const withoutNothing = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(withoutNothing)
   if (!isRecord(value)) return value
   const out: Record<string, unknown> = Object.create(null)
   for (const [name, inner] of Object.entries(value)) out[name] = inner === null ? undefined : withoutNothing(inner)
@@ -173,7 +124,13 @@ const withoutNothing = (value: unknown): unknown => {
 }
 
 /** Values from environment variables are text; they are converted where the schema expects a number, boolean or list. */
-const retyped = (value: unknown, schema: Schema | undefined, path: readonly string[], tree: ParsedTree): unknown => {
+const retyped = (
+  value: unknown,
+  schema: Schema | undefined,
+  path: readonly PropertyKey[],
+  tree: ParsedTree,
+): unknown => {
+  if (Array.isArray(value)) return value.map((item, index) => retyped(item, schema?.items, [...path, index], tree))
   if (isRecord(value)) {
     const out: Record<string, unknown> = Object.create(null)
     for (const [name, inner] of Object.entries(value)) {
@@ -183,29 +140,7 @@ const retyped = (value: unknown, schema: Schema | undefined, path: readonly stri
     return out
   }
   if (typeof value !== 'string' || !tree.placeOf(path).filled) return value
-  if (schema?.type === 'integer' && /^[0-9]{1,15}$/.test(value)) return Number(value)
-  if (schema?.type === 'boolean' && (value === 'true' || value === 'false')) return value === 'true'
-  if (schema?.type === 'array') return listFrom(value)
-  return value
-}
-
-/** Splits a list: `a, b,,c` is a, b and c. */
-export const commaList = (value: string): readonly string[] => [
-  ...new Set(
-    value
-      .split(',')
-      .map((one) => one.trim())
-      .filter((one) => one !== ''),
-  ),
-]
-
-/**
- * Splits a text into a list. A text of commas only is returned unchanged and then refused: "$A,$B" with two unset
- * variables would otherwise disable client keys.
- */
-export const listFrom = (value: string): readonly string[] | string => {
-  const list = commaList(value)
-  return list.length > 0 ? list : value
+  return fromText(schema, value)
 }
 
 export const readFile = (
@@ -221,15 +156,21 @@ export const readFile = (
     })
     return { content: emptyFile, problems }
   }
-  const { providers: providerMap, routes: routeMap, ...written } = root
+  const { providers, routes, teams, keys, budgets, prices, alerts, ...written } = root
   const fileJson = fileSchemaJson()
   const settings = retyped(written, fileJson, [], tree)
   const checked = z.strictObject(settingsSchema.shape).safeParse(settings)
   // Names are checked against the whole file's schema, so that `provider:` suggests `providers`.
   if (!checked.success) problems.push(...problemsFrom(checked.error.issues, [], tree, fileJson))
 
+  const parse = <T>(path: readonly PropertyKey[], written: unknown, schema: z.ZodType<T>): T | undefined => {
+    const result = schema.safeParse(retyped(written ?? {}, schemasAt(fileJson, path)[0], path, tree))
+    if (result.success) return result.data
+    problems.push(...problemsFrom(result.error.issues, path, tree, fileJson))
+    return undefined
+  }
   // The maps are iterated here, since the schema library skips a member called `__proto__`.
-  const entries = <T>(section: 'providers' | 'routes', map: unknown, schema: z.ZodType<T>): ReadonlyMap<string, T> => {
+  const entries = <T>(section: string, map: unknown, schema: z.ZodType<T>): ReadonlyMap<string, T> => {
     const found = new Map<string, T>()
     if (map === undefined) return found
     if (!isRecord(map)) {
@@ -238,17 +179,34 @@ export const readFile = (
       return found
     }
     for (const [name, entry] of Object.entries(map)) {
-      const result = schema.safeParse(entry ?? {})
-      if (result.success) found.set(name, result.data)
-      else problems.push(...problemsFrom(result.error.issues, [section, name], tree, fileJson))
+      const parsed = parse([section, name], entry, schema)
+      if (parsed !== undefined) found.set(name, parsed)
+    }
+    return found
+  }
+  const items = <T>(section: string, list: unknown, schema: z.ZodType<T>): ReadonlyMap<number, T> => {
+    const found = new Map<number, T>()
+    if (Array.isArray(list))
+      for (const [index, item] of list.entries()) {
+        const parsed = parse([section, index], item, schema)
+        if (parsed !== undefined) found.set(index, parsed)
+      }
+    else if (list !== undefined) {
+      const { value, written } = tree.placeOf([section])
+      problems.push({ where: value, what: section, found: written, allowed: 'a list' })
     }
     return found
   }
   return {
     content: {
       settings: isRecord(settings) ? settings : {},
-      providers: entries('providers', providerMap, providerSchema),
-      routes: entries('routes', routeMap, routeSchema),
+      providers: entries('providers', providers, providerSchema),
+      routes: entries('routes', routes, routeSchema),
+      teams: entries('teams', teams, teamSchema),
+      keys: entries('keys', keys, clientKeySchema),
+      budgets: entries('budgets', budgets, budgetSchema),
+      prices: items('prices', prices, priceSchema),
+      alerts: (alerts === undefined ? undefined : parse(['alerts'], alerts, alertsSchema)) ?? null,
     },
     problems,
   }

@@ -1,19 +1,28 @@
 /** Reads the environment, `.env` and the file, and builds the configuration. */
 
 import { readFile, stat } from 'node:fs/promises'
-import { isAbsolute, join, relative } from 'node:path'
+import { isAbsolute, join, relative, resolve } from 'node:path'
 import type { Providers } from '../../core/provider.ts'
-import { configure, environmentOf, type Loaded, type TextOfFile } from './configure.ts'
+import { configure, environmentOf, type Loaded, type TextOfFile, type Texts } from './configure.ts'
 import type { Env } from './env.ts'
 import { variable } from './environment.ts'
 import { MAX_FILE } from './file-limit.ts'
 import { type Problem, quote } from './problem.ts'
+import {
+  MAX_SECRET_FILE,
+  MAX_SECRET_FILES,
+  type SecretFile,
+  type SecretFiles,
+  secretPaths,
+  withFileVariables,
+} from './secret-files.ts'
 
 export type ConfigSources = {
   readonly env: Env
   /** The working folder, which contains `.env` and `headgate.yaml`. */
   readonly folder: string
   readonly providers: Providers
+  readonly stored?: Texts['stored']
 }
 
 const FILE = 'headgate.yaml'
@@ -22,6 +31,7 @@ const FILE = 'headgate.yaml'
 export type ConfigTexts = {
   readonly dotenv: string | undefined
   readonly file: TextOfFile | undefined
+  readonly files?: SecretFiles
   readonly problems: readonly Problem[]
   readonly warnings: readonly string[]
 }
@@ -61,8 +71,10 @@ export const pathsOf = (folder: string, env: Env): { dotenv: string; file: strin
 }
 
 /** A literal key, not a reference to a variable. */
-const KEY_IN_DOTENV = /^\s*(?:export\s+)?[A-Z0-9_]*(?:API_KEY(?:_[0-9]+)?|AUTH_KEYS|AUTH_ADMIN)\s*=\s*["']?[^\s"'$]/m
-const KEY_IN_FILE = /["']?\b(?:keys|admin|value)\b["']?\s*:\s*(?:\[\s*|-\s*|\n\s*-\s*)?["']?(?![\s"'$[{-])[^\s"'$]{8}/
+const KEY_IN_DOTENV =
+  /^\s*(?:export\s+)?[A-Z0-9_]*(?:API_KEY(?:_[0-9]+)?|AUTH_KEYS|AUTH_ADMIN|AUTH_PEPPER)\s*=\s*["']?[^\s"'$]/m
+const KEY_IN_FILE =
+  /["']?\b(?:keys|admin|pepper|value|secret)\b["']?[ \t]*:[ \t]*(?:\[\s*|\n\s*-\s*)?["']?(?![\s"'$[{-])[^\s"'$]{8}/
 
 const openFile = (name: string): string =>
   `${name} contains keys and is readable by every user of this machine. Run: chmod 600 ${name}`
@@ -92,22 +104,55 @@ export const readTexts = async ({ env, folder }: Pick<ConfigSources, 'env' | 'fo
     else if ((await readText(join(folder, 'headgate.yml'), 'headgate.yml')) !== 'absent')
       warnings.push(`headgate.yml is ignored: rename it to ${FILE}, or set HEADGATE_CONFIG=headgate.yml`)
   } else if ('text' in fileRead) {
-    const { readTree } = await import('./tree.ts')
-    file = { name: paths.name, text: fileRead.text, readTree }
+    const { fileReader } = await import('./file-reader.ts')
+    file = { name: paths.name, text: fileRead.text, reader: fileReader }
     if (fileRead.open && KEY_IN_FILE.test(fileRead.text)) warnings.push(openFile(paths.name))
   } else problems.push(fileRead.problem)
-  return { dotenv, file, problems, warnings }
+  const files = await readSecretFiles(secretPaths(environmentOf(env, dotenv), file?.text ?? ''), folder)
+  return { dotenv, file, files, problems, warnings }
 }
 
-/** The current environment merged with `.env`; an unreadable `.env` is ignored. */
-export const readEnvironment = async ({ env, folder }: Pick<ConfigSources, 'env' | 'folder'>): Promise<Env> => {
+const readSecretFiles = async (paths: readonly string[], folder: string): Promise<SecretFiles> => {
+  const read = paths.map(async (path, index) => {
+    const tooMany = { fault: `is one of more than ${MAX_SECRET_FILES} files` }
+    return [path, index < MAX_SECRET_FILES ? await readSecretFile(resolve(folder, path)) : tooMany] as const
+  })
+  return new Map(await Promise.all(read))
+}
+
+const readSecretFile = async (path: string): Promise<SecretFile> => {
+  try {
+    const found = await stat(path)
+    // A pipe or a device may never end.
+    if (!found.isFile()) return { fault: 'is not a file' }
+    if (found.size > MAX_SECRET_FILE) return { fault: `has ${found.size} bytes` }
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path)).replace(/\r?\n$/, '')
+    return text.trim() === '' ? { fault: 'is empty' } : { text }
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === 'ENOENT' || code === 'ENOTDIR') return { fault: 'does not exist' }
+    return { fault: error instanceof TypeError ? 'is not a text in UTF-8' : `cannot be read (${code})` }
+  }
+}
+
+/** The current environment merged with `.env` and with secrets in files. What cannot be read is ignored. */
+export const readEnvironment = async ({
+  env,
+  folder,
+  providers,
+}: Pick<ConfigSources, 'env' | 'folder' | 'providers'>): Promise<Env> => {
   const dotenv = await readText(join(folder, '.env'), '.env')
-  return environmentOf(env, typeof dotenv === 'object' && 'text' in dotenv ? dotenv.text : undefined)
+  const joined = environmentOf(env, typeof dotenv === 'object' && 'text' in dotenv ? dotenv.text : undefined)
+  const files = await readSecretFiles(secretPaths(joined, ''), folder)
+  return withFileVariables(joined, '', files, providers).env
 }
 
 /** Builds the configuration from texts. */
-export const loadTexts = (read: ConfigTexts, { env, providers }: Pick<ConfigSources, 'env' | 'providers'>): Loaded => {
-  const loaded = configure({ env, dotenv: read.dotenv, file: read.file, providers })
+export const loadTexts = (
+  read: ConfigTexts,
+  { env, providers, stored }: Pick<ConfigSources, 'env' | 'providers' | 'stored'>,
+): Loaded => {
+  const loaded = configure({ env, dotenv: read.dotenv, file: read.file, files: read.files, providers, stored })
   const warnings = [...read.warnings, ...loaded.warnings]
   if (read.problems.length === 0) return { ...loaded, warnings }
   const problems = loaded.ok ? read.problems : [...read.problems, ...loaded.problems]

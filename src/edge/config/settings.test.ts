@@ -19,9 +19,43 @@ const setBy = (row: SettingRow, env: string): unknown =>
 const hint = ({ schema }: SettingRow, text: string): string =>
   text === '30s' && schema.description?.includes('(ms)') ? '; times are in milliseconds, write 30000' : ''
 
-/** Two values for a list setting. */
-const listed = ({ name }: SettingRow) =>
-  name === 'cors.origins' ? (['https://a.example', 'app://b'] as const) : (['a', 'b'] as const)
+/** Two values for a setting of text or of a list. */
+const examples = ({ name }: SettingRow): readonly [string, string] => {
+  switch (name) {
+    case 'cors.origins':
+      return ['https://a.example', 'app://b']
+    case 'trustedProxies':
+      return ['10.0.0.0/8', '::1']
+    case 'bodies.redact':
+      return ['email', 'iban']
+    case 'usage.timezone':
+      return ['Europe/Berlin', 'Asia/Kathmandu']
+    case 'auth.pepper':
+      return ['sixteen letters.', 'more than sixteen letters']
+    default:
+      return ['a', 'b c']
+  }
+}
+
+/** A value for the file, another one for the environment, and the latter as it is read. */
+const precedence = (row: SettingRow, fallback: unknown): readonly [string, string, unknown] => {
+  const { schema } = row
+  const least = schema.minimum ?? 0
+  const [a, b] = examples(row)
+  if (schema.anyOf) return ['true', 'false', false]
+  if (schema.enum) return [schema.enum[0] ?? '', schema.enum[1] ?? '', schema.enum[1]]
+  switch (schema.type) {
+    case 'integer':
+    case 'number':
+      return [String(least), String(least + 1), least + 1]
+    case 'array':
+      return [`["${a}"]`, `${a},${b}`, [a, b]]
+    case 'boolean':
+      return [String(fallback), String(!fallback), !fallback]
+    default:
+      return [`"${a}"`, b, b]
+  }
+}
 
 test('every documented setting exists with its name and default', () => {
   const documented = [
@@ -65,6 +99,34 @@ test('every documented setting exists with its name and default', () => {
     ['limit.eventLoopDelay', 'LIMIT_EVENT_LOOP_DELAY', 1000],
     ['auth.keys', 'AUTH_KEYS', []],
     ['auth.admin', 'AUTH_ADMIN', undefined],
+    ['auth.required', 'AUTH_REQUIRED', 'auto'],
+    ['auth.pepper', 'AUTH_PEPPER', undefined],
+    ['usage.ledger', 'USAGE_LEDGER', true],
+    ['usage.keepDays', 'USAGE_KEEP_DAYS', 30],
+    ['usage.keepHours', 'USAGE_KEEP_HOURS', 90],
+    ['usage.maxMegabytes', 'USAGE_MAX_MEGABYTES', 10240],
+    ['usage.timezone', 'USAGE_TIMEZONE', 'UTC'],
+    ['usage.rollupTag', 'USAGE_ROLLUP_TAG', undefined],
+    ['usage.endUser', 'USAGE_END_USER', false],
+    ['usage.drainOnAbort', 'USAGE_DRAIN_ON_ABORT', false],
+    ['ledger.folder', 'LEDGER_FOLDER', undefined],
+    ['ledger.sync', 'LEDGER_SYNC', 'interval'],
+    ['ledger.interval', 'LEDGER_INTERVAL', 250],
+    ['ledger.whenUnwritable', 'LEDGER_WHEN_UNWRITABLE', 'serve'],
+    ['ledger.spoolMegabytes', 'LEDGER_SPOOL_MEGABYTES', 2048],
+    ['budget.maxOutput', 'BUDGET_MAX_OUTPUT', 32768],
+    ['budget.unknownPrice', 'BUDGET_UNKNOWN_PRICE', 'allow'],
+    ['cache.maxMegabytes', 'CACHE_MAX_MEGABYTES', 64],
+    ['bodies.sample', 'BODIES_SAMPLE', 0],
+    ['bodies.keepDays', 'BODIES_KEEP_DAYS', 7],
+    ['bodies.maxMegabytes', 'BODIES_MAX_MEGABYTES', 1024],
+    ['bodies.maxBytes', 'BODIES_MAX_BYTES', 65536],
+    ['bodies.redact', 'BODIES_REDACT', ['email', 'phone', 'card', 'iban', 'apiKey']],
+    ['bodies.patterns', 'BODIES_PATTERNS', []],
+    ['dashboard.enabled', 'DASHBOARD_ENABLED', true],
+    ['metrics.perKey', 'METRICS_PER_KEY', false],
+    ['audit.keepDays', 'AUDIT_KEEP_DAYS', 365],
+    ['trustedProxies', 'TRUSTED_PROXIES', []],
     ['cors.origins', 'CORS_ORIGINS', []],
     ['hosts', 'HOSTS', []],
     ['data.dir', 'DATA_DIR', '.headgate'],
@@ -153,7 +215,7 @@ for (const row of settingRows) {
       )
     })
   } else if (schema.type === 'array') {
-    const [a, b] = listed(row)
+    const [a, b] = examples(row)
     test(`${env}: accepts a comma-separated list`, () => {
       assert.deepEqual(setBy(row, ` ${a}, ${b} ,,${a},`), [a, b])
       assert.deepEqual(at(loaded({ env: {}, yaml: yamlOf(row, `["${a}", "${b}"]`) }).config.settings, path), [a, b])
@@ -175,23 +237,44 @@ for (const row of settingRows) {
         assert.deepEqual(lines({ env: { [env]: text } }), [`${env}: found "${text}"; allowed: true or false`])
       assert.match(lines({ env: {}, yaml: yamlOf(row, '"true"') }).join(), /allowed: true or false/)
     })
+  else if (schema.anyOf)
+    test(`${env}: accepts auto, true and false`, () => {
+      for (const [text, value] of [
+        ['auto', 'auto'],
+        ['TRUE', true],
+        ['false', false],
+      ] as const) {
+        assert.equal(setBy(row, ` ${text} `), value)
+        assert.equal(at(loaded({ env: {}, yaml: yamlOf(row, text.toLowerCase()) }).config.settings, path), value)
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference to a variable
+        const filled = loaded({ env: { GIVEN: text.toLowerCase() }, yaml: yamlOf(row, '"${GIVEN}"') })
+        assert.equal(at(filled.config.settings, path), value)
+      }
+      assert.deepEqual(lines({ env: { [env]: 'yes' } }), [`${env}: found "yes"; allowed: auto, true or false`])
+      assert.match(lines({ env: {}, yaml: yamlOf(row, 'yes') }).join(), /found "yes"; allowed: auto, true or false$/)
+    })
+  else if (schema.type === 'number')
+    test(`${env}: accepts numbers from ${schema.minimum} to ${schema.maximum}`, () => {
+      for (const text of ['0', '1', '0.25', '0.010']) {
+        assert.equal(setBy(row, ` ${text} `), Number(text))
+        assert.equal(at(loaded({ env: {}, yaml: yamlOf(row, text) }).config.settings, path), Number(text))
+      }
+      for (const text of ['1.01', '-1', '50%', '1e-3', 'NaN', '.5']) {
+        const problem = `found "${text}"; allowed: a number from ${schema.minimum} to ${schema.maximum}`
+        assert.deepEqual(lines({ env: { [env]: text } }), [`${env}: ${problem}`])
+      }
+      assert.match(lines({ env: {}, yaml: yamlOf(row, '1.5') }).join(), /found "1.5"; allowed: a number from 0 to 1$/)
+    })
   else
     test(`${env}: accepts text`, () => {
-      assert.equal(setBy(row, ' some text '), 'some text')
-      assert.match(lines({ env: {}, yaml: yamlOf(row, '[a]') }).join(), /allowed: a non-empty string/)
+      const [a, b] = examples(row)
+      assert.equal(setBy(row, ` ${a} `), a)
+      assert.equal(at(loaded({ env: {}, yaml: yamlOf(row, `"${b}"`) }).config.settings, path), b)
+      assert.match(lines({ env: {}, yaml: yamlOf(row, '[a]') }).join(), new RegExp(`allowed: ${allowedBy(schema)}`))
     })
 
   test(`${env}: takes precedence over the file`, () => {
-    const [inFile, inEnv, expected] =
-      schema.type === 'integer'
-        ? [String(schema.minimum ?? 0), String((schema.minimum ?? 0) + 1), (schema.minimum ?? 0) + 1]
-        : schema.enum
-          ? [schema.enum[0] ?? '', schema.enum[1] ?? '', schema.enum[1]]
-          : schema.type === 'array'
-            ? [`["${listed(row)[0]}"]`, listed(row).join(), listed(row)]
-            : schema.type === 'boolean'
-              ? [String(fallback), String(!fallback), !fallback]
-              : ['a', 'b', 'b']
+    const [inFile, inEnv, expected] = precedence(row, fallback)
     const { config } = loaded({ env: { [env]: inEnv }, yaml: yamlOf(row, inFile) })
     assert.deepEqual(at(config.settings, path), expected)
     const { config: other } = loaded({ env: { [env]: '' }, yaml: yamlOf(row, inFile) })
@@ -211,6 +294,24 @@ test('an origin that no page can have is refused', () => {
     )
 })
 
+for (const zone of ['Europe/Berln', 'CET+1', '+01:00', 'Europe'])
+  test(`the time zone ${zone} is refused`, () => {
+    const problem = `found "${zone}"; allowed: an IANA time zone, such as Europe/Berlin`
+    assert.deepEqual(
+      [lines({ env: { USAGE_TIMEZONE: zone } }), lines({ env: {}, yaml: `usage: { timezone: "${zone}" }` })],
+      [[`USAGE_TIMEZONE: ${problem}`], [`headgate.yaml:1:20: usage.timezone: ${problem}`]],
+    )
+  })
+
+for (const range of ['10.0.0.0/33', 'proxy.example', '010.0.0.1', '*'])
+  test(`the trusted proxy ${range} is refused`, () => {
+    const problem = `found "${range}"; allowed: an IP address or a CIDR range, such as 10.0.0.0/8`
+    assert.deepEqual(
+      [lines({ env: { TRUSTED_PROXIES: `::1,${range}` } }), lines({ env: {}, yaml: `trustedProxies: ["${range}"]` })],
+      [[`TRUSTED_PROXIES: ${problem}`], [`headgate.yaml:1:18: trustedProxies.0: ${problem}`]],
+    )
+  })
+
 test('a problem in the file is reported even if the environment overrides the setting', () => {
   assert.equal(lines({ env: { CIRCUIT_TIMEOUT: '1' }, yaml: 'circuit: { timeout: 30s }\n' }).length, 1)
 })
@@ -220,6 +321,7 @@ test('the value of a secret setting is never shown', () => {
     'auth: { keys: canary-secret }',
     'auth: { keys: [{a: canary-secret}] }',
     'auth: { admin: [canary-secret] }',
+    'auth: { pepper: canary-secret }',
   ]) {
     const problems = lines({ env: {}, yaml }).join('\n')
     assert.match(problems, /^headgate\.yaml:1:/)

@@ -1,6 +1,6 @@
 /**
  * Parses YAML into plain values and remembers the location of each. Size, depth and alias expansion are limited. `${NAME}`
- * in a value is replaced from the environment.
+ * in a value is replaced from the environment, and `${file:/path}` from a file.
  */
 
 import {
@@ -17,6 +17,7 @@ import {
 import type { Env } from './env.ts'
 import { MAX_FILE } from './file-limit.ts'
 import { type Problem, quote } from './problem.ts'
+import { ALLOWED_FILE, pathInReference, type SecretFiles } from './secret-files.ts'
 
 const MAX_NODES = 50_000
 const MAX_DEPTH = 32
@@ -53,11 +54,11 @@ const refused = (where: string, found: string, allowed: string): Tree => ({
   problems: [{ where, found, allowed }],
 })
 
-/** `file`: its name for locations. Never throws: errors are returned as problems. */
-export type ReadTree = (text: string, file: string, env: Env) => Tree
+/** What references in values are replaced with. */
+export type ReferenceValues = { readonly env: Env; readonly files?: SecretFiles | undefined }
 
-/** Parses the text of a configuration file. */
-export const readTree: ReadTree = (text, file, env) => {
+/** Parses the text of a configuration file. `file`: its name for locations. Never throws: errors are returned as problems. */
+export const readTree = (text: string, file: string, values: ReferenceValues): Tree => {
   if (text.length > MAX_FILE) return refused(file, `${text.length} characters`, `at most ${MAX_FILE}`)
   const lines = new LineCounter()
   const at = (offset: number): string => {
@@ -90,7 +91,7 @@ export const readTree: ReadTree = (text, file, env) => {
       })),
     }
   const start = `${file}:1:1`
-  const converter = new TreeConverter(document, at, env)
+  const converter = new TreeConverter(document, at, values)
   const value = converter.convert(document.contents as Node | null, [], start)
   if (converter.isTooLarge)
     return refused(file, `more than ${MAX_NODES} values`, `at most ${MAX_NODES} (aliases count each time)`)
@@ -113,15 +114,15 @@ class TreeConverter {
   readonly problems: Problem[] = []
   readonly #document: Document
   readonly #at: (offset: number) => string
-  readonly #env: Env
+  readonly #values: ReferenceValues
   #nodes = 0
   #tooDeep = false
 
   /** `at`: the location of an offset in the text. */
-  constructor(document: Document, at: (offset: number) => string, env: Env) {
+  constructor(document: Document, at: (offset: number) => string, values: ReferenceValues) {
     this.#document = document
     this.#at = at
-    this.#env = env
+    this.#values = values
   }
 
   get isTooLarge(): boolean {
@@ -201,18 +202,31 @@ class TreeConverter {
     let filled = false
     const replace = (reference: string, escaped: string | undefined, name: string | undefined): string => {
       if (escaped) return escaped
+      const path = pathInReference(name ?? '')
+      if (path !== undefined) {
+        filled = true
+        return this.#contents(path, where)
+      }
       if (name === undefined || !VARIABLE.test(name)) {
         this.#refuse(where, quote(reference), `\${NAME}, where NAME is a variable; $\${ for the literal characters`)
         return ''
       }
       this.names.add(name)
       filled = true
-      const value = Object.hasOwn(this.#env, name) ? this.#env[name]?.trim() : undefined
+      const { env } = this.#values
+      const value = Object.hasOwn(env, name) ? env[name]?.trim() : undefined
       if (value) return value
       this.#refuse(where, `\${${name}}, which is not set`, 'a variable that is set (also in .env)')
       return ''
     }
     return { text: written.replace(REFERENCE, replace), filled }
+  }
+
+  #contents(path: string, where: string): string {
+    const file = this.#values.files?.get(path)
+    if (file && 'text' in file) return file.text
+    this.#refuse(where, `the file ${quote(path)}, which ${file ? file.fault : 'was not read'}`, ALLOWED_FILE)
+    return ''
   }
 
   #refuse(where: string, found: string, allowed: string): void {

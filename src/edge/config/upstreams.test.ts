@@ -365,6 +365,17 @@ test('a printed configuration contains no secret', async () => {
   assert.doesNotMatch(JSON.stringify(config), /canary/)
 })
 
+test('with the real providers: a value that cannot be part of an address is named', async () => {
+  const real = await loadProviders()
+  const env = { VERTEX_PROJECT: 'YOUR_PROJECT', VERTEX_LOCATION: 'us-central1', PROVIDERS: 'vertex' }
+  const result = configure({ env, providers: real })
+  assert.ok(!result.ok)
+  assert.match(
+    JSON.stringify(result.problems),
+    /vertex has no address: VERTEX_PROJECT or VERTEX_LOCATION has a value that cannot be part of one/,
+  )
+})
+
 test('with the real providers: a key is enough, or the missing variable is reported', async () => {
   const real = await loadProviders()
   for (const provider of new Set(real.values())) {

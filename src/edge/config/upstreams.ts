@@ -8,9 +8,10 @@ import type { Instance, ProtocolSupport, Provider, Providers, Variables } from '
 import { camelCase, protocolOf, styleNames } from './definition.ts'
 import type { Env } from './env.ts'
 import { variable } from './environment.ts'
-import { commaList, listFrom, type ProviderEntry } from './file.ts'
+import type { ProviderEntry } from './file-schema.ts'
 import { envPrefix, instanceName, type KeyDraft, keyless, keysFrom, NAME, NAME_ALLOWED } from './ids.ts'
 import { type Problem, quote } from './problem.ts'
+import { commaList, listFrom } from './text-values.ts'
 
 /** A value and its source: a variable's name, or a location such as `headgate.yaml:3:12`. */
 type Sourced<T> = { readonly value: T; readonly from: string }
@@ -309,8 +310,11 @@ const complete = (draft: InstanceDraft, wanted: boolean, ownPort: number): Compl
       : { value: made, from: suffixes.map((one) => `${prefix}_${one}`).join(', ') || prefix })
   if (source === undefined) {
     const needed = suffixes.filter((suffix) => draft.variables[suffix] === undefined)
-    const others = needed.map((suffix) => `${prefix}_${suffix}`).join(' and ')
-    return { missing: `${id} has no address: set ${prefix}_BASE_URL${others ? `, or ${others}` : ''}` }
+    const names = (needed.length > 0 ? needed : suffixes).map((suffix) => `${prefix}_${suffix}`)
+    if (needed.length === 0 && names.length > 0)
+      return { missing: `${id} has no address: ${names.join(' or ')} has a value that cannot be part of one` }
+    const others = names.length > 0 ? `, or ${names.join(' and ')}` : ''
+    return { missing: `${id} has no address: set ${prefix}_BASE_URL${others}` }
   }
   const read = readBaseUrl(source, provider, ownPort)
   if ('problem' in read) problems.push(read.problem)

@@ -3,8 +3,9 @@
  * notifications miss the second rename of an editor, network mounts, and the link swap of a Kubernetes ConfigMap.
  */
 import { createHash } from 'node:crypto'
-import { type StatWatcher, unwatchFile, watchFile } from 'node:fs'
-import type { Config } from '../../core/config.ts'
+import { unwatchFile, watchFile } from 'node:fs'
+import { resolve } from 'node:path'
+import type { FullConfig } from '../../core/config.ts'
 import type { Loaded } from './configure.ts'
 import { describeChange } from './describe.ts'
 import { type ConfigSources, type ConfigTexts, loadTexts, pathsOf, readTexts } from './load.ts'
@@ -14,7 +15,7 @@ export type Reloaded =
   /** Valid: `changes` lists the differences. Apply it completely. */
   | {
       readonly kind: 'changed'
-      readonly config: Config
+      readonly config: FullConfig
       readonly changes: readonly string[]
       readonly warnings: readonly string[]
     }
@@ -48,9 +49,9 @@ export type WatchOptions = ConfigSources & {
   readonly signals?: Signals
 }
 
-const hashOf = ({ dotenv, file, problems }: ConfigTexts): string =>
+const hashOf = ({ dotenv, file, files, problems }: ConfigTexts): string =>
   createHash('sha256')
-    .update(JSON.stringify([dotenv, file, problems]))
+    .update(JSON.stringify([dotenv, file, [...(files ?? [])], problems]))
     .digest('hex')
 
 const LAUNCH = [
@@ -65,10 +66,12 @@ const LAUNCH = [
   'workers',
 ] as const
 
-/** Changes that need a restart: launch values, and the data folder. */
+/** Changes that need a restart: launch values, and the folders of data. */
 const launchChanges = (began: Running, now: Running): readonly string[] => {
   const changed: string[] = LAUNCH.filter((name) => began.launch[name] !== now.launch[name])
-  if (began.config.settings.data.dir !== now.config.settings.data.dir) changed.push('data.dir')
+  const [before, after] = [began.config.settings, now.config.settings]
+  if (before.data.dir !== after.data.dir) changed.push('data.dir')
+  if (before.ledger.folder !== after.ledger.folder) changed.push('ledger.folder')
   return changed.map((name) => `${name} has changed; restart to apply it`)
 }
 
@@ -136,6 +139,7 @@ export const watchConfig = ({
 
   const check = async (requested: boolean): Promise<void> => {
     const { read, hash } = await readSettled()
+    if (!stopped) follow([...(read.files?.keys() ?? [])].map((path) => resolve(sources.folder, path)))
     if (stopped || (hash === seen && !requested)) return
     seen = hash
     const loaded = load(read)
@@ -171,10 +175,22 @@ export const watchConfig = ({
 
   const paths = pathsOf(sources.folder, { HEADGATE_CONFIG: running.launch.configPath })
   const onChange = () => void schedule(false)
-  const watchers: StatWatcher[] = [paths.file, paths.dotenv].map((path) =>
-    watchFile(path, { interval, persistent: false }, onChange),
-  )
-  for (const watcher of watchers) watcher.unref()
+  const watch = (path: string) => watchFile(path, { interval, persistent: false }, onChange).unref()
+  for (const path of [paths.file, paths.dotenv]) watch(path)
+  const followed = new Set<string>()
+  /** Watches these files with secrets, and no others. */
+  const follow = (files: readonly string[]) => {
+    for (const path of followed)
+      if (!files.includes(path)) {
+        unwatchFile(path, onChange)
+        followed.delete(path)
+      }
+    for (const path of files)
+      if (!followed.has(path)) {
+        watch(path)
+        followed.add(path)
+      }
+  }
   const onSignal = () => void schedule(true)
   signals.on('SIGHUP', onSignal)
   // The files may have changed between the start's own read and the first poll.
@@ -185,7 +201,7 @@ export const watchConfig = ({
     stop() {
       if (stopped) return
       stopped = true
-      for (const path of [paths.file, paths.dotenv]) unwatchFile(path, onChange)
+      for (const path of [paths.file, paths.dotenv, ...followed]) unwatchFile(path, onChange)
       signals.off('SIGHUP', onSignal)
       pause?.wake()
     },

@@ -7,6 +7,7 @@ import {
   codeOf,
   credentialFailure,
   detailOf,
+  missingPackage,
   permanent,
   type Reason,
   type ReportError,
@@ -79,6 +80,8 @@ const openChain = async (logger: DefaultProviderInit['logger']): Promise<Chain> 
 }
 
 const reasonOf = (error: unknown): Reason => {
+  const missing = missingPackage('@aws-sdk/credential-provider-node', error)
+  if (missing) return missing
   const code = codeOf(error)
   if (code?.startsWith('E') && code !== 'ENOENT') return transient('the credentials server is unreachable')
   const none = error instanceof Error && error.message.startsWith('Could not load credentials from any providers')

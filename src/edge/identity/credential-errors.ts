@@ -45,6 +45,15 @@ export const credentialFailure = (cloud: Cloud, reason: Reason): Failure =>
     { unsent: true },
   )
 
+/**
+ * The reason for a credential library that is not installed, as in the npm package, where it is optional. Undefined for
+ * other errors.
+ */
+export const missingPackage = (name: string, error: unknown): Reason | undefined =>
+  codeOf(error) === 'ERR_MODULE_NOT_FOUND' && error instanceof Error && error.message.includes(`'${name}'`)
+    ? permanent(`the package ${name} is not installed; \`npm install ${name}\` in the folder of headgate adds it`)
+    : undefined
+
 /** OAuth error codes (RFC 6749, section 5.2) that mean the credentials are wrong. */
 const REFUSALS: ReadonlySet<string> = new Set([
   'invalid_client',

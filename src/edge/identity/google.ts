@@ -6,6 +6,7 @@ import {
   codeOf,
   credentialFailure,
   detailOf,
+  missingPackage,
   permanent,
   type Reason,
   type ReportError,
@@ -66,6 +67,8 @@ const endOf = (authorization: string): number => {
 }
 
 const reasonOf = (error: unknown): Reason => {
+  const missing = missingPackage('google-auth-library', error)
+  if (missing) return missing
   if (!(error instanceof Error)) return permanent('an unknown error occurred')
   const status = statusOf(error)
   if (status !== undefined) return reasonForResponse(status, oauthCodeOf(error))

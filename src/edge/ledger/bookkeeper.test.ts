@@ -19,10 +19,11 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { closedRecord, endedRecord, NOON, openedRecord } from '../../../test/support/ledger-records.ts'
+import type { JournalRecord } from '../../core/journal.ts'
 import { Bookkeeper, type BookkeeperEvent, type BookkeeperOptions } from './bookkeeper.ts'
-import { encodeRecord, type JournalRecord } from './journal-record.ts'
+import { encodeRecord } from './journal-record.ts'
 import { listSegments, processName, segmentFile, thisProcess } from './segment-files.ts'
-import { USAGE_FILE } from './usage-database.ts'
+import { USAGE_FILE } from './usage-schema.ts'
 
 const KILLS = Number(process.env.LEDGER_KILLS ?? 50)
 const PARALLEL = 4
@@ -108,6 +109,15 @@ const checkSums = (folder: string) =>
 const answered = (call: number): readonly JournalRecord[] => [openedRecord(call), closedRecord(call), endedRecord(call)]
 const count = (most: number) => Array.from({ length: most }, (_, index) => index + 1)
 
+test('bookkeeper: sums that are read while the database is opened count nothing twice', async () => {
+  const { folder, open, write } = given()
+  write(ENDED, count(200).flatMap(answered))
+  const bookkeeper = open()
+  await Promise.all([bookkeeper.step(), bookkeeper.sums(NOON, []), bookkeeper.sums(NOON, [])])
+  await storeAll(bookkeeper)
+  assert.deepEqual(checkSums(folder), { attempts: 200, requests: 200, cost: 14_000 })
+})
+
 test('bookkeeper: journals become rows and sums; a stored segment of an ended process is deleted', async () => {
   const { folder, journal, events, open, write } = given()
   write(ENDED, count(700).flatMap(answered))
@@ -116,13 +126,10 @@ test('bookkeeper: journals become rows and sums; a stored segment of an ended pr
   assert.deepEqual(checkSums(folder), { attempts: 700, requests: 700, cost: 49_000 })
   assert.deepEqual(listSegments(journal), [])
   assert.deepEqual(events, [{ event: 'ok' }])
-  assert.deepEqual(
-    await bookkeeper.sums(NOON),
-    [{ counter: 'bud_a', period_start: NOON, node: 'n1', spent: 49_000, alerted: 0 }].map((row) =>
-      Object.assign(Object.create(null), row),
-    ),
-  )
-  assert.deepEqual(await bookkeeper.sums(NOON + 1), [])
+  assert.deepEqual(await bookkeeper.sums(NOON, []), [
+    { counter: 'bud_a', period_start: NOON, spent: 49_000, earlier: 49_000 },
+  ])
+  assert.deepEqual(await bookkeeper.sums(NOON + 1, []), [])
   assert.deepEqual(
     reading(folder, (all) => all('SELECT * FROM journal')),
     [],
@@ -149,7 +156,7 @@ test('bookkeeper: the segment of a running process is kept and read on; earlier 
 
 test('bookkeeper: open attempts of an ended process are closed as unknown at their reservation, once', async () => {
   const { folder, open, write } = given()
-  write(ENDED, [openedRecord(1), openedRecord(2), closedRecord(2), openedRecord(3, { attempt: 1 }), '{"e":"c","i":1'])
+  write(ENDED, [openedRecord(1), openedRecord(2), closedRecord(2), openedRecord(3, { attempt: 1 }), '["c",1,'])
   write(OWN, [openedRecord(9)])
   for (let turn = 0; turn < 2; turn++) {
     const bookkeeper = open()
@@ -179,9 +186,36 @@ test('bookkeeper: requests with one ID at one time are separate rows', async () 
   assert.deepEqual(checkSums(folder), { attempts: 20, requests: 20, cost: 1_400 })
 })
 
+test('bookkeeper: the cost of a hedge that ends late goes to its own request, although others have the same ID and time', async () => {
+  const { folder, open, write } = given()
+  const bookkeeper = open()
+  const hedge = (call: number, cost: number) => closedRecord(call, { attempt: 1, cost })
+  write(
+    OWN,
+    count(3).flatMap((call) => [
+      openedRecord(call, { request: 'same', at: NOON }),
+      openedRecord(call, { request: 'same', at: NOON, attempt: 1, hedge: true }),
+      closedRecord(call, { cost: call }),
+      endedRecord(call, { request: 'same', received: NOON }),
+    ]),
+  )
+  await storeAll(bookkeeper)
+  write(OWN, [hedge(3, 3_000), hedge(2, 2_000)])
+  await storeAll(bookkeeper)
+  // A bookkeeper that was started later continues.
+  bookkeeper.close()
+  write(OWN, [hedge(1, 1_000)])
+  await storeAll(open())
+  assert.deepEqual(
+    reading(folder, (all) => all('SELECT call, cost FROM request ORDER BY call')),
+    [1, 2, 3].map((call) => ({ call, cost: 1_001 * call })),
+  )
+  checkSums(folder)
+})
+
 test('bookkeeper: malformed lines are skipped and reported, and the segment is kept as .broken', async () => {
   const { folder, journal, events, open, write } = given()
-  write(ENDED, [...answered(1), '{"e":"c",\n', '\0\0\n', ...answered(2)])
+  write(ENDED, [...answered(1), '["c",\n', '\0\0\n', ...answered(2)])
   await storeAll(open())
   assert.equal(checkSums(folder).requests, 2)
   const segment = segmentFile(ENDED, 1)
@@ -204,6 +238,50 @@ test('bookkeeper: one works at a time; the next continues after it', async () =>
   first.close()
   await storeAll(second)
   assert.deepEqual(checkSums(folder), { attempts: 2, requests: 2, cost: 140 })
+})
+
+test('bookkeeper: the cost of a request is unknown if that of an attempt is, and the others cost nothing', async () => {
+  const { folder, open, write } = given()
+  const bookkeeper = open()
+  const request = (call: number, costs: readonly (number | null)[]) => [
+    ...costs.map((_, attempt) => openedRecord(call, { attempt })),
+    ...costs.map((cost, attempt) => closedRecord(call, { attempt, cost })),
+    endedRecord(call),
+  ]
+  write(OWN, [...request(1, [0, null]), ...request(2, [null]), ...request(3, [70, null]), ...request(4, [0, 0])])
+  await storeAll(bookkeeper)
+  const rows = reading(folder, (all) => all('SELECT cost FROM request ORDER BY call'))
+  assert.deepEqual(
+    rows.map(({ cost }) => cost),
+    [null, null, 70, 0],
+  )
+})
+
+test('bookkeeper: while it fails its lag grows from the last time that everything was stored, if anything waits', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: NOON })
+  const { open, write } = given()
+  const [first, second] = [open(), open()]
+  await storeAll(first)
+  const lagAfter = async (ms: number) => {
+    t.mock.timers.tick(ms)
+    await second.step()
+    return second.takeProgress().lagMs
+  }
+  // Nothing waits to be stored.
+  assert.equal(await lagAfter(60_000), 0)
+  write(OWN, answered(1))
+  assert.deepEqual([await lagAfter(1_000), await lagAfter(7_000)], [1_000, 8_000])
+  assert.ok(second.takeProgress().journalBytes > 0)
+  first.close()
+  await storeAll(second)
+  const { lagMs, requests, attempts } = second.takeProgress()
+  assert.deepEqual({ lagMs, requests, attempts }, { lagMs: 0, requests: 1, attempts: 1 })
+  // An attempt in progress is one row, also when it ends.
+  write(OWN, [openedRecord(2)])
+  await storeAll(second)
+  write(OWN, [closedRecord(2), endedRecord(2)])
+  await storeAll(second)
+  assert.equal(second.takeProgress().attempts, 2)
 })
 
 test('bookkeeper: an error before or after a commit loses and doubles nothing', async (t) => {
@@ -255,7 +333,7 @@ test('bookkeeper: a database of a newer version is not touched', async () => {
   await second.step()
   assert.match(
     second.problem ?? '',
-    /usage\.db was written by a newer version of Headgate \(schema version 9, supported: 1\)/,
+    /usage\.db was written by a newer version of Headgate \(schema version 9, supported: 2\)/,
   )
   assert.equal(events.at(-1)?.event, 'degraded')
 })
@@ -273,7 +351,7 @@ test('bookkeeper: expired rows are deleted in batches and the file shrinks; sums
   const before = statSync(path).size
   let batches = 1
   while (bookkeeper.sweep(limits, now)) batches++
-  assert.ok(batches >= 3, `${batches} batches`)
+  assert.ok(batches >= 6, `${batches} batches`)
   assert.deepEqual(
     reading(folder, (all) => all('SELECT outcome FROM attempt')),
     [{ outcome: 'open' }],
@@ -299,6 +377,113 @@ test('bookkeeper: beyond maxMegabytes the oldest rows are deleted', async () => 
   const [left] = reading(folder, (all) => all('SELECT count(*) rows, min(received) oldest FROM request'))
   assert.ok(Number(left?.rows) > 0 && Number(left?.oldest) > NOON + 5_000, JSON.stringify(left))
   assert.ok(statSync(join(folder, USAGE_FILE)).size <= 4 * 1_048_576)
+})
+
+test('bookkeeper: beyond maxMegabytes requests and their attempts are deleted alike, however many attempts they have', async () => {
+  const { folder, open, write } = given()
+  const bookkeeper = open()
+  const attempts = [0, 1, 2, 3]
+  const records = count(8_000).flatMap((call) => [
+    ...attempts.flatMap((attempt) => [openedRecord(call, { attempt }), closedRecord(call, { attempt })]),
+    endedRecord(call),
+  ])
+  write(ENDED, records)
+  await storeAll(bookkeeper)
+  while (bookkeeper.sweep({ keepDays: 30, keepHours: 90, maxMegabytes: 5 }, NOON));
+  const [left] = reading(folder, (all) =>
+    all('SELECT (SELECT count(*) FROM request) requests, (SELECT count(*) FROM attempt) attempts'),
+  )
+  assert.ok(Number(left?.requests) > 0, JSON.stringify(left))
+  assert.ok(Math.abs(4 * Number(left?.requests) - Number(left?.attempts)) <= 4, JSON.stringify(left))
+})
+
+const correction = {
+  at: NOON,
+  budget: 'bud_a',
+  counter: 'bud_a',
+  period_start: NOON,
+  key: null,
+  reason: 'x',
+  actor: 'adm_a',
+}
+
+test('bookkeeper: what earlier processes have spent is known apart, also of several runs', async () => {
+  const { folder, options, open, write } = given()
+  const { start, pid } = options.process
+  const bookkeeper = open()
+  const workers = [start - 1, start + 1].map((at) => processName({ start: at, pid, worker: 1 }))
+  for (const [index, name] of [ENDED, OWN, ...workers].entries()) write(name, answered(index))
+  await storeAll(bookkeeper)
+  await bookkeeper.adjust({ ...correction, id: 'adj_1', amount: -200 })
+  const sums = async (of: Bookkeeper) => (await of.sums(NOON, [])).map(({ spent, earlier }) => [spent, earlier])
+  assert.deepEqual(await sums(bookkeeper), [[80, 140]])
+  bookkeeper.close()
+
+  const next = new Bookkeeper({ ...options, process: { start: start + 2, pid, worker: 0 } }, () => {})
+  closers.push(() => next.close())
+  await storeAll(next)
+  assert.deepEqual(await sums(next), [[80, 80]])
+  const rows = () => reading(folder, (all) => all('SELECT spent FROM budget_sum'))
+  assert.equal(rows().length, 4)
+  while (next.sweep({ keepDays: 30, keepHours: 90, maxMegabytes: 1_000 }, NOON));
+  assert.deepEqual(rows(), [{ spent: 80 }])
+  assert.deepEqual(await sums(next), [[80, 80]])
+})
+
+test('bookkeeper: adjustments are part of what a counter has spent; a reset leaves nothing; none is stored twice', async () => {
+  const { folder, open, write } = given()
+  const bookkeeper = open()
+  write(OWN, count(10).flatMap(answered))
+  await storeAll(bookkeeper)
+  const spent = async () => (await bookkeeper.sums(NOON, [])).map((row) => row.spent)
+  assert.deepEqual(await bookkeeper.adjust({ ...correction, id: 'adj_1', amount: -200 }), { amount: -200, isNew: true })
+  assert.deepEqual(await bookkeeper.adjust({ ...correction, id: 'adj_1', amount: -200 }), {
+    amount: -200,
+    isNew: false,
+  })
+  assert.deepEqual(await spent(), [500])
+  assert.deepEqual(await bookkeeper.adjust({ ...correction, id: 'adj_2', amount: 'reset' }), {
+    amount: -500,
+    isNew: true,
+  })
+  assert.deepEqual(await bookkeeper.adjust({ ...correction, id: 'adj_2', amount: 'reset' }), {
+    amount: -500,
+    isNew: false,
+  })
+  assert.deepEqual(await spent(), [0])
+  // Of a key: no counter changes.
+  assert.deepEqual(
+    await bookkeeper.adjust({
+      ...correction,
+      id: 'adj_3',
+      budget: null,
+      counter: null,
+      period_start: null,
+      key: 'key_a',
+      amount: 9,
+    }),
+    { amount: 9, isNew: true },
+  )
+  assert.deepEqual(await spent(), [0])
+  assert.deepEqual(
+    reading(folder, (all) => all('SELECT id, amount FROM adjustment')),
+    [
+      { id: 'adj_1', amount: -200 },
+      { id: 'adj_2', amount: -500 },
+      { id: 'adj_3', amount: 9 },
+    ],
+  )
+})
+
+test('bookkeeper: attempts have the key and the team of their request; tags are facets', async () => {
+  const { folder, open, write } = given()
+  write(ENDED, [openedRecord(1, { tag: 'search' }), closedRecord(1), endedRecord(1, { tag: 'search' })])
+  await storeAll(open())
+  reading(folder, (all) => {
+    assert.deepEqual(all('SELECT key, team FROM attempt'), [{ key: 'key_a', team: 'team_a' }])
+    assert.deepEqual(all("SELECT value FROM facet WHERE name = 'tag'"), [{ value: 'search' }])
+    assert.equal(all("SELECT sum(requests) requests FROM usage_day WHERE tag = 'search'")[0]?.requests, 1)
+  })
 })
 
 test('bookkeeper: a full disk is reported, and nothing is lost when there is room', async (t) => {
@@ -378,12 +563,15 @@ const killed = async (
   const output = openSync(path, 'w')
   const child = startNode(code, root, output)
   const exited = new Promise((resolve) => child.once('exit', resolve))
-  for (const end = performance.now() + 60_000; statSync(path).size === 0; await sleep(2)) {
-    assert.ok(performance.now() < end, `${name} writes within 60 s`)
-    assert.equal(child.exitCode, null)
+  try {
+    for (const end = performance.now() + 60_000; statSync(path).size === 0; await sleep(2)) {
+      assert.ok(performance.now() < end, `${name} writes within 60 s`)
+      assert.equal(child.exitCode, null)
+    }
+    await sleep(Math.random() * within)
+  } finally {
+    child.kill('SIGKILL')
   }
-  await sleep(Math.random() * within)
-  child.kill('SIGKILL')
   await exited
   closeSync(output)
   return readFileSync(path, 'utf8')
@@ -449,11 +637,13 @@ test('bookkeeper: killed in the middle, the next one loses and doubles nothing',
     writeSync(1, 'y')
     setInterval(() => {}, 1_000)`
   let steps = 0
-  for (let kill = 0; kill < 6; kill++) {
-    const output = await killed(code, { root, within: 60, name: `bookkeeper-${kill}` })
+  let kills = 0
+  // On a busy machine the first kills come after the first step.
+  while (kills < 6 || (steps === kills && kills < 30)) {
+    const output = await killed(code, { root, within: 60, name: `bookkeeper-${kills++}` })
     steps += output.length
   }
-  assert.ok(steps > 6)
+  assert.ok(steps > kills)
   assert.ok(existsSync(join(folder, USAGE_FILE)))
   await storeAll(open())
   const { attempts } = checkSums(folder)

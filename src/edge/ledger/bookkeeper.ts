@@ -3,16 +3,29 @@
  * each record is counted exactly once. After any error the database is opened again and the state is read from it. One
  * bookkeeper works at a time: it holds a lock, which the operating system releases when its process ends.
  */
-import { closeSync, fdatasyncSync, openSync, renameSync, unlinkSync } from 'node:fs'
+import { chmodSync, closeSync, fdatasyncSync, openSync, renameSync, statSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import type { CounterSpend } from '../../core/journal.ts'
 import { isBusy, problemOf } from '../sqlite/errors.ts'
 import { makeFolder } from '../sqlite/folder.ts'
 import { LedgerFold } from './fold.ts'
 import { readJournal } from './journal-reader.ts'
-import { endedProcesses, type JournalProcess, type JournalSegment, listSegments } from './segment-files.ts'
-import { UsageDatabase, type UsageLimits } from './usage-database.ts'
-import type { BudgetSumRow, JournalRow } from './usage-schema.ts'
+import type { MalformedSegment } from './malformed-segment.ts'
+import type { CountedPeriodOf } from './period-count.ts'
+import { type BookkeeperProgress, NO_PROGRESS } from './progress.ts'
+import {
+  endedProcesses,
+  FIRST_SEGMENT,
+  isWorker,
+  type JournalProcess,
+  type JournalSegment,
+  journalSize,
+  listSegments,
+} from './segment-files.ts'
+import { type Adjusted, type Adjustment, type LedgerSum, UsageDatabase, type UsageLimits } from './usage-database.ts'
+import type { JournalRow } from './usage-schema.ts'
+import { daysIn } from './zone-days.ts'
 
 export type BookkeeperOptions = {
   /** Folders of `usage.db` and of the journal. */
@@ -32,17 +45,7 @@ export type BookkeeperEvent =
   /** The journal is stored: after the start, and after a problem. */
   | { readonly event: 'ok' }
   /** Malformed lines were skipped; the segment is kept as `<segment>.broken`. */
-  | { readonly event: 'malformed'; readonly segment: string; readonly lines: number; readonly offset: number }
-
-/** Since the start of the thread. */
-export type BookkeeperProgress = {
-  /** Records stored. */
-  readonly records: number
-  /** Records ignored because their attempt is unknown or closed. */
-  readonly orphans: number
-  /** Age in ms of the last record stored while more are left; 0: everything is stored. */
-  readonly lagMs: number
-}
+  | ({ readonly event: 'malformed'; readonly offset: number } & MalformedSegment)
 
 /** Records per transaction. */
 const BATCH = 500
@@ -62,12 +65,18 @@ export class Bookkeeper {
   readonly #dayOf: (at: number) => string
   #lock: DatabaseSync | null = null
   #opened: Opened | null = null
+  /** Queries may come while the database is opened, which takes several turns of the event loop. */
+  #opening: Promise<Opened> | null = null
   #problem: string | null = null
   #isWorking = false
   /** Positions up to which segments were flushed to the disk. */
   readonly #synced = new Map<string, number>()
   #syncAt = 0
-  #progress: BookkeeperProgress = { records: 0, orphans: 0, lagMs: 0 }
+  #progress = NO_PROGRESS
+  /** Positions up to which segments are stored, also while the database is closed. */
+  #positions: ReadonlyMap<string, JournalRow> = new Map()
+  /** When everything in the journal was stored last, in ms since 1970. */
+  #storedAt = Date.now()
 
   constructor(options: BookkeeperOptions, report: (event: BookkeeperEvent) => void) {
     this.#options = options
@@ -80,8 +89,16 @@ export class Bookkeeper {
     return this.#problem
   }
 
-  get progress(): BookkeeperProgress {
-    return this.#progress
+  /** The current progress, with the transactions since the last call. Does not throw. */
+  takeProgress(): BookkeeperProgress {
+    const { commits } = this.#progress
+    this.#progress = { ...this.#progress, commits: [] }
+    try {
+      return { ...this.#progress, commits, journalBytes: journalSize(this.#options.journal) }
+    } catch {
+      // The folder cannot be read, which is the problem.
+      return { ...this.#progress, commits }
+    }
   }
 
   /** Stores the next batch. Returns whether more is left. Does not throw. */
@@ -109,9 +126,22 @@ export class Bookkeeper {
     }
   }
 
-  /** What budget counters have spent in periods that began at `since` or later. Throws if the database cannot be read. */
-  async sums(since: number): Promise<readonly BudgetSumRow[]> {
-    return (await this.#open()).database.sums(since)
+  /**
+   * What budget counters have spent in periods that began at `since` or later, after the periods of `counted` are counted.
+   * Throws if the database cannot be read or written.
+   */
+  async sums(since: number, counted: readonly CountedPeriodOf[]): Promise<readonly LedgerSum[]> {
+    return (await this.#open()).database.sums(since, counted, Date.now())
+  }
+
+  /** Stores an adjustment. Throws if the database cannot be written. */
+  async adjust(adjustment: Adjustment): Promise<Adjusted> {
+    return (await this.#open()).database.adjust(adjustment)
+  }
+
+  /** What an ended process has spent of budget counters; null: unknown, because the database was opened meanwhile. */
+  spentBy(process: string): readonly CounterSpend[] | null {
+    return this.#opened?.fold.spentBy(process) ?? null
   }
 
   close(): void {
@@ -125,13 +155,21 @@ export class Bookkeeper {
   async #open(): Promise<Opened> {
     if (this.#opened?.database.moved()) this.#closeDatabase()
     if (this.#opened) return this.#opened
+    this.#opening ??= this.#openDatabase().finally(() => {
+      this.#opening = null
+    })
+    return this.#opening
+  }
+
+  async #openDatabase(): Promise<Opened> {
     this.#takeLock()
-    const { folder, node } = this.#options
-    const database = await UsageDatabase.open(folder)
+    const { folder, node, process } = this.#options
+    const database = await UsageDatabase.open(folder, { node, process })
     const fold = new LedgerFold({ node, dayOf: this.#dayOf })
     for (const { row, opened } of database.unfinished()) fold.restore(row, opened)
     const positions = new Map(database.positions().map((row) => [row.segment, row]))
     this.#opened = { database, fold, positions }
+    this.#positions = positions
     return this.#opened
   }
 
@@ -139,8 +177,10 @@ export class Bookkeeper {
   #takeLock(): void {
     if (this.#lock) return
     makeFolder(this.#options.folder)
-    const lock = new DatabaseSync(join(this.#options.folder, LOCK_FILE))
+    const path = join(this.#options.folder, LOCK_FILE)
+    const lock = new DatabaseSync(path)
     try {
+      chmodSync(path, 0o600)
       lock.exec('PRAGMA busy_timeout = 0; BEGIN IMMEDIATE')
       this.#lock = lock
     } catch (error) {
@@ -154,7 +194,27 @@ export class Bookkeeper {
     const isNew = this.#problem === null
     this.#problem = problemOf(error)
     this.#isWorking = false
+    this.#progress = { ...this.#progress, lagMs: this.#lagOfFailed() }
     if (isNew) this.#report({ event: 'degraded', reason: this.#problem })
+  }
+
+  /** The age of the oldest record is not known: it was written after the last time that everything was stored. */
+  #lagOfFailed(): number {
+    const now = Date.now()
+    if (!this.#hasUnstored()) this.#storedAt = now
+    return Math.max(0, now - this.#storedAt)
+  }
+
+  #hasUnstored(): boolean {
+    const { journal } = this.#options
+    try {
+      return listSegments(journal).some(({ file }) => {
+        const size = statSync(join(journal, file), { throwIfNoEntry: false })?.size ?? 0
+        return size > (this.#positions.get(file)?.position ?? 0)
+      })
+    } catch {
+      return true
+    }
   }
 
   #closeDatabase(): void {
@@ -177,18 +237,24 @@ export class Bookkeeper {
     const reads = this.#read(segments, { fold, positions })
     if (!reads.hasMore) for (const process of ended) fold.endProcess(process)
     const batch = fold.take()
+    const added = [...batch.attempts].filter(({ stored }) => !stored).length
     if (reads.changed.length > 0 || batch.attempts.size > 0) {
+      const since = performance.now()
       database.store(batch, reads.changed)
+      this.#progress = { ...this.#progress, commits: [...this.#progress.commits, performance.now() - since] }
       for (const row of reads.changed) positions.set(row.segment, row)
     }
     for (const event of reads.malformed) this.#report(event)
-    const lagMs = reads.hasMore ? Math.max(0, Date.now() - reads.lastAt) : 0
-    if (reads.records > 0 || lagMs !== this.#progress.lagMs)
-      this.#progress = {
-        records: this.#progress.records + reads.records,
-        orphans: this.#progress.orphans + fold.orphans - orphans,
-        lagMs,
-      }
+    const now = Date.now()
+    this.#progress = {
+      ...this.#progress,
+      records: this.#progress.records + reads.records,
+      orphans: this.#progress.orphans + fold.orphans - orphans,
+      requests: this.#progress.requests + batch.requests.length,
+      attempts: this.#progress.attempts + added,
+      lagMs: reads.hasMore ? Math.max(0, now - reads.lastAt) : 0,
+    }
+    if (!reads.hasMore) this.#storedAt = now
     if (!reads.hasMore) this.#removeStored(segments, ended)
     return reads.hasMore
   }
@@ -199,7 +265,9 @@ export class Bookkeeper {
     let left = BATCH
     let lastAt = 0
     const result = (hasMore: boolean) => ({ changed, malformed, hasMore, records: BATCH - left, lastAt })
-    for (const { file, process } of segments) {
+    for (const { file, process, number } of segments) {
+      // Workers share budgets, so what a worker has spent must be known when it ends.
+      if (number === FIRST_SEGMENT && !positions.has(file) && isWorker(process)) fold.countSpending(process)
       const before = positions.get(file) ?? { segment: file, position: 0, malformed: 0 }
       const read = readJournal(join(this.#options.journal, file), before.position, left)
       for (const record of read.records) fold.add(record, process)
@@ -261,18 +329,4 @@ type SegmentReads = {
   readonly records: number
   /** Time of the last record. */
   readonly lastAt: number
-}
-
-const QUARTER = 900_000
-
-/** Dates by time. No zone's offset changes within a quarter of an hour. */
-const daysIn = (timeZone: string): ((at: number) => string) => {
-  // Swedish dates are ISO 8601.
-  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, year: 'numeric', month: '2-digit', day: '2-digit' })
-  let last = { quarter: Number.NaN, day: '' }
-  return (at) => {
-    const quarter = Math.floor(at / QUARTER)
-    if (quarter !== last.quarter) last = { quarter, day: format.format(quarter * QUARTER) }
-    return last.day
-  }
 }

@@ -12,7 +12,7 @@ import type { BookkeeperEvent } from './bookkeeper.ts'
 import { LedgerClient } from './client.ts'
 import { JournalWriter } from './journal-writer.ts'
 import { listSegments, processName, thisProcess } from './segment-files.ts'
-import { USAGE_FILE } from './usage-database.ts'
+import { USAGE_FILE } from './usage-schema.ts'
 
 const closers: (() => unknown)[] = []
 after(async () => {
@@ -91,10 +91,12 @@ test('ledger: what is in the journal is stored at intervals, and at once on requ
   await serve(1, 20)
   assert.equal(await client.flush(), null)
   assert.equal(requestsIn(folder), 20)
-  assert.deepEqual(client.progress, { records: 61, orphans: 0, lagMs: 0 })
+  const { journalBytes, commits, ...counts } = client.progress
+  assert.deepEqual(counts, { records: 61, orphans: 0, requests: 20, attempts: 21, lagMs: 0 })
+  assert.ok(journalBytes > 61 && commits.length > 0)
   await serve(21, 30)
   await until(() => requestsIn(folder) === 30, 'stored without a request')
-  const sums = await client.sums(NOON)
+  const sums = await client.sums(NOON, [])
   assert.ok(typeof sums !== 'string')
   assert.deepEqual(
     sums.map(({ counter, spent }) => [counter, spent]),
@@ -103,9 +105,31 @@ test('ledger: what is in the journal is stored at intervals, and at once on requ
   assert.deepEqual(events, [])
 })
 
+test('ledger: an adjustment is stored after what is in the journal', async () => {
+  const { client, serve } = given()
+  await serve(1, 20)
+  const reset = { id: 'adj_1', at: NOON, budget: 'bud_a', counter: 'bud_a', period_start: NOON, key: null }
+  const adjusted = await client.adjust({ ...reset, amount: 'reset', reason: 'an incident', actor: 'adm_a' })
+  assert.deepEqual(adjusted, { amount: -20 * 70, isNew: true })
+  const sums = await client.sums(NOON, [])
+  assert.ok(typeof sums !== 'string')
+  assert.equal(sums[0]?.spent, 0)
+})
+
+test('ledger: a journal that is not stored within the limit is a problem of the query only', async () => {
+  const { folder, client, serve } = given()
+  await serve(1, 20)
+  // The thread cannot start within this time.
+  assert.equal(await client.flush(1), 'no result within 0.001 s')
+  assert.equal(client.problem, null)
+  assert.equal(await client.flush(), null)
+  assert.equal(requestsIn(folder), 20)
+})
+
 test('ledger: close stores the rest and ends the thread', async () => {
   const { folder, client, writer, serve } = given()
-  client.start()
+  // The time limit of `close` is not for the start of the thread.
+  assert.equal(await client.flush(), null)
   await serve(1, 1_000)
   writer.close()
   await client.close()
@@ -127,7 +151,7 @@ test('ledger: a thread that ends is reported and started again, and continues ex
   }
   assert.equal(await client.flush(), null)
   assert.equal(requestsIn(folder), 1_500)
-  const sums = await client.sums(NOON)
+  const sums = await client.sums(NOON, [])
   assert.ok(typeof sums !== 'string')
   assert.equal(sums[0]?.spent, 1_500 * 70)
   assert.equal(threads.length, 4)

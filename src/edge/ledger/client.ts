@@ -2,41 +2,47 @@
  * The bookkeeper for the event loop: it starts the thread that stores the journal, and starts it again if it ends. A slow,
  * full or missing disk blocks nothing but that thread.
  */
-import { getCompileCacheDir } from 'node:module'
-import type { Worker } from 'node:worker_threads'
-import { problemOf } from '../sqlite/errors.ts'
-import type { BookkeeperEvent, BookkeeperOptions, BookkeeperProgress } from './bookkeeper.ts'
-import type { FromLedgerThread, LedgerAnswer, LedgerQuery, LedgerThreadOptions, ToLedgerThread } from './messages.ts'
-import type { UsageLimits } from './usage-database.ts'
-import type { BudgetSumRow } from './usage-schema.ts'
+import type { CounterSpend } from '../../core/journal.ts'
+import { QueriedThread, type QueryFailure } from '../sqlite/queried-thread.ts'
+import type { BookkeeperEvent, BookkeeperOptions } from './bookkeeper.ts'
+import type { FromLedgerThread, LedgerAnswer, LedgerThreadOptions, ToLedgerThread } from './messages.ts'
+import type { CountedPeriodOf } from './period-count.ts'
+import { type BookkeeperProgress, NO_PROGRESS } from './progress.ts'
+import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './usage-database.ts'
 
 export type LedgerClientOptions = BookkeeperOptions & {
   readonly limits: () => UsageLimits
   readonly report: (event: BookkeeperEvent) => void
+  readonly onProgress?: (progress: BookkeeperProgress) => void
 }
 
 const THREAD = new URL('./ledger-thread.mjs', import.meta.url)
 /** Memory limits in MB. */
 const MEMORY = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 16 }
-/** ms until a thread that has ended is started again. */
-const RESTART = 1_000
-/** ms for the thread to store the rest of the journal. It stores what is left at the next start. */
-const CLOSE = 5_000
-
-type LedgerResult = { readonly value: unknown } | { readonly problem: string }
+/**
+ * All in ms. `query`: for its result. `adjust`: the same, for a request of the admin API. `close`: for the thread to store
+ * the rest of the journal; it stores what is left at the next start.
+ */
+const TIMES = { query: 30_000, adjust: 10_000, close: 5_000 }
 
 export class LedgerClient {
   readonly #options: LedgerClientOptions
-  #worker: Worker | null = null
-  #restart: NodeJS.Timeout | null = null
-  #isClosing = false
-  #number = 0
-  readonly #pending = new Map<number, (result: LedgerResult) => void>()
+  readonly #thread: QueriedThread<ToLedgerThread, FromLedgerThread>
   #problem: string | null = null
-  #progress: BookkeeperProgress = { records: 0, orphans: 0, lagMs: 0 }
+  #progress = NO_PROGRESS
 
   constructor(options: LedgerClientOptions) {
     this.#options = options
+    this.#thread = new QueriedThread({
+      file: THREAD,
+      memory: MEMORY,
+      data: () => {
+        const { limits, report, onProgress, ...data } = options
+        return { ...data, limits: limits() } satisfies LedgerThreadOptions
+      },
+      onMessage: (message) => this.#receive(message),
+      onProblem: (problem) => this.#degrade(problem),
+    })
   }
 
   /** Why the journal cannot be stored, or null. */
@@ -51,82 +57,53 @@ export class LedgerClient {
 
   /** Starts the thread unless it runs. */
   start(): void {
-    if (this.#worker || this.#isClosing) return
-    if (this.#restart) clearTimeout(this.#restart)
-    this.#restart = null
-    const { limits, report, ...options } = this.#options
-    const workerData: LedgerThreadOptions & { readonly compileCache: string | undefined } = {
-      ...options,
-      limits: limits(),
-      compileCache: getCompileCacheDir(),
-    }
-    try {
-      // Loaded only with a ledger. The thread gets no environment variables, which may contain keys.
-      const { Worker } = process.getBuiltinModule('node:worker_threads')
-      const worker = new Worker(THREAD, { workerData, env: {}, execArgv: [], resourceLimits: MEMORY })
-      worker.on('message', (message: FromLedgerThread) => this.#receive(message))
-      let problem = 'its thread has ended'
-      worker.on('error', (error) => {
-        problem = `its thread has ended: ${problemOf(error)}`
-      })
-      worker.on('exit', () => this.#lost(worker, problem))
-      worker.unref()
-      this.#worker = worker
-    } catch (error) {
-      // Node's permission model allows threads only with --allow-worker.
-      this.#degrade(`its thread cannot start: ${problemOf(error)}`)
-    }
+    this.#thread.start()
   }
 
-  /** Stores everything that is in the journal now. Returns why it cannot, or null. */
-  async flush(): Promise<string | null> {
-    const result = await this.#query({ do: 'flush', number: ++this.#number })
+  /** Stores everything that is in the journal now, within `limit` ms. Returns why it cannot, or null. */
+  async flush(limit = TIMES.query): Promise<string | null> {
+    const result = await this.#thread.query((number) => ({ do: 'flush', number }), limit)
     return 'problem' in result ? result.problem : null
   }
 
-  /** What budget counters have spent in periods that began at `since` (ms since 1970) or later; a text is the problem. */
-  async sums(since: number): Promise<readonly BudgetSumRow[] | string> {
-    const result = await this.#query({ do: 'sums', number: ++this.#number, since })
-    return 'problem' in result ? result.problem : (result.value as readonly BudgetSumRow[])
+  /**
+   * What budget counters have spent in periods that began at `since` (ms since 1970) or later, after the periods of
+   * `counted` are counted from the rows that are stored. A text is the problem.
+   */
+  async sums(since: number, counted: readonly CountedPeriodOf[]): Promise<readonly LedgerSum[] | string> {
+    const result = await this.#thread.query((number) => ({ do: 'sums', number, since, counted }), TIMES.query)
+    return valueOr(result, ({ problem }) => problem)
+  }
+
+  /**
+   * Stores an adjustment of a budget or a key, after everything that is in the journal. A reset computes its amount. A text
+   * is the problem; after 10 s the adjustment may still be stored.
+   */
+  async adjust(adjustment: Adjustment): Promise<Adjusted | string> {
+    const result = await this.#thread.query((number) => ({ do: 'adjust', number, adjustment }), TIMES.adjust)
+    return valueOr(result, ({ problem }) => problem)
+  }
+
+  /** What an ended process has spent of budget counters; null: unknown. */
+  async spentBy(process: string): Promise<readonly CounterSpend[] | null> {
+    const result = await this.#thread.query((number) => ({ do: 'spent', number, process }), TIMES.query)
+    return valueOr(result, () => null)
   }
 
   /** Sends the current limits to the thread, and applies them. */
   limitsChanged(): void {
-    this.#post({ do: 'limits', limits: this.#options.limits() })
+    this.#thread.post({ do: 'limits', limits: this.#options.limits() })
   }
 
   /** Stores the rest of the journal and ends the thread, within 5 s. */
-  async close(): Promise<void> {
-    this.#isClosing = true
-    if (this.#restart) clearTimeout(this.#restart)
-    const worker = this.#worker
-    if (!worker) return
-    const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
-    this.#post({ do: 'close' })
-    const { promise: late, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, CLOSE)
-    await Promise.race([exited, late])
-    clearTimeout(timer)
-    await worker.terminate()
+  close(): Promise<void> {
+    return this.#thread.close({ do: 'close' }, TIMES.close)
   }
 
-  #query(query: LedgerQuery): Promise<LedgerResult> {
-    this.start()
-    if (!this.#worker) return Promise.resolve({ problem: this.#problem ?? 'the gateway is shutting down' })
-    const { promise, resolve } = Promise.withResolvers<LedgerResult>()
-    this.#pending.set(query.number, resolve)
-    this.#post(query)
-    return promise
-  }
-
-  #post(message: ToLedgerThread): void {
-    this.#worker?.postMessage(message)
-  }
-
-  #receive(message: FromLedgerThread): void {
-    if ('number' in message) return this.#settle(message)
+  #receive(message: Exclude<FromLedgerThread, LedgerAnswer>): void {
     if ('progress' in message) {
       this.#progress = message.progress
+      this.#options.onProgress?.(message.progress)
       return
     }
     if (message.event === 'degraded') return this.#degrade(message.reason)
@@ -137,24 +114,15 @@ export class LedgerClient {
     this.#options.report(message)
   }
 
-  #settle(answer: LedgerAnswer): void {
-    this.#pending.get(answer.number)?.(answer)
-    this.#pending.delete(answer.number)
-  }
-
-  #lost(worker: Worker, problem: string): void {
-    if (worker !== this.#worker) return
-    this.#worker = null
-    for (const resolve of this.#pending.values()) resolve({ problem })
-    this.#pending.clear()
-    if (this.#isClosing) return
-    this.#degrade(problem)
-    this.#restart = setTimeout(() => this.start(), RESTART).unref()
-  }
-
   #degrade(reason: string): void {
     const isNew = this.#problem === null
     this.#problem = reason
     if (isNew) this.#options.report({ event: 'degraded', reason })
   }
 }
+
+/** The value of a result, or what stands for a failure. Only the thread has the other end of the channel. */
+const valueOr = <T, Failed>(
+  result: LedgerAnswer | QueryFailure,
+  failed: (of: { problem: string }) => Failed,
+): T | Failed => ('problem' in result ? failed(result) : (result.value as T))

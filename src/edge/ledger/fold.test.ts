@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { closedRecord, endedRecord, NOON, openedRecord } from '../../../test/support/ledger-records.ts'
+import { type JournalRecord, NO_TOKENS } from '../../core/journal.ts'
 import { type LedgerBatch, LedgerFold } from './fold.ts'
-import { type JournalRecord, NO_TOKENS } from './journal-record.ts'
 
 const PROCESS = 'a.1-0'
 const given = () => new LedgerFold({ node: 'n1', dayOf: (at) => new Date(at).toISOString().slice(0, 10) })
@@ -10,22 +10,22 @@ const folded = (records: readonly JournalRecord[], fold = given()): LedgerBatch 
   for (const record of records) fold.add(record, PROCESS)
   return fold.take()
 }
-const rowsOf = (batch: LedgerBatch) => [...batch.attempts].map(({ row }) => row)
+const rowsOf = (batch: LedgerBatch) => [...batch.attempts].map(({ row, isComplete }) => ({ ...row, isComplete }))
 
 test('fold: an answered request is one attempt, one request, one sum of the budget', () => {
   const batch = folded([openedRecord(1), closedRecord(1), endedRecord(1)])
   assert.deepEqual(
-    rowsOf(batch).map(({ request, n, outcome, cost, input, output, opened, ended }) => [
+    rowsOf(batch).map(({ request, n, outcome, cost, input, output, isComplete, ended }) => [
       request,
       n,
       outcome,
       cost,
       input,
       output,
-      opened,
+      isComplete,
       ended,
     ]),
-    [['req_1', 0, 'ok', 70, 10, 5, null, NOON + 101]],
+    [['req_1', 0, 'ok', 70, 10, 5, true, NOON + 101]],
   )
   assert.deepEqual(
     batch.requests.map(({ id, attempts, cost, input, usage_source, total_ms, node }) => [
@@ -39,7 +39,7 @@ test('fold: an answered request is one attempt, one request, one sum of the budg
     ]),
     [['req_1', 1, 70, 10, 'exact', 110, 'n1']],
   )
-  assert.deepEqual(batch.sums, [{ counter: 'bud_a', period_start: NOON, node: 'n1', spent: 70 }])
+  assert.deepEqual(batch.sums, [{ counter: 'bud_a', period_start: NOON, node: 'n1', process: PROCESS, spent: 70 }])
   assert.deepEqual(
     batch.hours.map(({ period, outcome, requests, attempts, cost }) => [period, outcome, requests, attempts, cost]),
     [
@@ -66,7 +66,8 @@ test('fold: each attempt of a fallback costs, and the request is their sum', () 
     batch.requests.map(({ attempts, cost, usage_source, input }) => [attempts, cost, usage_source, input]),
     [[2, 30, 'estimated', 20]],
   )
-  assert.equal(batch.sums[0]?.spent, 30)
+  // A budget is charged the reservation of an attempt with an unknown cost.
+  assert.equal(batch.sums[0]?.spent, 530)
   assert.deepEqual(
     batch.hours.map(({ provider, outcome, estimated, unpriced }) => [provider, outcome, estimated, unpriced]),
     [
@@ -101,8 +102,8 @@ test('fold: an attempt in progress is stored as open, and counted when it ends',
   for (const attempt of first.attempts) attempt.stored = true
   const second = folded([closedRecord(1), endedRecord(1)], fold)
   assert.deepEqual(
-    [...second.attempts].map(({ row, stored }) => [row.outcome, row.opened, stored]),
-    [['ok', null, true]],
+    [...second.attempts].map(({ row, isComplete, stored }) => [row.outcome, isComplete, stored]),
+    [['ok', true, true]],
   )
   assert.equal(second.hours.length, 2)
 })
@@ -120,6 +121,7 @@ test('fold: an attempt that ends after its request is added to it', () => {
   assert.deepEqual(second.additions, [
     {
       id: 'req_1',
+      call: 1,
       received: NOON + 1,
       input: 10,
       output: 5,
@@ -198,9 +200,9 @@ test('fold: the state continues from the database after each record', () => {
   const expected = outcome([folded(records)])
   for (let restartAfter = 0; restartAfter <= records.length; restartAfter++) {
     const batches = [folded(records.slice(0, restartAfter))]
-    const stored = batches.flatMap(({ attempts }) => [...attempts]).filter(({ row }) => row.opened !== null)
+    const stored = batches.flatMap(({ attempts }) => [...attempts]).filter(({ isComplete }) => !isComplete)
     const next = given()
-    for (const { row } of stored) next.restore(row, JSON.parse(row.opened ?? ''))
+    for (const { row, opened } of stored) next.restore(row, opened)
     batches.push(folded(records.slice(restartAfter), next))
     assert.deepEqual(outcome(batches), expected, `restart after ${restartAfter} records`)
     assert.equal(next.orphans, 0)

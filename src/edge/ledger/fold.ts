@@ -5,19 +5,24 @@
 import {
   type AttemptClosed,
   type AttemptOpened,
+  type BudgetCharge,
+  type CounterSpend,
   type JournalRecord,
   NO_TOKENS,
+  parseCharge,
   type RequestEnded,
   type RequestOutcome,
-} from './journal-record.ts'
-import type {
-  AttemptRow,
-  BudgetSumRow,
-  FacetRow,
-  OpenedColumn,
-  RequestRow,
-  RollupKey,
-  RollupRow,
+} from '../../core/journal.ts'
+import { callNumber } from './segment-files.ts'
+import {
+  type AttemptRow,
+  type BudgetSumRow,
+  type FacetRow,
+  NO_COUNTS,
+  type OpenedColumn,
+  type RequestRow,
+  type RollupKey,
+  type RollupRow,
 } from './usage-schema.ts'
 
 export type FoldOptions = {
@@ -26,29 +31,37 @@ export type FoldOptions = {
   readonly dayOf: (at: number) => string
 }
 
-/** An attempt whose request is not complete. `stored`: its row is in the database. */
-export type UnfinishedAttempt = { row: AttemptRow; opened: OpenedColumn; stored: boolean }
+/** An attempt in the fold. `isComplete`: its request is. `stored`: its row is in the database. */
+export type FoldedAttempt = {
+  row: AttemptColumns
+  opened: OpenedColumn
+  isComplete: boolean
+  stored: boolean
+}
+
+/** A row without the column that is written only while its request is not complete. */
+export type AttemptColumns = Omit<AttemptRow, 'opened'>
 
 /** What one transaction stores. */
 export type LedgerBatch = {
-  /** Attempts to insert or, if `stored`, to replace. Those of complete requests have no `opened` column. */
-  readonly attempts: ReadonlySet<UnfinishedAttempt>
+  /** Attempts to insert or, if `stored`, to replace. */
+  readonly attempts: ReadonlySet<FoldedAttempt>
   readonly requests: readonly RequestRow[]
   /** Usage of attempts that were closed after their request was stored. */
   readonly additions: readonly RequestAddition[]
   readonly hours: readonly RollupRow<number>[]
   readonly days: readonly RollupRow<string>[]
-  readonly sums: readonly Omit<BudgetSumRow, 'alerted'>[]
+  readonly sums: readonly BudgetSumRow[]
   readonly facets: readonly FacetRow[]
 }
 
-export type RequestAddition = Pick<RequestRow, 'id' | 'received'> & Pick<RequestRow, (typeof SUMMED)[number]>
+export type RequestAddition = Pick<RequestRow, 'id' | 'call' | 'received'> & Pick<RequestRow, (typeof SUMMED)[number]>
 
 const SUMMED = ['input', 'output', 'cache_read', 'cache_write', 'reasoning', 'cost', 'usage_source'] as const
 
 type UnfinishedRequest = {
   readonly process: string
-  readonly attempts: Map<number, UnfinishedAttempt>
+  readonly attempts: Map<number, FoldedAttempt>
   /** Time of receipt, after the end of the request. */
   ended: number | null
 }
@@ -57,13 +70,16 @@ export class LedgerFold {
   readonly #options: FoldOptions
   /** By process and call number. */
   readonly #requests = new Map<string, UnfinishedRequest>()
-  #attempts = new Set<UnfinishedAttempt>()
+  #attempts = new Set<FoldedAttempt>()
   #rows: RequestRow[] = []
   #additions: RequestAddition[] = []
   #hours = new Map<string, RollupRow<number>>()
   #days = new Map<string, RollupRow<string>>()
-  #sums = new Map<string, Omit<BudgetSumRow, 'alerted'>>()
+  /** Nano-dollars, by process. */
+  #sums = new Map<string, Map<BudgetCharge, number>>()
   #facets = new Map<string, FacetRow>()
+  /** Nano-dollars, by process. */
+  readonly #spends = new Map<string, Map<BudgetCharge, number>>()
   /** Records of attempts whose beginning is unknown: it was dropped, or they were closed before. */
   orphans = 0
 
@@ -72,9 +88,9 @@ export class LedgerFold {
   }
 
   /** Adds an attempt of an unfinished request from the database. */
-  restore(row: AttemptRow, opened: OpenedColumn): void {
+  restore(row: AttemptColumns, opened: OpenedColumn): void {
     const request = this.#requestOf(opened.process, opened.call)
-    request.attempts.set(row.n, { row, opened, stored: true })
+    request.attempts.set(row.n, { row, opened, isComplete: false, stored: true })
     request.ended = opened.ended
   }
 
@@ -110,6 +126,18 @@ export class LedgerFold {
     }
   }
 
+  /** Counts what a process spends, from now on. Call before its first record. */
+  countSpending(process: string): void {
+    this.#spends.set(process, new Map())
+  }
+
+  /** What a process has spent of budget counters, and stops counting; null: it was not counted from its first record. */
+  spentBy(process: string): readonly CounterSpend[] | null {
+    const spends = this.#spends.get(process)
+    this.#spends.delete(process)
+    return spends ? [...spends].map(([charge, spent]) => ({ ...parseCharge(charge), spent })) : null
+  }
+
   /** Returns what was added since the last call. */
   take(): LedgerBatch {
     const batch: LedgerBatch = {
@@ -118,7 +146,9 @@ export class LedgerFold {
       additions: this.#additions,
       hours: [...this.#hours.values()],
       days: [...this.#days.values()],
-      sums: [...this.#sums.values()],
+      sums: [...this.#sums].flatMap(([process, sums]) =>
+        [...sums].map(([charge, spent]) => this.#sumRow(process, charge, spent)),
+      ),
       facets: [...this.#facets.values()],
     }
     this.#attempts = new Set()
@@ -134,14 +164,14 @@ export class LedgerFold {
   // ── Attempts ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   #open(record: AttemptOpened, process: string): void {
-    const { call, key, team, style, tag, charges } = record
+    const { call, key, team, style, tag, route, client, charges } = record
     const request = this.#requestOf(process, call)
     if (request.attempts.has(record.attempt)) {
       this.orphans++
       return
     }
-    const opened = { process, call, key, team, style, tag, charges, ended: null }
-    const attempt = { row: openRow(record, opened), opened, stored: false }
+    const opened = { process, call, key, team, style, tag, route, client, charges, ended: null }
+    const attempt = { row: openRow(record, process), opened, isComplete: false, stored: false }
     request.attempts.set(record.attempt, attempt)
     this.#attempts.add(attempt)
   }
@@ -158,17 +188,20 @@ export class LedgerFold {
     if (request.ended !== null) this.#complete(name, request)
   }
 
-  #close(request: UnfinishedRequest, attempt: UnfinishedAttempt, closed: ClosedMembers): void {
-    const row: AttemptRow = { ...attempt.row, ...closed }
+  #close(request: UnfinishedRequest, attempt: FoldedAttempt, closed: ClosedMembers): void {
+    const row: AttemptColumns = { ...attempt.row, ...closed }
     attempt.row = row
     this.#attempts.add(attempt)
-    if (request.ended !== null) this.#additions.push({ id: row.request, received: request.ended, ...usageOf([row]) })
-    const { key, team, style, tag, charges } = attempt.opened
+    if (request.ended !== null)
+      this.#additions.push({ id: row.request, call: row.call, received: request.ended, ...usageOf([row]) })
+    const { key, team, style, tag, route, client, charges } = attempt.opened
     const cost = row.cost ?? 0
-    for (const { counter, periodStart } of charges) this.#charge(counter, periodStart, cost)
+    // At admission, an unknown cost charges the reservation.
+    const charged = row.cost ?? row.reserved
+    for (const charge of charges) this.#charge(request.process, charge, charged)
     this.#count(
       row.started,
-      { key, team, style, tag, provider: row.provider, model: row.model, outcome: row.outcome },
+      { key, team, style, tag, route, client, provider: row.provider, model: row.model, outcome: row.outcome },
       {
         attempts: 1,
         input: row.input ?? 0,
@@ -192,15 +225,14 @@ export class LedgerFold {
       this.orphans++
       return
     }
-    this.#endWith(request, endedRow(record, this.#options.node), record.tag)
+    this.#endWith(request, endedRow(record, process, this.#options.node), record.tag)
     if (!this.#complete(name, request))
       for (const attempt of request.attempts.values()) this.#markEnded(attempt, record)
   }
 
   /** Attempts are still open, such as the loser of a hedge. */
-  #markEnded(attempt: UnfinishedAttempt, { received }: RequestEnded): void {
+  #markEnded(attempt: FoldedAttempt, { received }: RequestEnded): void {
     attempt.opened = { ...attempt.opened, ended: received }
-    attempt.row = { ...attempt.row, opened: JSON.stringify(attempt.opened) }
     this.#attempts.add(attempt)
   }
 
@@ -209,17 +241,20 @@ export class LedgerFold {
     const [first] = request.attempts.values()
     if (!first) return
     const { row, opened } = first
-    const { key, team, style, tag } = opened
+    const { key, team, style, tag, route, client } = opened
     this.#endWith(
       request,
       {
         ...NO_REQUEST,
         id: row.request,
+        call: row.call,
         received: row.started,
         style,
         asked: row.model,
+        route,
         key,
         team,
+        client,
         node: this.#options.node,
       },
       tag,
@@ -232,10 +267,10 @@ export class LedgerFold {
       .map((attempt) => attempt.row)
       .filter(({ outcome }) => outcome !== 'open')
     this.#rows.push({ ...row, attempts: request.attempts.size, ...usageOf(closed) })
-    const { key, team, style, provider, model, outcome, received } = row
+    const { key, team, style, route, client, provider, model, outcome, received } = row
     this.#count(
       received,
-      { key, team, style, tag, provider, model, outcome },
+      { key, team, style, tag, route, client, provider, model, outcome },
       {
         requests: 1,
         saved: row.saved,
@@ -246,6 +281,7 @@ export class LedgerFold {
     )
     const at = row.ended ?? received
     for (const facet of FACETS) this.#seen(facet, row[facet], at)
+    this.#seen('tag', tag, at)
   }
 
   /** Forgets an ended request if no attempt is open. Returns whether it did. */
@@ -253,7 +289,7 @@ export class LedgerFold {
     for (const { row } of request.attempts.values()) if (row.outcome === 'open') return false
     this.#requests.delete(name)
     for (const attempt of request.attempts.values()) {
-      attempt.row = { ...attempt.row, opened: null }
+      attempt.isComplete = true
       this.#attempts.add(attempt)
     }
     return true
@@ -270,15 +306,22 @@ export class LedgerFold {
 
   // ── Sums ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #charge(counter: string, period_start: number, cost: number): void {
-    const name = `${period_start} ${counter}`
-    const spent = (this.#sums.get(name)?.spent ?? 0) + cost
-    this.#sums.set(name, { counter, period_start, node: this.#options.node, spent })
+  #charge(process: string, charge: BudgetCharge, cost: number): void {
+    const spends = this.#spends.get(process)
+    if (spends) addCharge(spends, charge, cost)
+    const sums = this.#sums.get(process) ?? new Map<BudgetCharge, number>()
+    this.#sums.set(process, sums)
+    addCharge(sums, charge, cost)
+  }
+
+  #sumRow(process: string, charge: BudgetCharge, spent: number): BudgetSumRow {
+    const { counter, periodStart } = parseCharge(charge)
+    return { counter, period_start: periodStart, node: this.#options.node, process, spent }
   }
 
   #count(at: number, dimensions: Dimensions, counts: Partial<Counts>): void {
-    const { key, team, style, tag, provider, model, outcome } = dimensions
-    const name = `${team}\0${key}\0${provider}\0${model}\0${style}\0${tag}\0${outcome}`
+    const { key, team, style, tag, route, client, provider, model, outcome } = dimensions
+    const name = `${team}\0${key}\0${provider}\0${model}\0${style}\0${tag}\0${route}\0${client}\0${outcome}`
     const hour = Math.floor(at / HOUR) * HOUR
     const day = this.#options.dayOf(at)
     add(this.#hours, `${hour}\0${name}`, () => this.#rollup(hour, dimensions), counts)
@@ -298,11 +341,13 @@ export class LedgerFold {
 const HOUR = 3_600_000
 
 /** Columns of requests whose values are listed in menus. */
-const FACETS = ['team', 'key', 'provider', 'model', 'route', 'style', 'outcome', 'code'] as const
+const FACETS = ['team', 'key', 'provider', 'model', 'route', 'client', 'style', 'outcome', 'code'] as const
 
 const nameOf = (process: string, call: number): string => `${process} ${call}`
 
-type Dimensions = { readonly [name in 'key' | 'team' | 'style' | 'tag' | 'provider' | 'model']: string | null } & {
+type Dimensions = {
+  readonly [name in 'key' | 'team' | 'style' | 'tag' | 'route' | 'client' | 'provider' | 'model']: string | null
+} & {
   readonly outcome: string
 }
 
@@ -314,27 +359,16 @@ const rollupKey = (of: Dimensions, node: string): RollupKey => ({
   model: of.model ?? '',
   style: of.style ?? '',
   tag: of.tag ?? '',
+  route: of.route ?? '',
+  client: of.client ?? '',
   outcome: of.outcome,
 })
 
-type Counts = Omit<RollupRow<number>, 'period' | keyof RollupKey>
-
-const NO_COUNTS: Counts = {
-  requests: 0,
-  attempts: 0,
-  input: 0,
-  output: 0,
-  cache_read: 0,
-  cache_write: 0,
-  reasoning: 0,
-  cost: 0,
-  saved: 0,
-  estimated: 0,
-  unpriced: 0,
-  first_content_sum: 0,
-  first_content_count: 0,
-  total_sum: 0,
+const addCharge = (sums: Map<BudgetCharge, number>, charge: BudgetCharge, cost: number): void => {
+  sums.set(charge, (sums.get(charge) ?? 0) + cost)
 }
+
+type Counts = typeof NO_COUNTS
 
 /** Adds counts to the row of that name, which `create` returns if it is the first. */
 const add = <Period>(
@@ -351,11 +385,14 @@ const add = <Period>(
   for (const column in counts) row[column as keyof Counts] += counts[column as keyof Counts] ?? 0
 }
 
-const openRow = (record: AttemptOpened, opened: OpenedColumn): AttemptRow => ({
+const openRow = (record: AttemptOpened, process: string): AttemptColumns => ({
   request: record.request,
+  call: callNumber(process, record.call),
   n: record.attempt,
   started: record.at,
   ended: null,
+  key: record.key,
+  team: record.team,
   provider: record.provider,
   model: record.model,
   credential: record.credential,
@@ -363,6 +400,7 @@ const openRow = (record: AttemptOpened, opened: OpenedColumn): AttemptRow => ({
   outcome: 'open',
   kind: null,
   status: null,
+  message: null,
   first_content_ms: null,
   input: null,
   output: null,
@@ -377,12 +415,11 @@ const openRow = (record: AttemptOpened, opened: OpenedColumn): AttemptRow => ({
   usage_source: 'estimated',
   price_source: 'none',
   price_version: null,
-  opened: JSON.stringify(opened),
 })
 
 type ClosedMembers = Omit<
-  AttemptRow,
-  'request' | 'n' | 'started' | 'provider' | 'model' | 'credential' | 'hedge' | 'reserved' | 'opened'
+  AttemptColumns,
+  'request' | 'call' | 'n' | 'started' | 'key' | 'team' | 'provider' | 'model' | 'credential' | 'hedge' | 'reserved'
 >
 
 const closedMembers = ({
@@ -393,6 +430,7 @@ const closedMembers = ({
   outcome: record.outcome,
   kind: record.kind,
   status: record.status,
+  message: record.message,
   first_content_ms: record.firstContentMs,
   input: tokens.input,
   output: tokens.output,
@@ -409,12 +447,13 @@ const closedMembers = ({
 })
 
 /** An attempt whose process ended: when is unknown. */
-const lost = ({ row }: UnfinishedAttempt): ClosedMembers =>
+const lost = ({ row }: FoldedAttempt): ClosedMembers =>
   closedMembers({
     at: null,
     outcome: 'unknown',
     kind: null,
     status: null,
+    message: null,
     firstContentMs: null,
     tokens: NO_TOKENS,
     usageSource: 'estimated',
@@ -423,17 +462,17 @@ const lost = ({ row }: UnfinishedAttempt): ClosedMembers =>
     priceVersion: null,
   })
 
-/** Usage of a request: the sum of its attempts. The cost is null if no attempt has a price. */
-const usageOf = (rows: readonly AttemptRow[]): Pick<RequestRow, (typeof SUMMED)[number]> => {
-  const sum = (of: (row: AttemptRow) => number | null) => rows.reduce((total, row) => total + (of(row) ?? 0), 0)
-  const isUnpriced = rows.length > 0 && rows.every(({ cost }) => cost === null)
+/** Usage of a request: the sum of its attempts. The cost is null if that of an attempt is unknown and the others cost nothing. */
+const usageOf = (rows: readonly AttemptColumns[]): Pick<RequestRow, (typeof SUMMED)[number]> => {
+  const sum = (of: (row: AttemptColumns) => number | null) => rows.reduce((total, row) => total + (of(row) ?? 0), 0)
+  const cost = sum((row) => row.cost)
   return {
     input: sum(({ input }) => input),
     output: sum(({ output }) => output),
     cache_read: sum(({ cache_read }) => cache_read),
     cache_write: sum(({ cache_write }) => cache_write),
     reasoning: sum(({ reasoning }) => reasoning),
-    cost: isUnpriced ? null : sum(({ cost }) => cost),
+    cost: cost === 0 && rows.some((row) => row.cost === null) ? null : cost,
     usage_source: rows.some(({ usage_source }) => usage_source === 'estimated') ? 'estimated' : 'exact',
   }
 }
@@ -450,8 +489,10 @@ const NO_REQUEST = {
   outcome: 'unknown' satisfies RequestOutcome,
   status: 0,
   code: null,
+  message: null,
   attempts: 0,
   trail: null,
+  decision: null,
   cache: 'off',
   first_content_ms: null,
   total_ms: null,
@@ -465,11 +506,13 @@ const NO_REQUEST = {
   saved: 0,
   usage_source: null,
   trace: null,
+  client: null,
 } as const
 
-const endedRow = (record: RequestEnded, node: string): RequestRow => ({
+const endedRow = (record: RequestEnded, process: string, node: string): RequestRow => ({
   ...NO_REQUEST,
   id: record.request,
+  call: callNumber(process, record.call),
   received: record.received,
   ended: record.at,
   style: record.style,
@@ -486,12 +529,15 @@ const endedRow = (record: RequestEnded, node: string): RequestRow => ({
   outcome: record.outcome,
   status: record.status,
   code: record.code,
+  message: record.message,
   trail: record.trail,
+  decision: record.decision,
   cache: record.cache,
   first_content_ms: record.firstContentMs,
   total_ms: Math.max(0, record.at - record.received),
   overhead_us: record.overheadUs,
   saved: record.saved,
   trace: record.trace,
+  client: record.client,
   node,
 })

@@ -41,7 +41,7 @@ test('journal reader: a torn last line is not read, wherever it is cut, and is r
 
 test('journal reader: a malformed line is skipped and its offset reported', () => {
   const [first = '', ...rest] = records.map(encodeRecord)
-  write(`${first}{"e":"o"\n${rest.join('')}`)
+  write(`${first}["o"\n${rest.join('')}`)
   const read = readJournal(path, 0, 100)
   assert.deepEqual(read.records, records)
   assert.deepEqual(read.malformed, [Buffer.byteLength(first)])

@@ -1,6 +1,7 @@
 /** Reads a segment of the journal from an offset. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
-import { decodeRecord, type JournalRecord } from './journal-record.ts'
+import type { JournalRecord } from '../../core/journal.ts'
+import { decodeRecord } from './journal-record.ts'
 
 export type JournalRead = {
   readonly records: readonly JournalRecord[]

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { closedRecord, endedRecord, openedRecord } from '../../../test/support/ledger-records.ts'
-import { decodeRecord, encodeRecord, type JournalRecord, NO_TOKENS } from './journal-record.ts'
+import { closedRecord, endedRecord, NOON, openedRecord } from '../../../test/support/ledger-records.ts'
+import { budgetCharge, type JournalRecord } from '../../core/journal.ts'
+import { decodeRecord, encodeRecord } from './journal-record.ts'
 
 const records: readonly (readonly [string, JournalRecord])[] = [
   ['an attempt', openedRecord(1)],
   ['an attempt without a key', openedRecord(1, { key: null, team: null, charges: [] })],
-  ['a hedge with two budgets', openedRecord(1, { hedge: true, tag: 'x', charges: [charge('a', 1), charge('b:c', 2)] })],
+  [
+    'a hedge with two budgets',
+    openedRecord(1, { hedge: true, tag: 'x', charges: [budgetCharge('a', 1), budgetCharge('b:c', 2)] }),
+  ],
   ['a closed attempt', closedRecord(1)],
   [
     'a failed attempt without a price',
@@ -45,6 +49,8 @@ const records: readonly (readonly [string, JournalRecord])[] = [
       person: 'p',
       endUser: 'u',
       code: 'c',
+      message: 'why',
+      decision: '{"by":"route"}',
       saved: 9,
       trace: '00-1',
       cache: 'hit',
@@ -67,10 +73,6 @@ const records: readonly (readonly [string, JournalRecord])[] = [
   ],
 ]
 
-function charge(counter: string, periodStart: number) {
-  return { counter, periodStart }
-}
-
 for (const [name, record] of records)
   test(`journal record: ${name} is read as written, on one line`, () => {
     const line = encodeRecord(record)
@@ -79,7 +81,7 @@ for (const [name, record] of records)
   })
 
 test('journal record: any text is one line of JSON', () => {
-  for (const text of ['"', '\\', '\n', '\r\n', '\u2028', '\0', 'ü', '😀', '\ud800', '{"e":"o"}\n'])
+  for (const text of ['"', '\\', '\n', '\r\n', '\u2028', '\0', 'ü', '😀', '\ud800', '["o"]\n'])
     for (const record of [openedRecord(1, { model: text }), endedRecord(1, { asked: text, tags: text })]) {
       const line = encodeRecord(record)
       assert.equal(line.indexOf('\n'), line.length - 1)
@@ -99,19 +101,20 @@ const opened = encodeRecord(openedRecord(1)).trimEnd()
 const malformed: readonly (readonly [string, string])[] = [
   ['nothing', ''],
   ['no JSON', 'x'],
-  ['no object', '[1]'],
-  ['an unknown type', '{"e":"z"}'],
-  ['a missing member', line.replace('"n":0,', '')],
-  ['a fraction', line.replace('"c":70', '"c":70.5')],
-  ['an amount that sums cannot hold', line.replace('"c":70', '"c":9007199254740991')],
-  ['a time beyond all dates', line.replace(/"at":\d+/, '"at":8640000000000001')],
+  ['no list', '{"0":"o"}'],
+  ['an unknown type', line.replace('"c"', '"z"')],
+  ['a missing item', line.replace('["c",1,0,', '["c",0,')],
+  ['a fraction', line.replace(',70,', ',70.5,')],
+  ['an amount that sums cannot hold', line.replace(',70,', ',9007199254740991,')],
+  ['a time beyond all dates', line.replace(`,${NOON + 101},`, ',8640000000000001,')],
   ['an unknown outcome', line.replace('"ok"', '"great"')],
-  ['too few counts', line.replace(/"t":\[[^\]]*\]/, '"t":[1]')],
-  ['a budget without a period', opened.replace(/"b":\[.*\]/, '"b":[["bud_a"]]')],
+  ['too few items', '["c",1,0]'],
+  ['a budget without a period', opened.replace(/,\[[^\]]*\],/, ',["bud_a"],')],
   ['null bytes, as after a power failure', '\0'.repeat(40)],
 ]
 for (const [name, text] of malformed)
   test(`journal record: ${name} is malformed`, () => {
+    assert.ok(text !== line && text !== opened)
     assert.equal(decodeRecord(text), undefined)
   })
 
@@ -120,9 +123,56 @@ test('journal record: every cut of a record is malformed', () => {
     for (let end = 0; end < whole.length; end++) assert.equal(decodeRecord(whole.slice(0, end)), undefined)
 })
 
-test('journal record: members of a later version are ignored', () => {
-  assert.deepEqual(
-    decodeRecord(line.replace('{', '{"new":[1],')),
-    closedRecord(1, { tokens: { ...NO_TOKENS, input: 10, output: 5 } }),
-  )
+test('journal record: items of a later version are ignored', () => {
+  assert.deepEqual(decodeRecord(line.replace(/\]$/, ',"new",[1]]')), closedRecord(1))
+})
+
+/** As programs before the first release wrote them: objects, in which members without a value are missing. */
+const earlier: readonly (readonly [string, object, JournalRecord])[] = [
+  [
+    'an attempt',
+    {
+      ...{ e: 'o', i: 1, id: 'req_1', n: 0, at: NOON + 1, k: 'key_a', tm: 'team_a', st: 'chat', p: 'openai' },
+      ...{ m: 'gpt-5-mini', u: 'a1f3', rs: 500, b: [['bud_a', NOON]] },
+    },
+    openedRecord(1, { route: null, client: null }),
+  ],
+  [
+    'a closed attempt',
+    {
+      ...{ e: 'c', i: 1, n: 0, at: NOON + 101, o: 'ok', s: 200, t: [10, 5, 0, 0, 0, 0, 0, 0], us: 'exact', c: 70 },
+      ...{ ps: 'catalogue', pv: 'cat:2026-11-21', ft: 30 },
+    },
+    closedRecord(1),
+  ],
+  [
+    'a refused request',
+    {
+      e: 'r',
+      i: 1,
+      id: 'req_1',
+      at: NOON + 1,
+      end: NOON + 111,
+      st: 'chat',
+      ask: 'fast',
+      how: 'refused',
+      s: 429,
+      ch: 'off',
+    },
+    endedRecord(1, {
+      ...{ stream: false, outcome: 'refused', status: 429, provider: null, model: null, route: null, key: null },
+      ...{ team: null, trail: null, firstContentMs: null, overheadUs: null, client: null, cache: 'off' },
+    }),
+  ],
+]
+for (const [name, value, record] of earlier)
+  test(`journal record: ${name} in the form before the first release is read`, () => {
+    assert.deepEqual(decodeRecord(JSON.stringify(value)), record)
+  })
+
+test('journal record: items that were added later are null, and charges may be pairs', () => {
+  const items: unknown[] = JSON.parse(opened)
+  items.splice(-2)
+  items[items.length - 1] = [['bud_a', NOON]]
+  assert.deepEqual(decodeRecord(JSON.stringify(items)), openedRecord(1, { route: null, client: null }))
 })

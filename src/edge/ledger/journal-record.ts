@@ -1,218 +1,127 @@
 /**
- * Records of the usage journal, one JSON object per line. Members have short names on disk, because each request writes
- * at least three records. Amounts are whole nano-dollars, times are ms since 1970.
+ * Records of the usage journal: each is one line, a JSON list whose first item is the type. Each request writes at least
+ * three, and lists take half the time and bytes of objects. A new item is added at the end: readers ignore items that they
+ * do not know. Amounts are whole nano-dollars, times are ms since 1970.
  */
 import type { PriceSource, UsageSource } from '../../core/accounts.ts'
+import {
+  type AttemptClosed,
+  type AttemptOpened,
+  type BudgetCharge,
+  budgetCharge,
+  type CacheResult,
+  type JournalRecord,
+  parseCharge,
+  type RecordedOutcome,
+  type RequestEnded,
+  type RequestOutcome,
+} from '../../core/journal.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-
-export type JournalRecord = AttemptOpened | AttemptClosed | RequestEnded
-
-/** Identifies a request within its process. Request IDs may repeat, since clients can set them. */
-type CallNumber = { readonly call: number }
-
-/** Written before the attempt is sent. */
-export type AttemptOpened = CallNumber & {
-  readonly type: 'attempt_opened'
-  /** The request's ID. */
-  readonly request: string
-  /** Number of the attempt within the request, from 0. */
-  readonly attempt: number
-  readonly at: number
-  readonly key: string | null
-  readonly team: string | null
-  /** API style of the client. */
-  readonly style: string
-  /** The value of the tag by which usage is grouped. */
-  readonly tag: string | null
-  readonly provider: string
-  readonly model: string
-  /** Fingerprint of the provider's key. */
-  readonly credential: string
-  readonly hedge: boolean
-  readonly reserved: number
-  readonly charges: readonly BudgetCharge[]
-}
-
-/** A budget counter that pays for the attempt, in the period in which the request was received. */
-export type BudgetCharge = { readonly counter: string; readonly periodStart: number }
-
-export type AttemptClosed = CallNumber & {
-  readonly type: 'attempt_closed'
-  readonly attempt: number
-  readonly at: number
-  readonly outcome: RecordedOutcome
-  /** Kind of failure. */
-  readonly kind: string | null
-  readonly status: number | null
-  readonly firstContentMs: number | null
-  readonly tokens: BilledTokens
-  readonly usageSource: UsageSource
-  /** Null: no price is known. */
-  readonly cost: number | null
-  readonly priceSource: PriceSource
-  readonly priceVersion: string | null
-}
-
-export type RecordedOutcome = 'ok' | 'failed' | 'interrupted' | 'client_gone' | 'abandoned' | 'unknown'
-
-/** `input` includes cached tokens, `output` includes reasoning; `cacheWrite` includes `cacheWrite1h`. */
-export type BilledTokens = {
-  readonly input: number
-  readonly output: number
-  readonly cacheRead: number
-  readonly cacheWrite: number
-  readonly cacheWrite1h: number
-  readonly reasoning: number
-  readonly audioInput: number
-  readonly audioOutput: number
-}
-
-/** Written once, when the request ends. */
-export type RequestEnded = CallNumber & {
-  readonly type: 'request_ended'
-  readonly request: string
-  readonly received: number
-  readonly at: number
-  readonly style: string
-  readonly stream: boolean
-  /** The model as the client named it. */
-  readonly asked: string
-  readonly route: string | null
-  /** The target that answered. */
-  readonly provider: string | null
-  readonly model: string | null
-  readonly key: string | null
-  readonly team: string | null
-  readonly person: string | null
-  readonly endUser: string | null
-  /** JSON object of texts. */
-  readonly tags: string | null
-  readonly tag: string | null
-  readonly outcome: RequestOutcome
-  readonly status: number
-  readonly code: string | null
-  readonly trail: string | null
-  readonly cache: CacheResult
-  readonly firstContentMs: number | null
-  readonly overheadUs: number | null
-  /** What an answer from the cache would have cost. */
-  readonly saved: number
-  /** `traceparent` of the request. */
-  readonly trace: string | null
-}
-
-export type RequestOutcome = 'answered' | 'refused' | 'interrupted' | 'client_gone' | 'unknown'
-export type CacheResult = 'off' | 'bypass' | 'miss' | 'hit' | 'shared'
-
-export const NO_TOKENS: BilledTokens = {
-  input: 0,
-  output: 0,
-  cacheRead: 0,
-  cacheWrite: 0,
-  cacheWrite1h: 0,
-  reasoning: 0,
-  audioInput: 0,
-  audioOutput: 0,
-}
 
 // ── Encoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Maximum characters of a text and of `tags`. A record then takes less than 32 KB. */
+const [OPENED, CLOSED, ENDED] = ['o', 'c', 'r'] as const
+
+/** Maximum characters of a text of `tags` and of `decision`. A record then takes less than 32 KB. */
 const MAX_TEXT = 512
 const MAX_TAGS = 1_024
+const MAX_DECISION = 8_192
 
-/** One line with its newline. `JSON.stringify` of one object is faster here than concatenation. */
-export const encodeRecord = (record: JournalRecord): string => `${JSON.stringify(membersOf(record))}\n`
+/** One line with its newline. */
+export const encodeRecord = (record: JournalRecord): string => `${JSON.stringify(listOf(record))}\n`
 
-const membersOf = (record: JournalRecord): object => {
+const listOf = (record: JournalRecord): readonly unknown[] => {
   switch (record.type) {
     case 'attempt_opened':
-      return openedMembers(record)
+      return openedList(record)
     case 'attempt_closed':
-      return closedMembers(record)
+      return closedList(record)
     case 'request_ended':
-      return endedMembers(record)
+      return endedList(record)
     default:
       throw new Error(`unknown record ${JSON.stringify(record satisfies never)}`)
   }
 }
 
 const truncated = (text: string, most = MAX_TEXT): string => (text.length > most ? text.slice(0, most) : text)
-/** Members without a value are omitted. */
-const optional = (text: string | null, most?: number): string | undefined =>
-  text === null ? undefined : truncated(text, most)
+const optional = (text: string | null, most?: number): string | null => (text === null ? null : truncated(text, most))
 
-const openedMembers = (record: AttemptOpened) => ({
-  e: 'o',
-  i: record.call,
-  id: truncated(record.request),
-  n: record.attempt,
-  at: record.at,
-  k: optional(record.key),
-  tm: optional(record.team),
-  st: truncated(record.style),
-  tv: optional(record.tag),
-  p: truncated(record.provider),
-  m: truncated(record.model),
-  u: truncated(record.credential),
-  h: record.hedge ? 1 : undefined,
-  rs: record.reserved,
-  b: record.charges.map(({ counter, periodStart }) => [counter, periodStart]),
-})
+const openedList = (record: AttemptOpened) => [
+  OPENED,
+  record.call,
+  record.attempt,
+  record.at,
+  truncated(record.request),
+  optional(record.key),
+  optional(record.team),
+  truncated(record.style),
+  optional(record.tag),
+  truncated(record.provider),
+  truncated(record.model),
+  truncated(record.credential),
+  record.hedge ? 1 : 0,
+  record.reserved,
+  record.charges,
+  optional(record.route),
+  optional(record.client),
+]
 
-const closedMembers = (record: AttemptClosed) => ({
-  e: 'c',
-  i: record.call,
-  n: record.attempt,
-  at: record.at,
-  o: record.outcome,
-  f: optional(record.kind),
-  s: record.status ?? undefined,
-  t: [
-    record.tokens.input,
-    record.tokens.output,
-    record.tokens.cacheRead,
-    record.tokens.cacheWrite,
-    record.tokens.cacheWrite1h,
-    record.tokens.reasoning,
-    record.tokens.audioInput,
-    record.tokens.audioOutput,
-  ],
-  us: record.usageSource,
-  c: record.cost ?? undefined,
-  ps: record.priceSource,
-  pv: optional(record.priceVersion),
-  ft: record.firstContentMs ?? undefined,
-})
+const closedList = (record: AttemptClosed) => [
+  CLOSED,
+  record.call,
+  record.attempt,
+  record.at,
+  record.outcome,
+  optional(record.kind),
+  record.status,
+  optional(record.message),
+  record.firstContentMs,
+  record.tokens.input,
+  record.tokens.output,
+  record.tokens.cacheRead,
+  record.tokens.cacheWrite,
+  record.tokens.cacheWrite1h,
+  record.tokens.reasoning,
+  record.tokens.audioInput,
+  record.tokens.audioOutput,
+  record.usageSource,
+  record.cost,
+  record.priceSource,
+  optional(record.priceVersion),
+]
 
-const endedMembers = (record: RequestEnded) => ({
-  e: 'r',
-  i: record.call,
-  id: truncated(record.request),
-  at: record.received,
-  end: record.at,
-  st: truncated(record.style),
-  sm: record.stream ? 1 : undefined,
-  ask: truncated(record.asked),
-  rt: optional(record.route),
-  p: optional(record.provider),
-  m: optional(record.model),
-  k: optional(record.key),
-  tm: optional(record.team),
-  pe: optional(record.person),
-  eu: optional(record.endUser),
-  tg: optional(record.tags, MAX_TAGS),
-  tv: optional(record.tag),
-  how: record.outcome,
-  s: record.status,
-  cd: optional(record.code),
-  tl: optional(record.trail),
-  ch: record.cache,
-  ft: record.firstContentMs ?? undefined,
-  ov: record.overheadUs ?? undefined,
-  sv: record.saved === 0 ? undefined : record.saved,
-  tp: optional(record.trace),
-})
+const endedList = (record: RequestEnded) => [
+  ENDED,
+  record.call,
+  truncated(record.request),
+  record.received,
+  record.at,
+  truncated(record.style),
+  record.stream ? 1 : 0,
+  truncated(record.asked),
+  optional(record.route),
+  optional(record.provider),
+  optional(record.model),
+  optional(record.key),
+  optional(record.team),
+  optional(record.person),
+  optional(record.endUser),
+  optional(record.tags, MAX_TAGS),
+  optional(record.tag),
+  record.outcome,
+  record.status,
+  optional(record.code),
+  optional(record.message),
+  optional(record.trail),
+  // JSON that is cut would not be JSON.
+  record.decision === null || record.decision.length > MAX_DECISION ? null : record.decision,
+  record.cache,
+  record.firstContentMs,
+  record.overheadUs,
+  record.saved,
+  optional(record.trace),
+  optional(record.client),
+]
 
 // ── Decoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -229,61 +138,93 @@ const USAGE_SOURCES: readonly UsageSource[] = ['exact', 'estimated']
 const PRICE_SOURCES: readonly PriceSource[] = ['upstream', 'override', 'catalogue', 'none']
 const CACHE_RESULTS: readonly CacheResult[] = ['off', 'bypass', 'miss', 'hit', 'shared']
 
-/** Decodes a line without its newline. Undefined if it is malformed. Unknown members are ignored. */
+/** Decodes a line without its newline. Undefined if it is malformed. */
 export const decodeRecord = (line: string): JournalRecord | undefined => {
   try {
     const value: unknown = JSON.parse(line)
-    return isObject(value) ? decodeMembers(value) : undefined
+    const [type, ...items] = isObject(value) ? earlierList(value) : list(value)
+    return decoderOf(type)(items)
   } catch {
     return undefined
   }
 }
 
-const decodeMembers = (value: JsonObject): JournalRecord => {
-  switch (value.e) {
-    case 'o':
-      return decodeOpened(value)
-    case 'c':
-      return decodeClosed(value)
-    case 'r':
-      return decodeEnded(value)
+/** Before the first release a record was an object; its members in the order of the list. `t`: the counts of tokens. */
+const EARLIER: Readonly<Record<string, string>> = {
+  [OPENED]: 'i n at id k tm st tv p m u h rs b',
+  [CLOSED]: 'i n at o f s mg ft t us c ps pv',
+  [ENDED]: 'i id at end st sm ask rt p m k tm pe eu tg tv how s cd mg tl de ch ft ov sv tp',
+}
+/** Values of members that were omitted: null, or 0 for flags and what a cache saved. */
+const EARLIER_ZERO = ['h', 'sm', 'sv']
+
+const earlierList = (value: JsonObject): readonly unknown[] => {
+  const names = EARLIER[string(value.e)]?.split(' ') ?? []
+  const items = names.flatMap((name) =>
+    name === 't' ? list(value.t) : [value[name] ?? (EARLIER_ZERO.includes(name) ? 0 : null)],
+  )
+  return [value.e, ...items]
+}
+
+const decoderOf = (type: unknown): ((items: readonly unknown[]) => JournalRecord) => {
+  switch (type) {
+    case OPENED:
+      return decodeOpened
+    case CLOSED:
+      return decodeClosed
+    case ENDED:
+      return decodeEnded
     default:
       throw new TypeError('unknown type of record')
   }
 }
 
-const decodeOpened = (value: JsonObject): AttemptOpened => ({
-  type: 'attempt_opened',
-  call: integer(value.i),
-  request: string(value.id),
-  attempt: integer(value.n),
-  at: time(value.at),
-  key: optionalText(value.k),
-  team: optionalText(value.tm),
-  style: string(value.st),
-  tag: optionalText(value.tv),
-  provider: string(value.p),
-  model: string(value.m),
-  credential: string(value.u),
-  hedge: value.h === 1,
-  reserved: amount(value.rs),
-  charges: array(value.b).map((charge) => {
-    const [counter, periodStart] = array(charge)
-    return { counter: string(counter), periodStart: time(periodStart) }
-  }),
-})
+const decodeOpened = (items: readonly unknown[]): AttemptOpened => {
+  const [call, attempt, at, request, key, team, style, tag, ...target] = items
+  const [provider, model, credential, hedge, reserved, charges, route, client] = target
+  return {
+    type: 'attempt_opened',
+    call: integer(call),
+    attempt: integer(attempt),
+    at: time(at),
+    request: string(request),
+    key: optionalText(key),
+    team: optionalText(team),
+    style: string(style),
+    tag: optionalText(tag),
+    provider: string(provider),
+    model: string(model),
+    credential: string(credential),
+    hedge: flag(hedge),
+    reserved: amount(reserved),
+    charges: list(charges).map(charge),
+    route: optionalText(route),
+    client: optionalText(client),
+  }
+}
 
-const decodeClosed = (value: JsonObject): AttemptClosed => {
-  const [input, output, cacheRead, cacheWrite, cacheWrite1h, reasoning, audioInput, audioOutput] = array(value.t)
+const charge = (value: unknown): BudgetCharge => {
+  // Before the first release: counter and start.
+  if (Array.isArray(value)) return budgetCharge(string(value[0]), time(value[1]))
+  const found = string(value)
+  parseCharge(found)
+  return found
+}
+
+const decodeClosed = (items: readonly unknown[]): AttemptClosed => {
+  const [call, attempt, at, outcome, kind, status, message, firstContentMs, ...charge] = items
+  const [input, output, cacheRead, cacheWrite, cacheWrite1h, reasoning, audioInput, audioOutput, ...costs] = charge
+  const [usageSource, cost, priceSource, priceVersion] = costs
   return {
     type: 'attempt_closed',
-    call: integer(value.i),
-    attempt: integer(value.n),
-    at: time(value.at),
-    outcome: oneOf(ATTEMPT_OUTCOMES, value.o),
-    kind: optionalText(value.f),
-    status: optionalInteger(value.s),
-    firstContentMs: optionalInteger(value.ft),
+    call: integer(call),
+    attempt: integer(attempt),
+    at: time(at),
+    outcome: oneOf(ATTEMPT_OUTCOMES, outcome),
+    kind: optionalText(kind),
+    status: optionalInteger(status),
+    message: optionalText(message),
+    firstContentMs: optionalInteger(firstContentMs),
     tokens: {
       input: amount(input),
       output: amount(output),
@@ -294,41 +235,50 @@ const decodeClosed = (value: JsonObject): AttemptClosed => {
       audioInput: amount(audioInput),
       audioOutput: amount(audioOutput),
     },
-    usageSource: oneOf(USAGE_SOURCES, value.us),
-    cost: value.c === undefined ? null : amount(value.c),
-    priceSource: oneOf(PRICE_SOURCES, value.ps),
-    priceVersion: optionalText(value.pv),
+    usageSource: oneOf(USAGE_SOURCES, usageSource),
+    cost: cost === null ? null : amount(cost),
+    priceSource: oneOf(PRICE_SOURCES, priceSource),
+    priceVersion: optionalText(priceVersion),
   }
 }
 
-const decodeEnded = (value: JsonObject): RequestEnded => ({
-  type: 'request_ended',
-  call: integer(value.i),
-  request: string(value.id),
-  received: time(value.at),
-  at: time(value.end),
-  style: string(value.st),
-  stream: value.sm === 1,
-  asked: string(value.ask),
-  route: optionalText(value.rt),
-  provider: optionalText(value.p),
-  model: optionalText(value.m),
-  key: optionalText(value.k),
-  team: optionalText(value.tm),
-  person: optionalText(value.pe),
-  endUser: optionalText(value.eu),
-  tags: optionalText(value.tg),
-  tag: optionalText(value.tv),
-  outcome: oneOf(REQUEST_OUTCOMES, value.how),
-  status: integer(value.s),
-  code: optionalText(value.cd),
-  trail: optionalText(value.tl),
-  cache: oneOf(CACHE_RESULTS, value.ch),
-  firstContentMs: optionalInteger(value.ft),
-  overheadUs: optionalInteger(value.ov),
-  saved: value.sv === undefined ? 0 : amount(value.sv),
-  trace: optionalText(value.tp),
-})
+const decodeEnded = (items: readonly unknown[]): RequestEnded => {
+  const [call, request, received, at, style, stream, asked, route, provider, model, ...owner] = items
+  const [key, team, person, endUser, tags, tag, ...result] = owner
+  const [outcome, status, code, message, trail, decision, cache, ...figures] = result
+  const [firstContentMs, overheadUs, saved, trace, client] = figures
+  return {
+    type: 'request_ended',
+    call: integer(call),
+    request: string(request),
+    received: time(received),
+    at: time(at),
+    style: string(style),
+    stream: flag(stream),
+    asked: string(asked),
+    route: optionalText(route),
+    provider: optionalText(provider),
+    model: optionalText(model),
+    key: optionalText(key),
+    team: optionalText(team),
+    person: optionalText(person),
+    endUser: optionalText(endUser),
+    tags: optionalText(tags),
+    tag: optionalText(tag),
+    outcome: oneOf(REQUEST_OUTCOMES, outcome),
+    status: integer(status),
+    code: optionalText(code),
+    message: optionalText(message),
+    trail: optionalText(trail),
+    decision: optionalText(decision),
+    cache: oneOf(CACHE_RESULTS, cache),
+    firstContentMs: optionalInteger(firstContentMs),
+    overheadUs: optionalInteger(overheadUs),
+    saved: amount(saved),
+    trace: optionalText(trace),
+    client: optionalText(client),
+  }
+}
 
 const integer = (value: unknown): number => {
   if (typeof value === 'number' && Number.isSafeInteger(value)) return value
@@ -354,13 +304,19 @@ const string = (value: unknown): string => {
   throw new TypeError('not a text')
 }
 
-const array = (value: unknown): readonly unknown[] => {
+const flag = (value: unknown): boolean => {
+  if (value === 0 || value === 1) return value === 1
+  throw new TypeError('not a flag')
+}
+
+const list = (value: unknown): readonly unknown[] => {
   if (Array.isArray(value)) return value
   throw new TypeError('not a list')
 }
 
-const optionalInteger = (value: unknown): number | null => (value === undefined ? null : integer(value))
-const optionalText = (value: unknown): string | null => (value === undefined ? null : string(value))
+const optionalInteger = (value: unknown): number | null => (value === null ? null : integer(value))
+/** Undefined: an item that was added after the record was written. */
+const optionalText = (value: unknown): string | null => (value === null || value === undefined ? null : string(value))
 
 const oneOf = <T extends string>(values: readonly T[], value: unknown): T => {
   const found = values.find((one) => one === value)

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { closedRecord, endedRecord, openedRecord } from '../../../test/support/ledger-records.ts'
-import { decodeRecord, type JournalRecord } from './journal-record.ts'
+import type { JournalRecord } from '../../core/journal.ts'
+import { decodeRecord } from './journal-record.ts'
 import { type JournalChange, type JournalOptions, JournalWriter } from './journal-writer.ts'
 import { listSegments } from './segment-files.ts'
 
@@ -32,7 +33,7 @@ const given = (changes: Partial<JournalOptions> = {}) => {
   closers.push(() => writer.close())
   const results: (readonly [number, boolean])[] = []
   const open = (call: number) =>
-    writer.openAttempt(openedRecord(call), { onJournaled: (accepted) => results.push([call, accepted]) })
+    writer.openAttempt(openedRecord(call), { onJournaled: (result) => results.push([call, result === 'accepted']) })
   return { root, folder, writer, states, results, open }
 }
 
@@ -184,17 +185,79 @@ test('journal: with `serve` records wait in memory while the disk fails, and are
   assert.equal(writer.dropped, 0)
 })
 
-test('journal: with `serve` records beyond 10,000 are dropped and counted', async () => {
+test('journal: with `serve` requests beyond 10,000 records are dropped and counted', async () => {
   const { root, folder, writer, open, results } = given()
   const repair = block(root)
   for (const call of count(1, 10_500)) open(call)
   await turn()
-  assert.equal(results.length, 10_500)
-  assert.ok(results.every(([, accepted]) => accepted))
+  assert.deepEqual(
+    results,
+    count(1, 10_500).map((call) => [call, true]),
+  )
   assert.equal(writer.dropped, 500)
   repair()
   await until(() => writer.problem === null, 'it recovers')
   assert.deepEqual(callsIn(folder), count(1, 10_000))
+})
+
+test('journal: with `serve` all records of a request are kept, or all are dropped', async () => {
+  const { root, folder, writer, open } = given()
+  const repair = block(root)
+  const end = (call: number) => {
+    writer.append(closedRecord(call))
+    writer.append(endedRecord(call))
+  }
+  for (const call of count(1, 10_000)) open(call)
+  // The memory is full when these requests end.
+  for (const call of count(1, 10_002)) {
+    if (call > 10_000) open(call)
+    // An answer from the cache has no attempt.
+    else if (call === 3) writer.append(endedRecord(20_000))
+    end(call)
+  }
+  open(10_003)
+  await turn()
+  assert.equal(writer.dropped, 2 * 3 + 1 + 1)
+  repair()
+  await until(() => writer.problem === null, 'it recovers')
+  // A retry of a request whose first attempt was dropped.
+  writer.openAttempt(openedRecord(10_003, { attempt: 1 }), { onJournaled: () => {} })
+  end(10_003)
+  open(10_004)
+  await turn()
+  end(10_004)
+  writer.close()
+  assert.equal(writer.dropped, 2 * 3 + 1 + 4)
+  const records = new Map<number, string[]>()
+  for (const { call, type } of linesIn(folder)) records.set(call, [...(records.get(call) ?? []), type])
+  assert.deepEqual([...records.keys()], [...count(1, 10_000), 10_004])
+  for (const [call, types] of records)
+    assert.deepEqual(types, ['attempt_opened', 'attempt_closed', 'request_ended'], String(call))
+})
+
+test('journal: with `refuse` requests beyond 10,000 records are refused, and the ends of earlier ones are kept', async () => {
+  const { root, folder, writer, open, results } = given({ whenUnwritable: 'refuse' })
+  open(1)
+  await turn()
+  rmSync(folder, { recursive: true })
+  rmSync(join(root, 'data'), { recursive: true })
+  const repair = block(root)
+  await until(() => {
+    open(2)
+    return writer.problem !== null
+  }, 'it fails')
+  for (const call of count(3, 10_999)) {
+    open(call)
+    writer.append(endedRecord(call))
+  }
+  writer.append(closedRecord(1))
+  writer.append(endedRecord(1))
+  await turn()
+  assert.equal(writer.dropped, 997)
+  assert.ok(results.slice(-10_997).every(([, accepted]) => !accepted))
+  repair()
+  await until(() => writer.problem === null, 'it recovers')
+  assert.deepEqual(callsIn(folder), [...count(3, 10_002), 1, 1])
 })
 
 test('journal: with `refuse` attempts are refused while the disk fails; ends of earlier ones are kept', async () => {
@@ -294,7 +357,7 @@ test('journal: a disk that becomes read-only is a problem, and the next segment 
     changed() {},
   })
   closers.push(() => next.close())
-  next.openAttempt(openedRecord(2), { onJournaled: (accepted) => results.push([2, accepted]) })
+  next.openAttempt(openedRecord(2), { onJournaled: (result) => results.push([2, result === 'accepted']) })
   await turn()
   assert.match(next.problem ?? '', /^EROFS/)
   remount('rw')

@@ -5,9 +5,17 @@
  */
 import { closeSync, fdatasyncSync, fstatSync, openSync, unlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import type {
+  AttemptClosed,
+  AttemptOpened,
+  Journal,
+  JournalListener,
+  JournalResult,
+  RequestEnded,
+} from '../../core/journal.ts'
 import { problemOf } from '../sqlite/errors.ts'
 import { makeFolder } from '../sqlite/folder.ts'
-import { type AttemptClosed, type AttemptOpened, encodeRecord, type RequestEnded } from './journal-record.ts'
+import { encodeRecord } from './journal-record.ts'
 import { journalSize, segmentFile } from './segment-files.ts'
 
 export type JournalOptions = {
@@ -20,7 +28,7 @@ export type JournalOptions = {
    * second. `never`: when the operating system does.
    */
   readonly sync: 'interval' | 'dispatch' | 'never'
-  /** `serve`: records wait in memory, and are dropped beyond `MEMORY`. `refuse`: attempts are refused. */
+  /** `serve`: records wait in memory, and those of requests beyond `MEMORY` are dropped. `refuse`: attempts are refused. */
   readonly whenUnwritable: 'serve' | 'refuse'
   /** Maximum size of the segments of all processes. */
   readonly spoolBytes: number
@@ -31,21 +39,12 @@ export type JournalOptions = {
 /** `reason` contains no path. */
 export type JournalChange = { readonly status: 'degraded'; readonly reason: string } | { readonly status: 'ok' }
 
-/** Receives the result for one attempt. */
-export type JournalListener = {
-  /**
-   * Called once, in a later turn of the event loop and in order. False: the record cannot be written, and the attempt must
-   * not be sent (`whenUnwritable: refuse`). Does not throw.
-   */
-  readonly onJournaled: (accepted: boolean) => void
-}
-
 const SEGMENT = 64 * 1_048_576
 /** Records of attempts that are written at once, without waiting for the end of the turn. */
 const GROUP = 64
 /** When buffered records of ends are written: characters, ms. */
 const DEFERRED = { characters: 65_536, ms: 50 }
-/** Records that wait in memory while the journal cannot be written. */
+/** Records that wait in memory while the journal cannot be written. Those of requests already recorded may exceed it. */
 const MEMORY = 10_000
 /** ms between attempts to write while it fails. */
 const RETRY = 1_000
@@ -53,9 +52,13 @@ const RETRY = 1_000
 const CHECK = 1_000
 const NEWLINE = 10
 
+/** How many lines are in the file completely, and how many of them are so safe that an attempt may rely on them. */
+type Appended = { readonly written: number; readonly safe: number }
+const NOTHING: Appended = { written: 0, safe: 0 }
+
 type OpenSegment = { readonly fd: number; readonly path: string; size: number }
 
-export class JournalWriter {
+export class JournalWriter implements Journal {
   readonly #options: JournalOptions
   readonly #segmentBytes: number
   #segment: OpenSegment | null = null
@@ -67,9 +70,14 @@ export class JournalWriter {
   #deferred: string[] = []
   #deferredCharacters = 0
   #opened: string[] = []
+  /**
+   * Requests that have made an attempt: whether their records are kept. The costs of requests and attempts would differ if
+   * some records of a request were dropped.
+   */
+  readonly #kept = new Map<number, boolean>()
   #listeners: JournalListener[] = []
   /** Results of attempts whose listeners are not called yet. */
-  #results: { readonly listener: JournalListener; readonly accepted: boolean }[] = []
+  #results: { readonly listener: JournalListener; readonly result: JournalResult }[] = []
   #isScheduled = false
   #timer: NodeJS.Timeout | null = null
   #problem: string | null = null
@@ -93,19 +101,40 @@ export class JournalWriter {
 
   /** Queues the record. The listener is called when it is written. */
   openAttempt(record: AttemptOpened, listener: JournalListener): void {
-    this.#opened.push(encodeRecord(record))
-    this.#listeners.push(listener)
-    if (this.#opened.length >= GROUP) this.#write()
+    const isKept = this.#isKept(record.call)
+    this.#kept.set(record.call, isKept)
+    if (isKept) {
+      this.#opened.push(encodeRecord(record))
+      this.#listeners.push(listener)
+      if (this.#opened.length >= GROUP) this.#write()
+    } else {
+      // Listeners are called in order.
+      this.#write()
+      const result = this.#options.whenUnwritable === 'serve' ? 'accepted' : 'refused'
+      if (result === 'accepted') this.dropped++
+      this.#results.push({ listener, result })
+    }
     this.#schedule()
   }
 
   /** Buffers the record until the next attempt, for at most 50 ms. */
   append(record: AttemptClosed | RequestEnded): void {
+    const isKept = this.#isKept(record.call)
+    if (record.type === 'request_ended') this.#kept.delete(record.call)
+    if (!isKept) {
+      this.dropped++
+      return
+    }
     const line = encodeRecord(record)
     this.#deferred.push(line)
     this.#deferredCharacters += line.length
     if (this.#deferredCharacters >= DEFERRED.characters) this.#write()
     else this.#writeLater(DEFERRED.ms)
+  }
+
+  /** Writes what waits for other records. */
+  flush(): void {
+    if (!this.#closed) this.#write()
   }
 
   /** Writes everything and closes the file. What cannot be written is dropped and counted. */
@@ -119,6 +148,11 @@ export class JournalWriter {
     this.dropped += this.#backlog.length
     this.#backlog = []
     this.#closeSegment()
+  }
+
+  #isKept(call: number): boolean {
+    const opened = this.#options.whenUnwritable === 'serve' ? this.#opened.length : 0
+    return this.#kept.get(call) ?? this.#backlog.length + this.#deferred.length + opened < MEMORY
   }
 
   // ── Groups ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -144,7 +178,7 @@ export class JournalWriter {
   #report(): void {
     const results = this.#results
     this.#results = []
-    for (const { listener, accepted } of results) listener.onJournaled(accepted)
+    for (const { listener, result } of results) listener.onJournaled(result)
   }
 
   #write(): void {
@@ -155,36 +189,31 @@ export class JournalWriter {
     this.#deferredCharacters = 0
     this.#opened = []
     this.#listeners = []
-    const written = this.#writeAfterBacklog(lines)
+    const appended = this.#writeAfterBacklog(lines)
+    const { written } = appended
     const isServing = this.#options.whenUnwritable === 'serve'
     for (const [index, listener] of listeners.entries())
-      this.#results.push({ listener, accepted: isServing || deferred.length + index < written })
+      this.#results.push({ listener, result: isServing ? 'accepted' : resultAt(deferred.length + index, appended) })
     // Those of refused attempts are not kept.
     const keptUntil = isServing ? lines.length : Math.max(written, deferred.length)
-    for (let at = written; at < keptUntil; at++) this.#keep(lines[at] ?? '')
+    if (this.#closed) this.dropped += keptUntil - written
+    else for (let at = written; at < keptUntil; at++) this.#backlog.push(lines[at] ?? '')
     if (this.#backlog.length > 0) this.#writeLater(RETRY)
   }
 
-  /** Returns how many of the lines are written. */
-  #writeAfterBacklog(lines: readonly string[]): number {
+  #writeAfterBacklog(lines: readonly string[]): Appended {
     const now = performance.now()
-    if (this.#closed || (this.#problem !== null && now < this.#retryAt)) return 0
+    if (this.#closed || (this.#problem !== null && now < this.#retryAt)) return NOTHING
     const backlog = this.#backlog
     if (backlog.length === 0) return this.#append(lines, now)
-    const written = this.#append([...backlog, ...lines], now)
+    const { written, safe } = this.#append([...backlog, ...lines], now)
     this.#backlog = backlog.slice(written)
-    return Math.max(0, written - backlog.length)
-  }
-
-  #keep(line: string): void {
-    if (this.#backlog.length < MEMORY && !this.#closed) this.#backlog.push(line)
-    else this.dropped++
+    return { written: Math.max(0, written - backlog.length), safe: Math.max(0, safe - backlog.length) }
   }
 
   // ── The file ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Appends lines. Returns how many of them are written completely. */
-  #append(lines: readonly string[], now: number): number {
+  #append(lines: readonly string[], now: number): Appended {
     let done = 0
     let bytes: Buffer = this.#buffer
     try {
@@ -197,12 +226,13 @@ export class JournalWriter {
       }
       if (this.#options.sync === 'dispatch') fdatasyncSync(segment.fd)
       if (this.#problem !== null) this.#recover()
-      return lines.length
+      return { written: lines.length, safe: lines.length }
     } catch (error) {
       // Nothing may follow a torn line, and another error than a full disk may concern this file only.
       if ((done > 0 && bytes[done - 1] !== NEWLINE) || !isDiskFull(error)) this.#closeSegment()
       this.#fail(problemOf(error), now)
-      return countLines(bytes.subarray(0, done))
+      const written = countLines(bytes.subarray(0, done))
+      return { written, safe: this.#options.sync === 'dispatch' ? 0 : written }
     }
   }
 
@@ -266,6 +296,11 @@ export class JournalWriter {
 
 const isDiskFull = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
+
+const resultAt = (line: number, { written, safe }: Appended): JournalResult => {
+  if (line < safe) return 'accepted'
+  return line < written ? 'unsynced' : 'refused'
+}
 
 const countLines = (bytes: Buffer): number => {
   let count = 0

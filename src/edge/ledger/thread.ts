@@ -1,8 +1,9 @@
 /** Runs the bookkeeper in a thread: at intervals, on request, and until everything is stored. Loaded by `ledger-thread.mjs`. */
 import type { MessagePort } from 'node:worker_threads'
 import { problemOf } from '../sqlite/errors.ts'
-import { Bookkeeper, type BookkeeperProgress } from './bookkeeper.ts'
-import type { FromLedgerThread, LedgerThreadOptions, ToLedgerThread } from './messages.ts'
+import { Bookkeeper } from './bookkeeper.ts'
+import type { FromLedgerThread, LedgerQuery, LedgerThreadOptions, ToLedgerThread } from './messages.ts'
+import { isSameProgress, NO_PROGRESS } from './progress.ts'
 import type { UsageLimits } from './usage-database.ts'
 
 /** ms between two looks at the journal, and after an error. */
@@ -19,6 +20,9 @@ export const serveLedger = (port: MessagePort, options: LedgerThreadOptions): vo
   thread.run()
 }
 
+/** Queries that are answered when the journal is stored. */
+type StoredQuery = Extract<LedgerQuery, { readonly do: 'flush' | 'adjust' | 'spent' }>
+
 class LedgerThread {
   readonly #port: MessagePort
   readonly #bookkeeper: Bookkeeper
@@ -26,9 +30,9 @@ class LedgerThread {
   #isRunning = false
   #timer: NodeJS.Timeout | undefined
   /** Queries that wait until the journal is stored. */
-  #flushes: number[] = []
+  #waiting: StoredQuery[] = []
   #sweepAt = 0
-  #reported: BookkeeperProgress | null = null
+  #reported = NO_PROGRESS
   #reportAt = 0
   #isClosing = false
 
@@ -41,10 +45,12 @@ class LedgerThread {
   receive(message: ToLedgerThread): void {
     switch (message.do) {
       case 'flush':
-        this.#flushes.push(message.number)
+      case 'adjust':
+      case 'spent':
+        this.#waiting.push(message)
         return this.run()
       case 'sums':
-        return void this.#sums(message.number, message.since)
+        return void this.#answer(message.number, () => this.#bookkeeper.sums(message.since, message.counted))
       case 'limits':
         this.#limits = message.limits
         this.#sweepAt = 0
@@ -64,27 +70,28 @@ class LedgerThread {
   async #runOnce(): Promise<void> {
     this.#isRunning = true
     clearTimeout(this.#timer)
-    const flushes = this.#flushes
-    this.#flushes = []
+    const waiting = this.#waiting
+    this.#waiting = []
     const isClosing = this.#isClosing
     const hasMore = await this.#bookkeeper.step()
     const { problem } = this.#bookkeeper
-    this.#reportProgress(flushes.length > 0)
-    if (hasMore) this.#flushes.unshift(...flushes)
-    else for (const number of flushes) this.#post(problem === null ? { number, value: null } : { number, problem })
+    this.#reportProgress(waiting.length > 0)
+    if (hasMore) this.#waiting.unshift(...waiting)
+    else for (const query of waiting) await this.#answerStored(query, problem)
     this.#isRunning = false
     if (isClosing && !hasMore) return this.#close()
     // Records and messages that have come meanwhile are served first.
-    const isDue = this.#flushes.length > 0 || this.#isClosing || hasMore
+    const isDue = this.#waiting.length > 0 || this.#isClosing || hasMore
     this.#timer = setTimeout(() => this.run(), isDue ? 0 : this.#pause(problem))
   }
 
   #reportProgress(isDue: boolean): void {
-    const { progress } = this.#bookkeeper
     const now = performance.now()
-    if (progress === this.#reported || (now < this.#reportAt && !isDue)) return
-    this.#reported = progress
+    if (now < this.#reportAt && !isDue) return
     this.#reportAt = now + PROGRESS
+    const progress = this.#bookkeeper.takeProgress()
+    if (isSameProgress(progress, this.#reported)) return
+    this.#reported = progress
     this.#post({ progress })
   }
 
@@ -97,9 +104,19 @@ class LedgerThread {
     return hasMore ? SWEEP.pause : INTERVAL.usual
   }
 
-  async #sums(number: number, since: number): Promise<void> {
+  /** Answers a query that waited for the journal. `problem`: why the journal is not stored. */
+  async #answerStored(query: StoredQuery, problem: string | null): Promise<void> {
+    const { number } = query
+    if (problem !== null) return this.#post({ number, problem })
+    if (query.do === 'flush') return this.#post({ number, value: null })
+    await this.#answer(number, async () =>
+      query.do === 'spent' ? this.#bookkeeper.spentBy(query.process) : this.#bookkeeper.adjust(query.adjustment),
+    )
+  }
+
+  async #answer(number: number, read: () => Promise<unknown>): Promise<void> {
     try {
-      this.#post({ number, value: await this.#bookkeeper.sums(since) })
+      this.#post({ number, value: await read() })
     } catch (error) {
       this.#post({ number, problem: problemOf(error) })
     }

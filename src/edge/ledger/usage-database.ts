@@ -2,123 +2,72 @@
  * `usage.db` for the bookkeeper. Writes are prepared statements in one synchronous transaction; kysely creates the schema.
  * Functions throw the error of SQLite or of the file system.
  */
-import { chmodSync } from 'node:fs'
-import { join } from 'node:path'
-import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
-import { makeFolder } from '../sqlite/folder.ts'
-import { migrateSchema } from '../sqlite/migrate.ts'
-import { watchMoved } from '../sqlite/opened-files.ts'
-import type { LedgerBatch, RequestAddition, UnfinishedAttempt } from './fold.ts'
+import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
+import { openSizedFile, type SizedFile } from '../sqlite/sized-file.ts'
+import { inTransaction } from '../sqlite/transaction.ts'
+import type { FoldedAttempt, LedgerBatch, RequestAddition } from './fold.ts'
+import { type CountedPeriodOf, countPeriod } from './period-count.ts'
+import { endedProcesses, isOfRun, type JournalProcess, processName } from './segment-files.ts'
 import {
+  type AdjustmentRow,
+  ATTEMPT_COLUMNS,
   type AttemptRow,
   type BudgetSumRow,
   type JournalRow,
+  NO_COUNTS,
   type OpenedColumn,
+  REQUEST_COLUMNS,
   type RequestRow,
   type RollupRow,
-  USAGE_MIGRATIONS,
+  USAGE_SCHEMA,
   type UsageTables,
 } from './usage-schema.ts'
-
-/** The file's name in the data folder. */
-export const USAGE_FILE = 'usage.db'
 
 /** Retention. `keepDays`: rows of requests and attempts; `keepHours`: days for which hourly sums are kept. */
 export type UsageLimits = { readonly keepDays: number; readonly keepHours: number; readonly maxMegabytes: number }
 
-/** ms to wait for another process: while opening, and in a transaction. */
-const BUSY = 2_000
+/** An adjustment to be stored. `reset`: minus what the counter has spent. */
+export type Adjustment = Omit<AdjustmentRow, 'amount'> & { readonly amount: number | 'reset' }
+
+/** A stored adjustment: its amount in nano-dollars. `isNew`: false if its ID was stored before. */
+export type Adjusted = { readonly amount: number; readonly isNew: boolean }
+
+/** What a budget counter has spent in a period. `earlier`: the part that no counter of the running processes contains. */
+export type LedgerSum = {
+  readonly counter: string
+  readonly period_start: number
+  readonly spent: number
+  readonly earlier: number
+}
+
+/** What rows of this process are marked with. */
+export type LedgerWriter = { readonly node: string; readonly process: JournalProcess }
+
 /** Pages of the log (16 MB) at which SQLite moves it into the file. */
 const LOG_PAGES = 4_000
 const DAY = 86_400_000
 const MIB = 1_048_576
 /** Rows deleted per transaction, and pages returned to the file system per step. */
-const DELETED = { rows: 5_000, pages: 2_000 }
+const DELETED = { rows: 2_000, pages: 1_000 }
 /** Fraction of the maximum size that remains after rows were deleted. */
 const EASED = 0.9
 /** Distinct values listed per facet. */
 const FACET_VALUES = 1_000
 
-const ATTEMPT: readonly (keyof AttemptRow)[] = [
-  'request',
-  'n',
-  'started',
-  'ended',
-  'provider',
-  'model',
-  'credential',
-  'hedge',
-  'outcome',
-  'kind',
-  'status',
-  'first_content_ms',
-  'input',
-  'output',
-  'cache_read',
-  'cache_write',
-  'cache_write_1h',
-  'reasoning',
-  'audio_input',
-  'audio_output',
-  'reserved',
-  'cost',
-  'usage_source',
-  'price_source',
-  'price_version',
-  'opened',
-]
-const REQUEST: readonly (keyof RequestRow)[] = [
+const ADJUSTMENT: readonly (keyof AdjustmentRow)[] = [
   'id',
-  'received',
-  'ended',
-  'style',
-  'stream',
-  'asked',
-  'route',
-  'provider',
-  'model',
+  'at',
+  'budget',
+  'counter',
+  'period_start',
   'key',
-  'team',
-  'person',
-  'end_user',
-  'tags',
-  'outcome',
-  'status',
-  'code',
-  'attempts',
-  'trail',
-  'cache',
-  'first_content_ms',
-  'total_ms',
-  'overhead_us',
-  'input',
-  'output',
-  'cache_read',
-  'cache_write',
-  'reasoning',
-  'cost',
-  'saved',
-  'usage_source',
-  'trace',
-  'node',
+  'amount',
+  'reason',
+  'actor',
 ]
-const ROLLUP_KEY = ['node', 'team', 'key', 'provider', 'model', 'style', 'tag', 'outcome'] as const
-const ROLLUP_COUNTS = [
-  'requests',
-  'attempts',
-  'input',
-  'output',
-  'cache_read',
-  'cache_write',
-  'reasoning',
-  'cost',
-  'saved',
-  'estimated',
-  'unpriced',
-  'first_content_sum',
-  'first_content_count',
-  'total_sum',
-] as const
+const ROLLUP_KEY = ['node', 'team', 'key', 'provider', 'model', 'style', 'tag', 'route', 'client', 'outcome'] as const
+// These are the members of the object.
+const ROLLUP_COUNTS = Object.keys(NO_COUNTS) as readonly (keyof typeof NO_COUNTS)[]
 
 const insertInto = (table: keyof UsageTables, columns: readonly string[]): string =>
   `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`
@@ -128,8 +77,8 @@ const addInto = (table: 'usage_hour' | 'usage_day', period: 'hour' | 'day'): str
     (column) => `${column} = ${column} + excluded.${column}`,
   ).join(', ')}`
 
-const KEPT_IN_PLACE = ['request', 'n', 'started']
-const CHANGED = ATTEMPT.filter((column) => !KEPT_IN_PLACE.includes(column))
+const KEPT_IN_PLACE = ['request', 'call', 'n', 'started']
+const CHANGED = ATTEMPT_COLUMNS.filter((column) => !KEPT_IN_PLACE.includes(column))
 
 /** The oldest rows that may be deleted: started before a time, of complete requests. */
 const oldest = (table: 'attempt' | 'request'): string => {
@@ -139,21 +88,26 @@ const oldest = (table: 'attempt' | 'request'): string => {
     (SELECT ${key} FROM ${table} WHERE ${time} < ? ${condition} ORDER BY ${time} LIMIT ${DELETED.rows})`
 }
 
+/** A batch of what a process has spent. */
+const SUMS_OF = `SELECT * FROM budget_sum WHERE process = ?
+  ORDER BY counter, period_start, node LIMIT ${DELETED.rows}`
+
 const prepareStatements = (database: DatabaseSync) => ({
-  insertAttempt: database.prepare(`${insertInto('attempt', ATTEMPT)} ON CONFLICT DO NOTHING`),
+  insertAttempt: database.prepare(`${insertInto('attempt', [...ATTEMPT_COLUMNS, 'opened'])} ON CONFLICT DO NOTHING`),
   updateAttempt: database.prepare(
-    `UPDATE attempt SET ${CHANGED.map((column) => `${column} = ?`).join(', ')} WHERE started = ? AND request = ? AND n = ?`,
+    `UPDATE attempt SET ${[...CHANGED, 'opened'].map((column) => `${column} = ?`).join(', ')} WHERE started = ? AND request = ? AND n = ?`,
   ),
-  insertRequest: database.prepare(`${insertInto('request', REQUEST)} ON CONFLICT DO NOTHING`),
+  insertRequest: database.prepare(`${insertInto('request', REQUEST_COLUMNS)} ON CONFLICT DO NOTHING`),
   addToRequest:
     database.prepare(`UPDATE request SET input = input + ?, output = output + ?, cache_read = cache_read + ?,
     cache_write = cache_write + ?, reasoning = reasoning + ?,
     cost = CASE WHEN ? IS NULL THEN cost ELSE coalesce(cost, 0) + ? END,
-    usage_source = CASE ? WHEN 'estimated' THEN 'estimated' ELSE usage_source END WHERE received = ? AND id = ?`),
+    usage_source = CASE ? WHEN 'estimated' THEN 'estimated' ELSE usage_source END WHERE (received, id) =
+      (SELECT received, id FROM request WHERE id = ? AND call = ? AND received >= ? ORDER BY received LIMIT 1)`),
   addHour: database.prepare(addInto('usage_hour', 'hour')),
   addDay: database.prepare(addInto('usage_day', 'day')),
   addSum: database.prepare(
-    `${insertInto('budget_sum', ['counter', 'period_start', 'node', 'spent'])}
+    `${insertInto('budget_sum', ['counter', 'period_start', 'node', 'process', 'spent'])}
       ON CONFLICT DO UPDATE SET spent = spent + excluded.spent`,
   ),
   setFacet: database.prepare(
@@ -166,7 +120,30 @@ const prepareStatements = (database: DatabaseSync) => ({
   removePosition: database.prepare('DELETE FROM journal WHERE segment = ?'),
   positions: database.prepare('SELECT segment, position, malformed FROM journal'),
   unfinished: database.prepare('SELECT * FROM attempt WHERE opened IS NOT NULL'),
-  sums: database.prepare('SELECT counter, period_start, node, spent, alerted FROM budget_sum WHERE period_start >= ?'),
+  sums: database.prepare(
+    `SELECT counter, period_start, process, spent FROM budget_sum WHERE period_start >= ? ORDER BY counter, period_start`,
+  ),
+  processes: database.prepare("SELECT DISTINCT process FROM budget_sum WHERE process <> ''"),
+  addSumsOf: database.prepare(
+    `INSERT INTO budget_sum SELECT counter, period_start, node, '', spent FROM (${SUMS_OF}) WHERE true
+      ON CONFLICT DO UPDATE SET spent = spent + excluded.spent`,
+  ),
+  removeSumsOf: database.prepare(
+    `DELETE FROM budget_sum WHERE (counter, period_start, node, process) IN
+      (SELECT counter, period_start, node, process FROM (${SUMS_OF}))`,
+  ),
+  insertAdjustment: database.prepare(`${insertInto('adjustment', ADJUSTMENT)} ON CONFLICT DO NOTHING`),
+  adjustment: database.prepare('SELECT amount FROM adjustment WHERE id = ?'),
+  spent: database.prepare(
+    'SELECT coalesce(sum(spent), 0) spent FROM budget_sum WHERE counter = ? AND period_start = ?',
+  ),
+  /** A time at or before which at most a batch of either table began. */
+  batchEnd: database.prepare(
+    `SELECT min(until) until FROM (
+      SELECT max(received) until FROM (SELECT received FROM request ORDER BY received LIMIT ${DELETED.rows})
+      UNION ALL
+      SELECT max(started) FROM (SELECT started FROM attempt ORDER BY started LIMIT ${DELETED.rows}))`,
+  ),
   oldAttempts: database.prepare(oldest('attempt')),
   oldRequests: database.prepare(oldest('request')),
   oldHours: database.prepare(
@@ -174,40 +151,30 @@ const prepareStatements = (database: DatabaseSync) => ({
       (SELECT hour, ${ROLLUP_KEY.join(', ')} FROM usage_hour WHERE hour < ? LIMIT ${DELETED.rows})`,
   ),
   oldFacets: database.prepare('DELETE FROM facet WHERE last_seen < ?'),
-  pages: database.prepare(
-    'SELECT page_count pages, freelist_count free, page_size size FROM pragma_page_count, pragma_freelist_count, pragma_page_size',
-  ),
 })
 
 export class UsageDatabase {
   readonly #database: DatabaseSync
   readonly #statements: ReturnType<typeof prepareStatements>
+  readonly #writer: LedgerWriter
+  /** Processes that had ended before the first sweep and have sums of their own; null: not known yet. */
+  #endedProcesses: string[] | null = null
   #isShrinking = false
+  readonly #size: SizedFile['size']
   /** Whether the path no longer leads to the open file. */
   readonly moved: () => boolean
 
-  private constructor(database: DatabaseSync, path: string) {
+  private constructor({ database, moved, size }: SizedFile, writer: LedgerWriter) {
     this.#database = database
+    this.#writer = writer
     this.#statements = prepareStatements(database)
-    this.moved = watchMoved([path])
+    this.#size = size
+    this.moved = moved
   }
 
   /** Opens the file in a folder. Both are created if missing. */
-  static async open(folder: string): Promise<UsageDatabase> {
-    makeFolder(folder)
-    const path = join(folder, USAGE_FILE)
-    const database = new DatabaseSync(path)
-    try {
-      chmodSync(path, 0o600)
-      // SQLite applies auto_vacuum only before the first table.
-      database.exec(`PRAGMA busy_timeout = ${BUSY}; PRAGMA auto_vacuum = INCREMENTAL;
-        PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = ${LOG_PAGES}`)
-      await migrateSchema(database, { file: USAGE_FILE, migrations: USAGE_MIGRATIONS, oldestReader: 1 })
-      return new UsageDatabase(database, path)
-    } catch (error) {
-      database.close()
-      throw error
-    }
+  static open(folder: string, writer: LedgerWriter): Promise<UsageDatabase> {
+    return openSizedFile(folder, USAGE_SCHEMA, LOG_PAGES, (file) => new UsageDatabase(file, writer))
   }
 
   /** The stored position of each segment. */
@@ -228,21 +195,62 @@ export class UsageDatabase {
     })
   }
 
-  /** What each budget counter has spent in periods that began at `since` or later. */
-  sums(since: number): readonly BudgetSumRow[] {
-    return this.#statements.sums.all(since) as BudgetSumRow[]
+  /** What each budget counter has spent in periods that began at `since` or later, after `counted` are counted at `at`. */
+  sums(since: number, counted: readonly CountedPeriodOf[], at: number): readonly LedgerSum[] {
+    return inTransaction(this.#database, () => {
+      for (const one of counted) countPeriod(this.#database, one, { node: this.#writer.node, at })
+      return this.#sums(since)
+    })
+  }
+
+  #sums(since: number): readonly LedgerSum[] {
+    const { process: own } = this.#writer
+    const rows = this.#statements.sums.all(since) as Pick<
+      BudgetSumRow,
+      'counter' | 'period_start' | 'process' | 'spent'
+    >[]
+    const sums: LedgerSum[] = []
+    for (const { counter, period_start, process, spent } of rows) {
+      const earlier = process !== '' && isOfRun(process, own) ? 0 : spent
+      const last = sums.at(-1)
+      if (last?.counter === counter && last.period_start === period_start)
+        sums[sums.length - 1] = { ...last, spent: last.spent + spent, earlier: last.earlier + earlier }
+      else sums.push({ counter, period_start, spent, earlier })
+    }
+    return sums
+  }
+
+  /**
+   * Stores an adjustment and adds it to what its counter has spent; one with a known ID is not stored again. The amount
+   * `reset` is minus what the counter has spent in the period.
+   */
+  adjust({ amount, ...adjustment }: Adjustment): Adjusted {
+    const { node, process } = this.#writer
+    const { adjustment: stored, insertAdjustment, addSum, spent } = this.#statements
+    const { counter, period_start } = adjustment
+    return inTransaction(this.#database, () => {
+      const known = stored.get(adjustment.id)
+      if (known) return { amount: Number(known.amount), isNew: false }
+      const total = () => -Number(spent.get(counter, period_start)?.spent)
+      const row: AdjustmentRow = { ...adjustment, amount: amount === 'reset' ? total() : amount }
+      insertAdjustment.run(...valuesOf(ADJUSTMENT, row))
+      if (counter !== null && period_start !== null)
+        addSum.run(counter, period_start, node, processName(process), row.amount)
+      return { amount: row.amount, isNew: true }
+    })
   }
 
   /** Stores a batch and the positions that it was read up to, in one transaction. */
   store(batch: LedgerBatch, positions: readonly JournalRow[]): void {
     const { addHour, addDay, addSum, setFacet, setPosition } = this.#statements
-    this.#transaction(() => {
+    inTransaction(this.#database, () => {
       for (const attempt of batch.attempts) this.#storeAttempt(attempt)
       for (const row of batch.requests) this.#storeRequest(row)
       for (const addition of batch.additions) this.#addToRequest(addition)
       for (const row of batch.hours) addHour.run(row.period, ...rollupValues(row))
       for (const row of batch.days) addDay.run(row.period, ...rollupValues(row))
-      for (const { counter, period_start, node, spent } of batch.sums) addSum.run(counter, period_start, node, spent)
+      for (const { counter, period_start, node, process, spent } of batch.sums)
+        addSum.run(counter, period_start, node, process, spent)
       for (const { name, value, last_seen } of batch.facets) setFacet.run(name, value, last_seen)
       for (const { segment, position, malformed } of positions) setPosition.run(segment, position, malformed)
     })
@@ -260,19 +268,21 @@ export class UsageDatabase {
 
   /** Deletes a batch of old rows and returns free pages to the file system. Returns whether more may be left. */
   sweep(limits: UsageLimits, now: number): boolean {
-    const { oldAttempts, oldRequests, oldHours, oldFacets } = this.#statements
+    const { oldAttempts, oldRequests, oldHours, oldFacets, batchEnd } = this.#statements
     this.#checkSize(limits)
-    const rowsUntil = this.#isShrinking ? Number.MAX_SAFE_INTEGER : now - limits.keepDays * DAY
+    // Both tables are cut at the same time, although a request may have several attempts.
+    const rowsUntil = this.#isShrinking ? Number(batchEnd.get()?.until ?? 0) + 1 : now - limits.keepDays * DAY
     const hoursUntil = now - limits.keepHours * DAY
-    const rows = this.#transaction(() => {
+    const rows = inTransaction(this.#database, () => {
       oldFacets.run(hoursUntil)
+      this.#mergeSums()
       const hours = Number(oldHours.run(hoursUntil).changes)
       return hours + Number(oldAttempts.run(rowsUntil).changes) + Number(oldRequests.run(rowsUntil).changes)
     })
     // `exec` runs all steps of the pragma; a prepared statement would run one.
     this.#database.exec(`PRAGMA incremental_vacuum(${DELETED.pages})`)
     const { free } = this.#size()
-    if (rows >= DELETED.rows || (rows > 0 && this.#isShrinking) || free > 0) return true
+    if (rows >= DELETED.rows || (rows > 0 && this.#isShrinking) || free > 0 || this.#endedProcesses?.length) return true
     this.checkpoint()
     return false
   }
@@ -281,32 +291,45 @@ export class UsageDatabase {
     this.#database.close()
   }
 
-  #transaction<T>(run: () => T): T {
-    this.#database.exec('BEGIN IMMEDIATE')
-    try {
-      const result = run()
-      this.#database.exec('COMMIT')
-      return result
-    } catch (error) {
-      // On a full disk SQLite has rolled back already; another rollback would replace that error.
-      if (this.#database.isTransaction) this.#database.exec('ROLLBACK')
-      throw error
-    }
+  /** Adds a batch of what a process has spent that has ended to one row for each counter. */
+  #mergeSums(): void {
+    const { processes, addSumsOf, removeSumsOf } = this.#statements
+    this.#endedProcesses ??= this.#endedOf(processes.all().map(({ process }) => String(process)))
+    const [process] = this.#endedProcesses
+    if (process === undefined) return
+    addSumsOf.run(process)
+    if (removeSumsOf.run(process).changes < DELETED.rows) this.#endedProcesses.shift()
   }
 
-  #storeAttempt(attempt: UnfinishedAttempt): void {
+  /** Counters of this process contain what its own workers have spent, also of those that have ended. */
+  #endedOf(processes: readonly string[]): string[] {
+    const { process: own } = this.#writer
+    return [...endedProcesses(new Set(processes.filter((name) => !isOfRun(name, own))), own)]
+  }
+
+  #storeAttempt(attempt: FoldedAttempt): void {
     const { insertAttempt, updateAttempt } = this.#statements
     const { row } = attempt
-    if (attempt.stored) updateAttempt.run(...valuesOf(CHANGED, row), row.started, row.request, row.n)
-    else attempt.row = insertNext(row, 'started', (next) => insertAttempt.run(...valuesOf(ATTEMPT, next)).changes)
+    const opened = attempt.isComplete ? null : JSON.stringify(attempt.opened)
+    if (attempt.stored) updateAttempt.run(...valuesOf(CHANGED, row), opened, row.started, row.request, row.n)
+    else
+      attempt.row = insertNext(
+        row,
+        'started',
+        (next) => insertAttempt.run(...valuesOf(ATTEMPT_COLUMNS, next), opened).changes,
+      )
   }
 
   #storeRequest(row: RequestRow): void {
-    insertNext(row, 'received', (next) => this.#statements.insertRequest.run(...valuesOf(REQUEST, next)).changes)
+    insertNext(
+      row,
+      'received',
+      (next) => this.#statements.insertRequest.run(...valuesOf(REQUEST_COLUMNS, next)).changes,
+    )
   }
 
   #addToRequest(of: RequestAddition): void {
-    const { input, output, cache_read, cache_write, reasoning, cost, usage_source, received, id } = of
+    const { input, output, cache_read, cache_write, reasoning, cost, usage_source, received, id, call } = of
     this.#statements.addToRequest.run(
       input,
       output,
@@ -316,8 +339,9 @@ export class UsageDatabase {
       cost,
       cost,
       usage_source,
-      received,
       id,
+      call,
+      received,
     )
   }
 
@@ -325,12 +349,6 @@ export class UsageDatabase {
   #checkSize({ maxMegabytes }: UsageLimits): void {
     const { used } = this.#size()
     this.#isShrinking = used > maxMegabytes * MIB * (this.#isShrinking ? EASED : 1)
-  }
-
-  #size(): { readonly used: number; readonly free: number } {
-    const row = this.#statements.pages.get()
-    const [pages, free] = [Number(row?.pages), Number(row?.free)]
-    return { used: (pages - free) * Number(row?.size), free }
   }
 }
 

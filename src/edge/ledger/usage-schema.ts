@@ -5,7 +5,9 @@
 
 import { sql } from 'kysely'
 import type { Migration } from 'kysely/migration'
-import type { BudgetCharge } from './journal-record.ts'
+import type { BudgetCharge } from '../../core/journal.ts'
+import type { SchemaVersions } from '../sqlite/migrate.ts'
+import { type RebuiltTable, upgradeTables } from './usage-upgrade.ts'
 
 export type UsageTables = {
   readonly request: RequestRow
@@ -20,6 +22,8 @@ export type UsageTables = {
 
 export type RequestRow = {
   readonly id: string
+  /** Number of the call, which tells requests with the same ID apart (`callNumber`). */
+  readonly call: number
   readonly received: number
   readonly ended: number | null
   readonly style: string
@@ -33,13 +37,18 @@ export type RequestRow = {
   readonly team: string | null
   readonly person: string | null
   readonly end_user: string | null
+  /** The kind of client. */
+  readonly client: string | null
   /** JSON, at most 1 KB. */
   readonly tags: string | null
   readonly outcome: string
   readonly status: number
   readonly code: string | null
+  readonly message: string | null
   readonly attempts: number
   readonly trail: string | null
+  /** JSON of a `RoutingDecision`, at most 8 KB. */
+  readonly decision: string | null
   readonly cache: string
   readonly first_content_ms: number | null
   readonly total_ms: number | null
@@ -57,11 +66,14 @@ export type RequestRow = {
 }
 
 export type AttemptRow = {
-  /** ID of the request. */
+  /** ID of the request, and number of the call. */
   readonly request: string
+  readonly call: number
   readonly n: number
   readonly started: number
   readonly ended: number | null
+  readonly key: string | null
+  readonly team: string | null
   readonly provider: string
   readonly model: string
   readonly credential: string
@@ -70,6 +82,7 @@ export type AttemptRow = {
   readonly outcome: string
   readonly kind: string | null
   readonly status: number | null
+  readonly message: string | null
   readonly first_content_ms: number | null
   readonly input: number | null
   readonly output: number | null
@@ -88,6 +101,80 @@ export type AttemptRow = {
   readonly opened: string | null
 }
 
+/** Columns of the table `request`, in the order of exports. */
+export const REQUEST_COLUMNS: readonly (keyof RequestRow)[] = [
+  'id',
+  'call',
+  'received',
+  'ended',
+  'style',
+  'stream',
+  'asked',
+  'route',
+  'provider',
+  'model',
+  'key',
+  'team',
+  'person',
+  'end_user',
+  'client',
+  'tags',
+  'outcome',
+  'status',
+  'code',
+  'message',
+  'attempts',
+  'trail',
+  'decision',
+  'cache',
+  'first_content_ms',
+  'total_ms',
+  'overhead_us',
+  'input',
+  'output',
+  'cache_read',
+  'cache_write',
+  'reasoning',
+  'usage_source',
+  'cost',
+  'saved',
+  'trace',
+  'node',
+]
+
+/** Columns of the table `attempt` but `opened`, in the order of exports. */
+export const ATTEMPT_COLUMNS: readonly Exclude<keyof AttemptRow, 'opened'>[] = [
+  'request',
+  'call',
+  'n',
+  'started',
+  'ended',
+  'key',
+  'team',
+  'provider',
+  'model',
+  'credential',
+  'hedge',
+  'outcome',
+  'kind',
+  'status',
+  'message',
+  'first_content_ms',
+  'input',
+  'output',
+  'cache_read',
+  'cache_write',
+  'cache_write_1h',
+  'reasoning',
+  'audio_input',
+  'audio_output',
+  'usage_source',
+  'reserved',
+  'cost',
+  'price_source',
+  'price_version',
+]
+
 /** What the end of an attempt is counted by. */
 export type OpenedColumn = {
   /** The process that made the attempt, and the number of the call in it. */
@@ -97,6 +184,8 @@ export type OpenedColumn = {
   readonly team: string | null
   readonly style: string
   readonly tag: string | null
+  readonly route: string | null
+  readonly client: string | null
   readonly charges: readonly BudgetCharge[]
   /** The time of receipt of the request, after its end. */
   readonly ended: number | null
@@ -111,6 +200,8 @@ export type RollupKey = {
   readonly model: string
   readonly style: string
   readonly tag: string
+  readonly route: string
+  readonly client: string
   readonly outcome: string
 }
 
@@ -134,20 +225,42 @@ export type RollupRow<Period> = RollupKey & {
   readonly total_sum: number
 }
 
+/** The counts of a row without any. */
+export const NO_COUNTS: Omit<RollupRow<never>, 'period' | keyof RollupKey> = {
+  requests: 0,
+  attempts: 0,
+  input: 0,
+  output: 0,
+  cache_read: 0,
+  cache_write: 0,
+  reasoning: 0,
+  cost: 0,
+  saved: 0,
+  estimated: 0,
+  unpriced: 0,
+  first_content_sum: 0,
+  first_content_count: 0,
+  total_sum: 0,
+}
+
 export type BudgetSumRow = {
   readonly counter: string
   readonly period_start: number
   readonly node: string
+  /** The process that has spent it, whose own counters contain it too. Empty: processes that have ended. */
+  readonly process: string
   readonly spent: number
-  /** Highest threshold, in percent, for which an alert was sent. */
-  readonly alerted: number
 }
 
-type AdjustmentRow = {
+/** A correction. With a counter, its amount is part of what the counter has spent in that period. */
+export type AdjustmentRow = {
   readonly id: string
   readonly at: number
   readonly budget: string | null
+  readonly counter: string | null
+  readonly period_start: number | null
   readonly key: string | null
+  /** Negative for credits and resets. */
   readonly amount: number
   readonly reason: string
   readonly actor: string
@@ -159,19 +272,27 @@ export type JournalRow = { readonly segment: string; readonly position: number; 
 /** A value that filter menus show. */
 export type FacetRow = { readonly name: string; readonly value: string; readonly last_seen: number }
 
+const ROLLUP_KEY = 'node, team, key, provider, model, style, tag'
 const ROLLUP = `node TEXT NOT NULL, team TEXT NOT NULL, key TEXT NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL,
-  style TEXT NOT NULL, tag TEXT NOT NULL, outcome TEXT NOT NULL,
+  style TEXT NOT NULL, tag TEXT NOT NULL, route TEXT NOT NULL, client TEXT NOT NULL, outcome TEXT NOT NULL,
   requests INTEGER NOT NULL, attempts INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
   cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL, reasoning INTEGER NOT NULL, cost INTEGER NOT NULL,
   saved INTEGER NOT NULL, estimated INTEGER NOT NULL, unpriced INTEGER NOT NULL,
   first_content_sum INTEGER NOT NULL, first_content_count INTEGER NOT NULL, total_sum INTEGER NOT NULL`
 
+const USAGE_HOUR = `CREATE TABLE usage_hour (hour INTEGER NOT NULL, ${ROLLUP},
+    PRIMARY KEY (hour, ${ROLLUP_KEY}, route, client, outcome)) WITHOUT ROWID`
+const USAGE_DAY = `CREATE TABLE usage_day (day TEXT NOT NULL, ${ROLLUP},
+    PRIMARY KEY (day, ${ROLLUP_KEY}, route, client, outcome)) WITHOUT ROWID`
+const BUDGET_SUM = `CREATE TABLE budget_sum (counter TEXT NOT NULL, period_start INTEGER NOT NULL, node TEXT NOT NULL,
+    process TEXT NOT NULL, spent INTEGER NOT NULL, PRIMARY KEY (counter, period_start, node, process)) WITHOUT ROWID`
+
 const FIRST = [
   `CREATE TABLE request (
-    id TEXT NOT NULL, received INTEGER NOT NULL, ended INTEGER, style TEXT NOT NULL, stream INTEGER NOT NULL,
+    id TEXT NOT NULL, call INTEGER NOT NULL, received INTEGER NOT NULL, ended INTEGER, style TEXT NOT NULL, stream INTEGER NOT NULL,
     asked TEXT NOT NULL, route TEXT, provider TEXT, model TEXT,
-    key TEXT, team TEXT, person TEXT, end_user TEXT, tags TEXT,
-    outcome TEXT NOT NULL, status INTEGER NOT NULL, code TEXT, attempts INTEGER NOT NULL, trail TEXT, cache TEXT NOT NULL,
+    key TEXT, team TEXT, person TEXT, end_user TEXT, client TEXT, tags TEXT,
+    outcome TEXT NOT NULL, status INTEGER NOT NULL, code TEXT, message TEXT, attempts INTEGER NOT NULL, trail TEXT, decision TEXT, cache TEXT NOT NULL,
     first_content_ms INTEGER, total_ms INTEGER, overhead_us INTEGER,
     input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, reasoning INTEGER,
     cost INTEGER, saved INTEGER NOT NULL DEFAULT 0, usage_source TEXT, trace TEXT, node TEXT NOT NULL,
@@ -179,9 +300,9 @@ const FIRST = [
   'CREATE INDEX request_id ON request (id)',
   'CREATE INDEX request_key ON request (key, received)',
   `CREATE TABLE attempt (
-    request TEXT NOT NULL, n INTEGER NOT NULL, started INTEGER NOT NULL, ended INTEGER,
-    provider TEXT NOT NULL, model TEXT NOT NULL, credential TEXT NOT NULL, hedge INTEGER NOT NULL DEFAULT 0,
-    outcome TEXT NOT NULL, kind TEXT, status INTEGER, first_content_ms INTEGER,
+    request TEXT NOT NULL, call INTEGER NOT NULL, n INTEGER NOT NULL, started INTEGER NOT NULL, ended INTEGER,
+    key TEXT, team TEXT, provider TEXT NOT NULL, model TEXT NOT NULL, credential TEXT NOT NULL, hedge INTEGER NOT NULL DEFAULT 0,
+    outcome TEXT NOT NULL, kind TEXT, status INTEGER, message TEXT, first_content_ms INTEGER,
     input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, cache_write_1h INTEGER, reasoning INTEGER,
     audio_input INTEGER, audio_output INTEGER,
     reserved INTEGER NOT NULL, cost INTEGER, usage_source TEXT NOT NULL, price_source TEXT NOT NULL, price_version TEXT,
@@ -189,24 +310,41 @@ const FIRST = [
     PRIMARY KEY (started, request, n)) WITHOUT ROWID`,
   'CREATE INDEX attempt_request ON attempt (request)',
   'CREATE INDEX attempt_unfinished ON attempt (started) WHERE opened IS NOT NULL',
-  `CREATE TABLE usage_hour (hour INTEGER NOT NULL, ${ROLLUP},
-    PRIMARY KEY (hour, node, team, key, provider, model, style, tag, outcome)) WITHOUT ROWID`,
-  `CREATE TABLE usage_day (day TEXT NOT NULL, ${ROLLUP},
-    PRIMARY KEY (day, node, team, key, provider, model, style, tag, outcome)) WITHOUT ROWID`,
-  `CREATE TABLE budget_sum (counter TEXT NOT NULL, period_start INTEGER NOT NULL, node TEXT NOT NULL,
-    spent INTEGER NOT NULL, alerted INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (counter, period_start, node)) WITHOUT ROWID`,
-  `CREATE TABLE adjustment (id TEXT PRIMARY KEY, at INTEGER NOT NULL, budget TEXT, key TEXT, amount INTEGER NOT NULL,
+  USAGE_HOUR,
+  USAGE_DAY,
+  BUDGET_SUM,
+  `CREATE TABLE adjustment (id TEXT PRIMARY KEY, at INTEGER NOT NULL, budget TEXT, counter TEXT,
+    period_start INTEGER, key TEXT, amount INTEGER NOT NULL,
     reason TEXT NOT NULL, actor TEXT NOT NULL) WITHOUT ROWID`,
   `CREATE TABLE journal (segment TEXT PRIMARY KEY, position INTEGER NOT NULL, malformed INTEGER NOT NULL) WITHOUT ROWID`,
   `CREATE TABLE facet (name TEXT NOT NULL, value TEXT NOT NULL, last_seen INTEGER NOT NULL,
     PRIMARY KEY (name, value)) WITHOUT ROWID`,
 ]
 
+/** Tables whose primary key has more columns than before the first release. */
+const rollupOf = (table: string, create: string, period: string): RebuiltTable => ({
+  table,
+  create,
+  kept: [period, ...ROLLUP_KEY.split(', '), 'outcome', ...Object.keys(NO_COUNTS)],
+  added: ['route', 'client'],
+})
+const REBUILT: readonly RebuiltTable[] = [
+  rollupOf('usage_hour', USAGE_HOUR, 'hour'),
+  rollupOf('usage_day', USAGE_DAY, 'day'),
+  { table: 'budget_sum', create: BUDGET_SUM, kept: ['counter', 'period_start', 'node', 'spent'], added: ['process'] },
+]
+
 /** Raw SQL: kysely's schema builder has no `WITHOUT ROWID`. */
-export const USAGE_MIGRATIONS: readonly Migration[] = [
+const MIGRATIONS: readonly Migration[] = [
   {
     async up(db) {
       for (const statement of FIRST) await sql.raw(statement).execute(db)
     },
   },
+  { up: (db) => upgradeTables(db, REBUILT) },
 ]
+
+/** The file's name in the data folder. */
+export const USAGE_FILE = 'usage.db'
+
+export const USAGE_SCHEMA: SchemaVersions = { file: USAGE_FILE, migrations: MIGRATIONS, oldestReader: 1 }

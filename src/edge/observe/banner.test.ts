@@ -43,6 +43,7 @@ const facts = (instances: readonly Instance[], more: Partial<Facts> = {}, config
   address: { host: '127.0.0.1', port: 3000 },
   config: { settings: defaultSettings, instances, routes: new Map(), ...config },
   production: false,
+  keyed: false,
   file: null,
   warnings: [],
   ...more,
@@ -61,6 +62,7 @@ test('banner: shows version, address, providers and settings', () => {
   headgate 0.1.0   ready in 212 ms
 
   Address    http://127.0.0.1:3000/v1   for OPENAI_BASE_URL
+  Dashboard  http://127.0.0.1:3000/dashboard/
   Providers  openai  2 keys   openai-default
              groq    1 key    llama
              vllm    no key   vllm-default
@@ -77,6 +79,13 @@ test('banner: shows version, address, providers and settings', () => {
     stripVTControlCharacters(banner(facts([instance('openai', 1)]), colours)),
     banner(facts([instance('openai', 1)])),
   )
+})
+
+test('banner: shows the address of the dashboard only where it is served', () => {
+  const off = facts([demo], {}, { settings: settingsSchema.parse({ dashboard: { enabled: false } }) })
+  assert.doesNotMatch(banner(off), /Dashboard/)
+  assert.equal(readyFields(off).dashboard, null)
+  assert.equal(readyFields(facts([demo])).dashboard, 'http://127.0.0.1:3000/dashboard/')
 })
 
 test('banner: shows which providers use a cloud identity', () => {
@@ -118,7 +127,7 @@ test('banner: warns if other machines can call without keys, else shows the numb
   const open = facts([demo], { address: { host: '0.0.0.0', port: 80 } })
   assert.match(banner(open), /auth OFF, and other machines can call: set AUTH_KEYS/)
   const settings = settingsSchema.parse({ auth: { keys: ['canary-a', 'canary-b'], admin: 'canary-c' } })
-  const closed = banner(facts([demo], { address: { host: '::', port: 80 } }, { settings }))
+  const closed = banner(facts([demo], { address: { host: '::', port: 80 }, keyed: true }, { settings }))
   assert.match(closed, /auth 2 client keys \(AUTH_KEYS\)/)
   assert.match(closed, /authorization: Bearer YOUR_CLIENT_KEY/)
   assert.doesNotMatch(closed, /canary/)
@@ -126,7 +135,7 @@ test('banner: warns if other machines can call without keys, else shows the numb
 
 test('ready: has the same facts as fields, without secrets', () => {
   const settings = settingsSchema.parse({ auth: { keys: ['canary-a'] } })
-  const fields = readyFields(facts([instance('openai', 2), instance('vllm', 0)], {}, { settings }))
+  const fields = readyFields(facts([instance('openai', 2), instance('vllm', 0)], { keyed: true }, { settings }))
   assert.deepEqual(
     [fields.url, fields.providers, fields.keys, fields.models, fields.auth],
     ['http://127.0.0.1:3000', ['openai', 'vllm'], [2, 0], ['openai-default', 'vllm-default'], 'keys'],

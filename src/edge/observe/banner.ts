@@ -13,6 +13,8 @@ export type Facts = {
   readonly address: { readonly host: string; readonly port: number }
   readonly config: Config
   readonly production: boolean
+  /** Model calls need a client key. */
+  readonly keyed: boolean
   /** The configuration file, if there is one. */
   readonly file: string | null
   readonly warnings: readonly string[]
@@ -68,14 +70,15 @@ const breakerText = ({ settings: { circuit } }: Config): string => {
 }
 
 /** A warning if other machines can make model calls without a key; null if a key is required or only this machine can call. */
-export const openWarning = ({ settings }: Config, host: string): string | null =>
-  settings.auth.keys.length > 0 || LOOPBACK.test(host)
+export const openWarning = (keyed: boolean, host: string): string | null =>
+  keyed || LOOPBACK.test(host)
     ? null
     : `The gateway listens on ${ANY.has(host) ? 'all interfaces' : host} and requires no client key: any machine that reaches it can make model calls. Set AUTH_KEYS (auth.keys), or HOST=127.0.0.1.`
 
-const authText = ({ config, address }: Facts): string => {
+const authText = ({ config, address, keyed }: Facts): string => {
   const { keys } = config.settings.auth
   if (keys.length > 0) return `${counted(keys.length, 'client key')} (AUTH_KEYS)`
+  if (keyed) return 'on, every model call needs a client key'
   return LOOPBACK.test(address.host)
     ? 'off, only this machine can call'
     : 'OFF, and other machines can call: set AUTH_KEYS'
@@ -83,11 +86,11 @@ const authText = ({ config, address }: Facts): string => {
 
 /** A command that works when pasted into any common shell. The header is needed: curl's default is a form. */
 export const curlLine = (facts: Facts): string => {
-  const { config, address } = facts
+  const { config, address, keyed } = facts
   const [first] = config.instances
   const model = first && isDemo(first) ? `${first.id}/${defaultModel(first)}` : 'auto'
   const body = `{"model":"${model}","messages":[{"role":"user","content":"hello"}]}`
-  const key = config.settings.auth.keys.length > 0 ? " -H 'authorization: Bearer YOUR_CLIENT_KEY'" : ''
+  const key = keyed ? " -H 'authorization: Bearer YOUR_CLIENT_KEY'" : ''
   return `curl ${urlOf(address)}/v1/chat/completions -H 'content-type: application/json'${key} -d '${body}'`
 }
 
@@ -118,7 +121,11 @@ const providerLines = (config: Config, room: number, paint: Paint): readonly str
 export const banner = (facts: Facts, paint: Paint = noPaint): string => {
   const { version, readyMs, address, config, production, file, workers = 1 } = facts
   const url = urlOf(address)
-  const fixed = [...block('Address', [`${url}/v1${paint.dim('   for OPENAI_BASE_URL')}`], paint)]
+  const { dashboard } = config.settings
+  const fixed = [
+    ...block('Address', [`${url}/v1${paint.dim('   for OPENAI_BASE_URL')}`], paint),
+    ...(dashboard.enabled ? block('Dashboard', [`${url}/dashboard/`], paint) : []),
+  ]
   const routes = [...config.routes.keys()]
   const after = [
     ...block('Circuits', [breakerText(config)], paint),
@@ -159,12 +166,13 @@ export const banner = (facts: Facts, paint: Paint = noPaint): string => {
 
 /** The banner's facts as fields of the log line `{"event":"ready"}`. */
 export const readyFields = (facts: Facts): Fields => {
-  const { version, readyMs, address, config, production, file, workers = 1 } = facts
-  const { circuit, auth, data } = config.settings
+  const { version, readyMs, address, config, production, keyed, file, workers = 1 } = facts
+  const { circuit, auth, dashboard, data } = config.settings
   return {
     version,
     ready_ms: Math.round(readyMs),
     url: urlOf(address),
+    dashboard: dashboard.enabled ? `${urlOf(address)}/dashboard/` : null,
     host: address.host,
     port: address.port,
     ...(workers > 1 && { workers }),
@@ -179,7 +187,7 @@ export const readyFields = (facts: Facts): Fields => {
     circuit_timeout: circuit.timeout,
     circuit_error_threshold: circuit.errorThreshold,
     circuit_reset_timeout: circuit.resetTimeout,
-    auth: auth.keys.length > 0 ? 'keys' : 'open',
+    auth: keyed ? 'keys' : 'open',
     admin: auth.admin !== undefined,
     data_dir: data.dir,
     config: file,

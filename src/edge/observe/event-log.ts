@@ -1,13 +1,11 @@
 /** Log lines for gateway events. They never contain prompts, answers or secrets. */
 import type { GatewayEvent } from '../../core/trace.ts'
-import type { TraceSummary } from '../../core/trace-summary.ts'
+import { summaryOf, type TraceSummary } from '../../core/trace-summary.ts'
 import { type Field, type Fields, type Level, truncate } from './line.ts'
-import { summaryOf } from './memoize-last.ts'
 
 export type LogEntry = { readonly level: Level; readonly event: string; readonly fields: Fields }
 
-/** Cost of a request in dollars; undefined if unknown. */
-export type CostOf = (summary: TraceSummary) => number | undefined
+const NANO = 1e9
 
 const wholeMs = (ms: number): number => Math.round(ms)
 
@@ -18,8 +16,8 @@ const levelOf = ({ outcome, failure, status }: TraceSummary): Level => {
 }
 
 /** Fields of the request line. */
-const requestFields = (summary: TraceSummary, cost: number | undefined): Fields => {
-  const { usage, failure, firstContentMs } = summary
+const requestFields = (summary: TraceSummary): Fields => {
+  const { usage, failure, firstContentMs, cost } = summary
   return {
     id: summary.id,
     style: summary.style,
@@ -39,7 +37,7 @@ const requestFields = (summary: TraceSummary, cost: number | undefined): Fields 
     cached_tokens: usage?.cacheRead,
     reasoning_tokens: usage?.reasoning,
     estimated: summary.estimated,
-    cost: cost === undefined ? undefined : Number(cost.toPrecision(12)),
+    cost: cost === undefined ? undefined : cost / NANO,
     error: failure?.kind,
     error_status: failure?.status,
     detail: failure && summary.outcome !== 'client_gone' ? failure.message : undefined,
@@ -50,11 +48,12 @@ const requestFields = (summary: TraceSummary, cost: number | undefined): Fields 
     skipped: summary.skipped.length > 0 ? skippedIn(summary) : undefined,
     shared: summary.shared?.how,
     shared_with: summary.shared && summary.shared.how !== 'left' ? summary.shared.with : undefined,
+    cache: summary.cache,
     trail: summary.trail,
   }
 }
 
-/** Skipped targets, such as `groq#09be/llama:budget`, then `+37` for those not listed. */
+/** Skipped targets, such as `groq#09be/llama:retry_budget`, then `+37` for those not listed. */
 const skippedIn = ({ skipped, moreSkipped }: TraceSummary): readonly string[] => {
   const names = skipped.map(({ provider, key, model, why }) => `${provider}#${key}/${model}:${why}`)
   return moreSkipped > 0 ? [...names, `+${moreSkipped}`] : names
@@ -69,11 +68,11 @@ const errorFields = (error: unknown): Fields => {
 }
 
 /** The log line for an event. */
-export const logEntryOf = (event: GatewayEvent, costOf: CostOf): LogEntry => {
+export const logEntryOf = (event: GatewayEvent): LogEntry => {
   switch (event.event) {
     case 'request': {
       const summary = summaryOf(event.trace)
-      return { level: levelOf(summary), event: 'request', fields: requestFields(summary, costOf(summary)) }
+      return { level: levelOf(summary), event: 'request', fields: requestFields(summary) }
     }
     case 'fallback': {
       const { id, client, from, to, kind, detail } = event

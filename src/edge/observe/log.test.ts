@@ -46,12 +46,12 @@ const exchange: Trace = [
   { type: 'committed', at: 96.4, attempt: 1, status: 200 },
   { type: 'dropped', paths: ['logprobs'] },
   { type: 'usage', usage: { input: 9, output: 58, cacheRead: 4, reasoning: 3 } },
-  { type: 'ended', at: 412.2, how: 'answered', status: 200 },
+  { type: 'ended', at: 412.2, how: 'answered', status: 200, cost: 17_400 },
 ]
 const event: GatewayEvent = { event: 'request', trace: exchange }
 
 test('log: the line of a request', () => {
-  const { log, lines } = logOn({ costOf: ({ usage }) => (usage ? usage.output * 1e-7 * 3 : undefined) })
+  const { log, lines } = logOn()
   log.record(event)
   assert.deepEqual(
     lines().map((line) => JSON.parse(line)),
@@ -237,7 +237,7 @@ const pretty: readonly (readonly [string, GatewayEvent, RegExp])[] = [
   [
     'a fallback that was answered',
     event,
-    /^\d\d:41:07 200 groq\/llama for fast 412 ms \(first 96\) 9→58 tok {2}openai#a1f3 timeout → groq#09be 200 {2}req_abc$/,
+    /^\d\d:41:07 200 groq\/llama for fast 412 ms \(first 96\) 9→58 tok \$0\.0000174 {2}openai#a1f3 timeout → groq#09be 200 {2}req_abc$/,
   ],
   [
     'a model requested with its provider, without a fallback',

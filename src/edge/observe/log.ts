@@ -3,10 +3,11 @@
  * is too slow, lines are dropped and counted, so memory stays bounded. Buffered lines are written when the process ends.
  */
 import { writeSync } from 'node:fs'
+import { maskOwnKeys } from '../../core/own-keys.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import { isFull, MAX_WAITS, waitMillisecond } from './blocking-wait.ts'
 import { noPaint, type Paint } from './colour.ts'
-import { type CostOf, logEntryOf } from './event-log.ts'
+import { logEntryOf } from './event-log.ts'
 import { type Fields, jsonLine, jsonLineWithin, LEVELS, type Level, type Line } from './line.ts'
 import { prettyLine } from './pretty.ts'
 
@@ -37,7 +38,6 @@ export type LogOptions = {
   readonly format: 'json' | 'pretty'
   readonly paint?: Paint
   readonly date?: () => number
-  readonly costOf?: CostOf
   /** Set if several worker processes share the output: adds `worker` to each line and limits lines to `whole` bytes. */
   readonly shared?: { readonly worker: number; readonly whole: number } | undefined
   /** Lines are dropped while more characters than this are buffered here and in the stream. */
@@ -73,7 +73,6 @@ export const openLog = ({
   format,
   paint = noPaint,
   date = Date.now,
-  costOf = () => undefined,
   shared,
   most = MOST,
   pace = PACE,
@@ -95,7 +94,7 @@ export const openLog = ({
 
   const json = shared ? (line: Line) => jsonLineWithin({ ...line, worker: shared.worker }, shared.whole - 1) : jsonLine
   const pretty = (line: Line) => prettyLine(shared ? { ...line, worker: shared.worker } : line, paint)
-  const textOf = (line: Line): string => `${format === 'json' ? json(line) : pretty(line)}\n`
+  const textOf = (line: Line): string => `${maskOwnKeys(format === 'json' ? json(line) : pretty(line))}\n`
 
   const take = (): string => {
     if (dropped > 0) {
@@ -146,7 +145,7 @@ export const openLog = ({
     info: writer('info'),
     warn: writer('warn'),
     error: writer('error'),
-    record: (event) => write({ ...logEntryOf(event, costOf), at: date() }),
+    record: (event) => write({ ...logEntryOf(event), at: date() }),
     flush,
     close() {
       if (closed) return

@@ -132,10 +132,10 @@ const others: readonly (readonly [string, Trace, string])[] = [
     'a skipped target',
     [
       received,
-      { type: 'skipped', targets: [{ provider: 'p', model: 'm', key: 'k', why: 'budget' }], more: 0 },
+      { type: 'skipped', targets: [{ provider: 'p', model: 'm', key: 'k', why: 'retry_budget' }], more: 0 },
       { type: 'ended', at: 3, how: 'refused', status: 502, failure: fail('status', '') },
     ],
-    'headgate_targets_skipped_total{provider="p",why="budget"} 1',
+    'headgate_targets_skipped_total{provider="p",why="retry_budget"} 1',
   ],
   [
     'a client that disconnected while waiting',

@@ -1,25 +1,39 @@
 /** The metrics page: counters and histograms updated from gateway events, and gauges read at each scrape. */
 
-import { rowOf } from '../../core/failure.ts'
+import { type Failure, rowOf } from '../../core/failure.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
-import type { TraceSummary } from '../../core/trace-summary.ts'
-import type { CostOf } from './event-log.ts'
-import { summaryOf } from './memoize-last.ts'
-import { copied, createRegistry, type Labels, MAX_VALUE_LENGTH, OTHER, type Registry } from './registry.ts'
+import { summaryOf, type TraceSummary } from '../../core/trace-summary.ts'
+import { accountMetrics } from './account-metrics.ts'
+import {
+  addReadings,
+  copied,
+  createRegistry,
+  MAX_VALUE_LENGTH,
+  OTHER,
+  type Reading,
+  type Registry,
+} from './registry.ts'
+import { storeTimes } from './store-times.ts'
 import { addUsage, attempt, type ProcessUsage } from './usage.ts'
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
-
-/** The current value of a gauge, without the `headgate_` prefix. Readings of the same name are adjacent. */
-export type Reading = { readonly name: string; readonly help: string; readonly labels: Labels; readonly value: number }
 
 export type Metrics = {
   record(event: GatewayEvent): void
   /** Counts a request refused for a limit of the gateway before it became a call. */
   shed(why: string): void
+  /** Counts a request refused for what its client may do, before it became a call. */
+  refused(failure: Failure): void
+  /** An operation of a store took so long, in ms. */
+  store(store: string, op: string, ms: number): void
+  /** Counts an alert: `sent`, `failed` or `dropped`. */
+  alert(rule: string, result: string): void
   /** The page. Never throws: readings that fail are left out. */
   text(): string
 }
+
+/** Cost of an answer in dollars; undefined if unknown. */
+type CostOf = (summary: TraceSummary) => number | undefined
 
 export type MetricsOptions = {
   readonly version: string
@@ -33,6 +47,8 @@ export type MetricsOptions = {
    * invent any number of names. Absent: every model is known.
    */
   readonly isKnown?: (provider: string, model: string) => boolean
+  /** Whether there are metrics of each client key. */
+  readonly perKey?: () => boolean
   /** Process usage; may throw, for example without free file descriptors. */
   readonly usage?: () => ProcessUsage
 }
@@ -83,123 +99,114 @@ const RESULTS = {
 } as const
 
 /** Registers all counters and histograms. */
-const createInstruments = (registry: Registry) => {
+export const createInstruments = (registry: Registry) => {
   const target = ['provider', 'model']
-  const requests = registry.counter('headgate_requests_total', 'Requests, by outcome.', [
-    'style',
-    'stream',
-    'outcome',
-    'status',
-    'provider',
-    'client',
-  ])
-  const attempts = registry.counter('headgate_attempts_total', 'Attempts at upstream calls, by result.', [
-    ...target,
-    'class',
-  ])
-  const failovers = registry.counter('headgate_failovers_total', 'Requests that failed over to another target.', [
-    'from',
-    'to',
-    'class',
-  ])
-  const hedges = registry.counter(
-    'headgate_hedges_total',
-    'Hedged requests: a second provider was called because the first was slow. The usage of the cancelled attempt is unknown.',
-    ['won'],
-  )
-  const skipped = registry.counter(
-    'headgate_targets_skipped_total',
-    'Targets skipped without an attempt, by reason; at most twelve are counted for each request.',
-    ['provider', 'why'],
-  )
-  const transitions = registry.counter('headgate_breaker_transitions_total', 'State changes of circuit breakers.', [
-    'what',
-    'from',
-    'to',
-  ])
-  const keyChanges = registry.counter('headgate_key_transitions_total', 'State changes of provider keys.', [
-    'provider',
-    'from',
-    'to',
-  ])
-  const interrupted = registry.counter(
-    'headgate_stream_interrupted_total',
-    'Answers interrupted after their first content.',
-    [...target, 'reason'],
-  )
-  const aborts = registry.counter('headgate_client_aborts_total', 'Client disconnects before the end of the answer.', [
-    'phase',
-  ])
-  const shared = registry.counter(
-    'headgate_shared_answers_total',
-    'Requests answered with a shared response, and responses continued without their client (left).',
-    ['style', 'how'],
-  )
-  const shed = registry.counter('headgate_shed_total', 'Requests refused because of a gateway limit.', ['why'])
-  const dropped = registry.counter('headgate_dropped_total', 'Requests with settings the target does not support.', [
-    'style',
-  ])
-  const droppedEvents = registry.counter(
-    'headgate_dropped_events_total',
-    'Unreadable events dropped from plain-text answers.',
-    ['style'],
-  )
-  const tokens = registry.counter('headgate_tokens_total', 'Tokens, as counted by upstreams.', [...target, 'type'])
-  const cost = registry.counter('headgate_cost_dollars_total', 'Cost of answers with a known price.', target)
-  const errors = registry.counter('headgate_errors_total', 'Internal errors.', [])
-  const first = registry.histogram(
-    'headgate_ttft_seconds',
-    'Time from a request to the first content of its answer.',
-    target,
-    SECONDS,
-  )
-  const overhead = registry.histogram(
-    'headgate_gateway_overhead_seconds',
-    'Part of a request during which no attempt is in flight.',
-    [],
-    OVERHEAD,
-  )
   const genAi = ['gen_ai_operation_name', 'gen_ai_provider_name', 'gen_ai_request_model']
-  const duration = registry.histogram(
-    'gen_ai_server_request_duration_seconds',
-    'Time from a request to the end of its answer.',
-    [...genAi, 'error_type'],
-    SECONDS,
-  )
-  const firstToken = registry.histogram(
-    'gen_ai_server_time_to_first_token_seconds',
-    'Time from a request to the first content of its streamed answer.',
-    genAi,
-    SECONDS,
-  )
-  const tokenUsage = registry.histogram(
-    'gen_ai_client_token_usage',
-    'Tokens per answer, as counted by the upstream.',
-    [...genAi, 'gen_ai_token_type'],
-    TOKENS,
-  )
   return {
-    requests,
-    attempts,
-    failovers,
-    hedges,
-    skipped,
-    transitions,
-    keyChanges,
-    interrupted,
-    aborts,
-    shared,
-    shed,
-    dropped,
-    droppedEvents,
-    tokens,
-    cost,
-    errors,
-    first,
-    overhead,
-    duration,
-    firstToken,
-    tokenUsage,
+    requests: registry.counter('headgate_requests_total', 'Requests, by outcome.', [
+      'style',
+      'stream',
+      'outcome',
+      'status',
+      'provider',
+      'client',
+    ]),
+    attempts: registry.counter('headgate_attempts_total', 'Attempts at upstream calls, by result.', [
+      ...target,
+      'class',
+    ]),
+    failovers: registry.counter('headgate_failovers_total', 'Requests that failed over to another target.', [
+      'from',
+      'to',
+      'class',
+    ]),
+    hedges: registry.counter(
+      'headgate_hedges_total',
+      'Hedged requests: a second provider was called because the first was slow. The usage of the cancelled attempt is unknown.',
+      ['won'],
+    ),
+    skipped: registry.counter(
+      'headgate_targets_skipped_total',
+      'Targets skipped without an attempt, by reason; at most twelve are counted for each request.',
+      ['provider', 'why'],
+    ),
+    transitions: registry.counter('headgate_breaker_transitions_total', 'State changes of circuit breakers.', [
+      'what',
+      'from',
+      'to',
+    ]),
+    keyChanges: registry.counter('headgate_key_transitions_total', 'State changes of provider keys.', [
+      'provider',
+      'from',
+      'to',
+    ]),
+    interrupted: registry.counter(
+      'headgate_stream_interrupted_total',
+      'Answers interrupted after their first content.',
+      [...target, 'reason'],
+    ),
+    aborts: registry.counter('headgate_client_aborts_total', 'Client disconnects before the end of the answer.', [
+      'phase',
+    ]),
+    shared: registry.counter(
+      'headgate_shared_answers_total',
+      'Requests answered with a shared response, and responses continued without their client (left).',
+      ['style', 'how'],
+    ),
+    cacheRequests: registry.counter(
+      'headgate_cache_requests_total',
+      'Requests for which the response cache is on, by its result: hit, miss or bypass.',
+      ['result'],
+    ),
+    cacheSaved: registry.counter(
+      'headgate_cache_saved_dollars_total',
+      'What answers from the response cache would have cost, where the price is known.',
+      [],
+    ),
+    shed: registry.counter('headgate_shed_total', 'Requests refused because of a gateway limit.', ['why']),
+    dropped: registry.counter('headgate_dropped_total', 'Requests with settings the target does not support.', [
+      'style',
+    ]),
+    droppedEvents: registry.counter(
+      'headgate_dropped_events_total',
+      'Unreadable events dropped from plain-text answers.',
+      ['style'],
+    ),
+    tokens: registry.counter('headgate_tokens_total', 'Tokens, as counted by upstreams.', [...target, 'type']),
+    cost: registry.counter('headgate_cost_dollars_total', 'Cost of answers with a known price.', target),
+    alerts: registry.counter('headgate_alerts_total', 'Alerts, by result.', ['rule', 'result']),
+    stores: storeTimes(registry),
+    errors: registry.counter('headgate_errors_total', 'Internal errors.', []),
+    first: registry.histogram(
+      'headgate_ttft_seconds',
+      'Time from a request to the first content of its answer.',
+      target,
+      SECONDS,
+    ),
+    overhead: registry.histogram(
+      'headgate_gateway_overhead_seconds',
+      'Part of a request during which no attempt is in flight.',
+      [],
+      OVERHEAD,
+    ),
+    duration: registry.histogram(
+      'gen_ai_server_request_duration_seconds',
+      'Time from a request to the end of its answer.',
+      [...genAi, 'error_type'],
+      SECONDS,
+    ),
+    firstToken: registry.histogram(
+      'gen_ai_server_time_to_first_token_seconds',
+      'Time from a request to the first content of its streamed answer.',
+      genAi,
+      SECONDS,
+    ),
+    tokenUsage: registry.histogram(
+      'gen_ai_client_token_usage',
+      'Tokens per answer, as counted by the upstream.',
+      [...genAi, 'gen_ai_token_type'],
+      TOKENS,
+    ),
   }
 }
 
@@ -303,6 +310,7 @@ class GatewayMetrics implements Metrics {
   readonly #instruments = createInstruments(this.#registry)
   readonly #series = new SeriesCache(this.#instruments)
   readonly #labels: ModelLabels
+  readonly #accounts: ReturnType<typeof accountMetrics>
   readonly #overhead = once(() => this.#instruments.overhead.of({}))
 
   constructor(options: MetricsOptions) {
@@ -310,6 +318,7 @@ class GatewayMetrics implements Metrics {
     this.#options = options
     this.#costOf = costOf
     this.#labels = new ModelLabels(isKnown)
+    this.#accounts = accountMetrics(this.#registry, options.perKey ?? (() => false))
   }
 
   record(event: GatewayEvent): void {
@@ -337,6 +346,18 @@ class GatewayMetrics implements Metrics {
     this.#instruments.shed.add({ why })
   }
 
+  refused(failure: Failure): void {
+    this.#accounts.refused(failure)
+  }
+
+  store(store: string, op: string, ms: number): void {
+    this.#instruments.stores.record({ store, op }, ms / 1000)
+  }
+
+  alert(rule: string, result: string): void {
+    this.#instruments.alerts.add({ rule, result })
+  }
+
   text(): string {
     return `${this.#registry.text()}${this.#currentValues()}`
   }
@@ -347,6 +368,8 @@ class GatewayMetrics implements Metrics {
     const series = this.#series.get(summary, model)
     series.requests(summary.client ?? NO_CLIENT).add()
     this.#countAttempts(summary)
+    const dollars = usage && this.#costOf(summary)
+    this.#accounts.count(summary, model, dollars !== undefined)
     const { interrupted, aborts, shed, hedges, skipped, shared, dropped, droppedEvents } = this.#instruments
     if (outcome === 'interrupted') interrupted.add({ provider, model, reason: series.reason })
     if (outcome === 'client_gone') aborts.add({ phase: summary.committed ? 'content' : 'waiting' })
@@ -354,6 +377,7 @@ class GatewayMetrics implements Metrics {
     if (summary.hedge) hedges.add({ won: String(summary.hedge === 'won') })
     for (const { provider, why } of summary.skipped) skipped.add({ provider, why })
     if (summary.shared) shared.add({ style, how: summary.shared.how })
+    this.#countCache(summary)
     if (summary.dropped.length > 0) dropped.add({ style })
     if (summary.droppedEvents > 0) droppedEvents.add({ style }, summary.droppedEvents)
     this.#overhead().record(summary.overheadMs / 1000)
@@ -375,8 +399,13 @@ class GatewayMetrics implements Metrics {
       series.counted.input().record(input)
       series.counted.output().record(output)
     }
-    const dollars = this.#costOf(summary)
     if (dollars !== undefined) series.cost().add(dollars)
+  }
+
+  #countCache(summary: TraceSummary): void {
+    const { cache, saved } = summary
+    if (cache) this.#instruments.cacheRequests.add({ result: cache })
+    if (saved?.cost) this.#instruments.cacheSaved.add({}, saved.cost / 1e9)
   }
 
   #countAttempts(summary: TraceSummary): void {
@@ -393,12 +422,7 @@ class GatewayMetrics implements Metrics {
     const now = createRegistry()
     now.gauge('headgate_info', 'The running version.', ['version']).set({ version }, 1)
     addUsage(now, started, usage)
-    const gauges = new Map<string, ReturnType<typeof now.gauge>>()
-    for (const { name, help, labels, value } of attempt(() => [...readings()]) ?? []) {
-      const gauge = gauges.get(name) ?? now.gauge(`headgate_${name}`, help, Object.keys(labels))
-      gauges.set(name, gauge)
-      gauge.set(labels, value)
-    }
+    addReadings(now, attempt(() => [...readings()]) ?? [])
     return now.text()
   }
 }

@@ -3,7 +3,7 @@ import { endpointId, keyId } from '../../core/target.ts'
 import type { HealthProblem } from '../../gateway/endpoints/pages.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { LoadMeter } from '../process/load.ts'
-import type { Reading } from './metrics.ts'
+import type { Reading } from './registry.ts'
 
 const STATES = { closed: 0, half_open: 1, open: 2 } as const
 
@@ -33,6 +33,30 @@ export const healthReadings = (problems: readonly HealthProblem[]): Reading[] =>
       value: ok('store'),
     },
     {
+      name: 'ledger_ok',
+      help: 'Whether usage can be recorded and stored: 1 yes, 0 no (see /health).',
+      labels: {},
+      value: ok('ledger'),
+    },
+    {
+      name: 'store_up',
+      help: 'Whether a store works: 1 yes, 0 no (see /health).',
+      labels: { store: 'responses' },
+      value: ok('store'),
+    },
+    {
+      name: 'store_up',
+      help: 'Whether a store works: 1 yes, 0 no (see /health).',
+      labels: { store: 'usage' },
+      value: ok('ledger'),
+    },
+    {
+      name: 'store_up',
+      help: 'Whether a store works: 1 yes, 0 no (see /health).',
+      labels: { store: 'control' },
+      value: ok('control'),
+    },
+    {
       name: 'config_reload_ok',
       help: 'Whether the configuration on disk is in use: 0 if the last reload was refused (see /health), otherwise 1.',
       labels: {},
@@ -47,6 +71,12 @@ export const readingsOf = (gateway: Gateway): Reading[] => {
   const readings: Reading[] = [
     { name: 'in_flight', help: 'Model calls in flight.', labels: {}, value: gateway.activeCalls.size },
   ]
+  readings.push({
+    name: 'cache_bytes',
+    help: 'Memory of the response cache.',
+    labels: {},
+    value: gateway.cache.bytes,
+  })
   const add = (name: string, help: string, labels: Reading['labels'], value: number) => {
     readings.push({ name, help, labels, value })
   }

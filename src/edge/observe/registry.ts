@@ -5,6 +5,18 @@
 
 export type Labels = { readonly [name: string]: string | number }
 
+/**
+ * The current value of a gauge, or of a counter that is kept elsewhere, without the `headgate_` prefix. Readings of the same
+ * name are adjacent.
+ */
+export type Reading = {
+  readonly name: string
+  readonly help: string
+  readonly labels: Labels
+  readonly value: number
+  readonly kind?: 'counter'
+}
+
 type MetricKind = 'counter' | 'gauge' | 'histogram'
 
 type LabelTree = Map<string | number | undefined, LabelTree | Series>
@@ -227,5 +239,25 @@ export const createRegistry = (): Registry => {
       }
     },
     text: () => `${metrics.flatMap((metric) => metric.lines()).join('\n')}\n`,
+  }
+}
+
+/** Readings as a page of their own. */
+export const readingsText = (readings: readonly Reading[]): string => {
+  const registry = createRegistry()
+  addReadings(registry, readings)
+  return registry.text()
+}
+
+/** Adds the current values of gauges and counters. */
+export const addReadings = (registry: Registry, readings: readonly Reading[]): void => {
+  const setters = new Map<string, (labels: Labels, value: number) => void>()
+  for (const { name, help, labels, value, kind } of readings) {
+    const full = `headgate_${name}`
+    const names = Object.keys(labels)
+    const set =
+      setters.get(name) ?? (kind ? registry.counter(full, help, names).add : registry.gauge(full, help, names).set)
+    setters.set(name, set)
+    set(labels, value)
   }
 }

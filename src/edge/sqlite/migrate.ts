@@ -29,10 +29,7 @@ export const migrateSchema = async (
 ): Promise<void> => {
   const newest = migrations.length
   const found = versionOf(database)
-  if (found && found.oldest_reader > newest)
-    throw new Error(
-      `${file} was written by a newer version of Headgate (schema version ${found.version}, supported: ${newest})`,
-    )
+  if (found && found.oldest_reader > newest) throw newer(file, found.version, newest)
   if (found && found.version >= newest) return
   const db = new Kysely<SchemaVersionTable>({ dialect: nodeSqliteDialect(database) })
   const provider = { getMigrations: async () => Object.fromEntries(migrations.map(numbered)) }
@@ -42,6 +39,16 @@ export const migrateSchema = async (
   const row = { id: 1, version: newest, oldest_reader: oldestReader }
   await db.replaceInto('schema_version').values(row).execute()
 }
+
+/** Whether the file has a schema that this program can read. Throws if only a newer one can. */
+export const isReadable = (database: DatabaseSync, { file, migrations, oldestReader }: SchemaVersions): boolean => {
+  const found = versionOf(database)
+  if (found && found.oldest_reader > migrations.length) throw newer(file, found.version, migrations.length)
+  return found !== null && found.version >= oldestReader
+}
+
+const newer = (file: string, found: number, supported: number): Error =>
+  new Error(`${file} was written by a newer version of Headgate (schema version ${found}, supported: ${supported})`)
 
 /** Names in the order of their numbers. */
 const numbered = (migration: Migration, index: number): readonly [string, Migration] => [

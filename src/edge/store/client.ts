@@ -4,13 +4,12 @@
  * starts with the first operation.
  */
 import { access } from 'node:fs'
-import { getCompileCacheDir } from 'node:module'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import type { Worker } from 'node:worker_threads'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { ResponseStore, StoredResponse } from '../../core/stored-response.ts'
-import { problemOf } from '../sqlite/errors.ts'
+import { type DatabaseThread, startThread, threadEnd } from '../sqlite/database-thread.ts'
+import type { OnStoreTime } from '../sqlite/on-store-time.ts'
 import type { Limits } from './database.ts'
 import type { FromThread, Operation, StoreAnswer, StoreRead, StoreWrite, ThreadOptions, ToThread } from './messages.ts'
 
@@ -20,6 +19,7 @@ export type StoreOptions = {
   /** ms since 1970. */
   readonly date: () => number
   readonly changed: (change: StoreChange) => void
+  readonly onTime?: OnStoreTime
 }
 
 /** `recreated`: the files were deleted while in use, and new ones have been created. */
@@ -67,6 +67,8 @@ const MEMORY = { maxOldGenerationSizeMb: 1_024, maxYoungGenerationSizeMb: 4 }
 type Pending = {
   readonly operation: Operation
   readonly size: number
+  /** In ms of the monotonic clock. */
+  readonly since: number
   readonly resolve: (answer: StoreAnswer) => void
   timer: NodeJS.Timeout | null
   /** The operation has timed out and was answered; the thread's answer is still pending. */
@@ -89,7 +91,7 @@ export const threadedStore = (options: StoreOptions): ThreadedStore => {
 
 class StoreClient {
   readonly #options: StoreOptions
-  #worker: Worker | null = null
+  #thread: DatabaseThread | null = null
   #startedAt = Number.NEGATIVE_INFINITY
   /** Whether the thread has opened the database, or failed to. */
   #ready = false
@@ -125,7 +127,7 @@ class StoreClient {
   }
 
   async #open(): Promise<void> {
-    if (!this.#worker && !this.#closing) await this.read({ do: 'get', id: '', owner: '' })
+    if (!this.#thread && !this.#closing) await this.read({ do: 'get', id: '', owner: '' })
   }
 
   #ask(asked: StoreRead | StoreWrite, size: number): Promise<StoreAnswer> {
@@ -141,7 +143,7 @@ class StoreClient {
     if (problem !== null) return refuse(problem)
     this.#sendLimits()
     return new Promise((resolve) => {
-      const pending: Pending = { operation, size, resolve, timer: null, expired: false }
+      const pending: Pending = { operation, size, since: performance.now(), resolve, timer: null, expired: false }
       this.#pending.set(operation.number, pending)
       this.#size += size
       this.#limit(pending, this.#ready ? limitOf(operation) : LIMIT.start)
@@ -150,7 +152,7 @@ class StoreClient {
   }
 
   #post(message: ToThread): void {
-    this.#worker?.postMessage(message)
+    this.#thread?.postMessage(message)
   }
 
   #sendLimits(): void {
@@ -198,7 +200,8 @@ class StoreClient {
     const pending = this.#pending.get(answer.number)
     if (!pending) return
     this.#forget(pending)
-    const { operation } = pending
+    const { operation, since } = pending
+    this.#options.onTime?.(operation.do, performance.now() - since)
     if (!pending.expired) {
       if ('problem' in answer) this.#degrade(answer.problem)
       return pending.resolve(answer)
@@ -226,40 +229,28 @@ class StoreClient {
 
   /** Starts the thread unless it runs. Why it cannot, or null. */
   start(): string | null {
-    if (this.#worker || this.#closing) return null
+    if (this.#thread || this.#closing) return null
     if (performance.now() - this.#startedAt < RESTART) return 'its thread has ended'
     this.#startedAt = performance.now()
     this.#ready = false
     const { folder, limits } = this.#options
     this.#sentLimits = limits()
-    const workerData: ThreadOptions & { readonly compileCache: string | undefined } = {
-      folder,
-      worker: PROCESS,
-      limits: limitsOf(this.#sentLimits),
-      compileCache: getCompileCacheDir(),
-    }
-    try {
-      // Loaded only if responses are stored. The thread gets no environment variables, which may contain keys.
-      const { Worker } = process.getBuiltinModule('node:worker_threads')
-      const worker = new Worker(THREAD, { workerData, env: {}, execArgv: [], resourceLimits: MEMORY })
-      worker.on('message', (message: FromThread) => this.#receive(message))
-      let problem = 'its thread has ended'
-      worker.on('error', (error) => {
-        problem = `its thread has ended: ${problemOf(error)}`
-      })
-      worker.on('exit', () => this.#lost(worker, problem))
-      worker.unref()
-      this.#worker = worker
-      return null
-    } catch (error) {
-      // Node's permission model allows threads only with --allow-worker.
-      return `its thread cannot start: ${problemOf(error)}`
-    }
+    const data: ThreadOptions = { folder, worker: PROCESS, limits: limitsOf(this.#sentLimits) }
+    const thread = startThread<FromThread>({
+      file: THREAD,
+      data,
+      memory: MEMORY,
+      onMessage: (message) => this.#receive(message),
+      onExit: (ended, problem) => this.#lost(ended, problem),
+    })
+    if (typeof thread === 'string') return thread
+    this.#thread = thread
+    return null
   }
 
-  #lost(worker: Worker, problem: string): void {
-    if (worker !== this.#worker) return
-    this.#worker = null
+  #lost(thread: DatabaseThread, problem: string): void {
+    if (thread !== this.#thread) return
+    this.#thread = null
     const left = [...this.#pending.values()]
     for (const pending of left) {
       this.#forget(pending)
@@ -270,15 +261,9 @@ class StoreClient {
 
   async close(): Promise<void> {
     this.#closing = true
-    const worker = this.#worker
-    if (!worker) return
-    const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
+    if (!this.#thread) return
     this.#post({ do: 'close' })
-    const { promise: late, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, LIMIT.close)
-    await Promise.race([exited, late])
-    clearTimeout(timer)
-    void worker.terminate()
+    await threadEnd(this.#thread, LIMIT.close)
   }
 
   // ── Health ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ import { DatabaseSync } from 'node:sqlite'
 import type { ResponseStatus, StoredResponse } from '../../core/stored-response.ts'
 import { makeFolder } from '../sqlite/folder.ts'
 import { watchMoved } from '../sqlite/opened-files.ts'
+import { inTransaction } from '../sqlite/transaction.ts'
 
 export type DatabaseOptions = {
   readonly folder: string
@@ -181,16 +182,7 @@ class ResponseDatabase implements Database {
   }
 
   transaction<T>(run: () => T): T {
-    this.#database.exec('BEGIN IMMEDIATE')
-    try {
-      const result = run()
-      this.#database.exec('COMMIT')
-      return result
-    } catch (error) {
-      // On a full disk SQLite has rolled back already; another rollback would replace that error.
-      if (this.#database.isTransaction) this.#database.exec('ROLLBACK')
-      throw error
-    }
+    return inTransaction(this.#database, run)
   }
 
   put(stored: StoredResponse): Put {

@@ -12,9 +12,12 @@ const MERGES: { readonly [gauge: string]: (a: number, b: number) => number } = {
   // The worst state of any worker.
   headgate_circuit_state: Math.max,
   headgate_key_active: Math.min,
+  headgate_ledger_ok: Math.min,
   headgate_store_ok: Math.min,
   headgate_config_reload_ok: Math.min,
   headgate_event_loop_delay_seconds: Math.max,
+  headgate_budget_limit_dollars: Math.max,
+  headgate_store_up: Math.min,
 }
 const add = (a: number, b: number): number => a + b
 

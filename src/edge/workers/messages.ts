@@ -1,4 +1,34 @@
 /** Messages between the workers and their supervisor, over the IPC channel of `fork`. */
+import type { Budget } from '../../core/accounts.ts'
+import type { CounterFigures } from '../../gateway/accounts/budget-counters.ts'
+import type { Adjusted, Adjustment } from '../ledger/usage-database.ts'
+import type { SharedLedgerOptions, SharedLedgerState } from '../ledger/usage-ledger.ts'
+import type { LiveBatch } from '../live/hub.ts'
+import type { CounterAnswer, CounterOperation } from './counter-messages.ts'
+
+/** A query to the bookkeeper, which the supervisor runs for all workers. */
+export type SharedLedgerQuery = { readonly do: 'flush' } | { readonly do: 'adjust'; readonly adjustment: Adjustment }
+
+/** `value`: as the bookkeeper's client returns it. */
+export type SharedLedgerAnswer = { readonly value: Adjusted | string | null }
+
+/** Limits, budgets and usage, which the supervisor keeps for all workers. */
+export type AccountsFromWorker =
+  /** The worker records usage. `process`: its name in the journal. */
+  | { readonly type: 'ledger'; readonly process: string; readonly options: SharedLedgerOptions }
+  | { readonly type: 'ledger_query'; readonly id: number; readonly query: SharedLedgerQuery }
+  /** The budgets of the configuration, at the start and when they have changed. */
+  | { readonly type: 'budgets'; readonly id: number; readonly budgets: readonly Budget[] }
+  | { readonly type: 'counters'; readonly operations: readonly CounterOperation[] }
+
+export type AccountsFromSupervisor =
+  | { readonly type: 'ledger_answer'; readonly id: number; readonly answer: SharedLedgerAnswer }
+  | ({ readonly type: 'ledger_state' } & SharedLedgerState)
+  /** Reply to `budgets`: what was spent of them earlier is counted. `problem`: why it is not; null: it is. */
+  | { readonly type: 'budgets_counted'; readonly id: number; readonly problem: string | null }
+  | { readonly type: 'counted'; readonly answers: readonly CounterAnswer[] }
+  /** What budgets have spent in all workers. `taken`: the ticket of this worker's last `take` that is counted. */
+  | { readonly type: 'figures'; readonly figures: readonly CounterFigures[]; readonly taken: number }
 
 /** A question of one worker to all of them. */
 export type Query =
@@ -6,6 +36,23 @@ export type Query =
   | { readonly about: 'metrics' }
   /** Cancels a background response, in whichever worker it runs. */
   | { readonly about: 'cancel'; readonly response: string; readonly owner: string }
+  /** A query of the admin API, as JSON; the reply is `NodeReplyList` as JSON. `within`: ms for the workers to reply. */
+  | { readonly about: 'nodes'; readonly ask: string; readonly within: number }
+
+/** The reply to the query `nodes`. `of`: how many workers there should be. */
+export type NodeReplyList = {
+  readonly of: number
+  readonly replies: readonly { readonly worker: number; readonly reply: string }[]
+}
+
+/** Live events, while a worker has a listener. */
+export type LiveFromWorker =
+  /** Whether this worker needs the events of the others. */
+  { readonly type: 'live'; readonly on: boolean } | ({ readonly type: 'live_events' } & LiveBatch)
+
+export type LiveFromSupervisor =
+  /** Whether another worker needs the events of this one. */
+  { readonly type: 'live'; readonly on: boolean } | ({ readonly type: 'live_events' } & LiveBatch)
 
 export type FromWorker =
   | {
@@ -18,12 +65,16 @@ export type FromWorker =
       readonly logFormat: 'pretty' | 'json'
       /** Time limit of a graceful shutdown, in ms. */
       readonly grace: number
+      /** The folder for `run.json`. */
+      readonly dataDir: string
     }
   /** The worker shuts down gracefully, within `within` ms. */
   | { readonly type: 'ending'; readonly within: number }
   | { readonly type: 'query'; readonly id: number; readonly query: Query }
   | { readonly type: 'reply'; readonly id: number; readonly reply: string }
   | { readonly type: 'pong' }
+  | AccountsFromWorker
+  | LiveFromWorker
 
 export type FromSupervisor =
   /** All workers are listening, `ms` after the start. */
@@ -34,3 +85,5 @@ export type FromSupervisor =
   | { readonly type: 'query'; readonly id: number; readonly query: Query }
   | { readonly type: 'reply'; readonly id: number; readonly reply: string }
   | { readonly type: 'ping' }
+  | AccountsFromSupervisor
+  | LiveFromSupervisor

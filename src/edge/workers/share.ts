@@ -6,9 +6,9 @@ import type { Config } from '../../core/config.ts'
  * request or process (`limit.body`, `limit.eventLoopDelay`) and for the shared disk (`responses.maxMegabytes`) stay as
  * configured.
  */
-export const shareOf = (config: Config, workers: number): Config => {
+export const shareOf = <C extends Config>(config: C, workers: number): C => {
   const { settings } = config
-  const { limit, retry, idempotency } = settings
+  const { limit, retry, idempotency, cache } = settings
   const part = (total: number) => Math.ceil(total / workers)
   return Object.freeze({
     ...config,
@@ -23,6 +23,7 @@ export const shareOf = (config: Config, workers: number): Config => {
       }),
       retry: Object.freeze({ ...retry, budgetFloor: part(retry.budgetFloor) }),
       idempotency: Object.freeze({ ...idempotency, maxMegabytes: part(idempotency.maxMegabytes) }),
+      cache: Object.freeze({ ...cache, maxMegabytes: part(cache.maxMegabytes) }),
     }),
   })
 }

@@ -8,11 +8,19 @@ import { isatty } from 'node:tty'
 import { doubled } from '../../policy/retry/backoff.ts'
 import type { Env } from '../config/env.ts'
 import { WORKER_VARIABLE } from '../config/worker-count.ts'
+import { malformedMessage } from '../ledger/malformed-segment.ts'
+import { EARLIER_USAGE_COUNTS } from '../ledger/restored-budgets.ts'
 import { paintFor } from '../observe/colour.ts'
+import { bookkeeperReadings } from '../observe/ledger-readings.ts'
 import { type Log, openLog } from '../observe/log.ts'
+import { createRegistry, readingsText } from '../observe/registry.ts'
+import { storeTimes } from '../observe/store-times.ts'
+import { removeRunFile, writeRunFile } from '../process/run-file.ts'
 import { atomicLines } from './atomic-lines.ts'
+import { LiveRelay } from './live-relay.ts'
 import type { FromWorker } from './messages.ts'
 import { hangOf, pulseOf, type Watch } from './pulse.ts'
+import { SharedAccounts } from './shared-accounts.ts'
 import { type WorkerExit, WorkerProcess } from './worker-process.ts'
 import { WorkerQueries } from './worker-queries.ts'
 
@@ -52,7 +60,14 @@ class Supervisor {
   readonly #watch: Watch
   readonly #workers: readonly WorkerProcess[]
   readonly #queries: WorkerQueries
+  readonly #accounts: SharedAccounts
+  /** Figures of what it does for all workers. */
+  readonly #registry = createRegistry()
+  readonly #storeTimes = storeTimes(this.#registry)
+  readonly #live = new LiveRelay(() => this.#serving())
   readonly #terminal = isatty(1)
+  /** Differs after a restart of the gateway. */
+  readonly #instance = `${process.pid}-${Date.now()}`
   /** The first worker's address and settings, used for all others. */
   #facts: Listening | null = null
   #log: Log | null = null
@@ -66,7 +81,17 @@ class Supervisor {
     this.#options = options
     this.#watch = options.watch ?? WATCH
     this.#workers = Array.from({ length: options.workers }, (_, at) => new WorkerProcess(at + 1))
-    this.#queries = new WorkerQueries(this.#workers)
+    this.#accounts = new SharedAccounts({
+      serving: () => this.#serving(),
+      report: (problem) => this.#reportLedger(problem),
+      onMalformed: (found) => this.#log?.error('ledger', { status: 'malformed', message: malformedMessage(found) }),
+      onRestored: () => this.#log?.info('ledger', { message: EARLIER_USAGE_COUNTS }),
+      onTime: (op, ms) => this.#storeTimes.record({ store: 'usage', op }, ms / 1000),
+    })
+    this.#queries = new WorkerQueries(
+      this.#workers,
+      () => this.#registry.text() + readingsText(bookkeeperReadings(this.#accounts.progress)),
+    )
   }
 
   run(): void {
@@ -95,7 +120,7 @@ class Supervisor {
   #launch(worker: WorkerProcess): void {
     const { program, args, env, workers: count } = this.#options
     const facts = this.#facts
-    const mark = `${worker.number}/${count}${facts === null ? ' first' : ''}`
+    const mark = `${worker.number}/${count} ${this.#instance}${facts === null ? ' first' : ''}`
     const pinned = facts && { PORT: String(facts.port), ...(facts.host !== undefined && { HOST: facts.host }) }
     worker.start(
       { program, args, env: { ...env, ...pinned, [WORKER_VARIABLE]: mark } },
@@ -121,6 +146,14 @@ class Supervisor {
         return this.#queries.onReply(worker, message.id, message.reply)
       case 'pong':
         return
+      case 'ledger':
+      case 'ledger_query':
+      case 'budgets':
+      case 'counters':
+        return this.#accounts.onMessage(worker, message)
+      case 'live':
+      case 'live_events':
+        return this.#live.onMessage(worker, message)
       default:
         throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
     }
@@ -129,6 +162,7 @@ class Supervisor {
   #onListening(worker: WorkerProcess, message: Listening): void {
     worker.clearTimer()
     worker.since = performance.now()
+    this.#live.onListening(worker)
     if (this.#times > 0) return this.#endWorker(worker, 'SIGTERM')
     if (this.#complete) return this.#log?.info('worker_started', { worker: worker.number, pid: worker.child?.pid })
     if (this.#facts === null) {
@@ -144,14 +178,19 @@ class Supervisor {
     }
     if (this.#serving().length < this.#workers.length) return
     this.#complete = true
+    const { dataDir, host = '::', port } = this.#facts
+    writeRunFile(dataDir, { pid: process.pid, host, port })
+    process.once('exit', () => removeRunFile(dataDir, process.pid))
     this.#workers[0]?.send({ type: 'announce', ms: performance.now() })
   }
 
   #onExit(worker: WorkerProcess, { code, why, pid, since }: WorkerExit): void {
     this.#queries.onExit(worker)
+    this.#accounts.onExit(worker)
+    this.#live.onExit(worker)
     if (this.#times > 0) {
       if (since !== null && code !== 0) this.#failed = true
-      if (this.#allEnded()) this.#finish()
+      if (this.#allEnded()) void this.#finish()
       return
     }
     if (!this.#complete) return this.#abortStart(why, code)
@@ -219,10 +258,16 @@ class Supervisor {
       if (worker.child) this.#endWorker(worker, signal)
       else worker.clearTimer()
     }
-    if (this.#allEnded()) this.#finish()
+    if (this.#allEnded()) void this.#finish()
   }
 
-  #finish(): void {
+  #reportLedger(problem: string | null): void {
+    if (problem === null) this.#log?.info('ledger', { status: 'ok', message: 'Usage is stored again.' })
+    else this.#log?.error('ledger', { status: 'degraded', message: `Usage cannot be stored: ${problem}.` })
+  }
+
+  async #finish(): Promise<void> {
+    await this.#accounts.close()
     this.#log?.info('stopped', { workers: this.#workers.length, in_order: !this.#failed })
     this.#log?.close()
     process.exit(this.#failed ? 1 : 0)

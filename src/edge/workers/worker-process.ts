@@ -67,7 +67,12 @@ export class WorkerProcess {
       this.clearTimer()
       listener.onExit({ code, why, pid: child.pid, since })
     }
-    child.once('exit', (code, signal) => onExit(code, signal ?? `exit code ${code}`))
+    child.once('exit', (code, signal) => {
+      const end = () => onExit(code, signal ?? `exit code ${code}`)
+      // Messages that it sent before are received first.
+      if (child.connected) child.once('disconnect', end)
+      else end()
+    })
     // The process could not be started, or a message not sent. In the first case there is no exit event.
     child.on('error', (error) => {
       if (child.pid === undefined) onExit(null, error.message)

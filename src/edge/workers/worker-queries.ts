@@ -2,7 +2,7 @@
 import { createRegistry } from '../observe/registry.ts'
 import { addUsage } from '../observe/usage.ts'
 import { mergeMetrics } from './merge-metrics.ts'
-import type { Query } from './messages.ts'
+import type { NodeReplyList, Query } from './messages.ts'
 import type { WorkerProcess } from './worker-process.ts'
 
 /** Time limit in ms for the workers to reply to a query. */
@@ -11,6 +11,7 @@ const REPLY_TIMEOUT = 500
 /** Sends queries to the listening workers and collects the replies received within the time limit. */
 export class WorkerQueries {
   readonly #workers: readonly WorkerProcess[]
+  readonly #page: () => string
   /** s since 1970 when the supervisor began. */
   readonly #started = Math.floor(Date.now() / 1000)
   /** Queries in flight by ID; each takes a worker's reply, or null if it has none. */
@@ -22,12 +23,15 @@ export class WorkerQueries {
   #past = ''
   #restarts = 0
 
-  constructor(workers: readonly WorkerProcess[]) {
+  /** `page`: figures of what the supervisor does for all workers. */
+  constructor(workers: readonly WorkerProcess[], page: () => string) {
     this.#workers = workers
+    this.#page = page
   }
 
-  /** Returns the merged metrics page; an empty string for other queries. */
+  /** Returns the merged metrics page, or the replies to `nodes`; an empty string for other queries. */
   run(query: Query): Promise<string> {
+    if (query.about === 'nodes') return this.#nodes(query)
     if (query.about !== 'metrics') return this.#send(query).then(() => '')
     this.#gathering ??= this.#send(query)
       .then((replies) => this.#mergedPage(replies))
@@ -52,7 +56,16 @@ export class WorkerQueries {
     this.#restarts++
   }
 
-  #send(query: Query): Promise<ReadonlyMap<WorkerProcess, string>> {
+  async #nodes(query: Extract<Query, { readonly about: 'nodes' }>): Promise<string> {
+    const replies = await this.#send(query, query.within)
+    const list: NodeReplyList = {
+      of: this.#workers.length,
+      replies: [...replies].map(([{ number }, reply]) => ({ worker: number, reply })),
+    }
+    return JSON.stringify(list)
+  }
+
+  #send(query: Query, within = REPLY_TIMEOUT): Promise<ReadonlyMap<WorkerProcess, string>> {
     return new Promise((resolve) => {
       const id = ++this.#lastId
       const replies = new Map<WorkerProcess, string>()
@@ -62,7 +75,7 @@ export class WorkerQueries {
         this.#inFlight.delete(id)
         resolve(replies)
       }
-      const timer = setTimeout(done, REPLY_TIMEOUT)
+      const timer = setTimeout(done, within)
       this.#inFlight.set(id, (worker, reply) => {
         if (reply !== null) replies.set(worker, reply)
         missing.delete(worker)
@@ -90,6 +103,6 @@ export class WorkerQueries {
     )
     registry.counter('headgate_worker_restarts_total', 'Worker restarts.', []).add({}, this.#restarts)
     addUsage(registry, this.#started)
-    return registry.text()
+    return registry.text() + this.#page()
   }
 }

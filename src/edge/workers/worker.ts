@@ -1,9 +1,12 @@
 /** A worker's side of the IPC channel to its supervisor. */
 import { type AddressInfo, createServer } from 'node:net'
 import type { Config } from '../../core/config.ts'
+import type { SharedLedgerState } from '../ledger/usage-ledger.ts'
+import type { LiveBatch } from '../live/hub.ts'
 import type { Out } from '../observe/log.ts'
+import { AccountsLink } from './accounts-link.ts'
 import { ATOMIC_WRITE_BYTES, atomicLines } from './atomic-lines.ts'
-import type { FromSupervisor, FromWorker, Query } from './messages.ts'
+import type { FromSupervisor, FromWorker, NodeReplyList, Query } from './messages.ts'
 import { shareOf, workerWarnings } from './share.ts'
 
 /** Callbacks that the worker provides. */
@@ -17,6 +20,14 @@ export type WorkerActions = {
   readonly metrics: () => string
   /** Cancels a background response if this worker runs it. Resolves once it is stored, or cannot be. */
   readonly cancel: (response: string, owner: string) => Promise<void>
+  /** Answers a query of the admin API, as JSON. */
+  readonly node: (ask: string) => Promise<string>
+  /** Whether another worker needs the live events of this one. */
+  readonly followLive: (on: boolean) => void
+  /** Live events of other workers. */
+  readonly liveEvents: (batch: LiveBatch) => void
+  /** Why usage cannot be stored; null: it is stored. */
+  readonly ledgerState: (state: SharedLedgerState) => void
 }
 
 export type WorkerLink = {
@@ -25,12 +36,14 @@ export type WorkerLink = {
   readonly of: number
   /** Whether this worker writes the log lines that are written once: warnings and the address. */
   readonly first: boolean
+  /** Differs after a restart of the gateway; the same in all workers. */
+  readonly instance: string
   /** Standard output, shared with the other workers. */
   readonly out: Out
   /** Maximum bytes of a line that is written atomically. */
   readonly whole: number
   /** This worker's share of the limits. */
-  readonly share: (config: Config) => Config
+  readonly share: <C extends Config>(config: C) => C
   /** Warnings for features that work only within one worker. */
   readonly warnings: (config: Config) => readonly string[]
   /**
@@ -45,6 +58,12 @@ export type WorkerLink = {
   readonly metrics: () => Promise<string | null>
   /** Cancels a background response in the other workers. */
   readonly cancel: (response: string, owner: string) => Promise<void>
+  /** Sends a query of the admin API to all workers. Null: the supervisor does not respond. `within`: ms, up to 1,500. */
+  readonly nodes: (ask: string, within: number) => Promise<NodeReplyList | null>
+  /** Limits, budgets and usage of all workers. */
+  readonly accounts: AccountsLink
+  /** Live events of all workers. */
+  readonly live: { readonly follow: (on: boolean) => void; readonly send: (batch: LiveBatch) => void }
 }
 
 /** Time limit for a reply of the supervisor, in ms. It gives the workers less (supervise.ts). */
@@ -52,10 +71,11 @@ const REPLY_TIMEOUT = 2_000
 
 const SUPERVISOR_GONE = 'the supervisor has ended'
 
-/** Connects to the supervisor. `mark`: such as `1/2`, and `1/2 first` for the first worker of the start. */
+/** Connects to the supervisor. `mark`: such as `1/2 4711-1795451400000`, with ` first` for the first worker of the start. */
 export const connectWorker = (mark: string): WorkerLink => {
   const [, number = 1, of = 1] = (/^(\d+)\/(\d+)/.exec(mark) ?? []).map(Number)
   const first = mark.endsWith(' first')
+  const [, instance = ''] = mark.split(' ')
   const waiting = new Map<number, (reply: string | null) => void>()
   let queries = 0
 
@@ -63,6 +83,7 @@ export const connectWorker = (mark: string): WorkerLink => {
     // If the channel closes meanwhile, `disconnect` is emitted.
     if (process.connected) process.send?.(message, undefined, undefined, () => {})
   }
+  const accounts = new AccountsLink(send, of)
   const ask = (query: Query): Promise<string | null> =>
     new Promise((resolve) => {
       const id = ++queries
@@ -82,6 +103,8 @@ export const connectWorker = (mark: string): WorkerLink => {
       case 'cancel':
         await actions.cancel(query.response, query.owner)
         return ''
+      case 'nodes':
+        return actions.node(query.ask)
       default:
         throw new Error(`unknown query ${JSON.stringify(query satisfies never)}`)
     }
@@ -95,28 +118,57 @@ export const connectWorker = (mark: string): WorkerLink => {
       case 'reload':
         return actions.reload()
       case 'query':
-        return void replyTo(message.query, actions).then((reply) => send({ type: 'reply', id: message.id, reply }))
+        // Without a reply the supervisor stops waiting after its time limit.
+        return void replyTo(message.query, actions).then(
+          (reply) => send({ type: 'reply', id: message.id, reply }),
+          () => {},
+        )
       case 'reply':
         return waiting.get(message.id)?.(message.reply)
       case 'ping':
         return send({ type: 'pong' })
+      case 'counted':
+      case 'figures':
+      case 'budgets_counted':
+      case 'ledger_answer':
+        return accounts.onMessage(message)
+      case 'ledger_state':
+        return actions.ledgerState(message)
+      case 'live':
+        return actions.followLive(message.on)
+      case 'live_events':
+        return actions.liveEvents(message)
       default:
         throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
     }
   }
 
+  /** Set as soon as the worker listens. */
+  let ready: WorkerActions | null = null
+  const early: FromSupervisor[] = []
+  process.on('message', (received) => {
+    // Only the supervisor, which is this same program, has the other end.
+    const message = received as FromSupervisor
+    // The worker waits for these before it listens.
+    if (message.type === 'budgets_counted') accounts.onMessage(message)
+    else if (ready) onMessage(message, ready)
+    else early.push(message)
+  })
+  process.on('disconnect', () => accounts.onDisconnect())
+
   return {
     number,
     of,
     first,
+    instance,
     out: atomicLines(1),
     whole: ATOMIC_WRITE_BYTES,
     share: (config) => shareOf(config, of),
     warnings: (config) => workerWarnings(config, of),
     claim: (port, host) => (first ? freePort(port, host) : Promise.resolve(port)),
     listening(facts, actions) {
-      // Only the supervisor, which is this same program, has the other end.
-      process.on('message', (message) => onMessage(message as FromSupervisor, actions))
+      ready = actions
+      for (const message of early.splice(0)) onMessage(message, actions)
       process.on('disconnect', () => actions.end(1, SUPERVISOR_GONE))
       send({ type: 'listening', ...facts })
       // The supervisor may have ended already.
@@ -125,6 +177,16 @@ export const connectWorker = (mark: string): WorkerLink => {
     ending: (within) => send({ type: 'ending', within }),
     metrics: () => ask({ about: 'metrics' }),
     cancel: (response, owner) => ask({ about: 'cancel', response, owner }).then(() => {}),
+    async nodes(text, within) {
+      const reply = await ask({ about: 'nodes', ask: text, within })
+      // Written by `WorkerQueries` of the same program.
+      return reply === null ? null : (JSON.parse(reply) as NodeReplyList)
+    },
+    accounts,
+    live: {
+      follow: (on) => send({ type: 'live', on }),
+      send: ({ events, lost }) => send({ type: 'live_events', events, lost }),
+    },
   }
 }
 

@@ -30,9 +30,11 @@ export const runCall = (
   // biome-ignore lint/suspicious/noConfusingVoidType: a call without an ongoing answer returns nothing
   serve: (call: RunningCall) => Promise<OngoingAnswer | void>,
 ): Promise<void> => {
-  const cancellation = new Cancellation()
+  const cancellation = new Cancellation(received.principal.id)
   const recorder = new Recorder(gateway, received, style)
   gateway.activeCalls.add(cancellation)
+  cancellation.account = recorder.account
+  recorder.account.onCut = (failure) => cancellation.cancel(failure)
   responseWriter.onDisconnect(() => cancellation.cancel(fail('client_gone', 'the client left before the end')))
   const call = { protocol, responseWriter, recorder, cancellation }
   return new CallScope(gateway, call).run(serve(call))
@@ -63,7 +65,8 @@ export class CallScope {
 
   /** Ends the call. */
   finish(): void {
-    const { cancellation } = this.#call
+    const { cancellation, recorder } = this.#call
+    recorder.account.close()
     this.#gateway.activeCalls.delete(cancellation)
     cancellation.onCancel(nothing)
     this.#resolve()

@@ -1,8 +1,9 @@
 /** Error responses in the client's API style: status, headers and body. */
 
-import type { Failure } from '../../core/failure.ts'
+import { type Failure, rowOf } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import type { AttemptSummary, ClientProtocol } from '../../core/protocol.ts'
+import { RETRY_TRIGGERS } from '../../core/retry-triggers.ts'
 import { retryAdvice, statusOf } from '../../policy/reply/final-error.ts'
 import { retryNeutral } from './retry-neutral-text.ts'
 
@@ -36,10 +37,27 @@ export const errorResponse = (
       'x-request-id': requestId,
       'x-should-retry': String(retry),
       ...(after !== null && { 'retry-after': String(after) }),
+      ...limitHeaders(failure),
+      ...helpHeader(failure, retry),
     },
     body: retryNeutral(JSON.stringify(body), retry),
   }
 }
+
+/**
+ * The page about the error's code, which this gateway serves. The body has no member for it, because its shape is that of the
+ * client's API. Clients that search an error for reasons to retry must find none in the address either.
+ */
+const helpHeader = (failure: Failure, retry: boolean): Readonly<Record<string, string>> => {
+  const link = `</docs/errors#${rowOf(failure).code}>; rel="help"`
+  return retry || !RETRY_TRIGGERS.test(link) ? { link } : {}
+}
+
+/** The limit of the client that caused the failure, and the exact time to wait. */
+const limitHeaders = ({ kind, limit, retryAfter }: Failure): Readonly<Record<string, string>> => ({
+  ...(limit !== undefined && { 'x-headgate-limit': limit }),
+  ...(kind === 'client_limit' && retryAfter !== undefined && { 'retry-after-ms': String(Math.ceil(retryAfter)) }),
+})
 
 /** Where `sendError` sends an error. */
 export type ErrorRecipient = {

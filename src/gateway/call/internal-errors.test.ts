@@ -1,4 +1,5 @@
 /** Internal errors during an answer: permits are released, and the client never receives an answer with a gap. */
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
@@ -10,6 +11,7 @@ import {
   respondWith,
 } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
+import { ANONYMOUS } from '../../core/accounts.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import { protocols } from '../../protocols/index.ts'
@@ -34,7 +36,7 @@ const put = (
   const received = { id: 'req_bug', method: 'POST', path: '', query: '', headers: () => undefined, body }
   reply.done = serveChat(gateway, {
     protocol,
-    received: { ...received, local: true, client: '' },
+    received: { ...received, local: true, principal: ANONYMOUS, client: '' },
     responseWriter: reply,
   })
   return reply

@@ -2,23 +2,30 @@
 
 import type { Failure } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
+import type { CallBodies } from '../../core/kept-bodies.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { Target } from '../../core/target.ts'
 import type { Trace, TraceEvent } from '../../core/trace.ts'
 import { attemptsOf, trail } from '../../core/trace-summary.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
+import type { RequestAccount } from '../accounts/request-account.ts'
 import type { RouterDeps } from '../gateway.ts'
 import { errorResponse } from './error-response.ts'
 import type { TokenUsage } from './usage.ts'
 
-type RecorderDeps = Pick<RouterDeps, 'world' | 'emit'>
+type RecorderDeps = Pick<RouterDeps, 'world' | 'emit' | 'accounts' | 'bodies'>
 
 /** The trace of one request. The log line, the metrics and the response headers are derived from it. */
 export class Recorder {
   readonly id: string
+  /** What the call reserves and is charged. It is derived from the events. */
+  readonly account: RequestAccount
+  /** Null: the bodies of the call are not kept. */
+  readonly bodies: CallBodies | null
   readonly #gateway: RecorderDeps
   #events: TraceEvent[] = []
   #dropped: readonly string[] = []
+  #extraHeaders: Readonly<Record<string, string>> | null = null
   #answeredBy: { readonly provider: string; readonly model: string } | null = null
   /** The header block has been sent, so an error can no longer become the response. */
   responseStarted = false
@@ -28,8 +35,11 @@ export class Recorder {
   constructor(gateway: RecorderDeps, received: IncomingRequest, style: string) {
     this.#gateway = gateway
     this.id = received.id
+    this.account = gateway.accounts.open(received, style)
+    this.bodies = gateway.bodies?.open(received) ?? null
     const at = gateway.world.now()
-    const client = received.clientKey ? { client: received.clientKey } : {}
+    const { principal } = received
+    const client = principal.id === '' ? {} : { client: principal.id, team: principal.team.name }
     this.#events.push({ type: 'received', at, id: received.id, style, model: '', stream: false, ...client })
   }
 
@@ -47,6 +57,7 @@ export class Recorder {
   /** Appends an event. */
   note(event: TraceEvent): void {
     this.#events.push(event)
+    this.account.observe(event)
   }
 
   /** Frees the spare capacity of the event list, before a long stream. */
@@ -75,8 +86,13 @@ export class Recorder {
     this.note({ type: 'usage', ...used })
   }
 
-  /** The `x-headgate-*` response headers, from the events so far. */
-  headers(): { readonly [name: string]: string } {
+  /** Adds response headers, such as those of the cache. */
+  addHeaders(headers: Readonly<Record<string, string>>): void {
+    this.#extraHeaders = { ...this.#extraHeaders, ...headers }
+  }
+
+  /** The `x-headgate-*` response headers, from the events so far, in a new object. */
+  headers(): Record<string, string> {
     const attempts = this.#events.filter((event) => event.type === 'attempt')
     const last = attempts.at(-1)
     // An error reports the last attempt.
@@ -90,7 +106,19 @@ export class Recorder {
     }
     if (line !== '') headers['x-headgate-trail'] = printable(line)
     if (dropped.length > 0) headers['x-headgate-dropped'] = droppedLine(dropped)
-    return headers
+    const { account } = this
+    account.addLimitHeaders(headers)
+    if (account.warnings.length > 0) headers['x-headgate-warning'] = printable(account.warnings.join(', '))
+    return this.#extraHeaders ? Object.assign(headers, this.#extraHeaders) : headers
+  }
+
+  /** The same of a complete JSON answer, with its cost. */
+  answerHeaders(): Record<string, string> {
+    // Settled first: unused tokens are available again.
+    const cost = this.account.costHeaders()
+    const headers = this.headers()
+    headers['content-type'] = 'application/json'
+    return Object.assign(headers, cost)
   }
 
   /** Ends the trace and emits it. Later calls are ignored. */
@@ -99,7 +127,11 @@ export class Recorder {
     this.ended = true
     const attempted = this.#answeredBy ? undefined : this.#events.findLast((event) => event.type === 'attempt')
     if (attempted?.dropped) this.note({ type: 'dropped', paths: attempted.dropped })
-    this.note({ type: 'ended', at: this.#gateway.world.now(), how, status, ...(failure && { failure }) })
+    const cost = this.account.settleAll(how, failure)
+    const end = { ...(failure && { failure }), ...(cost !== undefined && { cost }) }
+    this.note({ type: 'ended', at: this.#gateway.world.now(), how, status, ...end })
+    this.account.end(this.#events)
+    this.bodies?.end()
     this.#gateway.emit({ event: 'request', trace: this.#events })
   }
 }
@@ -158,14 +190,14 @@ export const writeAndRecordError = (
   recorder.end('refused', statusOf(failure), failure)
 }
 
-/** Writes a JSON body as the complete response and ends the record. */
+/** Writes a JSON body as the complete response and ends the record. `headers`: with its content type. */
 export const writeAndRecordAnswer = (
   { responseWriter, recorder }: RecordedReply,
   body: string,
-  { headers = recorder.headers() }: { readonly headers?: Readonly<Record<string, string>> } = {},
+  { headers = recorder.answerHeaders() }: { readonly headers?: Readonly<Record<string, string>> } = {},
 ): void => {
   recorder.responseStarted = true
-  responseWriter.writeHead(200, { 'content-type': 'application/json', ...headers })
+  responseWriter.writeHead(200, headers)
   responseWriter.end(body)
   recorder.end('answered', 200)
 }

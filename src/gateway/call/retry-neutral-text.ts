@@ -1,4 +1,4 @@
-import { RETRY_TRIGGERS } from '../../protocols/errors/openai-error.ts'
+import { RETRY_TRIGGERS } from '../../core/retry-triggers.ts'
 
 /**
  * Some clients decide whether to retry by searching the raw text of an error for words and numbers (`RETRY_TRIGGERS`).

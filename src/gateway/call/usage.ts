@@ -40,8 +40,10 @@ export type TokenSource = {
 export const usageOf = (source: TokenSource, input: { readonly tokens: number }): TokenUsage => {
   const counted = source.usage()
   if (counted && source.finished()) return { usage: counted }
-  const output = Math.max(counted?.output ?? 0, tokensOf(source.output()))
-  return { usage: { ...(counted ?? { input: input.tokens }), output }, estimated: true }
+  const output = Math.max(counted?.output ?? 0, outputTokens(source.output()))
+  // A cost in the middle of an answer is that of its beginning.
+  const { reportedCost: _, ...soFar } = counted ?? { input: input.tokens }
+  return { usage: { ...soFar, output }, estimated: true }
 }
 
 /** A sample of an answer's output: its total length in UTF-16 code units, and its beginning. */
@@ -67,6 +69,6 @@ export class OutputSampler {
   }
 }
 
-/** Extrapolates the token density of the beginning to the whole output. */
-const tokensOf = ({ length, beginning }: OutputSample): number =>
+/** Estimates the tokens of an output: extrapolates the token density of the beginning. */
+export const outputTokens = ({ length, beginning }: OutputSample): number =>
   beginning === '' ? 0 : Math.ceil((estimateText(beginning) * length) / beginning.length)

@@ -1,14 +1,15 @@
 /** The attempts of a chat call: the request for each target, and the changes to it after a failure. */
 
 import type { UpstreamProtocolName } from '../../core/chat.ts'
+import { factsOf } from '../../core/config.ts'
 import type { Failure } from '../../core/failure.ts'
+import type { CallBodies } from '../../core/kept-bodies.ts'
 import type { UpstreamProtocol } from '../../core/protocol.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import { ownTurn, PIECE } from '../../core/steps.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import { hasEffects, mayFailOver, mayHedge } from '../../policy/retry/retry-safety.ts'
-import { factsOf } from '../../policy/routing/models.ts'
 import { refusedMember } from '../../protocols/errors/refused-member.ts'
 import { choicesOf, type MultipleChoices } from '../../protocols/shared/choices.ts'
 import type { RouterDeps } from '../gateway.ts'
@@ -38,6 +39,8 @@ export type ChatAttemptsInput = {
   readonly turn?: Pick<StoredTurn, 'inboundFor' | 'isExpiredUpstream' | 'storage'> | undefined
   /** The client whose memory quota the answer counts towards. */
   readonly holder?: string | undefined
+  /** Records the bodies of the attempts. */
+  readonly bodies?: CallBodies | null | undefined
 }
 
 /** The attempts of a chat call, for the router. */
@@ -54,6 +57,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   readonly #settings: Settings
   readonly #turn: ChatAttemptsInput['turn']
   readonly #holder: string | undefined
+  readonly #bodies: CallBodies | null
   readonly #prepared = new Map<Candidate, PreparedRequest[]>()
   /** The request without signatures, by the id of each provider instance that rejected them. */
   #unsigned: Map<string, InboundRequest> | null = null
@@ -67,12 +71,13 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   /** Protocols that this request found unsupported, by instance. */
   #missing: Map<Instance, Set<UpstreamProtocolName>> | null = null
 
-  constructor(deps: RouterDeps, { inbound, settings, turn, holder }: ChatAttemptsInput) {
+  constructor(deps: RouterDeps, { inbound, settings, turn, holder, bodies = null }: ChatAttemptsInput) {
     this.#deps = deps
     this.#inbound = inbound
     this.#settings = settings
     this.#turn = turn
     this.#holder = holder
+    this.#bodies = bodies
     // No client waits for a background response.
     if (settings.hedge.percent > 0 && mayHedge(inbound.request) && !turn?.storage.background)
       this.hedging = hedging(deps.health, settings, inbound)
@@ -131,6 +136,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
       skipMalformedEvents: protocol.lenientEvents === true && choices?.passes !== false && isPlainText(inbound),
       settings: this.#settings,
       client: this.#holder,
+      ...(this.#bodies && { bodies: this.#bodies }),
       onHeaders: (headers) => health.load.recordQuota(target, headers),
     })
   }

@@ -7,8 +7,8 @@ import type { StreamStep, StreamWriter } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Cancel, World } from '../../core/world.ts'
-import type { Cancellation } from '../call/cancellation.ts'
-import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
+import { type ActiveCalls, Cancellation } from '../call/cancellation.ts'
+import { NEVER, type TimerClient } from '../call/shared-timer.ts'
 import type { RouterDeps } from '../gateway.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 
@@ -24,6 +24,9 @@ const NO_HEADERS = {}
 
 /** ms after which an answer counts as long-lived: thousands of these may be open at once. */
 const LONG_LIVED = 5_000
+
+/** ms for which the rest of an answer is read after its client has left (`usage.drainOnAbort`). */
+const DRAIN = 30_000
 
 /** Receives the end of a stream. */
 export type StreamListener = {
@@ -57,7 +60,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   /** When to check for silence, in ms of the monotonic clock. */
   until = NEVER
   readonly #world: World
-  readonly #timers: SharedTimer<TimerClient>
+  readonly #activeCalls: ActiveCalls
   readonly #responseWriter: ResponseWriter
   readonly #settings: Settings
   readonly #cancellation: Cancellation
@@ -66,8 +69,10 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   #answerStream: AnswerStream | null = null
   #headersSent = false
   #over = false
-  /** The client disconnected after the answer was complete. */
+  /** The client disconnected, and the rest is read without it. */
   #clientDone = false
+  /** The client disconnected before the answer was complete; the rest is read for its token count. */
+  #draining: { readonly reason: Failure; readonly cancellation: Cancellation } | null = null
   #lastWrite: number
   /** Needed until the header block has been sent. */
   #headers: Readonly<Record<string, string>>
@@ -79,7 +84,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
     { responseWriter, settings, headers, cancellation }: ClientStreamOptions,
   ) {
     this.#world = world
-    this.#timers = activeCalls.timers
+    this.#activeCalls = activeCalls
     this.#cancellation = cancellation
     this.#responseWriter = responseWriter
     this.#settings = settings
@@ -120,9 +125,25 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
    * the upstream may end its body too, so that its connection can be reused.
    */
   clientLeft(reason: Failure): void {
-    if (!this.#answerStream?.finished() || this.#writeTimeout) return this.abandon(reason)
+    const isComplete = this.#answerStream?.finished() === true && !this.#writeTimeout
+    const isDrained = this.#settings.usage.drainOnAbort && this.#answerStream !== null && !this.#over
+    if (!isComplete && !isDrained) return this.abandon(reason)
     this.#clientDone = true
-    this.#timers.delete(this)
+    this.#activeCalls.timers.delete(this)
+    if (!isComplete) this.#drain(reason)
+  }
+
+  /** Reads the rest of the answer within 30 s, or until the process ends. */
+  #drain(reason: Failure): void {
+    const cancellation = new Cancellation()
+    cancellation.onCancel(() => this.abandon(reason))
+    this.#draining = { reason, cancellation }
+    this.#activeCalls.delete(this.#cancellation)
+    this.#activeCalls.startDeadline(this.#world, cancellation, DRAIN)
+    if (!this.#writeTimeout) return
+    this.#writeTimeout()
+    this.#writeTimeout = null
+    this.#answerStream?.resume()
   }
 
   /** The client disconnected or stopped reading: aborts the upstream call and the connection. */
@@ -141,8 +162,9 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   /** Ends all writing and all timers. */
   stop(): void {
     this.#over = true
-    this.#timers.delete(this)
+    this.#activeCalls.timers.delete(this)
     this.#writeTimeout?.()
+    if (this.#draining) this.#activeCalls.delete(this.#draining.cancellation)
   }
 
   push(steps: readonly StreamStep[]): boolean {
@@ -163,7 +185,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
       this.#abort(fail('internal', 'Internal gateway error: the end of this answer could not be encoded.'))
       throw error
     }
-    this.#listener?.ended(failure ?? null)
+    this.#listener?.ended(this.#draining?.reason ?? failure ?? null)
   }
 
   #start(writer: StreamWriter, headers: Readonly<Record<string, string>>): void {
@@ -207,7 +229,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   }
 
   #schedule(ms: number): void {
-    this.#timers.set(this.#world, this, this.#world.now() + ms)
+    this.#activeCalls.timers.set(this.#world, this, this.#world.now() + ms)
   }
 
   #sendHeaders(headers: Readonly<Record<string, string>>): void {

@@ -42,7 +42,7 @@ export const continuable = (deps: RouterDeps, call: ContinuableCall, routed: Rou
     onSwitch: (before, after, failure) => {
       const { stream, turn } = call
       recorder.note({ type: 'continued', at: deps.world.now(), attempt, failure })
-      before.permit.failed(failure)
+      before.permit.failed(failure, routeContext.id)
       recorder.answeredBy(after)
       turn?.answeredBy(after.target, after.prepared, after.answerStream)
       deps.emit(fallbackEvent(routeContext, before.target, after.target, failure))
@@ -83,7 +83,7 @@ const routeOnce = async (
   if (!inbound || attempts >= settings.retry.maxAttempts || deadline <= deps.world.now()) return null
   const plan: Plan = { ...routeContext.plan, candidates }
   const once = { ...config, settings: { ...settings, retry: { ...settings.retry, maxAttempts: 1 } } }
-  const spec = chatAttempts(deps, { inbound, settings })
+  const spec = chatAttempts(deps, { inbound, settings, bodies: routeContext.bodies })
   const strict: AttemptSpec<OutboundRequest> = {
     prepare: (target) => {
       const ready = spec.prepare(target)

@@ -399,6 +399,30 @@ for (const [name, act, outcome] of enders)
       assert.equal(gateway.activeCalls.size, 0)
     })
 
+for (const phase of ['before the first has broken', 'while looking'] as const)
+  test(`continue: no second target answers a client that left ${phase}, with \`usage.drainOnAbort\``, async () => {
+    const { send, world, events, gateway } = gatewayHarness(
+      two(),
+      (asked) => {
+        if (host(asked) === 'a') play2('one', '', phase === 'while looking' ? undefined : () => {})(asked)
+      },
+      { ...ON, usage: { drainOnAbort: true } },
+    )
+    const reply = send(question())
+    await world.advance(100)
+    assert.equal(world.calls.length, phase === 'while looking' ? 2 : 1)
+    reply.disconnect()
+    if (phase !== 'while looking') world.calls[0]?.end()
+    await world.advance(0)
+    assert.deepEqual(
+      world.calls.slice(1).map(({ aborted }) => aborted),
+      phase === 'while looking' ? [true] : [],
+    )
+    assert.equal(lineOf(events).outcome, 'client_gone')
+    assert.equal(world.timers(), 0)
+    assert.equal(gateway.activeCalls.size, 0)
+  })
+
 test('continue: a slow client pauses the second target', async () => {
   const { send, world } = gatewayHarness(
     two(),

@@ -110,7 +110,7 @@ export class ContinuedFlow implements AnswerStream {
   /** Cancels the routing between the two parts; null: no routing is in progress. */
   #routing: Cancellation | null = null
   /** The client disconnected, possibly before the first event. */
-  #aborted = false
+  #isLeft = false
 
   constructor(first: Routed<OutboundRequest>, request: ChatRequest, hooks: ContinuationHooks) {
     this.#current = first
@@ -152,9 +152,13 @@ export class ContinuedFlow implements AnswerStream {
     if (!this.#routing) this.#current.answerStream.resume()
   }
   abort(): void {
-    this.#aborted = true
-    if (this.#routing) this.#routing.cancel(fail('client_gone', 'The client disconnected before the end.'))
-    else this.#current.answerStream.abort()
+    this.clientLeft()
+    if (!this.#routing) this.#current.answerStream.abort()
+  }
+  /** The client disconnected: no further target continues the answer. */
+  clientLeft(): void {
+    this.#isLeft = true
+    this.#routing?.cancel(fail('client_gone', 'The client disconnected before the end.'))
   }
   failWith(failure: Failure): void {
     if (this.#routing) this.#routing.cancel(failure)
@@ -168,7 +172,7 @@ export class ContinuedFlow implements AnswerStream {
         return sink.push(steps)
       },
       end: (failure) => {
-        const mayContinue = !this.#aborted && this.#isPlainText && this.#inText
+        const mayContinue = !this.#isLeft && this.#isPlainText && this.#inText
         if (failure && mayContinue && isInterruption(failure)) this.#continue(sink, failure)
         else sink.end(failure)
       },
@@ -299,15 +303,25 @@ class SecondPart implements Sink<readonly StreamStep[]> {
   }
 }
 
-/** Tokens of both parts. The upstreams' raw usage objects are omitted, because each covers one part only. */
+const PARTS = [
+  'cacheRead',
+  'cacheWrite',
+  'cacheWrite1h',
+  'reasoning',
+  'audioInput',
+  'imageInput',
+  'audioOutput',
+] as const
+
+/**
+ * Tokens of both parts. What each upstream reported about its part alone is omitted: its usage object, cost, service tier
+ * and tool calls.
+ */
 const sum = (first: Usage, second: Usage): Usage => {
-  const of = (name: 'cacheRead' | 'cacheWrite' | 'reasoning') =>
-    first[name] === undefined && second[name] === undefined ? {} : { [name]: (first[name] ?? 0) + (second[name] ?? 0) }
+  const parts = PARTS.filter((name) => first[name] !== undefined || second[name] !== undefined)
   return {
     input: first.input + second.input,
     output: first.output + second.output,
-    ...of('cacheRead'),
-    ...of('cacheWrite'),
-    ...of('reasoning'),
+    ...Object.fromEntries(parts.map((name) => [name, (first[name] ?? 0) + (second[name] ?? 0)])),
   }
 }

@@ -9,9 +9,11 @@ import { ownTurn, PIECE } from '../../core/steps.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import type { TraceEvent } from '../../core/trace.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
+import { type CacheableBody, chatBypass } from '../../policy/response-cache.ts'
 import { singleFrames } from '../../protocols/framing/sse.ts'
 import { append } from '../../protocols/shared/append.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
+import { textDemand } from '../accounts/demand.ts'
 import { type CallScope, type OngoingAnswer, type RunningCall, runCall } from '../call/call-lifecycle.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import { randomLetters } from '../call/ids.ts'
@@ -22,13 +24,15 @@ import type { AttemptPermit } from '../health/upstream-health.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import type { RouteContext } from '../routing/route-context.ts'
 import { type NotRouted, type Routed, route } from '../routing/router.ts'
+import { type AnswerStoring, type CacheUse, RecordedStream, sendCached, useCache } from '../sharing/cached-call.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import { type InboundRequest, sameFormat } from '../upstream/outbound-request.ts'
 import { parseInTurns } from '../upstream/parse-request.ts'
 import { chatAttempts } from './chat-call.ts'
-import { ClientStream, type StreamListener } from './client-stream.ts'
+import { ClientStream, STREAM_HEADERS, type StreamListener } from './client-stream.ts'
 import type { ContinuedFlow } from './continuation.ts'
 import { continuable } from './continuation-targets.ts'
+import { CostWriter } from './cost-writer.ts'
 import type { StoredTurn } from './turn.ts'
 
 /** A turn of a stored conversation, and the writer that stores its answer. */
@@ -62,6 +66,10 @@ type PlannedCall = CallContext & {
   /** The same, with the earlier turns of a stored conversation. */
   readonly inbound: InboundRequest
   readonly turn: StoredTurn | undefined
+  /** The body of the client's own request. */
+  readonly ownBody: CacheableBody
+  /** The answer is recorded for later turns. */
+  readonly isRecorded: boolean
 }
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a call that has ended returns nothing
@@ -69,17 +77,26 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
   const planned = await planCall(call)
   if (!planned) return
   const { gateway, received, responseWriter, cancellation, recorder, config, request, inbound, turn } = planned
+  const cache = cacheFor(planned)
+  if (cache?.hit) return sendCached(gateway, planned, cache.hit)
+  if (cache?.failure) return writeAndRecordError(planned, cache.failure, null)
   const { world } = gateway
   const { settings } = config
   // No client waits for a background response; the timeouts of each attempt still apply.
   gateway.activeCalls.startDeadline(world, cancellation, turn?.storage.background ? 0 : settings.timeout.request)
-  const headers = { 'x-request-id': received.id }
+  const headers = { 'x-request-id': received.id, ...cache?.headers }
   const stream = request.stream ? new ClientStream(gateway, { responseWriter, settings, headers, cancellation }) : null
-  const resources: CallResources = { cancellation, stream, routed: null }
+  const resources: CallResources = { cancellation, stream, routed: null, recorded: null }
   let ongoing = false
   try {
     const routeContext = routeContextFor(planned)
-    const attempts = chatAttempts(gateway, { inbound, settings, turn, holder: received.holder })
+    const attempts = chatAttempts(gateway, {
+      inbound,
+      settings,
+      turn,
+      holder: received.holder,
+      bodies: recorder.bodies,
+    })
     const routed = await route(gateway, routeContext, attempts)
     if (routed.ok) resources.routed = { answerStream: routed.answerStream, permit: routed.permit }
     const large = routed.ok && !stream && lengthOf(routed.answerStream) > PIECE
@@ -89,23 +106,32 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     if (!routed.ok) return refuse(planned, stream, routed, answerContext)
     recorder.answeredBy(routed)
     turn?.answeredBy(routed.target, routed.prepared, routed.answerStream)
+    const storing = cache?.storing?.accepts(routed.target.candidate) ? cache.storing : null
     if (!stream) {
-      const body = bodyOf(routed, inbound, answerContext)
+      const steps = stepsOnce(routed.answerStream)
+      const body = bodyOf(routed, inbound, answerContext, steps)
       if (large) await ownTurn(world.turn, true)
-      return sendWhole(planned, routed, body)
+      return sendWhole(planned, routed, body, storing && { storing, steps })
     }
     const continued = continuable(gateway, { routeContext, inbound, turn, recorder, stream }, routed)
-    const writer = writerFor(inbound, routed, continued, answerContext)
+    const direct = writerFor(inbound, routed, continued, answerContext)
+    const recorded = storing && new RecordedStream(direct, storing)
+    resources.recorded = recorded
     const inputCount = new InputCount(request)
     if (!turn && received.body.text.length <= COUNT_AT_ONCE) inputCount.count()
-    const streaming = new StreamingCall(routed, { continued, stream, cancellation, inputCount, recorder })
-    streaming.begin(writer)
+    const streaming = new StreamingCall(routed, { continued, stream, cancellation, inputCount, recorder, recorded })
+    const writer = recorded ?? direct
+    const withCost = STATES_COST.has(call.protocol.name) && received.headers('x-headgate-metadata') === 'body'
+    streaming.begin(withCost ? new CostWriter(writer, recorder.account, answerContext) : writer)
     ongoing = true
     return streaming
   } finally {
     if (!ongoing) release(resources)
   }
 }
+
+/** Protocols whose streams can carry the cost. */
+const STATES_COST: ReadonlySet<string> = new Set(['openai-chat', 'openai-responses'])
 
 /** Parses the request, starts its turn and plans its targets. Null: an error was sent to the client. */
 const planCall = async (call: CallContext): Promise<PlannedCall | null> => {
@@ -125,13 +151,34 @@ const planCall = async (call: CallContext): Promise<PlannedCall | null> => {
     return null
   }
   const { turn, responseWriter } = started?.value ?? { turn: undefined, responseWriter: call.responseWriter }
-  const plan = planFor(gateway, config, request.model)
+  const plan = planFor(gateway, config, { model: request.model, style: protocol.style, principal: received.principal })
   if (!plan.ok) {
     writeAndRecordError({ ...call, responseWriter }, plan.failure, null)
     return null
   }
   const inbound = { ...(turn?.inbound ?? parsed.value), query: received.query }
-  return { ...call, responseWriter, config, plan: plan.value, request, inbound, turn }
+  const hasStoredTurns = turn !== undefined && turn.inbound !== parsed.value
+  const body = hasStoredTurns ? null : received.body
+  recorder.account.describe(textDemand({ request: inbound.request, members: inbound.body, body, plan: plan.value }))
+  const ownBody = { source: parsed.value.source.text, body: parsed.value.body }
+  const isRecorded = responseWriter !== call.responseWriter
+  return { ...call, responseWriter, config, plan: plan.value, request, inbound, turn, ownBody, isRecorded }
+}
+
+/** The response cache for this call; null: it is off. */
+const cacheFor = (call: PlannedCall): CacheUse | null => {
+  const { gateway, protocol, received, config, plan, recorder, request, ownBody, turn } = call
+  // A turn that is stored has an ID of its own, which no other request may receive. Turns are stored by default.
+  const stored = call.isRecorded || (request.settings.store?.value ?? turn !== undefined)
+  return useCache(gateway, {
+    received,
+    config,
+    plan,
+    style: protocol.style,
+    recorder,
+    request: ownBody,
+    bypass: (rules) => chatBypass({ ...ownBody, request, stored }, rules),
+  })
 }
 
 const routeContextFor = ({
@@ -148,12 +195,14 @@ const routeContextFor = ({
   return {
     id: received.id,
     client: received.client,
-    clientKey: received.clientKey,
+    principal: received.principal,
     plan,
     config,
     deadline: cancellation.until,
     stop: cancellation,
     keysOf: turn ? (candidate: Candidate) => turn.preferredKeys(candidate, keysOf(candidate)) : keysOf,
+    account: recorder.account,
+    bodies: recorder.bodies,
     note: (event: TraceEvent) => recorder.note(event),
   }
 }
@@ -189,10 +238,12 @@ const COUNT_AT_ONCE = 2_048
 type CallResources = {
   readonly cancellation: Cancellation
   readonly stream: ClientStream | null
+  recorded: RecordedStream | null
   routed: Pick<Routed, 'answerStream' | 'permit'> | null
 }
 
-const release = ({ cancellation, stream, routed }: CallResources): void => {
+const release = ({ cancellation, stream, routed, recorded }: CallResources): void => {
+  recorded?.discard()
   cancellation.clearDeadline()
   stream?.stop()
   // Both have ended already, except after an internal error.
@@ -224,11 +275,23 @@ const abandon = (call: PlannedCall, stream: ClientStream | null, routed: Routed 
 }
 
 /** Sends a whole answer. */
-const sendWhole = (call: PlannedCall, { permit, answerStream }: Routed, body: string): void => {
+const sendWhole = (
+  call: PlannedCall,
+  { permit, answerStream }: Routed,
+  body: string,
+  cached: { readonly storing: AnswerStoring; readonly steps: () => readonly StreamStep[] } | null,
+): void => {
+  const { recorder } = call
   permit.done()
-  call.recorder.used(usageOf(answerStream, new InputCount(call.request)))
+  const used = usageOf(answerStream, new InputCount(call.request))
+  recorder.used(used)
   writeAndRecordAnswer(call, body)
+  cached?.storing.storeChat({ body, headers: JSON_HEADERS, used, trace: recorder.trace }, () =>
+    cached.steps().flatMap(({ events }) => events),
+  )
 }
+
+const JSON_HEADERS = { 'content-type': 'application/json' }
 
 /**
  * The writer of a stream: passes the upstream's frames through if it uses the client's format, otherwise encodes the
@@ -253,6 +316,8 @@ type StreamingState = {
   readonly cancellation: Cancellation
   readonly inputCount: InputCount
   readonly recorder: Recorder
+  /** The stream is stored in the response cache; null: it is not. */
+  readonly recorded: RecordedStream | null
 }
 
 /** A stream in progress. It holds only what its end needs: thousands may be open at once. */
@@ -264,13 +329,14 @@ class StreamingCall implements StreamListener, OngoingAnswer {
   readonly #continued: ContinuedFlow | null
   readonly #inputCount: InputCount
   readonly #recorder: Recorder
+  readonly #recorded: RecordedStream | null
   #scope: CallScope | null = null
   /** How it ended; undefined: it is in progress. */
   #failure: Failure | null | undefined
 
   constructor(
     { answerStream, permit }: Routed,
-    { continued, stream, cancellation, inputCount, recorder }: StreamingState,
+    { continued, stream, cancellation, inputCount, recorder, recorded }: StreamingState,
   ) {
     this.#cancellation = cancellation
     this.#stream = stream
@@ -279,13 +345,15 @@ class StreamingCall implements StreamListener, OngoingAnswer {
     this.#continued = continued
     this.#inputCount = inputCount
     this.#recorder = recorder
+    this.#recorded = recorded
   }
 
   begin(writer: StreamWriter): void {
     const recorder = this.#recorder
     this.#cancellation.onCancel((reason) => {
-      if (reason.kind === 'client_gone') this.#stream.clientLeft(reason)
-      else this.#answer.failWith(reason)
+      if (reason.kind !== 'client_gone') return this.#answer.failWith(reason)
+      this.#continued?.clientLeft()
+      this.#stream.clientLeft(reason)
     })
     recorder.responseStarted = true
     const headers = recorder.headers()
@@ -327,27 +395,39 @@ class StreamingCall implements StreamListener, OngoingAnswer {
     const continued = this.#continued
     try {
       const permit = continued?.current.permit ?? this.#permit
-      if (failure && failure.kind !== 'client_gone') permit.failed(failure)
+      if (failure && failure.kind !== 'client_gone') permit.failed(failure, recorder.id)
       else if (failure) permit.release()
       else permit.done()
-      recorder.used(continued?.used() ?? usageOf(this.#answerStream, this.#inputCount))
+      const used = continued?.used() ?? usageOf(this.#answerStream, this.#inputCount)
+      recorder.used(used)
       const skipped = this.#answer.droppedEvents()
       if (skipped > 0) recorder.note({ type: 'dropped_events', count: skipped })
-      if (!failure) return recorder.end('answered', 200)
-      recorder.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', 200, failure)
+      if (!failure) {
+        this.#recorded?.store({ headers: STREAM_HEADERS, used, trace: recorder.trace })
+        return recorder.end('answered', 200)
+      }
+      const isLeft = failure.kind === 'client_gone'
+      // Its count is that of the whole answer, although the client did not receive it.
+      if (isLeft && this.#answer.finished()) recorder.account.settleAll('answered', undefined)
+      recorder.end(isLeft ? 'client_gone' : 'interrupted', 200, failure)
     } finally {
       const routed = { answerStream: this.#answerStream, permit: this.#permit }
-      release({ cancellation: this.#cancellation, stream: this.#stream, routed })
+      release({ cancellation: this.#cancellation, stream: this.#stream, routed, recorded: this.#recorded })
     }
   }
 }
 
 /** The body of a whole answer: the upstream's own text if it uses the client's format, otherwise encoded from its events. */
-const bodyOf = ({ answerStream, prepared }: Routed, { protocol }: InboundRequest, context: AnswerContext): string => {
+const bodyOf = (
+  { answerStream, prepared }: Routed,
+  { protocol }: InboundRequest,
+  context: AnswerContext,
+  stepsOf: () => readonly StreamStep[],
+): string => {
   const same = sameFormat(protocol, prepared.protocol)
   if (same && answerStream.whole !== null)
     return same.passAnswer?.(answerStream.whole, context, answerStream.body) ?? answerStream.whole
-  const steps = stepsOf(answerStream)
+  const steps = stepsOf()
   const frames = steps.flatMap(({ frame }) => (frame ? singleFrames(frame) : []))
   const assembled = same?.assembleAnswer(frames) ?? null
   if (assembled !== null) return same?.passAnswer?.(assembled, context) ?? assembled
@@ -358,7 +438,15 @@ const bodyOf = ({ answerStream, prepared }: Routed, { protocol }: InboundRequest
   return JSON.stringify(encoded)
 }
 
-/** All steps of an answer that was received whole. */
+/** The steps of an answer that was received whole, read on first use. */
+const stepsOnce = (answerStream: AnswerStream): (() => readonly StreamStep[]) => {
+  let steps: readonly StreamStep[] | undefined
+  return () => {
+    steps ??= stepsOf(answerStream)
+    return steps
+  }
+}
+
 const stepsOf = (answerStream: AnswerStream): readonly StreamStep[] => {
   const steps: StreamStep[] = []
   answerStream.pipeTo({

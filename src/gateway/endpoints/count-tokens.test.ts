@@ -8,6 +8,7 @@ import {
   type SettingsInput,
 } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
+import { ANONYMOUS } from '../../core/accounts.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { Provider } from '../../core/provider.ts'
 import { anthropicMessages } from '../../protocols/anthropic-messages/index.ts'
@@ -38,6 +39,7 @@ const received = (body: string, headers: Readonly<Record<string, string>> = {}, 
   headers: (name) => headers[name],
   body: { text: body },
   local: true,
+  principal: ANONYMOUS,
   client: '',
 })
 

@@ -5,6 +5,7 @@
  * about the model.
  */
 
+import { factsOf } from '../../core/config.ts'
 import type { ErrorTable } from '../../core/error-table.ts'
 import { bad, type Failure, fail, good, rowOf } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
@@ -12,7 +13,7 @@ import type { Json } from '../../core/json.ts'
 import type { ClientProtocol, TokenCounting, UpstreamProtocol } from '../../core/protocol.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { estimateTokens } from '../../policy/routing/estimate-tokens.ts'
-import { factsOf } from '../../policy/routing/models.ts'
+import { jsonDemand } from '../accounts/demand.ts'
 import { runCall } from '../call/call-lifecycle.ts'
 import { type Recorder, recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
 import type { Gateway } from '../gateway.ts'
@@ -42,9 +43,23 @@ export const countTokens = (
     if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
     const inbound = { ...parsed.value, query: received.query }
     recorder.received(inbound.request.model, false)
-    const plan = planFor(gateway, config, inbound.request.model)
+    const { principal } = received
+    const plan = planFor(gateway, config, { model: inbound.request.model, style: protocol.style, principal })
     if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
 
+    const { account } = recorder
+    account.describe(
+      jsonDemand({
+        body: received.body,
+        members: inbound.body,
+        model: inbound.request.model,
+        plan: plan.value,
+        output: 'free',
+      }),
+    )
+    // Without a target the answer is an estimate, which is a request of the client all the same.
+    const limited = await account.enter()
+    if (limited) return writeAndRecordError(call, limited, 0)
     const requests = countingRequests(gateway, inbound, plan.value)
     const routed = await routeJson(readOnlyDeps(gateway), {
       received,
@@ -71,7 +86,7 @@ export const countTokens = (
 /** Without provider and model: an estimate comes from the gateway. */
 const estimateHeaders = (recorder: Recorder): Readonly<{ [name: string]: string }> => {
   const { 'x-headgate-provider': _provider, 'x-headgate-model': _model, ...headers } = recorder.headers()
-  return { ...headers, 'x-headgate-estimated': 'true' }
+  return { ...headers, 'content-type': 'application/json', 'x-headgate-estimated': 'true' }
 }
 
 /** Whether every target would reject the request: an estimate would hide this. */

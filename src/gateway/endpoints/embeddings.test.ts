@@ -8,6 +8,7 @@ import {
   type SettingsInput,
 } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
+import { ANONYMOUS } from '../../core/accounts.ts'
 import { fail } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { Instance, Provider } from '../../core/provider.ts'
@@ -40,6 +41,7 @@ const received = (body: string, query = ''): IncomingRequest => ({
   headers: () => undefined,
   body: { text: body },
   local: true,
+  principal: ANONYMOUS,
   client: '',
 })
 

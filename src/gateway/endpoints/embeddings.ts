@@ -13,6 +13,7 @@ import { pathSegment } from '../../core/path-segment.ts'
 import type { Loss } from '../../core/protocol.ts'
 import type { Candidate } from '../../core/target.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
+import { bodyBypass } from '../../policy/response-cache.ts'
 import { estimateText } from '../../policy/routing/estimate-tokens.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
 import { decodeRequest } from '../../protocols/embeddings/decode-request.ts'
@@ -20,10 +21,12 @@ import { embeddingsProtocols } from '../../protocols/embeddings/index.ts'
 import { encodeAnswer, isReadable } from '../../protocols/embeddings/openai.ts'
 import { dimensionsOf } from '../../protocols/embeddings/vectors.ts'
 import { protocols } from '../../protocols/index.ts'
+import { jsonDemand } from '../accounts/demand.ts'
 import { runCall } from '../call/call-lifecycle.ts'
 import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
 import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
+import { sendCached, useCache } from '../sharing/cached-call.ts'
 import { type InboundRequest, lossPaths, providerHeaders } from '../upstream/outbound-request.ts'
 import { readBody, readInTurns } from '../upstream/parse-request.ts'
 import { type JsonAnswer, type JsonRequest, type JsonRouted, routeJson } from './json-call.ts'
@@ -47,9 +50,35 @@ export const serveEmbeddings = (
     if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
     const { request } = parsed.value
     recorder.received(request.model, false)
-    const plan = planFor(gateway, config, request.model, draftEmbeddings)
+    const plan = planFor(gateway, config, {
+      model: request.model,
+      style: EMBEDDINGS,
+      principal: received.principal,
+      drafting: draftEmbeddings,
+    })
     if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
+    const own = { source: parsed.value.source.text, body: parsed.value.body }
+    const cache = useCache(gateway, {
+      received,
+      config,
+      plan: plan.value,
+      style: EMBEDDINGS,
+      recorder,
+      request: own,
+      bypass: () => bodyBypass(own),
+    })
+    if (cache?.hit) return sendCached(gateway, call, cache.hit)
+    if (cache?.failure) return writeAndRecordError(call, cache.failure, null)
 
+    recorder.account.describe(
+      jsonDemand({
+        body: received.body,
+        members: parsed.value.body,
+        model: request.model,
+        plan: plan.value,
+        output: 'none',
+      }),
+    )
     const routed = await routeJson(gateway, {
       received,
       running: call,
@@ -72,7 +101,10 @@ export const serveEmbeddings = (
     const text =
       passes && routed.answerStream.whole !== null ? routed.answerStream.whole : bodyOf(answer, request, routed)
     const estimated = answer.input === undefined && { 'x-headgate-estimated': 'true' }
-    writeAndRecordAnswer(call, text, { headers: { ...recorder.headers(), ...estimated } })
+    writeAndRecordAnswer(call, text, { headers: { ...recorder.answerHeaders(), ...estimated } })
+    if (!cache?.storing?.accepts(routed.target.candidate)) return
+    const headers = { 'content-type': 'application/json', ...estimated }
+    cache.storing.store({ body: text, headers, used: usage ? { usage } : null, trace: recorder.trace })
   })
 
 /** An embeddings request, parsed. */

@@ -5,50 +5,80 @@
 
 import type { ClientProtocolName } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
+import { factsOf } from '../../core/config.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { isList, isObject, type Json, type JsonObject, list, parseObject } from '../../core/json.ts'
+import { formatDollars } from '../../core/money.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { ProviderKey } from '../../core/provider.ts'
-import type { Candidate } from '../../core/target.ts'
-import { factsOf } from '../../policy/routing/models.ts'
+import type { Candidate, Target } from '../../core/target.ts'
+import { type Assumption, assumedConfig, assumedRefusal, NO_ASSUMPTION } from '../../policy/routing/assumption.ts'
 import { explainPlan as explained } from '../../policy/routing/plan.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
 import { clientProtocolByStyle, protocols } from '../../protocols/index.ts'
+import { type CallDemand, textDemand } from '../accounts/demand.ts'
 import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import { type InboundRequest, isCompatible, prepareRequest } from '../upstream/outbound-request.ts'
 import { parseRequest } from '../upstream/parse-request.ts'
 import { EMBEDDINGS, parseEmbeddings, prepareEmbeddings } from './embeddings.ts'
 
-/** The plan for a request, with the present state of each candidate. */
-export const explain = (gateway: Gateway, received: IncomingRequest): Outcome<JsonObject> => {
-  if (isEmbeddings(received)) return explainEmbeddings(gateway, received)
+/** The plan for a request, with the present state of each candidate, or with the assumed one. */
+export const explain = (
+  gateway: Gateway,
+  received: IncomingRequest,
+  assume: Assumption = NO_ASSUMPTION,
+): Outcome<JsonObject> => {
+  if (isEmbeddings(received)) return explainEmbeddings(gateway, received, assume)
   const style = styleOf(received)
   if (!style.ok) return style
   const protocol = style.value
   const parsed = parseRequest(protocol, received.body, received.headers, gateway.config().settings.limit)
   if (!parsed.ok) return parsed
   const inbound = parsed.value
-  const config = gateway.config()
-  const plan = planFor(gateway, config, inbound.request.model)
+  const config = assumedConfig(gateway.config(), assume)
+  const { principal } = received
+  const plan = planFor(gateway, config, { model: inbound.request.model, style: protocol.style, principal })
   if (!plan.ok) return plan
   const keysOf = keyOrder(gateway, config, inbound)
+  const states = keyStates(gateway, config, assume, { candidates: plan.value.candidates, keysOf })
+  const { request, body: members } = inbound
+  const demand = textDemand({ request, members, body: received.body, plan: plan.value })
   const detailsOf = (candidate: Candidate): JsonObject => ({
     ...compatibility(gateway, inbound, candidate),
-    keys: keyStates(gateway, config, candidate, keysOf(candidate)),
+    cost_estimate: costOf(gateway, received, demand, candidate),
+    keys: states(candidate),
   })
-  return good({ ...explained(inbound.request.model, plan.value, detailsOf), style: protocol.style })
+  const shown = explained(inbound.request.model, plan.value, detailsOf)
+  return good({ ...shown, style: protocol.style })
 }
 
-const explainEmbeddings = (gateway: Gateway, { body }: IncomingRequest): Outcome<JsonObject> => {
+/** What an attempt is estimated to cost, in US dollars; null: the price is unknown. */
+const costOf = (
+  { accounts, catalogue }: Gateway,
+  received: IncomingRequest,
+  demand: CallDemand,
+  candidate: Candidate,
+): string | null => {
+  const modelMaximum = factsOf(catalogue, candidate.instance, candidate.model)?.maxOutputTokens
+  const nano = accounts.estimate(received, demand, { candidate, modelMaximum })
+  return nano === null ? null : formatDollars(nano)
+}
+
+const explainEmbeddings = (
+  gateway: Gateway,
+  { body, principal }: IncomingRequest,
+  assume: Assumption,
+): Outcome<JsonObject> => {
   const parsed = parseEmbeddings(body, gateway.config().settings.limit)
   if (!parsed.ok) return parsed
   const { model } = parsed.value.request
-  const config = gateway.config()
-  const plan = planFor(gateway, config, model, draftEmbeddings)
+  const config = assumedConfig(gateway.config(), assume)
+  const plan = planFor(gateway, config, { model, style: EMBEDDINGS, principal, drafting: draftEmbeddings })
   if (!plan.ok) return plan
   const keysOf = keyOrder(gateway, config, null)
+  const states = keyStates(gateway, config, assume, { candidates: plan.value.candidates, keysOf })
   const detailsOf = (candidate: Candidate): JsonObject => {
     const prepared = prepareEmbeddings(parsed.value, candidate)
     return {
@@ -56,27 +86,43 @@ const explainEmbeddings = (gateway: Gateway, { body }: IncomingRequest): Outcome
       style: EMBEDDINGS,
       unfit_for: prepared?.unfit ?? [],
       dropped: prepared?.dropped ?? [],
-      keys: keyStates(gateway, config, candidate, keysOf(candidate)),
+      keys: states(candidate),
     }
   }
   return good({ ...explained(model, plan.value, detailsOf), style: EMBEDDINGS })
 }
 
-/** The candidate's keys that may be tried now. */
+type PlannedKeys = {
+  readonly candidates: readonly Candidate[]
+  readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
+}
+
+/**
+ * The keys of a candidate, and whether each may be tried now. As for a request, those with an open circuit are the last
+ * resort: if another one is ready, they may not.
+ */
 const keyStates = (
   { health }: Gateway,
   { settings }: Config,
-  candidate: Candidate,
-  keys: Iterable<ProviderKey>,
-): readonly Json[] =>
-  [...keys].map((key): Json => {
-    const refusal = health.peek({ candidate, key }, settings)
-    return {
-      id: key.id,
-      may_be_tried: refusal === null,
-      ...(refusal && { because: refusal.why, until: health.iso(refusal.until) }),
-    }
-  })
+  assume: Assumption,
+  { candidates, keysOf }: PlannedKeys,
+) => {
+  const isReady = (target: Target) =>
+    assumedRefusal(assume, target) === null && health.peek(target, settings, 'normal') === null
+  const isAnyReady = candidates.some((candidate) => [...keysOf(candidate)].some((key) => isReady({ candidate, key })))
+  return (candidate: Candidate): readonly Json[] =>
+    [...keysOf(candidate)].map((key): Json => {
+      const assumed = assumedRefusal(assume, { candidate, key })
+      if (assumed) return { id: key.id, may_be_tried: false, because: assumed, until: null }
+      const refusal = health.peek({ candidate, key }, settings, isAnyReady ? 'normal' : undefined)
+      return {
+        id: key.id,
+        may_be_tried: refusal === null,
+        ...(refusal && { because: refusal.why, until: health.iso(refusal.until) }),
+        ...(refusal?.decision !== undefined && { reason: refusal.decision }),
+      }
+    })
+}
 
 /** The parts of the request that the candidate can and cannot carry. */
 const compatibility = ({ catalogue, health }: Gateway, inbound: InboundRequest, candidate: Candidate): JsonObject => {

@@ -37,7 +37,7 @@ export type JsonAnswer<T> = { readonly value: T; readonly usage?: Usage }
 
 /** One JSON call, for the router. */
 export type JsonCall<T> = {
-  readonly received: Pick<IncomingRequest, 'client' | 'clientKey' | 'holder'>
+  readonly received: Pick<IncomingRequest, 'client' | 'principal' | 'holder'>
   readonly running: Pick<RunningCall, 'cancellation' | 'recorder'>
   readonly plan: Plan
   readonly config: Config
@@ -54,7 +54,7 @@ export type JsonRouted<T> = Routed<JsonRequest<T>> & { readonly value: T }
 export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promise<JsonRouted<T> | NotRouted> => {
   const { world, activeCalls } = deps
   const { plan, config, keysOf, onHeaders } = call
-  const { client, clientKey, holder } = call.received
+  const { client, principal, holder } = call.received
   const { cancellation, recorder } = call.running
   const { settings } = config
   const requests = new Map<Candidate, JsonRequest<T> | null>()
@@ -87,6 +87,7 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
       skipMalformedEvents: false,
       settings,
       client: holder,
+      ...(recorder.bodies && { bodies: recorder.bodies }),
       onHeaders: (headers) => onHeaders(target, headers),
     })
   activeCalls.startDeadline(world, cancellation, settings.timeout.request)
@@ -96,12 +97,13 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
       {
         id: recorder.id,
         client,
-        clientKey,
+        principal,
         plan,
         config,
         deadline: cancellation.until,
         stop: cancellation,
         keysOf,
+        account: recorder.account,
         note: (event) => recorder.note(event),
       },
       { prepare, makeReady: ({ body }) => encodeInTurns(body, world.turn), begin },

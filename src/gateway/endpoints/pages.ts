@@ -1,7 +1,9 @@
 /** Response bodies of `/providers/status`, `/health` and `/v1/models`. */
+import type { Principal } from '../../core/accounts.ts'
 import type { ModelFacts } from '../../core/config.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
+import { restrictionsOf } from '../../policy/accounts/key-access.ts'
 import { defaultModel, type ListedModel, listModels } from '../../policy/routing/models.ts'
 import type { Gateway } from '../gateway.ts'
 import { providersStatus, standing } from './status.ts'
@@ -33,19 +35,24 @@ export type HealthFacts = {
   /** ms. */
   readonly uptime: number
   readonly draining: boolean
+  /** Model calls need a client key. */
+  readonly keyed: boolean
   readonly problems: readonly HealthProblem[]
 }
 
 /** A current problem. The page is public, so `reason` contains no path and no setting value. */
 export type HealthProblem = {
-  readonly component: 'store' | 'config'
+  readonly component: 'store' | 'config' | 'control' | 'ledger'
   readonly reason: string
   /** ms since 1970. */
   readonly since: number
 }
 
 /** The body of `/health`. `problems` is left out if there are none. */
-export const healthPage = (gateway: Gateway, { version, uptime, draining, problems }: HealthFacts): JsonObject => {
+export const healthPage = (
+  gateway: Gateway,
+  { version, uptime, draining, keyed, problems }: HealthFacts,
+): JsonObject => {
   const config = gateway.config()
   const configured = config.instances.length
   const { closed, available } = standing(gateway.health, config, modelsOf(gateway))
@@ -54,7 +61,7 @@ export const healthPage = (gateway: Gateway, { version, uptime, draining, proble
     status: draining ? 'draining' : configured === 0 ? 'unconfigured' : degraded ? 'degraded' : 'ok',
     version,
     uptime_ms: Math.round(uptime),
-    auth: config.settings.auth.keys.length > 0 ? 'keys' : 'open',
+    auth: keyed ? 'keys' : 'open',
     providers: { configured, available },
     ...(problems.length > 0 && {
       problems: problems.map(({ since, ...problem }) => ({ ...problem, since: new Date(since).toISOString() })),
@@ -66,10 +73,8 @@ export const healthPage = (gateway: Gateway, { version, uptime, draining, proble
  * The body of `/v1/models`, for all clients: the members of OpenAI and of Anthropic, and the empty `models` that Codex
  * expects. `started`: s since 1970.
  */
-export const modelsPage = (gateway: Gateway, started: number): JsonObject => {
-  const data = listModels(gateway.config(), gateway.lists(), gateway.catalogue).map((model) =>
-    modelEntry(model, started),
-  )
+export const modelsPage = (gateway: Gateway, principal: Principal, started: number): JsonObject => {
+  const data = modelsFor(gateway, principal).map((model) => modelEntry(model, started))
   return {
     object: 'list',
     data,
@@ -80,11 +85,21 @@ export const modelsPage = (gateway: Gateway, started: number): JsonObject => {
   }
 }
 
-/** The body of `/v1/models/{id}`; undefined: unknown model. */
-export const modelPage = (gateway: Gateway, id: string, started: number): JsonObject | undefined => {
-  const model = listModels(gateway.config(), gateway.lists(), gateway.catalogue).find((listed) => listed.id === id)
-  return model && modelEntry(model, started)
+/** The body of `/v1/models/{id}`, or the names of the other models if it is unknown. */
+export const modelPage = (
+  gateway: Gateway,
+  principal: Principal,
+  id: string,
+  started: number,
+): { readonly entry: JsonObject } | { readonly names: readonly string[] } => {
+  const models = modelsFor(gateway, principal)
+  const model = models.find((listed) => listed.id === id)
+  return model ? { entry: modelEntry(model, started) } : { names: models.map((listed) => listed.id) }
 }
+
+/** The models that this client may use. */
+const modelsFor = (gateway: Gateway, principal: Principal): readonly ListedModel[] =>
+  listModels(gateway.config(), gateway.lists(), gateway.catalogue, restrictionsOf(principal))
 
 const modelEntry = ({ id, owner, facts }: ListedModel, started: number) => ({
   id,
@@ -98,18 +113,18 @@ const modelEntry = ({ id, owner, facts }: ListedModel, started: number) => ({
 })
 
 /** Data of the catalogue. Prices in US dollars for a million tokens. */
-const catalogueEntry = (facts: ModelFacts): JsonObject => {
+const catalogueEntry = ({ contextWindow, maxOutputTokens, capabilities, prices }: ModelFacts): JsonObject => {
   const dollarsPerMillion = (nano: number | undefined) => (nano === undefined ? undefined : nano / 1000)
-  const prices = {
-    input: dollarsPerMillion(facts.inputPrice),
-    output: dollarsPerMillion(facts.outputPrice),
-    cache_read: dollarsPerMillion(facts.cacheReadPrice),
-    cache_write: dollarsPerMillion(facts.cacheWritePrice),
+  const dollars = {
+    input: dollarsPerMillion(prices?.input),
+    output: dollarsPerMillion(prices?.output),
+    cache_read: dollarsPerMillion(prices?.cacheRead),
+    cache_write: dollarsPerMillion(prices?.cacheWrite),
   }
   return {
-    context_window: facts.contextWindow,
-    max_output_tokens: facts.maxOutputTokens,
-    capabilities: facts.capabilities,
-    pricing: facts.inputPrice === undefined ? undefined : { currency: 'USD', per: '1M tokens', ...prices },
+    context_window: contextWindow,
+    max_output_tokens: maxOutputTokens,
+    capabilities,
+    pricing: prices?.input === undefined ? undefined : { currency: 'USD', per: '1M tokens', ...dollars },
   }
 }

@@ -37,8 +37,10 @@ export const standing = (
   const closed = config.instances.filter(
     (instance) => circuitOf(health, config.settings, instance, modelsOf(instance)).state === 'closed',
   )
-  const available = closed.filter((instance) =>
-    instance.keys.some((key) => keyStatus(health, instance, key, modelsOf(instance)).status === 'active'),
+  const available = closed.filter(
+    (instance) =>
+      restingOf(health, instance) === null &&
+      instance.keys.some((key) => keyStatus(health, instance, key, modelsOf(instance)).status === 'active'),
   )
   return { closed: closed.length, available: available.length }
 }
@@ -53,7 +55,9 @@ const providerStatus = (
   const endpoint = endpointStatus(health, settings, instance)
   const keys = instance.keys.map((key) => keyStatus(health, instance, key, models))
   const modelStatuses = models.map((model) => modelStatus(health, settings, candidate(instance, model)))
+  const resting = restingOf(health, instance)
   const isUnavailable =
+    resting !== null ||
     endpoint.status === 'unavailable' ||
     keys.every(({ status }) => status !== 'active') ||
     (modelStatuses.length > 0 && modelStatuses.every(({ status }) => status === 'unavailable'))
@@ -68,6 +72,7 @@ const providerStatus = (
     kind: instance.provider.name,
     status: isUnavailable ? 'unavailable' : isDegraded ? 'degraded' : 'available',
     circuit: { ...circuit },
+    resting,
     endpoint,
     keys,
     models: modelStatuses,
@@ -82,6 +87,12 @@ const providerStatus = (
         }
       : null,
   }
+}
+
+/** Why and until when an operator lets the provider rest; null: it does not rest. */
+const restingOf = (health: UpstreamHealth, { id }: Instance) => {
+  const cooldown = health.cooldowns.of(id)
+  return cooldown ? { until: health.iso(cooldown.until), reason: cooldown.decision ?? '' } : null
 }
 
 const isInactive = ({ status, circuit }: ReturnType<typeof modelStatus>['keys'][number]): boolean =>
@@ -206,6 +217,7 @@ const keyStatus = (health: UpstreamHealth, instance: Instance, key: ProviderKey,
     in_flight: health.load.inFlight(instance, key),
     requests: health.load.requests(instance, key),
     until: cooldown ? health.iso(cooldown.until) : null,
+    ...(cooldown?.decision !== undefined && { reason: cooldown.decision }),
   }
 }
 

@@ -29,6 +29,11 @@ export class BoundedMap<T> {
     return this.#newer.get(id) ?? this.#older.get(id)
   }
 
+  /** All names. */
+  ids(): ReadonlySet<string> {
+    return new Set([...this.#older.keys(), ...this.#newer.keys()])
+  }
+
   set(id: string, value: T): void {
     const { size } = this.#newer
     this.#newer.set(id, value)

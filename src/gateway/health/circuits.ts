@@ -3,8 +3,9 @@
  * and `policy/health/slow-start.ts`.
  */
 
+import type { Instance } from '../../core/provider.ts'
 import type { CircuitRules } from '../../core/settings.ts'
-import { type Names, namesOf, type Target } from '../../core/target.ts'
+import { endpointId, type Names, namesOf, type Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
 import * as circuit from '../../policy/health/breaker.ts'
@@ -51,6 +52,9 @@ type CircuitClaim = {
   readonly permit: circuit.CircuitPermit
 }
 
+/** Why a circuit changes. `request`: the ID of the request that failed. */
+type CircuitCause = { readonly why: string; readonly request?: string | undefined }
+
 /** The admissions of one attempt, widest scope first. */
 export type CircuitClaims = readonly CircuitClaim[]
 
@@ -93,7 +97,8 @@ export class Circuits {
       after.push(admission.breaker)
     }
     for (const [at, claim] of claims.entries()) {
-      this.#change(claim, after[at] ?? claim.state.breaker, claim.permit.early ? 'early probe' : 'time to probe')
+      const why = claim.permit.early ? 'early probe' : 'time to probe'
+      this.#change(claim, after[at] ?? claim.state.breaker, { why })
       this.#states.set(claim.id, claim.state)
       claim.state.inFlight++
     }
@@ -125,7 +130,7 @@ export class Circuits {
     for (const claim of claims) {
       const { scope, id, state, rules } = claim
       const { breaker, permit } = circuit.commit(state.breaker, claim.permit, now, rules)
-      this.#change(claim, breaker, 'an answer came')
+      this.#change(claim, breaker, { why: 'an answer came' })
       after.push({ scope, id, state, rules, permit })
     }
     const last = after.at(-1)?.state
@@ -136,14 +141,14 @@ export class Circuits {
 
   /** The answer is complete. */
   complete(claims: CircuitClaims): void {
-    this.#end(claims, 'an answer completed', ({ state, permit, rules }, now) =>
+    this.#end(claims, { why: 'an answer completed' }, ({ state, permit, rules }, now) =>
       circuit.complete(state.breaker, permit, now, rules),
     )
   }
 
   /** The attempt failed. Charges the circuit of scope `charges`; null: none. */
-  failed(claims: CircuitClaims, charges: CircuitScope | null, why: string): void {
-    this.#end(claims, why, ({ scope, state, permit, rules }, now) =>
+  failed(claims: CircuitClaims, charges: CircuitScope | null, cause: CircuitCause): void {
+    this.#end(claims, cause, ({ scope, state, permit, rules }, now) =>
       scope === charges
         ? circuit.failed(state.breaker, permit, now, rules)
         : circuit.withdraw(state.breaker, permit, now, rules),
@@ -152,16 +157,19 @@ export class Circuits {
 
   /** The attempt ended without a verdict. */
   release(claims: CircuitClaims): void {
-    this.#end(claims, 'no verdict', ({ state, permit, rules }, now) =>
+    this.#end(claims, { why: 'no verdict' }, ({ state, permit, rules }, now) =>
       circuit.release(state.breaker, permit, now, rules),
     )
   }
 
   /**
-   * What `claim` would return in the last-resort mode, without claiming anything. Slow start does not apply then.
+   * What `claim` would return, by default in the last-resort mode, without claiming anything and without slow start.
    */
-  peek(target: Target, settings: CircuitRules): CircuitRefusal | null {
-    const how = PAST_OPEN[settings.whenAllOpen]
+  peek(
+    target: Target,
+    settings: CircuitRules,
+    how: AdmissionMode = PAST_OPEN[settings.whenAllOpen],
+  ): CircuitRefusal | null {
     if (how === 'ignore') return null
     const now = this.#world.now()
     for (const [scope, id] of scopesOf(target)) {
@@ -187,11 +195,31 @@ export class Circuits {
     return circuit.counts(this.#breaker(id), this.#world.now(), rules)
   }
 
-  #end(claims: CircuitClaims, why: string, step: (claim: CircuitClaim, now: number) => circuit.Breaker): void {
+  /**
+   * Closes all circuits of a provider, or lets those that are open admit a probe now. Returns how many changed. The circuit
+   * of its base URL is shared with other providers at the same address.
+   */
+  override(instance: Instance, action: 'close' | 'probe'): number {
+    const now = this.#world.now()
+    let changed = 0
+    for (const id of this.#states.ids()) {
+      const scope = scopeOf(instance, id)
+      const state = this.#states.get(id)
+      if (!scope || !state) continue
+      const { breaker } = state
+      const after = action === 'close' ? circuit.closedNow(breaker) : circuit.probedNow(breaker, now)
+      if (after === breaker) continue
+      changed++
+      this.#change({ scope, id, state }, after, { why: 'operator' })
+    }
+    return changed
+  }
+
+  #end(claims: CircuitClaims, cause: CircuitCause, step: (claim: CircuitClaim, now: number) => circuit.Breaker): void {
     const now = this.#world.now()
     for (const claim of claims) {
       claim.state.inFlight--
-      this.#change(claim, step(claim, now), why)
+      this.#change(claim, step(claim, now), cause)
     }
   }
 
@@ -216,12 +244,24 @@ export class Circuits {
     return this.#states.get(id)?.breaker ?? circuit.closedBreaker()
   }
 
-  #change({ scope, id, state }: CircuitClaim, after: circuit.Breaker, why: string): void {
+  #change(
+    { scope, id, state }: Pick<CircuitClaim, 'scope' | 'id' | 'state'>,
+    after: circuit.Breaker,
+    { why, request }: CircuitCause,
+  ): void {
     const from = state.breaker.state
     state.breaker = after
     if (from === after.state) return
     if (after.state === 'closed') state.closedAt = this.#world.now()
-    this.#emit({ event: 'circuit', what: scope, name: nameOf(id), from, to: after.state, why })
+    this.#emit({
+      event: 'circuit',
+      what: scope,
+      name: nameOf(id),
+      from,
+      to: after.state,
+      why,
+      ...(request && { request }),
+    })
   }
 }
 
@@ -265,6 +305,15 @@ const scopesOf = (target: Target): readonly (readonly [CircuitScope, string])[] 
   return made
 }
 const scopes = new WeakMap<Names, readonly (readonly [CircuitScope, string])[]>()
+
+/** The scope of a circuit if it is one of this provider. */
+const scopeOf = (instance: Instance, id: string): CircuitScope | null => {
+  if (id === endpointId(instance)) return 'endpoint'
+  if (id.startsWith(`${ANSWERS}${instance.id} `)) return 'answers'
+  if (!id.startsWith(`${instance.id} `)) return null
+  const [, second, third] = id.split(' ', 3)
+  return third !== undefined && instance.keys.some((key) => key.id === second) ? 'deployment' : 'model'
+}
 
 /** Distinguishes these ids from those of the other scopes, which contain no line feed. */
 const ANSWERS = 'answers\n'

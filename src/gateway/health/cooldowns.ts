@@ -3,7 +3,7 @@
 import { type Failure, rowOf } from '../../core/failure.ts'
 import { deploymentId, endpointId, keyId, modelId, type Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
-import type { World } from '../../core/world.ts'
+import type { Cancel, World } from '../../core/world.ts'
 import {
   type Cooldown,
   type CooldownReason,
@@ -19,7 +19,17 @@ const TOGETHER = 60_000
 /** After a cooldown, one request tries the key. Other requests skip it for this time (ms) or until the outcome is known. */
 const TRIAL = 30_000
 
-/** All cooldowns, by the id of a key, deployment, model or endpoint. */
+/** A decision of an operator. `key` null: the whole provider rests. `until`: ms of the monotonic clock. */
+export type OperatorDecision = {
+  readonly provider: string
+  readonly key: string | null
+  readonly until: number
+  readonly reason: string
+}
+
+type DecidedCooldown = Cooldown & Pick<OperatorDecision, 'provider' | 'key'>
+
+/** All cooldowns, by the id of a key, deployment, model or endpoint; an operator's also by that of a provider. */
 export class Cooldowns {
   readonly #world: World
   readonly #emit: (event: GatewayEvent) => void
@@ -28,14 +38,67 @@ export class Cooldowns {
   /** Missing models are not retained: clients can request any number of them. */
   readonly #cooldowns = new BoundedMap<Cooldown>(({ why }) => why !== 'model_missing')
 
+  /** What an operator has decided, by ID. Null before the first decisions. */
+  #decided: ReadonlyMap<string, DecidedCooldown> | null = null
+  #cancelEnd: Cancel = () => {}
+
   constructor(world: World, emit: (event: GatewayEvent) => void, iso: (at: number) => string) {
     this.#world = world
     this.#emit = emit
     this.#iso = iso
   }
 
+  /**
+   * Sets the keys that an operator has disabled and the providers that are resting. They replace those set before. The first
+   * ones are those of an earlier run, and so no change.
+   */
+  decide(decisions: readonly OperatorDecision[]): void {
+    const since = this.#world.now()
+    const before = this.#decided
+    const after = new Map(
+      decisions
+        .filter(({ until }) => until > since)
+        .map((decision): [string, DecidedCooldown] => {
+          const { provider, key, until, reason } = decision
+          const id = key === null ? provider : `${provider} ${key}`
+          const why = key === null ? 'resting' : 'disabled'
+          return [id, { why, until, decision: reason, strikes: 1, since, provider, key }]
+        }),
+    )
+    this.#decided = after
+    this.#endLater()
+    if (!before) return
+    for (const [id, one] of after) if (!before.has(id)) this.#emitDecision(one, true, 'operator')
+    for (const [id, one] of before) if (!after.has(id) && one.until > since) this.#emitDecision(one, false, 'operator')
+  }
+
+  /** Emits the end of a decision when its time is over. */
+  #endLater(): void {
+    this.#cancelEnd()
+    const ends = [...(this.#decided?.values() ?? [])].map(({ until }) => until).filter(Number.isFinite)
+    if (ends.length === 0) return
+    const now = this.#world.now()
+    this.#cancelEnd = this.#world.later(Math.max(0, Math.min(...ends) - now), () => {
+      const at = this.#world.now()
+      const all = [...(this.#decided ?? [])]
+      this.#decided = new Map(all.filter(([, { until }]) => until > at))
+      for (const [, one] of all) if (one.until <= at) this.#emitDecision(one, false, 'its time is over')
+      this.#endLater()
+    })
+  }
+
+  #emitDecision({ provider, key, until }: DecidedCooldown, begins: boolean, why: string): void {
+    const states = (on: string, off: string) => (begins ? { from: off, to: on } : { from: on, to: off })
+    const end = begins && Number.isFinite(until) ? this.#iso(until) : null
+    if (key === null)
+      this.#emit({ event: 'circuit', what: 'provider', name: provider, ...states('open', 'closed'), why })
+    else this.#emit({ event: 'key', provider, key, ...states('disabled', 'active'), until: end, why })
+  }
+
   /** The cooldown with this id, if it is active. */
   of(id: string): Cooldown | undefined {
+    const decided = this.#decided?.get(id)
+    if (decided && isCoolingDown(decided, this.#world.now())) return decided
     const cooldown = this.#cooldowns.get(id)
     return cooldown && isCoolingDown(cooldown, this.#world.now()) ? cooldown : undefined
   }
@@ -43,9 +106,9 @@ export class Cooldowns {
   /** The active cooldown of a target that ends last. */
   activeFor(target: Target): Cooldown | undefined {
     // The usual case: avoid building the ids.
-    if (this.#cooldowns.isEmpty) return undefined
+    if (this.#cooldowns.isEmpty && !this.#decided?.size) return undefined
     let longest: Cooldown | undefined
-    for (const id of cooldownIdsOf(target)) {
+    for (const id of [...cooldownIdsOf(target), target.candidate.instance.id]) {
       const cooldown = this.of(id)
       if (cooldown && cooldown.until > (longest?.until ?? 0)) longest = cooldown
     }
@@ -86,22 +149,23 @@ export class Cooldowns {
   }
 
   /** The attempt failed: starts the cooldown that the failure calls for, apart from circuits. */
-  failed(target: Target, failure: Failure): void {
+  failed(target: Target, failure: Failure, request?: string): void {
     const { candidate, key } = target
     const state = rowOf(failure).key
+    const cause = { target, failure, request }
     const isOfKey = state === 'quota_exhausted' || state === 'suspended'
-    if (state) this.#start(isOfKey ? keyId(candidate.instance, key) : deploymentId(target), state, target, failure)
+    if (state) this.#start(isOfKey ? keyId(candidate.instance, key) : deploymentId(target), state, cause)
     // Without a Retry-After the circuit decides. A guessed cooldown would hide further failures from it.
     if (failure.kind === 'overloaded' && failure.retryAfter !== undefined)
-      this.#start(modelId(candidate), 'overloaded', target, failure)
-    if (failure.kind === 'model_missing') this.#start(modelId(candidate), 'model_missing', target, failure)
-    if (failure.kind === 'redirect') this.#start(deploymentId(target), 'redirect', target, failure)
-    if (failure.kind === 'tls') this.#start(endpointId(candidate.instance), 'tls', target, failure)
+      this.#start(modelId(candidate), 'overloaded', cause)
+    if (failure.kind === 'model_missing') this.#start(modelId(candidate), 'model_missing', cause)
+    if (failure.kind === 'redirect') this.#start(deploymentId(target), 'redirect', cause)
+    if (failure.kind === 'tls') this.#start(endpointId(candidate.instance), 'tls', cause)
     // The failure does not affect other cooldowns of the target.
     this.release(target)
   }
 
-  #start(id: string, why: CooldownReason, target: Target, failure: Failure): void {
+  #start(id: string, why: CooldownReason, { target, failure, request }: FailedAttempt): void {
     const now = this.#world.now()
     const before = this.#cooldowns.get(id)
     const series = why === 'suspended' && this.#allRefused(target) ? undefined : before
@@ -110,15 +174,16 @@ export class Cooldowns {
     const from = before && isCoolingDown(before, now) ? before.why : 'active'
     if (before?.why !== after.why) {
       const until = this.#iso(after.until)
-      this.#emitKeyState({ id, target, from, to: after.why, until })
+      this.#emitKeyState({ id, target, from, to: after.why, until, request })
     }
   }
 
   /** Emits an event if the change concerns a key. */
-  #emitKeyState({ id, target, from, to, until }: StateChange): void {
+  #emitKeyState({ id, target, from, to, until, request }: StateChange): void {
     const { candidate, key } = target
     const { instance } = candidate
-    if (id === keyId(instance, key)) this.#emit({ event: 'key', provider: instance.id, key: key.id, from, to, until })
+    if (id === keyId(instance, key))
+      this.#emit({ event: 'key', provider: instance.id, key: key.id, from, to, until, ...(request && { request }) })
   }
 
   /**
@@ -138,6 +203,9 @@ export class Cooldowns {
   }
 }
 
+/** `request`: the ID of its request. */
+type FailedAttempt = { readonly target: Target; readonly failure: Failure; readonly request: string | undefined }
+
 /** A change of the state with this id. */
 type StateChange = {
   readonly id: string
@@ -145,6 +213,7 @@ type StateChange = {
   readonly from: string
   readonly to: string
   readonly until: string | null
+  readonly request?: string | undefined
 }
 
 /** The ids whose cooldowns apply to a target. */

@@ -26,6 +26,8 @@ export type Refusal = {
   readonly why: 'circuit' | 'warming' | CooldownReason
   readonly until: number | null
   readonly fromUpstream?: true
+  /** An operator disabled the key or rests the provider, for this reason. */
+  readonly decision?: string
 }
 
 /** Permission for one attempt from its circuits and its key. The first of `done`, `failed` and `release` ends it; later calls are ignored. */
@@ -34,8 +36,8 @@ export type AttemptPermit = {
   commit(ms: number): void
   /** The answer is complete. */
   done(): void
-  /** The attempt failed. */
-  failed(failure: Failure): void
+  /** The attempt failed. `request`: the ID of its request. */
+  failed(failure: Failure, request?: string): void
   /** The attempt ended without a verdict, for example because the client left. */
   release(): void
 }
@@ -75,7 +77,7 @@ export class UpstreamHealth {
   }
 
   /** Records the end of an attempt. `outcome` undefined: no verdict. */
-  #ended(target: Target, claims: CircuitClaims, outcome: Failure | 'done' | undefined): void {
+  #ended(target: Target, claims: CircuitClaims, outcome: Failure | 'done' | undefined, request?: string): void {
     if (outcome === undefined) {
       this.cooldowns.release(target)
       return this.circuits.release(claims)
@@ -84,8 +86,8 @@ export class UpstreamHealth {
     const { charges, side } = rowOf(outcome)
     const { id } = target.candidate.instance
     if (side === 'upstream') this.#errors.set(id, { at: this.#world.date(), failure: outcome })
-    this.circuits.failed(claims, charges, outcome.kind)
-    this.cooldowns.failed(target, outcome)
+    this.circuits.failed(claims, charges, { why: outcome.kind, request })
+    this.cooldowns.failed(target, outcome, request)
   }
 
   #committed(target: Target, claims: CircuitClaims, ms: number): CircuitClaims {
@@ -117,19 +119,19 @@ export class UpstreamHealth {
       this.#end('done')
     }
 
-    failed(failure: Failure): void {
-      this.#end(failure)
+    failed(failure: Failure, request?: string): void {
+      this.#end(failure, request)
     }
 
     release(): void {
       this.#end(undefined)
     }
 
-    #end(outcome: Failure | 'done' | undefined): void {
+    #end(outcome: Failure | 'done' | undefined, request?: string): void {
       if (this.#over) return
       this.#over = true
       this.#health.load.end(this.#target)
-      this.#health.#ended(this.#target, this.#claims, outcome)
+      this.#health.#ended(this.#target, this.#claims, outcome, request)
     }
   }
 
@@ -139,8 +141,8 @@ export class UpstreamHealth {
   }
 
   /** The refusal that `admit` would return in the last-resort mode, without claiming anything. Used to explain plans and for status. */
-  peek(target: Target, { circuit }: Settings): Refusal | null {
-    return this.#cooldownOf(target) ?? this.circuits.peek(target, circuit)
+  peek(target: Target, { circuit }: Settings, how?: AdmissionMode): Refusal | null {
+    return this.#cooldownOf(target) ?? this.circuits.peek(target, circuit, how)
   }
 
   #cooldownOf(target: Target): Refusal | null {
@@ -180,8 +182,9 @@ export class UpstreamHealth {
   }
 }
 
-const refusalBy = ({ why, until, fromUpstream }: Cooldown): Refusal => ({
+const refusalBy = ({ why, until, fromUpstream, decision }: Cooldown): Refusal => ({
   why,
   until,
   ...(fromUpstream && { fromUpstream }),
+  ...(decision !== undefined && { decision }),
 })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
+import { ANONYMOUS } from '../../core/accounts.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { compact } from './compact.ts'
 
@@ -12,6 +13,7 @@ const received: IncomingRequest = {
   headers: () => undefined,
   body: { text: JSON.stringify({ model: 'm', input: [{ role: 'user', content: 'a long talk' }] }) },
   local: true,
+  principal: ANONYMOUS,
   client: '',
 }
 

@@ -21,6 +21,7 @@ import { randomLetters } from '../call/ids.ts'
 import { Recorder, writeAndRecordError } from '../call/recorder.ts'
 import { serveChat } from '../chat/serve-chat.ts'
 import type { Gateway } from '../gateway.ts'
+import { planFor } from '../routing/planner.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import { parseInTurns } from '../upstream/parse-request.ts'
 import { BackgroundResponse } from './background-response.ts'
@@ -134,8 +135,15 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   }
   const parsed = await parseInTurns(openaiResponses, received, deps.limits, deps.loopTurn)
   if (!parsed.ok) return refuse(parsed.failure)
+  // Otherwise only the stored response would contain the error.
+  const limited = await gateway.accounts.refusal(received, openaiResponses.style)
+  if (limited) return refuse(limited)
   const notStorable = storageProblem(deps, parsed.value)
   if (notStorable) return refuse(notStorable)
+  const { model } = parsed.value.request
+  const { principal } = received
+  const planned = planFor(gateway, gateway.config(), { model, style: openaiResponses.style, principal })
+  if (!planned.ok) return refuse(planned.failure)
   const options = { id: newId(deps), background: true }
   const replay = replayedLetters(deps.randomLetters)
   const started = await startedTurn({ ...deps, randomLetters: replay() }, parsed.value, options)

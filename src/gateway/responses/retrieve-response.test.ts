@@ -9,6 +9,7 @@ import {
   type SettingsInput,
 } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
+import { ANONYMOUS } from '../../core/accounts.ts'
 import { bad, fail } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { createResponse } from './create-response.ts'
@@ -23,6 +24,7 @@ const received = (more: Partial<IncomingRequest> = {}): IncomingRequest => ({
   headers: () => undefined,
   body: { text: '' },
   local: true,
+  principal: ANONYMOUS,
   client: '',
   ...more,
 })

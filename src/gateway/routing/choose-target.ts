@@ -1,10 +1,11 @@
 /** Chooses the next target of a request: the best one that may be tried now, or one after a short wait. */
+
+import { factsOf } from '../../core/config.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import type { SkippedReason } from '../../policy/reply/final-error.ts'
-import { factsOf } from '../../policy/routing/models.ts'
 import {
   type History,
   isShortWait,
@@ -12,6 +13,8 @@ import {
   remainingTargets,
   sameTargetRetry,
 } from '../../policy/routing/next-target.ts'
+import type { Eventual } from '../accounts/authority.ts'
+import type { AttemptRefusal } from '../accounts/request-account.ts'
 import { type AdmissionMode, type AttemptPermit, PAST_OPEN, type Refusal } from '../health/upstream-health.ts'
 import { type Compatibility, dropOptional } from '../upstream/outbound-request.ts'
 import type { AttemptSpec } from './attempt-spec.ts'
@@ -41,6 +44,8 @@ export type RoutingProgress<Ready> = {
   /** Attempts started, including hedges. */
   attempts: number
   last: { readonly target: Target; readonly prepared: Ready; readonly failure: Failure } | null
+  /** Models of providers that a budget of the client could not afford in this step. */
+  unaffordable: readonly Candidate[]
 }
 
 /**
@@ -53,7 +58,10 @@ type Grade = 0 | 1 | 2
 type GradedSelection<Ready> = Selection<Ready> & { readonly next: Grade | null }
 
 /** The skip of a target whose retry budget is used up. */
-export const overBudget = (target: Target): Skip => ({ why: 'budget', wait: 1_000, target })
+export const overBudget = (target: Target): Skip => ({ why: 'retry_budget', wait: 1_000, target })
+
+/** The skip of a target that a budget of the client cannot afford. */
+export const unaffordable = (target: Target): Skip => ({ why: 'budget', wait: null, target })
 
 /** Chooses targets for one request. It reads the progress, which the router updates. */
 export class TargetChooser<Ready extends Compatibility> {
@@ -115,9 +123,9 @@ export class TargetChooser<Ready extends Compatibility> {
   }
 
   /** A target of another provider that may be tried now, for a hedge. */
-  chooseHedge(): Choice<Ready> | null {
+  chooseHedge(): Selection<Ready> {
     const { tried } = this.#progress
-    return this.#choose('normal', 0, (other) => !tried.some(({ instance }) => instance === other)).choice
+    return this.#choose('normal', 0, (other) => !tried.some(({ instance }) => instance === other))
   }
 
   /** When no target may be tried now: the target worth waiting for. */
@@ -192,11 +200,23 @@ export class TargetChooser<Ready extends Compatibility> {
 
   #admit(target: Target, prepared: Ready, mode: AdmissionMode): Choice<Ready> | Skip {
     const { health, world } = this.#deps
+    if (this.#progress.unaffordable.includes(target.candidate)) return unaffordable(target)
     const permit = health.admit(target, this.#settings, mode)
     if ('why' in permit) return refusedBy(target, permit, world.now())
-    if (this.mayRepeat(target)) return { target, prepared, permit }
-    permit.release()
-    return overBudget(target)
+    if (!this.mayRepeat(target)) {
+      permit.release()
+      return overBudget(target)
+    }
+    return { target, prepared, permit }
+  }
+
+  /** Reserves for an attempt at this target. Null: it is reserved. */
+  reserve(target: Target): Eventual<AttemptRefusal | null> {
+    return this.#context.account.reserve(target, this.#modelMaximum(target))
+  }
+
+  #modelMaximum({ candidate: { instance, model } }: Target): number | undefined {
+    return factsOf(this.#deps.catalogue, instance, model)?.maxOutputTokens
   }
 
   /** ms until a target of the plan may be tried; null: unknown. */

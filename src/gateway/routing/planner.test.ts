@@ -1,14 +1,17 @@
 /** Sticky keys end to end: each turn of a conversation goes to the key with its prompt cache. Also the cache of plans. */
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import { defaultSettings } from '../../../test/support/settings.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
+import { ANONYMOUS } from '../../core/accounts.ts'
 import type { ClientProtocolName, UpstreamProtocolName } from '../../core/chat.ts'
 import { draftPlan } from '../../policy/routing/plan.ts'
 import { createResponse } from '../responses/create-response.ts'
 import { planFor } from './planner.ts'
 
+const CHAT = { style: 'chat', principal: ANONYMOUS }
 const KEYS = ['k1', 'k2', 'k3', 'k4', 'k5']
 const keyOf = ({ headers }: ScriptedCall) => (headers.authorization ?? '').split('-').at(-1) ?? ''
 
@@ -111,6 +114,7 @@ for (const speaks of ['openai-chat', 'openai-responses'] as const)
         headers: () => undefined,
         body: { text: JSON.stringify(body) },
         local: true,
+        principal: ANONYMOUS,
         client: '',
       }
       reply.done = createResponse(gateway, received, reply)
@@ -234,7 +238,9 @@ for (const strategy of ['priority', 'weighted'] as const)
       drafts++
       return draftPlan(wanted)
     }
-    const plans = [1, 2, 3].map(() => [...config.routes.keys()].map((name) => planFor(gateway, config, name, counted)))
+    const plans = [1, 2, 3].map(() =>
+      [...config.routes.keys()].map((name) => planFor(gateway, config, { ...CHAT, model: name, drafting: counted })),
+    )
     assert.equal(drafts, 5_000)
     for (const made of plans.flat()) assert.ok(made.ok && made.value.candidates.length === 2)
     // State is cached by candidate, so the candidate must be the same object each time.
@@ -252,7 +258,7 @@ test('planning: only the newest of the names that clients send are cached', () =
   }
   const ask = (name: string) => {
     const before = drafts
-    planFor(gateway, config, name, counted)
+    planFor(gateway, config, { ...CHAT, model: name, drafting: counted })
     return drafts === before ? 'known' : 'new'
   }
   for (let n = 0; n < 3_000; n++) assert.equal(ask(`name-${n}`), 'new')
@@ -270,7 +276,7 @@ test('planning: with more providers, fewer client names are cached', () => {
   const config = { ...routesNamed(1, 'priority'), instances }
   const plans = (from: number, until: number) =>
     Array.from({ length: until - from }, (_, n) => {
-      const made = planFor(gateway, config, `name-${from + n}`)
+      const made = planFor(gateway, config, { ...CHAT, model: `name-${from + n}` })
       return made.ok ? made.value : assert.fail()
     })
   const first = plans(0, 300)

@@ -1,9 +1,13 @@
 /** Plans the targets of a request and the order of their keys, from the configuration and the current health. */
+import type { Principal } from '../../core/accounts.ts'
 import type { Config } from '../../core/config.ts'
-import { good, type Outcome } from '../../core/failure.ts'
+import { bad, good, type Outcome } from '../../core/failure.ts'
 import type { ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
+import { allowsName, type KeyAccessRules, restrictionsOf } from '../../policy/accounts/key-access.ts'
 import { affinityOf } from '../../policy/routing/affinity.ts'
+import { allowedDraft, modelNotAllowed, styleNotAllowed } from '../../policy/routing/allowed-plan.ts'
+import { listModels } from '../../policy/routing/models.ts'
 import { orderKeys } from '../../policy/routing/order.ts'
 import {
   draftPlan,
@@ -12,6 +16,7 @@ import {
   orderedPlan,
   type PlanDraft,
   type PlanInput,
+  unknownModel,
 } from '../../policy/routing/plan.ts'
 import type { RouterDeps } from '../gateway.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
@@ -41,36 +46,88 @@ const MAX_NAME_LENGTH = 200
 /** Maximum number of candidates in all cached plans, about 300 bytes each. Every plan has all providers as a last resort. */
 const MAX_CANDIDATES = 200_000
 
-/** The plan for a model name. `drafting`: the rules for the kind of model (chat, embeddings). */
-export const planFor = (
+/** A request as planning needs it. */
+export type PlanRequest = {
+  /** The model name as the client sent it. */
+  readonly model: string
+  /** The API style of the call. */
+  readonly style: string
+  readonly principal: Principal
+  /** The rules for the kind of model: chat (absent) or embeddings. */
+  readonly drafting?: Drafting
+}
+
+/** The plan for a request: the targets for its model name that its principal may use. */
+export const planFor = (gateway: Planner, config: Config, wanted: PlanRequest): Outcome<Plan> => {
+  const { model, style, principal, drafting = draftPlan } = wanted
+  const rules = restrictionsOf(principal)
+  if (rules && !allowsName(rules.styles, style)) return bad(styleNotAllowed(style))
+  const found = cachedPlan(gateway, config, model, drafting)
+  const { defaultRoute } = principal
+  if (defaultRoute !== null && drafting === draftPlan && found.ok && found.value.draft.by === 'default') {
+    const replaced = cachedPlan(gateway, config, defaultRoute, drafting)
+    return allowed(gateway, config, { rules, model, route: defaultRoute, requested: null }, replaced)
+  }
+  return allowed(gateway, config, { rules, model, route: model, requested: model }, found)
+}
+
+type AccessCheck = {
+  /** Null: no restriction. */
+  readonly rules: KeyAccessRules | null
+  readonly model: string
+  /** The name that was planned. */
+  readonly route: string
+  /** As in `allowedDraft`. */
+  readonly requested: string | null
+}
+
+const allowed = (
   gateway: Planner,
   config: Config,
-  model: string,
-  drafting: Drafting = draftPlan,
+  { rules, model, route, requested }: AccessCheck,
+  found: Outcome<CachedPlan>,
 ): Outcome<Plan> => {
+  if (!rules) {
+    if (!found.ok) return found
+    const { plan, draft } = found.value
+    return good(plan ?? orderedPlan(draft, momentOf(gateway)))
+  }
+  const isRoute = config.routes.has(route)
+  const names = () => listModels(config, gateway.lists(), gateway.catalogue, rules).map(({ id }) => id)
+  if (isRoute && !allowsName(rules.routes, route)) return bad(modelNotAllowed(model, names()))
+  // The error of an unknown name suggests other names: only those that the key may use.
+  if (!found.ok) return found.failure.kind === 'unknown_model' && !isRoute ? bad(unknownModel(model, names())) : found
+  const draft = allowedDraft(found.value.draft, rules, requested)
+  return draft ? good(orderedPlan(draft, momentOf(gateway))) : bad(modelNotAllowed(model, names()))
+}
+
+const cachedPlan = (gateway: Planner, config: Config, model: string, drafting: Drafting): Outcome<CachedPlan> => {
   const { catalogue } = gateway
   const lists = gateway.lists()
   const { routes, others } = cacheFor(config, drafting, lists, catalogue)
   const isRoute = config.routes.has(model)
   const names = isRoute ? routes : others
   const known = names.get(model)
-  if (known) return good(known.plan ?? orderedPlan(known.draft, momentOf(gateway)))
+  if (known) return good(known)
   const drafted = drafting({ model, config, lists, catalogue })
   if (!drafted.ok) return drafted
-  const plan = orderedPlan(drafted.value, momentOf(gateway))
+  const draft = drafted.value
+  const made = { draft, plan: hasFixedOrder(draft) ? orderedPlan(draft, momentOf(gateway)) : null }
   const capacity = MAX_CANDIDATES / Math.max(1, config.instances.length)
   const limit = isRoute ? capacity : Math.min(MAX_NAMES, capacity)
   if (isRoute || model.length <= MAX_NAME_LENGTH) {
-    names.set(model, { draft: drafted.value, plan: hasFixedOrder(drafted.value) ? plan : null })
+    names.set(model, made)
     const [oldest] = names.size > limit ? names.keys() : []
     if (oldest !== undefined) names.delete(oldest)
   }
-  return good(plan)
+  return good(made)
 }
 
-const momentOf = ({ catalogue, health, world }: Planner): OrderingInput => ({
-  catalogue,
-  view: { latency: (candidate) => health.load.slowness(candidate) },
+const momentOf = ({ prices, health, world }: Planner): OrderingInput => ({
+  view: {
+    latency: (candidate) => health.load.slowness(candidate),
+    price: ({ instance, model }) => prices().blendedPrice({ instance, model, at: world.date() }),
+  },
   random: world.random,
 })
 

@@ -1,8 +1,11 @@
 /** The inputs of routing one request. */
+import type { Principal } from '../../core/accounts.ts'
 import type { Config } from '../../core/config.ts'
+import type { CallBodies } from '../../core/kept-bodies.ts'
 import type { ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import type { TraceEvent } from '../../core/trace.ts'
+import type { RequestAccount } from '../accounts/request-account.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import type { RouterDeps } from '../gateway.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
@@ -17,8 +20,7 @@ export type RouteContext = {
   readonly id: string
   /** The client for retry budgets; empty if clients are not distinguished. */
   readonly client: string
-  /** The ID of the client's key for logs; absent or empty if there is none. */
-  readonly clientKey?: string | undefined
+  readonly principal: Principal
   readonly plan: Plan
   readonly config: Config
   /** The request's deadline in ms of the monotonic clock. */
@@ -26,6 +28,10 @@ export type RouteContext = {
   readonly stop: Cancellation
   /** A candidate's keys in order. Later keys are computed when needed. */
   readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
+  /** Reserves for the attempts. */
+  readonly account: RequestAccount
+  /** Records the bodies of the attempts. */
+  readonly bodies?: CallBodies | null
   /** Adds an event to the request's trace. */
   readonly note: (event: TraceEvent) => void
 }

@@ -470,7 +470,7 @@ test('budget: a key skipped for the retry budget is in the trail and the log, an
   }
   assert.deepEqual(seen, [
     ['2', 'a#k:500, a#k:500', []],
-    ['1', 'a#k:500, a#k:budget', ['budget']],
+    ['1', 'a#k:500, a#k:retry_budget', ['retry_budget']],
   ])
 })
 

@@ -4,16 +4,25 @@
  * while a slow one is hedged: the first to open wins, and the other is cancelled.
  */
 
-import { type Failure, rowOf } from '../../core/failure.ts'
+import { type Failure, fail, rowOf } from '../../core/failure.ts'
 import { namesOf, type Target } from '../../core/target.ts'
 import type { GatewayEvent, SkippedTarget } from '../../core/trace.ts'
 import { finalError, type SkippedReason } from '../../policy/reply/final-error.ts'
 import { emptyHistory, recordFailure } from '../../policy/routing/next-target.ts'
+import { type Eventual, whenKnown } from '../accounts/authority.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
 import type { AnswerStream, Attempt, AttemptOutcome } from '../upstream/attempt.ts'
 import type { Compatibility, OutboundRequest } from '../upstream/outbound-request.ts'
 import type { AttemptSpec } from './attempt-spec.ts'
-import { type Choice, overBudget, type RoutingProgress, type Skip, TargetChooser } from './choose-target.ts'
+import {
+  type Choice,
+  overBudget,
+  type RoutingProgress,
+  type Selection,
+  type Skip,
+  TargetChooser,
+  unaffordable,
+} from './choose-target.ts'
 import type { RouteContext, RoutingDeps } from './route-context.ts'
 
 /** A request that a target has begun to answer. `prepared`: the request sent to the target. */
@@ -52,6 +61,19 @@ type Step<Ready extends Compatibility> =
   | { readonly kind: 'failed'; readonly result: NotRouted }
 
 const CONTINUE = { kind: 'continue' } as const
+const NONE: RoutingProgress<never>['unaffordable'] = []
+
+/** The attempt could not be recorded before it was sent. */
+const UNRECORDED = {
+  kind: 'failed',
+  result: {
+    ok: false,
+    failure: fail('storage', 'The usage of this request cannot be recorded at the moment. Retry later.', {
+      retryAfter: 2_000,
+    }),
+    availableIn: 0,
+  },
+} as const
 
 /** Maximum skipped targets listed for one request; the rest are counted. The trail must fit into 1,024 characters. */
 const MAX_SKIPPED = 12
@@ -78,11 +100,13 @@ class RoutingRun<Ready extends Compatibility> {
     this.#deps = deps
     this.#context = context
     this.#spec = spec
-    this.#progress = { history: emptyHistory, tried: [], failures: [], attempts: 0, last: null }
+    this.#progress = { history: emptyHistory, tried: [], failures: [], attempts: 0, last: null, unaffordable: NONE }
     this.#chooser = new TargetChooser(deps, context, spec, this.#progress)
   }
 
   async run(): Promise<Routed<Ready> | NotRouted> {
+    const refused = this.#context.account.earlyRefusal()
+    if (refused) return { ok: false, failure: refused, availableIn: 0 }
     this.#spec.hedging?.started()
     try {
       for (;;) {
@@ -104,13 +128,20 @@ class RoutingRun<Ready extends Compatibility> {
       await preparing
       if (stop.reason) return CONTINUE
     }
-    const { choice: immediate, skipped } = this.#chooser.chooseNow()
+    const selecting = this.#chooseReserved(() => this.#chooser.chooseNow())
+    const { choice: immediate, skipped } = selecting instanceof Promise ? await selecting : selecting
     if (skipped.length > 0) this.#recordSkipped(skipped)
+    if (!immediate && this.#context.account.isLimited) return this.#giveUp(skipped)
     const choice = immediate ?? (await this.#waitForTarget(skipped))
-    if (stop.reason) return CONTINUE
+    if (stop.reason) {
+      if (choice) this.#discard(choice.permit)
+      return CONTINUE
+    }
     if (!choice) return this.#reduceRequest() ? CONTINUE : this.#giveUp(skipped)
     const encoding = this.#spec.makeReady?.(choice.prepared)
     if (encoding && !(await this.#finishEncoding(encoding, choice.permit))) return CONTINUE
+    const recording = this.#context.account.record(false)
+    if (recording && !(await this.#isRecorded(recording, choice.permit))) return stop.reason ? CONTINUE : UNRECORDED
     this.#emitFallback(choice.target)
     this.#start(choice, false)
     return CONTINUE
@@ -131,9 +162,13 @@ class RoutingRun<Ready extends Compatibility> {
 
   // ── Without a target ───────────────────────────────────────────────────────────────────────────────────────────
 
-  #giveUp(skipped: readonly SkippedReason[]): Step<Ready> {
+  async #giveUp(skipped: readonly SkippedReason[]): Promise<Step<Ready>> {
     if (this.#empty) return { kind: 'answered', result: this.#empty }
-    const failure = finalError(this.#progress.failures, skipped)
+    const { failures } = this.#progress
+    const { account } = this.#context
+    const own = failures.length === 0 ? (account.ownFailure(skipped) ?? (await account.lateRefusal())) : null
+    if (own) return { kind: 'failed', result: { ok: false, failure: own, availableIn: 0 } }
+    const failure = finalError(failures, skipped)
     return { kind: 'failed', result: { ok: false, failure, availableIn: this.#chooser.availableIn() } }
   }
 
@@ -159,7 +194,31 @@ class RoutingRun<Ready extends Compatibility> {
     await stop.sleep(this.#deps.world, wait)
     if (stop.reason) return null
     const permit = this.#chooser.admitLastResort(target)
-    return permit && { target, prepared, permit }
+    if (!permit) return null
+    const refusal = await this.#chooser.reserve(target)
+    if (refusal === null) return { target, prepared, permit }
+    permit.release()
+    if (refusal === 'budget') this.#recordSkipped([unaffordable(target)])
+    return null
+  }
+
+  /** Chooses a target and reserves for it. Targets that a budget of the client cannot afford are skipped. */
+  #chooseReserved(choose: () => Selection<Ready>): Eventual<Selection<Ready>> {
+    this.#progress.unaffordable = NONE
+    return this.#reserveFirst(choose)
+  }
+
+  #reserveFirst(choose: () => Selection<Ready>): Eventual<Selection<Ready>> {
+    const selection = choose()
+    const { choice, skipped } = selection
+    if (!choice) return selection
+    return whenKnown(this.#chooser.reserve(choice.target), (refusal) => {
+      if (refusal === null) return selection
+      choice.permit.release()
+      if (refusal === 'limit') return { choice: null, skipped }
+      this.#progress.unaffordable = [...this.#progress.unaffordable, choice.target.candidate]
+      return this.#reserveFirst(choose)
+    })
   }
 
   /** Records skipped targets: each once per reason, and an unfit model once for all its keys. */
@@ -196,17 +255,30 @@ class RoutingRun<Ready extends Compatibility> {
     try {
       await encoding
     } catch (error) {
-      permit.release()
+      this.#discard(permit)
       throw error
     }
     if (!this.#context.stop.reason) return true
-    permit.release()
+    this.#discard(permit)
     return false
+  }
+
+  /** Waits until the attempt is recorded. Returns false if it must not be sent: it cannot be recorded, or was cancelled. */
+  async #isRecorded(recording: Promise<boolean>, permit: AttemptPermit): Promise<boolean> {
+    if ((await recording) && !this.#context.stop.reason) return true
+    this.#discard(permit)
+    return false
+  }
+
+  /** The chosen target is not tried. */
+  #discard(permit: AttemptPermit): void {
+    permit.release()
+    this.#context.account.discard()
   }
 
   #start({ target, prepared, permit }: Choice<Ready>, hedge: boolean): void {
     const { health, world } = this.#deps
-    const { note, stop } = this.#context
+    const { account, note, stop } = this.#context
     const { tried } = this.#progress
     const { instance, model } = target.candidate
     const isFirst = !tried.includes(target.candidate)
@@ -220,6 +292,7 @@ class RoutingRun<Ready extends Compatibility> {
     const details = { ...(dropped.length > 0 && { dropped }), ...(hedge && { hedge }) }
     note({ type: 'attempt', at: startedAt, provider: instance.id, model, key: target.key.id, ...details })
     const attempt = this.#spec.begin(target, prepared)
+    account.sent(attempt)
     this.#running.push({ target, prepared, permit, attempt, number, startedAt, isFirst })
     stop.onCancel((reason) => {
       for (const running of this.#running) running.attempt.failWith(reason)
@@ -255,11 +328,22 @@ class RoutingRun<Ready extends Compatibility> {
     this.#hasHedged = true
     const [slow] = this.#running
     if (!slow || this.#context.stop.reason || this.#counted + this.#running.length >= this.#maxAttempts) return
-    const choice = this.#chooser.chooseHedge()
+    let isSettled = false
+    void slow.attempt.opened.then(() => {
+      isSettled = true
+    })
+    const { choice } = await this.#chooseReserved(() => this.#chooser.chooseHedge())
     if (!choice) return
-    if (!this.#spec.hedging?.allowed(slow.target.candidate, this.#context.client)) return choice.permit.release()
+    const { permit } = choice
+    if (this.#context.stop.reason) return this.#discard(permit)
+    if (!this.#spec.hedging?.allowed(slow.target.candidate, this.#context.client)) return this.#discard(permit)
     const encoding = this.#spec.makeReady?.(choice.prepared)
-    if (!encoding || (await this.#finishEncoding(encoding, choice.permit))) this.#start(choice, true)
+    if (encoding && !(await this.#finishEncoding(encoding, permit))) return
+    const recording = this.#context.account.record(true)
+    if (recording && !(await this.#isRecorded(recording, permit))) return
+    // The slow attempt may have opened or failed during these waits. After a failure, targets are chosen again.
+    if (isSettled) return this.#discard(permit)
+    this.#start(choice, true)
   }
 
   // ── Outcomes ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -289,7 +373,7 @@ class RoutingRun<Ready extends Compatibility> {
     this.#remove(running)
     // The request is changed and sent to the same target again, so the target is not charged.
     if (retriesSameTarget) permit.release()
-    else permit.failed(failure)
+    else permit.failed(failure, this.#context.id)
     note({ type: 'failed', at: this.#deps.world.now(), attempt: number, failure })
     if (retriesSameTarget || stop.reason) return null
     if (answerStream) {
@@ -335,14 +419,14 @@ const nameOf = ({ candidate, key }: Target): string => `${candidate.instance.id}
 
 /** The event that a target replaces one that failed. */
 export const fallbackEvent = (
-  { id, clientKey }: Pick<RouteContext, 'id' | 'clientKey'>,
+  { id, principal }: Pick<RouteContext, 'id' | 'principal'>,
   from: Target,
   to: Target,
   { kind, message }: Failure,
 ): GatewayEvent => ({
   event: 'fallback',
   id,
-  ...(clientKey && { client: clientKey }),
+  ...(principal.id !== '' && { client: principal.id }),
   from: nameOf(from),
   to: nameOf(to),
   kind,

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
+import { ANONYMOUS } from '../../core/accounts.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { summarize } from '../../core/trace-summary.ts'
 import { protocols } from '../../protocols/index.ts'
@@ -36,6 +37,7 @@ const shared = (script: (asked: ScriptedCall) => void, settings: object = {}) =>
       headers: (name) => (name === 'idempotency-key' ? key : headers[name]),
       body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
       local: true,
+      principal: ANONYMOUS,
       client,
     }
     reply.done = share(
@@ -360,7 +362,17 @@ test('idempotency: an unrecorded error is not stored either', async () => {
   let asked = 0
   const body = { text: JSON.stringify(question()) }
   const headers = (name: string) => (name === 'idempotency-key' ? 'k' : undefined)
-  const received = { id: 'r', method: 'POST', path: '/', query: '', headers, body, local: true, client: '' }
+  const received = {
+    id: 'r',
+    method: 'POST',
+    path: '/',
+    query: '',
+    headers,
+    body,
+    local: true,
+    principal: ANONYMOUS,
+    client: '',
+  }
   for (let time = 0; time < 2; time++) {
     const reply = new CapturedReply()
     await share({ protocol, style: 'chat', received, responseWriter: reply, repeatable: () => null }, async (_, to) => {

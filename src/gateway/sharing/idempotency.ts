@@ -216,6 +216,7 @@ class ResponseSharing {
         }
         await response.settled
         const { ended, answer } = response
+        recorder.account.save(ended?.cost ?? 0)
         if (outcome === 'cut') recorder.end('interrupted', ended?.status ?? 200, ended?.failure)
         else recorder.end(ended?.how ?? 'answered', ended?.status ?? answer.status ?? 200, ended?.failure)
         resolve()

@@ -8,6 +8,7 @@ import type { TextOrBytes } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { Json } from '../../core/json.ts'
+import type { CallBodies, KeptAttempt } from '../../core/kept-bodies.ts'
 import type { StreamStep } from '../../core/protocol.ts'
 import type { Identity, ProviderKey, Quirks } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
@@ -51,6 +52,8 @@ export type AttemptInput = {
   readonly settings: Settings
   /** The client whose share of memory the answer counts against. */
   readonly client?: string | undefined
+  /** Records the bodies. */
+  readonly bodies?: CallBodies | undefined
   /** Called when the upstream's header block arrives. */
   readonly onHeaders: (headers: HeaderLookup) => void
 }
@@ -151,7 +154,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     this.opened = new Promise((resolve) => {
       this.#settle = resolve
     })
-    this.#call = world.dial(callOf(input), this)
+    this.#call = world.dial(callOf(input), input.bodies?.attempt(keptOf(input), this) ?? this)
     this.#schedule(this.#state.startedAt)
   }
 
@@ -457,6 +460,8 @@ const termsOf = (input: AttemptInput): AttemptTerms => {
   const { skipMalformedEvents, holdbackMs, key, settings, stream, allowEmptyText } = input
   return { skipMalformedEvents, holdbackMs, key, settings, stream, ...(allowEmptyText && { allowEmptyText }) }
 }
+
+const keptOf = ({ url, body, key }: AttemptInput): KeptAttempt => ({ url, body, secret: key.secret })
 
 const callOf = (input: AttemptInput): Parameters<World['dial']>[0] => {
   const { url, headers, body, identity, once, client, settings, holdbackMs } = input

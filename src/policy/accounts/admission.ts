@@ -1,7 +1,6 @@
 /**
  * Admission of a request or of one more attempt: takes from all limits and budgets that apply, or from none. Each attempt
- * is settled when it ends. Pure: the caller stores the counters and passes their current state. Times in ms of the
- * monotonic clock, amounts in nano-dollars.
+ * is settled when it ends. The counters are changed in place. Times in ms of the monotonic clock, amounts in nano-dollars.
  *
  * A budget counter belongs to one budget, one period and, if the budget counts separately, one key, team or user. An
  * attempt is settled with the counters with which it was admitted, so a request that ends in a later period counts in the
@@ -12,28 +11,26 @@ import { addNano, type Nano } from '../../core/money.ts'
 import { hasTokens, type TokenBucket, takeTokens, untilEnough } from './token-bucket.ts'
 
 /** Requests in progress of a key or a team. `id`: of the key or team. */
-export type SlotCounter = { readonly id: string; readonly limit: number; readonly live: number }
+export type SlotCounter = { readonly id: string; limit: number; live: number }
 
 /** A limit of requests or tokens per minute. */
 export type RateCounter = {
   readonly id: string
   readonly unit: 'requests' | 'tokens'
-  readonly perMinute: number
-  readonly bucket: TokenBucket
+  perMinute: number
+  bucket: TokenBucket
 }
 
 /** What a budget has spent and reserved in a period. `id`: of the budget. */
 export type BudgetCounter = {
   readonly id: string
-  readonly mode: Budget['mode']
-  /** What this process may spend in the period: the amount of the budget, or a part granted to this process. */
-  readonly granted: Nano
-  /** What it may spend beyond that before the next grant; 0 for strict budgets. */
-  readonly overdraft: Nano
+  mode: Budget['mode']
+  /** What may be spent in the period: the amount of the budget, or a part of it. */
+  granted: Nano
   /** Charges of settled attempts. */
-  readonly used: Nano
+  used: Nano
   /** Reservations of attempts in progress. */
-  readonly held: Nano
+  held: Nano
 }
 
 /** All counters that apply to an attempt. */
@@ -49,16 +46,21 @@ export type Demand = { readonly first: boolean; readonly tokens: number; readonl
 /** What an attempt has reserved, until it is settled. */
 export type Hold = { readonly tokens: number; readonly cost: Nano }
 
-/** The first limit that refuses. `retryAfter`: ms until all rates have enough; Infinity if a limit is 0. */
-export type LimitRefusal =
-  | { readonly why: 'concurrent' | 'budget'; readonly id: string }
+/**
+ * The first limit that refuses. `retryAfter`: ms until all rates have enough; Infinity if a limit is 0. `degraded`: only a
+ * part of the limit could be used, because the process that decides does not answer. `unavailable`: the budget is strict, so
+ * nothing of it could be used.
+ */
+export type LimitRefusal = (
+  | { readonly why: 'concurrent'; readonly id: string }
+  | { readonly why: 'budget'; readonly id: string }
   | { readonly why: 'requests' | 'tokens'; readonly id: string; readonly retryAfter: number }
+) & { readonly degraded?: true; readonly unavailable?: true }
 
 export type AttemptAdmission =
   | {
       readonly admitted: true
       readonly hold: Hold
-      readonly counters: Counters
       /** IDs of soft budgets that are exceeded. */
       readonly exceeded: readonly string[]
     }
@@ -69,58 +71,53 @@ export const reserve = (counters: Counters, demand: Demand, now: number): Attemp
   const refusal = refusalOf(counters, demand, now)
   if (refusal) return { admitted: false, refusal }
   const { first, tokens, cost } = demand
-  const budgets = counters.budgets.map((budget) => ({ ...budget, held: addNano(budget.held, cost) }))
-  return {
-    admitted: true,
-    hold: { tokens, cost },
-    counters: {
-      slots: first ? counters.slots.map((slot) => ({ ...slot, live: slot.live + 1 })) : counters.slots,
-      rates: counters.rates.map((rate) => take(rate, amountFor(rate, demand), now)),
-      budgets,
-    },
-    exceeded: budgets.filter((budget) => budget.mode === 'soft' && overrun(budget, 0) > 0).map(({ id }) => id),
-  }
+  if (first) for (const slot of counters.slots) slot.live++
+  for (const rate of counters.rates) take(rate, amountFor(rate, demand), now)
+  return { admitted: true, hold: { tokens, cost }, exceeded: hold(counters.budgets, cost) }
 }
 
 /**
  * Raises the reservation of a stream that costs more than reserved. `more`: in addition to what it holds. Refused only by
  * a hard budget.
  */
-export const extend = (counters: Counters, hold: Hold, more: Nano): AttemptAdmission => {
-  const { budgets } = counters
-  const admission = reserve({ slots: [], rates: [], budgets }, { first: false, tokens: 0, cost: more }, 0)
-  if (!admission.admitted) return admission
-  return {
-    ...admission,
-    hold: { ...hold, cost: addNano(hold.cost, more) },
-    counters: { ...counters, budgets: admission.counters.budgets },
+export const extend = ({ budgets }: Counters, { tokens, cost }: Hold, more: Nano): AttemptAdmission => {
+  const refusal = budgetRefusal(budgets, more)
+  if (refusal) return { admitted: false, refusal }
+  return { admitted: true, hold: { tokens, cost: addNano(cost, more) }, exceeded: hold(budgets, more) }
+}
+
+/** Holds an amount. Returns the IDs of soft budgets that are exceeded. */
+const hold = (budgets: readonly BudgetCounter[], cost: Nano): readonly string[] => {
+  let exceeded = NONE
+  for (const budget of budgets) {
+    budget.held = addNano(budget.held, cost)
+    if (budget.mode === 'soft' && overrun(budget, 0) > 0) exceeded = [...exceeded, budget.id]
   }
+  return exceeded
 }
 
 /** What an attempt has consumed. `cost`: null if it is unknown; then its reservation is charged. */
 export type Charge = { readonly tokens: number; readonly cost: Nano | null }
 
 /** Replaces a reservation by the charge. A rate of tokens receives the difference, and may become negative. */
-export const settle = (counters: Counters, hold: Hold, charge: Charge, now: number): Counters => ({
-  slots: counters.slots,
-  rates: counters.rates.map((rate) => (rate.unit === 'tokens' ? take(rate, charge.tokens - hold.tokens, now) : rate)),
-  budgets: counters.budgets.map((budget) => ({
-    ...budget,
-    held: budget.held - hold.cost,
-    used: addNano(budget.used, charge.cost ?? hold.cost),
-  })),
-})
+export const settle = ({ rates, budgets }: Counters, { tokens, cost }: Hold, charge: Charge, now: number): void => {
+  for (const rate of rates) if (rate.unit === 'tokens') take(rate, charge.tokens - tokens, now)
+  for (const budget of budgets) {
+    budget.held -= cost
+    budget.used = addNano(budget.used, charge.cost ?? cost)
+  }
+}
 
 /** Frees the slots of a request at its end. Its attempts are settled separately. */
-export const release = (counters: Counters): Counters => ({
-  ...counters,
-  slots: counters.slots.map((slot) => ({ ...slot, live: slot.live - 1 })),
-})
+export const release = ({ slots }: Counters): void => {
+  for (const slot of slots) slot.live--
+}
 
 /** What a budget counter has left; 0 if it is exceeded. The same figure refuses and is shown. */
 export const remainingOf = ({ granted, used, held }: BudgetCounter): Nano => Math.max(0, granted - used - held)
 
-const refusalOf = ({ slots, rates, budgets }: Counters, demand: Demand, now: number): LimitRefusal | null => {
+/** What refuses an attempt, or null. */
+export const refusalOf = ({ slots, rates, budgets }: Counters, demand: Demand, now: number): LimitRefusal | null => {
   const full = demand.first ? slots.find(({ live, limit }) => live >= limit) : undefined
   if (full) return { why: 'concurrent', id: full.id }
   return rateRefusal(rates, demand, now) ?? budgetRefusal(budgets, demand.cost)
@@ -144,11 +141,13 @@ const budgetRefusal = (budgets: readonly BudgetCounter[], cost: Nano): LimitRefu
 }
 
 /** By how much a budget would be exceeded. */
-const overrun = ({ used, held, granted, overdraft }: BudgetCounter, cost: Nano): Nano =>
-  used + held + cost - granted - overdraft
+const overrun = ({ used, held, granted }: BudgetCounter, cost: Nano): Nano => used + held + cost - granted
 
 const amountFor = ({ unit }: RateCounter, { first, tokens }: Demand): number =>
   unit === 'tokens' ? tokens : first ? 1 : 0
 
-const take = (rate: RateCounter, amount: number, now: number): RateCounter =>
-  amount === 0 ? rate : { ...rate, bucket: takeTokens(rate.bucket, amount, rate.perMinute, now) }
+const take = (rate: RateCounter, amount: number, now: number): void => {
+  if (amount !== 0) rate.bucket = takeTokens(rate.bucket, amount, rate.perMinute, now)
+}
+
+const NONE: readonly string[] = []

@@ -1,28 +1,40 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Budget, BudgetSelector, Principal } from '../../core/accounts.ts'
-import { budgetScope, counterOwner, countsAttempt } from './budget-scope.ts'
+import { budgetScope, counterOwner, countsPrincipal } from './budget-scope.ts'
+import { allowsTarget } from './key-access.ts'
 
 const principal: Principal = {
-  ...{ id: 'key_alice', name: 'alice', team: { id: 'team_search', name: 'search' }, user: 'alice' },
-  ...{ access: [], limits: [], defaultRoute: null },
+  id: 'key_alice',
+  name: 'alice',
+  team: { id: 'team_search', name: 'search' },
+  user: 'alice',
+  access: [],
+  limits: [],
+  defaultRoute: null,
+  cache: null,
   tags: { app: 'search', stage: 'prod' },
 }
 const target = { requested: 'fast', provider: 'anthropic', model: 'claude-opus-5' }
 
 const ALL: BudgetSelector = { teams: null, keys: null, tags: null, models: null, providers: null }
 const budget: Budget = {
-  ...{ id: 'bud_a', name: 'a', amount: 1, period: 'month', timezone: 'UTC', startDay: 1, appliesTo: ALL, per: 'all' },
-  ...{
-    mode: 'hard',
-    enforcement: 'fast',
-    reserve: 'typical',
-    onOverrun: 'finish',
-    createdAt: 0,
-    countFrom: 'creation',
-    alerts: [],
-    managed: 'file',
-  },
+  id: 'bud_a',
+  name: 'a',
+  amount: 1,
+  period: 'month',
+  timezone: 'UTC',
+  startDay: 1,
+  appliesTo: ALL,
+  per: 'all',
+  mode: 'hard',
+  reserve: 'typical',
+  onOverrun: 'finish',
+  enforcement: 'fast',
+  countFrom: 'creation',
+  createdAt: 0,
+  alerts: [],
+  managed: 'file',
 }
 
 const cases: readonly (readonly [selector: Partial<BudgetSelector>, counts: boolean])[] = [
@@ -50,7 +62,7 @@ const cases: readonly (readonly [selector: Partial<BudgetSelector>, counts: bool
 for (const [selector, counts] of cases)
   test(`budget: ${JSON.stringify(selector)} ${counts ? 'counts' : 'does not count'} the attempt`, () => {
     const scope = budgetScope({ ...budget, appliesTo: { ...ALL, ...selector } })
-    assert.equal(countsAttempt(scope, principal, target), counts)
+    assert.equal(countsPrincipal(scope.budget, principal) && allowsTarget(scope, target), counts)
   })
 
 const owners: readonly (readonly [per: Budget['per'], owner: string, unknown: string])[] = [

@@ -1,6 +1,6 @@
 /** Which budgets count an attempt, and which counter of each. */
 import type { Budget, Principal } from '../../core/accounts.ts'
-import { type AccessTarget, allowsName, modelNames, type NameRule, nameRule } from './key-access.ts'
+import { type NameRule, nameRule } from './key-access.ts'
 
 /** A budget with its globs prepared, once when it is loaded. */
 export type BudgetScope = {
@@ -16,25 +16,26 @@ export const budgetScope = (budget: Budget): BudgetScope => ({
   providers: nameRule(budget.appliesTo.providers),
 })
 
-/** Whether a budget counts what this principal spends at this target: every member of its selector must match. */
-export const countsAttempt = (
-  { budget: { appliesTo }, models, providers }: BudgetScope,
-  principal: Principal,
-  target: AccessTarget,
-): boolean =>
+/** What budgets count by: a client, or what the ledger has of it. */
+export type CountedClient = Pick<Principal, 'id' | 'user' | 'tags'> & { readonly team: Pick<Principal['team'], 'id'> }
+
+/** Whether a budget counts this principal, at the targets that its models and providers allow (`allowsTarget`). */
+export const countsPrincipal = ({ appliesTo }: Pick<Budget, 'appliesTo'>, principal: CountedClient): boolean =>
   (appliesTo.teams?.includes(principal.team.id) ?? true) &&
   (appliesTo.keys?.includes(principal.id) ?? true) &&
   Object.entries(appliesTo.tags ?? {}).every(
     ([name, value]) => Object.hasOwn(principal.tags, name) && principal.tags[name] === value,
-  ) &&
-  allowsName(providers, target.provider) &&
-  allowsName(models, ...modelNames(target))
+  )
 
 /**
  * The part of a budget that counts separately: the ID of the team or key, or the name of the user. Empty: one counter for
  * all. Requests without a user share one counter, so that a missing name does not bypass the budget.
  */
-export const counterOwner = ({ per }: Pick<Budget, 'per'>, principal: Principal, endUser: string | null): string => {
+export const counterOwner = (
+  { per }: Pick<Budget, 'per'>,
+  principal: CountedClient,
+  endUser: string | null,
+): string => {
   switch (per) {
     case 'all':
       return ''

@@ -40,11 +40,17 @@ export const chargedUsage = (end: ChargedEnd, { reported, ...estimate }: Attempt
     case 'interrupted': {
       // Counts in the middle of a stream are those of its start: the input, and one token of output.
       const output = Math.max(reported?.output ?? 0, estimate.estimatedOutput())
-      return { usage: { ...reported, input: input(), output }, source: 'estimated' }
+      return { usage: { ...withoutCost(reported), input: input(), output }, source: 'estimated' }
     }
     case 'unanswered':
-      return { usage: { ...reported, input: input(), output: reported?.output ?? 0 }, source: 'estimated' }
+      return { usage: { ...withoutCost(reported), input: input(), output: reported?.output ?? 0 }, source: 'estimated' }
     default:
       throw new Error(`unknown end ${JSON.stringify(end satisfies never)}`)
   }
+}
+
+/** The cost in the middle of an answer is that of its beginning. */
+const withoutCost = (reported: PricedUsage | undefined): Partial<PricedUsage> => {
+  const { reportedCost: _, ...counts } = reported ?? {}
+  return counts
 }

@@ -1,3 +1,4 @@
+/** `KEYS=1000000 npm test -- accounts/client-key` makes that many keys; `npm test` makes a fifth of them. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
@@ -12,6 +13,7 @@ import {
   type RandomBytes,
 } from './client-key.ts'
 
+const KEYS = Number(process.env.KEYS ?? 200_000)
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 /** A generator of bytes with a fixed seed (xorshift32), so that a failure can be repeated. */
@@ -48,14 +50,14 @@ test('key: a known key', () =>
     `hgk_${'0'.repeat(32)}1eyrOm`,
   ))
 
-test('key: of 100,000 keys all are well-formed, and one changed character is always found', () => {
+test(`key: of ${KEYS} keys all are well-formed, and one changed character is always found`, () => {
   const random = seeded(14)
   const choose = (below: number) => {
     const [high = 0, low = 0] = random(2)
     return (high * 256 + low) % below
   }
   const changes = `${BASE62}_-`
-  for (let n = 0; n < 100_000; n++) {
+  for (let n = 0; n < KEYS; n++) {
     const key = createKey(n % 2 ? 'client' : 'admin', random)
     if (!isWellFormedKey(key)) assert.fail(key)
     const at = choose(key.length)

@@ -1,20 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import type { PriceList, PriceOverride } from '../../core/accounts.ts'
 import { MAX_NANO } from '../../core/money.ts'
-import {
-  type AttemptCost,
-  costOf,
-  effectivePrices,
-  type PricedUsage,
-  type PriceList,
-  type PriceOverride,
-  reservationOf,
-} from './cost.ts'
+import { type AttemptCost, costOf, effectivePrices, type PricedUsage, reservationOf } from './cost.ts'
 
 /** Like Claude Sonnet: $3 and $15 per million, cache reads a tenth, writes 1.25 and 2 times the input price. */
 const claude: PriceList = {
-  ...{ input: 3_000, output: 15_000, cacheRead: 300, cacheWrite: 3_750, cacheWrite1h: 6_000 },
+  input: 3_000,
+  output: 15_000,
+  cacheRead: 300,
+  cacheWrite: 3_750,
+  cacheWrite1h: 6_000,
   tiers: [{ above: 200_000, input: 6_000, output: 22_500, cacheRead: 600, cacheWrite: 7_500, cacheWrite1h: 12_000 }],
   service: { batch: 0.5, priority: 2 },
   tools: { web_search: 10_000_000 },
@@ -22,7 +19,10 @@ const claude: PriceList = {
 const audio: PriceList = { input: 2_500, output: 10_000, cacheRead: 1_250, audioInput: 40_000, audioOutput: 80_000 }
 
 const nanoOf = (usage: PricedUsage, prices: PriceOverride | undefined, service?: string): number | null =>
-  costOf({ usage, service, catalogue: prices && { prices, version: 'cat:2026-11-21' } }).nano
+  costOf({
+    usage: { ...usage, ...(service !== undefined && { serviceTier: service }) },
+    catalogue: prices && { prices, version: 'cat:2026-11-21' },
+  }).nano
 
 const cases: readonly (readonly [
   name: string,
@@ -124,14 +124,14 @@ const cases: readonly (readonly [
   ['a half that binary fractions miss', { input: 15, output: 0 }, { input: 0.7 }, 11],
   ['a price of 0 is a price', { input: 10, output: 10 }, { input: 0, output: 0 }, 0],
   ['calls of tools', { input: 0, output: 0, toolCalls: { web_search: 3 } }, claude, 30_000_000],
-  ['calls of a tool without a price', { input: 1, output: 0, toolCalls: { code: 1 } }, claude, null],
+  ['calls of a tool without a price add nothing', { input: 1, output: 0, toolCalls: { code: 1 } }, claude, 3_000],
   [
     'calls of a tool named as a member of every object',
     { input: 1, output: 0, toolCalls: { valueOf: 1 } },
     claude,
-    null,
+    3_000,
   ],
-  ['no calls of a tool without a price', { input: 1, output: 0, toolCalls: { code: 0 } }, claude, 3_000],
+  ['a negative count of calls', { input: 1, output: 0, toolCalls: { web_search: -1 } }, claude, null],
   ['an unknown model', { input: 1, output: 1 }, undefined, null],
   ['no price', { input: 1, output: 1 }, {}, null],
   ['no price for used tokens', { input: 1, output: 1 }, { input: 5 }, null],
@@ -161,8 +161,10 @@ const override = { prices: { input: 50 }, version: 'ovr:7' }
 const none: AttemptCost = { nano: null, source: 'none', version: null }
 
 test("cost: the upstream's own figure comes first, then the override, then the catalogue", () => {
-  assert.deepEqual(costOf({ usage, reported: 758_000 / 10, catalogue, override }), {
-    ...{ nano: 75_800, source: 'upstream', version: 'up' },
+  assert.deepEqual(costOf({ usage: { ...usage, reportedCost: 758_000 / 10 }, catalogue, override }), {
+    nano: 75_800,
+    source: 'upstream',
+    version: 'up',
   })
   assert.deepEqual(costOf({ usage, catalogue, override }), { nano: 70_000, source: 'override', version: 'ovr:7' })
   assert.deepEqual(costOf({ usage, catalogue }), { nano: 120_000, source: 'catalogue', version: 'cat:2026-11-21' })
@@ -170,11 +172,11 @@ test("cost: the upstream's own figure comes first, then the override, then the c
 })
 
 test("cost: the upstream's own figure is rounded half up, may be 0, and is ignored if invalid", () => {
-  assert.equal(costOf({ usage, reported: 0.5 }).nano, 1)
-  assert.equal(costOf({ usage, reported: 0 }).nano, 0)
-  for (const reported of [-1, Number.NaN, Number.POSITIVE_INFINITY, MAX_NANO + 1]) {
-    assert.equal(costOf({ usage, reported, catalogue }).source, 'catalogue')
-    assert.deepEqual(costOf({ usage, reported }), none)
+  assert.equal(costOf({ usage: { ...usage, reportedCost: 0.5 } }).nano, 1)
+  assert.equal(costOf({ usage: { ...usage, reportedCost: 0 } }).nano, 0)
+  for (const reportedCost of [-1, Number.NaN, Number.POSITIVE_INFINITY, MAX_NANO + 1]) {
+    assert.equal(costOf({ usage: { ...usage, reportedCost }, catalogue }).source, 'catalogue')
+    assert.deepEqual(costOf({ usage: { ...usage, reportedCost } }), none)
   }
 })
 

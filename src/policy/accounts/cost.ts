@@ -1,60 +1,14 @@
 /** The cost of an attempt from its token counts and the prices of the model, rounded once to whole nano-dollars. */
-import type { PriceSource } from '../../core/accounts.ts'
+import type { PriceList, PriceOverride, PriceSource, TokenPrices } from '../../core/accounts.ts'
 import type { Usage } from '../../core/chat.ts'
 import { MAX_NANO, type Nano } from '../../core/money.ts'
 
-/** Prices in nano-dollars per token, which may be fractions: 37.5 is $0.0375 per million tokens. */
-export type TokenPrices = {
-  readonly input?: number | undefined
-  readonly output?: number | undefined
-  /** Absent: as other input. So for all prices of parts of the input. */
-  readonly cacheRead?: number | undefined
-  /** Cache writes that are kept for five minutes, Anthropic's default. */
-  readonly cacheWrite?: number | undefined
-  /** Cache writes that are kept for an hour. Absent: as other cache writes. */
-  readonly cacheWrite1h?: number | undefined
-  readonly audioInput?: number | undefined
-  readonly imageInput?: number | undefined
-  /** Absent: as other output. */
-  readonly reasoning?: number | undefined
-  /** Absent: as other output. */
-  readonly audioOutput?: number | undefined
-}
-
-/** All prices of a model at a provider. */
-export type PriceList = TokenPrices & {
-  /** Prices for requests with more than `above` input tokens. They apply to all tokens of the request. */
-  readonly tiers?: readonly (TokenPrices & { readonly above: number })[] | undefined
-  /** Factors by service tier: `{ batch: 0.5, priority: 2 }`. A tier that is absent has the factor 1. */
-  readonly service?: { readonly [tier: string]: number } | undefined
-  /** Nano-dollars per call of a tool that the provider runs, by its name: `{ web_search: 10_000_000 }`. */
-  readonly tools?: { readonly [name: string]: number } | undefined
-}
-
-/** Prices that an operator sets for a provider instance and a model. They replace those of the catalogue one by one. */
-export type PriceOverride = PriceList & {
-  /** Multiplies the whole cost: 0.85 for a discount of 15 %. */
-  readonly factor?: number | undefined
-}
-
-/** Token counts for pricing. Parts are included in `input` and `output`. */
-export type PricedUsage = Omit<Usage, 'raw'> & {
-  /** The part of `cacheWrite` that is kept for an hour. */
-  readonly cacheWrite1h?: number
-  readonly audioInput?: number
-  readonly imageInput?: number
-  readonly audioOutput?: number
-  /** Calls of tools that the provider ran, by name. */
-  readonly toolCalls?: { readonly [name: string]: number }
-}
+/** What an attempt used, for pricing. */
+export type PricedUsage = Omit<Usage, 'raw'>
 
 /** What the cost of an attempt is computed from. */
 export type Pricing = {
   readonly usage: PricedUsage
-  /** The service tier that the provider used. */
-  readonly service?: string | undefined
-  /** The cost that the upstream itself reported, in nano-dollars; may be a fraction. */
-  readonly reported?: number | undefined
   readonly catalogue?: { readonly prices: PriceList; readonly version: string } | undefined
   readonly override?: { readonly prices: PriceOverride; readonly version: string } | undefined
 }
@@ -69,11 +23,12 @@ const UNKNOWN: AttemptCost = { nano: null, source: 'none', version: null }
 const UPSTREAM = 'up'
 
 /** The cost of an attempt: the upstream's own figure, or else by the override, or else by the catalogue. */
-export const costOf = ({ usage, service, reported, catalogue, override }: Pricing): AttemptCost => {
-  const own = reported === undefined ? null : rounded(reported)
+export const costOf = ({ usage, catalogue, override }: Pricing): AttemptCost => {
+  const { reportedCost, serviceTier } = usage
+  const own = reportedCost === undefined ? null : rounded(reportedCost)
   if (own !== null) return { nano: own, source: 'upstream', version: UPSTREAM }
   const prices = effectivePrices(catalogue?.prices, override?.prices)
-  const nano = prices && rounded(exactCost(usage, prices, service))
+  const nano = prices && rounded(exactCost(usage, prices, serviceTier))
   if (nano === undefined || nano === null) return UNKNOWN
   if (override) return { nano, source: 'override', version: override.version }
   return catalogue ? { nano, source: 'catalogue', version: catalogue.version } : UNKNOWN
@@ -104,7 +59,10 @@ export const reservationOf = (input: number, output: number, prices: PriceOverri
 const exactCost = (reported: PricedUsage, prices: PriceOverride, service: string | undefined): number => {
   const usage = withTotals(reported)
   const tokens = tokenCost(usage, tierFor(usage.input, prices))
-  const tools = Object.entries(usage.toolCalls ?? {}).map(([name, calls]) => priced(calls, own(prices.tools, name)))
+  // A call without a price of its own adds nothing: most are free or cost a fraction of the tokens.
+  const tools = Object.entries(usage.toolCalls ?? {}).map(([name, calls]) =>
+    priced(calls, own(prices.tools, name) ?? 0),
+  )
   const cost = tokens + tools.reduce(sum, 0)
   return cost * (prices.factor ?? 1) * (service === undefined ? 1 : (own(prices.service, service) ?? 1))
 }
@@ -125,10 +83,11 @@ const withTotals = (usage: PricedUsage): PricedUsage => {
 }
 
 /** The prices of a request of this size: those of the highest tier that it exceeds, over the basic ones. */
-const tierFor = (input: number, { tiers, ...prices }: PriceList): TokenPrices => {
-  let reached: TokenPrices & { readonly above: number } = { above: Number.NEGATIVE_INFINITY }
-  for (const tier of tiers ?? []) if (input > tier.above && tier.above > reached.above) reached = tier
-  return { ...prices, ...reached }
+const tierFor = (input: number, prices: PriceList): TokenPrices => {
+  let reached: (TokenPrices & { readonly above: number }) | undefined
+  for (const tier of prices.tiers ?? [])
+    if (input > tier.above && (!reached || tier.above > reached.above)) reached = tier
+  return reached ? { ...prices, ...reached } : prices
 }
 
 /** Prices each part of the input and the output once. */
@@ -136,19 +95,18 @@ const tokenCost = (usage: PricedUsage, prices: TokenPrices): number => {
   const { cacheRead = 0, cacheWrite = 0, cacheWrite1h = 0, audioInput = 0, imageInput = 0 } = usage
   const { reasoning = 0, audioOutput = 0 } = usage
   const written = prices.cacheWrite ?? prices.input
-  const parts: readonly (readonly [tokens: number, price: number | undefined])[] = [
+  return (
     // Parts may overlap, such as cached audio: the rest must not become negative.
-    [rest(usage.input, cacheRead + cacheWrite + audioInput + imageInput), prices.input],
-    [cacheRead, prices.cacheRead ?? prices.input],
-    [rest(cacheWrite, cacheWrite1h), written],
-    [cacheWrite1h, prices.cacheWrite1h ?? written],
-    [audioInput, prices.audioInput ?? prices.input],
-    [imageInput, prices.imageInput ?? prices.input],
-    [rest(usage.output, reasoning + audioOutput), prices.output],
-    [reasoning, prices.reasoning ?? prices.output],
-    [audioOutput, prices.audioOutput ?? prices.output],
-  ]
-  return parts.map(([tokens, price]) => priced(tokens, price)).reduce(sum, 0)
+    priced(rest(usage.input, cacheRead + cacheWrite + audioInput + imageInput), prices.input) +
+    priced(cacheRead, prices.cacheRead ?? prices.input) +
+    priced(rest(cacheWrite, cacheWrite1h), written) +
+    priced(cacheWrite1h, prices.cacheWrite1h ?? written) +
+    priced(audioInput, prices.audioInput ?? prices.input) +
+    priced(imageInput, prices.imageInput ?? prices.input) +
+    priced(rest(usage.output, reasoning + audioOutput), prices.output) +
+    priced(reasoning, prices.reasoning ?? prices.output) +
+    priced(audioOutput, prices.audioOutput ?? prices.output)
+  )
 }
 
 /** What remains of a total. An invalid total is returned as it is, so that the cost becomes unknown. */

@@ -2,7 +2,7 @@
  * What a key may use: the access of its team and its own, in five dimensions. A list is checked by its globs: a name is
  * allowed if a glob matches it and no glob with `!` does. `null` restricts nothing, `[]` allows nothing.
  */
-import type { Access, AccessList } from '../../core/accounts.ts'
+import type { Access, AccessList, Principal } from '../../core/accounts.ts'
 import { type Glob, matchesGlob, parseGlob } from './glob.ts'
 import { contains, type IpRange, parseIp, parseIpRange } from './ip-range.ts'
 
@@ -30,6 +30,22 @@ export const keyAccessRules = (access: readonly Access[]): KeyAccessRules => {
     ips: access.flatMap(({ ips }) => (ips === null ? [] : [divide(ips, parseIpRange)])),
   }
 }
+
+/**
+ * The rules for models, routes, providers and styles of a principal; null: it has none, so nothing is checked. Computed
+ * once for each `Principal.access`.
+ */
+export const restrictionsOf = ({ access }: Pick<Principal, 'access'>): KeyAccessRules | null => {
+  if (access.length === 0) return null
+  const known = restrictions.get(access)
+  if (known !== undefined) return known
+  const rules = keyAccessRules(access)
+  const { models, routes, providers, styles } = rules
+  const restricts = [models, routes, providers, styles].some((dimension) => dimension.length > 0)
+  restrictions.set(access, restricts ? rules : null)
+  return restricts ? rules : null
+}
+const restrictions = new WeakMap<Principal['access'], KeyAccessRules | null>()
 
 /** Prepares one list of globs. Empty: no restriction. */
 export const nameRule = (list: AccessList): readonly NameRule[] => (list === null ? [] : [divide(list, parseGlob)])
@@ -65,7 +81,8 @@ export type AccessTarget = {
 export const allowsTarget = (
   { models, providers }: Pick<KeyAccessRules, 'models' | 'providers'>,
   target: AccessTarget,
-): boolean => allowsName(providers, target.provider) && allowsName(models, ...modelNames(target))
+): boolean =>
+  allowsName(providers, target.provider) && (models.length === 0 || allowsName(models, ...modelNames(target)))
 
 /** All names by which a glob of models matches a target. */
 export const modelNames = ({ requested, provider, model }: AccessTarget): readonly string[] => [

@@ -22,7 +22,12 @@ const segmentsOf = (timezone: string): readonly Segment[] => {
   const format = new Intl.DateTimeFormat('en-US', {
     timeZone: timezone,
     hourCycle: 'h23',
-    ...{ year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric' },
+    year: 'numeric',
+    month: 'numeric',
+    day: 'numeric',
+    hour: 'numeric',
+    minute: 'numeric',
+    second: 'numeric',
   })
   const offsetAt = (at: number) => {
     const [month = 0, day = 0, year = 0, hour = 0, minute = 0, second = 0] = format

@@ -32,6 +32,10 @@ export const periodAt = ({ period, timezone, startDay }: PeriodRule, at: number)
   return { start: startOf(n), end: startOf(n + 1) }
 }
 
+/** A date as `2026-12-01` in a time zone. `at`: ms since 1970. */
+export const dayIn = (timezone: string, at: number): string =>
+  new Intl.DateTimeFormat('sv-SE', { timeZone: timezone, year: 'numeric', month: '2-digit', day: '2-digit' }).format(at)
+
 /** Whether a name is a time zone that this runtime knows. */
 export const isTimezone = (name: string): boolean => {
   try {

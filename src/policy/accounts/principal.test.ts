@@ -4,14 +4,29 @@ import { type ClientKey, FULL_ACCESS, NO_LIMITS, type Team } from '../../core/ac
 import { isCurrent, type KeyState, keyState, principalOf } from './principal.ts'
 
 const team: Team = {
-  ...{ id: 'team_search', name: 'search', status: 'active', managed: 'api' },
-  ...{ access: { ...FULL_ACCESS, models: ['openai/*'] }, limits: { ...NO_LIMITS, concurrent: 50 } },
+  id: 'team_search',
+  name: 'search',
+  status: 'active',
+  managed: 'api',
+  access: { ...FULL_ACCESS, models: ['openai/*'] },
+  limits: { ...NO_LIMITS, concurrent: 50 },
+  cache: null,
   tags: { app: 'search', cost_center: '7' },
 }
 const key: ClientKey = {
-  ...{ id: 'key_alice', name: 'alice', team: team.id, status: 'active', managed: 'api', secrets: [] },
-  ...{ createdAt: 0, expiresAt: null, access: FULL_ACCESS, defaultRoute: 'fast' },
+  id: 'key_alice',
+  name: 'alice',
+  team: team.id,
+  status: 'active',
+  managed: 'api',
+  secrets: [],
+  createdAt: 0,
+  expiresAt: null,
+  access: FULL_ACCESS,
+  defaultRoute: 'fast',
   limits: { ...NO_LIMITS, requestsPerMinute: 60 },
+  cache: null,
+  logBodies: false,
   tags: { app: 'chat', created_for: 'alice@example.com' },
 }
 
@@ -33,7 +48,10 @@ for (const [keyPart, teamPart, state] of states)
 
 test('principal: has access and limits of team and key, and the tags of the key over those of the team', () =>
   assert.deepEqual(principalOf(key, team), {
-    ...{ id: 'key_alice', name: 'alice', team: { id: 'team_search', name: 'search' }, user: 'alice@example.com' },
+    id: 'key_alice',
+    name: 'alice',
+    team: { id: 'team_search', name: 'search' },
+    user: 'alice@example.com',
     access: [team.access, key.access],
     limits: [
       { id: 'team_search', limits: team.limits },
@@ -41,7 +59,15 @@ test('principal: has access and limits of team and key, and the tags of the key 
     ],
     tags: { app: 'chat', cost_center: '7', created_for: 'alice@example.com' },
     defaultRoute: 'fast',
+    cache: null,
   }))
+
+test('principal: the cache rules of the key replace those of the team', () => {
+  const rules = { ttl: 60, scope: 'team', anyTemperature: false, tools: false, requestControl: true } as const
+  assert.equal(principalOf(key, { ...team, cache: rules }).cache, rules)
+  const off = { ...rules, ttl: 0 }
+  assert.equal(principalOf({ ...key, cache: off }, { ...team, cache: rules }).cache, off)
+})
 
 test('principal: the user is null without the tag', () =>
   assert.equal(principalOf({ ...key, tags: {} }, team).user, null))

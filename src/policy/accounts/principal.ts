@@ -29,6 +29,8 @@ export const principalOf = (key: ClientKey, team: Team): Principal => {
     ],
     tags,
     defaultRoute: key.defaultRoute,
+    cache: key.cache ?? team.cache,
+    ...(key.logBodies && { logBodies: true }),
   }
 }
 

@@ -2,13 +2,20 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { RateCounter } from './admission.ts'
-import { rateLimitHeaders } from './rate-limit-headers.ts'
+import { addRateLimitHeaders, type Clocks, type RateLimitNames } from './rate-limit-headers.ts'
 
 const now = 10_000
+const rateLimitHeaders = (rates: readonly RateCounter[], names: RateLimitNames, at: Clocks) => {
+  const headers: Record<string, string> = {}
+  addRateLimitHeaders(headers, rates, names, at)
+  return headers
+}
 const clocks = { now, dateMs: Date.parse('2026-11-23T09:00:00.250Z') }
 
 const rate = (unit: RateCounter['unit'], perMinute: number, level: number, id = 'key'): RateCounter => ({
-  ...{ id, unit, perMinute },
+  id,
+  unit,
+  perMinute,
   bucket: { level, at: now },
 })
 const both = [rate('requests', 600, 599), rate('tokens', 90_000, 88_000)]

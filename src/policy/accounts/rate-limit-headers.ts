@@ -23,44 +23,73 @@ const WINDOW_SECONDS = 60
 /** The longest time reported (ms), also for a limit of 0, which is never available. */
 const MAX_RESET = 24 * 3_600_000
 
-/** The headers for these limits. Of several limits of one unit, as of team and key, the one with least remaining counts. */
-export const rateLimitHeaders = (
+/** Adds the headers of these limits. Of several limits of one unit, as of team and key, the one with least remaining counts. */
+export const addRateLimitHeaders = (
+  headers: Record<string, string>,
   rates: readonly RateCounter[],
   names: RateLimitNames,
   clocks: Clocks,
-): Readonly<Record<string, string>> => {
-  const limits = UNITS.flatMap((unit) => tightest(rates, unit, clocks.now))
-  if (limits.length === 0) return {}
-  const headers: Record<string, string> = {}
-  for (const { unit, limit, remaining, resetMs } of limits) {
-    const [name, reset] =
-      names === 'openai'
-        ? [(member: string) => `x-ratelimit-${member}-${unit}`, duration(resetMs)]
-        : [(member: string) => `anthropic-ratelimit-${unit}-${member}`, rfc3339(clocks.dateMs + resetMs)]
-    headers[name('limit')] = String(limit)
-    headers[name('remaining')] = String(remaining)
-    headers[name('reset')] = reset
+): void => {
+  let [policy, state] = ['', '']
+  for (const unit of UNITS) {
+    const tightest = tightestOf(rates, unit, clocks.now)
+    if (!tightest) continue
+    const { limit, remaining, resetMs } = tightest
+    const name = NAMES[names][unit]
+    headers[name.limit] = String(limit)
+    headers[name.remaining] = String(remaining)
+    headers[name.reset] = names === 'openai' ? duration(resetMs) : rfc3339(clocks.dateMs + resetMs)
+    const separator = policy === '' ? '' : ', '
+    policy += `${separator}"${unit}";q=${limit};w=${WINDOW_SECONDS}`
+    state += `${separator}"${unit}";r=${remaining};t=${seconds(resetMs)}`
   }
-  headers['ratelimit-policy'] = limits.map(({ unit, limit }) => `"${unit}";q=${limit};w=${WINDOW_SECONDS}`).join(', ')
-  headers.ratelimit = limits
-    .map(({ unit, remaining, resetMs }) => `"${unit}";r=${remaining};t=${seconds(resetMs)}`)
-    .join(', ')
-  return headers
+  if (policy === '') return
+  headers['ratelimit-policy'] = policy
+  headers.ratelimit = state
 }
 
 const UNITS = ['requests', 'tokens'] as const
 
-const tightest = (rates: readonly RateCounter[], unit: RateCounter['unit'], now: number): readonly ReportedLimit[] => {
-  let least: ReportedLimit | undefined
+/** Constants: a member whose name is concatenated costs ten times as much. */
+const NAMES = {
+  openai: {
+    requests: {
+      limit: 'x-ratelimit-limit-requests',
+      remaining: 'x-ratelimit-remaining-requests',
+      reset: 'x-ratelimit-reset-requests',
+    },
+    tokens: {
+      limit: 'x-ratelimit-limit-tokens',
+      remaining: 'x-ratelimit-remaining-tokens',
+      reset: 'x-ratelimit-reset-tokens',
+    },
+  },
+  anthropic: {
+    requests: {
+      limit: 'anthropic-ratelimit-requests-limit',
+      remaining: 'anthropic-ratelimit-requests-remaining',
+      reset: 'anthropic-ratelimit-requests-reset',
+    },
+    tokens: {
+      limit: 'anthropic-ratelimit-tokens-limit',
+      remaining: 'anthropic-ratelimit-tokens-remaining',
+      reset: 'anthropic-ratelimit-tokens-reset',
+    },
+  },
+} as const
+
+const tightestOf = (rates: readonly RateCounter[], unit: RateCounter['unit'], now: number): ReportedLimit | null => {
+  let least: ReportedLimit | null = null
   for (const rate of rates) {
     if (rate.unit !== unit) continue
     const reported = reportOf(rate, now)
     if (!least || reported.remaining < least.remaining) least = reported
   }
-  return least ? [least] : []
+  return least
 }
 
-const reportOf = ({ unit, perMinute, bucket }: RateCounter, now: number): ReportedLimit => {
+/** A limit as clients see it. */
+export const reportOf = ({ unit, perMinute, bucket }: RateCounter, now: number): ReportedLimit => {
   const wait = untilEnough(bucket, perMinute, perMinute, now)
   return {
     unit,

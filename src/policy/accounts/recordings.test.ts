@@ -1,6 +1,7 @@
 /** Costs of recorded answers: against the cost that the upstream reported, and against the counts of each vendor's usage. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { calcPrice, extractUsage, findProvider, type PriceCalculation } from '@pydantic/genai-prices'
 import {
   allRecordings,
   type Recording,
@@ -8,13 +9,16 @@ import {
   requireRecordings,
   skipWithoutRecordings,
 } from '../../../test/support/recordings.ts'
+import type { PriceList } from '../../core/accounts.ts'
 import type { Usage } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, number, object, text } from '../../core/json.ts'
 import { openCatalogue } from '../../edge/catalogue/catalogue.ts'
 import * as anthropic from '../../protocols/anthropic-messages/finish-and-usage.ts'
 import * as gemini from '../../protocols/gemini/finish-and-usage.ts'
 import * as chat from '../../protocols/shared/openai-finish-and-usage.ts'
-import { costOf, type PricedUsage, type PriceList } from './cost.ts'
+import openrouter from '../../providers/openrouter.ts'
+import xai from '../../providers/xai.ts'
+import { costOf, type PricedUsage } from './cost.ts'
 
 requireRecordings()
 
@@ -46,10 +50,17 @@ const recorded = recordingsPresent
   : []
 const catalogue = openCatalogue((problem) => assert.fail(problem))
 
-const costWith = (usage: PricedUsage, prices: PriceList): number | null =>
+/** By the counts alone, without the upstream's own cost. */
+const costWith = ({ reportedCost: _, ...usage }: PricedUsage, prices: PriceList): number | null =>
   costOf({ usage, catalogue: { prices, version: 'test' } }).nano
 
 // ── Against the upstream's own cost ─────────────────────────────────────────────────────────────────────────────
+
+/** The corrections of the providers that report a cost. */
+const REPORTING: { readonly [provider: string]: (usage: Usage) => Usage } = {
+  xai: xai.quirks.usage,
+  openrouter: openrouter.quirks.usage,
+}
 
 /** xAI reports ticks of 0.1 nano-dollars (docs.x.ai/developers/cost-tracking), OpenRouter dollars. */
 const reportedNano = (usage: JsonObject | undefined): number | undefined => {
@@ -57,14 +68,6 @@ const reportedNano = (usage: JsonObject | undefined): number | undefined => {
   const dollars = number(usage?.cost)
   return ticks !== undefined ? ticks / 10 : dollars === undefined ? undefined : dollars * 1e9
 }
-
-/** xAI counts reasoning beside the output on chat completions; see `reasoningBesideOutput` in the provider. */
-const canonical = (usage: Usage): Usage => {
-  const { input, output, reasoning = 0, raw } = usage
-  return number(raw?.total_tokens) === input + output + reasoning ? { ...usage, output: output + reasoning } : usage
-}
-
-const REPORTING = ['xai', 'openrouter']
 
 test('cost: most recorded answers of a known model cost what xAI and OpenRouter reported', {
   skip: skipWithoutRecordings,
@@ -74,10 +77,14 @@ test('cost: most recorded answers of a known model cost what xAI and OpenRouter 
     const reported = reportedNano(raw)
     const facts = catalogue(provider, model)
     const usage = api === 'chat' ? chat.decodeUsage(raw) : undefined
-    if (!REPORTING.includes(provider) || !reported || !facts || !usage) return []
-    const { inputPrice: input, outputPrice: output, cacheReadPrice: cacheRead, cacheWritePrice: cacheWrite } = facts
-    const own = costWith(canonical(usage), { input, output, cacheRead, cacheWrite })
-    assert.deepEqual(costOf({ usage, reported }), { nano: Math.round(reported), source: 'upstream', version: 'up' })
+    const correct = REPORTING[provider]
+    if (!correct || !reported || !facts?.prices || !usage) return []
+    const own = costWith(correct(usage), facts.prices)
+    assert.deepEqual(costOf({ usage: correct(usage) }), {
+      nano: Math.round(reported),
+      source: 'upstream',
+      version: 'up',
+    })
     return [own !== null && Math.abs(own - reported) <= 1]
   })
   const equal = results.filter(Boolean).length
@@ -104,9 +111,7 @@ const vendors: readonly (readonly [
     'messages',
     (usages) => {
       const merged = usages.reduce(anthropic.mergeUsage)
-      const usage = anthropic.decodeUsage(merged)
-      const cacheWrite1h = count(object(merged.cache_creation)?.ephemeral_1h_input_tokens)
-      return usage && { ...usage, ...(cacheWrite1h > 0 && { cacheWrite1h }) }
+      return anthropic.decodeUsage(merged)
     },
     (usages) => {
       const merged = usages.reduce(anthropic.mergeUsage)
@@ -165,3 +170,91 @@ for (const [api, decode, price] of vendors)
     context.diagnostic(`${priced} answers`)
     assert.ok(priced >= 100, `${priced} answers`)
   })
+
+// ── Against genai-prices ────────────────────────────────────────────────────────────────────────────────────────
+
+/** The names of our catalogue and of genai-prices, where they differ from those of the recordings. */
+const OURS: { readonly [provider: string]: string } = {
+  azure: 'azure-openai',
+  vertex: 'gemini',
+  moonshotai: 'moonshot',
+}
+const THEIRS: { readonly [provider: string]: string } = { gemini: 'google', vertex: 'google', xai: 'x-ai' }
+const FLAVORS: { readonly [api: string]: string } = {
+  messages: 'default',
+  gemini: 'default',
+  chat: 'chat',
+  responses: 'responses',
+}
+
+const answerOf = (model: string, usage: JsonObject, api: string): JsonObject =>
+  api === 'gemini' ? { usageMetadata: usage, modelVersion: model } : { usage, model }
+
+/** Dollars by genai-prices' own reading of the answer. Undefined: it does not know the provider, the model or the usage. */
+const theirPrice = (recording: Recording, model: string, usage: JsonObject): PriceCalculation | undefined => {
+  const flavor = FLAVORS[recording.api]
+  const provider = findProvider({ providerId: THEIRS[recording.provider] ?? recording.provider })
+  if (flavor === undefined || !provider) return undefined
+  try {
+    const { usage: extracted } = extractUsage(provider, answerOf(model, usage, recording.api), flavor)
+    return calcPrice(extracted, model, { providerId: provider.id, timestamp: RECORDED }) ?? undefined
+  } catch {
+    // Providers without rules for this API, and usage that contradicts itself.
+    return undefined
+  }
+}
+const RECORDED = new Date('2026-11-21')
+
+const rate = (price: number | { readonly base: number } | undefined): number | undefined =>
+  typeof price === 'object' ? price.base : price
+
+/** Why a cost may differ. Undefined: it must be equal. */
+const differsBecause = (
+  { model_price: theirs }: PriceCalculation,
+  ours: PriceList,
+  { serviceTier, toolCalls, cacheRead = 0, audioInput = 0, audioOutput = 0 }: PricedUsage,
+): string | undefined => {
+  if (rate(theirs.input_mtok) !== (ours.input ?? 0) / 1e3 || rate(theirs.output_mtok) !== (ours.output ?? 0) / 1e3)
+    return 'the sources of the catalogue state different prices'
+  if (serviceTier !== undefined && Object.hasOwn(ours.service ?? {}, serviceTier)) return 'it knows no service tiers'
+  if (toolCalls && !ours.tools) return 'the catalogue has no price of a search with this model'
+  if (cacheRead > 0 && audioInput > 0) return 'the catalogue has no price of cached audio'
+  if (audioInput + audioOutput > 0 && theirs.input_audio_mtok === undefined) return 'it has no price of audio'
+  return undefined
+}
+
+test('cost: recorded answers cost what genai-prices computes from them', { skip: skipWithoutRecordings }, (context) => {
+  const results = new Map<string, number>()
+  for (const { recording, model: named, usages } of recorded) {
+    const { api, provider, response } = recording
+    const decode = DECODERS[api]
+    const raw = api === 'messages' ? usages.reduce(anthropic.mergeUsage) : usages.at(-1)
+    const model = named || (text(object(response)?.modelVersion) ?? '')
+    const prices = catalogue(OURS[provider] ?? provider, model)?.prices
+    const usage = raw && decode?.(raw)
+    const theirs = raw && theirPrice(recording, model, raw)
+    if (!prices || !usage || !theirs) continue
+    const nano = costWith(usage, prices)
+    const isEqual = nano !== null && Math.abs(nano - theirs.total_price * 1e9) <= 1
+    const why = isEqual ? 'equal' : differsBecause(theirs, prices, usage)
+    assert.ok(why !== undefined, `${recording.id}: ${nano} and ${theirs.total_price * 1e9} nano-dollars`)
+    results.set(why, (results.get(why) ?? 0) + 1)
+  }
+  for (const [why, answers] of results) context.diagnostic(`${answers} answers: ${why}`)
+  const equal = results.get('equal') ?? 0
+  assert.ok(equal >= 900, `${equal} answers are equal`)
+})
+
+const DECODERS: { readonly [api: string]: (usage: JsonObject) => Usage | undefined } = {
+  messages: anthropic.decodeUsage,
+  gemini: (usage) => gemini.decodeUsage(usage),
+  chat: (usage) => chat.decodeUsage(usage),
+  // The same counts by other names.
+  responses: ({ input_tokens, output_tokens, input_tokens_details, output_tokens_details }) =>
+    chat.decodeUsage({
+      prompt_tokens: input_tokens ?? null,
+      completion_tokens: output_tokens ?? null,
+      prompt_tokens_details: input_tokens_details ?? null,
+      completion_tokens_details: output_tokens_details ?? null,
+    }),
+}

@@ -212,6 +212,14 @@ export const withdraw = (breaker: Breaker, permit: CircuitPermit, now: number, r
     ? { ...breaker, buckets: uncountSuccess(breaker.buckets, permit.countedIn) }
     : release(breaker, permit, now, rules)
 
+/** Closes the circuit, whatever its outcomes were. Outcomes of attempts in flight no longer count. */
+export const closedNow = (breaker: Breaker): Breaker =>
+  breaker.state === 'closed' ? breaker : fresh(breaker.generation + 1)
+
+/** Lets an open circuit admit its next probe now. */
+export const probedNow = (breaker: Breaker, now: number): Breaker =>
+  breaker.state === 'open' ? { ...breaker, until: Math.min(breaker.until, now) } : breaker
+
 /** The counts for the status page: of the window, or of the window at opening while not closed. `errorRate` in percent. */
 export const counts = (
   breaker: Breaker,

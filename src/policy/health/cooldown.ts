@@ -15,12 +15,15 @@ export type CooldownReason =
   | 'overloaded'
   | 'tls'
   | 'redirect'
+  | 'resting'
 
 /** A cooldown. Pure data; the caller stores it. */
 export type Cooldown = {
   readonly why: CooldownReason
   /** ms of the monotonic clock. */
   readonly until: number
+  /** An operator disabled the key or rests the provider, for this reason. */
+  readonly decision?: string
   /** The upstream stated the end; absent: estimated. */
   readonly fromUpstream?: true
   /** How many cooldowns in a row, from 1: another starts when the first attempt after one fails. */
@@ -49,6 +52,8 @@ const SCHEDULES: { readonly [why in CooldownReason]: Schedule } = {
   overloaded: (strikes, hint, random) => Math.max(hint ?? 0, equalJitter(strikes - 1, SECOND, 30 * SECOND, random)),
   tls: () => MINUTE,
   redirect: () => MINUTE,
+  // An operator chooses its end.
+  resting: () => MINUTE,
 }
 
 /** Why a cooldown starts, and the wait in ms that the upstream requested, if any. */

@@ -143,7 +143,7 @@ const messages: readonly (readonly [Failure[], readonly SkippedReason[], string]
   [[], [{ why: 'token_rate', wait: 1_000 }], 'Every upstream is at its limit for now.'],
   [
     of('rate_limited'),
-    [{ why: 'budget', wait: 1_000 }],
+    [{ why: 'retry_budget', wait: 1_000 }],
     'Every upstream tried is at its limit for now; others were not tried, because the retry budget is used up (retry.budgetPercent). Last: it was rate limited',
   ],
   [of('model_missing'), [], 'No provider has this model. Last: it was model missing'],
@@ -259,7 +259,7 @@ test('final error: an unknown wait is omitted, and a negative wait is 0', () => 
       [],
       [
         { why: 'circuit', wait: null },
-        { why: 'budget', wait: 3 },
+        { why: 'retry_budget', wait: 3 },
       ],
     ).retryAfter,
     3,

@@ -7,7 +7,7 @@ import { type Failure, fail, rowOf } from '../../core/failure.ts'
  */
 export type SkippedReason =
   | { readonly why: 'unfit'; readonly paths: readonly string[] }
-  | { readonly why: 'circuit' | 'budget'; readonly wait: number | null }
+  | { readonly why: 'circuit' | 'retry_budget'; readonly wait: number | null }
   | { readonly why: string; readonly wait: number | null }
 
 const RATE = new Set(['rate_limited', 'token_rate'])
@@ -44,7 +44,7 @@ export const finalError = (failures: readonly Failure[], skipped: readonly Skipp
   if (only(MONEY))
     return { ...fail('quota', `No key has credit or quota left.${quoted(last)}`), ...origin(last), ...more }
   if (only(RATE, MONEY)) {
-    const rest = skipped.some(({ why }) => why === 'budget')
+    const rest = skipped.some(({ why }) => why === 'retry_budget')
       ? ' tried is at its limit for now; others were not tried, because the retry budget is used up (retry.budgetPercent).'
       : ' is at its limit for now.'
     return { ...fail('rate_limited', `Every upstream${rest}${quoted(last)}`), ...origin(last), ...more }
@@ -137,6 +137,9 @@ const MAX_WAIT = 60
  */
 const MAX_OUTAGE_WAIT = 5
 
+/** A retry has the same result, although the status suggests one. */
+const NEVER: ReadonlySet<string> = new Set(['quota', 'auth', 'permission', 'unconfigured', 'record_conflict'])
+
 /**
  * Whether the client should retry, and the `retry-after` to send (whole s, at least 1; null: none). `availableIn`: ms until
  * some target may be tried, 0 if one may be now, null if none ever will as things stand.
@@ -154,7 +157,7 @@ export const retryAdvice = (
   const after = wait === undefined ? null : Math.max(1, Math.ceil(wait / 1000))
   // Every target exceeded the size limit: the same answer would be generated and paid for again.
   const tooLarge = kind === 'too_large' && failure.mixed !== true
-  const never = kind === 'quota' || kind === 'auth' || kind === 'permission' || kind === 'unconfigured' || tooLarge
+  const never = tooLarge || NEVER.has(kind)
   const worth = status === 408 || status === 409 || status === 429 || status >= 500
   if (never || !worth) return { retry: false, after: heeded ? after : null }
   const most = kind === 'no_target' ? MAX_OUTAGE_WAIT : MAX_WAIT

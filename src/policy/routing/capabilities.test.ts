@@ -29,7 +29,7 @@ const long = requestWith({
 
 const cases: readonly (readonly [string, ChatRequest, ModelFacts | undefined, readonly string[]])[] = [
   ['an unknown model', requestWith({ tools: [tool] }, image), undefined, []],
-  ['a model with known prices only', requestWith({ tools: [tool] }, image), { inputPrice: 1 }, []],
+  ['a model with known prices only', requestWith({ tools: [tool] }, image), { prices: { input: 1 } }, []],
   ['text needs no capability', requestWith(), { capabilities: [] }, []],
   ['missing tools', requestWith({ tools: [tool, tool] }), { capabilities: ['vision'] }, ['tools[0] tools']],
   ['supported tools', requestWith({ tools: [tool] }), { capabilities: ['tools'] }, []],

@@ -1,6 +1,7 @@
 /** Which provider instance has which model: from its own list, the configuration and the catalogue. */
-import type { Catalogue, Config, ModelFacts } from '../../core/config.ts'
+import { type Catalogue, type Config, factsOf, type ModelFacts, type Route } from '../../core/config.ts'
 import type { Instance } from '../../core/provider.ts'
+import { allowsName, allowsTarget, type KeyAccessRules } from '../accounts/key-access.ts'
 
 /** The model lists fetched from providers, by instance id. Absent: not fetched yet, or the provider has no list. */
 export type ModelLists = ReadonlyMap<string, readonly string[]>
@@ -17,10 +18,6 @@ export const usableInstances = ({ instances }: Config): readonly Instance[] => {
   const real = instances.filter(({ provider }) => !provider.builtin)
   return real.length > 0 ? real : instances
 }
-
-/** The catalogue entry of a model at an instance, with limits, capabilities and prices; undefined: unknown model. */
-export const factsOf = (catalogue: Catalogue, { provider }: Instance, model: string): ModelFacts | undefined =>
-  catalogue(provider.catalogue ?? provider.name, model)
 
 /** Whether an instance has a model, according to any source. */
 export const hasModel = ({ lists, catalogue }: ModelSources, instance: Instance, model: string): boolean =>
@@ -73,21 +70,27 @@ const GATEWAY = 'headgate'
 
 /**
  * All names that a plan accepts, without duplicates: routes, then models as `instance/model`, then models without the
- * instance. The owner of a bare name is the first instance that would be tried.
+ * instance. The owner of a bare name is the first instance that would be tried. `rules`: only names that a key with this
+ * access may use; null: all.
  */
-export const listModels = (config: Config, lists: ModelLists, catalogue: Catalogue): readonly ListedModel[] => {
+export const listModels = (
+  config: Config,
+  lists: ModelLists,
+  catalogue: Catalogue,
+  rules: KeyAccessRules | null = null,
+): readonly ListedModel[] => {
+  const sources = { config, lists, catalogue }
   const instances = usableInstances(config)
   const found = new Map<string, ListedModel>()
   const add = (id: string, owner: string, facts: ModelFacts | undefined) => {
     if (id !== '' && !found.has(id)) found.set(id, { id, owner, ...(facts && { facts }) })
   }
-  for (const name of config.routes.keys()) add(name, GATEWAY, undefined)
+  for (const route of config.routes.values())
+    if (!rules || mayUseRoute(sources, rules, route)) add(route.name, GATEWAY, undefined)
   const all = instances.flatMap((instance) =>
-    [...modelsOf({ config, lists, catalogue }, instance)].map((model) => ({
-      instance,
-      model,
-      facts: factsOf(catalogue, instance, model),
-    })),
+    [...modelsOf(sources, instance)]
+      .filter((model) => !rules || allowsTarget(rules, { requested: null, provider: instance.id, model }))
+      .map((model) => ({ instance, model, facts: factsOf(catalogue, instance, model) })),
   )
   for (const { instance, model, facts } of all) add(`${instance.id}/${model}`, instance.id, facts)
   // A bare name with the prefix of another provider would be routed to that provider.
@@ -95,6 +98,19 @@ export const listModels = (config: Config, lists: ModelLists, catalogue: Catalog
     if (instancesNamed(instances, prefixOf(model) ?? '').length === 0) add(model, instance.id, facts)
   return [...found.values()]
 }
+
+/** Whether the access allows a route and one of its targets. */
+const mayUseRoute = (sources: ModelSources, rules: KeyAccessRules, { name, targets, fallback }: Route): boolean =>
+  allowsName(rules.routes, name) &&
+  [...targets, ...fallback].some(({ provider, model }) =>
+    instancesNamed(usableInstances(sources.config), provider).some((instance) =>
+      allowsTarget(rules, {
+        requested: name,
+        provider: instance.id,
+        model: model ?? defaultModel(sources, instance) ?? name,
+      }),
+    ),
+  )
 
 /** The part of a model name before the first slash; undefined if there is none or it is empty. */
 export const prefixOf = (name: string): string | undefined => {

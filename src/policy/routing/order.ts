@@ -8,7 +8,7 @@ import type { QuotaLimit } from '../health/quota.ts'
 export type CandidateView = {
   /** The expected wait in ms (`expectedWait` in `health/latency.ts`). */
   readonly latency: (candidate: Candidate) => number
-  /** The price for comparison (`blended` in `price.ts`); undefined: unknown. */
+  /** The price for comparison (`blendedPrice` of the price book); undefined: unknown. */
   readonly price: (candidate: Candidate) => number | undefined
 }
 

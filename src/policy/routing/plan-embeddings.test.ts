@@ -39,7 +39,7 @@ const demo = instance('demo', provider('demo', ['embed'], { builtin: true }))
 const lists = new Map([['my-llm', ['qwen', 'bge', 'nomic-embed-text']]])
 
 const planFor = (model: string, config: Config) => {
-  const moment = { catalogue: () => undefined, view: { latency: () => 0 }, random: () => 0 }
+  const moment = { catalogue: () => undefined, view: { latency: () => 0, price: () => undefined }, random: () => 0 }
   return planOf({ model, config, lists, ...moment }, draftEmbeddings)
 }
 

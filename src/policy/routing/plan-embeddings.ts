@@ -121,7 +121,10 @@ const planned = (
   skipped: readonly Skipped[],
 ): PlanDraft => {
   const { strategy } = config.settings
-  const groups = [own, others].map((candidates) => ({ candidates, strategy }))
+  const groups = [
+    { candidates: own, strategy, own: true },
+    { candidates: others, strategy, own: false },
+  ]
   return planDraft(config, by, groups, skipped)
 }
 
@@ -142,11 +145,11 @@ const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route)
   const then = route.fallback.flatMap((target) => resolve(target, `the fallback of the route "${route.name}"`))
   if (first.length + then.length === 0) return bad(emptyRoute(route.name))
   const groups = [
-    { candidates: first, strategy },
-    { candidates: then, strategy: 'priority' as const },
+    { candidates: first, strategy, own: true },
+    { candidates: then, strategy: 'priority' as const, own: true },
   ]
   // The setting `fallback: none` does not remove targets that the operator listed in a route.
-  return good({ ...planDraft(input.config, 'route', groups, skipped), onlyFirst: false })
+  return good({ ...planDraft(input.config, 'route', groups, skipped), route: route.name, onlyFirst: false })
 }
 
 const unknown = ({ model }: PlanInput, able: readonly Instance[]) => {

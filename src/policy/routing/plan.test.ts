@@ -8,6 +8,7 @@ import type { Instance, Provider } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Candidate } from '../../core/target.ts'
 import { listModels } from './models.ts'
+import type { CandidateView } from './order.ts'
 import { explainPlan } from './plan.ts'
 
 const provider = (name: string, more: Partial<Provider> = {}): Provider => ({
@@ -36,12 +37,15 @@ const local = instance('my-llm', [], provider('openai-compatible', { generic: tr
 const demo = instance('demo', ['echo', 'flaky'], provider('demo', { builtin: true }))
 
 const prices: Record<string, ModelFacts> = {
-  'openai gpt-5-mini': { inputPrice: 250, outputPrice: 2_000, contextWindow: 400_000 },
-  'gemini gemini-flash': { inputPrice: 100, outputPrice: 400 },
-  'openai gpt-5': { inputPrice: 1_250, outputPrice: 10_000 },
+  'openai gpt-5-mini': { prices: { input: 250, output: 2_000 }, contextWindow: 400_000 },
+  'gemini gemini-flash': { prices: { input: 100, output: 400 } },
+  'openai gpt-5': { prices: { input: 1_250, output: 10_000 } },
 }
 const catalogue: Catalogue = (name, model) =>
   Object.hasOwn(prices, `${name} ${model}`) ? prices[`${name} ${model}`] : undefined
+
+const price: CandidateView['price'] = ({ instance: { provider: kind }, model }) =>
+  catalogue(kind.name, model)?.prices?.input
 
 const lists = new Map<string, readonly string[]>([
   ['openrouter', ['openai/gpt-5', 'google/gemini-flash', 'qwen/qwen-3', 'shared-1']],
@@ -85,7 +89,7 @@ const planFor = (model: string, given: Given = {}) =>
     config: configOf(given),
     lists,
     catalogue,
-    view: { latency: given.latency ?? (() => 0) },
+    view: { latency: given.latency ?? (() => 0), price },
     random: given.random ?? (() => 0.5),
   })
 /** The plan as text: how the name was resolved, and the candidates. */
@@ -440,7 +444,7 @@ test('models: lists routes, then prefixed names, then bare names, each once with
 test('models: the first candidate of a listed name is its owner', () => {
   const config = configOf({ instances: [openai, east, gemini, router, local] })
   for (const { id, owner } of listModels(config, lists, catalogue)) {
-    const made = planOf({ model: id, config, lists, catalogue, view: { latency: () => 0 }, random: () => 0.5 })
+    const made = planOf({ model: id, config, lists, catalogue, view: { latency: () => 0, price }, random: () => 0.5 })
     assert.ok(made.ok)
     if (owner === 'headgate') assert.equal(made.value.by, 'route')
     else assert.equal(made.value.candidates[0]?.instance.id, owner, id)

@@ -11,7 +11,6 @@ import type { Settings, Strategy } from '../../core/settings.ts'
 import { type Candidate, modelId, type Plan, type Skipped } from '../../core/target.ts'
 import {
   defaultModel,
-  factsOf,
   hasModel,
   instancesNamed,
   listModels,
@@ -20,7 +19,6 @@ import {
   usableInstances,
 } from './models.ts'
 import { type CandidateView, orderCandidates } from './order.ts'
-import { blended } from './price.ts'
 
 /** The input of a plan: the model's name and the sources of model names. */
 export type PlanInput = ModelSources & {
@@ -29,8 +27,8 @@ export type PlanInput = ModelSources & {
 }
 
 /** The input that can differ for each request: current latencies, prices and randomness. */
-export type OrderingInput = Pick<ModelSources, 'catalogue'> & {
-  readonly view: Pick<CandidateView, 'latency'>
+export type OrderingInput = {
+  readonly view: CandidateView
   readonly random: () => number
 }
 
@@ -40,6 +38,8 @@ export const AUTO = 'auto'
 /** A plan without the order within its groups. It is the same for all requests with that model name, so it can be cached. */
 export type PlanDraft = {
   readonly by: Plan['by']
+  /** As in `Plan`. */
+  readonly route?: string
   /** Tried one after another. */
   readonly groups: readonly CandidateGroup[]
   /** Some candidate is listed more than once; only its first place counts. */
@@ -50,7 +50,12 @@ export type PlanDraft = {
 }
 
 /** Candidates of equal rank, to be ordered by a strategy. */
-type CandidateGroup = { readonly candidates: readonly Candidate[]; readonly strategy: Strategy }
+type CandidateGroup = {
+  readonly candidates: readonly Candidate[]
+  readonly strategy: Strategy
+  /** The model name refers to them, or they are the default route. Otherwise they are for failover only. */
+  readonly own: boolean
+}
 
 /** Drafts the plan for a model name. Fails with `unconfigured` or `unknown_model`. */
 export const draftPlan = (input: PlanInput): Outcome<PlanDraft> => {
@@ -61,7 +66,8 @@ export const draftPlan = (input: PlanInput): Outcome<PlanDraft> => {
   if (!resolved) return bad(unknown(input))
   const { groups, skipped } = withFallback(input, instances, resolved)
   if (groups.every(({ candidates }) => candidates.length === 0)) return bad(emptyRoute(model))
-  return good(planDraft(config, resolved.by, groups, [...resolved.skipped, ...skipped]))
+  const draft = planDraft(config, resolved.by, groups, [...resolved.skipped, ...skipped])
+  return good(resolved.by === 'route' ? { ...draft, route: model } : draft)
 }
 
 /** Builds a draft from its groups. */
@@ -76,22 +82,24 @@ export const planDraft = (
 }
 
 /** The plan for one request: orders each group of the draft by its strategy. */
-export const orderedPlan = ({ by, groups, repeats, onlyFirst, skipped }: PlanDraft, input: OrderingInput): Plan => {
+export const orderedPlan = (draft: PlanDraft, input: OrderingInput): Plan => {
+  const { groups, repeats, onlyFirst, skipped } = draft
+  const resolved = { by: draft.by, ...(draft.route !== undefined && { route: draft.route }) }
   const ranked = groups.flatMap(({ candidates, strategy }) => ordered(input, candidates, strategy))
   const candidates = repeats ? unique(ranked) : ranked
-  if (!onlyFirst) return { by, candidates, skipped }
+  if (!onlyFirst) return { ...resolved, candidates, skipped }
   const only = candidates[0]?.instance
   const taken = candidates.filter(({ instance }) => instance !== only)
   return {
-    by,
+    ...resolved,
     candidates: candidates.filter(({ instance }) => instance === only),
     skipped: [...skipped, ...taken.map((one) => skippedFor(one, 'none'))],
   }
 }
 
-/** Whether the order is the same for all requests, so that the plan can be cached too. */
+/** Whether the order is the same for all requests, so that the plan can be cached too. Prices may change at any time. */
 export const hasFixedOrder = ({ groups }: PlanDraft): boolean =>
-  groups.every(({ candidates, strategy }) => candidates.length < 2 || strategy === 'priority' || strategy === 'cost')
+  groups.every(({ candidates, strategy }) => candidates.length < 2 || strategy === 'priority')
 
 /** What a model name refers to. `sameAs`: the names under which other providers may have the same model. */
 type ResolvedName = {
@@ -110,7 +118,7 @@ const resolveName = (input: PlanInput, instances: readonly Instance[]): Resolved
 
   const one = (by: Plan['by'], candidates: readonly Candidate[], sameAs: readonly string[]): ResolvedName => ({
     by,
-    groups: [{ candidates, strategy }],
+    groups: [{ candidates, strategy, own: true }],
     sameAs,
     skipped: [],
   })
@@ -158,10 +166,12 @@ const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route)
       {
         candidates: route.targets.flatMap((target) => resolve(target, `the route "${route.name}"`)),
         strategy: route.strategy ?? input.config.settings.strategy,
+        own: true,
       },
       {
         candidates: route.fallback.flatMap((target) => resolve(target, `the fallback of the route "${route.name}"`)),
         strategy: 'priority',
+        own: true,
       },
     ],
     sameAs: [],
@@ -188,9 +198,12 @@ const withFallback = (
   const skip = (one: Candidate) => skippedFor(one, fallback)
   switch (fallback) {
     case 'any':
-      return { groups: [...groups, { candidates: having, strategy }, { candidates: rest, strategy }], skipped: [] }
+      return {
+        groups: [...groups, { candidates: having, strategy, own: false }, { candidates: rest, strategy, own: false }],
+        skipped: [],
+      }
     case 'same-model':
-      return { groups: [...groups, { candidates: having, strategy }], skipped: rest.map(skip) }
+      return { groups: [...groups, { candidates: having, strategy, own: false }], skipped: rest.map(skip) }
     case 'none':
       return { groups, skipped: [...having, ...rest].map(skip) }
     default:
@@ -215,16 +228,10 @@ export const candidate = (instance: Instance, model: string, because: string, we
 const usualModel = (input: PlanInput, instance: Instance): string => defaultModel(input, instance) ?? input.model
 
 const ordered = (
-  { catalogue, view, random }: OrderingInput,
+  { view, random }: OrderingInput,
   candidates: readonly Candidate[],
   strategy: Strategy,
-): readonly Candidate[] =>
-  orderCandidates(
-    candidates,
-    strategy,
-    { latency: view.latency, price: ({ instance, model }) => blended(factsOf(catalogue, instance, model)) },
-    random,
-  )
+): readonly Candidate[] => orderCandidates(candidates, strategy, view, random)
 
 /** Removes duplicates: a model at an instance keeps its first place. */
 const unique = (candidates: readonly Candidate[]): readonly Candidate[] => {
@@ -252,16 +259,23 @@ export const emptyRoute = (model: string): Failure =>
     { param: 'model' },
   )
 
-const unknown = ({ config, lists, catalogue, model }: PlanInput): Failure => {
-  // A name without a slash is compared only with names without one: this halves the work.
-  const names = listModels(config, lists, catalogue).filter(({ id }) => id.includes('/') === model.includes('/'))
-  const near = nearest(
+const unknown = ({ config, lists, catalogue, model }: PlanInput): Failure =>
+  unknownModel(
     model,
-    names.slice(0, MAX_NAMES).map(({ id }) => id),
-    3,
-  ).map(quoted)
+    listModels(config, lists, catalogue).map(({ id }) => id),
+  )
+
+/** The failure of an unknown model name, with the nearest of these names. */
+export const unknownModel = (model: string, names: readonly string[]): Failure => {
+  const near = nearestModels(model, names)
   const hint = near.length > 0 ? `Did you mean ${near.join(' or ')}?` : 'GET /v1/models lists the known names.'
   return fail('unknown_model', `The model ${quoted(model)} is not known here. ${hint}`, { param: 'model' })
+}
+
+/** At most three similar names, quoted. A name without a slash is compared only with names without one: this halves the work. */
+export const nearestModels = (model: string, names: readonly string[]): readonly string[] => {
+  const comparable = names.filter((name) => name.includes('/') === model.includes('/'))
+  return nearest(model, comparable.slice(0, MAX_NAMES), 3).map(quoted)
 }
 
 /** How many names an unknown name is compared with: bounds the cost of such a request. */

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type FailureKind, fail, KINDS } from '../../core/failure.ts'
 import type { Json } from '../../core/json.ts'
-import { isRetryableByClient, RETRY_TRIGGERS } from '../errors/openai-error.ts'
+import { RETRY_TRIGGERS } from '../../core/retry-triggers.ts'
+import { isRetryableByClient } from '../errors/openai-error.ts'
 import { decodeFailure, encodeFailure, errorEvent } from './errors.ts'
 
 const error = (type: string, message: string, more: Json = null) => ({

@@ -51,6 +51,7 @@ export const errorEvent = (failure: Failure, requestId: string | undefined): Jso
 
 const TYPE_OF_STATUS: { readonly [status: number]: string } = {
   401: 'authentication_error',
+  402: 'billing_error',
   403: 'permission_error',
   404: 'not_found_error',
   408: 'timeout_error',

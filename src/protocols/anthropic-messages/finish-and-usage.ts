@@ -2,7 +2,7 @@
 import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { tokenCount as count } from '../shared/numbers.ts'
-import { usageOf } from '../shared/usage.ts'
+import { toolCallsOf, usageOf } from '../shared/usage.ts'
 
 /** Finish kinds by `stop_reason`. Unknown reasons count as `stop`. */
 const KIND_OF: ReadonlyMap<string, FinishKind> = new Map([
@@ -85,7 +85,20 @@ export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   const cacheWrite = count(raw.cache_creation_input_tokens)
   const reasoning = count(object(raw.output_tokens_details)?.thinking_tokens)
   const input = (fresh ?? 0) + (cacheRead ?? 0) + (cacheWrite ?? 0)
-  return usageOf({ input, output, cacheRead, cacheWrite, reasoning }, raw)
+  return usageOf(
+    {
+      input,
+      output,
+      cacheRead,
+      cacheWrite,
+      reasoning,
+      cacheWrite1h: count(object(raw.cache_creation)?.ephemeral_1h_input_tokens),
+      // Fetches are free.
+      toolCalls: toolCallsOf({ web_search: object(raw.server_tool_use)?.web_search_requests }),
+      serviceTier: text(raw.service_tier),
+    },
+    raw,
+  )
 }
 
 /** Token counts in this format. Unknown counts are 0, because clients add them up. */

@@ -96,7 +96,9 @@ export class ConverseAnswerReader {
       case 'messageStop':
         return this.#finished ? this.#fail(malformed('a second `messageStop`')) : this.#finish(payload)
       case 'metadata': {
-        const usage = exceedsDepth(payload.usage, MAX_DEPTH) ? undefined : decodeUsage(payload.usage)
+        const usage = exceedsDepth(payload.usage, MAX_DEPTH)
+          ? undefined
+          : decodeUsage(payload.usage, payload.serviceTier)
         return usage ? [{ type: 'usage', usage }] : []
       }
       default:

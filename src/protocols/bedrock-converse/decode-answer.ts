@@ -24,7 +24,8 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   const events: ChatEvent[] = [...reader.push('messageStart', {})]
   for (const [index, block] of blocks.entries()) events.push(...readBlock(reader, index, block))
   // Usage is read before `messageStop`, because a failure in `messageStop` ends the events.
-  if (isObject(body.usage)) events.push(...reader.push('metadata', { usage: body.usage }))
+  if (isObject(body.usage))
+    events.push(...reader.push('metadata', { usage: body.usage, serviceTier: body.serviceTier ?? null }))
   if (text(body.stopReason)) events.push(...reader.push('messageStop', body))
   return [...events, ...reader.end()]
 }

@@ -1,6 +1,6 @@
 /** Stop reasons and token usage. */
 import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
-import { isObject, type Json, object, text } from '../../core/json.ts'
+import { isObject, type Json, list, object, text } from '../../core/json.ts'
 import { tokenCount as count } from '../shared/numbers.ts'
 import { usageOf } from '../shared/usage.ts'
 
@@ -35,8 +35,9 @@ export const decodeFinish = (
   }
 }
 
-/** `inputTokens` excludes cached tokens; `Usage.input` includes them. Reasoning tokens are not reported. */
-export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
+/** `inputTokens` excludes cached tokens; `Usage.input` includes them. Reasoning tokens are not reported. `tier`: the
+ * answer's service tier. */
+export const decodeUsage = (raw: Json | undefined, tier?: Json): Usage | undefined => {
   if (!isObject(raw)) return undefined
   const fresh = count(raw.inputTokens)
   const output = count(raw.outputTokens)
@@ -44,5 +45,18 @@ export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   const cacheRead = count(raw.cacheReadInputTokens)
   const cacheWrite = count(raw.cacheWriteInputTokens)
   const input = (fresh ?? 0) + (cacheRead ?? 0) + (cacheWrite ?? 0)
-  return usageOf({ input, output, cacheRead, cacheWrite }, raw)
+  const hour = list(raw.cacheDetails)
+    .map(object)
+    .filter((detail) => detail?.ttl === '1h')
+  return usageOf(
+    {
+      input,
+      output,
+      cacheRead,
+      cacheWrite,
+      cacheWrite1h: hour.reduce((sum, detail) => sum + (count(detail?.inputTokens) ?? 0), 0),
+      serviceTier: text(object(tier)?.type),
+    },
+    raw,
+  )
 }

@@ -4,7 +4,8 @@ import fc from 'fast-check'
 import { type Failure, type FailureKind, fail, KINDS } from '../../core/failure.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
-import { decodeOpenaiFailure, encodeOpenaiFailure, isRetryableByClient, RETRY_TRIGGERS } from './openai-error.ts'
+import { RETRY_TRIGGERS } from '../../core/retry-triggers.ts'
+import { decodeOpenaiFailure, encodeOpenaiFailure, isRetryableByClient } from './openai-error.ts'
 
 // The keys of the table are the kinds.
 const kinds = Object.keys(KINDS) as FailureKind[]
@@ -33,7 +34,7 @@ test('error body: the kinds that a client may retry', () => {
     kinds.filter((kind) => isRetryableByClient(fail(kind, 'x'))).toSorted(),
     kinds
       .filter((kind) => KINDS[kind].status >= 500 || [408, 409, 429].includes(KINDS[kind].status))
-      .filter((kind) => !['quota', 'auth', 'permission', 'unconfigured'].includes(kind))
+      .filter((kind) => !['quota', 'auth', 'permission', 'unconfigured', 'record_conflict'].includes(kind))
       .toSorted(),
   )
 })

@@ -3,17 +3,21 @@ import { type Failure, type FailureKind, fail, rowOf } from '../../core/failure.
 import type { HeaderLookup } from '../../core/headers.ts'
 import { isList, type Json, type JsonObject, list, object, readJson, text } from '../../core/json.ts'
 import type { FailureContext } from '../../core/protocol.ts'
+import { RETRY_TRIGGERS } from '../../core/retry-triggers.ts'
 import { classify, type UpstreamError } from './classify.ts'
 
-/**
- * Texts in an error's raw body that make some clients retry. Bodies of final errors must not contain them, except in an
- * upstream's quoted message.
- */
-export const RETRY_TRIGGERS =
-  /429|500|502|503|504|524|rate.?limit|too many requests|overloaded|service.?unavailable|internal.?error|server.?error|provider.?returned.?error|fetch failed|network.?error|terminated/i
-
 /** Kinds that are final although their status suggests a retry. */
-const FINAL: ReadonlySet<FailureKind> = new Set(['quota', 'auth', 'permission', 'unconfigured', 'client_gone'])
+const FINAL: ReadonlySet<FailureKind> = new Set([
+  'quota',
+  'auth',
+  'permission',
+  'unconfigured',
+  'client_gone',
+  'record_conflict',
+])
+
+/** Kinds that keep their code in a stream: the gateway ended the answer for a reason of its own. */
+const NAMED: ReadonlySet<FailureKind> = new Set(['shutdown', 'budget_exceeded'])
 
 /** Whether a client may retry the same request. */
 export const isRetryableByClient = (failure: Failure): boolean => {
@@ -30,9 +34,10 @@ export const encodeOpenaiFailure = (failure: Failure, context: FailureContext): 
     error: {
       message: failure.message,
       type,
-      code: context.interrupted && failure.kind !== 'shutdown' ? 'stream_interrupted' : codeOf(failure),
+      code: context.interrupted && !NAMED.has(failure.kind) ? 'stream_interrupted' : codeOf(failure),
       param: paramOf(failure),
       request_id: context.requestId,
+      ...(failure.errors && { errors: failure.errors.map((error) => ({ ...error })) }),
       ...(attempts && isRetryableByClient(failure) && { attempts: attempts.map((line) => ({ ...line })) }),
     },
   }
@@ -40,6 +45,7 @@ export const encodeOpenaiFailure = (failure: Failure, context: FailureContext): 
 
 /** The upstream's code if the request is at fault, since programs act on it; otherwise the gateway's code. */
 const codeOf = (failure: Failure): string => {
+  if (failure.code !== undefined) return failure.code
   const { code, side } = rowOf(failure)
   const upstreamCode = failure.upstream?.code
   if (side !== 'client' || upstreamCode === undefined) return code

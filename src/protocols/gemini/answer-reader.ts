@@ -50,6 +50,7 @@ export class GeminiAnswerReader {
   /** The signature of the open text, emitted after it. */
   #signature = ''
   #calls = 0
+  #searches = 0
   #grounding: JsonObject = {}
   #recitations: JsonObject = {}
   #finished = false
@@ -92,7 +93,8 @@ export class GeminiAnswerReader {
     if (this.#over) return events
     const blocked = candidates.length === 0 ? blockedFinish(response.promptFeedback) : undefined
     const finish = first ? decodeFinish(first.finishReason, this.#calls > 0) : blocked
-    const usage = decodeUsage(response.usageMetadata)
+    this.#searches ||= list(object(first?.groundingMetadata)?.webSearchQueries).length
+    const usage = decodeUsage(response.usageMetadata, this.#searches)
     const ended = finish && !this.#finished ? this.#finish(finish, first?.finishMessage) : []
     // Usage precedes the end, because a failure is always the last event.
     return [...events, ...(usage ? [{ type: 'usage', usage } as const] : []), ...ended]

@@ -96,7 +96,7 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
     refused: blocks.some((block) => block.type === 'refusal'),
   })
   if (end.type === 'failure') return [end]
-  const usage = decodeUsage(body.usage) ?? decodeUsage(object(body.x_groq)?.usage)
+  const usage = decodeUsage(body.usage, body.service_tier) ?? decodeUsage(object(body.x_groq)?.usage, body.service_tier)
   const model = text(body.model)
   return [
     { type: 'start', ...(id && { id }), ...(model && { model }), ...(created && { created }), raw: body },

@@ -6,7 +6,7 @@ import type { ChatRequest, GenerationSettings, Message, Part } from '../../core/
 import type { FailureKind } from '../../core/failure.ts'
 import { type JsonObject, list, object, parseJson } from '../../core/json.ts'
 import type { Loss } from '../../core/protocol.ts'
-import { RETRY_TRIGGERS } from '../errors/openai-error.ts'
+import { RETRY_TRIGGERS } from '../../core/retry-triggers.ts'
 import { openaiChat } from './index.ts'
 
 const user = { role: 'user', content: 'hi' }

@@ -102,7 +102,7 @@ class ChunkReader implements StreamDecoder {
       const choice = object(entry)
       if (choice) this.#readChoice(choice)
     }
-    const usage = decodeUsage(chunk.usage) ?? decodeUsage(object(chunk.x_groq)?.usage)
+    const usage = decodeUsage(chunk.usage, chunk.service_tier) ?? decodeUsage(object(chunk.x_groq)?.usage)
     if (usage) this.#out.push({ type: 'usage', usage })
     if (!this.#finished && this.#first === true && this.#unfinished === 0) this.#finish()
   }

@@ -12,7 +12,7 @@ import {
   optionalString,
   type TypeCheck,
 } from '../shared/type-checks.ts'
-import { usageOf } from '../shared/usage.ts'
+import { costOfTicks, toolCallsOf, usageOf } from '../shared/usage.ts'
 import { type AnswerState, failAnswer, ITEM_DONE, itemKeys, OutputItemReader } from './output-item-reader.ts'
 
 /**
@@ -197,7 +197,7 @@ export class ResponsesAnswerReader {
     // Skip the content of a failed answer: content that has been sent prevents failover.
     if (status === 'completed' || status === 'incomplete') this.#readRest(response)
     if (answer.over) return
-    const usage = decodeUsage(response.usage)
+    const usage = decodeUsage(response)
     if (usage) answer.out.push({ type: 'usage', usage })
     const ending = this.#endingOf(response, status)
     if (ending.type === 'failure') this.#fail(ending.failure)
@@ -238,8 +238,8 @@ const failureOf = (response: JsonObject): Failure =>
     ? decodeOpenaiFailure(200, { error: response.error }, noHeaders)
     : fail('error_in_stream', `The provider did not complete its answer (${text(response.status) ?? 'no status'}).`)
 
-const decodeUsage = (value: unknown): Usage | undefined => {
-  const raw = object(value)
+const decodeUsage = (response: JsonObject): Usage | undefined => {
+  const raw = object(response.usage)
   if (!raw) return undefined
   const details = object(raw.input_tokens_details)
   return usageOf(
@@ -249,7 +249,31 @@ const decodeUsage = (value: unknown): Usage | undefined => {
       cacheRead: tokenCount(details?.cached_tokens),
       cacheWrite: tokenCount(details?.cache_write_tokens),
       reasoning: tokenCount(object(raw.output_tokens_details)?.reasoning_tokens),
+      toolCalls: hostedCalls(response, raw),
+      serviceTier: text(response.service_tier),
+      reportedCost: costOfTicks(raw.cost_in_usd_ticks),
     },
     raw,
   )
+}
+
+/** Calls of hosted tools that are billed by the call: xAI counts them, OpenAI lists them as output items. */
+const hostedCalls = ({ output }: JsonObject, usage: JsonObject): Usage['toolCalls'] => {
+  const counted = object(usage.server_side_tool_usage_details)
+  if (counted)
+    return toolCallsOf({
+      web_search: counted.web_search_calls,
+      x_search: counted.x_search_calls,
+      code_interpreter: counted.code_interpreter_calls,
+      file_search: counted.file_search_calls,
+      document_search: counted.document_search_calls,
+    })
+  const items = list(output).filter(isObject)
+  return toolCallsOf({
+    // Opening a page and searching in it are parts of a search.
+    web_search: items.filter(
+      ({ type, action }) => type === 'web_search_call' && (object(action)?.type ?? 'search') === 'search',
+    ).length,
+    file_search: items.filter(({ type }) => type === 'file_search_call').length,
+  })
 }

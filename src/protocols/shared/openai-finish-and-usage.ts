@@ -4,7 +4,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { tokenCount as count } from './numbers.ts'
-import { usageOf } from './usage.ts'
+import { costOfTicks, toolCallsOf, usageOf } from './usage.ts'
 
 /** Finish reasons in lower case: OpenAI's, Together's `eos`, and those of Gemini and Anthropic, which proxies forward. */
 const FINISHES: ReadonlyMap<string, FinishKind> = new Map([
@@ -68,8 +68,8 @@ export const finishReasonOf = (choice: JsonObject | undefined): string | null =>
   return text(reason) || null
 }
 
-/** Decodes a `usage` object; undefined if it has no token counts. */
-export const decodeUsage = (value: Json | undefined): Usage | undefined => {
+/** Decodes a `usage` object; undefined if it has no token counts. `serviceTier`: the member of the answer or chunk. */
+export const decodeUsage = (value: Json | undefined, serviceTier?: Json): Usage | undefined => {
   const raw = object(value)
   if (!raw) return undefined
   const inputs = object(raw.prompt_tokens_details)
@@ -82,6 +82,12 @@ export const decodeUsage = (value: Json | undefined): Usage | undefined => {
       cacheRead: count(inputs?.cached_tokens) ?? count(raw.prompt_cache_hit_tokens) ?? count(raw.num_cached_tokens),
       cacheWrite: count(inputs?.cache_write_tokens),
       reasoning: count(outputs?.reasoning_tokens),
+      audioInput: count(inputs?.audio_tokens),
+      audioOutput: count(outputs?.audio_tokens),
+      toolCalls: toolCallsOf({ web_search: object(raw.server_tool_use_details)?.web_search_requests }),
+      // Mistral has the tier in the usage.
+      serviceTier: text(serviceTier) ?? text(raw.service_tier),
+      reportedCost: costOfTicks(raw.cost_in_usd_ticks),
     },
     raw,
   )

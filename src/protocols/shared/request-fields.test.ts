@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Json, parseJson } from '../../core/json.ts'
-import { RETRY_TRIGGERS } from '../errors/openai-error.ts'
+import { RETRY_TRIGGERS } from '../../core/retry-triggers.ts'
 import { describeValue, type Problems, requestFields } from './request-fields.ts'
 
 const read = (value: string, look: (fields: ReturnType<typeof requestFields>) => unknown) => {

@@ -2,7 +2,7 @@
 import type { Extra } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, sourceOf } from '../../core/json.ts'
-import { RETRY_TRIGGERS } from '../errors/openai-error.ts'
+import { RETRY_TRIGGERS } from '../../core/retry-triggers.ts'
 
 /**
  * Reads an object of a client's request member by member. Null counts as absent. A member of the wrong type is reported

@@ -22,13 +22,17 @@ const serveNothing = (mark: string) => {
     for (;;);
   })
   connectWorker(mark).listening(
-    { port: 1, host: undefined, logLevel: 'info', logFormat: 'json', grace: 0 },
+    { port: 1, host: undefined, logLevel: 'info', logFormat: 'json', grace: 0, dataDir: '.headgate' },
     {
       announce: () => void process.stdout.write('{"event":"ready","level":"info","url":"http://127.0.0.1:1"}\n'),
       end: () => process.exit(0),
       reload: () => {},
       metrics: () => '',
       cancel: async () => {},
+      ledgerState: () => {},
+      node: async () => '{}',
+      followLive: () => {},
+      liveEvents: () => {},
     },
   )
 }

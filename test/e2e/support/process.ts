@@ -37,6 +37,8 @@ export type StartOptions = {
   readonly limits?: string
   /** The program for Node; if absent, the sources. */
   readonly program?: string
+  /** Arguments of the program. */
+  readonly args?: readonly string[]
 }
 
 /** The suite also runs with undici's client and Node's server: `HTTP_SERVER=node node scripts/test.ts test/e2e`. */
@@ -57,10 +59,11 @@ export type Run = {
 }
 
 /** Starts the process without waiting for it to listen. The caller stops it. */
-export const run = async ({ env = {}, files = {}, limits, program: file = MAIN }: StartOptions = {}): Promise<Run> => {
+export const run = async (options: StartOptions = {}): Promise<Run> => {
+  const { env = {}, files = {}, limits, program: file = MAIN, args: words = [] } = options
   const folder = await mkdtemp(join(tmpdir(), 'headgate-test-'))
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
-  const program = [process.execPath, file] as const
+  const program = [process.execPath, file, ...words] as const
   const [command, ...args] = limits ? (['sh', '-c', `ulimit ${limits}; exec "$0" "$@"`, ...program] as const) : program
   const child = spawn(command, args, {
     cwd: folder,

@@ -31,7 +31,10 @@ export type ProviderInput = {
 export type FileInput = {
   readonly providers: Readonly<Record<string, ProviderInput>>
   readonly routes?: Readonly<
-    Record<string, { readonly targets: readonly string[]; readonly fallback?: readonly string[] }>
+    Record<
+      string,
+      { readonly targets: readonly string[]; readonly fallback?: readonly string[]; readonly cache?: object }
+    >
   >
   /** Settings, by section. */
   readonly [section: string]: unknown

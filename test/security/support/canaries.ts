@@ -1,6 +1,7 @@
 /**
  * Random texts (canaries) planted as keys, prompts and answers, and a search for them in everything the gateway
- * outputs. A match is any eight consecutive characters, in any encoding text may have.
+ * outputs. A match is any eight consecutive characters, in any encoding text may have; in hex, where each character has two
+ * digits, sixteen of them: the ms of a date contain eight digits that mean four letters.
  */
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
@@ -37,7 +38,6 @@ const formsOf = (value: string): readonly string[] => {
     value,
     encodeURIComponent(value),
     JSON.stringify(value).slice(1, -1),
-    bytes.toString('hex'),
     ...shifted,
     ...shifted.map((text) => text.replaceAll('+', '-').replaceAll('/', '_')),
   ]
@@ -48,16 +48,19 @@ export type Search = (text: string) => readonly string[]
 
 export const searchFor = (canaries: readonly Canary[]): Search => {
   const runs = new Map<string, string>()
+  const hexRuns = new Map<string, string>()
   for (const { name, value, isKey } of canaries) {
     const hidden = isKey ? value.slice(SHOWN, -SHOWN) : value
     if (hidden.length < RUN) throw new Error(`the canary ${name} is too short to be found`)
     for (const form of formsOf(hidden))
       for (let at = 0; at + RUN <= form.length; at++) runs.set(form.slice(at, at + RUN), name)
+    const hex = Buffer.from(hidden).toString('hex')
+    for (let at = 0; at + 2 * RUN <= hex.length; at++) hexRuns.set(hex.slice(at, at + 2 * RUN), name)
   }
   return (text) => {
     const found = new Map<string, string>()
     for (let at = 0; at + RUN <= text.length; at++) {
-      const name = runs.get(text.slice(at, at + RUN))
+      const name = runs.get(text.slice(at, at + RUN)) ?? hexRuns.get(text.slice(at, at + 2 * RUN))
       if (name !== undefined && !found.has(name)) found.set(name, text.slice(Math.max(0, at - 80), at + 40))
     }
     return [...found].slice(0, 5).map(([name, around]) => `${name}: …${around}…`)

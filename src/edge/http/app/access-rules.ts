@@ -1,56 +1,211 @@
 /** Access by API key, and which requests count as local. */
 import { isIP } from 'node:net'
-import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
+import type { Directory, Principal } from '../../../core/accounts.ts'
+import { bad, type Failure, fail, good, type Outcome } from '../../../core/failure.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
 import type { Settings } from '../../../core/settings.ts'
-import { keyRing, type Ring } from './client-keys.ts'
-import { maskPath, type OwnKeys, slashesIn } from './mask-path.ts'
+import { clientAddress, proxyRanges } from '../../../policy/accounts/client-address.ts'
+import type { IpRange } from '../../../policy/accounts/ip-range.ts'
+import { allowsAddress, type KeyAccessRules, keyAccessRules } from '../../../policy/accounts/key-access.ts'
+import { isCurrent, keyState } from '../../../policy/accounts/principal.ts'
+import { addressGroup } from '../../../policy/health/shed.ts'
+import type { AdminToken } from '../../control/messages.ts'
+import { FailedAttempts } from './failed-attempts.ts'
+import { type Client, isMistyped, KeyIndex, type KnownKey } from './key-index.ts'
+import { maskPath } from './mask-path.ts'
 import type { ApiRoute } from './routes.ts'
 
-type Rings = {
-  readonly settings: Settings
-  readonly clients: Ring
-  readonly operators: Ring
-  readonly own: OwnKeys
+/** The keys of headgate.yaml and of the database. */
+export type KeySource = {
+  /** Another object after each change. */
+  readonly directory: () => Directory
+  readonly tokens: () => readonly AdminToken[]
+  /** There is a database, and it could not be read so far: its keys are unknown. */
+  readonly isUnavailable: () => boolean
+  /** A key was used, at most once an hour. `now`: ms since 1970. */
+  readonly used: (key: string, now: number) => void
 }
 
-/** Checks presented keys. The digests are computed once per settings object. */
-export class AccessRules {
-  #rings: Rings | null = null
+const NO_DIRECTORY: Directory = { teams: new Map(), keys: new Map(), budgets: new Map(), prices: [] }
+const NO_TOKENS: readonly AdminToken[] = []
+const NO_KEYS: KeySource = {
+  directory: () => NO_DIRECTORY,
+  tokens: () => NO_TOKENS,
+  isUnavailable: () => false,
+  used() {},
+}
 
-  /** The ID of the client key that grants access to the route; empty where no client key is needed. */
-  check(settings: Settings, { access }: ApiRoute, presented: string | undefined, local: boolean): Outcome<string> {
-    const open = access === 'open' || (access === 'client' && settings.auth.keys.length === 0)
-    if (open || (access === 'operator' && local)) return good('')
-    const { clients, operators } = this.#ringsOf(settings)
-    const client = clients(presented)
-    if (client !== undefined) return good(client)
-    if (access === 'operator' && operators(presented) !== undefined) return good('')
-    return bad(fail('unauthenticated', keyProblem(access, presented)))
+/** Whether model calls need a key. A key that was revoked or has expired counts: its end must not open the gateway. */
+export const isKeyRequired = (
+  { auth }: Settings,
+  { directory, isUnavailable }: Pick<KeySource, 'directory' | 'isUnavailable'>,
+): boolean => {
+  if (auth.required !== 'auto') return auth.required
+  return auth.keys.length > 0 || directory().keys.size > 0 || isUnavailable()
+}
+
+/** A request to authenticate. `address`: the peer of the connection. */
+export type AccessRequest = {
+  readonly route: ApiRoute
+  readonly presented: string | undefined
+  readonly local: boolean
+  readonly address: string
+  readonly headers: HeaderLookup
+}
+
+type CurrentKeys = {
+  readonly settings: Settings
+  readonly directory: Directory
+  readonly tokens: readonly AdminToken[]
+  readonly index: KeyIndex
+  readonly proxies: readonly IpRange[]
+}
+
+const HOUR = 3_600_000
+
+/** Checks presented keys. The digests are computed once for each change of the keys. */
+export class AccessRules {
+  readonly #source: KeySource
+  readonly #now: () => number
+  #current: CurrentKeys | null = null
+  readonly #failed: FailedAttempts
+  /** The address rules of each client that has any. */
+  readonly #addresses = new WeakMap<Principal, Pick<KeyAccessRules, 'ips'>>()
+  /** The hour of the last use of each key. */
+  readonly #used = new Map<string, number>()
+
+  constructor(source: KeySource = NO_KEYS, now: () => number = Date.now) {
+    this.#source = source
+    this.#now = now
+    this.#failed = new FailedAttempts(now)
+  }
+
+  /** Whether model calls need a key. */
+  isKeyRequired(settings: Settings): boolean {
+    return isKeyRequired(settings, this.#source)
+  }
+
+  /** The client that has access to the route; anonymous where no client key is needed. */
+  check(settings: Settings, request: AccessRequest): Outcome<Client> {
+    const { route, presented, local } = request
+    const { access } = route
+    const current = this.#currentFor(settings)
+    const { index } = current
+    if (access === 'open' || (access === 'operator' && local)) return good(index.anonymous)
+    const isRequired = access === 'operator' || this.isKeyRequired(settings)
+    if (!isRequired && (presented === undefined || index.isEmpty)) return this.#admit(current, index.anonymous, request)
+    if (presented === undefined) return bad(fail('unauthenticated', keyProblem(access, presented)))
+    const known = index.find(presented)
+    if (known?.kind === 'key') return this.#checkKey(current, known, request)
+    if (known?.kind === 'static') return this.#admit(current, known.client, request)
+    if (access === 'operator' && known && this.#isOperator(known)) return good(index.anonymous)
+    // Clients of an open gateway often send a placeholder.
+    if (!isRequired && !/^hg[ka]_/.test(presented)) return this.#admit(current, index.anonymous, request)
+    if (!known && this.#source.isUnavailable() && !isMistyped(presented)) return bad(UNAVAILABLE)
+    return bad(this.#refuse(current, request))
+  }
+
+  /** Whether this is the key of a client. */
+  isClientKey(settings: Settings, presented: string): boolean {
+    const kind = this.#currentFor(settings).index.find(presented)?.kind
+    return kind === 'static' || kind === 'key'
+  }
+
+  /** The address of the client: behind trusted proxies the one that they state. */
+  addressOf(settings: Settings, request: Pick<AccessRequest, 'address' | 'headers'>): string {
+    // On a socket for both families, IPv4 addresses are mapped.
+    return addressOf(this.#currentFor(settings), request).replace(/^::ffff:(?=\d+\.)/, '')
   }
 
   /** The path for errors and the log, with keys masked. `known`: the path has a route. */
   shownPath(settings: Settings, path: string, known: boolean): string {
-    return maskPath(path, this.#ringsOf(settings).own, known)
+    const { index } = this.#currentFor(settings)
+    return maskPath(path, { has: (text) => index.find(text) !== undefined, slashes: index.slashes }, known)
   }
 
-  #ringsOf(settings: Settings): Rings {
-    if (this.#rings?.settings === settings) return this.#rings
-    const { keys, admin } = settings.auth
-    const admins = admin === undefined ? [] : [admin]
-    const clients = keyRing(keys)
-    const operators = keyRing(admins)
-    const own: OwnKeys = {
-      has: (text) => (clients(text) ?? operators(text)) !== undefined,
-      slashes: slashesIn([...keys, ...admins]),
+  #checkKey(
+    current: CurrentKeys,
+    { key, secret, team }: KnownKey & { kind: 'key' },
+    request: AccessRequest,
+  ): Outcome<Client> {
+    const now = this.#now()
+    const state = isCurrent(secret, now) ? keyState(key, team, now) : 'expired'
+    if (state !== 'active' && state !== 'team_blocked') return bad(this.#refuse(current, request))
+    if (request.route.access === 'operator') return bad(NOT_OPERATOR)
+    if (state === 'team_blocked') return bad(TEAM_BLOCKED)
+    const hour = now - (now % HOUR)
+    if (this.#used.get(key.id) !== hour) {
+      this.#used.set(key.id, hour)
+      this.#source.used(key.id, now)
     }
-    this.#rings = { settings, clients, operators, own }
-    return this.#rings
+    return this.#admit(current, current.index.clientOf(key, team), request)
+  }
+
+  #isOperator(known: KnownKey): boolean {
+    if (known.kind !== 'token') return known.kind === 'operator'
+    const { status, expiresAt } = known.token
+    return status === 'active' && (expiresAt === null || expiresAt > this.#now())
+  }
+
+  #admit(current: CurrentKeys, client: Client, request: AccessRequest): Outcome<Client> {
+    const { principal } = client
+    if (current.directory.teams.get(principal.team.id)?.status === 'blocked') return bad(TEAM_BLOCKED)
+    if (principal.access.every(({ ips }) => ips === null)) return good(client)
+    const rules = this.#addresses.get(principal) ?? keyAccessRules(principal.access)
+    this.#addresses.set(principal, rules)
+    return allowsAddress(rules, addressOf(current, request)) ? good(client) : bad(ADDRESS_NOT_ALLOWED)
+  }
+
+  /** The same failure for unknown, blocked, revoked and expired keys, so that it reveals nothing about former keys. */
+  #refuse(current: CurrentKeys, request: AccessRequest): Failure {
+    const { route, presented } = request
+    const network = addressGroup(addressOf(current, request))
+    const wait = this.#failed.waitFor(network)
+    if (wait > 0) return fail('too_many_attempts', TOO_MANY_FAILURES, { retryAfter: wait })
+    this.#failed.add(network)
+    return fail('unauthenticated', keyProblem(route.access, presented))
+  }
+
+  #currentFor(settings: Settings): CurrentKeys {
+    const directory = this.#source.directory()
+    const tokens = this.#source.tokens()
+    const last = this.#current
+    if (last && last.settings === settings && last.directory === directory && last.tokens === tokens) return last
+    const isUpdated = last?.settings.auth === settings.auth && last.index.update(directory, tokens)
+    const index = isUpdated ? last.index : new KeyIndex({ auth: settings.auth, directory, tokens })
+    this.#current = { settings, directory, tokens, index, proxies: proxyRanges(settings.trustedProxies) }
+    return this.#current
   }
 }
 
+/** The header that a refusal for a missing or wrong key has. */
+export const challengeFor = ({ kind }: Failure): Readonly<Record<string, string>> =>
+  kind === 'unauthenticated' ? { 'www-authenticate': 'Bearer' } : {}
+
+const addressOf = (
+  { proxies }: Pick<CurrentKeys, 'proxies'>,
+  { address, headers }: Pick<AccessRequest, 'address' | 'headers'>,
+): string => clientAddress(address, headers('x-forwarded-for'), proxies)
+
+const UNAVAILABLE = fail('keys_unavailable', 'The keys of this gateway cannot be read at present. Try again later.', {
+  retryAfter: 2_000,
+})
+const TEAM_BLOCKED = fail('team_blocked', 'The team of this API key is blocked. Contact the operator of the gateway.')
+const ADDRESS_NOT_ALLOWED = fail(
+  'address_not_allowed',
+  'This API key may not be used from this address. Use an allowed address, or contact the operator of the gateway.',
+)
+const NOT_OPERATOR = fail(
+  'forbidden',
+  'This page requires the admin token (auth.admin, AUTH_ADMIN), not the key of a client.',
+)
+const TOO_MANY_FAILURES =
+  'Too many requests with a wrong API key were sent from this address. Correct the key, or wait.'
+
 /** The same message for a wrong key and a revoked one, so that a response reveals nothing about former keys. */
 const keyProblem = (access: ApiRoute['access'], presented: string | undefined): string => {
+  if (presented !== undefined && isMistyped(presented))
+    return 'The API key is incomplete or mistyped: its checksum is wrong. Copy the whole key again.'
   const missing = presented === undefined
   if (access === 'client')
     return missing

@@ -5,7 +5,7 @@ import { type AccessPolicy, accessProblem } from '../../../policy/access.ts'
 import { addressGroup, bufferLimitBytes, type ShedReason } from '../../../policy/health/shed.ts'
 import type { HeldBytes, LoadMeter } from '../../process/load.ts'
 import type { ClientConnection, HttpExchange, IncomingHead } from '../server/http-server.ts'
-import { AccessRules, isLoopback } from './access-rules.ts'
+import { AccessRules, isLoopback, type KeySource } from './access-rules.ts'
 import type { HttpReply } from './reply.ts'
 import { type UnreadAnswers, unreadAnswers } from './unread-answers.ts'
 
@@ -43,6 +43,7 @@ type AdmissionOptions = {
   /** The current settings. */
   readonly settings: () => Settings
   readonly load: LoadMeter
+  readonly keys: KeySource | undefined
 }
 
 /** Decides which connections and requests are served, and counts those in progress. */
@@ -52,7 +53,7 @@ export class Admission {
   readonly held: HeldBytes
   /** Responses that clients have not read. */
   readonly unread: UnreadAnswers
-  readonly access = new AccessRules()
+  readonly access: AccessRules
   phase: Phase = 'serving'
   /** HTTP requests in progress. */
   requests = 0
@@ -64,7 +65,8 @@ export class Admission {
   #accessPolicy: AccessPolicy
   #lastOrigin = { address: '', network: '', loopback: false }
 
-  constructor({ port, host, settings, load }: AdmissionOptions) {
+  constructor({ port, host, settings, load, keys }: AdmissionOptions) {
+    this.access = new AccessRules(keys)
     this.#settings = settings
     this.#load = load
     this.held = load.held
@@ -116,8 +118,9 @@ export class Admission {
   }
 
   /** The host and origin rules; the same object while the settings are the same. */
-  accessPolicyFor({ hosts, cors, auth }: Settings): AccessPolicy {
-    const keyed = auth.keys.length > 0
+  accessPolicyFor(settings: Settings): AccessPolicy {
+    const { hosts, cors } = settings
+    const keyed = this.access.isKeyRequired(settings)
     const policy = this.#accessPolicy
     if (policy.hosts !== hosts || policy.origins !== cors.origins || policy.keyed !== keyed)
       this.#accessPolicy = { ...policy, keyed, hosts, origins: cors.origins }

@@ -10,13 +10,22 @@ import { exceedsJsonLimits, jsonLimitSteps } from './json-limits.ts'
 
 /** The failure if the headers exclude a JSON body; null: they do not. `maxBytes`: maximum size of the body. */
 export const bodyProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
+  return typeProblem(headers) ?? textProblem(headers, maxBytes)
+}
+
+/** The failure if the body is not JSON by its content type; null: it may be. */
+export const typeProblem = (headers: HeaderLookup): Failure | null => {
   const type = headers('content-type')
+  return type === undefined || type === 'application/json' || isJson(type) ? null : fail('media_type', wrongType(type))
+}
+
+/** Like `bodyProblem` for a body of any type. */
+export const textProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
   const encoding = headers('content-encoding')
   const length = headers('content-length')
   // A few hundred bytes can inflate to a hundred million; prompts do not need compression.
   if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
     return fail('media_type', 'The body is compressed. Send it uncompressed, without Content-Encoding.')
-  if (type !== undefined && type !== 'application/json' && !isJson(type)) return fail('media_type', wrongType(type))
   if (length !== undefined && Number(length) > maxBytes) return tooLarge(maxBytes)
   return null
 }

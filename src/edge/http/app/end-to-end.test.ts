@@ -1,7 +1,9 @@
 /** Client, server, gateway, HTTP client and upstream over real sockets. */
+
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { after, type TestContext, test } from 'node:test'
+import { testAccounts } from '../../../../test/support/accounts.ts'
 import { answerWith, errorBody, failWith, piecesOf } from '../../../../test/support/answers.ts'
 import { instance, type SettingsInput } from '../../../../test/support/gateway.ts'
 import { testStore } from '../../../../test/support/stores.ts'
@@ -21,6 +23,8 @@ import type { GatewayEvent } from '../../../core/trace.ts'
 import { ActiveCalls } from '../../../gateway/call/cancellation.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
 import { UpstreamHealth } from '../../../gateway/health/upstream-health.ts'
+import { ResponseCache } from '../../../gateway/sharing/response-cache.ts'
+import { priceBook } from '../../../policy/accounts/price-book.ts'
 import { realWorld } from '../../process/world.ts'
 import { dialer } from '../../upstream-http/dial.ts'
 import { handlersFor } from './handlers.ts'
@@ -55,10 +59,13 @@ const fixtureFor = (httpServer: 'own' | 'node') => {
       emit: tell,
       health: new UpstreamHealth(world, tell),
       catalogue: () => undefined,
+      prices: () => priceBook(() => undefined, []),
       config: () => config,
       lists: () => new Map(),
       activeCalls: new ActiveCalls(),
       responses: testStore(1_000_000),
+      accounts: testAccounts(world),
+      cache: new ResponseCache({ world, fingerprint: (text) => text, limit: () => 67_108_864 }),
       jobs: new Map(),
     }
     const server: Server = await startServer({
@@ -72,8 +79,10 @@ const fixtureFor = (httpServer: 'own' | 'node') => {
         started: 0,
         uptime: () => 0,
         problems: () => [],
+        keyed: () => false,
         draining: () => server.draining(),
         metrics: () => '',
+        clientPages: () => Promise.reject(new Error('not used')),
       }),
       onError: (error) => tell({ event: 'error', error }),
       timing: { farewell: 500 },

@@ -1,7 +1,7 @@
 /** The handler of each route. */
 
 import type { ClientProtocolName } from '../../../core/chat.ts'
-import { fail } from '../../../core/failure.ts'
+import { fail, type Outcome } from '../../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchange.ts'
 import type { JsonObject } from '../../../core/json.ts'
 import { nearest } from '../../../core/nearest.ts'
@@ -20,11 +20,11 @@ import {
   showResponse,
 } from '../../../gateway/responses/retrieve-response.ts'
 import { repeatableChat, repeatableEmbeddings, shareResponses } from '../../../gateway/sharing/idempotency.ts'
-import { listModels } from '../../../policy/routing/models.ts'
 import { protocols } from '../../../protocols/index.ts'
 import { METRICS_TYPE } from '../../observe/metrics.ts'
-import { fingerprint } from './client-keys.ts'
+import type { ClientPages } from './client-pages.ts'
 import { errorResponse } from './error-response.ts'
+import { fingerprint } from './fingerprint.ts'
 import { openapi } from './openapi.ts'
 import { type Handlers, ROUTES } from './routes.ts'
 
@@ -39,10 +39,14 @@ export type HandlerDeps = {
   readonly started: number
   readonly uptime: () => number
   readonly draining: () => boolean
+  /** Model calls need a client key. */
+  readonly keyed: () => boolean
   /** Current problems, for `/health`. */
   readonly problems: () => readonly HealthProblem[]
   /** The metrics page; null: not all workers responded. */
   readonly metrics: () => string | Promise<string | null>
+  /** What a client may read about its own use; loaded at the first call. */
+  readonly clientPages: () => Promise<ClientPages>
   /** Present where several processes serve the port. */
   readonly worker?: WorkerHandle | undefined
 }
@@ -126,19 +130,32 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
       if (answer.ok) return json(reply, 200, answer.value)
       refuse(reply, answer.failure, received)
     },
-    models: (_received, reply) => json(reply, 200, modelsPage(gateway, started)),
+    models: ({ principal }, reply) => json(reply, 200, modelsPage(gateway, principal, started)),
     model: (received, reply, id) => {
-      const entry = modelPage(gateway, id, started)
-      if (entry) return json(reply, 200, entry)
-      const names = listModels(gateway.config(), gateway.lists(), gateway.catalogue).map((model) => model.id)
-      const [near] = nearest(id, names.slice(0, 2_000))
+      const page = modelPage(gateway, received.principal, id, started)
+      if ('entry' in page) return json(reply, 200, page.entry)
+      const [near] = nearest(id, page.names.slice(0, 2_000))
       const hint = near === undefined ? 'GET /v1/models lists the models.' : `Did you mean "${near}"?`
       refuse(reply, fail('unknown_model', `Unknown model. ${hint}`, { param: 'model' }), received)
+    },
+    usage: async (received, reply) => {
+      const pages = await deps.clientPages()
+      own(reply, await pages.usage(received), received)
+    },
+    request: async (received, reply, id) => {
+      const pages = await deps.clientPages()
+      own(reply, await pages.request(received, id), received)
     },
     health: (_received, reply) => {
       const draining = deps.draining()
       json(reply, draining ? 503 : 200, {
-        ...healthPage(gateway, { version, uptime: deps.uptime(), draining, problems: deps.problems() }),
+        ...healthPage(gateway, {
+          version,
+          uptime: deps.uptime(),
+          draining,
+          keyed: deps.keyed(),
+          problems: deps.problems(),
+        }),
         ...identity,
       })
     },
@@ -156,8 +173,19 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
   }
 }
 
-const json = (reply: ResponseWriter, status: number, body: JsonObject): void => {
-  reply.writeHead(status, { 'content-type': 'application/json' })
+/** Sends what only this client may read. */
+const own = (reply: ResponseWriter, answer: Outcome<JsonObject>, received: IncomingRequest): void =>
+  answer.ok
+    ? json(reply, 200, answer.value, { 'cache-control': 'private, no-store' })
+    : refuse(reply, answer.failure, received)
+
+const json = (
+  reply: ResponseWriter,
+  status: number,
+  body: JsonObject,
+  headers: Readonly<Record<string, string>> = {},
+): void => {
+  reply.writeHead(status, { 'content-type': 'application/json', ...headers })
   reply.end(JSON.stringify(body))
 }
 

@@ -4,7 +4,10 @@ const MASK = '[key]'
 
 /** Prefixes of the keys that vendors and this gateway issue, before at least 12 characters of a key. */
 const KNOWN_PREFIX =
-  /^(?:sk|pk|rk|gsk|csk|xai|nvapi|pplx|hf|fw|r8|tgp|hg|gh[pousr]|glpat)[-_][-_A-Za-z0-9.+=]{12,}$|^(?:AIza|AKIA|ASIA|eyJ)[-_A-Za-z0-9.+=]{12,}$/
+  /^(?:sk|pk|rk|gsk|csk|xai|nvapi|pplx|hf|fw|r8|tgp|hg[ka]?|gh[pousr]|glpat)[-_][-_A-Za-z0-9.+=]{12,}$|^(?:AIza|AKIA|ASIA|eyJ)[-_A-Za-z0-9.+=]{12,}$/
+
+/** Whether a text has the form of a key that a vendor or this gateway issues. */
+export const isKeyLike = (text: string): boolean => KNOWN_PREFIX.test(text)
 
 /** Random text: 24 or more characters, letters and digits mixed. IDs and model names match too, so only unknown paths are tested. */
 const RANDOM = /^(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[-_A-Za-z0-9.~+=]{24,}$/

@@ -62,8 +62,98 @@ const MESSAGE_MEMBERS: JsonObject = {
   metadata: { type: 'object' },
 }
 
+const COUNT: JsonObject = { type: 'integer', minimum: 0 }
+const DOLLARS: JsonObject = { type: 'string', pattern: '^-?[0-9]+\\.[0-9]{9}$', description: 'US dollars.' }
+const TIME: JsonObject = { type: 'string', format: 'date-time' }
+const owner = open({ id: { type: 'string' }, name: nullable('string') }, ['id', 'name'])
+const ownSums: JsonObject = {
+  requests: COUNT,
+  failed: COUNT,
+  input: COUNT,
+  output: COUNT,
+  cost: DOLLARS,
+  saved: DOLLARS,
+  estimated: { ...COUNT, description: 'Attempts whose usage is estimated.' },
+  unpriced: { ...COUNT, description: 'Attempts without a known price.' },
+}
+
 /** The schemas of bodies, by name. */
 export const SCHEMAS: { readonly [name: string]: JsonObject } = {
+  OwnUsage: open(
+    {
+      object: oneOf('usage'),
+      key: { ...owner, type: ['object', 'null'], description: 'null: the gateway needs no key.' },
+      team: owner,
+      limits: listOf(
+        open(
+          {
+            of: { type: 'string', description: 'The ID of the key or the team.' },
+            unit: oneOf('requests_per_minute', 'tokens_per_minute', 'concurrent'),
+            limit: COUNT,
+            remaining: COUNT,
+            reset_ms: { ...nullable('integer'), description: 'Until the limit is full again.' },
+          },
+          ['of', 'unit', 'limit', 'remaining', 'reset_ms'],
+        ),
+      ),
+      budgets: listOf(
+        open(
+          {
+            id: { type: 'string' },
+            name: { type: 'string' },
+            mode: oneOf('hard', 'soft'),
+            per: { type: 'string' },
+            amount: DOLLARS,
+            period: { type: 'string' },
+            timezone: { type: 'string' },
+            period_start: TIME,
+            period_end: { ...TIME, type: ['string', 'null'] },
+            spent: DOLLARS,
+            reserved: DOLLARS,
+            remaining: DOLLARS,
+          },
+          ['id', 'name', 'mode', 'amount', 'period', 'period_end', 'spent', 'reserved', 'remaining'],
+        ),
+      ),
+      from: TIME,
+      to: TIME,
+      data: listOf(
+        open({ start: { type: 'string' }, model: nullable('string'), ...ownSums }, ['model', 'requests', 'cost']),
+      ),
+      total: open(ownSums, ['requests', 'cost']),
+      has_more: { type: 'boolean' },
+      next: nullable('string'),
+    },
+    ['object', 'key', 'team', 'limits', 'budgets', 'from', 'to', 'data', 'total', 'has_more', 'next'],
+  ),
+  OwnRequest: open(
+    {
+      object: oneOf('request'),
+      id: { type: 'string' },
+      received_at: TIME,
+      ended_at: { ...TIME, type: ['string', 'null'] },
+      style: { type: 'string' },
+      stream: { type: 'boolean' },
+      asked: { type: 'string' },
+      provider: nullable('string'),
+      model: nullable('string'),
+      key: { ...owner, type: ['object', 'null'] },
+      team: { ...owner, type: ['object', 'null'] },
+      outcome: oneOf('answered', 'refused', 'interrupted', 'client_gone', 'unknown'),
+      status: { type: 'integer' },
+      code: nullable('string'),
+      message: nullable('string'),
+      decision: {
+        type: ['object', 'null'],
+        description:
+          'The planned targets, those without an attempt with the reason, and the limit that refused the request.',
+      },
+      usage: { type: 'object' },
+      cost: { ...DOLLARS, type: ['string', 'null'], description: 'US dollars; null: no price is known.' },
+      attempts: listOf({ type: 'object' }),
+    },
+    ['object', 'id', 'received_at', 'style', 'asked', 'key', 'team', 'outcome', 'status', 'usage', 'cost', 'attempts'],
+  ),
   ChatCompletionRequest: open(
     {
       model: MODEL_NAME,
@@ -339,11 +429,14 @@ export const SCHEMAS: { readonly [name: string]: JsonObject } = {
       providers: open({ configured: { type: 'integer' }, available: { type: 'integer' } }, ['configured', 'available']),
       problems: {
         ...listOf(
-          open({ component: oneOf('store', 'config'), reason: { type: 'string' }, since: { type: 'string' } }, [
-            'component',
-            'reason',
-            'since',
-          ]),
+          open(
+            {
+              component: oneOf('store', 'config', 'control', 'ledger'),
+              reason: { type: 'string' },
+              since: { type: 'string' },
+            },
+            ['component', 'reason', 'since'],
+          ),
         ),
         description: 'Reasons besides circuits; absent without one.',
       },
@@ -368,6 +461,10 @@ export const SCHEMAS: { readonly [name: string]: JsonObject } = {
             circuit: {
               ...circuit,
               description: 'Open when the circuit of the base URL is, or that of every model.',
+            },
+            resting: {
+              ...nullable('object'),
+              description: 'Until when an operator takes the provider out of use, and the reason.',
             },
             endpoint: {
               ...open({ status: STATUS, circuit: circuitState }, ['status', 'circuit']),

@@ -53,6 +53,6 @@ test('openapi: every error matches its schema', () => {
 
 const ajvWith = (api: JsonObject) => {
   assert.ok(isObject(api))
-  const ajv = new Ajv2020({ strict: false })
+  const ajv = new Ajv2020({ strict: false, validateFormats: false })
   return ajv.addSchema(api as object, 'api')
 }

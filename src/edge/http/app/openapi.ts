@@ -20,7 +20,7 @@ const asJsonOrEvents = (name: string, about: string): JsonObject => ({
 })
 
 /** Error statuses of a model call: invalid requests, a busy gateway, and failed upstreams. */
-const MODEL_ERRORS = [400, 404, 408, 409, 413, 415, 422, 429, 502, 503, 504]
+const MODEL_ERRORS = [400, 402, 404, 408, 409, 413, 415, 422, 429, 502, 503, 504]
 
 const OPERATIONS: { readonly [name in RouteName]: ApiOperation } = {
   chat: {
@@ -158,6 +158,19 @@ const OPERATIONS: { readonly [name in RouteName]: ApiOperation } = {
     gives: { '200': { description: 'The plan.', content: asJson('Plan') } },
     errors: [400, 404, 408, 413, 415, 503],
   },
+  usage: {
+    summary: 'Retrieve your own limits, budgets and use',
+    description:
+      'With the client’s key; no admin token is needed. By default the use of the last 30 days, by day and model. Set the range with `from` and `to` (ISO 8601), `bucket=hour`, `day` or `none`, and the zone of days with `tz`; `limit` and `after` page.',
+    gives: { '200': { description: 'The figures that also decide about requests.', content: asJson('OwnUsage') } },
+    errors: [400, 503],
+  },
+  request: {
+    summary: 'Retrieve a request of your own',
+    description: 'With the key that made the request. Its ID is in the header `x-request-id` of the answer.',
+    gives: { '200': { description: 'The request with its attempts.', content: asJson('OwnRequest') } },
+    errors: [400, 404, 503],
+  },
   health: {
     summary: 'Health of the gateway',
     gives: {
@@ -193,6 +206,7 @@ const OPERATIONS: { readonly [name in RouteName]: ApiOperation } = {
 const ERROR_DESCRIPTIONS: { readonly [status: number]: string } = {
   400: 'The request is not valid.',
   401: 'No key, or an unknown key.',
+  402: 'A budget of the client is used up, or no provider has credit left.',
   403: 'The origin or host name is not allowed.',
   404: 'Not found.',
   408: 'The request took too long to arrive.',
@@ -201,7 +215,7 @@ const ERROR_DESCRIPTIONS: { readonly [status: number]: string } = {
   415: 'The body is not plain JSON.',
   422: 'The upstream refused the request as not valid.',
   426: 'This path does not support WebSocket.',
-  429: 'Every target is rate-limited or out of quota.',
+  429: 'A limit of the client’s key or team is reached, or every target is rate-limited or out of quota.',
   500: 'Internal gateway error.',
   502: 'Every target failed.',
   503: 'No target is available or configured, or the gateway is overloaded.',
@@ -216,15 +230,35 @@ const ERROR_HEADERS = {
     '`true` or `false`: whether a retry may succeed. The official SDKs obey it. `false` when `retry-after` exceeds 60, or 5 for `no_target_available`.',
   ),
   'retry-after': header('Seconds, on 429 and 503.'),
+  'retry-after-ms': header('The same in milliseconds, where a limit of the client’s key or team refused the request.'),
+  'x-headgate-limit': header(
+    'The limit of the client that refused the request: `requests; id=key_…`, `tokens; id=…`, `concurrent; id=…`, or `budget; id=bud_…; resets=2026-12-01`.',
+  ),
 }
+const LIMITED_ONLY = 'Only for keys and teams with such a limit.'
 const CALL_HEADERS = {
   ...REQUEST_ID,
   'x-headgate-provider': header('The provider that answered.'),
   'x-headgate-model': header('The model that answered.'),
   'x-headgate-attempts': header('Number of attempts; skipped targets do not count.'),
   'x-headgate-trail': header(
-    'Each attempt in order (provider, key ID, status or kind of failure), and each skipped target with its reason: `openai#a1f3:503, groq#09be:circuit, anthropic#77c0:200`. Reasons: `circuit`, `warming`, `budget`, `unfit`, `window`, or a cooldown such as `rate_limited`. At most twelve skipped targets are listed; `+3 skipped` counts the others.',
+    'Each attempt in order (provider, key ID, status or kind of failure), and each skipped target with its reason: `openai#a1f3:503, groq#09be:circuit, anthropic#77c0:200`. Reasons: `circuit`, `warming`, `retry_budget`, `budget` (a budget of the client cannot afford the target), `unfit`, `window`, or a cooldown such as `rate_limited`. At most twelve skipped targets are listed; `+3 skipped` counts the others.',
   ),
+  'x-headgate-cost': header('Cost of a whole answer in dollars, all attempts included; absent if no price is known.'),
+  'x-headgate-usage': header('Whether that cost is `exact` or `estimated`.'),
+  'x-headgate-warning': header('Budgets that are exceeded but do not refuse: `budget research`.'),
+  ...Object.fromEntries(
+    ['requests', 'tokens'].flatMap((unit) => [
+      [
+        `x-ratelimit-limit-${unit}`,
+        header(`The limit of ${unit} a minute of the client’s key or team, whichever has less left. ${LIMITED_ONLY}`),
+      ],
+      [`x-ratelimit-remaining-${unit}`, header(`What is left of it. ${LIMITED_ONLY}`)],
+      [`x-ratelimit-reset-${unit}`, header(`Until it is full again: \`1s\`, \`6m0s\`. ${LIMITED_ONLY}`)],
+    ]),
+  ),
+  'RateLimit-Policy': header(`The same limits: \`"requests";q=600;w=60\`. ${LIMITED_ONLY}`),
+  RateLimit: header(`What is left of them: \`"requests";r=599;t=1\`. ${LIMITED_ONLY}`),
   'x-headgate-dropped': header(
     'Members of the request that were dropped, as a comma-separated list of their paths in the body; on errors, those of the last attempt. A list that is too long ends in `... +37`, the number of omitted paths.',
   ),
@@ -260,6 +294,9 @@ const SHARED_HEADERS: JsonObject = {
     'This is the response to an earlier request with the same `Idempotency-Key`. `joined`: it was in progress; `stored`: it was complete.',
   ),
   'x-headgate-coalesced': header('`true`: this is the response to an identical concurrent request.'),
+  'x-headgate-cache': header(
+    'Only if the response cache is on for the key, its team or the route. `hit; age=12`: a stored answer, received 12 s ago; `miss`: no stored answer; `bypass; why=tools`: the request is not cacheable.',
+  ),
 }
 
 const KEY: JsonObject = {
@@ -270,6 +307,18 @@ const KEY: JsonObject = {
     'Identifies this request: a retry with the same key gets the first response from its beginning, also while it is in progress. With a different body it is refused (422).',
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' },
 }
+
+const METADATA: JsonObject = {
+  name: 'x-headgate-metadata',
+  in: 'header',
+  required: false,
+  description:
+    '`body`: the last event of a stream before its end has `headgate: {"cost": "0.000045120", "usage": "exact"}`. Whole answers have the cost in headers.',
+  schema: { type: 'string', enum: ['body'] },
+}
+
+/** Streams that can state their cost. */
+const STATING_COST: ReadonlySet<RouteName> = new Set(['chat', 'responses'])
 
 const operation = (name: RouteName, path: string): JsonObject => {
   const { summary, description, takes, gives, errors = [] } = OPERATIONS[name]
@@ -297,7 +346,7 @@ const operation = (name: RouteName, path: string): JsonObject => {
         },
       ],
     }),
-    ...(SHARED.has(name) && { parameters: [KEY] }),
+    ...(SHARED.has(name) && { parameters: [KEY, ...(STATING_COST.has(name) ? [METADATA] : [])] }),
     ...(takes && { requestBody: { required: true, content: asJson(takes) } }),
     responses: {
       ...Object.fromEntries(

@@ -1,4 +1,5 @@
 /** One HTTP request from its header block to its response: checks, body, handler, accounting. */
+import { ANONYMOUS } from '../../../core/accounts.ts'
 import type { EncodedText } from '../../../core/encoded-text.ts'
 import { type Failure, fail } from '../../../core/failure.ts'
 import type { IncomingRequest } from '../../../core/http-exchange.ts'
@@ -8,11 +9,12 @@ import { bufferLimitBytes, type ShedReason, shedFailure } from '../../../policy/
 import { statusOf } from '../../../policy/reply/final-error.ts'
 import { errorText } from '../server/error-text.ts'
 import type { HttpExchange, RequestProblem, ResponseHeaders } from '../server/http-server.ts'
-import { isLocal } from './access-rules.ts'
+import { challengeFor, isLocal } from './access-rules.ts'
+import { type AdminApi, type AdminRequest, isAdminPath, isTryPath, readBody } from './admin-request.ts'
 import { type ActiveRequest, type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './admission.ts'
 import { type BodyListener, bodyProblem, collect } from './body.ts'
-import { clientOf } from './client-keys.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
+import { DASHBOARD_BASE, isDashboardPath, isDocsPath, isNavigation, type Pages } from './page-request.ts'
 import { HttpReply, type ReplyAccounting } from './reply.ts'
 import { requestId } from './request-id.ts'
 import { type ApiRoute, allowed, findRoute, isModelPath, takes } from './routes.ts'
@@ -36,9 +38,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   /** The part of the path that matched `{id}`. */
   #rest = ''
   #local = false
-  #key: string | undefined
-  /** The ID of the client's key; empty where none is configured or needed. */
-  #clientKey = ''
+  #owner = ''
+  #principal = ANONYMOUS
   /** The client whose share of memory an unread response takes. */
   #memoryOwner: string
   /** The response was aborted to free memory. */
@@ -81,9 +82,68 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (this.#server.admission.phase === 'ending') return this.refuse(SHUTTING_DOWN)
     if (method === 'OPTIONS' && headers('access-control-request-method') !== undefined && origin !== undefined)
       return this.#respondEmpty(preflightHeaders(origin, this.#accessPolicy))
-    if (target === '*') return this.#respondEmpty({ allow: 'GET, HEAD, POST, DELETE, OPTIONS' })
+    if (target === '*') return this.#respondEmpty({ allow: 'GET, HEAD, POST, PATCH, DELETE, OPTIONS' })
+    const { admin, pages } = this.#server
+    if (admin && isAdminPath(this.path)) return this.#serveAdmin(admin)
+    // Errors lead to the documentation, with and without the dashboard.
+    if (pages && isDocsPath(this.path)) return this.#servePage(pages.docs)
+    if (pages && this.#settings.dashboard.enabled) {
+      if (isDashboardPath(this.path)) return this.#servePage(pages.dashboard)
+      if (isNavigation(method, this.path, headers)) return this.#redirect(`${DASHBOARD_BASE}/`)
+    }
     const route = this.#findRoute()
     if (route) this.#admit(route)
+  }
+
+  /** The admin API checks the method, the path and the credentials itself, while the body is received. */
+  #serveAdmin(admin: AdminApi): void {
+    const { exchange } = this
+    const { method, target, headers } = exchange
+    const { access } = this.#server.admission
+    const { address } = this.#connection.connection
+    this.#local = isLocal(this.#connection.loopback, headers)
+    const request: AdminRequest = {
+      id: this.#id,
+      method,
+      path: this.path,
+      query: queryOf(target),
+      headers,
+      hosts: exchange.hosts,
+      local: this.#local,
+      address: access.addressOf(this.#settings, { address, headers }),
+      settings: this.#settings,
+      accessPolicy: this.#accessPolicy,
+      isClientKey: (key) => access.isClientKey(this.#settings, key),
+      body: readBody(exchange, { path: this.path, limit: this.#settings.limit.body }, (bytes) => this.reserve(bytes)),
+      beginCall: () => this.#beginCall(),
+      refuse: (failure, extraHeaders) => this.refuse(failure, extraHeaders),
+    }
+    admin.serve(request, this.reply).catch((error) => this.broke(error))
+  }
+
+  #servePage(pages: Pages): void {
+    const { method, headers } = this.exchange
+    if (method === 'OPTIONS') return this.#respondEmpty(PAGES_ALLOW)
+    if (method !== 'GET' && method !== 'HEAD')
+      return this.refuse(fail('method_not_allowed', `Pages take GET, not ${method}.`), PAGES_ALLOW)
+    this.#local = isLocal(this.#connection.loopback, headers)
+    const request = { method, path: this.path, headers, local: this.#local }
+    pages.serve(request, this.reply).catch((error) => this.broke(error))
+  }
+
+  #redirect(location: string): void {
+    this.reply.writeHead(302, { location, 'cache-control': 'no-store' })
+    this.reply.end()
+  }
+
+  /** A model call of the admin API. Returns why it is refused. */
+  #beginCall(): Failure | null {
+    const { admission } = this.#server
+    const shed = admission.shed(this.#connection, this.#settings.limit)
+    if (shed) return shedFailure(shed)
+    this.#counted = true
+    admission.calls++
+    return null
   }
 
   /** Null: the response has already been sent. */
@@ -125,11 +185,17 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const settings = this.#settings
     this.#route = route
     this.#local = isLocal(this.#connection.loopback, headers)
-    this.#key = presentedKey(headers)
-    const admitted = admission.access.check(settings, route, this.#key, this.#local)
-    if (!admitted.ok) return this.refuse(admitted.failure, { 'www-authenticate': 'Bearer' })
-    this.#clientKey = admitted.value
-    if (this.#clientKey !== '') this.#memoryOwner = memoryOwnerOf(this.#clientKey)
+    const admitted = admission.access.check(settings, {
+      route,
+      presented: presentedKey(headers),
+      local: this.#local,
+      address: this.#connection.connection.address,
+      headers,
+    })
+    if (!admitted.ok) return this.refuse(admitted.failure, challengeFor(admitted.failure))
+    this.#principal = admitted.value.principal
+    this.#owner = admitted.value.owner
+    if (this.#principal.id !== '') this.#memoryOwner = memoryOwnerOf(this.#principal.id)
     if (route.model) admission.unread.makeRoom(0)
     const shed = route.model ? admission.shed(this.#connection, settings.limit) : null
     if (shed) return this.refuse(shedFailure(shed), {}, shed)
@@ -144,7 +210,10 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   reserve(bytes: number): Failure | null {
     const { admission, settings } = this.#server
     admission.unread.makeRoom(bytes)
-    if (this.#route?.model && admission.held.bytes() + bytes > bufferLimitBytes(settings().limit)) {
+    if (
+      (this.#route?.model || isTryPath(this.path)) &&
+      admission.held.bytes() + bytes > bufferLimitBytes(settings().limit)
+    ) {
       this.#outOfMemory = 'buffered'
       return shedFailure(this.#outOfMemory)
     }
@@ -178,14 +247,14 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       headers,
       body,
       local: this.#local,
-      client: this.#settings.auth.keys.length > 0 && route.access === 'client' ? clientOf(this.#key) : '',
-      clientKey: this.#clientKey,
+      client: this.#owner,
+      principal: this.#principal,
       holder: this.#memoryOwner,
     }
-    this.#key = undefined
     if (route.model) {
       this.#counted = true
       this.#server.admission.calls++
+      this.#server.onCall(request)
     }
     try {
       this.#server.handlers[route.name](request, this.reply, this.#rest)?.catch((error) => this.broke(error))
@@ -214,13 +283,14 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     // Every response to a model call has this header, also a refusal.
     const attempts = isModelPath(path) ? { 'x-headgate-attempts': '0' } : {}
     const { method } = exchange
-    const client = this.#clientKey
+    const client = this.#principal.id
     this.#server.onRefused({
       id: this.#id,
       method,
       path,
       status: statusOf(failure),
       failure,
+      headers: exchange.headers,
       client,
       ...(why && { why }),
     })
@@ -240,7 +310,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
 
   endUnread(bytes: number): void {
     this.#aborted = true
-    this.#server.onUnread({ id: this.#id, path: this.path, client: this.#clientKey, bytes })
+    this.#server.onUnread({ id: this.#id, path: this.path, client: this.#principal.id, bytes })
     this.exchange.cut()
   }
 
@@ -288,6 +358,8 @@ const MALFORMED: { readonly [problem in RequestProblem]: Failure } = {
   long_extension: fail('body_too_large', 'Chunk extensions are too large (limit 1 KiB).'),
   not_http: fail('invalid_request', 'The request is not valid HTTP/1.1.'),
 }
+
+const PAGES_ALLOW = { allow: 'GET, HEAD, OPTIONS' }
 
 /** The response to requests during the last phase of a shutdown. */
 export const SHUTTING_DOWN = fail('draining', 'The gateway is shutting down. Try another.', { retryAfter: 1_000 })

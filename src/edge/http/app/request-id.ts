@@ -1,23 +1,45 @@
 /** Request IDs. */
 import { randomFillSync } from 'node:crypto'
+import { isKeyLike } from './mask-path.ts'
 
 const VALID = /^[\w.:-]{1,128}$/
 
-/** The client's ID if it is valid in headers and logs, otherwise `req_` and 20 random letters. */
+/** A key that was sent as an ID would be shown in headers, errors and the log. */
+const isUsable = (presented: string): boolean => VALID.test(presented) && !isKeyLike(presented)
+
+/** Letters of an ID: its time, so that neighbours in time are neighbours in the indexes of `usage.db`, then random ones. */
+const LETTERS = { time: 7, random: 13 }
+
+/** The client's ID if it is valid in headers and logs, otherwise `req_` and 20 letters. */
 export const requestId = (presented: string | undefined): string =>
-  presented !== undefined && VALID.test(presented) ? presented : `req_${letters(20)}`
+  presented !== undefined && isUsable(presented) ? presented : `req_${own()}`
 
 /** Random letters for many IDs at once: a system call costs more than the rest of an ID. */
-const pool = Buffer.alloc(4_000)
+const pool = Buffer.alloc(200 * LETTERS.random)
 let used = pool.length
+let time = ''
 
-/** The modulo makes some letters slightly more likely; about 94 bits of entropy remain. */
-const letters = (count: number): string => {
-  if (used + count > pool.length) {
+/** The modulo makes some letters slightly more likely; about 61 bits of entropy remain. */
+const own = (): string => {
+  if (used === pool.length) {
     randomFillSync(pool)
-    for (let at = 0; at < pool.length; at++) pool[at] = 97 + ((pool[at] ?? 0) % 26)
+    for (let at = 0; at < pool.length; at++) pool[at] = A + ((pool[at] ?? 0) % 26)
     used = 0
+    time = timeLetters(Date.now())
   }
-  used += count
-  return pool.toString('latin1', used - count, used)
+  used += LETTERS.random
+  return time + pool.toString('latin1', used - LETTERS.random, used)
+}
+
+const A = 97
+
+/** Seconds since 1970 as letters whose order is that of time. */
+const timeLetters = (ms: number): string => {
+  let letters = ''
+  let rest = Math.floor(ms / 1_000)
+  for (let at = 0; at < LETTERS.time; at++) {
+    letters = String.fromCharCode(A + (rest % 26)) + letters
+    rest = Math.floor(rest / 26)
+  }
+  return letters
 }

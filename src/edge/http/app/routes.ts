@@ -80,6 +80,8 @@ export const ROUTES = {
   models: { path: '/v1/models', method: 'GET', access: 'client', model: false },
   model: { path: '/v1/models/{id}', method: 'GET', access: 'client', model: false },
   explain: { path: '/v1/route', method: 'POST', access: 'client', model: false },
+  usage: { path: '/v1/usage', method: 'GET', access: 'client', model: false },
+  request: { path: '/v1/requests/{id}', method: 'GET', access: 'client', model: false },
   health: { path: '/health', method: 'GET', access: 'open', model: false },
   live: { path: '/health/live', method: 'GET', access: 'open', model: false },
   ready: { path: '/health/ready', method: 'GET', access: 'open', model: false },

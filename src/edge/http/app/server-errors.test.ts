@@ -8,7 +8,7 @@ import {
   send,
   sendBytes,
 } from '../../../../test/support/app-server.ts'
-import { RETRY_TRIGGERS } from '../../../protocols/errors/openai-error.ts'
+import { RETRY_TRIGGERS } from '../../../core/retry-triggers.ts'
 
 onBothServers('http: a handler that throws is an internal error, without a stack', async ({ given }) => {
   const made = await given()

@@ -28,7 +28,7 @@ onBothServers(
     assert.equal(made.server.draining(), false)
     let ended = 0
     let over = false
-    const drained = made.server.drain({ delay: 150, timeout: 5_000, endStreams: () => ended++ }).then(() => {
+    const drained = made.server.drain({ delay: 1_500, timeout: 20_000, endStreams: () => ended++ }).then(() => {
       over = true
     })
     assert.equal(made.server.draining(), true)

@@ -21,6 +21,9 @@ for (const [presented, kept] of [
   ['id-500-x', true],
   ['01J:a.b', true],
   ['<script>', false],
+  // The ID is shown in headers, errors and the log.
+  ['hgk_0123456789abcdefghijklmnop', false],
+  ['sk-proj-0123456789abcdef', false],
 ] as const)
   onBothServers(`http: the ID ${presented.slice(0, 20)} is ${kept ? 'kept' : 'replaced'}`, async ({ given }) => {
     const { server, calls } = await given()

@@ -1,9 +1,13 @@
 /** The HTTP server of the gateway: wires admission, routing, WebSocket upgrades and shutdown. */
+import type { IncomingRequest } from '../../../core/http-exchange.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { type LoadMeter, measureLoad } from '../../process/load.ts'
 import type { OpenHttpServer, ServerTiming } from '../server/http-server.ts'
 import { http1Server } from '../server/http1-server.ts'
+import type { KeySource } from './access-rules.ts'
+import type { AdminApi } from './admin-request.ts'
 import { Admission, type ConnectionContext, REQUEST_LIMITS } from './admission.ts'
+import type { PageParts } from './page-request.ts'
 import { RequestHandler, refuseMalformed } from './request-handler.ts'
 import { findRoute, type Handlers } from './routes.ts'
 import type { RefusedRequest, ServerContext, UnreadEnded } from './server-context.ts'
@@ -23,10 +27,18 @@ export type ServerOptions = {
   /** The current settings; they may change while the server runs. */
   readonly settings: () => Settings
   readonly handlers: Handlers
+  /** The keys of headgate.yaml and of the database. Absent: only those of the settings. */
+  readonly keys?: KeySource
+  /** Serves the paths of the admin API. Absent: they do not exist. */
+  readonly admin?: AdminApi
+  /** Serves the dashboard and the documentation, if they are enabled. Absent: their paths do not exist. */
+  readonly pages?: PageParts
   /** Answers a turn received over a WebSocket. Absent: no path accepts WebSocket, and clients get 426. */
   readonly answerTurn?: AnswerTurn
   /** A handler threw: a bug of the gateway. */
   readonly onError: (error: unknown, requestId: string) => void
+  /** A model call is passed to its handler. */
+  readonly onCall?: (request: IncomingRequest) => void
   /** A request was refused before it reached a handler. */
   readonly onRefused?: (refused: RefusedRequest) => void
   /** An unread response was aborted to free memory. */
@@ -80,13 +92,16 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   const { settings, handlers, onError, host } = options
   const timing: Timing = { ...TIMING, ...options.timing }
   const load = options.load ?? measureLoad()
-  const admission = new Admission({ port: options.port, host, settings, load })
+  const admission = new Admission({ port: options.port, host, settings, load, keys: options.keys })
   const loggedPath = (path: string): string => admission.loggedPath(path, 'routes' in findRoute(path))
   const context: ServerContext = {
     settings,
     handlers,
+    admin: options.admin,
+    pages: options.pages,
     admission,
     onError,
+    onCall: (request) => options.onCall?.(request),
     onRefused: (refused) => options.onRefused?.({ ...refused, path: loggedPath(refused.path) }),
     onUnread: (ended) => options.onUnread?.({ ...ended, path: loggedPath(ended.path) }),
     linger: timing.linger,

@@ -7,9 +7,8 @@ import { type ShedReason, shedFailure } from '../../../policy/health/shed.ts'
 import { statusOf } from '../../../policy/reply/final-error.ts'
 import { errorText } from '../server/error-text.ts'
 import { type IncomingHead, sendAndClose } from '../server/http-server.ts'
-import { isLocal } from './access-rules.ts'
+import { challengeFor, isLocal } from './access-rules.ts'
 import { type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './admission.ts'
-import { clientOf } from './client-keys.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { SHUTTING_DOWN } from './request-handler.ts'
 import { requestId } from './request-id.ts'
@@ -48,9 +47,16 @@ export class Upgrade {
     const common = { ...idHeaders(path, id), ...corsHeaders(headers('origin'), policy) }
     const refuse = (failure: Failure, why?: ShedReason) => {
       const response = errorResponse(failure, id, path)
-      server.onRefused({ id, method: 'WEBSOCKET', path, status: response.status, failure, ...(why && { why }) })
-      const challenge = failure.kind === 'unauthenticated' && { 'www-authenticate': 'Bearer' }
-      const all = { ...common, 'x-headgate-attempts': '0', ...response.headers, ...challenge }
+      server.onRefused({
+        id,
+        method: 'WEBSOCKET',
+        path,
+        status: response.status,
+        failure,
+        headers,
+        ...(why && { why }),
+      })
+      const all = { ...common, 'x-headgate-attempts': '0', ...response.headers, ...challengeFor(failure) }
       sendAndClose(socket, errorText({ ...response, headers: all }), server.linger)
     }
     // While an earlier request has no response, the client would take these bytes for a part of that response.
@@ -61,8 +67,9 @@ export class Upgrade {
     if (!this.#sockets || !route) return void socket.destroy()
     if (admission.phase !== 'serving') return refuse(SHUTTING_DOWN)
     const local = isLocal(connection.loopback, headers)
-    const key = presentedKey(headers)
-    const admitted = admission.access.check(settings, route, key, local)
+    const { address } = connection.connection
+    const presented = presentedKey(headers)
+    const admitted = admission.access.check(settings, { route, presented, local, address, headers })
     if (!admitted.ok) return refuse(admitted.failure)
     const shed = admission.shed(connection, settings.limit)
     if (shed) return refuse(shedFailure(shed), shed)
@@ -74,8 +81,8 @@ export class Upgrade {
       headers,
       body: { text: '' },
       local,
-      client: settings.auth.keys.length > 0 ? clientOf(key) : '',
-      clientKey: admitted.value,
+      client: admitted.value.owner,
+      principal: admitted.value.principal,
     }
     this.#sockets.accept({ head, socket, first, visitor, refuse, headers: common })
   }
@@ -116,15 +123,15 @@ const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: Socket
         admission.calls--
       })
     },
-    admits({ path, headers, local }) {
+    admits({ path, headers, local }, address) {
       const route = routeAt(path)
-      const admitted = route && admission.access.check(settings(), route, presentedKey(headers), local)
-      return admitted?.ok === false ? admitted.failure : null
+      if (!route) throw new Error('a WebSocket was accepted on a path without a route')
+      return admission.access.check(settings(), { route, presented: presentedKey(headers), local, address, headers })
     },
     unread: {
-      set: ({ clientKey }, address, answer, bytes) =>
-        unread.set(clientKey ? memoryOwnerOf(clientKey) : admission.originOf(address).network, answer, bytes),
-      ended: ({ id, path, clientKey = '' }, bytes) => server.onUnread({ id, path, client: clientKey, bytes }),
+      set: ({ principal: { id } }, address, answer, bytes) =>
+        unread.set(id !== '' ? memoryOwnerOf(id) : admission.originOf(address).network, answer, bytes),
+      ended: ({ id, path, principal }, bytes) => server.onUnread({ id, path, client: principal.id, bytes }),
     },
     onError: server.onError,
     onRefused: ({ id, path, failure }) =>

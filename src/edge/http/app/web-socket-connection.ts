@@ -10,6 +10,7 @@ import type { MemoryStore } from '../../../core/stored-response.ts'
 import { errorResponse } from '../../../gateway/call/error-response.ts'
 import { openaiResponses } from '../../../protocols/openai-responses/index.ts'
 import { turn } from '../../process/turns.ts'
+import type { Client } from './key-index.ts'
 import { BINARY, parseTask, parseTaskSteps, type SocketTask, type TurnTask, textOf } from './web-socket-message.ts'
 import { errorEvent, FULL, SocketBacklog, TurnReply, type UnreadAccounting } from './web-socket-reply.ts'
 
@@ -23,8 +24,8 @@ export type WebSocketOptions = {
   readonly answer: AnswerTurn
   /** Counts a model call: returns the function that ends it, or why the call is refused. */
   readonly seat: () => Outcome<() => void>
-  /** Checks the key again before each turn: it may have been revoked since the upgrade. Null: it is valid. */
-  readonly admits: (visitor: IncomingRequest) => Failure | null
+  /** Checks the key again before each turn: it may have been revoked or changed since the upgrade. */
+  readonly admits: (visitor: IncomingRequest, address: string) => Outcome<Client>
   readonly onError: (error: unknown, requestId: string) => void
   readonly unread: UnreadAccounting
   /** A message was refused before it became a turn. */
@@ -69,6 +70,8 @@ export class WebSocketConnection {
   readonly #peer: WebSocket
   readonly #socket: Socket
   readonly #visitor: IncomingRequest
+  /** Kept: a closed socket has none. */
+  readonly #address: string
   readonly #responses: MemoryStore
   readonly #backlog: SocketBacklog
   readonly #queue: SocketTask[] = []
@@ -89,10 +92,11 @@ export class WebSocketConnection {
     this.#peer = peer
     this.#socket = socket
     this.#visitor = { ...visitor, headers: withoutTransport(visitor.headers) }
+    this.#address = socket.remoteAddress ?? ''
     this.#responses = responses
     this.#backlog = new SocketBacklog(options.unread, {
       visitor: this.#visitor,
-      address: socket.remoteAddress ?? '',
+      address: this.#address,
       terminate: () => peer.terminate(),
     })
     socket.setKeepAlive(true, timing.ping)
@@ -206,16 +210,17 @@ export class WebSocketConnection {
   }
 
   #begin(task: TurnTask, id: string): void {
-    const revoked = this.#options.admits(this.#visitor)
-    if (revoked) {
+    const admitted = this.#options.admits(this.#visitor, this.#address)
+    if (!admitted.ok) {
       this.#queue.length = 0
       this.#queuedSize = 0
-      this.#refuse(task.lane, revoked, id)
-      return this.#peer.close(1008, KINDS[revoked.kind].code)
+      this.#refuse(task.lane, admitted.failure, id)
+      return this.#peer.close(1008, KINDS[admitted.failure.kind].code)
     }
     const seat = this.#options.seat()
     if (!seat.ok) return this.#refuse(task.lane, seat.failure, id)
-    const received: IncomingRequest = { ...this.#visitor, id, method: 'POST', body: { text: task.body } }
+    const { principal } = admitted.value
+    const received: IncomingRequest = { ...this.#visitor, principal, id, method: 'POST', body: { text: task.body } }
     const onFailed = () => {
       // Open Responses: a response that a failed turn continued is evicted from the connection's memory.
       if (task.previous !== null) this.#responses.delete(task.previous, received.client)

@@ -6,6 +6,7 @@ import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchang
 import { object, text } from '../../../core/json.ts'
 import type { Frame } from '../../../core/protocol.ts'
 import type { Stage } from '../../../core/stage.ts'
+import { retryNeutral } from '../../../gateway/call/retry-neutral-text.ts'
 import { sseFrames } from '../../../protocols/framing/sse.ts'
 import type { Unread } from './unread-answers.ts'
 import { parsedObject } from './web-socket-message.ts'
@@ -175,10 +176,14 @@ type ErrorParts = {
   readonly body: string
 }
 
-/** The error envelope (Open Responses, "WebSocket Errors"). `body` stays as written, because its text is retry-neutral. */
+/**
+ * The error envelope (Open Responses, "WebSocket Errors"). `body` stays as written, because its text is retry-neutral; the
+ * headers, such as the trail of attempts, are part of the text that clients search here.
+ */
 export const errorEvent = ({ status, headers, body }: ErrorParts, lane: string | null): string => {
   const { 'content-type': _, ...rest } = headers
-  return inLane(`{"type":"error","status":${status},"headers":${JSON.stringify(rest)},${body.slice(1)}`, lane)
+  const shown = retryNeutral(JSON.stringify(rest), headers['x-should-retry'] !== 'false')
+  return inLane(`{"type":"error","status":${status},"headers":${shown},${body.slice(1)}`, lane)
 }
 
 /** Adds the `stream_id` to an event. */

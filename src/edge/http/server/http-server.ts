@@ -49,7 +49,7 @@ export type HttpExchange = IncomingHead & {
   writeTimeout: number
   /** Sends `100 Continue`. */
   sendContinue(): void
-  /** Passes the body to a sink, with the parts received so far; null drops it. */
+  /** Passes the parts that follow to a sink; null drops them. Called while `serve` runs, the sink receives the whole body. */
   pipeBody(sink: BodySink | null): void
   /** Closes the connection after this response. */
   closeAfter(): void

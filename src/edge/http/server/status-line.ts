@@ -5,6 +5,7 @@ const REASONS: { readonly [status: number]: string } = {
   202: 'Accepted',
   204: 'No Content',
   206: 'Partial Content',
+  302: 'Found',
   304: 'Not Modified',
   400: 'Bad Request',
   401: 'Unauthorized',

@@ -1,0 +1,178 @@
+/**
+ * The usage journal: what the gateway records of each attempt and request, in whole nano-dollars and ms since 1970. An
+ * attempt is recorded before it is sent, so every charge of a provider has a record, whatever happens to the process.
+ */
+import type { PriceSource, UsageSource } from './accounts.ts'
+
+export type JournalRecord = AttemptOpened | AttemptClosed | RequestEnded
+
+/** Identifies a request within its process. Request IDs may repeat, since clients can set them. */
+type CallNumber = { readonly call: number }
+
+/** Written before the attempt is sent. */
+export type AttemptOpened = CallNumber & {
+  readonly type: 'attempt_opened'
+  /** The request's ID. */
+  readonly request: string
+  /** Number of the attempt within the request, from 0. */
+  readonly attempt: number
+  readonly at: number
+  readonly key: string | null
+  readonly team: string | null
+  /** API style of the client. */
+  readonly style: string
+  /** The value of the tag by which usage is grouped. */
+  readonly tag: string | null
+  readonly provider: string
+  readonly model: string
+  /** Fingerprint of the provider's key. */
+  readonly credential: string
+  readonly hedge: boolean
+  readonly reserved: number
+  readonly charges: readonly BudgetCharge[]
+  /** The route and the kind of client by which usage is grouped. */
+  readonly route: string | null
+  readonly client: string | null
+}
+
+/**
+ * A budget counter that pays for the attempt, in the period in which the request was received: `PERIOD_START COUNTER`. One
+ * text, made with the counter, because every attempt records it.
+ */
+export type BudgetCharge = string
+
+export const budgetCharge = (counter: string, periodStart: number): BudgetCharge => `${periodStart} ${counter}`
+
+/** Throws if the text is none. */
+export const parseCharge = (charge: BudgetCharge): { readonly counter: string; readonly periodStart: number } => {
+  const space = charge.indexOf(' ')
+  const periodStart = Number(charge.slice(0, space))
+  if (space < 1 || !Number.isSafeInteger(periodStart)) throw new TypeError(`not a charge: ${charge}`)
+  return { counter: charge.slice(space + 1), periodStart }
+}
+
+/** What was spent of a budget counter. */
+export type CounterSpend = { readonly counter: string; readonly periodStart: number; readonly spent: number }
+
+export type AttemptClosed = CallNumber & {
+  readonly type: 'attempt_closed'
+  readonly attempt: number
+  readonly at: number
+  readonly outcome: RecordedOutcome
+  /** Kind of failure. */
+  readonly kind: string | null
+  readonly status: number | null
+  /** Message of the failure. */
+  readonly message: string | null
+  readonly firstContentMs: number | null
+  readonly tokens: BilledTokens
+  readonly usageSource: UsageSource
+  /** Null: no price is known. */
+  readonly cost: number | null
+  readonly priceSource: PriceSource
+  readonly priceVersion: string | null
+}
+
+export type RecordedOutcome = 'ok' | 'failed' | 'interrupted' | 'client_gone' | 'abandoned' | 'unknown'
+
+/** `input` includes cached tokens, `output` includes reasoning; `cacheWrite` includes `cacheWrite1h`. */
+export type BilledTokens = {
+  readonly input: number
+  readonly output: number
+  readonly cacheRead: number
+  readonly cacheWrite: number
+  readonly cacheWrite1h: number
+  readonly reasoning: number
+  readonly audioInput: number
+  readonly audioOutput: number
+}
+
+/** Written once, when the request ends. */
+export type RequestEnded = CallNumber & {
+  readonly type: 'request_ended'
+  readonly request: string
+  readonly received: number
+  readonly at: number
+  readonly style: string
+  readonly stream: boolean
+  /** The model as the client named it. */
+  readonly asked: string
+  readonly route: string | null
+  /** The target that answered. */
+  readonly provider: string | null
+  readonly model: string | null
+  readonly key: string | null
+  readonly team: string | null
+  readonly person: string | null
+  readonly endUser: string | null
+  /** JSON object of texts. */
+  readonly tags: string | null
+  readonly tag: string | null
+  readonly outcome: RequestOutcome
+  readonly status: number
+  readonly code: string | null
+  /** Message of the failure, as the client received it. */
+  readonly message: string | null
+  readonly trail: string | null
+  /** JSON of a `RoutingDecision`. */
+  readonly decision: string | null
+  readonly cache: CacheResult
+  readonly firstContentMs: number | null
+  readonly overheadUs: number | null
+  /** What an answer from the cache would have cost. */
+  readonly saved: number
+  /** `traceparent` of the request. */
+  readonly trace: string | null
+  /** The kind of client (`clientOf`). */
+  readonly client: string | null
+}
+
+/** Why a request was routed and answered as it was. Targets as `provider/model`. */
+export type RoutingDecision = {
+  /** How the model name was resolved, as in `Plan`; null: the request was refused before. */
+  readonly by: string | null
+  /** The targets in their order. */
+  readonly plan: readonly string[]
+  /** Number of targets that `plan` does not list. */
+  readonly more: number
+  /** Targets without an attempt, with the reason. `key`: ID of the provider's key; null: all keys. */
+  readonly skipped: readonly { readonly target: string; readonly key: string | null; readonly why: string }[]
+  /** Paths of members that were not sent. */
+  readonly dropped: readonly string[]
+  /** The limit of the client that refused the request: `budget; id=bud_…`. */
+  readonly limit: string | null
+}
+
+export type RequestOutcome = 'answered' | 'refused' | 'interrupted' | 'client_gone' | 'unknown'
+export type CacheResult = 'off' | 'bypass' | 'miss' | 'hit' | 'shared'
+
+export const NO_TOKENS: BilledTokens = {
+  input: 0,
+  output: 0,
+  cacheRead: 0,
+  cacheWrite: 0,
+  cacheWrite1h: 0,
+  reasoning: 0,
+  audioInput: 0,
+  audioOutput: 0,
+}
+
+/** Stores records in their order. */
+export type Journal = {
+  /** Stores the record of an attempt before it is sent. */
+  openAttempt(record: AttemptOpened, listener: JournalListener): void
+  /** Stores the end of an attempt or a request, a moment later. */
+  append(record: AttemptClosed | RequestEnded): void
+}
+
+/** Receives the result for one attempt. */
+export type JournalListener = {
+  /** Called once, in a later turn of the event loop and in order. Does not throw. */
+  readonly onJournaled: (result: JournalResult) => void
+}
+
+/**
+ * `accepted`: the attempt may be sent. Otherwise it must not be (`ledger.whenUnwritable: refuse`). `refused`: it has no
+ * record. `unsynced`: its record is written but may not be on the disk, so its end must be appended too.
+ */
+export type JournalResult = 'accepted' | 'refused' | 'unsynced'

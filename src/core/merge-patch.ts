@@ -1,0 +1,12 @@
+import { isObject, type Json, type JsonObject } from './json.ts'
+
+/** JSON Merge Patch (RFC 7396): null removes a member. */
+export const mergePatch = (target: JsonObject, patch: JsonObject): JsonObject => {
+  const merged: Record<string, Json | undefined> = { ...target }
+  for (const [name, value] of Object.entries(patch)) {
+    const before = merged[name]
+    if (value === null) delete merged[name]
+    else merged[name] = isObject(value) ? mergePatch(isObject(before) ? before : {}, value) : value
+  }
+  return merged
+}

@@ -1,0 +1,80 @@
+/** The response cache of all processes. */
+import { z } from 'zod'
+import { good } from '../../../core/failure.ts'
+import { type JsonObject, number } from '../../../core/json.ts'
+import { defined } from '../control.ts'
+import { askNodes } from '../nodes.ts'
+import { row } from '../row.ts'
+
+const count = z.int().min(0)
+const processes = z
+  .strictObject({ answered: count, of: count })
+  .describe('The processes that serve the port (WORKERS). Each has a cache; the figures are their sums')
+
+const sum = (answers: readonly { readonly value: JsonObject }[], member: string): number =>
+  answers.reduce((total, { value }) => total + (number(value[member]) ?? 0), 0)
+
+export const cacheRows = [
+  row({
+    method: 'GET',
+    path: '/cache',
+    summary: 'Show the size of the response cache',
+    role: 'operator',
+    scope: 'all',
+    answer: z
+      .strictObject({ object: z.literal('cache'), answers: count, bytes: count, limit_bytes: count, processes })
+      .meta({ id: 'Cache' }),
+    example: {
+      answer: {
+        object: 'cache',
+        answers: 12,
+        bytes: 48_000,
+        limit_bytes: 67_108_864,
+        processes: { answered: 1, of: 1 },
+      },
+    },
+    async handle(deps) {
+      const { answers } = await askNodes(deps, { do: 'cache' })
+      const [entries, bytes, limit] = ['answers', 'bytes', 'limit_bytes'].map((member) => sum(answers, member))
+      return good({
+        body: {
+          object: 'cache' as const,
+          answers: entries ?? 0,
+          bytes: bytes ?? 0,
+          limit_bytes: limit ?? 0,
+          processes: { answered: answers.length, of: deps.process.worker?.of ?? 1 },
+        },
+      })
+    },
+  }),
+  row({
+    method: 'POST',
+    path: '/cache/purge',
+    summary: 'Remove answers from the response cache',
+    about: 'Removes the answers that match all members; an empty object removes all.',
+    role: 'operator',
+    scope: 'all',
+    body: z.strictObject({
+      team: z.string().min(1).optional().describe('ID of the team'),
+      key: z.string().min(1).optional().describe('ID of the key whose request stored the answer'),
+      model: z.string().min(1).optional().describe('`model` or `provider/model`'),
+    }),
+    answer: z
+      .strictObject({ object: z.literal('cache.purged'), removed: count, processes })
+      .meta({ id: 'CachePurged' }),
+    example: {
+      body: { model: 'openai/gpt-5-mini' },
+      answer: { object: 'cache.purged', removed: 3, processes: { answered: 1, of: 1 } },
+    },
+    async handle(deps, { body }) {
+      const { answers } = await askNodes(deps, { do: 'purge', which: defined(body) })
+      return good({
+        body: {
+          object: 'cache.purged' as const,
+          removed: sum(answers, 'removed'),
+          processes: { answered: answers.length, of: deps.process.worker?.of ?? 1 },
+        },
+      })
+    },
+  }),
+]

@@ -1,0 +1,202 @@
+/** Where a request would be routed. */
+import { z } from 'zod'
+import { ANONYMOUS, type ClientKey, type Directory, type Principal } from '../../../core/accounts.ts'
+import { type Config, factsOf } from '../../../core/config.ts'
+import { bad, fail, good, KINDS, type Outcome } from '../../../core/failure.ts'
+import type { IncomingRequest } from '../../../core/http-exchange.ts'
+import { isObject, type JsonObject, list } from '../../../core/json.ts'
+import { nearest } from '../../../core/nearest.ts'
+import { ownTurn } from '../../../core/steps.ts'
+import { explain } from '../../../gateway/endpoints/explain.ts'
+import type { Gateway } from '../../../gateway/gateway.ts'
+import { type KeyState, keyState, principalOf } from '../../../policy/accounts/principal.ts'
+import { type Assumption, NO_ASSUMPTION } from '../../../policy/routing/assumption.ts'
+import { AUTO } from '../../../policy/routing/plan.ts'
+import { listOf } from '../fields.ts'
+import { row } from '../row.ts'
+import { invalid } from '../validation.ts'
+
+const STYLES = ['chat', 'responses', 'messages', 'completions', 'embeddings'] as const
+
+/** The client of an explanation; `state` null: a request without a key. */
+type ExplainedClient = {
+  readonly principal: Principal
+  readonly key: ClientKey | null
+  readonly state: KeyState | null
+}
+
+/** The client with this key. `teams`: those that the actor may read; null: all. */
+const clientOf = (
+  { keys, teams: all }: Directory,
+  id: string | undefined,
+  teams: readonly string[] | null,
+  now: number,
+): Outcome<ExplainedClient> => {
+  if (id === undefined) return good({ principal: ANONYMOUS, key: null, state: null })
+  const key = keys.get(id)
+  const team = key && all.get(key.team)
+  if (!key || !team || teams?.includes(team.id) === false)
+    return bad(fail('not_found', `No client key has the ID ${id}.`))
+  return good({ principal: principalOf(key, team), key, state: keyState(key, team, now) })
+}
+
+/** Names of the configuration in `assume`. */
+const names = z.array(z.string().min(1).max(400)).max(100).default([])
+
+const assumption = z
+  .strictObject({
+    down: names.describe('IDs of providers that do not respond'),
+    limited: names.describe('IDs of providers, or of keys (`openai#a1f3`), at their rate limit'),
+    without: names.describe('IDs of providers that are not configured'),
+  })
+  .describe('What to assume in addition to the present state. Nothing changes')
+
+const explanation = z
+  .looseObject({
+    style: z.string(),
+    as: z.strictObject({ id: z.string(), name: z.string(), status: z.string() }).nullable(),
+    refused: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
+  })
+  .describe('The plan, as POST /v1/route returns it')
+  .meta({ id: 'Explanation' })
+
+const target = z.strictObject({ provider: z.string(), model: z.string() })
+
+const routePlan = z
+  .looseObject({
+    model: z.string().describe('The name of the route'),
+    answers: target.nullable().describe('The target that would be tried first; null: none can be tried'),
+    before: target.nullable().describe('The same without `assume`'),
+    loses: z
+      .array(z.string())
+      .describe('Capabilities that `before` has and `answers` does not have; empty if the catalogue lacks a model'),
+    error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
+  })
+  .describe('The plan of a route, as POST /v1/route returns it')
+  .meta({ id: 'RoutePlan' })
+
+/** The providers and keys that an assumption names and that do not exist. */
+const problemsOf = ({ instances }: Config, { down, limited, without }: Assumption) => {
+  const ids = instances.map(({ id }) => id)
+  const keys = instances.flatMap(({ id, keys: own }) => own.map((key) => `${id}#${key.id}`))
+  const check = (member: keyof Assumption, given: readonly string[], known: (name: string) => boolean) =>
+    given.flatMap((name, at) => {
+      if (known(name)) return []
+      const [near] = nearest(name, ids)
+      const hint = near === undefined ? 'GET /admin/api/v1/providers lists them.' : `Did you mean "${near}"?`
+      return [{ path: `assume.${member}[${at}]`, message: `No provider has this ID. ${hint}` }]
+    })
+  return [
+    ...check('down', down, (name) => ids.includes(name)),
+    ...check('limited', limited, (name) => ids.includes(name) || keys.includes(name)),
+    ...check('without', without, (name) => ids.includes(name)),
+  ]
+}
+
+/** The first target of a plan that may be tried. */
+const answering = (plan: JsonObject): z.output<typeof target> | null => {
+  const found = list(plan.targets)
+    .filter(isObject)
+    .find(({ fit, keys }) => fit !== false && list(keys).some((key) => isObject(key) && key.may_be_tried === true))
+  return found ? { provider: String(found.provider), model: String(found.model) } : null
+}
+
+/** Undefined: nothing is known of the model, or there is none. */
+const capabilitiesOf = (
+  { catalogue, config }: Gateway,
+  one: z.output<typeof target> | null,
+): readonly string[] | undefined => {
+  const instance = one && config().instances.find(({ id }) => id === one.provider)
+  return instance && one ? factsOf(catalogue, instance, one.model)?.capabilities : undefined
+}
+
+/** The plan of one route under an assumption, and what differs without it. */
+const planOf = (gateway: Gateway, received: IncomingRequest, model: string, assume: Assumption) => {
+  const present = explain(gateway, received)
+  const assumed = explain(gateway, received, assume)
+  const before = present.ok ? answering(present.value) : null
+  if (!assumed.ok) {
+    const { failure } = assumed
+    const error = { code: failure.code ?? KINDS[failure.kind].code, message: failure.message }
+    return { object: 'route', model, targets: [], answers: null, before, loses: [], error }
+  }
+  const answers = answering(assumed.value)
+  const left = capabilitiesOf(gateway, answers)
+  // A model that the catalogue does not have may be able to do all of it.
+  const loses = left ? (capabilitiesOf(gateway, before) ?? []).filter((one) => !left.includes(one)) : []
+  return { ...assumed.value, model, answers, before, loses: [...loses], error: null }
+}
+
+/** The body of the request whose model is set for each route. */
+const QUESTION = { messages: [{ role: 'user', content: 'Hello' }] }
+
+const forAll = (body: { readonly for?: '*' | undefined; readonly request?: unknown }): boolean =>
+  body.for === '*' || body.request !== undefined
+
+export const explainRows = [
+  row({
+    method: 'POST',
+    path: '/explain',
+    summary: 'Explain where a request would be routed',
+    about:
+      'As POST /v1/route: the real plan with the present state of each target. Nothing is sent upstream. With `as`, `refused` is the limit or budget of this client that refuses every request now. `assume` shows the plan as if providers were down, limited or missing. With `for: "*"` the answer is a list with the plan of each route and of `auto`; `request` is optional then. With WORKERS the state is that of the process that answers.',
+    role: 'viewer',
+    scope: 'any',
+    body: z
+      .strictObject({
+        request: z.record(z.string(), z.json()).optional().describe('The body of a model call, of any style'),
+        for: z.literal('*').optional().describe('The plans of all routes'),
+        as: z
+          .string()
+          .min(1)
+          .max(200)
+          .optional()
+          .describe('The ID of a client key: its access, limits and budgets apply'),
+        style: z.enum(STYLES).optional().describe('The style of the body; default: recognised by its members'),
+        assume: assumption.optional(),
+      })
+      .refine(forAll, { path: ['request'], message: 'It is required, unless `for` is "*".' }),
+    answer: z.union([explanation, listOf(routePlan)]),
+    example: {
+      body: { request: { model: 'auto', messages: [{ role: 'user', content: 'Hello' }] }, style: 'chat' },
+    },
+    async handle({ gateway, control }, { body, request, teams }) {
+      const client = clientOf(control.directory(), body.as, teams, gateway.world.date())
+      if (!client.ok) return client
+      const assume = body.assume ?? NO_ASSUMPTION
+      const problems = problemsOf(gateway.config(), assume)
+      if (problems.length > 0) return bad(invalid(problems))
+      const { principal, key, state } = client.value
+      const receivedFor = (asked: JsonObject): IncomingRequest => ({
+        id: request.id,
+        method: 'POST',
+        path: '/v1/route',
+        query: body.style === undefined ? '' : `style=${body.style}`,
+        headers: () => undefined,
+        body: { text: JSON.stringify(asked) },
+        local: request.local,
+        client: '',
+        principal,
+      })
+      if (body.for === '*') {
+        const data: ReturnType<typeof planOf>[] = []
+        for (const model of new Set([...gateway.config().routes.keys(), AUTO])) {
+          await ownTurn(gateway.world.turn)
+          data.push(planOf(gateway, receivedFor({ ...(body.request ?? QUESTION), model }), model, assume))
+        }
+        return good({ body: { object: 'list' as const, data, has_more: false, next: null } })
+      }
+      const received = receivedFor(body.request ?? {})
+      const explained = explain(gateway, received, assume)
+      if (!explained.ok) return explained
+      const style = String(explained.value.style)
+      const failure = await gateway.accounts.refusal(received, style)
+      const isActive = state === null || state === 'active'
+      const refused = isActive
+        ? failure && { code: failure.code ?? KINDS[failure.kind].code, message: failure.message }
+        : { code: state, message: 'The key cannot be used.' }
+      const as = key && { id: key.id, name: key.name, status: state ?? key.status }
+      return good({ body: { ...explained.value, style, as, refused } })
+    },
+  }),
+]

@@ -1,0 +1,174 @@
+/** Shapes of requests, their attempts and kept bodies, with an example. */
+import { z } from 'zod'
+import { count, dollars, listOf, named, time } from '../fields.ts'
+
+const tokens = {
+  input: count.nullable(),
+  output: count.nullable(),
+  cache_read: count.nullable(),
+  cache_write: count.nullable(),
+  reasoning: count.nullable(),
+  source: z.string().nullable().describe('`exact` or `estimated`'),
+}
+
+const attempt = z.strictObject({
+  n: count,
+  provider: z.string(),
+  model: z.string(),
+  credential: z.string().optional(),
+  hedge: z.boolean(),
+  outcome: z.string(),
+  kind: z.string().nullable(),
+  status: z.int().nullable(),
+  message: z.string().nullable().describe('why it failed'),
+  started_ms: z.number(),
+  first_content_ms: z.number().nullable(),
+  ended_ms: z.number().nullable(),
+  reserved: dollars,
+  cost: dollars.nullable(),
+  usage: z.strictObject({
+    ...tokens,
+    cache_write_1h: count.nullable(),
+    audio_input: count.nullable(),
+    audio_output: count.nullable(),
+  }),
+  price: z.strictObject({ source: z.string(), version: z.string().nullable() }),
+})
+const decision = z
+  .strictObject({
+    by: z.string().nullable().describe('how the model name was resolved: route, provider, listed or default'),
+    plan: z.array(z.string()).describe('targets in their order, as provider/model'),
+    more: count.describe('number of targets that `plan` does not list'),
+    skipped: z
+      .array(z.strictObject({ target: z.string(), key: z.string().nullable(), why: z.string() }))
+      .describe('targets without an attempt, and why'),
+    dropped: z.array(z.string()).describe('members of the request that were not sent'),
+    limit: z.string().nullable().describe('the limit of the client that refused the request'),
+  })
+  .meta({ id: 'RoutingDecision' })
+export const request = z
+  .strictObject({
+    object: z.literal('request'),
+    id: z.string(),
+    received_at: time,
+    ended_at: time.nullable(),
+    style: z.string(),
+    stream: z.boolean(),
+    asked: z.string(),
+    route: z.string().nullable(),
+    provider: z.string().nullable(),
+    model: z.string().nullable(),
+    key: named,
+    team: named,
+    end_user: z.string().nullable(),
+    client: z
+      .string()
+      .nullable()
+      .describe('The kind of client, such as `claude-code`, `openai-sdk` or `other`; null: unknown'),
+    tags: z.record(z.string(), z.string()),
+    outcome: z.string(),
+    status: z.int(),
+    code: z.string().nullable(),
+    message: z.string().nullable().describe('why it failed, as the client received it'),
+    trail: z.string().nullable(),
+    cache: z.string(),
+    first_content_ms: z.number().nullable(),
+    total_ms: z.number().nullable(),
+    overhead_us: z.number().nullable(),
+    usage: z.strictObject(tokens),
+    cost: dollars.nullable(),
+    saved: dollars,
+    trace: z.string().nullable(),
+    node: z.string().optional(),
+    decision: decision.nullable(),
+    attempts: z.array(attempt),
+  })
+  .meta({ id: 'Request' })
+
+const storedBody = z
+  .strictObject({
+    text: z.string().nullable().describe('Redacted; null: the body is no text'),
+    bytes: count.describe('Length of the whole body'),
+    truncated: z.boolean().describe('`text` is only its beginning'),
+    redacted: count.describe('Number of removed texts'),
+    media: count.describe('Number of media that were replaced by type, length and hash'),
+    sha256: z.string().optional(),
+  })
+  .meta({ id: 'StoredBody' })
+export const keptBodies = z
+  .strictObject({
+    path: z.string(),
+    request: storedBody,
+    attempts: z.array(
+      z.strictObject({
+        url: z.string(),
+        request: storedBody,
+        status: z.int().nullable().describe('Null: the upstream sent no response'),
+        answer: storedBody,
+        complete: z.boolean(),
+      }),
+    ),
+  })
+  .meta({ id: 'KeptBodies' })
+
+export const outcomes = {
+  answered: count,
+  refused: count,
+  interrupted: count,
+  client_gone: count,
+  unknown: count,
+  fell_back: count.nullable(),
+  cached: count.nullable(),
+}
+export const requestsPage = z
+  .strictObject({
+    ...listOf(request).shape,
+    from: time,
+    to: time,
+    count: z.strictObject({ value: count, exact: z.boolean() }).optional(),
+    histogram: z
+      .strictObject({ seconds: z.number(), data: z.array(z.strictObject({ start: time, ...outcomes })) })
+      .optional(),
+  })
+  .meta({ id: 'RequestsPage' })
+
+export const REQUEST_EXAMPLE = {
+  object: 'request',
+  id: 'req_kdvbwqhzmrtckdvbwqhz',
+  received_at: '2026-11-23T10:00:00.000Z',
+  ended_at: '2026-11-23T10:00:03.421Z',
+  style: 'messages',
+  stream: true,
+  asked: 'claude-sonnet',
+  route: null,
+  provider: 'groq',
+  model: 'llama-3.3-70b',
+  key: { id: 'key_kdvbwqhzmrtc', name: 'search-prod' },
+  team: { id: 'team_kdvbwqhzmrtc', name: 'search' },
+  end_user: null,
+  client: 'claude-code',
+  tags: {},
+  outcome: 'answered',
+  status: 200,
+  code: null,
+  message: null,
+  trail: 'anthropic#77c0:timeout, groq#09be:200',
+  cache: 'off',
+  first_content_ms: 3097,
+  total_ms: 3421,
+  overhead_us: 610,
+  usage: { input: 812, output: 58, cache_read: 0, cache_write: 0, reasoning: 0, source: 'exact' },
+  cost: '0.000251000',
+  saved: '0.000000000',
+  trace: null,
+  node: 'local',
+  decision: {
+    by: 'default',
+    plan: ['anthropic/claude-sonnet', 'groq/llama-3.3-70b', 'openai/gpt-5'],
+    more: 0,
+    skipped: [],
+    dropped: [],
+    limit: null,
+  },
+  attempts: [],
+}

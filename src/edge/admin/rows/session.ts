@@ -1,0 +1,110 @@
+/** Who is signed in, and sessions of browsers. */
+import { z } from 'zod'
+import { bad, good } from '../../../core/failure.ts'
+import { ROLES } from '../actor.ts'
+import type { Authenticated } from '../authentication.ts'
+import { noteAudit } from '../control.ts'
+import type { AdminDeps } from '../deps.ts'
+import { time } from '../fields.ts'
+import { row } from '../row.ts'
+
+const binding = z.strictObject({
+  role: z.enum(ROLES),
+  team: z.string().nullable().describe('The ID of a team; null: all teams'),
+})
+
+const session = z
+  .strictObject({
+    object: z.literal('session'),
+    actor: z.strictObject({ kind: z.enum(['token', 'bootstrap', 'local']), id: z.string(), name: z.string() }),
+    roles: z.array(binding),
+    csrf: z
+      .string()
+      .nullable()
+      .describe('Send it as x-headgate-csrf with every write; null: the request has no session, and needs none'),
+    expires_at: time.nullable(),
+    version: z.string(),
+  })
+  .meta({ id: 'Session' })
+
+const answerOf = ({ actor, session: current }: Authenticated, { process }: AdminDeps) => ({
+  object: 'session' as const,
+  actor: { kind: actor.kind, id: actor.id, name: actor.name },
+  roles: actor.bindings.map(({ role, team }) => ({ role, team })),
+  csrf: current?.csrf ?? null,
+  expires_at: current ? new Date(current.until).toISOString() : null,
+  version: process.version,
+})
+
+const EXAMPLE = {
+  object: 'session',
+  actor: { kind: 'bootstrap', id: 'bootstrap', name: 'auth.admin' },
+  roles: [{ role: 'admin', team: null }],
+  csrf: null,
+  expires_at: null,
+  version: '0.1.0',
+}
+
+export const sessionRows = [
+  row({
+    method: 'GET',
+    path: '/session',
+    summary: 'Show who is signed in',
+    role: null,
+    scope: 'any',
+    answer: session,
+    example: { answer: EXAMPLE },
+    async handle(deps, { request }) {
+      const found = await deps.authentication.authenticate(request)
+      return found.ok ? good({ body: answerOf(found.value, deps) }) : found
+    },
+  }),
+  row({
+    method: 'POST',
+    path: '/session',
+    summary: 'Sign in with an admin token',
+    about:
+      'For browsers. Sets an HttpOnly cookie: `__Host-headgate` over https, `headgate` on a loopback address. The session ends 8 hours after its last use, at logout, or with its token; restarts do not end it. Twenty wrong tokens in a minute from one address are followed by status 429.',
+    role: null,
+    scope: 'any',
+    body: z.strictObject({ token: z.string().min(1).max(1_000) }),
+    answer: session,
+    status: 201,
+    example: {
+      body: { token: 'hga_0123456789abcdefghijABCDEFGHIJ01aaaaaa' },
+      answer: {
+        ...EXAMPLE,
+        csrf: 'pJ1Vb7WbJZcRb0uYzv3k3Q8m',
+        expires_at: '2026-11-23T18:00:00.000Z',
+      },
+    },
+    async handle(deps, call) {
+      const { body, request } = call
+      const begun = await deps.authentication.begin(body.token, request)
+      if (!begun.ok) return bad(begun.failure)
+      const { actor, cookie } = begun.value
+      await noteAudit(deps.control, { ...call, actor }, { action: 'session.create', object: actor.id, details: {} })
+      return good({ body: answerOf(begun.value, deps), headers: { 'set-cookie': cookie } })
+    },
+  }),
+  row({
+    method: 'POST',
+    path: '/session/logout',
+    summary: 'Sign out',
+    about: 'Ends the session of the cookie, and removes the cookie.',
+    role: null,
+    scope: 'any',
+    answer: z.undefined(),
+    status: 204,
+    example: {},
+    async handle(deps, call) {
+      const { request } = call
+      const found = await deps.authentication.authenticate(request)
+      if (!found.ok) return found
+      const { actor } = found.value
+      const cookie = await deps.authentication.end(request)
+      await noteAudit(deps.control, { ...call, actor }, { action: 'session.end', object: actor.id, details: {} })
+      return good({ body: undefined, headers: { 'set-cookie': cookie } })
+    },
+  }),
+]

@@ -1,0 +1,61 @@
+/** All rows of the admin API. */
+
+import { z } from 'zod'
+import { good } from '../../core/failure.ts'
+import { openapiOf } from './openapi.ts'
+import { type AdminRow, row } from './row.ts'
+import { accountRows } from './rows/accounts.ts'
+import { activityRows } from './rows/activity.ts'
+import { adjustmentRows } from './rows/adjustments.ts'
+import { alertRows } from './rows/alerts.ts'
+import { auditRows } from './rows/audit.ts'
+import { budgetRows } from './rows/budgets.ts'
+import { cacheRows } from './rows/cache.ts'
+import { changeRows } from './rows/changes.ts'
+import { clientRows } from './rows/clients.ts'
+import { configRows } from './rows/config.ts'
+import { correctionRows } from './rows/corrections.ts'
+import { explainRows } from './rows/explain.ts'
+import { liveRows } from './rows/live.ts'
+import { providerRows } from './rows/providers.ts'
+import { requestRows } from './rows/requests.ts'
+import { sessionRows } from './rows/session.ts'
+import { systemRows } from './rows/system.ts'
+import { tryRows } from './rows/try.ts'
+import { usageRows } from './rows/usage.ts'
+
+const rows: readonly AdminRow[] = [
+  ...sessionRows,
+  ...accountRows,
+  ...budgetRows,
+  ...adjustmentRows,
+  ...correctionRows,
+  ...usageRows,
+  ...requestRows,
+  ...activityRows,
+  ...alertRows,
+  ...auditRows,
+  ...changeRows,
+  ...clientRows,
+  ...providerRows,
+  ...explainRows,
+  ...configRows,
+  ...systemRows,
+  ...liveRows,
+  ...cacheRows,
+  ...tryRows,
+]
+
+const description = row({
+  method: 'GET',
+  path: '/openapi.json',
+  summary: 'Describe this API (OpenAPI 3.1)',
+  role: 'viewer',
+  scope: 'any',
+  answer: z.looseObject({ openapi: z.literal('3.1.0') }).describe('An OpenAPI document'),
+  example: {},
+  handle: ({ process }) => good({ body: openapiOf(TABLE, process.version) }),
+})
+
+/** The table, from which the dispatcher, the API description and docs/admin-api.md are made. */
+export const TABLE: readonly AdminRow[] = [...rows, description]

@@ -1,0 +1,31 @@
+/** Queries of usage: their range, and the teams to which the actor's role limits them. */
+import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import { rangeOf } from '../ledger/reading/parameters.ts'
+import type { TimeRange } from '../ledger/reading/queries.ts'
+import { invalid } from './validation.ts'
+
+export const EMPTY_RANGE: Failure = invalid([{ path: 'from', message: 'It must be before `to`.' }], 'query')
+const OTHER_TEAM = fail('forbidden', 'These credentials have no role in this team.')
+
+type Filter = { readonly team?: readonly string[] }
+
+/** The query with a whole range, and limited to the teams of the actor. */
+export const scoped = <Query extends Partial<TimeRange> & { readonly filter: Filter }>(
+  query: Query,
+  kind: Parameters<typeof rangeOf>[1],
+  now: number,
+  teams: readonly string[] | null,
+): Outcome<Query & TimeRange> => {
+  const range = rangeOf(query, kind, now)
+  if (!range) return bad(EMPTY_RANGE)
+  const { team } = query.filter
+  if (teams === null) return good({ ...query, ...range })
+  const allowed = team === undefined ? teams : team.filter((one) => teams.includes(one))
+  return allowed.length === 0
+    ? bad(OTHER_TEAM)
+    : good({ ...query, ...range, filter: { ...query.filter, team: allowed } })
+}
+
+/** The answer with what was found as its body. */
+export const shown = <Body>(found: Outcome<Body>): Outcome<{ readonly body: Body }> =>
+  found.ok ? good({ body: found.value }) : found

@@ -1,0 +1,278 @@
+/**
+ * Sends alerts. A timer reads the state of the gateway and compares it with the alerts that were sent; what is due is first
+ * written to a file and then sent, so that neither a restart nor a receiver that is down loses or repeats an alert. A
+ * request that was sent but not confirmed is repeated with the same `webhook-id`.
+ */
+import { randomUUID } from 'node:crypto'
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import type { Alerts } from '../../core/config.ts'
+import type { GatewayEvent } from '../../core/trace.ts'
+import {
+  type AlertEntries,
+  type AlertEntry,
+  type DueAlert,
+  nextAlerts,
+  restoredEntries,
+  storedEntries,
+} from '../../policy/alerts/alert-state.ts'
+import { type AlertCondition, type AlertRule, type AlertView, alertConditions } from '../../policy/alerts/conditions.ts'
+import { alertBody, sendAlert, slackBody } from './webhook.ts'
+
+export type AlertingOptions = {
+  /** The data folder. */
+  readonly folder: string
+  /** The current settings; null: no alerts are sent. */
+  readonly alerts: () => Alerts | null
+  readonly view: () => Promise<Omit<AlertView, 'now' | 'answers'>>
+  readonly report: (event: AlertingEvent) => void
+  /** ms between two looks at the state. */
+  readonly interval?: number
+  /** ms before each try of an alert. */
+  readonly delays?: readonly number[]
+  /** ms for which a condition must be over. */
+  readonly resolveAfter?: number
+}
+
+/** `result`: `failed` after the last try, `dropped` if too many wait. */
+export type AlertingEvent =
+  | { readonly rule: AlertRule; readonly result: 'sent' }
+  | { readonly rule: AlertRule; readonly result: 'failed' | 'dropped'; readonly reason: string }
+  | { readonly rule: null; readonly result: 'unstored'; readonly reason: string }
+
+/** The alerts that were sent and are not over, and their delivery. Times as ISO 8601. Plain JSON data. */
+export type AlertingState = {
+  readonly alerts: readonly SentAlert[]
+  /** Alerts that the receiver has not confirmed yet. */
+  readonly waiting: number
+  /** The last delivery that succeeded or was given up; null: none since the start. */
+  readonly last: {
+    readonly at: string
+    readonly rule: string
+    readonly result: 'sent' | 'failed'
+    readonly reason: string | null
+  } | null
+}
+
+type SentAlert = Pick<AlertCondition, 'type' | 'severity' | 'object' | 'value' | 'limit' | 'message'> & {
+  readonly threshold: string | null
+  readonly since: string
+  readonly sent_at: string
+}
+
+/** An alert that is not confirmed. `tries`: those made. `nextAt`: ms since 1970. Plain JSON data. */
+type Delivery = {
+  readonly id: string
+  readonly rule: AlertRule
+  readonly body: string
+  readonly tries: number
+  readonly nextAt: number
+}
+
+type StoredAlerts = {
+  readonly version: 1
+  readonly entries: readonly AlertEntry[]
+  readonly waiting: readonly Delivery[]
+}
+
+const FILE = 'alerts.json'
+const INTERVAL = 5_000
+/** Five tries in ten minutes. */
+const DELAYS: readonly number[] = [0, 5_000, 30_000, 120_000, 420_000]
+/** Alerts that wait for their receiver. */
+const MAX_WAITING = 100
+/** Alerts in the state. */
+const MAX_LISTED = 200
+/** Parts of the last hour in which answers are counted, and their length in ms. */
+const PARTS = 12
+const PART = 300_000
+
+/** Answers of the last hour, by parts of it. */
+class AnswerCount {
+  #parts: { readonly number: number; all: number; estimated: number }[] = []
+
+  add(now: number, estimated: boolean): void {
+    const number = Math.floor(now / PART)
+    let part = this.#parts.at(-1)
+    if (part?.number !== number) {
+      part = { number, all: 0, estimated: 0 }
+      this.#parts = [...this.#parts.slice(1 - PARTS), part]
+    }
+    part.all++
+    if (estimated) part.estimated++
+  }
+
+  sum(now: number): { readonly all: number; readonly estimated: number } {
+    const recent = this.#parts.filter(({ number }) => number > Math.floor(now / PART) - PARTS)
+    return {
+      all: recent.reduce((sum, { all }) => sum + all, 0),
+      estimated: recent.reduce((sum, { estimated }) => sum + estimated, 0),
+    }
+  }
+}
+
+export class Alerting {
+  readonly #options: AlertingOptions
+  readonly #answers = new AnswerCount()
+  readonly #stopped = new AbortController()
+  readonly #timer: NodeJS.Timeout
+  #entries: AlertEntries | null = null
+  #waiting: readonly Delivery[] = []
+  #last: AlertingState['last'] = null
+  #working: Promise<void> | null = null
+  #isUnstored = false
+
+  /** Starts at once. */
+  constructor(options: AlertingOptions) {
+    this.#options = options
+    this.#timer = setInterval(() => this.#start(), options.interval ?? INTERVAL).unref()
+    this.#start()
+  }
+
+  /** Counts answers with estimated usage. */
+  observe(event: GatewayEvent): void {
+    if (event.event !== 'request') return
+    const used = event.trace.findLast((one) => one.type === 'usage')
+    if (used) this.#answers.add(Date.now(), used.estimated === true)
+  }
+
+  /** The newest alert comes first. */
+  state(): AlertingState {
+    const alerts = [...(this.#entries?.values() ?? [])].flatMap(({ condition, since, firedAt, resolved }) =>
+      firedAt === null || resolved ? [] : [{ condition, since, firedAt }],
+    )
+    return {
+      alerts: alerts
+        .toSorted((a, b) => b.firedAt - a.firedAt)
+        .slice(0, MAX_LISTED)
+        .map(({ condition: { type, severity, object, threshold, value, limit, message }, since, firedAt }) => ({
+          ...{ type, severity, object, threshold: threshold === '' ? null : threshold, value, limit, message },
+          since: new Date(since).toISOString(),
+          sent_at: new Date(firedAt).toISOString(),
+        })),
+      waiting: this.#waiting.length,
+      last: this.#last,
+    }
+  }
+
+  /** Ends the timer and the request in progress. What is not confirmed is sent after the next start. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer)
+    this.#stopped.abort()
+    await this.#working
+  }
+
+  #start(): void {
+    if (this.#working || this.#stopped.signal.aborted) return
+    this.#working = this.#work().finally(() => {
+      this.#working = null
+    })
+  }
+
+  /** Does not throw. */
+  async #work(): Promise<void> {
+    const { alerts, view, resolveAfter } = this.#options
+    const settings = alerts()
+    if (!settings) return
+    try {
+      if (!this.#entries) await this.#load()
+      const now = Date.now()
+      const conditions = alertConditions(settings.rules, { ...(await view()), now, answers: this.#answers.sum(now) })
+      const next = nextAlerts(this.#entries ?? new Map(), conditions, now, resolveAfter)
+      this.#entries = next.entries
+      this.#enqueue(next.due, settings, now)
+      if (next.changed) await this.#store()
+      await this.#deliver(settings)
+    } catch (error) {
+      this.#unstored(error)
+    }
+  }
+
+  #enqueue(due: readonly DueAlert[], { format }: Alerts, at: number): void {
+    const node = hostname()
+    const made = due.map((alert): Delivery => {
+      const id = `msg_${randomUUID()}`
+      const body = format === 'slack' ? slackBody(alert, node) : alertBody(alert, { id, at, node })
+      const [first = 0] = this.#options.delays ?? DELAYS
+      return { id, rule: alert.condition.rule, body: JSON.stringify(body), tries: 0, nextAt: at + first }
+    })
+    const all = [...this.#waiting, ...made]
+    this.#waiting = all.slice(-MAX_WAITING)
+    for (const { rule } of all.slice(0, -MAX_WAITING))
+      this.#options.report({ rule, result: 'dropped', reason: `more than ${MAX_WAITING} alerts wait` })
+  }
+
+  async #deliver(settings: Alerts): Promise<void> {
+    const now = Date.now()
+    const due = this.#waiting.filter(({ nextAt }) => nextAt <= now)
+    if (due.length === 0) return
+    const { signal } = this.#stopped
+    const problems = new Map(
+      await Promise.all(due.map(async (one) => [one, await sendAlert(settings, one, signal)] as const)),
+    )
+    this.#waiting = this.#waiting.flatMap((one) => {
+      const problem = problems.get(one)
+      // A request that was cut off by the shutdown is repeated after the next start.
+      return problem === undefined || (problem !== null && signal.aborted) ? one : this.#afterTry(one, problem)
+    })
+    await this.#store()
+  }
+
+  /** The delivery after a try; empty: it is over. */
+  #afterTry(delivery: Delivery, problem: string | null): Delivery[] {
+    const { rule } = delivery
+    const tries = delivery.tries + 1
+    const delay = (this.#options.delays ?? DELAYS)[tries]
+    if (problem !== null && delay !== undefined) return [{ ...delivery, tries, nextAt: Date.now() + delay }]
+    this.#last = {
+      at: new Date().toISOString(),
+      rule,
+      result: problem === null ? 'sent' : 'failed',
+      reason: problem,
+    }
+    this.#options.report(problem === null ? { rule, result: 'sent' } : { rule, result: 'failed', reason: problem })
+    return []
+  }
+
+  async #load(): Promise<void> {
+    try {
+      const { version, entries, waiting }: StoredAlerts = JSON.parse(
+        await readFile(join(this.#options.folder, FILE), 'utf8'),
+      )
+      if (version !== 1) throw new Error('the file has another version')
+      this.#entries = restoredEntries(entries)
+      this.#waiting = [...waiting]
+    } catch (error) {
+      this.#entries = new Map()
+      // Before the first alert there is no file.
+      if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) this.#unstored(error)
+    }
+  }
+
+  /** Replaces the file. Without it, alerts are sent all the same. */
+  async #store(): Promise<void> {
+    const stored: StoredAlerts = {
+      version: 1,
+      entries: storedEntries(this.#entries ?? new Map()),
+      waiting: this.#waiting,
+    }
+    const { folder } = this.#options
+    try {
+      await mkdir(folder, { recursive: true, mode: 0o700 })
+      await writeFile(join(folder, `${FILE}.new`), JSON.stringify(stored), { mode: 0o600, flush: true })
+      await rename(join(folder, `${FILE}.new`), join(folder, FILE))
+      this.#isUnstored = false
+    } catch (error) {
+      this.#unstored(error)
+    }
+  }
+
+  /** Reports the first of several failures. */
+  #unstored(error: unknown): void {
+    if (this.#isUnstored) return
+    this.#isUnstored = true
+    const reason = error instanceof Error && 'code' in error ? String(error.code) : 'it is invalid'
+    this.#options.report({ rule: null, result: 'unstored', reason })
+  }
+}

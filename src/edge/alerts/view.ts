@@ -1,0 +1,43 @@
+/** The state of the gateway for alerts. */
+import type { Directory } from '../../core/accounts.ts'
+import type { FullConfig } from '../../core/config.ts'
+import { endpointId, keyId } from '../../core/target.ts'
+import type { HealthProblem } from '../../gateway/endpoints/pages.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
+import type { AlertView } from '../../policy/alerts/conditions.ts'
+
+/** Cooldowns that end only when the operator or the provider acts. */
+const DEAD = ['suspended', 'quota_exhausted']
+
+/** Stores by the component of their problems. */
+const STORES = { store: 'responses', ledger: 'usage', control: 'control', config: null } as const
+
+/** What the gateway does not contain. `ledgerLag`: ms by which the usage database lags behind the journal. */
+export type AlertFacts = {
+  readonly config: FullConfig
+  readonly directory: Directory
+  readonly problems: readonly HealthProblem[]
+  readonly ledgerLag: number
+}
+
+export const alertView = async (
+  { accounts, health }: Pick<Gateway, 'accounts' | 'health'>,
+  { config, directory, problems, ledgerLag }: AlertFacts,
+): Promise<Omit<AlertView, 'now' | 'answers'>> => ({
+  budgets: (await accounts.budgetFigures()).states,
+  openCircuits: config.instances
+    .filter((instance) => health.circuits.phase(endpointId(instance), config.settings.circuit).state !== 'closed')
+    .map(({ id }) => id),
+  deadKeys: config.instances.flatMap((instance) =>
+    instance.keys.flatMap((key) => {
+      const why = health.cooldowns.of(keyId(instance, key))?.why
+      return why !== undefined && DEAD.includes(why) ? [{ provider: instance.id, key: key.id, why }] : []
+    }),
+  ),
+  brokenStores: problems.flatMap(({ component, reason }) => {
+    const store = STORES[component]
+    return store ? [{ store, reason }] : []
+  }),
+  ledgerLag,
+  keys: [...directory.keys.values()],
+})

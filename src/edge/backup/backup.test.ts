@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict'
+import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'node:test'
+import { readArchive, writeArchive } from './archive.ts'
+import { restoreBackup, writeBackup } from './backup.ts'
+
+const inFolder = async (body: (folder: string) => Promise<void>) => {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-backup-'))
+  try {
+    await body(folder)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+test('an archive returns the files that were written', () =>
+  inFolder(async (folder) => {
+    const sizes = [0, 1, 511, 512, 513, 300_000]
+    const files = sizes.map((bytes) => {
+      const path = join(folder, `f${bytes}`)
+      writeFileSync(path, Buffer.alloc(bytes, 'abc'))
+      return { name: `f${bytes}`, path, bytes }
+    })
+    await writeArchive(join(folder, 'a.tar.gz'), files)
+    const found: [string, number][] = []
+    for await (const { name, content } of readArchive(join(folder, 'a.tar.gz'))) {
+      const parts: Buffer[] = []
+      for await (const part of content) parts.push(part)
+      assert.deepEqual(Buffer.concat(parts), readFileSync(join(folder, name)))
+      found.push([name, Buffer.concat(parts).length])
+    }
+    assert.deepEqual(
+      found,
+      sizes.map((bytes) => [`f${bytes}`, bytes]),
+    )
+    await assert.rejects(writeArchive(join(folder, 'a.tar.gz'), files), { code: 'EEXIST' })
+  }))
+
+const SEGMENT = 'abc.123-0-1.jsonl'
+
+test('a backup has the databases as of one moment and the whole lines of the journal', () =>
+  inFolder(async (folder) => {
+    const from = { data: join(folder, 'from'), journal: join(folder, 'from', 'journal') }
+    mkdirSync(from.journal, { recursive: true })
+    const database = new DatabaseSync(join(from.data, 'usage.db'))
+    database.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1)')
+    writeFileSync(join(from.journal, SEGMENT), '["o"]\n')
+    appendFileSync(join(from.journal, SEGMENT), '["c"')
+    writeFileSync(join(from.journal, 'other.txt'), 'x')
+    const file = join(folder, 'b.tar.gz')
+    const manifest = await writeBackup(file, from, { usage: true, version: '1.2.3' })
+    database.close()
+    assert.deepEqual(
+      manifest.files.map(({ name, bytes }) => [name, name.endsWith('.db') || bytes]),
+      [
+        ['usage.db', true],
+        [`journal/${SEGMENT}`, 6],
+      ],
+    )
+    assert.deepEqual(
+      readdirSync(from.data).filter((name) => name.startsWith('backup-')),
+      [],
+    )
+
+    const to = { data: join(folder, 'to'), journal: join(folder, 'elsewhere') }
+    await restoreBackup(file, to, false)
+    assert.equal(readFileSync(join(to.journal, SEGMENT), 'utf8'), '["o"]\n')
+    const restored = new DatabaseSync(join(to.data, 'usage.db'))
+    assert.deepEqual(
+      restored
+        .prepare('SELECT x FROM t')
+        .all()
+        .map(({ x }) => x),
+      [1],
+    )
+    restored.close()
+    assert.deepEqual(readdirSync(to.data), ['usage.db'])
+  }))
+
+test('without usage neither ledger nor journal are in the backup', () =>
+  inFolder(async (folder) => {
+    const from = { data: folder, journal: join(folder, 'journal') }
+    mkdirSync(from.journal)
+    writeFileSync(join(from.journal, SEGMENT), '{}\n')
+    for (const name of ['control.db', 'usage.db']) new DatabaseSync(join(folder, name)).close()
+    const { files } = await writeBackup(join(folder, 'b.tar.gz'), from, { usage: false, version: '1.2.3' })
+    assert.deepEqual(
+      files.map(({ name }) => name),
+      ['control.db'],
+    )
+  }))
+
+test('an empty folder has nothing to back up', () =>
+  inFolder(async (folder) => {
+    const from = { data: folder, journal: folder }
+    await assert.rejects(writeBackup(join(folder, 'b'), from, { usage: true, version: '' }), /nothing to back up/)
+  }))

@@ -1,0 +1,35 @@
+/** The databases of the data folder: names, and the newest schema that this version can read. */
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { CONTROL_MIGRATIONS } from '../control/schema.ts'
+import { USAGE_SCHEMA } from '../ledger/usage-schema.ts'
+import { schemaVersionOf } from '../sqlite/schema-version.ts'
+
+/** `newest`: the schema version that this program writes; null: the file has none. */
+export const DATABASES: readonly { readonly file: string; readonly newest: number | null }[] = [
+  { file: 'control.db', newest: CONTROL_MIGRATIONS.length },
+  { file: 'usage.db', newest: USAGE_SCHEMA.migrations.length },
+  { file: 'responses.db', newest: null },
+]
+
+export type DatabaseState = {
+  readonly file: string
+  readonly bytes: number
+  readonly version: number | null
+  readonly newest: number | null
+  readonly problem: string | null
+}
+
+/** The databases that exist in a folder. */
+export const databasesIn = (folder: string): readonly DatabaseState[] =>
+  DATABASES.filter(({ file }) => existsSync(join(folder, file))).map(({ file, newest }) => {
+    const path = join(folder, file)
+    const state = { file, bytes: statSync(path).size, newest }
+    try {
+      const version = schemaVersionOf(path)
+      const isNewer = version !== null && newest !== null && version > newest
+      return { ...state, version, problem: isNewer ? 'was written by a newer version of Headgate' : null }
+    } catch (error) {
+      return { ...state, version: null, problem: error instanceof Error ? error.message : 'cannot be opened' }
+    }
+  })

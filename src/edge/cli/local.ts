@@ -1,0 +1,41 @@
+/** The configuration and data folder of this working folder, as the gateway would read them. */
+import { resolve } from 'node:path'
+import { loadProviders } from '../catalogue/load-providers.ts'
+import type { Loaded } from '../config/configure.ts'
+import type { Env } from '../config/env.ts'
+import { variable } from '../config/environment.ts'
+import { type ConfigSources, loadConfig, readEnvironment } from '../config/load.ts'
+import { problemLine } from '../config/problem.ts'
+import { storedRecords } from '../control/read-accounts.ts'
+import { CliError, type CliHost, EXIT } from './cli.ts'
+
+export type Local = {
+  readonly loaded: Loaded
+  /** The environment merged with `.env`. */
+  readonly env: Env
+  /** Absolute path of `data.dir`; the default one if the configuration is invalid. */
+  readonly dataDir: string
+}
+
+/** Reads the configuration of the working folder. Never throws for an invalid one. */
+export const readLocal = async ({ env, folder }: CliHost): Promise<Local> => {
+  const sources = { env, folder, providers: await loadProviders(), stored: storedIn(folder) }
+  const [loaded, merged] = await Promise.all([loadConfig(sources), readEnvironment(sources)])
+  const dir = loaded.ok ? loaded.config.settings.data.dir : (variable(merged, 'DATA_DIR') ?? '.headgate')
+  return { loaded, env: merged, dataDir: resolve(folder, dir) }
+}
+
+/** The records of the database in the data folder; the path of that folder is relative to `folder`. */
+export const storedIn =
+  (folder: string): NonNullable<ConfigSources['stored']> =>
+  ({ data }) =>
+    storedRecords(resolve(folder, data.dir))
+
+/** The configuration, or the exit code for an invalid one with all problems. */
+export const validConfig = ({ loaded }: Local): Extract<Loaded, { readonly ok: true }> => {
+  if (loaded.ok) return loaded
+  throw new CliError(
+    EXIT.invalidConfig,
+    `The configuration is invalid.\n${loaded.problems.map(problemLine).join('\n')}`,
+  )
+}

@@ -1,0 +1,36 @@
+/** All verbs. The module of a verb is loaded only if the verb is used. */
+import type { DefineVerb } from './cli.ts'
+
+export type VerbRow = {
+  readonly name: string
+  readonly summary: string
+  readonly load: () => Promise<{ readonly define: DefineVerb }>
+}
+
+export const VERBS: readonly VerbRow[] = [
+  { name: 'start', summary: 'start the gateway; the default without a verb', load: () => import('./verbs/start.ts') },
+  { name: 'status', summary: 'show health, providers and budgets', load: () => import('./verbs/status.ts') },
+  { name: 'health', summary: 'check readiness, for containers', load: () => import('./verbs/health.ts') },
+  { name: 'doctor', summary: 'check this machine and the configuration', load: () => import('./verbs/doctor.ts') },
+  { name: 'config', summary: 'check or show the configuration', load: () => import('./verbs/config.ts') },
+  { name: 'providers', summary: 'list and test providers', load: () => import('./verbs/providers.ts') },
+  { name: 'models', summary: 'list models', load: () => import('./verbs/models.ts') },
+  { name: 'try', summary: 'send one prompt to one or more models', load: () => import('./verbs/try.ts') },
+  { name: 'explain', summary: 'explain how a request is or was routed', load: () => import('./verbs/explain.ts') },
+  { name: 'connect', summary: 'configure a client for this gateway', load: () => import('./verbs/connect.ts') },
+  { name: 'import', summary: 'convert a configuration of another gateway', load: () => import('./verbs/import.ts') },
+  { name: 'keys', summary: 'manage client keys', load: () => import('./verbs/keys.ts') },
+  { name: 'teams', summary: 'manage teams', load: () => import('./verbs/teams.ts') },
+  { name: 'budgets', summary: 'manage budgets', load: () => import('./verbs/budgets.ts') },
+  { name: 'prices', summary: 'manage price overrides', load: () => import('./verbs/prices.ts') },
+  { name: 'adopt', summary: 'move a record from the database to the file', load: () => import('./verbs/adopt.ts') },
+  { name: 'export', summary: 'write teams, keys and budgets as YAML', load: () => import('./verbs/export.ts') },
+  { name: 'usage', summary: 'report use and cost', load: () => import('./verbs/usage.ts') },
+  { name: 'logs', summary: 'show requests', load: () => import('./verbs/logs.ts') },
+  { name: 'replay', summary: 'send a request again', load: () => import('./verbs/replay.ts') },
+  { name: 'cache', summary: 'purge the response cache', load: () => import('./verbs/cache.ts') },
+  { name: 'audit', summary: 'verify the audit log', load: () => import('./verbs/audit.ts') },
+  { name: 'db', summary: 'show the databases of the data folder', load: () => import('./verbs/db.ts') },
+  { name: 'backup', summary: 'write a backup of the data folder', load: () => import('./verbs/backup.ts') },
+  { name: 'restore', summary: 'restore a backup', load: () => import('./verbs/restore.ts') },
+]

@@ -1,0 +1,169 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the file are written
+/** Writes teams, keys, budgets and prices as the configuration file contains them. Reading the text gives equal records. */
+import { stringify } from 'yaml'
+import {
+  type Access,
+  type AccountRecords,
+  type Budget,
+  type ClientKey,
+  DEFAULT_TEAM,
+  type Directory,
+  type PriceRule,
+  type Team,
+  type TokenPrices,
+} from '../../core/accounts.ts'
+import { formatDollars } from '../../core/money.ts'
+import { fileId } from './key-digest.ts'
+
+/** Names of teams and keys that the records refer to. */
+export type AccountNames = Pick<Directory, 'teams' | 'keys'>
+
+/**
+ * The YAML of records. Revoked keys are left out: a key that is not in the file is refused. Throws if two keys have one
+ * name, which is possible in different teams of the database but not in the file.
+ */
+export const accountsYaml = (records: Partial<AccountRecords>, names: AccountNames): string => {
+  const keys = (records.keys ?? []).filter(({ status }) => status !== 'revoked')
+  const twice = keys.find(({ name }, index) => keys.findIndex((one) => one.name === name) !== index)
+  if (twice) throw new Error(`Two keys are called "${twice.name}". Rename one of them; the file has each name once.`)
+  const sections = {
+    teams: byName(records.teams ?? [], teamEntry),
+    keys: byName(keys, (key) => keyEntry(key, names)),
+    budgets: byName(records.budgets ?? [], (budget) => budgetEntry(budget, names)),
+    prices: records.prices && records.prices.length > 0 ? records.prices.map(priceEntry) : undefined,
+  }
+  return stringify(escaped(compact(sections)), { lineWidth: 0 })
+}
+
+type YamlEntry = { readonly [member: string]: unknown }
+
+const byName = <T extends { readonly name: string }>(list: readonly T[], entry: (record: T) => YamlEntry) =>
+  list.length === 0 ? undefined : Object.fromEntries(list.map((record) => [record.name, entry(record)]))
+
+const teamEntry = ({ id, name, status, access, limits, cache, tags }: Team): YamlEntry => ({
+  id: name === DEFAULT_TEAM.name ? undefined : unlessDerived(id, fileId('team', name)),
+  status: unless(status, 'active'),
+  access: accessEntry(access),
+  limits,
+  cache,
+  tags: tagsEntry(tags),
+})
+
+const keyEntry = (key: ClientKey, { teams }: AccountNames): YamlEntry => {
+  const { id, name, team, status, secrets, createdAt, expiresAt, access, limits, defaultRoute, cache, tags } = key
+  const [only, another] = secrets
+  const isPlain = only && !another && only.last4 === '' && only.until === null && only.createdAt === createdAt
+  return {
+    id: unlessDerived(id, fileId('key', name)),
+    team: unless(teams.get(team)?.name ?? team, DEFAULT_TEAM.name),
+    status: unless(status, 'active'),
+    digest: isPlain ? only.digest : undefined,
+    secrets: isPlain
+      ? undefined
+      : secrets.map((secret) => ({
+          digest: secret.digest,
+          last4: unless(secret.last4, ''),
+          createdAt: secret.createdAt === createdAt ? undefined : timeEntry(secret.createdAt),
+          until: timeEntry(secret.until),
+        })),
+    createdAt: unless(timeEntry(createdAt), timeEntry(0)),
+    expiresAt: timeEntry(expiresAt),
+    access: accessEntry(access),
+    limits,
+    defaultRoute,
+    cache,
+    tags: tagsEntry(tags),
+    logBodies: unless(key.logBodies, false),
+  }
+}
+
+const budgetEntry = (budget: Budget, { teams, keys }: AccountNames): YamlEntry => {
+  const { id, name, amount, period, timezone, startDay, appliesTo, createdAt } = budget
+  return {
+    id: unlessDerived(id, fileId('bud', name)),
+    amount: dollars(amount),
+    period,
+    timezone: unless(timezone, 'UTC'),
+    startDay: unless(startDay, 1),
+    appliesTo: {
+      teams: appliesTo.teams?.map((team) => teams.get(team)?.name ?? team),
+      keys: appliesTo.keys?.map((key) => keys.get(key)?.name ?? key),
+      tags: appliesTo.tags,
+      models: appliesTo.models,
+      providers: appliesTo.providers,
+    },
+    per: unless(budget.per, 'all'),
+    mode: unless(budget.mode, 'hard'),
+    reserve: unless(budget.reserve, 'typical'),
+    onOverrun: unless(budget.onOverrun, 'finish'),
+    enforcement: unless(budget.enforcement, 'fast'),
+    countFrom: unless(budget.countFrom, 'creation'),
+    alerts: budget.alerts.length === 0 ? undefined : budget.alerts,
+    createdAt: unless(timeEntry(createdAt), timeEntry(0)),
+  }
+}
+
+const priceEntry = ({ id, provider, model, effectiveFrom, prices }: PriceRule): YamlEntry => {
+  const { factor, service, tiers, tools, ...tokens } = prices
+  return {
+    id: unlessDerived(id, fileId('prc', `${provider}\0${model}\0${effectiveFrom}`)),
+    provider,
+    model,
+    effectiveFrom: unless(timeEntry(effectiveFrom), timeEntry(0)),
+    factor,
+    service,
+    perMillion: perMillion(tokens),
+    tiers: tiers?.map(({ above, ...rest }) => ({ above, perMillion: perMillion(rest) })),
+    perCall: tools && Object.fromEntries(Object.entries(tools).map(([tool, price]) => [tool, dollars(price)])),
+  }
+}
+
+const TOKENS = 1_000_000
+
+const perMillion = (prices: TokenPrices): YamlEntry =>
+  Object.fromEntries(
+    Object.entries(prices).map(([part, nano]) => [
+      part,
+      nano === undefined ? undefined : dollars(Math.round(nano * TOKENS)),
+    ]),
+  )
+
+/** `2500.00`: without needless zeros. */
+const dollars = (nano: number): string => formatDollars(nano).replace(/(\.\d\d\d*?)0+$/, '$1')
+
+const timeEntry = (at: number | null): string | undefined => (at === null ? undefined : new Date(at).toISOString())
+
+const accessEntry = (access: Access): YamlEntry => ({ ...access })
+
+const tagsEntry = (tags: Team['tags']): YamlEntry | undefined => (Object.keys(tags).length === 0 ? undefined : tags)
+
+const unless = <T>(value: T, usual: T): T | undefined => (value === usual ? undefined : value)
+const unlessDerived = (id: string, derived: string): string | undefined => unless(id, derived)
+
+const isEntry = (value: unknown): value is YamlEntry =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Leaves out what is not set, and sections that are empty for that reason. Lists stay: `[]` allows nothing. */
+const compact = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(compact)
+  if (!isEntry(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([name, inner]) => {
+      const short = compact(inner)
+      const isEmpty = short === undefined || short === null || (isEntry(short) && Object.keys(short).length === 0)
+      // An entry without members is still an entry: `search: {}`.
+      return isEmpty && !(isEntry(inner) && name !== 'limits' && name !== 'access' && name !== 'appliesTo')
+        ? []
+        : [[name, short]]
+    }),
+  )
+}
+
+/** `${` in a value would be read as a reference. */
+const escaped = (value: unknown): unknown => {
+  if (typeof value === 'string') return value.replaceAll('${', () => '$${')
+  if (Array.isArray(value)) return value.map(escaped)
+  return isEntry(value)
+    ? Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, escaped(inner)]))
+    : value
+}

@@ -1,0 +1,230 @@
+/**
+ * The teams, keys, budgets and prices of a serving process: those of headgate.yaml and of `control.db`. It reads the
+ * database once, at the start, and then receives changes from the thread.
+ */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { type AccountRecords, type Directory, type FileAccounts, NO_ACCOUNTS } from '../../core/accounts.ts'
+import { buildDirectory, changeDirectory } from '../../policy/accounts/directory.ts'
+import { problemOf } from '../sqlite/errors.ts'
+import type { OnStoreTime } from '../sqlite/on-store-time.ts'
+import { ControlClient } from './client.ts'
+import type {
+  AccountsChange,
+  AdminToken,
+  ControlContext,
+  ControlOperation,
+  ControlResult,
+  Decision,
+  StoredAccounts,
+} from './messages.ts'
+import { CONTROL_FILE, readStoredAccounts } from './read-accounts.ts'
+
+/** A record that was written. `kind` null: it was removed. `team`: the ID of the team whose viewers may know; null: none. */
+export type WrittenRecord = { readonly kind: string | null; readonly id: string; readonly team: string | null }
+
+export type KeyStoreOptions = {
+  readonly folder: string
+  /** Reads the database; null: there is none. Throws if it cannot be read. */
+  readonly read?: (folder: string) => StoredAccounts | null
+  readonly file: () => FileAccounts
+  readonly pepper: () => string | undefined
+  readonly auditDays: () => number
+  /** ms since 1970. */
+  readonly date: () => number
+  /** The directory, the admin tokens or the decisions have changed. `records`: those that were written, where it is known. */
+  readonly onChange?: (records: readonly WrittenRecord[]) => void
+  /** The database cannot be used, or works again (null). The text contains no path. */
+  readonly onState: (problem: string | null) => void
+  readonly onTime?: OnStoreTime
+}
+
+/** The process itself runs an operation. */
+const PROCESS: ControlContext = {
+  actor: { kind: 'process', id: '', name: '' },
+  from: null,
+  requestId: null,
+  teams: null,
+  idempotencyKey: null,
+}
+/** ms between two checks whether another process has created the database, and until the thread is started. */
+const TIMES = { check: 1_000, start: 1_000 }
+
+const NOTHING: StoredAccounts = {
+  seq: 0,
+  records: { teams: [], keys: [], budgets: [], prices: [] },
+  tokens: [],
+  decisions: [],
+}
+
+export class KeyStore {
+  readonly #client: ControlClient
+  readonly #options: KeyStoreOptions
+  /** Null until the database could be read. */
+  #stored: StoredAccounts | null
+  #directory: Directory
+  /** Without the file, whose records may hide some of the database. */
+  #storedDirectory: Directory
+  #tokens: readonly AdminToken[]
+  #decisions: readonly Decision[]
+  #timer: NodeJS.Timeout | null = null
+  #problem: { readonly reason: string; readonly since: number } | null = null
+  /** The thread has sent what it has read, and sends changes from now on. */
+  #isFollowing = false
+
+  /** Reads the database. If that fails, the thread tries again each second. */
+  constructor(options: KeyStoreOptions) {
+    this.#options = options
+    const { folder, file, pepper, auditDays } = options
+    this.#stored = this.#read()
+    const { seq, records, tokens, decisions } = this.#stored ?? NOTHING
+    this.#directory = buildDirectory(file(), records)
+    this.#storedDirectory = buildDirectory(NO_ACCOUNTS, records)
+    this.#tokens = tokens
+    this.#decisions = decisions
+    const hasFile = this.#stored !== NOTHING && this.#stored !== null
+    this.#client = new ControlClient(
+      {
+        folder,
+        settings: () => ({ file: file(), pepper: pepper() ?? null, auditDays: auditDays() }),
+        onChange: (change) => {
+          if (this.#isNews(change.seq)) this.#apply(change)
+        },
+        onComplete: (complete) => {
+          if (this.#isNews(complete.seq)) this.#replace(complete)
+        },
+        onState: (problem) => this.#state(problem),
+        onTime: options.onTime,
+      },
+      hasFile ? seq : null,
+    )
+  }
+
+  readonly run = (operation: ControlOperation, context: ControlContext): Promise<ControlResult> =>
+    this.#client.run(operation, context)
+  /** Whether there is a database; another process may have created it. */
+  readonly isStored = (): boolean => existsSync(join(this.#options.folder, CONTROL_FILE))
+  readonly directory = (): Directory => this.#directory
+  readonly tokens = (): readonly AdminToken[] => this.#tokens
+  /** Decisions about credentials and circuits; some may have ended. */
+  readonly decisions = (): readonly Decision[] => this.#decisions
+  /** There is a database, and it could not be read so far. */
+  readonly isUnavailable = (): boolean => this.#stored === null
+
+  /** Returns when this process has the changes that are stored so far. */
+  readonly refresh = async (): Promise<void> => {
+    if (this.#isFollowing || (this.isStored() && !this.#readAgain())) await this.run({ do: 'refresh' }, PROCESS)
+  }
+
+  readonly used = (id: string, now: number): void => this.#client.used(id, now)
+
+  /** The current problem of the database, or null. */
+  problem(): { readonly reason: string; readonly since: number } | null {
+    return this.#problem
+  }
+
+  /** The records of the database; null: it could not be read so far. */
+  readonly stored = (): AccountRecords | null => (this.isUnavailable() ? null : this.#records())
+
+  /** Starts the thread soon if there is a database, or once another process creates one. */
+  start(): void {
+    const isPresent = this.#stored !== NOTHING
+    this.#timer = setTimeout(
+      () => (isPresent || this.isStored() ? this.#client.start() : this.start()),
+      isPresent ? TIMES.start : TIMES.check,
+    ).unref()
+  }
+
+  /** Uses the records of the current file and the current settings. */
+  settingsChanged(): void {
+    this.#directory = buildDirectory(this.#options.file(), this.#records())
+    this.#client.settingsChanged()
+    this.#options.onChange?.([])
+  }
+
+  async close(): Promise<void> {
+    if (this.#timer) clearTimeout(this.#timer)
+    await this.#client.close()
+  }
+
+  #read(): StoredAccounts | null {
+    try {
+      const { folder, read = readStoredAccounts } = this.#options
+      return read(folder) ?? NOTHING
+    } catch (error) {
+      this.#state(problemOf(error))
+      return null
+    }
+  }
+
+  /** Reads all rows, because the thread takes longer to start. Returns whether they could be read. */
+  #readAgain(): boolean {
+    const { folder, read = readStoredAccounts } = this.#options
+    this.#client.start()
+    try {
+      const stored = read(folder)
+      if (stored) this.#replace(stored)
+      return true
+    } catch {
+      // The thread waits longer for a lock, and reports what it finds.
+      return false
+    }
+  }
+
+  /** Whether a message of the thread has more than what was read before its first one. Later changes contain the rest. */
+  #isNews(seq: number): boolean {
+    const isNews = this.#isFollowing || seq >= (this.#stored?.seq ?? 0)
+    this.#isFollowing = true
+    return isNews
+  }
+
+  /** The records of the database, without placeholders for teams of the file. */
+  #records(): StoredAccounts['records'] {
+    const isStored = ({ managed }: { readonly managed: string }) => managed === 'api'
+    const { teams, keys, budgets, prices } = this.#storedDirectory
+    return {
+      teams: [...teams.values()].filter(isStored),
+      keys: [...keys.values()].filter(isStored),
+      budgets: [...budgets.values()].filter(isStored),
+      prices: prices.filter(isStored),
+    }
+  }
+
+  #apply({ records, removed, tokens, decisions }: AccountsChange): void {
+    this.#directory = changeDirectory(this.#directory, records, removed)
+    this.#storedDirectory = changeDirectory(this.#storedDirectory, records, removed)
+    this.#tokens = tokens ?? this.#tokens
+    this.#decisions = decisions ?? this.#decisions
+    this.#options.onChange?.(writtenRecords({ records, removed, tokens, decisions }))
+  }
+
+  #replace(stored: StoredAccounts): void {
+    this.#stored = stored
+    this.#directory = buildDirectory(this.#options.file(), stored.records)
+    this.#storedDirectory = buildDirectory(NO_ACCOUNTS, stored.records)
+    this.#tokens = stored.tokens
+    this.#decisions = stored.decisions
+    if (this.#problem) this.#state(null)
+    this.#options.onChange?.([])
+  }
+
+  #state(reason: string | null): void {
+    this.#problem = reason === null ? null : { reason, since: this.#problem?.since ?? this.#options.date() }
+    this.#options.onState(reason)
+  }
+}
+
+const writtenRecords = ({
+  records: { teams, keys, budgets, prices },
+  removed,
+  tokens,
+  decisions,
+}: Omit<AccountsChange, 'seq'>): readonly WrittenRecord[] => [
+  ...teams.map(({ id }) => ({ kind: 'team', id, team: id })),
+  ...keys.map(({ id, team }) => ({ kind: 'key', id, team })),
+  ...budgets.map(({ id }) => ({ kind: 'budget', id, team: null })),
+  ...prices.map(({ id }) => ({ kind: 'price', id, team: null })),
+  ...removed.map((id) => ({ kind: null, id, team: null })),
+  ...(tokens ? [{ kind: 'token', id: '', team: null }] : []),
+  ...(decisions ? [{ kind: 'decision', id: '', team: null }] : []),
+]

@@ -1,0 +1,109 @@
+/**
+ * Reads `control.db` for the start of a process: with `node:sqlite` alone, because kysely takes longer to load than all
+ * rows take to read.
+ */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { DatabaseSync } from 'node:sqlite'
+import { type AccountRecords, NO_ACCOUNTS } from '../../core/accounts.ts'
+import type { AccountsChange, AdminToken, Decision, StoredAccounts } from './messages.ts'
+import { recordsOf } from './records.ts'
+import type { RecordRow, SecretRow } from './schema.ts'
+
+/** The file's name in the data folder. */
+export const CONTROL_FILE = 'control.db'
+
+/** The number of migrations in `schema.ts`, which is not loaded here; a test compares them. */
+export const SCHEMA_VERSION = 2
+
+/** The problem of a file that has lost its contents. */
+export const NO_TABLES = `${CONTROL_FILE} contains no tables. Restore a backup, or delete the file`
+
+/** ms to wait for another process. */
+const BUSY = 500
+
+/**
+ * Returns all accounts, or null if there is no file; creates nothing. Throws the error of SQLite or of the file system if
+ * the file cannot be read.
+ */
+export const readStoredAccounts = (folder: string): StoredAccounts | null => {
+  const path = join(folder, CONTROL_FILE)
+  if (!existsSync(path)) return null
+  // Loaded only if there is a database.
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
+  const database = new DatabaseSync(path, { readOnly: true, timeout: BUSY })
+  try {
+    checkVersion(database)
+    database.exec('BEGIN')
+    return storedAccounts(database)
+  } finally {
+    database.close()
+  }
+}
+
+/** The records of the database: empty without a file, null if it cannot be read. */
+export const storedRecords = (folder: string): AccountRecords | null => {
+  try {
+    return readStoredAccounts(folder)?.records ?? NO_ACCOUNTS
+  } catch {
+    return null
+  }
+}
+
+const checkVersion = (database: DatabaseSync): void => {
+  const row = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'schema_version'").get()
+  if (!row) throw new Error(NO_TABLES)
+  const version = database.prepare('SELECT version, oldest_reader FROM schema_version').get()
+  if (Number(version?.oldest_reader) > SCHEMA_VERSION)
+    throw new Error(
+      `${CONTROL_FILE} was written by a newer version of Headgate (schema version ${version?.version}, supported: ${SCHEMA_VERSION})`,
+    )
+}
+
+/** All accounts. In a transaction, so that `seq` belongs to the rows. */
+export const storedAccounts = (database: DatabaseSync): StoredAccounts => {
+  // The columns are those of the tables.
+  const rows = database.prepare('SELECT * FROM record').all() as RecordRow[]
+  const secrets = database.prepare('SELECT * FROM secret').all() as SecretRow[]
+  return { seq: lastSeq(database), ...recordsOf(rows, secrets), decisions: decisionsOf(database) }
+}
+
+/** The last change, also if its row was deleted. */
+export const lastSeq = (database: DatabaseSync): number =>
+  Number(database.prepare("SELECT coalesce(max(seq), 0) AS seq FROM sqlite_sequence WHERE name = 'change'").get()?.seq)
+
+/** The changes after `since`; null: there are none, and `complete` if their rows have been deleted. In a transaction. */
+export const changesSince = (database: DatabaseSync, since: number): AccountsChange | 'complete' | null => {
+  const seq = lastSeq(database)
+  if (seq === since) return null
+  const first = database.prepare('SELECT min(seq) AS first FROM change').get()?.first
+  if (seq < since || first === null || Number(first) > since + 1) return 'complete'
+  const changed = database.prepare('SELECT DISTINCT kind, id FROM change WHERE seq > ?').all(since)
+  const kinds = new Set(changed.map(({ kind }) => kind))
+  const ids = JSON.stringify(changed.map(({ id }) => id))
+  const among = '(SELECT value FROM json_each(?))'
+  const rows = database.prepare(`SELECT * FROM record WHERE id IN ${among}`).all(ids) as RecordRow[]
+  const secrets = database.prepare(`SELECT * FROM secret WHERE owner IN ${among}`).all(ids) as SecretRow[]
+  const present = new Set(rows.map(({ id }) => id))
+  const { records } = recordsOf(rows, secrets)
+  return {
+    seq,
+    records,
+    removed: changed
+      .filter(({ kind, id }) => kind !== 'decision' && !present.has(String(id)))
+      .map(({ id }) => String(id)),
+    tokens: kinds.has('token') ? tokensOf(database) : null,
+    decisions: kinds.has('decision') ? decisionsOf(database) : null,
+  }
+}
+
+const tokensOf = (database: DatabaseSync): readonly AdminToken[] => {
+  const rows = database.prepare("SELECT * FROM record WHERE kind = 'token'").all() as RecordRow[]
+  const secrets = database
+    .prepare("SELECT * FROM secret WHERE owner IN (SELECT id FROM record WHERE kind = 'token')")
+    .all() as SecretRow[]
+  return recordsOf(rows, secrets).tokens
+}
+
+const decisionsOf = (database: DatabaseSync): readonly Decision[] =>
+  database.prepare('SELECT kind, id, state, until, reason FROM decision').all() as Decision[]

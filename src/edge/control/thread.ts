@@ -1,0 +1,161 @@
+/** Runs operations on `control.db` in a thread, and reports changes. Loaded by `control-thread.mjs`. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { MessagePort } from 'node:worker_threads'
+import { problemOf } from '../sqlite/errors.ts'
+import { ControlDatabase } from './control-database.ts'
+import type { ControlSettings, ControlThreadOptions, FromControlThread, ToControlThread } from './messages.ts'
+import { CONTROL_FILE } from './read-accounts.ts'
+import { refused } from './results.ts'
+
+/** ms between two looks for changes of other processes, and after an error. */
+const INTERVAL = { usual: 250, failed: 1_000 }
+/** ms between two batches of a sweep, and between two sweeps. */
+const SWEEP = { pause: 50, next: 3_600_000 }
+
+/** Serves the port until the message `close`. */
+export const serveControl = (port: MessagePort, options: ControlThreadOptions): void => {
+  const thread = new ControlThread(port, options)
+  port.on('message', (message: ToControlThread) => thread.receive(message))
+  thread.start()
+}
+
+class ControlThread {
+  readonly #port: MessagePort
+  readonly #folder: string
+  #settings: ControlSettings
+  /** The last change that was reported. */
+  #seq: number | null
+  #database: ControlDatabase | null = null
+  /** Ends when earlier messages are complete: they run one after the other. */
+  #last: Promise<void> = Promise.resolve()
+  #timer: NodeJS.Timeout | undefined
+  #sweepAt = 0
+  /** The open file was deleted or moved. */
+  #isLost = false
+  #problem: string | null | undefined
+
+  constructor(port: MessagePort, { folder, settings, since }: ControlThreadOptions) {
+    this.#port = port
+    this.#folder = folder
+    this.#settings = settings
+    this.#seq = since
+  }
+
+  start(): void {
+    this.#queue(() => this.#look())
+  }
+
+  receive(message: ToControlThread): void {
+    this.#queue(() => this.#handle(message))
+  }
+
+  #queue(run: () => Promise<void>): void {
+    this.#last = this.#last.then(run).catch((error: unknown) => void this.#failed(error))
+  }
+
+  async #handle(message: ToControlThread): Promise<void> {
+    if ('number' in message) return this.#answer(message)
+    switch (message.do) {
+      case 'settings':
+        this.#settings = message.settings
+        this.#sweepAt = 0
+        this.#database?.apply(message.settings)
+        return
+      case 'used':
+        this.#database?.storeUses(message.uses)
+        return
+      case 'close':
+        clearTimeout(this.#timer)
+        this.#close()
+        this.#port.close()
+        return
+      default:
+        throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
+    }
+  }
+
+  async #answer({ number, operation, context }: Extract<ToControlThread, { readonly number: number }>): Promise<void> {
+    try {
+      const database = await this.#open()
+      const result = await database.run(operation, context, Date.now())
+      // Before the answer: a client that has created a key may use it at once.
+      this.#report(database)
+      this.#post({ number, result })
+    } catch (error) {
+      const problem = this.#failed(error)
+      const message = `The database of keys and budgets cannot be used: ${problem}. Try again later.`
+      this.#post({ number, result: refused(503, 'control_unavailable', message) })
+    }
+  }
+
+  /** Reports changes, also of other processes, and again after an interval. */
+  async #look(): Promise<void> {
+    let pause = INTERVAL.failed
+    try {
+      const database = await this.#open()
+      this.#report(database)
+      pause = await this.#sweep(database)
+    } catch (error) {
+      this.#failed(error)
+    }
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#queue(() => this.#look()), pause)
+  }
+
+  async #sweep(database: ControlDatabase): Promise<number> {
+    const now = Date.now()
+    if (now < this.#sweepAt) return INTERVAL.usual
+    const hasMore = await database.sweep(now)
+    this.#sweepAt = hasMore ? now : now + SWEEP.next
+    return hasMore ? SWEEP.pause : INTERVAL.usual
+  }
+
+  async #open(): Promise<ControlDatabase> {
+    if (this.#database?.isMoved) {
+      this.#close()
+      this.#isLost = true
+      this.#seq = null
+    }
+    // The keys of the lost file stay valid in memory; a new, empty file would refuse them.
+    if (this.#isLost && !existsSync(join(this.#folder, CONTROL_FILE)))
+      throw new Error(`${CONTROL_FILE} was deleted or moved while in use. Restore it, or restart the gateway`)
+    this.#isLost = false
+    this.#database ??= await ControlDatabase.open(this.#folder, this.#settings)
+    return this.#database
+  }
+
+  #report(database: ControlDatabase): void {
+    const change = database.changes(this.#seq)
+    if (change && 'complete' in change) {
+      this.#seq = change.complete.seq
+      this.#post({ do: 'complete', stored: change.complete })
+    } else if (change) {
+      this.#seq = change.seq
+      this.#post({ do: 'changed', change })
+    }
+    this.#state(null)
+  }
+
+  /** Returns the reason. */
+  #failed(error: unknown): string {
+    const problem = problemOf(error)
+    this.#state(problem)
+    return problem
+  }
+
+  #state(problem: string | null): void {
+    if (problem === this.#problem) return
+    this.#problem = problem
+    this.#post({ do: 'state', problem })
+  }
+
+  #close(): void {
+    this.#database?.close()
+    this.#database = null
+  }
+
+  #post(message: FromControlThread): void {
+    this.#port.postMessage(message)
+  }
+}

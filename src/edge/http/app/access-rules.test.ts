@@ -1,0 +1,352 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { test } from 'node:test'
+import {
+  type Access,
+  type AccountRecords,
+  type ClientKey,
+  FULL_ACCESS,
+  NO_ACCOUNTS,
+  NO_LIMITS,
+  type Team,
+} from '../../../core/accounts.ts'
+import { settingsSchema } from '../../../core/settings.ts'
+import { createKey } from '../../../policy/accounts/client-key.ts'
+import { buildDirectory } from '../../../policy/accounts/directory.ts'
+import { pepperedDigest, plainDigest } from '../../config/secret-digest.ts'
+import type { AdminToken } from '../../control/messages.ts'
+import { AccessRules, isLocal } from './access-rules.ts'
+import { type ApiRoute, ROUTES } from './routes.ts'
+
+const NOW = Date.parse('2026-11-23T12:00:00Z')
+const HOUR = 3_600_000
+
+const team = (rest: Partial<Team> = {}): Team => ({
+  id: 'team_search',
+  name: 'search',
+  status: 'active',
+  access: FULL_ACCESS,
+  limits: NO_LIMITS,
+  cache: null,
+  tags: {},
+  managed: 'api',
+  ...rest,
+})
+const key = (secret: string, rest: Partial<ClientKey> = {}): ClientKey => ({
+  id: 'key_a',
+  name: 'a',
+  team: 'team_search',
+  status: 'active',
+  createdAt: 0,
+  expiresAt: null,
+  secrets: [{ digest: plainDigest(secret), last4: secret.slice(-4), createdAt: 0, until: null }],
+  access: FULL_ACCESS,
+  limits: NO_LIMITS,
+  defaultRoute: null,
+  cache: null,
+  logBodies: false,
+  tags: {},
+  managed: 'api',
+  ...rest,
+})
+const newKey = () => createKey('client', randomBytes)
+
+type Given = {
+  readonly settings?: Parameters<typeof settingsSchema.parse>[0]
+  readonly records?: Partial<AccountRecords>
+  readonly tokens?: readonly AdminToken[]
+  readonly unavailable?: boolean
+}
+const given = ({ settings = {}, records = {}, tokens = [], unavailable = false }: Given = {}) => {
+  const all = { ...NO_ACCOUNTS, teams: [team()], ...records }
+  const state = { directory: buildDirectory(NO_ACCOUNTS, all), now: NOW, unavailable }
+  const used: string[] = []
+  const source = {
+    directory: () => state.directory,
+    tokens: () => tokens,
+    isUnavailable: () => state.unavailable,
+    used: (id: string) => used.push(id),
+  }
+  const rules = new AccessRules(source, () => state.now)
+  const parsed = settingsSchema.parse(settings)
+  /** `forwarded`: the header `x-forwarded-for`. */
+  const check = (
+    presented?: string,
+    { route = ROUTES.chat as ApiRoute, address = '192.0.2.1', forwarded = '' } = {},
+  ) => {
+    const headers = (name: string) => (name === 'x-forwarded-for' && forwarded !== '' ? forwarded : undefined)
+    const result = rules.check(parsed, { route, presented, local: false, address, headers })
+    return result.ok ? result.value : result.failure.kind
+  }
+  /** The ID of the principal, or the kind of the failure. */
+  const idOf = (...args: Parameters<typeof check>) => {
+    const result = check(...args)
+    return typeof result === 'string' ? result : result.principal.id
+  }
+  const replace = (changed: Partial<AccountRecords>) => {
+    state.directory = buildDirectory(NO_ACCOUNTS, { ...all, ...changed })
+  }
+  return { state, used, rules, parsed, check, idOf, replace }
+}
+
+test('access: a key of the database has the principal of key and team, and owns its responses by its ID', () => {
+  const secret = newKey()
+  const access: Access = { ...FULL_ACCESS, models: ['openai/*'] }
+  const { check, used } = given({ records: { keys: [key(secret, { access, tags: { app: 'x' } })] } })
+  const client = check(secret)
+  assert.ok(typeof client !== 'string')
+  assert.equal(client.owner, 'key_a')
+  assert.deepEqual(client.principal.team, { id: 'team_search', name: 'search' })
+  assert.deepEqual(client.principal.access, [FULL_ACCESS, access])
+  assert.equal(check(secret), client)
+  assert.deepEqual(used, ['key_a'])
+})
+
+test('access: keys of auth.keys have the team default, and own their responses by the digest', () => {
+  const { check } = given({ settings: { auth: { keys: ['static-key-of-a-client'] } } })
+  const client = check('static-key-of-a-client')
+  assert.ok(typeof client !== 'string')
+  assert.equal(client.principal.team.id, 'team_default')
+  assert.equal(client.owner, plainDigest('static-key-of-a-client').slice(3, 35))
+  assert.deepEqual([client.principal.access, client.principal.limits], [[], []])
+})
+
+test('access: keys of auth.keys and requests without a key have what the team default has', () => {
+  const access = { ...FULL_ACCESS, models: ['a'] }
+  const limits = { ...NO_LIMITS, concurrent: 3 }
+  const cache = { ttl: 60, scope: 'team', anyTemperature: false, tools: false, requestControl: true } as const
+  const teams = [team({ id: 'team_default', name: 'default', access, limits, cache, tags: { app: 'x' } })]
+  const { check } = given({ settings: { auth: { keys: ['static-key'], required: false } }, records: { teams } })
+  for (const client of [check('static-key'), check()]) {
+    assert.ok(typeof client !== 'string')
+    const { principal } = client
+    assert.deepEqual([principal.access, principal.cache, principal.tags], [[access], cache, { app: 'x' }])
+    assert.deepEqual(principal.limits, [{ id: 'team_default', limits }])
+  }
+})
+
+test('access: keys with a pepper, and imported keys without the form of a key, are found', () => {
+  const [made, imported] = [newKey(), 'sk-litellm-0123456789']
+  const pepper = 'a pepper of some length'
+  const peppered = { digest: pepperedDigest(made, pepper), last4: '', createdAt: 0, until: null }
+  const keys = [key('', { id: 'key_p', secrets: [peppered] }), key(imported, { id: 'key_i', name: 'i' })]
+  const { idOf } = given({ settings: { auth: { pepper } }, records: { keys } })
+  assert.deepEqual([idOf(made), idOf(imported), idOf(newKey())], ['key_p', 'key_i', 'unauthenticated'])
+  assert.equal(given({ records: { keys } }).idOf(made), 'unauthenticated')
+})
+
+test('access: blocked, revoked, expired and unknown keys have the same answer', () => {
+  const secret = newKey()
+  const { rules, parsed, replace } = given({ records: { keys: [key(secret)] } })
+  const answer = (presented: string) => {
+    const request = { route: ROUTES.chat as ApiRoute, presented, local: false, address: '', headers: () => undefined }
+    const result = rules.check(parsed, request)
+    assert.ok(!result.ok)
+    return result.failure
+  }
+  const unknown = answer(newKey())
+  for (const rest of [{ status: 'blocked' }, { status: 'revoked' }, { expiresAt: NOW }] as const) {
+    replace({ keys: [key(secret, rest)] })
+    assert.deepEqual(answer(secret), unknown, JSON.stringify(rest))
+  }
+  assert.match(answer(`${secret.slice(0, -1)}!`).message, /mistyped/)
+})
+
+test('access: both secrets of a rotated key are valid until the end of the older one', () => {
+  const [old, fresh] = [newKey(), newKey()]
+  const secrets = [
+    { digest: plainDigest(fresh), last4: '', createdAt: 1, until: null },
+    { digest: plainDigest(old), last4: '', createdAt: 0, until: NOW + HOUR },
+  ]
+  const { state, idOf } = given({ records: { keys: [key('', { secrets })] } })
+  for (let n = 0; n < 10_000; n++) {
+    state.now = NOW + (n * HOUR) / 10_000
+    assert.equal(idOf(n % 2 === 0 ? old : fresh), 'key_a')
+  }
+  state.now = NOW + HOUR
+  for (let n = 0; n < 100; n++) assert.notEqual(idOf(old), 'key_a')
+  assert.equal(idOf(fresh), 'key_a')
+})
+
+test('access: expiry and revocation act on keys that were used before', () => {
+  const secret = newKey()
+  const { state, idOf, replace } = given({ records: { keys: [key(secret, { expiresAt: NOW + 1 })] } })
+  assert.equal(idOf(secret), 'key_a')
+  state.now = NOW + 1
+  assert.equal(idOf(secret), 'unauthenticated')
+  replace({ keys: [key(secret)] })
+  assert.equal(idOf(secret), 'key_a')
+  replace({ keys: [key(secret, { status: 'revoked' })] })
+  assert.equal(idOf(secret), 'unauthenticated')
+})
+
+test('access: a blocked team refuses its keys, also the keys of auth.keys and requests without a key', () => {
+  const secret = newKey()
+  const blocked = team({ status: 'blocked' })
+  assert.equal(given({ records: { teams: [blocked], keys: [key(secret)] } }).idOf(secret), 'team_blocked')
+  const teams = [team({ id: 'team_default', name: 'default', status: 'blocked' })]
+  const settings = { auth: { keys: ['static-key'] } }
+  assert.equal(given({ settings, records: { teams } }).idOf('static-key'), 'team_blocked')
+  assert.equal(given({ records: { teams } }).idOf(), 'team_blocked')
+})
+
+/** Each list as it restricts the address 192.0.2.1. */
+const LISTS: readonly (readonly [list: Access['ips'], allowed: boolean])[] = [
+  [null, true],
+  [[], false],
+  [['192.0.2.0/24'], true],
+  [['198.51.100.0/24'], false],
+  [['192.0.2.0/24', '!192.0.2.1'], false],
+]
+for (const [ips, allowed] of LISTS)
+  for (const owner of ['team', 'key'] as const)
+    test(`access: ips ${JSON.stringify(ips)} of the ${owner} ${allowed ? 'allow' : 'refuse'} the address`, () => {
+      const secret = newKey()
+      const access = { ...FULL_ACCESS, ips }
+      const records =
+        owner === 'team' ? { teams: [team({ access })], keys: [key(secret)] } : { keys: [key(secret, { access })] }
+      assert.equal(given({ records }).idOf(secret), allowed ? 'key_a' : 'address_not_allowed')
+    })
+
+test('access: X-Forwarded-For counts only behind trusted proxies', () => {
+  const secret = newKey()
+  const records = { keys: [key(secret, { access: { ...FULL_ACCESS, ips: ['198.51.100.7'] } })] }
+  const from = { address: '10.0.0.1', forwarded: '198.51.100.7' }
+  assert.equal(given({ records }).idOf(secret, from), 'address_not_allowed')
+  const { idOf } = given({ records, settings: { trustedProxies: ['10.0.0.0/8'] } })
+  assert.equal(idOf(secret, from), 'key_a')
+  assert.equal(idOf(secret, { ...from, address: '192.0.2.1' }), 'address_not_allowed')
+})
+
+const REQUIRED: readonly (readonly [
+  required: 'auto' | boolean,
+  keys: 'none' | 'settings' | 'stored' | 'revoked',
+  needed: boolean,
+])[] = [
+  ['auto', 'none', false],
+  ['auto', 'settings', true],
+  ['auto', 'stored', true],
+  ['auto', 'revoked', true],
+  [true, 'none', true],
+  [false, 'stored', false],
+  [false, 'settings', false],
+]
+for (const [required, keys, needed] of REQUIRED)
+  test(`access: auth.required ${required} with keys: ${keys}, ${needed ? 'needs' : 'needs no'} key`, () => {
+    const secret = newKey()
+    const status = keys === 'revoked' ? keys : 'active'
+    const { idOf, rules, parsed } = given({
+      settings: { auth: { required, keys: keys === 'settings' ? ['static-key'] : [] } },
+      records: { keys: keys === 'stored' || keys === 'revoked' ? [key(secret, { status })] : [] },
+    })
+    assert.equal(rules.isKeyRequired(parsed), needed)
+    assert.equal(idOf(), needed ? 'unauthenticated' : '')
+    assert.equal(idOf('placeholder'), needed ? 'unauthenticated' : '')
+    // A wrong key of this gateway is not taken for a placeholder where keys exist.
+    if (keys !== 'none') assert.equal(idOf(newKey()), 'unauthenticated')
+    if (keys === 'stored') assert.equal(idOf(secret), 'key_a')
+  })
+
+test('access: while the database cannot be read, unknown keys are 503, and configured ones work', () => {
+  const { idOf, state } = given({ settings: { auth: { keys: ['static-key'] } }, unavailable: true })
+  assert.equal(idOf(newKey()), 'keys_unavailable')
+  assert.equal(idOf('imported-key-of-a-client'), 'keys_unavailable')
+  assert.notEqual(idOf('static-key'), 'keys_unavailable')
+  assert.equal(idOf('hgk_mistyped'), 'unauthenticated')
+  assert.equal(idOf(), 'unauthenticated')
+  state.unavailable = false
+  assert.equal(idOf(newKey()), 'unauthenticated')
+})
+
+test('access: wrong keys are limited per network, and never lock out a valid one', () => {
+  const secret = newKey()
+  const { idOf, state } = given({ records: { keys: [key(secret)] } })
+  const wrong = Array.from({ length: 25 }, () => idOf(newKey()))
+  assert.deepEqual(wrong, [...Array(20).fill('unauthenticated'), ...Array(5).fill('too_many_attempts')])
+  assert.equal(idOf(secret), 'key_a')
+  assert.equal(idOf(newKey(), { address: '198.51.100.1' }), 'unauthenticated')
+  state.now += 60_000
+  assert.equal(idOf(newKey()), 'unauthenticated')
+})
+
+test('access: pages for operators refuse client keys of teams, and accept admin tokens and auth.keys', () => {
+  const [secret, admin, ended] = [newKey(), createKey('admin', randomBytes), createKey('admin', randomBytes)]
+  const token = (id: string, text: string, expiresAt: number | null): AdminToken => ({
+    id,
+    name: id,
+    status: 'active',
+    expiresAt,
+    digests: [plainDigest(text)],
+    bindings: [],
+  })
+  const { idOf } = given({
+    settings: { auth: { keys: ['static-key'], admin: 'operator-token' } },
+    records: { keys: [key(secret)] },
+    tokens: [token('adm_a', admin, null), token('adm_b', ended, NOW)],
+  })
+  const page = { route: ROUTES.metrics as ApiRoute }
+  assert.equal(idOf(secret, page), 'forbidden')
+  assert.equal(idOf(admin, page), '')
+  assert.equal(idOf('operator-token', page), '')
+  assert.equal(idOf(ended, page), 'unauthenticated')
+  assert.match(idOf('static-key', page), /^[0-9a-f]{4,}$/)
+  for (const operator of [admin, 'operator-token']) assert.equal(idOf(operator), 'unauthenticated')
+})
+
+test('access: paths never show a key, known or of the same form', () => {
+  const imported = 'imported-key-of-client'
+  const { rules, parsed } = given({ records: { keys: [key(imported)] } })
+  const unknown = newKey()
+  assert.equal(rules.shownPath(parsed, `/v1/${imported}/chat`, true), '/v1/[key]/chat')
+  assert.equal(rules.shownPath(parsed, `/v1/responses/${unknown}`, true), '/v1/responses/[key]')
+  assert.equal(rules.shownPath(parsed, `/${createKey('admin', randomBytes)}`, true), '/[key]')
+})
+
+test('access: of 100,000 keys each is found', () => {
+  const secrets = Array.from({ length: 100_000 }, (_, n) => `imported-${n}-${'x'.repeat(20)}`)
+  const keys = secrets.map((secret, n) => key(secret, { id: `key_${n}`, name: String(n) }))
+  const { idOf } = given({ records: { keys } })
+  for (const n of [0, 1, 49_999, 99_999]) assert.equal(idOf(secrets[n]), `key_${n}`)
+  for (const secret of secrets.slice(0, 20_000)) assert.ok(idOf(secret).startsWith('key_'))
+  assert.equal(idOf(`${secrets[0]}y`), 'unauthenticated')
+})
+
+test('access: a forwarding header makes a loopback request foreign', () => {
+  assert.equal(
+    isLocal(true, () => undefined),
+    true,
+  )
+  assert.equal(
+    isLocal(true, (name) => (name === 'x-forwarded-for' ? '127.0.0.1' : undefined)),
+    false,
+  )
+  assert.equal(
+    isLocal(false, () => undefined),
+    false,
+  )
+})
+
+test('access: after a change of some keys the others stay as they are, and each change acts', () => {
+  const [kept, rotated, gone, added] = [newKey(), newKey(), newKey(), newKey()]
+  const keys = [key(kept), key(rotated, { id: 'key_r', name: 'r' }), key(gone, { id: 'key_g', name: 'g' })]
+  const { check, idOf, replace } = given({ records: { keys } })
+  const client = check(kept)
+  assert.deepEqual([idOf(rotated), idOf(gone), idOf(added)], ['key_r', 'key_g', 'unauthenticated'])
+  const newest = newKey()
+  const next = [...keys.slice(0, 1), key(newest, { id: 'key_r', name: 'r' }), key(added, { id: 'key_n', name: 'n' })]
+  replace({ keys: next })
+  assert.equal(check(kept), client)
+  assert.deepEqual(
+    [idOf(rotated), idOf(newest), idOf(gone), idOf(added)],
+    ['unauthenticated', 'key_r', 'unauthenticated', 'key_n'],
+  )
+  // A secret that another key has now.
+  replace({ keys: [key(added, { id: 'key_o', name: 'o' }), ...next.slice(0, 2)] })
+  assert.equal(idOf(added), 'key_o')
+  replace({ keys: next, teams: [team({ status: 'blocked' })] })
+  assert.deepEqual([idOf(kept), idOf(added)], ['team_blocked', 'team_blocked'])
+  replace({ keys: next, teams: [team({ tags: { app: 'x' } })] })
+  const changed = check(kept)
+  assert.ok(typeof changed !== 'string')
+  assert.deepEqual(changed.principal.tags, { app: 'x' })
+})

@@ -1,0 +1,82 @@
+/** Messages between `client.ts` and the thread of `bodies.db` (`thread.ts`). They contain bytes, which are moved. */
+
+/** The beginning of a body. `length`: of the whole body, in bytes. */
+export type RawBody = { readonly bytes: Uint8Array<ArrayBuffer>; readonly length: number }
+
+/** A body as it is stored and shown. */
+export type StoredBody = {
+  /** Null: the body is no text. */
+  readonly text: string | null
+  /** Length of the whole body. */
+  readonly bytes: number
+  /** `text` is only its beginning. */
+  readonly truncated: boolean
+  /** Number of redacted texts, and of replaced media. */
+  readonly redacted: number
+  readonly media: number
+  /** SHA-256 of a body that is no text. */
+  readonly sha256?: string
+}
+
+/** An attempt as it was recorded. */
+export type RawAttempt = {
+  /** Without its query, which may contain a key. */
+  readonly url: string
+  /** The credential that was used. It is never stored, and removed from both bodies. */
+  readonly secret: string | null
+  readonly request: RawBody
+  /** Null: no header block was received. */
+  readonly status: number | null
+  readonly answer: RawBody
+  /** Whether the answer was received to its end. */
+  readonly complete: boolean
+}
+
+/** A call as it was recorded. `received`: ms since 1970. */
+export type RawCall = {
+  readonly id: string
+  readonly received: number
+  readonly team: string
+  /** ID of the client; '' without a key. */
+  readonly key: string
+  readonly path: string
+  readonly request: RawBody
+  readonly attempts: readonly RawAttempt[]
+}
+
+/** The bodies of a call as they are stored. */
+export type StoredBodies = {
+  readonly path: string
+  readonly request: StoredBody
+  readonly attempts: readonly StoredAttempt[]
+}
+
+export type StoredAttempt = {
+  readonly url: string
+  readonly request: StoredBody
+  readonly status: number | null
+  readonly answer: StoredBody
+  readonly complete: boolean
+}
+
+/** Which request is read. `team`: the team that it belongs to. */
+export type BodiesQuery = { readonly id: string; readonly team: string }
+
+export type BodiesLimits = { readonly keepDays: number; readonly maxMegabytes: number }
+export type BodiesRules = BodiesLimits & { readonly redact: readonly string[]; readonly patterns: readonly string[] }
+
+/** Calls and queries are answered once, with their number. */
+export type ToBodiesThread =
+  | { readonly do: 'put'; readonly number: number; readonly call: RawCall }
+  | { readonly do: 'read'; readonly number: number; readonly query: BodiesQuery }
+  | { readonly do: 'rules'; readonly rules: BodiesRules }
+  /** Stores the rest and ends the thread. */
+  | { readonly do: 'close' }
+
+/** `problem` contains no path. */
+export type FromBodiesThread = { readonly number: number } & (
+  | { readonly value: StoredBodies | null }
+  | { readonly problem: string }
+)
+
+export type BodiesThreadOptions = { readonly folder: string; readonly rules: BodiesRules }

@@ -1,0 +1,138 @@
+/** What all providers did in a range, and the attempts that are in progress. */
+import { sql } from 'kysely'
+import { KINDS } from '../../../core/failure.ts'
+import { bucketWidth } from './outcome-counts.ts'
+import type {
+  Activity,
+  ActivityCell,
+  ActivityQuery,
+  OngoingAttempts,
+  OngoingQuery,
+  ProviderActivity,
+  TimeRange,
+} from './queries.ts'
+import { isoTime } from './request-shape.ts'
+import type { LedgerReads } from './usage-file.ts'
+
+/** Providers of a result, latencies that are read for one, kinds of errors for one, and attempts in progress. */
+const MOST = { providers: 200, sample: 1_000, errors: 20, running: 100 }
+/** Rate limits and quotas. */
+export const LIMITED = ['rate_limited', 'token_rate', 'quota']
+/** Failures that a circuit counts, and broken streams. */
+const UNHEALTHY = Object.entries(KINDS).flatMap(([kind, row]) => (row.charges === null ? [] : [kind]))
+/** Upper bounds of the histogram's bars, in ms; the last bar has none. */
+const BOUNDS = Array.from({ length: 14 }, (_, power) => 16 * 2 ** power)
+
+const attemptsIn = ({ db }: LedgerReads, { from, to }: TimeRange) =>
+  db.selectFrom('attempt').where('started', '>=', from).where('started', '<', to)
+
+export const activityOf = async (reads: LedgerReads, query: ActivityQuery): Promise<Activity> => {
+  const { from, to } = query
+  const width = bucketWidth(query, query.cells)
+  const isLimited = sql`outcome = 'failed' AND coalesce(kind, '') IN (${sql.join(LIMITED)})`
+  const isFailed = sql`outcome = 'interrupted' OR (outcome = 'failed' AND coalesce(kind, '') IN (${sql.join(UNHEALTHY)}))`
+  const cells = await attemptsIn(reads, query)
+    .select([
+      'provider',
+      // A bound number would be a fraction.
+      sql<number>`started / ${sql.lit(width)} * ${sql.lit(width)}`.as('start'),
+      sql<number>`count(*)`.as('attempts'),
+      sql<number>`sum(${isFailed})`.as('failed'),
+      sql<number>`sum(${isLimited})`.as('limited'),
+      sql<number | null>`max(ended - started)`.as('slowest_ms'),
+    ])
+    .groupBy(['provider', 'start'])
+    .orderBy('provider')
+    .orderBy('start')
+    .execute()
+  reads.checkTime()
+  const providers = new Map<string, ActivityCell[]>()
+  for (const { provider, start, ...cell } of cells) {
+    const known = providers.get(provider)
+    if (known) known.push({ start: isoTime(start), ...cell })
+    else if (providers.size < MOST.providers) providers.set(provider, [{ start: isoTime(start), ...cell }])
+  }
+  const data: ProviderActivity[] = []
+  for (const [provider, own] of providers) {
+    reads.checkTime()
+    const sum = (name: 'attempts' | 'failed' | 'limited') => own.reduce((total, cell) => total + cell[name], 0)
+    data.push({
+      provider,
+      attempts: sum('attempts'),
+      failed: sum('failed'),
+      limited: sum('limited'),
+      ...(await latenciesOf(reads, query, provider)),
+      errors: await errorsOf(reads, query, provider),
+      cells: own,
+    })
+  }
+  return { object: 'activity', from: isoTime(from), to: isoTime(to), seconds: width / 1_000, data }
+}
+
+/** Of the newest completed attempts. */
+const latenciesOf = async (reads: LedgerReads, range: TimeRange, provider: string) => {
+  const sample = await attemptsIn(reads, range)
+    .select([sql<number>`ended - started`.as('total'), 'first_content_ms'])
+    .where('provider', '=', provider)
+    .where('outcome', '=', 'ok')
+    .where('ended', 'is not', null)
+    .orderBy('started', 'desc')
+    .limit(MOST.sample)
+    .execute()
+  const totals = sample.map(({ total }) => total).sort((one, other) => one - other)
+  const firsts = sample.flatMap(({ first_content_ms: ms }) => ms ?? []).sort((one, other) => one - other)
+  const histogram = [...BOUNDS, null].map((most, index) => {
+    const least = BOUNDS[index - 1] ?? -1
+    return { most_ms: most, attempts: totals.filter((ms) => ms > least && (most === null || ms <= most)).length }
+  })
+  return {
+    p50_ms: quantile(totals, 0.5),
+    p95_ms: quantile(totals, 0.95),
+    first_content_p50_ms: quantile(firsts, 0.5),
+    histogram,
+  }
+}
+
+const quantile = (sorted: readonly number[], share: number): number | null =>
+  sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? null
+
+const errorsOf = (reads: LedgerReads, range: TimeRange, provider: string) =>
+  attemptsIn(reads, range)
+    .select([
+      sql<string>`coalesce(kind, outcome)`.as('kind'),
+      'status',
+      sql<number>`count(*)`.as('count'),
+      sql<number>`max(started)`.as('last'),
+    ])
+    .where('provider', '=', provider)
+    .where('outcome', 'in', ['failed', 'interrupted'])
+    .groupBy(['kind', 'status'])
+    .orderBy('count', 'desc')
+    .limit(MOST.errors)
+    .execute()
+    .then((rows) => rows.map(({ last, ...row }) => ({ ...row, last_at: isoTime(last) })))
+
+/** The longest first. */
+export const runningOf = async ({ db }: LedgerReads, { teams }: OngoingQuery): Promise<OngoingAttempts> => {
+  let attempts = db
+    .selectFrom('attempt')
+    .select(['request', 'n', 'started', 'provider', 'model', 'credential', 'key', 'team'])
+    .where('opened', 'is not', null)
+    .where('outcome', '=', 'open')
+  if (teams !== null) attempts = attempts.where('team', 'in', teams)
+  const rows = await attempts
+    .orderBy('started')
+    .limit(MOST.running + 1)
+    .execute()
+  return {
+    object: 'list',
+    data: rows.slice(0, MOST.running).map(({ started, key, team, ...row }) => ({
+      ...row,
+      started_at: isoTime(started),
+      key: key === null ? null : { id: key, name: null },
+      team: team === null ? null : { id: team, name: null },
+    })),
+    has_more: rows.length > MOST.running,
+    next: null,
+  }
+}

@@ -1,0 +1,98 @@
+/** Conditions of queries, for kysely. */
+import { type Expression, type ExpressionBuilder, type SqlBool, sql } from 'kysely'
+import type { RequestRow, UsageTables } from '../usage-schema.ts'
+import { DIMENSIONS, type RequestFilter, type ResultName, type UsageFilter } from './queries.ts'
+
+/** `AND`s conditions; those that are undefined do not apply. */
+type Condition = Expression<SqlBool> | undefined
+
+const REQUEST_COLUMNS = [
+  'team',
+  'key',
+  'provider',
+  'model',
+  'asked',
+  'route',
+  'style',
+  'end_user',
+  'client',
+  'outcome',
+  'code',
+  'cache',
+] as const satisfies readonly (keyof RequestRow & keyof RequestFilter)[]
+
+const SEARCHED = [
+  'id',
+  'asked',
+  'provider',
+  'model',
+  'code',
+  'message',
+  'trail',
+] as const satisfies readonly (keyof RequestRow)[]
+
+type Requests = ExpressionBuilder<UsageTables, 'request'>
+
+/** The requests of a filter. */
+export const requestCondition =
+  (filter: RequestFilter) =>
+  (eb: Requests): Expression<SqlBool> => {
+    const { status, result, tag, fell_back, min_ms, min_cost, q } = filter
+    const conditions: readonly Condition[] = [
+      ...REQUEST_COLUMNS.map((column) => anyOf(eb, column, filter[column])),
+      status && eb.or(status.map((one) => statusIs(eb, one))),
+      result && eb.or(result.map((one) => RESULT[one])),
+      tag && eb.or(tag.map(hasTag)),
+      fell_back === undefined ? undefined : fell_back ? FELL_BACK : eb.not(FELL_BACK),
+      min_ms === undefined ? undefined : eb('total_ms', '>=', min_ms),
+      min_cost === undefined ? undefined : eb('cost', '>=', min_cost),
+      q === undefined ? undefined : eb.or(SEARCHED.map((column) => contains(column, q))),
+    ]
+    return eb.and(conditions.filter((condition) => condition !== undefined))
+  }
+
+const anyOf = (eb: Requests, column: (typeof REQUEST_COLUMNS)[number], values?: readonly string[]): Condition => {
+  if (!values) return undefined
+  const isOne = eb(column, 'in', values)
+  return values.includes('') ? eb.or([isOne, eb(column, 'is', null)]) : isOne
+}
+
+const statusIs = (eb: Requests, status: string): Expression<SqlBool> => {
+  if (!status.endsWith('xx')) return eb('status', '=', Number(status))
+  const first = Number(status[0]) * 100
+  return eb.and([eb('status', '>=', first), eb('status', '<', first + 100)])
+}
+
+const IS_CACHED = sql<SqlBool>`cache IN ('hit', 'shared')`
+/** An attempt failed. Several attempts alone may be those of a hedge. */
+const HAS_FAILED = sql<SqlBool>`(attempts > 1 AND EXISTS (SELECT 1 FROM attempt WHERE attempt.request = request.id
+  AND attempt.call = request.call AND attempt.started BETWEEN request.received AND request.ended AND attempt.outcome IN ('failed', 'interrupted')))`
+/** Answered after an attempt that failed. */
+export const FELL_BACK = sql<SqlBool>`(outcome = 'answered' AND NOT ${IS_CACHED} AND ${HAS_FAILED})`
+const RESULT: { readonly [result in ResultName]: Expression<SqlBool> } = {
+  answered: sql`(outcome = 'answered' AND NOT ${IS_CACHED} AND NOT ${HAS_FAILED})`,
+  fell_back: FELL_BACK,
+  cached: sql`(outcome = 'answered' AND ${IS_CACHED})`,
+  refused: sql`(outcome = 'refused' AND status < 500)`,
+  failed: sql`(outcome = 'refused' AND status >= 500)`,
+  broke_off: sql`outcome = 'interrupted'`,
+  client_left: sql`outcome = 'client_gone'`,
+  unknown: sql`outcome = 'unknown'`,
+}
+
+/** Tags that were cut are not JSON. */
+const hasTag = (tag: string): Expression<SqlBool> => {
+  const colon = tag.indexOf(':')
+  const [name, value] = [tag.slice(0, colon), tag.slice(colon + 1)]
+  return sql<SqlBool>`CASE WHEN json_valid(tags) THEN
+    EXISTS (SELECT 1 FROM json_each(tags) WHERE key = ${name} AND value = ${value}) ELSE 0 END`
+}
+
+const contains = (column: (typeof SEARCHED)[number], text: string): Expression<SqlBool> =>
+  sql<SqlBool>`${sql.ref(column)} LIKE ${`%${text.replace(/[\\%_]/g, '\\$&')}%`} ESCAPE '\\'`
+
+/** The sums of a filter. They have an empty text where there is no value. */
+export const usageCondition =
+  (filter: UsageFilter) =>
+  (eb: ExpressionBuilder<UsageTables, 'usage_hour' | 'usage_day'>): Expression<SqlBool> =>
+    eb.and(DIMENSIONS.flatMap((name) => (filter[name] ? [eb(name, 'in', filter[name])] : [])))

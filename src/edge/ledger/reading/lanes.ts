@@ -1,0 +1,59 @@
+/** Attempts at one provider over time, by credential and model. */
+import { sql } from 'kysely'
+import { LIMITED } from './activity.ts'
+import { bucketWidth } from './outcome-counts.ts'
+import type { Lane, LaneCell, Lanes, LanesQuery } from './queries.ts'
+import { isoTime } from './request-shape.ts'
+import type { LedgerReads } from './usage-file.ts'
+
+/** Most lanes and failures of a result. */
+const MOST = { lanes: 200, failures: 200 }
+
+export const lanesOf = async (reads: LedgerReads, query: LanesQuery): Promise<Lanes> => {
+  const { provider, from, to } = query
+  const width = bucketWidth(query, query.cells)
+  const attempts = reads.db
+    .selectFrom('attempt')
+    .where('started', '>=', from)
+    .where('started', '<', to)
+    .where('provider', '=', provider)
+  const limited = sql`outcome = 'failed' AND coalesce(kind, '') IN (${sql.join(LIMITED)})`
+  const cells = await attempts
+    .select([
+      'credential',
+      'model',
+      // A bound number would be a fraction.
+      sql<number>`started / ${sql.lit(width)} * ${sql.lit(width)}`.as('start'),
+      sql<number>`count(*)`.as('attempts'),
+      sql<number>`sum(outcome IN ('failed', 'interrupted') AND NOT (${limited}))`.as('failed'),
+      sql<number>`sum(${limited})`.as('limited'),
+      sql<number>`sum(outcome = 'open')`.as('open'),
+      sql<number | null>`max(ended - started)`.as('slowest_ms'),
+    ])
+    .groupBy(['credential', 'model', 'start'])
+    .orderBy('start')
+    .execute()
+  reads.checkTime()
+  const failures = await attempts
+    .select(['started', 'request', 'credential', 'model', 'kind', 'status'])
+    .where('outcome', 'in', ['failed', 'interrupted'])
+    .orderBy('started', 'desc')
+    .limit(MOST.failures)
+    .execute()
+  const lanes = new Map<string, Lane & { readonly cells: LaneCell[] }>()
+  for (const { credential, model, start, ...cell } of cells) {
+    const name = JSON.stringify([credential, model])
+    const lane = lanes.get(name) ?? { credential, model, cells: [] }
+    lane.cells.push({ start: isoTime(start), ...cell })
+    if (lanes.size < MOST.lanes) lanes.set(name, lane)
+  }
+  return {
+    object: 'lanes',
+    provider,
+    from: isoTime(from),
+    to: isoTime(to),
+    seconds: width / 1_000,
+    data: [...lanes.values()],
+    failures: failures.map(({ started, ...failure }) => ({ at: isoTime(started), ...failure })),
+  }
+}

@@ -1,0 +1,74 @@
+/** Runs queries of the usage ledger in a thread, one after the other. Loaded by `reading-thread.mjs`. */
+import type { MessagePort } from 'node:worker_threads'
+import { problemOf } from '../../sqlite/errors.ts'
+import { activityOf, runningOf } from './activity.ts'
+import { adjustmentsPage } from './adjustment-list.ts'
+import { BucketMemory } from './bucket-memory.ts'
+import { exportPage } from './export-rows.ts'
+import { forecastOf } from './forecast.ts'
+import { lanesOf } from './lanes.ts'
+import type { FromReadingThread, NamedQuery, ReadingThreadOptions, ToReadingThread } from './messages.ts'
+import type { ReadResult } from './queries.ts'
+import { facetsOf, oneRequest, requestsPage } from './request-list.ts'
+import { summaryOf } from './summary.ts'
+import { type LedgerReads, TooSlow, UsageFile } from './usage-file.ts'
+import { usageReport } from './usage-report.ts'
+
+/** Serves the port until the message `close`. */
+export const serveReads = (port: MessagePort, options: ReadingThreadOptions): void => {
+  const { folder, timezone, keepHours, limit } = options
+  const file = new UsageFile(folder)
+  const buckets = new BucketMemory()
+  let last: Promise<void> = Promise.resolve()
+  const answer = async ({ number, now, read }: ToReadingThread & { readonly do: 'read' }) => {
+    const began = performance.now()
+    const checkTime = () => {
+      if (performance.now() - began > limit) throw new TooSlow()
+    }
+    const memory = 'shared' in read.query && read.query.shared ? buckets : null
+    let result: FromReadingThread
+    try {
+      const value = await file.read((db) => run({ db, timezone, keepHours, now, checkTime, memory }, read))
+      result = { number, value, ms: performance.now() - began }
+    } catch (error) {
+      result = { number, problem: problemOf(error), slow: error instanceof TooSlow }
+    }
+    port.postMessage(result)
+  }
+  port.on('message', (message: ToReadingThread) => {
+    last = last.then(async () => {
+      if (message.do === 'read') return answer(message)
+      file.close()
+      port.close()
+    })
+  })
+}
+
+const run = (reads: LedgerReads, { name, query }: NamedQuery): Promise<ReadResult> => {
+  switch (name) {
+    case 'usage':
+      return usageReport(reads, query)
+    case 'requests':
+      return requestsPage(reads, query)
+    case 'request':
+      return oneRequest(reads, query)
+    case 'facets':
+      return facetsOf(reads, query)
+    case 'summary':
+      return summaryOf(reads, query)
+    case 'lanes':
+      return lanesOf(reads, query)
+    case 'activity':
+      return activityOf(reads, query)
+    case 'running':
+      return runningOf(reads, query)
+    case 'forecast':
+      return forecastOf(reads, query)
+    case 'adjustments':
+      return adjustmentsPage(reads, query)
+    case 'export':
+      return exportPage(reads, query)
+    default:
+      throw new Error(`unknown query ${JSON.stringify(name satisfies never)}`)
+  }
+}

@@ -1,0 +1,130 @@
+/**
+ * Counts what was spent of a budget before its counters were created in this process: at the start, when it is added again,
+ * or when its period is what it was before. Otherwise a restart or a reload would renew the budget.
+ */
+import type { Budget } from '../../core/accounts.ts'
+import type { Nano } from '../../core/money.ts'
+import type { World } from '../../core/world.ts'
+import type { Accounts } from '../../gateway/accounts/accounts.ts'
+import type { BudgetCell, CounterUse, UnrestoredCounters } from '../../gateway/accounts/budget-counters.ts'
+import { periodAt } from '../../policy/accounts/period.ts'
+import type { UsageLedger } from './usage-ledger.ts'
+
+export type RestoredBudgetsOptions = {
+  readonly accounts: Pick<Accounts, 'unrestored' | 'usesOf' | 'restore'>
+  readonly ledger: Pick<UsageLedger, 'spentSince'>
+  /** Whether usage is recorded. */
+  readonly isRecorded: () => boolean
+  /** ms since 1970. */
+  readonly date: () => number
+  readonly later: World['later']
+  /** The ledger cannot be read: earlier usage of these budgets does not count until it can. */
+  readonly onProblem: (reason: string, budgets: readonly Budget[]) => void
+  /** After a problem: earlier usage counts. */
+  readonly onRestored: () => void
+}
+
+/** For the log. */
+export const EARLIER_USAGE_COUNTS = 'Earlier usage counts in budgets again.'
+
+/** ms until the ledger is read again after a problem. */
+const RETRY = 5_000
+
+export class RestoredBudgets {
+  readonly #options: RestoredBudgetsOptions
+  /** ms since 1970. */
+  readonly #started: number
+  #isRecorded = false
+  /** What counters had used when usage began to be recorded: the ledger does not contain it. */
+  #unrecorded: ReadonlyMap<BudgetCell, Nano> = new Map()
+  #problem: string | null = null
+  #isRetryDue = false
+  #last: Promise<void> = Promise.resolve()
+
+  constructor(options: RestoredBudgetsOptions) {
+    this.#options = options
+    this.#started = options.date()
+  }
+
+  /** Why earlier usage does not count, or null. */
+  get problem(): string | null {
+    return this.#problem
+  }
+
+  /**
+   * The budgets may have changed, or usage is recorded now. Resolves when those that have appeared are restored. After a
+   * problem it resolves at once, and they are restored with the others.
+   */
+  changed(): Promise<void> {
+    this.#followRecording()
+    if (this.#isRecorded && this.#problem === null) this.#last = this.#last.then(() => this.#restore())
+    return this.#problem === null ? this.#last : Promise.resolve()
+  }
+
+  #followRecording(): void {
+    const { accounts, isRecorded } = this.#options
+    const wasRecorded = this.#isRecorded
+    this.#isRecorded = isRecorded()
+    if (wasRecorded || !this.#isRecorded) return
+    const uses = accounts.unrestored().flatMap((counters) => accounts.usesOf(counters))
+    this.#unrecorded = new Map(uses.map(({ cell, used }) => [cell, used]))
+  }
+
+  /**
+   * Counters that have all that this process has spent of a budget lack what was spent earlier. Others lack what other
+   * counters have spent too: what they spend themselves while the ledger is read may count twice, until the process ends.
+   */
+  async #restore(): Promise<void> {
+    const { accounts, ledger, date } = this.#options
+    // This process has counted all that counts of a budget that is newer than itself.
+    const isNew = ({ budget, isChanged }: UnrestoredCounters) =>
+      !isChanged && budget.countFrom === 'creation' && budget.createdAt >= this.#started
+    const unrestored = accounts.unrestored()
+    for (const counters of unrestored) if (isNew(counters)) accounts.restore(counters, [], [])
+    const earlier = unrestored
+      .filter((counters) => !isNew(counters))
+      .map((counters) => ({ counters, recorded: counters.isComplete ? [] : this.#recordedUses(counters) }))
+    if (earlier.length === 0) return this.#onRead()
+    const now = date()
+    const periods = earlier.map(({ counters: { budget } }) => ({ budget, start: periodAt(budget, now).start }))
+    const sums = await ledger.spentSince(
+      Math.min(...periods.map(({ start }) => start)),
+      periods.filter(({ budget }) => budget.countFrom === 'period'),
+    )
+    if (sums === null) return
+    if (typeof sums === 'string') {
+      const budgets = earlier.map(({ counters }) => counters.budget)
+      return this.#onProblem(sums, budgets)
+    }
+    const earlierSums = sums.map((sum) => ({ ...sum, spent: sum.earlier }))
+    for (const { counters, recorded } of earlier)
+      accounts.restore(counters, counters.isComplete ? earlierSums : sums, recorded)
+    this.#onRead()
+  }
+
+  #recordedUses(counters: UnrestoredCounters): readonly CounterUse[] {
+    const uses = this.#options.accounts.usesOf(counters)
+    return uses.map(({ cell, used }) => ({ cell, used: used - (this.#unrecorded.get(cell) ?? 0) }))
+  }
+
+  #onProblem(reason: string, budgets: readonly Budget[]): void {
+    const { later, onProblem } = this.#options
+    if (this.#problem === null) onProblem(reason, budgets)
+    this.#problem = reason
+    // Changes that came while the ledger was read have failed too: one retry serves all.
+    if (this.#isRetryDue) return
+    this.#isRetryDue = true
+    later(RETRY, () => {
+      this.#isRetryDue = false
+      void this.#restore()
+    })
+  }
+
+  #onRead(): void {
+    if (this.#problem === null) return
+    this.#problem = null
+    this.#options.onRestored()
+    // Budgets may have appeared while the ledger was read.
+    void this.changed()
+  }
+}

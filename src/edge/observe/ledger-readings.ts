@@ -1,0 +1,51 @@
+/** Readings for the metrics page of how well usage and bodies are stored. */
+import type { Reading } from './registry.ts'
+
+type StorageState = {
+  /** Records that could not be written. */
+  readonly dropped: number
+  /** Requests whose bodies could not be kept. */
+  readonly lostBodies: number
+}
+
+/** What each process knows of its own records. */
+export const ledgerReadings = ({ dropped, lostBodies }: StorageState): Reading[] => [
+  {
+    name: 'ledger_dropped_total',
+    help: 'Usage records dropped because the journal could not be written.',
+    labels: {},
+    value: dropped,
+    kind: 'counter',
+  },
+  {
+    name: 'bodies_lost_total',
+    help: 'Requests whose bodies were lost because memory or disk had no room, or the disk failed.',
+    labels: {},
+    value: lostBodies,
+    kind: 'counter',
+  },
+]
+
+type BookkeeperState = {
+  /** Rows added. */
+  readonly requests: number
+  readonly attempts: number
+  /** Age in ms of the oldest record that is not stored. */
+  readonly lagMs: number
+  readonly journalBytes: number
+}
+
+const ROWS = 'Rows added to the usage database since the start of its thread.'
+
+/** What the process that stores the journals of all of them knows. */
+export const bookkeeperReadings = ({ lagMs, journalBytes, requests, attempts }: BookkeeperState): Reading[] => [
+  {
+    name: 'ledger_lag_seconds',
+    help: 'Age of the oldest usage record that is not in the database; 0: all are.',
+    labels: {},
+    value: lagMs / 1000,
+  },
+  { name: 'ledger_journal_bytes', help: 'Size of the usage journal on the disk.', labels: {}, value: journalBytes },
+  { name: 'ledger_rows_total', help: ROWS, labels: { table: 'request' }, value: requests, kind: 'counter' },
+  { name: 'ledger_rows_total', help: ROWS, labels: { table: 'attempt' }, value: attempts, kind: 'counter' },
+]

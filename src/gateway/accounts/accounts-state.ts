@@ -1,0 +1,39 @@
+/** What the accounts of all calls share. */
+import type { Journal } from '../../core/journal.ts'
+import type { World } from '../../core/world.ts'
+import type { PriceBook } from '../../policy/accounts/price-book.ts'
+import type { SharedTimer, TimerClient } from '../call/shared-timer.ts'
+import type { AnswerHistory } from './answer-history.ts'
+import type { Authority } from './authority.ts'
+import type { BudgetCounters } from './budget-counters.ts'
+import type { LimitCounters } from './limit-counters.ts'
+
+/** Settings of accounts. */
+export type AccountRules = {
+  /** Output tokens that a budget reserves at most. */
+  readonly maxOutput: number
+  /** Whether a model without a known price may be called where a hard budget applies. */
+  readonly unknownPrice: 'allow' | 'refuse'
+  /** The tag by whose values totals are kept. */
+  readonly rollupTag?: string | undefined
+  /** Whether the end user is recorded. */
+  readonly endUser: boolean
+}
+
+/** The prices of attempts. */
+export type AttemptPrices = Pick<PriceBook, 'costOfAttempt' | 'reservation'>
+
+export type AccountsState = {
+  readonly world: World
+  readonly prices: () => AttemptPrices
+  /** Null: usage is not recorded. */
+  readonly journal: () => Journal | null
+  readonly rules: () => AccountRules
+  readonly limits: LimitCounters
+  readonly budgets: BudgetCounters
+  readonly history: AnswerHistory
+  /** Decides about limits and budgets. */
+  readonly authority: Authority
+  /** Streams whose reservation may have to be extended. */
+  readonly streams: SharedTimer<TimerClient>
+}

@@ -1,0 +1,141 @@
+/** The accounts of this process: limits and budgets of its clients, and the journal of its calls. */
+import type { Principal } from '../../core/accounts.ts'
+import type { Failure } from '../../core/failure.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
+import type { Nano } from '../../core/money.ts'
+import type { Candidate } from '../../core/target.ts'
+import type { Counters } from '../../policy/accounts/admission.ts'
+import type { BudgetScope } from '../../policy/accounts/budget-scope.ts'
+import { clientOf } from '../../policy/client-families.ts'
+import { SharedTimer } from '../call/shared-timer.ts'
+import type { AccountsState } from './accounts-state.ts'
+import { AnswerHistory } from './answer-history.ts'
+import { CounterAuthority, type RemoteAuthority } from './authority.ts'
+import {
+  BudgetCounters,
+  type BudgetState,
+  type CounterUse,
+  type SpentSum,
+  stateOf,
+  type UnrestoredCounters,
+} from './budget-counters.ts'
+import { type CallDemand, NO_DEMAND } from './demand.ts'
+import { LimitCounters } from './limit-counters.ts'
+import { planAttempt } from './open-attempt.ts'
+import { RequestAccount } from './request-account.ts'
+
+export type AccountsOptions = Pick<AccountsState, 'world' | 'prices' | 'journal' | 'rules'> & {
+  /** The current budgets. A change is another array. */
+  readonly budgets: () => readonly BudgetScope[]
+  /** The process that decides about limits and budgets. Absent: this one. */
+  readonly authority?: RemoteAuthority | undefined
+}
+
+export class Accounts {
+  readonly #state: AccountsState
+  readonly #remote: RemoteAuthority | null
+  #calls = 0
+
+  constructor({ budgets, authority, ...options }: AccountsOptions) {
+    const { world } = options
+    this.#remote = authority ?? null
+    this.#state = {
+      ...options,
+      authority: authority ?? new CounterAuthority(world.now),
+      limits: new LimitCounters(),
+      budgets: new BudgetCounters(budgets),
+      history: new AnswerHistory(),
+      streams: new SharedTimer(),
+    }
+    this.#remote?.follow((figures) => this.#state.budgets.show(figures))
+  }
+
+  /** Opens the account of a call. `style`: the kind of call, as named in the log. */
+  open(
+    { id, principal, headers }: Pick<IncomingRequest, 'id' | 'principal' | 'headers'>,
+    style: string,
+  ): RequestAccount {
+    const received = this.#state.world.date()
+    const trace = headers('traceparent') ?? null
+    const client = clientOf(headers('user-agent') ?? '').family
+    const call = { number: this.#calls++, id, style, principal, received, trace, client }
+    return new RequestAccount(this.#state, call)
+  }
+
+  /** The limit or budget that refuses every call for text of this client, or null. Takes nothing. */
+  async refusal(
+    received: Pick<IncomingRequest, 'id' | 'principal' | 'headers'>,
+    style: string,
+  ): Promise<Failure | null> {
+    const account = this.open(received, style)
+    account.describe({ ...NO_DEMAND, output: 'text' })
+    return account.refusal()
+  }
+
+  /** What an attempt at a candidate is estimated to cost, as budgets reserve it; null: it is unknown. Takes nothing. */
+  estimate(
+    { id, principal }: Pick<IncomingRequest, 'id' | 'principal'>,
+    demand: CallDemand,
+    planned: { readonly candidate: Candidate; readonly modelMaximum: number | undefined },
+  ): Nano | null {
+    const received = this.#state.world.date()
+    const call = { number: 0, id, style: '', principal, received, trace: null, client: '' }
+    const found = planAttempt(this.#state, call, demand, planned)
+    return 'id' in found ? null : found.estimated
+  }
+
+  /** What each budget has spent and reserved in its current period, in all processes together. */
+  async budgetFigures(): Promise<BudgetFigures> {
+    const figures = await this.#remote?.states()
+    this.#state.budgets.show(figures ?? [])
+    const states = this.#state.budgets.states(this.#state.world.date())
+    return { states, authority: figures === null ? 'degraded' : 'ok' }
+  }
+
+  /** The limits of a client, and the budgets that count it except those per end user, with what is left of them. */
+  async figuresOf(principal: Principal): Promise<ClientFigures> {
+    const { limits, budgets, authority, world } = this.#state
+    const cells = { ...limits.cellsFor(principal, world.now()), budgets: budgets.cellsOf(principal, world.date()) }
+    await authority.check(cells, NOTHING)
+    return { ...this.limitsOf(principal), budgets: cells.budgets.map(stateOf) }
+  }
+
+  /** The counters of a client's limits, where this process decides. */
+  limitsOf(principal: Principal): Pick<Counters, 'slots' | 'rates'> {
+    const { slots, rates } = this.#state.limits.cellsFor(principal, this.#state.world.now())
+    return { slots, rates }
+  }
+
+  /** What each budget has spent and reserved, at once. Where another process decides, they are about a second old. */
+  budgetStates(): readonly BudgetState[] {
+    return this.#state.budgets.states(this.#state.world.date())
+  }
+
+  /** Adds a correction to what a counter has spent; negative: a credit. Without effect where another process decides. */
+  adjust(correction: SpentSum): void {
+    if (this.#state.authority.isLocal) this.#state.budgets.add([correction])
+  }
+
+  /** The counters of budgets that lack what was spent before they were created. */
+  unrestored(): readonly UnrestoredCounters[] {
+    return this.#state.budgets.unrestored()
+  }
+
+  /** What the counters of this budget have used now. */
+  usesOf(counters: UnrestoredCounters): readonly CounterUse[] {
+    return this.#state.budgets.usesOf(counters)
+  }
+
+  /** Adds what the ledger contains, once. `recorded`: uses that it contains too. */
+  restore(counters: UnrestoredCounters, sums: readonly SpentSum[], recorded: readonly CounterUse[]): void {
+    this.#state.budgets.restore(counters, sums, recorded)
+  }
+}
+
+/** The figures of all budgets. `degraded`: the process that decides does not answer, and they are those of its last answers. */
+export type BudgetFigures = { readonly states: readonly BudgetState[]; readonly authority: 'ok' | 'degraded' }
+
+/** What is left of a client's limits and budgets. */
+export type ClientFigures = Pick<Counters, 'slots' | 'rates'> & { readonly budgets: readonly BudgetState[] }
+
+const NOTHING = { first: false, tokens: 0, cost: 0 }

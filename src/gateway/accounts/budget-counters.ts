@@ -1,0 +1,330 @@
+/**
+ * What is spent and reserved of each budget. One counter for each budget, period and owner. Amounts in
+ * nano-dollars, times in ms since 1970.
+ */
+import type { Budget, Principal } from '../../core/accounts.ts'
+import { type BudgetCharge, budgetCharge } from '../../core/journal.ts'
+import { addNano, type Nano } from '../../core/money.ts'
+import { type BudgetCounter, remainingOf } from '../../policy/accounts/admission.ts'
+import { type BudgetScope, counterOwner, countsPrincipal } from '../../policy/accounts/budget-scope.ts'
+import { type AccessTarget, allowsTarget } from '../../policy/accounts/key-access.ts'
+import { type Period, periodAt } from '../../policy/accounts/period.ts'
+
+/** What was spent of a counter in earlier runs, as stored in the ledger. */
+export type SpentSum = { readonly counter: string; readonly period_start: number; readonly spent: Nano }
+
+/** The state of one counter in its current period. */
+export type BudgetState = {
+  readonly budget: Budget
+  /** Empty: one counter for all. Otherwise the ID of a team or key, or the name of a user. */
+  readonly owner: string
+  readonly periodStart: number
+  readonly periodEnd: number
+  readonly spent: Nano
+  readonly reserved: Nano
+  readonly remaining: Nano
+}
+
+/** What one counter has spent and reserved. `budget`: its ID. */
+export type CounterFigures = Pick<BudgetState, 'owner' | 'periodStart' | 'spent' | 'reserved'> & {
+  readonly budget: string
+}
+
+/** One counter. `budget` is replaced when the budget is changed. */
+export type BudgetCell = BudgetCounter & {
+  readonly charge: BudgetCharge
+  readonly owner: string
+  readonly periodStart: number
+  readonly periodEnd: number
+  budget: Budget
+}
+
+/** What a counter had used at some time. */
+export type CounterUse = { readonly cell: BudgetCell; readonly used: Nano }
+
+/** Counters of a budget that lack what was spent before they were created, until they are restored. */
+export type UnrestoredCounters = {
+  readonly budget: Budget
+  /** The budget had other counters before: another period, zone, first day or owner. */
+  readonly isChanged: boolean
+  /** The counters have all that this process has spent of the budget. */
+  readonly isComplete: boolean
+}
+
+/** Counters of one budget. When they are all in use, an unseen owner is refused (hard) or counted with others (soft). */
+export const MAX_OWNERS = 100_000
+/** The owner of what is counted together. */
+const OTHERS = '*'
+/** Periods with counters: a request is charged to the period in which it was received. */
+const MAX_PERIODS = 3
+
+/** Counters that are kept of budgets that were removed or are counted by another period or owner now. */
+const MAX_KEPT = 1_000
+
+type CountedPeriod = Period & { readonly cells: Map<string, BudgetCell> }
+/** The counters of one budget, as long as it is counted the same way. The latest period is the last one. */
+type CountedBudget = {
+  scope: BudgetScope
+  periods: CountedPeriod[]
+  readonly isChanged: boolean
+  isComplete: boolean
+  isRestored: boolean
+}
+
+export class BudgetCounters {
+  readonly #scopes: () => readonly BudgetScope[]
+  readonly #maxOwners: number
+  /** By the ID of the budget, also of removed ones. */
+  readonly #counted = new Map<string, CountedBudget>()
+  /**
+   * All counters, by `countedBy`; those that were removed longest ago are first. They are kept because a budget may come
+   * back, and attempts in progress still use them.
+   */
+  readonly #kept = new Map<string, CountedBudget>()
+  /** Whether some counters were dropped: those of a budget that comes back do not have what it has spent. */
+  #hasDropped = false
+  #byPrincipal = new WeakMap<Principal, readonly BudgetScope[]>()
+  /** The scopes that `#counted` follows. */
+  #followed: readonly BudgetScope[] = []
+
+  constructor(scopes: () => readonly BudgetScope[], maxOwners = MAX_OWNERS) {
+    this.#scopes = scopes
+    this.#maxOwners = maxOwners
+  }
+
+  /** Whether there is no budget. */
+  get isEmpty(): boolean {
+    return this.#current().length === 0
+  }
+
+  /**
+   * The counters that pay for an attempt at this target. Null as target: those that pay for every target. `received`: the
+   * period. Returns a budget without a free counter instead, if it is hard.
+   */
+  cellsFor(
+    principal: Principal,
+    endUser: string | null,
+    target: AccessTarget | null,
+    received: number,
+  ): readonly BudgetCell[] | Budget {
+    const scopes = this.#scopesOf(principal)
+    if (scopes.length === 0) return NO_CELLS
+    const cells: BudgetCell[] = []
+    for (const scope of scopes) {
+      const { budget, models, providers } = scope
+      if (models.length + providers.length > 0 && !(target && allowsTarget(scope, target))) continue
+      const cell = this.#cell(this.#countedOf(scope), counterOwner(budget, principal, endUser), received)
+      if (!cell) return budget
+      cells.push(cell)
+    }
+    return cells
+  }
+
+  /** The counter of one owner. Null: there was no such budget. Returns a hard budget without a free counter instead. */
+  cellOf(id: string, owner: string, received: number): BudgetCell | Budget | null {
+    this.#current()
+    const counted = this.#counted.get(id)
+    return counted ? (this.#cell(counted, owner, received) ?? counted.scope.budget) : null
+  }
+
+  /** The counters that count a principal at some target. Those of its end users are left out. */
+  cellsOf(principal: Principal, received: number): readonly BudgetCell[] {
+    return this.#scopesOf(principal).flatMap((scope) => {
+      if (scope.budget.per === 'end_user') return []
+      return this.#cell(this.#countedOf(scope), counterOwner(scope.budget, principal, null), received) ?? []
+    })
+  }
+
+  /** The state of every counter of a current period. */
+  states(now: number): readonly BudgetState[] {
+    return this.#current().flatMap((scope) => {
+      const counted = this.#countedOf(scope)
+      const { cells } = this.#periodAt(counted, now)
+      if (scope.budget.per === 'all') this.#cell(counted, '', now)
+      return [...cells.values()].map(stateOf)
+    })
+  }
+
+  /** The counters of current budgets that are not restored. */
+  unrestored(): readonly UnrestoredCounters[] {
+    return this.#current().flatMap((scope) => {
+      const counted = this.#countedOf(scope)
+      const { isRestored, isChanged, isComplete } = counted
+      return isRestored ? [] : { budget: scope.budget, isChanged, isComplete }
+    })
+  }
+
+  /** What the counters of this budget have used now. */
+  usesOf({ budget }: UnrestoredCounters): readonly CounterUse[] {
+    const periods = this.#kept.get(countedBy(budget))?.periods ?? []
+    return periods.flatMap(({ cells }) => [...cells.values()].map((cell) => ({ cell, used: cell.used })))
+  }
+
+  /** Adds what the ledger contains to counters that are not restored. `recorded`: uses that it contains too. */
+  restore({ budget }: UnrestoredCounters, sums: readonly SpentSum[], recorded: readonly CounterUse[]): void {
+    const counted = this.#kept.get(countedBy(budget))
+    if (!counted || counted.isRestored) return
+    counted.isRestored = true
+    for (const { cell, used } of recorded) addUsed(cell, -used)
+    for (const sum of sums) if (splitCounter(sum.counter)[0] === budget.id) this.#addSum(counted, sum)
+  }
+
+  /** Adds corrections, or what another process has spent. Returns the counters that were changed. */
+  add(sums: readonly SpentSum[]): readonly BudgetCell[] {
+    this.#current()
+    return sums.flatMap((sum) => {
+      const counted = this.#counted.get(splitCounter(sum.counter)[0])
+      return (counted && this.#addSum(counted, sum)) ?? []
+    })
+  }
+
+  /** Takes over what the process that decides has counted. */
+  show(figures: readonly CounterFigures[]): void {
+    for (const { budget, owner, periodStart, spent, reserved } of figures) {
+      const cell = this.cellOf(budget, owner, periodStart)
+      // A period that is no longer kept has no counter of its own.
+      if (!cell || !('charge' in cell) || cell.periodStart !== periodStart) continue
+      cell.used = spent
+      cell.held = reserved
+    }
+  }
+
+  /** The budgets that count a principal at some target. */
+  #scopesOf(principal: Principal): readonly BudgetScope[] {
+    const scopes = this.#current()
+    if (scopes.length === 0) return scopes
+    const known = this.#byPrincipal.get(principal)
+    if (known) return known
+    const found = scopes.filter(({ budget }) => countsPrincipal(budget, principal))
+    this.#byPrincipal.set(principal, found)
+    return found
+  }
+
+  /** The scopes now. Changed budgets keep what is spent. */
+  #current(): readonly BudgetScope[] {
+    const scopes = this.#scopes()
+    if (scopes === this.#followed) return scopes
+    this.#followed = scopes
+    this.#byPrincipal = new WeakMap()
+    for (const scope of scopes) this.#follow(scope)
+    this.#dropKept(scopes)
+    return scopes
+  }
+
+  #follow(scope: BudgetScope): void {
+    const { budget } = scope
+    const name = countedBy(budget)
+    const known = this.#kept.get(name)
+    const isChanged = this.#counted.has(budget.id)
+    const isComplete = !isChanged && !this.#hasDropped
+    const counted = known ?? { scope, periods: [], isChanged, isComplete, isRestored: false }
+    this.#counted.set(budget.id, counted)
+    this.#kept.delete(name)
+    this.#kept.set(name, counted)
+    if (!known) return
+    // The ledger has what was spent in the period before the budget was created: all is counted from it again.
+    if (budget.countFrom === 'period' && known.scope.budget.countFrom !== 'period') {
+      counted.isRestored = false
+      counted.isComplete = false
+    }
+    counted.scope = scope
+    // Attempts in progress hold the counters, so they are changed in place.
+    for (const { cells } of counted.periods)
+      for (const cell of cells.values()) {
+        cell.budget = budget
+        cell.mode = budget.mode
+        cell.granted = budget.amount
+      }
+  }
+
+  #dropKept(scopes: readonly BudgetScope[]): void {
+    // Those of current budgets are last.
+    for (const [name, counted] of this.#kept) {
+      if (this.#kept.size <= scopes.length + MAX_KEPT) return
+      this.#kept.delete(name)
+      this.#hasDropped = true
+      const { id } = counted.scope.budget
+      if (this.#counted.get(id) === counted) this.#counted.delete(id)
+    }
+  }
+
+  #countedOf({ budget }: BudgetScope): CountedBudget {
+    const counted = this.#counted.get(budget.id)
+    if (!counted) throw new Error(`the budget ${budget.id} has no counters`)
+    return counted
+  }
+
+  #addSum(counted: CountedBudget, { counter, period_start, spent }: SpentSum): BudgetCell | null {
+    const cell = this.#cell(counted, splitCounter(counter)[1], period_start)
+    if (cell?.periodStart !== period_start) return null
+    addUsed(cell, spent)
+    return cell
+  }
+
+  #cell(counted: CountedBudget, owner: string, received: number): BudgetCell | null {
+    const { budget } = counted.scope
+    const period = this.#periodAt(counted, received)
+    const { cells } = period
+    const known = cells.get(owner)
+    if (known) return known
+    if (cells.size >= this.#maxOwners) this.#dropIdle(cells)
+    if (cells.size >= this.#maxOwners && owner !== OTHERS)
+      return budget.mode === 'hard' ? null : this.#cell(counted, OTHERS, received)
+    const cell: BudgetCell = {
+      budget,
+      owner,
+      charge: budgetCharge(`${budget.id}:${owner}`, period.start),
+      periodStart: period.start,
+      periodEnd: period.end,
+      id: budget.id,
+      mode: budget.mode,
+      granted: budget.amount,
+      used: 0,
+      held: 0,
+    }
+    cells.set(owner, cell)
+    return cell
+  }
+
+  #dropIdle(cells: Map<string, BudgetCell>): void {
+    for (const [owner, { used, held }] of cells) if (used === 0 && held === 0) cells.delete(owner)
+  }
+
+  /** A clock that goes back does not return to an earlier period: only a new period replaces the latest one. */
+  #periodAt(counted: CountedBudget, at: number): CountedPeriod {
+    const { periods } = counted
+    for (const period of periods) if (period.start <= at && at < period.end) return period
+    const [oldest] = periods
+    // The clock went back, or the request was received longer ago than periods are kept.
+    if (oldest && at < oldest.start) return oldest
+    const made: CountedPeriod = { ...periodAt(counted.scope.budget, at), cells: new Map() }
+    counted.periods = [...periods, made].sort((a, b) => a.start - b.start).slice(-MAX_PERIODS)
+    return made
+  }
+}
+
+/** The state of a counter. */
+export const stateOf = (cell: BudgetCell): BudgetState => ({
+  budget: cell.budget,
+  owner: cell.owner,
+  periodStart: cell.periodStart,
+  periodEnd: cell.periodEnd,
+  spent: cell.used,
+  reserved: cell.held,
+  remaining: remainingOf(cell),
+})
+
+/** Budgets with the same text are counted by the same counters. */
+const countedBy = ({ id, period, timezone, startDay, per }: Budget): string =>
+  JSON.stringify([id, period, timezone, startDay, per])
+
+const addUsed = (cell: BudgetCell, amount: Nano): void => {
+  cell.used = addNano(cell.used, amount)
+}
+
+const NO_CELLS: readonly BudgetCell[] = []
+
+const splitCounter = (counter: string): readonly [id: string, owner: string] => {
+  const colon = counter.indexOf(':')
+  return colon < 0 ? [counter, ''] : [counter.slice(0, colon), counter.slice(colon + 1)]
+}

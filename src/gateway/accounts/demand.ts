@@ -1,0 +1,84 @@
+/** What the attempts of a call need, from its request. */
+import type { ChatRequest, Part } from '../../core/chat.ts'
+import type { EncodedText } from '../../core/encoded-text.ts'
+import { type JsonObject, object, text } from '../../core/json.ts'
+import type { Plan } from '../../core/target.ts'
+import { tokensOfBytes } from '../../policy/accounts/estimate.ts'
+import { estimateTokens } from '../../policy/routing/estimate-tokens.ts'
+import { choicesOf } from '../../protocols/shared/choices.ts'
+
+/** What a call needs, before it is corrected for each model. */
+export type CallDemand = {
+  /** The model as the client named it, if it decides about the target; null: the default route does. */
+  readonly asked: string | null
+  /** The name of the route, if the plan is of a route. */
+  readonly route: string | null
+  /** Null: nothing was planned. */
+  readonly plan: Plan | null
+  /** Estimated input tokens. */
+  readonly input: number
+  /** `max_tokens` of the request. Undefined: the client gave none. */
+  readonly requested?: number | undefined
+  /** Number of choices. */
+  readonly choices?: number | undefined
+  /** `text`: an answer of estimated length. `none`: an answer without output tokens. `free`: the call costs nothing. */
+  readonly output: 'text' | 'none' | 'free'
+  /** The end user that the request names. */
+  readonly endUser: string | null
+}
+
+/** The demand of a call before its request is known. */
+export const NO_DEMAND: CallDemand = { asked: null, route: null, plan: null, input: 0, output: 'free', endUser: null }
+
+/** A request for text. `body`: as received; null: the request also contains stored turns. */
+type TextCall = {
+  readonly request: ChatRequest
+  readonly members: JsonObject
+  readonly body: EncodedText | null
+  readonly plan: Plan
+}
+
+export const textDemand = ({ request, members, body, plan }: TextCall): CallDemand => ({
+  ...plannedFor(plan, request.model),
+  input: body && request.messages.every(isText) ? tokensOfBody(body) : estimateTokens(request),
+  requested: request.settings.maxOutputTokens?.value,
+  choices: choicesOf(request),
+  output: 'text',
+  endUser: endUserOf(members),
+})
+
+/** A request for embeddings or a token count. */
+type JsonDemand = Pick<TextCall, 'members' | 'plan'> & {
+  readonly body: EncodedText
+  readonly model: string
+  readonly output: 'none' | 'free'
+}
+
+export const jsonDemand = ({ body, members, model, plan, output }: JsonDemand): CallDemand => ({
+  ...plannedFor(plan, model),
+  input: output === 'free' ? 0 : tokensOfBody(body),
+  output,
+  endUser: endUserOf(members),
+})
+
+const tokensOfBody = ({ text: body, bytes }: EncodedText): number => tokensOfBytes(bytes?.length ?? body.length)
+
+const plannedFor = (plan: Plan, model: string): Pick<CallDemand, 'asked' | 'route' | 'plan'> => ({
+  asked: plan.by === 'default' ? null : model,
+  route: plan.by === 'route' ? model : null,
+  plan,
+})
+
+const ATTACHMENTS: ReadonlySet<Part['type']> = new Set(['image', 'file', 'audio', 'foreign'])
+
+const isText = ({ content }: ChatRequest['messages'][number]): boolean =>
+  !content.some(({ type }) => ATTACHMENTS.has(type))
+
+/** Characters of an end user's name. */
+const MAX_NAME = 256
+
+/** The end user, as OpenAI's and Anthropic's requests name it. */
+const endUserOf = ({ user, safety_identifier, metadata }: JsonObject): string | null => {
+  const name = text(safety_identifier) ?? text(user) ?? text(object(metadata)?.user_id)
+  return name === undefined || name === '' ? null : name.slice(0, MAX_NAME)
+}

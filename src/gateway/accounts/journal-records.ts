@@ -1,0 +1,149 @@
+/** The records of a call in the journal. */
+import type { Principal } from '../../core/accounts.ts'
+import type { Failure } from '../../core/failure.ts'
+import type {
+  AttemptClosed,
+  AttemptOpened,
+  BilledTokens,
+  CacheResult,
+  RecordedOutcome,
+  RequestEnded,
+} from '../../core/journal.ts'
+import type { Nano } from '../../core/money.ts'
+import type { Trace } from '../../core/trace.ts'
+import { summaryOf } from '../../core/trace-summary.ts'
+import { recordedCode } from '../../policy/accounts/attempt-end.ts'
+import type { PricedUsage } from '../../policy/accounts/cost.ts'
+import type { AccountRules } from './accounts-state.ts'
+import { decisionOf, messageOf } from './decision.ts'
+import type { CallDemand } from './demand.ts'
+import type { AccountedCall, Charged, OpenAttempt } from './open-attempt.ts'
+
+export const openedRecord = (
+  { number, id, style, principal, client }: AccountedCall,
+  attempt: OpenAttempt,
+  { hedge, rules, route }: { readonly hedge: boolean; readonly rules: AccountRules; readonly route: string | null },
+): AttemptOpened => {
+  const { candidate, key } = attempt.target
+  return {
+    type: 'attempt_opened',
+    call: number,
+    request: id,
+    attempt: attempt.number,
+    at: attempt.at,
+    key: principal.id || null,
+    team: principal.team.id,
+    style,
+    tag: tagOf(principal, rules),
+    provider: candidate.instance.id,
+    model: candidate.model,
+    credential: key.id,
+    hedge,
+    reserved: attempt.hold.cost,
+    charges: attempt.cells.map(({ charge }) => charge),
+    route,
+    client,
+  }
+}
+
+/** How an attempt has ended. `failure`: undefined if it has none of its own. */
+export type AttemptEnd = { readonly outcome: RecordedOutcome; readonly failure: Failure | undefined }
+
+/** `at`: ms since 1970. */
+export const closedRecord = (
+  { call, attempt, at }: { readonly call: AccountedCall; readonly attempt: OpenAttempt; readonly at: number },
+  { outcome, failure }: AttemptEnd,
+  { usage, usageSource, cost }: Charged,
+): AttemptClosed => ({
+  type: 'attempt_closed',
+  call: call.number,
+  attempt: attempt.number,
+  at,
+  outcome,
+  kind: failure?.kind ?? null,
+  status: attempt.status,
+  message: messageOf(failure),
+  firstContentMs: attempt.committedAt === null ? null : Math.round(attempt.committedAt - attempt.sentAt),
+  tokens: billedTokens(usage),
+  usageSource,
+  cost: cost.nano,
+  priceSource: cost.source,
+  priceVersion: cost.version,
+})
+
+/** What the account of a call adds to its trace. `at`: ms since 1970; `saved`: nano-dollars. */
+type EndedCall = {
+  readonly at: number
+  readonly rules: AccountRules
+  readonly cache: CacheResult
+  readonly saved: Nano
+}
+
+export const endedRecord = (
+  { number, id, style, principal, received, trace: parent, client }: AccountedCall,
+  { endUser, route, plan }: CallDemand,
+  trace: Trace,
+  { at, rules, cache, saved }: EndedCall,
+): RequestEnded => {
+  const summary = summaryOf(trace)
+  const isAnswered = summary.committed
+  // What is saved belongs to the target that was not called.
+  const cached = cache === 'hit' ? summary.saved : undefined
+  return {
+    type: 'request_ended',
+    call: number,
+    request: id,
+    received,
+    at,
+    style,
+    stream: summary.stream,
+    asked: summary.model,
+    route,
+    provider: cached?.provider ?? (isAnswered ? (summary.provider ?? null) : null),
+    model: cached?.model ?? (isAnswered ? (summary.upstreamModel ?? null) : null),
+    key: principal.id || null,
+    team: principal.team.id,
+    person: principal.user,
+    endUser: rules.endUser ? endUser : null,
+    tags: tagsOf(principal),
+    tag: tagOf(principal, rules),
+    outcome: summary.outcome === 'open' ? 'unknown' : summary.outcome,
+    status: summary.status,
+    code: recordedCode(summary.failure),
+    message: messageOf(summary.failure),
+    trail: summary.trail || null,
+    decision: decisionOf(plan, summary),
+    cache,
+    firstContentMs: summary.firstContentMs === null ? null : Math.round(summary.firstContentMs),
+    overheadUs: Math.round(summary.overheadMs * 1_000),
+    saved,
+    trace: parent,
+    client,
+  }
+}
+
+const tagOf = ({ tags }: Principal, { rollupTag }: AccountRules): string | null =>
+  rollupTag !== undefined && Object.hasOwn(tags, rollupTag) ? (tags[rollupTag] ?? null) : null
+
+const billedTokens = (usage: PricedUsage): BilledTokens => ({
+  input: usage.input,
+  output: usage.output,
+  cacheRead: usage.cacheRead ?? 0,
+  cacheWrite: usage.cacheWrite ?? 0,
+  cacheWrite1h: usage.cacheWrite1h ?? 0,
+  reasoning: usage.reasoning ?? 0,
+  audioInput: usage.audioInput ?? 0,
+  audioOutput: usage.audioOutput ?? 0,
+})
+
+/** The longest JSON of tags in a record. */
+const MAX_TAGS = 1_024
+const tagTexts = new WeakMap<Principal, string | null>()
+const tagsOf = (principal: Principal): string | null => {
+  const known = tagTexts.get(principal)
+  if (known !== undefined) return known
+  const text = JSON.stringify(principal.tags)
+  const made = text === '{}' || text.length > MAX_TAGS ? null : text
+  tagTexts.set(principal, made)
+  return made
+}

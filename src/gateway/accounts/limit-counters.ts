@@ -1,0 +1,85 @@
+/** Requests in progress and rates per minute of each team and key with limits. Times in ms of the monotonic clock. */
+import type { AccountLimits, Principal } from '../../core/accounts.ts'
+import type { RateCounter, SlotCounter } from '../../policy/accounts/admission.ts'
+import { fullBucket, levelOf } from '../../policy/accounts/token-bucket.ts'
+
+/** The counters that apply to a principal, in the order of its `limits`. */
+export type LimitCells = Pick<Principal, 'limits'> & {
+  readonly slots: readonly SlotCounter[]
+  readonly rates: readonly RateCounter[]
+}
+
+/** The counters of one team or key, created with the limit. */
+type Owner = { slot: SlotCounter | null; requests: RateCounter | null; tokens: RateCounter | null }
+
+const NONE: LimitCells = { limits: [], slots: [], rates: [] }
+/** Owners above which idle ones are dropped. */
+const SWEEP_FROM = 10_000
+
+export class LimitCounters {
+  readonly #owners = new Map<string, Owner>()
+  #sweepAt = SWEEP_FROM
+
+  /** The counters of a principal with its current limits. */
+  cellsFor({ limits }: Pick<Principal, 'limits'>, now: number): LimitCells {
+    let cells: (LimitCells & { slots: SlotCounter[]; rates: RateCounter[] }) | null = null
+    for (const { id, limits: own } of limits) {
+      if (own.concurrent === null && own.requestsPerMinute === null && own.tokensPerMinute === null) continue
+      cells ??= { limits, slots: [], rates: [] }
+      const { slot, requests, tokens } = this.#ownerOf(id, own, now)
+      if (slot) cells.slots.push(slot)
+      if (requests) cells.rates.push(requests)
+      if (tokens) cells.rates.push(tokens)
+    }
+    return cells ?? NONE
+  }
+
+  #ownerOf(id: string, limits: AccountLimits, now: number): Owner {
+    let owner = this.#owners.get(id)
+    if (!owner) {
+      this.#sweep(now)
+      owner = { slot: null, requests: null, tokens: null }
+      this.#owners.set(id, owner)
+    }
+    owner.slot = this.#slotCounter(owner.slot, id, limits.concurrent)
+    owner.requests = this.#rateCounter(
+      owner.requests,
+      { id, unit: 'requests', perMinute: limits.requestsPerMinute },
+      now,
+    )
+    owner.tokens = this.#rateCounter(owner.tokens, { id, unit: 'tokens', perMinute: limits.tokensPerMinute }, now)
+    return owner
+  }
+
+  /** A changed limit keeps what is in progress. */
+  #slotCounter(slot: SlotCounter | null, id: string, limit: number | null): SlotCounter | null {
+    if (limit === null) return null
+    if (!slot) return { id, limit, live: 0 }
+    slot.limit = limit
+    return slot
+  }
+
+  /** A changed limit keeps what was taken. */
+  #rateCounter(rate: RateCounter | null, { id, unit, perMinute }: RateLimit, now: number): RateCounter | null {
+    if (perMinute === null) return null
+    if (!rate) return { id, unit, perMinute, bucket: fullBucket(perMinute, now) }
+    if (rate.perMinute === perMinute) return rate
+    const taken = rate.perMinute - levelOf(rate.bucket, rate.perMinute, now)
+    rate.bucket = { level: perMinute - taken, at: now }
+    rate.perMinute = perMinute
+    return rate
+  }
+
+  /** Drops owners whose counters are as new. */
+  #sweep(now: number): void {
+    if (this.#owners.size < this.#sweepAt) return
+    for (const [id, { slot, requests, tokens }] of this.#owners)
+      if ((slot?.live ?? 0) === 0 && isFull(requests, now) && isFull(tokens, now)) this.#owners.delete(id)
+    this.#sweepAt = Math.max(SWEEP_FROM, 2 * this.#owners.size)
+  }
+}
+
+const isFull = (rate: RateCounter | null, now: number): boolean =>
+  !rate || levelOf(rate.bucket, rate.perMinute, now) >= rate.perMinute
+
+type RateLimit = Pick<RateCounter, 'id' | 'unit'> & { readonly perMinute: number | null }

@@ -1,0 +1,129 @@
+/** An attempt of a call in its account: what it reserves, and what it costs. Amounts in nano-dollars. */
+import type { Budget, Principal, UsageSource } from '../../core/accounts.ts'
+import type { Nano } from '../../core/money.ts'
+import type { Candidate, Target } from '../../core/target.ts'
+import type { Hold } from '../../policy/accounts/admission.ts'
+import { type ChargedEnd, chargedUsage } from '../../policy/accounts/charge.ts'
+import type { AttemptCost, PricedUsage } from '../../policy/accounts/cost.ts'
+import { estimateOutput } from '../../policy/accounts/estimate.ts'
+import type { AccessTarget } from '../../policy/accounts/key-access.ts'
+import { outputTokens, type TokenSource } from '../call/usage.ts'
+import type { AccountsState } from './accounts-state.ts'
+import type { Reservation } from './authority.ts'
+import type { BudgetCell } from './budget-counters.ts'
+import type { CallDemand } from './demand.ts'
+
+/** Who calls, and how. `received`: ms since 1970. */
+export type AccountedCall = {
+  /** Number of the call in this process. */
+  readonly number: number
+  readonly id: string
+  readonly style: string
+  readonly principal: Principal
+  readonly received: number
+  /** `traceparent` of the request. */
+  readonly trace: string | null
+  /** The kind of client. */
+  readonly client: string
+}
+
+export type PlannedAttempt = {
+  /** The budgets that pay for it. */
+  readonly cells: readonly BudgetCell[]
+  /** Estimated input, before and after its correction. */
+  readonly estimate: { readonly raw: number; readonly input: number }
+  /** The estimate, reserved at first. */
+  readonly hold: Hold
+  /** ms since 1970, before its reservation. */
+  readonly at: number
+}
+
+export type OpenAttempt = PlannedAttempt & {
+  readonly number: number
+  readonly target: Target
+  /** Null: no limit and no budget applies. */
+  readonly reservation: Reservation | null
+  /** The journal has a record that must be closed. */
+  recorded: boolean
+  source: TokenSource | null
+  /** When it was sent, and when it was selected, in ms of the monotonic clock. */
+  sentAt: number
+  committedAt: number | null
+  status: number | null
+}
+
+export type Charged = { readonly usage: PricedUsage; readonly usageSource: UsageSource; readonly cost: AttemptCost }
+
+/** Whether the call costs nothing and needs no output tokens. */
+export const isFree = ({ output }: CallDemand): boolean => output === 'free'
+
+/** The counters of budgets that pay for a target; null: for every target. A budget instead: it has no counter left. */
+export const payingCells = (
+  { budgets }: AccountsState,
+  { principal, received }: AccountedCall,
+  demand: CallDemand,
+  target: AccessTarget | null,
+): readonly BudgetCell[] | Budget =>
+  isFree(demand) ? [] : budgets.cellsFor(principal, demand.endUser, target, received)
+
+/**
+ * What an attempt at this target would reserve. `estimated`: its cost; null: the price is unknown. `isUnpriced`: and a hard
+ * budget applies. A budget instead: it has no counter left.
+ */
+export const planAttempt = (
+  state: AccountsState,
+  call: AccountedCall,
+  demand: CallDemand,
+  { candidate, modelMaximum }: { readonly candidate: Candidate; readonly modelMaximum: number | undefined },
+): (PlannedAttempt & { readonly estimated: Nano | null; readonly isUnpriced: boolean }) | Budget => {
+  const { instance, model } = candidate
+  const cells = payingCells(state, call, demand, { requested: demand.asked, provider: instance.id, model })
+  if ('id' in cells) return cells
+  const estimate = { raw: demand.input, input: state.history.inputOf(model, demand.input) }
+  const output = demand.output === 'text' ? outputOf(state, call, demand, { cells, model, modelMaximum }) : 0
+  const at = call.received
+  const estimated = isFree(demand) ? 0 : state.prices().reservation({ instance, model, at, ...estimate, output })
+  const isUnpriced = estimated === null && cells.some(({ budget }) => budget.mode === 'hard')
+  const hold = { tokens: isFree(demand) ? 0 : estimate.input + output, cost: estimated ?? 0 }
+  return { cells, estimate, hold, at: state.world.date(), estimated, isUnpriced }
+}
+
+type Answering = {
+  readonly cells: readonly BudgetCell[]
+  readonly model: string
+  readonly modelMaximum: number | undefined
+}
+
+/** The output tokens that an attempt reserves. */
+const outputOf = (
+  { history, rules }: AccountsState,
+  { principal }: AccountedCall,
+  { requested, choices }: CallDemand,
+  { cells, model, modelMaximum }: Answering,
+): number => {
+  const mode = cells.some(({ budget }) => budget.reserve === 'max') ? 'max' : 'typical'
+  const usual = history.usualOutput(principal.id, model)
+  return estimateOutput({ requested, modelMaximum, usual, choices }, mode, rules().maxOutput)
+}
+
+/** What an attempt costs that ends so, or would if it ended now. */
+export const chargeOf = (
+  state: AccountsState,
+  { received }: AccountedCall,
+  { target, source, estimate }: OpenAttempt,
+  end: ChargedEnd,
+): Charged => {
+  const { instance, model } = target.candidate
+  const { usage, source: usageSource } = chargedUsage(end, {
+    reported: source?.usage() ?? undefined,
+    estimatedInput: () => estimate.input,
+    estimatedOutput: () => (source ? outputTokens(source.output()) : 0),
+  })
+  const cost = state.prices().costOfAttempt({ instance, model, at: received, usage })
+  return { usage, usageSource, cost: cost.nano === null && isNothing(usage) ? NO_COST : cost }
+}
+
+const isNothing = ({ input, output }: PricedUsage): boolean => input === 0 && output === 0
+
+/** No tokens cost nothing, also at an unknown price. */
+const NO_COST = { nano: 0, source: 'catalogue', version: 'none' } as const

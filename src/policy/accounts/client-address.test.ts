@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { clientAddress, proxyRanges } from './client-address.ts'
+
+const cases: readonly (readonly [name: string, peer: string, forwarded: string | undefined, address: string])[] = [
+  ['no header', '10.0.0.1', undefined, '10.0.0.1'],
+  ['a peer that is no proxy', '192.0.2.9', '198.51.100.1', '192.0.2.9'],
+  ['one proxy', '10.0.0.1', '198.51.100.1', '198.51.100.1'],
+  ['several proxies', '10.0.0.1', '198.51.100.1, 10.0.0.3, 10.0.0.2', '198.51.100.1'],
+  ['an address that the client has written before', '10.0.0.1', '127.0.0.1, 198.51.100.1', '198.51.100.1'],
+  ['proxies only', '10.0.0.1', '10.0.0.3,10.0.0.2', '10.0.0.3'],
+  ['text instead of an address', '10.0.0.1', '198.51.100.1, unknown, 10.0.0.2', '10.0.0.2'],
+  ['an empty header', '10.0.0.1', '', '10.0.0.1'],
+  ['IPv4 with a port', '10.0.0.1', '198.51.100.1:4711', '198.51.100.1'],
+  ['IPv6 with a port', '10.0.0.1', '[2001:db8::1]:4711', '2001:db8::1'],
+  ['a mapped peer', '::ffff:10.0.0.1', '198.51.100.1', '198.51.100.1'],
+  ['more entries than are read', '10.0.0.1', `198.51.100.1${', 10.0.0.2'.repeat(40)}`, '10.0.0.2'],
+]
+for (const [name, peer, forwarded, address] of cases)
+  test(`client address: ${name}`, () =>
+    assert.equal(clientAddress(peer, forwarded, proxyRanges(['10.0.0.0/8'])), address))
+
+test('client address: without trusted proxies the peer counts', () =>
+  assert.equal(clientAddress('10.0.0.1', '198.51.100.1', proxyRanges([])), '10.0.0.1'))

@@ -1,0 +1,36 @@
+/** The address of a client whose requests pass proxies. */
+import { contains, type IpRange, parseIp, parseIpRange } from './ip-range.ts'
+
+/** Addresses in `X-Forwarded-For` that are looked at, from its end. */
+const MAX_HOPS = 32
+
+/** Parses `trustedProxies`. Entries that are no ranges are left out: the configuration has refused them. */
+export const proxyRanges = (proxies: readonly string[]): readonly IpRange[] =>
+  proxies.map(parseIpRange).filter((range) => range !== undefined)
+
+/**
+ * The last address that is not a trusted proxy: first the peer of the connection, then `X-Forwarded-For` from its end, to
+ * which each proxy appends the address that it received the request from. A client can write only what is before.
+ */
+export const clientAddress = (peer: string, forwarded: string | undefined, proxies: readonly IpRange[]): string => {
+  if (proxies.length === 0 || forwarded === undefined || !isTrusted(peer, proxies)) return peer
+  const hops = forwarded.split(',').slice(-MAX_HOPS)
+  let address = peer
+  for (const hop of hops.toReversed()) {
+    const text = withoutPort(hop.trim())
+    // An unreadable entry ends the search: what is before it cannot be trusted.
+    if (!parseIp(text)) return address
+    address = text
+    if (!isTrusted(text, proxies)) return address
+  }
+  return address
+}
+
+const isTrusted = (address: string, proxies: readonly IpRange[]): boolean => {
+  const ip = parseIp(address)
+  return ip !== undefined && proxies.some((range) => contains(range, ip))
+}
+
+/** Some proxies append the port: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+const withoutPort = (text: string): string =>
+  /^\[([^\]]+)\](?::[0-9]+)?$/.exec(text)?.[1] ?? /^([0-9.]+):[0-9]+$/.exec(text)?.[1] ?? text

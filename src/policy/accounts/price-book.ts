@@ -1,0 +1,120 @@
+/** The prices of all models at one time: those of the catalogue, and those that operators set in their place. */
+import type { PriceOverride, PriceRule } from '../../core/accounts.ts'
+import { type Catalogue, type CataloguePrices, factsOf } from '../../core/config.ts'
+import type { Nano } from '../../core/money.ts'
+import type { Instance } from '../../core/provider.ts'
+import { type AttemptCost, costOf, effectivePrices, type PricedUsage, reservationOf } from './cost.ts'
+import { type Glob, matchesGlob, parseGlob } from './glob.ts'
+
+/** A model at a provider instance, at the time (ms since 1970) at which the request was received. */
+export type PricedModel = { readonly instance: Instance; readonly model: string; readonly at: number }
+
+export type PriceBook = {
+  /** What an attempt cost: the upstream's own figure, or else by these prices. */
+  readonly costOfAttempt: (attempt: PricedModel & { readonly usage: PricedUsage }) => AttemptCost
+  /** What to reserve for an attempt, from estimated tokens. Null: a price is unknown. */
+  readonly reservation: (attempt: PricedModel & { readonly input: number; readonly output: number }) => Nano | null
+  /**
+   * One figure to compare models by price, in nano-dollars per token: three parts input, one part output. Undefined: a price
+   * is unknown.
+   */
+  readonly blendedPrice: (model: PricedModel) => number | undefined
+}
+
+/** Models of which the prices are kept for each instance. Clients choose the names. */
+const MAX_MODELS = 1_000
+
+/** The cost of a provider that is built into the gateway. */
+const BUILTIN: AttemptCost = { nano: 0, source: 'catalogue', version: 'builtin' }
+
+/**
+ * The price book of a catalogue and of the operator's rules. Of several rules for a model, one applies: that with the more
+ * exact provider, then with the more exact model, then with the later `effectiveFrom`, then the last one. An exact name comes
+ * before every glob, and a longer glob before a shorter one.
+ */
+export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): PriceBook => {
+  const sorted = rules.map(ruleWithGlobs).reverse().sort(byPrecedence)
+  const known = new WeakMap<Instance, Map<string, KnownPrices>>()
+
+  const pricesOf = (instance: Instance, model: string): KnownPrices => {
+    const models = known.get(instance) ?? new Map<string, KnownPrices>()
+    const found = models.get(model)
+    if (found) return found
+    if (models.size >= MAX_MODELS) models.clear()
+    const prices = factsOf(catalogue, instance, model)?.prices
+    const [id, name] = [instance.id.toLowerCase(), model.toLowerCase()]
+    const matching = sorted.filter((one) => matchesGlob(one.provider, id) && matchesGlob(one.model, name))
+    const made: KnownPrices = {
+      catalogue: prices && { prices, version: `cat:${catalogue.date?.() ?? 'undated'}` },
+      overrides: matching.map(({ rule: { id: ruleId, prices: set, effectiveFrom } }) => ({
+        prices: set,
+        version: `ovr:${ruleId}`,
+        effectiveFrom,
+      })),
+    }
+    models.set(model, made)
+    known.set(instance, models)
+    return made
+  }
+
+  /** The prices that apply at this time. */
+  const listsOf = ({ instance, model, at }: PricedModel) => {
+    const { catalogue: listed, overrides } = pricesOf(instance, model)
+    return {
+      catalogue: listed && at >= (listed.prices.from ?? Number.NEGATIVE_INFINITY) ? listed : undefined,
+      override: overrides.find(({ effectiveFrom }) => effectiveFrom <= at),
+    }
+  }
+  const effective = (of: PricedModel): PriceOverride | undefined => {
+    const { catalogue: listed, override } = listsOf(of)
+    return effectivePrices(listed?.prices, override?.prices)
+  }
+
+  return {
+    costOfAttempt: ({ usage, ...of }) => (of.instance.provider.builtin ? BUILTIN : costOf({ usage, ...listsOf(of) })),
+    reservation: ({ input, output, ...of }) =>
+      of.instance.provider.builtin ? 0 : reservationOf(input, output, effective(of)),
+    blendedPrice: (of) => blended(effective(of)),
+  }
+}
+
+/** The prices that may apply to a model. */
+type KnownPrices = {
+  readonly catalogue: { readonly prices: CataloguePrices; readonly version: string } | undefined
+  /** In the order of precedence. */
+  readonly overrides: readonly {
+    readonly prices: PriceOverride
+    readonly version: string
+    readonly effectiveFrom: number
+  }[]
+}
+
+/** A rule with its globs. The figures of its precedence are compared one after another; the larger one wins. */
+type RuleWithGlobs = {
+  readonly rule: PriceRule
+  readonly provider: Glob
+  readonly model: Glob
+  readonly precedence: readonly number[]
+}
+
+const ruleWithGlobs = (rule: PriceRule): RuleWithGlobs => ({
+  rule,
+  provider: parseGlob(rule.provider),
+  model: parseGlob(rule.model),
+  precedence: [...exactness(rule.provider), ...exactness(rule.model), rule.effectiveFrom],
+})
+
+const exactness = (glob: string): readonly number[] => [glob.includes('*') ? 0 : 1, glob.replaceAll('*', '').length]
+
+const byPrecedence = (one: RuleWithGlobs, other: RuleWithGlobs): number => {
+  for (const [at, figure] of one.precedence.entries()) {
+    const difference = (other.precedence[at] ?? 0) - figure
+    if (difference !== 0) return difference
+  }
+  return 0
+}
+
+const blended = (prices: PriceOverride | undefined): number | undefined =>
+  prices?.input === undefined || prices.output === undefined
+    ? undefined
+    : ((3 * prices.input + prices.output) / 4) * (prices.factor ?? 1)

@@ -1,0 +1,97 @@
+/**
+ * The failure that a client receives when one of its own limits or budgets refuses a request. Neither amounts nor times of
+ * day are part of the message: some clients search errors for numbers that look like a status.
+ */
+import type { Budget, PeriodName } from '../../core/accounts.ts'
+import { type Failure, fail } from '../../core/failure.ts'
+import { type BudgetCounter, type LimitRefusal, remainingOf } from './admission.ts'
+import { dayIn, END_OF_TIME } from './period.ts'
+
+/** The counter that refuses, its budget, and the end of its period (ms since 1970). */
+export type RefusingBudget = BudgetCounter & { readonly budget: Budget; readonly periodEnd: number }
+
+/** A budget is used up, or has too little left for a request: 402, which clients do not retry. */
+export const budgetFailure = (counter: RefusingBudget, degraded = false): Failure =>
+  exceeded(
+    counter,
+    remainingOf(counter) > 0 ? 'has too little left for this request, unless its max_tokens is smaller' : 'is used up',
+    degraded,
+  )
+
+/** A stream is ended because the budget cannot pay for the rest of it (`onOverrun: cut`). */
+export const overrunFailure = (counter: RefusingBudget): Failure =>
+  exceeded(counter, 'has too little left for the rest of this answer', false)
+
+const exceeded = ({ budget, periodEnd }: RefusingBudget, state: string, degraded: boolean): Failure => {
+  const resets = periodEnd >= END_OF_TIME ? null : dayIn(budget.timezone, periodEnd)
+  const name = `The budget of ${SPENDER[budget.per]}${FOR_PERIOD[budget.period]}`
+  return fail('budget_exceeded', `${name} ${state}${resets === null ? '' : `; it begins again on ${resets}`}.`, {
+    limit: `budget; id=${budget.id}${resets === null ? '' : `; resets=${resets}`}${degraded ? DEGRADED : ''}`,
+  })
+}
+
+/** A strict budget is not spent while the process that counts does not answer: 503, which clients retry. */
+export const budgetUnavailable = ({ id }: Budget): Failure =>
+  fail('budget_unavailable', 'The budget of this request cannot be checked at present. Try again later.', {
+    limit: `budget; id=${id}${DEGRADED}`,
+    retryAfter: UNAVAILABLE_WAIT,
+  })
+
+/** Too many owners of one budget have a counter in this process. */
+export const ownersFailure = ({ id }: Budget): Failure =>
+  fail('budget_exceeded', 'The budget of this request cannot be checked: it has too many users.', {
+    limit: `budget; id=${id}`,
+  })
+
+/** No price is known for any target, and a budget must not be spent without one. */
+export const unpricedFailure = (): Failure =>
+  fail(
+    'budget_exceeded',
+    'The price of this model is unknown, and a budget applies that allows models with known prices only.',
+    { limit: 'budget; unpriced' },
+  )
+
+/** A limit of requests, tokens or concurrency: 429, which clients retry. */
+export const limitFailure = (refusal: Exclude<LimitRefusal, { readonly why: 'budget' }>): Failure => {
+  const limit = `${refusal.why}; id=${refusal.id}${refusal.degraded ? DEGRADED : ''}`
+  if (refusal.why === 'concurrent')
+    return fail('client_limit', 'Too many requests of this key or team are in progress. Retry when one has ended.', {
+      limit,
+      retryAfter: CONCURRENT_WAIT,
+    })
+  const { retryAfter } = refusal
+  if (retryAfter === Number.POSITIVE_INFINITY)
+    return fail('client_limit', `This key or team may not use any ${refusal.why}.`, { limit, retryAfter: NEVER })
+  return fail('client_limit', `This key or team has reached its limit of ${refusal.why} per minute.`, {
+    limit,
+    retryAfter,
+  })
+}
+
+/** Only a part of the limit could be used. */
+const DEGRADED = '; degraded'
+
+/** ms after which the process that counts may answer again. */
+const UNAVAILABLE_WAIT = 1_000
+/** ms after which a request may find a free slot. */
+const CONCURRENT_WAIT = 1_000
+/** ms to wait for a limit of 0: a day. */
+const NEVER = 24 * 3_600_000
+
+const SPENDER: { readonly [per in Budget['per']]: string } = {
+  all: 'this request',
+  team: 'this team',
+  key: 'this key',
+  user: 'this user',
+  end_user: 'this end user',
+}
+
+const FOR_PERIOD: { readonly [period in PeriodName]: string } = {
+  hour: ' for the hour',
+  day: ' for the day',
+  week: ' for the week',
+  month: ' for the month',
+  quarter: ' for the quarter',
+  year: ' for the year',
+  total: '',
+}

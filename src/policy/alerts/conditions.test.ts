@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Budget } from '../../core/accounts.ts'
+import type { Alerts } from '../../core/config.ts'
+import { type AlertView, alertConditions } from './conditions.ts'
+
+const rules: Alerts['rules'] = {
+  budget: [80, 100],
+  circuitOpen: 60_000,
+  keyDead: true,
+  storeDown: 60_000,
+  ledgerLag: 60_000,
+  estimatedShare: 20,
+  keyExpiry: [7, 1],
+}
+const NO_RULES: Alerts['rules'] = {
+  budget: [],
+  circuitOpen: 0,
+  keyDead: false,
+  storeDown: 0,
+  ledgerLag: 0,
+  estimatedShare: 0,
+  keyExpiry: [],
+}
+const quiet: AlertView = {
+  now: 1_000_000,
+  budgets: [],
+  openCircuits: [],
+  deadKeys: [],
+  brokenStores: [],
+  ledgerLag: 0,
+  keys: [],
+  answers: { all: 0, estimated: 0 },
+}
+const budget = (alerts: readonly number[] = []): Budget => ({
+  id: 'bud_a',
+  name: 'research',
+  amount: 100e9,
+  period: 'month',
+  timezone: 'UTC',
+  startDay: 1,
+  per: 'all',
+  appliesTo: { teams: null, keys: null, tags: null, models: null, providers: null },
+  mode: 'hard',
+  reserve: 'typical',
+  onOverrun: 'finish',
+  enforcement: 'fast',
+  countFrom: 'creation',
+  createdAt: 0,
+  alerts,
+  managed: 'file',
+})
+const spent = (dollars: number, alerts?: readonly number[], owner = ''): Partial<AlertView> => ({
+  budgets: [{ budget: budget(alerts), owner, periodStart: 5, periodEnd: 9, spent: dollars * 1e9 }],
+})
+const key = { id: 'key_a', name: 'search', status: 'active', expiresAt: null } as const
+const DAY = 24 * 3_600_000
+const expiring = (ms: number, status: 'active' | 'revoked' = 'active'): Partial<AlertView> => ({
+  keys: [{ ...key, status, expiresAt: quiet.now + ms }],
+})
+
+const cases: readonly (readonly [name: string, view: Partial<AlertView>, expected: readonly string[]])[] = [
+  ['nothing', {}, []],
+  ['a budget below its first threshold', spent(79.99), []],
+  ['a budget at its first threshold', spent(80), ['budget.threshold warning bud_a 80 5']],
+  ['a budget used up', spent(100), ['budget.threshold warning bud_a 80 5', 'budget.threshold critical bud_a 100 5']],
+  ['a budget with thresholds of its own', spent(50, [50]), ['budget.threshold warning bud_a 50 5']],
+  ['the budget of one owner', spent(90, [90], 'key_b'), ['budget.threshold warning bud_a:key_b 90 5']],
+  ['an open circuit', { openCircuits: ['openai'] }, ['circuit.open critical openai  ']],
+  [
+    'a dead key',
+    { deadKeys: [{ provider: 'openai', key: 'a1f3', why: 'suspended' }] },
+    ['key.dead critical openai#a1f3  '],
+  ],
+  [
+    'a broken store',
+    { brokenStores: [{ store: 'responses', reason: 'the disk is full' }] },
+    ['store.down critical responses  '],
+  ],
+  ['a lag below the limit', { ledgerLag: 59_999 }, []],
+  ['a lag', { ledgerLag: 60_000 }, ['ledger.lag warning usage  ']],
+  ['few answers', { answers: { all: 19, estimated: 19 } }, []],
+  ['a share below the limit', { answers: { all: 100, estimated: 19 } }, []],
+  ['a share', { answers: { all: 100, estimated: 20 } }, ['usage.estimated warning usage  ']],
+  ['a key that expires in 8 days', expiring(8 * DAY), []],
+  ['a key that expires in 7 days', expiring(7 * DAY), [`key.expiry warning key_a 7d ${quiet.now + 7 * DAY}`]],
+  [
+    'a key that expires in a day',
+    expiring(DAY),
+    [`key.expiry warning key_a 7d ${quiet.now + DAY}`, `key.expiry warning key_a 1d ${quiet.now + DAY}`],
+  ],
+  ['a revoked key', expiring(DAY, 'revoked'), []],
+  ['an expired key', expiring(0), []],
+]
+for (const [name, view, expected] of cases)
+  test(`alert conditions: ${name}`, () => {
+    const found = alertConditions(rules, { ...quiet, ...view })
+    assert.deepEqual(
+      found.map(({ type, severity, object, threshold, occasion }) =>
+        [type, severity, object.id, threshold, occasion].join(' '),
+      ),
+      expected,
+    )
+    assert.deepEqual(
+      alertConditions(NO_RULES, { ...quiet, ...(name.includes('of its own') || name.includes('owner') ? {} : view) }),
+      [],
+    )
+  })
+
+test('alert conditions: amounts are in dollars', () => {
+  const [condition] = alertConditions(rules, { ...quiet, ...spent(81.5) })
+  assert.deepEqual([condition?.value, condition?.limit, condition?.until], [81.5, 100, 9])
+  assert.match(condition?.message ?? '', /has spent 81\.50 of 100\.00 dollars \(80 % reached\)/)
+})

@@ -1,0 +1,345 @@
+/** Creates the parts of the process in their order. */
+import type { Budget, Directory } from '../core/accounts.ts'
+import type { Config } from '../core/config.ts'
+import { memoizeLast } from '../core/memoize-last.ts'
+import { summaryOf, type TraceSummary } from '../core/trace-summary.ts'
+import { openCatalogue } from '../edge/catalogue/catalogue.ts'
+import { type ConfigSources, readEnvironment } from '../edge/config/load.ts'
+import { reloadState } from '../edge/config/reload-state.ts'
+import { KeyStore, type KeyStoreOptions } from '../edge/control/key-store.ts'
+import { fingerprint } from '../edge/http/app/fingerprint.ts'
+import { signing } from '../edge/identity/signing.ts'
+import { RequestBodies } from '../edge/ledger/bodies/body-keeper.ts'
+import { EARLIER_USAGE_COUNTS, RestoredBudgets } from '../edge/ledger/restored-budgets.ts'
+import { UsageLedger, type UsageLedgerOptions } from '../edge/ledger/usage-ledger.ts'
+import { auditEvent } from '../edge/live/live-event.ts'
+import { TransitionLog } from '../edge/live/transition-log.ts'
+import { budgetReadings } from '../edge/observe/account-metrics.ts'
+import { ClientsSeen } from '../edge/observe/clients-seen.ts'
+import { eventBus } from '../edge/observe/event-bus.ts'
+import { bookkeeperReadings, ledgerReadings } from '../edge/observe/ledger-readings.ts'
+import { type Log, openLog } from '../edge/observe/log.ts'
+import { createMetrics } from '../edge/observe/metrics.ts'
+import { ProviderMinutes } from '../edge/observe/provider-minutes.ts'
+import { healthReadings, loadReadings, readingsOf } from '../edge/observe/readings.ts'
+import { limitYoungGeneration } from '../edge/process/heap-tuning.ts'
+import { measureLoad } from '../edge/process/load.ts'
+import { turn } from '../edge/process/turns.ts'
+import { realWorld } from '../edge/process/world.ts'
+import { type StoreOptions, threadedStore } from '../edge/store/client.ts'
+import { withByteAccounting } from '../edge/upstream-http/buffered-bytes.ts'
+import { connectionFor, dialer } from '../edge/upstream-http/dial.ts'
+import { SentBudgets } from '../edge/workers/sent-budgets.ts'
+import { Accounts } from '../gateway/accounts/accounts.ts'
+import { ActiveCalls } from '../gateway/call/cancellation.ts'
+import { FetchedModelLists } from '../gateway/endpoints/model-lists.ts'
+import type { HealthProblem } from '../gateway/endpoints/pages.ts'
+import type { Gateway } from '../gateway/gateway.ts'
+import { UpstreamHealth } from '../gateway/health/upstream-health.ts'
+import { ResponseCache } from '../gateway/sharing/response-cache.ts'
+import { type BudgetScope, budgetScope } from '../policy/accounts/budget-scope.ts'
+import { type PriceBook, priceBook } from '../policy/accounts/price-book.ts'
+import { bufferLimitBytes } from '../policy/health/shed.ts'
+import { isListedModel } from '../policy/routing/models.ts'
+import { logControlState, logLedgerEvent, logStoreChange } from './log-problems.ts'
+import { type Current, logFormatOf, paint, type Runtime, type StartOptions } from './runtime.ts'
+
+/** Creates everything that the server needs. */
+export const build = async ({ home, version, loaded, worker, ...options }: StartOptions): Promise<Runtime> => {
+  const sources: ConfigSources = { ...options.sources, stored: () => keys.stored() }
+  const { launch } = loaded
+  const config = worker ? worker.share(loaded.config) : loaded.config
+  const warnings = [...loaded.warnings, ...(worker ? worker.warnings(config) : [])]
+  const current = currentOf(config, warnings)
+  const catalogue = openCatalogue(
+    (problem) => log.warn('catalogue', { message: problem }),
+    new URL('data/catalogue.json', home),
+  )
+  const pricesOf = memoizeLast((rules: Directory['prices']) => priceBook(catalogue, rules))
+  const prices = () => pricesOf(keys.directory().prices)
+  const log = openLog({
+    out: worker?.out ?? process.stdout,
+    level: launch.logLevel,
+    format: logFormatOf(loaded),
+    shared: worker && { worker: worker.number, whole: worker.whole },
+    paint,
+  })
+  const upstream = dialer({ open: await connectionFor(launch.httpClient) })
+  const signed = signing({
+    dial: upstream.dial,
+    environment: () => readEnvironment(sources),
+    report: (error) => log.warn('sign_in', error),
+  })
+  const load = measureLoad()
+  const limit = () => bufferLimitBytes(current.config.settings.limit)
+  const world = realWorld({ dial: withByteAccounting(signed.dial, { held: load.held, limit, turn }) })
+  const started = Math.floor(world.date() / 1000)
+  const lists = new FetchedModelLists(world)
+  const activeCalls = new ActiveCalls()
+  const transitions = new TransitionLog(world.date)
+  const clients = new ClientsSeen(world.date)
+  const minutes = new ProviderMinutes(world.date)
+  if (launch.heapTuning === 'on') limitYoungGeneration(() => activeCalls.size)
+  const emit = eventBus(
+    [
+      (event) => log.record(event),
+      (event) => metrics.record(event),
+      (event) => current.alerting?.observe(event),
+      (event) => current.live?.observe(event),
+      (event) => transitions.observe(event),
+      (event) => event.event === 'request' && clients.ended(summaryOf(event.trace)),
+      (event) => event.event === 'request' && minutes.record(summaryOf(event.trace)),
+    ],
+    reportUnlogged,
+  )
+  const onTime = (store: string) => (op: string, ms: number) => metrics.store(store, op, ms)
+  const responses = openResponses(current, log, { date: world.date, onTime: onTime('responses') })
+  const ledger = openLedger({ current, log, worker }, { date: world.date, onTime: onTime('usage') })
+  const keys = openKeys({ current, log }, options.read, {
+    date: world.date,
+    onTime: onTime('control'),
+    onChange(records) {
+      for (const record of records) current.live?.note(auditEvent(record, world.date()))
+      applyDecisions(gateway, keys)
+      void budgets.changed()
+    },
+  })
+  const bodies = new RequestBodies({
+    folder: config.settings.data.dir,
+    settings: () => current.config.settings.bodies,
+    date: world.date,
+  })
+  const reload = reloadState(world.date)
+  const problems = () => problemsOf({ responses, keys, ledger, reload })
+  const gateway: Gateway = {
+    world,
+    emit,
+    bodies,
+    activeCalls,
+    health: new UpstreamHealth(world, emit),
+    catalogue,
+    prices,
+    config: () => current.config,
+    lists: () => lists.all,
+    responses,
+    accounts: openAccounts({ world, prices }, { current, keys, ledger, worker }),
+    cache: new ResponseCache({ world, fingerprint, limit: () => cacheBytes(current.config) }),
+    jobs: new Map(),
+  }
+  const budgets = restoredBudgets({ current, gateway, keys, ledger, log, worker })
+  applyDecisions(gateway, keys)
+  const perKey = () => current.config.settings.metrics.perKey
+  const metrics = createMetrics({
+    version,
+    started,
+    readings: () => metricReadings({ current, gateway, load, problems, ledger, bodies, worker }),
+    perKey,
+    costOf: (summary) => dollarsOf(summary, current, prices(), world.date()),
+    isKnown: (provider, model) =>
+      isListedModel({ config: current.config, lists: lists.all, catalogue }, provider, model),
+  })
+  return {
+    current,
+    home,
+    version,
+    loaded,
+    worker,
+    sources,
+    log,
+    metrics,
+    gateway,
+    load,
+    lists,
+    responses,
+    ledger,
+    bodies,
+    keys,
+    budgets,
+    reload,
+    transitions,
+    clients,
+    minutes,
+    problems,
+    dialer: upstream,
+    signing: signed,
+    started,
+  }
+}
+
+/** Cost of the answer in dollars; undefined if a price is unknown. */
+const dollarsOf = (
+  { provider, upstreamModel, usage }: TraceSummary,
+  { config }: Current,
+  prices: PriceBook,
+  at: number,
+): number | undefined => {
+  const instance = config.instances.find(({ id }) => id === provider)
+  if (!instance || upstreamModel === undefined || !usage) return undefined
+  const { nano } = prices.costOfAttempt({ instance, model: upstreamModel, usage, at })
+  return nano === null ? undefined : nano / 1e9
+}
+
+const currentOf = (config: Current['config'], warnings: Current['warnings']): Current => ({
+  config,
+  server: undefined,
+  watching: undefined,
+  alerting: undefined,
+  reader: undefined,
+  live: undefined,
+  warnings,
+})
+
+const reportUnlogged = (error: unknown): void => {
+  process.stderr.write(`headgate: A gateway event could not be logged: ${error}\n`)
+}
+
+const openKeys = (
+  { current, log }: Pick<Runtime, 'current' | 'log'>,
+  read: StartOptions['read'],
+  on: Pick<KeyStoreOptions, 'date' | 'onChange' | 'onTime'>,
+): KeyStore => {
+  const folder = current.config.settings.data.dir
+  return new KeyStore({
+    folder,
+    read,
+    file: () => current.config.accounts,
+    pepper: () => current.config.settings.auth.pepper,
+    auditDays: () => current.config.settings.audit.keepDays,
+    ...on,
+    onState: (problem) => logControlState(log, folder, problem),
+  })
+}
+
+const openResponses = (current: Current, log: Log, on: Pick<StoreOptions, 'date' | 'onTime'>) => {
+  const { dir } = current.config.settings.data
+  return threadedStore({
+    folder: dir,
+    limits: () => current.config.settings.responses,
+    ...on,
+    changed: (change) => logStoreChange(log, dir, change),
+  })
+}
+
+const openLedger = (
+  { current, log, worker }: Pick<Runtime, 'current' | 'log' | 'worker'>,
+  on: Pick<UsageLedgerOptions, 'date' | 'onTime'>,
+) => {
+  const { dir } = current.config.settings.data
+  return new UsageLedger({
+    settings: () => current.config.settings,
+    worker: worker && { number: worker.number, bookkeeper: worker.accounts },
+    ...on,
+    report: (event) => logLedgerEvent(log, dir, event),
+  })
+}
+
+const openAccounts = (
+  { world, prices }: Pick<Gateway, 'world' | 'prices'>,
+  { current, keys, ledger, worker }: Pick<Runtime, 'current' | 'keys' | 'ledger' | 'worker'>,
+): Accounts =>
+  new Accounts({
+    world,
+    budgets: () => budgetsOf(keys.directory().budgets),
+    prices,
+    journal: () => (current.config.settings.usage.ledger ? ledger : null),
+    rules: () => accountRules(current.config),
+    authority: worker?.accounts.authority,
+  })
+
+const problemsOf = ({
+  responses,
+  keys,
+  ledger,
+  reload,
+}: Pick<Runtime, 'responses' | 'keys' | 'ledger' | 'reload'>): readonly HealthProblem[] => {
+  const store = responses.problem()
+  const control = keys.problem()
+  const unrecorded = ledger.problem()
+  return [
+    store && { component: 'store' as const, ...store },
+    unrecorded && { component: 'ledger' as const, ...unrecorded },
+    control && { component: 'control' as const, ...control },
+    reload.problem(),
+  ].filter((problem) => problem !== null)
+}
+
+/** Reads what budgets have spent in earlier runs; of several workers the supervisor does. */
+const restoredBudgets = ({
+  current,
+  gateway,
+  keys,
+  ledger,
+  log,
+  worker,
+}: Pick<Runtime, 'current' | 'gateway' | 'keys' | 'ledger' | 'log' | 'worker'>): Runtime['budgets'] => {
+  const restoring = {
+    isRecorded: () => current.config.settings.usage.ledger,
+    onProblem: (reason: string, unread: readonly Budget[]) => {
+      const names = unread.map(({ name }) => name).join(', ')
+      const message = `Budgets start as unspent until earlier usage can be read: ${reason} (${names}).`
+      log.error('ledger', { message })
+    },
+  }
+  return worker
+    ? new SentBudgets({
+        ...restoring,
+        budgets: () => budgetsOf(keys.directory().budgets).map(({ budget }) => budget),
+        ledger,
+        send: (list) => worker.accounts.setBudgets(list),
+      })
+    : new RestoredBudgets({
+        ...restoring,
+        accounts: gateway.accounts,
+        ledger,
+        date: gateway.world.date,
+        later: gateway.world.later,
+        onRestored: () => log.info('ledger', { message: EARLIER_USAGE_COUNTS }),
+      })
+}
+
+const metricReadings = ({
+  current,
+  gateway,
+  load,
+  problems,
+  ledger,
+  bodies,
+  worker,
+}: Pick<Runtime, 'current' | 'gateway' | 'load' | 'problems' | 'ledger' | 'bodies' | 'worker'>) => [
+  ...readingsOf(gateway),
+  ...(current.server ? loadReadings(load, current.server) : []),
+  ...healthReadings(problems()),
+  ...ledgerReadings({ dropped: ledger.state().dropped, lostBodies: bodies.lost }),
+  // Of several workers the page is completed with those of all together.
+  ...(worker
+    ? []
+    : [
+        ...bookkeeperReadings(ledger.progress()),
+        ...budgetReadings(gateway.accounts.budgetStates(), current.config.settings.metrics.perKey),
+      ]),
+]
+
+/** Stops using the keys that an operator has disabled, and the providers that rest. */
+const applyDecisions = ({ health, world }: Gateway, keys: KeyStore): void => {
+  const toMonotonic = world.now() - world.date()
+  health.cooldowns.decide(
+    keys.decisions().flatMap(({ kind, id, state, until, reason }) => {
+      const [provider = '', key = null] = id.split(' ')
+      const isInEffect = kind === 'credential' ? state === 'disabled' && key !== null : state === 'open'
+      return isInEffect ? [{ provider, key, until: until === null ? Infinity : until + toMonotonic, reason }] : []
+    }),
+  )
+}
+
+const budgetsOf = memoizeLast((budgets: Directory['budgets']): readonly BudgetScope[] =>
+  [...budgets.values()].map(budgetScope),
+)
+
+const cacheBytes = ({ settings }: Config): number => settings.cache.maxMegabytes * 1024 * 1024
+
+const accountRules = ({ settings: { budget, usage } }: Config) => ({
+  maxOutput: budget.maxOutput,
+  unknownPrice: budget.unknownPrice,
+  rollupTag: usage.rollupTag,
+  endUser: usage.endUser,
+})

@@ -1,0 +1,89 @@
+/** Starts the server. */
+import type { HeaderLookup } from '../core/headers.ts'
+import { isAdminPath, loadedOnUse } from '../edge/http/app/admin-request.ts'
+import { handlersFor } from '../edge/http/app/handlers.ts'
+import { type Server, startServer } from '../edge/http/app/server.ts'
+import { createResponse } from '../gateway/responses/create-response.ts'
+import { openAdmin, openClientPages, openDashboard, openDocs, sharedMetrics } from './admin-parts.ts'
+import { isKeyed, type Runtime, refuseToStart } from './runtime.ts'
+
+/** Starts the server, or exits with a message if the port cannot be used. */
+export const listen = async (runtime: Runtime): Promise<Server> => {
+  const { version, gateway, loaded, log, metrics, worker, started, problems, load, clients } = runtime
+  const { launch } = loaded
+  const { host } = launch
+  const refuseToListen = (error: NodeJS.ErrnoException) => refuseToStart([notListening(error, launch.port, host)])
+  const port = worker ? await worker.claim(launch.port, host).catch(refuseToListen) : launch.port
+  const handlers = handlersFor({
+    gateway,
+    version,
+    started,
+    uptime: () => process.uptime() * 1000,
+    draining: () => server.draining(),
+    keyed: () => isKeyed(runtime),
+    problems,
+    metrics: worker ? () => sharedMetrics(runtime, worker) : () => metrics.text(),
+    clientPages: () => openClientPages(runtime),
+    worker,
+  })
+  const server: Server = await startServer({
+    port,
+    host,
+    reusePort: worker !== undefined,
+    httpServer: launch.httpServer,
+    settings: () => runtime.current.config.settings,
+    keys: runtime.keys,
+    handlers,
+    admin: loadedOnUse(() => openAdmin(runtime, handlers)),
+    pages: {
+      dashboard: loadedOnUse(() => openDashboard(runtime)),
+      docs: loadedOnUse(() => openDocs(runtime)),
+    },
+    answerTurn: (received, reply, connection) => {
+      clients.arrived(received)
+      return createResponse(gateway, received, reply, connection)
+    },
+    onCall: (request) => clients.arrived(request),
+    onError: (error, id) => gateway.emit({ event: 'error', error, ...(id !== '' && { id }) }),
+    onUnread: ({ client, ...ended }) => {
+      log.warn('unread_ended', { ...ended, client: client || undefined })
+      metrics.shed('unread')
+    },
+    onRefused: ({ id, method, path, status, failure, headers, client, why }) => {
+      if (headers && isApiCall(path, headers)) clients.refused({ id, method, path, headers }, status, failure)
+      log.info('refused', {
+        id,
+        method,
+        path,
+        client: client || undefined,
+        status,
+        kind: failure.kind,
+        message: failure.message,
+      })
+      metrics.refused(failure)
+      if (why !== undefined || failure.kind === 'draining') metrics.shed(why ?? failure.kind)
+    },
+    load,
+  }).catch(refuseToListen)
+  return server
+}
+
+/** Whether a refused request may come from a client of the model API: not from a page, and not for the admin API. */
+const isApiCall = (path: string, headers: HeaderLookup): boolean =>
+  !isAdminPath(path) && headers('sec-fetch-mode') !== 'navigate' && path !== '/favicon.ico'
+
+function notListening(error: NodeJS.ErrnoException, port: number, host: string | undefined): string {
+  switch (error.code) {
+    case 'EADDRINUSE':
+      return `Port ${port} is in use. Choose another: PORT=${port + 1}`
+    case 'EACCES':
+      return `Port ${port} requires more privileges. Choose one above 1023: PORT=3000`
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+      return `HOST=${host} is not an address of this machine. Choose another: HOST=127.0.0.1`
+    case 'ENOTSUP':
+      return 'WORKERS: this system does not support several processes on one port. Set WORKERS=1, or run several instances on different ports behind a load balancer.'
+    default:
+      return `Cannot listen on port ${port}: ${error.message}`
+  }
+}

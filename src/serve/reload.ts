@@ -1,0 +1,61 @@
+import { problemLine } from '../edge/config/problem.ts'
+import type { Reloaded } from '../edge/config/watch.ts'
+import { configEvent } from '../edge/live/live-event.ts'
+import { openWarningOf, warnIfOpen } from './announce.ts'
+import type { Runtime } from './runtime.ts'
+
+/** Loads the alerts once they are configured. Of several workers the first one sends them. */
+export const startAlerts = async (runtime: Runtime): Promise<void> => {
+  const { current, gateway, keys, ledger, log, metrics, problems, worker } = runtime
+  if (current.alerting || !current.config.alerts || (worker && worker.number !== 1)) return
+  const [{ Alerting }, { alertView }] = await Promise.all([
+    import('../edge/alerts/alerting.ts'),
+    import('../edge/alerts/view.ts'),
+  ])
+  current.alerting ??= new Alerting({
+    folder: current.config.settings.data.dir,
+    alerts: () => current.config.alerts,
+    view: () =>
+      alertView(gateway, {
+        config: current.config,
+        directory: keys.directory(),
+        problems: problems(),
+        ledgerLag: ledger.state().lagMs,
+      }),
+    report: (event) => {
+      if (event.rule !== null) metrics.alert(event.rule, event.result)
+      if (event.result === 'unstored')
+        log.error('alerts', {
+          message: `Alerts cannot be stored in the data folder (data.dir, DATA_DIR): ${event.reason}. After a restart, some may be sent again.`,
+        })
+      else if (event.result !== 'sent')
+        log.error('alerts', {
+          rule: event.rule,
+          message: `An alert was not delivered: ${event.reason}. Check alerts.url in headgate.yaml.`,
+        })
+    },
+  })
+}
+
+export const applyReload = (runtime: Runtime, reloaded: Reloaded): void => {
+  const { keys, lists, log, reload, worker } = runtime
+  reload.note(reloaded)
+  const [entry] = reload.history()
+  if (entry) runtime.current.live?.note(configEvent(entry))
+  if (reloaded.kind === 'refused') {
+    for (const problem of reloaded.problems) log.error('config_refused', { message: problemLine(problem) })
+    return
+  }
+  for (const warning of reloaded.warnings) log.warn('config', { message: warning })
+  runtime.current.warnings = reloaded.warnings
+  if (reloaded.kind === 'unchanged') return log.info('config_unchanged')
+  const wasOpen = openWarningOf(runtime) !== null
+  runtime.current.config = worker ? worker.share(reloaded.config) : reloaded.config
+  runtime.ledger.limitsChanged()
+  runtime.bodies.settingsChanged()
+  lists.follow(runtime.current.config.instances)
+  keys.settingsChanged()
+  if (!wasOpen) warnIfOpen(runtime)
+  void startAlerts(runtime)
+  log.info('config_changed', { changes: [...reloaded.changes] })
+}

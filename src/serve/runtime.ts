@@ -1,0 +1,101 @@
+/** The parts of the running process, and what its modules share. */
+import type { FullConfig } from '../core/config.ts'
+import type { Alerting } from '../edge/alerts/alerting.ts'
+import type { Loaded } from '../edge/config/configure.ts'
+import type { ConfigSources } from '../edge/config/load.ts'
+import type { reloadState } from '../edge/config/reload-state.ts'
+import type { Watching } from '../edge/config/watch.ts'
+import type { KeyStore } from '../edge/control/key-store.ts'
+import type { StoredAccounts } from '../edge/control/messages.ts'
+import { isKeyRequired } from '../edge/http/app/access-rules.ts'
+import type { Server } from '../edge/http/app/server.ts'
+import type { SigningDialer } from '../edge/identity/signing.ts'
+import type { RequestBodies } from '../edge/ledger/bodies/body-keeper.ts'
+import type { UsageReader } from '../edge/ledger/reading/client.ts'
+import type { RestoredBudgets } from '../edge/ledger/restored-budgets.ts'
+import type { UsageLedger } from '../edge/ledger/usage-ledger.ts'
+import type { LiveHub } from '../edge/live/hub.ts'
+import type { TransitionLog } from '../edge/live/transition-log.ts'
+import type { ClientsSeen } from '../edge/observe/clients-seen.ts'
+import { paintFor } from '../edge/observe/colour.ts'
+import type { Log } from '../edge/observe/log.ts'
+import type { Metrics } from '../edge/observe/metrics.ts'
+import type { ProviderMinutes } from '../edge/observe/provider-minutes.ts'
+import type { LoadMeter } from '../edge/process/load.ts'
+import type { threadedStore } from '../edge/store/client.ts'
+import type { Dialer } from '../edge/upstream-http/dial.ts'
+import type { WorkerLink } from '../edge/workers/worker.ts'
+import type { FetchedModelLists } from '../gateway/endpoints/model-lists.ts'
+import type { HealthProblem } from '../gateway/endpoints/pages.ts'
+import type { Gateway } from '../gateway/gateway.ts'
+
+export const terminal = process.stdout.isTTY === true
+
+export const paint = paintFor(process.env, terminal)
+
+/** A valid configuration at the start of the process. */
+type Started = Extract<Loaded, { readonly ok: true }>
+
+/** What changes while the process runs. */
+export type Current = {
+  config: FullConfig
+  /** Undefined until it listens. */
+  server: Server | undefined
+  /** Undefined until it listens. */
+  watching: Watching | undefined
+  /** Undefined until alerts are configured. */
+  alerting: Alerting | undefined
+  /** Undefined until usage is read. */
+  reader: UsageReader | undefined
+  /** Undefined until something listens to live events. */
+  live: LiveHub | undefined
+  /** Problems of the configuration that do not prevent its use. */
+  warnings: readonly string[]
+}
+
+export type StartOptions = {
+  /** The folder above the sources, and above the built files. */
+  readonly home: URL
+  readonly version: string
+  readonly sources: Omit<ConfigSources, 'stored'>
+  readonly loaded: Started
+  readonly worker: WorkerLink | undefined
+  readonly read: (folder: string) => StoredAccounts | null
+}
+
+/** The parts of the running process. */
+export type Runtime = Pick<StartOptions, 'home' | 'version'> & {
+  readonly current: Current
+  readonly loaded: Started
+  /** The link to the supervisor; undefined if this is the only process. */
+  readonly worker: WorkerLink | undefined
+  readonly sources: ConfigSources
+  readonly log: Log
+  readonly metrics: Metrics
+  readonly gateway: Gateway
+  readonly load: LoadMeter
+  readonly lists: FetchedModelLists
+  readonly responses: ReturnType<typeof threadedStore>
+  readonly ledger: UsageLedger
+  readonly bodies: RequestBodies
+  readonly keys: KeyStore
+  readonly budgets: Pick<RestoredBudgets, 'changed'>
+  readonly reload: ReturnType<typeof reloadState>
+  readonly transitions: TransitionLog
+  readonly clients: ClientsSeen
+  readonly minutes: ProviderMinutes
+  readonly problems: () => readonly HealthProblem[]
+  readonly dialer: Dialer
+  readonly signing: SigningDialer
+  /** s since 1970. */
+  readonly started: number
+}
+
+export const logFormatOf = ({ launch }: Started) => launch.logFormat ?? (terminal ? 'pretty' : 'json')
+
+export const isKeyed = ({ current, keys }: Runtime) => isKeyRequired(current.config.settings, keys)
+
+export const refuseToStart = (lines: readonly string[]): never => {
+  process.stderr.write(lines.map((line) => `headgate: ${line}\n`).join(''))
+  process.exit(1)
+}

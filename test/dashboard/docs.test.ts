@@ -1,0 +1,51 @@
+/** The documentation in a browser: accessible, in both themes and widths, without a script. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Browser } from 'playwright-core'
+import { built } from '../e2e/support/built.ts'
+import { type Started, start } from '../e2e/support/process.ts'
+import { skipBrowser, startBrowser } from './support/chromium.ts'
+import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+
+const PAGES = ['index', 'errors', 'clients/codex', 'headings'] as const
+
+describe('the documentation', { skip: skipBrowser, concurrency: false }, () => {
+  let browser: Browser
+  let gateway: Started
+  before(async () => {
+    ;[browser, gateway] = await Promise.all([startBrowser(), start()])
+    assert.equal((await built(`${gateway.url}/docs/`)).status, 200)
+  })
+  after(async () => {
+    await browser?.close()
+    await gateway?.stop()
+  })
+
+  // Object.keys types the names as strings.
+  for (const width of Object.keys(WIDTHS) as WidthName[])
+    for (const theme of THEMES)
+      test(`is accessible and fits: ${width}, ${theme}`, async () => {
+        await withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, check, shot }) => {
+          for (const name of PAGES) {
+            await page.goto(`${gateway.url}/docs/${name}`)
+            await check()
+            await shot(`docs-${name.replace('/', '-')}`)
+          }
+        })
+      })
+
+  test('leads from a page to the next, to a heading, and back', async () => {
+    await withDashboard(browser, { url: gateway.url, width: 'narrow' }, async ({ page }) => {
+      await page.goto(`${gateway.url}/docs/`)
+      await page.getByRole('link', { name: 'Pages', exact: true }).click()
+      await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Errors' }).click()
+      await page.getByRole('heading', { level: 1, name: 'Errors' }).waitFor()
+      await page.getByRole('link', { name: 'Find' }).click()
+      await page.getByRole('link', { name: 'Budgets and limits' }).click()
+      assert.equal(new URL(page.url()).hash, '#budgets-and-limits')
+      await page.getByRole('link', { name: /^Next: / }).click()
+      await page.getByRole('link', { name: 'Headgate', exact: true }).click()
+      await page.getByRole('heading', { level: 1, name: 'Headgate' }).waitFor()
+    })
+  })
+})

@@ -1,0 +1,227 @@
+/**
+ * The states of every page: the gateway is silent, gone and back, a proxy before it fails, there is nothing to show, and the
+ * role does not include what the page does. Faults are those of real processes; each state is accessible.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Browser } from 'playwright-core'
+import { type Started, start } from '../e2e/support/process.ts'
+import { skipBrowser, startBrowser } from './support/chromium.ts'
+import { type DashboardOptions, type OpenDashboard, WIDTHS, withDashboard } from './support/dashboard.ts'
+import { isRead, PAGES } from './support/pages.ts'
+import { ADMIN, type Populated, startPopulated } from './support/populated.ts'
+
+type PageName = (typeof PAGES)[number][0]
+/** What Chromium writes to the console when a gateway ends in the middle of a call. */
+const ENDED = /ERR_|Failed to load|status of 50[0-9]|^error: $/
+
+/** Accessible on a wide and light screen, and on a narrow and dark one. */
+const isAccessible = async ({ page, check, shot }: OpenDashboard, name: string): Promise<void> => {
+  for (const [width, colorScheme] of [
+    ['narrow', 'dark'],
+    ['wide', 'light'],
+  ] as const) {
+    await page.setViewportSize(WIDTHS[width])
+    await page.emulateMedia({ colorScheme })
+    await check()
+    await shot(`state-${name}-${width}-${colorScheme}`)
+  }
+}
+
+describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
+  let browser: Browser
+  before(async () => {
+    browser = await startBrowser()
+  })
+  after(() => browser?.close())
+
+  /** Opens all pages at the same time, each with a browser profile of its own, and runs the steps with all of them. */
+  const withAll = async (
+    options: DashboardOptions,
+    run: (all: ReadonlyMap<PageName, OpenDashboard>) => Promise<void>,
+  ): Promise<void> => {
+    const all = new Map<PageName, OpenDashboard>()
+    const { promise: opened, resolve: isOpen } = Promise.withResolvers<void>()
+    const { promise: finished, resolve: finish } = Promise.withResolvers<void>()
+    const windows = PAGES.map(([name, path]) =>
+      withDashboard(browser, options, async (dashboard) => {
+        await dashboard.open(path)
+        all.set(name, dashboard)
+        if (all.size === PAGES.length) isOpen()
+        await finished
+      }),
+    )
+    try {
+      await Promise.race([opened, Promise.all(windows)])
+      await run(all)
+    } finally {
+      finish()
+      await Promise.allSettled(windows)
+    }
+    await Promise.all(windows)
+  }
+  const each = (
+    all: ReadonlyMap<PageName, OpenDashboard>,
+    run: (dashboard: OpenDashboard, name: PageName, shown: string) => Promise<void>,
+  ): Promise<unknown> =>
+    Promise.all(
+      PAGES.map(async ([name, , shown]) => {
+        const dashboard = all.get(name)
+        assert.ok(dashboard)
+        await run(dashboard, name, shown).catch((error) => {
+          throw new Error(`${name}: ${error instanceof Error ? error.message : error}`, { cause: error })
+        })
+      }),
+    )
+
+  describe('its data while the gateway', () => {
+    let populated: Populated
+    before(async () => {
+      populated = await startPopulated()
+    })
+    after(() => populated?.close())
+    /** Buttons that write: without the gateway they are disabled, and the page says why. */
+    const WRITES: { readonly [name in PageName]?: string } = { keys: 'New key', playground: 'Send' }
+    const amount = ({ page }: OpenDashboard, shown: string): Promise<number> => page.locator(shown).count()
+
+    test('is stopped, gone, and back', () =>
+      withAll({ url: populated.gateway.url, token: ADMIN, expected: ENDED }, async (all) => {
+        const before = new Map<PageName, number>()
+        await each(all, async (dashboard, name, shown) => {
+          await isRead(dashboard.page, shown)
+          await dashboard.page.waitForSelector('.live-live')
+          before.set(name, await amount(dashboard, shown))
+        })
+        populated.gateway.child.kill('SIGSTOP')
+        await each(all, async (dashboard, name, shown) => {
+          const { page } = dashboard
+          await page.waitForSelector('.live-stale', { timeout: 60_000 })
+          assert.match((await page.locator('.live-stale').textContent()) ?? '', /stale \d+ s/)
+          assert.match((await page.locator('.live-stale').getAttribute('title')) ?? '', /^Figures are from \d\d:\d\d/)
+          await page.waitForSelector('main[data-old]')
+          assert.equal(await amount(dashboard, shown), before.get(name))
+        })
+        await populated.kill()
+        await each(all, async (dashboard, name, shown) => {
+          const { page } = dashboard
+          await page.waitForSelector('.live-offline')
+          await page.locator('.notice', { hasText: 'The gateway does not answer.' }).waitFor()
+          await page
+            .locator('[role="status"]', { hasText: 'The gateway does not answer.' })
+            .waitFor({ state: 'attached' })
+          assert.equal(await amount(dashboard, shown), before.get(name))
+          assert.equal(await page.getByText('This could not be read.').count(), 0)
+          const written = WRITES[name]
+          if (written !== undefined) {
+            assert.ok(await page.getByRole('button', { name: written }).first().isDisabled())
+            await page.locator('main').getByText('Not possible while the gateway does not answer.').first().waitFor()
+          }
+          await isAccessible(dashboard, `offline-${name}`)
+        })
+        await populated.restart()
+        await each(all, async ({ page }, _, shown) => {
+          await page.getByRole('button', { name: 'Try now' }).click()
+          await page.getByText('The gateway was restarted. All figures were read again.').waitFor()
+          await page.waitForSelector('.live-live', { timeout: 60_000 })
+          await page.locator('.notice', { hasText: 'does not answer' }).waitFor({ state: 'detached' })
+          await isRead(page, shown)
+        })
+        // The session is that of before, and so are the records; what happens now is counted.
+        const list = all.get('requests')?.page
+        const count = Number.parseInt((await list?.locator('.list-count').textContent()) ?? '', 10)
+        await populated.ask('steady/small')
+        await list?.getByText(`${count + 1} requests`, { exact: true }).waitFor()
+      }))
+
+    test('is behind a proxy that fails', () =>
+      withAll({ url: populated.gateway.url, token: ADMIN, expected: ENDED }, async (all) => {
+        await each(all, async (dashboard, name, shown) => {
+          const { page } = dashboard
+          const failing = (address: URL) => /\/admin\/api\/v1\/(?!session|live)/.test(address.pathname)
+          await page.route(failing, (route) =>
+            route.fulfill({ status: 502, contentType: 'text/html', body: '<h1>502 Bad Gateway</h1>' }),
+          )
+          await page.reload()
+          await page.locator('main h1').waitFor()
+          const message = page
+            .locator('main')
+            .getByText(/status 502/)
+            .first()
+          if (!WITHOUT_DATA.includes(name)) await message.waitFor()
+          await page.waitForFunction(() => document.querySelector('[aria-busy="true"], .skeleton') === null)
+          await isAccessible(dashboard, `failed-${name}`)
+          await page.unroute(failing)
+          const again = page.locator('main').getByRole('button', { name: 'Try again' })
+          if ((await again.count()) > 0) for (const button of await again.all()) await button.click().catch(() => {})
+          else await page.reload()
+          await isRead(page, shown)
+        })
+      }))
+    /** Pages that are of use without any data. */
+    const WITHOUT_DATA: readonly PageName[] = ['playground', 'connect']
+
+    /** What each role reads on a page. `team`: a viewer of one team. Any other refused call is on the console, and fails the test. */
+    const ROLES: { readonly [role: string]: { readonly [name in PageName]?: RegExp } } = {
+      viewer: {
+        keys: /Your role is viewer\. It takes the role admin/,
+        playground: /Sending requests needs the role operator/,
+      },
+      team: {
+        connect: /Your role does not include this/,
+        config: /Your role does not include this/,
+        keys: /Your role is viewer\. It takes the role admin/,
+        playground: /Sending requests needs the role operator/,
+      },
+      operator: { keys: /Your role is operator.*may block and unblock/ },
+      admin: {},
+    }
+    for (const [role, texts] of Object.entries(ROLES))
+      test(`to a ${role === 'team' ? 'viewer of one team' : role}, or why not`, async () => {
+        const { data } = await populated.admin('GET', '/teams')
+        const team = role === 'team' ? data.find(({ name }: { name: string }) => name !== 'default').id : null
+        const bindings = [{ role: role === 'team' ? 'viewer' : role, team }]
+        const { secret } = await populated.admin('POST', '/tokens', { name: `looker-${role}`, bindings })
+        const expected = role === 'team' ? /403 .*\/(?:clients\/seen|config(?:\/problems)?)$/ : /^$/
+        const options = { url: populated.gateway.url, token: secret, expected }
+        await withDashboard(browser, options, async (dashboard) => {
+          const { page } = dashboard
+          for (const [name, path] of PAGES) {
+            await dashboard.open(path)
+            await page.waitForFunction(() => document.querySelector('[aria-busy="true"], .skeleton') === null)
+            assert.equal(await page.getByText('This could not be read.').count(), 0, name)
+            const text = texts[name]
+            if (!text) continue
+            await page.locator('main').getByText(text).first().waitFor()
+            await isAccessible(dashboard, `${role}-${name}`)
+          }
+        })
+      })
+  })
+
+  describe('what would be there', () => {
+    let gateway: Started
+    before(async () => {
+      gateway = await start()
+    })
+    after(() => gateway?.stop())
+    const TEXTS: { readonly [name in PageName]: RegExp } = {
+      overview: /First steps/,
+      requests: /No request yet in this range/,
+      providers: /demo/,
+      routes: /demo/,
+      usage: /No request in this range/,
+      keys: /There is no client key/,
+      playground: /The answer appears here/,
+      connect: /Waiting for the first request/,
+      config: /settings/,
+    }
+    test('where nothing has happened yet', () =>
+      withDashboard(browser, { url: gateway.url }, async (dashboard) => {
+        for (const [name, path] of PAGES) {
+          await dashboard.open(path)
+          await dashboard.page.locator('main').getByText(TEXTS[name]).first().waitFor()
+          await isAccessible(dashboard, `empty-${name}`)
+        }
+      }))
+  })
+})

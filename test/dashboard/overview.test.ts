@@ -1,0 +1,158 @@
+/** The overview answers without an action: who is up, who is near a limit, what has changed. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Browser } from 'playwright-core'
+import { post } from '../e2e/support/process.ts'
+import { skipBrowser, startBrowser } from './support/chromium.ts'
+import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { type Fleet, startFleet } from './support/fleet.ts'
+
+describe('overview', { skip: skipBrowser, concurrency: false }, () => {
+  let browser: Browser
+  let fleet: Fleet
+  before(async () => {
+    const started = await Promise.all([startBrowser(), startFleet()])
+    browser = started[0]
+    fleet = started[1]
+    const admin = `${fleet.gateway.url}/admin/api/v1`
+    const budget = await post(`${admin}/budgets`, { name: 'dev', amount: '0.01', period: 'day', mode: 'soft' })
+    assert.equal(budget.status, 201, budget.text)
+    await fleet.trouble()
+    await fleet.ask('gpt-5o')
+  })
+  after(async () => {
+    await Promise.all([browser?.close(), fleet?.stop()])
+  })
+
+  // The names are those of the table.
+  for (const width of Object.keys(WIDTHS) as WidthName[])
+    for (const theme of THEMES)
+      test(`shows all at ${width} and ${theme}`, () =>
+        withDashboard(browser, { url: fleet.gateway.url, width, theme }, async ({ page, open, check, shot }) => {
+          await open()
+          const groq = page.locator('.overview-provider', { hasText: 'groq' })
+          await groq.getByText(/open \d+ (s|min)/).waitFor()
+          await page.locator('.line').first().waitFor({ state: 'attached' })
+          await page.locator('.change-list li').first().waitFor()
+          await check()
+          await shot('overview')
+          await page.locator('.change-list').scrollIntoViewIfNeeded()
+          await shot('overview-below')
+        }))
+
+  test('who is up, who is near a limit, and what has changed: on the screen, without an action', () =>
+    withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open }) => {
+      await open()
+      const inView = async (text: RegExp | string, where: string) => {
+        const found = page.getByRole('region', { name: where }).getByText(text).first()
+        await found.waitFor()
+        const box = await found.boundingBox()
+        assert.ok(box && box.y + box.height <= 800, `${text} is below the window`)
+      }
+      await inView(/next attempt \d/, 'Providers')
+      await inView(/Budget dev: \d+(\.\d)?% spent/, 'Needs attention')
+      await inView(/key [0-9a-f]{4} rate limited/, 'Needs attention')
+      await inView(/groq · llama-3.3-70b: circuit opened/, 'Changes')
+      await inView(/Budget dev created/, 'Changes')
+    }))
+
+  test('figures link to the requests behind them, with the range', () =>
+    withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open }) => {
+      await open('/dashboard/?from=-30m')
+      await page.getByRole('link', { name: 'Answered', exact: true }).click()
+      await page.waitForURL('**/dashboard/requests?from=-30m&status=refused,failed,broke_off')
+      await page.goBack()
+      await page.locator('.overview-outcomes a', { hasText: 'fell back' }).click()
+      await page.waitForURL('**/dashboard/requests?from=-30m&status=fell_back')
+    }))
+
+  test('charts share the time pointed at, with the keyboard too, and a drag zooms into a part', () =>
+    withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open, shot }) => {
+      await open()
+      const outcomes = page.getByRole('region', { name: 'Requests by outcome' })
+      const latency = page.getByRole('region', { name: 'Latency', exact: true })
+      await latency.locator('.line').first().waitFor({ state: 'attached' })
+      await outcomes.locator('svg.bars').focus()
+      await page.keyboard.press('End')
+      const time = (await outcomes.locator('.plot-value').textContent())?.split(' · ')[0] ?? ''
+      assert.match(time, /^\d\d:\d\d/)
+      assert.ok((await latency.locator('.plot-value').textContent())?.startsWith(time))
+      await shot('overview-crosshair')
+      const box = await latency.locator('svg.bars').boundingBox()
+      assert.ok(box)
+      await page.mouse.move(box.x + box.width * 0.5, box.y + 40)
+      await page.mouse.down()
+      await page.mouse.move(box.x + box.width * 0.9, box.y + 40, { steps: 4 })
+      await page.mouse.up()
+      await page.waitForURL(/from=20\d\d-.*&to=20\d\d-/)
+    }))
+
+  test('a request under way appears, and leaves the list at its end', () =>
+    withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open, shot }) => {
+      await open()
+      await page.getByText('No request is in progress.').waitFor()
+      const cancel = new AbortController()
+      const asked = fetch(`${fleet.gateway.base}/chat/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'anthropic/held', messages: [{ role: 'user', content: 'Wait.' }] }),
+        signal: cancel.signal,
+      }).catch(() => {})
+      await page.getByRole('region', { name: 'Under way (1)' }).getByText('anthropic/held').waitFor()
+      await shot('overview-under-way')
+      cancel.abort()
+      await asked
+      await page.getByText('No request is in progress.').waitFor()
+    }))
+
+  test('a provider that cannot be used is a line below the frame of every page, as long as it lasts', () =>
+    withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open }) => {
+      const line = page.locator('.notice', { hasText: /groq: circuit open · overloaded · next attempt \d/ })
+      for (const path of ['', 'usage', 'config']) {
+        await open(`/dashboard/${path}`)
+        await line.waitFor()
+      }
+      // What counts down is spoken once, not each second.
+      assert.equal(await page.locator('#notices [role="alert"]').count(), 0)
+      await line.getByRole('link', { name: 'Why' }).click()
+      await page.waitForURL('**/dashboard/providers/groq')
+      await post(`${fleet.gateway.url}/admin/api/v1/providers/groq/circuit`, { action: 'open', seconds: 60 })
+      await line.waitFor({ state: 'detached' })
+      await post(`${fleet.gateway.url}/admin/api/v1/providers/groq/circuit`, { action: 'close' })
+      for (let n = 0; n < 12; n++) await fleet.ask('chat-default')
+      await line.waitFor()
+    }))
+
+  test('a circuit that closes is seen without a reload; charts are tables too', () =>
+    withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open, check }) => {
+      await open()
+      const groq = page.locator('.overview-provider', { hasText: 'groq' })
+      await groq.getByText(/open/).first().waitFor()
+      const charts = page.getByRole('button', { name: 'Show as table' })
+      await charts.nth(1).click()
+      await charts.nth(0).click()
+      await page.locator('.data-table').nth(1).waitFor()
+      await check()
+      await post(`${fleet.gateway.url}/admin/api/v1/providers/groq/circuit`, { action: 'close' })
+      await groq.getByText(/●\s*closed/).waitFor()
+    }))
+
+  test('while the gateway does not answer, the last values stay, and it says so', async () => {
+    const own = await startFleet()
+    try {
+      await own.ask('openai/gpt-5')
+      // Chromium reports a call that ends with the gateway by its name, or with an error without text.
+      const expected = /ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|^error: $/
+      await withDashboard(browser, { url: own.gateway.url, expected }, async ({ page, open, shot }) => {
+        await open()
+        await page.locator('.overview-provider').nth(3).waitFor()
+        await own.gateway.stop()
+        await page.locator('.live-offline').waitFor()
+        assert.equal(await page.locator('.overview-provider').count(), 4)
+        await shot('overview-offline')
+      })
+    } finally {
+      await own.stop()
+    }
+  })
+})

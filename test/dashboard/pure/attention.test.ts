@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { attentionOf, budgetShare, isForAll, type ListedBudget } from '../../../dashboard/src/attention.ts'
+import { outcomeSeries } from '../../../dashboard/src/outcome-series.ts'
+
+const NOW = Date.parse('2026-11-23T12:00:00Z')
+const iso = (at: number): string => new Date(at).toISOString()
+
+const budget = (name: string, spent: string, remaining: string | null = '1.00'): ListedBudget => ({
+  id: `bud_${name}`,
+  name,
+  amount: '10.00',
+  period: 'day',
+  status: 'active',
+  appliesTo: { teams: null, keys: null, tags: {}, models: null, providers: null },
+  now: { spent, remaining, period_end: null },
+})
+
+const NOTHING = { rows: [], budgets: [], forecasts: {}, clients: [], problems: [], now: NOW }
+
+const client = (minutes: number) => ({
+  family: 'curl',
+  requests: 3,
+  last: null,
+  wrong: {
+    id: 'req_1',
+    at: iso(NOW - minutes * 60_000),
+    method: 'POST',
+    path: '/v1/chat/completions',
+    version: null,
+    model: null,
+    outcome: 'refused',
+    status: 401,
+    problem: { kind: 'wrong_key', code: 'invalid_api_key', message: '', header: 'authorization', last4: '77c0' },
+  },
+})
+
+test('a budget counts every request if it names none', () => {
+  const { appliesTo } = budget('all', '1.00')
+  assert.equal(isForAll({ appliesTo }), true)
+  assert.equal(isForAll({ appliesTo: { ...appliesTo, keys: ['key_ci'] } }), false)
+  assert.equal(isForAll({ appliesTo: { ...appliesTo, tags: { app: 'tests' } } }), false)
+})
+
+test('nothing needs attention where all is well', () => {
+  assert.deepEqual(attentionOf({ ...NOTHING, budgets: [budget('low', '7.99')] }), [])
+})
+
+test('budgets from 80 %, with the time at which they are spent; several counters have no share', () => {
+  const budgets = [budget('near', '9.50'), budget('over', '10.40'), budget('per-user', '9.90', null)]
+  assert.deepEqual(budgets.map(budgetShare), [0.95, 1.04, null])
+  const found = attentionOf({
+    ...NOTHING,
+    budgets,
+    forecasts: { bud_near: '2026-11-26T14:00:00.000Z', bud_over: null },
+  })
+  assert.deepEqual(
+    found.map(({ tone, text }) => [tone, text]),
+    [
+      ['bad', 'Budget over: 104% spent'],
+      ['warn', 'Budget near: 95% spent'],
+    ],
+  )
+  assert.match(found[1]?.detail ?? '', /^at this rate spent /)
+})
+
+test('the worst come first; refused clients only for an hour', () => {
+  // The members that the list reads.
+  const facts = { ...NOTHING, clients: [client(10), client(90)] as never }
+  const problems = [{ component: 'store', reason: 'the disk is full', since: iso(NOW - 5_000) }]
+  const found = attentionOf({ ...facts, problems })
+  assert.deepEqual(
+    found.map(({ id }) => id),
+    ['problem-store', 'client-curl'],
+  )
+  assert.match(found[1]?.text ?? '', /curl was refused with 401/)
+})
+
+test('outcomes: fell back and from cache are parts of answered, and all together are the requests', () => {
+  const counts = { answered: 10, refused: 2, interrupted: 1, client_gone: 1, unknown: 0, fell_back: 3, cached: 2 }
+  const series = outcomeSeries([counts, { ...counts, fell_back: null, cached: null }])
+  const total = (at: number) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0)
+  assert.deepEqual([total(0), total(1)], [14, 14])
+  assert.deepEqual(series.find(({ id }) => id === 'answered')?.values, [5, 10])
+  assert.equal(new Set(series.map(({ tone, pattern }) => `${tone} ${pattern}`)).size, series.length)
+})

@@ -1,0 +1,99 @@
+/** Bodies of requests to explain, and what plans state. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { bodyOf, MOST_TOKENS, NEEDS, pastedBody, STYLES } from '../../../dashboard/src/pages/routes/ask.ts'
+import {
+  changesTarget,
+  effectOf,
+  type PlannedTarget,
+  type ShownRoute,
+  stateOf,
+} from '../../../dashboard/src/pages/routes/plans.ts'
+
+describe('a request to explain', () => {
+  for (const style of STYLES)
+    test(`${style}: has its model, and members for the needs that the style has`, () => {
+      const plain = bodyOf({ model: 'm', style, needs: [], tokens: 1 })
+      const full = bodyOf({ model: 'm', style, needs: NEEDS, tokens: 1 })
+      assert.equal(full.model, 'm')
+      const canMore = style !== 'completions' && style !== 'embeddings'
+      assert.equal('tools' in full, canMore)
+      assert.equal(JSON.stringify(full).includes('image'), canMore)
+      assert.equal(JSON.stringify(full).includes('json_schema'), canMore)
+      assert.doesNotMatch(JSON.stringify(plain), /tools|image|json_schema/)
+    })
+
+  test('has about as many tokens as stated, between one word and what the API takes', () => {
+    const length = (tokens: number) =>
+      String(bodyOf({ model: 'm', style: 'completions', needs: [], tokens }).prompt).length
+    assert.deepEqual([length(0), length(10), length(MOST_TOKENS * 2)], [4, 40, MOST_TOKENS * 4])
+  })
+
+  test('may be pasted, if it is a JSON object', () => {
+    assert.deepEqual(pastedBody('{"model":"m"}'), { model: 'm' })
+    for (const text of ['', '[1]', 'null', '"x"', '{"model":']) assert.equal(pastedBody(text), null)
+  })
+})
+
+describe('a plan', () => {
+  const target = (members: Partial<PlannedTarget>): PlannedTarget => ({
+    provider: 'p',
+    model: 'm',
+    because: 'listed',
+    fit: true,
+    keys: [],
+    ...members,
+  })
+  const until = '2026-11-23T10:00:00.000Z'
+
+  test('has targets that are ready, unfit or at rest', () => {
+    const rests = { id: 'a', may_be_tried: false, because: 'open', until }
+    assert.deepEqual(stateOf(target({ keys: [rests, { id: 'b', may_be_tried: true }] })), { is: 'ready', key: 'b' })
+    assert.deepEqual(stateOf(target({ fit: false, keys: [{ id: 'b', may_be_tried: true }] })), { is: 'unfit' })
+    assert.deepEqual(stateOf(target({ keys: [rests] })), { is: 'resting', because: 'open', until })
+    assert.deepEqual(stateOf(target({})), { is: 'resting', because: 'no_key', until: null })
+  })
+
+  const route = (model: string, members: Partial<ShownRoute>): ShownRoute => ({
+    model,
+    targets: [],
+    answers: null,
+    before: null,
+    loses: [],
+    error: null,
+    ...members,
+  })
+  const [one, other] = [
+    { provider: 'p', model: 'm' },
+    { provider: 'q', model: 'm' },
+  ]
+
+  test('changes its target if another answers', () => {
+    assert.ok(changesTarget(route('r', { answers: one, before: other })))
+    assert.ok(changesTarget(route('r', { answers: null, before: other })))
+    assert.ok(!changesTarget(route('r', { answers: one, before: { ...one } })))
+    assert.ok(!changesTarget(route('r', {})))
+  })
+
+  test('of all routes states what an assumption does', () => {
+    assert.deepEqual(
+      effectOf([
+        route('same', { answers: one, before: one }),
+        route('moved', { answers: other, before: one, loses: ['tools'] }),
+        route('moved-too', { answers: other, before: one, loses: ['tools'] }),
+        route('poorer', { answers: one, before: one, loses: ['tools', 'vision'] }),
+        route('gone', { before: one }),
+      ]),
+      {
+        all: 5,
+        left: 4,
+        changed: 2,
+        loses: [
+          [['moved', 'moved-too'], ['tools']],
+          [['poorer'], ['tools', 'vision']],
+        ],
+        noTarget: ['gone'],
+      },
+    )
+  })
+})

@@ -1,0 +1,158 @@
+/** Routes: what answers, why, and what would answer if a provider were down. Nothing is sent to a provider. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Browser } from 'playwright-core'
+import { type Started, start } from '../e2e/support/process.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { skipBrowser, startBrowser } from './support/chromium.ts'
+import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+
+const PAGE = '/dashboard/routes'
+const FILE = `
+fallback: same-model
+routes:
+  chat-default:
+    targets: [anthropic/claude-sonnet-4-5, openai/gpt-5-mini]
+  cheap:
+    targets: [anthropic/claude-haiku-4-5, openai/gpt-5.5-cyber]
+  vision:
+    targets: [anthropic/claude-sonnet-4-5]
+`
+
+describe('the Routes page', { skip: skipBrowser }, () => {
+  let browser: Browser
+  let upstream: Upstream
+  let gateway: Started
+  let sent = 0
+  before(async () => {
+    upstream = await startUpstream(({ method }) => {
+      // The gateway reads the lists of models by itself.
+      if (method !== 'GET') sent++
+      return { do: 'answer', status: 500, body: '{}' }
+    })
+    const started = await Promise.all([
+      startBrowser(),
+      start({
+        env: {
+          OPENAI_API_KEY: 'sk-test-0123456789',
+          OPENAI_BASE_URL: `${upstream.url}/v1`,
+          OPENAI_MODELS: 'gpt-5-mini,gpt-5.5-cyber',
+          ANTHROPIC_API_KEY: 'sk-ant-test-0123456789',
+          ANTHROPIC_BASE_URL: upstream.url,
+          ANTHROPIC_MODELS: 'claude-sonnet-4-5,claude-haiku-4-5',
+          PROVIDERS: 'openai,anthropic',
+        },
+        files: { 'headgate.yaml': FILE },
+      }),
+    ])
+    browser = started[0]
+    gateway = started[1]
+  })
+  after(async () => {
+    await Promise.all([browser?.close(), gateway?.stop()])
+    await upstream?.close()
+    assert.equal(sent, 0, 'a request was sent to a provider')
+  })
+
+  test('question 8: what if a provider is down takes two actions from the overview', () =>
+    withDashboard(browser, { url: gateway.url }, async ({ page, open, shot }) => {
+      await open()
+      await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Routes' }).click()
+      await page.getByRole('checkbox', { name: 'anthropic' }).check()
+      const effect = page.locator('.routes-effect')
+      await effect.waitFor()
+      const text = (await effect.textContent()) ?? ''
+      assert.match(text, /3 of 4 routes still answer/)
+      assert.match(text, /1 has no target: vision/)
+      assert.match(text, /1 loses tools.*: cheap/)
+      const box = await effect.boundingBox()
+      assert.ok(box && box.y + box.height <= 800, 'visible without scrolling')
+      const chat = page.getByRole('row', { name: /chat-default/ })
+      assert.match((await chat.textContent()) ?? '', /openai\/gpt-5-mini.*instead of anthropic\/claude-sonnet-4-5/)
+      await page.getByText('A simulation: nothing changes, and nothing is sent to a provider.').waitFor()
+      await shot('routes-down')
+      const address = page.url()
+      await page.goto('about:blank')
+      await page.goto(address)
+      await page.getByText('1 has no target: vision').waitFor()
+      await page.getByRole('button', { name: 'Clear' }).click()
+      await page.waitForURL((url) => !url.search.includes('down'))
+    }))
+
+  test('explains a request by its needs, and a pasted body', () =>
+    // The browser reports the refused body on the console.
+    withDashboard(browser, { url: gateway.url, expected: /status of 400/ }, async ({ page, open, check, shot }) => {
+      await open(PAGE)
+      const explain = page.getByRole('region', { name: 'Explain a request' })
+      await explain.getByLabel('Model or route').fill('cheap')
+      await page.keyboard.press('Enter')
+      await page.waitForURL('**/routes/cheap')
+      await explain.getByText('“cheap” is a route.').waitFor()
+      await explain.getByRole('checkbox', { name: 'tools' }).check()
+      await explain.getByRole('button', { name: 'Explain' }).click()
+      const turbo = explain.locator('.routes-plan > li', { hasText: 'gpt-5.5-cyber' })
+      await turbo.getByText('it cannot do tools').waitFor()
+      await check()
+      await shot('routes-explained')
+      await explain.getByText('Or paste a request body').click()
+      await explain.getByLabel('Request body').fill('{"model": ')
+      await explain.getByRole('button', { name: 'Explain' }).click()
+      await explain.getByText('This is no JSON object.').waitFor()
+      await explain.getByLabel('Model or route').fill('')
+      await explain
+        .getByLabel('Request body')
+        .fill(JSON.stringify({ model: '<img src=x onerror=alert(1)>', messages: [{ role: 'user', content: 'Hello' }] }))
+      await explain.getByRole('button', { name: 'Explain' }).click()
+      await explain.getByText('<img src=x onerror').first().waitFor()
+      await explain.getByLabel('Request body').fill('{"model": "cheap", "messages": []}')
+      await explain.getByRole('button', { name: 'Explain' }).click()
+      await explain.getByText('it must be a list with at least one message').waitFor()
+      await shot('routes-refused')
+    }))
+
+  test('works without a mouse, and finds models', () =>
+    withDashboard(browser, { url: gateway.url }, async ({ page, open }) => {
+      await open()
+      await page.keyboard.press('g')
+      await page.keyboard.press('t')
+      await page.waitForURL(`**${PAGE}`)
+      await page.getByRole('checkbox', { name: 'openai' }).focus()
+      await page.keyboard.press('Space')
+      await page.waitForURL('**down=openai')
+      await page.locator('.routes-effect').waitFor()
+      await page.locator('h1').click()
+      await page.keyboard.press('/')
+      await page.keyboard.type('haiku')
+      await page.waitForURL('**q=haiku')
+      const rows = page.getByRole('table', { name: 'Models' }).locator('tbody tr:not(.spacer)')
+      await page.waitForFunction(() => document.querySelectorAll('[aria-label^="Models"] tbody tr').length === 1)
+      await page.locator('h1').click()
+      await page.keyboard.press('j')
+      await page.waitForFunction(() => document.activeElement?.getAttribute('aria-rowindex') === '2')
+      await page.keyboard.press('Enter')
+      await page.waitForURL('**/routes/anthropic%2Fclaude-haiku-4-5**')
+      assert.equal(await rows.count(), 1)
+      await page.getByText('would be tried first').waitFor()
+    }))
+
+  // The names are those of the table.
+  for (const width of Object.keys(WIDTHS) as WidthName[])
+    for (const theme of THEMES)
+      test(`is accessible ${width} and ${theme}`, () =>
+        withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
+          await open(PAGE)
+          await page.locator('.routes-targets').first().waitFor()
+          await page.getByText('200k').first().waitFor()
+          await check()
+          await shot('routes')
+          await open(`${PAGE}/chat-default?down=anthropic`)
+          await page.locator('.routes-effect').waitFor()
+          await page.getByText('would be tried first').waitFor()
+          await check()
+          await shot('routes-what-if')
+          await page.locator('#explain').scrollIntoViewIfNeeded()
+          await shot('routes-explain')
+          await page.locator('.routes-page > section').last().scrollIntoViewIfNeeded()
+          await shot('routes-models')
+        }))
+})

@@ -1,0 +1,136 @@
+/** The pages of the dashboard, and what is measured in each of them. */
+import type { Page } from 'playwright-core'
+
+/** Name, address, and what shows that its data has been read. */
+export const PAGES = [
+  ['overview', '/dashboard/', '.overview-provider'],
+  ['requests', '/dashboard/requests', '.outcome'],
+  ['providers', '/dashboard/providers', '.provider-name'],
+  ['routes', '/dashboard/routes', '.routes-targets'],
+  ['usage', '/dashboard/usage', '.usage-table td'],
+  ['keys', '/dashboard/keys', 'a[href*="/keys/key_"]'],
+  ['playground', '/dashboard/playground', '.playground-column'],
+  ['connect', '/dashboard/connect', '.connect-code'],
+  ['config', '/dashboard/config', '.config-name'],
+] as const
+
+/** Waits until the data of a page is shown and nothing is being read. */
+export const isRead = async (page: Page, shown: string): Promise<void> => {
+  await page.locator(shown).first().waitFor({ state: 'attached' })
+  await page.waitForFunction(() => document.querySelector('[aria-busy="true"], .skeleton') === null)
+}
+
+/** Controls and headings whose text is cut off, and controls that cover each other. */
+export const misplaced = (page: Page): Promise<readonly string[]> =>
+  page.evaluate(() => {
+    const isSeen = (element: Element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true })
+    // A sheet as wide as the window covers the page.
+    const sheet = document.querySelector('.sheet')
+    const isCovered = (element: Element) =>
+      sheet !== null && sheet.clientWidth >= window.innerWidth - 2 && !sheet.contains(element)
+    const nameOf = (element: Element) =>
+      `${element.tagName.toLowerCase()}.${element.className} "${(element.textContent ?? '').trim().slice(0, 40)}"`
+    const found: string[] = []
+    const texts = [...document.querySelectorAll('button, a.button, summary, label, legend, h1, h2, h3, .badge, dt')]
+    for (const element of texts.filter(isSeen)) {
+      const range = document.createRange()
+      range.selectNodeContents(element)
+      const text = range.getBoundingClientRect()
+      if (text.width === 0 || element.closest('.sr-only, .skip')) continue
+      for (let box: Element | null = element; box && box !== document.body; box = box.parentElement) {
+        const { overflowX, textOverflow } = getComputedStyle(box)
+        const { left, right } = box.getBoundingClientRect()
+        // Data that ends in an ellipsis has its whole text elsewhere; a box that scrolls shows all of it.
+        if (textOverflow === 'ellipsis' || overflowX === 'auto' || overflowX === 'scroll') break
+        if (overflowX !== 'visible' && (text.left < left - 1 || text.right > right + 1))
+          found.push(`cut: ${nameOf(element)}`)
+      }
+    }
+    const controls = [
+      ...document.querySelectorAll(':is(main, .sheet) :is(button, a.button, input, select, textarea, summary)'),
+    ]
+      .filter((element) => isSeen(element) && !element.closest('[popover], .sr-only') && !isCovered(element))
+      .map((element) => ({ element, box: element.getBoundingClientRect() }))
+      .filter(({ box }) => box.width > 1 && box.height > 1)
+    for (const [at, one] of controls.entries())
+      for (const other of controls.slice(at + 1)) {
+        const width = Math.min(one.box.right, other.box.right) - Math.max(one.box.left, other.box.left)
+        const height = Math.min(one.box.bottom, other.box.bottom) - Math.max(one.box.top, other.box.top)
+        if (width > 1 && height > 1 && !one.element.contains(other.element) && !other.element.contains(one.element))
+          found.push(`overlap: ${nameOf(one.element)} and ${nameOf(other.element)}`)
+      }
+    return found
+  })
+
+/** Foreign texts with a direction of their own that other text on the same line would follow. */
+export const unisolated = (page: Page): Promise<readonly string[]> =>
+  page.evaluate(() => {
+    const found: string[] = []
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      const text = node.textContent ?? ''
+      const at = text.indexOf('\u202e')
+      // Isolates end the override (UAX 9); so does the mark that ends it.
+      if (at === -1 || /\u2068.*\u2069/s.test(text) || text.indexOf('\u202c', at) !== -1) continue
+      let element = node.parentElement
+      let content: Node = node
+      while (element) {
+        const { display, unicodeBidi } = getComputedStyle(element)
+        const isAlone = element.textContent === content.textContent
+        if (/isolate|plaintext/.test(unicodeBidi)) break
+        if (display !== 'inline') {
+          if (!isAlone)
+            found.push(`${element.tagName.toLowerCase()}.${element.className}: ${element.textContent?.slice(0, 80)}`)
+          break
+        }
+        content = element
+        element = element.parentElement
+      }
+    }
+    return [...new Set(found)]
+  })
+
+/** A region of a page: what it is, and where, in px. A width of null depends on the text. */
+export type Region = readonly [name: string, x: number, y: number, width: number | null, height: number]
+
+/** The main regions of a page, in their order. */
+export const regionsOf = (page: Page): Promise<readonly Region[]> =>
+  page.evaluate(() =>
+    [...document.querySelectorAll('.bar, .pages, h1, h2, main section, main table, main form, main textarea')]
+      .filter((element) => element.checkVisibility() && !element.closest('[popover], dialog, .sr-only'))
+      .flatMap((element): [string, number, number, number | null, number][] => {
+        const { x, y, width, height } = element.getBoundingClientRect()
+        if (width < 2 || height < 2) return []
+        const isHead = /^H[12]$/.test(element.tagName)
+        const isText = isHead || element.tagName === 'NAV'
+        const name = isHead
+          ? element.textContent
+          : (element.getAttribute('aria-label') ?? element.querySelector('h2')?.textContent)
+        const text = `${element.tagName.toLowerCase()} ${(name ?? '').replaceAll(/\d+/g, '0')}`.trim()
+        return [[text, Math.round(x), Math.round(y), isText ? null : Math.round(width), Math.round(height)]]
+      }),
+  )
+
+/** px by which fonts of another machine may move and stretch a region. */
+const TOLERANCE = { across: 16, down: 60, share: 0.2 }
+
+const isNear = (one: number | null, other: number | null, most: number): boolean =>
+  one === null || other === null ? one === other : Math.abs(one - other) <= most
+
+/** Regions that are not where they were. */
+export const moved = (before: readonly Region[], after: readonly Region[]): readonly string[] => {
+  const show = (region: Region | undefined) => (region ? JSON.stringify(region) : 'nothing')
+  return Array.from({ length: Math.max(before.length, after.length) }, (_, at) => [before[at], after[at]] as const)
+    .filter(([was, is]) => {
+      if (!was || !is || was[0] !== is[0]) return true
+      const down = Math.max(TOLERANCE.down, TOLERANCE.share * was[2])
+      const tall = Math.max(TOLERANCE.down, TOLERANCE.share * was[4])
+      return !(
+        isNear(was[1], is[1], TOLERANCE.across) &&
+        isNear(was[2], is[2], down) &&
+        isNear(was[3], is[3], TOLERANCE.across) &&
+        isNear(was[4], is[4], tall)
+      )
+    })
+    .map(([was, is]) => `${show(was)} is now ${show(is)}`)
+}

@@ -1,0 +1,116 @@
+/** The page "Usage & cost": what it costs and by whom, with real requests. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { after, before, describe, test } from 'node:test'
+import type { Browser } from 'playwright-core'
+import { post, type Started } from '../e2e/support/process.ts'
+import { startWith } from '../e2e/support/stage.ts'
+import { answerWith } from '../support/answers.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { skipBrowser, startBrowser } from './support/chromium.ts'
+import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+
+const ANSWER = { text: 'hello', input: 100, output: 100 }
+
+describe('usage and cost', { skip: skipBrowser, concurrency: false }, () => {
+  let browser: Browser
+  let upstream: Upstream
+  let gateway: Started
+  before(async () => {
+    upstream = await startUpstream((request) =>
+      request.method === 'GET'
+        ? { do: 'answer', status: 404, body: { error: { message: 'no list' } } }
+        : answerWith(request, ANSWER),
+    )
+    browser = await startBrowser()
+    gateway = await startWith({
+      providers: { alpha: { kind: 'openai', baseUrl: `${upstream.url}/v1`, models: ['small', 'odd'] } },
+      prices: [{ provider: 'alpha', model: 'small', perMillion: { input: 1_000, output: 4_000 } }],
+    })
+    const secrets: string[] = []
+    for (const name of ['ci', 'batch']) {
+      const made = await post(`${gateway.url}/admin/api/v1/keys`, { name })
+      const { secret } = await made.json()
+      secrets.push(secret)
+    }
+    for (const [secret, model] of [
+      [secrets[0], 'small'],
+      [secrets[0], 'small'],
+      [secrets[1], 'small'],
+      [secrets[1], 'odd'],
+    ]) {
+      const body = { model: `alpha/${model}`, messages: [{ role: 'user', content: 'hello' }], max_tokens: 100 }
+      assert.equal((await post(`${gateway.base}/chat/completions`, body, authorization(secret))).status, 200)
+    }
+  })
+  after(async () => {
+    await Promise.all([browser?.close(), gateway?.stop()])
+    await upstream?.close()
+  })
+  const authorization = (secret: string | undefined): Record<string, string> =>
+    secret === undefined ? {} : { authorization: `Bearer ${secret}` }
+
+  for (const width of Object.keys(WIDTHS) as WidthName[])
+    for (const theme of THEMES)
+      test(`question 3, ${width} and ${theme}: what it costs, by whom, one action from the overview`, () =>
+        withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
+          await open()
+          if (width === 'wide') await page.getByRole('link', { name: 'Usage', exact: true }).click()
+          else await open('/dashboard/usage')
+          const row = page.getByRole('row').filter({ has: page.getByRole('rowheader', { name: 'ci' }) })
+          await row.waitFor()
+          assert.match((await row.textContent()) ?? '', /66\.7\s?%/)
+          await page.getByText('had no known price', { exact: false }).waitFor()
+          await page.getByText(/^Prices: catalogue of 20\d\d-\d\d-\d\d · 1 price is overridden$/).waitFor()
+          await check()
+          await shot('usage')
+          await page.getByRole('button', { name: 'Model', exact: true }).first().click()
+          await page.getByRole('rowheader', { name: 'odd' }).waitFor()
+          const odd = (await page.getByRole('row').filter({ hasText: 'odd' }).first().textContent()) ?? ''
+          assert.match(odd, /unknown/)
+          assert.doesNotMatch(odd, /\$0/)
+          await check()
+          await shot('usage-model')
+          if (width === 'narrow') return
+          await page.emulateMedia({ media: 'print' })
+          // Printed: the filters in words, and charts as tables.
+          await page.getByText('last 30 days · Group by model').waitFor()
+          await page.locator('.chart .data-table').waitFor()
+          assert.equal(await page.locator('.plot').count(), 0)
+          await shot('usage-print')
+          await page.emulateMedia({ media: 'screen' })
+          await page.getByRole('link', { name: 'small', exact: true }).click()
+          await page.waitForURL(/\/dashboard\/requests\?.*model=/)
+        }))
+
+  test('the table is copied as CSV, and its days are downloaded with the same filter', () =>
+    withDashboard(browser, { url: gateway.url }, async ({ page, open, check, shot }) => {
+      // The policy of the page allows writing to the clipboard, and no reading.
+      await page.addInitScript(() => {
+        navigator.clipboard.writeText = async (text) => {
+          document.documentElement.dataset.copied = text
+        }
+      })
+      await open('/dashboard/usage?group=model&model=small')
+      await page.getByRole('rowheader', { name: 'small' }).waitFor()
+      await page.getByRole('button', { name: 'Export' }).click()
+      await check()
+      await shot('usage-export')
+      const [download] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('link', { name: 'Download days as CSV' }).click(),
+      ])
+      const rows = readFileSync(await download.path(), 'utf8')
+        .trim()
+        .split(/\r?\n/)
+      assert.match(rows[0] ?? '', /^day,/)
+      assert.ok(rows.length >= 3 && rows.slice(1).every((row) => row.includes('small')), rows.join('\n'))
+      await page.getByRole('button', { name: 'Copy this table as CSV' }).click()
+      await page.getByText('Copied').first().waitFor()
+      assert.equal(
+        await page.evaluate(() => document.documentElement.dataset.copied),
+        '"model","requests","failed","input","cache_read","output","cost","saved","lost","unpriced"\n' +
+          '"small",3,0,300,0,300,"1.500000000","0.000000000","0.000000000",0',
+      )
+    }))
+})

@@ -1,0 +1,202 @@
+/** Kept bodies of a real process: off by default, redacted on disk, read by operators, sent again. */
+import assert from 'node:assert/strict'
+import { existsSync, globSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { answerWith, failWith } from '../support/answers.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { gauge, settles } from './support/gauges.ts'
+import { post, type Started, start } from './support/process.ts'
+import { verb } from './support/verb.ts'
+
+const ADMIN_TOKEN = 'operator-token-0123456789'
+const ADMIN = { authorization: `Bearer ${ADMIN_TOKEN}` }
+const PROVIDER_KEY = 'sk-provider-0123456789'
+const CANARY = 'alice@canary.example'
+
+type Text = { readonly text: string }
+type Bodies = {
+  readonly request: Text
+  readonly attempts: readonly { readonly request: Text; readonly answer: Text }[]
+}
+type Shown = {
+  readonly key: { readonly id: string } | null
+  readonly asked: string
+}
+
+const filesOf = ({ folder }: Started): readonly string[] => globSync(join(folder, 'kept', 'bodies.db*'))
+
+describe('kept bodies', () => {
+  let upstream: Upstream
+  before(async () => {
+    upstream = await startUpstream((request) => {
+      const { model } = request
+      if (model === 'broken') return failWith(request, 400, { type: 'invalid_request_error', message: 'refused' })
+      return answerWith(request, { text: `Write to ${CANARY}\nmodel ${model}\nend` })
+    })
+  })
+  after(() => upstream?.close())
+
+  const started = (env: Readonly<Record<string, string>> = {}) =>
+    start({
+      env: {
+        DATA_DIR: './kept',
+        AUTH_ADMIN: ADMIN_TOKEN,
+        AUTH_KEYS: 'client-key-0123456789',
+        OPENAI_API_KEY: PROVIDER_KEY,
+        OPENAI_BASE_URL: `${upstream.url}/v1`,
+        OPENAI_MODELS: 'm,n',
+        ...env,
+      },
+    })
+  const chat = async ({ base }: Started, stream: boolean, headers = {}) => {
+    const messages = [{ role: 'user', content: `I am ${CANARY}` }]
+    const authorization = 'Bearer client-key-0123456789'
+    const answer = await post(
+      `${base}/chat/completions`,
+      { model: 'm', stream, messages },
+      { authorization, ...headers },
+    )
+    assert.equal(answer.status, 200, answer.text)
+    return answer.headers.get('x-request-id') ?? ''
+  }
+  /** The ledger stores a request within a second, on a busy machine later. */
+  const shown = async <Answer = Shown>({ url }: Started, path: string): Promise<Answer> => {
+    for (const end = performance.now() + 30_000; ; await sleep(50)) {
+      const response = await fetch(`${url}/admin/api/v1/requests/${path}`, { headers: ADMIN })
+      const text = await response.text()
+      if (response.status === 200) return JSON.parse(text)
+      assert.ok(performance.now() < end, text)
+    }
+  }
+  const bodiesOf = async (gateway: Started, id: string): Promise<Bodies | null> =>
+    (await shown<{ readonly bodies: Bodies | null }>(gateway, `${id}/bodies`)).bodies
+  const reads = async ({ url }: Started): Promise<readonly string[]> => {
+    const audit = await fetch(`${url}/admin/api/v1/audit?action=body.read`, { headers: ADMIN })
+    const { data } = (await audit.json()) as { data: { object: string }[] }
+    return data.map(({ object }) => object)
+  }
+  const replay = ({ url }: Started, id: string, body: unknown = {}) =>
+    post(`${url}/admin/api/v1/requests/${id}/replay`, body, ADMIN)
+
+  test('are not kept without a setting, and such a request cannot be sent again', async () => {
+    await using gateway = await started()
+    const id = await chat(gateway, false)
+    assert.equal(await bodiesOf(gateway, id), null)
+    const { status, json } = await replay(gateway, id)
+    assert.deepEqual([status, json().error.code], [409, 'not_replayable'])
+    assert.deepEqual(filesOf(gateway), [])
+    assert.ok(existsSync(join(gateway.folder, 'kept', 'usage.db')))
+  })
+
+  test('that cannot be stored are counted, and the request is served and recorded', async () => {
+    await using gateway = await started({ BODIES_SAMPLE: '1' })
+    const file = join(gateway.folder, 'kept', 'bodies.db')
+    // Not a database.
+    mkdirSync(file, { recursive: true })
+    const id = await chat(gateway, false)
+    const lost = () => gauge(gateway, 'headgate_bodies_lost_total')
+    assert.equal(await settles(lost, (count) => count > 0), 1)
+    // The request is shown all the same.
+    assert.equal((await shown(gateway, id)).asked, 'm')
+    const message = /^The kept bodies cannot be read now: .+\. Check bodies\.db/
+    const unread = await fetch(`${gateway.url}/admin/api/v1/requests/${id}/bodies`, { headers: ADMIN })
+    const { status, text } = await replay(gateway, id)
+    assert.deepEqual([unread.status, status], [503, 503])
+    for (const answer of [await unread.text(), text]) assert.match(JSON.parse(answer).error.message, message)
+    rmSync(file, { recursive: true })
+    assert.equal(await bodiesOf(gateway, id), null)
+  })
+
+  test('are redacted, audited and sent again with another model', async () => {
+    await using gateway = await started({ BODIES_SAMPLE: '1' })
+    const ids = [await chat(gateway, false), await chat(gateway, true)]
+    for (const id of ids) assert.ok(!('bodies' in (await shown<object>(gateway, id))))
+    assert.deepEqual(await reads(gateway), [], 'the details of a request contain no bodies')
+    for (const id of ids) {
+      const bodies = await bodiesOf(gateway, id)
+      const texts = [bodies?.request, bodies?.attempts[0]?.request, bodies?.attempts[0]?.answer]
+      assert.equal(bodies?.attempts.length, 1)
+      for (const body of texts) assert.match(body?.text ?? '', /\[email\]/)
+    }
+    const excluded = await chat(gateway, false, { 'x-headgate-no-log': '1' })
+    assert.equal(await bodiesOf(gateway, excluded), null)
+
+    const { status, json } = await replay(gateway, ids[0] ?? '', { model: 'openai/n', edit: { temperature: 0 } })
+    assert.equal(status, 202)
+    const again = await shown(gateway, json().id)
+    assert.deepEqual([again.key?.id, again.asked], ['dashboard', 'openai/n'])
+    const sent = JSON.parse((await bodiesOf(gateway, json().id))?.attempts[0]?.request.text ?? '{}')
+    assert.deepEqual(
+      [sent.model, sent.temperature, sent.messages],
+      ['n', 0, [{ role: 'user', content: 'I am [email]' }]],
+    )
+
+    assert.ok((await reads(gateway)).includes(ids[0] ?? ''))
+
+    const repeat = (body: object) =>
+      post(`${gateway.url}/admin/api/v1/requests/${ids[0]}/replay`, body, { ...ADMIN, 'idempotency-key': 'again' })
+    const calls = () => upstream.requests.filter(({ path }) => path.endsWith('/chat/completions')).length
+    const before = calls()
+    const first = await repeat({ model: 'openai/n' })
+    const second = await repeat({ model: 'openai/n' })
+    assert.deepEqual([first.status, second.status, second.json().id], [202, 202, first.json().id])
+    assert.equal(second.headers.get('x-headgate-idempotent'), 'stored')
+    assert.equal((await shown(gateway, first.json().id)).asked, 'openai/n')
+    assert.equal(calls(), before + 1, 'one repetition is one call')
+    assert.equal((await repeat({ model: 'openai/m' })).status, 422)
+
+    const files = filesOf(gateway)
+    assert.ok(files.length > 0)
+    for (const file of files) {
+      const disk = readFileSync(file, 'latin1')
+      for (const canary of [CANARY, PROVIDER_KEY, 'canary.example', 'client-key']) assert.ok(!disk.includes(canary))
+    }
+  })
+
+  test('are compared line by line with the answer of another model', async () => {
+    await using gateway = await started({ BODIES_SAMPLE: '1' })
+    const run = (...words: string[]) =>
+      verb(['replay', ...words], { cwd: gateway.folder, env: { HEADGATE_URL: gateway.url, AUTH_ADMIN: ADMIN_TOKEN } })
+    for (const stream of [false, true]) {
+      const id = await chat(gateway, stream)
+      assert.notEqual(await bodiesOf(gateway, id), null)
+      const human = await run(id, '-m', 'openai/n', '--diff')
+      const [before, after, ...lines] = human.stdout.trimEnd().split('\n')
+      assert.match(before ?? '', new RegExp(`^--- .*openai/m .*${id}$`), human.stderr)
+      assert.match(after ?? '', /^\+\+\+ .*openai\/n .*req_\w+$/)
+      // A stream has a mark for each part of the address.
+      assert.match(lines.join('\n'), /^ {2}Write to (?:\[email\])+\n- model m\n\+ model n\n {2}end$/)
+      const {
+        object,
+        equal,
+        before: first,
+        after: second,
+        lines: parts,
+      } = (await run(id, '-m', 'n', '--diff', '--json')).json()
+      assert.deepEqual([object, equal, first.request.id, second.request.model], ['request.difference', false, id, 'n'])
+      assert.deepEqual(
+        [first.answer, second.answer].map((text) => text.split('\n')[1]),
+        ['model m', 'model n'],
+      )
+      assert.deepEqual(
+        parts.map(({ is }: { is: string }) => is),
+        ['same', 'removed', 'added', 'same'],
+      )
+      assert.match((await run(id, '--diff')).stdout, /\nthe answers are equal\n$/)
+    }
+  })
+
+  test('are not compared with an answer that failed', async () => {
+    await using gateway = await started({ BODIES_SAMPLE: '1', OPENAI_MODELS: 'm,broken' })
+    const id = await chat(gateway, false)
+    assert.notEqual(await bodiesOf(gateway, id), null)
+    const { code, stdout, stderr } = await verb(['replay', id, '-m', 'openai/broken', '--diff'], {
+      cwd: gateway.folder,
+      env: { HEADGATE_URL: gateway.url, AUTH_ADMIN: ADMIN_TOKEN },
+    })
+    assert.deepEqual([code, stdout], [1, ''])
+    assert.match(stderr, /^headgate: req_\w+ was not answered: .+ See it with: headgate explain req_\w+/)
+  })
+})

@@ -1,0 +1,125 @@
+/** What a gateway has stored about its usage, read from `usage.db` as another process reads it. */
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** A row of the table `attempt`. Times in ms since 1970, amounts in nano-dollars. */
+export type StoredAttempt = {
+  readonly request: string
+  readonly n: number
+  readonly started: number
+  readonly ended: number | null
+  readonly provider: string
+  readonly hedge: number
+  readonly outcome: string
+  readonly kind: string | null
+  readonly status: number | null
+  readonly input: number | null
+  readonly output: number | null
+  readonly reserved: number
+  readonly cost: number | null
+  readonly usage_source: string
+  /** Null after the request is complete. */
+  readonly opened: string | null
+}
+
+/** A row of the table `request`. */
+export type StoredRequest = {
+  readonly id: string
+  readonly received: number
+  readonly ended: number | null
+  readonly outcome: string
+  readonly status: number
+  readonly attempts: number
+  readonly cache: string
+  readonly cost: number | null
+  readonly saved: number
+}
+
+export type StoredUsage = { readonly attempts: readonly StoredAttempt[]; readonly requests: readonly StoredRequest[] }
+
+/** All statements of one call read the same snapshot, so that a request is never read without its attempts. */
+const reading = <T>(folder: string, read: (all: (sql: string) => readonly unknown[]) => T): T => {
+  const database = new DatabaseSync(join(folder, 'usage.db'), { readOnly: true, timeout: 5_000 })
+  try {
+    database.exec('BEGIN')
+    return read((sql) =>
+      database
+        .prepare(sql)
+        .all()
+        .map((row) => ({ ...row })),
+    )
+  } finally {
+    database.close()
+  }
+}
+
+/** What all budgets have spent, in nano-dollars. */
+export const spentOfBudgets = (folder: string): number =>
+  reading(folder, (all) => {
+    const [sum] = all('SELECT sum(spent) spent FROM budget_sum') as readonly { spent: number | null }[]
+    return sum?.spent ?? 0
+  })
+
+/** All attempts and requests. Before the first one is stored there is no database, and they are empty. */
+export const storedUsage = (folder: string): StoredUsage => {
+  try {
+    return reading(folder, (all) => ({
+      // The columns are those of the schema.
+      attempts: all('SELECT * FROM attempt ORDER BY started, request, n') as readonly StoredAttempt[],
+      requests: all('SELECT * FROM request ORDER BY received, id') as readonly StoredRequest[],
+    }))
+  } catch {
+    return { attempts: [], requests: [] }
+  }
+}
+
+const ATTEMPTS =
+  'count(*) attempts, coalesce(sum(input), 0) input, coalesce(sum(output), 0) output, coalesce(sum(cost), 0) cost'
+const SUMS =
+  'coalesce(sum(attempts), 0) attempts, coalesce(sum(input), 0) input, coalesce(sum(output), 0) output, coalesce(sum(cost), 0) cost'
+
+/** Checks that no row is doubled, that every sum equals that of the rows, and that the file is intact. Returns the cost. */
+export const checkStoredUsage = (folder: string, { budgets = false } = {}): number =>
+  reading(folder, (all) => {
+    const [attempts] = all(`SELECT ${ATTEMPTS} FROM attempt WHERE outcome <> 'open'`) as readonly { cost: number }[]
+    const [requests] = all('SELECT count(*) requests, coalesce(sum(saved), 0) saved FROM request')
+    for (const table of ['usage_hour', 'usage_day']) {
+      assert.deepEqual(all(`SELECT ${SUMS} FROM ${table}`)[0], attempts, table)
+      const sums = 'coalesce(sum(requests), 0) requests, coalesce(sum(saved), 0) saved'
+      assert.deepEqual(all(`SELECT ${sums} FROM ${table}`)[0], requests, table)
+    }
+    assert.deepEqual(all('SELECT request, n FROM attempt GROUP BY request, n HAVING count(*) > 1'), [])
+    assert.deepEqual(all('SELECT id FROM request GROUP BY id HAVING count(*) > 1'), [])
+    assert.deepEqual(all('PRAGMA integrity_check'), [{ integrity_check: 'ok' }])
+    assert.ok(attempts)
+    const spent = [{ cost: attempts.cost }]
+    assert.deepEqual(
+      all('SELECT coalesce(sum(cost), 0) cost FROM request'),
+      spent,
+      'requests cost what their attempts cost',
+    )
+    if (budgets) assert.deepEqual(all('SELECT coalesce(sum(spent), 0) cost FROM budget_sum'), spent, 'budgets')
+    return attempts.cost
+  })
+
+/** Waits at most 30 s until what is stored is as wanted, and returns it. */
+export const untilStored = async (
+  folder: string,
+  what: string,
+  isComplete: (usage: StoredUsage) => boolean,
+): Promise<StoredUsage> => {
+  for (const end = performance.now() + 30_000; ; await sleep(50)) {
+    const usage = storedUsage(folder)
+    if (isComplete(usage)) return usage
+    assert.ok(
+      performance.now() < end,
+      `not stored: ${what}; ${usage.requests.length} requests, ${usage.attempts.length} attempts`,
+    )
+  }
+}
+
+/** Waits until no stored attempt is open or waits for the end of its request, and returns what is stored. */
+export const untilComplete = (folder: string): Promise<StoredUsage> =>
+  untilStored(folder, 'every request is complete', ({ attempts }) => attempts.every(({ opened }) => opened === null))

@@ -1,0 +1,23 @@
+/** Databases of keys for tests. */
+import { NO_ACCOUNTS } from '../../src/core/accounts.ts'
+import type { JsonObject } from '../../src/core/json.ts'
+import { ControlDatabase } from '../../src/edge/control/control-database.ts'
+import type { ControlOperation } from '../../src/edge/control/messages.ts'
+
+/** Opens `control.db` in a folder, as another process. The caller closes it. */
+export const openControl = async (folder: string) => {
+  const database = await ControlDatabase.open(folder, { pepper: null, auditDays: 365, file: NO_ACCOUNTS })
+  const run = async (operation: ControlOperation): Promise<JsonObject> => {
+    const actor = { kind: 'cli', id: 'test', name: 'test' }
+    const context = { actor, from: null, requestId: null, teams: null, idempotencyKey: null }
+    const result = await database.run(operation, context, Date.now())
+    if (!result.ok) throw new Error(JSON.stringify(result.error))
+    return result.value
+  }
+  /** Creates a key; returns its ID and secret. */
+  const createKey = async (name: string, more: JsonObject = {}) => {
+    const { id, secret } = await run({ do: 'create', kind: 'key', body: { name, ...more } })
+    return { id: String(id), secret: String(secret) }
+  }
+  return { run, createKey, [Symbol.dispose]: () => database.close() }
+}

@@ -1,0 +1,118 @@
+/**
+ * Builds the dashboard into a folder of static files: `node dashboard/build.ts FOLDER`. The gateway runs this at the first
+ * request for `/dashboard/` in a clone, and `npm run build` for the package.
+ */
+import { createHash } from 'node:crypto'
+import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { rolldown } from 'rolldown'
+import { publish } from './publish.ts'
+
+const HERE = import.meta.dirname
+const ASSETS = '/dashboard/assets/'
+
+/** Files by name. Names of assets contain a hash of their content; `index.html` does not. */
+export type Built = ReadonlyMap<string, string>
+
+/** The packages in the bundle, whose licences require their notices. */
+const noticesOf = (modules: readonly string[]): string => {
+  const folders = new Set(
+    modules.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id.replaceAll('\\', '/'))?.[0] ?? []),
+  )
+  const notices = [...folders].sort().map((folder) => {
+    const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+    const [file] = globSync('{LICEN[CS]E,licen[cs]e}*', { cwd: folder })
+    const text = file === undefined ? '' : `\n\n${readFileSync(join(folder, file), 'utf8').trim()}`
+    return `${name} ${version} (${license})${text}\n`
+  })
+  return `Code of these packages is part of the files beside this one.\n\n${notices.join(`\n${'-'.repeat(80)}\n\n`)}`
+}
+
+/** Removes comments and superfluous white space. No style sheet here has white space in a string that must stay. */
+const smaller = (css: string): string =>
+  css
+    .replace(/\/\*[\s\S]*?\*\//g, '')
+    .replace(/\s+/g, ' ')
+    .replace(/ ?([{};,>]) ?/g, '$1')
+    .replace(/: /g, ':')
+    .replaceAll(';}', '}')
+    .trim()
+
+const hashed = (name: string, content: string): string => {
+  const hash = createHash('sha256').update(content).digest('base64url').slice(0, 8).replaceAll(/[-_]/g, 'x')
+  return name.replace(/(?=\.\w+$)/, `-${hash}`)
+}
+
+/** The style sheets of the sources as one: the tokens first, then the frame, the parts and the pages. */
+const styles = (): string => {
+  const order = ['tokens.css', 'frame.css']
+  const files = globSync('src/**/*.css', { cwd: HERE }).sort()
+  const rank = (file: string) =>
+    (order.indexOf(basename(file)) + 1 || order.length + 1) * 10 + Number(file.includes('pages'))
+  const sorted = files.toSorted((a, b) => rank(a) - rank(b))
+  return smaller(sorted.map((file) => readFileSync(join(HERE, file), 'utf8')).join('\n'))
+}
+
+/** Bundles the sources. `minify: false` is for development. */
+export const bundle = async ({ minify = true }: { readonly minify?: boolean } = {}): Promise<Built> => {
+  const bundled = await rolldown({
+    input: { main: join(HERE, 'src', 'main.tsx'), theme: join(HERE, 'src', 'theme.ts') },
+    cwd: HERE,
+    platform: 'browser',
+    tsconfig: false,
+    transform: { target: 'es2022', jsx: { runtime: 'automatic', importSource: 'preact' } },
+  })
+  const { output } = await bundled.generate({
+    format: 'esm',
+    minify,
+    entryFileNames: '[name]-[hash].js',
+    // What pages share must not look like the file of one of them.
+    chunkFileNames: ({ isDynamicEntry }) => (isDynamicEntry ? '[name]-[hash].js' : 'shared-[hash].js'),
+    comments: { legal: false, annotation: false, jsdoc: false },
+  })
+  await bundled.close()
+  const chunks = output.filter((one) => one.type === 'chunk')
+  const files = new Map(chunks.map(({ fileName, code }) => [fileName, code]))
+  const entry = (name: string) => {
+    const found = chunks.find((chunk) => chunk.isEntry && chunk.name === name)
+    if (!found) throw new Error(`the bundle has no entry "${name}"`)
+    return found
+  }
+  const css = styles()
+  const style = hashed('dashboard.css', css)
+  files.set(style, css)
+  const main = entry('main')
+  const head = [
+    `<script src="${ASSETS}${entry('theme').fileName}"></script>`,
+    `<link rel="stylesheet" href="${ASSETS}${style}">`,
+    ...main.imports.map((name) => `<link rel="modulepreload" href="${ASSETS}${name}">`),
+    `<script type="module" src="${ASSETS}${main.fileName}"></script>`,
+  ].join('\n    ')
+  const html = readFileSync(join(HERE, 'index.html'), 'utf8')
+  files.set(
+    'index.html',
+    html.replace('<!-- assets -->', () => head),
+  )
+  files.set('LICENCES.txt', noticesOf(chunks.flatMap(({ moduleIds }) => moduleIds)))
+  return files
+}
+
+/** Writes the files. The folder appears complete, or not at all. */
+export const buildDashboard = async (folder: string): Promise<Built> => {
+  const files = await bundle()
+  const making = `${folder}.${process.pid}`
+  mkdirSync(making, { recursive: true })
+  for (const [name, text] of files) writeFileSync(join(making, name), text)
+  // The names of assets contain their hash.
+  publish(making, folder, () => [...files.keys()].every((name) => existsSync(join(folder, name))))
+  return files
+}
+
+if (import.meta.main) {
+  const [, , folder] = process.argv
+  if (folder === undefined) {
+    process.stderr.write('usage: node dashboard/build.ts FOLDER\n')
+    process.exit(1)
+  }
+  await buildDashboard(folder)
+}

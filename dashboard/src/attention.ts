@@ -1,0 +1,145 @@
+/** What an operator should look at, the worst first. Pure. */
+import type { SeenClient } from '../../src/edge/observe/clients-seen.ts'
+import { age, clock, moment, percent } from './format.ts'
+import type { ProviderRow } from './provider-row.ts'
+import { overviewWords as w } from './words/overview.ts'
+import { kindText, providerWords } from './words/providers.ts'
+
+/** A budget of `/budgets`. */
+export type ListedBudget = {
+  readonly id: string
+  readonly name: string
+  readonly amount: string
+  readonly period: string
+  readonly status: string
+  /** Null: of all. */
+  readonly appliesTo: { readonly [member: string]: object | null }
+  readonly now: { readonly spent: string; readonly remaining: string | null; readonly period_end: string | null }
+}
+
+/** `exhausted_at` of `/budgets/{id}/forecast`, by budget. */
+export type Forecasts = { readonly [budget: string]: string | null }
+
+export type SystemProblem = { readonly component: string; readonly reason: string; readonly since: string }
+
+/** One line. `page` and `id`: where more is shown. */
+export type Attention = {
+  readonly id: string
+  readonly tone: 'bad' | 'warn'
+  readonly text: string
+  readonly detail: string
+  readonly page: 'providers' | 'keys' | 'connect' | 'config'
+  readonly object: string | null
+}
+
+/** The share of a budget from which it is listed. */
+const NEAR = 0.8
+
+/** The spent share of a budget with one counter; null: it has several, or no amount. */
+export const budgetShare = ({ amount, now }: ListedBudget): number | null => {
+  const whole = Number(amount)
+  return whole > 0 && now.remaining !== null ? Number(now.spent) / whole : null
+}
+
+/** Whether a budget counts every request. */
+export const isForAll = ({ appliesTo }: Pick<ListedBudget, 'appliesTo'>): boolean =>
+  Object.values(appliesTo).every((one) => one === null || Object.keys(one).length === 0)
+
+const ofProvider = (row: ProviderRow, now: number): readonly Attention[] => {
+  const { id, state, until, waiting, lastError } = row
+  const time = until !== null && until > now ? ` ${age(until - now)}` : ''
+  const own: readonly Attention[] =
+    state === 'closed'
+      ? []
+      : [
+          {
+            id: `provider-${id}`,
+            tone: state === 'open' || state === 'keyless' ? 'bad' : 'warn',
+            text: w.provider(id, `${providerWords.states[state]}${time}`),
+            detail: state === 'resting' ? (row.restReason ?? '') : (lastError?.message ?? ''),
+            page: 'providers',
+            object: id,
+          },
+        ]
+  const keys = waiting.flatMap(({ key, model, status, until: end }): readonly Attention[] =>
+    key === null
+      ? []
+      : [
+          {
+            id: `key-${id}-${key}-${model}`,
+            tone: 'warn',
+            text: w.key(id, key, kindText(status, null)),
+            detail: [...(model === null ? [] : [model]), ...(end !== null && end > now ? [age(end - now)] : [])].join(
+              ', ',
+            ),
+            page: 'providers',
+            object: id,
+          },
+        ],
+  )
+  return [...own, ...keys]
+}
+
+const ofBudget = (budget: ListedBudget, forecasts: Forecasts): readonly Attention[] => {
+  const share = budgetShare(budget)
+  if (share === null || share < NEAR || budget.status === 'disabled') return []
+  const end = forecasts[budget.id]
+  return [
+    {
+      id: `budget-${budget.id}`,
+      tone: share >= 1 ? 'bad' : 'warn',
+      text: w.budget(budget.name, percent(share)),
+      detail: share >= 1 || !end ? '' : w.budgetEnds(moment(Date.parse(end))),
+      page: 'keys',
+      object: null,
+    },
+  ]
+}
+
+/** ms for which a refused client is listed. */
+const RECENT = 3_600_000
+
+const ofClient = ({ family, wrong }: SeenClient, now: number): readonly Attention[] => {
+  const at = wrong ? new Date(wrong.at).getTime() : 0
+  if (!wrong || now - at > RECENT) return []
+  return [
+    {
+      id: `client-${family}`,
+      tone: 'warn',
+      text: w.client(family, wrong.status === null ? '' : w.clientStatus(wrong.status)),
+      detail: [wrong.problem?.code.replaceAll('_', ' ') ?? wrong.path, w.clientAt(clock(at))].join(', '),
+      page: 'connect',
+      object: null,
+    },
+  ]
+}
+
+export type AttentionFacts = {
+  readonly rows: readonly ProviderRow[]
+  readonly budgets: readonly ListedBudget[]
+  readonly forecasts: Forecasts
+  readonly clients: readonly SeenClient[]
+  readonly problems: readonly SystemProblem[]
+  /** ms since 1970. */
+  readonly now: number
+}
+
+export const attentionOf = (facts: AttentionFacts): readonly Attention[] => {
+  const { rows, budgets, forecasts, clients, problems, now } = facts
+  const all: readonly Attention[] = [
+    ...problems.map(
+      ({ component, reason, since }): Attention => ({
+        id: `problem-${component}`,
+        tone: 'bad',
+        text: w.system(component),
+        detail: `${reason}, ${clock(Date.parse(since))}`,
+        page: 'config',
+        object: null,
+      }),
+    ),
+    ...rows.flatMap((row) => ofProvider(row, now)),
+    ...budgets.flatMap((budget) => ofBudget(budget, forecasts)),
+    ...clients.flatMap((client) => ofClient(client, now)),
+  ]
+  return [...all.filter(({ tone }) => tone === 'bad'), ...all.filter(({ tone }) => tone === 'warn')]
+}

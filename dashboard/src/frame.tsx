@@ -1,0 +1,106 @@
+/** The navigation, and the page of the address. */
+import { signal, useSignalEffect } from '@preact/signals'
+import type { PageName } from './address.ts'
+import { isOld } from './live.ts'
+import { type PageModule, pages } from './pages.ts'
+import { Failed, Loading, PageHead } from './parts/states.tsx'
+import { SessionControls } from './parts/tools.tsx'
+import { current, isNarrow, pageHref, place } from './store.ts'
+import { en } from './words/en.ts'
+
+const SHORT: readonly (readonly [page: PageName, text: string])[] = [
+  ['overview', en.pages.overview],
+  ['requests', en.pages.requests],
+  ['providers', en.pages.providers],
+  ['routes', en.pages.routes],
+  ['usage', en.nav.usage],
+  ['keys', en.nav.keys],
+  ['playground', en.pages.playground],
+  ['connect', en.pages.connect],
+  ['config', en.nav.config],
+]
+/** Pages of the bar at the bottom of a narrow screen; the others are in the menu "More". */
+const FIRST: readonly PageName[] = ['overview', 'requests', 'providers', 'keys']
+
+const PageLink = ({ page, text }: { readonly page: PageName; readonly text: string }) => (
+  <a href={pageHref(page)} data-page={page} aria-current={place.value?.page === page ? 'page' : undefined}>
+    {text}
+  </a>
+)
+
+export const Navigation = () => {
+  const links = SHORT.map(([page, text]) => [page, <PageLink key={page} page={page} text={text} />] as const)
+  if (!isNarrow.value) return <>{links.map(([, link]) => link)}</>
+  const isInMore = !FIRST.includes(current.value.page)
+  return (
+    <>
+      {links.filter(([page]) => FIRST.includes(page)).map(([, link]) => link)}
+      <button type="button" popovertarget="more-pages" data-current={isInMore || undefined}>
+        {en.pages.more}
+      </button>
+      <div id="more-pages" popover="auto" class="menu more-pages">
+        {links.filter(([page]) => !FIRST.includes(page)).map(([, link]) => link)}
+        <SessionControls />
+      </div>
+    </>
+  )
+}
+
+type Loaded = { readonly name: PageName; readonly module: PageModule | 'failed' }
+const loaded = signal<Loaded | null>(null)
+/** Skeletons appear only if a page takes longer than this, in ms. */
+const PATIENCE = 150
+const isSlow = signal(false)
+
+const load = async (name: PageName): Promise<void> => {
+  const timer = setTimeout(() => {
+    isSlow.value = true
+  }, PATIENCE)
+  // The file of another version of the gateway may be gone, or the gateway does not answer.
+  const module = await pages[name]().catch(() => 'failed' as const)
+  // Another page may have been chosen meanwhile.
+  if (place.peek()?.page === name) loaded.value = { name, module }
+  clearTimeout(timer)
+  isSlow.value = false
+}
+
+/** Shows the page of the address. */
+export const CurrentPage = () => {
+  useSignalEffect(() => {
+    const name = place.value?.page
+    if (name !== undefined && loaded.peek()?.name !== name) void load(name)
+    document.title = name === undefined ? 'Headgate' : `${en.pages[name]} · Headgate`
+  })
+  useSignalEffect(() => {
+    const main = document.getElementById('page')
+    main?.setAttribute('aria-busy', String(loaded.value === null))
+    main?.toggleAttribute('data-old', isOld.value)
+  })
+  if (place.value === null) return <NotFound />
+  const { name, module } = loaded.value ?? {}
+  if (module === 'failed')
+    return (
+      <>
+        <PageHead title={en.pages[place.value.page]} />
+        <Failed
+          problem={{ status: 0, code: 'page', message: en.states.pageFailed, requestId: null, fields: [] }}
+          retry={() => location.reload()}
+        />
+      </>
+    )
+  if (!module || name !== place.value.page)
+    return (
+      <>
+        <PageHead title={en.pages[place.value.page]} />
+        {isSlow.value && <Loading />}
+      </>
+    )
+  return <module.Page key={name} />
+}
+
+const NotFound = () => (
+  <div class="state">
+    <h1>{en.states.notFound}</h1>
+    <a href="/dashboard/">{en.states.notFoundLink}</a>
+  </div>
+)

@@ -1,0 +1,189 @@
+/** Keys, teams and budgets of the admin API, and what the pages derive from them. Pure. */
+import { dollarsOf, nanoOf, shareOf } from './format.ts'
+
+type ShownSecret = { readonly last4: string; readonly created_at: string | null; readonly until: string | null }
+type ShownLimits = {
+  readonly requestsPerMinute: number | null
+  readonly tokensPerMinute: number | null
+  readonly concurrent: number | null
+}
+type ShownAccess = {
+  readonly [dimension in 'models' | 'routes' | 'providers' | 'styles' | 'ips']: readonly string[] | null
+}
+type RecordCommon = {
+  readonly id: string
+  readonly name: string
+  readonly status: string
+  readonly created_at: string | null
+  readonly created_by: string
+  readonly rev: number
+  readonly managed: 'api' | 'file'
+}
+
+export type KeyRecord = RecordCommon & {
+  readonly team: string
+  readonly expires_at: string | null
+  readonly access: ShownAccess
+  readonly limits: ShownLimits
+  readonly tags: { readonly [name: string]: string }
+  readonly prefix: string | null
+  readonly last4: string | null
+  readonly last_used_at: string | null
+  readonly secrets: readonly ShownSecret[]
+}
+
+export type TeamRecord = RecordCommon & { readonly limits: ShownLimits }
+
+/** A counter of a budget; `of` is the owner, empty for a budget with one counter. */
+export type BudgetCounter = { readonly of: string; readonly spent: string; readonly remaining: string }
+
+export type BudgetRecord = RecordCommon & {
+  readonly amount: string
+  readonly period: 'hour' | 'day' | 'week' | 'month' | 'quarter' | 'year' | 'total'
+  readonly timezone: string
+  readonly mode: 'hard' | 'soft'
+  readonly per: 'all' | 'team' | 'key' | 'user' | 'end_user'
+  readonly alerts: readonly number[]
+  readonly appliesTo: {
+    readonly teams: readonly string[] | null
+    readonly keys: readonly string[] | null
+    readonly tags: { readonly [name: string]: string } | null
+    readonly models: readonly string[] | null
+    readonly providers: readonly string[] | null
+  }
+  readonly now: {
+    readonly period_start: string
+    readonly period_end: string | null
+    readonly spent: string
+    readonly reserved: string
+    /** Null: the budget has a counter for each owner. */
+    readonly remaining: string | null
+    readonly authority: 'ok' | 'degraded'
+  }
+}
+
+export type RecordList<Entry> = {
+  readonly data: readonly Entry[]
+  readonly has_more: boolean
+  readonly next: string | null
+}
+
+const DAY = 86_400_000
+/** ms without use after which a key is marked as unused. */
+const UNUSED_AFTER = 30 * DAY
+
+export type KeyState = {
+  readonly word: 'active' | 'blocked' | 'expired' | 'revoked' | 'unused'
+  /** ms since the key was used or made; for `unused`. */
+  readonly unused: number
+  /** ms until the older secret ends; null: there is none. */
+  readonly overlap: number | null
+}
+
+/** The older secrets of a key that are still valid. */
+const olderSecrets = ({ secrets }: KeyRecord, now: number): readonly ShownSecret[] =>
+  secrets.filter(({ until }) => until !== null && Date.parse(until) > now)
+
+/** The state of a key at a time. */
+export const keyState = (key: KeyRecord, now: number): KeyState => {
+  const ends = olderSecrets(key, now).map(({ until }) => Date.parse(until ?? ''))
+  const overlap = ends.length === 0 ? null : Math.max(...ends) - now
+  const isExpired = key.expires_at !== null && Date.parse(key.expires_at) <= now
+  const since = key.last_used_at ?? key.created_at
+  const unused = since === null ? 0 : now - Date.parse(since)
+  if (key.status === 'revoked' || key.status === 'blocked') return { word: key.status, unused, overlap }
+  if (isExpired || key.status === 'expired') return { word: 'expired', unused, overlap }
+  return { word: unused >= UNUSED_AFTER ? 'unused' : 'active', unused, overlap }
+}
+
+/** `hgk_…9f21`. */
+export const keyHint = ({ prefix, last4 }: Pick<KeyRecord, 'prefix' | 'last4'>): string =>
+  `${prefix ?? ''}…${last4 ?? ''}`
+
+/** What a budget has left for a key. `share`: 0.92 is 92 % spent. */
+export type KeyBudget = {
+  readonly budget: BudgetRecord
+  readonly spent: string
+  readonly share: number
+}
+
+/** Whether a budget counts the requests of a key, as far as the key alone decides. */
+const counts = ({ appliesTo: { teams, keys, tags } }: BudgetRecord, key: KeyRecord): boolean =>
+  (teams === null || teams.includes(key.team)) &&
+  (keys === null || keys.includes(key.id)) &&
+  (tags === null || Object.entries(tags).every(([name, value]) => key.tags[name] === value))
+
+/** The counters of budgets that have several, by the ID of the budget. */
+export type CountersById = { readonly [budget: string]: readonly BudgetCounter[] | undefined }
+
+/** The budgets that count the requests of a key, those of the key alone first, then the fullest. */
+export const budgetsOf = (
+  key: KeyRecord,
+  budgets: readonly BudgetRecord[],
+  counters: CountersById,
+): readonly KeyBudget[] =>
+  budgets
+    .filter((budget) => (budget.per === 'user' || budget.per === 'end_user' ? false : counts(budget, key)))
+    .map((budget) => {
+      const owner = budget.per === 'key' ? key.id : budget.per === 'team' ? key.team : null
+      const spent =
+        owner === null ? budget.now.spent : (counters[budget.id]?.find(({ of }) => of === owner)?.spent ?? '0')
+      return { budget, spent, share: shareOf(spent, budget.amount) }
+    })
+    .toSorted((a, b) => Number(isOwn(b.budget)) - Number(isOwn(a.budget)) || b.share - a.share)
+
+const isOwn = ({ appliesTo: { keys }, per }: BudgetRecord): boolean => keys?.length === 1 || per === 'key'
+
+/** What a changed amount does at once. */
+export type AmountEffect = { readonly kind: 'blocks' | 'unblocks' | 'leaves' | 'invalid'; readonly left: string }
+
+/** The effect of another amount on a budget with this spending. */
+export const amountEffect = (
+  { amount, mode, now: { spent } }: Pick<BudgetRecord, 'amount' | 'mode' | 'now'>,
+  next: string,
+): AmountEffect => {
+  if (!/^[0-9]{1,9}(?:\.[0-9]{1,9})?$/.test(next)) return { kind: 'invalid', left: '0' }
+  const left = nanoOf(next) - nanoOf(spent)
+  const wasSpent = nanoOf(spent) >= nanoOf(amount)
+  const kind = mode === 'hard' && left <= 0n ? 'blocks' : mode === 'hard' && wasSpent ? 'unblocks' : 'leaves'
+  return { kind, left: dollarsOf(left) }
+}
+
+/** The amount with the other sign. */
+export const negated = (amount: string): string => dollarsOf(-nanoOf(amount))
+
+/** The entries of a field with commas or lines; null: none. */
+export const entriesOf = (text: string): readonly string[] | null => {
+  const entries = text
+    .split(/[,\n]/)
+    .map((one) => one.trim())
+    .filter((one) => one !== '')
+  return entries.length === 0 ? null : entries
+}
+
+/** A field that two writers changed. */
+export type FieldConflict = { readonly name: string; readonly mine: string; readonly theirs: string }
+
+const textOf = (value: unknown): string =>
+  value === null || value === undefined ? '–' : typeof value === 'object' ? JSON.stringify(value) : String(value)
+
+/** The members of a patch that differ from the record as it is now. */
+export const conflictsIn = (
+  patch: { readonly [name: string]: unknown },
+  now: { readonly [name: string]: unknown },
+): readonly FieldConflict[] =>
+  Object.entries(patch).flatMap(([name, mine]) => {
+    const theirs = now[name]
+    if (isObject(mine) && isObject(theirs))
+      return conflictsIn(mine, theirs).map((one) => ({ ...one, name: `${name}.${one.name}` }))
+    return JSON.stringify(mine) === JSON.stringify(theirs) ? [] : [{ name, mine: textOf(mine), theirs: textOf(theirs) }]
+  })
+
+const isObject = (value: unknown): value is { readonly [name: string]: unknown } =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The budgets of which this share is spent, the fullest first. */
+export const fullBudgets = (budgets: readonly BudgetRecord[], share: number): readonly BudgetRecord[] =>
+  budgets
+    .filter((budget) => budget.per === 'all' && shareOf(budget.now.spent, budget.amount) >= share)
+    .toSorted((a, b) => shareOf(b.now.spent, b.amount) - shareOf(a.now.spent, a.amount))

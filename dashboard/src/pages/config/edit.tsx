@@ -1,0 +1,221 @@
+/** A copy of the file in the browser: checked by the gateway's own loader, compared, then downloaded or copied. */
+import { signal, useSignal } from '@preact/signals'
+import { useMemo } from 'preact/hooks'
+import { aroundChanges, difference } from '../../../../src/core/difference.ts'
+import { hasRole, offlineSince, type Problem, problemIn, write } from '../../api.ts'
+import { Copy, Failed } from '../../parts/states.tsx'
+import { config as texts } from '../../words/config.ts'
+import { en } from '../../words/en.ts'
+import { CopyProblems, ProblemList } from './problems.tsx'
+import { ReloadButton } from './reloads.tsx'
+import { type CheckedText, omittedParts, type ShownConfig, valueText, yamlOf } from './shapes.ts'
+
+/** The copy stays while other pages are shown. It may contain secrets, so it is never stored. */
+const text = signal('')
+/** The text that the copy began with. */
+const began = signal('')
+
+const NAME = 'headgate.yaml'
+
+const begin = (next: string): void => {
+  text.value = next
+  began.value = next
+}
+
+const openFile = async (input: HTMLInputElement): Promise<void> => {
+  const [file] = input.files ?? []
+  if (file) begin(await file.text())
+  input.value = ''
+}
+
+const startText = (config: ShownConfig): string => {
+  const omitted = omittedParts(config)
+  const lines = [texts.edit.generated, ...(omitted.length > 0 ? [texts.edit.omitted(omitted.join(', '))] : [])]
+  return yamlOf(config, lines)
+}
+
+/** Saves the text as a file. */
+const download = (): void => {
+  const url = URL.createObjectURL(new Blob([text.value], { type: 'application/yaml' }))
+  const link = document.createElement('a')
+  link.href = url
+  link.download = NAME
+  link.click()
+  URL.revokeObjectURL(url)
+}
+
+const Difference = () => {
+  const lines = useMemo(() => difference(began.value.split('\n'), text.value.split('\n')), [began.value, text.value])
+  if (began.value === text.value) return <p class="dim">{texts.edit.noDifference}</p>
+  const marks = { same: ' ', added: '+', removed: '−' } as const
+  return (
+    <section class="stack">
+      <h3>{texts.edit.difference}</h3>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls is reached with the keyboard */}
+      <section class="code config-difference" tabIndex={0} aria-label={texts.edit.difference}>
+        {aroundChanges(lines).map((line, at) =>
+          line === null ? (
+            <div key={at} class="dim">
+              …
+            </div>
+          ) : (
+            <div key={at} class={`config-${line.is}`}>
+              <span aria-hidden="true">{marks[line.is]} </span>
+              {line.is !== 'same' && <span class="sr-only">{texts.edit[line.is]} </span>}
+              {line.text}
+            </div>
+          ),
+        )}
+      </section>
+    </section>
+  )
+}
+
+const Changes = ({ changes, config }: { readonly changes: readonly string[]; readonly config: ShownConfig | null }) => {
+  if (changes.length === 0) return <p>{texts.edit.same}</p>
+  return (
+    <>
+      <h3>{texts.edit.changes}</h3>
+      <ul class="config-problems">
+        {changes.map((path) => {
+          const setting = config?.settings.find(({ name }) => name === path)
+          return (
+            <li key={path}>
+              <span class="mono">{path}</span>
+              {setting && (
+                <span class="dim">
+                  {texts.edit.runs(valueText(setting.value) ?? texts.settings.notSet, setting.origin)}
+                </span>
+              )}
+            </li>
+          )
+        })}
+      </ul>
+    </>
+  )
+}
+
+/** What the copy does to routes, as the gateway would plan them now. */
+const Routes = ({ routes }: Pick<CheckedText, 'routes'>) => {
+  const shown = (targets: readonly string[] | null) =>
+    targets === null ? texts.edit.noRoute : targets.length === 0 ? texts.edit.noTarget : targets.join(' → ')
+  return (
+    <>
+      <h3>{texts.edit.routes}</h3>
+      {routes.length === 0 ? (
+        <p class="dim">{texts.edit.sameRoutes}</p>
+      ) : (
+        <ul class="config-problems">
+          {routes.map(({ model, before, after }) => (
+            <li key={model}>
+              <strong class="mono">{model}</strong>
+              <span class="dim">{texts.edit.routeBefore(shown(before))}</span>
+              <span>{texts.edit.routeAfter(shown(after))}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  )
+}
+
+type Checked = { readonly of: string; readonly result: CheckedText }
+
+const Result = ({ checked, config }: { readonly checked: Checked; readonly config: ShownConfig | null }) => {
+  const { ok, problems, warnings, changes, routes } = checked.result
+  return (
+    <section class="panel" role="status">
+      <div class="row">
+        <strong class={ok ? 'ok' : 'bad'}>
+          <span aria-hidden="true">{ok ? '✓' : '✗'}</span> {ok ? texts.edit.ok : texts.edit.bad(problems.length)}
+        </strong>
+        {problems.length > 0 && <CopyProblems problems={problems} />}
+      </div>
+      {checked.of !== text.value && <p class="warn">{texts.edit.outdated}</p>}
+      {!ok && <ProblemList problems={problems} />}
+      {warnings.map((warning) => (
+        <p key={warning} class="warn">
+          {warning}
+        </p>
+      ))}
+      {ok && <Changes changes={changes} config={config} />}
+      {ok && changes.length > 0 && <Routes routes={routes} />}
+    </section>
+  )
+}
+
+export const Edit = ({ config }: { readonly config: ShownConfig | null }) => {
+  const checked = useSignal<Checked | null>(null)
+  const problem = useSignal<Problem | null>(null)
+  const isBusy = useSignal(false)
+  const why = hasRole('operator', 'all')
+    ? offlineSince.value === null
+      ? null
+      : en.states.offlineWrite
+    : texts.edit.needs
+  const check = async () => {
+    const of = text.value
+    isBusy.value = true
+    problem.value = null
+    try {
+      checked.value = { of, result: await write<CheckedText>('POST', '/config/check', of) }
+    } catch (error) {
+      problem.value = problemIn(error)
+    }
+    isBusy.value = false
+  }
+  return (
+    <div class="stack">
+      <p>{texts.edit.about}</p>
+      <div class="row">
+        <label class="button config-open">
+          {texts.edit.open}
+          <input
+            type="file"
+            accept=".yaml,.yml,text/yaml"
+            class="sr-only"
+            onChange={({ currentTarget }) => void openFile(currentTarget)}
+          />
+        </label>
+        {config && (
+          <button type="button" class="button" title={texts.edit.startAbout} onClick={() => begin(startText(config))}>
+            {texts.edit.start}
+          </button>
+        )}
+        <span class="dim small">{texts.edit.startAbout}</span>
+      </div>
+      <label class="field">
+        {texts.edit.text}
+        <textarea
+          class="mono config-text"
+          rows={18}
+          value={text.value}
+          spellcheck={false}
+          autocomplete="off"
+          onInput={({ currentTarget }) => {
+            text.value = currentTarget.value
+          }}
+        />
+      </label>
+      <div class="row">
+        <button
+          type="button"
+          class="button primary"
+          disabled={isBusy.value || why !== null || text.value === ''}
+          onClick={() => void check()}
+        >
+          {isBusy.value ? texts.edit.checking : texts.edit.check}
+        </button>
+        <button type="button" class="button" disabled={text.value === ''} onClick={download}>
+          {texts.edit.download}
+        </button>
+        <Copy text={text.value} label={texts.edit.copy} />
+        {checked.value?.result.ok && <ReloadButton />}
+        {why !== null && <span class="dim">{why}</span>}
+      </div>
+      {problem.value && <Failed problem={problem.value} retry={() => void check()} />}
+      {checked.value && <Result checked={checked.value} config={config} />}
+      {text.value !== '' && <Difference />}
+    </div>
+  )
+}

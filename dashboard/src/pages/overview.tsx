@@ -1,0 +1,544 @@
+/** Six figures, two charts, providers, what needs attention, what is under way, and what has changed. */
+import type { ComponentChildren } from 'preact'
+import type { Summary } from '../../../src/edge/ledger/reading/queries.ts'
+import type { SeenClient } from '../../../src/edge/observe/clients-seen.ts'
+import { placePath, toPage, withParam } from '../address.ts'
+import { hasRole, type Problem, type Resource, read, useResource } from '../api.ts'
+import {
+  type Attention,
+  attentionOf,
+  budgetShare,
+  type Forecasts,
+  isForAll,
+  type ListedBudget,
+  type SystemProblem,
+} from '../attention.ts'
+import { changeTitle, isMarked } from '../change-text.ts'
+import { count, duration, money, percent } from '../format.ts'
+import type { RecordList } from '../key-records.ts'
+import { everyUnlessHeld, useReloadOn } from '../live.ts'
+import { outcomeSeries } from '../outcome-series.ts'
+import { ChangeLine } from '../parts/change-line.tsx'
+import { Bars, type ChartMark, Lines } from '../parts/chart.tsx'
+import { Figure, type FigureChange } from '../parts/figure.tsx'
+import { FirstRun, useFirstRun } from '../parts/first-run.tsx'
+import { nextText, ProviderState, Strip } from '../parts/provider-parts.tsx'
+import { rangeText } from '../parts/range.tsx'
+import { RunningList } from '../parts/running-list.tsx'
+import { Sparkline } from '../parts/sparkline.tsx'
+import { Failed, Loading, PageHead, Unknown } from '../parts/states.tsx'
+import { EVERY, type ProviderData, rangeKey, rangeQuery, useProviders, whyNoActivity } from '../provider-data.ts'
+import type { ListedChange, ProviderRow } from '../provider-row.ts'
+import { useRunning } from '../running.ts'
+import { current, gatewayNow, go, isTight, now, pageHref } from '../store.ts'
+import { DAY, dayForecast, type UsageRow } from '../usage-figures.ts'
+import { en } from '../words/en.ts'
+import { overviewWords as w } from '../words/overview.ts'
+import { providerWords } from '../words/providers.ts'
+import { requests as requestWords } from '../words/requests.ts'
+
+type List<Entry> = { readonly data: readonly Entry[] }
+
+/** ms between two reads of what changes slowly, and of hourly costs. */
+const TIMES = { slow: 30_000, hours: 600_000 }
+/** Lines of the lists. */
+const MOST = { providers: 8, changes: 6, attention: 8 }
+
+// ── Figures ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+type FigureName = 'p95_ms' | 'first_content_p95_ms' | 'overhead_p95_us'
+
+const changeOf = (
+  value: number | null,
+  before: number | null | undefined,
+  good: FigureChange['good'],
+): FigureChange | null =>
+  value === null || before === null || before === undefined || before === 0 ? null : { ratio: value / before - 1, good }
+
+const requestsHref = (status: readonly string[] = []): string =>
+  placePath(withParam(toPage(current.value, 'requests'), 'status', status))
+
+const FAILED = ['refused', 'failed', 'broke_off'] as const
+
+const Course = ({
+  summary,
+  name,
+  of,
+}: {
+  readonly summary: Summary
+  readonly name: string
+  readonly of: FigureName
+}) => <Sparkline values={summary.series.map((point) => point[of])} text={w.figures.course(name)} />
+
+type LatencyFigureProps = {
+  readonly summary: Summary
+  readonly name: string
+  readonly of: FigureName
+  readonly why: string
+  /** Units of a millisecond. */
+  readonly scale?: number
+}
+
+const LatencyFigure = ({ summary, name, of, why, scale = 1 }: LatencyFigureProps) => {
+  const value = summary.figures[of]
+  return (
+    <Figure
+      label={name}
+      href={requestsHref()}
+      value={value === null ? <Unknown why={why} /> : duration(value / scale)}
+      change={changeOf(value, summary.before?.[of], 'down')}
+    >
+      <Course summary={summary} name={name} of={of} />
+    </Figure>
+  )
+}
+
+type CostToday = {
+  readonly cost: string
+  readonly budget: ListedBudget | undefined
+  /** At the end of the day; null: too few days are known. */
+  readonly forecast: string | null
+}
+
+const CostFigure = ({ summary, today }: { readonly summary: Summary; readonly today: CostToday | undefined }) => (
+  <Figure
+    label={w.figures.cost}
+    href={pageHref('usage')}
+    value={today ? money(today.cost) : <Unknown why={w.figures.noCost} />}
+    {...(today?.budget && { unit: w.figures.ofBudget(money(today.budget.amount)) })}
+  >
+    <Sparkline
+      kind="bars"
+      values={summary.series.map(({ cost }) => Number(cost))}
+      text={w.figures.course(w.figures.cost)}
+    />
+    {today?.forecast != null && <p class="dim small">{w.figures.byMidnight(money(today.forecast))}</p>}
+  </Figure>
+)
+
+const Figures = ({ summary, today }: { readonly summary: Summary; readonly today: CostToday | undefined }) => {
+  const { figures, before, series } = summary
+  const share = figures.answered_share
+  return (
+    <div class="figures overview-figures">
+      <Figure
+        label={w.figures.requests}
+        href={requestsHref()}
+        value={
+          figures.per_minute < 10
+            ? figures.per_minute.toLocaleString(undefined, { maximumFractionDigits: 1 })
+            : count(figures.per_minute)
+        }
+        unit={w.figures.perMinute}
+        change={changeOf(figures.per_minute, before?.per_minute, 'neither')}
+      >
+        <Sparkline
+          kind="bars"
+          values={series.map(({ requests }) => requests)}
+          text={w.figures.inRange(figures.requests)}
+        />
+      </Figure>
+      <Figure
+        label={w.figures.answered}
+        href={requestsHref(FAILED)}
+        value={share === null ? <Unknown why={w.figures.noRequests} /> : percent(share)}
+        change={
+          share === null || before?.answered_share == null ? null : { ratio: share - before.answered_share, good: 'up' }
+        }
+      >
+        <Sparkline
+          values={series.map(({ answered_share }) => answered_share)}
+          text={w.figures.course(w.figures.answered)}
+        />
+      </Figure>
+      <LatencyFigure summary={summary} name={w.figures.total} of="p95_ms" why={w.figures.noRequests} />
+      <LatencyFigure summary={summary} name={w.figures.first} of="first_content_p95_ms" why={w.figures.noFirst} />
+      <LatencyFigure
+        summary={summary}
+        name={w.figures.ours}
+        of="overhead_p95_us"
+        why={w.figures.noRequests}
+        scale={1_000}
+      />
+      <CostFigure summary={summary} today={today} />
+    </div>
+  )
+}
+
+// ── Charts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const zoom = (from: number, to: number): void =>
+  go({ ...current.value, from: new Date(from).toISOString(), to: new Date(to).toISOString() })
+
+/** Links to the requests of each outcome. */
+const OutcomeLinks = ({ summary }: { readonly summary: Summary }) => {
+  const { outcomes } = summary.figures
+  const links = [
+    ['fell_back', outcomes.fell_back ?? 0],
+    ['cached', outcomes.cached ?? 0],
+    ['broke_off', outcomes.interrupted],
+    ['client_left', outcomes.client_gone],
+  ] as const
+  const failed = outcomes.refused
+  return (
+    <p class="overview-outcomes small">
+      {failed > 0 && (
+        <a class="bad" href={requestsHref(['refused', 'failed'])}>
+          {w.showOutcome(count(failed), requestWords.seriesFailed)}
+        </a>
+      )}
+      {links
+        .filter(([, n]) => n > 0)
+        .map(([name, n]) => (
+          <a key={name} href={requestsHref([name])}>
+            {w.showOutcome(count(n), requestWords.results[name])}
+          </a>
+        ))}
+    </p>
+  )
+}
+
+const OutcomesChart = ({ summary, marks }: { readonly summary: Summary; readonly marks: readonly ChartMark[] }) => {
+  const all = outcomeSeries(summary.series.map(({ outcomes }) => outcomes))
+  const series = all.filter(({ values }, at) => at === 0 || values.some((value) => (value ?? 0) > 0))
+  const { requests, outcomes } = summary.figures
+  return (
+    <section class="panel">
+      <Bars
+        title={w.outcomes}
+        summary={w.outcomesSummary(requests, outcomes.refused)}
+        times={summary.series.map(({ start }) => Date.parse(start))}
+        series={series}
+        format={count}
+        marks={marks}
+        height={104}
+        onZoom={zoom}
+      />
+      <OutcomeLinks summary={summary} />
+    </section>
+  )
+}
+
+const latencySummary = (values: readonly (number | null)[]): string => {
+  const known = values.filter((value) => value !== null)
+  const [first] = known
+  const last = known.at(-1)
+  if (first === undefined || last === undefined) return w.latencyNone
+  return Math.abs(last / Math.max(first, 1) - 1) < 0.1
+    ? w.latencySteady(duration(last))
+    : w.latencySummary(duration(first), duration(last))
+}
+
+const LatencyChart = ({ summary, marks }: { readonly summary: Summary; readonly marks: readonly ChartMark[] }) => {
+  const { series } = summary
+  const p95 = series.map(({ p95_ms }) => p95_ms)
+  return (
+    <section class="panel">
+      <Lines
+        title={w.latency}
+        summary={latencySummary(p95)}
+        times={series.map(({ start }) => Date.parse(start))}
+        series={[
+          { id: 'p50', label: w.p50, tone: 'series-3', pattern: 'plain', values: series.map(({ p50_ms }) => p50_ms) },
+          { id: 'p95', label: w.p95, tone: 'series-1', pattern: 'lines', values: p95 },
+          {
+            id: 'first',
+            label: w.first,
+            tone: 'series-2',
+            pattern: 'dots',
+            values: series.map(({ first_content_p95_ms }) => first_content_p95_ms),
+          },
+        ]}
+        format={duration}
+        marks={marks}
+        height={128}
+        onZoom={zoom}
+      />
+    </section>
+  )
+}
+
+// ── Lists ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+type PanelProps = { readonly title: string; readonly children: ComponentChildren; readonly aside?: ComponentChildren }
+
+const Panel = ({ title, children, aside }: PanelProps) => (
+  <section class="panel" aria-label={title}>
+    <div class="overview-panel-head">
+      <h2>{title}</h2>
+      {aside}
+    </div>
+    {children}
+  </section>
+)
+
+/** A list that could not be read, in the place of its lines. */
+const NotRead = ({ problem }: { readonly problem: Problem }) => (
+  <p class={problem.status === 403 ? 'dim' : 'bad'}>{problem.message}</p>
+)
+
+const ProviderLine = ({ row, data }: { readonly row: ProviderRow; readonly data: ProviderData }) => {
+  const { id, activity } = row
+  const share = activity && activity.attempts > 0 ? 1 - (activity.failed + activity.limited) / activity.attempts : null
+  return (
+    <li class="overview-provider">
+      <a class="provider-name" href={pageHref('providers', id)}>
+        {id}
+      </a>
+      <ProviderState row={row} />
+      <span class="num end">{share === null ? <Unknown why={whyNoActivity(data)} /> : percent(share)}</span>
+      <span class="num end overview-p95">
+        {activity?.p95_ms == null ? <Unknown why={whyNoActivity(data)} /> : duration(activity.p95_ms)}
+      </span>
+      <Strip cells={data.strip(id)} />
+      {row.state !== 'closed' && nextText(row) !== '' && <span class="overview-next small dim">{nextText(row)}</span>}
+    </li>
+  )
+}
+
+const Providers = ({ data }: { readonly data: ProviderData }) => {
+  const { rows, problem } = data
+  return (
+    <Panel title={w.providers} aside={<a href={pageHref('providers')}>{w.allProviders}</a>}>
+      {!rows ? (
+        problem ? (
+          <NotRead problem={problem} />
+        ) : (
+          <Loading rows={3} />
+        )
+      ) : (
+        <ul class="overview-providers">
+          <li class="overview-provider overview-heads">
+            <span>{providerWords.name}</span>
+            <span>{providerWords.state}</span>
+            <span class="end">{w.answered}</span>
+            <span class="end overview-p95">{providerWords.p95}</span>
+            <span class="strip-head">{rangeText()}</span>
+          </li>
+          {rows.slice(0, MOST.providers).map((row) => (
+            <ProviderLine key={row.id} row={row} data={data} />
+          ))}
+        </ul>
+      )}
+      {rows && rows.length > MOST.providers && (
+        <a href={pageHref('providers')}>{w.moreProviders(rows.length - MOST.providers)}</a>
+      )}
+    </Panel>
+  )
+}
+
+type AttentionData = {
+  readonly lines: readonly Attention[]
+  readonly isRead: boolean
+  readonly problems: readonly { readonly what: string; readonly problem: Problem }[]
+}
+
+const readForecasts = async (budgets: readonly ListedBudget[]): Promise<Forecasts> => {
+  const near = budgets.filter((budget) => (budgetShare(budget) ?? 0) >= 0.8).slice(0, 5)
+  const found = await Promise.all(
+    near.map(async ({ id }) => {
+      const { exhausted_at } = await read<{ readonly exhausted_at: string | null }>(`/budgets/${id}/forecast`)
+      return [id, exhausted_at] as const
+    }),
+  )
+  return Object.fromEntries(found)
+}
+
+const useAttention = (data: ProviderData, budgets: Resource<List<ListedBudget>>): AttentionData => {
+  const every = everyUnlessHeld(TIMES.slow)
+  const isWhole = hasRole('viewer', 'all')
+  const clients = useResource(isWhole ? 'clients' : null, () => read<List<SeenClient>>('/clients/seen'), { every })
+  const system = useResource('system', () => read<{ readonly problems: readonly SystemProblem[] }>('/system'), {
+    every,
+  })
+  const listed = budgets.value?.data ?? []
+  const near = listed.filter((budget) => (budgetShare(budget) ?? 0) >= 0.8).map(({ id }) => id)
+  const forecasts = useResource(near.length === 0 ? null : near.join(), () => readForecasts(listed), { every })
+  const lines = attentionOf({
+    rows: data.rows ?? [],
+    budgets: listed,
+    forecasts: forecasts.value ?? {},
+    clients: clients.value?.data ?? [],
+    problems: system.value?.problems ?? [],
+    now: now.value,
+  })
+  const problems = [
+    { what: w.budgets, problem: budgets.problem },
+    { what: w.clients, problem: clients.problem },
+  ].flatMap(({ what, problem }) =>
+    problem && problem.status !== 0 && problem.status !== 403 ? [{ what, problem }] : [],
+  )
+  return { lines, isRead: data.rows !== undefined && budgets.value !== undefined, problems }
+}
+
+const AttentionPanel = ({ lines, isRead, problems }: AttentionData) => (
+  <Panel title={lines.length === 0 ? w.attention : `${w.attention} (${lines.length})`}>
+    {lines.length === 0 && problems.length === 0 && (isRead ? <p class="dim">{w.nothing}</p> : <Loading rows={2} />)}
+    <ul class="overview-attention">
+      {lines.slice(0, MOST.attention).map(({ id, tone, text, detail, page, object }) => (
+        <li key={id}>
+          <span class={tone} aria-hidden="true">
+            {tone === 'bad' ? '◆' : '▲'}
+          </span>
+          <span class="change-text">
+            <a href={pageHref(page, object)}>{text}</a>
+            {detail !== '' && <span class="dim"> – {detail}</span>}
+          </span>
+        </li>
+      ))}
+    </ul>
+    {problems.map(({ what, problem }) => (
+      <p key={what} class="bad">
+        {w.unreadable(what, problem.message)}
+      </p>
+    ))}
+  </Panel>
+)
+
+const UnderWay = () => {
+  const { running, problem } = useRunning()
+  return (
+    <Panel title={requestWords.running.title(running?.length ?? 0)}>
+      {problem && !running && <NotRead problem={problem} />}
+      {running?.length === 0 && <p class="dim">{requestWords.running.none}</p>}
+      {running && <RunningList running={running} />}
+    </Panel>
+  )
+}
+
+const Changes = () => {
+  const { value, problem, reload } = useResource(
+    'changes',
+    () => read<List<ListedChange>>('/changes', { limit: MOST.changes }),
+    { every: everyUnlessHeld(EVERY) },
+  )
+  useReloadOn(['circuits', 'keys'], reload, 1_000)
+  return (
+    <Panel title={w.changes}>
+      {!value ? (
+        problem ? (
+          <NotRead problem={problem} />
+        ) : (
+          <Loading rows={3} />
+        )
+      ) : value.data.length === 0 ? (
+        <p class="dim">{w.noChanges}</p>
+      ) : (
+        <ul class="change-list">
+          {value.data.map((change) => (
+            <ChangeLine key={change.id} change={change} isLong />
+          ))}
+        </ul>
+      )}
+    </Panel>
+  )
+}
+
+// ── Page ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The start of the day in the time zone of the browser, in ms since 1970. */
+const midnight = (): number => new Date(gatewayNow()).setHours(0, 0, 0, 0)
+
+/** Days before today of which the forecast takes the cost of the rest of the day. */
+const FORECAST_DAYS = 7
+
+/** What today costs, and the only budget of a day for all requests, if there is one. */
+const useToday = (budgets: Resource<List<ListedBudget>>): CostToday | undefined => {
+  const start = midnight()
+  const found = useResource(
+    `today ${start}`,
+    () => read<Summary>('/summary', { from: new Date(start).toISOString(), shared: true }),
+    {
+      every: everyUnlessHeld(TIMES.slow),
+    },
+  )
+  const hours = useResource(
+    `hours ${start}`,
+    () =>
+      read<RecordList<UsageRow>>('/usage', {
+        from: new Date(start - FORECAST_DAYS * DAY).toISOString(),
+        to: new Date(start).toISOString(),
+        bucket: 'hour',
+        limit: 24 * FORECAST_DAYS,
+      }),
+    { every: everyUnlessHeld(TIMES.hours) },
+  )
+  const daily = (budgets.value?.data ?? []).filter(
+    (budget) => budget.period === 'day' && budget.now.remaining !== null && isForAll(budget),
+  )
+  return (
+    found.value && {
+      cost: found.value.figures.cost,
+      budget: daily.length === 1 ? daily[0] : undefined,
+      forecast: dayForecast(hours.value?.data ?? [], found.value.figures.cost, { now: now.value, midnight: start }),
+    }
+  )
+}
+
+const Content = () => {
+  const every = everyUnlessHeld(EVERY)
+  const summary = useResource(
+    rangeKey(),
+    () => read<Summary>('/summary', { ...rangeQuery(), compare: true, shared: true }),
+    {
+      every,
+    },
+  )
+  const budgets = useResource('budgets', () => read<List<ListedBudget>>('/budgets', { limit: 200 }), {
+    every: everyUnlessHeld(TIMES.slow),
+  })
+  useReloadOn(['budgets'], budgets.reload, 5_000)
+  useReloadOn(['requests'], summary.reload, 5_000)
+  const data = useProviders()
+  const today = useToday(budgets)
+  const attention = useAttention(data, budgets)
+  const marks = data.changes
+    .filter(isMarked)
+    .map((change) => ({ at: Date.parse(change.at), text: changeTitle(change) }))
+  const { value, problem } = summary
+  // Who is up, who is near a limit and what has changed are seen without scrolling.
+  const lists = (
+    <div class="overview-lists">
+      <div class="stack overview-column">
+        <Providers data={data} />
+        {!isTight.value && <UnderWay />}
+      </div>
+      <div class="stack overview-column">
+        <AttentionPanel {...attention} />
+        <Changes />
+        {isTight.value && <UnderWay />}
+      </div>
+    </div>
+  )
+  return (
+    <div class="stack">
+      {problem && problem.status !== 0 && <Failed problem={problem} retry={summary.reload} />}
+      {value ? (
+        <>
+          <Figures summary={value} today={today} />
+          {lists}
+          <div class="overview-lists">
+            <OutcomesChart summary={value} marks={marks} />
+            <LatencyChart summary={value} marks={marks} />
+          </div>
+        </>
+      ) : problem ? (
+        lists
+      ) : (
+        <Loading rows={8} />
+      )}
+    </div>
+  )
+}
+
+export const Page = () => {
+  const first = useFirstRun()
+  return (
+    <>
+      <PageHead title={en.pages.overview}>
+        <p class="printed">{rangeText()}</p>
+      </PageHead>
+      {first?.isFirst ? <FirstRun facts={first} /> : <Content />}
+    </>
+  )
+}

@@ -1,0 +1,458 @@
+/** The list of requests with its histogram and filters; the details of one are a sheet beside it. */
+import { useSignal } from '@preact/signals'
+import type { ComponentChild } from 'preact'
+import { useCallback, useEffect, useRef } from 'preact/hooks'
+import type { Facets, OutcomeHistogram, RequestsPage } from '../../../src/edge/ledger/reading/queries.ts'
+import { boundsOf, isCurrent, type Place, placePath, rangeAt, valuesOf, withParam } from '../address.ts'
+import { apiPath, read, session, useResource } from '../api.ts'
+import { age, count, duration } from '../format.ts'
+import { isHeld, moreIn, useLive } from '../live.ts'
+import { useMarks } from '../marks.ts'
+import { outcomeSeries } from '../outcome-series.ts'
+import { Bars } from '../parts/chart.tsx'
+import { type Filter, Filters } from '../parts/filters.tsx'
+import { Menu } from '../parts/menu.tsx'
+import { rangeText } from '../parts/range.tsx'
+import { ageOf, RunningList } from '../parts/running-list.tsx'
+import { Code, Empty, Failed, Loading, PageHead, Time } from '../parts/states.tsx'
+import { NewRows, Table } from '../parts/table.tsx'
+import { type ListedRequest, matches, merged, queryOf, REQUEST_FILTERS } from '../request-row.ts'
+import { useRunning } from '../running.ts'
+import { current, gatewayNow, go, isNarrow, isTight, store, stored } from '../store.ts'
+import { en } from '../words/en.ts'
+import { requests as w } from '../words/requests.ts'
+import { Card, COLUMNS, DEFAULT_COLUMNS, FEW_COLUMNS } from './requests/cells.tsx'
+import type { SheetProps } from './requests/sheet.tsx'
+
+/** Rows of a page of the API. */
+const PAGE = 200
+/** ms between two readings of the figures. */
+const FIGURES = 10_000
+
+const RESULTS = Object.entries(w.results).map(([value, label]) => ({ value, label }))
+const STYLES = ['chat', 'responses', 'messages', 'completions', 'embeddings'].map((value) => ({ value, label: value }))
+
+/** The range and the filters as parameters of the API. */
+const fullQuery = (place: Place) => {
+  const { from, to } = rangeAt(place, gatewayNow())
+  return {
+    ...queryOf(place),
+    from: new Date(from).toISOString(),
+    // Without an end, so that a request that ends now is in it.
+    ...(isCurrent(place) ? {} : { to: new Date(to).toISOString() }),
+  }
+}
+
+/** Changes with the range and the filters, not with columns or the open request. */
+const keyOf = (place: Place): string => JSON.stringify([queryOf(place), boundsOf(place)])
+
+const hasFilter = (place: Place): boolean =>
+  Object.keys(REQUEST_FILTERS).some((name) => valuesOf(place, name).length > 0)
+
+const useFilters = (): readonly Filter[] => {
+  const { value } = useResource('facets', () => read<Facets>('/requests/facets'))
+  const options = (name: string) => {
+    const found = value?.[name]
+    return Array.isArray(found) ? found.map((one: string) => ({ value: one, label: one })) : []
+  }
+  return [
+    { name: 'status', label: w.filters.status, options: RESULTS },
+    { name: 'provider', label: w.filters.provider, options: options('provider') },
+    { name: 'model', label: w.filters.model, options: options('model') },
+    { name: 'route', label: w.filters.route, options: options('route') },
+    { name: 'key', label: w.filters.key, options: options('key') },
+    { name: 'client', rare: true, label: w.filters.client, options: options('client') },
+    { name: 'style', rare: true, label: w.filters.style, options: STYLES },
+    { name: 'tag', rare: true, label: w.filters.tag, placeholder: w.tagPlaceholder },
+    {
+      name: 'min_ms',
+      rare: true,
+      label: w.filters.min_ms,
+      single: true,
+      placeholder: w.msPlaceholder,
+      show: (ms) => duration(Number(ms)),
+    },
+    { name: 'http', rare: true, label: w.filters.http, placeholder: w.httpPlaceholder },
+    {
+      name: 'cost_over',
+      rare: true,
+      label: w.filters.cost_over,
+      single: true,
+      placeholder: w.costPlaceholder,
+      show: (text) => `$${text}`,
+    },
+    ...(['asked', 'team', 'code'] as const).flatMap((name) =>
+      valuesOf(current.value, name).length === 0 ? [] : [{ name, label: w.filters[name], options: [], rare: true }],
+    ),
+  ]
+}
+
+const sum = (values: readonly (number | null)[]): number =>
+  values.reduce<number>((total, value) => total + (value ?? 0), 0)
+
+type Figures = Pick<RequestsPage, 'count' | 'histogram'>
+
+const Histogram = ({ histogram }: { readonly histogram: OutcomeHistogram }) => {
+  const marks = useMarks()
+  const all = outcomeSeries(histogram.data)
+  const [answered] = all
+  // Series without values need no place in the legend, but for the first.
+  const series = all.filter((one) => one === answered || sum(one.values) > 0)
+  const total = all.reduce((sums, { values }) => sums + sum(values), 0)
+  const failed = sum(all.find(({ id }) => id === 'failed')?.values ?? [])
+  return (
+    <Bars
+      title={w.histogram}
+      summary={w.histogramSummary(w.count(total), count(failed))}
+      times={histogram.data.map(({ start }) => Date.parse(start))}
+      series={series}
+      format={count}
+      marks={marks}
+      height={56}
+      onZoom={(from, to) =>
+        go({ ...current.value, from: new Date(from).toISOString(), to: new Date(to).toISOString() })
+      }
+    />
+  )
+}
+
+const countText = ({ count: found }: Figures): string =>
+  found === undefined ? '' : found.exact ? w.count(found.value) : w.countAbout(found.value)
+
+const chosenColumns = (place: Place) => {
+  const chosen = valuesOf(place, 'cols')
+  const ids: readonly string[] =
+    chosen.length > 0 ? chosen : place.id === null && !isTight.value ? DEFAULT_COLUMNS : FEW_COLUMNS
+  return COLUMNS.filter(({ id }) => ids.includes(id))
+}
+
+const ColumnsMenu = () => {
+  const ids = chosenColumns({ ...current.value, id: null }).map(({ id }) => id)
+  return (
+    <Menu className="button quiet" label={w.columnsMenu}>
+      {() => (
+        <div class="options">
+          {COLUMNS.map(({ id, head }) => (
+            <label key={id} class="check">
+              <input
+                type="checkbox"
+                checked={ids.includes(id)}
+                disabled={ids.length === 1 && ids.includes(id)}
+                onChange={() => {
+                  const next = ids.includes(id) ? ids.filter((one) => one !== id) : [...ids, id]
+                  go(withParam(current.value, 'cols', next), 'replace')
+                }}
+              />
+              {head}
+            </label>
+          ))}
+        </div>
+      )}
+    </Menu>
+  )
+}
+
+const EXPORTS = [
+  ['csv', w.exportCsv],
+  ['jsonl', w.exportJson],
+] as const
+
+/** Above the number up to which the API counts, it asks first. */
+const ExportMenu = ({ text, isMany }: { readonly text: string; readonly isMany: boolean }) => {
+  const isWanted = useSignal(false)
+  const isOff = isMany && !isWanted.value
+  const href = (format: string) => apiPath('/usage/export', { ...fullQuery(current.value), level: 'request', format })
+  return (
+    <Menu className="button quiet" label={w.exportMenu}>
+      {() => (
+        <>
+          <p class="dim">{w.exportAbout(text)}</p>
+          {isMany && (
+            <label class="check">
+              <input
+                type="checkbox"
+                checked={isWanted.value}
+                onChange={({ currentTarget }) => {
+                  isWanted.value = currentTarget.checked
+                }}
+              />
+              {w.exportMany}
+            </label>
+          )}
+          {EXPORTS.map(([format, label]) =>
+            isOff ? (
+              <button key={format} type="button" class="button" disabled>
+                {label}
+              </button>
+            ) : (
+              <a key={format} class="button" href={href(format)} download={`requests.${format}`}>
+                {label}
+              </a>
+            ),
+          )}
+        </>
+      )}
+    </Menu>
+  )
+}
+
+/** Rows of the list: those that were read, and those of events on top. */
+const useRows = (key: string) => {
+  const first = useResource(key, () => read<RequestsPage>('/requests', { ...fullQuery(current.value), limit: PAGE }))
+  const rows = useSignal<readonly ListedRequest[]>([])
+  const next = useSignal<string | null>(null)
+  const waiting = useSignal<readonly ListedRequest[]>([])
+  /** Requests that ended without an event since the list was read. */
+  const missing = useSignal(0)
+  const isReading = useRef(false)
+  const page = first.value
+  useEffect(() => {
+    if (!page) return
+    rows.value = page.data
+    next.value = page.next
+    waiting.value = []
+    missing.value = 0
+  }, [page, rows, next, waiting, missing])
+  const readMore = async () => {
+    const after = next.value
+    if (after === null || isReading.current) return
+    isReading.current = true
+    try {
+      const more = await read<RequestsPage>('/requests', { ...fullQuery(current.value), limit: PAGE, after })
+      // The list may have been read again meanwhile.
+      if (next.value === after) {
+        rows.value = merged(rows.value, more.data)
+        next.value = more.next
+      }
+    } catch {
+      // The end of the list stays where it is; scrolling tries again.
+    }
+    isReading.current = false
+  }
+  const showWaiting = () => {
+    if (missing.value > 0) first.reload()
+    rows.value = merged(waiting.value, rows.value)
+    waiting.value = []
+    window.scrollTo({ top: 0 })
+  }
+  return { first, rows, waiting, missing, readMore, showWaiting }
+}
+
+/** The requests in progress, folded: opened, it stays open on the next visit. */
+const UnderWay = () => {
+  const { running = [] } = useRunning()
+  const isOpen = useSignal(stored('running') === 'open')
+  const [longest] = running
+  return (
+    <details
+      class="requests-running"
+      open={isOpen.value}
+      onToggle={({ currentTarget }) => {
+        isOpen.value = currentTarget.open
+        store('running', currentTarget.open ? 'open' : null)
+      }}
+    >
+      <summary>
+        <span class="num">
+          {w.running.title(running.length)}
+          {longest && <span class="dim">, {w.running.longest(ageOf(longest))}</span>}
+        </span>
+      </summary>
+      {isOpen.value &&
+        (running.length === 0 ? <p class="dim small">{w.running.none}</p> : <RunningList running={running} />)}
+    </details>
+  )
+}
+
+/** Whether a row under the pointer or with the focus would move. */
+const isInUse = (list: HTMLElement | null): boolean =>
+  list !== null && (list.matches(':hover') || list.contains(document.activeElement))
+
+const List = () => {
+  const place = current.value
+  const key = keyOf(place)
+  const { first, rows, waiting, missing, readMore, showWaiting } = useRows(key)
+  const list = useRef<HTMLDivElement>(null)
+  const figures = useResource(
+    key,
+    () =>
+      read<RequestsPage>('/requests', {
+        ...fullQuery(current.value),
+        limit: 1,
+        count: true,
+        histogram: 60,
+        shared: true,
+      }),
+    { every: isCurrent(place) ? FIGURES : 0 },
+  )
+  /** Adds rows that have ended: at the top, or to those that wait. */
+  const add = (found: readonly ListedRequest[]) => {
+    const isFree = window.scrollY < 8 && !isInUse(list.current)
+    if (isFree) rows.value = merged([...found, ...waiting.value], rows.value)
+    waiting.value = isFree ? [] : merged(found, waiting.value)
+  }
+  const onEvents = useCallback((events: readonly { readonly name: string; readonly data: unknown }[]) => {
+    const now = current.value
+    if (!isCurrent(now) || isHeld.value) return
+    // The stream has the rows of the list.
+    const ended = events.filter(({ name }) => name === 'request').map(({ data }) => data as ListedRequest)
+    const found = ended.filter((one) => matches(one, now)).toReversed()
+    if (ended.some((one) => matches(one, now) === null)) first.reload()
+    if (found.length > 0) add(found)
+    // Whether they match the filters is not known.
+    if (!hasFilter(now)) missing.value += moreIn(events)
+  }, [])
+  // A request may end after the list was read and before the events begin.
+  const [newest] = figures.value?.data ?? []
+  useEffect(() => {
+    if (!newest || !first.value || isHeld.value || !isCurrent(current.value)) return
+    const known = new Set([...waiting.value, ...rows.value].map(({ id }) => id))
+    if (known.has(newest.id)) return
+    let isOver = false
+    read<RequestsPage>('/requests', { ...fullQuery(current.value), limit: PAGE, shared: true }).then(
+      ({ data }) => {
+        const found = data.filter(({ id }) => !known.has(id))
+        if (isOver || found.length === 0) return
+        add(found)
+        missing.value = Math.max(0, missing.value - found.length)
+      },
+      // The figures are read again, and this with them.
+      () => {},
+    )
+    return () => {
+      isOver = true
+    }
+  }, [newest?.id])
+  useLive(['requests'], onEvents)
+  const shown: Figures = figures.value ?? {}
+  const others = ['cols']
+  const isFiltered = hasFilter(place)
+  const filters = useFilters()
+  return (
+    <>
+      <PageHead title={en.pages.requests}>
+        <p class="dim num list-count">{countText(shown)}</p>
+        <p class="printed">{rangeText()}</p>
+        {!isNarrow.value && (
+          <div class="row">
+            <ColumnsMenu />
+            <ExportMenu text={countText(shown)} isMany={shown.count?.exact === false} />
+          </div>
+        )}
+      </PageHead>
+      <div class="requests-top">
+        <Filters filters={filters} search={{ name: 'q', placeholder: w.search }} others={others} />
+        {shown.histogram && shown.count?.value !== 0 && <Histogram histogram={shown.histogram} />}
+        {isCurrent(place) && <UnderWay />}
+      </div>
+      <div class="list-frame" ref={list}>
+        <NewRows count={waiting.value.length + missing.value} show={showWaiting} />
+        {first.problem && first.value === undefined ? (
+          <Failed problem={first.problem} retry={first.reload} />
+        ) : first.value === undefined ? (
+          <Loading rows={10} />
+        ) : rows.value.length === 0 ? (
+          <NoRows isFiltered={isFiltered} />
+        ) : (
+          <Table
+            label={w.list}
+            columns={chosenColumns(place)}
+            rows={rows.value}
+            keyOf={({ id, received_at }) => `${id} ${received_at}`}
+            count={shown.count?.exact ? Math.max(shown.count.value, rows.value.length) : null}
+            card={Card}
+            open={({ id }) => go({ ...current.value, id })}
+            opened={openedKey(rows.value, place.id)}
+            onEnd={() => void readMore()}
+          />
+        )}
+      </div>
+      {place.id !== null && <LazySheet id={place.id} rows={rows.value} />}
+    </>
+  )
+}
+
+const LazySheet = (props: SheetProps) => {
+  const part = useSignal<{ readonly Sheet: (props: SheetProps) => ComponentChild } | null>(null)
+  useEffect(() => {
+    void import('./requests/sheet.tsx').then((module) => {
+      part.value = module
+    })
+  }, [part])
+  const { Sheet } = part.value ?? {}
+  return Sheet ? <Sheet {...props} /> : null
+}
+
+const openedKey = (rows: readonly ListedRequest[], id: string | null): string | null => {
+  const found = id === null ? undefined : rows.find((row) => row.id === id)
+  return found ? `${found.id} ${found.received_at}` : null
+}
+
+/** How far back the newest match is looked for, and what is shown around it, in ms. */
+const NEWEST = { past: 90 * 86_400_000, around: 900_000 }
+
+/** The newest request that matches the filter, before the range. */
+const Newest = () => {
+  const place = current.value
+  const { value } = useResource(
+    `newest ${keyOf(place)}`,
+    () =>
+      read<RequestsPage>('/requests', {
+        ...queryOf(place),
+        from: new Date(gatewayNow() - NEWEST.past).toISOString(),
+        limit: 1,
+      }),
+    { isolated: true },
+  )
+  if (!value) return null
+  const [newest] = value.data
+  if (!newest) return <p class="dim">{w.noNewest}</p>
+  const at = Date.parse(newest.received_at)
+  const iso = (time: number) => new Date(time).toISOString()
+  return (
+    <p>
+      <Time at={at}>{w.newest(age(Math.max(0, gatewayNow() - at)))}</Time>{' '}
+      <a href={placePath({ ...place, from: iso(at - NEWEST.around), to: iso(at + NEWEST.around) })}>{w.showNewest}</a>
+    </p>
+  )
+}
+
+const NoRows = ({ isFiltered }: { readonly isFiltered: boolean }) => {
+  const place = current.value
+  if (isFiltered)
+    return (
+      <Empty title={w.emptyFiltered(rangeText())}>
+        <Newest />
+        <div class="row">
+          <button
+            type="button"
+            class="button"
+            onClick={() =>
+              go(Object.keys(REQUEST_FILTERS).reduce((next, name) => withParam(next, name, []), current.value))
+            }
+          >
+            {en.states.clear}
+          </button>
+        </div>
+      </Empty>
+    )
+  const line = `curl ${location.origin}/v1/chat/completions -H 'content-type: application/json' -d '{"model":"demo/echo","messages":[{"role":"user","content":"Hello"}]}'`
+  return (
+    <Empty title={w.empty}>
+      <p>{w.emptyAbout}</p>
+      <Code text={line} />
+      <a href={placePath({ ...place, from: '-30d', to: null })}>{w.widen}</a>
+    </Empty>
+  )
+}
+
+export const Page = () => {
+  // A new sign-in has other rows.
+  const { actor } = session.value ?? {}
+  const isOpen = current.value.id !== null
+  useEffect(() => {
+    document.documentElement.toggleAttribute('data-sheet', isOpen)
+    return () => document.documentElement.removeAttribute('data-sheet')
+  }, [isOpen])
+  return <List key={actor?.id ?? ''} />
+}

@@ -1,0 +1,123 @@
+/** The kept bodies of a request. Everything is a text node: bodies are what clients and providers sent. */
+
+import { useSignal } from '@preact/signals'
+import { useMemo } from 'preact/hooks'
+import type { StoredBodies, StoredBody } from '../../../../src/edge/ledger/bodies/messages.ts'
+import { hasRole, useResource } from '../../api.ts'
+import { bytes } from '../../format.ts'
+import { readBodies } from '../../kept-bodies.ts'
+import { Copy, Failed, Loading } from '../../parts/states.tsx'
+import type { ListedAttempt } from '../../request-row.ts'
+import { requests as w } from '../../words/requests.ts'
+
+/** Characters that are shown at first. */
+const SHOWN = 65_536
+
+/** JSON with line breaks; other texts as they are. */
+const indented = (text: string): string => {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2)
+  } catch {
+    return text
+  }
+}
+
+const KeptText = ({ body }: { readonly body: StoredBody }) => {
+  const isWhole = useSignal(false)
+  const { text, truncated, redacted, media } = body
+  const shown = useMemo(() => (text === null ? null : truncated ? text : indented(text)), [text, truncated])
+  if (shown === null) return <p class="dim">{w.sheet.noText}</p>
+  const isCut = !isWhole.value && shown.length > SHOWN
+  return (
+    <div class="stack">
+      <div class="row">
+        <Copy text={text ?? ''} />
+        {truncated && <span class="dim small">{w.sheet.truncated(bytes(text?.length ?? 0), bytes(body.bytes))}</span>}
+        {redacted > 0 && <span class="dim small">{w.sheet.redacted(redacted)}</span>}
+        {media > 0 && <span class="dim small">{w.sheet.media(media)}</span>}
+      </div>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls is reached with the keyboard */}
+      <pre class="code body" tabIndex={0}>
+        {isCut ? shown.slice(0, SHOWN) : shown}
+      </pre>
+      {isCut && (
+        <button
+          type="button"
+          class="button small"
+          onClick={() => {
+            isWhole.value = true
+          }}
+        >
+          {w.sheet.showAll(bytes(shown.length))}
+        </button>
+      )}
+    </div>
+  )
+}
+
+const Fold = ({ title, body }: { readonly title: string; readonly body: StoredBody }) => {
+  const isOpen = useSignal(false)
+  return (
+    <details
+      onToggle={({ currentTarget }) => {
+        isOpen.value = currentTarget.open
+      }}
+    >
+      <summary>
+        <span class="fold-title">
+          <bdi>{title}</bdi>
+        </span>
+        <span class="dim small">{bytes(body.bytes)}</span>
+      </summary>
+      {isOpen.value && <KeptText body={body} />}
+    </details>
+  )
+}
+
+type AttemptsOf = { readonly attempts: readonly ListedAttempt[] }
+
+const Folds = ({ bodies, attempts }: AttemptsOf & { readonly bodies: StoredBodies }) => (
+  <>
+    <Fold title={`${w.sheet.request} ${bodies.path}`} body={bodies.request} />
+    {bodies.attempts.map(({ request, answer, url, complete }, at) => {
+      const name = attempts[at]?.provider ?? url
+      return (
+        <div key={at}>
+          <Fold title={w.sheet.sentTo(name)} body={request} />
+          <Fold title={w.sheet.answerOf(name)} body={answer} />
+          {!complete && <p class="dim small">{w.sheet.incomplete}</p>}
+        </div>
+      )
+    })}
+  </>
+)
+
+/** Bodies are read when they are opened: each read is an entry of the audit log. */
+export const Bodies = ({ id, attempts }: AttemptsOf & { readonly id: string }) => {
+  const isOpen = useSignal(false)
+  const { value, problem, reload } = useResource(isOpen.value ? id : null, () => readBodies(id), { isolated: true })
+  if (!hasRole('operator')) return <p class="dim">{w.sheet.notAllowed}</p>
+  return (
+    <details
+      onToggle={({ currentTarget }) => {
+        if (currentTarget.open) isOpen.value = true
+      }}
+    >
+      <summary>
+        <span class="fold-title">{w.sheet.bodies}</span>
+        <span class="dim small">{w.sheet.bodiesAudited}</span>
+      </summary>
+      <div class="stack sheet-bodies">
+        {problem ? (
+          <Failed problem={problem} retry={reload} />
+        ) : value === undefined ? (
+          <Loading rows={2} />
+        ) : value === null ? (
+          <p class="dim">{w.sheet.notKept}</p>
+        ) : (
+          <Folds bodies={value} attempts={attempts} />
+        )}
+      </div>
+    </details>
+  )
+}

@@ -1,0 +1,211 @@
+/** Sends a kept request again, and compares both. */
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { answerText } from '../../../../src/core/shown-answer.ts'
+import type { StoredBodies } from '../../../../src/edge/ledger/bodies/messages.ts'
+import type { ListPage, RequestEntry } from '../../../../src/edge/ledger/reading/queries.ts'
+import { ApiError, type Problem, problemIn, read, useResource, write } from '../../api.ts'
+import { count, duration, money } from '../../format.ts'
+import { readBodies } from '../../kept-bodies.ts'
+import { Dialog } from '../../parts/dialog.tsx'
+import { Failed, Loading } from '../../parts/states.tsx'
+import { TextDifference } from '../../parts/text-difference.tsx'
+import { useId } from '../../parts/use-id.ts'
+import { current, go } from '../../store.ts'
+import { en } from '../../words/en.ts'
+import { requests as w } from '../../words/requests.ts'
+import { outcomeText } from './cells.tsx'
+
+/** ms between two looks for the answer, how long they go on, and looks for its bodies. */
+const LOOK = { every: 700, most: 60_000, bodies: 10 }
+
+const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+/** The request once it is in the ledger; null: not within a minute. */
+const ended = async (id: string, isOver: () => boolean): Promise<RequestEntry | null> => {
+  for (const end = Date.now() + LOOK.most; Date.now() < end && !isOver(); await wait(LOOK.every))
+    try {
+      const found = await read<RequestEntry>(`/requests/${encodeURIComponent(id)}`)
+      if (found.ended_at !== null) return found
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.problem.status !== 404) throw error
+    }
+  return null
+}
+
+/** The bodies of a request that has just ended: they are stored a moment later than the request. */
+const lateBodies = async (id: string, isOver: () => boolean): Promise<StoredBodies | null> => {
+  for (let attempt = 0; attempt < LOOK.bodies && !isOver(); attempt++) {
+    const found = await readBodies(id)
+    if (found) return found
+    await wait(LOOK.every)
+  }
+  return null
+}
+
+type Texts = { readonly before: string | null; readonly after: string | null }
+
+const rowsOf = (request: RequestEntry): readonly (readonly [label: string, value: string])[] => [
+  [w.columns.outcome, outcomeText(request)],
+  [w.columns.model, request.provider === null ? '–' : `${request.provider}/${request.model ?? ''}`],
+  [w.columns.first, request.first_content_ms === null ? '–' : duration(request.first_content_ms)],
+  [w.columns.total, request.total_ms === null ? '–' : duration(request.total_ms)],
+  [w.columns.tokens, `${count(request.usage.input ?? 0)} → ${count(request.usage.output ?? 0)}`],
+  [w.columns.cost, request.cost === null ? en.states.unknown : money(request.cost)],
+]
+
+/** The text of both answers. */
+const TextsOf = ({ before, after }: BothProps) => {
+  const isOver = useSignal(false)
+  useEffect(
+    () => () => {
+      isOver.value = true
+    },
+    [isOver],
+  )
+  const { value, problem } = useResource(`texts ${after.id}`, async (): Promise<Texts> => {
+    const [old, now] = await Promise.all([readBodies(before.id), lateBodies(after.id, () => isOver.value)])
+    return { before: answerText(old), after: answerText(now) }
+  })
+  return (
+    <section class="stack">
+      <h3>{w.replay.texts}</h3>
+      {problem ? (
+        <Failed problem={problem} />
+      ) : !value ? (
+        <Loading rows={2} />
+      ) : value.before === null || value.after === null ? (
+        <p class="dim">{w.replay.noText}</p>
+      ) : (
+        <TextDifference first={value.before} second={value.after} />
+      )}
+    </section>
+  )
+}
+
+type BothProps = { readonly before: RequestEntry; readonly after: RequestEntry }
+
+const Comparison = ({ before, after }: BothProps) => {
+  const old = rowsOf(before)
+  return (
+    <table class="data-table compare">
+      <thead>
+        <tr>
+          <th scope="col">
+            <span class="sr-only">{w.sheet.details}</span>
+          </th>
+          <th scope="col">{w.replay.before}</th>
+          <th scope="col">{w.replay.after}</th>
+        </tr>
+      </thead>
+      <tbody>
+        {rowsOf(after).map(([label, value], at) => (
+          <tr key={label}>
+            <td>{label}</td>
+            <td>
+              <bdi>{old[at]?.[1]}</bdi>
+            </td>
+            <td class={old[at]?.[1] === value ? 'dim' : ''}>
+              <bdi>{value}</bdi>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}
+
+export const Replay = ({ request, onClose }: { readonly request: RequestEntry; readonly onClose: () => void }) => {
+  const state = useSignal<'asked' | 'running' | 'late' | RequestEntry>('asked')
+  const problem = useSignal<Problem | null>(null)
+  const models = useSignal<readonly string[]>([])
+  const isOver = useSignal(false)
+  const list = useId()
+  useEffect(() => {
+    read<ListPage<{ readonly id: string }>>('/models', { limit: 200 }).then(
+      ({ data }) => {
+        models.value = data.map(({ id }) => id)
+      },
+      // Without suggestions the field takes any name.
+      () => {},
+    )
+    return () => {
+      isOver.value = true
+    }
+  }, [models, isOver])
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault()
+    if (!(event.currentTarget instanceof HTMLFormElement)) return
+    const model = String(new FormData(event.currentTarget).get('model')).trim()
+    state.value = 'running'
+    problem.value = null
+    try {
+      const body = model === '' || model === request.asked ? {} : { model }
+      const { id } = await write<{ id: string }>('POST', `/requests/${encodeURIComponent(request.id)}/replay`, body)
+      state.value = (await ended(id, () => isOver.value)) ?? 'late'
+    } catch (error) {
+      problem.value = problemIn(error)
+      state.value = 'asked'
+    }
+  }
+  const now = state.value
+  return (
+    <Dialog title={w.replay.title} onClose={onClose}>
+      {typeof now === 'object' ? (
+        <>
+          <Comparison before={request} after={now} />
+          <TextsOf before={request} after={now} />
+          <div class="row end">
+            <button
+              type="button"
+              class="button primary"
+              onClick={() => {
+                onClose()
+                go({ ...current.value, id: now.id })
+              }}
+            >
+              {w.replay.open}
+            </button>
+          </div>
+        </>
+      ) : (
+        <form class="stack" onSubmit={(event) => void submit(event)}>
+          <p>{w.replay.about}</p>
+          <p>{request.cost === null ? w.replay.costsUnknown : w.replay.costs(money(request.cost))}</p>
+          <label class="field">
+            {w.replay.model}
+            <input
+              data-focus
+              name="model"
+              list={list}
+              defaultValue={request.asked}
+              autocomplete="off"
+              spellcheck={false}
+            />
+          </label>
+          <datalist id={list}>
+            {models.value.map((id) => (
+              <option key={id} value={id} />
+            ))}
+          </datalist>
+          {problem.value && <Failed problem={problem.value} />}
+          {now === 'running' && (
+            <>
+              <p role="status">{w.replay.running}</p>
+              <Loading rows={2} />
+            </>
+          )}
+          {now === 'late' && <p role="status">{w.replay.late}</p>}
+          <div class="row end">
+            <button type="button" class="button quiet" onClick={onClose}>
+              {en.actions.cancel}
+            </button>
+            <button type="submit" class="button primary" disabled={now === 'running'}>
+              {w.replay.submit}
+            </button>
+          </div>
+        </form>
+      )}
+    </Dialog>
+  )
+}

@@ -1,0 +1,465 @@
+/** What requests cost, by whom, and what the month will cost. */
+import { placePath, toPage, valuesOf, withParam } from '../address.ts'
+import { apiPath, read, useResource } from '../api.ts'
+import { compact, count, csvOf, day, minute, money, percent, shareOf } from '../format.ts'
+import type { BudgetRecord, KeyRecord, RecordList, TeamRecord } from '../key-records.ts'
+import { useMarks } from '../marks.ts'
+import { Bars, type ChartSeries } from '../parts/chart.tsx'
+import { Figure } from '../parts/figure.tsx'
+import { Filters } from '../parts/filters.tsx'
+import { Menu } from '../parts/menu.tsx'
+import { rangeText } from '../parts/range.tsx'
+import { Sparkline } from '../parts/sparkline.tsx'
+import { SpentBar } from '../parts/spent-bar.tsx'
+import { Amount, copyText, Empty, Failed, Loading, PageHead, Unknown } from '../parts/states.tsx'
+import type { ListedChange } from '../provider-row.ts'
+import { current, currentRange, go, now, pageHref } from '../store.ts'
+import {
+  csvRows,
+  DAY,
+  type DayCost,
+  monthForecast,
+  perThousand,
+  USAGE_GROUPS,
+  type UsageGroup,
+  type UsageLine,
+  type UsageRow,
+  type UsageTotals,
+  usageLines,
+  withEveryStart,
+  withOther,
+} from '../usage-figures.ts'
+import { en } from '../words/en.ts'
+import { usageWords } from '../words/usage.ts'
+
+type Report = RecordList<UsageRow> & { readonly total: UsageTotals }
+type Names = { readonly [id: string]: string }
+
+const EVERY = 30_000
+const ROWS = 10_000
+/** Series of the chart, with the one of all others. */
+const SERIES = 7
+/** Days that the forecast looks at. */
+const PAST = 50
+/** ms of a range that is shown by the hour. */
+const BY_HOUR = 2 * DAY
+const TONES = ['series-1', 'series-2', 'series-3', 'series-4', 'series-5', 'series-6', 'text-3'] as const
+const PATTERNS = ['plain', 'lines', 'dots', 'cross', 'empty'] as const
+const FILTERS = ['team', 'key', 'model', 'route', 'client', 'provider', 'tag', 'style'] as const
+
+const groupOf = (): UsageGroup => USAGE_GROUPS.find((group) => group === valuesOf(current.value, 'group')[0]) ?? 'key'
+
+const useNames = (): Names => {
+  const keys = useResource('usage keys', () => read<RecordList<KeyRecord>>('/keys', { limit: 200 }))
+  const teams = useResource('usage teams', () => read<RecordList<TeamRecord>>('/teams', { limit: 200 }))
+  return Object.fromEntries(
+    [...(keys.value?.data ?? []), ...(teams.value?.data ?? [])].map(({ id, name }) => [id, name]),
+  )
+}
+
+const filterOf = () => Object.fromEntries(FILTERS.map((name) => [name, valuesOf(current.value, name)]))
+
+const rangeOf = () => {
+  const { from, to } = currentRange()
+  return { from: new Date(from).toISOString(), to: new Date(to).toISOString() }
+}
+
+/** The reports of the page: of the range, of the one before, and of the last weeks. */
+const useReports = (group: UsageGroup) => {
+  const place = current.value
+  const filter = filterOf()
+  const { from, to } = currentRange()
+  const isHours = to - from <= BY_HOUR
+  const iso = (at: number) => new Date(at).toISOString()
+  const name = JSON.stringify([place.from, place.to, filter, group])
+  const range = rangeOf()
+  const report = useResource(
+    `usage ${name}`,
+    () => read<Report>('/usage', { ...filter, ...range, by: [group], bucket: isHours ? 'hour' : 'day', limit: ROWS }),
+    { every: EVERY },
+  )
+  const before = useResource(`usage before ${name}`, () =>
+    read<Report>('/usage', {
+      ...filter,
+      from: iso(2 * from - to),
+      to: iso(from),
+      by: [group],
+      bucket: 'none',
+      limit: ROWS,
+    }),
+  )
+  const past = useResource(`usage past ${JSON.stringify(filter)}`, () =>
+    read<Report>('/usage', { ...filter, from: iso(now.value - PAST * DAY), bucket: 'day' }),
+  )
+  const priced = useResource(`usage unpriced ${name}`, () =>
+    read<Report>('/usage', { ...filter, ...range, by: ['provider', 'model'], bucket: 'none', limit: ROWS }),
+  )
+  return { report, before, past, priced, isHours }
+}
+
+export const Page = () => {
+  const group = groupOf()
+  const names = useNames()
+  const { report, before, past, priced, isHours } = useReports(group)
+  const { value } = report
+  const { starts, lines } = withEveryStart(usageLines(value?.data ?? [], group), isHours, currentRange())
+  const nameOf = (id: string) => (id === '' ? usageWords.without[group] : (names[id] ?? id))
+  const unpriced = (priced.value?.data ?? []).filter((row) => row.unpriced > 0)
+  const isFiltered = FILTERS.some((name) => valuesOf(current.value, name).length > 0)
+  return (
+    <div class="stack usage">
+      <PageHead title={en.pages.usage}>
+        <div class="row">
+          <ExportMenu lines={lines} nameOf={nameOf} />
+          <button type="button" class="button quiet" onClick={() => window.print()}>
+            {usageWords.print}
+          </button>
+        </div>
+      </PageHead>
+      <p class="printed">{printedText(group, nameOf)}</p>
+      <Controls group={group} names={names} />
+      {report.problem && <Failed problem={report.problem} retry={report.reload} />}
+      {!value && report.isLoading && <Loading />}
+      {value && <Figures total={value.total} before={before.value?.total ?? null} past={past.value?.data ?? []} />}
+      {value && value.data.length === 0 && (
+        <Empty title={isFiltered ? usageWords.emptyFiltered : usageWords.empty}>
+          <p>{usageWords.emptyText}</p>
+          {!isFiltered && (
+            <a class="button" href={pageHref('connect')}>
+              {usageWords.connect}
+            </a>
+          )}
+        </Empty>
+      )}
+      {value && lines.length > 0 && (
+        <>
+          <CostChart starts={starts} lines={lines} nameOf={nameOf} isHours={isHours} />
+          <CostTable lines={lines} total={value.total} before={before.value?.data ?? []} nameOf={nameOf} />
+        </>
+      )}
+      {unpriced.length > 0 && <Unpriced rows={unpriced} />}
+      <Prices />
+    </div>
+  )
+}
+
+/** What is printed above the figures: the range, the group and the filters in words. */
+const printedText = (group: UsageGroup, nameOf: (id: string) => string): string =>
+  [
+    rangeText(),
+    `${usageWords.groupBy} ${usageWords.groups[group]}`,
+    ...FILTERS.flatMap((name) => {
+      const values = valuesOf(current.value, name)
+      return values.length === 0 ? [] : [`${usageWords.groups[name]}: ${values.map(nameOf).join(', ')}`]
+    }),
+  ].join(' · ')
+
+/** The table as text to paste, and its days as a file of the API. */
+const ExportMenu = ({ lines, nameOf }: LinesProps) => {
+  const group = groupOf()
+  const copy = () => copyText(csvOf(csvRows(group, lines, nameOf)))
+  return (
+    <Menu className="button quiet" label={usageWords.export}>
+      {(close) => (
+        <>
+          <button
+            type="button"
+            class="button"
+            disabled={lines.length === 0}
+            onClick={() => {
+              close()
+              void copy()
+            }}
+          >
+            {usageWords.copyTable}
+          </button>
+          <a
+            class="button"
+            href={apiPath('/usage/export', { ...filterOf(), ...rangeOf(), level: 'day', format: 'csv' })}
+            download="usage.csv"
+          >
+            {usageWords.exportDays}
+          </a>
+        </>
+      )}
+    </Menu>
+  )
+}
+
+const Controls = ({ group, names }: { readonly group: UsageGroup; readonly names: Names }) => {
+  const isCompared = valuesOf(current.value, 'compare')[0] === 'previous'
+  const filters = FILTERS.map((name) => ({
+    name,
+    label: usageWords.groups[name],
+    show: (value: string) => names[value] ?? value,
+  }))
+  return (
+    <div class="usage-controls">
+      <fieldset class="segments">
+        <legend>{usageWords.groupBy}</legend>
+        {USAGE_GROUPS.map((one) => (
+          <button
+            key={one}
+            type="button"
+            aria-pressed={one === group}
+            onClick={() => go(withParam(current.value, 'group', one === 'key' ? [] : [one]))}
+          >
+            {usageWords.groups[one]}
+          </button>
+        ))}
+      </fieldset>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={isCompared}
+          onChange={() => go(withParam(current.value, 'compare', isCompared ? [] : ['previous']))}
+        />
+        {usageWords.compare}
+      </label>
+      <Filters filters={filters} others={['group', 'compare']} />
+    </div>
+  )
+}
+
+type FiguresProps = {
+  readonly total: UsageTotals
+  readonly before: UsageTotals | null
+  readonly past: readonly UsageRow[]
+}
+
+const Figures = ({ total, before, past }: FiguresProps) => {
+  const days: readonly DayCost[] = past.map(({ start = '', cost }) => ({ day: start, cost }))
+  const forecast = monthForecast(days, new Date(now.value).toISOString().slice(0, 10))
+  const hasBefore = before !== null && before.cost !== '0.000000000'
+  const change = hasBefore ? { ratio: shareOf(total.cost, before.cost) - 1, good: 'down' as const } : null
+  const cost = (
+    <>
+      {total.unpriced > 0 && <span class="figure-unit">{usageWords.atLeast}</span>}
+      {money(total.cost)}
+    </>
+  )
+  return (
+    <div class="figures">
+      <Figure label={`${usageWords.total}, ${rangeText()}`} value={cost} change={change}>
+        {hasBefore && <p class="dim small">{usageWords.before(money(before.cost))}</p>}
+      </Figure>
+      <Figure
+        label={usageWords.forecast}
+        value={forecast ? money(forecast.total) : <Unknown why={usageWords.noForecast} />}
+        {...(forecast && { unit: usageWords.by(day(Date.parse(forecast.end))) })}
+      >
+        <p class="dim small">
+          {forecast ? usageWords.range(money(forecast.low), money(forecast.high)) : usageWords.noForecast}
+        </p>
+      </Figure>
+      <Figure label={usageWords.saved} value={money(total.saved)} />
+      <Figure label={usageWords.lost} value={money(total.lost)} />
+      <Figure label={usageWords.requests} value={count(total.requests)}>
+        <p class="dim small">{usageWords.failed(percent(total.requests === 0 ? 0 : total.failed / total.requests))}</p>
+      </Figure>
+    </div>
+  )
+}
+
+type LinesProps = { readonly lines: readonly UsageLine[]; readonly nameOf: (id: string) => string }
+type CostChartProps = LinesProps & { readonly starts: readonly string[]; readonly isHours: boolean }
+
+/** Circuits open too often for a chart of days. */
+const isOfUsage = ({ kind }: ListedChange): boolean => kind === 'config' || kind === 'start'
+
+const CostChart = ({ starts, lines, nameOf, isHours }: CostChartProps) => {
+  const marks = useMarks(isOfUsage)
+  const { shown, other, hidden } = withOther(lines, SERIES)
+  const all = [...shown.map((line) => ({ line, label: nameOf(line.id) }))]
+  if (other) all.push({ line: other, label: usageWords.other(hidden) })
+  const series = all.map(
+    ({ line, label }, at): ChartSeries => ({
+      id: `s${at}`,
+      label,
+      tone: TONES[at] ?? 'text-3',
+      pattern: PATTERNS[at % PATTERNS.length] ?? 'plain',
+      // Drawn only; printed amounts are exact.
+      values: line.costs.map(Number),
+    }),
+  )
+  const times = starts.map((start) => Date.parse(start))
+  const totals = starts.map((_, at) => lines.reduce((sum, { costs }) => sum + Number(costs[at] ?? 0), 0))
+  const format = (value: number) => money(value.toFixed(9))
+  const most = totals.indexOf(Math.max(...totals))
+  const at = times[most] ?? 0
+  const summary =
+    Math.max(...totals) > 0
+      ? usageWords.summary(
+          format(totals[most] ?? 0),
+          isHours ? minute(at) : day(at),
+          format(totals.reduce((sum, one) => sum + one, 0)),
+        )
+      : usageWords.none
+  return (
+    <div class="panel">
+      <Bars
+        title={usageWords.chart(usageWords.groups[groupOf()], isHours)}
+        summary={summary}
+        times={times}
+        series={series}
+        format={format}
+        marks={marks}
+        height={160}
+      />
+    </div>
+  )
+}
+
+/** The budgets of one key or team, by its ID. */
+const useBudgets = (group: UsageGroup): ReadonlyMap<string, BudgetRecord> => {
+  const budgets = useResource(group === 'key' || group === 'team' ? 'usage budgets' : null, () =>
+    read<RecordList<BudgetRecord>>('/budgets', { limit: 200 }),
+  )
+  return new Map(
+    (budgets.value?.data ?? []).flatMap((budget) => {
+      const owners = group === 'key' ? budget.appliesTo.keys : budget.appliesTo.teams
+      return owners?.length === 1 && budget.per === 'all' ? owners.map((id) => [id, budget] as const) : []
+    }),
+  )
+}
+
+type CostTableProps = LinesProps & { readonly total: UsageTotals; readonly before: readonly UsageRow[] }
+
+const CostTable = ({ lines, total, before, nameOf }: CostTableProps) => {
+  const group = groupOf()
+  const budgets = useBudgets(group)
+  const earlier = new Map(before.map((row) => [row[group] ?? '', row.cost]))
+  const isCompared = valuesOf(current.value, 'compare')[0] === 'previous'
+  const { head } = usageWords
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls is reached with the keyboard
+    <section class="panel usage-frame" tabIndex={0} aria-label={usageWords.table(usageWords.groups[group])}>
+      <table class="usage-table">
+        <caption class="sr-only">{usageWords.table(usageWords.groups[group])}</caption>
+        <thead>
+          <tr>
+            <th scope="col">{usageWords.groups[group]}</th>
+            <th scope="col">{head.cost}</th>
+            <th scope="col">{head.share}</th>
+            {isCompared && <th scope="col">{head.before}</th>}
+            <th scope="col">{usageWords.requests}</th>
+            <th scope="col">{head.failed}</th>
+            <th scope="col">{head.tokens}</th>
+            <th scope="col" class="usage-rate">
+              {head.perThousand}
+            </th>
+            {budgets.size > 0 && <th scope="col">{head.budget}</th>}
+            <th scope="col" class="usage-trend">
+              {head.trend}
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {lines.map(({ id, totals, costs }) => {
+            const budget = budgets.get(id)
+            const isUnknown = totals.unpriced > 0 && totals.cost === '0.000000000'
+            const rate = isUnknown ? null : perThousand(totals)
+            return (
+              <tr key={id}>
+                <th scope="row">
+                  {id === '' || group === 'tag' ? (
+                    nameOf(id)
+                  ) : (
+                    <a href={placePath(withParam(toPage(current.value, 'requests'), group, [id]))}>{nameOf(id)}</a>
+                  )}
+                </th>
+                <td data-label={head.cost}>
+                  {isUnknown ? (
+                    <Unknown why={usageWords.unknownWhy} text={usageWords.unknown} />
+                  ) : (
+                    <>
+                      {totals.unpriced > 0 && <span class="dim small">{usageWords.atLeast}</span>}{' '}
+                      <Amount text={totals.cost} />
+                    </>
+                  )}
+                </td>
+                <td data-label={head.share}>{isUnknown ? '–' : percent(shareOf(totals.cost, total.cost))}</td>
+                {isCompared && (
+                  <td data-label={head.before}>
+                    <Amount text={earlier.get(id) ?? '0'} />
+                  </td>
+                )}
+                <td data-label={usageWords.requests}>{count(totals.requests)}</td>
+                <td data-label={head.failed}>
+                  {totals.requests === 0 ? '–' : percent(totals.failed / totals.requests)}
+                </td>
+                <td data-label={head.tokens}>
+                  {[totals.input, totals.cache_read, totals.output].map(compact).join(' / ')}
+                </td>
+                <td class="usage-rate" data-label={head.perThousand}>
+                  {rate === null ? '–' : <Amount text={rate} />}
+                </td>
+                {budgets.size > 0 && <td data-label={head.budget}>{budget ? <OfBudget budget={budget} /> : '–'}</td>}
+                <td class="usage-trend">
+                  <Sparkline
+                    kind="bars"
+                    values={costs.map(Number)}
+                    text={usageWords.trend(nameOf(id), money(costs[0] ?? '0'), money(costs.at(-1) ?? '0'))}
+                  />
+                </td>
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    </section>
+  )
+}
+
+const OfBudget = ({ budget }: { readonly budget: BudgetRecord }) => {
+  const share = shareOf(budget.now.spent, budget.amount)
+  return (
+    <span class="keys-budget">
+      <SpentBar share={share} label={usageWords.spent(budget.name, percent(share))} />
+      <span>{percent(share)}</span>
+    </span>
+  )
+}
+
+/** Where the prices come from. */
+const Prices = () => {
+  const { value } = useResource('usage prices', async () => {
+    const [{ catalogue }, { data, has_more }] = await Promise.all([
+      read<{ readonly catalogue: string | null }>('/system'),
+      read<RecordList<{ readonly status: string }>>('/prices', { limit: 200 }),
+    ])
+    const active = data.filter(({ status }) => status === 'active').length
+    return { catalogue, overrides: `${count(active)}${has_more ? '+' : ''}`, isOne: active === 1 }
+  })
+  if (!value) return null
+  const { catalogue, overrides, isOne } = value
+  return (
+    <p class="dim small">
+      {[
+        ...(catalogue === null ? [] : [usageWords.catalogue(catalogue)]),
+        overrides === '0' ? usageWords.noOverrides : usageWords.overrides(overrides, isOne),
+      ].join(' · ')}
+    </p>
+  )
+}
+
+const Unpriced = ({ rows }: { readonly rows: readonly UsageRow[] }) => (
+  <details class="panel">
+    <summary>
+      {usageWords.unpriced(
+        rows.reduce((sum, row) => sum + row.unpriced, 0),
+        rows.length,
+      )}
+    </summary>
+    <ul aria-label={usageWords.unpricedList}>
+      {rows.map(({ provider, model, unpriced }) => (
+        <li key={`${provider}/${model}`}>
+          <span class="mono">
+            {provider}/{model}
+          </span>{' '}
+          · {count(unpriced)}
+        </li>
+      ))}
+    </ul>
+  </details>
+)

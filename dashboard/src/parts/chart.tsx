@@ -1,0 +1,412 @@
+/**
+ * Charts over time as inline SVG: `Bars` are counts, stacked and patterned, and `Lines` are levels. Both have a sentence that
+ * sums them up, take arrow keys, share the time pointed at with all charts of the page, and can be shown as a table.
+ */
+import { signal, useSignal } from '@preact/signals'
+import type { ComponentChild, TargetedPointerEvent } from 'preact'
+import { clock, csvOf, day, minute, moment } from '../format.ts'
+import { isNarrow, isPrinted } from '../store.ts'
+import { en } from '../words/en.ts'
+import { linePaths, timeTicks, valueTicks } from './chart-scale.ts'
+import { copyText } from './states.tsx'
+import { useId } from './use-id.ts'
+
+/** One series. `tone`: a token of tokens.css, such as `ok` or `series-2`. */
+export type ChartSeries = {
+  readonly id: string
+  readonly label: string
+  readonly tone: string
+  /** One value for each time; null is a gap. */
+  readonly values: readonly (number | null)[]
+  /** Differs in every series of a chart, so that colour is not needed. */
+  readonly pattern: 'plain' | 'lines' | 'dots' | 'cross' | 'empty'
+}
+
+/** A change that is drawn over the chart. */
+export type ChartMark = { readonly at: number; readonly text: string }
+
+export type ChartProps = {
+  readonly title: string
+  /** What the chart shows in one sentence. */
+  readonly summary: string
+  /** Starts of the intervals, in ms since 1970. */
+  readonly times: readonly number[]
+  readonly series: readonly ChartSeries[]
+  readonly format: (value: number) => string
+  readonly marks?: readonly ChartMark[]
+  readonly height?: number
+  /** A part was chosen with the pointer, in ms since 1970. */
+  readonly onZoom?: (from: number, to: number) => void
+}
+
+const DAY = 86_400_000
+
+const timeText = (times: readonly number[], at: number): string => {
+  const [first = 0, second = first] = times
+  const span = (times.at(-1) ?? first) - first
+  if (second - first >= DAY) return day(at)
+  return span > 2 * DAY ? moment(at) : span > 3_600_000 ? minute(at) : clock(at)
+}
+
+const valuesText = ({ times, series, format }: ChartProps, at: number): string => {
+  const time = times[at]
+  if (time === undefined) return ''
+  const values = series.flatMap(({ label, values: all }) => {
+    const value = all[at]
+    return value === null || value === undefined ? [] : `${label} ${format(value)}`
+  })
+  return [timeText(times, time), ...values].join(' · ')
+}
+
+const cellsOf = ({ times, series }: ChartProps) => [
+  ['time', ...series.map(({ label }) => label)],
+  ...times.map((time, at) => [new Date(time).toISOString(), ...series.map(({ values }) => values[at] ?? '')]),
+]
+
+const DataTable = (props: ChartProps) => (
+  // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls is reached with the keyboard
+  <section class="scroll-x" tabIndex={0} aria-label={props.title}>
+    <table class="data-table">
+      <caption class="sr-only">{props.summary}</caption>
+      <thead>
+        <tr>
+          <th scope="col">{en.chart.time}</th>
+          {props.series.map(({ id, label }) => (
+            <th key={id} scope="col">
+              {label}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {props.times.map((time, at) => (
+          <tr key={time}>
+            <td>{timeText(props.times, time)}</td>
+            {props.series.map(({ id, values }) => {
+              const value = values[at]
+              return <td key={id}>{value === null || value === undefined ? '–' : props.format(value)}</td>
+            })}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </section>
+)
+
+/** The pattern of a series, as the content of an SVG pattern of 6 × 6 px. */
+const PATTERNS: { readonly [name in ChartSeries['pattern']]: ComponentChild } = {
+  plain: <rect width="6" height="6" fill="currentColor" />,
+  lines: <path d="M-1 1 1 -1M0 6 6 0M5 7 7 5" stroke="currentColor" stroke-width="2" />,
+  dots: <circle cx="3" cy="3" r="1.6" fill="currentColor" />,
+  cross: <path d="M0 0 6 6M6 0 0 6" stroke="currentColor" stroke-width="1.4" />,
+  empty: <rect width="6" height="6" fill="currentColor" opacity="0.25" />,
+}
+
+const DASHES: { readonly [name in ChartSeries['pattern']]: string } = {
+  plain: '',
+  lines: '8 4',
+  dots: '2 3',
+  cross: '10 3 2 3',
+  empty: '4 4',
+}
+
+/** Width of the drawing in its own units. */
+const WIDTH = 1_000
+
+type Scale = {
+  /** Width of an interval. */
+  readonly step: number
+  readonly height: number
+  readonly y: (value: number) => number
+}
+
+/** What differs between bars and lines. `id` is the prefix of the patterns. */
+type Kind = {
+  readonly greatest: (chart: Pick<ChartProps, 'times' | 'series'>) => number
+  readonly swatch: (series: ChartSeries, id: string) => ComponentChild
+  readonly draw: (chart: ChartProps, scale: Scale, id: string) => ComponentChild
+}
+
+const stackOf = ({ series }: ChartProps, { step, y, height }: Scale, id: string, index: number): ComponentChild => {
+  let top = height
+  return series.map(({ id: name, tone, values }) => {
+    const value = values[index] ?? 0
+    if (value <= 0) return null
+    const size = Math.max(1.5, height - y(value))
+    top -= size
+    return (
+      <rect
+        key={name}
+        class={`tone-${tone}`}
+        x={index * step + 0.5}
+        y={Math.max(0, top)}
+        width={Math.max(1, step - 1.5)}
+        height={size}
+        fill={`url(#${id}-${name})`}
+      />
+    )
+  })
+}
+
+const BARS: Kind = {
+  greatest: ({ times, series }) =>
+    Math.max(0, ...times.map((_, at) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0))),
+  swatch: ({ id: name, tone }, id) => (
+    <svg class={`tone-${tone}`} viewBox="0 0 18 10" aria-hidden="true">
+      <rect width="18" height="10" fill={`url(#${id}-${name})`} stroke="currentColor" />
+    </svg>
+  ),
+  draw: (chart, scale, id) => (
+    <>
+      <defs>
+        {chart.series.map(({ id: name, tone, pattern }) => (
+          <pattern
+            key={name}
+            id={`${id}-${name}`}
+            class={`tone-${tone}`}
+            width="6"
+            height="6"
+            patternUnits="userSpaceOnUse"
+          >
+            {PATTERNS[pattern]}
+          </pattern>
+        ))}
+      </defs>
+      {chart.times.map((_, index) => stackOf(chart, scale, id, index))}
+    </>
+  ),
+}
+
+const LINES: Kind = {
+  greatest: ({ series }) => Math.max(0, ...series.flatMap(({ values }) => values.map((value) => value ?? 0))),
+  swatch: ({ tone, pattern }) => (
+    <svg class={`tone-${tone}`} viewBox="0 0 18 10" aria-hidden="true">
+      <path d="M0 5H18" stroke="currentColor" stroke-width="2" stroke-dasharray={DASHES[pattern]} />
+    </svg>
+  ),
+  draw: ({ series }, { step, y }) =>
+    series.map(({ id, tone, pattern, values }) => {
+      const { line, points } = linePaths(values, (at) => (at + 0.5) * step, y)
+      return (
+        <g key={id} class={`line tone-${tone}`}>
+          <path stroke-dasharray={DASHES[pattern]} d={line} />
+          <path class="points" d={points} />
+        </g>
+      )
+    }),
+}
+
+/** Arrow keys, Home and End move over the points. */
+const moved = (key: string, at: number, count: number): number | null => {
+  const last = count - 1
+  switch (key) {
+    case 'ArrowLeft':
+      return Math.max(0, at < 0 ? last : at - 1)
+    case 'ArrowRight':
+      return Math.min(last, at + 1)
+    case 'Home':
+      return 0
+    case 'End':
+      return last
+    case 'Escape':
+      return -1
+    default:
+      return null
+  }
+}
+
+/** The time pointed at in one chart of the page, ms since 1970. */
+const pointed = signal<{ readonly time: number; readonly chart: string } | null>(null)
+
+const tickText = (step: number, time: number): string => {
+  if (step < 60_000) return clock(time)
+  const at = new Date(time)
+  return at.getHours() === 0 && at.getMinutes() === 0 ? day(time) : minute(time)
+}
+
+const TimeAxis = ({ from, to }: { readonly from: number; readonly to: number }) => {
+  const offset = -60_000 * new Date(from).getTimezoneOffset()
+  const { step, at } = timeTicks({ from, to }, isNarrow.value ? 3 : 6, offset)
+  return (
+    <div class="plot-times" aria-hidden="true">
+      {at.map((time) => (
+        <span key={time} style={{ left: `${(100 * (time - from)) / (to - from)}%` }}>
+          {tickText(step, time)}
+        </span>
+      ))}
+    </div>
+  )
+}
+
+/** Where times and values are drawn. */
+const geometryOf = ({ times, series, format, height = 64 }: ChartProps, kind: Kind) => {
+  const count = Math.max(1, times.length)
+  const step = WIDTH / count
+  const [first = 0, second = first + 60_000] = times
+  const interval = second - first
+  const greatest = kind.greatest({ times, series })
+  const y = (value: number) => height - (value / (greatest || 1)) * (height - 4)
+  const isWhole = series.every(({ values }) => values.every((value) => Number.isInteger(value ?? 0)))
+  const ticks = valueTicks(greatest, Math.max(2, Math.floor(height / 40)), isWhole).map((value) => ({
+    top: y(value),
+    text: format(value),
+  }))
+  return { step, height, y, ticks, first, interval, last: first + interval * count }
+}
+
+type Geometry = ReturnType<typeof geometryOf>
+
+/** The interval that is pointed at in this or another chart; -1: none of this one. */
+const pointedAt = ({ first, last, interval }: Geometry): number => {
+  const time = pointed.value?.time ?? -1
+  return time < first || time >= last ? -1 : Math.floor((time - first) / interval)
+}
+
+/** A part that is chosen with the pointer, in units of the drawing. */
+const useBrush = ({ step, first, interval }: Geometry, onZoom: ChartProps['onZoom']) => {
+  const brush = useSignal<readonly [number, number] | null>(null)
+  const timeAt = (index: number) => first + index * interval
+  return {
+    brush,
+    begin(event: PointerEvent, x: number) {
+      if (!onZoom || event.pointerType === 'touch') return
+      if (event.currentTarget instanceof Element) event.currentTarget.setPointerCapture(event.pointerId)
+      brush.value = [x, x]
+    },
+    end() {
+      const [from, to] = (brush.value ?? [0, 0]).toSorted((a, b) => a - b)
+      brush.value = null
+      if (from === undefined || to === undefined || to - from < step / 2) return
+      onZoom?.(timeAt(Math.floor(from / step)), timeAt(Math.ceil(to / step)))
+    },
+  }
+}
+
+type DrawingProps = {
+  readonly chart: ChartProps
+  readonly kind: Kind
+  readonly geometry: Geometry
+  readonly id: string
+}
+
+const Drawing = ({ chart, kind, geometry, id }: DrawingProps) => {
+  const { times, marks = [], onZoom, summary } = chart
+  const { step, height, ticks, first, interval, last } = geometry
+  const { brush, begin, end } = useBrush(geometry, onZoom)
+  const at = pointedAt(geometry)
+  const point = (next: number) => {
+    pointed.value = next < 0 ? null : { time: first + (next + 0.5) * interval, chart: id }
+  }
+  const xOf = (event: TargetedPointerEvent<SVGSVGElement>): number => {
+    const { left, width } = event.currentTarget.getBoundingClientRect()
+    return Math.max(0, Math.min(WIDTH, ((event.clientX - left) / width) * WIDTH))
+  }
+  const size = Math.max(...ticks.map(({ text }) => text.length))
+  const [from, to] = (brush.value ?? [0, 0]).toSorted((a, b) => a - b)
+  return (
+    <div class="plot">
+      <div class="plot-values" aria-hidden="true" style={{ width: `${size}ch` }}>
+        {ticks.map(({ top, text }) => (
+          <span key={top} style={{ top: `${top}px` }}>
+            {text}
+          </span>
+        ))}
+      </div>
+      <svg
+        class="bars"
+        viewBox={`0 0 ${WIDTH} ${height}`}
+        height={height}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`${summary} ${en.chart.moveHint}`}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys move over the points
+        tabIndex={0}
+        onKeyDown={(event) => {
+          const next = moved(event.key, at, times.length)
+          if (next === null) return
+          event.preventDefault()
+          event.stopPropagation()
+          point(next)
+        }}
+        onBlur={() => point(-1)}
+        onPointerDown={(event) => begin(event, xOf(event))}
+        onPointerMove={(event) => {
+          const x = xOf(event)
+          point(Math.min(times.length - 1, Math.floor(x / step)))
+          if (brush.value) brush.value = [brush.value[0], x]
+        }}
+        onPointerUp={end}
+        onPointerLeave={() => {
+          if (!brush.value) point(-1)
+        }}
+      >
+        {ticks.map(({ top }) => (
+          <path key={top} class={top === height ? 'axis' : 'grid'} d={`M0 ${top}H${WIDTH}`} />
+        ))}
+        {at >= 0 && <rect class="brush" x={at * step} y="0" width={step} height={height} />}
+        {marks.map(({ at: time, text }) => (
+          <path key={`${time} ${text}`} class="mark" d={`M${((time - first) / interval) * step} 0V${height}`}>
+            <title>{text}</title>
+          </path>
+        ))}
+        {kind.draw(chart, geometry, id)}
+        {brush.value && <rect class="brush" x={from} y="0" width={(to ?? 0) - (from ?? 0)} height={height} />}
+      </svg>
+      <TimeAxis from={first} to={last} />
+    </div>
+  )
+}
+
+/** Title, legend, actions and the spoken value around a drawing. */
+const Chart = ({ chart, kind }: { readonly chart: ChartProps; readonly kind: Kind }) => {
+  const { title, summary, series } = chart
+  const id = useId()
+  const isTable = useSignal(false)
+  const isText = isTable.value || isPrinted.value
+  const geometry = geometryOf(chart, kind)
+  const at = pointedAt(geometry)
+  return (
+    <section class="chart" aria-label={title}>
+      <div class="chart-head">
+        <h3>{title}</h3>
+        {!isText && (
+          <div class="legend">
+            {series.map((one) => (
+              <span key={one.id}>
+                {kind.swatch(one, id)}
+                {one.label}
+              </span>
+            ))}
+          </div>
+        )}
+        <button
+          type="button"
+          class="button quiet small"
+          onClick={() => {
+            isTable.value = !isTable.value
+          }}
+        >
+          {isTable.value ? en.actions.showChart : en.actions.showTable}
+        </button>
+        {isTable.value && (
+          <button type="button" class="button quiet small" onClick={() => void copyText(csvOf(cellsOf(chart)))}>
+            {en.actions.copyCsv}
+          </button>
+        )}
+      </div>
+      {isText ? (
+        <DataTable {...chart} />
+      ) : (
+        <>
+          <Drawing chart={chart} kind={kind} geometry={geometry} id={id} />
+          <p class="plot-value" aria-live={pointed.value?.chart === id ? 'polite' : 'off'}>
+            {at >= 0 ? valuesText(chart, at) : summary}
+          </p>
+        </>
+      )}
+    </section>
+  )
+}
+
+export const Bars = (chart: ChartProps) => <Chart chart={chart} kind={BARS} />
+export const Lines = (chart: ChartProps) => <Chart chart={chart} kind={LINES} />

@@ -1,0 +1,140 @@
+/** The palette of Ctrl-K: pages, actions, providers, models, keys, and a pasted request ID. */
+import { signal, useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { PAGES, type PageName } from '../address.ts'
+import { read, useResource } from '../api.ts'
+import { toggleHold } from '../live.ts'
+import { bind, isHelpOpen } from '../shortcuts.ts'
+import { goToPage, nextTheme } from '../store.ts'
+import { en } from '../words/en.ts'
+import { Dialog } from './dialog.tsx'
+
+/** One line of the palette. */
+export type PaletteEntry = { readonly id: string; readonly text: string; readonly run: () => void }
+
+const isOpen = signal(false)
+export const openPalette = (): void => {
+  isOpen.value = true
+}
+const close = (): void => {
+  isOpen.value = false
+}
+
+const FIXED: readonly PaletteEntry[] = [
+  ...PAGES.filter((page) => page !== 'login').map((page) => ({
+    id: page,
+    text: en.palette.goTo(en.pages[page]),
+    run: () => goToPage(page),
+  })),
+  { id: 'theme', text: en.keys.theme, run: nextTheme },
+  { id: 'hold', text: en.keys.hold, run: toggleHold },
+  {
+    id: 'help',
+    text: en.keys.help,
+    run: () => {
+      isHelpOpen.value = true
+    },
+  },
+]
+
+/** A page of the API. */
+const FIRST = { limit: 200 }
+
+type Named = { readonly id: string; readonly name?: string }
+
+const useNamed = (path: string, query = {}): readonly Named[] =>
+  useResource(`palette ${path}`, () => read<{ readonly data: readonly Named[] }>(path, query)).value?.data ?? []
+
+const named = (page: PageName, text: (name: string) => string, found: readonly Named[]): readonly PaletteEntry[] =>
+  found.map(({ id, name = id }, at) => ({ id: `${page}-${at}`, text: text(name), run: () => goToPage(page, id) }))
+
+/** What is configured, read when the palette opens. */
+const useConfigured = (): readonly PaletteEntry[] => [
+  ...named('providers', en.palette.provider, useNamed('/providers')),
+  ...named('routes', en.palette.model, useNamed('/models', FIRST)),
+  ...named('keys', en.palette.key, useNamed('/keys', FIRST)),
+]
+
+/** The most entries that are shown. */
+const MOST = 20
+
+/** The entries that contain all words of a text. A request ID comes first. */
+const entriesFor = (text: string, configured: readonly PaletteEntry[]): readonly PaletteEntry[] => {
+  const words = text.trim().toLowerCase().split(/\s+/)
+  const all = text.trim() === '' ? FIXED : [...FIXED, ...configured]
+  const found = all.filter((entry) => words.every((word) => entry.text.toLowerCase().includes(word))).slice(0, MOST)
+  const id = text.trim()
+  const isId = /^[A-Za-z0-9._:-]{6,200}$/.test(id) && /[0-9_]/.test(id)
+  const request = { id: `request-${id}`, text: en.palette.request(id), run: () => goToPage('requests', id) }
+  return isId ? [request, ...found] : found
+}
+
+const Search = () => {
+  const text = useSignal('')
+  const chosen = useSignal(0)
+  const entries = entriesFor(text.value, useConfigured())
+  const at = Math.min(chosen.value, entries.length - 1)
+  const run = (entry: PaletteEntry | undefined) => {
+    if (!entry) return
+    close()
+    entry.run()
+  }
+  const move = (event: KeyboardEvent) => {
+    if (event.key === 'ArrowDown') chosen.value = Math.min(entries.length - 1, at + 1)
+    else if (event.key === 'ArrowUp') chosen.value = Math.max(0, at - 1)
+    else if (event.key === 'Enter') run(entries[at])
+    else return
+    event.preventDefault()
+  }
+  return (
+    <>
+      <input
+        data-focus
+        class="palette-field"
+        type="text"
+        role="combobox"
+        aria-expanded="true"
+        aria-controls="palette-list"
+        aria-activedescendant={entries[at] ? `palette-${entries[at].id}` : undefined}
+        aria-label={en.palette.label}
+        placeholder={en.palette.placeholder}
+        autocomplete="off"
+        spellcheck={false}
+        value={text.value}
+        onInput={({ currentTarget }) => {
+          text.value = currentTarget.value
+          chosen.value = 0
+        }}
+        onKeyDown={move}
+      />
+      <div class="palette-list" id="palette-list" role="listbox" aria-label={en.palette.label}>
+        {entries.map((entry, index) => (
+          // biome-ignore lint/a11y/useKeyWithClickEvents: the field handles the keys
+          <div
+            key={entry.id}
+            id={`palette-${entry.id}`}
+            role="option"
+            tabIndex={-1}
+            aria-selected={index === at}
+            onClick={() => run(entry)}
+          >
+            {entry.text}
+          </div>
+        ))}
+      </div>
+      <p class="dim" role="status">
+        {entries.length === 0 ? en.palette.empty : <span class="sr-only">{en.palette.results(entries.length)}</span>}
+      </p>
+    </>
+  )
+}
+
+export const Palette = () => {
+  useEffect(() => bind('palette', openPalette), [])
+  if (!isOpen.value) return null
+  return (
+    <Dialog title={en.palette.hint} onClose={close}>
+      <Search />
+    </Dialog>
+  )
+}

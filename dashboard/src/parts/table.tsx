@@ -1,0 +1,279 @@
+/**
+ * A table of any length: only the rows near the window are in the document. Rows are reached with j, k and the arrows, opened
+ * with Enter or a click, and become cards where there is no room for columns.
+ */
+import { type Signal, useSignal } from '@preact/signals'
+import type { ComponentChild } from 'preact'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
+import { bind } from '../shortcuts.ts'
+import { density, isNarrow, isTight } from '../store.ts'
+import { en } from '../words/en.ts'
+
+export type Column<Row> = {
+  readonly id: string
+  readonly head: string
+  readonly cell: (row: Row) => ComponentChild
+  /** `end` for numbers. */
+  readonly align?: 'end'
+  /** CSS width; absent: a share of the rest. */
+  readonly width?: string
+  /** The value of `sort=` for this column; absent: it cannot be sorted by. */
+  readonly sort?: string
+}
+
+export type TableProps<Row> = {
+  /** What the rows are, for screen readers. */
+  readonly label: string
+  readonly columns: readonly Column<Row>[]
+  readonly rows: readonly Row[]
+  readonly keyOf: (row: Row) => string
+  /** The row as a card, where there is no room for columns. */
+  readonly card: (row: Row) => ComponentChild
+  /** The number of all rows, if `rows` are only the first; null: it is not known. */
+  readonly count?: number | null
+  readonly open?: (row: Row) => void
+  /** The key of the open row. */
+  readonly opened?: string | null
+  /** px of a row: comfortable, compact, card. */
+  readonly heights?: RowHeights
+  /** Rows are cards below this width: 640 px, which is usual, or 1024 px, for tables with many columns. */
+  readonly cardsBelow?: 'narrow' | 'tight'
+  /** The end of the rows is near. */
+  readonly onEnd?: () => void
+  /** The present value of `sort=`, `-` is descending; and how it is changed. */
+  readonly sort?: { readonly by: string; readonly change: (by: string) => void }
+  /** Keys of ticked rows; absent: rows cannot be ticked. */
+  readonly ticked?: Signal<ReadonlySet<string>>
+}
+
+type RowHeights = { readonly comfortable: number; readonly compact: number; readonly card: number }
+const HEIGHTS: RowHeights = { comfortable: 44, compact: 32, card: 76 }
+/** Rows outside the window that are in the document. */
+const OVERSCAN = 8
+/** Rows before the end from which on more are read. */
+const NEAR_END = 30
+/** px that the sticky bars cover at the top and at the bottom. */
+const COVERED = { top: 96, bottom: 72 }
+
+/** The rows that are in the document: those in the window and around it, and `kept`; again when the window moves. */
+const useWindow = (count: number, size: number, kept: number) => {
+  const body = useRef<HTMLTableSectionElement>(null)
+  const range = useSignal({ from: 0, to: 2 * OVERSCAN + Math.ceil(window.innerHeight / size) })
+  useLayoutEffect(() => {
+    const measure = () => {
+      const top = body.current?.getBoundingClientRect().top ?? 0
+      // A table outside the window keeps some rows.
+      const from = Math.max(0, Math.min(Math.floor(-top / size), count) - OVERSCAN)
+      const to = Math.max(Math.ceil((window.innerHeight - top) / size), from) + OVERSCAN
+      // Some rows of play, so that not every row that is passed renders all.
+      const { from: first, to: last } = range.value
+      if (Math.abs(from - first) > OVERSCAN / 2 || Math.abs(to - last) > OVERSCAN / 2 || from === 0)
+        if (from !== first || to !== last) range.value = { from, to }
+    }
+    measure()
+    window.addEventListener('scroll', measure, { passive: true })
+    window.addEventListener('resize', measure)
+    return () => {
+      window.removeEventListener('scroll', measure)
+      window.removeEventListener('resize', measure)
+    }
+  }, [count, size])
+  const { from, to } = range.value
+  const shown = Array.from({ length: Math.max(0, Math.min(count, to) - from) }, (_, at) => from + at)
+  if (kept >= 0 && kept < count && !shown.includes(kept)) shown.push(kept)
+  /** Scrolls a row between the bars. */
+  const reveal = (index: number) => {
+    const top = (body.current?.getBoundingClientRect().top ?? 0) + index * size
+    const hidden = top < COVERED.top ? top - COVERED.top : top + size - (window.innerHeight - COVERED.bottom)
+    if (top < COVERED.top || hidden > 0) window.scrollBy(0, hidden)
+  }
+  return { body, shown: shown.sort((a, b) => a - b), last: Math.min(count, to) - 1, reveal }
+}
+
+/** The row of the shortcuts j and k: focus moves with it, and returns to it. */
+const useRows = <Row,>({ rows, keyOf, open, ticked }: TableProps<Row>) => {
+  const active = useSignal<string | null>(null)
+  const at = rows.findIndex((row) => keyOf(row) === active.value)
+  const latest = useRef({ rows, keyOf, open, ticked, at })
+  latest.current = { rows, keyOf, open, ticked, at }
+  return { active, at, latest }
+}
+
+export const Table = <Row,>(props: TableProps<Row>) => {
+  const {
+    label,
+    columns,
+    rows,
+    keyOf,
+    card,
+    count = rows.length,
+    open,
+    opened = null,
+    heights = HEIGHTS,
+    cardsBelow,
+  } = props
+  const isCards = (cardsBelow === 'tight' ? isTight : isNarrow).value
+  const size = isCards ? heights.card : heights[density.value]
+  const { active, at, latest } = useRows(props)
+  const { body, shown, last, reveal } = useWindow(rows.length, size, at)
+
+  const focusRow = (index: number) => {
+    const row = latest.current.rows[index]
+    if (!row) return
+    active.value = keyOf(row)
+    reveal(index)
+    requestAnimationFrame(() =>
+      body.current?.querySelector<HTMLElement>(`tr[data-index="${index}"]`)?.focus({ preventScroll: true }),
+    )
+  }
+  useEffect(() => {
+    const move = (step: number) => () => {
+      const { rows: all, at: from } = latest.current
+      if (all.length === 0) return false
+      focusRow(from < 0 ? 0 : Math.max(0, Math.min(all.length - 1, from + step)))
+      return true
+    }
+    const act = (run: (row: Row) => void) => () => {
+      const row = latest.current.rows[latest.current.at]
+      if (!row || !body.current?.contains(document.activeElement)) return false
+      run(row)
+      return true
+    }
+    const bound = [
+      bind('next', move(1)),
+      bind('previous', move(-1)),
+      bind(
+        'open',
+        act((row) => latest.current.open?.(row)),
+      ),
+      bind(
+        'tick',
+        act((row) => latest.current.ticked && tick(latest.current.ticked, keyOf(row))),
+      ),
+    ]
+    return () => {
+      for (const unbind of bound) unbind()
+    }
+  }, [])
+
+  // When the details close, the focus returns to the row.
+  const before = useRef<string | null>(opened)
+  useEffect(() => {
+    const was = before.current
+    before.current = opened
+    if (opened !== null || was === null) return
+    const index = latest.current.rows.findIndex((row) => keyOf(row) === was)
+    if (index >= 0) focusRow(index)
+  }, [opened])
+
+  const isNearEnd = rows.length > 0 && last >= rows.length - NEAR_END
+  useEffect(() => {
+    if (isNearEnd) props.onEnd?.()
+  }, [isNearEnd, rows.length])
+
+  const clicked = (event: MouseEvent, row: Row) => {
+    const target = event.target instanceof Element ? event.target : null
+    if (!open || target?.closest('a, button, input, label, summary')) return
+    if (event.ctrlKey || event.metaKey || window.getSelection()?.isCollapsed === false) return
+    active.value = keyOf(row)
+    open(row)
+  }
+
+  let end = 0
+  const lines = shown.flatMap((index) => {
+    const row = rows[index]
+    if (!row) return []
+    const key = keyOf(row)
+    const gap = index - end
+    end = index + 1
+    return [
+      ...(gap > 0 ? [<Spacer key={`before-${index}`} height={gap * size} columns={columns.length} />] : []),
+      <tr
+        key={key}
+        data-index={index}
+        aria-rowindex={index + 2}
+        aria-selected={opened === key}
+        class={open ? 'openable' : undefined}
+        style={{ height: `${size}px` }}
+        tabIndex={active.value === key || (at < 0 && index === 0) ? 0 : -1}
+        onFocus={() => {
+          active.value = key
+        }}
+        onClick={(event) => clicked(event, row)}
+      >
+        {isCards ? (
+          <td colSpan={columns.length}>{card(row)}</td>
+        ) : (
+          columns.map((column) => (
+            <td key={column.id} class={column.align}>
+              {column.cell(row)}
+            </td>
+          ))
+        )}
+      </tr>,
+    ]
+  })
+  const rest = (rows.length - end) * size
+  return (
+    <table class="table" aria-label={label} aria-rowcount={count === null ? -1 : count + 1}>
+      {!isCards && (
+        <colgroup>
+          {columns.map(({ id, width }) => (
+            <col key={id} style={width === undefined ? {} : { width }} />
+          ))}
+        </colgroup>
+      )}
+      <thead class={isCards ? 'sr-only' : undefined}>
+        <tr aria-rowindex={1}>
+          {columns.map((column) => (
+            <Head key={column.id} column={column} sort={props.sort} />
+          ))}
+        </tr>
+      </thead>
+      <tbody ref={body}>
+        {lines}
+        {rest > 0 && <Spacer key="after" height={rest} columns={columns.length} />}
+      </tbody>
+    </table>
+  )
+}
+
+const tick = (ticked: Signal<ReadonlySet<string>>, key: string): void => {
+  const next = new Set(ticked.value)
+  if (!next.delete(key)) next.add(key)
+  ticked.value = next
+}
+
+const Spacer = ({ height, columns }: { readonly height: number; readonly columns: number }) => (
+  // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a row is not focusable
+  <tr class="spacer" aria-hidden="true">
+    <td colSpan={columns} style={{ height: `${height}px` }} />
+  </tr>
+)
+
+const Head = <Row,>({ column, sort }: { readonly column: Column<Row>; readonly sort: TableProps<Row>['sort'] }) => {
+  const { head, align, sort: by } = column
+  if (by === undefined || !sort)
+    return (
+      <th scope="col" class={align}>
+        {head}
+      </th>
+    )
+  const direction = sort.by === by ? 'ascending' : sort.by === `-${by}` ? 'descending' : 'none'
+  return (
+    <th scope="col" class={align} aria-sort={direction}>
+      <button type="button" class="head-button" onClick={() => sort.change(direction === 'descending' ? by : `-${by}`)}>
+        {head}
+        <span aria-hidden="true">{direction === 'ascending' ? ' ▲' : direction === 'descending' ? ' ▼' : ''}</span>
+      </button>
+    </th>
+  )
+}
+
+/** The button for rows that wait while the list is not at its top. */
+export const NewRows = ({ count, show }: { readonly count: number; readonly show: () => void }) =>
+  count === 0 ? null : (
+    <button type="button" class="button new-rows" onClick={show}>
+      ↑ {en.table.newRows(count)}
+    </button>
+  )

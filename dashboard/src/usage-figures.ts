@@ -1,0 +1,224 @@
+/** What the usage page derives from the sums of the admin API. Pure; amounts stay exact until they are printed or drawn. */
+import { addDollars, dollarsOf, nanoOf } from './format.ts'
+
+export type UsageTotals = {
+  readonly requests: number
+  readonly failed: number
+  readonly attempts: number
+  readonly input: number
+  readonly output: number
+  readonly cache_read: number
+  readonly cost: string
+  readonly saved: string
+  /** The part of the cost of attempts that delivered no whole answer. */
+  readonly lost: string
+  readonly unpriced: number
+}
+
+export const USAGE_GROUPS = ['key', 'team', 'model', 'route', 'client', 'provider', 'tag', 'style'] as const
+export type UsageGroup = (typeof USAGE_GROUPS)[number]
+
+export type UsageRow = UsageTotals & { readonly start?: string } & {
+  readonly [group in UsageGroup]?: string | null
+}
+
+/** One value of the group: its sums, and its cost in each bucket. */
+export type UsageLine = {
+  /** Empty: no value, such as requests without a key. */
+  readonly id: string
+  readonly totals: UsageTotals
+  readonly costs: readonly string[]
+}
+
+/** The starts of the buckets, and the lines with a cost for each. */
+type UsageLines = { readonly starts: readonly string[]; readonly lines: readonly UsageLine[] }
+
+/** The lines of a report with buckets, the most expensive first. */
+export const usageLines = (rows: readonly UsageRow[], group: UsageGroup): UsageLines => {
+  const starts = [...new Set(rows.map(({ start }) => start ?? ''))].toSorted()
+  const byId = new Map<string, UsageRow[]>()
+  for (const row of rows) {
+    const id = row[group] ?? ''
+    const known = byId.get(id)
+    if (known) known.push(row)
+    else byId.set(id, [row])
+  }
+  const lines = [...byId].map(([id, own]): UsageLine => {
+    const costs = new Map(own.map(({ start, cost }) => [start ?? '', cost]))
+    return { id, totals: added(own), costs: starts.map((start) => costs.get(start) ?? '0') }
+  })
+  return { starts, lines: lines.toSorted((a, b) => compare(b.totals.cost, a.totals.cost)) }
+}
+
+const COLUMNS = [
+  ...(['requests', 'failed', 'input', 'cache_read', 'output'] as const),
+  ...(['cost', 'saved', 'lost', 'unpriced'] as const),
+]
+
+/** The lines as rows of a CSV; amounts are exact. */
+export const csvRows = (
+  group: UsageGroup,
+  lines: readonly UsageLine[],
+  nameOf: (id: string) => string,
+): readonly (readonly (string | number)[])[] => [
+  [group, ...COLUMNS],
+  ...lines.map(({ id, totals }) => [nameOf(id), ...COLUMNS.map((name) => totals[name])]),
+]
+
+const compare = (a: string, b: string): number => {
+  const difference = nanoOf(a) - nanoOf(b)
+  return difference < 0n ? -1 : difference > 0n ? 1 : 0
+}
+
+const added = (rows: readonly UsageTotals[]): UsageTotals => {
+  const sum = (name: 'requests' | 'failed' | 'attempts' | 'input' | 'output' | 'cache_read' | 'unpriced') =>
+    rows.reduce((total, row) => total + row[name], 0)
+  const amount = (name: 'cost' | 'saved' | 'lost') => addDollars(rows.map((row) => row[name]))
+  return {
+    requests: sum('requests'),
+    failed: sum('failed'),
+    attempts: sum('attempts'),
+    input: sum('input'),
+    output: sum('output'),
+    cache_read: sum('cache_read'),
+    unpriced: sum('unpriced'),
+    cost: amount('cost'),
+    saved: amount('saved'),
+    lost: amount('lost'),
+  }
+}
+
+/** The starts of all buckets of a range, with those that the report has: days or hours without use have none there. */
+const everyStart = (
+  found: readonly string[],
+  isHours: boolean,
+  { from, to }: { readonly from: number; readonly to: number },
+): readonly string[] => {
+  const step = isHours ? HOUR : DAY
+  const starts = new Set(found)
+  for (let at = Math.floor(from / step) * step; at < to; at += step) {
+    const iso = new Date(at).toISOString()
+    starts.add(isHours ? iso : iso.slice(0, 10))
+  }
+  return [...starts].toSorted()
+}
+
+/** Lines with a cost for every start of the range. */
+export const withEveryStart = (
+  { starts: found, lines }: UsageLines,
+  isHours: boolean,
+  range: { readonly from: number; readonly to: number },
+): UsageLines => {
+  const starts = everyStart(found, isHours, range)
+  return {
+    starts,
+    lines: lines.map((line) => {
+      const costs = new Map(found.map((start, at) => [start, line.costs[at] ?? '0']))
+      return { ...line, costs: starts.map((start) => costs.get(start) ?? '0') }
+    }),
+  }
+}
+
+/** The first lines, and one with the costs of all others; null: there are no others. */
+export const withOther = (
+  lines: readonly UsageLine[],
+  most: number,
+): { readonly shown: readonly UsageLine[]; readonly other: UsageLine | null; readonly hidden: number } => {
+  if (lines.length <= most) return { shown: lines, other: null, hidden: 0 }
+  const hidden = lines.slice(most - 1)
+  const costs = (hidden[0]?.costs ?? []).map((_, at) => addDollars(hidden.map((line) => line.costs[at] ?? '0')))
+  const other = { id: '', totals: added(hidden.map(({ totals }) => totals)), costs }
+  return { shown: lines.slice(0, most - 1), other, hidden: hidden.length }
+}
+
+/** The cost of 1,000 requests at this rate; null without requests. */
+export const perThousand = ({ cost, requests }: UsageTotals): string | null =>
+  requests === 0 ? null : dollarsOf((nanoOf(cost) * 1_000n) / BigInt(requests))
+
+/** The cost of a day, by its date. */
+export type DayCost = { readonly day: string; readonly cost: string }
+
+/** What a month will cost, with a range. */
+export type MonthForecast = {
+  readonly total: string
+  readonly low: string
+  readonly high: string
+  readonly end: string
+}
+
+/** Days of the same weekday of which the median is taken, and days without which there is no forecast. */
+const SAMPLES = 7
+const LEAST_DAYS = 3
+
+export const DAY = 86_400_000
+const HOUR = 3_600_000
+
+const sorted = (amounts: readonly bigint[]): readonly bigint[] =>
+  amounts.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0))
+
+/**
+ * The cost of today at its end: what is spent, and the median of what earlier days cost from this time of the day on. `hours`:
+ * the costs of earlier hours. Null with fewer than three earlier days.
+ */
+export const dayForecast = (
+  hours: readonly Pick<UsageRow, 'start' | 'cost'>[],
+  spent: string,
+  { now, midnight }: { readonly now: number; readonly midnight: number },
+): string | null => {
+  const costs = hours.map(({ start = '', cost }) => ({ at: Date.parse(start), nano: nanoOf(cost) }))
+  const first = Math.min(...costs.map(({ at }) => at))
+  const rests: bigint[] = []
+  // Only days that are known from this time on.
+  for (let day = midnight - DAY; now - midnight + day >= first; day -= DAY) {
+    const from = now - midnight + day
+    rests.push(
+      costs.reduce((sum, { at, nano }) => {
+        // Of the hour in which it is now, the rest.
+        const share = at >= day + DAY ? 0 : Math.max(0, Math.min(1, (at + HOUR - from) / HOUR))
+        return sum + (nano * BigInt(Math.round(share * 1_000))) / 1_000n
+      }, 0n),
+    )
+  }
+  return rests.length < LEAST_DAYS ? null : dollarsOf(nanoOf(spent) + quantile(sorted(rests), 0.5))
+}
+
+const quantile = (values: readonly bigint[], share: number): bigint =>
+  values[Math.min(values.length - 1, Math.floor(share * values.length))] ?? 0n
+const dateOf = (at: number): string => new Date(at).toISOString().slice(0, 10)
+
+/**
+ * The cost of the month of `today` (a date): what is spent, and for each day to come the median of the last days of its
+ * weekday, with their quartiles as range. Null with fewer than three whole days.
+ */
+export const monthForecast = (days: readonly DayCost[], today: string): MonthForecast | null => {
+  const whole = days.filter(({ day }) => day < today).toSorted((a, b) => (a.day < b.day ? 1 : -1))
+  if (whole.length < LEAST_DAYS) return null
+  const month = today.slice(0, 7)
+  const spent = days.filter(({ day }) => day.startsWith(month)).map(({ cost }) => nanoOf(cost))
+  const start = Date.parse(`${today}T00:00:00Z`)
+  const totals = { low: 0n, mid: 0n, high: 0n }
+  let end = today
+  for (let at = start; dateOf(at).startsWith(month); at += DAY) {
+    end = dateOf(at)
+    const weekday = new Date(at).getUTCDay()
+    const same = whole.filter(({ day }) => new Date(`${day}T00:00:00Z`).getUTCDay() === weekday).slice(0, SAMPLES)
+    const used = same.length >= LEAST_DAYS ? same : whole.slice(0, SAMPLES)
+    const past = sorted(used.map(({ cost }) => nanoOf(cost)))
+    // What today has cost already is counted once.
+    const done = at === start ? nanoOf(days.find(({ day }) => day === today)?.cost ?? '0') : 0n
+    const more = (share: number) => {
+      const rest = quantile(past, share) - done
+      return rest > 0n ? rest : 0n
+    }
+    totals.low += more(0.25)
+    totals.mid += more(0.5)
+    totals.high += more(0.75)
+  }
+  const sum = spent.reduce((total, one) => total + one, 0n)
+  return {
+    total: dollarsOf(sum + totals.mid),
+    low: dollarsOf(sum + totals.low),
+    high: dollarsOf(sum + totals.high),
+    end,
+  }
+}

@@ -1,0 +1,53 @@
+/** Words of the overview. */
+import { counted, words } from './words.ts'
+
+export const overviewWords = words({
+  figures: {
+    requests: 'Requests',
+    perMinute: '/min',
+    answered: 'Answered',
+    total: 'p95 total',
+    first: 'p95 first token',
+    ours: 'p95 added by us',
+    cost: 'Cost today',
+    noRequests: 'No request in this range.',
+    noFirst: 'No answer was streamed in this range.',
+    noCost: 'not read yet',
+    byMidnight: (amount: string) => `about ${amount} by 24:00`,
+    ofBudget: (amount: string) => `of ${amount}`,
+    course: (name: string) => `${name} over the range`,
+    inRange: (n: number) => `${counted(n, 'request')} in this range`,
+  },
+  outcomes: 'Requests by outcome',
+  outcomesSummary: (n: number, failed: number) =>
+    n === 0
+      ? 'No request in this range.'
+      : `${counted(n, 'request')} in this range, ${failed === 0 ? 'none' : failed.toLocaleString()} failed or refused.`,
+  showOutcome: (n: string, word: string) => `${n} ${word}`,
+  latency: 'Latency',
+  p50: 'p50',
+  p95: 'p95',
+  first: 'p95 first token',
+  latencySummary: (from: string, to: string) => `p95 went from ${from} to ${to}.`,
+  latencySteady: (value: string) => `p95 is ${value}.`,
+  latencyNone: 'No request was answered in this range.',
+  providers: 'Providers',
+  answered: 'Answered',
+  allProviders: 'All providers',
+  moreProviders: (n: number) => `${n.toLocaleString()} more`,
+  attention: 'Needs attention',
+  nothing: 'Nothing needs attention: circuits are closed, keys are in use, and budgets are below 80 %.',
+  unreadable: (what: string, why: string) => `${what} could not be read: ${why}`,
+  budget: (name: string, share: string) => `Budget ${name}: ${share} spent`,
+  budgetEnds: (time: string) => `at this rate spent ${time}`,
+  provider: (id: string, state: string) => `${id}: ${state}`,
+  key: (provider: string, key: string, state: string) => `${provider}: key ${key} ${state}`,
+  client: (family: string, status: string) => `${family} was refused${status}`,
+  clientStatus: (status: number) => ` with ${status}`,
+  clientAt: (time: string) => `last ${time}`,
+  system: (component: string) => `Problem of ${component}`,
+  changes: 'Changes',
+  noChanges: 'Nothing has changed in the last 24 hours.',
+  budgets: 'Budgets',
+  clients: 'Clients',
+})

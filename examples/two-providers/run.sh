@@ -1,0 +1,17 @@
+#!/bin/sh
+set -eu
+url=${HEADGATE_URL:-http://127.0.0.1:3000}
+
+# Sends a prompt to a model or route, and prints who answered and after which attempts.
+ask() {
+  curl -sS -o /dev/null "$url/v1/chat/completions" -H 'content-type: application/json' \
+    -d "{\"model\":\"$1\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}" \
+    -w "$1 -> %header{x-headgate-provider}/%header{x-headgate-model} (%header{x-headgate-trail})\n" |
+    sed 's/#[0-9a-f]*//g' # the keys, by their digests
+}
+
+ask fast
+ask anthropic/claude-haiku-4-5
+curl -sS -o /dev/null "$url/v1/messages" -H 'content-type: application/json' \
+  -d '{"model":"fast","max_tokens":100,"messages":[{"role":"user","content":"hello"}]}' \
+  -w "messages API: fast -> %header{x-headgate-provider}/%header{x-headgate-model}\n"

@@ -15,6 +15,7 @@ export type ListedRequest = Pick<
   | 'received_at'
   | 'style'
   | 'stream'
+  | 'client'
   | 'asked'
   | 'provider'
   | 'model'
@@ -30,7 +31,7 @@ export type ListedRequest = Pick<
   | 'usage'
   | 'cost'
 > &
-  Partial<Pick<RequestEntry, 'route' | 'client' | 'tags' | 'message' | 'end_user'>> & {
+  Partial<Pick<RequestEntry, 'route' | 'tags' | 'message' | 'end_user'>> & {
     readonly attempts: readonly ListedAttempt[]
   }
 
@@ -173,7 +174,7 @@ export const matches = (request: ListedRequest, place: Place): boolean | null =>
     const wanted = valuesOf(place, name)
     return wanted.length === 0 || wanted.includes(value ?? '')
   }
-  const isKnown = ['route', 'client', 'tag'].every((name) => valuesOf(place, name).length === 0)
+  const isKnown = ['route', 'tag'].every((name) => valuesOf(place, name).length === 0)
   const isStatus = valuesOf(place, 'http').every((status) =>
     status.endsWith('xx') ? String(request.status)[0] === status[0] : String(request.status) === status,
   )
@@ -188,6 +189,7 @@ export const matches = (request: ListedRequest, place: Place): boolean | null =>
     one('asked', asked) &&
     one('key', request.key?.id) &&
     one('team', request.team?.id) &&
+    one('client', request.client) &&
     one('style', request.style) &&
     one('code', code) &&
     isStatus &&

@@ -4,7 +4,16 @@ import { fail } from './failure.ts'
 import type { SkippedTarget, Trace, TraceEvent } from './trace.ts'
 import { attemptsOf, summarize, trail } from './trace-summary.ts'
 
-const received: TraceEvent = { type: 'received', at: 100, id: 'req_abc', style: 'chat', model: 'fast', stream: true }
+const received: TraceEvent = {
+  type: 'received',
+  at: 100,
+  date: 0,
+  family: '',
+  id: 'req_abc',
+  style: 'chat',
+  model: 'fast',
+  stream: true,
+}
 const attempt = (at: number, provider: string, key: string): TraceEvent => ({
   type: 'attempt',
   at,

@@ -189,7 +189,16 @@ const busyIn = (attempts: readonly AttemptRecord[], end: number): number => {
   return busy
 }
 
-const UNKNOWN_REQUEST: EventOf<'received'> = { type: 'received', at: 0, id: '', style: '', model: '', stream: false }
+const UNKNOWN_REQUEST: EventOf<'received'> = {
+  type: 'received',
+  at: 0,
+  date: 0,
+  family: '',
+  id: '',
+  style: '',
+  model: '',
+  stream: false,
+}
 
 /** Summarizes a request for log and metrics. Accepts an incomplete trace. */
 export const summarize = (trace: Trace): TraceSummary => {

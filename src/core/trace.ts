@@ -7,6 +7,10 @@ export type TraceEvent =
   | {
       readonly type: 'received'
       readonly at: number
+      /** The same time in ms since 1970, as in the ledger. */
+      readonly date: number
+      /** The kind of client, from its User-Agent. */
+      readonly family: string
       readonly id: string
       readonly style: string
       readonly model: string

@@ -69,6 +69,30 @@ describe('live events', () => {
     stream.leave()
   })
 
+  test('a row has the values of the list', async () => {
+    const stream = await follow(gateway)
+    const ids = await Promise.all(Array.from({ length: 50 }, () => ask(gateway)))
+    await until(() => stream.rows().length === ids.length)
+    const headers = { authorization: `Bearer ${ADMIN}` }
+    const stored = async () => {
+      const response = await fetch(`${gateway.url}/admin/api/v1/requests?limit=${ids.length}`, { headers })
+      return (await response.json()) as { readonly data: readonly Readonly<Record<string, unknown>>[] }
+    }
+    let data: readonly Readonly<Record<string, unknown>>[] = []
+    await until(async () => {
+      data = (await stored()).data
+      return ids.every((id) => data.some((row) => row.id === id && row.ended_at !== null))
+    })
+    // Times of the end are of another clock, and attempts have fewer members.
+    const measured = ['ended_at', 'total_ms', 'first_content_ms', 'overhead_us', 'attempts', 'object']
+    for (const row of stream.rows()) {
+      const found = data.find(({ id }) => id === row.id)
+      for (const [name, value] of Object.entries(row))
+        if (!measured.includes(name)) assert.deepEqual([name, value], [name, found?.[name]])
+    }
+    stream.leave()
+  })
+
   test('a stream continues after the last event that the client has received', async () => {
     const first = await follow(gateway)
     await ask(gateway)

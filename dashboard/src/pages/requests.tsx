@@ -18,10 +18,10 @@ import { Code, Empty, Failed, Loading, PageHead, Time } from '../parts/states.ts
 import { NewRows, Table } from '../parts/table.tsx'
 import { type ListedRequest, matches, merged, queryOf, REQUEST_FILTERS } from '../request-row.ts'
 import { useRunning } from '../running.ts'
-import { current, gatewayNow, go, isNarrow, isTight, store, stored } from '../store.ts'
+import { current, gatewayNow, go, isMedium, isNarrow, isTight, store, stored } from '../store.ts'
 import { en } from '../words/en.ts'
 import { requests as w } from '../words/requests.ts'
-import { Card, COLUMNS, DEFAULT_COLUMNS, FEW_COLUMNS } from './requests/cells.tsx'
+import { Card, COLUMNS, DEFAULT_COLUMNS, FEW_COLUMNS, MEDIUM_COLUMNS } from './requests/cells.tsx'
 import type { SheetProps } from './requests/sheet.tsx'
 
 /** Rows of a page of the API. */
@@ -121,8 +121,8 @@ const countText = ({ count: found }: Figures): string =>
 
 const chosenColumns = (place: Place) => {
   const chosen = valuesOf(place, 'cols')
-  const ids: readonly string[] =
-    chosen.length > 0 ? chosen : place.id === null && !isTight.value ? DEFAULT_COLUMNS : FEW_COLUMNS
+  const fitting = isTight.value || place.id !== null ? FEW_COLUMNS : isMedium.value ? MEDIUM_COLUMNS : DEFAULT_COLUMNS
+  const ids: readonly string[] = chosen.length > 0 ? chosen : fitting
   return COLUMNS.filter(({ id }) => ids.includes(id))
 }
 

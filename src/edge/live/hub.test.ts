@@ -21,6 +21,8 @@ const requestOf = (client: string | undefined): GatewayEvent => ({
     {
       type: 'received',
       at: 100,
+      date: START - 5_000,
+      family: 'codex',
       id: `req_${client}`,
       style: 'chat',
       model: 'm',
@@ -39,7 +41,17 @@ const requestOf = (client: string | undefined): GatewayEvent => ({
 const usual = (client: string): GatewayEvent => ({
   event: 'request',
   trace: [
-    { type: 'received', at: 100, id: `req_${client}`, style: 'chat', model: 'm', stream: false, client },
+    {
+      type: 'received',
+      at: 100,
+      date: START,
+      family: 'codex',
+      id: `req_${client}`,
+      style: 'chat',
+      model: 'm',
+      stream: false,
+      client,
+    },
     { type: 'attempt', at: 101, provider: 'openai', model: 'm', key: 'a1f3' },
     { type: 'committed', at: 120, attempt: 0, status: 200 },
     { type: 'ended', at: 130, how: 'answered', status: 200, cost: 1_500 },
@@ -154,7 +166,10 @@ describe('live events', () => {
     const [all, mine, other] = [listen(), listen({ teams: ['team_a'] }), listen({ teams: ['team_b'] })]
     hub.observe(requestOf('key_a'))
     const [, data = ''] = /^event: request\ndata: (.+)$/m.exec(mine.text) ?? []
-    const { attempts, key, team, cost, total_ms, outcome } = JSON.parse(data)
+    const { attempts, key, team, cost, total_ms, outcome, client, received_at, ended_at } = JSON.parse(data)
+    assert.equal(client, 'codex')
+    // The times of the ledger: a list knows the row by its time and ID, although the clocks differ.
+    assert.deepEqual([received_at, ended_at].map(Date.parse), [START - 5_000, START - 4_970])
     assert.deepEqual(key, { id: 'key_a', name: 'ci' })
     assert.deepEqual([team.id, cost, total_ms, outcome], ['team_a', '0.000001500', 30, 'answered'])
     assert.deepEqual(

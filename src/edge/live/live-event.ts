@@ -107,15 +107,16 @@ const requestEvent = (trace: Trace, view: LiveView): Omit<LiveEvent, 'id'> => {
   const summary = summaryOf(trace)
   const { client, usage, failure, estimated, cost, provider, upstreamModel } = summary
   const team = teamIdOf(client, view)
-  const ended = view.date()
-  const received = trace[0]?.type === 'received' ? trace[0].at : 0
+  const [first] = trace
+  const { at: received, date, family } = first?.type === 'received' ? first : { at: 0, date: 0, family: '' }
   return made('requests', 'request', [team], {
     object: 'request',
     id: clip(summary.id),
-    received_at: iso(ended - summary.totalMs),
-    ended_at: iso(ended),
+    received_at: iso(date),
+    ended_at: iso(date + summary.totalMs),
     style: summary.style,
     stream: summary.stream,
+    client: family,
     asked: clip(summary.model),
     provider: provider ?? null,
     model: upstreamModel === undefined ? null : clip(upstreamModel),
@@ -128,12 +129,13 @@ const requestEvent = (trace: Trace, view: LiveView): Omit<LiveEvent, 'id'> => {
     first_content_ms: rounded(summary.firstContentMs),
     total_ms: Math.round(summary.totalMs),
     overhead_us: Math.round(summary.overheadMs * 1_000),
+    // What a provider did not report is 0, as in the ledger.
     usage: {
       input: usage?.input ?? null,
       output: usage?.output ?? null,
-      cache_read: usage?.cacheRead ?? null,
-      cache_write: usage?.cacheWrite ?? null,
-      reasoning: usage?.reasoning ?? null,
+      cache_read: usage ? (usage.cacheRead ?? 0) : null,
+      cache_write: usage ? (usage.cacheWrite ?? 0) : null,
+      reasoning: usage ? (usage.reasoning ?? 0) : null,
       source: usage ? (estimated ? 'estimated' : 'exact') : null,
     },
     cost: cost === undefined ? null : formatDollars(cost),

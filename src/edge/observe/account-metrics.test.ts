@@ -18,7 +18,7 @@ const traceOf = (
   more: { readonly team?: string; readonly client?: string } = {},
   ended: Partial<Ended> = {},
 ): Trace => [
-  { type: 'received', at: 0, id: 'r', style: 'chat', model: 'm', stream: false, ...more },
+  { type: 'received', at: 0, date: 0, family: '', id: 'r', style: 'chat', model: 'm', stream: false, ...more },
   { type: 'attempt', at: 1, provider: 'openai', model: 'm', key: 'a1f3' },
   { type: 'committed', at: 2, attempt: 0, status: 200 },
   { type: 'usage', usage: { input: 7, output: 3 } },

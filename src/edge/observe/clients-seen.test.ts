@@ -52,7 +52,7 @@ describe('what was wrong', () => {
     const failure = fail('unknown_model', 'Did you mean "gpt-5"?')
     seen.ended(
       summarize([
-        { type: 'received', at: 0, id: 'r1', style: 'chat', model: 'gpt5', stream: false },
+        { type: 'received', at: 0, date: 0, family: '', id: 'r1', style: 'chat', model: 'gpt5', stream: false },
         { type: 'ended', at: 1, how: 'refused', status: 404, failure },
       ]),
     )

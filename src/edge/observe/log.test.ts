@@ -39,7 +39,7 @@ const logOn = (options: Partial<LogOptions> = {}) => {
 }
 
 const exchange: Trace = [
-  { type: 'received', at: 0, id: 'req_abc', style: 'chat', model: 'fast', stream: true },
+  { type: 'received', at: 0, date: 0, family: '', id: 'req_abc', style: 'chat', model: 'fast', stream: true },
   { type: 'attempt', at: 1, provider: 'openai', model: 'gpt-x', key: 'a1f3' },
   { type: 'failed', at: 50, attempt: 0, failure: fail('timeout', 'no answer in 49 ms') },
   { type: 'attempt', at: 51, provider: 'groq', model: 'llama', key: '09be' },
@@ -187,7 +187,7 @@ test('log: no field value breaks a line or controls a terminal', () => {
       log.record({
         event: 'request',
         trace: [
-          { type: 'received', at: 0, id: text, style: text, model: text, stream: false },
+          { type: 'received', at: 0, date: 0, family: '', id: text, style: text, model: text, stream: false },
           { type: 'attempt', at: 0, provider: 'p', model: text, key: 'k' },
           { type: 'ended', at: 1, how: 'refused', status: 502, failure: fail('status', text) },
         ],
@@ -268,7 +268,7 @@ const pretty: readonly (readonly [string, GatewayEvent, RegExp])[] = [
     {
       event: 'request',
       trace: [
-        { type: 'received', at: 0, id: 'req_b', style: 'chat', model: 'm', stream: false },
+        { type: 'received', at: 0, date: 0, family: '', id: 'req_b', style: 'chat', model: 'm', stream: false },
         {
           type: 'ended',
           at: 1,

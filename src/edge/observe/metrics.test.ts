@@ -7,7 +7,16 @@ import type { Trace, TraceEvent } from '../../core/trace.ts'
 import { createMetrics, type MetricsOptions } from './metrics.ts'
 import { createRegistry } from './registry.ts'
 
-const received: TraceEvent = { type: 'received', at: 0, id: 'req_a', style: 'chat', model: 'anything', stream: true }
+const received: TraceEvent = {
+  type: 'received',
+  at: 0,
+  date: 0,
+  family: '',
+  id: 'req_a',
+  style: 'chat',
+  model: 'anything',
+  stream: true,
+}
 const answered: Trace = [
   received,
   { type: 'attempt', at: 2, provider: 'openai', model: 'gpt-x', key: 'a1f3' },
@@ -284,7 +293,7 @@ test('metrics: nor do the models of requests with long names', () => {
     metrics.record({
       event: 'request',
       trace: [
-        { type: 'received', at: 0, id: 'r', style: 's', model, stream: false },
+        { type: 'received', at: 0, date: 0, family: '', id: 'r', style: 's', model, stream: false },
         { type: 'attempt', at: 1, provider: 'p', model, key: 'k' },
         { type: 'committed', at: 2, attempt: 0, status: 200 },
         { type: 'ended', at: 3, how: 'answered', status: 200 },

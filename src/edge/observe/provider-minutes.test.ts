@@ -8,7 +8,7 @@ import { ProviderMinutes } from './provider-minutes.ts'
 const MINUTE = 60_000
 
 const traceOf = (...events: Trace): Trace => [
-  { type: 'received', at: 0, id: 'r', style: 'chat', model: 'm', stream: false },
+  { type: 'received', at: 0, date: 0, family: '', id: 'r', style: 'chat', model: 'm', stream: false },
   ...events,
   { type: 'ended', at: 500, how: 'answered', status: 200 },
 ]

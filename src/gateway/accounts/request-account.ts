@@ -88,6 +88,16 @@ export class RequestAccount implements TimerClient {
     return this.#call.id
   }
 
+  /** When the call was received, in ms since 1970. */
+  get received(): number {
+    return this.#call.received
+  }
+
+  /** The kind of client. */
+  get family(): string {
+    return this.#call.client
+  }
+
   /** Tokens of the answer so far, counted or estimated; null: there are none yet. */
   get outputTokens(): number | null {
     const source = this.#attempts.findLast((attempt) => attempt?.committedAt)?.source

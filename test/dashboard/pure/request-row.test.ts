@@ -36,6 +36,7 @@ const request = (members: Partial<ListedRequest> = {}): ListedRequest => ({
   received_at: '2026-11-23T10:00:00.000Z',
   style: 'chat',
   stream: true,
+  client: 'openai-sdk',
   asked: 'm',
   provider: 'openai',
   model: 'm',
@@ -165,6 +166,8 @@ describe('filters', () => {
       ['?min_ms=3000', false],
       ['?q=NO_TARGET', true],
       ['?q=other', false],
+      ['?client=openai-sdk', true],
+      ['?client=codex', false],
       ['?tag=team:search', null],
       ['?tag=team:search&status=answered', false],
     ] as const)

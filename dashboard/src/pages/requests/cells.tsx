@@ -166,6 +166,7 @@ type ListColumn = Column<ListedRequest>
 
 export const COLUMNS: readonly ListColumn[] = [
   { id: 'time', head: w.columns.time, width: '5.5rem', cell: ({ received_at }) => <When at={received_at} /> },
+  { id: 'client', head: w.columns.client, width: '7rem', cell: ({ client }) => <Text text={client} /> },
   { id: 'key', head: w.columns.key, width: '7rem', cell: (request) => <KeyName request={request} /> },
   {
     id: 'asked',
@@ -201,7 +202,6 @@ export const COLUMNS: readonly ListColumn[] = [
   { id: 'cost', head: w.columns.cost, width: '6.25rem', align: 'end', cell: (one) => <Cost request={one} /> },
   { id: 'route', head: w.columns.route, width: '8rem', cell: ({ route }) => <Text text={route} /> },
   { id: 'model', head: w.columns.model, width: '10rem', cell: ({ model }) => <Text text={model} /> },
-  { id: 'client', head: w.columns.client, width: '8rem', cell: ({ client }) => <Text text={client} /> },
   { id: 'style', head: w.columns.style, width: '6rem', cell: ({ style }) => <Text text={style} /> },
   {
     id: 'stream',
@@ -245,7 +245,20 @@ export const COLUMNS: readonly ListColumn[] = [
   },
 ]
 
-export const DEFAULT_COLUMNS = ['time', 'key', 'asked', 'path', 'outcome', 'first', 'total', 'tokens', 'cost'] as const
+export const DEFAULT_COLUMNS = [
+  'time',
+  'client',
+  'key',
+  'asked',
+  'path',
+  'outcome',
+  'first',
+  'total',
+  'tokens',
+  'cost',
+] as const
+/** The columns where there is no room for all of them. */
+export const MEDIUM_COLUMNS = DEFAULT_COLUMNS.filter((id) => id !== 'client')
 /** The columns beside an open sheet. */
 export const FEW_COLUMNS = ['time', 'asked', 'path', 'outcome', 'total'] as const
 

@@ -98,7 +98,7 @@ export type RequestEnded = CallNumber & {
   /** The model as the client named it. */
   readonly asked: string
   readonly route: string | null
-  /** The target that answered. */
+  /** The target that answered; of the built-in demo also one that failed. */
   readonly provider: string | null
   readonly model: string | null
   readonly key: string | null

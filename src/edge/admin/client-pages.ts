@@ -10,11 +10,13 @@ import { reportOf } from '../../policy/accounts/rate-limit-headers.ts'
 import type { ClientPages } from '../http/app/client-pages.ts'
 import type { UsageReader } from '../ledger/reading/client.ts'
 import { CLIENT_USAGE_PARAMETERS, type ClientUsageQuery, rangeOf } from '../ledger/reading/parameters.ts'
+import type { UsageFilter } from '../ledger/reading/queries.ts'
+import { summed } from './usage-query.ts'
 import { invalid, readQuery } from './validation.ts'
 
 /** Creates the pages. */
 export const openClientPages = (
-  { accounts, world }: Pick<Gateway, 'accounts' | 'world'>,
+  { accounts, config, world }: Pick<Gateway, 'accounts' | 'config' | 'world'>,
   usage: Pick<UsageReader, 'usage' | 'request'>,
 ): ClientPages => ({
   async usage({ principal, query: text }) {
@@ -24,7 +26,7 @@ export const openClientPages = (
     const asked = query.value as ClientUsageQuery
     const range = rangeOf(asked, 'usage', world.date())
     if (!range) return bad(invalid([{ path: 'from', message: 'It must be before `to`.' }], 'query'))
-    const filter = { key: [principal.id], team: [principal.team.id] }
+    const filter = summed<UsageFilter>({ key: [principal.id], team: [principal.team.id] }, config())
     const report = await usage.usage({ ...asked, ...range, by: ['model'], filter })
     if (!report.ok) return report
     const { object: _list, ...used } = report.value

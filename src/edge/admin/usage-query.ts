@@ -1,11 +1,24 @@
 /** Queries of usage: their range, and the teams to which the actor's role limits them. */
+import type { Config } from '../../core/config.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import { rangeOf } from '../ledger/reading/parameters.ts'
-import type { TimeRange } from '../ledger/reading/queries.ts'
+import { DEMO, type TimeRange } from '../ledger/reading/queries.ts'
 import { invalid } from './validation.ts'
 
 export const EMPTY_RANGE: Failure = invalid([{ path: 'from', message: 'It must be before `to`.' }], 'query')
 const OTHER_TEAM = fail('forbidden', 'These credentials have no role in this team.')
+
+/**
+ * The filter of sums. Requests of the built-in demo count only while no provider is configured, unless the query asks for
+ * them.
+ */
+export const summed = <Summed extends { readonly demo?: boolean; readonly provider?: readonly string[] }>(
+  filter: Summed,
+  { instances }: Pick<Config, 'instances'>,
+): Summed =>
+  filter.demo !== undefined || filter.provider?.includes(DEMO) || instances.every(({ provider }) => provider.builtin)
+    ? filter
+    : { ...filter, demo: false }
 
 type Filter = { readonly team?: readonly string[] }
 

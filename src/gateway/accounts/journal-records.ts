@@ -86,7 +86,8 @@ export const endedRecord = (
   { at, rules, cache, saved }: EndedCall,
 ): RequestEnded => {
   const summary = summaryOf(trace)
-  const isAnswered = summary.committed
+  // All requests of the demo have its name, so that sums can leave them out.
+  const isOfTarget = summary.committed || plan?.candidates[0]?.instance.provider.builtin
   // What is saved belongs to the target that was not called.
   const cached = cache === 'hit' ? summary.saved : undefined
   return {
@@ -99,8 +100,8 @@ export const endedRecord = (
     stream: summary.stream,
     asked: summary.model,
     route,
-    provider: cached?.provider ?? (isAnswered ? (summary.provider ?? null) : null),
-    model: cached?.model ?? (isAnswered ? (summary.upstreamModel ?? null) : null),
+    provider: cached?.provider ?? (isOfTarget ? (summary.provider ?? null) : null),
+    model: cached?.model ?? (isOfTarget ? (summary.upstreamModel ?? null) : null),
     key: principal.id || null,
     team: principal.team.id,
     person: principal.user,

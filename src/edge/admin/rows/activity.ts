@@ -5,7 +5,7 @@ import { ACTIVITY_PARAMETERS, LANES_PARAMETERS, rangeOf, SUMMARY_PARAMETERS } fr
 import { count, dollars, id, time } from '../fields.ts'
 import { limitedKeys, transitionsOf } from '../provider-history.ts'
 import { row } from '../row.ts'
-import { EMPTY_RANGE, scoped, shown } from '../usage-query.ts'
+import { EMPTY_RANGE, scoped, shown, summed } from '../usage-query.ts'
 import { outcomes } from './request-schemas.ts'
 
 const share = z.number().nullable()
@@ -139,7 +139,8 @@ export const activityRows = [
     answer: summary,
     example: { query: { compare: 'true' } },
     async handle({ usage, gateway }, { query, teams }) {
-      const whole = scoped(query, 'summary', gateway.world.date(), teams)
+      const filter = summed(query.filter, gateway.config())
+      const whole = scoped({ ...query, filter }, 'summary', gateway.world.date(), teams)
       return whole.ok ? shown(await usage.summary(whole.value)) : whole
     },
   }),

@@ -5,7 +5,7 @@ import { EXPORT_PARAMETERS, USAGE_PARAMETERS } from '../../ledger/reading/parame
 import { runFor } from '../control.ts'
 import { count, dollars, id, listOf, time } from '../fields.ts'
 import { row } from '../row.ts'
-import { scoped, shown } from '../usage-query.ts'
+import { scoped, shown, summed } from '../usage-query.ts'
 import { writeExport } from '../write-export.ts'
 
 const sums = {
@@ -83,7 +83,8 @@ export const usageRows = [
     answer: usageReport,
     example: { query: { by: 'team', bucket: 'day' }, answer: REPORT },
     async handle({ usage, gateway }, { query, teams }) {
-      const whole = scoped(query, 'usage', gateway.world.date(), teams)
+      const filter = summed(query.filter, gateway.config())
+      const whole = scoped({ ...query, filter }, 'usage', gateway.world.date(), teams)
       return whole.ok ? shown(await usage.usage(whole.value)) : whole
     },
   }),
@@ -99,7 +100,9 @@ export const usageRows = [
     answer: { media: 'text/csv', about: 'CSV with a head, or JSON lines (application/x-ndjson).' },
     example: { query: { format: 'csv', level: 'request' } },
     async handle({ usage, gateway }, { query, teams, request: { headers } }) {
-      const whole = scoped(query, 'export', gateway.world.date(), teams)
+      // Days are sums; the other levels are lists.
+      const filter = query.level === 'day' ? summed(query.filter, gateway.config()) : query.filter
+      const whole = scoped({ ...query, filter }, 'export', gateway.world.date(), teams)
       if (!whole.ok) return whole
       const source = usage.export(whole.value)
       const first = await source.read()
@@ -133,7 +136,8 @@ export const usageRows = [
     example: { params: { id: 'key_kdvbwqhzmrtc' }, query: { by: 'model' }, answer: REPORT },
     async handle({ control, usage, gateway }, call) {
       const { params, query, teams } = call
-      const whole = scoped(query, 'usage', gateway.world.date(), teams)
+      const filter = summed(query.filter, gateway.config())
+      const whole = scoped({ ...query, filter }, 'usage', gateway.world.date(), teams)
       if (!whole.ok) return whole
       const key = teams === null ? null : await runFor(control, call, { do: 'get', kind: 'key', id: params.id })
       if (key?.ok === false) return key

@@ -1,7 +1,7 @@
 /** Conditions of queries, for kysely. */
 import { type Expression, type ExpressionBuilder, type SqlBool, sql } from 'kysely'
 import type { RequestRow, UsageTables } from '../usage-schema.ts'
-import { DIMENSIONS, type RequestFilter, type ResultName, type UsageFilter } from './queries.ts'
+import { DEMO, DIMENSIONS, type RequestFilter, type ResultName, type UsageFilter } from './queries.ts'
 
 /** `AND`s conditions; those that are undefined do not apply. */
 type Condition = Expression<SqlBool> | undefined
@@ -37,13 +37,14 @@ type Requests = ExpressionBuilder<UsageTables, 'request'>
 export const requestCondition =
   (filter: RequestFilter) =>
   (eb: Requests): Expression<SqlBool> => {
-    const { status, result, tag, fell_back, min_ms, min_cost, q } = filter
+    const { status, result, tag, fell_back, demo, min_ms, min_cost, q } = filter
     const conditions: readonly Condition[] = [
       ...REQUEST_COLUMNS.map((column) => anyOf(eb, column, filter[column])),
       status && eb.or(status.map((one) => statusIs(eb, one))),
       result && eb.or(result.map((one) => RESULT[one])),
       tag && eb.or(tag.map(hasTag)),
       fell_back === undefined ? undefined : fell_back ? FELL_BACK : eb.not(FELL_BACK),
+      demo === false ? NOT_DEMO : undefined,
       min_ms === undefined ? undefined : eb('total_ms', '>=', min_ms),
       min_cost === undefined ? undefined : eb('cost', '>=', min_cost),
       q === undefined ? undefined : eb.or(SEARCHED.map((column) => contains(column, q))),
@@ -63,6 +64,7 @@ const statusIs = (eb: Requests, status: string): Expression<SqlBool> => {
   return eb.and([eb('status', '>=', first), eb('status', '<', first + 100)])
 }
 
+const NOT_DEMO = sql<SqlBool>`coalesce(provider, '') <> ${sql.lit(DEMO)}`
 const IS_CACHED = sql<SqlBool>`cache IN ('hit', 'shared')`
 /** An attempt failed. Several attempts alone may be those of a hedge. */
 const HAS_FAILED = sql<SqlBool>`(attempts > 1 AND EXISTS (SELECT 1 FROM attempt WHERE attempt.request = request.id
@@ -95,4 +97,7 @@ const contains = (column: (typeof SEARCHED)[number], text: string): Expression<S
 export const usageCondition =
   (filter: UsageFilter) =>
   (eb: ExpressionBuilder<UsageTables, 'usage_hour' | 'usage_day'>): Expression<SqlBool> =>
-    eb.and(DIMENSIONS.flatMap((name) => (filter[name] ? [eb(name, 'in', filter[name])] : [])))
+    eb.and([
+      ...DIMENSIONS.flatMap((name) => (filter[name] ? [eb(name, 'in', filter[name])] : [])),
+      ...(filter.demo === false ? [NOT_DEMO] : []),
+    ])

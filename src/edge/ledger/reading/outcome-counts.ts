@@ -127,7 +127,7 @@ type OutcomeRow = {
 /** The filter as one of sums; null if sums do not have one of its columns. */
 const usageFilterOf = (filter: RequestFilter): (UsageFilter & { readonly outcome?: readonly string[] }) | null => {
   // The tag of a request filter has a name; that of sums is the value of one tag.
-  const columns: readonly string[] = [...DIMENSIONS.filter((name) => name !== 'tag'), 'outcome']
+  const columns: readonly string[] = [...DIMENSIONS.filter((name) => name !== 'tag'), 'outcome', 'demo']
   const { tag: _tag, ...sums } = filter
   return Object.entries(filter).every(([name, value]) => value === undefined || columns.includes(name)) ? sums : null
 }

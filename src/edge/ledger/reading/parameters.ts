@@ -88,6 +88,10 @@ const RANGE = { from: TIME.optional(), to: TIME.optional() }
 
 const CLIENT = TEXTS.optional().describe('kinds of clients, such as `claude-code`, `openai-sdk` or `other`')
 
+const DEMO_FILTER = BOOLEAN.optional().describe(
+  'whether requests of the built-in demo count; in sums by default only while no provider is configured, or with `provider=demo`',
+)
+
 const USAGE_FILTER = {
   team: TEXTS.optional(),
   key: TEXTS.optional(),
@@ -97,6 +101,7 @@ const USAGE_FILTER = {
   style: TEXTS.optional(),
   route: TEXTS.optional(),
   client: CLIENT,
+  demo: DEMO_FILTER,
 }
 
 const REQUEST_FILTER = {
@@ -116,6 +121,7 @@ const REQUEST_FILTER = {
   result: anyOf(z.enum(RESULTS)).optional().describe('what became of it; several: any of them'),
   tag: anyOf(TEXT.regex(/^[^:]+:/, 'is not of the form name:value')).optional(),
   fell_back: BOOLEAN.optional(),
+  demo: DEMO_FILTER,
   min_ms: integer(0, 86_400_000).optional(),
   min_cost: z
     .string()
@@ -251,7 +257,7 @@ export const SUMMARY_PARAMETERS = z
 const EXPORT_FILTERS: { readonly [level in ExportQuery['level']]: readonly string[] } = {
   request: Object.keys(REQUEST_FILTER),
   attempt: ATTEMPT_FILTER,
-  day: DIMENSIONS,
+  day: Object.keys(USAGE_FILTER),
 }
 
 /** `GET /usage/export`. */

@@ -16,8 +16,14 @@ export type SharedQuery = { readonly shared?: boolean }
 export const DIMENSIONS = ['team', 'key', 'model', 'provider', 'tag', 'style', 'route', 'client'] as const
 export type Dimension = (typeof DIMENSIONS)[number]
 
+/** ID of the built-in provider, which no other provider may have. */
+export const DEMO = 'demo'
+
 /** For each dimension any of these values. An empty text matches requests without a value. */
-export type UsageFilter = { readonly [name in Dimension]?: readonly string[] }
+export type UsageFilter = { readonly [name in Dimension]?: readonly string[] } & {
+  /** False: without the requests of the built-in demo. */
+  readonly demo?: boolean
+}
 
 /** Values of an opaque cursor: those of the last row's sort key. */
 export type CursorValues = readonly (string | number)[]
@@ -66,6 +72,8 @@ export type RequestFilter = {
   readonly tag?: readonly string[]
   /** Whether it was answered after an attempt that failed. */
   readonly fell_back?: boolean
+  /** False: without the requests of the built-in demo. */
+  readonly demo?: boolean
   readonly min_ms?: number
   /** Nano-dollars. */
   readonly min_cost?: number

@@ -1,6 +1,6 @@
 /**
  * Measures what viewers of the dashboard cost the gateway: CPU time per request at a steady rate, without viewers, with their
- * live streams alone, and with what an open list of requests reads besides (its figures, every 10 s):
+ * live streams alone, and with what an open list of requests reads besides (its figures and the requests in progress, every 10 s):
  * `node bench/viewers.ts [--viewers 10] [--rate 300] [--rounds 5] [--filled 0]`. `filled`: requests of the last 15 minutes in the
  * ledger before. The cases take turns; the median of the rounds counts. A round is 10 s. Linux only.
  */
@@ -66,9 +66,10 @@ const follow = (): Promise<ClientRequest> =>
     sent.on('error', reject)
   })
 
-/** What an open list of requests reads: the count and the histogram every 10 s, and the requests in progress every second. */
+/** What an open list of requests reads every 10 s: the count and the histogram, and the number of requests in progress. */
 const readFigures = async (): Promise<void> => {
   const from = new Date(Date.now() - 15 * 60_000).toISOString()
+  await readPath('/requests/running?shared=true')
   await readPath(`/requests?from=${from}&limit=1&count=true&histogram=60&shared=true`)
 }
 
@@ -89,11 +90,7 @@ const measure = async (one: Case): Promise<number> => {
   while (performance.now() - begun < ROUND) {
     const elapsed = performance.now() - begun
     for (; sent < (elapsed / 1000) * RATE; sent++) pending.push(ask())
-    if (one === 'pages')
-      for (; reads < (elapsed / 1_000) * VIEWERS; reads++) {
-        pending.push(readPath('/requests/running?shared=true'))
-        if (reads % 10 === 0) pending.push(readFigures())
-      }
+    if (one === 'pages') for (; reads < (elapsed / 10_000) * VIEWERS; reads++) pending.push(readFigures())
     await new Promise((resolve) => setTimeout(resolve, TICK))
   }
   await Promise.all(pending)

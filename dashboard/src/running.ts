@@ -6,18 +6,18 @@ import { everyUnlessHeld, useReloadOn } from './live.ts'
 /** A request in progress. */
 export type RunningRequest = OngoingAttempt & { readonly output_tokens: number | null }
 
-/** ms between two reads; events come sooner. */
-const EVERY = 2_000
+/** ms between two reads of a list that is shown, which events make sooner, and of its number alone. */
+const EVERY = { list: 2_000, number: 10_000 }
 
-/** The latest attempt of each request, the longest first; undefined: not read yet. */
+/** The latest attempt of each request, the longest first; undefined: not read yet. `isShown`: not only their number. */
 export const useRunning = (
   isShown = true,
 ): Pick<Resource<unknown>, 'problem'> & { readonly running: readonly RunningRequest[] | undefined } => {
   const { value, problem, reload } = useResource(
-    isShown ? 'running' : null,
+    'running',
     () => read<{ readonly data: readonly RunningRequest[] }>('/requests/running', { shared: true }),
-    { every: everyUnlessHeld(EVERY) },
+    { every: everyUnlessHeld(isShown ? EVERY.list : EVERY.number) },
   )
-  useReloadOn(['requests'], reload, 1_000)
+  useReloadOn(isShown ? ['requests'] : [], reload, 1_000)
   return { running: value && [...new Map(value.data.map((one) => [one.request, one])).values()], problem }
 }

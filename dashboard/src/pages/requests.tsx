@@ -240,8 +240,8 @@ const useRows = (key: string) => {
 
 /** The requests in progress, folded: opened, it stays open on the next visit. */
 const UnderWay = () => {
-  const { running = [] } = useRunning()
   const isOpen = useSignal(stored('running') === 'open')
+  const { running = [] } = useRunning(isOpen.value)
   const [longest] = running
   return (
     <details

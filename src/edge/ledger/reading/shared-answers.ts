@@ -1,8 +1,8 @@
 /** Answers that readers with the same question share: what open pages cost does not grow with their number. */
 import type { Outcome } from '../../../core/failure.ts'
 
-/** An answer is used again for this many times as long as its query took, so that it costs 2 % of a core at most. */
-const REUSE = 50
+/** An answer is used again for this many times as long as its query took, so that it costs a third of 1 % of a core at most. */
+const REUSE = 300
 /** Answers that are kept. */
 const MOST = 32
 

@@ -3,7 +3,8 @@ import { DEFAULT_TEAM } from '../../core/accounts.ts'
 import { rowOf } from '../../core/failure.ts'
 import { formatDollars } from '../../core/money.ts'
 import type { GatewayEvent, Trace } from '../../core/trace.ts'
-import { type AttemptRecord, summaryOf } from '../../core/trace-summary.ts'
+import { type AttemptRecord, summaryOf, type TraceSummary } from '../../core/trace-summary.ts'
+import { DEMO } from '../ledger/reading/queries.ts'
 
 export const LIVE_TOPICS = ['requests', 'circuits', 'keys', 'budgets', 'log', 'config', 'audit'] as const
 export type LiveTopic = (typeof LIVE_TOPICS)[number]
@@ -102,10 +103,23 @@ const made = (
   data: JSON.stringify(data),
 })
 
+/** The target that answered, as in the ledger: not one that failed, unless it is the demo. */
+const answeredBy = ({
+  cache,
+  saved,
+  committed,
+  provider = null,
+  upstreamModel: model = null,
+}: TraceSummary): { readonly provider: string | null; readonly model: string | null } => {
+  if (cache === 'hit' && saved) return saved
+  return committed || provider === DEMO ? { provider, model } : { provider: null, model: null }
+}
+
 /** The row of a request as in `/admin/api/v1/requests`, without what only the ledger has. */
 const requestEvent = (trace: Trace, view: LiveView): Omit<LiveEvent, 'id'> => {
   const summary = summaryOf(trace)
-  const { client, usage, failure, estimated, cost, provider, upstreamModel } = summary
+  const { client, usage, failure, estimated, cost } = summary
+  const { provider, model } = answeredBy(summary)
   const team = teamIdOf(client, view)
   const [first] = trace
   const { at: received, date, family } = first?.type === 'received' ? first : { at: 0, date: 0, family: '' }
@@ -118,8 +132,8 @@ const requestEvent = (trace: Trace, view: LiveView): Omit<LiveEvent, 'id'> => {
     stream: summary.stream,
     client: family,
     asked: clip(summary.model),
-    provider: provider ?? null,
-    model: upstreamModel === undefined ? null : clip(upstreamModel),
+    provider,
+    model: model === null ? null : clip(model),
     key: client === undefined ? null : { id: client, name: view.keyOf(client)?.name ?? null },
     team: { id: team, name: summary.team ?? (team === DEFAULT_TEAM.id ? DEFAULT_TEAM.name : null) },
     outcome: summary.outcome,

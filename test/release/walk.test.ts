@@ -1,10 +1,11 @@
 /** The package alone and a clone alone lead to a first answer, the dashboard and the documentation, as their pages say. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { basename, delimiter, dirname, join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { publint } from 'publint'
 import { packInto } from '../../scripts/package.ts'
 import { walk } from './support/walk.ts'
 
@@ -53,13 +54,34 @@ test('the package alone, as docs/deploy/npm.md says', async () => {
   assert.match(printed, /event: message_stop/)
 })
 
+test('publint finds nothing in the package', async () => {
+  const bytes = readFileSync(archive)
+  const tarball = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength)
+  const { messages } = await publint({ pack: { tarball } })
+  assert.deepEqual(messages, [])
+})
+
 test('the package is installed without a network, and npx starts it', () => {
   const cwd = withArchive('offline')
   const env = environment(folder('offline-home'), { npm_config_offline: 'true' })
   execFileSync('npm', ['install', '--omit=dev', '--ignore-scripts', `./${basename(archive)}`], { cwd, env })
   const version = execFileSync('npx', ['headgate', '--version'], { cwd, env, encoding: 'utf8' })
   assert.equal(`headgate-${version.trim()}.tgz`, basename(archive))
+  checkSize(cwd)
 })
+
+/** The installed size is the one of the comparison, and of the pages that state it. */
+const checkSize = (folder: string): void => {
+  const measured = Number(execFileSync('du', ['-sm', folder, '--exclude=*.tgz'], { encoding: 'utf8' }).split('\t')[0])
+  const { numbers } = JSON.parse(readFileSync(join(ROOT, 'bench', 'peers', 'size.json'), 'utf8'))
+  const [stated = 0] = numbers.Headgate
+  assert.ok(Math.abs(measured - stated) <= 1, `${measured} MB; bench/peers/size.json has ${stated}`)
+  for (const [file, sentence] of [
+    ['docs/deploy/npm.md', /four packages \((\d+) MB\)/],
+    ['CHANGELOG.md', /installs four packages, (\d+) MB/],
+  ] as const)
+    assert.equal(Number(sentence.exec(readFileSync(join(ROOT, file), 'utf8'))?.[1]), stated, file)
+}
 
 test('a clone alone, as README.md says', async () => {
   const cwd = join(place, 'clone')

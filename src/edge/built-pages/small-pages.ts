@@ -41,6 +41,13 @@ export const smallPages = ({ title, command, style }: PageTexts) => {
       'is not built',
       `<p>In production it is built on the machine of the gateway only. Run there, in the folder of the gateway:</p><pre>${command}</pre>${RETRY}`,
     ),
+    /** The files of the npm package cannot be used. */
+    packageFailed: (reason: string): string =>
+      page(
+        'is not available',
+        `<pre>${escaped(reason)}</pre><p>If files of the package are missing, install it again. Under Node's permission model, start with <code>--allow-worker</code> and allow it to read the folder of the package.</p>` +
+          '<p>The next attempt is made after 30 seconds. The gateway and its API are not affected.</p>',
+      ),
     buildFailed: (output: string): string =>
       page(
         'could not be built',

@@ -17,15 +17,15 @@ export type PageOptions = {
 
 export type SourceOptions<Files> = Omit<PageOptions, 'home'> & {
   readonly plan: BuildPlan
-  /** The files in the package. Null: they are not complete. */
-  readonly packaged: () => Promise<Files | null>
+  /** The files in the package. A text: why they cannot be used. */
+  readonly packaged: () => Promise<Files | string>
   readonly texts: PageTexts
   /** The files of a build in a clone. Null: there is no complete build in this folder. */
   readonly read: (folder: string) => Promise<Files | null>
 }
 
-/** ms between two attempts to build. */
-const BUILD_INTERVAL = 30_000
+/** ms between two attempts. */
+const ATTEMPT_INTERVAL = 30_000
 
 /** `keep`: the request belongs to a page that was sent before, so the present build must answer it. */
 type Asked = Pick<PageRequest, 'local'> & { readonly keep: boolean }
@@ -37,7 +37,8 @@ export const pageSource = <Files extends object>(
   const { plan, packaged, texts, read, production, now, onBuilt } = options
   const pages = smallPages(texts)
   let files: Files | null = null
-  let inPackage: Promise<Files | null> | null = null
+  let inPackage: Promise<Files | string> | null = null
+  let packageFailure: { readonly page: string; readonly at: number } | null = null
   /** The build in `files`. */
   let current = ''
   let building: Promise<void> | null = null
@@ -63,20 +64,30 @@ export const pageSource = <Files extends object>(
     building = null
   }
 
+  const fromPackage = async () => {
+    if (packageFailure && now() - packageFailure.at < ATTEMPT_INTERVAL) return packageFailure.page
+    inPackage ??= packaged()
+    const found = await inPackage
+    inPackage = null
+    if (typeof found === 'string') {
+      packageFailure = { page: pages.packageFailed(found), at: now() }
+      return packageFailure.page
+    }
+    files = found
+    return found
+  }
+
   return async ({ local, keep }) => {
     // Outside production a change of the sources is seen at the next visit.
     if (files && (production || keep)) return files
     if (building) return pages.beingBuilt
-    if (!existsSync(plan.program)) {
-      inPackage ??= packaged()
-      return (await inPackage) ?? pages.notBuilt
-    }
+    if (!existsSync(plan.program)) return files ?? fromPackage()
     const folder = await builtFolder(plan)
     if (files && folder === current) return files
     const found = use(folder, await read(folder))
     if (found) return found
     if (production && !local) return pages.notBuilt
-    if (failure?.folder === folder && now() - failure.at < BUILD_INTERVAL) return failure.page
+    if (failure?.folder === folder && now() - failure.at < ATTEMPT_INTERVAL) return failure.page
     building ??= buildInto(folder)
     return pages.beingBuilt
   }

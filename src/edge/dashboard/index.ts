@@ -23,7 +23,7 @@ export const openDashboard = ({ home, ...options }: PageOptions): Pages => {
   const source = pageSource({
     ...options,
     plan: dashboardPlan(home),
-    packaged: () => readFiles(join(home, 'dist', 'dashboard')),
+    packaged: async () => (await readFiles(join(home, 'dist', 'dashboard'))) ?? 'dist/dashboard is not complete',
     texts: { title: 'The dashboard', command: 'npm run build:dashboard', style: SMALL_STYLE_PATH },
     read: readFiles,
   })

@@ -37,16 +37,16 @@ type SiteTexts = ReadonlyMap<string, string>
 const THREAD = new URL('./docs-thread.mjs', import.meta.url)
 
 /** The files in the package, which has the pages as Markdown. Their HTML is made once, in a thread. */
-const makeFiles = (home: string): Promise<ReadonlyMap<string, PageFile> | null> =>
+const makeFiles = (home: string): Promise<ReadonlyMap<string, PageFile> | string> =>
   new Promise((resolve) => {
     const thread = startThread<SiteTexts>({
       file: THREAD,
       data: { root: home },
       memory: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 32 },
       onMessage: (texts) => resolve(pageFiles(texts)),
-      onExit: () => resolve(null),
+      onExit: (_, problem) => resolve(problem),
     })
-    if (typeof thread === 'string') resolve(null)
+    if (typeof thread === 'string') resolve(thread)
   })
 
 /** The name of the file at a path: `/docs/errors` is `errors.html`. */

@@ -3,6 +3,7 @@
  *
  *   npm run image [-- --arch arm64] [--out FOLDER]    the folder (.cache/image)
  *   npm run image -- --base FOLDER                    also a base from this machine's Debian, where no registry can be reached
+ *   npm run image -- --package FILE                   with this archive of \`npm run package\`, instead of a new one
  *
  * Node is the pinned npm package of the architecture; the libraries for cloud sign-ins are included. Every package has the
  * version of the lockfile.
@@ -71,16 +72,22 @@ const writeNode = (arch: string, file: string): void => {
   }
 }
 
-/** Writes `Dockerfile`, `rootfs`, `data` and the bill of materials into an emptied folder. */
-export const writeImageFolder = async (folder: string, arch: string = process.arch): Promise<void> => {
+/** Writes `Dockerfile`, `rootfs`, `data` and the bill of materials into an emptied folder. `packed`: the archive to install. */
+export const writeImageFolder = async (
+  folder: string,
+  { arch = process.arch, packed }: { readonly arch?: string; readonly packed?: string } = {},
+): Promise<void> => {
   rmSync(folder, { recursive: true, force: true })
   const rootfs = join(folder, 'rootfs')
   mkdirSync(join(rootfs, 'usr', 'bin'), { recursive: true })
   mkdirSync(join(rootfs, 'app'))
   mkdirSync(join(folder, 'data'))
-  const packed = await packInto(folder)
-  installInto(join(rootfs, 'app'), packed)
-  rmSync(packed)
+  if (packed !== undefined) installInto(join(rootfs, 'app'), packed)
+  else {
+    const own = await packInto(folder)
+    installInto(join(rootfs, 'app'), own)
+    rmSync(own)
+  }
   writeNode(arch, join(rootfs, 'usr', 'bin', 'node'))
   cpSync(join(ROOT, 'deploy', 'image', 'Dockerfile'), join(folder, 'Dockerfile'))
   writeFileSync(join(folder, SBOM), imageSbomText(arch))
@@ -137,10 +144,12 @@ if (import.meta.main) {
       arch: { type: 'string', default: process.arch },
       out: { type: 'string', default: join(ROOT, '.cache', 'image') },
       base: { type: 'string' },
+      package: { type: 'string' },
     },
   })
   const folder = resolve(values.out)
-  await writeImageFolder(folder, values.arch)
+  const packed = values.package === undefined ? {} : { packed: resolve(values.package) }
+  await writeImageFolder(folder, { arch: values.arch, ...packed })
   if (values.base !== undefined) {
     const base = writeBase(resolve(values.base), join(folder, 'rootfs', 'usr', 'bin', 'node'))
     writeFileSync(join(folder, SBOM), imageSbomText(values.arch, base))

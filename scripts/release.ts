@@ -6,6 +6,7 @@
  *
  *   npm run release -- minor --dry-run     everything but tests and tag, in a copy; prints what changes
  *   npm run -s release -- --notes 1.0.0    prints the section of a version
+ *   npm run -s release -- --image-tags 1.0.0    prints the tags of its image
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -46,6 +47,30 @@ export const nextVersion = (current: string, wanted: string): string => {
   const [major = 0, minor = 0, patch = 0] = current.split('.').map(Number)
   if (wanted === 'major') return `${major + 1}.0.0`
   return wanted === 'minor' ? `${major}.${minor + 1}.0` : `${major}.${minor}.${patch + 1}`
+}
+
+const parts = (version: string): readonly number[] => version.split('.').map(Number)
+
+const isLater = (a: string, b: string): boolean => {
+  const [left, right] = [parts(a), parts(b)]
+  const at = left.findIndex((part, index) => part !== right[index])
+  return at >= 0 && (left[at] ?? 0) > (right[at] ?? 0)
+}
+
+/**
+ * The tags of a version's image: itself, and `1.4`, `1` and `latest` unless one of the released versions that they include
+ * is later. There is no tag `0`, because a minor version may break until 1.0.
+ */
+export const imageTags = (version: string, released: readonly string[]): readonly string[] => {
+  const [major, minor] = parts(version)
+  const later = released.filter((other) => isLater(other, version))
+  const isNewestOf = (prefix: string): boolean => !later.some((other) => other.startsWith(prefix))
+  return [
+    version,
+    ...(isNewestOf(`${major}.${minor}.`) ? [`${major}.${minor}`] : []),
+    ...(major !== 0 && isNewestOf(`${major}.`) ? [`${major}`] : []),
+    ...(isNewestOf('') ? ['latest'] : []),
+  ]
 }
 
 /** The section of a heading, without the heading. */
@@ -123,6 +148,12 @@ export const commitVersion = (root: string, next: string, date: string): void =>
   git('commit', '--quiet', '--message', `release: ${next}`)
 }
 
+const releasedVersions = (): readonly string[] =>
+  gitIn(ROOT)('tag', '--list', 'v*')
+    .split('\n')
+    .map((tag) => tag.slice(1))
+    .filter((each) => new RegExp(`^${VERSION.source}$`).test(each))
+
 const today = (): string => new Date().toISOString().slice(0, 10)
 
 /** A release in a copy, without its tag. Returns what it would change. */
@@ -151,12 +182,18 @@ const release = (wanted: string): string => {
 if (import.meta.main) {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { 'dry-run': { type: 'boolean', default: false }, notes: { type: 'string' } },
+    options: {
+      'dry-run': { type: 'boolean', default: false },
+      notes: { type: 'string' },
+      'image-tags': { type: 'string' },
+    },
   })
   const [wanted = ''] = positionals
   try {
     if (values.notes !== undefined)
       process.stdout.write(`${notesOf(readFileSync(join(ROOT, CHANGELOG), 'utf8'), values.notes)}\n`)
+    else if (values['image-tags'] !== undefined)
+      process.stdout.write(`${imageTags(values['image-tags'], releasedVersions()).join('\n')}\n`)
     else process.stdout.write(values['dry-run'] ? rehearse(wanted) : release(wanted))
   } catch (error) {
     process.stderr.write(`release: ${error instanceof Error ? error.message : String(error)}\n`)

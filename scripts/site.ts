@@ -11,6 +11,9 @@ import { llmsText } from '../dashboard/site/pages.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
+/** The root leads to the documentation, at whatever path the site is. */
+const START = '<!doctype html><title>Headgate</title><meta http-equiv="refresh" content="0; url=docs/">\n'
+
 /** Writes the site into a folder, for a web server that serves it at its root. */
 export const writeSite = (folder: string): void => {
   const docs = join(resolve(folder), 'docs')
@@ -18,6 +21,7 @@ export const writeSite = (folder: string): void => {
   rmSync(docs, { recursive: true, force: true })
   buildSite(docs)
   for (const name of ['llms.txt', 'llms-full.txt']) renameSync(join(docs, name), join(folder, name))
+  writeFileSync(join(folder, 'index.html'), START)
 }
 
 if (import.meta.main) {

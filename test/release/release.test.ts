@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
-import { checkedVersion, commitVersion, FILES, nextVersion, notesOf } from '../../scripts/release.ts'
+import { checkedVersion, commitVersion, FILES, imageTags, nextVersion, notesOf } from '../../scripts/release.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const current: string = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version
@@ -44,6 +44,17 @@ for (const [from, wanted, to] of [
   ['0.1.0', '0.1.0', '0.1.0'],
 ] as const)
   test(`release: ${wanted} after ${from} is ${to}`, () => assert.equal(nextVersion(from, wanted), to))
+
+for (const [version, released, tags] of [
+  ['1.4.2', ['1.4.1', '1.3.9', '1.4.2'], ['1.4.2', '1.4', '1', 'latest']],
+  ['1.10.0', ['1.9.3'], ['1.10.0', '1.10', '1', 'latest']],
+  ['1.3.10', ['1.3.9', '1.4.2'], ['1.3.10', '1.3']],
+  ['1.9.4', ['1.9.3', '2.0.0'], ['1.9.4', '1.9', '1']],
+  ['1.3.8', ['1.3.9', '1.30.0'], ['1.3.8']],
+  ['0.1.0', [], ['0.1.0', '0.1', 'latest']],
+] as const)
+  test(`release: the image of ${version} after ${released.join(', ')} has the tags ${tags.join(', ')}`, () =>
+    assert.deepEqual(imageTags(version, released), tags))
 
 test('release: every file that states the version has the new one, and the notes are moved', () => {
   withNotes('### Added\n\n- a thing')

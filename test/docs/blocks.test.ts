@@ -34,9 +34,12 @@ describe('commands', () => {
     rmSync(tools, { recursive: true, force: true })
   })
 
-  const run = (text: string, cwd: string): Promise<string | null> =>
+  const TOKEN = 'admin-token-0123456789abcdef'
+
+  const run = (text: string, cwd: string, more: Readonly<Record<string, string>> = {}): Promise<string | null> =>
     new Promise((resolve) => {
       const env = {
+        ...more,
         PATH: [join(tools, 'bin'), process.env.PATH].join(delimiter),
         CURL_HOME: tools,
         HOME: tools,
@@ -63,12 +66,13 @@ describe('commands', () => {
       if (file) {
         await using second = await start({ files: { 'headgate.yaml': placed(file.text) } })
         await runAll(second)
-      } else if (commands.some(({ text }) => /headgate (?:keys|teams|budgets) create/.test(text))) {
+      } else if (commands.some(({ text }) => /headgate (?:keys|teams|budgets) create|\$AUTH_ADMIN/.test(text))) {
         // From the first key on, every call needs one.
-        await using own = await start()
+        const env = commands.some(({ text }) => text.includes('$AUTH_ADMIN')) ? { AUTH_ADMIN: TOKEN } : {}
+        await using own = await start({ env })
         for (const block of commands) {
           const text = block.text.replaceAll('localhost:3000', `localhost:${portOf(own)}`)
-          assert.equal(await run(text, own.folder), null, `${placeOf(block)}\n${text}`)
+          assert.equal(await run(text, own.folder, env), null, `${placeOf(block)}\n${text}`)
         }
       } else await runAll(demo)
     })

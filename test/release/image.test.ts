@@ -174,7 +174,17 @@ describe('the image', { skip: missing }, () => {
 
   test('its root alone leads to a first answer, as docs/deploy/image.md says', async () => {
     chownSync(join(root, 'data'), UID, UID)
-    const printed = await walk('docs/deploy/image.md', { cwd: place, env: { PATH: process.env.PATH ?? '' } })
+    const printed = await walk('docs/deploy/image.md', {
+      cwd: place,
+      env: { PATH: process.env.PATH ?? '' },
+      // The program of the image in its root, with the port of the running one.
+      replace: {
+        'docker exec headgate': `DATA_DIR=/data chroot --userspec=${UID}:${UID} root`,
+        'docker cp headgate:': 'cp root',
+      },
+    })
+    assert.match(printed, /hgk_/)
+    assert.ok(statSync(join(place, 'headgate-backup.tar.gz')).size > 0)
     assert.match(printed, /"object":"chat\.completion".*\[demo\]/)
     assert.match(printed, /event: message_stop/)
   })

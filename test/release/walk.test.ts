@@ -52,6 +52,7 @@ test('the package alone, as docs/deploy/npm.md says', async () => {
   })
   checkAnswers(printed)
   assert.match(printed, /event: message_stop/)
+  assert.match(printed, /hgk_/)
 })
 
 test('publint finds nothing in the package', async () => {

@@ -1,6 +1,7 @@
 /**
  * Follows a page word for word: its blocks marked `sh walk`, in their order, in a folder. A block marked `sh walk start` is a
- * program that runs until the end. The port in the text is replaced by a free one.
+ * program that runs until the end. After `restart` it is started again, and `stopped` runs while it is not running. The port in the
+ * text is replaced by a free one.
  */
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
@@ -17,6 +18,9 @@ import { freePorts } from '../../support/ports.ts'
 const START_LIMIT = 300_000
 
 type Place = { readonly cwd: string; readonly env: Readonly<Record<string, string>> }
+
+/** `replace`: commands of a page that cannot run here, and those that do the same. */
+type Walk = Place & { readonly replace?: Readonly<Record<string, string>> }
 
 const execute = (text: string, { cwd, env }: Place): Promise<string> =>
   new Promise((resolve, reject) => {
@@ -67,7 +71,7 @@ const checkPages = async (url: string): Promise<void> => {
 }
 
 /** Follows a page, and returns what its commands printed. */
-export const walk = async (path: string, { cwd, env }: Place): Promise<string> => {
+export const walk = async (path: string, { cwd, env, replace = {} }: Walk): Promise<string> => {
   const blocks: readonly Block[] = PAGES.find((page) => page.path === path)?.blocks ?? []
   const steps = blocks.filter(({ info }) => info[0] === 'sh' && info.includes('walk'))
   assert.ok(steps.length > 1, `${path} has no commands`)
@@ -77,13 +81,23 @@ export const walk = async (path: string, { cwd, env }: Place): Promise<string> =
   // An error status fails the command.
   writeFileSync(join(tools, '.curlrc'), 'fail-with-body\nsilent\nmax-time = 60\n')
   const place = { cwd, env: { CURL_HOME: tools, PORT: String(port), ...env } }
+  const adapted = (text: string): string =>
+    Object.entries({ ...replace, 'http://localhost:3000': url }).reduce(
+      (whole, [from, to]) => whole.replaceAll(from, to),
+      text,
+    )
   let running: Awaited<ReturnType<typeof begin>> | undefined
+  let program = ''
   let printed = ''
   try {
     for (const step of steps) {
-      const text = step.text.replaceAll('http://localhost:3000', url)
-      if (step.info.includes('start')) running = await begin(text, place, url)
-      else printed += await execute(text, place)
+      const text = adapted(step.text)
+      const is = (word: string): boolean => step.info.includes(word)
+      if (is('start')) program = text
+      if (is('stopped')) await running?.stop()
+      if (!is('start')) printed += await execute(text, place)
+      if (is('restart') && !is('stopped')) await running?.stop()
+      if (is('start') || is('restart')) running = await begin(program, place, url)
     }
     assert.ok(running, `${placeOf(steps[0] ?? assert.fail())}: no command starts the gateway`)
     await checkPages(url)

@@ -104,15 +104,12 @@ const made = (
 })
 
 /** The target that answered, as in the ledger: not one that failed, unless it is the demo. */
-const answeredBy = ({
-  cache,
-  saved,
-  committed,
-  provider = null,
-  upstreamModel: model = null,
-}: TraceSummary): { readonly provider: string | null; readonly model: string | null } => {
+const answeredBy = (summary: TraceSummary): { readonly provider: string | null; readonly model: string | null } => {
+  const { cache, saved, committed, provider, upstreamModel } = summary
   if (cache === 'hit' && saved) return saved
-  return committed || provider === DEMO ? { provider, model } : { provider: null, model: null }
+  return committed || provider === DEMO
+    ? { provider: provider ?? null, model: upstreamModel ?? null }
+    : { provider: null, model: null }
 }
 
 /** The row of a request as in `/admin/api/v1/requests`, without what only the ledger has. */

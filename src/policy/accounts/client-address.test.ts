@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { clientAddress, proxyRanges } from './client-address.ts'
+import { clientAddress, isForwardedHttps, proxyRanges } from './client-address.ts'
 
 const cases: readonly (readonly [name: string, peer: string, forwarded: string | undefined, address: string])[] = [
   ['no header', '10.0.0.1', undefined, '10.0.0.1'],
@@ -19,6 +19,22 @@ const cases: readonly (readonly [name: string, peer: string, forwarded: string |
 for (const [name, peer, forwarded, address] of cases)
   test(`client address: ${name}`, () =>
     assert.equal(clientAddress(peer, forwarded, proxyRanges(['10.0.0.0/8'])), address))
+
+for (const [forwarded, is] of [
+  [undefined, false],
+  ['', false],
+  ['http', false],
+  ['https', true],
+  [' HTTPS ', true],
+  // Two proxies: the first received https, the second plain HTTP from it.
+  ['https, http', true],
+  ['https,https', true],
+  ['http, https', false],
+  [', https', false],
+  ['httpsx', false],
+] as const)
+  test(`forwarded scheme: ${forwarded} is ${is ? '' : 'not '}https`, () =>
+    assert.equal(isForwardedHttps(forwarded), is))
 
 test('client address: without trusted proxies the peer counts', () =>
   assert.equal(clientAddress('10.0.0.1', '198.51.100.1', proxyRanges([])), '10.0.0.1'))

@@ -26,6 +26,14 @@ export const clientAddress = (peer: string, forwarded: string | undefined, proxi
   return address
 }
 
+/**
+ * Whether the client used https, by `X-Forwarded-Proto`. Each proxy may append its own entry; the first one is of the proxy
+ * nearest to the client. A client can write it too, so it decides only about what that client receives: the name and
+ * `Secure` of its own cookie, and the scheme of addresses it is shown.
+ */
+export const isForwardedHttps = (forwarded: string | undefined): boolean =>
+  forwarded?.split(',', 1)[0]?.trim().toLowerCase() === 'https'
+
 const isTrusted = (address: string, proxies: readonly IpRange[]): boolean => {
   const ip = parseIp(address)
   return ip !== undefined && proxies.some((range) => contains(range, ip))

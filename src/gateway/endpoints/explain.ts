@@ -22,7 +22,7 @@ import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import { type InboundRequest, isCompatible, prepareRequest } from '../upstream/outbound-request.ts'
 import { parseRequest } from '../upstream/parse-request.ts'
-import { EMBEDDINGS, parseEmbeddings, prepareEmbeddings } from './embeddings.ts'
+import { EMBEDDINGS, type ParsedEmbeddings, parseEmbeddings, prepareEmbeddings } from './embeddings.ts'
 
 /** The plan for a request, with the present state of each candidate, or with the assumed one. */
 export const explain = (
@@ -30,13 +30,35 @@ export const explain = (
   received: IncomingRequest,
   assume: Assumption = NO_ASSUMPTION,
 ): Outcome<JsonObject> => {
-  if (isEmbeddings(received)) return explainEmbeddings(gateway, received, assume)
+  const parsed = parseOnce(gateway, received)
+  return parsed.ok ? parsed.value(assume) : parsed
+}
+
+/** The plan of a parsed request. `model`: instead of the one that it names. */
+type Explain = (assume: Assumption, model?: string) => Outcome<JsonObject>
+
+/** Parses a request whose plan is explained several times, such as for each route. */
+export const parseOnce = (gateway: Gateway, received: IncomingRequest): Outcome<Explain> => {
+  if (isEmbeddings(received)) return parseForEmbeddings(gateway, received)
   const style = styleOf(received)
   if (!style.ok) return style
   const protocol = style.value
   const parsed = parseRequest(protocol, received.body, received.headers, gateway.config().settings.limit)
   if (!parsed.ok) return parsed
   const inbound = parsed.value
+  return good((assume, model) => {
+    const request = model === undefined ? inbound.request : { ...inbound.request, model }
+    return explainText(gateway, received, { ...inbound, request }, assume)
+  })
+}
+
+const explainText = (
+  gateway: Gateway,
+  received: IncomingRequest,
+  inbound: InboundRequest,
+  assume: Assumption,
+): Outcome<JsonObject> => {
+  const { protocol } = inbound
   const config = assumedConfig(gateway.config(), assume)
   const { principal } = received
   const plan = planFor(gateway, config, { model: inbound.request.model, style: protocol.style, principal })
@@ -66,21 +88,31 @@ const costOf = (
   return nano === null ? null : formatDollars(nano)
 }
 
-const explainEmbeddings = (
-  gateway: Gateway,
-  { body, principal }: IncomingRequest,
-  assume: Assumption,
-): Outcome<JsonObject> => {
+const parseForEmbeddings = (gateway: Gateway, { body, principal }: IncomingRequest): Outcome<Explain> => {
   const parsed = parseEmbeddings(body, gateway.config().settings.limit)
   if (!parsed.ok) return parsed
-  const { model } = parsed.value.request
+  const asked = parsed.value.request.model
+  return good((assume, model = asked) => explainEmbeddings(gateway, parsed.value, { model, principal, assume }))
+}
+
+type ExplainedEmbeddings = {
+  readonly model: string
+  readonly principal: IncomingRequest['principal']
+  readonly assume: Assumption
+}
+
+const explainEmbeddings = (
+  gateway: Gateway,
+  parsed: ParsedEmbeddings,
+  { model, principal, assume }: ExplainedEmbeddings,
+): Outcome<JsonObject> => {
   const config = assumedConfig(gateway.config(), assume)
   const plan = planFor(gateway, config, { model, style: EMBEDDINGS, principal, drafting: draftEmbeddings })
   if (!plan.ok) return plan
   const keysOf = keyOrder(gateway, config, null)
   const states = keyStates(gateway, config, assume, { candidates: plan.value.candidates, keysOf })
   const detailsOf = (candidate: Candidate): JsonObject => {
-    const prepared = prepareEmbeddings(parsed.value, candidate)
+    const prepared = prepareEmbeddings(parsed, candidate)
     return {
       fit: prepared?.unfit.length === 0,
       style: EMBEDDINGS,

@@ -7,7 +7,7 @@ import type { IncomingRequest } from '../../../core/http-exchange.ts'
 import { isObject, type JsonObject, list } from '../../../core/json.ts'
 import { nearest } from '../../../core/nearest.ts'
 import { ownTurn } from '../../../core/steps.ts'
-import { explain } from '../../../gateway/endpoints/explain.ts'
+import { explain, parseOnce } from '../../../gateway/endpoints/explain.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
 import { type KeyState, keyState, principalOf } from '../../../policy/accounts/principal.ts'
 import { type Assumption, NO_ASSUMPTION } from '../../../policy/routing/assumption.ts'
@@ -111,9 +111,9 @@ const capabilitiesOf = (
 }
 
 /** The plan of one route under an assumption, and what differs without it. */
-const planOf = (gateway: Gateway, received: IncomingRequest, model: string, assume: Assumption) => {
-  const present = explain(gateway, received)
-  const assumed = explain(gateway, received, assume)
+const planOf = (gateway: Gateway, parsed: ReturnType<typeof parseOnce>, model: string, assume: Assumption) => {
+  const present = parsed.ok ? parsed.value(NO_ASSUMPTION, model) : parsed
+  const assumed = parsed.ok ? parsed.value(assume, model) : parsed
   const before = present.ok ? answering(present.value) : null
   if (!assumed.ok) {
     const { failure } = assumed
@@ -180,9 +180,10 @@ export const explainRows = [
       })
       if (body.for === '*') {
         const data: ReturnType<typeof planOf>[] = []
+        const parsed = parseOnce(gateway, receivedFor({ ...(body.request ?? QUESTION), model: AUTO }))
         for (const model of new Set([...gateway.config().routes.keys(), AUTO])) {
           await ownTurn(gateway.world.turn)
-          data.push(planOf(gateway, receivedFor({ ...(body.request ?? QUESTION), model }), model, assume))
+          data.push(planOf(gateway, parsed, model, assume))
         }
         return good({ body: { object: 'list' as const, data, has_more: false, next: null } })
       }

@@ -58,33 +58,40 @@ export const deleteAuditRows = async (db: Kysely<ControlTables>, until: number, 
   return kept === -1 && rows.length === limit
 }
 
-/** Checks every row: `{ok, checked, problem}`. */
-export const verifyAudit = async (db: Kysely<ControlTables>): Promise<ControlResult> => {
+/** How far the chain is checked: the next row, and the hash of the row before it. */
+export type AuditCheck = { readonly checked: number; readonly next: number; readonly previous: string }
+
+/**
+ * Checks the next rows, or the first ones (null). Returns how far it came, or at the end the result `{ok, checked, problem}`.
+ * Rows may be added and old ones deleted meanwhile.
+ */
+export const checkAudit = async (
+  db: Kysely<ControlTables>,
+  before: AuditCheck | null,
+): Promise<{ readonly check: AuditCheck } | { readonly result: ControlResult }> => {
   const range = await db.selectFrom('audit_range').selectAll().executeTakeFirstOrThrow()
-  let checked = 0
-  let { first_seq: next, first_previous: previous } = range
-  const broken = (problem: string) => done({ ok: false, checked, problem })
-  for (;;) {
-    const rows = await db
-      .selectFrom('audit')
-      .selectAll()
-      .where('seq', '>=', checked === 0 ? 0 : next)
-      .orderBy('seq')
-      .limit(CHECKED)
-      .execute()
-    for (const row of rows) {
-      if (row.seq !== next) return broken(`Row ${next} is missing.`)
-      if (row.previous !== previous || row.hash !== hashOf(row))
-        return broken(`Row ${row.seq} (${row.id}) was changed.`)
-      checked++
-      next++
-      previous = row.hash
-    }
-    if (rows.length < CHECKED) break
+  const start = { next: range.first_seq, previous: range.first_previous }
+  let { checked, next, previous } = before ?? { checked: 0, ...start }
+  if (next < start.next) ({ next, previous } = start)
+  const broken = (problem: string) => ({ result: done({ ok: false, checked, problem }) })
+  const rows = await db
+    .selectFrom('audit')
+    .selectAll()
+    .where('seq', '>=', before === null ? 0 : next)
+    .orderBy('seq')
+    .limit(CHECKED)
+    .execute()
+  for (const row of rows) {
+    if (row.seq !== next) return broken(`Row ${next} is missing.`)
+    if (row.previous !== previous || row.hash !== hashOf(row)) return broken(`Row ${row.seq} (${row.id}) was changed.`)
+    checked++
+    next++
+    previous = row.hash
   }
+  if (rows.length === CHECKED) return { check: { checked, next, previous } }
   if (next !== range.last_seq + 1 || (checked > 0 && previous !== range.last_hash))
     return broken(`Rows after ${next - 1} are missing (last: ${range.last_seq}).`)
-  return done({ ok: true, checked, problem: null })
+  return { result: done({ ok: true, checked, problem: null }) }
 }
 
 /** Lists rows, the newest first. */

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { NO_ACCOUNTS } from '../../core/accounts.ts'
@@ -53,6 +55,28 @@ const value = (result: ControlResult) => {
   assert.ok(result.ok, JSON.stringify(result))
   return result.value
 }
+/** Audit rows after those that the database has, with a valid chain. */
+const addAuditRows = (folder: string, count: number) => {
+  const database = new DatabaseSync(join(folder, CONTROL_FILE))
+  const last = database.prepare('SELECT last_seq, last_hash FROM audit_range').get()
+  let [seq, previous] = [Number(last?.last_seq), String(last?.last_hash)]
+  const insert = database.prepare(
+    'INSERT INTO audit (seq, id, at, actor, source, action, object, doc, previous, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+  )
+  const values = (id: string) => [id, 1, '{}', null, 'login', 'x', '{}'] as const
+  database.exec('BEGIN IMMEDIATE')
+  for (let n = 0; n < count; n++) {
+    seq++
+    const row = values(`aud_${seq}`)
+    const sealed = hash('sha256', JSON.stringify([previous, seq, ...row]), 'hex')
+    insert.run(seq, ...row, previous, sealed)
+    previous = sealed
+  }
+  database.prepare('UPDATE audit_range SET last_seq = ?, last_hash = ?').run(seq, previous)
+  database.exec('COMMIT')
+  database.close()
+}
+
 const until = async (condition: () => boolean, what: string) => {
   for (let waited = 0; !condition(); waited += 20) {
     assert.ok(waited < 20_000, what)
@@ -184,4 +208,28 @@ test('control client: a process killed at any time loses no answered write, and 
   assert.equal(repeated.ok && repeated.replayed, true)
   assert.equal(value(repeated).secret, null)
   assert.equal(readStoredAccounts(folder)?.records.keys.length, keys)
+})
+
+test('control client: a write passes a verification of many audit rows that is in progress', async () => {
+  const { folder, client } = given()
+  value(await client.run(createKey('a'), CONTEXT))
+  addAuditRows(folder, 50_000)
+  const order: string[] = []
+  const verification = client.run({ do: 'verify' }, CONTEXT).finally(() => order.push('verified'))
+  const write = client.run(createKey('b'), CONTEXT).finally(() => order.push('written'))
+  value(await write)
+  const { ok, checked } = value(await verification)
+  assert.deepEqual(order, ['written', 'verified'])
+  // The rows of both keys and those between them.
+  assert.deepEqual([ok, checked], [true, 50_002])
+})
+
+test('control client: a verification ends with the client, and the thread does not open the database again', async () => {
+  const { folder, client } = given()
+  value(await client.run(createKey('a'), CONTEXT))
+  addAuditRows(folder, 50_000)
+  const verification = client.run({ do: 'verify' }, CONTEXT)
+  await client.close()
+  const result = await verification
+  assert.ok(result.ok || result.error.status === 503, JSON.stringify(result))
 })

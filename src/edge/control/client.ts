@@ -32,8 +32,8 @@ export type ControlClientOptions = {
 const THREAD = new URL('./control-thread.mjs', import.meta.url)
 /** Memory limits in MB. */
 const MEMORY = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 16 }
-/** All in ms. `operation`: for its result. `used`: between two batches of last uses. */
-const TIMES = { operation: 10_000, close: 5_000, used: 60_000 }
+/** All in ms. `operation`: for its result; `verify`: of millions of audit rows. `used`: between two batches of last uses. */
+const TIMES = { operation: 10_000, verify: 600_000, close: 5_000, used: 60_000 }
 /** Operations in progress, and keys in a batch of last uses. */
 const LIMITS = { operations: 1_000, uses: 100_000 }
 const HOUR = 3_600_000
@@ -71,11 +71,12 @@ export class ControlClient {
     this.#thread.start()
   }
 
-  /** Runs an operation. After 10 s its result is an error with status 503; a write may still take place then. */
+  /** Runs an operation. After 10 s (a verification: 10 min) its result is an error with status 503; a write may still take place then. */
   async run(operation: ControlOperation, context: ControlContext): Promise<ControlResult> {
     if (this.#thread.waiting >= LIMITS.operations) return unavailable(`${LIMITS.operations} operations are in progress`)
     const since = performance.now()
-    const result = await this.#thread.query((number) => ({ number, operation, context }), TIMES.operation)
+    const limit = operation.do === 'verify' ? TIMES.verify : TIMES.operation
+    const result = await this.#thread.query((number) => ({ number, operation, context }), limit)
     this.#options.onTime?.(operation.do, performance.now() - since)
     if ('result' in result) return result.result
     return unavailable(result.sent ? `${result.problem}. A write may have taken place` : result.problem)

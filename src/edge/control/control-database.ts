@@ -13,7 +13,7 @@ import { makeFolder } from '../sqlite/folder.ts'
 import { migrateSchema } from '../sqlite/migrate.ts'
 import { watchMoved } from '../sqlite/opened-files.ts'
 import { inTransaction } from '../sqlite/transaction.ts'
-import { deleteAuditRows, listAudit, verifyAudit } from './audit.ts'
+import { type AuditCheck, checkAudit, deleteAuditRows, listAudit } from './audit.ts'
 import { overlapProblem } from './budget-overlap.ts'
 import { deleteLogins, runLogin } from './logins.ts'
 import type {
@@ -104,6 +104,17 @@ export class ControlDatabase {
     })
   }
 
+  /** A batch of the operation `verify`. */
+  checkAudit(before: AuditCheck | null): ReturnType<typeof checkAudit> {
+    return checkAudit(this.#db, before)
+  }
+
+  async #verify(): Promise<ControlResult> {
+    let step = await this.checkAudit(null)
+    while ('check' in step) step = await this.checkAudit(step.check)
+    return step.result
+  }
+
   /** Runs an operation. A write is on the disk when this resolves. */
   async run(operation: ControlOperation, context: ControlContext, now: number): Promise<ControlResult> {
     switch (operation.do) {
@@ -116,7 +127,7 @@ export class ControlDatabase {
       case 'audit':
         return listAudit(this.#db, operation.query)
       case 'verify':
-        return verifyAudit(this.#db)
+        return this.#verify()
       case 'refresh':
         return done({})
       case 'login_create':

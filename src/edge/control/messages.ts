@@ -49,7 +49,7 @@ export type ControlRead =
   | { readonly do: 'get'; readonly kind: RecordKind; readonly id: string }
   | { readonly do: 'decisions' }
   | { readonly do: 'audit'; readonly query: AuditList }
-  /** Checks the hash chain of the audit rows. */
+  /** Checks the hash chain of the audit rows, in batches between which other operations run. */
   | { readonly do: 'verify' }
   /** Nothing: as with every operation, the changes so far are reported before the result. */
   | { readonly do: 'refresh' }

@@ -3,8 +3,15 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { MessagePort } from 'node:worker_threads'
 import { problemOf } from '../sqlite/errors.ts'
+import type { AuditCheck } from './audit.ts'
 import { ControlDatabase } from './control-database.ts'
-import type { ControlSettings, ControlThreadOptions, FromControlThread, ToControlThread } from './messages.ts'
+import type {
+  ControlResult,
+  ControlSettings,
+  ControlThreadOptions,
+  FromControlThread,
+  ToControlThread,
+} from './messages.ts'
 import { CONTROL_FILE } from './read-accounts.ts'
 import { refused } from './results.ts'
 
@@ -34,6 +41,7 @@ class ControlThread {
   /** The open file was deleted or moved. */
   #isLost = false
   #problem: string | null | undefined
+  #isClosing = false
 
   constructor(port: MessagePort, { folder, settings, since }: ControlThreadOptions) {
     this.#port = port
@@ -67,6 +75,7 @@ class ControlThread {
         return
       case 'close':
         clearTimeout(this.#timer)
+        this.#isClosing = true
         this.#close()
         this.#port.close()
         return
@@ -75,10 +84,29 @@ class ControlThread {
     }
   }
 
-  async #answer({ number, operation, context }: Extract<ToControlThread, { readonly number: number }>): Promise<void> {
+  #answer({ number, operation, context }: Extract<ToControlThread, { readonly number: number }>): Promise<void> {
+    if (operation.do === 'verify') return this.#verify(number, null)
+    return this.#run(number, (database) => database.run(operation, context, Date.now()))
+  }
+
+  /** Checks a batch of audit rows. The next batch follows the messages that have arrived meanwhile. */
+  #verify(number: number, before: AuditCheck | null): Promise<void> {
+    return this.#run(number, async (database) => {
+      const step = await database.checkAudit(before)
+      if ('result' in step) return step.result
+      setImmediate(() => {
+        if (!this.#isClosing) this.#queue(() => this.#verify(number, step.check))
+      })
+      return null
+    })
+  }
+
+  /** Posts the result of an operation; null: it is not complete. */
+  async #run(number: number, run: (database: ControlDatabase) => Promise<ControlResult | null>): Promise<void> {
     try {
       const database = await this.#open()
-      const result = await database.run(operation, context, Date.now())
+      const result = await run(database)
+      if (result === null) return
       // Before the answer: a client that has created a key may use it at once.
       this.#report(database)
       this.#post({ number, result })

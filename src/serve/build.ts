@@ -108,6 +108,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     folder: config.settings.data.dir,
     settings: () => current.config.settings.bodies,
     date: world.date,
+    onTime: onTime('bodies'),
   })
   const reload = reloadState(world.date)
   const problems = () => problemsOf({ responses, keys, ledger, reload })

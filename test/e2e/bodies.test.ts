@@ -120,6 +120,8 @@ describe('kept bodies', () => {
       assert.equal(bodies?.attempts.length, 1)
       for (const body of texts) assert.match(body?.text ?? '', /\[email\]/)
     }
+    for (const op of ['put', 'read'])
+      assert.ok((await gauge(gateway, 'headgate_store_seconds_count', `store="bodies",op="${op}"`)) > 0, op)
     const excluded = await chat(gateway, false, { 'x-headgate-no-log': '1' })
     assert.equal(await bodiesOf(gateway, excluded), null)
 

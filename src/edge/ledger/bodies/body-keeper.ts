@@ -11,6 +11,7 @@ import type { IncomingRequest } from '../../../core/http-exchange.ts'
 import type { BodyKeeper, CallBodies, KeptAttempt } from '../../../core/kept-bodies.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { UpstreamListener } from '../../../core/world.ts'
+import type { OnStoreTime } from '../../sqlite/on-store-time.ts'
 import type { BodiesClient, BodiesResult } from './client.ts'
 import { BODIES_FILE } from './file.ts'
 import type { BodiesQuery, RawAttempt, RawBody, RawCall } from './messages.ts'
@@ -22,6 +23,7 @@ export type BodyKeeperOptions = {
   readonly date: () => number
   /** Bytes in memory; by default `BUFFER`. */
   readonly buffer?: number
+  readonly onTime?: OnStoreTime
 }
 
 /** Bytes of bodies in memory: of calls in progress, and those that are not stored yet. */
@@ -112,8 +114,10 @@ export class RequestBodies implements BodyKeeper {
   }
 
   #load(): Promise<BodiesClient> {
-    const { folder, settings } = this.#options
-    this.#client ??= import('./client.ts').then((loaded) => new loaded.BodiesClient({ folder, rules: settings }))
+    const { folder, settings, onTime } = this.#options
+    this.#client ??= import('./client.ts').then(
+      (loaded) => new loaded.BodiesClient({ folder, rules: settings, onTime }),
+    )
     return this.#client
   }
 }

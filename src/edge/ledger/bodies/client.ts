@@ -2,6 +2,7 @@
  * `bodies.db` for the event loop: it starts the thread that owns the database. A slow, full or missing disk loses bodies and
  * blocks nothing else.
  */
+import type { OnStoreTime } from '../../sqlite/on-store-time.ts'
 import { QueriedThread } from '../../sqlite/queried-thread.ts'
 import type {
   BodiesQuery,
@@ -13,7 +14,11 @@ import type {
   ToBodiesThread,
 } from './messages.ts'
 
-export type BodiesClientOptions = { readonly folder: string; readonly rules: () => BodiesRules }
+export type BodiesClientOptions = {
+  readonly folder: string
+  readonly rules: () => BodiesRules
+  readonly onTime?: OnStoreTime | undefined
+}
 
 /** `problem` contains no path. */
 export type BodiesResult = { readonly value: StoredBodies | null } | { readonly problem: string }
@@ -26,10 +31,12 @@ const TIMES = { result: 10_000, close: 2_000 }
 
 export class BodiesClient {
   readonly #rules: () => BodiesRules
+  readonly #onTime: OnStoreTime | undefined
   readonly #thread: QueriedThread<ToBodiesThread, FromBodiesThread>
 
-  constructor({ folder, rules }: BodiesClientOptions) {
+  constructor({ folder, rules, onTime }: BodiesClientOptions) {
     this.#rules = rules
+    this.#onTime = onTime
     this.#thread = new QueriedThread({
       file: THREAD,
       memory: MEMORY,
@@ -43,11 +50,22 @@ export class BodiesClient {
   put(call: RawCall): Promise<BodiesResult> {
     const bodies = [call.request, ...call.attempts.flatMap(({ request, answer }) => [request, answer])]
     const moved = [...new Set(bodies.map(({ bytes }) => bytes.buffer))]
-    return this.#thread.query((number) => ({ do: 'put', number, call }), TIMES.result, moved)
+    return this.#timed('put', (number) => ({ do: 'put', number, call }), moved)
   }
 
   read(query: BodiesQuery): Promise<BodiesResult> {
-    return this.#thread.query((number) => ({ do: 'read', number, query }), TIMES.result)
+    return this.#timed('read', (number) => ({ do: 'read', number, query }))
+  }
+
+  async #timed(
+    op: string,
+    message: (number: number) => Extract<ToBodiesThread, { readonly number: number }>,
+    moved: ArrayBuffer[] = [],
+  ): Promise<BodiesResult> {
+    const since = performance.now()
+    const result = await this.#thread.query(message, TIMES.result, moved)
+    this.#onTime?.(op, performance.now() - since)
+    return result
   }
 
   /** Starts the thread, which deletes what is older than it may be kept. Returns why it cannot start, or null. */

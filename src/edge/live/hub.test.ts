@@ -127,6 +127,7 @@ const given = (t: TestContext, { worker = 1, isShared = false } = {}) => {
     after = null as string | null,
     sample = false,
     teams = null as readonly string[] | null,
+    actor = 'adm_a',
   } = {}) => {
     const client = new StreamClient()
     const problem = hub.listen(
@@ -134,6 +135,7 @@ const given = (t: TestContext, { worker = 1, isShared = false } = {}) => {
         topics,
         after,
         sample,
+        actor,
         reply: client,
         teams: async () => (state.teams === 'ended' ? 'ended' : teams),
         budgets: async () =>
@@ -328,7 +330,7 @@ describe('live events', () => {
 
   test('have at most 50 listeners, and none after the end', (t) => {
     const { hub, listen } = given(t)
-    const clients = Array.from({ length: 50 }, () => listen())
+    const clients = Array.from({ length: 50 }, (_, n) => listen({ actor: `adm_${n % 2}` }))
     assert.deepEqual([...new Set(clients.map(({ problem }) => problem))], [null])
     assert.equal(listen().problem, 'full')
     clients[0]?.leave()
@@ -336,6 +338,17 @@ describe('live events', () => {
     hub.close()
     assert.ok(clients.slice(1).every(({ isOver }) => isOver))
     assert.equal(listen().problem, 'closed')
+  })
+
+  test('one actor takes 40 places at most, and the others are left', (t) => {
+    const { listen } = given(t)
+    // Ten viewers with one token and four tabs each.
+    const clients = Array.from({ length: 40 }, () => listen({ actor: 'adm_a' }))
+    assert.deepEqual([...new Set(clients.map(({ problem }) => problem))], [null])
+    assert.equal(listen({ actor: 'adm_a' }).problem, 'actor_full')
+    assert.equal(listen({ actor: 'adm_b' }).problem, null)
+    clients[0]?.leave()
+    assert.equal(listen({ actor: 'adm_a' }).problem, null)
   })
 
   test('of budgets are sent when their state has changed', async (t) => {

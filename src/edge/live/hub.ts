@@ -20,6 +20,8 @@ export type LiveHubOptions = LiveView & {
 
 /** Listeners of one process. */
 const MAX_LISTENERS = 50
+/** Of one actor, so that a program which leaks streams leaves places to others. Viewers may share a token: ten with four tabs. */
+const MAX_OF_ACTOR = 40
 /** ms and number of events that are kept. */
 const KEPT = { ms: 60_000, events: 2_000 }
 /** ms between two checks of the listeners, and checks between two heartbeats. */
@@ -34,6 +36,9 @@ const SAMPLE = 50
 const SKEW = 1_000
 
 type Kept = { readonly at: number; readonly event: LiveEvent }
+
+/** Why a listener is not added. `actor_full`: its actor has as many as it may have. */
+export type ListenRefusal = 'full' | 'actor_full' | 'closed'
 
 export class LiveHub {
   readonly #options: LiveHubOptions
@@ -102,9 +107,11 @@ export class LiveHub {
   }
 
   /** Adds a listener and begins its stream. Returns why it cannot. */
-  listen(options: ListenOptions, teams: readonly string[] | null): 'full' | 'closed' | null {
+  listen(options: ListenOptions, teams: readonly string[] | null): ListenRefusal | null {
     if (this.#isClosed) return 'closed'
     if (this.#listeners.size >= MAX_LISTENERS) return 'full'
+    const own = [...this.#listeners].filter(({ actor }) => actor === options.actor)
+    if (own.length >= MAX_OF_ACTOR) return 'actor_full'
     clearTimeout(this.#ending)
     this.#ending = undefined
     if (this.#since === null) this.#open()

@@ -16,6 +16,8 @@ export type ListenOptions = {
   readonly budgets: () => Promise<readonly LiveBudget[]>
   /** Whether a sample of the requests is enough, if the client may see those of all teams. */
   readonly sample: boolean
+  /** The ID of the token, or the kind of another actor. */
+  readonly actor: string
   readonly reply: ResponseWriter
 }
 
@@ -30,6 +32,7 @@ export const frameOf = ({ id, name, data }: LiveEvent): string =>
 
 export class LiveListener {
   readonly topics: readonly LiveTopic[]
+  readonly actor: string
   readonly #options: ListenOptions
   #teams: readonly string[] | null
   /** Events that are not written yet. */
@@ -46,6 +49,7 @@ export class LiveListener {
   constructor(options: ListenOptions, teams: readonly string[] | null) {
     this.#options = options
     this.topics = options.topics
+    this.actor = options.actor
     this.#teams = teams
     const { reply } = options
     reply.writeHead(200, {

@@ -1,6 +1,7 @@
 /** Events of the gateway as they happen. */
 import { z } from 'zod'
 import { bad, type Failure, fail, good } from '../../../core/failure.ts'
+import type { ListenRefusal } from '../../live/hub.ts'
 import { LIVE_TOPICS, type LiveTopic } from '../../live/live-event.ts'
 import { hasRole, teamsOf } from '../actor.ts'
 import type { AdminDeps } from '../deps.ts'
@@ -10,8 +11,11 @@ import { liveBudgets } from './budgets.ts'
 
 const ROLE = 'viewer'
 
-const REFUSALS: { readonly [why in 'full' | 'closed']: Failure } = {
+const REFUSALS: { readonly [why in ListenRefusal]: Failure } = {
   full: fail('busy', 'This process has 50 listeners already. Close one, or try again later.', { retryAfter: 15_000 }),
+  actor_full: fail('busy', 'This token has 40 listeners in this process already. Close one, or use another token.', {
+    retryAfter: 15_000,
+  }),
   closed: fail('draining', 'The gateway is shutting down. Connect again in a moment.', { retryAfter: 1_000 }),
 }
 
@@ -33,7 +37,7 @@ export const liveRows = [
     path: '/live',
     summary: 'Follow events as they happen',
     about:
-      'Each event has a name (`request`, `circuit`, `key`, `budget`, `log`, `config` or `audit`) and JSON without any text of prompts and answers; a request has the members of `/requests` that are known at its end. `config` is a reload; `audit` names the record that was written, without its content. With `Last-Event-ID` the stream continues after that event for a minute; then, and where a client reads too slowly, `event: gap` marks missing events. `event: beat` comes at once and every 10 s; its `instance` differs after a restart. With WORKERS the events are those of all processes, and after a reconnect some are repeated. A process has at most 50 listeners. The stream ends with the session or token, and when the gateway shuts down.',
+      'Each event has a name (`request`, `circuit`, `key`, `budget`, `log`, `config` or `audit`) and JSON without any text of prompts and answers; a request has the members of `/requests` that are known at its end. `config` is a reload; `audit` names the record that was written, without its content. With `Last-Event-ID` the stream continues after that event for a minute; then, and where a client reads too slowly, `event: gap` marks missing events. `event: beat` comes at once and every 10 s; its `instance` differs after a restart. With WORKERS the events are those of all processes, and after a reconnect some are repeated. A process has at most 50 listeners, 40 of them with the same token. The stream ends with the session or token, and when the gateway shuts down.',
     role: ROLE,
     scope: 'team',
     query: z.strictObject({
@@ -79,6 +83,7 @@ export const liveRows = [
               },
               budgets: () => liveBudgets(deps),
               sample: call.query.sample === 'true',
+              actor: call.actor?.id ?? '',
               reply,
             },
             teams,

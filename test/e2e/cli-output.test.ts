@@ -50,6 +50,9 @@ const CHANGING: readonly (readonly [RegExp, string])[] = [
   [/tokens in \d+/g, 'tokens in DURATION'],
   [/(gateway +)\d+\.\d/g, '$1DURATION'],
   [/^ +\d+(?= +openai\/)/gm, '  DURATION'],
+  [/projected \$[\d,.]+/g, 'projected AMOUNT'],
+  [/("exhausted_at": )(?:null|"TIME")/g, '$1"CHANGES"'],
+  [/("projected": )"[\d.]+"/g, '$1"AMOUNT"'],
   // A provider's list of models may be read meanwhile.
   [/("in_flight": 0,\s+"requests": )\d+/g, '$1"CHANGES"'],
   [/ {2,}/g, '  '],

@@ -12,6 +12,7 @@ import type { Upstream } from '../support/upstream.ts'
 import { skipWithoutProc } from './support/gauges.ts'
 import { post, type Started } from './support/process.ts'
 import { callsOf, isComplete, sleep, stage } from './support/stage.ts'
+import { verb } from './support/verb.ts'
 
 const ADMIN = 'operator-token-0123456789'
 const ANSWER = { text: 'hello', input: 10, output: 5 }
@@ -254,6 +255,40 @@ describe('what the dashboard reads', { concurrency: false }, () => {
       assert.ok(performance.now() < end, 'no tokens are reported')
     assert.equal((await arrived()).length, 1)
     await other.body?.cancel()
+  })
+
+  test('`keys revoke --cut` ends the streams of a key, and `budgets list` has the projection of each', async () => {
+    const made = (await admin('POST', '/keys', { name: 'leaked' })).json()
+    isStalled = true
+    const stream = await fetch(`${gateway.base}/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${made.secret}` },
+      body: JSON.stringify({ model: 'beta/small', stream: true, messages: [{ role: 'user', content: 'Hello' }] }),
+    })
+    isStalled = false
+    const run = (...words: string[]) => verb(words, { env: { HEADGATE_URL: gateway.url, HEADGATE_ADMIN_TOKEN: ADMIN } })
+    const revoked = await run('keys', 'revoke', 'leaked', '--cut')
+    assert.deepEqual([revoked.code, revoked.stdout], [0, 'leaked is revoked\n'], revoked.stderr)
+    assert.match(await stream.text(), /This API key was revoked/)
+    const ids = []
+    for (const [name, per] of [
+      ['projected', 'all'],
+      ['each', 'key'],
+    ])
+      ids.push(
+        (await admin('POST', '/budgets', { name, per, amount: '9.00', period: 'year', countFrom: 'period' })).json().id,
+      )
+    const { data } = (await admin('GET', '/budgets?forecast=true')).json()
+    assert.equal(data.length, 2)
+    for (const { id, forecast } of data) {
+      const single = (await admin('GET', `/budgets/${id}/forecast`)).json()
+      assert.deepEqual([forecast.object, typeof forecast.projected], ['forecast', typeof single.projected])
+    }
+    assert.equal((await admin('GET', '/budgets')).json().data[0].forecast, undefined)
+    const { stdout } = await run('budgets', 'list')
+    assert.match(stdout, /^projected .* ok, projected \$\d[\d,.]*$/m)
+    assert.match(stdout, /^each .* – +projected \$\d[\d,.]*$/m)
+    for (const id of ids) await admin('DELETE', `/budgets/${id}?force=true`)
   })
 
   test('a backup of the running gateway restores its keys', async () => {

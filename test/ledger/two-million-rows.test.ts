@@ -78,11 +78,9 @@ test(`ledger: queries on ${COUNT} requests`, { timeout: 600_000 + COUNT / 3 }, a
   await timed('summary of a day', () => reader.summary({ from: END - DAY, to: END, filter: {}, compare: true }))
   await timed('lanes of an hour', () => reader.lanes({ from: END - DAY / 24, to: END, provider: 'p0', cells: 60 }))
   const forecast = {
-    now: END,
     by: 'week',
     teams: ['team_1'],
     keys: null,
-    tags: null,
     models: ['m*'],
     providers: null,
     period_start: END - 21 * DAY,
@@ -90,7 +88,9 @@ test(`ledger: queries on ${COUNT} requests`, { timeout: 600_000 + COUNT / 3 }, a
     amount: 1e15,
     spent: 1e12,
   } as const
-  await timed('forecast', () => reader.forecast(forecast))
+  await timed('forecast', () => reader.forecasts({ now: END, budgets: [forecast] }))
+  const budgets = Array.from({ length: 200 }, (_, n) => ({ ...forecast, teams: [`team_${n % 20}`] }))
+  await timed('forecasts of 200 budgets', () => reader.forecasts({ now: END, budgets }))
   // The bookkeeper continues to write.
   await ledger.store([openedRecord(1, { at: END }), closedRecord(1), endedRecord(1, { received: END, at: END })])
 })

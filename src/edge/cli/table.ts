@@ -1,5 +1,5 @@
 /** Tables and figures as text. */
-
+import { formatDollars } from '../../core/money.ts'
 import type { Paint } from '../observe/colour.ts'
 import { plain } from '../observe/line.ts'
 
@@ -52,12 +52,20 @@ export const durationText = (ms: number): string => {
 const grouped = (digits: string): string =>
   digits.length <= 3 ? digits : `${grouped(digits.slice(0, -3))},${digits.slice(-3)}`
 
-/** An amount in dollars for people: cents from one cent, otherwise the first two digits that are not 0. */
+/**
+ * An amount in dollars for people, rounded half up: cents from one dollar, four decimals below it, and the first two digits
+ * that are not 0 below a cent. Zeros at the end stop at cents.
+ */
 export const moneyText = (dollars: string | number | null | undefined): string => {
   const amount = dollars === null || dollars === undefined ? Number.NaN : Number(dollars)
   if (!Number.isFinite(amount)) return '–'
-  const digits =
-    amount === 0 || Math.abs(amount) >= 0.01 ? 2 : Math.min(9, 1 - Math.floor(Math.log10(Math.abs(amount))))
-  const [whole = '0', decimals = ''] = Math.abs(amount).toFixed(digits).split('.')
-  return `${amount < 0 ? '-' : ''}$${grouped(whole)}.${decimals}`
+  // Whole nano-dollars: 1.005 is not exact in binary, and toFixed would round it down.
+  const nano = Math.round(Math.abs(amount) * NANO)
+  const decimals = nano >= NANO ? 2 : Math.max(4, 11 - String(nano).length)
+  const unit = 10 ** Math.max(0, 9 - decimals)
+  const rounded = Math.round(nano / unit) * unit
+  const [whole = '0', fraction = ''] = formatDollars(rounded).split('.')
+  return `${amount < 0 ? '-' : ''}$${grouped(whole)}.${fraction.replace(/(?<=..)0+$/, '')}`
 }
+
+const NANO = 1_000_000_000

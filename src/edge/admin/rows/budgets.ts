@@ -7,7 +7,7 @@ import type { BudgetFigures } from '../../../gateway/accounts/accounts.ts'
 import type { BudgetState } from '../../../gateway/accounts/budget-counters.ts'
 import { END_OF_TIME, periodAt } from '../../../policy/accounts/period.ts'
 import { BUDGET_BODY } from '../../control/shapes.ts'
-import type { ForecastQuery } from '../../ledger/reading/queries.ts'
+import type { Forecast, ForecastQuery } from '../../ledger/reading/queries.ts'
 import type { LiveBudget } from '../../live/listener.ts'
 import { defined, runFor } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
@@ -26,6 +26,15 @@ export const counter = z.strictObject({
   remaining: z.string(),
   period_start: time,
 })
+
+const forecast = z
+  .strictObject({
+    object: z.literal('forecast'),
+    projected: z.string().nullable().describe('Spent at the end of the period; null: no end, or no data'),
+    exhausted_at: time.nullable(),
+  })
+  .meta({ id: 'Forecast' })
+const NO_FORECAST: Forecast = { object: 'forecast', projected: null, exhausted_at: null }
 
 const NOW = {
   period_start: '2026-10-31T23:00:00.000Z',
@@ -113,20 +122,27 @@ export const liveBudgets = async (deps: AdminDeps): Promise<readonly LiveBudget[
 /** Budgets with live events. */
 const MAX_LIVE = 200
 
-/** The query for all counters of a budget together. */
-const forecastQuery = async (deps: AdminDeps, one: StoredBudget): Promise<ForecastQuery> => {
+/** Forecasts of budgets, in their order. */
+const forecastsOf = (
+  deps: AdminDeps,
+  budgets: readonly StoredBudget[],
+  figures: BudgetFigures,
+): Promise<Outcome<readonly Forecast[]>> => {
   const now = deps.gateway.world.date()
+  return deps.usage.forecasts({ now, budgets: budgets.map((one) => forecastQuery(one, figures, now)) })
+}
+
+/** The query for all counters of a budget together. */
+const forecastQuery = (one: StoredBudget, figures: BudgetFigures, now: number): ForecastQuery => {
   const rule = { period: one.period, timezone: one.timezone ?? 'UTC', startDay: one.startDay ?? 1 }
   const { start, end } = periodAt(rule, now)
   const { teams = null, keys = null, tags = null, models = null, providers = null } = one.appliesTo ?? {}
   const amount = parseDollars(one.amount)
-  const counters = countersOf(await deps.gateway.accounts.budgetFigures(), one.id)
+  const counters = countersOf(figures, one.id)
   return {
-    now,
     by: tags === null && one.per !== 'user' && one.per !== 'end_user' ? 'week' : 'period',
     teams,
     keys,
-    tags: null,
     models,
     providers,
     period_start: start,
@@ -191,18 +207,33 @@ export const budgetRows = [
     about: 'A viewer of a team sees the budgets that count its requests.',
     role: 'viewer',
     scope: 'team',
-    query: z.strictObject(recordList),
-    answer: listOf(budget),
+    query: z.strictObject({
+      ...recordList,
+      forecast: z.boolean().default(false).describe('With the estimate of `/budgets/{id}/forecast` for each'),
+    }),
+    answer: listOf(
+      budget.extend({
+        forecast: forecast.nullable().optional().describe('With `forecast=true`; null: it could not be read'),
+      }),
+    ),
     example: { query: { limit: '20' }, answer: { object: 'list', data: [BUDGET], has_more: false, next: null } },
     async handle(deps, call) {
-      const operation = { do: 'list', kind: 'budget', query: defined(call.query) } as const
+      const { forecast: isForecast, ...query } = call.query
+      const operation = { do: 'list', kind: 'budget', query: defined(query) } as const
       const list = await runFor<z.input<ReturnType<typeof listOf<typeof stored>>>>(deps.control, call, operation)
       if (!list.ok || 'stream' in list.value) return list.ok ? bad(fail('internal', 'A list has no stream.')) : list
       const { body } = list.value
       const visible = body.data.filter((one) => concerns(deps, one, call.teams))
       const figures = await deps.gateway.accounts.budgetFigures()
       const at = deps.gateway.world.date()
-      return good({ body: { ...body, data: visible.map((one) => ({ ...one, now: nowOf(figures, one, at) })) } })
+      const forecasts = isForecast ? await forecastsOf(deps, visible, figures) : null
+      const data = visible.map((one, index) => ({
+        ...one,
+        now: nowOf(figures, one, at),
+        // The list is of use without its estimates, which need the ledger.
+        ...(forecasts && { forecast: (forecasts.ok && forecasts.value[index]) || null }),
+      }))
+      return good({ body: { ...body, data } })
     },
   }),
   row({
@@ -314,13 +345,7 @@ export const budgetRows = [
     role: 'viewer',
     scope: 'team',
     params: id,
-    answer: z
-      .strictObject({
-        object: z.literal('forecast'),
-        projected: z.string().nullable().describe('Spent at the end of the period; null: no end, or no data'),
-        exhausted_at: time.nullable(),
-      })
-      .meta({ id: 'Forecast' }),
+    answer: forecast,
     example: {
       params: { id: BUDGET.id },
       answer: { object: 'forecast', projected: '1910.000000000', exhausted_at: null },
@@ -329,8 +354,11 @@ export const budgetRows = [
       const found = await readable(deps, call)
       if (!found.ok) return found
       if ('stream' in found.value) return bad(fail('internal', 'A budget has no stream.'))
-      const forecast = await deps.usage.forecast(await forecastQuery(deps, found.value.body))
-      return forecast.ok ? good({ body: forecast.value }) : forecast
+      const figures = await deps.gateway.accounts.budgetFigures()
+      const forecasts = await forecastsOf(deps, [found.value.body], figures)
+      if (!forecasts.ok) return forecasts
+      const [body = NO_FORECAST] = forecasts.value
+      return good({ body })
     },
   }),
 ]

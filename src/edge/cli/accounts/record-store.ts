@@ -14,9 +14,12 @@ import { type Local, readLocal, validConfig } from '../local.ts'
 export type RecordStore = {
   /** Whether the operations go to a running gateway. */
   readonly gateway: GatewayClient | null
-  readonly run: (operation: ControlOperation) => Promise<JsonObject>
+  readonly run: (operation: RecordOperation) => Promise<JsonObject>
   readonly close: () => Promise<void>
 }
+
+/** `cut`: the requests of the key that are in progress end; without a gateway there are none. */
+type RecordOperation = ControlOperation & { readonly cut?: boolean }
 
 /** The records that the command line manages. */
 export type RecordName = 'team' | 'key' | 'budget' | 'price'
@@ -39,8 +42,8 @@ export const withRecords = async (cli: Cli, action: (store: RecordStore) => Prom
 export const throughGateway = (gateway: GatewayClient, warn: (line: string) => void = () => {}): RecordStore => ({
   gateway,
   run: async (operation) => {
-    const { method, path, body } = requestOf(operation)
-    const answer = await gateway.call(API + path, { method, ...(body !== undefined && { body }) })
+    const { path, ...line } = requestOf(operation)
+    const answer = await gateway.call(API + path, line)
     const warning = answer.headers.get('x-headgate-warning')
     if (warning !== null) warn(`warning: ${warning}`)
     return isObject(answer.body) ? answer.body : {}
@@ -48,12 +51,21 @@ export const throughGateway = (gateway: GatewayClient, warn: (line: string) => v
   close: async () => {},
 })
 
-type AdminRequestLine = { readonly method: string; readonly path: string; readonly body?: unknown }
+type AdminRequestLine = {
+  readonly method: string
+  readonly path: string
+  readonly body?: unknown
+  /** ms. */
+  readonly timeout?: number
+}
+
+/** Time limit of a verification of the audit log, in ms: it may have millions of rows. */
+const VERIFICATION = 600_000
 
 const placeOf = (kind: string, id: string, more = ''): string => `/${kind}s/${encodeURIComponent(id)}${more}`
 
 /** The request that runs an operation. A command changes a record whatever its revision: it was named, not edited. */
-const requestOf = (operation: ControlOperation): AdminRequestLine => {
+const requestOf = (operation: RecordOperation): AdminRequestLine => {
   switch (operation.do) {
     case 'list':
       return { method: 'GET', path: `/${operation.kind}s${queryOf(operation.query)}` }
@@ -65,7 +77,8 @@ const requestOf = (operation: ControlOperation): AdminRequestLine => {
       return { method: 'PATCH', path: placeOf(operation.kind, operation.id, '?force=true'), body: operation.patch }
     case 'delete': {
       const keys = operation.keys === undefined ? '' : `&keys=${operation.keys}`
-      return { method: 'DELETE', path: placeOf(operation.kind, operation.id, `?force=true${keys}`) }
+      const cut = operation.cut ? '&cut=true' : ''
+      return { method: 'DELETE', path: placeOf(operation.kind, operation.id, `?force=true${keys}${cut}`) }
     }
     case 'rotate':
       return { method: 'POST', path: placeOf('key', operation.id, '/rotate'), body: { overlap: operation.overlap } }
@@ -75,7 +88,7 @@ const requestOf = (operation: ControlOperation): AdminRequestLine => {
     case 'unblock':
       return { method: 'POST', path: placeOf(operation.kind, operation.id, `/${operation.do}`) }
     case 'verify':
-      return { method: 'GET', path: '/audit/verify' }
+      return { method: 'GET', path: '/audit/verify', timeout: VERIFICATION }
     default:
       throw new Error(`no request for ${operation.do}`)
   }
@@ -106,7 +119,7 @@ const onFiles = (cli: Cli, local: Local): RecordStore => {
   )
   return {
     gateway: null,
-    run: async (operation) => {
+    run: async ({ cut, ...operation }) => {
       const result = await client.run(operation, {
         actor: { kind: 'cli', id: 'cli', name: userInfo().username },
         from: null,

@@ -30,8 +30,11 @@ type BudgetOptions = {
 const HEADINGS = ['NAME', 'PERIOD', 'SPENT', 'RESERVED', 'LIMIT', 'LEFT', 'STATE']
 
 const stateOf = (budget: JsonObject, left: number | null): string => {
-  if (left === null) return '–'
-  if (left > 0) return 'ok'
+  const projected = text(object(budget.forecast)?.projected)
+  const outlook = projected === undefined ? [] : [`projected ${moneyText(projected)}`]
+  // With a counter for each owner there is no state of the whole.
+  if (left === null) return outlook[0] ?? '–'
+  if (left > 0) return ['ok', ...outlook].join(', ')
   const day = resetDay(budget)
   return `${budget.mode === 'soft' ? 'exceeded' : 'exhausted'}${day === null ? '' : ` until ${day}`}`
 }
@@ -177,11 +180,13 @@ export const define: DefineVerb = (command, cli) => {
   command.addHelpText('after', '\nExample: headgate budgets list')
   command
     .command('list')
-    .description('List budgets with what is spent and left.')
+    .description(
+      'List budgets with what is spent and left, and what a running gateway projects for the end of the period.',
+    )
     .addHelpText('after', '\nExample: headgate budgets list --json')
     .action(() =>
       withRecords(cli(), async (store) => {
-        const data = await listAll(store, 'budget')
+        const data = await listAll(store, 'budget', store.gateway ? { forecast: true } : {})
         cli().answer({ object: 'list', data }, () =>
           table(
             HEADINGS,

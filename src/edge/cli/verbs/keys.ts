@@ -314,10 +314,12 @@ const defineChanges = (command: Command, cli: () => Cli): void => {
   command
     .command('revoke <key>')
     .description('Revoke a key for ever. Requests in progress finish.')
-    .addHelpText('after', '\nExample: headgate keys revoke search-prod')
-    .action((name: string) =>
+    .option('--cut', 'end the requests in progress, for a key that leaked')
+    .addHelpText('after', '\nExample: headgate keys revoke search-prod --cut')
+    .action((name: string, { cut }: { cut?: true }) =>
       withRecords(cli(), async (store) => {
-        const key = await store.run({ do: 'delete', kind: 'key', id: await idOf(store, 'key', name), rev: null })
+        const id = await idOf(store, 'key', name)
+        const key = await store.run({ do: 'delete', kind: 'key', id, rev: null, ...(cut && { cut }) })
         cli().answer(key, () => [`${text(key.name)} is ${text(key.status)}`])
       }),
     )

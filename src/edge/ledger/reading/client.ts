@@ -16,7 +16,7 @@ import type {
   Facets,
   FacetsQuery,
   Forecast,
-  ForecastQuery,
+  ForecastsQuery,
   Lanes,
   LanesQuery,
   ListPage,
@@ -142,8 +142,9 @@ export class UsageReader {
     return found.ok ? good({ ...found.value, data: found.value.data.map((entry) => this.#named(entry)) }) : found
   }
 
-  forecast(query: ForecastQuery): Promise<Outcome<Forecast>> {
-    return this.#read('forecast', query)
+  /** In the order of the budgets. */
+  forecasts(query: ForecastsQuery): Promise<Outcome<readonly Forecast[]>> {
+    return this.#read('forecasts', query)
   }
 
   adjustments(query: AdjustmentsQuery): Promise<Outcome<ListPage<AdjustmentEntry>>> {

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { formatDollars, MAX_NANO } from '../../../core/money.ts'
 import { allowsName, modelNames, nameRule } from '../../../policy/accounts/key-access.ts'
-import type { Forecast, ForecastQuery } from './queries.ts'
+import type { Forecast, ForecastQuery, ForecastsQuery } from './queries.ts'
 import { isoTime } from './request-shape.ts'
 import type { LedgerReads } from './usage-file.ts'
 
@@ -11,15 +11,38 @@ const WEEK = 168
 /** Hours that are projected at most: a year. */
 const MOST = 366 * 24
 
-export const forecastOf = async (reads: LedgerReads, query: ForecastQuery): Promise<Forecast> => {
-  const rate = query.by === 'week' ? await weekRate(reads, query) : periodRate(query)
+/** A budget with what it counted in each hour of the last week, in nano-dollars by the number of the hour since 1970. */
+type Counted = { readonly budget: ForecastQuery; readonly costs: Map<number, number> }
+
+export const forecastsOf = async (
+  reads: LedgerReads,
+  { now, budgets }: ForecastsQuery,
+): Promise<readonly Forecast[]> => {
+  const since = budgets.some(({ by }) => by === 'week') ? await firstHour(reads, now) : null
+  const counted = budgets.map((budget) => ({ budget, costs: new Map<number, number>() }))
+  if (since !== null)
+    await addCosts(
+      reads,
+      counted.filter(({ budget }) => budget.by === 'week'),
+      { since, end: Math.floor(now / HOUR) },
+    )
+  return counted.map(({ budget, costs }) => {
+    const isWeekly = budget.by === 'week'
+    // Without data there is no rate.
+    if (isWeekly && since === null) return forecastOf(budget, now, null)
+    const hasWeek = isWeekly && since !== null && since < Math.floor(now / HOUR)
+    return forecastOf(budget, now, hasWeek ? weekRate(costs, since, now) : periodRate(budget, now))
+  })
+}
+
+const forecastOf = (budget: ForecastQuery, now: number, rate: HourlyRate | null): Forecast => {
   if (!rate)
     return {
       object: 'forecast',
       projected: null,
-      exhausted_at: query.spent >= query.amount ? isoTime(query.now) : null,
+      exhausted_at: budget.spent >= budget.amount ? isoTime(now) : null,
     }
-  const { projected, exhaustedAt } = project(query, rate)
+  const { projected, exhaustedAt } = project({ ...budget, now }, rate)
   return {
     object: 'forecast',
     projected: projected === null ? null : formatDollars(Math.round(projected)),
@@ -35,7 +58,7 @@ export type HourlyRate = (hour: number) => number
  * `projected`: null without an end.
  */
 export const project = (
-  { now, period_end, amount, spent }: Pick<ForecastQuery, 'now' | 'period_end' | 'amount' | 'spent'>,
+  { now, period_end, amount, spent }: { readonly now: number } & Pick<ForecastQuery, 'period_end' | 'amount' | 'spent'>,
   rate: HourlyRate,
 ): { readonly projected: number | null; readonly exhaustedAt: number | null } => {
   let total = spent
@@ -54,21 +77,14 @@ export const project = (
 }
 
 /** The rate of the period so far. Null: it has just begun. */
-const periodRate = ({ now, period_start, spent }: ForecastQuery): HourlyRate | null => {
+const periodRate = ({ period_start, spent }: ForecastQuery, now: number): HourlyRate | null => {
   const hours = (now - period_start) / HOUR
   return hours <= 0 ? null : () => spent / hours
 }
 
-/** The same hour of the last week; the average of the hours with data where they are fewer. Null: there are none. */
-const weekRate = async (reads: LedgerReads, query: ForecastQuery): Promise<HourlyRate | null> => {
-  const { db } = reads
-  const current = Math.floor(query.now / HOUR)
-  const first = await db.selectFrom('usage_hour').select(sql<number | null>`min(hour)`.as('hour')).executeTakeFirst()
-  if (typeof first?.hour !== 'number') return null
-  const since = Math.max(current - WEEK, first.hour / HOUR)
-  // Only the current hour has data.
-  if (since >= current) return periodRate(query)
-  const costs = await hourlyCosts(reads, query, since)
+/** The same hour of the last week; the average of the hours since `since` where they are fewer. */
+const weekRate = (costs: ReadonlyMap<number, number>, since: number, now: number): HourlyRate => {
+  const current = Math.floor(now / HOUR)
   const sum = [...costs.values()].reduce((total, cost) => total + cost, 0)
   const average = sum / (current - since)
   return (hour) => {
@@ -78,24 +94,68 @@ const weekRate = async (reads: LedgerReads, query: ForecastQuery): Promise<Hourl
   }
 }
 
-/** By the number of the hour, without the current one. */
-const hourlyCosts = async ({ db }: LedgerReads, query: ForecastQuery, since: number): Promise<Map<number, number>> => {
-  const [models, providers] = [nameRule(query.models), nameRule(query.providers)]
-  let rows = db
-    .selectFrom('usage_hour')
-    .where('hour', '>=', since * HOUR)
-    .where('hour', '<', Math.floor(query.now / HOUR) * HOUR)
-    .groupBy(['hour', 'provider', 'model'])
-    .select(['hour', 'provider', 'model', sql<number>`sum(cost)`.as('cost')])
-    .having(sql<number>`sum(cost)`, '<>', 0)
-  if (query.teams) rows = rows.where('team', 'in', query.teams)
-  if (query.keys) rows = rows.where('key', 'in', query.keys)
-  if (query.tags) rows = rows.where('tag', 'in', query.tags)
-  const costs = new Map<number, number>()
-  for (const { hour, provider, model, cost } of await rows.execute()) {
-    const names = modelNames({ requested: null, provider, model })
-    if (!allowsName(providers, provider) || !allowsName(models, ...names)) continue
-    costs.set(hour / HOUR, (costs.get(hour / HOUR) ?? 0) + cost)
+/** The number of the first hour with data in the last week. Null: the ledger has no data. */
+const firstHour = async ({ db }: LedgerReads, now: number): Promise<number | null> => {
+  const first = await db.selectFrom('usage_hour').select(sql<number | null>`min(hour)`.as('hour')).executeTakeFirst()
+  return typeof first?.hour === 'number' ? Math.max(Math.floor(now / HOUR) - WEEK, first.hour / HOUR) : null
+}
+
+/** All values of the lists; null: one of them is not restricted. */
+const unionOf = (lists: readonly (readonly string[] | null)[]): readonly string[] | null => {
+  const values = new Set<string>()
+  for (const one of lists) {
+    if (one === null) return null
+    for (const value of one) values.add(value)
   }
-  return costs
+  return [...values]
+}
+
+/** Adds what the budgets count, an hour at a time, so that memory has a bound. */
+const addCosts = async (
+  { db, checkTime }: LedgerReads,
+  counted: readonly Counted[],
+  { since, end }: { readonly since: number; readonly end: number },
+): Promise<void> => {
+  const teams = unionOf(counted.map(({ budget }) => budget.teams))
+  const keys = unionOf(counted.map(({ budget }) => budget.keys))
+  const selected = counted.map(({ budget, costs }) => ({ counts: selectorOf(budget), costs }))
+  for (let hour = since; hour < end; hour++) {
+    checkTime()
+    let rows = db
+      .selectFrom('usage_hour')
+      .where('hour', '=', hour * HOUR)
+      .groupBy(['team', 'key', 'provider', 'model'])
+      .select(['team', 'key', 'provider', 'model', sql<number>`sum(cost)`.as('cost')])
+      .having(sql<number>`sum(cost)`, '<>', 0)
+    if (teams) rows = rows.where('team', 'in', teams)
+    if (keys) rows = rows.where('key', 'in', keys)
+    for (const row of await rows.execute())
+      for (const { counts, costs } of selected) if (counts(row)) costs.set(hour, (costs.get(hour) ?? 0) + row.cost)
+  }
+}
+
+type Spender = {
+  readonly team: string
+  readonly key: string
+  readonly provider: string
+  readonly model: string
+}
+
+/** Whether a budget counts a row of the hourly sums. */
+const selectorOf = (budget: ForecastQuery): ((row: Spender) => boolean) => {
+  const teams = budget.teams && new Set(budget.teams)
+  const keys = budget.keys && new Set(budget.keys)
+  const [models, providers] = [nameRule(budget.models), nameRule(budget.providers)]
+  const allowed = new Map<string, boolean>()
+  const allows = (provider: string, model: string): boolean => {
+    const name = `${provider}/${model}`
+    const known = allowed.get(name)
+    if (known !== undefined) return known
+    const is =
+      allowsName(providers, provider) && allowsName(models, ...modelNames({ requested: null, provider, model }))
+    allowed.set(name, is)
+    return is
+  }
+  return ({ team, key, provider, model }) =>
+    (!teams || teams.has(team)) && (!keys || keys.has(key)) && allows(provider, model)
 }

@@ -116,12 +116,9 @@ export type OngoingQuery = SharedQuery & { readonly teams: readonly string[] | n
  * all. `by: 'period'`: the selector cannot be evaluated on sums, and the rate of the period so far continues.
  */
 export type ForecastQuery = {
-  readonly now: number
   readonly by: 'week' | 'period'
   readonly teams: readonly string[] | null
   readonly keys: readonly string[] | null
-  /** Values of the tag in `usage.rollupTag`. */
-  readonly tags: readonly string[] | null
   /** Globs, as in `Access`. */
   readonly models: readonly string[] | null
   readonly providers: readonly string[] | null
@@ -132,6 +129,9 @@ export type ForecastQuery = {
   readonly amount: number
   readonly spent: number
 }
+
+/** Budgets at the same time; their sums are read once. */
+export type ForecastsQuery = { readonly now: number; readonly budgets: readonly ForecastQuery[] }
 
 /** Oldest first. The filter of `day` has the members of `UsageFilter`. */
 export type ExportQuery = TimeRange & {
@@ -437,7 +437,7 @@ type Reads = {
   readonly lanes: readonly [LanesQuery, Lanes]
   readonly activity: readonly [ActivityQuery, Activity]
   readonly running: readonly [OngoingQuery, OngoingAttempts]
-  readonly forecast: readonly [ForecastQuery, Forecast]
+  readonly forecasts: readonly [ForecastsQuery, readonly Forecast[]]
   readonly export: readonly [ExportQuery, ExportPage]
   readonly adjustments: readonly [AdjustmentsQuery, ListPage<AdjustmentEntry>]
 }

@@ -827,11 +827,9 @@ test('reading: a forecast repeats the last week by hour, for what the budget cou
   }).flat()
   await ledger.store(records)
   const query = {
-    now,
     by: 'week',
     teams: ['team_a'],
     keys: null,
-    tags: null,
     models: null,
     providers: null,
     period_start: NOON - DAY,
@@ -839,7 +837,9 @@ test('reading: a forecast repeats the last week by hour, for what the budget cou
     amount: 1_000_000,
     spent: 5_000,
   } as const
-  const forecast = async (changes: object) => succeeded(await ledger.reader.forecast({ ...query, ...changes }))
+  const forecasts = async (...changes: readonly object[]) =>
+    succeeded(await ledger.reader.forecasts({ now, budgets: changes.map((one) => ({ ...query, ...one })) }))
+  const forecast = async (changes: object) => (await forecasts(changes))[0] ?? assert.fail()
   // Half of this hour, 22 usual hours and the expensive one.
   assert.deepEqual(await forecast({}), {
     object: 'forecast',
@@ -860,4 +860,10 @@ test('reading: a forecast repeats the last week by hour, for what the budget cou
     projected: formatDollars(49_000 + 47_000),
     exhausted_at: new Date(now + HOUR / 2).toISOString(),
   })
+  // Several budgets are read at once, each with its own selector.
+  const several = [{}, { teams: null }, { providers: ['!groq', '*'] }, { teams: ['team_b'] }, { by: 'period' }]
+  const each: unknown[] = []
+  for (const one of several) each.push(await forecast(one))
+  assert.deepEqual(await forecasts(...several), each)
+  assert.equal(new Set(each.map((one) => JSON.stringify(one))).size, several.length)
 })

@@ -5,7 +5,7 @@ import { activityOf, runningOf } from './activity.ts'
 import { adjustmentsPage } from './adjustment-list.ts'
 import { BucketMemory } from './bucket-memory.ts'
 import { exportPage } from './export-rows.ts'
-import { forecastOf } from './forecast.ts'
+import { forecastsOf } from './forecast.ts'
 import { lanesOf } from './lanes.ts'
 import type { FromReadingThread, NamedQuery, ReadingThreadOptions, ToReadingThread } from './messages.ts'
 import type { ReadResult } from './queries.ts'
@@ -62,8 +62,8 @@ const run = (reads: LedgerReads, { name, query }: NamedQuery): Promise<ReadResul
       return activityOf(reads, query)
     case 'running':
       return runningOf(reads, query)
-    case 'forecast':
-      return forecastOf(reads, query)
+    case 'forecasts':
+      return forecastsOf(reads, query)
     case 'adjustments':
       return adjustmentsPage(reads, query)
     case 'export':

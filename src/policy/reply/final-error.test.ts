@@ -37,6 +37,16 @@ const cases: readonly (readonly [string, readonly Failure[], readonly SkippedRea
     503,
     'no_target_available',
   ],
+  [
+    'no room in a budget, and a suspended key that may be tried again',
+    [],
+    [
+      { why: 'budget', wait: null },
+      { why: 'suspended', wait: 60_000 },
+    ],
+    503,
+    'no_target_available',
+  ],
   ['an invalid request', of('status', 'invalid_request'), [], 400, 'invalid_request'],
   [
     'an invalid request, reported by one of two concurrent attempts',

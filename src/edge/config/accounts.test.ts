@@ -380,6 +380,13 @@ test('accounts: a price of a provider that is not configured is a warning with t
   ])
 })
 
+for (const provider of ['*', 'open*', 'openai'])
+  test(`accounts: a price of ${provider} is of a provider that is configured`, () =>
+    assert.deepEqual(
+      loaded({ env, yaml: `prices: [ { provider: "${provider}", model: x, factor: 2 } ]\n` }).warnings,
+      [],
+    ))
+
 // ── The database beside the file ────────────────────────────────────────────────────────────────────────────────────
 
 const stored: AccountRecords = {

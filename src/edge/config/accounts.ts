@@ -23,6 +23,7 @@ import { accountNameProblem } from '../../policy/accounts/account-name.ts'
 import { budgetOverlap, MAX_BUDGETS } from '../../policy/accounts/budget-count.ts'
 import { isWellFormedKey, keyKindOf, last4 } from '../../policy/accounts/client-key.ts'
 import { buildDirectory } from '../../policy/accounts/directory.ts'
+import { matchesGlob, parseGlob } from '../../policy/accounts/glob.ts'
 import { accessListProblem } from '../../policy/accounts/key-access.ts'
 import { periodProblem } from '../../policy/accounts/period.ts'
 import type { BudgetEntry, KeyEntry, PriceEntry, TeamEntry } from './account-schema.ts'
@@ -306,7 +307,8 @@ class AccountsReader {
     const id = entry.id ?? fileId('prc', `${provider}\0${model}\0${effectiveFrom}`)
     this.#place(id, path)
     const { providers } = this.#sources
-    if (!providers.includes(provider))
+    const glob = parseGlob(provider)
+    if (!providers.some((name) => matchesGlob(glob, name)))
       this.#warnings.push(
         `${this.#sources.placeOf([...path, 'provider']).value}: the price of ${quote(provider)} has no effect, because this provider is not configured${nearest(provider, providers).map((name) => `; did you mean ${name}?`)}`,
       )

@@ -79,7 +79,8 @@ export const project = (
 /** The rate of the period so far. Null: it has just begun. */
 const periodRate = ({ period_start, spent }: ForecastQuery, now: number): HourlyRate | null => {
   const hours = (now - period_start) / HOUR
-  return hours <= 0 ? null : () => spent / hours
+  // An adjustment may have made it negative; a rate never is.
+  return hours <= 0 ? null : () => Math.max(0, spent) / hours
 }
 
 /** The same hour of the last week; the average of the hours since `since` where they are fewer. */

@@ -860,6 +860,8 @@ test('reading: a forecast repeats the last week by hour, for what the budget cou
     projected: formatDollars(49_000 + 47_000),
     exhausted_at: new Date(now + HOUR / 2).toISOString(),
   })
+  // A credit is no rate that continues.
+  assert.equal((await forecast({ by: 'period', spent: -4_000 })).projected, formatDollars(-4_000))
   // Several budgets are read at once, each with its own selector.
   const several = [{}, { teams: null }, { providers: ['!groq', '*'] }, { teams: ['team_b'] }, { by: 'period' }]
   const each: unknown[] = []

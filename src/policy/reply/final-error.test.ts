@@ -170,6 +170,14 @@ const messages: readonly (readonly [Failure[], readonly SkippedReason[], string]
   [
     [],
     [
+      { why: 'circuit', wait: null },
+      { why: 'budget', wait: null },
+    ],
+    'No upstream may be tried at the moment: circuits are open or cooldowns are active, and a budget has no room for the others. See /providers/status.',
+  ],
+  [
+    [],
+    [
       { why: 'unfit', paths: ['n', 'tools', 'n'] },
       { why: 'unfit', paths: [] },
     ],

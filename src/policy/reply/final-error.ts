@@ -81,9 +81,10 @@ export const finalError = (failures: readonly Failure[], skipped: readonly Skipp
       'No key of the configured providers is accepted or has quota left at the moment. Check the keys and their accounts.',
       more,
     )
+  const budget = skipped.some(({ why }) => why === 'budget') ? ', and a budget has no room for the others' : ''
   return fail(
     'no_target',
-    'No upstream may be tried at the moment: circuits are open or cooldowns are active. See /providers/status.',
+    `No upstream may be tried at the moment: circuits are open or cooldowns are active${budget}. See /providers/status.`,
     more,
   )
 }

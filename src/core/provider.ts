@@ -170,3 +170,6 @@ export type ProviderKey = {
   readonly secret: Secret | null
   readonly weight: number
 }
+
+/** ID of the built-in provider, which no other provider may have. */
+export const DEMO = 'demo'

@@ -72,7 +72,7 @@ describe('live events', () => {
   test('a row has the values of the list', async () => {
     const stream = await follow(gateway)
     const ids = await Promise.all(Array.from({ length: 50 }, () => ask(gateway)))
-    for (const model of ['nobody/has-this', 'demo/down', 'demo/chain']) {
+    for (const model of ['unknown/model', 'demo/down', 'demo/chain']) {
       const response = await post(`${gateway.base}/chat/completions`, { ...BODY, model })
       ids.push(response.headers.get('x-request-id') ?? '')
     }

@@ -1,8 +1,9 @@
 /** Queries of usage: their range, and the teams to which the actor's role limits them. */
 import type { Config } from '../../core/config.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import { DEMO } from '../../core/provider.ts'
 import { rangeOf } from '../ledger/reading/parameters.ts'
-import { DEMO, type TimeRange } from '../ledger/reading/queries.ts'
+import type { TimeRange } from '../ledger/reading/queries.ts'
 import { invalid } from './validation.ts'
 
 export const EMPTY_RANGE: Failure = invalid([{ path: 'from', message: 'It must be before `to`.' }], 'query')

@@ -2,9 +2,9 @@
 import { DEFAULT_TEAM } from '../../core/accounts.ts'
 import { rowOf } from '../../core/failure.ts'
 import { formatDollars } from '../../core/money.ts'
+import { DEMO } from '../../core/provider.ts'
 import type { GatewayEvent, Trace } from '../../core/trace.ts'
 import { type AttemptRecord, summaryOf, type TraceSummary } from '../../core/trace-summary.ts'
-import { DEMO } from '../ledger/reading/queries.ts'
 
 export const LIVE_TOPICS = ['requests', 'circuits', 'keys', 'budgets', 'log', 'config', 'audit'] as const
 export type LiveTopic = (typeof LIVE_TOPICS)[number]

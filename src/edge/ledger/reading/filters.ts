@@ -1,7 +1,8 @@
 /** Conditions of queries, for kysely. */
 import { type Expression, type ExpressionBuilder, type SqlBool, sql } from 'kysely'
+import { DEMO } from '../../../core/provider.ts'
 import type { RequestRow, UsageTables } from '../usage-schema.ts'
-import { DEMO, DIMENSIONS, type RequestFilter, type ResultName, type UsageFilter } from './queries.ts'
+import { DIMENSIONS, type RequestFilter, type ResultName, type UsageFilter } from './queries.ts'
 
 /** `AND`s conditions; those that are undefined do not apply. */
 type Condition = Expression<SqlBool> | undefined

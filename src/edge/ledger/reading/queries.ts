@@ -16,9 +16,6 @@ export type SharedQuery = { readonly shared?: boolean }
 export const DIMENSIONS = ['team', 'key', 'model', 'provider', 'tag', 'style', 'route', 'client'] as const
 export type Dimension = (typeof DIMENSIONS)[number]
 
-/** ID of the built-in provider, which no other provider may have. */
-export const DEMO = 'demo'
-
 /** For each dimension any of these values. An empty text matches requests without a value. */
 export type UsageFilter = { readonly [name in Dimension]?: readonly string[] } & {
   /** False: without the requests of the built-in demo. */

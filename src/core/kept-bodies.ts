@@ -1,4 +1,4 @@
-import type { IncomingRequest } from './http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from './http-exchange.ts'
 import type { Secret } from './secret.ts'
 import type { UpstreamCall, UpstreamListener } from './world.ts'
 
@@ -12,9 +12,11 @@ export type BodyKeeper = {
 export type CallBodies = {
   /** Records the request of an attempt, and its answer as the returned listener receives it. In the order of attempts. */
   attempt(call: KeptAttempt, listener: UpstreamListener): UpstreamListener
+  /** Records the headers of the response, and the time, size and type of the events that the returned writer writes. */
+  response(writer: ResponseWriter): ResponseWriter
   /** Stores what was recorded. Nothing later is recorded. */
   end(): void
 }
 
 /** `secret`: the credential of the attempt, which must not be stored. */
-export type KeptAttempt = Pick<UpstreamCall, 'url' | 'body'> & { readonly secret: Secret | null }
+export type KeptAttempt = Pick<UpstreamCall, 'url' | 'headers' | 'body'> & { readonly secret: Secret | null }

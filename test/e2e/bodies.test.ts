@@ -16,9 +16,24 @@ const PROVIDER_KEY = 'sk-provider-0123456789'
 const CANARY = 'alice@canary.example'
 
 type Text = { readonly text: string }
+type Headers = Readonly<Record<string, string>>
 type Bodies = {
+  readonly headers: Headers
   readonly request: Text
-  readonly attempts: readonly { readonly request: Text; readonly answer: Text }[]
+  readonly response: {
+    readonly status: number
+    readonly headers: Headers
+    readonly events: {
+      readonly types: readonly string[]
+      readonly list: readonly (readonly [ms: number, bytes: number, type: number])[]
+    } | null
+  }
+  readonly attempts: readonly {
+    readonly sent: Headers
+    readonly received: Headers
+    readonly request: Text
+    readonly answer: Text
+  }[]
 }
 type Shown = {
   readonly key: { readonly id: string } | null
@@ -122,6 +137,21 @@ describe('kept bodies', () => {
     }
     for (const op of ['put', 'read'])
       assert.ok((await gauge(gateway, 'headgate_store_seconds_count', `store="bodies",op="${op}"`)) > 0, op)
+    const [whole, streamed] = [await bodiesOf(gateway, ids[0] ?? ''), await bodiesOf(gateway, ids[1] ?? '')]
+    for (const bodies of [whole, streamed]) {
+      for (const canary of [CANARY, PROVIDER_KEY, 'client-key']) assert.ok(!JSON.stringify(bodies).includes(canary))
+      const [attempt] = bodies?.attempts ?? []
+      assert.deepEqual([bodies?.headers.authorization, attempt?.sent.authorization], ['[masked]', '[masked]'])
+      assert.equal(bodies?.headers['content-type'], 'application/json')
+      assert.ok(attempt?.received['content-type'])
+      assert.deepEqual([bodies?.response.status, bodies?.response.headers['x-headgate-provider']], [200, 'openai'])
+    }
+    assert.equal(whole?.response.events, null)
+    const { types = [], list = [] } = streamed?.response.events ?? {}
+    assert.deepEqual(types, ['chat.completion.chunk', '[DONE]'])
+    assert.equal(types[list.at(-1)?.[2] ?? 0], '[DONE]')
+    assert.ok(list.every(([ms, bytes], at) => ms >= (list[at - 1]?.[0] ?? 0) && bytes > 10))
+
     const excluded = await chat(gateway, false, { 'x-headgate-no-log': '1' })
     assert.equal(await bodiesOf(gateway, excluded), null)
 

@@ -26,12 +26,13 @@ export type OngoingAnswer = {
 
 /** Serves one call. Resolves when it is over, with or without success; rejects only if error handling itself throws. */
 export const runCall = (
-  { gateway, protocol, style, received, responseWriter }: CallInput,
+  { gateway, protocol, style, received, responseWriter: writer }: CallInput,
   // biome-ignore lint/suspicious/noConfusingVoidType: a call without an ongoing answer returns nothing
   serve: (call: RunningCall) => Promise<OngoingAnswer | void>,
 ): Promise<void> => {
   const cancellation = new Cancellation(received.principal.id)
   const recorder = new Recorder(gateway, received, style)
+  const responseWriter = recorder.bodies?.response(writer) ?? writer
   gateway.activeCalls.add(cancellation)
   cancellation.account = recorder.account
   recorder.account.onCut = (failure) => cancellation.cancel(failure)

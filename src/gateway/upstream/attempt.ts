@@ -461,7 +461,7 @@ const termsOf = (input: AttemptInput): AttemptTerms => {
   return { skipMalformedEvents, holdbackMs, key, settings, stream, ...(allowEmptyText && { allowEmptyText }) }
 }
 
-const keptOf = ({ url, body, key }: AttemptInput): KeptAttempt => ({ url, body, secret: key.secret })
+const keptOf = ({ url, headers, body, key }: AttemptInput): KeptAttempt => ({ url, headers, body, secret: key.secret })
 
 const callOf = (input: AttemptInput): Parameters<World['dial']>[0] => {
   const { url, headers, body, identity, once, client, settings, holdbackMs } = input

@@ -95,13 +95,36 @@ const storedBody = z
     sha256: z.string().optional(),
   })
   .meta({ id: 'StoredBody' })
+const keptHeaders = z
+  .record(z.string(), z.string())
+  .describe(
+    'Values of well-known headers, redacted; others are [masked], and unknown ones of received blocks are absent',
+  )
+const keptEvents = z.strictObject({
+  types: z.array(z.string()),
+  list: z
+    .array(z.tuple([z.number(), count, count]))
+    .describe('Of each event: ms since the request was received, bytes, and the index of its type'),
+  omitted: count.describe('Number of events that are not in the list'),
+})
 export const keptBodies = z
   .strictObject({
     path: z.string(),
+    headers: keptHeaders,
     request: storedBody,
+    response: z
+      .strictObject({
+        status: z.int(),
+        headers: keptHeaders,
+        events: keptEvents.nullable().describe('Null: the response was no stream'),
+      })
+      .nullable()
+      .describe('What the client received; null: nothing'),
     attempts: z.array(
       z.strictObject({
         url: z.string(),
+        sent: keptHeaders,
+        received: keptHeaders,
         request: storedBody,
         status: z.int().nullable().describe('Null: the upstream sent no response'),
         answer: storedBody,

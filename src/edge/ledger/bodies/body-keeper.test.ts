@@ -7,7 +7,7 @@ import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defaultSettings } from '../../../../test/support/settings.ts'
 import { ANONYMOUS, type Principal } from '../../../core/accounts.ts'
-import type { IncomingRequest } from '../../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchange.ts'
 import type { CallBodies } from '../../../core/kept-bodies.ts'
 import { Secret } from '../../../core/secret.ts'
 import type { Settings } from '../../../core/settings.ts'
@@ -23,6 +23,7 @@ after(async () => {
 
 const TEAM = ANONYMOUS.team.id
 const CANARIES = ['sk-canary-0123456789', 'alice@canary.example', '4111 1111 1111 1111', 'unusual provider secret']
+const SENT = { Authorization: 'Bearer sk-canary-0123456789', 'x-custom': 'sk-canary-0123456789', accept: 'a/b' }
 const KEPT: Principal = { ...ANONYMOUS, logBodies: true }
 
 type Given = { readonly bodies?: Partial<Settings['bodies']>; readonly buffer?: number; readonly folder?: string }
@@ -73,7 +74,12 @@ const nothing: UpstreamListener = { onHeaders() {}, onBody: () => true, onEnd() 
 
 /** An attempt whose answer arrives in pieces, in one buffer as a socket reads it. */
 const attempt = (call: CallBodies | null, body: string, answer: readonly string[], secret = 'sk-x') => {
-  const kept = { url: 'https://api.example/v1/x?key=sk-canary-0123456789', body, secret: new Secret(secret) }
+  const kept = {
+    url: 'https://api.example/v1/x?key=sk-canary-0123456789',
+    headers: SENT,
+    body,
+    secret: new Secret(secret),
+  }
   const listener = call?.attempt(kept, nothing)
   listener?.onHeaders(200, () => undefined)
   const buffer = new Uint8Array(65_536)
@@ -84,6 +90,15 @@ const attempt = (call: CallBodies | null, body: string, answer: readonly string[
   }
   listener?.onEnd()
 }
+
+const silentWriter = (): ResponseWriter => ({
+  writeHead() {},
+  write: () => true,
+  end() {},
+  abort() {},
+  onDrain() {},
+  onDisconnect() {},
+})
 
 const written = (folder: string): string =>
   readdirSync(folder)
@@ -129,6 +144,82 @@ test('bodies: no secret reaches the disk, neither in the file nor in its log', a
   const disk = written(folder)
   assert.ok(disk.includes('req_2'))
   for (const canary of CANARIES) assert.ok(!disk.includes(canary), canary)
+})
+
+test('bodies: headers are kept by name, and only well-known values that contain no credential', async () => {
+  const { folder, open, stored } = given()
+  const headers = {
+    authorization: 'Bearer client-canary-9',
+    'x-api-key': 'client-canary-9',
+    cookie: 'a=client-canary-9',
+    'user-agent': 'agent/1 (alice@canary.example)',
+    'x-own-secret': 'client-canary-9',
+  }
+  const call = open('req_1', { headers })
+  const kept = { url: 'https://api.example/', headers: SENT, body: '{}', secret: new Secret('unusual provider secret') }
+  const listener = call?.attempt(kept, nothing)
+  const received = new Map([
+    ['content-type', 'application/json'],
+    ['set-cookie', 'a=client-canary-9'],
+    ['request-id', 'for unusual provider secret'],
+  ])
+  listener?.onHeaders(200, (name) => received.get(name))
+  listener?.onEnd()
+  const writer = call?.response(silentWriter())
+  writer?.writeHead(200, { 'content-type': 'application/json', 'x-unknown': 'client-canary-9' })
+  writer?.end('{}')
+  call?.end()
+  const found = await stored('req_1')
+  const masked = '[masked]'
+  assert.deepEqual(found?.headers, {
+    authorization: masked,
+    'x-api-key': masked,
+    cookie: masked,
+    'user-agent': 'agent/1 ([email])',
+  })
+  const [attempted] = found?.attempts ?? []
+  assert.deepEqual(attempted?.sent, { authorization: masked, 'x-custom': masked, accept: 'a/b' })
+  assert.deepEqual(attempted?.received, {
+    'content-type': 'application/json',
+    'set-cookie': masked,
+    'request-id': 'for [apiKey]',
+  })
+  assert.deepEqual(found?.response, {
+    status: 200,
+    headers: { 'content-type': 'application/json', 'x-unknown': masked },
+    events: null,
+  })
+  for (const canary of [...CANARIES, 'client-canary-9']) assert.ok(!written(folder).includes(canary), canary)
+})
+
+test('bodies: time, size and type of events are kept, and those beyond the limit are counted', async () => {
+  const { keeper, open, stored } = given()
+  const call = open('req_1')
+  const writer = call?.response(silentWriter())
+  writer?.writeHead(200, { 'content-type': 'text/event-stream' })
+  writer?.write('event: message_start\ndata: {}\n\n: ping\n\ndata: {"object":"chat.')
+  await sleep(20)
+  writer?.write(new TextEncoder().encode('completion.chunk","t":"ü"}\r\n\r\ndata: [DONE]\n\n'))
+  for (let n = 0; n < 2_000; n++) writer?.write('data: 1\n\n')
+  writer?.end()
+  call?.end()
+  const events = (await stored('req_1'))?.response?.events
+  assert.deepEqual(events?.types, ['message_start', 'comment', 'chat.completion.chunk', '[DONE]', 'data'])
+  const first = events?.list.slice(0, 5) ?? []
+  assert.deepEqual(
+    first.map(([, bytes, type]) => [bytes, type]),
+    [
+      [31, 0],
+      [8, 1],
+      [53, 2],
+      [14, 3],
+      [9, 4],
+    ],
+  )
+  const [one = 0, , three = 0] = first.map(([ms]) => ms)
+  assert.ok(one >= 0 && three - one >= 15, `${one} ${three}`)
+  assert.deepEqual([events?.list.length, events?.omitted], [2_000, 4])
+  assert.equal(keeper.bytes, 0)
 })
 
 test('bodies: without a sample and a key that requires it nothing is kept, and no file is made', async () => {

@@ -7,14 +7,16 @@ import { join } from 'node:path'
 import type { TextOrBytes } from '../../../core/encoded-text.ts'
 import type { Failure } from '../../../core/failure.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
-import type { IncomingRequest } from '../../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchange.ts'
 import type { BodyKeeper, CallBodies, KeptAttempt } from '../../../core/kept-bodies.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { UpstreamListener } from '../../../core/world.ts'
 import type { OnStoreTime } from '../../sqlite/on-store-time.ts'
 import type { BodiesClient, BodiesResult } from './client.ts'
+import { EventTimes } from './event-times.ts'
 import { BODIES_FILE } from './file.ts'
-import type { BodiesQuery, RawAttempt, RawBody, RawCall } from './messages.ts'
+import { headersFrom, headersOf, type KeptHeaders, sizeOfHeaders } from './kept-headers.ts'
+import type { BodiesQuery, KeptResponse, RawAttempt, RawBody, RawCall } from './messages.ts'
 
 export type BodyKeeperOptions = {
   readonly folder: string
@@ -168,20 +170,25 @@ class BodyStart {
 class RecordedCall implements CallBodies {
   readonly #keeper: RequestBodies
   readonly #maxBytes: number
-  readonly #call: Omit<RawCall, 'request' | 'attempts'>
+  readonly #call: Omit<RawCall, 'headers' | 'request' | 'response' | 'attempts'>
+  readonly #headers: KeptHeaders
   readonly #request = new BodyStart()
+  /** Monotonic ms at which the request was received. */
+  readonly #startedAt = performance.now()
+  #response: RecordedResponse | null = null
   #attempts: RecordedAttempt[] = []
   #bytes = 0
   #isOver = false
 
   constructor(
     keeper: RequestBodies,
-    { id, principal, path, body }: IncomingRequest,
+    { id, principal, path, headers, body }: IncomingRequest,
     { at, maxBytes }: { readonly at: number; readonly maxBytes: number },
   ) {
     this.#keeper = keeper
     this.#maxBytes = maxBytes
     this.#call = { id, received: at, team: principal.team.id, key: principal.id, path }
+    this.#headers = this.fitting(headersFrom(headers))
     this.add(this.#request, body.bytes ?? body.text)
   }
 
@@ -193,10 +200,21 @@ class RecordedCall implements CallBodies {
     return attempt
   }
 
+  response(writer: ResponseWriter): ResponseWriter {
+    this.#response = new RecordedResponse(this, writer)
+    return this.#response
+  }
+
   end(): void {
     if (this.#isOver) return
     this.#isOver = true
-    const call = { ...this.#call, request: this.#request.raw(), attempts: this.#attempts.map((one) => one.raw()) }
+    const call = {
+      ...this.#call,
+      headers: this.#headers,
+      request: this.#request.raw(),
+      response: this.#response?.kept() ?? null,
+      attempts: this.#attempts.map((one) => one.raw()),
+    }
     this.#attempts = []
     void this.#keeper.store(call, this.#bytes)
   }
@@ -204,17 +222,75 @@ class RecordedCall implements CallBodies {
   /** Adds a part to a body. Without memory for it the bodies of this call are lost. */
   add(body: BodyStart, part: TextOrBytes): void {
     if (this.#isOver) return
-    if (body.add(part, this.#maxBytes, (more) => this.#take(more))) return
+    if (body.add(part, this.#maxBytes, (more) => this.take(more))) return
     this.#isOver = true
     this.#attempts = []
     this.#keeper.give(this.#bytes)
     this.#keeper.lose()
   }
 
-  #take(bytes: number): boolean {
-    if (!this.#keeper.take(bytes)) return false
+  /** Headers for which there is memory; otherwise none. */
+  fitting(headers: KeptHeaders): KeptHeaders {
+    return this.take(sizeOfHeaders(headers)) ? headers : {}
+  }
+
+  /** ms since the request was received. */
+  get age(): number {
+    return performance.now() - this.#startedAt
+  }
+
+  /** Reserves memory for the call. */
+  take(bytes: number): boolean {
+    if (this.#isOver || !this.#keeper.take(bytes)) return false
     this.#bytes += bytes
     return true
+  }
+}
+
+/** Writes the response to the client, and records its headers and events. */
+class RecordedResponse implements ResponseWriter {
+  readonly #call: RecordedCall
+  readonly #writer: ResponseWriter
+  #head: Omit<KeptResponse, 'events'> | null = null
+  #events: EventTimes | null = null
+
+  constructor(call: RecordedCall, writer: ResponseWriter) {
+    this.#call = call
+    this.#writer = writer
+  }
+
+  /** Null: nothing was written. */
+  kept(): KeptResponse | null {
+    return this.#head && { ...this.#head, events: this.#events?.result() ?? null }
+  }
+
+  writeHead(status: number, headers: Readonly<Record<string, string>>): void {
+    this.#head = { status, headers: this.#call.fitting(headersOf(headers)) }
+    if (headers['content-type']?.startsWith('text/event-stream'))
+      this.#events = new EventTimes((bytes) => this.#call.take(bytes))
+    this.#writer.writeHead(status, headers)
+  }
+
+  write(piece: TextOrBytes): boolean {
+    this.#events?.add(piece, this.#call.age)
+    return this.#writer.write(piece)
+  }
+
+  end(text?: string): void {
+    if (text !== undefined) this.#events?.add(text, this.#call.age)
+    this.#writer.end(text)
+  }
+
+  abort(): void {
+    this.#writer.abort()
+  }
+
+  onDrain(run: () => void): void {
+    this.#writer.onDrain(run)
+  }
+
+  onDisconnect(run: () => void): void {
+    this.#writer.onDisconnect(run)
   }
 }
 
@@ -224,15 +300,18 @@ class RecordedAttempt implements UpstreamListener {
   readonly #call: RecordedCall
   readonly #url: string
   readonly #secret: string | null
+  readonly #sent: KeptHeaders
+  #received: KeptHeaders = {}
   readonly #listener: UpstreamListener
   readonly #answer = new BodyStart()
   #status: number | null = null
   #isComplete = false
 
-  constructor(call: RecordedCall, { url, secret }: KeptAttempt, listener: UpstreamListener) {
+  constructor(call: RecordedCall, { url, headers, secret }: KeptAttempt, listener: UpstreamListener) {
     this.#call = call
     this.#url = url.split('?', 1)[0] ?? ''
     this.#secret = secret?.reveal() ?? null
+    this.#sent = call.fitting(headersOf(headers))
     this.#listener = listener
   }
 
@@ -240,6 +319,8 @@ class RecordedAttempt implements UpstreamListener {
     return {
       url: this.#url,
       secret: this.#secret,
+      sent: this.#sent,
+      received: this.#received,
       request: this.request.raw(),
       status: this.#status,
       answer: this.#answer.raw(),
@@ -249,6 +330,7 @@ class RecordedAttempt implements UpstreamListener {
 
   onHeaders(status: number, headers: HeaderLookup): void {
     this.#status = status
+    this.#received = this.#call.fitting(headersFrom(headers))
     this.#listener.onHeaders(status, headers)
   }
 

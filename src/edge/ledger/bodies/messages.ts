@@ -1,5 +1,7 @@
 /** Messages between `client.ts` and the thread of `bodies.db` (`thread.ts`). They contain bytes, which are moved. */
 
+import type { KeptHeaders } from './kept-headers.ts'
+
 /** The beginning of a body. `length`: of the whole body, in bytes. */
 export type RawBody = { readonly bytes: Uint8Array<ArrayBuffer>; readonly length: number }
 
@@ -18,12 +20,31 @@ export type StoredBody = {
   readonly sha256?: string
 }
 
+/** The events of a stream. */
+export type KeptEvents = {
+  readonly types: readonly string[]
+  /** Of each event: ms since the request was received, bytes, and the index of its type. */
+  readonly list: readonly (readonly [ms: number, bytes: number, type: number])[]
+  /** Number of events that are not in the list. */
+  readonly omitted: number
+}
+
+/** The response to the client. `events`: null, if it was no stream. */
+export type KeptResponse = {
+  readonly status: number
+  readonly headers: KeptHeaders
+  readonly events: KeptEvents | null
+}
+
 /** An attempt as it was recorded. */
 export type RawAttempt = {
   /** Without its query, which may contain a key. */
   readonly url: string
   /** The credential that was used. It is never stored, and removed from both bodies. */
   readonly secret: string | null
+  /** Headers that were sent, without those of the connection and of a signature, and headers that were received. */
+  readonly sent: KeptHeaders
+  readonly received: KeptHeaders
   readonly request: RawBody
   /** Null: no header block was received. */
   readonly status: number | null
@@ -40,19 +61,26 @@ export type RawCall = {
   /** ID of the client; '' without a key. */
   readonly key: string
   readonly path: string
+  readonly headers: KeptHeaders
   readonly request: RawBody
+  /** Null: no response was written. */
+  readonly response: KeptResponse | null
   readonly attempts: readonly RawAttempt[]
 }
 
 /** The bodies of a call as they are stored. */
 export type StoredBodies = {
   readonly path: string
+  readonly headers: KeptHeaders
   readonly request: StoredBody
+  readonly response: KeptResponse | null
   readonly attempts: readonly StoredAttempt[]
 }
 
 export type StoredAttempt = {
   readonly url: string
+  readonly sent: KeptHeaders
+  readonly received: KeptHeaders
   readonly request: StoredBody
   readonly status: number | null
   readonly answer: StoredBody

@@ -1,6 +1,7 @@
 /** Turns the bytes of a body into what may be stored: texts redacted, media replaced by type, length and hash. */
 import { createHash } from 'node:crypto'
-import type { RawBody, StoredBody } from './messages.ts'
+import type { KeptHeaders } from './kept-headers.ts'
+import type { KeptResponse, RawBody, StoredBody } from './messages.ts'
 import { type FoundSpan, looksRandom, markOf, type Redactor, withoutSpans } from './redaction.ts'
 
 /** Characters at the end of a truncated text that are dropped: a secret may have been cut there. */
@@ -25,6 +26,27 @@ export const storedBody = ({ bytes, length }: RawBody, redact: Redactor, secret:
   const redacted = result.redacted + parts.length - 1
   const kept = truncated ? result.text.slice(0, -UNSURE_END) : result.text
   return { text: kept, bytes: length, truncated, redacted, media: result.media }
+}
+
+/** `secrets`: the credentials of attempts, which an upstream may quote. */
+export const storedHeaders = (headers: KeptHeaders, redact: Redactor, secrets: readonly string[] = []): KeptHeaders =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, cleanText(value, redact, secrets)]))
+
+/** Names of events are what an upstream sent. */
+export const storedResponse = (
+  { status, headers, events }: KeptResponse,
+  redact: Redactor,
+  secrets: readonly string[],
+): KeptResponse => ({
+  status,
+  headers: storedHeaders(headers, redact, secrets),
+  events: events && { ...events, types: events.types.map((type) => cleanText(type, redact, secrets)) },
+})
+
+const cleanText = (text: string, redact: Redactor, secrets: readonly string[]): string => {
+  let clean = text
+  for (const secret of secrets) if (secret.length >= MIN_SECRET) clean = clean.replaceAll(secret, markOf('apiKey'))
+  return withoutSpans(clean, redact(clean))
 }
 
 const sha256Of = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')

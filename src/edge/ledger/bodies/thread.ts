@@ -4,7 +4,7 @@ import { problemOf } from '../../sqlite/errors.ts'
 import { BodiesDatabase, type StoredCall } from './bodies-database.ts'
 import type { BodiesRules, BodiesThreadOptions, FromBodiesThread, RawCall, ToBodiesThread } from './messages.ts'
 import { type Redactor, redactor } from './redaction.ts'
-import { storedBody } from './stored-body.ts'
+import { storedBody, storedHeaders, storedResponse } from './stored-body.ts'
 
 /** ms between two batches of a sweep, and between two sweeps. */
 const SWEEP = { pause: 20, next: 3_600_000 }
@@ -91,8 +91,9 @@ class BodiesThread {
     if (calls.length > 0 && database.isFull(this.#rules)) this.#sweepAt = 0
   }
 
-  #stored({ id, received, team, key, path, request, attempts }: RawCall): StoredCall {
+  #stored({ id, received, team, key, path, headers, request, response, attempts }: RawCall): StoredCall {
     const redact = this.#redact
+    const secrets = attempts.flatMap(({ secret }) => secret ?? [])
     return {
       id,
       received,
@@ -100,9 +101,13 @@ class BodiesThread {
       key,
       bodies: {
         path,
+        headers: storedHeaders(headers, redact),
         request: storedBody(request, redact),
+        response: response && storedResponse(response, redact, secrets),
         attempts: attempts.map(({ secret, ...attempt }) => ({
           ...attempt,
+          sent: storedHeaders(attempt.sent, redact, secrets),
+          received: storedHeaders(attempt.received, redact, secrets),
           request: storedBody(attempt.request, redact, secret),
           answer: storedBody(attempt.answer, redact, secret),
         })),

@@ -195,6 +195,32 @@ describe('the Requests page', { skip: skipBrowser }, () => {
       await shot('bodies')
     }))
 
+  test('shows the headers, without credentials, and the events of a kept request', () =>
+    withDashboard(browser, { url }, async ({ page, open, check, shot }) => {
+      const id = await traffic.ask('openai/gpt-5-mini', { stream: true, text: 'a stream with headers' })
+      await open(`${LIST}/${id}`)
+      await page.getByText('Why here').waitFor()
+      await page.locator('.sheet summary', { hasText: 'Bodies' }).click()
+      const fold = (name: string) =>
+        page.locator('.sheet-bodies details', { has: page.getByText(name, { exact: true }) })
+      const headers = fold('Headers')
+      await headers.locator('summary').click()
+      for (const title of ['Request of the client', 'Sent to openai', 'Answer of openai'])
+        await headers.getByRole('heading', { name: title }).waitFor()
+      await headers.getByRole('heading', { name: 'Response to the client, 200' }).waitFor()
+      await headers.getByText('x-headgate-provider').first().waitFor()
+      const text = (await headers.textContent()) ?? ''
+      assert.match(text, /authorization\[masked\]/)
+      assert.ok(!text.includes('sk-'))
+      const events = fold('Events')
+      await events.locator('summary').click()
+      const rows = events.locator('tbody tr')
+      assert.match((await rows.last().textContent()) ?? '', /\[DONE\]$/)
+      assert.match((await rows.first().textContent()) ?? '', /^\d+\.\d\d+chat\.completion\.chunk$/)
+      await check()
+      await shot('headers-events')
+    }))
+
   test('asks before it exports more requests than the API counts', () =>
     withDashboard(browser, { url }, async ({ page, open, check, shot }) => {
       // The API counts up to 10,000.

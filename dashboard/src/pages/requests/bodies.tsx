@@ -2,9 +2,9 @@
 
 import { useSignal } from '@preact/signals'
 import { useMemo } from 'preact/hooks'
-import type { StoredBodies, StoredBody } from '../../../../src/edge/ledger/bodies/messages.ts'
+import type { KeptEvents, StoredBodies, StoredBody } from '../../../../src/edge/ledger/bodies/messages.ts'
 import { hasRole, useResource } from '../../api.ts'
-import { bytes } from '../../format.ts'
+import { bytes, count } from '../../format.ts'
 import { readBodies } from '../../kept-bodies.ts'
 import { Copy, Failed, Loading } from '../../parts/states.tsx'
 import type { ListedAttempt } from '../../request-row.ts'
@@ -74,9 +74,114 @@ const Fold = ({ title, body }: { readonly title: string; readonly body: StoredBo
   )
 }
 
+// ── Headers and events ───────────────────────────────────────────────────────────────────────────────────────────────
+
+type HeaderListProps = { readonly title: string; readonly headers: Readonly<Record<string, string>> }
+
+const HeaderList = ({ title, headers }: HeaderListProps) => {
+  const list = Object.entries(headers)
+  if (list.length === 0) return null
+  return (
+    <section>
+      <h4>
+        <bdi>{title}</bdi>
+      </h4>
+      <dl class="facts kept-headers">
+        {list.map(([name, value]) => (
+          <div key={name}>
+            <dt class="mono">{name}</dt>
+            <dd class="mono">
+              <bdi>{value}</bdi>
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  )
+}
+
+type KeptProps = AttemptsOf & { readonly bodies: StoredBodies }
+
+const Headers = ({ bodies, attempts }: KeptProps) => (
+  <details>
+    <summary>
+      <span class="fold-title">{w.sheet.headers}</span>
+    </summary>
+    <div class="stack">
+      <p class="dim small">{w.sheet.headersAbout}</p>
+      <HeaderList title={w.sheet.headersOfClient} headers={bodies.headers} />
+      {bodies.attempts.map(({ url, sent, received }, at) => {
+        const name = attempts[at]?.provider ?? url
+        return (
+          <div key={at}>
+            <HeaderList title={w.sheet.sentTo(name)} headers={sent} />
+            <HeaderList title={w.sheet.answerOf(name)} headers={received} />
+          </div>
+        )
+      })}
+      {bodies.response && (
+        <HeaderList title={w.sheet.headersOfResponse(bodies.response.status)} headers={bodies.response.headers} />
+      )}
+    </div>
+  </details>
+)
+
+/** Rows of events that are shown at first. */
+const FIRST_EVENTS = 200
+
+const Events = ({ events: { types, list, omitted } }: { readonly events: KeptEvents }) => {
+  const isWhole = useSignal(false)
+  const shown = isWhole.value ? list : list.slice(0, FIRST_EVENTS)
+  return (
+    <details>
+      <summary>
+        <span class="fold-title">{w.sheet.events}</span>
+        <span class="dim small">{count(list.length + omitted)}</span>
+      </summary>
+      <div class="stack">
+        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls is reached with the keyboard */}
+        <section class="kept-events" tabIndex={0} aria-label={w.sheet.events}>
+          <table class="num">
+            <thead>
+              <tr>
+                <th scope="col">{w.sheet.eventTime}</th>
+                <th scope="col">{w.sheet.eventSize}</th>
+                <th scope="col">{w.sheet.eventType}</th>
+              </tr>
+            </thead>
+            <tbody>
+              {shown.map(([ms, size, type], at) => (
+                <tr key={at}>
+                  <td>{ms.toFixed(1)}</td>
+                  <td>{count(size)}</td>
+                  <td class="mono">
+                    <bdi>{types[type]}</bdi>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+        {shown.length < list.length && (
+          <button
+            type="button"
+            class="button small"
+            onClick={() => {
+              isWhole.value = true
+            }}
+          >
+            {w.sheet.allEvents(count(list.length))}
+          </button>
+        )}
+        {omitted > 0 && <p class="dim small">{w.sheet.omittedEvents(count(omitted))}</p>}
+      </div>
+    </details>
+  )
+}
+
 type AttemptsOf = { readonly attempts: readonly ListedAttempt[] }
 
-const Folds = ({ bodies, attempts }: AttemptsOf & { readonly bodies: StoredBodies }) => (
+const Folds = ({ bodies, attempts }: KeptProps) => (
   <>
     <Fold title={`${w.sheet.request} ${bodies.path}`} body={bodies.request} />
     {bodies.attempts.map(({ request, answer, url, complete }, at) => {
@@ -89,6 +194,8 @@ const Folds = ({ bodies, attempts }: AttemptsOf & { readonly bodies: StoredBodie
         </div>
       )
     })}
+    {bodies.response?.events && <Events events={bodies.response.events} />}
+    <Headers bodies={bodies} attempts={attempts} />
   </>
 )
 

@@ -68,7 +68,7 @@ const WAIT = { turn: 10_000, flush: 500, start: 20_000, close: 1_000 }
 /** Queries that wait, and threads that were ended and still run the statement that took too long. */
 const MOST = { waiting: 64, ending: 2 }
 /** ms for which shared answers are used again at most. */
-const REUSED = { state: 500, figures: 30_000 }
+const REUSED = { state: 500, figures: 10_000 }
 /** ms by which the end of a range may differ from the time of the query and still be now. */
 const NOW = 5_000
 /** ms after which a caller may retry. */

@@ -59,7 +59,7 @@ const integer = (least: number, most: number) =>
 const BOOLEAN = z.enum(['true', 'false']).transform((text) => text === 'true')
 const SHARED = {
   shared: BOOLEAN.default(false).describe(
-    'Whether the answer may be one that another reader received: at most 300 times as long ago as reading it took, and 30 s. A range that ends now may then differ by 1 %, and requests that began earlier and ended since may be missing',
+    'Whether the answer may be one that another reader received: at most 300 times as long ago as reading it took, and 10 s. A range that ends now may then differ by 1 %, and requests that began earlier and ended since may be missing',
   ),
 }
 const TEXT = z.string().max(MOST.characters)

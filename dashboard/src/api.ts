@@ -135,10 +135,10 @@ const callSignedIn = async (path: string, init: () => RequestInit): Promise<Resp
     return await call(path, init())
   } catch (error) {
     const { status } = problemIn(error)
-    // The answer to a call that was sent before the sign-in may arrive after it.
-    if (status === 401 && signIns !== before) return await call(path, init())
-    if (status === 401) await signedIn()
-    else if (status !== 403 || init().method === undefined || !(await isRenewed())) throw error
+    if (status === 401) {
+      // The answer to a call that was sent before the sign-in may arrive after it.
+      if (signIns === before) await signedIn()
+    } else if (status !== 403 || init().method === undefined || !(await isRenewed())) throw error
     return await call(path, init())
   }
 }

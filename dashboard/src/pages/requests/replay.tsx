@@ -2,11 +2,11 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { answerText } from '../../../../src/core/shown-answer.ts'
-import type { StoredBodies } from '../../../../src/edge/ledger/bodies/messages.ts'
 import type { ListPage, RequestEntry } from '../../../../src/edge/ledger/reading/queries.ts'
-import { ApiError, type Problem, problemIn, read, useResource, write } from '../../api.ts'
+import { type Problem, problemIn, read, useResource, write } from '../../api.ts'
 import { count, duration, money } from '../../format.ts'
 import { readBodies } from '../../kept-bodies.ts'
+import { readLate, requestById } from '../../late-request.ts'
 import { Dialog } from '../../parts/dialog.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { TextDifference } from '../../parts/text-difference.tsx'
@@ -16,32 +16,8 @@ import { en } from '../../words/en.ts'
 import { requests as w } from '../../words/requests.ts'
 import { outcomeText } from './cells.tsx'
 
-/** ms between two looks for the answer, how long they go on, and looks for its bodies. */
-const LOOK = { every: 700, most: 60_000, bodies: 10 }
-
-const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-
-/** The request once it is in the ledger; null: not within a minute. */
-const ended = async (id: string, isOver: () => boolean): Promise<RequestEntry | null> => {
-  for (const end = Date.now() + LOOK.most; Date.now() < end && !isOver(); await wait(LOOK.every))
-    try {
-      const found = await read<RequestEntry>(`/requests/${encodeURIComponent(id)}`)
-      if (found.ended_at !== null) return found
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.problem.status !== 404) throw error
-    }
-  return null
-}
-
-/** The bodies of a request that has just ended: they are stored a moment later than the request. */
-const lateBodies = async (id: string, isOver: () => boolean): Promise<StoredBodies | null> => {
-  for (let attempt = 0; attempt < LOOK.bodies && !isOver(); attempt++) {
-    const found = await readBodies(id)
-    if (found) return found
-    await wait(LOOK.every)
-  }
-  return null
-}
+/** ms for which an answer and its bodies are waited for. */
+const WITHIN = { answer: 60_000, bodies: 7_000 }
 
 type Texts = { readonly before: string | null; readonly after: string | null }
 
@@ -64,7 +40,8 @@ const TextsOf = ({ before, after }: BothProps) => {
     [isOver],
   )
   const { value, problem } = useResource(`texts ${after.id}`, async (): Promise<Texts> => {
-    const [old, now] = await Promise.all([readBodies(before.id), lateBodies(after.id, () => isOver.value)])
+    const late = readLate(() => readBodies(after.id), { within: WITHIN.bodies, isOver: () => isOver.value })
+    const [old, now] = await Promise.all([readBodies(before.id), late])
     return { before: answerText(old), after: answerText(now) }
   })
   return (
@@ -142,7 +119,12 @@ export const Replay = ({ request, onClose }: { readonly request: RequestEntry; r
     try {
       const body = model === '' || model === request.asked ? {} : { model }
       const { id } = await write<{ id: string }>('POST', `/requests/${encodeURIComponent(request.id)}/replay`, body)
-      state.value = (await ended(id, () => isOver.value)) ?? 'late'
+      const ended = async () => {
+        const found = await requestById(id)
+        return found?.ended_at == null ? null : found
+      }
+      const found = await readLate(ended, { within: WITHIN.answer, isOver: () => isOver.value })
+      state.value = found ?? 'late'
     } catch (error) {
       problem.value = problemIn(error)
       state.value = 'asked'

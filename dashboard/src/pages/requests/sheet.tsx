@@ -5,9 +5,10 @@ import type { ComponentChild, ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import type { AttemptEntry, RequestEntry } from '../../../../src/edge/ledger/reading/queries.ts'
 import { placePath, shared } from '../../address.ts'
-import { ApiError, hasRole, type Problem, read, useResource } from '../../api.ts'
+import { hasRole, type Problem, read, useResource } from '../../api.ts'
 import { addDollars, count, duration, fullTime, money } from '../../format.ts'
 import { readBodies } from '../../kept-bodies.ts'
+import { readLate, requestById } from '../../late-request.ts'
 import { ageOf } from '../../parts/running-list.tsx'
 import { Copy, copyText, Failed, Loading } from '../../parts/states.tsx'
 import { Waterfall } from '../../parts/waterfall.tsx'
@@ -22,19 +23,13 @@ import { OutcomeWord } from './cells.tsx'
 import { curlOf } from './curl.ts'
 import { Replay } from './replay.tsx'
 
-/** A request that has just ended is in the ledger a moment later: attempts to read it, and ms between them. */
-const LATE = { attempts: 5, wait: 600 }
+/** ms for which a request is waited for that has just ended. */
+const LATE = 3_000
 
-const readDetail = async (id: string, attempt = 0): Promise<RequestEntry> => {
-  try {
-    return await read<RequestEntry>(`/requests/${encodeURIComponent(id)}`)
-  } catch (error) {
-    const isLate = error instanceof ApiError && error.problem.status === 404 && attempt < LATE.attempts
-    if (!isLate) throw error
-    await new Promise((resolve) => setTimeout(resolve, LATE.wait))
-    return readDetail(id, attempt + 1)
-  }
-}
+const readDetail = async (id: string): Promise<RequestEntry> =>
+  // Without it, the problem of the last reading is shown.
+  (await readLate(() => requestById(id), { within: LATE })) ??
+  (await read<RequestEntry>(`/requests/${encodeURIComponent(id)}`))
 
 const Section = ({ title, children }: { readonly title: string; readonly children: ComponentChildren }) => (
   <section class="sheet-section">

@@ -1,32 +1,19 @@
 /**
- * The states of every page: the gateway is silent, gone and back, a proxy before it fails, there is nothing to show, and the
- * role does not include what the page does. Faults are those of real processes; each state is accessible.
+ * The states of every page: it is loading, held, the gateway is silent, gone and back, a proxy before it fails, there is
+ * nothing to show, and the role does not include what the page does. Faults are those of real processes; each state is
+ * accessible in every theme and width.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
 import { type Started, start } from '../e2e/support/process.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { type DashboardOptions, type OpenDashboard, WIDTHS, withDashboard } from './support/dashboard.ts'
-import { isRead, PAGES } from './support/pages.ts'
+import { checkLooks, type OpenDashboard, withDashboard } from './support/dashboard.ts'
+import { isRead, PAGES, type PageName, withPages } from './support/pages.ts'
 import { ADMIN, type Populated, startPopulated } from './support/populated.ts'
 
-type PageName = (typeof PAGES)[number][0]
 /** What Chromium writes to the console when a gateway ends in the middle of a call. */
 const ENDED = /ERR_|Failed to load|status of 50[0-9]|^error: $/
-
-/** Accessible on a wide and light screen, and on a narrow and dark one. */
-const isAccessible = async ({ page, check, shot }: OpenDashboard, name: string): Promise<void> => {
-  for (const [width, colorScheme] of [
-    ['narrow', 'dark'],
-    ['wide', 'light'],
-  ] as const) {
-    await page.setViewportSize(WIDTHS[width])
-    await page.emulateMedia({ colorScheme })
-    await check()
-    await shot(`state-${name}-${width}-${colorScheme}`)
-  }
-}
 
 describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
   let browser: Browser
@@ -34,45 +21,6 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
     browser = await startBrowser()
   })
   after(() => browser?.close())
-
-  /** Opens all pages at the same time, each with a browser profile of its own, and runs the steps with all of them. */
-  const withAll = async (
-    options: DashboardOptions,
-    run: (all: ReadonlyMap<PageName, OpenDashboard>) => Promise<void>,
-  ): Promise<void> => {
-    const all = new Map<PageName, OpenDashboard>()
-    const { promise: opened, resolve: isOpen } = Promise.withResolvers<void>()
-    const { promise: finished, resolve: finish } = Promise.withResolvers<void>()
-    const windows = PAGES.map(([name, path]) =>
-      withDashboard(browser, options, async (dashboard) => {
-        await dashboard.open(path)
-        all.set(name, dashboard)
-        if (all.size === PAGES.length) isOpen()
-        await finished
-      }),
-    )
-    try {
-      await Promise.race([opened, Promise.all(windows)])
-      await run(all)
-    } finally {
-      finish()
-      await Promise.allSettled(windows)
-    }
-    await Promise.all(windows)
-  }
-  const each = (
-    all: ReadonlyMap<PageName, OpenDashboard>,
-    run: (dashboard: OpenDashboard, name: PageName, shown: string) => Promise<void>,
-  ): Promise<unknown> =>
-    Promise.all(
-      PAGES.map(async ([name, , shown]) => {
-        const dashboard = all.get(name)
-        assert.ok(dashboard)
-        await run(dashboard, name, shown).catch((error) => {
-          throw new Error(`${name}: ${error instanceof Error ? error.message : error}`, { cause: error })
-        })
-      }),
-    )
 
   describe('its data while the gateway', () => {
     let populated: Populated
@@ -85,24 +33,32 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
     const amount = ({ page }: OpenDashboard, shown: string): Promise<number> => page.locator(shown).count()
 
     test('is stopped, gone, and back', () =>
-      withAll({ url: populated.gateway.url, token: ADMIN, expected: ENDED }, async (all) => {
+      withPages(browser, { url: populated.gateway.url, token: ADMIN, expected: ENDED }, async (each, all) => {
         const before = new Map<PageName, number>()
-        await each(all, async (dashboard, name, shown) => {
-          await isRead(dashboard.page, shown)
-          await dashboard.page.waitForSelector('.live-live')
+        await each(async (dashboard, name, shown) => {
+          const { page } = dashboard
+          await isRead(page, shown)
+          await page.waitForSelector('.live-live')
           before.set(name, await amount(dashboard, shown))
+          const live = page.getByRole('button', { name: /live|held/ })
+          await live.click()
+          await page.waitForSelector('.live-held')
+          await checkLooks(dashboard, `held-${name}`)
+          await live.click()
+          await page.waitForSelector('.live-live')
         })
         populated.gateway.child.kill('SIGSTOP')
-        await each(all, async (dashboard, name, shown) => {
+        await each(async (dashboard, name, shown) => {
           const { page } = dashboard
           await page.waitForSelector('.live-stale', { timeout: 60_000 })
           assert.match((await page.locator('.live-stale').textContent()) ?? '', /stale \d+ s/)
           assert.match((await page.locator('.live-stale').getAttribute('title')) ?? '', /^Figures are from \d\d:\d\d/)
           await page.waitForSelector('main[data-old]')
           assert.equal(await amount(dashboard, shown), before.get(name))
+          await checkLooks(dashboard, `stale-${name}`)
         })
         await populated.kill()
-        await each(all, async (dashboard, name, shown) => {
+        await each(async (dashboard, name, shown) => {
           const { page } = dashboard
           await page.waitForSelector('.live-offline')
           await page.locator('.notice', { hasText: 'The gateway does not answer.' }).waitFor()
@@ -116,15 +72,17 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
             assert.ok(await page.getByRole('button', { name: written }).first().isDisabled())
             await page.locator('main').getByText('Not possible while the gateway does not answer.').first().waitFor()
           }
-          await isAccessible(dashboard, `offline-${name}`)
+          await checkLooks(dashboard, `offline-${name}`)
         })
         await populated.restart()
-        await each(all, async ({ page }, _, shown) => {
+        await each(async (dashboard, name, shown) => {
+          const { page } = dashboard
           await page.getByRole('button', { name: 'Try now' }).click()
           await page.getByText('The gateway was restarted. All figures were read again.').waitFor()
           await page.waitForSelector('.live-live', { timeout: 60_000 })
           await page.locator('.notice', { hasText: 'does not answer' }).waitFor({ state: 'detached' })
           await isRead(page, shown)
+          await checkLooks(dashboard, `restarted-${name}`)
         })
         // The session is that of before, and so are the records; what happens now is counted.
         const list = all.get('requests')?.page
@@ -133,23 +91,28 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
         await list?.getByText(`${count + 1} requests`, { exact: true }).waitFor()
       }))
 
-    test('is behind a proxy that fails', () =>
-      withAll({ url: populated.gateway.url, token: ADMIN, expected: ENDED }, async (all) => {
-        await each(all, async (dashboard, name, shown) => {
+    test('is behind a proxy that is slow, and fails', () =>
+      withPages(browser, { url: populated.gateway.url, token: ADMIN, expected: ENDED }, async (each) => {
+        await each(async (dashboard, name, shown) => {
           const { page } = dashboard
           const failing = (address: URL) => /\/admin\/api\/v1\/(?!session|live)/.test(address.pathname)
-          await page.route(failing, (route) =>
-            route.fulfill({ status: 502, contentType: 'text/html', body: '<h1>502 Bad Gateway</h1>' }),
-          )
+          const { promise: answered, resolve: answer } = Promise.withResolvers<void>()
+          await page.route(failing, async (route) => {
+            await answered
+            await route.fulfill({ status: 502, contentType: 'text/html', body: '<h1>502 Bad Gateway</h1>' })
+          })
           await page.reload()
           await page.locator('main h1').waitFor()
+          if (!WITHOUT_DATA.includes(name)) await page.locator('.skeleton').first().waitFor()
+          await checkLooks(dashboard, `loading-${name}`)
+          answer()
           const message = page
             .locator('main')
             .getByText(/status 502/)
             .first()
           if (!WITHOUT_DATA.includes(name)) await message.waitFor()
           await page.waitForFunction(() => document.querySelector('[aria-busy="true"], .skeleton') === null)
-          await isAccessible(dashboard, `failed-${name}`)
+          await checkLooks(dashboard, `failed-${name}`)
           await page.unroute(failing)
           const again = page.locator('main').getByRole('button', { name: 'Try again' })
           if ((await again.count()) > 0) for (const button of await again.all()) await button.click().catch(() => {})
@@ -192,7 +155,7 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
             const text = texts[name]
             if (!text) continue
             await page.locator('main').getByText(text).first().waitFor()
-            await isAccessible(dashboard, `${role}-${name}`)
+            await checkLooks(dashboard, `${role}-${name}`)
           }
         })
       })
@@ -220,7 +183,7 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
         for (const [name, path] of PAGES) {
           await dashboard.open(path)
           await dashboard.page.locator('main').getByText(TEXTS[name]).first().waitFor()
-          await isAccessible(dashboard, `empty-${name}`)
+          await checkLooks(dashboard, `empty-${name}`)
         }
       }))
   })

@@ -136,6 +136,30 @@ const openDashboard = async (browser: Browser, options: DashboardOptions): Promi
   }
 }
 
+/** Themes change colours only: the other rules are the same in both. */
+const COLOR_RULES = ['color-contrast', 'link-in-text-block']
+const LOOKS = [
+  ['narrow', 'light', 'colors'],
+  ['narrow', 'dark', 'all'],
+  ['wide', 'dark', 'colors'],
+  ['wide', 'light', 'all'],
+] as const
+
+/** Checks a state of the page in every theme and width, without opening it again; at the end it is wide and light. */
+export const checkLooks = async ({ page, check, shot }: OpenDashboard, name: string): Promise<void> => {
+  for (const [width, colorScheme, rules] of LOOKS) {
+    await page.setViewportSize(WIDTHS[width])
+    await page.emulateMedia({ colorScheme })
+    try {
+      if (rules === 'all') await check()
+      else await checkAccessibility(page, { type: 'rule', values: COLOR_RULES })
+    } catch (error) {
+      throw new Error(`${name}, ${width}, ${colorScheme}: ${error instanceof Error ? error.message : error}`)
+    }
+    if (rules === 'all') await shot(`state-${name}-${width}-${colorScheme}`)
+  }
+}
+
 /** Waits until the pages are built: a clone does so at the first visit. */
 const isBuilt = async (url: string): Promise<void> => {
   for (const end = performance.now() + 120_000; (await fetch(`${url}/dashboard/`)).status === 503; ) {
@@ -144,19 +168,19 @@ const isBuilt = async (url: string): Promise<void> => {
   }
 }
 
-const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']
+const ALL_RULES = { type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] }
 
-const checkAccessibility = async (page: Page): Promise<void> => {
+const checkAccessibility = async (page: Page, rules = ALL_RULES): Promise<void> => {
   // An evaluated script is not subject to the policy of the page.
-  await page.evaluate(axe.source)
-  const found = await page.evaluate(async (tags) => {
-    const { violations } = await Reflect.get(window, 'axe').run(document, { runOnly: { type: 'tag', values: tags } })
+  if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe.source)
+  const found = await page.evaluate(async (runOnly) => {
+    const { violations } = await Reflect.get(window, 'axe').run(document, { runOnly })
     return violations.map(({ id, nodes }: { id: string; nodes: { html: string; failureSummary: string }[] }) => ({
       id,
       nodes: nodes
         .slice(0, 4)
         .map(({ html, failureSummary }) => `${html.slice(0, 200)} — ${failureSummary.slice(0, 300)}`),
     }))
-  }, TAGS)
+  }, rules)
   assert.deepEqual(found, [])
 }

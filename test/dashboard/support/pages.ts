@@ -1,5 +1,7 @@
 /** The pages of the dashboard, and what is measured in each of them. */
-import type { Page } from 'playwright-core'
+import assert from 'node:assert/strict'
+import type { Browser, Page } from 'playwright-core'
+import { type DashboardOptions, type OpenDashboard, withDashboard } from './dashboard.ts'
 
 /** Name, address, and what shows that its data has been read. */
 export const PAGES = [
@@ -13,6 +15,49 @@ export const PAGES = [
   ['connect', '/dashboard/connect', '.connect-code'],
   ['config', '/dashboard/config', '.config-name'],
 ] as const
+
+export type PageName = (typeof PAGES)[number][0]
+
+/** Runs a step on all open pages at the same time. */
+export type OnEachPage = (
+  step: (dashboard: OpenDashboard, name: PageName, shown: string) => Promise<void>,
+) => Promise<unknown>
+
+/** Opens pages, each with a browser profile of its own, and runs steps with them. */
+export const withPages = async (
+  browser: Browser,
+  options: DashboardOptions,
+  run: (each: OnEachPage, all: ReadonlyMap<PageName, OpenDashboard>) => Promise<void>,
+  pages: readonly (typeof PAGES)[number][] = PAGES,
+): Promise<void> => {
+  const all = new Map<PageName, OpenDashboard>()
+  const { promise: opened, resolve: isOpen } = Promise.withResolvers<void>()
+  const { promise: finished, resolve: finish } = Promise.withResolvers<void>()
+  const windows = pages.map(([name, path]) =>
+    withDashboard(browser, options, async (dashboard) => {
+      await dashboard.open(path)
+      all.set(name, dashboard)
+      if (all.size === pages.length) isOpen()
+      await finished
+    }),
+  )
+  const each: OnEachPage = (step) =>
+    Promise.all(
+      pages.map(([name, , shown]) =>
+        step(all.get(name) ?? assert.fail(name), name, shown).catch((error) => {
+          throw new Error(`${name}: ${error instanceof Error ? error.message : error}`, { cause: error })
+        }),
+      ),
+    )
+  try {
+    await Promise.race([opened, Promise.all(windows)])
+    await run(each, all)
+  } finally {
+    finish()
+    await Promise.allSettled(windows)
+  }
+  await Promise.all(windows)
+}
 
 /** Waits until the data of a page is shown and nothing is being read. */
 export const isRead = async (page: Page, shown: string): Promise<void> => {

@@ -264,9 +264,11 @@ export type Resource<Value> = {
   readonly reload: () => void
 }
 
+const NOT_READ = { value: undefined, at: null }
+
 /**
  * Reads a value, and again when `key` changes, after reconnections, and every `every` ms. A null key reads nothing. The value
- * of a former key stays until the next one is there, unless `isolated` is set.
+ * of a former key stays until the next one is there or has failed, unless `isolated` is set.
  */
 export const useResource = <Value>(
   key: string | null,
@@ -274,7 +276,7 @@ export const useResource = <Value>(
   { every = 0, isolated = false }: { readonly every?: number; readonly isolated?: boolean } = {},
 ): Resource<Value> => {
   type State = Omit<Resource<Value>, 'reload'>
-  const state: Signal<State> = useSignal<State>({ value: undefined, problem: null, isLoading: key !== null, at: null })
+  const state: Signal<State> = useSignal<State>({ ...NOT_READ, problem: null, isLoading: key !== null })
   const again = useSignal(0)
   /** The key of the value. */
   const readKey = useRef<string | null>(null)
@@ -283,11 +285,11 @@ export const useResource = <Value>(
   // The key stands for what `load` uses
   useEffect(() => {
     if (key === null) {
-      state.value = { value: undefined, problem: null, isLoading: false, at: null }
+      state.value = { ...NOT_READ, problem: null, isLoading: false }
       return
     }
     let isOver = false
-    state.value = { ...state.value, ...(isolated && { value: undefined, at: null }), isLoading: true }
+    state.value = { ...state.value, ...(isolated && NOT_READ), isLoading: true }
     const attempt = () =>
       load().then(
         (value) => {
@@ -299,8 +301,9 @@ export const useResource = <Value>(
           if (isOver) return
           const problem = problemIn(error)
           // The frame shows that the gateway does not answer; what was read stays as it is.
-          const isKept = problem.code === OFFLINE.code && readKey.current === key
-          state.value = { ...state.value, problem: isKept ? null : problem, isLoading: false }
+          const { value, at } = readKey.current === key ? state.value : NOT_READ
+          const isKept = problem.code === OFFLINE.code && value !== undefined
+          state.value = { value, at, problem: isKept ? null : problem, isLoading: false }
         },
       )
     void attempt()

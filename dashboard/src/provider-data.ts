@@ -36,8 +36,8 @@ export type ProviderData = {
   readonly problem: Problem | null
   /** Whether the role includes their attempts. */
   readonly isActivityAllowed: boolean
-  /** Whether their attempts were read. */
-  readonly isActivityRead: boolean
+  /** When their attempts were read, in ms since 1970; null: they were not. */
+  readonly activityAt: number | null
   /** Why their attempts could not be read. */
   readonly activityProblem: Problem | null
   readonly reload: () => void
@@ -98,7 +98,7 @@ export const useProviders = (): ProviderData => {
         ),
       }),
     problem: providers.problem,
-    isActivityRead: activity.value !== undefined,
+    activityAt: activity.at,
     isActivityAllowed: isWhole || session.value === null,
     activityProblem: activity.problem,
     reload,
@@ -106,5 +106,7 @@ export const useProviders = (): ProviderData => {
 }
 
 /** Why a row has no figures of its attempts. */
-export const whyNoActivity = ({ isActivityAllowed, isActivityRead }: ProviderData): string =>
-  !isActivityAllowed ? words.notReadable : isActivityRead ? words.noAttempt : en.states.loading
+export const whyNoActivity = ({ isActivityAllowed, activityAt, activityProblem }: ProviderData): string => {
+  if (!isActivityAllowed) return words.notReadable
+  return activityAt !== null ? words.noAttempt : (activityProblem?.message ?? en.states.loading)
+}

@@ -399,7 +399,7 @@ const UnderWay = () => {
   const { running, problem } = useRunning()
   return (
     <Panel title={requestWords.running.title(running?.length ?? 0)}>
-      {problem && !running && <NotRead problem={problem} />}
+      {!running && (problem ? <NotRead problem={problem} /> : <Loading rows={1} />)}
       {running?.length === 0 && <p class="dim">{requestWords.running.none}</p>}
       {running && <RunningList running={running} />}
     </Panel>
@@ -512,7 +512,7 @@ const Content = () => {
   )
   return (
     <div class="stack">
-      {problem && problem.status !== 0 && <Failed problem={problem} retry={summary.reload} />}
+      {problem && problem.status !== 0 && <Failed problem={problem} retry={summary.reload} shownSince={summary.at} />}
       {value ? (
         <>
           <Figures summary={value} today={today} />

@@ -407,7 +407,9 @@ const Content = ({ data }: { readonly data: ProviderData }) => {
   return (
     <div class="stack">
       {problem && <Failed problem={problem} retry={data.reload} />}
-      {activityProblem && activityProblem.status !== 403 && <Failed problem={activityProblem} retry={data.reload} />}
+      {activityProblem && activityProblem.status !== 403 && (
+        <Failed problem={activityProblem} retry={data.reload} shownSince={data.activityAt} />
+      )}
       {wanted.length > 0 && (
         <div class="chips">
           <span class="chip">

@@ -325,6 +325,7 @@ const List = () => {
   }, [newest?.id])
   useLive(['requests'], onEvents)
   const shown: Figures = figures.value ?? {}
+  const failed = first.problem ? first : figures
   const others = ['cols']
   const isFiltered = hasFilter(place)
   const filters = useFilters()
@@ -344,13 +345,14 @@ const List = () => {
         <Filters filters={filters} search={{ name: 'q', placeholder: w.search }} others={others} />
         {shown.histogram && shown.count?.value !== 0 && <Histogram histogram={shown.histogram} />}
         {isCurrent(place) && <UnderWay />}
+        {failed.problem && (
+          <Failed problem={failed.problem} retry={failed.reload} shownSince={first.value ? failed.at : null} />
+        )}
       </div>
       <div class="list-frame" ref={list}>
         <NewRows count={waiting.value.length + missing.value} show={showWaiting} />
-        {first.problem && first.value === undefined ? (
-          <Failed problem={first.problem} retry={first.reload} />
-        ) : first.value === undefined ? (
-          <Loading rows={10} />
+        {first.value === undefined ? (
+          failed.problem === null && <Loading rows={10} />
         ) : rows.value.length === 0 ? (
           <NoRows isFiltered={isFiltered} />
         ) : (

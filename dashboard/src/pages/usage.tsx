@@ -118,7 +118,7 @@ export const Page = () => {
       </PageHead>
       <p class="printed">{printedText(group, nameOf)}</p>
       <Controls group={group} names={names} />
-      {report.problem && <Failed problem={report.problem} retry={report.reload} />}
+      {report.problem && <Failed problem={report.problem} retry={report.reload} shownSince={report.at} />}
       {!value && report.isLoading && <Loading />}
       {value && <Figures total={value.total} before={before.value?.total ?? null} past={past.value?.data ?? []} />}
       {value && value.data.length === 0 && (

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import type { Problem } from '../api.ts'
 import { session } from '../api.ts'
-import { money } from '../format.ts'
+import { clock, money } from '../format.ts'
 import { toast } from '../store.ts'
 import { en } from '../words/en.ts'
 
@@ -50,13 +50,21 @@ export const Empty = ({ title, children }: { readonly title: string; readonly ch
 const details = ({ status, code, message, requestId }: Problem): string =>
   [`status ${status}`, `code ${code}`, message, ...(requestId === null ? [] : [`request ${requestId}`])].join('\n')
 
+type FailedProps = {
+  readonly problem: Problem
+  readonly retry?: () => void
+  /** When the values were read that are still shown, in ms since 1970; null: none are. */
+  readonly shownSince?: number | null
+}
+
 /** A failed call, with the API's own message. */
-export const Failed = ({ problem, retry }: { readonly problem: Problem; readonly retry?: () => void }) => {
+export const Failed = ({ problem, retry, shownSince = null }: FailedProps) => {
   if (problem.status === 403) return <NotAllowed problem={problem} />
   return (
     <div class="state state-bad" role="alert">
       <p class="state-title">{en.states.failed}</p>
       <p>{problem.message}</p>
+      {shownSince !== null && <p>{en.live.since(clock(shownSince))}</p>}
       {problem.requestId !== null && <p class="mono small">{en.states.request(problem.requestId)}</p>}
       <div class="row">
         {retry && (

@@ -31,6 +31,8 @@ export const FOREIGN = {
 export type Populated = {
   /** The running gateway: another one after `restart`. */
   readonly gateway: Started
+  /** The folder of its databases. */
+  readonly data: string
   /** Kills the gateway, as the kernel does when memory runs out. */
   readonly kill: () => Promise<void>
   /** Starts the gateway again, with the same address and data. */
@@ -132,6 +134,7 @@ export const startPopulated = async (env: Readonly<Record<string, string>> = {})
     get gateway() {
       return gateway
     },
+    data,
     async kill() {
       gateway.child.kill('SIGKILL')
       await gateway.stop()

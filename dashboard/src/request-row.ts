@@ -165,6 +165,24 @@ export const queryOf = (place: Place): { readonly [name: string]: readonly strin
     }),
   )
 
+/** What the list can be sorted by: in the address, and in the API. */
+const SORTS = { time: 'received_at', first: 'first_content_ms', total: 'total_ms', cost: 'cost' } as const
+export const NEWEST_FIRST = '-time'
+
+/** The order of the list in the address; `-` is descending. */
+export const sortOf = (place: Place): string => {
+  const [sort = NEWEST_FIRST] = valuesOf(place, 'sort')
+  return Object.hasOwn(SORTS, sort.replace('-', '')) ? sort : NEWEST_FIRST
+}
+
+/** The order of the list as a parameter of the API. */
+export const sortParameter = (sort: string): string =>
+  sort.replace(/[a-z]+/, (name) => new Map<string, string>(Object.entries(SORTS)).get(name) ?? name)
+
+/** The rows of both, each once. */
+export const appended = (rows: readonly ListedRequest[], more: readonly ListedRequest[]): readonly ListedRequest[] =>
+  [...new Map([...rows, ...more].map((row) => [`${row.id} ${row.received_at}`, row])).values()].slice(0, MAX_ROWS)
+
 const contains = (text: string | null | undefined, part: string): boolean =>
   text?.toLowerCase().includes(part.toLowerCase()) ?? false
 

@@ -105,6 +105,38 @@ describe('the Requests page', { skip: skipBrowser }, () => {
       await page.locator('.outcome', { hasText: 'fell back' }).first().waitFor()
     }))
 
+  test('is sorted by a column, which the address has, and lets new requests wait then', () =>
+    withDashboard(browser, { url }, async ({ page, open, check, shot }) => {
+      const ids = () => page.locator('table.table tbody tr:not(.spacer) td:nth-child(3)').allTextContents()
+      const isSorted = async (sort: string) => {
+        const { data } = await (await fetch(`${url}/admin/api/v1/requests?limit=8&sort=${sort}`)).json()
+        const expected = data.map(({ id }: { id: string }) => id)
+        for (const end = performance.now() + 20_000; performance.now() < end; await page.waitForTimeout(100))
+          if ((await ids()).slice(0, 8).join() === expected.join()) break
+        assert.deepEqual((await ids()).slice(0, 8), expected)
+      }
+      await open(`${LIST}?cols=time,total,id`)
+      const head = page.getByRole('columnheader', { name: 'Total' })
+      await head.getByRole('button').click()
+      await page.waitForURL(/sort=-total$/)
+      await isSorted('-total_ms')
+      assert.equal(await head.getAttribute('aria-sort'), 'descending')
+      await check()
+      await shot('list-sorted')
+      await head.getByRole('button').click()
+      await page.waitForURL(/sort=total$/)
+      await isSorted('total_ms')
+      await page.reload()
+      await isSorted('total_ms')
+      await traffic.ask('gpt-5-mini')
+      await page.locator('.new-rows').click()
+      await page.locator('.new-rows').waitFor({ state: 'detached' })
+      await isSorted('total_ms')
+      await page.getByRole('columnheader', { name: 'Time' }).getByRole('button').click()
+      await page.waitForURL((address) => !address.search.includes('sort'))
+      await isSorted('-received_at')
+    }))
+
   test('adds requests as they end, waits while held, and says how many are new', () =>
     withDashboard(browser, { url }, async ({ page, open, shot }) => {
       await open(`${LIST}?q=live-one`)

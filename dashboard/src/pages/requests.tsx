@@ -16,7 +16,17 @@ import { rangeText } from '../parts/range.tsx'
 import { ageOf, RunningList } from '../parts/running-list.tsx'
 import { Code, Empty, Failed, Loading, PageHead, Time } from '../parts/states.tsx'
 import { NewRows, Table } from '../parts/table.tsx'
-import { type ListedRequest, matches, merged, queryOf, REQUEST_FILTERS } from '../request-row.ts'
+import {
+  appended,
+  type ListedRequest,
+  matches,
+  merged,
+  NEWEST_FIRST,
+  queryOf,
+  REQUEST_FILTERS,
+  sortOf,
+  sortParameter,
+} from '../request-row.ts'
 import { useRunning } from '../running.ts'
 import { current, gatewayNow, go, isMedium, isNarrow, isTight, store, stored } from '../store.ts'
 import { en } from '../words/en.ts'
@@ -42,6 +52,9 @@ const fullQuery = (place: Place) => {
     ...(isCurrent(place) ? {} : { to: new Date(to).toISOString() }),
   }
 }
+
+/** The parameters of the list. */
+const listQuery = (place: Place) => ({ ...fullQuery(place), sort: sortParameter(sortOf(place)), limit: PAGE })
 
 /** Changes with the range and the filters, not with columns or the open request. */
 const keyOf = (place: Place): string => JSON.stringify([queryOf(place), boundsOf(place)])
@@ -198,7 +211,8 @@ const ExportMenu = ({ text, isMany }: { readonly text: string; readonly isMany: 
 
 /** Rows of the list: those that were read, and those of events on top. */
 const useRows = (key: string) => {
-  const first = useResource(key, () => read<RequestsPage>('/requests', { ...fullQuery(current.value), limit: PAGE }))
+  const sort = sortOf(current.value)
+  const first = useResource(`${key} ${sort}`, () => read<RequestsPage>('/requests', listQuery(current.value)))
   const rows = useSignal<readonly ListedRequest[]>([])
   const next = useSignal<string | null>(null)
   const waiting = useSignal<readonly ListedRequest[]>([])
@@ -218,10 +232,10 @@ const useRows = (key: string) => {
     if (after === null || isReading.current) return
     isReading.current = true
     try {
-      const more = await read<RequestsPage>('/requests', { ...fullQuery(current.value), limit: PAGE, after })
+      const more = await read<RequestsPage>('/requests', { ...listQuery(current.value), after })
       // The list may have been read again meanwhile.
       if (next.value === after) {
-        rows.value = merged(rows.value, more.data)
+        rows.value = appended(rows.value, more.data)
         next.value = more.next
       }
     } catch {
@@ -230,8 +244,8 @@ const useRows = (key: string) => {
     isReading.current = false
   }
   const showWaiting = () => {
-    if (missing.value > 0) first.reload()
-    rows.value = merged(waiting.value, rows.value)
+    if (missing.value > 0 || sort !== NEWEST_FIRST) first.reload()
+    else rows.value = merged(waiting.value, rows.value)
     waiting.value = []
     window.scrollTo({ top: 0 })
   }
@@ -287,7 +301,7 @@ const List = () => {
   )
   /** Adds rows that have ended: at the top, or to those that wait. */
   const add = (found: readonly ListedRequest[]) => {
-    const isFree = window.scrollY < 8 && !isInUse(list.current)
+    const isFree = window.scrollY < 8 && !isInUse(list.current) && sortOf(current.value) === NEWEST_FIRST
     if (isFree) rows.value = merged([...found, ...waiting.value], rows.value)
     waiting.value = isFree ? [] : merged(found, waiting.value)
   }
@@ -326,7 +340,7 @@ const List = () => {
   useLive(['requests'], onEvents)
   const shown: Figures = figures.value ?? {}
   const failed = first.problem ? first : figures
-  const others = ['cols']
+  const others = ['cols', 'sort']
   const isFiltered = hasFilter(place)
   const filters = useFilters()
   return (
@@ -366,6 +380,10 @@ const List = () => {
             open={({ id }) => go({ ...current.value, id })}
             opened={openedKey(rows.value, place.id)}
             onEnd={() => void readMore()}
+            sort={{
+              by: sortOf(place),
+              change: (by) => go(withParam(current.value, 'sort', by === NEWEST_FIRST ? [] : [by])),
+            }}
           />
         )}
       </div>

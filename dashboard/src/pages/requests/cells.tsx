@@ -165,7 +165,13 @@ const speedOf = ({ usage, total_ms, first_content_ms }: ListedRequest): string |
 type ListColumn = Column<ListedRequest>
 
 export const COLUMNS: readonly ListColumn[] = [
-  { id: 'time', head: w.columns.time, width: '5.5rem', cell: ({ received_at }) => <When at={received_at} /> },
+  {
+    id: 'time',
+    head: w.columns.time,
+    width: '5.5rem',
+    sort: 'time',
+    cell: ({ received_at }) => <When at={received_at} />,
+  },
   { id: 'client', head: w.columns.client, width: '7rem', cell: ({ client }) => <Text text={client} /> },
   { id: 'key', head: w.columns.key, width: '7rem', cell: (request) => <KeyName request={request} /> },
   {
@@ -195,11 +201,26 @@ export const COLUMNS: readonly ListColumn[] = [
     head: w.columns.first,
     width: '4.5rem',
     align: 'end',
+    sort: 'first',
     cell: (one) => ms(one.first_content_ms, w.noContent),
   },
-  { id: 'total', head: w.columns.total, width: '4.75rem', align: 'end', cell: (one) => ms(one.total_ms, w.noTotal) },
+  {
+    id: 'total',
+    head: w.columns.total,
+    width: '4.75rem',
+    align: 'end',
+    sort: 'total',
+    cell: (one) => ms(one.total_ms, w.noTotal),
+  },
   { id: 'tokens', head: w.columns.tokens, width: '7rem', align: 'end', cell: (one) => <Tokens request={one} /> },
-  { id: 'cost', head: w.columns.cost, width: '6.25rem', align: 'end', cell: (one) => <Cost request={one} /> },
+  {
+    id: 'cost',
+    head: w.columns.cost,
+    width: '6.25rem',
+    align: 'end',
+    sort: 'cost',
+    cell: (one) => <Cost request={one} />,
+  },
   { id: 'route', head: w.columns.route, width: '8rem', cell: ({ route }) => <Text text={route} /> },
   { id: 'model', head: w.columns.model, width: '10rem', cell: ({ model }) => <Text text={model} /> },
   { id: 'style', head: w.columns.style, width: '6rem', cell: ({ style }) => <Text text={style} /> },

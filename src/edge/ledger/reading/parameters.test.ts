@@ -64,6 +64,7 @@ test('parameters: requests', () => {
       after: encodeCursor([5, 'req_a']),
     }),
     {
+      sort: '-received_at',
       limit: 50,
       after: [5, 'req_a'],
       histogram: 60,
@@ -97,6 +98,9 @@ const MALFORMED: readonly (readonly [keyof typeof SCHEMAS, object, string, RegEx
   ['USAGE_PARAMETERS', { after: 'x' }, 'after', /not a cursor/],
   ['REQUESTS_PARAMETERS', { after: encodeCursor(['a', 'b']) }, 'after', /not a cursor/],
   ['REQUESTS_PARAMETERS', { after: encodeCursor([1, 'b', 2]) }, 'after', /not a cursor/],
+  ['REQUESTS_PARAMETERS', { sort: 'provider' }, 'sort', /"-cost"/],
+  ['REQUESTS_PARAMETERS', { sort: '-cost', after: encodeCursor([1, 'b']) }, 'after', /not a cursor/],
+  ['REQUESTS_PARAMETERS', { after: encodeCursor([1, 2, 'b']) }, 'after', /not a cursor/],
   ['REQUESTS_PARAMETERS', { limit: '201' }, 'limit', /not between 1 and 200/],
   ['REQUESTS_PARAMETERS', { status: '4x' }, 'status', /./],
   ['REQUESTS_PARAMETERS', { outcome: ['ok'] }, 'outcome', /./],

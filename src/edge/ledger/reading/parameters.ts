@@ -11,6 +11,7 @@ import {
   type CursorValues,
   DIMENSIONS,
   type ExportQuery,
+  REQUEST_SORTS,
   RESULTS,
   type RequestFilter,
   type RequestsQuery,
@@ -77,7 +78,7 @@ const cursor = (isKey: (values: CursorValues) => boolean) =>
     .transform((text, context): CursorValues => {
       const values = decodeCursor(text)
       if (values && isKey(values)) return values
-      context.addIssue({ code: 'custom', message: 'is not a cursor of this list. Copy `next` of the previous page' })
+      context.addIssue({ code: 'custom', message: NOT_A_CURSOR })
       return z.NEVER
     })
     .describe('`next` of the previous page')
@@ -200,23 +201,38 @@ export const CLIENT_USAGE_PARAMETERS = z
   }))
 export type ClientUsageQuery = z.output<typeof CLIENT_USAGE_PARAMETERS>
 
+const NOT_A_CURSOR = 'is not a cursor of this list. Copy `next` of the previous page'
 const isRequestKey = ([received, id, ...more]: CursorValues): boolean =>
   typeof received === 'number' && typeof id === 'string' && more.length === 0
+
+/** With the value that requests are sorted by. */
+const isSortedKey = ([value, ...key]: CursorValues): boolean => typeof value === 'number' && isRequestKey(key)
 
 /** `GET /requests`. */
 export const REQUESTS_PARAMETERS = z
   .strictObject({
     ...RANGE,
     ...REQUEST_FILTER,
+    sort: z
+      .enum(REQUEST_SORTS)
+      .default('-received_at')
+      .describe(
+        '`-` is descending; requests without a value are last. All requests of the range are read to sort them by another value than their time',
+      ),
     limit: integer(1, 200).default(50),
-    after: cursor(isRequestKey).optional(),
+    after: cursor((values) => isRequestKey(values) || isSortedKey(values)).optional(),
     ...SHARED,
     histogram: integer(1, 200).optional().describe('the most buckets of a histogram'),
     count: BOOLEAN.default(false),
   })
+  .superRefine(({ sort, after }, context) => {
+    const isKey = sort.endsWith('received_at') ? isRequestKey : isSortedKey
+    if (after && !isKey(after)) context.addIssue({ code: 'custom', path: ['after'], message: NOT_A_CURSOR })
+  })
   .transform(
-    ({ from, to, limit, after, shared, histogram, count, ...filter }): Unbounded<RequestsQuery> => ({
+    ({ from, to, sort, limit, after, shared, histogram, count, ...filter }): Unbounded<RequestsQuery> => ({
       ...bounds(from, to),
+      sort,
       limit,
       after: after ?? null,
       shared,

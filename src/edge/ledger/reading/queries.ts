@@ -78,10 +78,24 @@ export type RequestFilter = {
   readonly q?: string
 }
 
-/** Newest first. `histogram`: the most buckets of a histogram; null: none. */
+/** What requests can be sorted by, `-` is descending. Those without a value are last. */
+export const REQUEST_SORTS = [
+  '-received_at',
+  'received_at',
+  '-first_content_ms',
+  'first_content_ms',
+  '-total_ms',
+  'total_ms',
+  '-cost',
+  'cost',
+] as const
+export type RequestSort = (typeof REQUEST_SORTS)[number]
+
+/** By default newest first. `histogram`: the most buckets of a histogram; null: none. */
 export type RequestsQuery = SharedQuery &
   TimeRange & {
     readonly filter: RequestFilter
+    readonly sort?: RequestSort
     readonly limit: number
     readonly after: CursorValues | null
     readonly histogram: number | null

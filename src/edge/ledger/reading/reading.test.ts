@@ -9,7 +9,15 @@ import type { Outcome } from '../../../core/failure.ts'
 import { type JournalRecord, NO_TOKENS, type RequestOutcome } from '../../../core/journal.ts'
 import { formatDollars, parseDollars } from '../../../core/money.ts'
 import { USAGE_FILE } from '../usage-schema.ts'
-import { DIMENSIONS, type ExportQuery, type RequestFilter, type RequestsQuery, type UsageQuery } from './queries.ts'
+import {
+  DIMENSIONS,
+  type ExportQuery,
+  type RequestEntry,
+  type RequestFilter,
+  type RequestSort,
+  type RequestsQuery,
+  type UsageQuery,
+} from './queries.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
@@ -234,6 +242,35 @@ test('reading: pages of requests have no gaps and no doubles while requests are 
       'no gaps',
     )
   }
+})
+
+test('reading: requests are sorted by each value, with the rest last, in pages without gaps', async () => {
+  await using ledger = usageLedger({ now: NOON })
+  await ledger.store(mixedRecords(200))
+  const { data } = succeeded(await ledger.reader.requests(requests({ limit: 200 })))
+  assert.equal(data.length, 200)
+  const columns = {
+    received_at: (row: RequestEntry) => Date.parse(row.received_at),
+    first_content_ms: (row: RequestEntry) => row.first_content_ms,
+    total_ms: (row: RequestEntry) => row.total_ms,
+    cost: (row: RequestEntry) => (row.cost === null ? null : nano(row.cost)),
+  }
+  for (const [column, value] of Object.entries(columns))
+    for (const descending of [true, false]) {
+      const sort = `${descending ? '-' : ''}${column}` as RequestSort
+      const sign = descending ? -1 : 1
+      const expected = data.toSorted((one, other) => {
+        const [a, b] = [value(one), value(other)]
+        if (a !== b) return a === null ? 1 : b === null ? -1 : sign * (a - b)
+        return sign * (one.received_at.localeCompare(other.received_at) || (one.id < other.id ? -1 : 1))
+      })
+      const ids = await pagesOf(ledger, requests({ limit: 17, sort }))
+      assert.deepEqual(
+        ids,
+        expected.map(({ id }) => id),
+        sort,
+      )
+    }
 })
 
 test('reading: pages of usage have no gaps and no doubles', async () => {

@@ -5,12 +5,14 @@ import { encodeCursor } from './cursor.ts'
 import { requestCondition } from './filters.ts'
 import { bucketsOf, bucketWidth, countOutcomes, outcomesOf } from './outcome-counts.ts'
 import {
+  type CursorValues,
   DIMENSIONS,
   type Facets,
   type FacetsQuery,
   type OutcomeHistogram,
   type RequestEntry,
   type RequestQuery,
+  type RequestSort,
   type RequestsPage,
   type RequestsQuery,
 } from './queries.ts'
@@ -29,12 +31,15 @@ const DAY = 86_400_000
 
 export const requestsPage = async (reads: LedgerReads, query: RequestsQuery): Promise<RequestsPage> => {
   const { limit, after, from, to } = query
+  const { keys, direction, values } = orderOf(query.sort ?? '-received_at')
   let rows = matching(reads, query)
     .selectAll()
-    .orderBy('received', 'desc')
-    .orderBy('id', 'desc')
+    .orderBy(sql.join(keys.map((key) => sql`${key} ${sql.raw(direction)}`)))
     .limit(limit + 1)
-  if (after) rows = rows.where(sql<boolean>`(received, id) < (${sql.join(after)})`)
+  if (after)
+    rows = rows.where(
+      sql<boolean>`(${sql.join(keys)}) ${sql.raw(direction === 'desc' ? '<' : '>')} (${sql.join(after)})`,
+    )
   const found = await rows.execute()
   const page = found.slice(0, limit)
   const last = page.at(-1)
@@ -47,9 +52,24 @@ export const requestsPage = async (reads: LedgerReads, query: RequestsQuery): Pr
     to: isoTime(to),
     data,
     has_more: hasMore,
-    next: hasMore ? encodeCursor([last.received, last.id]) : null,
+    next: hasMore ? encodeCursor(values(last)) : null,
     ...(query.count && { count: await countOf(reads, query) }),
     ...(query.histogram !== null && { histogram: await histogramOf(reads, query, query.histogram) }),
+  }
+}
+
+/** The sort key of requests, which no two have in common, as columns and as the values of a row. */
+const orderOf = (sort: RequestSort) => {
+  const direction = sort.startsWith('-') ? 'desc' : 'asc'
+  const key = [sql`received`, sql`id`]
+  const column = sort.replace('-', '')
+  if (column !== 'total_ms' && column !== 'first_content_ms' && column !== 'cost')
+    return { direction, keys: key, values: (row: RequestRow): CursorValues => [row.received, row.id] }
+  const none = direction === 'desc' ? -1 : Number.MAX_SAFE_INTEGER
+  return {
+    direction,
+    keys: [sql`ifnull(${sql.ref(column)}, ${sql.lit(none)})`, ...key],
+    values: (row: RequestRow): CursorValues => [row[column] ?? none, row.received, row.id],
   }
 }
 

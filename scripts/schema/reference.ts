@@ -214,7 +214,11 @@ excludes it.
 
 - E-mail addresses, phone and card numbers, IBANs and API keys (\`bodies.redact\`), and what \`bodies.patterns\` matches, are removed before
   anything is on disk; also if a stream splits them over several events. Names of members remain. Images, audio and documents become
-  type, length and hash. Headers and queries are not kept. No search finds all personal data: restrict who may read the file.
+  type, length and hash. Queries are not kept. No search finds all personal data: restrict who may read the file.
+- Headers of the client's request, of each attempt and of the response are kept: values of well-known headers that contain no
+  credential, redacted as bodies are. Others are masked (\`[masked]\`), or absent if their names are unknown. Headers that the connection
+  adds, and signatures of clouds, are not recorded.
+- Of a streamed response, time, size and type of the first 2,000 events are kept.
 - A body is kept up to \`bodies.maxBytes\`; a longer one is cut and marked. Bodies are deleted after \`bodies.keepDays\`, and the oldest first
   beyond \`bodies.maxMegabytes\`.
 - At most 16 MB wait in memory for the disk. Beyond that bodies are lost; requests and their usage are not.

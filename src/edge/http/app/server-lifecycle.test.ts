@@ -41,7 +41,7 @@ onBothServers(
     assert.equal(over, false)
     held[0]?.reply.end('complete')
     await drained
-    assert.match(stream.text(), /complete\r\n0\r\n\r\n$/)
+    await until('the end of the stream', () => /complete\r\n0\r\n\r\n$/.test(stream.text()))
     assert.equal(ended, 0)
     assert.equal(made.server.live(), 0)
   },

@@ -11,7 +11,8 @@ export const serveBackup = async (port: MessagePort, options: BackupOptions): Pr
   try {
     await writeBackup(file, folders, { usage: true, version })
   } catch (error) {
-    result = { problem: error instanceof BackupError ? error.message : problemOf(error) }
+    // As part of a sentence.
+    result = { problem: error instanceof BackupError ? error.message.replace(/\.$/, '') : problemOf(error) }
   }
   port.postMessage(result)
 }

@@ -235,6 +235,12 @@ describe('the Requests page', { skip: skipBrowser }, () => {
       await page.locator('.sheet summary', { hasText: 'Bodies' }).click()
       const fold = (name: string) =>
         page.locator('.sheet-bodies details', { has: page.getByText(name, { exact: true }) })
+      // The answer is used before its body ends.
+      assert.equal(await page.getByText('The answer was not received to its end.').count(), 0)
+      const changed = fold('What changed for openai')
+      await changed.locator('summary').click()
+      await changed.locator('.line-removed', { hasText: '"model": "openai/gpt-5-mini"' }).waitFor()
+      await changed.locator('.line-added', { hasText: '"model": "gpt-5-mini"' }).waitFor()
       const headers = fold('Headers')
       await headers.locator('summary').click()
       for (const title of ['Request of the client', 'Sent to openai', 'Answer of openai'])

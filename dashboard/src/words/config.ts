@@ -85,7 +85,8 @@ export const config = words({
     text: 'Text of headgate.yaml',
     open: 'Open headgate.yaml',
     start: 'Start from what runs',
-    startAbout: 'Settings and routes. Secrets, providers, teams and keys of the file are not in it.',
+    startAbout:
+      'Settings, providers and routes. Secrets, keys of providers, teams and client keys of the file are not in it.',
     check: 'Check',
     checking: 'Checking…',
     needs: 'Checking needs the role operator.',
@@ -105,8 +106,6 @@ export const config = words({
     noTarget: 'no target',
     difference: 'Difference to the text it began with',
     noDifference: 'The text is as it began.',
-    added: 'added',
-    removed: 'removed',
     replace: 'The text that is here now is replaced.',
     omitted: (names: string) => `Not included, copy them from your file: ${names}`,
     generated: 'Made from the running configuration: what its file sets.',

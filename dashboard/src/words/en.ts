@@ -81,6 +81,8 @@ export const en = words({
     pageFailed: 'This page could not be loaded. The gateway may have been updated since it was opened.',
     reload: 'Reload',
     noDifference: 'Both texts are equal.',
+    added: 'added',
+    removed: 'removed',
     offlineWrite: 'Not possible while the gateway does not answer.',
   },
   actions: {

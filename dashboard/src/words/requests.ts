@@ -170,6 +170,8 @@ export const requests = words({
     notAllowed: 'Bodies need the role operator, which you do not have.',
     request: 'Request',
     sentTo: (target: string) => `Sent to ${target}`,
+    changedFor: (target: string) => `What changed for ${target}`,
+    unchanged: 'It was sent as the client sent it.',
     answerOf: (target: string) => `Answer of ${target}`,
     noText: 'This body is no text.',
     truncated: (shown: string, whole: string) => `The first ${shown} of ${whole} are kept.`,

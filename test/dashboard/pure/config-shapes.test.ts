@@ -14,7 +14,7 @@ const CONFIG: ShownConfig = {
     setting('fallback', 'none', 'headgate.yaml:6'),
     setting('retry.maxAttempts', 4, 'env'),
   ],
-  providers: [{ id: 'own', kind: 'openai', base_url: 'http://x', keys: [], models: [], origin: 'headgate.yaml:7' }],
+  providers: [{ id: 'own', kind: 'openai', base_url: 'http://x', keys: [], models: ['m'], origin: 'headgate.yaml:7' }],
   routes: [
     {
       name: 'quick: "one"',
@@ -36,6 +36,11 @@ test('the text has what the file sets, and no masked value', () => {
       'circuit:',
       '  timeout: 7000',
       'fallback: "none"',
+      'providers:',
+      '  "own":',
+      '    kind: "openai"',
+      '    baseUrl: "http://x"',
+      '    models: ["m"]',
       'routes:',
       '  "quick: \\"one\\"":',
       '    targets:',
@@ -44,7 +49,11 @@ test('the text has what the file sets, and no masked value', () => {
       '',
     ].join('\n'),
   )
-  assert.deepEqual(omittedParts(CONFIG), ['auth.pepper', 'auth.keys', 'providers'])
+  assert.deepEqual(omittedParts(CONFIG), [
+    'auth.pepper',
+    'auth.keys',
+    'keys, styles, aggregate and variables of providers',
+  ])
 })
 
 test('values are shown as text', () => {

@@ -1,8 +1,7 @@
 /** A copy of the file in the browser: checked by the gateway's own loader, compared, then downloaded or copied. */
 import { signal, useSignal } from '@preact/signals'
-import { useMemo } from 'preact/hooks'
-import { aroundChanges, difference } from '../../../../src/core/difference.ts'
 import { hasRole, offlineSince, type Problem, problemIn, write } from '../../api.ts'
+import { LineDifference } from '../../parts/line-difference.tsx'
 import { Copy, Failed } from '../../parts/states.tsx'
 import { config as texts } from '../../words/config.ts'
 import { en } from '../../words/en.ts'
@@ -44,32 +43,15 @@ const download = (): void => {
   URL.revokeObjectURL(url)
 }
 
-const Difference = () => {
-  const lines = useMemo(() => difference(began.value.split('\n'), text.value.split('\n')), [began.value, text.value])
-  if (began.value === text.value) return <p class="dim">{texts.edit.noDifference}</p>
-  const marks = { same: ' ', added: '+', removed: '−' } as const
-  return (
+const Difference = () =>
+  began.value === text.value ? (
+    <p class="dim">{texts.edit.noDifference}</p>
+  ) : (
     <section class="stack">
       <h3>{texts.edit.difference}</h3>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls is reached with the keyboard */}
-      <section class="code config-difference" tabIndex={0} aria-label={texts.edit.difference}>
-        {aroundChanges(lines).map((line, at) =>
-          line === null ? (
-            <div key={at} class="dim">
-              …
-            </div>
-          ) : (
-            <div key={at} class={`config-${line.is}`}>
-              <span aria-hidden="true">{marks[line.is]} </span>
-              {line.is !== 'same' && <span class="sr-only">{texts.edit[line.is]} </span>}
-              {line.text}
-            </div>
-          ),
-        )}
-      </section>
+      <LineDifference label={texts.edit.difference} before={began.value} after={text.value} />
     </section>
   )
-}
 
 const Changes = ({ changes, config }: { readonly changes: readonly string[]; readonly config: ShownConfig | null }) => {
   if (changes.length === 0) return <p>{texts.edit.same}</p>

@@ -78,8 +78,8 @@ export const valueText = (value: unknown): string | null =>
 const isMasked = (value: unknown): boolean =>
   value === 'set' || (typeof value === 'string' && /^[0-9]+ values?$/.test(value))
 
-/** YAML of what the file sets: settings and routes. JSON is YAML, so values are written as JSON. `comment`: the first line. */
-export const yamlOf = ({ settings, routes }: ShownConfig, comments: readonly string[]): string => {
+/** YAML of what the file sets: settings, providers without what is secret or not known here, and routes. JSON is YAML, so values are written as JSON. `comment`: the first line. */
+export const yamlOf = ({ settings, providers, routes }: ShownConfig, comments: readonly string[]): string => {
   const groups = new Map<string, string[]>()
   for (const { name, value, origin } of settings) {
     if (!isInFile(origin) || value === null || isMasked(value)) continue
@@ -88,6 +88,14 @@ export const yamlOf = ({ settings, routes }: ShownConfig, comments: readonly str
     if (member === undefined) groups.set(`${group}: ${text}`, [])
     else groups.set(`${group}:`, [...(groups.get(`${group}:`) ?? []), `  ${member}: ${text}`])
   }
+  const instances = providers
+    .filter(({ origin }) => isInFile(origin))
+    .flatMap(({ id, kind, base_url, models }) => [
+      `  ${JSON.stringify(id)}:`,
+      `    kind: ${JSON.stringify(kind)}`,
+      `    baseUrl: ${JSON.stringify(base_url)}`,
+      ...(models.length > 0 ? [`    models: ${JSON.stringify(models)}`] : []),
+    ])
   const places = routes
     .filter(({ origin }) => isInFile(origin))
     .flatMap(({ name, targets }) => [
@@ -101,14 +109,17 @@ export const yamlOf = ({ settings, routes }: ShownConfig, comments: readonly str
   return [
     ...comments.map((line) => `# ${line}`),
     ...[...groups].flatMap(([head, members]) => [head, ...members]),
+    ...(instances.length > 0 ? ['providers:', ...instances] : []),
     ...(places.length > 0 ? ['routes:', ...places] : []),
     '',
   ].join('\n')
 }
 
+const LEFT_OUT = 'keys, styles, aggregate and variables of providers'
+
 /** The parts of the file that `yamlOf` leaves out, by name. */
 export const omittedParts = ({ settings, providers, accounts }: ShownConfig): readonly string[] => [
   ...settings.filter(({ origin, value }) => isInFile(origin) && isMasked(value)).map(({ name }) => name),
-  ...(providers.some(({ origin }) => isInFile(origin)) ? ['providers'] : []),
+  ...(providers.some(({ origin }) => isInFile(origin)) ? [LEFT_OUT] : []),
   ...new Set(accounts.filter(({ origin }) => isInFile(origin)).map(({ kind }) => `${kind}s`)),
 ]

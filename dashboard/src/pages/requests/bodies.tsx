@@ -6,6 +6,7 @@ import type { KeptEvents, StoredBodies, StoredBody } from '../../../../src/edge/
 import { hasRole, useResource } from '../../api.ts'
 import { bytes, count } from '../../format.ts'
 import { readBodies } from '../../kept-bodies.ts'
+import { LineDifference } from '../../parts/line-difference.tsx'
 import { Copy, Failed, Loading } from '../../parts/states.tsx'
 import type { ListedAttempt } from '../../request-row.ts'
 import { requests as w } from '../../words/requests.ts'
@@ -70,6 +71,34 @@ const Fold = ({ title, body }: { readonly title: string; readonly body: StoredBo
         <span class="dim small">{bytes(body.bytes)}</span>
       </summary>
       {isOpen.value && <KeptText body={body} />}
+    </details>
+  )
+}
+
+type ChangedProps = { readonly target: string; readonly before: StoredBody; readonly after: StoredBody }
+
+/** How what was sent to a target differs from what the client sent, if both were kept whole. */
+const Changed = ({ target, before, after }: ChangedProps) => {
+  const isOpen = useSignal(false)
+  if (before.text === null || after.text === null || before.truncated || after.truncated) return null
+  const label = w.sheet.changedFor(target)
+  return (
+    <details
+      onToggle={({ currentTarget }) => {
+        isOpen.value = currentTarget.open
+      }}
+    >
+      <summary>
+        <span class="fold-title">
+          <bdi>{label}</bdi>
+        </span>
+      </summary>
+      {isOpen.value &&
+        (before.text === after.text ? (
+          <p>{w.sheet.unchanged}</p>
+        ) : (
+          <LineDifference label={label} before={indented(before.text)} after={indented(after.text)} />
+        ))}
     </details>
   )
 }
@@ -185,12 +214,15 @@ const Folds = ({ bodies, attempts }: KeptProps) => (
   <>
     <Fold title={`${w.sheet.request} ${bodies.path}`} body={bodies.request} />
     {bodies.attempts.map(({ request, answer, url, complete }, at) => {
-      const name = attempts[at]?.provider ?? url
+      const { provider: name = url, outcome = null } = attempts[at] ?? {}
+      // An answer is used from its last event on; the end of its body may come later.
+      const isCut = !complete && outcome !== 'ok'
       return (
         <div key={at}>
           <Fold title={w.sheet.sentTo(name)} body={request} />
+          <Changed target={name} before={bodies.request} after={request} />
           <Fold title={w.sheet.answerOf(name)} body={answer} />
-          {!complete && <p class="dim small">{w.sheet.incomplete}</p>}
+          {isCut && <p class="dim small">{w.sheet.incomplete}</p>}
         </div>
       )
     })}

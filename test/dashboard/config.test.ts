@@ -169,6 +169,38 @@ describe('the Configuration page', { skip: skipBrowser }, () => {
       assert.equal(await readFile(join(gateway.folder, 'headgate.yaml'), 'utf8'), before)
     }))
 
+  test('completes names and values of the text from the schema', () =>
+    withDashboard(browser, { url: gateway.url }, async ({ page, open, check, shot }) => {
+      await open(`${PAGE}/edit`)
+      const text = page.getByLabel('Text of headgate.yaml')
+      const options = page.getByRole('listbox', { name: 'What can stand here' }).getByRole('option')
+      await text.focus()
+      await page.keyboard.type('strat')
+      await page.keyboard.press('Control+Space')
+      await options.first().getByText('strategy', { exact: true }).waitFor()
+      await page.keyboard.press('Enter')
+      await page.keyboard.press('Control+Space')
+      await options.filter({ hasText: 'priority' }).waitFor()
+      await page.keyboard.press('ArrowDown')
+      await page.locator('.config-options [aria-selected="true"]', { hasText: 'weighted' }).waitFor()
+      await check()
+      await shot('config-completion')
+      await page.keyboard.press('Tab')
+      assert.equal(await text.inputValue(), 'strategy: weighted')
+      await page.keyboard.type('\ncircuit:\n  timeo')
+      await page.keyboard.press('Control+Space')
+      await options.first().click()
+      assert.equal(await text.inputValue(), 'strategy: weighted\ncircuit:\n  timeout: ')
+      await page.keyboard.press('Control+z')
+      assert.equal(await text.inputValue(), 'strategy: weighted\ncircuit:\n  timeo')
+      await page.keyboard.press('Control+Space')
+      await page.keyboard.press('Escape')
+      assert.equal(await options.count(), 0)
+      // Closed, Tab leaves the text.
+      await page.keyboard.press('Tab')
+      assert.ok(!(await text.evaluate((area) => area === document.activeElement)))
+    }))
+
   // The names are those of the table.
   for (const width of Object.keys(WIDTHS) as WidthName[])
     for (const theme of THEMES)

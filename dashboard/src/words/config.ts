@@ -83,6 +83,9 @@ export const config = words({
     about:
       'This is a copy in the browser. The page writes no file: download or copy the text, put it in place of headgate.yaml, then reload.',
     text: 'Text of headgate.yaml',
+    complete: 'Ctrl+Space lists what can stand at the caret.',
+    options: 'What can stand here',
+    found: (n: number) => (n === 0 ? 'Nothing is known to stand here.' : counted(n, 'entry', 'entries')),
     open: 'Open headgate.yaml',
     start: 'Start from what runs',
     startAbout:

@@ -3,8 +3,10 @@ import { signal, useSignal } from '@preact/signals'
 import { hasRole, offlineSince, type Problem, problemIn, write } from '../../api.ts'
 import { LineDifference } from '../../parts/line-difference.tsx'
 import { Copy, Failed } from '../../parts/states.tsx'
+import { useId } from '../../parts/use-id.ts'
 import { config as texts } from '../../words/config.ts'
 import { en } from '../../words/en.ts'
+import { CompletingText } from './completing-text.tsx'
 import { CopyProblems, ProblemList } from './problems.tsx'
 import { ReloadButton } from './reloads.tsx'
 import { type CheckedText, omittedParts, type ShownConfig, valueText, yamlOf } from './shapes.ts'
@@ -127,6 +129,7 @@ const Result = ({ checked, config }: { readonly checked: Checked; readonly confi
 }
 
 export const Edit = ({ config }: { readonly config: ShownConfig | null }) => {
+  const textId = useId()
   const checked = useSignal<Checked | null>(null)
   const problem = useSignal<Problem | null>(null)
   const isBusy = useSignal(false)
@@ -166,19 +169,16 @@ export const Edit = ({ config }: { readonly config: ShownConfig | null }) => {
         )}
         <span class="dim small">{texts.edit.startAbout}</span>
       </div>
-      <label class="field">
-        {texts.edit.text}
-        <textarea
-          class="mono config-text"
-          rows={18}
+      <div class="field">
+        <label for={textId}>{texts.edit.text}</label>
+        <CompletingText
+          id={textId}
           value={text.value}
-          spellcheck={false}
-          autocomplete="off"
-          onInput={({ currentTarget }) => {
-            text.value = currentTarget.value
+          onInput={(next) => {
+            text.value = next
           }}
         />
-      </label>
+      </div>
       <div class="row">
         <button
           type="button"

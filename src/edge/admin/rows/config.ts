@@ -1,6 +1,7 @@
 /** The configuration: its problems, its reloads, and the check of a file before it is deployed. */
 import { z } from 'zod'
 import { good } from '../../../core/failure.ts'
+import { jsonSchemaOf } from '../../config/definition.ts'
 import { effectiveConfig } from '../../config/effective.ts'
 import { readTexts } from '../../config/load.ts'
 import type { Problem } from '../../config/problem.ts'
@@ -182,6 +183,23 @@ export const configRows = [
           next: null,
         },
       }),
+  }),
+  row({
+    method: 'GET',
+    path: '/config/schema',
+    summary: 'Show the JSON Schema of headgate.yaml',
+    about: 'For editors: names, values and descriptions of the members.',
+    role: 'viewer',
+    scope: 'any',
+    answer: z.looseObject({ type: z.literal('object'), properties: z.record(z.string(), z.unknown()) }),
+    example: {
+      answer: { type: 'object', properties: { strategy: { type: 'string', enum: ['priority', 'weighted'] } } },
+    },
+    async handle() {
+      const { fileSchema } = await import('../../config/file-schema.ts')
+      const { properties = {} } = jsonSchemaOf(fileSchema)
+      return good({ body: { type: 'object' as const, properties: { ...properties }, additionalProperties: false } })
+    },
   }),
   row({
     method: 'POST',

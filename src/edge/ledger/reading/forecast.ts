@@ -8,6 +8,8 @@ import type { LedgerReads } from './usage-file.ts'
 
 const HOUR = 3_600_000
 const WEEK = 168
+/** Spenders whose budgets are remembered during a query. */
+const MOST_KNOWN = 50_000
 /** Hours that are projected at most: a year. */
 const MOST = 366 * 24
 
@@ -120,6 +122,14 @@ const addCosts = async (
   const teams = unionOf(counted.map(({ budget }) => budget.teams))
   const keys = unionOf(counted.map(({ budget }) => budget.keys))
   const selected = counted.map(({ budget, costs }) => ({ counts: selectorOf(budget), costs }))
+  /** The budgets that count a spender, who mostly spends in many hours. */
+  const known = new Map<string, readonly Map<number, number>[]>()
+  const costsOf = (row: Spender) => {
+    const name = JSON.stringify([row.team, row.key, row.provider, row.model])
+    const found = known.get(name) ?? selected.flatMap(({ counts, costs }) => (counts(row) ? [costs] : []))
+    if (known.size < MOST_KNOWN) known.set(name, found)
+    return found
+  }
   for (let hour = since; hour < end; hour++) {
     checkTime()
     let rows = db
@@ -131,7 +141,7 @@ const addCosts = async (
     if (teams) rows = rows.where('team', 'in', teams)
     if (keys) rows = rows.where('key', 'in', keys)
     for (const row of await rows.execute())
-      for (const { counts, costs } of selected) if (counts(row)) costs.set(hour, (costs.get(hour) ?? 0) + row.cost)
+      for (const costs of costsOf(row)) costs.set(hour, (costs.get(hour) ?? 0) + row.cost)
   }
 }
 

@@ -65,7 +65,9 @@ export const moneyText = (dollars: string | number | null | undefined): string =
   const unit = 10 ** Math.max(0, 9 - decimals)
   const rounded = Math.round(nano / unit) * unit
   const [whole = '0', fraction = ''] = formatDollars(rounded).split('.')
-  return `${amount < 0 ? '-' : ''}$${grouped(whole)}.${fraction.replace(/(?<=..)0+$/, '')}`
+  let end = fraction.length
+  while (end > 2 && fraction[end - 1] === '0') end--
+  return `${amount < 0 ? '-' : ''}$${grouped(whole)}.${fraction.slice(0, end)}`
 }
 
 const NANO = 1_000_000_000

@@ -1,6 +1,7 @@
 /** The kept bodies of a request. Everything is a text node: bodies are what clients and providers sent. */
 
 import { useSignal } from '@preact/signals'
+import type { ComponentChild } from 'preact'
 import { useMemo } from 'preact/hooks'
 import type { KeptEvents, StoredBodies, StoredBody } from '../../../../src/edge/ledger/bodies/messages.ts'
 import { hasRole, useResource } from '../../api.ts'
@@ -56,7 +57,10 @@ const KeptText = ({ body }: { readonly body: StoredBody }) => {
   )
 }
 
-const Fold = ({ title, body }: { readonly title: string; readonly body: StoredBody }) => {
+type FoldProps = { readonly title: string; readonly note?: string; readonly children: () => ComponentChild }
+
+/** `children`: rendered while it is open. */
+const Fold = ({ title, note, children }: FoldProps) => {
   const isOpen = useSignal(false)
   return (
     <details
@@ -68,38 +72,36 @@ const Fold = ({ title, body }: { readonly title: string; readonly body: StoredBo
         <span class="fold-title">
           <bdi>{title}</bdi>
         </span>
-        <span class="dim small">{bytes(body.bytes)}</span>
+        {note !== undefined && <span class="dim small">{note}</span>}
       </summary>
-      {isOpen.value && <KeptText body={body} />}
+      {isOpen.value && children()}
     </details>
   )
 }
+
+const BodyFold = ({ title, body }: { readonly title: string; readonly body: StoredBody }) => (
+  <Fold title={title} note={bytes(body.bytes)}>
+    {() => <KeptText body={body} />}
+  </Fold>
+)
 
 type ChangedProps = { readonly target: string; readonly before: StoredBody; readonly after: StoredBody }
 
 /** How what was sent to a target differs from what the client sent, if both were kept whole. */
 const Changed = ({ target, before, after }: ChangedProps) => {
-  const isOpen = useSignal(false)
-  if (before.text === null || after.text === null || before.truncated || after.truncated) return null
+  const [sent, received] = [after.text, before.text]
+  if (received === null || sent === null || before.truncated || after.truncated) return null
   const label = w.sheet.changedFor(target)
   return (
-    <details
-      onToggle={({ currentTarget }) => {
-        isOpen.value = currentTarget.open
-      }}
-    >
-      <summary>
-        <span class="fold-title">
-          <bdi>{label}</bdi>
-        </span>
-      </summary>
-      {isOpen.value &&
-        (before.text === after.text ? (
+    <Fold title={label}>
+      {() =>
+        received === sent ? (
           <p>{w.sheet.unchanged}</p>
         ) : (
-          <LineDifference label={label} before={indented(before.text)} after={indented(after.text)} />
-        ))}
-    </details>
+          <LineDifference label={label} before={indented(received)} after={indented(sent)} />
+        )
+      }
+    </Fold>
   )
 }
 
@@ -212,16 +214,16 @@ type AttemptsOf = { readonly attempts: readonly ListedAttempt[] }
 
 const Folds = ({ bodies, attempts }: KeptProps) => (
   <>
-    <Fold title={`${w.sheet.request} ${bodies.path}`} body={bodies.request} />
+    <BodyFold title={`${w.sheet.request} ${bodies.path}`} body={bodies.request} />
     {bodies.attempts.map(({ request, answer, url, complete }, at) => {
       const { provider: name = url, outcome = null } = attempts[at] ?? {}
       // An answer is used from its last event on; the end of its body may come later.
       const isCut = !complete && outcome !== 'ok'
       return (
         <div key={at}>
-          <Fold title={w.sheet.sentTo(name)} body={request} />
+          <BodyFold title={w.sheet.sentTo(name)} body={request} />
           <Changed target={name} before={bodies.request} after={request} />
-          <Fold title={w.sheet.answerOf(name)} body={answer} />
+          <BodyFold title={w.sheet.answerOf(name)} body={answer} />
           {isCut && <p class="dim small">{w.sheet.incomplete}</p>}
         </div>
       )

@@ -32,8 +32,9 @@ type Line = {
 const LINE = /^( *)((?:- +)?)("[^"]*"|'[^']*'|[^\s:#"'-][^:#]*|)(?:(:)(?: +(.*))?)?$/
 
 const readLine = (text: string): Line | null => {
-  const [, indent = '', dash = '', name = '', colon, value = ''] = LINE.exec(text) ?? []
-  if (!LINE.test(text)) return null
+  const found = LINE.exec(text)
+  if (!found) return null
+  const [, indent = '', dash = '', name = '', colon, value = ''] = found
   return {
     dash: dash === '' ? null : indent.length,
     column: indent.length + dash.length,
@@ -96,8 +97,9 @@ const schemasAt = (root: MemberSchema, path: Path): readonly MemberSchema[] =>
 /** What follows the name of a member: its value is on the same line, or indented below. */
 const afterName = (schema: MemberSchema, column: number): string => {
   const types = alternatives(schema).map(({ type }) => type)
-  if (types.every((type) => type === 'object')) return `:\n${' '.repeat(column + 2)}`
-  return types.includes('array') && types.every((type) => type === 'array') ? `:\n${' '.repeat(column + 2)}- ` : ': '
+  const below = `:\n${' '.repeat(column + 2)}`
+  if (types.every((type) => type === 'object')) return below
+  return types.every((type) => type === 'array') ? `${below}- ` : ': '
 }
 
 const valuesOf = ({ enum: values, type, description = '' }: MemberSchema): readonly Completion[] =>

@@ -78,7 +78,10 @@ export const valueText = (value: unknown): string | null =>
 const isMasked = (value: unknown): boolean =>
   value === 'set' || (typeof value === 'string' && /^[0-9]+ values?$/.test(value))
 
-/** YAML of what the file sets: settings, providers without what is secret or not known here, and routes. JSON is YAML, so values are written as JSON. `comment`: the first line. */
+/**
+ * YAML of what the file sets: settings, providers without what is secret or not known here, and routes. JSON is YAML, so
+ * values are written as JSON. `comments`: the first lines.
+ */
 export const yamlOf = ({ settings, providers, routes }: ShownConfig, comments: readonly string[]): string => {
   const groups = new Map<string, string[]>()
   for (const { name, value, origin } of settings) {

@@ -5,7 +5,7 @@ import { ApiError, read } from './api.ts'
 /** ms between two readings, and how long they go on: a busy gateway stores its records later. */
 const LOOK = { first: 250, most: 2_000, within: 30_000 }
 
-/** Reads until there is a value; null: there was none within that time in ms, or nobody waits any more. */
+/** Reads until there is a value; null: there was none within that time in ms, or it is not needed any more. */
 export const readLate = async <Value>(
   reader: () => Promise<Value | null>,
   { within = LOOK.within, isOver = () => false }: { readonly within?: number; readonly isOver?: () => boolean } = {},

@@ -3,6 +3,7 @@ import type { Usage } from './chat.ts'
 import { type Failure, rowOf } from './failure.ts'
 import { memoizeLast } from './memoize-last.ts'
 import type { AttemptSummary } from './protocol.ts'
+import { DEMO } from './provider.ts'
 import type { CacheOutcome, SavedUsage, SharedBy, SkippedTarget, Trace, TraceEvent } from './trace.ts'
 
 /** One attempt and its result. `pending`: not ended yet. `abandoned`: another attempt was selected first. */
@@ -198,6 +199,20 @@ const UNKNOWN_REQUEST: EventOf<'received'> = {
   style: '',
   model: '',
   stream: false,
+}
+
+/**
+ * The target that a request is recorded with: the one that answered, or whose answer the cache had. Of a failed request only
+ * the built-in demo, so that sums can leave its requests out.
+ */
+export const recordedTarget = (
+  summary: Pick<TraceSummary, 'cache' | 'saved' | 'committed' | 'provider' | 'upstreamModel'>,
+): { readonly provider: string | null; readonly model: string | null } => {
+  const { cache, saved, committed, provider, upstreamModel } = summary
+  if (cache === 'hit' && saved) return saved
+  return committed || provider === DEMO
+    ? { provider: provider ?? null, model: upstreamModel ?? null }
+    : { provider: null, model: null }
 }
 
 /** Summarizes a request for log and metrics. Accepts an incomplete trace. */

@@ -2,9 +2,8 @@
 import { DEFAULT_TEAM } from '../../core/accounts.ts'
 import { rowOf } from '../../core/failure.ts'
 import { formatDollars } from '../../core/money.ts'
-import { DEMO } from '../../core/provider.ts'
 import type { GatewayEvent, Trace } from '../../core/trace.ts'
-import { type AttemptRecord, summaryOf, type TraceSummary } from '../../core/trace-summary.ts'
+import { type AttemptRecord, recordedTarget, summaryOf } from '../../core/trace-summary.ts'
 
 export const LIVE_TOPICS = ['requests', 'circuits', 'keys', 'budgets', 'log', 'config', 'audit'] as const
 export type LiveTopic = (typeof LIVE_TOPICS)[number]
@@ -103,20 +102,11 @@ const made = (
   data: JSON.stringify(data),
 })
 
-/** The target that answered, as in the ledger: not one that failed, unless it is the demo. */
-const answeredBy = (summary: TraceSummary): { readonly provider: string | null; readonly model: string | null } => {
-  const { cache, saved, committed, provider, upstreamModel } = summary
-  if (cache === 'hit' && saved) return saved
-  return committed || provider === DEMO
-    ? { provider: provider ?? null, model: upstreamModel ?? null }
-    : { provider: null, model: null }
-}
-
 /** The row of a request as in `/admin/api/v1/requests`, without what only the ledger has. */
 const requestEvent = (trace: Trace, view: LiveView): Omit<LiveEvent, 'id'> => {
   const summary = summaryOf(trace)
   const { client, usage, failure, estimated, cost } = summary
-  const { provider, model } = answeredBy(summary)
+  const { provider, model } = recordedTarget(summary)
   const team = teamIdOf(client, view)
   const [first] = trace
   const { at: received, date, family } = first?.type === 'received' ? first : { at: 0, date: 0, family: '' }

@@ -11,7 +11,7 @@ import type {
 } from '../../core/journal.ts'
 import type { Nano } from '../../core/money.ts'
 import type { Trace } from '../../core/trace.ts'
-import { summaryOf } from '../../core/trace-summary.ts'
+import { recordedTarget, summaryOf } from '../../core/trace-summary.ts'
 import { recordedCode } from '../../policy/accounts/attempt-end.ts'
 import type { PricedUsage } from '../../policy/accounts/cost.ts'
 import type { AccountRules } from './accounts-state.ts'
@@ -86,10 +86,7 @@ export const endedRecord = (
   { at, rules, cache, saved }: EndedCall,
 ): RequestEnded => {
   const summary = summaryOf(trace)
-  // All requests of the demo have its name, so that sums can leave them out.
-  const isOfTarget = summary.committed || plan?.candidates[0]?.instance.provider.builtin
-  // What is saved belongs to the target that was not called.
-  const cached = cache === 'hit' ? summary.saved : undefined
+  const { provider, model } = recordedTarget(summary)
   return {
     type: 'request_ended',
     call: number,
@@ -100,8 +97,8 @@ export const endedRecord = (
     stream: summary.stream,
     asked: summary.model,
     route,
-    provider: cached?.provider ?? (isOfTarget ? (summary.provider ?? null) : null),
-    model: cached?.model ?? (isOfTarget ? (summary.upstreamModel ?? null) : null),
+    provider,
+    model,
     key: principal.id || null,
     team: principal.team.id,
     person: principal.user,

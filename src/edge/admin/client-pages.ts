@@ -26,8 +26,8 @@ export const openClientPages = (
     const asked = query.value as ClientUsageQuery
     const range = rangeOf(asked, 'usage', world.date())
     if (!range) return bad(invalid([{ path: 'from', message: 'It must be before `to`.' }], 'query'))
-    const filter = summed<UsageFilter>({ key: [principal.id], team: [principal.team.id] }, config())
-    const report = await usage.usage({ ...asked, ...range, by: ['model'], filter })
+    const filter: UsageFilter = { key: [principal.id], team: [principal.team.id] }
+    const report = await usage.usage(summed({ ...asked, ...range, by: ['model'], filter }, config()))
     if (!report.ok) return report
     const { object: _list, ...used } = report.value
     const figures = await accounts.figuresOf(principal)

@@ -9,17 +9,22 @@ import { invalid } from './validation.ts'
 export const EMPTY_RANGE: Failure = invalid([{ path: 'from', message: 'It must be before `to`.' }], 'query')
 const OTHER_TEAM = fail('forbidden', 'These credentials have no role in this team.')
 
+type SumFilter = { readonly demo?: boolean; readonly provider?: readonly string[] }
+
 /**
- * The filter of sums. Requests of the built-in demo count only while no provider is configured, unless the query asks for
+ * The query of sums. Requests of the built-in demo count only while no provider is configured, unless the query asks for
  * them.
  */
-export const summed = <Summed extends { readonly demo?: boolean; readonly provider?: readonly string[] }>(
-  filter: Summed,
+export const summed = <Query extends { readonly filter: SumFilter }>(
+  query: Query,
   { instances }: Pick<Config, 'instances'>,
-): Summed =>
-  filter.demo !== undefined || filter.provider?.includes(DEMO) || instances.every(({ provider }) => provider.builtin)
-    ? filter
-    : { ...filter, demo: false }
+): Query => {
+  const { filter } = query
+  const isAsked = filter.demo !== undefined || filter.provider?.includes(DEMO)
+  return isAsked || instances.every(({ provider }) => provider.builtin)
+    ? query
+    : { ...query, filter: { ...filter, demo: false } }
+}
 
 type Filter = { readonly team?: readonly string[] }
 

@@ -139,8 +139,7 @@ export const activityRows = [
     answer: summary,
     example: { query: { compare: 'true' } },
     async handle({ usage, gateway }, { query, teams }) {
-      const filter = summed(query.filter, gateway.config())
-      const whole = scoped({ ...query, filter }, 'summary', gateway.world.date(), teams)
+      const whole = scoped(summed(query, gateway.config()), 'summary', gateway.world.date(), teams)
       return whole.ok ? shown(await usage.summary(whole.value)) : whole
     },
   }),

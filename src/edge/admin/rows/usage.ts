@@ -83,8 +83,7 @@ export const usageRows = [
     answer: usageReport,
     example: { query: { by: 'team', bucket: 'day' }, answer: REPORT },
     async handle({ usage, gateway }, { query, teams }) {
-      const filter = summed(query.filter, gateway.config())
-      const whole = scoped({ ...query, filter }, 'usage', gateway.world.date(), teams)
+      const whole = scoped(summed(query, gateway.config()), 'usage', gateway.world.date(), teams)
       return whole.ok ? shown(await usage.usage(whole.value)) : whole
     },
   }),
@@ -101,8 +100,8 @@ export const usageRows = [
     example: { query: { format: 'csv', level: 'request' } },
     async handle({ usage, gateway }, { query, teams, request: { headers } }) {
       // Days are sums; the other levels are lists.
-      const filter = query.level === 'day' ? summed(query.filter, gateway.config()) : query.filter
-      const whole = scoped({ ...query, filter }, 'export', gateway.world.date(), teams)
+      const asked = query.level === 'day' ? summed(query, gateway.config()) : query
+      const whole = scoped(asked, 'export', gateway.world.date(), teams)
       if (!whole.ok) return whole
       const source = usage.export(whole.value)
       const first = await source.read()
@@ -136,8 +135,7 @@ export const usageRows = [
     example: { params: { id: 'key_kdvbwqhzmrtc' }, query: { by: 'model' }, answer: REPORT },
     async handle({ control, usage, gateway }, call) {
       const { params, query, teams } = call
-      const filter = summed(query.filter, gateway.config())
-      const whole = scoped({ ...query, filter }, 'usage', gateway.world.date(), teams)
+      const whole = scoped(summed(query, gateway.config()), 'usage', gateway.world.date(), teams)
       if (!whole.ok) return whole
       const key = teams === null ? null : await runFor(control, call, { do: 'get', kind: 'key', id: params.id })
       if (key?.ok === false) return key

@@ -1,7 +1,7 @@
 /** The actor of a request: by token, by session, or as a request of this machine. */
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { accessProblem, presentedKey } from '../../policy/access.ts'
-import { isForwardedHttps } from '../../policy/accounts/client-address.ts'
+import { usesHttps } from '../../policy/accounts/client-address.ts'
 import { addressGroup } from '../../policy/health/shed.ts'
 import type { RunOperation } from '../control/messages.ts'
 import type { AdminRequest } from '../http/app/admin-request.ts'
@@ -167,8 +167,7 @@ const cookieOf = (request: AdminRequest): string | undefined => {
 
 /** `__Host-` binds the cookie to this host and needs https. Null: neither https nor a loopback address. */
 const cookieName = ({ headers, local, hosts }: AdminRequest): string | null => {
-  const isSecure = headers('origin')?.startsWith('https://') || isForwardedHttps(headers('x-forwarded-proto'))
-  if (isSecure) return SECURE_COOKIE
+  if (usesHttps(headers)) return SECURE_COOKIE
   return local && /^(?:localhost|127\.[0-9.]+|\[::1\])(?::[0-9]+)?$/i.test(hosts[0] ?? '') ? LOOPBACK_COOKIE : null
 }
 

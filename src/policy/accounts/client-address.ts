@@ -1,4 +1,5 @@
 /** The address of a client whose requests pass proxies. */
+import type { HeaderLookup } from '../../core/headers.ts'
 import { contains, type IpRange, parseIp, parseIpRange } from './ip-range.ts'
 
 /** Addresses in `X-Forwarded-For` that are looked at, from its end. */
@@ -33,6 +34,10 @@ export const clientAddress = (peer: string, forwarded: string | undefined, proxi
  */
 export const isForwardedHttps = (forwarded: string | undefined): boolean =>
   forwarded?.split(',', 1)[0]?.trim().toLowerCase() === 'https'
+
+/** Whether the client used https, also by `Origin`, where the proxy does not forward the scheme. */
+export const usesHttps = (headers: HeaderLookup): boolean =>
+  headers('origin')?.startsWith('https://') === true || isForwardedHttps(headers('x-forwarded-proto'))
 
 const isTrusted = (address: string, proxies: readonly IpRange[]): boolean => {
   const ip = parseIp(address)

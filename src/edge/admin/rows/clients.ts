@@ -1,7 +1,7 @@
 /** Clients: how each is connected to this gateway, and the last request of each kind. */
 import { z } from 'zod'
 import { good } from '../../../core/failure.ts'
-import { isForwardedHttps } from '../../../policy/accounts/client-address.ts'
+import { usesHttps } from '../../../policy/accounts/client-address.ts'
 import { CLIENTS, type ClientRow } from '../../connect/clients.ts'
 import { editConfig, envLines } from '../../connect/edit.ts'
 import { mergeClients, type SeenClient, type SeenRequest } from '../../observe/clients-seen.ts'
@@ -81,8 +81,7 @@ export const clientRows = [
     example: { query: { model: 'auto' } },
     async handle({ gateway }, { query, request }) {
       const { headers, hosts, accessPolicy } = request
-      const isSecure = isForwardedHttps(headers('x-forwarded-proto')) || headers('origin')?.startsWith('https://')
-      const url = `${isSecure ? 'https' : 'http'}://${hosts[0] ?? ''}`
+      const url = `${usesHttps(headers) ? 'https' : 'http'}://${hosts[0] ?? ''}`
       const key = accessPolicy.keyed ? PLACEHOLDER.needed : PLACEHOLDER.none
       const now = new Date(gateway.world.date()).toISOString()
       const data: z.input<typeof client>[] = []

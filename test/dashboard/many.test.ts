@@ -14,6 +14,7 @@ import { until } from '../support/upstream.ts'
 import { fillLedger } from '../support/usage-ledger.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { withDashboard } from './support/dashboard.ts'
+import { listLength } from './support/pages.ts'
 
 const COUNT = 50_000
 const LIST = '/dashboard/requests?from=-24h'
@@ -110,8 +111,11 @@ describe('many requests', { skip: skipBrowser || skipWithoutProc, concurrency: f
         await open(`${LIST}&model=echo`)
         await page.waitForSelector('.live-live')
         await page.locator('.outcome').first().waitFor()
-        const shown = () => page.locator('table.table tbody tr:not(.spacer)').count()
-        const before = await shown()
+        const isLonger = async (least: number) => {
+          for (const end = performance.now() + 30_000; (await listLength(page)) < least; await page.waitForTimeout(50))
+            assert.ok(performance.now() < end, `${await listLength(page)} rows of ${least}`)
+        }
+        const before = await listLength(page)
         const workersOf = () =>
           new Set(gateway.lines().flatMap(({ event, worker }) => (event === 'request' ? [worker] : [])))
         let sent = 0
@@ -120,22 +124,16 @@ describe('many requests', { skip: skipBrowser || skipWithoutProc, concurrency: f
           await gateway.logged()
         }
         assert.equal(workersOf().size, 2)
-        await page.waitForFunction(
-          (n) => document.querySelectorAll('table.table tbody tr:not(.spacer)').length >= n,
-          before + sent,
-        )
+        await isLonger(before + sent)
         const workers = () => family(gateway.child.pid ?? 0).slice(1)
         const known = workers()
         assert.equal(known.length, 2)
         process.kill(known[0] ?? 0, 'SIGKILL')
         await until('the worker is replaced', () => workers().filter((pid) => !known.includes(pid)).length === 1)
         await page.waitForSelector('.live-live')
-        const rows = await shown()
+        const rows = await listLength(page)
         await ask(gateway)
-        await page.waitForFunction(
-          (n) => document.querySelectorAll('table.table tbody tr:not(.spacer)').length > n,
-          rows,
-        )
+        await isLonger(rows + 1)
       },
     ))
 })

@@ -60,6 +60,24 @@ describe('the pages', { skip: skipBrowser }, () => {
       await check()
     }))
 
+  test('have rows down to the end of the window after what is above them has become smaller', () =>
+    withDashboard(browser, { url: gateway.url }, async ({ page, open }) => {
+      await open(LIST)
+      await page.locator('.outcome').first().waitFor()
+      const setHeight = (height: string) =>
+        page.locator('.requests-top').evaluate((element: HTMLElement, value) => {
+          element.style.height = value
+        }, height)
+      await setHeight('2000px')
+      await page.setViewportSize({ width: 1280, height: 900 })
+      await page.waitForFunction(() => document.querySelectorAll('table.table tbody tr:not(.spacer)').length < 12)
+      await setHeight('')
+      await page.waitForFunction(() => {
+        const last = [...document.querySelectorAll('table.table tbody tr:not(.spacer)')].at(-1)
+        return (last?.getBoundingClientRect().bottom ?? 0) >= window.innerHeight
+      })
+    }))
+
   test('say that nothing comes, and keep the figures', () =>
     withDashboard(
       browser,

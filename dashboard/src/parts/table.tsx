@@ -73,9 +73,13 @@ const useWindow = (count: number, size: number, kept: number) => {
     measure()
     window.addEventListener('scroll', measure, { passive: true })
     window.addEventListener('resize', measure)
+    // What is above the table moves it: a notice, a chart, a fold.
+    const layout = new ResizeObserver(measure)
+    layout.observe(document.body)
     return () => {
       window.removeEventListener('scroll', measure)
       window.removeEventListener('resize', measure)
+      layout.disconnect()
     }
   }, [count, size])
   const { from, to } = range.value

@@ -65,6 +65,14 @@ export const isRead = async (page: Page, shown: string): Promise<void> => {
   await page.waitForFunction(() => document.querySelector('[aria-busy="true"], .skeleton') === null)
 }
 
+/** Rows of the long table, also those outside the window, which are not in the document. */
+export const listLength = (page: Page): Promise<number> =>
+  page.evaluate(() => {
+    const body = document.querySelector<HTMLElement>('table.table tbody')
+    const row = body?.querySelector<HTMLElement>('tr:not(.spacer)')
+    return body && row ? Math.round(body.offsetHeight / row.offsetHeight) : 0
+  })
+
 /** Controls and headings whose text is cut off, and controls that cover each other. */
 export const misplaced = (page: Page): Promise<readonly string[]> =>
   page.evaluate(() => {

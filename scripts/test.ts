@@ -6,6 +6,8 @@
  *   node scripts/test.ts types lint dead      only these checks
  *   node scripts/test.ts gateway/routing      only test files whose path contains this, of every lane
  *   node scripts/test.ts --lane=all --record  also writes how long each file took to test/times.json
+ *   node scripts/test.ts --lane=all --retry   runs files with failed tests once more at the end, each alone; the summary
+ *                                             names the tests that passed then
  *
  * After a run of the whole conformance suite, docs/conformance.md must match its results.
  */
@@ -45,7 +47,11 @@ const CHECKS: { readonly [name: string]: readonly (readonly string[])[] } = {
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { lane: { type: 'string' }, record: { type: 'boolean', default: false } },
+  options: {
+    lane: { type: 'string' },
+    record: { type: 'boolean', default: false },
+    retry: { type: 'boolean', default: false },
+  },
 })
 const isLane = (name: string): name is LaneName => Object.hasOwn(LANES, name)
 const laneName = values.lane ?? (positionals.length > 0 ? 'all' : 'quick')
@@ -93,6 +99,23 @@ const runFiles = async (report: Report, times: Times): Promise<void> => {
   await Promise.all(divide(groups.shared, cores, times).map((part) => runTogether(part, report.emit)))
   if (groups.process.length > 0) await runApart(longestFirst(groups.process, times), cores + 1, report.emit)
   if (groups.alone.length > 0) await runApart(longestFirst(groups.alone, times), 1, report.emit)
+}
+
+/** Files above which failures are no accident, so that running them again only takes time. */
+const MOST_AGAIN = 6
+
+/**
+ * Runs files with failed tests once more, with nothing beside them; not pure ones, which give the same result each time, nor
+ * those of the conformance page, which would have their rows twice.
+ */
+const runAgain = async (report: Report): Promise<void> => {
+  const again = report
+    .failed()
+    .filter((file) => files.includes(file) && isolationOf(file) !== 'shared' && !isPartOfPage(file))
+  if (again.length === 0 || again.length > MOST_AGAIN) return
+  report.log(`Running ${again.length === 1 ? 'the file' : `${again.length} files`} with failed tests again.`)
+  for (const file of again) report.again(file)
+  await runApart(again, 1, report.emit)
 }
 
 /** Compares docs/conformance.md with the results, if the whole conformance suite ran. */
@@ -144,6 +167,7 @@ if (files.length > 0) {
   const rows = process.env[ROWS_VARIABLE] === undefined ? newRows() : null
   if (rows) process.env[ROWS_VARIABLE] = rows.file
   await runFiles(report, times)
+  if (values.retry) await runAgain(report)
   report.done()
   report.log(`${files.length} test files (${seconds(performance.now() - begun)})`)
   if (rows) {

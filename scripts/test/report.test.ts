@@ -38,3 +38,26 @@ for (const [name, isTerminal, line] of progress)
     assert.equal(written, line)
     report.done()
   })
+
+test('report: outcomes of a file that runs again count once, and a failure that does not come back is still printed', () => {
+  const report = startReport(2, { write: () => {}, isTerminal: false, now: () => 0 })
+  const failed = (file: string, name: string) => report.emit({ kind: 'failed', file, name, error: `Error of ${name}` })
+  report.emit({ kind: 'passed', file: 'a.test.ts', name: 'one' })
+  report.emit(skip('two', 'no curl'))
+  failed('a.test.ts', 'three')
+  failed('b.test.ts', 'four')
+  assert.deepEqual(report.failed(), ['a.test.ts', 'b.test.ts'])
+  for (const file of report.failed()) report.again(file)
+  assert.deepEqual(report.counts, { passed: 0, failed: 0, skipped: 0 })
+  for (const name of ['one', 'three']) report.emit({ kind: 'passed', file: 'a.test.ts', name })
+  report.emit(skip('two', 'no curl'))
+  failed('b.test.ts', 'four')
+  report.done()
+  assert.deepEqual(report.counts, { passed: 2, failed: 1, skipped: 1 })
+  assert.deepEqual(report.failed(), ['b.test.ts'])
+  assert.deepEqual(report.summary(), [
+    '\n✗ b.test.ts: four\nError of four\n  repeat: npm test -- b.test.ts\n',
+    '~ failed, and passed when its file ran again alone:\n✗ a.test.ts: three\n  Error of three',
+    '- skipped 1 test: no curl',
+  ])
+})

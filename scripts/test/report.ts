@@ -1,11 +1,15 @@
 /** Counts outcomes and writes them: progress while tests run, then skips by reason, failures and the counts. */
-import type { Listener } from './outcomes.ts'
+import type { Listener, Outcome } from './outcomes.ts'
 
 export type Report = {
   readonly emit: Listener
   readonly counts: { passed: number; failed: number; skipped: number }
   /** Durations of the files that ended (s). */
   readonly times: ReadonlyMap<string, number>
+  /** Files with a failed test. */
+  readonly failed: () => readonly string[]
+  /** Before a file runs again: its outcomes so far no longer count. If no test of it fails then, the summary names it. */
+  readonly again: (file: string) => void
   /** Writes a line, and clears the progress line first. */
   readonly log: (line: string) => void
   /** The lines at the end, without the counts. */
@@ -26,13 +30,18 @@ const INTERVALS = { terminal: 250, lines: 10_000 }
 const LINES = { atOnce: 8, summary: 30 }
 const ERASE = '\r\x1b[2K'
 
+type Failure = Extract<Outcome, { readonly kind: 'failed' }>
+
+const describe = ({ file, name, error }: Failure, most: number, indent = ''): string =>
+  [`✗ ${file}: ${name}`, ...error.split('\n', most).map((line) => indent + line)].join('\n')
+
 /** Starts a report. `total`: the number of files. */
 export const startReport = (total: number, { write, isTerminal, now }: Terminal): Report => {
   const begun = now()
   const counts = { passed: 0, failed: 0, skipped: 0 }
   const times = new Map<string, number>()
-  const skips = new Map<string, number>()
-  const failures: string[] = []
+  const outcomes = new Map<string, Outcome[]>()
+  const unstable: Failure[] = []
 
   const log = (line: string) => write(`${isTerminal ? ERASE : ''}${line}\n`)
   const progress = () => {
@@ -44,26 +53,44 @@ export const startReport = (total: number, { write, isTerminal, now }: Terminal)
   const timer = total > 0 ? setInterval(progress, isTerminal ? INTERVALS.terminal : INTERVALS.lines) : undefined
   timer?.unref()
 
+  const all = (): readonly Outcome[] => [...outcomes.values()].flat()
+  const failures = () => all().filter((outcome) => outcome.kind === 'failed')
+  const failed = () => [...new Set(failures().map(({ file }) => file))]
+
   return {
     counts,
     times,
     log,
+    failed,
+    again(file) {
+      const before = outcomes.get(file) ?? []
+      outcomes.delete(file)
+      for (const outcome of before) if (outcome.kind !== 'file') counts[outcome.kind]--
+      unstable.push(...before.filter((outcome) => outcome.kind === 'failed'))
+    },
     emit(outcome) {
       if (outcome.kind === 'file') times.set(outcome.file, outcome.seconds)
       else counts[outcome.kind]++
-      if (outcome.kind === 'skipped') skips.set(outcome.reason, (skips.get(outcome.reason) ?? 0) + 1)
-      if (outcome.kind !== 'failed') return
-      const title = `✗ ${outcome.file}: ${outcome.name}`
-      const lines = outcome.error.split('\n')
-      failures.push(`${title}\n${lines.slice(0, LINES.summary).join('\n')}\n  repeat: npm test -- ${outcome.file}\n`)
-      log([title, ...lines.slice(0, LINES.atOnce).map((line) => `  ${line}`)].join('\n'))
+      const known = outcomes.get(outcome.file)
+      if (known) known.push(outcome)
+      else outcomes.set(outcome.file, [outcome])
+      if (outcome.kind === 'failed') log(describe(outcome, LINES.atOnce, '  '))
     },
-    summary: () => [
-      ...failures.map((failure) => `\n${failure}`),
-      ...[...skips]
-        .sort(([, a], [, b]) => b - a)
-        .map(([reason, count]) => `- skipped ${count} ${count === 1 ? 'test' : 'tests'}: ${reason}`),
-    ],
+    summary() {
+      const skips = new Map<string, number>()
+      for (const outcome of all())
+        if (outcome.kind === 'skipped') skips.set(outcome.reason, (skips.get(outcome.reason) ?? 0) + 1)
+      const still = failed()
+      return [
+        ...failures().map((one) => `\n${describe(one, LINES.summary)}\n  repeat: npm test -- ${one.file}\n`),
+        ...unstable
+          .filter(({ file }) => !still.includes(file))
+          .map((one) => `~ failed, and passed when its file ran again alone:\n${describe(one, LINES.summary, '  ')}`),
+        ...[...skips]
+          .sort(([, a], [, b]) => b - a)
+          .map(([reason, count]) => `- skipped ${count} ${count === 1 ? 'test' : 'tests'}: ${reason}`),
+      ]
+    },
     done() {
       clearInterval(timer)
       if (isTerminal) write(ERASE)

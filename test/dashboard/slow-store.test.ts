@@ -87,7 +87,7 @@ describe('usage data that is read slowly', { skip: skipBrowser, concurrency: fal
         const heal = slowDown(populated.data)
         try {
           await each(async (dashboard, name) => {
-            await sentence(dashboard).waitFor({ timeout: 60_000 })
+            await sentence(dashboard).waitFor({ timeout: 120_000 })
             assert.deepEqual(await figures(dashboard), before.get(name))
             await sentence(dashboard)
               .getByText(/^Figures are from \d\d:\d\d/)
@@ -99,7 +99,7 @@ describe('usage data that is read slowly', { skip: skipBrowser, concurrency: fal
             const { page } = dashboard
             if (name === 'usage') await page.locator('.segments').getByRole('button', { name: 'Model' }).click()
             else await page.reload()
-            await sentence(dashboard).waitFor({ timeout: 60_000 })
+            await sentence(dashboard).waitFor({ timeout: 120_000 })
             await page.waitForFunction(() => document.querySelector('.figure-value, .usage-table, .outcome') === null)
             await checkLooks(dashboard, `slow-${name}-first`)
           })

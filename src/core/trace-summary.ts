@@ -1,6 +1,7 @@
 /** Summaries of a trace: log line, trail header, the error's `attempts`, and the values for the metrics. */
 import type { Usage } from './chat.ts'
 import { type Failure, rowOf } from './failure.ts'
+import type { CacheResult } from './journal.ts'
 import { memoizeLast } from './memoize-last.ts'
 import type { AttemptSummary } from './protocol.ts'
 import { DEMO } from './provider.ts'
@@ -214,6 +215,10 @@ export const recordedTarget = (
     ? { provider: provider ?? null, model: upstreamModel ?? null }
     : { provider: null, model: null }
 }
+
+/** What a request is recorded with for the response cache; `shared`: the answer is that of another request. */
+export const recordedCache = ({ cache, shared }: Pick<TraceSummary, 'cache' | 'shared'>): CacheResult =>
+  shared && shared.how !== 'left' && shared.how !== 'cache' ? 'shared' : (cache ?? 'off')
 
 /** Summarizes a request for log and metrics. Accepts an incomplete trace. */
 export const summarize = (trace: Trace): TraceSummary => {

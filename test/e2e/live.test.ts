@@ -76,7 +76,15 @@ describe('live events', () => {
       const response = await post(`${gateway.base}/chat/completions`, { ...BODY, model })
       ids.push(response.headers.get('x-request-id') ?? '')
     }
+    for (const _ of ['first', 'repeated']) {
+      const response = await post(`${gateway.base}/chat/completions`, BODY, { 'idempotency-key': 'one-answer' })
+      ids.push(response.headers.get('x-request-id') ?? '')
+    }
     await until(() => stream.rows().length === ids.length)
+    assert.deepEqual(
+      stream.rows().map(({ cache }) => cache),
+      ids.map((_, at) => (at === ids.length - 1 ? 'shared' : 'off')),
+    )
     let data: readonly JsonObject[] = []
     await until(async () => {
       const response = await fetch(`${gateway.url}/admin/api/v1/requests?limit=${ids.length}`, { headers: bearer })

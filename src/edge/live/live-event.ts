@@ -3,7 +3,13 @@ import { DEFAULT_TEAM } from '../../core/accounts.ts'
 import { rowOf } from '../../core/failure.ts'
 import { formatDollars } from '../../core/money.ts'
 import type { GatewayEvent, Trace } from '../../core/trace.ts'
-import { type AttemptRecord, recordedTarget, summaryOf } from '../../core/trace-summary.ts'
+import {
+  type AttemptRecord,
+  recordedCache,
+  recordedTarget,
+  summaryOf,
+  type TraceSummary,
+} from '../../core/trace-summary.ts'
 
 export const LIVE_TOPICS = ['requests', 'circuits', 'keys', 'budgets', 'log', 'config', 'audit'] as const
 export type LiveTopic = (typeof LIVE_TOPICS)[number]
@@ -105,8 +111,9 @@ const made = (
 /** The row of a request as in `/admin/api/v1/requests`, without what only the ledger has. */
 const requestEvent = (trace: Trace, view: LiveView): Omit<LiveEvent, 'id'> => {
   const summary = summaryOf(trace)
-  const { client, usage, failure, estimated, cost } = summary
+  const { client, failure, cost } = summary
   const { provider, model } = recordedTarget(summary)
+  const known = cost ?? (summary.attempts.length === 0 ? 0 : undefined)
   const team = teamIdOf(client, view)
   const [first] = trace
   const { at: received, date, family } = first?.type === 'received' ? first : { at: 0, date: 0, family: '' }
@@ -126,23 +133,28 @@ const requestEvent = (trace: Trace, view: LiveView): Omit<LiveEvent, 'id'> => {
     outcome: summary.outcome,
     status: summary.status,
     code: failure ? rowOf(failure).code : null,
-    cache: summary.cache ?? 'off',
+    cache: recordedCache(summary),
     first_content_ms: rounded(summary.firstContentMs),
     total_ms: Math.round(summary.totalMs),
     overhead_us: Math.round(summary.overheadMs * 1_000),
-    // What a provider did not report is 0, as in the ledger.
-    usage: {
-      input: usage?.input ?? null,
-      output: usage?.output ?? null,
-      cache_read: usage ? (usage.cacheRead ?? 0) : null,
-      cache_write: usage ? (usage.cacheWrite ?? 0) : null,
-      reasoning: usage ? (usage.reasoning ?? 0) : null,
-      source: usage ? (estimated ? 'estimated' : 'exact') : null,
-    },
-    cost: cost === undefined ? null : formatDollars(cost),
+    usage: usageRow(summary),
+    cost: known === undefined ? null : formatDollars(known),
     ...nodeOf(view),
     attempts: summary.attempts.slice(0, MAX_ATTEMPTS).map((attempt, n) => attemptRow(attempt, n, received)),
   })
+}
+
+/** Without an attempt nothing was used. What a provider did not report is 0, as in the ledger. */
+const usageRow = ({ usage, estimated, attempts }: TraceSummary) => {
+  const known = usage ?? (attempts.length === 0 ? { input: 0, output: 0 } : undefined)
+  return {
+    input: known?.input ?? null,
+    output: known?.output ?? null,
+    cache_read: known ? (known.cacheRead ?? 0) : null,
+    cache_write: known ? (known.cacheWrite ?? 0) : null,
+    reasoning: known ? (known.reasoning ?? 0) : null,
+    source: known ? (estimated ? 'estimated' : 'exact') : null,
+  }
 }
 
 const OUTCOMES = {

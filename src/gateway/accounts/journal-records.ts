@@ -1,17 +1,10 @@
 /** The records of a call in the journal. */
 import type { Principal } from '../../core/accounts.ts'
 import type { Failure } from '../../core/failure.ts'
-import type {
-  AttemptClosed,
-  AttemptOpened,
-  BilledTokens,
-  CacheResult,
-  RecordedOutcome,
-  RequestEnded,
-} from '../../core/journal.ts'
+import type { AttemptClosed, AttemptOpened, BilledTokens, RecordedOutcome, RequestEnded } from '../../core/journal.ts'
 import type { Nano } from '../../core/money.ts'
 import type { Trace } from '../../core/trace.ts'
-import { recordedTarget, summaryOf } from '../../core/trace-summary.ts'
+import { recordedCache, recordedTarget, summaryOf } from '../../core/trace-summary.ts'
 import { recordedCode } from '../../policy/accounts/attempt-end.ts'
 import type { PricedUsage } from '../../policy/accounts/cost.ts'
 import type { AccountRules } from './accounts-state.ts'
@@ -75,7 +68,6 @@ export const closedRecord = (
 type EndedCall = {
   readonly at: number
   readonly rules: AccountRules
-  readonly cache: CacheResult
   readonly saved: Nano
 }
 
@@ -83,7 +75,7 @@ export const endedRecord = (
   { number, id, style, principal, received, trace: parent, client }: AccountedCall,
   { endUser, route, plan }: CallDemand,
   trace: Trace,
-  { at, rules, cache, saved }: EndedCall,
+  { at, rules, saved }: EndedCall,
 ): RequestEnded => {
   const summary = summaryOf(trace)
   const { provider, model } = recordedTarget(summary)
@@ -111,7 +103,7 @@ export const endedRecord = (
     message: messageOf(summary.failure),
     trail: summary.trail || null,
     decision: decisionOf(plan, summary),
-    cache,
+    cache: recordedCache(summary),
     firstContentMs: summary.firstContentMs === null ? null : Math.round(summary.firstContentMs),
     overheadUs: Math.round(summary.overheadMs * 1_000),
     saved,

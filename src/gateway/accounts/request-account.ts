@@ -4,7 +4,7 @@
  */
 import type { UsageSource } from '../../core/accounts.ts'
 import { type Failure, fail } from '../../core/failure.ts'
-import type { CacheResult, JournalResult } from '../../core/journal.ts'
+import type { JournalResult } from '../../core/journal.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
 import type { Target } from '../../core/target.ts'
 import type { EndedEvent, Trace, TraceEvent } from '../../core/trace.ts'
@@ -72,7 +72,6 @@ export class RequestAccount implements TimerClient {
   /** A settled attempt has no known cost. */
   #isUnpriced = false
   #usageSource: UsageSource = 'exact'
-  #cache: CacheResult = 'off'
   /** What a shared answer would have cost. */
   #saved: Nano = 0
   #over = false
@@ -261,11 +260,6 @@ export class RequestAccount implements TimerClient {
         return this.#onFailed(event.attempt, event.failure)
       case 'abandoned':
         return this.#settleNumber(event.attempt, 'unanswered', { outcome: 'abandoned', failure: undefined })
-      case 'shared':
-        if (event.how !== 'left' && event.how !== 'cache') this.#cache = 'shared'
-        return
-      case 'cache':
-        this.#cache = event.result
     }
   }
 
@@ -289,7 +283,7 @@ export class RequestAccount implements TimerClient {
     this.#finish()
     const journal = this.#state.journal()
     if (!journal) return
-    const about = { at: this.#state.world.date(), rules: this.#state.rules(), cache: this.#cache, saved: this.#saved }
+    const about = { at: this.#state.world.date(), rules: this.#state.rules(), saved: this.#saved }
     journal.append(endedRecord(this.#call, this.#demand, trace, about))
   }
 

@@ -1,8 +1,8 @@
 /**
  * Measures what viewers of the dashboard cost the gateway: CPU time per request at a steady rate, without viewers, with their
  * live streams alone, and with what an open list of requests reads besides (its figures and the requests in progress, every 10 s):
- * `node bench/viewers.ts [--viewers 10] [--rate 300] [--rounds 5] [--filled 0]`. `filled`: requests of the last 15 minutes in the
- * ledger before. The cases take turns; the median of the rounds counts. A round is 10 s. Linux only.
+ * `node bench/viewers.ts [--viewers 10] [--rate 300] [--rounds 5] [--seconds 10] [--filled 0]`. `filled`: requests of the last
+ * 15 minutes in the ledger before. The cases take turns, each for `seconds` a round; the median of the rounds counts. Linux only.
  */
 import { Agent, type ClientRequest, get, request } from 'node:http'
 import { join } from 'node:path'
@@ -18,17 +18,27 @@ const { values } = parseArgs({
     viewers: { type: 'string', default: '10' },
     rate: { type: 'string', default: '300' },
     rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '10' },
     filled: { type: 'string', default: '0' },
   },
 })
-const [VIEWERS, RATE, ROUNDS, FILLED] = [values.viewers, values.rate, values.rounds, values.filled].map(Number) as [
-  number,
-  number,
-  number,
-  number,
-]
-/** ms of a round, and between two batches of requests. */
-const [ROUND, TICK] = [10_000, 20]
+const {
+  viewers: VIEWERS,
+  rate: RATE,
+  rounds: ROUNDS,
+  seconds: SECONDS,
+  filled: FILLED,
+} = {
+  viewers: Number(values.viewers),
+  rate: Number(values.rate),
+  rounds: Number(values.rounds),
+  seconds: Number(values.seconds),
+  filled: Number(values.filled),
+}
+/** ms between two batches of requests. */
+const TICK = 20
+/** ms after the last answer in which the ledger stores the requests. */
+const STORED = 1_000
 const CASES = ['none', 'streams', 'pages'] as const
 type Case = (typeof CASES)[number]
 
@@ -87,13 +97,14 @@ const measure = async (one: Case): Promise<number> => {
   const pending: Promise<unknown>[] = []
   let sent = 0
   let reads = 0
-  while (performance.now() - begun < ROUND) {
+  while (performance.now() - begun < SECONDS * 1_000) {
     const elapsed = performance.now() - begun
     for (; sent < (elapsed / 1000) * RATE; sent++) pending.push(ask())
     if (one === 'pages') for (; reads < (elapsed / 10_000) * VIEWERS; reads++) pending.push(readFigures())
     await new Promise((resolve) => setTimeout(resolve, TICK))
   }
   await Promise.all(pending)
+  await new Promise((resolve) => setTimeout(resolve, STORED))
   const spent = ((threadsTimeOf(pid) - before) * 1000) / sent
   for (const viewer of viewers) viewer.destroy()
   return spent

@@ -100,7 +100,8 @@ describe('usage data that is read slowly', { skip: skipBrowser, concurrency: fal
             if (name === 'usage') await page.locator('.segments').getByRole('button', { name: 'Model' }).click()
             else await page.reload()
             await sentence(dashboard).waitFor({ timeout: 120_000 })
-            await page.waitForFunction(() => document.querySelector('.figure-value, .usage-table, .outcome') === null)
+            const isGone = () => document.querySelector('.figure-value, .usage-table, .outcome') === null
+            await page.waitForFunction(isGone, null, { timeout: 120_000 })
             await checkLooks(dashboard, `slow-${name}-first`)
           })
         } finally {

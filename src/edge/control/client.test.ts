@@ -122,6 +122,18 @@ test('control client: last uses are stored at the end, with the precision of an 
   assert.equal(shown.last_used_at, '2026-11-23T12:00:00.000Z')
 })
 
+test('control client: a use before the thread has started is stored', async () => {
+  const { folder, client } = given()
+  const { id } = value(await client.run(createKey('a'), CONTEXT))
+  await client.close()
+  const next = given(folder)
+  next.client.used(String(id), Date.parse('2026-11-23T12:34:56Z'))
+  next.client.start()
+  await next.client.close()
+  const shown = value(await given(folder).client.run({ do: 'get', kind: 'key', id: String(id) }, CONTEXT))
+  assert.equal(shown.last_used_at, '2026-11-23T12:00:00.000Z')
+})
+
 test('control client: a file that is no database is reported, and used once it is replaced', async () => {
   const { folder, client, states } = given()
   writeFileSync(join(folder, CONTROL_FILE), 'x'.repeat(10_000))

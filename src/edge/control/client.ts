@@ -33,7 +33,7 @@ const THREAD = new URL('./control-thread.mjs', import.meta.url)
 /** Memory limits in MB. */
 const MEMORY = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 16 }
 /** All in ms. `operation`: for its result; `verify`: of millions of audit rows. `used`: between two batches of last uses. */
-const TIMES = { operation: 10_000, verify: 600_000, close: 5_000, used: 60_000 }
+const TIMES = { operation: 10_000, verify: 600_000, close: 5_000, used: 5_000 }
 /** Operations in progress, and keys in a batch of last uses. */
 const LIMITS = { operations: 1_000, uses: 100_000 }
 const HOUR = 3_600_000
@@ -87,25 +87,32 @@ export class ControlClient {
     this.#thread.post({ do: 'settings', settings: this.#options.settings() })
   }
 
-  /** Records that a key was used. Stored with the precision of an hour, within a minute. `now`: ms since 1970. */
+  /** Records that a key was used. Stored with the precision of an hour, within 5 s. `now`: ms since 1970. */
   used(id: string, now: number): void {
-    if (!this.#thread.isRunning || this.#uses.size >= LIMITS.uses) return
+    if (this.#uses.size >= LIMITS.uses) return
     this.#uses.set(id, now - (now % HOUR))
-    this.#usesTimer ??= setTimeout(() => this.#sendUses(), TIMES.used).unref()
+    this.#sendUsesLater()
   }
 
   /** Ends the thread, within 5 s. */
   close(): Promise<void> {
     this.#sendUses()
+    if (this.#usesTimer) clearTimeout(this.#usesTimer)
     return this.#thread.close({ do: 'close' }, TIMES.close)
   }
 
+  #sendUsesLater(): void {
+    this.#usesTimer ??= setTimeout(() => this.#sendUses(), TIMES.used).unref()
+  }
+
+  /** Until the thread runs, uses wait: a key reports one only once an hour. */
   #sendUses(): void {
     if (this.#usesTimer) clearTimeout(this.#usesTimer)
     this.#usesTimer = null
-    const uses = [...this.#uses]
+    if (this.#uses.size === 0) return
+    if (!this.#thread.isRunning) return this.#sendUsesLater()
+    this.#thread.post({ do: 'used', uses: [...this.#uses] })
     this.#uses = new Map()
-    if (uses.length > 0) this.#thread.post({ do: 'used', uses })
   }
 
   #receive(message: Exclude<FromControlThread, { readonly number: number }>): void {

@@ -137,6 +137,22 @@ describe('the Requests page', { skip: skipBrowser }, () => {
       await isSorted('-received_at')
     }))
 
+  test('is sorted where rows are cards, and has no hidden control there', () =>
+    withDashboard(browser, { url, width: 'narrow' }, async ({ page, open, check, shot }) => {
+      await open(LIST)
+      const sort = page.getByLabel('Sort by')
+      assert.equal(await sort.inputValue(), '-time')
+      await sort.selectOption({ label: 'Total, descending' })
+      await page.waitForURL(/sort=-total$/)
+      const { data } = await (await fetch(`${url}/admin/api/v1/requests?limit=1&sort=-total_ms`)).json()
+      await page.locator('table.table tbody tr').first().getByText(data[0].asked, { exact: true }).waitFor()
+      assert.equal(await page.locator('thead button').count(), 0)
+      await check()
+      await shot('list-sorted')
+      await sort.selectOption({ label: 'Time, descending' })
+      await page.waitForURL((address) => !address.search.includes('sort'))
+    }))
+
   test('adds requests as they end, waits while held, and says how many are new', () =>
     withDashboard(browser, { url }, async ({ page, open, shot }) => {
       await open(`${LIST}?q=live-one`)

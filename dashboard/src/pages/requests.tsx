@@ -382,6 +382,7 @@ const List = () => {
             onEnd={() => void readMore()}
             sort={{
               by: sortOf(place),
+              columns: COLUMNS,
               change: (by) => go(withParam(current.value, 'sort', by === NEWEST_FIRST ? [] : [by])),
             }}
           />

@@ -3,7 +3,7 @@
  * with Enter or a click, and become cards where there is no room for columns.
  */
 import { type Signal, useSignal } from '@preact/signals'
-import type { ComponentChild } from 'preact'
+import { type ComponentChild, Fragment } from 'preact'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { bind } from '../shortcuts.ts'
 import { density, isNarrow, isTight } from '../store.ts'
@@ -40,10 +40,17 @@ export type TableProps<Row> = {
   readonly cardsBelow?: 'narrow' | 'tight'
   /** The end of the rows is near. */
   readonly onEnd?: () => void
-  /** The present value of `sort=`, `-` is descending; and how it is changed. */
-  readonly sort?: { readonly by: string; readonly change: (by: string) => void }
+  readonly sort?: Sorting<Row>
   /** Keys of ticked rows; absent: rows cannot be ticked. */
   readonly ticked?: Signal<ReadonlySet<string>>
+}
+
+export type Sorting<Row> = {
+  /** The present value of `sort=`; `-` is descending. */
+  readonly by: string
+  readonly change: (by: string) => void
+  /** Columns that cards can be sorted by; absent: those of the table. */
+  readonly columns?: readonly Column<Row>[]
 }
 
 type RowHeights = { readonly comfortable: number; readonly compact: number; readonly card: number }
@@ -218,7 +225,7 @@ export const Table = <Row,>(props: TableProps<Row>) => {
     ]
   })
   const rest = (rows.length - end) * size
-  return (
+  const table = (
     <table class="table" aria-label={label} aria-rowcount={count === null ? -1 : count + 1}>
       {!isCards && (
         <colgroup>
@@ -230,7 +237,7 @@ export const Table = <Row,>(props: TableProps<Row>) => {
       <thead class={isCards ? 'sr-only' : undefined}>
         <tr aria-rowindex={1}>
           {columns.map((column) => (
-            <Head key={column.id} column={column} sort={props.sort} />
+            <Head key={column.id} column={column} sort={isCards ? undefined : props.sort} />
           ))}
         </tr>
       </thead>
@@ -240,7 +247,38 @@ export const Table = <Row,>(props: TableProps<Row>) => {
       </tbody>
     </table>
   )
+  if (!isCards || !props.sort) return table
+  return (
+    <>
+      <SortMenu columns={columns} sort={props.sort} />
+      {table}
+    </>
+  )
 }
+
+/** Sorts cards, which have no heads. */
+const SortMenu = <Row,>({
+  columns,
+  sort,
+}: {
+  readonly columns: readonly Column<Row>[]
+  readonly sort: Sorting<Row>
+}) => (
+  <label class="table-sort">
+    {en.table.sort}
+    <select value={sort.by} onChange={({ currentTarget }) => sort.change(currentTarget.value)}>
+      {(sort.columns ?? columns).map(
+        ({ head, sort: by }) =>
+          by !== undefined && (
+            <Fragment key={by}>
+              <option value={`-${by}`}>{en.table.descending(head)}</option>
+              <option value={by}>{en.table.ascending(head)}</option>
+            </Fragment>
+          ),
+      )}
+    </select>
+  </label>
+)
 
 const tick = (ticked: Signal<ReadonlySet<string>>, key: string): void => {
   const next = new Set(ticked.value)
@@ -255,7 +293,7 @@ const Spacer = ({ height, columns }: { readonly height: number; readonly columns
   </tr>
 )
 
-const Head = <Row,>({ column, sort }: { readonly column: Column<Row>; readonly sort: TableProps<Row>['sort'] }) => {
+const Head = <Row,>({ column, sort }: { readonly column: Column<Row>; readonly sort: Sorting<Row> | undefined }) => {
   const { head, align, sort: by } = column
   if (by === undefined || !sort)
     return (

@@ -143,6 +143,9 @@ export const en = words({
     rows: (n: number) => counted(n, 'row'),
     more: 'Reading more rows',
     newRows: (n: number) => `${n.toLocaleString()} new`,
+    sort: 'Sort by',
+    ascending: (head: string) => `${head}, ascending`,
+    descending: (head: string) => `${head}, descending`,
   },
   figure: { up: (text: string) => `up ${text}`, down: (text: string) => `down ${text}` },
   chart: {

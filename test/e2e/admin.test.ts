@@ -458,6 +458,32 @@ describe('the admin API', () => {
   })
 })
 
+test('a check compares what refers to variables with what runs', async () => {
+  const text = (key: string) =>
+    `providers:\n  east:\n    kind: openai-compatible\n    baseUrl: "https://\${EAST_HOST}/v1"\n    keys: ["${key}"]\n    models: [m]\n`
+  const files = { 'headgate.yaml': text(`\${EAST_KEY}`) }
+  const env = {
+    AUTH_ADMIN: ADMIN,
+    EAST_HOST: 'east.example',
+    EAST_KEY: 'sk-east-0123456789',
+    OTHER: 'sk-other-012345678',
+  }
+  await using gateway = await start({ env, files })
+  const check = async (body: string) => {
+    const url = `${gateway.url}/admin/api/v1/config/check`
+    const answer = await fetch(url, { method: 'POST', headers: bearer(ADMIN), body })
+    return z.looseObject({ ok: z.literal(true), changes: z.array(z.string()) }).parse(await answer.json()).changes
+  }
+  assert.deepEqual(await check(files['headgate.yaml']), [])
+  assert.deepEqual(await check(text(`\${OTHER}`)), ['providers.east.keys'])
+  // A path that has a value in it has its placeholder.
+  const priced = await check(
+    `${files['headgate.yaml']}prices:\n  - { provider: east, model: "\${OTHER}", perMillion: { input: 1, output: 1 } }\n`,
+  )
+  assert.match(priced.join(), /^prices\.east\/placeholder/)
+  assert.doesNotMatch(priced.join(), /sk-other/)
+})
+
 test('behind a trusted proxy, each client has its own attempts, and the audit log has its address', async () => {
   await using gateway = await start({ env: { AUTH_ADMIN: ADMIN, TRUSTED_PROXIES: '127.0.0.1' } })
   const send = (path: string, client: string, token: string, body?: object) =>

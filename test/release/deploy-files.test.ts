@@ -45,20 +45,40 @@ test('image: hadolint finds nothing in the Dockerfile', { skip: skipWithoutLinte
 test('compose: the files follow the schema of Compose', { skip: skipWithoutFile(COMPOSE_SCHEMA) }, () => {
   const { $schema: _, ...schema } = JSON.parse(readFileSync(COMPOSE_SCHEMA, 'utf8'))
   const check = new Ajv2020({ strict: false, validateFormats: false }).compile(schema)
-  const files = [join(DEPLOY, 'compose', 'compose.yaml'), join(DEPLOY, '..', 'examples', 'compose', 'compose.yaml')]
+  const files = [
+    join(DEPLOY, 'compose', 'compose.yaml'),
+    join(DEPLOY, 'compose', 'compose.replicas.yaml'),
+    join(DEPLOY, '..', 'examples', 'compose', 'compose.yaml'),
+  ]
   for (const file of files)
-    assert.ok(check(parse(readFileSync(file, 'utf8'))), `${file}: ${JSON.stringify(check.errors)}`)
+    assert.ok(check(parse(readFileSync(file, 'utf8'), { merge: true })), `${file}: ${JSON.stringify(check.errors)}`)
   assert.equal(check({ services: { headgate: { image: 'headgate', read_onli: true } } }), false)
 })
 
-test('compose: the container is read-only, without capabilities, and keeps its data in a volume', () => {
-  const { services, volumes } = parse(readFileSync(join(DEPLOY, 'compose', 'compose.yaml'), 'utf8'))
-  const { headgate } = services
-  assert.deepEqual(headgate.cap_drop, ['ALL'])
-  assert.equal(headgate.read_only, true)
-  assert.deepEqual(headgate.security_opt, ['no-new-privileges:true'])
-  assert.deepEqual(Object.keys(volumes), ['data'])
-  assert.deepEqual(headgate.volumes, ['data:/data'])
-  assert.ok(headgate.ports.every((port: string) => port.startsWith('127.0.0.1:')))
+test('compose: containers are read-only, without capabilities, and keep their data in volumes', () => {
+  for (const [file, expected] of [
+    ['compose.yaml', { headgate: 'data:/data' }],
+    ['compose.replicas.yaml', { one: 'one:/data', two: 'two:/data', balancer: undefined }],
+  ] as const) {
+    const { services, volumes } = parse(readFileSync(join(DEPLOY, 'compose', file), 'utf8'), { merge: true })
+    assert.deepEqual(Object.keys(services), Object.keys(expected))
+    const stores = Object.values(expected).filter((volume) => volume !== undefined)
+    assert.deepEqual(
+      Object.keys(volumes),
+      stores.map((volume) => volume.replace(':/data', '')),
+    )
+    for (const [name, volume] of Object.entries(expected)) {
+      const service = services[name]
+      assert.deepEqual(service.cap_drop, ['ALL'])
+      assert.equal(service.read_only, true)
+      assert.deepEqual(service.security_opt, ['no-new-privileges:true'])
+      assert.ok(service.ports.every((port: string) => port.startsWith('127.0.0.1:')))
+      // What is no volume of data is a file that cannot be written.
+      const others = service.volumes.filter((each: string) => each !== volume)
+      assert.ok(
+        (volume === undefined || service.volumes.includes(volume)) && others.every((each: string) => /:ro$/.test(each)),
+      )
+    }
+  }
   assert.ok(existsSync(join(DEPLOY, 'compose', 'env.example')))
 })

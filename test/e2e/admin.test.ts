@@ -476,12 +476,12 @@ test('a check compares what refers to variables with what runs', async () => {
   }
   assert.deepEqual(await check(files['headgate.yaml']), [])
   assert.deepEqual(await check(text(`\${OTHER}`)), ['providers.east.keys'])
-  // A path that has a value in it has its placeholder.
-  const priced = await check(
-    `${files['headgate.yaml']}prices:\n  - { provider: east, model: "\${OTHER}", perMillion: { input: 1, output: 1 } }\n`,
-  )
-  assert.match(priced.join(), /^prices\.east\/placeholder/)
-  assert.doesNotMatch(priced.join(), /sk-other/)
+  // More than 16 budgets for one model are refused: whether the value of a variable has a prefix must not show.
+  const budget = (name: string, model: string) =>
+    `  ${name}: { amount: "1", period: day, appliesTo: { models: ["${model}"] } }\n`
+  const guess = (prefix: string) =>
+    `${files['headgate.yaml']}auth:\n  admin: "\${AUTH_ADMIN}"\nbudgets:\n${budget('one', `\${OTHER}`)}${Array.from({ length: 16 }, (_, at) => budget(`b${'x'.repeat(at)}`, `${prefix}*`)).join('')}`
+  assert.deepEqual(await check(guess('sk-other')), await check(guess('sk-never')))
 })
 
 test('behind a trusted proxy, each client has its own attempts, and the audit log has its address', async () => {

@@ -206,7 +206,7 @@ export const configRows = [
     path: '/config/check',
     summary: 'Check a configuration file without applying it',
     about:
-      'The body is the text of headgate.yaml. It is read as at a start, with the environment of this process; variables and key files that it names are replaced by placeholders, so that no answer contains their values. `changes` are the settings that would differ from the running ones: variables are compared with their values, and keys of files count as changed. `routes` are the routes whose targets would differ now. Nothing is sent upstream.',
+      'The body is the text of headgate.yaml. It is read as at a start, with the environment of this process; variables and key files that it names are replaced by placeholders, so that no answer contains their values. `changes` are the settings that would differ from the running ones; `routes` are the routes whose targets would differ now. Nothing is sent upstream.',
     role: 'operator',
     scope: 'all',
     body: 'text',

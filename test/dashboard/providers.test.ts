@@ -97,6 +97,12 @@ describe('providers', { skip: skipBrowser, concurrency: false }, () => {
     withDashboard(browser, { url: fleet.gateway.url, width: 'narrow' }, async ({ page, open }) => {
       await open('/dashboard/providers')
       await page.locator('.table tbody tr').first().getByText(/open/).first().waitFor()
+      const sort = page.getByLabel('Sort by')
+      assert.equal(await sort.inputValue(), '')
+      await sort.selectOption({ index: 1 })
+      await page.waitForURL(/sort=/)
+      await sort.selectOption({ label: 'as configured' })
+      await page.waitForURL((address) => !address.search.includes('sort'))
       fleet.state.isDown = false
       await withDashboard(browser, { url: fleet.gateway.url }, async (other) => {
         await other.open('/dashboard/providers/groq')

@@ -372,7 +372,11 @@ const Rows = ({ data, rows }: { readonly data: ProviderData; readonly rows: read
           opened={id}
           heights={HEIGHTS}
           cardsBelow="tight"
-          sort={{ by, change: (next) => go(withParam(current.value, 'sort', [next])) }}
+          sort={{
+            by,
+            unsorted: words.unsorted,
+            change: (next) => go(withParam(current.value, 'sort', next === '' ? [] : [next])),
+          }}
         />
       </div>
       <StripLegend />

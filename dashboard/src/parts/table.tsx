@@ -46,8 +46,10 @@ export type TableProps<Row> = {
 }
 
 export type Sorting<Row> = {
-  /** The present value of `sort=`; `-` is descending. */
+  /** The present value of `sort=`; `-` is descending, and empty is `unsorted`. */
   readonly by: string
+  /** What the order without a value is; absent: there is always a value. */
+  readonly unsorted?: string
   readonly change: (by: string) => void
   /** Columns that cards can be sorted by; absent: those of the table. */
   readonly columns?: readonly Column<Row>[]
@@ -267,6 +269,7 @@ const SortMenu = <Row,>({
   <label class="table-sort">
     {en.table.sort}
     <select value={sort.by} onChange={({ currentTarget }) => sort.change(currentTarget.value)}>
+      {sort.unsorted !== undefined && <option value="">{sort.unsorted}</option>}
       {(sort.columns ?? columns).map(
         ({ head, sort: by }) =>
           by !== undefined && (

@@ -38,6 +38,7 @@ export const providerWords = words({
   failed: 'Failed',
   keys: 'Keys',
   next: 'Next',
+  unsorted: 'as configured',
   states: {
     closed: 'closed',
     open: 'open',

@@ -87,7 +87,7 @@ export class ControlClient {
     this.#thread.post({ do: 'settings', settings: this.#options.settings() })
   }
 
-  /** Records that a key was used. Stored with the precision of an hour, within 5 s. `now`: ms since 1970. */
+  /** Records that a key was used. Stored with the precision of an hour, within 5 s once the thread runs. `now`: ms since 1970. */
   used(id: string, now: number): void {
     if (this.#uses.size >= LIMITS.uses) return
     this.#uses.set(id, now - (now % HOUR))

@@ -112,10 +112,12 @@ const runAgain = async (report: Report): Promise<void> => {
   const again = report
     .failed()
     .filter((file) => files.includes(file) && isolationOf(file) !== 'shared' && !isPartOfPage(file))
+  if (again.length > MOST_AGAIN) report.log(`${again.length} files have failed tests: too many to run them again.`)
   if (again.length === 0 || again.length > MOST_AGAIN) return
   report.log(`Running ${again.length === 1 ? 'the file' : `${again.length} files`} with failed tests again.`)
   for (const file of again) report.again(file)
   await runApart(again, 1, report.emit)
+  report.settle()
 }
 
 /** Compares docs/conformance.md with the results, if the whole conformance suite ran. */

@@ -9,7 +9,14 @@ const root = join(import.meta.dirname, '..', '..')
 export type Outcome =
   | { readonly kind: 'passed'; readonly file: string; readonly name: string }
   | { readonly kind: 'skipped'; readonly file: string; readonly name: string; readonly reason: string }
-  | { readonly kind: 'failed'; readonly file: string; readonly name: string; readonly error: string }
+  /** `isWhole`: the file itself or a hook failed, so that tests may have no outcome. */
+  | {
+      readonly kind: 'failed'
+      readonly file: string
+      readonly name: string
+      readonly error: string
+      readonly isWhole?: boolean
+    }
   /** `seconds`: the duration of the file. */
   | { readonly kind: 'file'; readonly file: string; readonly seconds: number }
 
@@ -50,7 +57,8 @@ const listen = (stream: ReturnType<typeof run>, emit: Listener): Promise<void> =
     const file = fileOf(event)
     const isFile = inProject(event.name) === file
     const error = describeError(event.details.error)
-    emit({ kind: 'failed', file, name: isFile ? 'the file itself' : event.name, error })
+    const isWhole = isFile || event.details.type === 'suite'
+    emit({ kind: 'failed', file, name: isFile ? 'the file itself' : event.name, error, ...(isWhole && { isWhole }) })
     if (isFile) emit({ kind: 'file', file, seconds: event.details.duration_ms / 1_000 })
   })
   stream.on('test:summary', (event) => {

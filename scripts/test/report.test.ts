@@ -39,25 +39,32 @@ for (const [name, isTerminal, line] of progress)
     report.done()
   })
 
-test('report: outcomes of a file that runs again count once, and a failure that does not come back is still printed', () => {
+test('report: outcomes of a file that runs again count once; a test that failed must pass then', () => {
   const report = startReport(2, { write: () => {}, isTerminal: false, now: () => 0 })
-  const failed = (file: string, name: string) => report.emit({ kind: 'failed', file, name, error: `Error of ${name}` })
+  const failed = (file: string, name: string, isWhole = false) =>
+    report.emit({ kind: 'failed', file, name, error: `Error of ${name}`, ...(isWhole && { isWhole }) })
   report.emit({ kind: 'passed', file: 'a.test.ts', name: 'one' })
   report.emit(skip('two', 'no curl'))
-  failed('a.test.ts', 'three')
-  failed('b.test.ts', 'four')
+  for (const name of ['three', 'four', 'five']) failed('a.test.ts', name)
+  failed('b.test.ts', 'a hook', true)
   assert.deepEqual(report.failed(), ['a.test.ts', 'b.test.ts'])
   for (const file of report.failed()) report.again(file)
   assert.deepEqual(report.counts, { passed: 0, failed: 0, skipped: 0 })
   for (const name of ['one', 'three']) report.emit({ kind: 'passed', file: 'a.test.ts', name })
   report.emit(skip('two', 'no curl'))
-  failed('b.test.ts', 'four')
+  failed('a.test.ts', 'four')
+  // The fifth test is skipped now, which is no success.
+  report.emit(skip('five', 'no curl'))
+  report.emit({ kind: 'passed', file: 'b.test.ts', name: 'six' })
+  report.settle()
   report.done()
-  assert.deepEqual(report.counts, { passed: 2, failed: 1, skipped: 1 })
-  assert.deepEqual(report.failed(), ['b.test.ts'])
+  assert.deepEqual(report.counts, { passed: 3, failed: 2, skipped: 2 })
+  assert.deepEqual(report.failed(), ['a.test.ts'])
   assert.deepEqual(report.summary(), [
-    '\n✗ b.test.ts: four\nError of four\n  repeat: npm test -- b.test.ts\n',
+    '\n✗ a.test.ts: four\nError of four\n  repeat: npm test -- a.test.ts\n',
+    '\n✗ a.test.ts: five\nError of five\n  repeat: npm test -- a.test.ts\n',
     '~ failed, and passed when its file ran again alone:\n✗ a.test.ts: three\n  Error of three',
-    '- skipped 1 test: no curl',
+    '~ failed, and passed when its file ran again alone:\n✗ b.test.ts: a hook\n  Error of a hook',
+    '- skipped 2 tests: no curl',
   ])
 })

@@ -8,8 +8,10 @@ export type Report = {
   readonly times: ReadonlyMap<string, number>
   /** Files with a failed test. */
   readonly failed: () => readonly string[]
-  /** Before a file runs again: its outcomes so far no longer count. If no test of it fails then, the summary names it. */
+  /** Before a file runs again: its outcomes so far no longer count. */
   readonly again: (file: string) => void
+  /** After it: a test that failed before and has not passed since counts as failed again; the summary names the others. */
+  readonly settle: () => void
   /** Writes a line, and clears the progress line first. */
   readonly log: (line: string) => void
   /** The lines at the end, without the counts. */
@@ -30,6 +32,8 @@ const INTERVALS = { terminal: 250, lines: 10_000 }
 const LINES = { atOnce: 8, summary: 30 }
 const ERASE = '\r\x1b[2K'
 
+const nameOf = (outcome: Outcome): string => (outcome.kind === 'file' ? '' : outcome.name)
+
 type Failure = Extract<Outcome, { readonly kind: 'failed' }>
 
 const describe = ({ file, name, error }: Failure, most: number, indent = ''): string =>
@@ -41,6 +45,7 @@ export const startReport = (total: number, { write, isTerminal, now }: Terminal)
   const counts = { passed: 0, failed: 0, skipped: 0 }
   const times = new Map<string, number>()
   const outcomes = new Map<string, Outcome[]>()
+  const repeated: Failure[] = []
   const unstable: Failure[] = []
 
   const log = (line: string) => write(`${isTerminal ? ERASE : ''}${line}\n`)
@@ -53,6 +58,14 @@ export const startReport = (total: number, { write, isTerminal, now }: Terminal)
   const timer = total > 0 ? setInterval(progress, isTerminal ? INTERVALS.terminal : INTERVALS.lines) : undefined
   timer?.unref()
 
+  const emit = (outcome: Outcome) => {
+    if (outcome.kind === 'file' && !times.has(outcome.file)) times.set(outcome.file, outcome.seconds)
+    if (outcome.kind !== 'file') counts[outcome.kind]++
+    const known = outcomes.get(outcome.file)
+    if (known) known.push(outcome)
+    else outcomes.set(outcome.file, [outcome])
+    if (outcome.kind === 'failed') log(describe(outcome, LINES.atOnce, '  '))
+  }
   const all = (): readonly Outcome[] => [...outcomes.values()].flat()
   const failures = () => all().filter((outcome) => outcome.kind === 'failed')
   const failed = () => [...new Set(failures().map(({ file }) => file))]
@@ -66,26 +79,28 @@ export const startReport = (total: number, { write, isTerminal, now }: Terminal)
       const before = outcomes.get(file) ?? []
       outcomes.delete(file)
       for (const outcome of before) if (outcome.kind !== 'file') counts[outcome.kind]--
-      unstable.push(...before.filter((outcome) => outcome.kind === 'failed'))
+      repeated.push(...before.filter((outcome) => outcome.kind === 'failed'))
     },
-    emit(outcome) {
-      if (outcome.kind === 'file') times.set(outcome.file, outcome.seconds)
-      else counts[outcome.kind]++
-      const known = outcomes.get(outcome.file)
-      if (known) known.push(outcome)
-      else outcomes.set(outcome.file, [outcome])
-      if (outcome.kind === 'failed') log(describe(outcome, LINES.atOnce, '  '))
+    settle() {
+      for (const failure of repeated) {
+        const now = outcomes.get(failure.file) ?? []
+        const isOf = (kind: Outcome['kind']) =>
+          now.some((outcome) => outcome.kind === kind && (failure.isWhole || nameOf(outcome) === failure.name))
+        if (isOf('failed')) continue
+        if (isOf('passed')) unstable.push(failure)
+        else emit(failure)
+      }
     },
+    emit,
     summary() {
       const skips = new Map<string, number>()
       for (const outcome of all())
         if (outcome.kind === 'skipped') skips.set(outcome.reason, (skips.get(outcome.reason) ?? 0) + 1)
-      const still = failed()
       return [
         ...failures().map((one) => `\n${describe(one, LINES.summary)}\n  repeat: npm test -- ${one.file}\n`),
-        ...unstable
-          .filter(({ file }) => !still.includes(file))
-          .map((one) => `~ failed, and passed when its file ran again alone:\n${describe(one, LINES.summary, '  ')}`),
+        ...unstable.map(
+          (one) => `~ failed, and passed when its file ran again alone:\n${describe(one, LINES.summary, '  ')}`,
+        ),
         ...[...skips]
           .sort(([, a], [, b]) => b - a)
           .map(([reason, count]) => `- skipped ${count} ${count === 1 ? 'test' : 'tests'}: ${reason}`),

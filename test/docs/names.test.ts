@@ -46,8 +46,8 @@ const FOREIGN =
 const TOOLS = /^(?:HEADGATE_RESTARTS|LEDGER_KILLS|SIM_SEED)$/
 /** What the rest of the documentation states about names: variables of providers, of the process, and of the command line. */
 const STATED = new Set(
-  ['docs/configuration.md', 'docs/providers.md', 'docs/cli.md', '.env.example'].flatMap((path) =>
-    [...read(path).matchAll(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g)].map(([name]) => name),
+  ['docs/configuration.md', 'docs/providers.md', 'docs/cli.md', '.env.example', 'deploy/compose/env.example'].flatMap(
+    (path) => [...read(path).matchAll(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g)].map(([name]) => name),
   ),
 )
 const variables = new Set([...settingRows, ...launchRows].map(({ env }) => env))

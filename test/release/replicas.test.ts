@@ -38,7 +38,6 @@ describe('two gateways behind haproxy', { skip: skipBalancer, concurrency: false
   const startGateway = async (name: string, port: number): Promise<void> => {
     const { environment } = services[name]
     assert.equal(environment.HEADGATE_CONFIG, '/etc/headgate/headgate.yaml')
-    assert.ok(services[name].volumes.includes('./headgate.yaml:/etc/headgate/headgate.yaml:ro'))
     const started = await start({
       env: {
         ...KEYS,
@@ -68,7 +67,6 @@ describe('two gateways behind haproxy', { skip: skipBalancer, concurrency: false
     ports = free
     upstream = await startUpstream((request) => answerWith(request, { text: 'x', input: 10, output: 10 }))
     for (const [at, name] of names.entries()) await startGateway(name, ports[at] ?? 0)
-    assert.equal(services.balancer.volumes[0], './haproxy.cfg:/usr/local/etc/haproxy/haproxy.cfg:ro')
     const config = fileOf('haproxy.cfg')
       .replace('bind :8080', `bind 127.0.0.1:${front}`)
       .replace(/(one|two):3000/g, (_, name) => `127.0.0.1:${ports[names.indexOf(name)]}`)

@@ -1,7 +1,7 @@
 /**
  * Bundles the sources into `dist/` for the npm package: `npm run build`. One file has everything that a start needs, so that
  * it is read and compiled once. Rarely used modules are separate files; undici, ws and the packages for cloud credentials
- * stay dependencies. The bundle is minified but for the names of functions and classes, which stack traces show.
+ * and shared stores stay dependencies. The bundle is minified but for the names of functions and classes, which stack traces show.
  */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join, relative } from 'node:path'
@@ -14,7 +14,15 @@ import { launchRows, settingRows } from '../src/edge/config/rows.ts'
 const ROOT = join(import.meta.dirname, '..')
 
 /** Not bundled: loaded from node_modules when they are needed. */
-export const PACKAGES = ['@aws-sdk/credential-provider-node', 'aws4fetch', 'google-auth-library', 'undici', 'ws']
+export const PACKAGES = [
+  '@aws-sdk/credential-provider-node',
+  'aws4fetch',
+  'google-auth-library',
+  'ioredis',
+  'pg',
+  'undici',
+  'ws',
+]
 
 /** Those of them that users install who sign in to a cloud; the error for a missing one names it. */
 export const OPTIONAL: ReadonlySet<string> = new Set(['@aws-sdk/credential-provider-node', 'google-auth-library'])

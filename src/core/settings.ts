@@ -190,6 +190,36 @@ export const settingsSchema = z.strictObject({
       dir: z.string().min(1).default('.headgate').describe('folder of the database of stored responses'),
     })
     .prefault({}),
+  database: z
+    .strictObject({
+      url: z
+        .string()
+        .regex(/^postgres(?:ql)?:\/\//)
+        .optional()
+        .describe(
+          'Postgres database in which several gateways share client keys, budgets and usage: `postgres://user:password@host/name`; unset: files in `data.dir`',
+        )
+        .meta({ allowed: 'a URL that begins with postgres://' }),
+      migrate: z
+        .enum(['auto', 'never'])
+        .default('auto')
+        .describe(
+          'who creates and upgrades the tables in Postgres: each gateway at its start, or only `headgate db migrate`',
+        ),
+    })
+    .prefault({}),
+  redis: z
+    .strictObject({
+      url: z
+        .string()
+        .regex(/^rediss?:\/\//)
+        .optional()
+        .describe(
+          'Redis or Valkey in which several gateways count limits and budgets together: `redis://:password@host:6379`; unset: each process counts for itself',
+        )
+        .meta({ allowed: 'a URL that begins with redis:// or rediss://' }),
+    })
+    .prefault({}),
   usage: z
     .strictObject({
       ledger: z.boolean().default(true).describe('record usage and cost of every model call'),

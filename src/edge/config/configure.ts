@@ -220,8 +220,11 @@ const contentsOf = (files: SecretFiles): readonly string[] =>
 
 /** Literal secrets in the file. */
 const secretsIn = ({ providers, settings, keys: clientKeys, alerts }: FileContent): readonly string[] => {
-  const auth = settings.auth
-  const own = isSection(auth) ? [auth.keys, auth.admin, auth.pepper].flat() : []
+  const { auth, database, redis } = settings
+  const own = [
+    ...(isSection(auth) ? [auth.keys, auth.admin, auth.pepper].flat() : []),
+    ...[database, redis].map((section) => (isSection(section) ? section.url : undefined)),
+  ]
   const keys = [...providers.values()].flatMap((entry) => entry.keys ?? [])
   return [
     ...own,

@@ -109,7 +109,8 @@ export const rowsOf = (schema: Schema, path: readonly string[] = []): readonly S
     : [{ path, name: path.join('.'), env: envName(path), schema, secret: isSecret(path) }]
 
 /** Whether a setting's value must not be shown. */
-export const isSecret = ([section, name]: readonly PropertyKey[]): boolean => section === 'auth' && name !== 'required'
+export const isSecret = ([section, name]: readonly PropertyKey[]): boolean =>
+  section === 'auth' ? name !== 'required' : name === 'url' && (section === 'database' || section === 'redis')
 
 /** The value of a setting; undefined if it is not set. */
 export const settingAt = (settings: unknown, path: readonly string[]): unknown => {

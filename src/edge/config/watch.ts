@@ -66,12 +66,14 @@ const LAUNCH = [
   'workers',
 ] as const
 
-/** Changes that need a restart: launch values, and the folders of data. */
+/** Changes that need a restart: launch values, and where data is stored. */
 const launchChanges = (began: Running, now: Running): readonly string[] => {
   const changed: string[] = LAUNCH.filter((name) => began.launch[name] !== now.launch[name])
   const [before, after] = [began.config.settings, now.config.settings]
   if (before.data.dir !== after.data.dir) changed.push('data.dir')
   if (before.ledger.folder !== after.ledger.folder) changed.push('ledger.folder')
+  if (before.database.url !== after.database.url) changed.push('database.url')
+  if (before.redis.url !== after.redis.url) changed.push('redis.url')
   return changed.map((name) => `${name} has changed; restart to apply it`)
 }
 

@@ -32,6 +32,10 @@ const examples = ({ name }: SettingRow): readonly [string, string] => {
       return ['Europe/Berlin', 'Asia/Kathmandu']
     case 'auth.pepper':
       return ['sixteen letters.', 'more than sixteen letters']
+    case 'database.url':
+      return ['postgres://one/headgate', 'postgresql://two/headgate']
+    case 'redis.url':
+      return ['redis://one:6379', 'rediss://two:6379']
     default:
       return ['a', 'b c']
   }
@@ -128,6 +132,9 @@ test('every documented setting exists with its name and default', () => {
     ['audit.keepDays', 'AUDIT_KEEP_DAYS', 365],
     ['trustedProxies', 'TRUSTED_PROXIES', []],
     ['cors.origins', 'CORS_ORIGINS', []],
+    ['database.url', 'DATABASE_URL', undefined],
+    ['database.migrate', 'DATABASE_MIGRATE', 'auto'],
+    ['redis.url', 'REDIS_URL', undefined],
     ['hosts', 'HOSTS', []],
     ['data.dir', 'DATA_DIR', '.headgate'],
     ['responses.keepDays', 'RESPONSES_KEEP_DAYS', 30],

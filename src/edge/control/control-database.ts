@@ -8,11 +8,11 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
 import type { JsonObject } from '../../core/json.ts'
-import { nodeSqliteDialect } from '../sqlite/dialect.ts'
+import { dialectOf } from '../sql/dialect.ts'
+import { migrateSchema } from '../sql/migrate.ts'
+import { inTransaction } from '../sql/transaction.ts'
 import { makeFolder } from '../sqlite/folder.ts'
-import { migrateSchema } from '../sqlite/migrate.ts'
 import { watchMoved } from '../sqlite/opened-files.ts'
-import { inTransaction } from '../sqlite/transaction.ts'
 import { type AuditCheck, checkAudit, deleteAuditRows, listAudit } from './audit.ts'
 import { overlapProblem } from './budget-overlap.ts'
 import { deleteLogins, runLogin } from './logins.ts'
@@ -64,7 +64,7 @@ export class ControlDatabase {
 
   private constructor(database: DatabaseSync, path: string, settings: ControlSettings) {
     this.#database = database
-    this.#db = new Kysely<ControlTables>({ dialect: nodeSqliteDialect(database) })
+    this.#db = new Kysely<ControlTables>({ dialect: dialectOf(database) })
     this.#isMoved = watchMoved([path])
     this.#settings = settings
     database.exec(TEMPORARY)

@@ -2,9 +2,10 @@
  * Tables of `control.db`. Times are ms since 1970. Secrets are stored as digests only. Records of all kinds share one table:
  * lists, filters, revisions and the merge with headgate.yaml are the same for each.
  */
-import { type Generated, sql } from 'kysely'
+import type { Generated } from 'kysely'
 import type { Migration } from 'kysely/migration'
 import { FULL_ACCESS, NO_LIMITS } from '../../core/accounts.ts'
+import { migrationOf } from '../sql/migrate.ts'
 
 export type ControlTables = {
   readonly record: RecordRow
@@ -148,14 +149,8 @@ const SECOND = [
   'CREATE INDEX login_until ON login (until)',
 ]
 
-const migration = (statements: readonly string[]): Migration => ({
-  async up(db) {
-    for (const statement of statements) await sql.raw(statement).execute(db)
-  },
-})
-
 /** Raw SQL: kysely's schema builder has no `WITHOUT ROWID`. */
-export const CONTROL_MIGRATIONS: readonly Migration[] = [migration(FIRST), migration(SECOND)]
+export const CONTROL_MIGRATIONS: readonly Migration[] = [migrationOf(FIRST), migrationOf(SECOND)]
 
 /** For each connection. The file's records have a table of their own, so that lists sort and filter all records in SQL. */
 export const TEMPORARY = `

@@ -3,8 +3,8 @@
  * Functions throw the error of SQLite or of the file system.
  */
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
+import { inTransaction } from '../sql/transaction.ts'
 import { openSizedFile, type SizedFile } from '../sqlite/sized-file.ts'
-import { inTransaction } from '../sqlite/transaction.ts'
 import type { FoldedAttempt, LedgerBatch, RequestAddition } from './fold.ts'
 import { type CountedPeriodOf, countPeriod } from './period-count.ts'
 import { endedProcesses, isOfRun, type JournalProcess, processName } from './segment-files.ts'

@@ -6,7 +6,7 @@
 import { sql } from 'kysely'
 import type { Migration } from 'kysely/migration'
 import type { BudgetCharge } from '../../core/journal.ts'
-import type { SchemaVersions } from '../sqlite/migrate.ts'
+import type { SchemaVersions } from '../sql/migrate.ts'
 import { type RebuiltTable, upgradeTables } from './usage-upgrade.ts'
 
 export type UsageTables = {

@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import { sql } from 'kysely'
 import { NOON } from '../../../test/support/ledger-records.ts'
-import { migrateSchema } from '../sqlite/migrate.ts'
+import { migrateSchema } from '../sql/migrate.ts'
 import { UsageDatabase } from './usage-database.ts'
 import { NO_COUNTS, USAGE_FILE } from './usage-schema.ts'
 

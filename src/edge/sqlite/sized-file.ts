@@ -2,8 +2,8 @@
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { migrateSchema, type SchemaVersions } from '../sql/migrate.ts'
 import { makeFolder } from './folder.ts'
-import { migrateSchema, type SchemaVersions } from './migrate.ts'
 import { watchMoved } from './opened-files.ts'
 
 /** `moved`: whether the path no longer leads to the open file. */

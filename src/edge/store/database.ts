@@ -6,9 +6,9 @@ import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { ResponseStatus, StoredResponse } from '../../core/stored-response.ts'
+import { inTransaction } from '../sql/transaction.ts'
 import { makeFolder } from '../sqlite/folder.ts'
 import { watchMoved } from '../sqlite/opened-files.ts'
-import { inTransaction } from '../sqlite/transaction.ts'
 
 export type DatabaseOptions = {
   readonly folder: string

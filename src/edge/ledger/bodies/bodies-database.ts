@@ -5,9 +5,9 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { sql } from 'kysely'
-import type { SchemaVersions } from '../../sqlite/migrate.ts'
+import type { SchemaVersions } from '../../sql/migrate.ts'
+import { inTransaction } from '../../sql/transaction.ts'
 import { openSizedFile, type SizedFile } from '../../sqlite/sized-file.ts'
-import { inTransaction } from '../../sqlite/transaction.ts'
 import { BODIES_FILE } from './file.ts'
 import type { BodiesLimits, BodiesQuery, RawCall, StoredBodies } from './messages.ts'
 

@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
-import { nodeSqliteDialect } from '../../sqlite/dialect.ts'
-import { isReadable, migrateSchema } from '../../sqlite/migrate.ts'
+import { dialectOf } from '../../sql/dialect.ts'
+import { isReadable, migrateSchema } from '../../sql/migrate.ts'
 import { watchMoved } from '../../sqlite/opened-files.ts'
 import { USAGE_FILE, USAGE_SCHEMA, type UsageTables } from '../usage-schema.ts'
 import type { BucketMemory } from './bucket-memory.ts'
@@ -44,7 +44,7 @@ export class UsageFile {
     const database = await this.#open()
     database.exec('BEGIN')
     try {
-      return await run(new Kysely<UsageTables>({ dialect: nodeSqliteDialect(database) }))
+      return await run(new Kysely<UsageTables>({ dialect: dialectOf(database) }))
     } finally {
       database.exec('ROLLBACK')
     }

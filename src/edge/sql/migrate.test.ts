@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import { Kysely, sql } from 'kysely'
 import type { Migration } from 'kysely/migration'
-import { nodeSqliteDialect } from './dialect.ts'
+import { dialectOf } from './dialect.ts'
 import { migrateSchema } from './migrate.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-migrate-'))
@@ -66,7 +66,7 @@ test('migrate: an older program uses a newer schema that permits it, and refuses
 
 test('dialect: a transaction excludes other queries, and an error rolls it back', async () => {
   const { database } = given()
-  const db = new Kysely<{ readonly t: { readonly id: number } }>({ dialect: nodeSqliteDialect(database) })
+  const db = new Kysely<{ readonly t: { readonly id: number } }>({ dialect: dialectOf(database) })
   await db.schema.createTable('t').addColumn('id', 'integer').execute()
   const failing = db.transaction().execute(async (trx) => {
     await trx.insertInto('t').values({ id: 1 }).execute()

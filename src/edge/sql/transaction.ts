@@ -1,7 +1,7 @@
-import type { DatabaseSync } from 'node:sqlite'
+import type { SqlDatabase } from './database.ts'
 
 /** Runs a function in one transaction, which is rolled back if it throws. */
-export const inTransaction = <T>(database: DatabaseSync, run: () => T): T => {
+export const inTransaction = <T>(database: SqlDatabase, run: () => T): T => {
   database.exec('BEGIN IMMEDIATE')
   try {
     const result = run()

@@ -1,0 +1,86 @@
+/** Runs statements on one Postgres connection. Loaded by `connection-thread.mjs`. */
+import type { MessagePort } from 'node:worker_threads'
+import pg from 'pg'
+import type { SqlRow, SqlValue } from '../sql/database.ts'
+import type { ConnectionData, PostgresAnswer, PostgresCall, PostgresResult } from './messages.ts'
+
+/** Type OIDs that are read as numbers: int2, int4, int8, float4, float8, numeric. Amounts are at most 2^53. */
+const NUMBERS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 1700])
+const TYPES = {
+  getTypeParser: (oid: number) => (NUMBERS.has(oid) ? Number : (text: string) => text),
+}
+
+/** Answers each call, until the thread is ended by its owner. */
+export const serveConnection = (port: MessagePort, data: ConnectionData, parent: MessagePort): void => {
+  const signal = new Int32Array(data.signal)
+  const { url, schema, statementTimeout, connectTimeout } = data
+  const client = new pg.Client({
+    connectionString: url,
+    application_name: 'headgate',
+    statement_timeout: statementTimeout,
+    connectionTimeoutMillis: connectTimeout,
+    keepAlive: true,
+    options: `-c search_path=${schema}`,
+    types: TYPES,
+    pipeline: true,
+  })
+  let lost: Error | null = null
+  client.on('error', (error) => {
+    lost = error
+  })
+  const connected = client.connect()
+  // A failure is the answer to the first call.
+  connected.catch(() => {})
+  // One call at a time: its owner waits for the answer.
+  port.on('message', (call: PostgresCall) => {
+    void answerTo(call, client, connected, () => lost).then((answer) => {
+      port.postMessage(answer)
+      Atomics.add(signal, 0, 1)
+      Atomics.notify(signal, 0)
+    })
+  })
+  parent.once('message', () => {
+    void client.end().catch(() => {})
+    port.close()
+  })
+}
+
+const answerTo = async (
+  call: PostgresCall,
+  client: pg.Client,
+  connected: Promise<unknown>,
+  lost: () => Error | null,
+): Promise<PostgresAnswer> => {
+  try {
+    await connected
+    const earlier = lost()
+    if (earlier) throw earlier
+    return { results: await run(client, call) }
+  } catch (error) {
+    return { problem: problemFrom(error, lost() !== null) }
+  }
+}
+
+/** Runs of one call are sent together, and answered in their order. */
+const run = async (client: pg.Client, { text, name, runs }: PostgresCall): Promise<readonly PostgresResult[]> => {
+  if (runs === null) {
+    await client.query(text)
+    return []
+  }
+  const sent = runs.map((values) => client.query({ text, values: values as SqlValue[], ...(name && { name }) }))
+  // After an error the others fail too: all are awaited, and the first error is the reason.
+  const ended = await Promise.allSettled(sent)
+  return ended.map((one) => {
+    if (one.status === 'rejected') throw one.reason
+    // The parsers return texts and numbers.
+    return { rows: one.value.rows as SqlRow[], changes: one.value.rowCount ?? 0 }
+  })
+}
+
+/** Errors of the server have a SQLSTATE of five characters; classes 08 and 57P end the connection. */
+const problemFrom = (error: unknown, isLost: boolean) => {
+  const message = error instanceof Error ? error.message : String(error)
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
+  const isOfServer = error instanceof pg.DatabaseError
+  return { message, code, isLost: isLost || !isOfServer || /^(08|57P)/.test(code ?? '') }
+}

@@ -1,0 +1,40 @@
+import type { PostgresProblem } from './messages.ts'
+
+/** An error of Postgres or of the connection to it. The message contains no address, user or password. */
+export class PostgresError extends Error {
+  /** SQLSTATE, or the code of a socket error. */
+  readonly code: string | null
+  /** The connection cannot be used any more. */
+  readonly isLost: boolean
+
+  constructor({ message, code, isLost }: PostgresProblem) {
+    super(textOf(message, code, isLost))
+    this.code = code
+    this.isLost = isLost
+  }
+}
+
+/** Messages for what an operator can change. https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const TEXTS: { readonly [code: string]: string } = {
+  ECONNREFUSED: 'Postgres refuses connections',
+  ECONNRESET: 'the connection to Postgres was closed',
+  ENOTFOUND: 'the host of DATABASE_URL was not found',
+  EAI_AGAIN: 'the host of DATABASE_URL was not found',
+  ETIMEDOUT: 'Postgres cannot be reached',
+  EHOSTUNREACH: 'Postgres cannot be reached',
+  '28P01': 'Postgres refused the user or the password of DATABASE_URL',
+  '28000': 'Postgres refused the user of DATABASE_URL',
+  '3D000': 'the database of DATABASE_URL does not exist',
+  '42501': 'the user of DATABASE_URL lacks a permission',
+  '53300': 'Postgres has no connection left',
+  '57P01': 'Postgres is shutting down',
+  '57P03': 'Postgres is starting',
+  '57014': 'Postgres did not answer in time',
+}
+
+const textOf = (message: string, code: string | null, isLost: boolean): string => {
+  const known = TEXTS[code ?? '']
+  if (known) return known
+  // Messages of sockets and TLS may contain the address.
+  return isLost ? `the connection to Postgres has failed${code ? ` (${code})` : ''}` : `Postgres: ${message}`
+}

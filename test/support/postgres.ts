@@ -1,0 +1,146 @@
+/** A Postgres server of its own for a test: a new cluster in a temporary folder, on a free port of 127.0.0.1. */
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { freePorts } from './ports.ts'
+
+/** Debian installs the server's programs in a folder for each version. */
+const DEBIAN = '/usr/lib/postgresql'
+const folders = [
+  ...(existsSync(DEBIAN) ? readdirSync(DEBIAN).map((version) => join(DEBIAN, version, 'bin')) : []),
+  ...(process.env.PATH ?? '').split(':'),
+]
+const programs = folders.find((folder) => existsSync(join(folder, 'initdb')) && existsSync(join(folder, 'postgres')))
+
+/** For the `skip` of a test: false where Postgres is installed, and in CI, where a missing one must fail. */
+export const skipPostgres =
+  process.env.HEADGATE_CI === '1' || programs !== undefined
+    ? false
+    : 'no Postgres here; Debian has it as the package postgresql'
+
+export type PostgresServer = {
+  /** `postgres://headgate@127.0.0.1:<port>/headgate` */
+  readonly url: string
+  readonly port: number
+  /** The database again, empty. No gateway may be connected. */
+  recreate(): void
+  /** The server no longer answers, until `resume`. */
+  pause(): void
+  resume(): void
+  /** Ends the server; the data stays until `remove`. */
+  stop(): Promise<void>
+  /** Starts it again after `stop`. */
+  start(): Promise<void>
+  /** Ends the server and deletes its data. */
+  remove(): Promise<void>
+}
+
+/** ms */
+const STARTED = 30_000
+
+/** Postgres does not run as root: root's tests run it as the user `postgres`. */
+const owner = (): { readonly uid: number; readonly gid: number } | Record<string, never> => {
+  if (process.getuid?.() !== 0) return {}
+  const id = (option: string) => Number(spawnSync('id', [option, 'postgres'], { encoding: 'utf8' }).stdout)
+  return { uid: id('-u'), gid: id('-g') }
+}
+
+export const startPostgres = async (): Promise<PostgresServer> => {
+  if (programs === undefined) throw new Error('Postgres is not installed')
+  const [port = 0] = await freePorts(1)
+  const user = owner()
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-postgres-'))
+  const data = join(folder, 'data')
+  mkdirSync(data, { mode: 0o700 })
+  if (user.uid !== undefined) for (const path of [folder, data]) chownSync(path, user.uid, user.gid)
+  const program = (name: string) => join(programs, name)
+  const options = { ...user, cwd: folder, env: { PATH: process.env.PATH, LC_ALL: 'C.UTF-8' } }
+  execFileSync(program('initdb'), ['-D', data, '-U', 'headgate', '-A', 'trust', '-E', 'UTF8', '--no-sync'], {
+    ...options,
+    stdio: 'ignore',
+  })
+  let child: ChildProcess | null = null
+  let output = ''
+  const run = (sql: string) =>
+    execFileSync(program('psql'), ['-h', '127.0.0.1', '-p', String(port), '-U', 'headgate', '-c', sql, 'postgres'], {
+      ...options,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+  const start = async () => {
+    const settings = ['fsync=off', 'synchronous_commit=off', 'listen_addresses=127.0.0.1', `port=${port}`]
+    const started = spawn(
+      program('postgres'),
+      ['-D', data, '-k', folder, ...settings.flatMap((setting) => ['-c', setting])],
+      { ...options, stdio: ['ignore', 'ignore', 'pipe'] },
+    )
+    child = started
+    started.stderr.setEncoding('utf8').on('data', (text: string) => {
+      output = `${output}${text}`.slice(-10_000)
+    })
+    for (const end = performance.now() + STARTED; !(await accepts(port)); await sleep(50))
+      if (performance.now() > end || started.exitCode !== null)
+        throw new Error(`Postgres does not start; its output:\n${output}`)
+  }
+  const stop = async () => {
+    const running = child
+    child = null
+    if (!running || running.exitCode !== null || running.signalCode !== null) return
+    signalAll(running, 'SIGCONT')
+    const gone = once(running, 'exit')
+    // Immediate shutdown: clients lose their connection as if the machine had failed.
+    running.kill('SIGQUIT')
+    await gone
+  }
+  await start()
+  for (const end = performance.now() + STARTED; ; await sleep(50)) {
+    try {
+      run('CREATE DATABASE headgate')
+      break
+    } catch (error) {
+      if (performance.now() > end) throw error
+    }
+  }
+  return {
+    url: `postgres://headgate@127.0.0.1:${port}/headgate`,
+    port,
+    recreate() {
+      run('DROP DATABASE headgate WITH (FORCE)')
+      run('CREATE DATABASE headgate')
+    },
+    pause: () => signalAll(child, 'SIGSTOP'),
+    resume: () => signalAll(child, 'SIGCONT'),
+    stop,
+    start,
+    async remove() {
+      await stop()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Also to the processes of the connections, each of which has a session of its own. */
+const signalAll = (server: ChildProcess | null, signal: NodeJS.Signals): void => {
+  if (!server?.pid) return
+  const children = spawnSync('ps', ['-o', 'pid=', '--ppid', String(server.pid)], { encoding: 'utf8' }).stdout ?? ''
+  for (const pid of [server.pid, ...children.split('\n').filter(Boolean).map(Number)]) {
+    try {
+      process.kill(pid, signal)
+    } catch {
+      // It has ended.
+    }
+  }
+}
+
+const accepts = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', () => resolve(false))
+  })

@@ -61,7 +61,7 @@ const THREADS = [
   'edge/ledger/bodies/bodies-thread.mjs',
   'edge/control/control-thread.mjs',
   'edge/backup/backup-thread.mjs',
-  'edge/postgres/connection-thread.mjs',
+  'edge/postgres/postgres-thread.mjs',
 ].map((path) => join(ROOT, 'src', path))
 
 /** Finds the modules of a start, and those of threads: a thread must not load a file with modules of the server. */

@@ -34,9 +34,10 @@ export const closureOf = (lockfile: string, names: readonly string[]): readonly 
   const add = (folder: string): void => {
     if (found.has(folder)) return
     const entry = object(packages[folder]) ?? {}
-    // A peer that is not installed is one that its package can do without.
+    // Optional packages and peers that are not installed are those that a package can do without.
     const needed = [
       ...Object.keys(object(entry.dependencies) ?? {}),
+      ...Object.keys(object(entry.optionalDependencies) ?? {}),
       ...Object.keys(object(entry.peerDependencies) ?? {}),
     ]
     const folders = needed.flatMap((name) => resolveFrom(packages, folder, name) ?? [])

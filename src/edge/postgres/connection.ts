@@ -1,4 +1,4 @@
-/** Runs statements on one Postgres connection. Loaded by `connection-thread.mjs`. */
+/** Runs statements on one Postgres connection. Loaded by `postgres-thread.mjs`. */
 import type { MessagePort } from 'node:worker_threads'
 import pg from 'pg'
 import type { SqlRow, SqlValue } from '../sql/database.ts'

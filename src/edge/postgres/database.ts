@@ -23,7 +23,7 @@ export type PostgresOptions = Pick<ConnectionOptions, 'url' | 'schema'>
 const TIMES = { connect: 2_000, statement: 5_000, answer: 6_000 }
 /** Memory limits in MB: results are read in pages. */
 const MEMORY = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 }
-const THREAD = new URL('./connection-thread.mjs', import.meta.url)
+const THREAD = new URL('./postgres-thread.mjs', import.meta.url)
 
 export class PostgresDatabase implements SqlDatabase {
   readonly schema: string

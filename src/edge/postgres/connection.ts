@@ -17,10 +17,8 @@ export const serveConnection = (port: MessagePort, data: ConnectionData, parent:
   const client = new pg.Client({
     connectionString: url,
     application_name: 'headgate',
-    statement_timeout: statementTimeout,
     connectionTimeoutMillis: connectTimeout,
     keepAlive: true,
-    options: `-c search_path=${schema}`,
     types: TYPES,
     pipeline: true,
   })
@@ -28,7 +26,9 @@ export const serveConnection = (port: MessagePort, data: ConnectionData, parent:
   client.on('error', (error) => {
     lost = error
   })
-  const connected = client.connect()
+  // Not as startup parameters, which poolers of connections refuse.
+  const settings = `SET search_path TO ${schema}; SET statement_timeout = ${statementTimeout}`
+  const connected = client.connect().then(() => client.query(settings))
   // A failure is the answer to the first call.
   connected.catch(() => {})
   // One call at a time: its owner waits for the answer.

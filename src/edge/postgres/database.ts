@@ -23,6 +23,8 @@ export type PostgresOptions = Pick<ConnectionOptions, 'url' | 'schema'>
 const TIMES = { connect: 2_000, statement: 5_000, answer: 6_000 }
 /** Memory limits in MB: results are read in pages. */
 const MEMORY = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 }
+/** Prepared statements of a connection; texts that vary with their values would be more. */
+const MAX_NAMES = 200
 const THREAD = new URL('./postgres-thread.mjs', import.meta.url)
 
 export class PostgresDatabase implements SqlDatabase {
@@ -31,7 +33,8 @@ export class PostgresDatabase implements SqlDatabase {
   readonly #port: MessagePort
   readonly #signal: Int32Array<SharedArrayBuffer>
   #answers = 0
-  #statements = 0
+  /** Names of statements whose plans the server keeps, by their texts. */
+  readonly #names = new Map<string, string>()
   #isLost = false
   #isTransaction = false
 
@@ -92,8 +95,8 @@ export class PostgresDatabase implements SqlDatabase {
 
   prepare(sql: string): SqlStatement {
     const text = withNumbers(sql)
-    const name = `s${++this.#statements}`
-    const run = (runs: readonly (readonly SqlValue[])[]) => this.#call({ text, name, runs })
+    const name = this.#nameOf(text)
+    const run = (runs: readonly (readonly SqlValue[])[]) => this.#call({ text, ...(name && { name }), runs })
     return {
       all: (...values) => one(run([values])).rows,
       get: (...values) => one(run([values])).rows[0],
@@ -129,6 +132,15 @@ export class PostgresDatabase implements SqlDatabase {
     this.#worker.postMessage(null)
     this.#port.close()
     setTimeout(() => void this.#worker.terminate(), TIMES.connect).unref()
+  }
+
+  /** Undefined: the server prepares it for each run. */
+  #nameOf(text: string): string | undefined {
+    const known = this.#names.get(text)
+    if (known !== undefined || this.#names.size >= MAX_NAMES) return known
+    const name = `s${this.#names.size}`
+    this.#names.set(text, name)
+    return name
   }
 
   /** Sends a call and waits for its answer. */

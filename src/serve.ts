@@ -1,15 +1,16 @@
 /** Reads the configuration and starts the gateway. Only `main.ts` imports this. */
 
 import { readFileSync } from 'node:fs'
-import { type AccountRecords, NO_ACCOUNTS } from './core/accounts.ts'
+import type { Settings } from './core/settings.ts'
 import { loadProviders } from './edge/catalogue/load-providers.ts'
 import { loadConfig } from './edge/config/load.ts'
 import { problemLine } from './edge/config/problem.ts'
 import { watchConfig } from './edge/config/watch.ts'
 import { WORKER_VARIABLE } from './edge/config/worker-count.ts'
-import type { StoredAccounts } from './edge/control/messages.ts'
-import { readStoredAccounts } from './edge/control/read-accounts.ts'
-import { announce, publishAddress } from './serve/announce.ts'
+import type { ControlPlace, StoredAccounts } from './edge/control/messages.ts'
+import { sharedDatabase } from './edge/control/place.ts'
+import { readAtStart, recordsAtStart } from './edge/control/read-accounts.ts'
+import { announce, publishAddress, warnIfOpen } from './serve/announce.ts'
 import { build } from './serve/build.ts'
 import { listen } from './serve/listen.ts'
 import { applyReload, startAlerts } from './serve/reload.ts'
@@ -31,7 +32,7 @@ export const serve = async (): Promise<void> => {
   const worker = mark === undefined ? undefined : (await import('./edge/workers/worker.ts')).connectWorker(mark)
   const sources = { env, folder: process.cwd(), providers: await loadProviders() }
   const reading = readOnce()
-  const loaded = await loadConfig({ ...sources, stored: ({ data }) => reading.records(data.dir) })
+  const loaded = await loadConfig({ ...sources, stored: reading.records })
   if (!loaded.ok) return refuseToStart(loaded.problems.map(problemLine))
   await start({ home: HOME, version, sources, loaded, worker, read: reading.read })
 }
@@ -39,19 +40,16 @@ export const serve = async (): Promise<void> => {
 /** Reads the database of keys once: for the checks of the file, and for the `KeyStore`. */
 const readOnce = () => {
   let found: StoredAccounts | null | undefined
-  const read = (folder: string): StoredAccounts | null => {
-    const accounts = found === undefined ? readStoredAccounts(folder) : found
+  const read = (place: ControlPlace): StoredAccounts | null => {
+    const accounts = found === undefined ? readAtStart(place) : found
     found = undefined
     return accounts
   }
-  const records = (folder: string): AccountRecords | null => {
-    try {
-      found = readStoredAccounts(folder)
-      return found?.records ?? NO_ACCOUNTS
-    } catch {
-      return null
-    }
-  }
+  const records = (settings: Settings) =>
+    recordsAtStart({ folder: settings.data.dir, database: sharedDatabase(settings) }, (place) => {
+      found = readAtStart(place)
+      return found
+    })
   return { read, records }
 }
 
@@ -69,6 +67,8 @@ const start = async (options: StartOptions): Promise<void> => {
     announce(runtime, server, performance.now())
     publishAddress(runtime, server)
   }
+  // Until then it requires keys.
+  if (runtime.keys.isUnavailable()) void runtime.keys.loaded.then(() => warnIfOpen(runtime))
   const watching = watchConfig({ ...sources, running: loaded, onReload: (reloaded) => applyReload(runtime, reloaded) })
   runtime.current.watching = watching
   const end = handleSignals(runtime, (signal) => drain(runtime, server, watching, signal))

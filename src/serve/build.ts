@@ -7,6 +7,7 @@ import { openCatalogue } from '../edge/catalogue/catalogue.ts'
 import { type ConfigSources, readEnvironment } from '../edge/config/load.ts'
 import { reloadState } from '../edge/config/reload-state.ts'
 import { KeyStore, type KeyStoreOptions } from '../edge/control/key-store.ts'
+import { sharedDatabase } from '../edge/control/place.ts'
 import { fingerprint } from '../edge/http/app/fingerprint.ts'
 import { signing } from '../edge/identity/signing.ts'
 import { RequestBodies } from '../edge/ledger/bodies/body-keeper.ts'
@@ -41,7 +42,7 @@ import { type BudgetScope, budgetScope } from '../policy/accounts/budget-scope.t
 import { type PriceBook, priceBook } from '../policy/accounts/price-book.ts'
 import { bufferLimitBytes } from '../policy/health/shed.ts'
 import { isListedModel } from '../policy/routing/models.ts'
-import { logControlState, logLedgerEvent, logStoreChange } from './log-problems.ts'
+import { logControlState, logLedgerEvent, logSnapshotState, logStoreChange } from './log-problems.ts'
 import { type Current, logFormatOf, paint, type Runtime, type StartOptions } from './runtime.ts'
 
 /** Creates everything that the server needs. */
@@ -199,15 +200,19 @@ const openKeys = (
   read: StartOptions['read'],
   on: Pick<KeyStoreOptions, 'date' | 'onChange' | 'onTime'>,
 ): KeyStore => {
-  const folder = current.config.settings.data.dir
+  const { settings } = current.config
+  const folder = settings.data.dir
+  const database = sharedDatabase(settings)
   return new KeyStore({
     folder,
+    database,
     read,
     file: () => current.config.accounts,
     pepper: () => current.config.settings.auth.pepper,
     auditDays: () => current.config.settings.audit.keepDays,
     ...on,
-    onState: (problem) => logControlState(log, folder, problem),
+    onState: (problem) => logControlState(log, database ? null : folder, problem),
+    onSnapshot: (problem) => logSnapshotState(log, folder, problem),
   })
 }
 

@@ -20,6 +20,7 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
     started,
     uptime: () => process.uptime() * 1000,
     draining: () => server.draining(),
+    loading: runtime.keys.isLoading,
     keyed: () => isKeyed(runtime),
     problems,
     metrics: worker ? () => sharedMetrics(runtime, worker) : () => metrics.text(),

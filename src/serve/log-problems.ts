@@ -4,10 +4,19 @@ import { malformedMessage } from '../edge/ledger/malformed-segment.ts'
 import type { Log } from '../edge/observe/log.ts'
 import type { StoreChange } from '../edge/store/client.ts'
 
-export function logControlState(log: Log, folder: string, problem: string | null): void {
+/** `folder`: of the file; null: the database is in Postgres. */
+export function logControlState(log: Log, folder: string | null, problem: string | null): void {
   if (problem === null) return log.info('control', { status: 'ok' })
-  const message = `The database of keys and budgets in ${folder} (data.dir, DATA_DIR) cannot be used: ${problem}. Known keys stay valid; changes are refused until it can.`
+  const place = folder === null ? 'Postgres (database.url, DATABASE_URL)' : `${folder} (data.dir, DATA_DIR)`
+  const message = `The database of keys and budgets in ${place} cannot be used: ${problem}. Known keys stay valid; changes are refused until it can.`
   log.error('control', { status: 'degraded', message })
+}
+
+export function logSnapshotState(log: Log, folder: string, problem: string | null): void {
+  if (problem === null) return log.debug('control', { message: `The snapshot of keys and budgets is in ${folder}.` })
+  log.warn('control', {
+    message: `The snapshot of keys and budgets cannot be written to ${folder} (data.dir, DATA_DIR): ${problem}. If Postgres cannot be reached at the next start, keys are refused until it can.`,
+  })
 }
 
 export function logStoreChange(log: Log, folder: string, change: StoreChange): void {

@@ -6,7 +6,7 @@ import type { ConfigSources } from '../edge/config/load.ts'
 import type { reloadState } from '../edge/config/reload-state.ts'
 import type { Watching } from '../edge/config/watch.ts'
 import type { KeyStore } from '../edge/control/key-store.ts'
-import type { StoredAccounts } from '../edge/control/messages.ts'
+import type { ControlPlace, StoredAccounts } from '../edge/control/messages.ts'
 import { isKeyRequired } from '../edge/http/app/access-rules.ts'
 import type { Server } from '../edge/http/app/server.ts'
 import type { SigningDialer } from '../edge/identity/signing.ts'
@@ -60,7 +60,7 @@ export type StartOptions = {
   readonly sources: Omit<ConfigSources, 'stored'>
   readonly loaded: Started
   readonly worker: WorkerLink | undefined
-  readonly read: (folder: string) => StoredAccounts | null
+  readonly read: (place: ControlPlace) => StoredAccounts | null
 }
 
 /** The parts of the running process. */

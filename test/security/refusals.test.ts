@@ -106,6 +106,7 @@ const setting = (names: readonly string[]) => {
     uptime: () => 0,
     keyed: () => true,
     draining: () => false,
+    loading: () => false,
     problems: () => [],
     metrics: () => '',
     clientPages: () => Promise.reject(new Error('not used')),

@@ -2,11 +2,12 @@
 import { NO_ACCOUNTS } from '../../src/core/accounts.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import { ControlDatabase } from '../../src/edge/control/control-database.ts'
-import type { ControlOperation } from '../../src/edge/control/messages.ts'
+import type { ControlOperation, ControlPlace } from '../../src/edge/control/messages.ts'
 
-/** Opens `control.db` in a folder, as another process. The caller closes it. */
-export const openControl = async (folder: string) => {
-  const database = await ControlDatabase.open(folder, { pepper: null, auditDays: 365, file: NO_ACCOUNTS })
+/** Opens the database of keys as another process: `control.db` in a folder, or a shared one. The caller closes it. */
+export const openControl = async (place: string | ControlPlace) => {
+  const at = typeof place === 'string' ? { folder: place, database: null } : place
+  const database = await ControlDatabase.open(at, { pepper: null, auditDays: 365, file: NO_ACCOUNTS })
   const run = async (operation: ControlOperation): Promise<JsonObject> => {
     const actor = { kind: 'cli', id: 'test', name: 'test' }
     const context = { actor, from: null, requestId: null, teams: null, idempotencyKey: null }

@@ -26,6 +26,8 @@ export type PostgresServer = {
   /** `postgres://headgate@127.0.0.1:<port>/headgate` */
   readonly url: string
   readonly port: number
+  /** Creates another database and returns its URL. */
+  newDatabase(): string
   /** The database again, empty. No gateway may be connected. */
   recreate(): void
   /** The server no longer answers, until `resume`. */
@@ -65,6 +67,7 @@ export const startPostgres = async (): Promise<PostgresServer> => {
   })
   let child: ChildProcess | null = null
   let output = ''
+  let databases = 0
   const run = (sql: string) =>
     execFileSync(program('psql'), ['-h', '127.0.0.1', '-p', String(port), '-U', 'headgate', '-c', sql, 'postgres'], {
       ...options,
@@ -107,6 +110,11 @@ export const startPostgres = async (): Promise<PostgresServer> => {
   return {
     url: `postgres://headgate@127.0.0.1:${port}/headgate`,
     port,
+    newDatabase() {
+      const name = `headgate_${++databases}`
+      run(`CREATE DATABASE ${name}`)
+      return `postgres://headgate@127.0.0.1:${port}/${name}`
+    },
     recreate() {
       run('DROP DATABASE headgate WITH (FORCE)')
       run('CREATE DATABASE headgate')

@@ -30,7 +30,10 @@ let folders = 0
 /** A process. `path`: the folder of its database; several processes may have the same. */
 const given = async ({ production = false, path = join(folder, String(folders++)) } = {}) => {
   const state = { now: 1_700_000_000_000, current: true, fails: false, isStored: true }
-  const database = await ControlDatabase.open(path, { pepper: null, auditDays: 365, file: NO_ACCOUNTS })
+  const database = await ControlDatabase.open(
+    { folder: path, database: null },
+    { pepper: null, auditDays: 365, file: NO_ACCOUNTS },
+  )
   after(() => database.close())
   const operations: ControlOperation[] = []
   const authentication = new Authentication({

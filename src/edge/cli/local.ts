@@ -6,7 +6,8 @@ import type { Env } from '../config/env.ts'
 import { variable } from '../config/environment.ts'
 import { type ConfigSources, loadConfig, readEnvironment } from '../config/load.ts'
 import { problemLine } from '../config/problem.ts'
-import { storedRecords } from '../control/read-accounts.ts'
+import { sharedDatabase } from '../control/place.ts'
+import { recordsAtStart } from '../control/read-accounts.ts'
 import { CliError, type CliHost, EXIT } from './cli.ts'
 
 export type Local = {
@@ -28,8 +29,8 @@ export const readLocal = async ({ env, folder }: CliHost): Promise<Local> => {
 /** The records of the database in the data folder; the path of that folder is relative to `folder`. */
 export const storedIn =
   (folder: string): NonNullable<ConfigSources['stored']> =>
-  ({ data }) =>
-    storedRecords(resolve(folder, data.dir))
+  (settings) =>
+    recordsAtStart({ folder: resolve(folder, settings.data.dir), database: sharedDatabase(settings) })
 
 /** The configuration, or the exit code for an invalid one with all problems. */
 export const validConfig = ({ loaded }: Local): Extract<Loaded, { readonly ok: true }> => {

@@ -6,13 +6,14 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { loaded } from '../../../test/support/config.ts'
 import { openControl } from '../../../test/support/control.ts'
+import { CONTROL_ENGINES, type ControlEngine, readPlace } from '../../../test/support/control-engines.ts'
 import { type Access, type AccessList, NO_ACCOUNTS, type Principal } from '../../core/accounts.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { buildDirectory } from '../../policy/accounts/directory.ts'
 import { allowsAddress, allowsName, allowsTarget, keyAccessRules } from '../../policy/accounts/key-access.ts'
 import { principalOf } from '../../policy/accounts/principal.ts'
 import { accountsYaml } from '../config/account-yaml.ts'
-import { readStoredAccounts } from './read-accounts.ts'
+import type { ControlPlace } from './messages.ts'
 
 const DIMENSIONS = ['models', 'routes', 'providers', 'styles', 'ips'] as const
 
@@ -92,48 +93,54 @@ const inFile = (given: Given): Principal => {
   return clientOfFile(JSON.stringify({ teams: { [name]: rest }, keys: { [name]: entry } }), name)
 }
 
-describe('access lists', { concurrency: false }, () => {
-  const folder = mkdtempSync(join(tmpdir(), 'headgate-access-'))
-  let control: Awaited<ReturnType<typeof openControl>>
-  before(async () => {
-    control = await openControl(folder)
+for (const { name: engineName, skip, start } of CONTROL_ENGINES)
+  describe(`access lists in ${engineName}`, { skip, concurrency: false }, () => {
+    const folder = mkdtempSync(join(tmpdir(), 'headgate-access-'))
+    let control: Awaited<ReturnType<typeof openControl>>
+    let engine: ControlEngine
+    let place: ControlPlace
+    before(async () => {
+      engine = await start()
+      place = engine.newPlace(folder)
+      control = await openControl(place)
+    })
+    after(async () => {
+      control?.[Symbol.dispose]()
+      await engine?.remove()
+      rmSync(folder, { recursive: true, force: true })
+    })
+    const inDatabase = (name: string) => {
+      const { teams, keys } = readPlace(place)?.records ?? NO_ACCOUNTS
+      const own = { ...NO_ACCOUNTS, teams: teams.filter(isNamed(name)), keys: keys.filter(isNamed(name)) }
+      const directory = buildDirectory(NO_ACCOUNTS, own)
+      return { own, directory, client: clientIn(directory, name) }
+    }
+
+    // These are the members of the object.
+    for (const dimension of DIMENSIONS)
+      for (const owner of ['team', 'key'] as const)
+        for (const form of Object.keys(FORMS) as Form[])
+          test(`${dimension} of a ${owner}, ${form}: the same in the file, in the database and after an export`, async () => {
+            const { list, allows } = FORMS[form]
+            const value = list(NAMES[dimension], dimension === 'ips' ? '0.0.0.0/0' : '*')
+            const name = `${owner}-${dimension}-${form}`
+            const given = { owner, access: value === undefined ? undefined : { [dimension]: value }, name }
+            const file = inFile(given)
+            assert.deepEqual(allowed(file, dimension), allows)
+
+            const { team, key } = bodiesOf(given)
+            await control.run({ do: 'create', kind: 'team', body: team })
+            await control.run({ do: 'create', kind: 'key', body: key })
+            const { client, own, directory } = inDatabase(name)
+            assert.deepEqual(allowed(client, dimension), allows)
+            assert.deepEqual(client.access, file.access)
+            const id = own[owner === 'team' ? 'teams' : 'keys'][0]?.id ?? ''
+            const shown = await control.run({ do: 'get', kind: owner, id })
+            assert.deepEqual(shown.access, file.access[owner === 'team' ? 0 : 1])
+
+            assert.deepEqual(clientOfFile(accountsYaml(own, directory), name).access, file.access)
+            // Null takes the restriction away.
+            await control.run({ do: 'patch', kind: owner, id, patch: { access: { [dimension]: null } }, rev: null })
+            assert.deepEqual(allowed(inDatabase(name).client, dimension), [true, true])
+          })
   })
-  after(() => {
-    control[Symbol.dispose]()
-    rmSync(folder, { recursive: true, force: true })
-  })
-  const inDatabase = (name: string) => {
-    const { teams, keys } = readStoredAccounts(folder)?.records ?? NO_ACCOUNTS
-    const own = { ...NO_ACCOUNTS, teams: teams.filter(isNamed(name)), keys: keys.filter(isNamed(name)) }
-    const directory = buildDirectory(NO_ACCOUNTS, own)
-    return { own, directory, client: clientIn(directory, name) }
-  }
-
-  // These are the members of the object.
-  for (const dimension of DIMENSIONS)
-    for (const owner of ['team', 'key'] as const)
-      for (const form of Object.keys(FORMS) as Form[])
-        test(`${dimension} of a ${owner}, ${form}: the same in the file, in the database and after an export`, async () => {
-          const { list, allows } = FORMS[form]
-          const value = list(NAMES[dimension], dimension === 'ips' ? '0.0.0.0/0' : '*')
-          const name = `${owner}-${dimension}-${form}`
-          const given = { owner, access: value === undefined ? undefined : { [dimension]: value }, name }
-          const file = inFile(given)
-          assert.deepEqual(allowed(file, dimension), allows)
-
-          const { team, key } = bodiesOf(given)
-          await control.run({ do: 'create', kind: 'team', body: team })
-          await control.run({ do: 'create', kind: 'key', body: key })
-          const { client, own, directory } = inDatabase(name)
-          assert.deepEqual(allowed(client, dimension), allows)
-          assert.deepEqual(client.access, file.access)
-          const id = own[owner === 'team' ? 'teams' : 'keys'][0]?.id ?? ''
-          const shown = await control.run({ do: 'get', kind: owner, id })
-          assert.deepEqual(shown.access, file.access[owner === 'team' ? 0 : 1])
-
-          assert.deepEqual(clientOfFile(accountsYaml(own, directory), name).access, file.access)
-          // Null takes the restriction away.
-          await control.run({ do: 'patch', kind: owner, id, patch: { access: { [dimension]: null } }, rev: null })
-          assert.deepEqual(allowed(inDatabase(name).client, dimension), [true, true])
-        })
-})

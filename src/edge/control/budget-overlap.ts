@@ -1,8 +1,8 @@
 /** Refuses records with which too many budgets would count one request. */
-import type { DatabaseSync } from 'node:sqlite'
 import { ANONYMOUS, type FileAccounts } from '../../core/accounts.ts'
 import { budgetOverlap, MAX_BUDGETS } from '../../policy/accounts/budget-count.ts'
 import { buildDirectory } from '../../policy/accounts/directory.ts'
+import type { SqlDatabase } from '../sql/database.ts'
 import { recordsOf } from './records.ts'
 import type { RecordRow } from './schema.ts'
 import type { RecordKind } from './shapes.ts'
@@ -12,7 +12,7 @@ import type { RecordKind } from './shapes.ts'
  * concerns: one, those of a team, or all for a budget.
  */
 export const overlapProblem = (
-  database: DatabaseSync,
+  database: SqlDatabase,
   file: FileAccounts,
   { kind, id }: { readonly kind: RecordKind; readonly id: string },
 ): string | null => {
@@ -20,11 +20,11 @@ export const overlapProblem = (
     database.prepare("SELECT count(*) AS count FROM any_record WHERE kind = 'budget'").get()?.count,
   )
   if (budgets <= MAX_BUDGETS) return null
-  const keys = kind === 'budget' ? "kind = 'key'" : kind === 'team' ? "kind = 'key' AND team = :id" : 'id = :id'
+  const keys = kind === 'budget' ? "kind = 'key'" : kind === 'team' ? "kind = 'key' AND team = ?" : 'id = ?'
   // The columns are those of the table.
   const rows = database
     .prepare(`SELECT * FROM record WHERE kind IN ('team', 'budget') OR (${keys})`)
-    .all(kind === 'budget' ? {} : { id }) as RecordRow[]
+    .all(...(kind === 'budget' ? [] : [id])) as RecordRow[]
   const overlap = budgetOverlap(buildDirectory(file, recordsOf(rows, []).records))
   if (!overlap) return null
   const { principal, budgets: found } = overlap

@@ -8,6 +8,7 @@ import type {
   AccountsChange,
   ControlContext,
   ControlOperation,
+  ControlPlace,
   ControlResult,
   ControlSettings,
   ControlThreadOptions,
@@ -17,8 +18,7 @@ import type {
 } from './messages.ts'
 import { refused } from './results.ts'
 
-export type ControlClientOptions = {
-  readonly folder: string
+export type ControlClientOptions = ControlPlace & {
   readonly settings: () => ControlSettings
   /** Rows that have changed, by this process or another one, at most 1 s ago. */
   readonly onChange: (change: AccountsChange) => void
@@ -26,6 +26,8 @@ export type ControlClientOptions = {
   readonly onComplete: (stored: StoredAccounts) => void
   /** The database cannot be used, or works again (null). The text contains no path. */
   readonly onState: (problem: string | null) => void
+  /** The snapshot cannot be written, or is written again (null). */
+  readonly onSnapshot?: ((problem: string | null) => void) | undefined
   readonly onTime?: OnStoreTime | undefined
 }
 
@@ -51,11 +53,18 @@ export class ControlClient {
   constructor(options: ControlClientOptions, since: number | null) {
     this.#options = options
     this.#seq = since
-    const { folder, settings } = options
+    const { folder, database, settings } = options
     this.#thread = new QueriedThread({
       file: THREAD,
       memory: MEMORY,
-      data: () => ({ folder, settings: settings(), since: this.#seq }) satisfies ControlThreadOptions,
+      data: () =>
+        ({
+          folder,
+          database,
+          settings: settings(),
+          // A snapshot needs everything.
+          since: database?.snapshot ? null : this.#seq,
+        }) satisfies ControlThreadOptions,
       onMessage: (message) => this.#receive(message),
       onProblem: (problem) => this.#state(problem),
     })
@@ -125,6 +134,8 @@ export class ControlClient {
         return this.#options.onComplete(message.stored)
       case 'state':
         return this.#state(message.problem)
+      case 'snapshot':
+        return this.#options.onSnapshot?.(message.problem)
       default:
         throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
     }

@@ -1,35 +1,35 @@
 /**
- * `control.db` for its thread: operations, and the changes that the serving processes apply. Several processes may write
- * the file: SQLite's lock orders their transactions, and each reads the changes of the others.
+ * The database of keys and budgets for its thread: operations, and the changes that the serving processes apply. Several
+ * processes may write it: its lock orders their transactions, and each reads the changes of the others.
  */
 import { hash } from 'node:crypto'
-import { chmodSync, existsSync, linkSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
 import type { JsonObject } from '../../core/json.ts'
+import { runAll } from '../sql/database.ts'
 import { dialectOf } from '../sql/dialect.ts'
-import { migrateSchema } from '../sql/migrate.ts'
+import { createTables } from '../sql/migrate.ts'
 import { inTransaction } from '../sql/transaction.ts'
-import { makeFolder } from '../sqlite/folder.ts'
-import { watchMoved } from '../sqlite/opened-files.ts'
 import { type AuditCheck, checkAudit, deleteAuditRows, listAudit } from './audit.ts'
 import { overlapProblem } from './budget-overlap.ts'
+import { openFileStorage } from './file-storage.ts'
 import { deleteLogins, runLogin } from './logins.ts'
 import type {
   AccountsChange,
   ControlContext,
   ControlOperation,
+  ControlPlace,
   ControlResult,
   ControlSettings,
   ControlWrite,
   StoredAccounts,
 } from './messages.ts'
-import { CONTROL_FILE, changesSince, NO_TABLES, storedAccounts } from './read-accounts.ts'
+import { openPostgresStorage } from './postgres-storage.ts'
+import { changesSince, storedAccounts } from './read-accounts.ts'
 import { getRecord, listRecords } from './read-records.ts'
 import { fileRows } from './records.ts'
 import { done, refused } from './results.ts'
-import { CONTROL_MIGRATIONS, type ControlTables, TEMPORARY } from './schema.ts'
+import { type ControlTables, TEMPORARY } from './schema.ts'
+import type { ControlStorage } from './storage.ts'
 import {
   blockRecord,
   bulkAction,
@@ -43,64 +43,60 @@ import {
   type WriteScope,
 } from './write-records.ts'
 
-/** ms to wait for another process. */
-const BUSY = 2_000
 const DAY = 86_400_000
 /** ms for which answers to idempotency keys, and changes for other processes, are kept. */
 const KEPT = { once: DAY, change: 7 * DAY }
 /** Audit rows deleted per transaction. */
 const SWEPT = 1_000
 
-const VERSIONS = { file: CONTROL_FILE, migrations: CONTROL_MIGRATIONS, oldestReader: 1 }
-
-/** Functions throw the error of SQLite or of the file system. */
+/** Functions throw the error of SQLite, of the file system or of Postgres. */
 export class ControlDatabase {
-  readonly #database: DatabaseSync
+  readonly #storage: ControlStorage
+  readonly #database: ControlStorage['database']
   readonly #db: Kysely<ControlTables>
-  readonly #isMoved: () => boolean
   #settings: ControlSettings
-  /** SQLite's counter of changes by other connections. */
-  #dataVersion = -1
+  /** The version of the storage whose changes were read. */
+  #version = -1
 
-  private constructor(database: DatabaseSync, path: string, settings: ControlSettings) {
+  private constructor(storage: ControlStorage, settings: ControlSettings) {
+    const { database } = storage
+    this.#storage = storage
     this.#database = database
     this.#db = new Kysely<ControlTables>({ dialect: dialectOf(database) })
-    this.#isMoved = watchMoved([path])
     this.#settings = settings
-    database.exec(TEMPORARY)
+    createTables(database, TEMPORARY)
     this.apply(settings)
   }
 
-  /** Opens the file, or creates it with its schema. */
-  static async open(folder: string, settings: ControlSettings): Promise<ControlDatabase> {
-    makeFolder(folder)
-    const path = join(folder, CONTROL_FILE)
-    if (!existsSync(path)) await create(path)
-    const database = openFile(path)
+  /** Opens the database, or creates it with its schema. */
+  static async open({ folder, database }: ControlPlace, settings: ControlSettings): Promise<ControlDatabase> {
+    const storage = database ? await openPostgresStorage(database) : await openFileStorage(folder)
     try {
-      await migrate(database)
-      return new ControlDatabase(database, path, settings)
+      return new ControlDatabase(storage, settings)
     } catch (error) {
-      database.close()
+      storage.database.close()
       throw error
     }
   }
 
-  /** Whether the path no longer leads to the open file: what is written would be lost. */
-  get isMoved(): boolean {
-    return this.#isMoved()
+  /** Whether the database must be opened again. */
+  get isLost(): boolean {
+    return this.#storage.isLost()
   }
 
   /** Uses other settings from now on. */
   apply(settings: ControlSettings): void {
     this.#settings = settings
-    const insert = this.#database.prepare('INSERT OR REPLACE INTO file_record VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
+    const insert = this.#database.prepare(
+      'INSERT INTO file_record VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING',
+    )
+    const rows = fileRows(settings.file).map(
+      ({ id, kind, team, name, status, expires, doc, rev, created, created_by, changed }) =>
+        [id, kind, team, name, status, expires, doc, rev, created, created_by, changed] as const,
+    )
     inTransaction(this.#database, () => {
       this.#database.exec('DELETE FROM file_record')
-      for (const row of fileRows(settings.file)) {
-        const { id, kind, team, name, status, expires, doc, rev, created, created_by, changed } = row
-        insert.run(id, kind, team, name, status, expires, doc, rev, created, created_by, changed)
-      }
+      runAll(insert, rows)
     })
   }
 
@@ -141,24 +137,22 @@ export class ControlDatabase {
 
   /** The changes after `since`. Cheap if there are none. */
   changes(since: number | null): AccountsChange | { readonly complete: StoredAccounts } | null {
-    const version = Number(this.#database.prepare('PRAGMA data_version').get()?.data_version)
-    if (since !== null && version === this.#dataVersion) return null
+    const version = this.#storage.version()
+    if (since !== null && version === this.#version) return null
     const change = this.#read((): AccountsChange | { readonly complete: StoredAccounts } | null => {
       const found = since === null ? 'complete' : changesSince(this.#database, since)
       return found === 'complete' ? { complete: storedAccounts(this.#database) } : found
     })
-    this.#dataVersion = version
+    this.#version = version
     return change
   }
 
   /** Stores when keys were used last, as IDs and the start of the hour. */
   storeUses(uses: readonly (readonly [id: string, hour: number])[]): void {
     const set = this.#database.prepare(
-      'INSERT INTO key_use VALUES (?, ?) ON CONFLICT DO UPDATE SET hour = max(hour, excluded.hour)',
+      'INSERT INTO key_use VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET hour = max(key_use.hour, excluded.hour)',
     )
-    inTransaction(this.#database, () => {
-      for (const [id, hour] of uses) set.run(id, hour)
-    })
+    inTransaction(this.#database, () => runAll(set, uses))
   }
 
   /** Deletes old audit rows, answers to idempotency keys, changes, ended secrets and sessions. Returns whether more may be left. */
@@ -171,6 +165,8 @@ export class ControlDatabase {
       await db
         .deleteFrom('change')
         .where('at', '<', now - KEPT.change)
+        // The newest row is the number of the last change.
+        .where('seq', '<', (change) => change.selectFrom('change').select(({ fn }) => fn.max('seq').as('last')))
         .execute()
       await deleteLogins(db, now)
       return deleteAuditRows(db, now - this.#settings.auditDays * DAY, SWEPT)
@@ -213,9 +209,11 @@ export class ControlDatabase {
       if (problem !== null) throw new TooManyBudgets(problem)
       if (!once || !result.ok) return result
       const answer = JSON.stringify('secret' in result.value ? { ...result.value, secret: null } : result.value)
+      const { key, ...row } = { ...once, status: result.status, answer, at: now }
       await db
-        .replaceInto('once')
-        .values({ ...once, status: result.status, answer, at: now })
+        .insertInto('once')
+        .values({ key, ...row })
+        .onConflict((conflict) => conflict.column('key').doUpdateSet(row))
         .execute()
       return result
     })
@@ -223,55 +221,14 @@ export class ControlDatabase {
       if (error instanceof TooManyBudgets) return refused(409, 'too_many_budgets', error.message)
       throw error
     })
-    // This connection's own writes do not change its data version.
-    this.#dataVersion = -1
+    // This connection's own writes do not change the version in a file.
+    this.#version = -1
     return result
   }
 }
 
 /** Rolls the transaction back. */
 class TooManyBudgets extends Error {}
-
-const openFile = (path: string): DatabaseSync => {
-  const database = new DatabaseSync(path)
-  try {
-    chmodSync(path, 0o600)
-    database.exec(`PRAGMA busy_timeout = ${BUSY}; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL`)
-    return database
-  } catch (error) {
-    database.close()
-    throw error
-  }
-}
-
-const migrate = (database: DatabaseSync): Promise<void> => {
-  if (!database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'record'").get()) throw new Error(NO_TABLES)
-  return migrateSchema(database, VERSIONS)
-}
-
-/**
- * Creates the file under another name first: an existing file without tables is never one that was just created, but one
- * that has lost its keys, and filling it would open the gateway.
- */
-const create = async (path: string): Promise<void> => {
-  const draft = `${path}.${process.pid}.new`
-  rmSync(draft, { force: true })
-  const database = openFile(draft)
-  try {
-    await migrateSchema(database, VERSIONS)
-  } finally {
-    // The last connection moves the log into the file.
-    database.close()
-  }
-  try {
-    linkSync(draft, path)
-  } catch (error) {
-    // Another process was faster.
-    if (!existsSync(path)) throw error
-  } finally {
-    rmSync(draft, { force: true })
-  }
-}
 
 const write = (scope: WriteScope, operation: ControlWrite): Promise<ControlResult> => {
   switch (operation.do) {

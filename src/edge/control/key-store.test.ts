@@ -13,9 +13,10 @@ const given = (t: TestContext) => {
   let reads = 0
   const store = new KeyStore({
     folder,
-    read: (from) => {
+    database: null,
+    read: (place) => {
       reads++
-      return readStoredAccounts(from)
+      return readStoredAccounts(place.folder)
     },
     file: () => NO_ACCOUNTS,
     pepper: () => undefined,

@@ -1,6 +1,6 @@
 /**
- * The teams, keys, budgets and prices of a serving process: those of headgate.yaml and of `control.db`. It reads the
- * database once, at the start, and then receives changes from the thread.
+ * The teams, keys, budgets and prices of a serving process: those of headgate.yaml and of the database. It reads `control.db`,
+ * or the snapshot of a shared database, once at the start, and then receives changes from the thread.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,19 +14,19 @@ import type {
   AdminToken,
   ControlContext,
   ControlOperation,
+  ControlPlace,
   ControlResult,
   Decision,
   StoredAccounts,
 } from './messages.ts'
-import { CONTROL_FILE, readStoredAccounts } from './read-accounts.ts'
+import { CONTROL_FILE, readAtStart } from './read-accounts.ts'
 
 /** A record that was written. `kind` null: it was removed. `team`: the ID of the team whose viewers may know; null: none. */
 export type WrittenRecord = { readonly kind: string | null; readonly id: string; readonly team: string | null }
 
-export type KeyStoreOptions = {
-  readonly folder: string
-  /** Reads the database; null: there is none. Throws if it cannot be read. */
-  readonly read?: (folder: string) => StoredAccounts | null
+export type KeyStoreOptions = ControlPlace & {
+  /** Reads the file or the snapshot; null: there is none. Throws if the file cannot be read. */
+  readonly read?: (place: ControlPlace) => StoredAccounts | null
   readonly file: () => FileAccounts
   readonly pepper: () => string | undefined
   readonly auditDays: () => number
@@ -36,6 +36,8 @@ export type KeyStoreOptions = {
   readonly onChange?: (records: readonly WrittenRecord[]) => void
   /** The database cannot be used, or works again (null). The text contains no path. */
   readonly onState: (problem: string | null) => void
+  /** The snapshot cannot be written, or is written again (null). */
+  readonly onSnapshot?: (problem: string | null) => void
   readonly onTime?: OnStoreTime
 }
 
@@ -60,8 +62,11 @@ const NOTHING: StoredAccounts = {
 export class KeyStore {
   readonly #client: ControlClient
   readonly #options: KeyStoreOptions
-  /** Null until the database could be read. */
+  /** Null until the database or its snapshot could be read. */
   #stored: StoredAccounts | null
+  /** The database itself was read. */
+  #isLoaded: boolean
+  readonly #load = Promise.withResolvers<void>()
   #directory: Directory
   /** Without the file, whose records may hide some of the database. */
   #storedDirectory: Directory
@@ -72,11 +77,14 @@ export class KeyStore {
   /** The thread has sent what it has read, and sends changes from now on. */
   #isFollowing = false
 
-  /** Reads the database. If that fails, the thread tries again each second. */
+  /** Reads the file or the snapshot. If that fails, the thread tries again each second. */
   constructor(options: KeyStoreOptions) {
     this.#options = options
-    const { folder, file, pepper, auditDays } = options
+    const { folder, database, file, pepper, auditDays } = options
     this.#stored = this.#read()
+    this.#isLoaded = database === null && this.#stored !== null
+    if (database && this.#stored === null)
+      this.#problem = { reason: 'the keys have not been read so far', since: options.date() }
     const { seq, records, tokens, decisions } = this.#stored ?? NOTHING
     this.#directory = buildDirectory(file(), records)
     this.#storedDirectory = buildDirectory(NO_ACCOUNTS, records)
@@ -86,6 +94,7 @@ export class KeyStore {
     this.#client = new ControlClient(
       {
         folder,
+        database,
         settings: () => ({ file: file(), pepper: pepper() ?? null, auditDays: auditDays() }),
         onChange: (change) => {
           if (this.#isNews(change.seq)) this.#apply(change)
@@ -94,6 +103,7 @@ export class KeyStore {
           if (this.#isNews(complete.seq)) this.#replace(complete)
         },
         onState: (problem) => this.#state(problem),
+        onSnapshot: options.onSnapshot,
         onTime: options.onTime,
       },
       hasFile ? seq : null,
@@ -103,17 +113,23 @@ export class KeyStore {
   readonly run = (operation: ControlOperation, context: ControlContext): Promise<ControlResult> =>
     this.#client.run(operation, context)
   /** Whether there is a database; another process may have created it. */
-  readonly isStored = (): boolean => existsSync(join(this.#options.folder, CONTROL_FILE))
+  readonly isStored = (): boolean =>
+    this.#options.database !== null || existsSync(join(this.#options.folder, CONTROL_FILE))
   readonly directory = (): Directory => this.#directory
   readonly tokens = (): readonly AdminToken[] => this.#tokens
   /** Decisions about credentials and circuits; some may have ended. */
   readonly decisions = (): readonly Decision[] => this.#decisions
-  /** There is a database, and it could not be read so far. */
-  readonly isUnavailable = (): boolean => this.#stored === null
+  /** There is a database, and it could not be read so far: a key that is unknown may be one of its keys. */
+  readonly isUnavailable = (): boolean => !this.#isLoaded
+  /** A shared database could not be read so far, and there is no snapshot of it: the process can serve no key. */
+  readonly isLoading = (): boolean => this.#options.database !== null && this.#stored === null
+  /** Resolves once the database was read. */
+  readonly loaded: Promise<void> = this.#load.promise
 
   /** Returns when this process has the changes that are stored so far. */
   readonly refresh = async (): Promise<void> => {
-    if (this.#isFollowing || (this.isStored() && !this.#readAgain())) await this.run({ do: 'refresh' }, PROCESS)
+    const isAsked = this.#options.database !== null || this.#isFollowing
+    if (isAsked || (this.isStored() && !this.#readAgain())) await this.run({ do: 'refresh' }, PROCESS)
   }
 
   readonly used = (id: string, now: number): void => this.#client.used(id, now)
@@ -128,6 +144,7 @@ export class KeyStore {
 
   /** Starts the thread soon if there is a database, or once another process creates one. */
   start(): void {
+    if (this.#options.database) return this.#client.start()
     const isPresent = this.#stored !== NOTHING
     this.#timer = setTimeout(
       () => (isPresent || this.isStored() ? this.#client.start() : this.start()),
@@ -149,8 +166,8 @@ export class KeyStore {
 
   #read(): StoredAccounts | null {
     try {
-      const { folder, read = readStoredAccounts } = this.#options
-      return read(folder) ?? NOTHING
+      const { read = readAtStart, database } = this.#options
+      return read(this.#options) ?? (database ? null : NOTHING)
     } catch (error) {
       this.#state(problemOf(error))
       return null
@@ -159,10 +176,10 @@ export class KeyStore {
 
   /** Reads all rows, because the thread takes longer to start. Returns whether they could be read. */
   #readAgain(): boolean {
-    const { folder, read = readStoredAccounts } = this.#options
+    const { read = readAtStart } = this.#options
     this.#client.start()
     try {
-      const stored = read(folder)
+      const stored = read(this.#options)
       if (stored) this.#replace(stored)
       return true
     } catch {
@@ -173,7 +190,8 @@ export class KeyStore {
 
   /** Whether a message of the thread has more than what was read before its first one. Later changes contain the rest. */
   #isNews(seq: number): boolean {
-    const isNews = this.#isFollowing || seq >= (this.#stored?.seq ?? 0)
+    // A shared database may have been restored since the snapshot was written.
+    const isNews = this.#options.database !== null || this.#isFollowing || seq >= (this.#stored?.seq ?? 0)
     this.#isFollowing = true
     return isNews
   }
@@ -200,6 +218,8 @@ export class KeyStore {
 
   #replace(stored: StoredAccounts): void {
     this.#stored = stored
+    this.#isLoaded = true
+    this.#load.resolve()
     this.#directory = buildDirectory(this.#options.file(), stored.records)
     this.#storedDirectory = buildDirectory(NO_ACCOUNTS, stored.records)
     this.#tokens = stored.tokens

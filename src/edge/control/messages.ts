@@ -161,8 +161,22 @@ export type ControlSettings = {
   readonly file: FileAccounts
 }
 
-export type ControlThreadOptions = {
+/** A Postgres database that several gateways share. */
+export type SharedDatabase = {
+  readonly url: string
+  /** Whether opening it creates and upgrades the tables. */
+  readonly migrate: 'auto' | 'never'
+  /** Keeps a copy of what the serving process needs in the data folder, for starts without the database. */
+  readonly snapshot: boolean
+}
+
+/** Where the records are: in the shared database, or in `control.db` in the folder. */
+export type ControlPlace = {
   readonly folder: string
+  readonly database: SharedDatabase | null
+}
+
+export type ControlThreadOptions = ControlPlace & {
   readonly settings: ControlSettings
   /** The last change that the client has applied; null: none, so that the first message contains everything. */
   readonly since: number | null
@@ -181,3 +195,5 @@ export type FromControlThread =
   | { readonly do: 'complete'; readonly stored: StoredAccounts }
   /** `problem` contains no path; null: the database works. */
   | { readonly do: 'state'; readonly problem: string | null }
+  /** Why the snapshot cannot be written, without a path; null: it is written again. */
+  | { readonly do: 'snapshot'; readonly problem: string | null }

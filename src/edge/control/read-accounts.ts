@@ -6,9 +6,11 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { type AccountRecords, NO_ACCOUNTS } from '../../core/accounts.ts'
-import type { AccountsChange, AdminToken, Decision, StoredAccounts } from './messages.ts'
+import type { SqlDatabase } from '../sql/database.ts'
+import type { AccountsChange, AdminToken, ControlPlace, Decision, StoredAccounts } from './messages.ts'
 import { recordsOf } from './records.ts'
 import type { RecordRow, SecretRow } from './schema.ts'
+import { readSnapshot } from './snapshot.ts'
 
 /** The file's name in the data folder. */
 export const CONTROL_FILE = 'control.db'
@@ -41,10 +43,17 @@ export const readStoredAccounts = (folder: string): StoredAccounts | null => {
   }
 }
 
-/** The records of the database: empty without a file, null if it cannot be read. */
-export const storedRecords = (folder: string): AccountRecords | null => {
+/** What can be read without waiting for a network: the file, or the snapshot of a shared database. Null: there is none. */
+export const readAtStart = ({ folder, database }: ControlPlace): StoredAccounts | null =>
+  database ? readSnapshot(folder, database.url) : readStoredAccounts(folder)
+
+/** The records that can be read at the start: empty without a file, null if they are unknown. */
+export const recordsAtStart = (
+  place: ControlPlace,
+  read: (place: ControlPlace) => StoredAccounts | null = readAtStart,
+): AccountRecords | null => {
   try {
-    return readStoredAccounts(folder)?.records ?? NO_ACCOUNTS
+    return read(place)?.records ?? (place.database ? null : NO_ACCOUNTS)
   } catch {
     return null
   }
@@ -61,19 +70,19 @@ const checkVersion = (database: DatabaseSync): void => {
 }
 
 /** All accounts. In a transaction, so that `seq` belongs to the rows. */
-export const storedAccounts = (database: DatabaseSync): StoredAccounts => {
+export const storedAccounts = (database: SqlDatabase): StoredAccounts => {
   // The columns are those of the tables.
   const rows = database.prepare('SELECT * FROM record').all() as RecordRow[]
   const secrets = database.prepare('SELECT * FROM secret').all() as SecretRow[]
   return { seq: lastSeq(database), ...recordsOf(rows, secrets), decisions: decisionsOf(database) }
 }
 
-/** The last change, also if its row was deleted. */
-export const lastSeq = (database: DatabaseSync): number =>
-  Number(database.prepare("SELECT coalesce(max(seq), 0) AS seq FROM sqlite_sequence WHERE name = 'change'").get()?.seq)
+/** The last change: its row is never deleted. */
+export const lastSeq = (database: SqlDatabase): number =>
+  Number(database.prepare('SELECT coalesce(max(seq), 0) AS seq FROM change').get()?.seq)
 
 /** The changes after `since`; null: there are none, and `complete` if their rows have been deleted. In a transaction. */
-export const changesSince = (database: DatabaseSync, since: number): AccountsChange | 'complete' | null => {
+export const changesSince = (database: SqlDatabase, since: number): AccountsChange | 'complete' | null => {
   const seq = lastSeq(database)
   if (seq === since) return null
   const first = database.prepare('SELECT min(seq) AS first FROM change').get()?.first
@@ -97,7 +106,7 @@ export const changesSince = (database: DatabaseSync, since: number): AccountsCha
   }
 }
 
-const tokensOf = (database: DatabaseSync): readonly AdminToken[] => {
+const tokensOf = (database: SqlDatabase): readonly AdminToken[] => {
   const rows = database.prepare("SELECT * FROM record WHERE kind = 'token'").all() as RecordRow[]
   const secrets = database
     .prepare("SELECT * FROM secret WHERE owner IN (SELECT id FROM record WHERE kind = 'token')")
@@ -105,5 +114,5 @@ const tokensOf = (database: DatabaseSync): readonly AdminToken[] => {
   return recordsOf(rows, secrets).tokens
 }
 
-const decisionsOf = (database: DatabaseSync): readonly Decision[] =>
+const decisionsOf = (database: SqlDatabase): readonly Decision[] =>
   database.prepare('SELECT kind, id, state, until, reason FROM decision').all() as Decision[]

@@ -164,7 +164,7 @@ const filterOf = (
     conditions.push(sql<SqlBool>`${expression} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`)
   if (teams !== null && kind === 'key') among(sql.ref('team'), teams)
   if (teams !== null && kind === 'team') among(sql.ref('id'), teams)
-  if (teams !== null && kind === 'token') conditions.push(sql<SqlBool>`0`)
+  if (teams !== null && kind === 'token') conditions.push(sql<SqlBool>`1 = 0`)
   if (filter.team) among(sql.ref('team'), filter.team)
   if (filter.managed) among(sql.ref('managed'), filter.managed)
   if (filter.status)

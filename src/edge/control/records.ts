@@ -30,19 +30,23 @@ export const recordsOf = (
   secrets: readonly SecretRow[],
 ): { readonly records: AccountRecords; readonly tokens: readonly AdminToken[] } => {
   const owners = byOwner(secrets)
-  const of = <T>(kind: string, convert: (row: RecordRow) => T): T[] =>
-    rows.filter((row) => row.kind === kind).map(convert)
+  const ofKind = (kind: string) => rows.filter((row) => row.kind === kind)
+  const of = <T>(kind: string, convert: (row: RecordRow) => T): T[] => ofKind(kind).map(convert)
   const secretsOf = ({ id }: RecordRow) => owners.get(id) ?? []
   return {
     records: {
       teams: of('team', teamOf),
       keys: of('key', (row) => keyOf(row, secretsOf(row))),
       budgets: of('budget', budgetOf),
-      prices: of('price', priceOf),
+      // Of equal rules the last one applies: their order must not depend on the database.
+      prices: ofKind('price').sort(byCreation).map(priceOf),
     },
     tokens: of('token', (row) => tokenOf(row, secretsOf(row))),
   }
 }
+
+const byCreation = (one: RecordRow, other: RecordRow): number =>
+  one.created - other.created || (one.id < other.id ? -1 : 1)
 
 const teamOf = ({ id, name, status, doc }: RecordRow): Team => {
   const { access, limits, cache, tags } = bodyOf<TeamBody>(doc)

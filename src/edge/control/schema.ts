@@ -159,5 +159,5 @@ export const TEMPORARY = `
     SELECT one.*, hour AS last_used FROM (
       SELECT *, 'file' AS managed FROM file_record
       UNION ALL
-      SELECT *, 'api' AS managed FROM main.record WHERE id NOT IN (SELECT id FROM file_record)) AS one
-    LEFT JOIN main.key_use ON key_use.id = one.id`
+      SELECT *, 'api' AS managed FROM record WHERE id NOT IN (SELECT id FROM file_record)) AS one
+    LEFT JOIN key_use ON key_use.id = one.id`

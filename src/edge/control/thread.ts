@@ -1,4 +1,4 @@
-/** Runs operations on `control.db` in a thread, and reports changes. Loaded by `control-thread.mjs`. */
+/** Runs operations on the database in a thread, and reports changes. Loaded by `control-thread.mjs`. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { MessagePort } from 'node:worker_threads'
@@ -6,6 +6,7 @@ import { problemOf } from '../sqlite/errors.ts'
 import type { AuditCheck } from './audit.ts'
 import { ControlDatabase } from './control-database.ts'
 import type {
+  ControlPlace,
   ControlResult,
   ControlSettings,
   ControlThreadOptions,
@@ -14,9 +15,12 @@ import type {
 } from './messages.ts'
 import { CONTROL_FILE } from './read-accounts.ts'
 import { refused } from './results.ts'
+import { SnapshotKeeper } from './snapshot-keeper.ts'
 
-/** ms between two looks for changes of other processes, and after an error. */
-const INTERVAL = { usual: 250, failed: 1_000 }
+/** ms between two looks for changes of other processes: in a file, in Postgres, and after an error. */
+const INTERVAL = { file: 250, shared: 1_000, failed: 1_000 }
+/** ms for which Postgres is not tried again. Operations that wait would each wait for the connection. */
+const RETRY = 500
 /** ms between two batches of a sweep, and between two sweeps. */
 const SWEEP = { pause: 50, next: 3_600_000 }
 
@@ -29,7 +33,9 @@ export const serveControl = (port: MessagePort, options: ControlThreadOptions): 
 
 class ControlThread {
   readonly #port: MessagePort
-  readonly #folder: string
+  readonly #place: ControlPlace
+  readonly #usual: number
+  readonly #snapshot: SnapshotKeeper | null
   #settings: ControlSettings
   /** The last change that was reported. */
   #seq: number | null
@@ -39,13 +45,20 @@ class ControlThread {
   #timer: NodeJS.Timeout | undefined
   #sweepAt = 0
   /** The open file was deleted or moved. */
-  #isLost = false
+  #isMoved = false
+  /** Until this time of the monotonic clock the database is not opened, because of the error. */
+  #retry: { readonly at: number; readonly error: unknown } | null = null
   #problem: string | null | undefined
+  #snapshotProblem: string | null = null
   #isClosing = false
 
-  constructor(port: MessagePort, { folder, settings, since }: ControlThreadOptions) {
+  constructor(port: MessagePort, { folder, database, settings, since }: ControlThreadOptions) {
     this.#port = port
-    this.#folder = folder
+    this.#place = { folder, database }
+    this.#usual = database ? INTERVAL.shared : INTERVAL.file
+    this.#snapshot = database?.snapshot
+      ? new SnapshotKeeper({ folder, url: database.url, onProblem: (problem) => this.#snapshotState(problem) })
+      : null
     this.#settings = settings
     this.#seq = since
   }
@@ -76,6 +89,7 @@ class ControlThread {
       case 'close':
         clearTimeout(this.#timer)
         this.#isClosing = true
+        this.#snapshot?.close()
         this.#close()
         this.#port.close()
         return
@@ -133,33 +147,44 @@ class ControlThread {
 
   async #sweep(database: ControlDatabase): Promise<number> {
     const now = Date.now()
-    if (now < this.#sweepAt) return INTERVAL.usual
+    if (now < this.#sweepAt) return this.#usual
     const hasMore = await database.sweep(now)
     this.#sweepAt = hasMore ? now : now + SWEEP.next
-    return hasMore ? SWEEP.pause : INTERVAL.usual
+    return hasMore ? SWEEP.pause : this.#usual
   }
 
   async #open(): Promise<ControlDatabase> {
-    if (this.#database?.isMoved) {
+    const { folder, database } = this.#place
+    if (this.#database?.isLost) {
       this.#close()
-      this.#isLost = true
+      this.#isMoved = database === null
+      // After a failover the last changes may be others.
       this.#seq = null
     }
     // The keys of the lost file stay valid in memory; a new, empty file would refuse them.
-    if (this.#isLost && !existsSync(join(this.#folder, CONTROL_FILE)))
+    if (this.#isMoved && !existsSync(join(folder, CONTROL_FILE)))
       throw new Error(`${CONTROL_FILE} was deleted or moved while in use. Restore it, or restart the gateway`)
-    this.#isLost = false
-    this.#database ??= await ControlDatabase.open(this.#folder, this.#settings)
-    return this.#database
+    this.#isMoved = false
+    if (this.#database) return this.#database
+    if (this.#retry && performance.now() < this.#retry.at) throw this.#retry.error
+    try {
+      this.#database = await ControlDatabase.open(this.#place, this.#settings)
+      return this.#database
+    } catch (error) {
+      if (database) this.#retry = { at: performance.now() + RETRY, error }
+      throw error
+    }
   }
 
   #report(database: ControlDatabase): void {
     const change = database.changes(this.#seq)
     if (change && 'complete' in change) {
       this.#seq = change.complete.seq
+      this.#snapshot?.replace(change.complete)
       this.#post({ do: 'complete', stored: change.complete })
     } else if (change) {
       this.#seq = change.seq
+      this.#snapshot?.apply(change)
       this.#post({ do: 'changed', change })
     }
     this.#state(null)
@@ -176,6 +201,12 @@ class ControlThread {
     if (problem === this.#problem) return
     this.#problem = problem
     this.#post({ do: 'state', problem })
+  }
+
+  #snapshotState(problem: string | null): void {
+    if (problem === this.#snapshotProblem) return
+    this.#snapshotProblem = problem
+    this.#post({ do: 'snapshot', problem })
   }
 
   #close(): void {

@@ -85,7 +85,7 @@ export class PostgresDatabase implements SqlDatabase {
   }
 
   get isTransaction(): boolean {
-    return this.#isTransaction
+    return this.#isTransaction && !this.#isLost
   }
 
   /** Runs a statement whose placeholders are `$1`. */
@@ -107,7 +107,7 @@ export class PostgresDatabase implements SqlDatabase {
   }
 
   exec(sql: string): void {
-    if (/^BEGIN\b/.test(sql)) return this.#begin(sql === 'BEGIN IMMEDIATE' ? BEGIN_WRITING : sql)
+    if (/^BEGIN\b/.test(sql)) return this.#begin(BEGIN[sql] ?? sql)
     try {
       this.#call({ text: sql, runs: null })
     } finally {
@@ -164,10 +164,14 @@ export class PostgresDatabase implements SqlDatabase {
 }
 
 /**
- * SQLite has one writer at a time, and programs rely on it: sequences then commit in their order, and two writers cannot
- * wait for each other's rows. Each schema has one lock for it, until the end of the transaction.
+ * What programs rely on in SQLite. All reads of a transaction see the same state. There is one writer at a time: sequences
+ * then commit in their order, and two writers cannot wait for each other's rows. Each schema has one lock for it, until the
+ * end of the transaction.
  */
-const BEGIN_WRITING = "BEGIN; SELECT pg_advisory_xact_lock(hashtext('headgate'), hashtext(current_schema()))"
+const BEGIN: { readonly [sql: string]: string } = {
+  BEGIN: 'BEGIN ISOLATION LEVEL REPEATABLE READ',
+  'BEGIN IMMEDIATE': "BEGIN; SELECT pg_advisory_xact_lock(hashtext('headgate'), hashtext(current_schema()))",
+}
 
 const lost = (message: string, code: string | null): PostgresError =>
   new PostgresError({ message, code, isLost: true } satisfies PostgresProblem)

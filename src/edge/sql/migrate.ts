@@ -8,6 +8,7 @@ import { type Migration, Migrator } from 'kysely/migration'
 import { PostgresDatabase } from '../postgres/database.ts'
 import { FUNCTIONS, withTypes } from '../postgres/translate.ts'
 import { dialectOf } from './dialect.ts'
+import { inTransaction } from './transaction.ts'
 
 /** Migrations in order; the first is version 1. `oldestReader`: the oldest version of this list that can use the last schema. */
 export type SchemaVersions = {
@@ -37,7 +38,8 @@ export const migrateSchema = async (
   const provider = { getMigrations: async () => Object.fromEntries(migrations.map(numbered)) }
   const { error } = await new Migrator({ db, provider, ...prepared(database) }).migrateToLatest()
   if (error) throw error
-  database.exec(CREATE_VERSION)
+  // Two gateways that create the same table at a time fail in Postgres.
+  inTransaction(database, () => database.exec(CREATE_VERSION))
   const values = { version: newest, oldest_reader: oldestReader }
   await db
     .insertInto('schema_version')
@@ -70,6 +72,10 @@ export const migrationOf = (statements: readonly string[]): Migration => ({
     for (const statement of statements) await sql.raw(isPostgres ? withTypes(statement) : statement).execute(db)
   },
 })
+
+/** Runs statements that create tables or views, with types as SQLite names them. */
+export const createTables = (database: DatabaseSync | PostgresDatabase, statements: string): void =>
+  database.exec(database instanceof PostgresDatabase ? withTypes(statements) : statements)
 
 /** Creates a Postgres schema, with the functions that queries use. Returns options of the migrator. */
 const prepared = (database: DatabaseSync | PostgresDatabase): { readonly migrationTableSchema?: string } => {

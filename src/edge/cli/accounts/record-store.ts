@@ -1,5 +1,5 @@
 /**
- * Teams, keys and budgets for the verbs: through the admin API of a running gateway, or on `control.db` where none runs. Both
+ * Teams, keys and budgets for the verbs: through the admin API of a running gateway, or on the database where none runs. Both
  * have the same operations and the same shapes.
  */
 import { userInfo } from 'node:os'
@@ -7,6 +7,7 @@ import { isObject, type JsonObject, list, text } from '../../../core/json.ts'
 import { nearest } from '../../../core/nearest.ts'
 import { ControlClient } from '../../control/client.ts'
 import type { ControlError, ControlOperation } from '../../control/messages.ts'
+import { sharedDatabase } from '../../control/place.ts'
 import { type Cli, CliError, EXIT } from '../cli.ts'
 import { findGateway, type GatewayClient } from '../gateway-client.ts'
 import { type Local, readLocal, validConfig } from '../local.ts'
@@ -105,10 +106,12 @@ export const queryOf = (query: object): string => {
 const onFiles = (cli: Cli, local: Local): RecordStore => {
   const { config } = validConfig(local)
   const { auth, audit } = config.settings
-  cli.note('No gateway is running: the files are used.')
+  const shared = sharedDatabase(config.settings)
+  cli.note(`No gateway is running: ${shared ? 'the database is used directly' : 'the files are used'}.`)
   const client = new ControlClient(
     {
       folder: local.dataDir,
+      database: shared && { ...shared, snapshot: false },
       settings: () => ({ pepper: auth.pepper ?? null, auditDays: audit.keepDays, file: config.accounts }),
       onChange: () => {},
       onComplete: () => {},

@@ -81,6 +81,7 @@ const fixtureFor = (httpServer: 'own' | 'node') => {
         problems: () => [],
         keyed: () => false,
         draining: () => server.draining(),
+        loading: () => false,
         metrics: () => '',
         clientPages: () => Promise.reject(new Error('not used')),
       }),

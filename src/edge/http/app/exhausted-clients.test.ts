@@ -45,6 +45,7 @@ const setting = (budgets: readonly Budget[]) => {
     uptime: () => 0,
     keyed: () => false,
     draining: () => false,
+    loading: () => false,
     problems: () => [],
     metrics: () => '',
     clientPages: () => Promise.reject(new Error('not used')),

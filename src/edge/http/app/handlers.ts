@@ -39,6 +39,8 @@ export type HandlerDeps = {
   readonly started: number
   readonly uptime: () => number
   readonly draining: () => boolean
+  /** The client keys were not read so far. */
+  readonly loading: () => boolean
   /** Model calls need a client key. */
   readonly keyed: () => boolean
   /** Current problems, for `/health`. */
@@ -75,8 +77,10 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
   const responsesProtocol = protocols[ROUTES.responses.protocol]
   const repeatableTurn = repeatableChat(responsesProtocol, true)
   const embeddingsProtocol = protocols[ROUTES.embeddings.protocol]
-  const ready = (reply: ResponseWriter) =>
-    json(reply, deps.draining() ? 503 : 200, { status: deps.draining() ? 'draining' : 'ok' })
+  const ready = (reply: ResponseWriter) => {
+    const status = deps.draining() ? 'draining' : deps.loading() ? 'loading' : 'ok'
+    json(reply, status === 'ok' ? 200 : 503, { status })
+  }
   const { worker } = deps
   const identity = worker && { worker: { number: worker.number, of: worker.of } }
   /** Another worker may run the background response; it stores the cancelled response. */

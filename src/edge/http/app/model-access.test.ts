@@ -28,6 +28,7 @@ const harness = (settings: Parameters<typeof gatewayHarness>[2] = {}, respond = 
     uptime: () => 0,
     keyed: () => false,
     draining: () => false,
+    loading: () => false,
     problems: () => [],
     metrics: () => '',
     clientPages: () => Promise.reject(new Error('not used')),

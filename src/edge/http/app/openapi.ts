@@ -186,7 +186,10 @@ const OPERATIONS: { readonly [name in RouteName]: ApiOperation } = {
     summary: 'Readiness',
     gives: {
       '200': { description: 'The gateway accepts requests.', content: asJson('State') },
-      '503': { description: 'The gateway is shutting down.', content: asJson('State') },
+      '503': {
+        description: 'The gateway is shutting down, or has not read the client keys so far.',
+        content: asJson('State'),
+      },
     },
   },
   providersStatus: {

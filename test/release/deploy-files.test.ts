@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
@@ -47,7 +47,7 @@ test('compose: the files follow the schema of Compose', { skip: skipWithoutFile(
   const check = new Ajv2020({ strict: false, validateFormats: false }).compile(schema)
   const files = [
     join(DEPLOY, 'compose', 'compose.yaml'),
-    join(DEPLOY, 'compose', 'compose.replicas.yaml'),
+    join(DEPLOY, 'compose', 'compose.scale.yaml'),
     join(DEPLOY, '..', 'examples', 'compose', 'compose.yaml'),
   ]
   for (const file of files)
@@ -61,9 +61,17 @@ test('compose: containers are read-only, without capabilities, and keep their da
   for (const [file, stores, expected] of [
     ['compose.yaml', ['data'], { headgate: ['data:/data'] }],
     [
-      'compose.replicas.yaml',
-      ['one', 'two'],
-      { one: [config, 'one:/data'], two: [config, 'two:/data'], balancer: [balancer] },
+      'compose.scale.yaml',
+      ['one', 'two', 'three', 'postgres'],
+      {
+        one: [config, 'one:/data'],
+        two: [config, 'two:/data'],
+        three: [config, 'three:/data'],
+        migrate: [],
+        postgres: ['postgres:/var/lib/postgresql/data'],
+        valkey: [],
+        balancer: [balancer],
+      },
     ],
   ] as const) {
     const { services, volumes } = parse(readFileSync(join(DEPLOY, 'compose', file), 'utf8'), { merge: true })
@@ -74,9 +82,51 @@ test('compose: containers are read-only, without capabilities, and keep their da
       assert.deepEqual(service.cap_drop, ['ALL'])
       assert.equal(service.read_only, true)
       assert.deepEqual(service.security_opt, ['no-new-privileges:true'])
-      assert.deepEqual(service.volumes, mounted)
-      assert.ok(service.ports.every((port: string) => port.startsWith('127.0.0.1:')))
+      assert.deepEqual(service.volumes ?? [], mounted)
+      for (const port of service.ports ?? []) assert.match(port, /^127\.0\.0\.1:/)
     }
   }
-  assert.ok(existsSync(join(DEPLOY, 'compose', 'env.example')))
+})
+
+test('compose: three gateways start after their stores and the migration, and only the balancer has a port', () => {
+  const text = readFileSync(join(DEPLOY, 'compose', 'compose.scale.yaml'), 'utf8')
+  const { services, networks } = parse(text, { merge: true })
+  const completed = { condition: 'service_completed_successfully' }
+  const healthy = { condition: 'service_healthy' }
+  for (const name of ['one', 'two', 'three']) {
+    assert.deepEqual(services[name].depends_on, { postgres: healthy, valkey: healthy, migrate: completed })
+    assert.equal(services[name].environment.DATABASE_MIGRATE, 'never')
+    assert.equal(services.balancer.depends_on[name].condition, 'service_healthy')
+  }
+  assert.deepEqual(services.migrate.depends_on, { postgres: healthy })
+  assert.deepEqual(services.migrate.command.slice(0, 2), ['db', 'migrate'])
+  assert.equal(services.migrate.restart, 'no')
+  const open = Object.entries<{ ports?: unknown }>(services).filter(([, { ports }]) => ports !== undefined)
+  assert.deepEqual(
+    open.map(([name]) => name),
+    ['balancer'],
+  )
+  // The images of the stores begin as root otherwise.
+  assert.deepEqual([services.postgres.user, services.valkey.user], ['postgres', 'valkey'])
+  assert.equal(networks.stores.internal, true)
+  for (const name of ['postgres', 'valkey', 'migrate']) assert.deepEqual(services[name].networks, ['stores'])
+})
+
+test('compose: every password is a variable without a default, and the example names it', () => {
+  const text = readFileSync(join(DEPLOY, 'compose', 'compose.scale.yaml'), 'utf8')
+  const example = readFileSync(join(DEPLOY, 'compose', 'env.example'), 'utf8')
+  const variables = [...text.matchAll(/\$\{([^}]*)\}/g)].map(([, variable = '']) => variable)
+  assert.ok(variables.length >= 4)
+  for (const variable of variables) {
+    const [, name] = /^([A-Z_]+):\?set it in \.env$/.exec(variable) ?? assert.fail(variable)
+    assert.match(example, new RegExp(`^#?${name}=$`, 'm'))
+  }
+  const { services } = parse(text, { merge: true })
+  const secrets = [
+    services.postgres.environment.POSTGRES_PASSWORD,
+    services.valkey.command[services.valkey.command.indexOf('--requirepass') + 1],
+    ...['one', 'migrate'].map((name) => /:(\$\{.*\})@/.exec(services[name].environment.DATABASE_URL)?.[1]),
+    /:(\$\{.*\})@/.exec(services.one.environment.REDIS_URL)?.[1],
+  ]
+  for (const secret of secrets) assert.match(String(secret), /^\$\{\w+:\?/)
 })

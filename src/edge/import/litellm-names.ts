@@ -121,8 +121,16 @@ export const LEFT_OUT: Readonly<Record<string, Reasons>> = {
     disable_background_health_check: 'there are no health checks by requests',
   },
   router_settings: {
-    ...same('there is no shared store yet; processes on one machine share limits', 'redis_host', 'redis_port'),
-    ...same('there is no shared store yet; processes on one machine share limits', 'redis_password', 'redis_url'),
+    ...same(
+      'gateways share limits with `REDIS_URL`, and nothing else: docs/deploy/stores.md',
+      'redis_host',
+      'redis_port',
+    ),
+    ...same(
+      'gateways share limits with `REDIS_URL`, and nothing else: docs/deploy/stores.md',
+      'redis_password',
+      'redis_url',
+    ),
     ...same('each kind of failure has its own rule', 'retry_policy', 'allowed_fails_policy'),
     ...same('each kind of failure has its own rule', 'model_group_retry_policy'),
     content_policy_fallbacks: 'a refusal by a content policy is an answer, not a failure',
@@ -216,7 +224,7 @@ export const FAMILIES: FamilyReasons = [
   ],
   [
     /redis|^cach(?:e|ing)_(?:kwargs|params|groups)$/,
-    'there is no shared store yet; processes on one machine share limits',
+    'gateways share limits with `REDIS_URL`, and nothing else: docs/deploy/stores.md',
   ],
   [/oauth|jwt|sso(?:_|$)|rbac|^role_permissions$|^allow_user_auth$/, 'there is no sign-in with OIDC yet'],
   [/^supports_|^supported_endpoints$/, 'capabilities and limits come from the catalogue'],

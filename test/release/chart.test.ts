@@ -4,12 +4,14 @@
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { globSync, readFileSync } from 'node:fs'
+import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { parse, parseAllDocuments } from 'yaml'
 import { CHART, generatedFiles } from '../../scripts/chart.ts'
 import { isObject, type Json, type JsonObject, object } from '../../src/core/json.ts'
+import { blocksOf } from '../docs/support.ts'
 import { start } from '../e2e/support/process.ts'
 import { verb } from '../e2e/support/verb.ts'
 import { checkerOf } from './support/kubernetes.ts'
@@ -59,6 +61,25 @@ const documentsOf = (options: RenderOptions): readonly JsonObject[] => {
 // biome-ignore lint/suspicious/noExplicitAny: the tests read objects of every kind
 const find = (documents: readonly JsonObject[], kind: string): any => documents.find((each) => each.kind === kind)
 
+/** What `helm install` prints. It asks a cluster, so a copy of the chart has the notes as an object. */
+const notesOf = (values: Json): string => {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-notes-'))
+  try {
+    cpSync(CHART, folder, { recursive: true })
+    const notes = readFileSync(join(folder, 'templates', 'NOTES.txt'), 'utf8')
+    const object = `{{ define "notes" }}${notes}{{ end }}notes: {{ include "notes" . | quote }}\n`
+    writeFileSync(join(folder, 'templates', 'notes.yaml'), object)
+    const only = ['--show-only', 'templates/notes.yaml']
+    const words = ['template', 'headgate', folder, '--kube-version', NEWEST, ...only, '--values', '-']
+    const input = JSON.stringify(values)
+    const { status, stdout, stderr } = spawnSync(toolPath('helm'), words, { encoding: 'utf8', timeout: 60_000, input })
+    assert.equal(status, 0, stderr)
+    return String(parse(stdout).notes)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
 test('chart: generated files are current', () => {
   for (const [file, text] of Object.entries(generatedFiles())) assert.equal(read(file), text, `${file}: npm run chart`)
 })
@@ -101,8 +122,16 @@ describe('chart: with helm', { skip: skipWithout('helm', SCHEMAS) }, () => {
     const all = SETS.flatMap((set) => documentsOf({ set }))
     const kinds = [...new Set(all.map(({ kind }) => kind))].sort()
     assert.deepEqual(kinds, [
-      ...['ConfigMap', 'HTTPRoute', 'Ingress', 'NetworkPolicy', 'Pod', 'PodDisruptionBudget', 'PrometheusRule'],
-      ...['Secret', 'Service', 'ServiceAccount', 'ServiceMonitor', 'StatefulSet'],
+      ...['ConfigMap', 'HTTPRoute', 'HorizontalPodAutoscaler', 'Ingress', 'Job', 'NetworkPolicy', 'Pod'],
+      ...[
+        'PodDisruptionBudget',
+        'PrometheusRule',
+        'Secret',
+        'Service',
+        'ServiceAccount',
+        'ServiceMonitor',
+        'StatefulSet',
+      ],
     ])
     const check = checkerOf(NEWEST)
     const workload = structuredClone(find(all, 'StatefulSet'))
@@ -114,6 +143,11 @@ describe('chart: with helm', { skip: skipWithout('helm', SCHEMAS) }, () => {
     const monitor = structuredClone(find(all, 'ServiceMonitor'))
     monitor.spec.endpoints[0].intervall = '30s'
     assert.equal(check(monitor).length, 1)
+    for (const kind of ['Job', 'HorizontalPodAutoscaler']) {
+      const other = structuredClone(find(all, kind))
+      other.spec.unknown = 1
+      assert.equal(check(other).length, 1, kind)
+    }
   })
 
   test('the default set renders as before', () => {
@@ -162,6 +196,79 @@ describe('chart: with helm', { skip: skipWithout('helm', SCHEMAS) }, () => {
     assert.equal((await verb(words)).code, 0)
   })
 
+  test('the stores are in the variables of the pods, and a job upgrades the tables before they start', () => {
+    const documents = documentsOf({ set: 'ci/scale.yaml' })
+    const { replicas, template: pods } = find(documents, 'StatefulSet').spec
+    // The autoscaler sets it.
+    assert.equal(replicas, undefined)
+    const ref = (name: string, key: string) => ({ secretKeyRef: { name, key } })
+    const [{ env }] = pods.spec.containers
+    const variable = (name: string) => env.find((each: { name: string }) => each.name === name)
+    assert.deepEqual(variable('DATABASE_URL').valueFrom, ref('headgate-postgres', 'uri'))
+    assert.deepEqual(variable('REDIS_URL').valueFrom, ref('headgate-valkey', 'REDIS_URL'))
+    assert.equal(variable('DATABASE_MIGRATE').value, 'never')
+    const { metadata, spec } = find(documents, 'Job')
+    assert.equal(metadata.annotations['helm.sh/hook'], 'pre-install,pre-upgrade')
+    const [job] = spec.template.spec.containers
+    assert.deepEqual(job.args.slice(0, 2), ['db', 'migrate'])
+    assert.equal(job.image, pods.spec.containers[0].image)
+    assert.deepEqual(job.env, [{ name: 'DATABASE_URL', valueFrom: ref('headgate-postgres', 'uri') }])
+    // The Service must not send requests to the job, and nothing that the chart creates exists before it.
+    const { selector } = find(documents, 'Service').spec
+    assert.notEqual(spec.template.metadata.labels['app.kubernetes.io/name'], selector['app.kubernetes.io/name'])
+    assert.equal(spec.template.spec.serviceAccountName, undefined)
+    const { egress } = find(documents, 'NetworkPolicy').spec
+    const ports = egress.flatMap(({ ports = [] }: { ports?: { port: number }[] }) => ports.map(({ port }) => port))
+    assert.deepEqual(ports.slice(-2), [5432, 6379])
+  })
+
+  test('without the hook there is no job, and only `auto` lets the pods upgrade the tables', () => {
+    for (const [migrate, expected] of [
+      ['auto', 'auto'],
+      ['never', 'never'],
+    ]) {
+      const documents = documentsOf({
+        values: { replicas: 2, database: { existingSecret: 'a', migrate: migrate ?? '' } },
+      })
+      assert.equal(find(documents, 'Job'), undefined)
+      const { env } = find(documents, 'StatefulSet').spec.template.spec.containers[0]
+      assert.equal(env.find(({ name }: { name: string }) => name === 'DATABASE_MIGRATE').value, expected)
+    }
+    const names = find(documentsOf({ set: 'ci/default.yaml' }), 'StatefulSet').spec.template.spec.containers[0].env
+    assert.ok(!names.some(({ name }: { name: string }) => /^(?:DATABASE|REDIS)_/.test(name)))
+  })
+
+  test('the values in the page about Kubernetes are accepted', () => {
+    const blocks = blocksOf('yaml').filter(({ page, info }) => page.endsWith('kubernetes.md') && info[1] === 'values')
+    assert.ok(blocks.length > 0)
+    for (const { text } of blocks) documentsOf({ set: 'ci/scale.yaml', values: parse(text) })
+  })
+
+  test('the autoscaler counts CPU time, or a metric that the gateway has', () => {
+    const metricOf = (set: string) => find(documentsOf({ set }), 'HorizontalPodAutoscaler').spec.metrics
+    assert.equal(metricOf('ci/scale.yaml')[0].resource.name, 'cpu')
+    const [{ pods }] = metricOf('ci/scale-in-flight.yaml')
+    const page = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'metrics.md'), 'utf8')
+    assert.ok(page.includes(`| \`${pods.metric.name}\` | gauge |`), pods.metric.name)
+  })
+
+  for (const [what, values, own, limits] of [
+    ['one replica', {}, false, false],
+    ['replicas that share nothing', { replicas: 2, independentReplicas: true }, true, true],
+    ['replicas with a database only', { replicas: 2, database: { existingSecret: 'a' } }, false, true],
+    [
+      'replicas with both stores',
+      { replicas: 2, database: { existingSecret: 'a' }, redis: { existingSecret: 'b' } },
+      false,
+      false,
+    ],
+  ] as const)
+    test(`the notes say what each pod counts alone: ${what}`, () => {
+      const notes = notesOf({ secrets: { existing: 'keys' }, ...values })
+      assert.equal(/without a database/.test(notes), own, notes)
+      assert.equal(/Limits and budgets count in each pod/.test(notes), limits, notes)
+    })
+
   test('a pod has the time of its drain', () => {
     for (const set of SETS) {
       const { spec } = find(documentsOf({ set }), 'StatefulSet').spec.template
@@ -174,7 +281,7 @@ describe('chart: with helm', { skip: skipWithout('helm', SCHEMAS) }, () => {
   test('every container is confined', () => {
     for (const { spec, kind } of SETS.flatMap((set) => documentsOf({ set }))) {
       // biome-ignore lint/suspicious/noExplicitAny: a pod, or what contains one
-      const pod: any = kind === 'Pod' ? spec : kind === 'StatefulSet' ? (spec as any).template.spec : undefined
+      const pod: any = kind === 'Pod' ? spec : (spec as any)?.template?.spec
       if (pod === undefined) continue
       assert.equal(pod.automountServiceAccountToken, false)
       assert.equal(pod.securityContext.runAsNonRoot, true)
@@ -206,7 +313,18 @@ describe('chart: with helm', { skip: skipWithout('helm', SCHEMAS) }, () => {
   })
 
   for (const [what, values, message] of [
-    ['several replicas that share nothing', { replicas: 2 }, /replicas: more than one replica share nothing/],
+    ['several replicas that share nothing', { replicas: 2 }, /replicas: without a database each replica has its own/],
+    [
+      'an autoscaler without a database',
+      { autoscaling: { enabled: true }, independentReplicas: true },
+      /autoscaling: it needs a database/,
+    ],
+    [
+      'fewer pods at most than at least',
+      { autoscaling: { enabled: true, minReplicas: 3, maxReplicas: 2 }, database: { existingSecret: 'a' } },
+      /autoscaling: maxReplicas is less than minReplicas/,
+    ],
+    ['a database in plain text', { env: { DATABASE_URL: 'postgres://a:b@c/d' } }, /DATABASE_URL/],
     ['two sources of secrets', { secrets: { existing: 'a', values: { B: 'c' } } }, /secrets: set existing or values/],
     [
       'scrapes without a token',

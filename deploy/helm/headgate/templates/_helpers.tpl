@@ -27,6 +27,21 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.secrets.existing }}{{ .Values.secrets.existing }}{{ else if .Values.secrets.values }}{{ include "headgate.name" . }}{{ end }}
 {{- end }}
 
+{{- /* The variables of the shared stores. */ -}}
+{{- define "headgate.stores" -}}
+{{- with .Values.database }}{{ if .existingSecret -}}
+- name: DATABASE_URL
+  valueFrom:
+    secretKeyRef: { name: {{ .existingSecret }}, key: {{ .key }} }
+- { name: DATABASE_MIGRATE, value: {{ ternary "auto" "never" (eq .migrate "auto") }} }
+{{ end }}{{ end -}}
+{{- with .Values.redis }}{{ if .existingSecret -}}
+- name: REDIS_URL
+  valueFrom:
+    secretKeyRef: { name: {{ .existingSecret }}, key: {{ .key }} }
+{{- end }}{{ end }}
+{{- end }}
+
 {{- define "headgate.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -44,8 +59,16 @@ seccompProfile:
 
 {{- /* Contradictions that the schema cannot explain. */ -}}
 {{- define "headgate.check" -}}
+{{- if not .Values.database.existingSecret }}
+{{- if .Values.autoscaling.enabled }}
+{{- fail "autoscaling: it needs a database, since a pod that is removed would take its client keys, budgets and usage with it. Set database.existingSecret (README.md, \"Several replicas\")." }}
+{{- end }}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.independentReplicas) }}
-{{- fail "replicas: more than one replica share nothing: each has its own client keys, limits, budgets, usage and stored responses. Set independentReplicas to true if that suits you, or use workers for more processes in one pod (README.md, \"Several replicas\")." }}
+{{- fail "replicas: without a database each replica has its own client keys, limits, budgets and usage. Set database.existingSecret, or independentReplicas to true if that suits you, or use workers for more processes in one pod (README.md, \"Several replicas\")." }}
+{{- end }}
+{{- end }}
+{{- if and .Values.autoscaling.enabled (lt (int .Values.autoscaling.maxReplicas) (int .Values.autoscaling.minReplicas)) }}
+{{- fail "autoscaling: maxReplicas is less than minReplicas." }}
 {{- end }}
 {{- if and .Values.secrets.existing .Values.secrets.values }}
 {{- fail "secrets: set existing or values, not both." }}

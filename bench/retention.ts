@@ -57,7 +57,7 @@ const sweep = (bookkeeper: Bookkeeper, name: string, limits: UsageLimits): void 
 const journal = join(folder, 'journal')
 mkdirSync(journal, { recursive: true })
 const bookkeeper = new Bookkeeper(
-  { folder, journal, node: 'n1', timezone: 'UTC', syncs: false, process: thisProcess() },
+  { folder, journal, database: null, node: 'n1', timezone: 'UTC', syncs: false, process: thisProcess() },
   () => {},
 )
 try {

@@ -8,6 +8,7 @@ import type { ClientPages } from '../edge/http/app/client-pages.ts'
 import type { Pages } from '../edge/http/app/page-request.ts'
 import type { Handlers } from '../edge/http/app/routes.ts'
 import type { UsageReader } from '../edge/ledger/reading/client.ts'
+import { sharedDatabase } from '../edge/ledger/shared-database.ts'
 import type { LiveHub } from '../edge/live/hub.ts'
 import { budgetReadings } from '../edge/observe/account-metrics.ts'
 import { readingsText } from '../edge/observe/registry.ts'
@@ -120,6 +121,7 @@ const openReader = async (runtime: Runtime): Promise<UsageReader> => {
   const { UsageReader } = await import('../edge/ledger/reading/client.ts')
   current.reader ??= new UsageReader({
     folder: current.config.settings.data.dir,
+    database: sharedDatabase(current.config.settings),
     timezone: current.config.settings.usage.timezone,
     keepHours: () => current.config.settings.usage.keepHours,
     date: gateway.world.date,

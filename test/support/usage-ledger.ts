@@ -1,4 +1,4 @@
-/** A folder with a real `usage.db`, filled by the bookkeeper from journals, and a reader of it. */
+/** A folder with a real `usage.db`, or a Postgres database, filled by the bookkeeper from journals, and a reader of it. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +9,7 @@ import { encodeRecord } from '../../src/edge/ledger/journal-record.ts'
 import { UsageReader, type UsageReaderOptions } from '../../src/edge/ledger/reading/client.ts'
 import { processName, segmentFile, thisProcess } from '../../src/edge/ledger/segment-files.ts'
 import { USAGE_FILE } from '../../src/edge/ledger/usage-schema.ts'
+import { type LedgerEngine, SQLITE, type StoredRow } from './ledger-engines.ts'
 
 export type UsageLedger = AsyncDisposable & {
   readonly folder: string
@@ -16,24 +17,31 @@ export type UsageLedger = AsyncDisposable & {
   /** Stores records of this process. */
   readonly store: (records: readonly JournalRecord[]) => Promise<void>
   /** Reads with plain SQL, to compare. */
-  readonly all: (sql: string) => readonly Record<string, unknown>[]
+  readonly all: (sql: string) => readonly StoredRow[]
 }
 
 export const usageLedger = ({
   now,
   timezone = 'UTC',
+  engine = SQLITE,
   ...options
-}: { readonly now: number; readonly timezone?: string } & Partial<UsageReaderOptions>): UsageLedger => {
+}: {
+  readonly now: number
+  readonly timezone?: string
+  readonly engine?: LedgerEngine
+} & Partial<UsageReaderOptions>): UsageLedger => {
+  engine.clear()
   const root = mkdtempSync(join(tmpdir(), 'headgate-usage-'))
   const folder = join(root, 'data')
   const journal = join(folder, 'journal')
   mkdirSync(journal, { recursive: true })
   const bookkeeper = new Bookkeeper(
-    { folder, journal, node: 'n1', timezone, syncs: false, process: thisProcess() },
+    { folder, journal, database: engine.database(), node: 'n1', timezone, syncs: false, process: thisProcess() },
     () => {},
   )
   const reader = new UsageReader({
     folder,
+    database: engine.database(),
     timezone,
     keepHours: () => 90,
     date: () => now,
@@ -50,17 +58,7 @@ export const usageLedger = ({
       while (await bookkeeper.step());
       if (bookkeeper.problem !== null) throw new Error(bookkeeper.problem)
     },
-    all(sql) {
-      const database = new DatabaseSync(join(folder, USAGE_FILE))
-      try {
-        return database
-          .prepare(sql)
-          .all()
-          .map((row) => ({ ...row }))
-      } finally {
-        database.close()
-      }
-    },
+    all: (sql) => engine.reading(folder, (all) => all(sql)),
     async [Symbol.asyncDispose]() {
       await reader.close()
       bookkeeper.close()

@@ -1,5 +1,5 @@
 /**
- * Stores the journals of all processes in `usage.db`. Rows, sums and the position in the journal are one transaction, so
+ * Stores the journals of a gateway's processes in `usage.db` or in Postgres. Rows, sums and the position in the journal are one transaction, so
  * each record is counted exactly once. After any error the database is opened again and the state is read from it. One
  * bookkeeper works at a time: it holds a lock, which the operating system releases when its process ends.
  */
@@ -9,9 +9,10 @@ import { DatabaseSync } from 'node:sqlite'
 import type { CounterSpend } from '../../core/journal.ts'
 import { isBusy, problemOf } from '../sqlite/errors.ts'
 import { makeFolder } from '../sqlite/folder.ts'
-import { LedgerFold } from './fold.ts'
+import { type LedgerBatch, LedgerFold } from './fold.ts'
 import { readJournal } from './journal-reader.ts'
 import type { MalformedSegment } from './malformed-segment.ts'
+import { callOffset, nodeName } from './node-name.ts'
 import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, NO_PROGRESS } from './progress.ts'
 import {
@@ -23,15 +24,26 @@ import {
   journalSize,
   listSegments,
 } from './segment-files.ts'
-import { type Adjusted, type Adjustment, type LedgerSum, UsageDatabase, type UsageLimits } from './usage-database.ts'
+import type { SharedDatabase } from './shared-database.ts'
+import {
+  type Adjusted,
+  type Adjustment,
+  type LedgerSum,
+  type UnfinishedAttempts,
+  UsageDatabase,
+  type UsageLimits,
+} from './usage-database.ts'
 import type { JournalRow } from './usage-schema.ts'
 import { daysIn } from './zone-days.ts'
 
 export type BookkeeperOptions = {
-  /** Folders of `usage.db` and of the journal. */
+  /** The data folder, with `usage.db`, and the folder of the journal. */
   readonly folder: string
   readonly journal: string
-  readonly node: string
+  /** Null: usage is stored in `usage.db`. */
+  readonly database: SharedDatabase | null
+  /** The name of this gateway; null: the one that is kept in the data folder. */
+  readonly node: string | null
   /** IANA zone of daily sums. */
   readonly timezone: string
   /** Whether journals are flushed to the disk each second. */
@@ -118,8 +130,11 @@ export class Bookkeeper {
 
   /** Deletes a batch of old rows. Returns whether more may be left. Does not throw. */
   sweep(limits: UsageLimits, now: number): boolean {
+    const { database } = this.#opened ?? {}
+    if (!database) return false
     try {
-      return this.#opened?.database.sweep(limits, now) ?? false
+      const isClosing = database.closeGone((node, unfinished) => this.#completed(node, unfinished))
+      return database.sweep(limits, now) || isClosing
     } catch (error) {
       this.#fail(error)
       return false
@@ -153,7 +168,7 @@ export class Bookkeeper {
   // ── The database ───────────────────────────────────────────────────────────────────────────────────────────────
 
   async #open(): Promise<Opened> {
-    if (this.#opened?.database.moved()) this.#closeDatabase()
+    if (this.#opened?.database.isStale()) this.#closeDatabase()
     if (this.#opened) return this.#opened
     this.#opening ??= this.#openDatabase().finally(() => {
       this.#opening = null
@@ -163,14 +178,33 @@ export class Bookkeeper {
 
   async #openDatabase(): Promise<Opened> {
     this.#takeLock()
-    const { folder, node, process } = this.#options
-    const database = await UsageDatabase.open(folder, { node, process })
-    const fold = new LedgerFold({ node, dayOf: this.#dayOf })
-    for (const { row, opened } of database.unfinished()) fold.restore(row, opened)
-    const positions = new Map(database.positions().map((row) => [row.segment, row]))
-    this.#opened = { database, fold, positions }
-    this.#positions = positions
-    return this.#opened
+    const { folder, database: shared, process } = this.#options
+    const node = this.#options.node ?? nodeName(folder)
+    const database = await UsageDatabase.open(folder, shared, { node, process })
+    try {
+      const { positions, unfinished } = database.begin()
+      const found = new Map(positions.map((row) => [row.segment, row]))
+      this.#opened = { database, fold: this.#foldOf(node, unfinished), positions: found }
+      this.#positions = found
+      return this.#opened
+    } catch (error) {
+      database.close()
+      throw error
+    }
+  }
+
+  #foldOf(node: string, unfinished: UnfinishedAttempts): LedgerFold {
+    const isShared = this.#options.database !== null
+    const fold = new LedgerFold({ node, dayOf: this.#dayOf, callOffset: isShared ? callOffset(node) : 0 })
+    for (const { row, opened } of unfinished) fold.restore(row, opened)
+    return fold
+  }
+
+  /** Completes the requests of a gateway that is gone, at the reservations of attempts whose end is unknown. */
+  #completed(node: string, unfinished: UnfinishedAttempts): LedgerBatch {
+    const fold = this.#foldOf(node, unfinished)
+    for (const process of fold.processes()) fold.endProcess(process)
+    return fold.take()
   }
 
   /** Two processes share the folder while one replaces the other. */

@@ -28,6 +28,7 @@ const given = () => {
   const client = new LedgerClient({
     folder,
     journal,
+    database: null,
     node: 'n1',
     timezone: 'UTC',
     syncs: true,

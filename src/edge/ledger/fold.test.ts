@@ -5,7 +5,8 @@ import { type JournalRecord, NO_TOKENS } from '../../core/journal.ts'
 import { type LedgerBatch, LedgerFold } from './fold.ts'
 
 const PROCESS = 'a.1-0'
-const given = () => new LedgerFold({ node: 'n1', dayOf: (at) => new Date(at).toISOString().slice(0, 10) })
+const given = () =>
+  new LedgerFold({ node: 'n1', dayOf: (at) => new Date(at).toISOString().slice(0, 10), callOffset: 0 })
 const folded = (records: readonly JournalRecord[], fold = given()): LedgerBatch => {
   for (const record of records) fold.add(record, PROCESS)
   return fold.take()

@@ -1,5 +1,5 @@
 /**
- * Folds journal records into rows of `usage.db` and increments of its sums. Pure: the state is rebuilt from the database
+ * Folds journal records into rows of the ledger and increments of its sums. Pure: the state is rebuilt from the database
  * after a restart (`restore`), and `take` returns what the next transaction must store.
  */
 import {
@@ -29,6 +29,8 @@ export type FoldOptions = {
   readonly node: string
   /** The date of a time (`2026-11-22`) in the zone of daily sums. */
   readonly dayOf: (at: number) => string
+  /** Added to the numbers of calls (`callOffset`). */
+  readonly callOffset: number
 }
 
 /** An attempt in the fold. `isComplete`: its request is. `stored`: its row is in the database. */
@@ -171,7 +173,12 @@ export class LedgerFold {
       return
     }
     const opened = { process, call, key, team, style, tag, route, client, charges, ended: null }
-    const attempt = { row: openRow(record, process), opened, isComplete: false, stored: false }
+    const attempt = {
+      row: openRow(record, this.#callOf(process, record.call)),
+      opened,
+      isComplete: false,
+      stored: false,
+    }
     request.attempts.set(record.attempt, attempt)
     this.#attempts.add(attempt)
   }
@@ -225,7 +232,7 @@ export class LedgerFold {
       this.orphans++
       return
     }
-    this.#endWith(request, endedRow(record, process, this.#options.node), record.tag)
+    this.#endWith(request, endedRow(record, this.#callOf(process, record.call), this.#options.node), record.tag)
     if (!this.#complete(name, request))
       for (const attempt of request.attempts.values()) this.#markEnded(attempt, record)
   }
@@ -293,6 +300,10 @@ export class LedgerFold {
       this.#attempts.add(attempt)
     }
     return true
+  }
+
+  #callOf(process: string, call: number): number {
+    return callNumber(process, call) + this.#options.callOffset
   }
 
   #requestOf(process: string, call: number): UnfinishedRequest {
@@ -385,9 +396,9 @@ const add = <Period>(
   for (const column in counts) row[column as keyof Counts] += counts[column as keyof Counts] ?? 0
 }
 
-const openRow = (record: AttemptOpened, process: string): AttemptColumns => ({
+const openRow = (record: AttemptOpened, call: number): AttemptColumns => ({
   request: record.request,
-  call: callNumber(process, record.call),
+  call,
   n: record.attempt,
   started: record.at,
   ended: null,
@@ -509,10 +520,10 @@ const NO_REQUEST = {
   client: null,
 } as const
 
-const endedRow = (record: RequestEnded, process: string, node: string): RequestRow => ({
+const endedRow = (record: RequestEnded, call: number, node: string): RequestRow => ({
   ...NO_REQUEST,
   id: record.request,
-  call: callNumber(process, record.call),
+  call,
   received: record.received,
   ended: record.at,
   style: record.style,

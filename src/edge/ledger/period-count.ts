@@ -2,12 +2,12 @@
  * Counts what was spent in a period before a budget with `countFrom: period` was created. It is stored as adjustments, once
  * for each budget and period, so that restarts and all workers have the same figures.
  */
-import type { DatabaseSync } from 'node:sqlite'
 import type { Budget } from '../../core/accounts.ts'
 import { parseCharge } from '../../core/journal.ts'
 import { isObject } from '../../core/json.ts'
 import { budgetScope, counterOwner, countsPrincipal } from '../../policy/accounts/budget-scope.ts'
 import { allowsTarget } from '../../policy/accounts/key-access.ts'
+import type { SqlDatabase } from '../sql/database.ts'
 import type { OpenedColumn } from './usage-schema.ts'
 
 /** A budget, and the start of the period that is counted (ms since 1970). */
@@ -21,32 +21,32 @@ const ACTOR = 'headgate'
 
 /** Attempts of complete requests. */
 const SPENT = `SELECT a.key, a.team, r.person, r.end_user, r.tags, r.asked, a.provider, a.model,
-    sum(coalesce(a.cost, a.reserved)) spent
+    sum(coalesce(a.cost, a.reserved)) AS spent
   FROM attempt a JOIN request r ON r.id = a.request AND r.call = a.call
   WHERE a.started >= ?1 AND r.received >= ?1 AND a.opened IS NULL
   GROUP BY 1, 2, 3, 4, 5, 6, 7, 8`
 
 /** Ended attempts of incomplete requests: their charges are counted, and their rows are not in `SPENT`. */
-const UNFINISHED = `SELECT coalesce(cost, reserved) spent, opened FROM attempt
+const UNFINISHED = `SELECT coalesce(cost, reserved) AS spent, opened FROM attempt
   WHERE opened IS NOT NULL AND outcome <> 'open'`
 
-/** What a counter has been charged by requests, and what this file has added before. */
+/** What a counter has been charged by requests, and what was added here before. */
 const CHARGED = `SELECT
   (SELECT coalesce(sum(spent), 0) FROM budget_sum WHERE counter = ?1 AND period_start = ?2)
-    - (SELECT coalesce(sum(amount), 0) FROM adjustment WHERE counter = ?1 AND period_start = ?2 AND reason <> ?3) charged`
+    - (SELECT coalesce(sum(amount), 0) FROM adjustment WHERE counter = ?1 AND period_start = ?2 AND reason <> ?3) AS charged`
 
 const INSERT = `INSERT INTO adjustment (id, at, budget, counter, period_start, key, amount, reason, actor)
   VALUES (?, ?, ?, ?, ?, NULL, ?, '${REASON}', '${ACTOR}')`
 /** It belongs to no running process, whose counters would contain it. */
 const ADD = `INSERT INTO budget_sum (counter, period_start, node, process, spent) VALUES (?, ?, ?, '', ?)
-  ON CONFLICT DO UPDATE SET spent = spent + excluded.spent`
+  ON CONFLICT (counter, period_start, node, process) DO UPDATE SET spent = budget_sum.spent + excluded.spent`
 
 const add = (sums: Map<string, number>, owner: string, spent: number): void => {
   sums.set(owner, (sums.get(owner) ?? 0) + spent)
 }
 
 /** What the rows of the period say, by the owner of the counter. */
-const spentByOwner = (database: DatabaseSync, { budget, start }: CountedPeriodOf): ReadonlyMap<string, number> => {
+const spentByOwner = (database: SqlDatabase, { budget, start }: CountedPeriodOf): ReadonlyMap<string, number> => {
   const scope = budgetScope(budget)
   const sums = new Map<string, number>()
   const text = (value: unknown) => (typeof value === 'string' ? value : '')
@@ -69,7 +69,7 @@ const spentByOwner = (database: DatabaseSync, { budget, start }: CountedPeriodOf
 }
 
 /** What incomplete requests have charged to counters of the budget in the period. */
-const unfinishedByOwner = (database: DatabaseSync, { budget, start }: CountedPeriodOf): ReadonlyMap<string, number> => {
+const unfinishedByOwner = (database: SqlDatabase, { budget, start }: CountedPeriodOf): ReadonlyMap<string, number> => {
   const sums = new Map<string, number>()
   for (const { spent, opened } of database.prepare(UNFINISHED).iterate()) {
     // The ledger has written it.
@@ -82,7 +82,7 @@ const unfinishedByOwner = (database: DatabaseSync, { budget, start }: CountedPer
 }
 
 /** Adds what the counters of a budget lack in the period, unless it was done before. Within a transaction. */
-export const countPeriod = (database: DatabaseSync, counted: CountedPeriodOf, { node, at }: CountedBy): void => {
+export const countPeriod = (database: SqlDatabase, counted: CountedPeriodOf, { node, at }: CountedBy): void => {
   const { budget, start } = counted
   const id = `adj_${budget.id.slice('bud_'.length)}_${budget.per}_${start}`
   if (database.prepare('SELECT 1 FROM adjustment WHERE id = ?').get(id)) return

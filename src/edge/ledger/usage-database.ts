@@ -1,13 +1,14 @@
 /**
- * `usage.db` for the bookkeeper. Writes are prepared statements in one synchronous transaction; kysely creates the schema.
- * Functions throw the error of SQLite or of the file system.
+ * The database of the ledger for the bookkeeper: `usage.db`, or Postgres for several gateways. Writes are prepared statements
+ * in one synchronous transaction; kysely creates the schema. Functions throw the error of the database or of the file system.
  */
-import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
+import { runAll, type SqlDatabase, type SqlValue } from '../sql/database.ts'
 import { inTransaction } from '../sql/transaction.ts'
-import { openSizedFile, type SizedFile } from '../sqlite/sized-file.ts'
-import type { FoldedAttempt, LedgerBatch, RequestAddition } from './fold.ts'
+import type { LedgerBatch, RequestAddition } from './fold.ts'
+import { type StoredNames, storedNames } from './node-name.ts'
 import { type CountedPeriodOf, countPeriod } from './period-count.ts'
 import { endedProcesses, isOfRun, type JournalProcess, processName } from './segment-files.ts'
+import type { SharedDatabase } from './shared-database.ts'
 import {
   type AdjustmentRow,
   ATTEMPT_COLUMNS,
@@ -17,11 +18,10 @@ import {
   NO_COUNTS,
   type OpenedColumn,
   REQUEST_COLUMNS,
-  type RequestRow,
   type RollupRow,
-  USAGE_SCHEMA,
   type UsageTables,
 } from './usage-schema.ts'
+import { openStorage, type UsageStorage } from './usage-storage.ts'
 
 /** Retention. `keepDays`: rows of requests and attempts; `keepHours`: days for which hourly sums are kept. */
 export type UsageLimits = { readonly keepDays: number; readonly keepHours: number; readonly maxMegabytes: number }
@@ -43,12 +43,18 @@ export type LedgerSum = {
 /** What rows of this process are marked with. */
 export type LedgerWriter = { readonly node: string; readonly process: JournalProcess }
 
-/** Pages of the log (16 MB) at which SQLite moves it into the file. */
-const LOG_PAGES = 4_000
+/** Attempts of requests that are not complete. */
+export type UnfinishedAttempts = readonly { readonly row: AttemptRow; readonly opened: OpenedColumn }[]
+
 const DAY = 86_400_000
 const MIB = 1_048_576
-/** Rows deleted per transaction, and pages returned to the file system per step. */
-const DELETED = { rows: 2_000, pages: 1_000 }
+/** Rows deleted per transaction. */
+const DELETED = 2_000
+/**
+ * ms after which a gateway that stores nothing is gone. Another one decides that when it has been connected for `wait`, so
+ * that after an outage of the database all come back first.
+ */
+const GONE = { after: DAY, wait: 600_000 }
 /** Fraction of the maximum size that remains after rows were deleted. */
 const EASED = 0.9
 /** Distinct values listed per facet. */
@@ -73,9 +79,10 @@ const insertInto = (table: keyof UsageTables, columns: readonly string[]): strin
   `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`
 
 const addInto = (table: 'usage_hour' | 'usage_day', period: 'hour' | 'day'): string =>
-  `${insertInto(table, [period, ...ROLLUP_KEY, ...ROLLUP_COUNTS])} ON CONFLICT DO UPDATE SET ${ROLLUP_COUNTS.map(
-    (column) => `${column} = ${column} + excluded.${column}`,
-  ).join(', ')}`
+  `${insertInto(table, [period, ...ROLLUP_KEY, ...ROLLUP_COUNTS])}
+    ON CONFLICT (${[period, ...ROLLUP_KEY].join(', ')}) DO UPDATE SET ${ROLLUP_COUNTS.map(
+      (column) => `${column} = ${table}.${column} + excluded.${column}`,
+    ).join(', ')}`
 
 const KEPT_IN_PLACE = ['request', 'call', 'n', 'started']
 const CHANGED = ATTEMPT_COLUMNS.filter((column) => !KEPT_IN_PLACE.includes(column))
@@ -85,14 +92,20 @@ const oldest = (table: 'attempt' | 'request'): string => {
   const [time, key, condition] =
     table === 'attempt' ? ['started', 'started, request, n', 'AND opened IS NULL'] : ['received', 'received, id', '']
   return `DELETE FROM ${table} WHERE (${key}) IN
-    (SELECT ${key} FROM ${table} WHERE ${time} < ? ${condition} ORDER BY ${time} LIMIT ${DELETED.rows})`
+    (SELECT ${key} FROM ${table} WHERE ${time} < ? ${condition} ORDER BY ${time} LIMIT ${DELETED})`
 }
 
 /** A batch of what a process has spent. */
 const SUMS_OF = `SELECT * FROM budget_sum WHERE process = ?
-  ORDER BY counter, period_start, node LIMIT ${DELETED.rows}`
+  ORDER BY counter, period_start, node LIMIT ${DELETED}`
 
-const prepareStatements = (database: DatabaseSync) => ({
+/** Adds to what a process has spent of a counter. */
+const ADD_SUM = `ON CONFLICT (counter, period_start, node, process) DO UPDATE SET spent = budget_sum.spent + excluded.spent`
+
+/** ms since 1970, by the clock of the database. */
+const NOW = `CAST(unixepoch('subsec') * 1000 AS BIGINT)`
+
+const prepareStatements = (database: SqlDatabase) => ({
   insertAttempt: database.prepare(`${insertInto('attempt', [...ATTEMPT_COLUMNS, 'opened'])} ON CONFLICT DO NOTHING`),
   updateAttempt: database.prepare(
     `UPDATE attempt SET ${[...CHANGED, 'opened'].map((column) => `${column} = ?`).join(', ')} WHERE started = ? AND request = ? AND n = ?`,
@@ -101,117 +114,151 @@ const prepareStatements = (database: DatabaseSync) => ({
   addToRequest:
     database.prepare(`UPDATE request SET input = input + ?, output = output + ?, cache_read = cache_read + ?,
     cache_write = cache_write + ?, reasoning = reasoning + ?,
-    cost = CASE WHEN ? IS NULL THEN cost ELSE coalesce(cost, 0) + ? END,
-    usage_source = CASE ? WHEN 'estimated' THEN 'estimated' ELSE usage_source END WHERE (received, id) =
+    cost = CASE WHEN CAST(? AS BIGINT) IS NULL THEN cost ELSE coalesce(cost, 0) + ? END,
+    usage_source = CASE CAST(? AS TEXT) WHEN 'estimated' THEN 'estimated' ELSE usage_source END WHERE (received, id) =
       (SELECT received, id FROM request WHERE id = ? AND call = ? AND received >= ? ORDER BY received LIMIT 1)`),
   addHour: database.prepare(addInto('usage_hour', 'hour')),
   addDay: database.prepare(addInto('usage_day', 'day')),
   addSum: database.prepare(
-    `${insertInto('budget_sum', ['counter', 'period_start', 'node', 'process', 'spent'])}
-      ON CONFLICT DO UPDATE SET spent = spent + excluded.spent`,
+    `${insertInto('budget_sum', ['counter', 'period_start', 'node', 'process', 'spent'])} ${ADD_SUM}`,
   ),
   setFacet: database.prepare(
-    `INSERT INTO facet (name, value, last_seen) SELECT ?1, ?2, ?3
+    `INSERT INTO facet (name, value, last_seen) SELECT CAST(?1 AS TEXT), CAST(?2 AS TEXT), CAST(?3 AS BIGINT)
       WHERE EXISTS (SELECT 1 FROM facet WHERE name = ?1 AND value = ?2)
         OR (SELECT count(*) FROM facet WHERE name = ?1) < ${FACET_VALUES}
-      ON CONFLICT DO UPDATE SET last_seen = max(last_seen, excluded.last_seen)`,
+      ON CONFLICT (name, value) DO UPDATE SET last_seen = max(facet.last_seen, excluded.last_seen)`,
   ),
-  setPosition: database.prepare('INSERT OR REPLACE INTO journal (segment, position, malformed) VALUES (?, ?, ?)'),
+  setPosition: database.prepare(
+    `${insertInto('journal', ['segment', 'position', 'malformed'])}
+      ON CONFLICT (segment) DO UPDATE SET position = excluded.position, malformed = excluded.malformed`,
+  ),
   removePosition: database.prepare('DELETE FROM journal WHERE segment = ?'),
-  positions: database.prepare('SELECT segment, position, malformed FROM journal'),
+  positions: database.prepare('SELECT segment, position, malformed FROM journal WHERE segment >= ? AND segment < ?'),
   unfinished: database.prepare('SELECT * FROM attempt WHERE opened IS NOT NULL'),
   sums: database.prepare(
     `SELECT counter, period_start, process, spent FROM budget_sum WHERE period_start >= ? ORDER BY counter, period_start`,
   ),
-  processes: database.prepare("SELECT DISTINCT process FROM budget_sum WHERE process <> ''"),
+  processes: database.prepare("SELECT DISTINCT process FROM budget_sum WHERE process <> '' AND node = ?"),
   addSumsOf: database.prepare(
-    `INSERT INTO budget_sum SELECT counter, period_start, node, '', spent FROM (${SUMS_OF}) WHERE true
-      ON CONFLICT DO UPDATE SET spent = spent + excluded.spent`,
+    `INSERT INTO budget_sum SELECT counter, period_start, node, '', spent FROM (${SUMS_OF}) AS part WHERE true ${ADD_SUM}`,
   ),
   removeSumsOf: database.prepare(
     `DELETE FROM budget_sum WHERE (counter, period_start, node, process) IN
-      (SELECT counter, period_start, node, process FROM (${SUMS_OF}))`,
+      (SELECT counter, period_start, node, process FROM (${SUMS_OF}) AS part)`,
   ),
   insertAdjustment: database.prepare(`${insertInto('adjustment', ADJUSTMENT)} ON CONFLICT DO NOTHING`),
   adjustment: database.prepare('SELECT amount FROM adjustment WHERE id = ?'),
   spent: database.prepare(
-    'SELECT coalesce(sum(spent), 0) spent FROM budget_sum WHERE counter = ? AND period_start = ?',
+    'SELECT coalesce(sum(spent), 0) AS spent FROM budget_sum WHERE counter = ? AND period_start = ?',
   ),
   /** A time at or before which at most a batch of either table began. */
   batchEnd: database.prepare(
-    `SELECT min(until) until FROM (
-      SELECT max(received) until FROM (SELECT received FROM request ORDER BY received LIMIT ${DELETED.rows})
+    `SELECT min(until) AS until FROM (
+      SELECT max(received) AS until FROM (SELECT received FROM request ORDER BY received LIMIT ${DELETED}) AS requests
       UNION ALL
-      SELECT max(started) FROM (SELECT started FROM attempt ORDER BY started LIMIT ${DELETED.rows}))`,
+      SELECT max(started) FROM (SELECT started FROM attempt ORDER BY started LIMIT ${DELETED}) AS attempts) AS ends`,
   ),
   oldAttempts: database.prepare(oldest('attempt')),
   oldRequests: database.prepare(oldest('request')),
   oldHours: database.prepare(
     `DELETE FROM usage_hour WHERE (hour, ${ROLLUP_KEY.join(', ')}) IN
-      (SELECT hour, ${ROLLUP_KEY.join(', ')} FROM usage_hour WHERE hour < ? LIMIT ${DELETED.rows})`,
+      (SELECT hour, ${ROLLUP_KEY.join(', ')} FROM usage_hour WHERE hour < ? LIMIT ${DELETED})`,
   ),
   oldFacets: database.prepare('DELETE FROM facet WHERE last_seen < ?'),
 })
 
+/** Statements on the gateways of a shared database. */
+const prepareGatewayStatements = (database: SqlDatabase) => ({
+  enter: database.prepare(
+    `INSERT INTO gateway (node, since, seen) VALUES (?, ${NOW}, ${NOW})
+      ON CONFLICT (node) DO UPDATE SET since = excluded.since, seen = excluded.seen`,
+  ),
+  beat: database.prepare(`UPDATE gateway SET seen = ${NOW} WHERE node = ?`),
+  gone: database.prepare(
+    `SELECT node FROM gateway WHERE seen < ${NOW} - ${GONE.after} AND node <> ?1
+      AND EXISTS (SELECT 1 FROM gateway WHERE node = ?1 AND since < ${NOW} - ${GONE.wait}) LIMIT 1`,
+  ),
+  leave: database.prepare('DELETE FROM gateway WHERE node = ?'),
+})
+
 export class UsageDatabase {
-  readonly #database: DatabaseSync
+  readonly #storage: UsageStorage
+  readonly #database: SqlDatabase
   readonly #statements: ReturnType<typeof prepareStatements>
-  readonly #writer: LedgerWriter
+  /** Null: no other gateway stores its usage in this database. */
+  readonly #gateways: ReturnType<typeof prepareGatewayStatements> | null
+  readonly #process: JournalProcess
+  readonly #names: StoredNames
   /** Processes that had ended before the first sweep and have sums of their own; null: not known yet. */
   #endedProcesses: string[] | null = null
   #isShrinking = false
-  readonly #size: SizedFile['size']
-  /** Whether the path no longer leads to the open file. */
-  readonly moved: () => boolean
 
-  private constructor({ database, moved, size }: SizedFile, writer: LedgerWriter) {
-    this.#database = database
-    this.#writer = writer
-    this.#statements = prepareStatements(database)
-    this.#size = size
-    this.moved = moved
+  private constructor(storage: UsageStorage, { node, process }: LedgerWriter) {
+    this.#storage = storage
+    this.#database = storage.database
+    this.#process = process
+    this.#names = storedNames(node, storage.isShared)
+    this.#statements = prepareStatements(storage.database)
+    this.#gateways = storage.isShared ? prepareGatewayStatements(storage.database) : null
   }
 
-  /** Opens the file in a folder. Both are created if missing. */
-  static open(folder: string, writer: LedgerWriter): Promise<UsageDatabase> {
-    return openSizedFile(folder, USAGE_SCHEMA, LOG_PAGES, (file) => new UsageDatabase(file, writer))
+  /** Opens the shared database, or the file in a folder. What is missing is created. */
+  static open(folder: string, shared: SharedDatabase | null, writer: LedgerWriter): Promise<UsageDatabase> {
+    return openStorage(folder, shared, (storage) => new UsageDatabase(storage, writer))
   }
 
-  /** The stored position of each segment. */
-  positions(): readonly JournalRow[] {
-    return this.#statements.positions.all().map(({ segment, position, malformed }) => ({
-      segment: String(segment),
+  /** The database must be opened again. */
+  isStale(): boolean {
+    return this.#storage.isStale()
+  }
+
+  /**
+   * What a bookkeeper of this gateway continues from: the stored position of each segment, and attempts of unfinished
+   * requests. It waits for the transaction of an earlier connection, whose commit may still be on its way.
+   */
+  begin(): { readonly positions: readonly JournalRow[]; readonly unfinished: UnfinishedAttempts } {
+    return inTransaction(this.#database, () => {
+      this.#gateways?.enter.run(this.#names.node)
+      return { positions: this.#positions(), unfinished: this.#unfinishedOf(this.#names) }
+    })
+  }
+
+  #positions(): readonly JournalRow[] {
+    const { own, range } = this.#names
+    return this.#statements.positions.all(...range).map(({ segment, position, malformed }) => ({
+      segment: own(String(segment)) ?? '',
       position: Number(position),
       malformed: Number(malformed),
     }))
   }
 
-  /** Attempts of unfinished requests. */
-  unfinished(): readonly { readonly row: AttemptRow; readonly opened: OpenedColumn }[] {
-    return this.#statements.unfinished.all().map((found) => {
-      // Only this file writes the table.
+  #unfinishedOf({ own }: StoredNames): UnfinishedAttempts {
+    return this.#statements.unfinished.all().flatMap((found) => {
+      // Only this program writes the table.
       const row = found as AttemptRow
-      return { row, opened: JSON.parse(row.opened ?? '') as OpenedColumn }
+      const opened = JSON.parse(row.opened ?? '') as OpenedColumn
+      const process = own(opened.process)
+      return process === null ? [] : [{ row, opened: { ...opened, process } }]
     })
   }
 
   /** What each budget counter has spent in periods that began at `since` or later, after `counted` are counted at `at`. */
   sums(since: number, counted: readonly CountedPeriodOf[], at: number): readonly LedgerSum[] {
     return inTransaction(this.#database, () => {
-      for (const one of counted) countPeriod(this.#database, one, { node: this.#writer.node, at })
+      for (const one of counted) countPeriod(this.#database, one, { node: this.#names.node, at })
       return this.#sums(since)
     })
   }
 
   #sums(since: number): readonly LedgerSum[] {
-    const { process: own } = this.#writer
     const rows = this.#statements.sums.all(since) as Pick<
       BudgetSumRow,
       'counter' | 'period_start' | 'process' | 'spent'
     >[]
     const sums: LedgerSum[] = []
     for (const { counter, period_start, process, spent } of rows) {
-      const earlier = process !== '' && isOfRun(process, own) ? 0 : spent
+      const name = this.#names.own(process)
+      const earlier = name !== null && isOfRun(name, this.#process) ? 0 : spent
       const last = sums.at(-1)
       if (last?.counter === counter && last.period_start === period_start)
         sums[sums.length - 1] = { ...last, spent: last.spent + spent, earlier: last.earlier + earlier }
@@ -225,7 +272,7 @@ export class UsageDatabase {
    * `reset` is minus what the counter has spent in the period.
    */
   adjust({ amount, ...adjustment }: Adjustment): Adjusted {
-    const { node, process } = this.#writer
+    const { node, stored: nameOf } = this.#names
     const { adjustment: stored, insertAdjustment, addSum, spent } = this.#statements
     const { counter, period_start } = adjustment
     return inTransaction(this.#database, () => {
@@ -235,35 +282,107 @@ export class UsageDatabase {
       const row: AdjustmentRow = { ...adjustment, amount: amount === 'reset' ? total() : amount }
       insertAdjustment.run(...valuesOf(ADJUSTMENT, row))
       if (counter !== null && period_start !== null)
-        addSum.run(counter, period_start, node, processName(process), row.amount)
+        addSum.run(counter, period_start, node, nameOf(processName(this.#process)), row.amount)
       return { amount: row.amount, isNew: true }
     })
   }
 
   /** Stores a batch and the positions that it was read up to, in one transaction. */
   store(batch: LedgerBatch, positions: readonly JournalRow[]): void {
-    const { addHour, addDay, addSum, setFacet, setPosition } = this.#statements
     inTransaction(this.#database, () => {
-      for (const attempt of batch.attempts) this.#storeAttempt(attempt)
-      for (const row of batch.requests) this.#storeRequest(row)
-      for (const addition of batch.additions) this.#addToRequest(addition)
-      for (const row of batch.hours) addHour.run(row.period, ...rollupValues(row))
-      for (const row of batch.days) addDay.run(row.period, ...rollupValues(row))
-      for (const { counter, period_start, node, process, spent } of batch.sums)
-        addSum.run(counter, period_start, node, process, spent)
-      for (const { name, value, last_seen } of batch.facets) setFacet.run(name, value, last_seen)
-      for (const { segment, position, malformed } of positions) setPosition.run(segment, position, malformed)
+      this.#beat()
+      this.#write(batch, positions, this.#names)
     })
     for (const attempt of batch.attempts) attempt.stored = true
   }
 
-  /** Moves the log into the file and waits for the disk, so that stored segments can be deleted. */
+  #write(batch: LedgerBatch, positions: readonly JournalRow[], { stored }: StoredNames): void {
+    const { insertRequest, addToRequest, addHour, addDay, addSum, setFacet, setPosition } = this.#statements
+    this.#writeAttempts(batch.attempts, stored)
+    insertAll(batch.requests, 'received', (rows) =>
+      runAll(
+        insertRequest,
+        rows.map((row) => valuesOf(REQUEST_COLUMNS, row)),
+      ),
+    )
+    runAll(addToRequest, batch.additions.map(additionValues))
+    runAll(
+      addHour,
+      batch.hours.map((row) => [row.period, ...rollupValues(row)]),
+    )
+    runAll(
+      addDay,
+      batch.days.map((row) => [row.period, ...rollupValues(row)]),
+    )
+    runAll(
+      addSum,
+      batch.sums.map((sum) => [sum.counter, sum.period_start, sum.node, stored(sum.process), sum.spent]),
+    )
+    runAll(
+      setFacet,
+      batch.facets.map(({ name, value, last_seen }) => [name, value, last_seen]),
+    )
+    runAll(
+      setPosition,
+      positions.map(({ segment, position, malformed }) => [stored(segment), position, malformed]),
+    )
+  }
+
+  #writeAttempts(attempts: LedgerBatch['attempts'], stored: StoredNames['stored']): void {
+    const { insertAttempt, updateAttempt } = this.#statements
+    const all = [...attempts].map((attempt) => {
+      const opened = { ...attempt.opened, process: stored(attempt.opened.process) }
+      return { attempt, row: attempt.row, opened: attempt.isComplete ? null : JSON.stringify(opened) }
+    })
+    runAll(
+      updateAttempt,
+      all
+        .filter(({ attempt }) => attempt.stored)
+        .map(({ row, opened }) => [...valuesOf(CHANGED, row), opened, row.started, row.request, row.n]),
+    )
+    const added = all.filter(({ attempt }) => !attempt.stored)
+    const rows = added.map(({ row, opened }) => ({ ...row, opened }))
+    const inserted = insertAll(rows, 'started', (next) =>
+      runAll(
+        insertAttempt,
+        next.map((row) => [...valuesOf(ATTEMPT_COLUMNS, row), row.opened]),
+      ),
+    )
+    for (const [index, { attempt, row }] of added.entries())
+      attempt.row = { ...row, started: inserted[index]?.started ?? row.started }
+  }
+
+  /** Throws if another gateway has closed the attempts of this one, which was gone for a day: the state is no longer that. */
+  #beat(): void {
+    if (this.#gateways?.beat.run(this.#names.node).changes === 0)
+      throw new Error('this gateway has stored no usage for 24 hours, so others have closed its attempts')
+  }
+
+  /** Waits until the disk has what was stored, so that stored segments can be deleted. */
   checkpoint(): void {
-    this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)')
+    this.#storage.checkpoint()
   }
 
   removePosition(segment: string): void {
-    this.#statements.removePosition.run(segment)
+    this.#statements.removePosition.run(this.#names.stored(segment))
+  }
+
+  /**
+   * Completes the requests of a gateway that has stored nothing for a day. `complete` returns what that adds. Returns whether
+   * there was one.
+   */
+  closeGone(complete: (node: string, unfinished: UnfinishedAttempts) => LedgerBatch): boolean {
+    const gateways = this.#gateways
+    if (!gateways?.gone.get(this.#names.node)) return false
+    return inTransaction(this.#database, () => {
+      const found = gateways.gone.get(this.#names.node)
+      if (!found) return false
+      const names = storedNames(String(found.node), true)
+      const unfinished = this.#unfinishedOf(names)
+      if (unfinished.length > 0) this.#write(complete(names.node, unfinished), [], names)
+      gateways.leave.run(names.node)
+      return true
+    })
   }
 
   /** Deletes a batch of old rows and returns free pages to the file system. Returns whether more may be left. */
@@ -273,16 +392,17 @@ export class UsageDatabase {
     // Both tables are cut at the same time, although a request may have several attempts.
     const rowsUntil = this.#isShrinking ? Number(batchEnd.get()?.until ?? 0) + 1 : now - limits.keepDays * DAY
     const hoursUntil = now - limits.keepHours * DAY
-    const rows = inTransaction(this.#database, () => {
+    const [hours, attempts, requests] = inTransaction(this.#database, () => {
+      this.#beat()
       oldFacets.run(hoursUntil)
       this.#mergeSums()
-      const hours = Number(oldHours.run(hoursUntil).changes)
-      return hours + Number(oldAttempts.run(rowsUntil).changes) + Number(oldRequests.run(rowsUntil).changes)
+      return [oldHours.run(hoursUntil), oldAttempts.run(rowsUntil), oldRequests.run(rowsUntil)].map(({ changes }) =>
+        Number(changes),
+      ) as [number, number, number]
     })
-    // `exec` runs all steps of the pragma; a prepared statement would run one.
-    this.#database.exec(`PRAGMA incremental_vacuum(${DELETED.pages})`)
-    const { free } = this.#size()
-    if (rows >= DELETED.rows || (rows > 0 && this.#isShrinking) || free > 0 || this.#endedProcesses?.length) return true
+    const rows = hours + attempts + requests
+    const isReleasing = this.#storage.release({ requests, attempts })
+    if (rows >= DELETED || (rows > 0 && this.#isShrinking) || isReleasing || this.#endedProcesses?.length) return true
     this.checkpoint()
     return false
   }
@@ -294,83 +414,57 @@ export class UsageDatabase {
   /** Adds a batch of what a process has spent that has ended to one row for each counter. */
   #mergeSums(): void {
     const { processes, addSumsOf, removeSumsOf } = this.#statements
-    this.#endedProcesses ??= this.#endedOf(processes.all().map(({ process }) => String(process)))
+    this.#endedProcesses ??= this.#endedOf(processes.all(this.#names.node).map(({ process }) => String(process)))
     const [process] = this.#endedProcesses
     if (process === undefined) return
-    addSumsOf.run(process)
-    if (removeSumsOf.run(process).changes < DELETED.rows) this.#endedProcesses.shift()
+    const name = this.#names.stored(process)
+    addSumsOf.run(name)
+    if (removeSumsOf.run(name).changes < DELETED) this.#endedProcesses.shift()
   }
 
   /** Counters of this process contain what its own workers have spent, also of those that have ended. */
   #endedOf(processes: readonly string[]): string[] {
-    const { process: own } = this.#writer
-    return [...endedProcesses(new Set(processes.filter((name) => !isOfRun(name, own))), own)]
-  }
-
-  #storeAttempt(attempt: FoldedAttempt): void {
-    const { insertAttempt, updateAttempt } = this.#statements
-    const { row } = attempt
-    const opened = attempt.isComplete ? null : JSON.stringify(attempt.opened)
-    if (attempt.stored) updateAttempt.run(...valuesOf(CHANGED, row), opened, row.started, row.request, row.n)
-    else
-      attempt.row = insertNext(
-        row,
-        'started',
-        (next) => insertAttempt.run(...valuesOf(ATTEMPT_COLUMNS, next), opened).changes,
-      )
-  }
-
-  #storeRequest(row: RequestRow): void {
-    insertNext(
-      row,
-      'received',
-      (next) => this.#statements.insertRequest.run(...valuesOf(REQUEST_COLUMNS, next)).changes,
-    )
-  }
-
-  #addToRequest(of: RequestAddition): void {
-    const { input, output, cache_read, cache_write, reasoning, cost, usage_source, received, id, call } = of
-    this.#statements.addToRequest.run(
-      input,
-      output,
-      cache_read,
-      cache_write,
-      reasoning,
-      cost,
-      cost,
-      usage_source,
-      id,
-      call,
-      received,
-    )
+    const own = processes.flatMap((process) => this.#names.own(process) ?? [])
+    return [...endedProcesses(new Set(own.filter((name) => !isOfRun(name, this.#process))), this.#process)]
   }
 
   /** Rows are deleted from the maximum size on, until `EASED` of it. */
   #checkSize({ maxMegabytes }: UsageLimits): void {
-    const { used } = this.#size()
+    const used = this.#storage.used(this.#isShrinking)
     this.#isShrinking = used > maxMegabytes * MIB * (this.#isShrinking ? EASED : 1)
   }
 }
 
 /**
- * Inserts a row. If its key is taken, its time is moved by 1 ms until it is free: clients can send one request ID several
- * times in a millisecond. Returns the row as inserted.
+ * Inserts rows. If the key of one is taken, its time is moved by 1 ms until it is free: clients can send one request ID
+ * several times in a millisecond. `insert` returns the number of added rows for each. Returns the rows as inserted.
  */
-const insertNext = <Time extends string, Row extends { readonly [name in Time]: number }>(
-  row: Row,
+const insertAll = <Time extends string, Row extends { readonly [name in Time]: number }>(
+  rows: readonly Row[],
   time: Time,
-  insert: (row: Row) => number | bigint,
-): Row => {
-  let next = row
-  while (Number(insert(next)) === 0) next = { ...next, [time]: next[time] + 1 }
-  return next
+  insert: (rows: readonly Row[]) => readonly number[],
+): readonly Row[] => {
+  const inserted = [...rows]
+  const changes = insert(inserted)
+  for (const [index, row] of rows.entries()) {
+    let next = row
+    for (let isIn = changes[index] !== 0; !isIn; isIn = insert([next])[0] !== 0)
+      next = { ...next, [time]: next[time] + 1 }
+    inserted[index] = next
+  }
+  return inserted
 }
 
-const valuesOf = <Row>(columns: readonly (keyof Row)[], row: Row): SQLInputValue[] =>
+const valuesOf = <Row>(columns: readonly (keyof Row)[], row: Row): SqlValue[] =>
   // Rows contain texts, numbers and null.
-  columns.map((column) => row[column] as SQLInputValue)
+  columns.map((column) => row[column] as SqlValue)
 
-const rollupValues = (row: RollupRow<unknown>): SQLInputValue[] => [
+const rollupValues = (row: RollupRow<unknown>): SqlValue[] => [
   ...valuesOf<RollupRow<unknown>>(ROLLUP_KEY, row),
   ...valuesOf<RollupRow<unknown>>(ROLLUP_COUNTS, row),
+]
+
+const additionValues = (of: RequestAddition): SqlValue[] => [
+  ...valuesOf(['input', 'output', 'cache_read', 'cache_write', 'reasoning', 'cost', 'cost', 'usage_source'], of),
+  ...valuesOf(['id', 'call', 'received'], of),
 ]

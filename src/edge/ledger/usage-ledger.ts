@@ -11,11 +11,12 @@ import type { LedgerClient, LedgerClientOptions } from './client.ts'
 import type { JournalWriter } from './journal-writer.ts'
 import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from './progress.ts'
+import { sharedDatabase } from './shared-database.ts'
 import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './usage-database.ts'
 
 export type UsageLedgerOptions = {
   /** The settings at the start of the process; those of retention are read again. */
-  readonly settings: () => Pick<Settings, 'data' | 'ledger' | 'usage'>
+  readonly settings: () => Pick<Settings, 'data' | 'database' | 'ledger' | 'usage'>
   /** Present where several processes serve the port. */
   readonly worker?: { readonly number: number; readonly bookkeeper: SharedBookkeeper } | undefined
   readonly date: () => number
@@ -35,7 +36,10 @@ export type SharedBookkeeper = {
 }
 
 /** The options of the bookkeeper that the configuration determines. */
-export type SharedLedgerOptions = Pick<LedgerClientOptions, 'folder' | 'journal' | 'node' | 'timezone' | 'syncs'> & {
+export type SharedLedgerOptions = Pick<
+  LedgerClientOptions,
+  'folder' | 'journal' | 'database' | 'node' | 'timezone' | 'syncs'
+> & {
   readonly limits: UsageLimits
 }
 
@@ -232,10 +236,14 @@ const UNREACHABLE = 'the process that stores usage does not respond'
 const journalFolder = ({ data, ledger }: Pick<Settings, 'data' | 'ledger'>): string =>
   ledger.folder ?? join(data.dir, 'journal')
 
-const bookkeeperOptions = ({ data, ledger, usage }: Pick<Settings, 'data' | 'ledger' | 'usage'>) => ({
-  folder: data.dir,
-  journal: journalFolder({ data, ledger }),
-  node: NODE,
-  timezone: usage.timezone,
-  syncs: ledger.sync !== 'never',
-})
+const bookkeeperOptions = (settings: Pick<Settings, 'data' | 'database' | 'ledger' | 'usage'>) => {
+  const database = sharedDatabase(settings)
+  return {
+    folder: settings.data.dir,
+    journal: journalFolder(settings),
+    database,
+    node: database ? null : NODE,
+    timezone: settings.usage.timezone,
+    syncs: settings.ledger.sync !== 'never',
+  }
+}

@@ -1,12 +1,12 @@
 /**
- * Tables of `usage.db`. Times are ms since 1970, amounts whole nano-dollars, texts without a value null. Sums (`usage_hour`,
- * `usage_day`, `budget_sum`) contain what this node has counted.
+ * Tables of the ledger, in `usage.db` or in Postgres. Times are ms since 1970, amounts whole nano-dollars, texts without a
+ * value null. Sums (`usage_hour`, `usage_day`, `budget_sum`) contain what a node has counted. In Postgres, where several
+ * gateways are nodes, names of processes and of segments begin with that of their node (`node-name.ts`).
  */
 
-import { sql } from 'kysely'
 import type { Migration } from 'kysely/migration'
 import type { BudgetCharge } from '../../core/journal.ts'
-import type { SchemaVersions } from '../sql/migrate.ts'
+import { migrationOf, type SchemaVersions } from '../sql/migrate.ts'
 import { type RebuiltTable, upgradeTables } from './usage-upgrade.ts'
 
 export type UsageTables = {
@@ -335,16 +335,25 @@ const REBUILT: readonly RebuiltTable[] = [
 ]
 
 /** Raw SQL: kysely's schema builder has no `WITHOUT ROWID`. */
-const MIGRATIONS: readonly Migration[] = [
-  {
-    async up(db) {
-      for (const statement of FIRST) await sql.raw(statement).execute(db)
-    },
-  },
-  { up: (db) => upgradeTables(db, REBUILT) },
-]
+const MIGRATIONS: readonly Migration[] = [migrationOf(FIRST), { up: (db) => upgradeTables(db, REBUILT) }]
+
+/**
+ * The gateways that store usage, and when they have done so last, by the clock of the database. `since`: when it was opened
+ * last.
+ */
+const GATEWAY = `CREATE TABLE gateway (node TEXT PRIMARY KEY, since INTEGER NOT NULL, seen INTEGER NOT NULL)`
+
+/** The same versions: files before the first release were upgraded by the second. */
+const SHARED_MIGRATIONS: readonly Migration[] = [migrationOf(FIRST), migrationOf([GATEWAY])]
 
 /** The file's name in the data folder. */
 export const USAGE_FILE = 'usage.db'
+/** The schema's name in Postgres. */
+export const POSTGRES_SCHEMA = 'headgate_usage'
 
 export const USAGE_SCHEMA: SchemaVersions = { file: USAGE_FILE, migrations: MIGRATIONS, oldestReader: 1 }
+export const SHARED_USAGE_SCHEMA: SchemaVersions = {
+  file: POSTGRES_SCHEMA,
+  migrations: SHARED_MIGRATIONS,
+  oldestReader: 2,
+}

@@ -69,9 +69,9 @@ test('upgrade of usage.db: sums, requests and what continues are those of before
   earlier.close()
 
   const writer = { node: 'n', process: { start: NOON + 1, pid: 78, worker: 0 } }
-  const database = await UsageDatabase.open(folder, writer)
+  const database = await UsageDatabase.open(folder, null, writer)
   assert.deepEqual(database.sums(0, [], NOON), [{ counter: 'bud_a', period_start: NOON, spent: 1000, earlier: 1000 }])
-  const [unfinished] = database.unfinished()
+  const [unfinished] = database.begin().unfinished
   assert.equal(unfinished?.row.call, 7)
   assert.deepEqual(unfinished?.opened, { ...OPENED, charges: [`${NOON} bud_a`], route: null, client: null })
   database.close()
@@ -90,7 +90,7 @@ test('upgrade of usage.db: sums, requests and what continues are those of before
   )
   stored.close()
   // A second start changes nothing.
-  const again = await UsageDatabase.open(folder, writer)
-  assert.equal(again.unfinished().length, 1)
+  const again = await UsageDatabase.open(folder, null, writer)
+  assert.equal(again.begin().unfinished.length, 1)
   again.close()
 })

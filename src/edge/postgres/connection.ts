@@ -27,7 +27,9 @@ export const serveConnection = (port: MessagePort, data: ConnectionData, parent:
     lost = error
   })
   // Not as startup parameters, which poolers of connections refuse.
-  const settings = `SET search_path TO ${schema}; SET statement_timeout = ${statementTimeout}`
+  // A gateway whose host has failed in a transaction must not keep the others from writing.
+  const settings = `SET search_path TO ${schema}; SET statement_timeout = ${statementTimeout};
+    SET idle_in_transaction_session_timeout = ${2 * statementTimeout}`
   const connected = client.connect().then(() => client.query(settings))
   // A failure is the answer to the first call.
   connected.catch(() => {})
@@ -67,7 +69,7 @@ const run = async (client: pg.Client, { text, name, runs }: PostgresCall): Promi
     await client.query(text)
     return []
   }
-  const sent = runs.map((values) => client.query({ text, values: values as SqlValue[], ...(name && { name }) }))
+  const sent = runs.map((values) => client.query({ text, values: values.map(withoutNul), ...(name && { name }) }))
   // After an error the others fail too: all are awaited, and the first error is the reason.
   const ended = await Promise.allSettled(sent)
   return ended.map((one) => {
@@ -76,6 +78,10 @@ const run = async (client: pg.Client, { text, name, runs }: PostgresCall): Promi
     return { rows: one.value.rows as SqlRow[], changes: one.value.rowCount ?? 0 }
   })
 }
+
+/** Postgres has no texts with a NUL, which clients can send in names: it is replaced, also in conditions. */
+const withoutNul = (value: SqlValue): SqlValue =>
+  typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value
 
 /** Errors of the server have a SQLSTATE of five characters; classes 08 and 57P end the connection. */
 const problemFrom = (error: unknown, isLost: boolean) => {

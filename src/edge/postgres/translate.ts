@@ -21,6 +21,8 @@ export const FUNCTIONS = [
     'SELECT CASE WHEN $1 IS NULL OR $2 IS NULL THEN NULL ELSE greatest($1, $2) END'`,
   `CREATE OR REPLACE FUNCTION min(numeric, numeric) RETURNS numeric LANGUAGE sql IMMUTABLE AS
     'SELECT CASE WHEN $1 IS NULL OR $2 IS NULL THEN NULL ELSE least($1, $2) END'`,
+  `CREATE OR REPLACE FUNCTION json_valid(text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS
+    'BEGIN PERFORM $1::jsonb; RETURN true; EXCEPTION WHEN data_exception THEN RETURN false; END'`,
   `CREATE OR REPLACE FUNCTION json_extract(text, text) RETURNS text LANGUAGE sql IMMUTABLE AS
     $$SELECT jsonb_path_query_first($1::jsonb, $2::jsonpath) #>> '{}'$$`,
   `CREATE OR REPLACE FUNCTION json_each(text) RETURNS TABLE (key text, value text) LANGUAGE sql IMMUTABLE AS

@@ -21,6 +21,7 @@ const LEDGER: AccountsFromWorker = {
   options: {
     folder,
     journal: join(folder, 'journal'),
+    database: null,
     node: 'local',
     timezone: 'UTC',
     syncs: false,

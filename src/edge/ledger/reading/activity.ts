@@ -1,7 +1,7 @@
 /** What all providers did in a range, and the attempts that are in progress. */
 import { sql } from 'kysely'
 import { KINDS } from '../../../core/failure.ts'
-import { bucketWidth } from './outcome-counts.ts'
+import { bucketWidth, countWhere } from './outcome-counts.ts'
 import type {
   Activity,
   ActivityCell,
@@ -12,7 +12,7 @@ import type {
   TimeRange,
 } from './queries.ts'
 import { isoTime } from './request-shape.ts'
-import type { LedgerReads } from './usage-file.ts'
+import type { LedgerReads } from './usage-source.ts'
 
 /** Providers of a result, latencies that are read for one, kinds of errors for one, and attempts in progress. */
 const MOST = { providers: 200, sample: 1_000, errors: 20, running: 100 }
@@ -22,6 +22,9 @@ export const LIMITED = ['rate_limited', 'token_rate', 'quota']
 const UNHEALTHY = Object.entries(KINDS).flatMap(([kind, row]) => (row.charges === null ? [] : [kind]))
 /** Upper bounds of the histogram's bars, in ms; the last bar has none. */
 const BOUNDS = Array.from({ length: 14 }, (_, power) => 16 * 2 ** power)
+
+/** The kind of an error. */
+const KIND = sql`coalesce(kind, outcome)`
 
 const attemptsIn = ({ db }: LedgerReads, { from, to }: TimeRange) =>
   db.selectFrom('attempt').where('started', '>=', from).where('started', '<', to)
@@ -37,8 +40,8 @@ export const activityOf = async (reads: LedgerReads, query: ActivityQuery): Prom
       // A bound number would be a fraction.
       sql<number>`started / ${sql.lit(width)} * ${sql.lit(width)}`.as('start'),
       sql<number>`count(*)`.as('attempts'),
-      sql<number>`sum(${isFailed})`.as('failed'),
-      sql<number>`sum(${isLimited})`.as('limited'),
+      countWhere(isFailed).as('failed'),
+      countWhere(isLimited).as('limited'),
       sql<number | null>`max(ended - started)`.as('slowest_ms'),
     ])
     .groupBy(['provider', 'start'])
@@ -99,15 +102,16 @@ const quantile = (sorted: readonly number[], share: number): number | null =>
 const errorsOf = (reads: LedgerReads, range: TimeRange, provider: string) =>
   attemptsIn(reads, range)
     .select([
-      sql<string>`coalesce(kind, outcome)`.as('kind'),
+      sql<string>`${KIND}`.as('kind'),
       'status',
       sql<number>`count(*)`.as('count'),
       sql<number>`max(started)`.as('last'),
     ])
     .where('provider', '=', provider)
     .where('outcome', 'in', ['failed', 'interrupted'])
-    .groupBy(['kind', 'status'])
+    .groupBy([KIND, sql.ref('status')])
     .orderBy('count', 'desc')
+    .orderBy(KIND)
     .limit(MOST.errors)
     .execute()
     .then((rows) => rows.map(({ last, ...row }) => ({ ...row, last_at: isoTime(last) })))

@@ -4,7 +4,7 @@ import { formatDollars } from '../../../core/money.ts'
 import { encodeCursor } from './cursor.ts'
 import type { AdjustmentEntry, AdjustmentsQuery, ListPage } from './queries.ts'
 import { isoTime } from './request-shape.ts'
-import type { LedgerReads } from './usage-file.ts'
+import type { LedgerReads } from './usage-source.ts'
 
 export const adjustmentsPage = async (
   { db }: LedgerReads,

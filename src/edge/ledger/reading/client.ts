@@ -257,7 +257,9 @@ export class UsageReader {
     if (running?.number !== message.number) return
     if ('ms' in message) running.report(message.ms)
     this.#settle(
-      'value' in message ? good(message.value) : bad(message.slow ? slow(this.#limit) : unavailable(message.problem)),
+      'value' in message
+        ? good(message.value)
+        : bad(message.slow ? slow(this.#limit) : this.#unavailable(message.problem)),
     )
     this.#next()
   }
@@ -297,8 +299,8 @@ export class UsageReader {
     if (this.#thread) return null
     if (this.#ending.size >= MOST.ending)
       return busy(`${this.#ending.size} queries that took too long have not ended yet`)
-    const { folder, timezone } = this.#options
-    const data: ReadingThreadOptions = { folder, timezone, keepHours, limit: this.#limit }
+    const { folder, database, timezone } = this.#options
+    const data: ReadingThreadOptions = { folder, database, timezone, keepHours, limit: this.#limit }
     const thread = startThread<FromReadingThread>({
       file: THREAD,
       data,
@@ -306,17 +308,21 @@ export class UsageReader {
       onMessage: (message) => this.#receive(message),
       onExit: (ended, problem) => this.#lost(ended, problem),
     })
-    if (typeof thread === 'string') return unavailable(thread)
+    if (typeof thread === 'string') return this.#unavailable(thread)
     this.#isReady = false
     this.#thread = thread
     return null
+  }
+
+  #unavailable(problem: string): Failure {
+    return unavailable(problem, this.#options.database !== null)
   }
 
   #lost(thread: DatabaseThread, problem: string): void {
     this.#ending.delete(thread)
     if (thread !== this.#thread) return
     this.#thread = null
-    this.#settle(bad(unavailable(problem)))
+    this.#settle(bad(this.#unavailable(problem)))
     this.#next()
   }
 
@@ -372,10 +378,10 @@ const slow = (limit: number): Failure =>
 const busy = (problem: string): Failure =>
   fail('busy', `The usage data cannot be read now: ${problem}. Retry in a few seconds.`, { retryAfter: RETRY_AFTER })
 
-const unavailable = (problem: string): Failure =>
+const unavailable = (problem: string, isShared: boolean): Failure =>
   fail(
     'storage',
-    `The usage data cannot be read: ${problem}. Check the data folder of the gateway (DATA_DIR), then retry.`,
+    `The usage data cannot be read: ${problem}. Check ${isShared ? 'the database (DATABASE_URL)' : 'the data folder of the gateway (DATA_DIR)'}, then retry.`,
     {
       retryAfter: RETRY_AFTER,
     },

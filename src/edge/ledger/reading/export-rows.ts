@@ -5,8 +5,8 @@ import { decodeCursor } from './cursor.ts'
 import { requestCondition } from './filters.ts'
 import { type CursorValues, DIMENSIONS, type ExportPage, type ExportQuery, type UsageFilter } from './queries.ts'
 import { dollars, isoTime } from './request-shape.ts'
-import type { LedgerReads } from './usage-file.ts'
 import { usageReport } from './usage-report.ts'
+import type { LedgerReads } from './usage-source.ts'
 
 /** Rows per page. A row has at most 10 KB. */
 const PAGE = 500

@@ -88,11 +88,14 @@ const hasTag = (tag: string): Expression<SqlBool> => {
   const colon = tag.indexOf(':')
   const [name, value] = [tag.slice(0, colon), tag.slice(colon + 1)]
   return sql<SqlBool>`CASE WHEN json_valid(tags) THEN
-    EXISTS (SELECT 1 FROM json_each(tags) WHERE key = ${name} AND value = ${value}) ELSE 0 END`
+    EXISTS (SELECT 1 FROM json_each(tags) AS one WHERE one.key = ${name} AND one.value = ${value}) ELSE false END`
 }
 
-const contains = (column: (typeof SEARCHED)[number], text: string): Expression<SqlBool> =>
-  sql<SqlBool>`${sql.ref(column)} LIKE ${`%${text.replace(/[\\%_]/g, '\\$&')}%`} ESCAPE '\\'`
+/** Letters of ASCII are equal in both cases. SQLite's `LIKE` ignores the case, that of Postgres does not. */
+const contains = (column: (typeof SEARCHED)[number], text: string): Expression<SqlBool> => {
+  const pattern = text.replace(/[A-Z]/g, (letter) => letter.toLowerCase()).replace(/[\\%_]/g, '\\$&')
+  return sql<SqlBool>`lower(${sql.ref(column)}) LIKE ${`%${pattern}%`} ESCAPE '\\'`
+}
 
 /** The sums of a filter. They have an empty text where there is no value. */
 export const usageCondition =

@@ -1,10 +1,10 @@
 /** Attempts at one provider over time, by credential and model. */
 import { sql } from 'kysely'
 import { LIMITED } from './activity.ts'
-import { bucketWidth } from './outcome-counts.ts'
+import { bucketWidth, countWhere } from './outcome-counts.ts'
 import type { Lane, LaneCell, Lanes, LanesQuery } from './queries.ts'
 import { isoTime } from './request-shape.ts'
-import type { LedgerReads } from './usage-file.ts'
+import type { LedgerReads } from './usage-source.ts'
 
 /** Most lanes and failures of a result. */
 const MOST = { lanes: 200, failures: 200 }
@@ -25,9 +25,9 @@ export const lanesOf = async (reads: LedgerReads, query: LanesQuery): Promise<La
       // A bound number would be a fraction.
       sql<number>`started / ${sql.lit(width)} * ${sql.lit(width)}`.as('start'),
       sql<number>`count(*)`.as('attempts'),
-      sql<number>`sum(outcome IN ('failed', 'interrupted') AND NOT (${limited}))`.as('failed'),
-      sql<number>`sum(${limited})`.as('limited'),
-      sql<number>`sum(outcome = 'open')`.as('open'),
+      countWhere(sql`outcome IN ('failed', 'interrupted') AND NOT (${limited})`).as('failed'),
+      countWhere(limited).as('limited'),
+      countWhere(sql`outcome = 'open'`).as('open'),
       sql<number | null>`max(ended - started)`.as('slowest_ms'),
     ])
     .groupBy(['credential', 'model', 'start'])

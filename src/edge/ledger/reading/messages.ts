@@ -1,4 +1,5 @@
 /** Messages between `client.ts` and the reading thread (`thread.ts`). */
+import type { SharedDatabase } from '../shared-database.ts'
 import type { ReadName, ReadQuery } from './queries.ts'
 
 /** The thread answers each query once, with its number. */
@@ -20,6 +21,8 @@ export type FromReadingThread = { readonly number: number } & (
 export type ReadingThreadOptions = {
   /** Folder of `usage.db`. */
   readonly folder: string
+  /** Null: usage is in `usage.db`. */
+  readonly database: SharedDatabase | null
   /** IANA zone of daily sums. */
   readonly timezone: string
   /** Days for which hourly sums are kept. */

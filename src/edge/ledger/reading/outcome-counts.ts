@@ -1,9 +1,9 @@
 /** Requests by outcome and time: from hourly sums where buckets and filter allow it, otherwise from rows. */
-import { sql } from 'kysely'
+import { type Expression, sql } from 'kysely'
 import { MAX_NANO } from '../../../core/money.ts'
 import { FELL_BACK, requestCondition, usageCondition } from './filters.ts'
 import { DIMENSIONS, type OutcomeCounts, type RequestFilter, type TimeRange, type UsageFilter } from './queries.ts'
-import type { LedgerReads } from './usage-file.ts'
+import type { LedgerReads } from './usage-source.ts'
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
@@ -31,6 +31,9 @@ export const bucketsOf = ({ from, to }: TimeRange, width: number): readonly Time
     buckets.push({ from: start, to: start + width })
   return buckets
 }
+
+/** The number of rows that meet a condition. */
+export const countWhere = (condition: Expression<unknown>) => sql<number>`count(*) FILTER (WHERE ${condition})`
 
 /** Counts, and amounts in nano-dollars. */
 export type BucketCounts = OutcomeCounts & { readonly cost: number; readonly saved: number }
@@ -169,8 +172,8 @@ const fromRows = (
     .select([
       'outcome',
       sql<number>`count(*)`.as('requests'),
-      sql<number>`sum(${FELL_BACK})`.as('fell_back'),
-      sql<number>`sum(cache IN ('hit', 'shared'))`.as('cached'),
+      countWhere(FELL_BACK).as('fell_back'),
+      countWhere(sql`cache IN ('hit', 'shared')`).as('cached'),
       sql<number>`coalesce(sum(cost), 0)`.as('cost'),
       sql<number>`sum(saved)`.as('saved'),
     ])

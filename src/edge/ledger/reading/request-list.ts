@@ -17,7 +17,7 @@ import {
   type RequestsQuery,
 } from './queries.ts'
 import { isoTime, requestEntry } from './request-shape.ts'
-import type { LedgerReads } from './usage-file.ts'
+import type { LedgerReads } from './usage-source.ts'
 
 /** Requests that are counted exactly. */
 const COUNTED = 10_000
@@ -68,7 +68,7 @@ const orderOf = (sort: RequestSort) => {
   const none = direction === 'desc' ? -1 : Number.MAX_SAFE_INTEGER
   return {
     direction,
-    keys: [sql`ifnull(${sql.ref(column)}, ${sql.lit(none)})`, ...key],
+    keys: [sql`coalesce(${sql.ref(column)}, ${sql.lit(none)})`, ...key],
     values: (row: RequestRow): CursorValues => [row[column] ?? none, row.received, row.id],
   }
 }
@@ -125,8 +125,7 @@ const ofTeams = async (db: LedgerReads['db'], teams: readonly string[], since: s
         UNION ALL
         SELECT start, (SELECT min(node) FROM usage_day WHERE day = start AND node > part) FROM place WHERE part IS NOT NULL)
     SELECT DISTINCT ${columns} FROM place CROSS JOIN usage_day
-      ON day = start AND node = part AND team IN (${sql.join(teams)})
-    WHERE requests > 0`.execute(db)
+    WHERE day = start AND node = part AND team IN (${sql.join(teams)}) AND requests > 0`.execute(db)
   return rows
 }
 

@@ -13,7 +13,7 @@ import {
 } from './outcome-counts.ts'
 import type { RequestFilter, Summary, SummaryFigures, SummaryQuery, TimeRange } from './queries.ts'
 import { isoTime } from './request-shape.ts'
-import type { LedgerReads } from './usage-file.ts'
+import type { LedgerReads } from './usage-source.ts'
 
 /** Points of the series, and of the range before. */
 const POINTS = { series: 120, before: 24 }

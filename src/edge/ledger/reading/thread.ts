@@ -1,5 +1,6 @@
 /** Runs queries of the usage ledger in a thread, one after the other. Loaded by `reading-thread.mjs`. */
 import type { MessagePort } from 'node:worker_threads'
+import { PostgresError } from '../../postgres/errors.ts'
 import { problemOf } from '../../sqlite/errors.ts'
 import { activityOf, runningOf } from './activity.ts'
 import { adjustmentsPage } from './adjustment-list.ts'
@@ -11,13 +12,13 @@ import type { FromReadingThread, NamedQuery, ReadingThreadOptions, ToReadingThre
 import type { ReadResult } from './queries.ts'
 import { facetsOf, oneRequest, requestsPage } from './request-list.ts'
 import { summaryOf } from './summary.ts'
-import { type LedgerReads, TooSlow, UsageFile } from './usage-file.ts'
 import { usageReport } from './usage-report.ts'
+import { type LedgerReads, TooSlow, UsageSource } from './usage-source.ts'
 
 /** Serves the port until the message `close`. */
 export const serveReads = (port: MessagePort, options: ReadingThreadOptions): void => {
-  const { folder, timezone, keepHours, limit } = options
-  const file = new UsageFile(folder)
+  const { folder, database, timezone, keepHours, limit } = options
+  const source = new UsageSource(folder, database)
   const buckets = new BucketMemory()
   let last: Promise<void> = Promise.resolve()
   const answer = async ({ number, now, read }: ToReadingThread & { readonly do: 'read' }) => {
@@ -28,21 +29,26 @@ export const serveReads = (port: MessagePort, options: ReadingThreadOptions): vo
     const memory = 'shared' in read.query && read.query.shared ? buckets : null
     let result: FromReadingThread
     try {
-      const value = await file.read((db) => run({ db, timezone, keepHours, now, checkTime, memory }, read))
+      const value = await source.read((db) => run({ db, timezone, keepHours, now, checkTime, memory }, read))
       result = { number, value, ms: performance.now() - began }
     } catch (error) {
-      result = { number, problem: problemOf(error), slow: error instanceof TooSlow }
+      result = { number, problem: problemOf(error), slow: isSlow(error) }
     }
     port.postMessage(result)
   }
   port.on('message', (message: ToReadingThread) => {
     last = last.then(async () => {
       if (message.do === 'read') return answer(message)
-      file.close()
+      source.close()
       port.close()
     })
   })
 }
+
+/** Postgres ends statements that take too long itself. */
+const isSlow = (error: unknown): boolean =>
+  error instanceof TooSlow || (error instanceof PostgresError && error.code === QUERY_CANCELED)
+const QUERY_CANCELED = '57014'
 
 const run = (reads: LedgerReads, { name, query }: NamedQuery): Promise<ReadResult> => {
   switch (name) {

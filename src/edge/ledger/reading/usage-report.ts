@@ -16,7 +16,7 @@ import type {
   UsageSums,
 } from './queries.ts'
 import { isoTime } from './request-shape.ts'
-import type { LedgerReads } from './usage-file.ts'
+import type { LedgerReads } from './usage-source.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

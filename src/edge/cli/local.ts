@@ -6,8 +6,11 @@ import type { Env } from '../config/env.ts'
 import { variable } from '../config/environment.ts'
 import { type ConfigSources, loadConfig, readEnvironment } from '../config/load.ts'
 import { problemLine } from '../config/problem.ts'
+import type { SharedDatabase, StoredAccounts } from '../control/messages.ts'
 import { sharedDatabase } from '../control/place.ts'
-import { recordsAtStart } from '../control/read-accounts.ts'
+import { readStoredAccounts, recordsAtStart } from '../control/read-accounts.ts'
+import { readSharedAccounts } from '../control/read-shared.ts'
+import { problemOf } from '../sqlite/errors.ts'
 import { CliError, type CliHost, EXIT } from './cli.ts'
 
 export type Local = {
@@ -31,6 +34,28 @@ export const storedIn =
   (folder: string): NonNullable<ConfigSources['stored']> =>
   (settings) =>
     recordsAtStart({ folder: resolve(folder, settings.data.dir), database: sharedDatabase(settings) })
+
+/** The shared database, of the environment if the configuration is invalid; null: files in the data folder. */
+export const sharedIn = ({ loaded, env }: Local): SharedDatabase | null => {
+  if (loaded.ok) return sharedDatabase(loaded.config.settings)
+  const url = variable(env, 'DATABASE_URL')
+  return url === undefined ? null : { url, migrate: 'never', snapshot: false }
+}
+
+/** All accounts of the database. Throws `CliError` if there is none, or if it cannot be read. */
+export const storedAccountsOf = (local: Local): StoredAccounts => {
+  const shared = sharedIn(local)
+  const place = shared ? 'Postgres' : local.dataDir
+  let stored: StoredAccounts | null
+  try {
+    stored = shared ? readSharedAccounts(shared.url) : readStoredAccounts(local.dataDir)
+  } catch (error) {
+    if (!shared) throw error
+    throw new CliError(EXIT.failed, `The database of keys and budgets cannot be read: ${problemOf(error)}.`)
+  }
+  if (stored) return stored
+  throw new CliError(EXIT.conflict, `There is no database of keys and budgets in ${place}.`)
+}
 
 /** The configuration, or the exit code for an invalid one with all problems. */
 export const validConfig = ({ loaded }: Local): Extract<Loaded, { readonly ok: true }> => {

@@ -3,9 +3,8 @@ import { type AccountRecords, NO_ACCOUNTS } from '../../../core/accounts.ts'
 import { nearest } from '../../../core/nearest.ts'
 import { buildDirectory } from '../../../policy/accounts/directory.ts'
 import { accountsYaml } from '../../config/account-yaml.ts'
-import { readStoredAccounts } from '../../control/read-accounts.ts'
 import { CliError, type DefineVerb, EXIT } from '../cli.ts'
-import { readLocal } from '../local.ts'
+import { readLocal, storedAccountsOf } from '../local.ts'
 
 const KINDS = { team: 'teams', key: 'keys', budget: 'budgets', price: 'prices' } as const
 type AdoptedKind = keyof typeof KINDS
@@ -67,8 +66,7 @@ export const define: DefineVerb = (command, cli) => {
       if (!isKind(kind))
         throw new CliError(EXIT.usage, `The kind must be one of ${Object.keys(KINDS).join(', ')}, not "${kind}".`)
       const local = await readLocal(host)
-      const stored = readStoredAccounts(local.dataDir)
-      if (!stored) throw new CliError(EXIT.conflict, `There is no database of keys and budgets in ${local.dataDir}.`)
+      const stored = storedAccountsOf(local)
       const { id, ...record } = only(stored.records, kind, name)
       const file = local.loaded.ok ? local.loaded.config.accounts : NO_ACCOUNTS
       const place = file.places[id]

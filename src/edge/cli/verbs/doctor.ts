@@ -10,8 +10,9 @@ import { problemLine } from '../../config/problem.ts'
 import { schemaVersionOf } from '../../sqlite/schema-version.ts'
 import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
 import { runningHere } from '../gateway-client.ts'
-import { type Local, readLocal } from '../local.ts'
+import { type Local, readLocal, sharedIn } from '../local.ts'
 import { checkKeys } from '../provider-check.ts'
+import { schemaStates } from '../shared-schemas.ts'
 import { table } from '../table.ts'
 
 type Finding = {
@@ -132,6 +133,20 @@ const databases: Check = ({ dataDir }) =>
     }
   })
 
+const sharedSchemas: Check = async (local) => {
+  const shared = sharedIn(local)
+  if (!shared) return []
+  const states = await schemaStates(shared.url)
+  return states.map(({ schema, version, newest, problem }) => {
+    if (problem !== null) return finding('Postgres', 'failed', `${schema}: ${problem}`)
+    const found = version === null ? 'no tables so far' : `schema version ${version}`
+    if (version === newest) return finding('Postgres', 'ok', `${schema}, ${found}`)
+    return shared.migrate === 'auto'
+      ? finding('Postgres', 'ok', `${schema}, ${found}; the next start migrates it to ${newest}`)
+      : finding('Postgres', 'failed', `${schema}, ${found} (needed: ${newest}); run: headgate db migrate`)
+  })
+}
+
 /** A clock further away than this breaks signatures of cloud providers and expiry times, in ms. */
 const CLOCK_TOLERANCE = 60_000
 
@@ -195,6 +210,7 @@ const CHECKS: readonly Check[] = [
   dataFolder,
   fileModes,
   databases,
+  sharedSchemas,
   providers,
   proxies,
   prices,

@@ -97,6 +97,8 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'edge/store': ['edge/sql', 'edge/sqlite'],
   'edge/ledger': ['edge/postgres', 'edge/sql', 'edge/sqlite'],
   'edge/control': ['edge/config', 'edge/postgres', 'edge/sql', 'edge/sqlite'],
+  // What is done with all schemas of Postgres.
+  'edge/shared-database': ['edge/control', 'edge/ledger', 'edge/postgres', 'edge/sql', 'edge/sqlite'],
   'edge/config': [],
   'edge/observe': ['edge/process'],
   'edge/identity': ['edge/config'],
@@ -137,6 +139,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'edge/ledger',
     'edge/observe',
     'edge/process',
+    'edge/shared-database',
     'edge/sqlite',
     'edge/upstream-http',
   ],

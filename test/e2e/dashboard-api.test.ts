@@ -301,7 +301,7 @@ describe('what the dashboard reads', { concurrency: false }, () => {
     try {
       const file = join(folder, 'backup.tar.gz')
       writeFileSync(file, new Uint8Array(await response.arrayBuffer()))
-      const folders = { data: join(folder, 'data'), journal: join(folder, 'data', 'journal') }
+      const folders = { data: join(folder, 'data'), journal: join(folder, 'data', 'journal'), isShared: false }
       await restoreBackup(file, folders, false)
       const names = readStoredAccounts(folders.data)?.records.keys.map(({ name }) => name)
       assert.ok(names?.includes('ci'), String(names))

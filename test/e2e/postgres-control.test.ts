@@ -222,7 +222,20 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
     assert.equal(await isReady(late), false)
     assert.equal(await statusOf(late, 'x'.repeat(30)), 503)
     const env = { DATABASE_URL: url, PORT: '1' }
-    await verb(['db', 'migrate', '--json'], { cwd: newFolder(), env })
+    for (const before of [
+      [null, null],
+      [2, 2],
+    ]) {
+      const migrated = await verb(['db', 'migrate', '--json'], { cwd: newFolder(), env })
+      assert.equal(migrated.code, 0, migrated.stdout + migrated.stderr)
+      assert.deepEqual(
+        migrated.json().data.map((one: { schema: string; before: number | null }) => [one.schema, one.before]),
+        [
+          ['headgate_control', before[0]],
+          ['headgate_usage', before[1]],
+        ],
+      )
+    }
     await until(() => isReady(late), 'it is ready')
     assert.equal(await statusOf(late), 200)
   })

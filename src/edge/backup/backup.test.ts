@@ -43,7 +43,7 @@ const SEGMENT = 'abc.123-0-1.jsonl'
 
 test('a backup has the databases as of one moment and the whole lines of the journal', () =>
   inFolder(async (folder) => {
-    const from = { data: join(folder, 'from'), journal: join(folder, 'from', 'journal') }
+    const from = { data: join(folder, 'from'), journal: join(folder, 'from', 'journal'), isShared: false }
     mkdirSync(from.journal, { recursive: true })
     const database = new DatabaseSync(join(from.data, 'usage.db'))
     database.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1)')
@@ -65,7 +65,7 @@ test('a backup has the databases as of one moment and the whole lines of the jou
       [],
     )
 
-    const to = { data: join(folder, 'to'), journal: join(folder, 'elsewhere') }
+    const to = { data: join(folder, 'to'), journal: join(folder, 'elsewhere'), isShared: false }
     await restoreBackup(file, to, false)
     assert.equal(readFileSync(join(to.journal, SEGMENT), 'utf8'), '["o"]\n')
     const restored = new DatabaseSync(join(to.data, 'usage.db'))
@@ -82,7 +82,7 @@ test('a backup has the databases as of one moment and the whole lines of the jou
 
 test('without usage neither ledger nor journal are in the backup', () =>
   inFolder(async (folder) => {
-    const from = { data: folder, journal: join(folder, 'journal') }
+    const from = { data: folder, journal: join(folder, 'journal'), isShared: false }
     mkdirSync(from.journal)
     writeFileSync(join(from.journal, SEGMENT), '{}\n')
     for (const name of ['control.db', 'usage.db']) new DatabaseSync(join(folder, name)).close()
@@ -95,6 +95,30 @@ test('without usage neither ledger nor journal are in the backup', () =>
 
 test('an empty folder has nothing to back up', () =>
   inFolder(async (folder) => {
-    const from = { data: folder, journal: folder }
+    const from = { data: folder, journal: folder, isShared: false }
     await assert.rejects(writeBackup(join(folder, 'b'), from, { usage: true, version: '' }), /nothing to back up/)
+  }))
+
+test('with a shared database, the files that are not used are not part of it', () =>
+  inFolder(async (folder) => {
+    const from = { data: join(folder, 'from'), journal: join(folder, 'from', 'journal'), isShared: true }
+    mkdirSync(from.journal, { recursive: true })
+    for (const name of ['control.db', 'usage.db', 'responses.db']) {
+      const database = new DatabaseSync(join(from.data, name))
+      database.exec('CREATE TABLE t (x)')
+      database.close()
+    }
+    writeFileSync(join(from.journal, SEGMENT), '["o"]\n')
+    const file = join(folder, 'b.tar.gz')
+    const manifest = await writeBackup(file, from, { usage: true, version: '1.2.3' })
+    assert.deepEqual(manifest.postgres, ['keys', 'usage'])
+    assert.deepEqual(
+      manifest.files.map(({ name }) => name),
+      ['responses.db', `journal/${SEGMENT}`],
+    )
+    const to = { data: join(folder, 'to'), journal: join(folder, 'to', 'journal'), isShared: true }
+    assert.deepEqual((await restoreBackup(file, to, false)).manifest, manifest)
+    rmSync(join(from.data, 'responses.db'))
+    rmSync(from.journal, { recursive: true })
+    await assert.rejects(writeBackup(join(folder, 'c'), from, { usage: true, version: '' }), /pg_dump/)
   }))

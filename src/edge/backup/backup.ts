@@ -25,10 +25,10 @@ import { listSegments, parseSegment } from '../ledger/segment-files.ts'
 import { makeFolder } from '../sqlite/folder.ts'
 import { schemaVersionOf } from '../sqlite/schema-version.ts'
 import { ArchiveError, readArchive, writeArchive } from './archive.ts'
-import { DATABASES } from './data-files.ts'
+import { DATABASES, IN_POSTGRES } from './data-files.ts'
 
-/** The folders of a gateway. */
-export type DataFolders = { readonly data: string; readonly journal: string }
+/** The folders of a gateway. `isShared`: keys and usage are in Postgres. */
+export type DataFolders = { readonly data: string; readonly journal: string; readonly isShared: boolean }
 
 /** A backup cannot be written or restored. `conflict`: files are present or missing; `usage`: the file does not exist. */
 export class BackupError extends Error {
@@ -48,6 +48,8 @@ const manifestSchema = z.strictObject({
   format: z.literal(FORMAT),
   version: z.string(),
   created_at: z.string(),
+  /** What is in a database of its own and not part of the archive. */
+  postgres: z.array(z.string()).optional(),
   files: z.array(
     z.strictObject({
       name: z.string(),
@@ -109,12 +111,17 @@ const wholeLines = (path: string): number => {
  */
 export const writeBackup = async (
   file: string,
-  { data, journal }: DataFolders,
+  { data, journal, isShared }: DataFolders,
   { usage, version }: { readonly usage: boolean; readonly version: string },
 ): Promise<BackupManifest> => {
-  const wanted = DATABASES.filter((one) => existsSync(join(data, one.file)) && (usage || one.file !== 'usage.db'))
-  if (wanted.length === 0) throw new BackupError('conflict', `There is nothing to back up in ${data}.`)
+  const wanted = DATABASES.filter(
+    (one) => existsSync(join(data, one.file)) && (usage || one.file !== 'usage.db') && !(isShared && one.isShared),
+  )
+  const hasJournal = isShared && usage && listSegments(journal).length > 0
+  if (wanted.length === 0 && !hasJournal)
+    throw new BackupError('conflict', `There is nothing to back up in ${data}.${isShared ? ` ${IN_POSTGRES}` : ''}`)
   if (existsSync(file)) throw new BackupError('conflict', `${file} exists. Choose another name.`)
+  makeFolder(data)
   const work = mkdtempSync(join(data, 'backup-'))
   try {
     const before = usage ? holdSegments(journal, work, []) : []
@@ -135,7 +142,13 @@ export const writeBackup = async (
     const files: BackupManifest['files'] = []
     for (const { name, path, bytes, schema } of all)
       files.push({ name, bytes, sha256: await hashOf(path, bytes), schema })
-    const manifest: BackupManifest = { format: FORMAT, version, created_at: new Date().toISOString(), files }
+    const manifest: BackupManifest = {
+      format: FORMAT,
+      version,
+      created_at: new Date().toISOString(),
+      ...(isShared && { postgres: ['keys', 'usage'] }),
+      files,
+    }
     const page = join(work, MANIFEST)
     writeFileSync(page, `${JSON.stringify(manifest, null, 2)}\n`)
     await writeArchive(file, [{ name: MANIFEST, path: page, bytes: statSync(page).size }, ...all])

@@ -5,12 +5,22 @@ import { CONTROL_MIGRATIONS } from '../control/schema.ts'
 import { USAGE_SCHEMA } from '../ledger/usage-schema.ts'
 import { schemaVersionOf } from '../sqlite/schema-version.ts'
 
-/** `newest`: the schema version that this program writes; null: the file has none. */
-export const DATABASES: readonly { readonly file: string; readonly newest: number | null }[] = [
-  { file: 'control.db', newest: CONTROL_MIGRATIONS.length },
-  { file: 'usage.db', newest: USAGE_SCHEMA.migrations.length },
-  { file: 'responses.db', newest: null },
+/**
+ * `newest`: the schema version that this program writes; null: the file has none. `isShared`: with DATABASE_URL its content is
+ * in Postgres, and a file that is present is not used.
+ */
+export const DATABASES: readonly {
+  readonly file: string
+  readonly newest: number | null
+  readonly isShared: boolean
+}[] = [
+  { file: 'control.db', newest: CONTROL_MIGRATIONS.length, isShared: true },
+  { file: 'usage.db', newest: USAGE_SCHEMA.migrations.length, isShared: true },
+  { file: 'responses.db', newest: null, isShared: false },
 ]
+
+/** What an archive of a gateway with DATABASE_URL lacks. */
+export const IN_POSTGRES = 'Keys, budgets and usage are in Postgres: back them up with pg_dump.'
 
 export type DatabaseState = {
   readonly file: string

@@ -2,12 +2,14 @@
 import { join, resolve } from 'node:path'
 import { BackupError, type DataFolders } from '../backup/backup.ts'
 import { CliError, EXIT } from './cli.ts'
-import type { Local } from './local.ts'
+import { type Local, sharedIn } from './local.ts'
 
 /** The folders that the configuration of a working folder names. */
-export const foldersOf = ({ dataDir, loaded }: Local): DataFolders => {
+export const foldersOf = (local: Local): DataFolders => {
+  const { dataDir, loaded } = local
+  const isShared = sharedIn(local) !== null
   const folder = loaded.ok ? loaded.config.settings.ledger.folder : undefined
-  return { data: dataDir, journal: folder === undefined ? join(dataDir, 'journal') : resolve(folder) }
+  return { data: dataDir, journal: folder === undefined ? join(dataDir, 'journal') : resolve(folder), isShared }
 }
 
 /** Reports the errors of a backup with their exit codes. */

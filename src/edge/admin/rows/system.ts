@@ -7,6 +7,7 @@ import { bad, fail, good } from '../../../core/failure.ts'
 import type { ResponseWriter } from '../../../core/http-exchange.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { backUp } from '../../backup/client.ts'
+import { IN_POSTGRES } from '../../backup/data-files.ts'
 import { noteAudit } from '../control.ts'
 import { time } from '../fields.ts'
 import { askNodes } from '../nodes.ts'
@@ -51,9 +52,10 @@ const system = z
   })
   .meta({ id: 'System' })
 
-const foldersOf = ({ data, ledger }: Settings) => ({
+const foldersOf = ({ data, ledger, database }: Settings) => ({
   data: resolve(data.dir),
   journal: resolve(ledger.folder ?? join(data.dir, 'journal')),
+  isShared: database.url !== undefined,
 })
 
 /** Sends a file as fast as the client reads it, and deletes it. */
@@ -88,14 +90,15 @@ export const systemRows = [
     path: '/system/backup',
     summary: 'Write a backup of the data folder and send it',
     about:
-      'A `.tar.gz` as `headgate backup` writes it, for `headgate restore`: the databases and the journal. It contains the digests of keys and the audit log; it has no keys of providers, no headgate.yaml and no pepper. The data folder needs room for a copy.',
+      'A `.tar.gz` as `headgate backup` writes it, for `headgate restore`: the databases and the journal. It contains the digests of keys and the audit log; it has no keys of providers, no headgate.yaml and no pepper. The data folder needs room for a copy. With `DATABASE_URL` it has neither keys, budgets and the audit log nor usage, which are in Postgres (`pg_dump`); the header `x-headgate-warning` says so.',
     role: 'admin',
     scope: 'all',
     answer: { media: 'application/gzip', about: 'The archive' },
     example: {},
     async handle(deps, call) {
       const { configuration, control, process: facts } = deps
-      const found = await backUp(foldersOf(configuration.running().settings), facts.version)
+      const folders = foldersOf(configuration.running().settings)
+      const found = await backUp(folders, facts.version)
       if ('problem' in found)
         return bad(fail('storage', `The backup cannot be written: ${found.problem}.`, { retryAfter: 2_000 }))
       await noteAudit(control, call, { action: 'system.backup', object: 'data', details: {} })
@@ -106,6 +109,7 @@ export const systemRows = [
             'content-type': 'application/gzip',
             'content-disposition': `attachment; filename="headgate-${day}.tar.gz"`,
             'cache-control': 'no-store',
+            ...(folders.isShared && { 'x-headgate-warning': IN_POSTGRES }),
           })
           return sendFile(found.file, reply)
         },

@@ -1,11 +1,11 @@
 /** `headgate db`: the databases of the data folder, and the shared one. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { databasesIn } from '../../backup/data-files.ts'
+import { isUnreachable, migrateSchemas, type SchemaMigration, schemaStates } from '../../shared-database/schemas.ts'
 import { problemOf } from '../../sqlite/errors.ts'
 import { durationMs } from '../arguments.ts'
 import { CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { type Local, readLocal, sharedIn, validConfig } from '../local.ts'
-import { isUnreachable, migrateSchemas, type SchemaMigration, schemaStates } from '../shared-schemas.ts'
 import { table } from '../table.ts'
 
 const SCHEMAS_HELP =

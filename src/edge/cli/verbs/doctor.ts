@@ -7,12 +7,12 @@ import { priceBook } from '../../../policy/accounts/price-book.ts'
 import { listModels } from '../../../policy/routing/models.ts'
 import { openCatalogue } from '../../catalogue/catalogue.ts'
 import { problemLine } from '../../config/problem.ts'
+import { schemaStates } from '../../shared-database/schemas.ts'
 import { schemaVersionOf } from '../../sqlite/schema-version.ts'
 import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
 import { runningHere } from '../gateway-client.ts'
 import { type Local, readLocal, sharedIn } from '../local.ts'
 import { checkKeys } from '../provider-check.ts'
-import { schemaStates } from '../shared-schemas.ts'
 import { table } from '../table.ts'
 
 type Finding = {

@@ -1,6 +1,6 @@
 /** The schemas of a shared database: their versions, their rows, and their migration. */
 import { CONTROL_NAME, CONTROL_SCHEMA } from '../control/storage.ts'
-import { USAGE_SCHEMA } from '../ledger/usage-schema.ts'
+import { POSTGRES_SCHEMA, SHARED_USAGE_SCHEMA } from '../ledger/usage-schema.ts'
 import { PostgresDatabase } from '../postgres/database.ts'
 import { PostgresError } from '../postgres/errors.ts'
 import { migrateSchema, readableVersion, type SchemaVersions } from '../sql/migrate.ts'
@@ -13,8 +13,6 @@ type SharedSchema = {
   readonly rows: string | null
 }
 
-export const USAGE_NAME = 'headgate_usage'
-
 const SCHEMAS: readonly SharedSchema[] = [
   {
     schema: CONTROL_NAME,
@@ -22,7 +20,7 @@ const SCHEMAS: readonly SharedSchema[] = [
     rows: "SELECT kind AS name, count(*) AS rows FROM record GROUP BY kind UNION ALL SELECT 'audit', count(*) FROM audit",
   },
   // Counting requests takes too long.
-  { schema: USAGE_NAME, versions: USAGE_SCHEMA, rows: null },
+  { schema: POSTGRES_SCHEMA, versions: SHARED_USAGE_SCHEMA, rows: null },
 ]
 
 /** `version` null: the schema does not exist. `rows`: by kind of record; empty if they are not counted. */

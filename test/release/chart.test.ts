@@ -8,12 +8,14 @@ import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } fr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parse, parseAllDocuments } from 'yaml'
 import { CHART, generatedFiles } from '../../scripts/chart.ts'
 import { isObject, type Json, type JsonObject, object } from '../../src/core/json.ts'
 import { blocksOf } from '../docs/support.ts'
 import { start } from '../e2e/support/process.ts'
 import { verb } from '../e2e/support/verb.ts'
+import { skipPostgres, startPostgres } from '../support/postgres.ts'
 import { checkerOf } from './support/kubernetes.ts'
 import { SCHEMAS, skipWithout, toolPath } from './support/tools.ts'
 
@@ -220,6 +222,28 @@ describe('chart: with helm', { skip: skipWithout('helm', SCHEMAS) }, () => {
     const { egress } = find(documents, 'NetworkPolicy').spec
     const ports = egress.flatMap(({ ports = [] }: { ports?: { port: number }[] }) => ports.map(({ port }) => port))
     assert.deepEqual(ports.slice(-2), [5432, 6379])
+  })
+
+  test('pods of the chart are ready after its job, and not before', { skip: skipPostgres }, async () => {
+    const documents = documentsOf({ set: 'ci/scale.yaml' })
+    const [container] = find(documents, 'StatefulSet').spec.template.spec.containers
+    const [job] = find(documents, 'Job').spec.template.spec.containers
+    const postgres = await startPostgres()
+    try {
+      const named: readonly { name: string; value?: string }[] = container.env
+      const values = named.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value] as const]))
+      const local = { PORT: '0', DATA_DIR: 'data', DRAIN_DELAY: '0', AUTH_ADMIN: 'admin-canary-0123456789' }
+      const env = { ...Object.fromEntries(values), ...local, DATABASE_URL: postgres.url }
+      await using gateway = await start({ env })
+      const isReady = async () => (await fetch(`${gateway.url}/health/ready`)).status === 200
+      assert.equal(await isReady(), false)
+      const { code, stderr } = await verb(job.args, { env: { DATABASE_URL: postgres.url } })
+      assert.equal(code, 0, stderr)
+      for (const end = performance.now() + 30_000; !(await isReady()); await sleep(100))
+        assert.ok(performance.now() < end, gateway.output())
+    } finally {
+      await postgres.remove()
+    }
   })
 
   test('without the hook there is no job, and only `auto` lets the pods upgrade the tables', () => {

@@ -30,7 +30,7 @@ export const VERBS: readonly VerbRow[] = [
   { name: 'replay', summary: 'send a request again', load: () => import('./verbs/replay.ts') },
   { name: 'cache', summary: 'purge the response cache', load: () => import('./verbs/cache.ts') },
   { name: 'audit', summary: 'verify the audit log', load: () => import('./verbs/audit.ts') },
-  { name: 'db', summary: 'show the databases of the data folder', load: () => import('./verbs/db.ts') },
+  { name: 'db', summary: 'show, migrate and move databases', load: () => import('./verbs/db.ts') },
   { name: 'backup', summary: 'write a backup of the data folder', load: () => import('./verbs/backup.ts') },
   { name: 'restore', summary: 'restore a backup', load: () => import('./verbs/restore.ts') },
 ]

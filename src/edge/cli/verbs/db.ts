@@ -1,10 +1,14 @@
 /** `headgate db`: the databases of the data folder, and the shared one. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { formatDollars } from '../../../core/money.ts'
 import { databasesIn } from '../../backup/data-files.ts'
+import { isSame, MoveError, moveToShared } from '../../shared-database/move.ts'
 import { isUnreachable, migrateSchemas, type SchemaMigration, schemaStates } from '../../shared-database/schemas.ts'
 import { problemOf } from '../../sqlite/errors.ts'
 import { durationMs } from '../arguments.ts'
+import { foldersOf } from '../backup-folders.ts'
 import { CliError, type DefineVerb, EXIT } from '../cli.ts'
+import { runningHere } from '../gateway-client.ts'
 import { type Local, readLocal, sharedIn, validConfig } from '../local.ts'
 import { table } from '../table.ts'
 
@@ -81,7 +85,53 @@ export const define: DefineVerb = (command, cli) => {
         ),
       )
     })
+  command
+    .command('move')
+    .description('Copy keys, budgets, the audit log and usage of the data folder into Postgres.')
+    .option('--resume', 'continue a move that was interrupted, into tables that are not empty')
+    .option('--dry-run', 'show what would be copied')
+    .addHelpText(
+      'after',
+      '\nThe gateway must not run. The files stay as they are. Afterwards rows and sums of cost are compared; a difference exits\nwith 1. Stored responses and kept bodies stay in the data folder.\n\nExample: DATABASE_URL=postgres://… headgate db move',
+    )
+    .action(async ({ resume, dryRun }: { resume?: true; dryRun?: true }) => {
+      const { answer, exit, host, note, paint } = cli()
+      const local = await readLocal(host)
+      const { url } = sharedOf(local)
+      const running = runningHere(local)
+      if (running)
+        throw new CliError(EXIT.conflict, `A gateway runs with this data folder (${running.url}). Stop it first.`)
+      const options = { folders: foldersOf(local), url, resume: resume === true, dryRun: dryRun === true }
+      const moved = await moveToShared({ ...options, onTable: (table) => note(`copied ${table}`) }).catch(
+        (error: unknown) => {
+          if (error instanceof MoveError) throw new CliError(EXIT.conflict, error.message)
+          throw new CliError(EXIT.failed, `The move has failed: ${problemOf(error)}. Repeat it with --resume.`)
+        },
+      )
+      if (!moved.every(isSame)) exit(EXIT.failed)
+      answer({ object: 'list', data: moved }, () =>
+        table(
+          ['TABLE', 'ROWS', 'COST', 'ROWS IN POSTGRES', 'COST IN POSTGRES', 'RESULT'],
+          moved.map((one) => [
+            one.table,
+            `${one.source.rows}`,
+            dollars(one.source.sum),
+            one.target ? `${one.target.rows}` : '–',
+            dollars(one.target?.sum),
+            one.target === null
+              ? 'not copied'
+              : isSame(one)
+                ? { text: 'the same', paint: paint.good }
+                : { text: 'different', paint: paint.bad },
+          ]),
+          paint,
+        ),
+      )
+    })
 }
+
+/** Nano-dollars as dollars; a dash for tables without amounts. */
+const dollars = (sum: number | null | undefined): string => (typeof sum === 'number' ? `$${formatDollars(sum)}` : '–')
 
 /** The shared database, or the exit code of a configuration without one. */
 const sharedOf = (local: Local) => {

@@ -8,7 +8,7 @@ import { problemLine } from './edge/config/problem.ts'
 import { watchConfig } from './edge/config/watch.ts'
 import { WORKER_VARIABLE } from './edge/config/worker-count.ts'
 import type { ControlPlace, StoredAccounts } from './edge/control/messages.ts'
-import { sharedDatabase } from './edge/control/place.ts'
+import { sharedControl } from './edge/control/place.ts'
 import { readAtStart, recordsAtStart } from './edge/control/read-accounts.ts'
 import { announce, publishAddress, warnIfOpen } from './serve/announce.ts'
 import { build } from './serve/build.ts'
@@ -46,7 +46,7 @@ const readOnce = () => {
     return accounts
   }
   const records = (settings: Settings) =>
-    recordsAtStart({ folder: settings.data.dir, database: sharedDatabase(settings) }, (place) => {
+    recordsAtStart({ folder: settings.data.dir, database: sharedControl(settings) }, (place) => {
       found = readAtStart(place)
       return found
     })

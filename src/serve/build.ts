@@ -7,7 +7,7 @@ import { openCatalogue } from '../edge/catalogue/catalogue.ts'
 import { type ConfigSources, readEnvironment } from '../edge/config/load.ts'
 import { reloadState } from '../edge/config/reload-state.ts'
 import { KeyStore, type KeyStoreOptions } from '../edge/control/key-store.ts'
-import { sharedDatabase } from '../edge/control/place.ts'
+import { sharedControl } from '../edge/control/place.ts'
 import { fingerprint } from '../edge/http/app/fingerprint.ts'
 import { signing } from '../edge/identity/signing.ts'
 import { RequestBodies } from '../edge/ledger/bodies/body-keeper.ts'
@@ -202,7 +202,7 @@ const openKeys = (
 ): KeyStore => {
   const { settings } = current.config
   const folder = settings.data.dir
-  const database = sharedDatabase(settings)
+  const database = sharedControl(settings)
   return new KeyStore({
     folder,
     database,

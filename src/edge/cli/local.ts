@@ -6,8 +6,8 @@ import type { Env } from '../config/env.ts'
 import { variable } from '../config/environment.ts'
 import { type ConfigSources, loadConfig, readEnvironment } from '../config/load.ts'
 import { problemLine } from '../config/problem.ts'
-import type { SharedDatabase, StoredAccounts } from '../control/messages.ts'
-import { sharedDatabase } from '../control/place.ts'
+import type { SharedControl, StoredAccounts } from '../control/messages.ts'
+import { sharedControl } from '../control/place.ts'
 import { readStoredAccounts, recordsAtStart } from '../control/read-accounts.ts'
 import { readSharedAccounts } from '../control/read-shared.ts'
 import { problemOf } from '../sqlite/errors.ts'
@@ -33,11 +33,11 @@ export const readLocal = async ({ env, folder }: CliHost): Promise<Local> => {
 export const storedIn =
   (folder: string): NonNullable<ConfigSources['stored']> =>
   (settings) =>
-    recordsAtStart({ folder: resolve(folder, settings.data.dir), database: sharedDatabase(settings) })
+    recordsAtStart({ folder: resolve(folder, settings.data.dir), database: sharedControl(settings) })
 
 /** The shared database, of the environment if the configuration is invalid; null: files in the data folder. */
-export const sharedIn = ({ loaded, env }: Local): SharedDatabase | null => {
-  if (loaded.ok) return sharedDatabase(loaded.config.settings)
+export const sharedIn = ({ loaded, env }: Local): SharedControl | null => {
+  if (loaded.ok) return sharedControl(loaded.config.settings)
   const url = variable(env, 'DATABASE_URL')
   return url === undefined ? null : { url, migrate: 'never', snapshot: false }
 }

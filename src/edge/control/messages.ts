@@ -1,6 +1,7 @@
 /** Operations on `control.db`, their results, and the messages between `client.ts` and `thread.ts`. All are plain JSON data. */
 import type { AccountRecords, FileAccounts } from '../../core/accounts.ts'
 import type { JsonObject } from '../../core/json.ts'
+import type { SharedDatabase } from '../sql/shared-database.ts'
 import type { RecordKind } from './shapes.ts'
 
 /** The person or program that makes a request. `kind`: `token`, `user`, `operator` (auth.admin), `cli` … */
@@ -161,19 +162,13 @@ export type ControlSettings = {
   readonly file: FileAccounts
 }
 
-/** A Postgres database that several gateways share. */
-export type SharedDatabase = {
-  readonly url: string
-  /** Whether opening it creates and upgrades the tables. */
-  readonly migrate: 'auto' | 'never'
-  /** Keeps a copy of what the serving process needs in the data folder, for starts without the database. */
-  readonly snapshot: boolean
-}
+/** `snapshot`: a copy of what the serving process needs is kept in the data folder, for starts without the database. */
+export type SharedControl = SharedDatabase & { readonly snapshot: boolean }
 
 /** Where the records are: in the shared database, or in `control.db` in the folder. */
 export type ControlPlace = {
   readonly folder: string
-  readonly database: SharedDatabase | null
+  readonly database: SharedControl | null
 }
 
 export type ControlThreadOptions = ControlPlace & {

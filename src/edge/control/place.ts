@@ -1,6 +1,9 @@
 import type { Settings } from '../../core/settings.ts'
-import type { SharedDatabase } from './messages.ts'
+import { sharedDatabase } from '../sql/shared-database.ts'
+import type { SharedControl } from './messages.ts'
 
-/** The shared database of the settings; null: files in the data folder. */
-export const sharedDatabase = ({ database: { url, migrate } }: Pick<Settings, 'database'>): SharedDatabase | null =>
-  url === undefined ? null : { url, migrate, snapshot: true }
+/** The shared database of the settings, with a snapshot; null: files in the data folder. */
+export const sharedControl = (settings: Pick<Settings, 'database'>): SharedControl | null => {
+  const shared = sharedDatabase(settings)
+  return shared && { ...shared, snapshot: true }
+}

@@ -1,7 +1,7 @@
 /** The records in a Postgres database that several gateways share. */
 import { PostgresDatabase } from '../postgres/database.ts'
 import { migrateSchema, readableVersion } from '../sql/migrate.ts'
-import type { SharedDatabase } from './messages.ts'
+import type { SharedDatabase } from '../sql/shared-database.ts'
 import { lastSeq } from './read-accounts.ts'
 import { CONTROL_NAME, CONTROL_SCHEMA, type ControlStorage } from './storage.ts'
 

@@ -7,6 +7,7 @@ import { chmodSync, closeSync, fdatasyncSync, openSync, renameSync, statSync, un
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { CounterSpend } from '../../core/journal.ts'
+import type { SharedDatabase } from '../sql/shared-database.ts'
 import { isBusy, problemOf } from '../sqlite/errors.ts'
 import { makeFolder } from '../sqlite/folder.ts'
 import { type LedgerBatch, LedgerFold } from './fold.ts'
@@ -24,7 +25,6 @@ import {
   journalSize,
   listSegments,
 } from './segment-files.ts'
-import type { SharedDatabase } from './shared-database.ts'
 import {
   type Adjusted,
   type Adjustment,

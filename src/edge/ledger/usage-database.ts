@@ -3,12 +3,12 @@
  * in one synchronous transaction; kysely creates the schema. Functions throw the error of the database or of the file system.
  */
 import { runAll, type SqlDatabase, type SqlValue } from '../sql/database.ts'
+import type { SharedDatabase } from '../sql/shared-database.ts'
 import { inTransaction } from '../sql/transaction.ts'
 import type { LedgerBatch, RequestAddition } from './fold.ts'
 import { type StoredNames, storedNames } from './node-name.ts'
 import { type CountedPeriodOf, countPeriod } from './period-count.ts'
 import { endedProcesses, isOfRun, type JournalProcess, processName } from './segment-files.ts'
-import type { SharedDatabase } from './shared-database.ts'
 import {
   type AdjustmentRow,
   ATTEMPT_COLUMNS,

@@ -5,13 +5,13 @@
 import { join } from 'node:path'
 import type { AttemptClosed, AttemptOpened, Journal, JournalListener, RequestEnded } from '../../core/journal.ts'
 import type { Settings } from '../../core/settings.ts'
+import { sharedDatabase } from '../sql/shared-database.ts'
 import type { OnStoreTime } from '../sqlite/on-store-time.ts'
 import type { BookkeeperEvent } from './bookkeeper.ts'
 import type { LedgerClient, LedgerClientOptions } from './client.ts'
 import type { JournalWriter } from './journal-writer.ts'
 import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from './progress.ts'
-import { sharedDatabase } from './shared-database.ts'
 import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './usage-database.ts'
 
 export type UsageLedgerOptions = {

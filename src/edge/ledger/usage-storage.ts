@@ -2,8 +2,8 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { PostgresDatabase } from '../postgres/database.ts'
 import { migrateSchema, readableVersion } from '../sql/migrate.ts'
+import type { SharedDatabase } from '../sql/shared-database.ts'
 import { openSizedFile } from '../sqlite/sized-file.ts'
-import type { SharedDatabase } from './shared-database.ts'
 import { POSTGRES_SCHEMA, SHARED_USAGE_SCHEMA, USAGE_SCHEMA } from './usage-schema.ts'
 
 export type UsageStorage = {

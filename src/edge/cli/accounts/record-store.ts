@@ -7,7 +7,7 @@ import { isObject, type JsonObject, list, text } from '../../../core/json.ts'
 import { nearest } from '../../../core/nearest.ts'
 import { ControlClient } from '../../control/client.ts'
 import type { ControlError, ControlOperation } from '../../control/messages.ts'
-import { sharedDatabase } from '../../control/place.ts'
+import { sharedControl } from '../../control/place.ts'
 import { type Cli, CliError, EXIT } from '../cli.ts'
 import { findGateway, type GatewayClient } from '../gateway-client.ts'
 import { type Local, readLocal, validConfig } from '../local.ts'
@@ -106,7 +106,7 @@ export const queryOf = (query: object): string => {
 const onFiles = (cli: Cli, local: Local): RecordStore => {
   const { config } = validConfig(local)
   const { auth, audit } = config.settings
-  const shared = sharedDatabase(config.settings)
+  const shared = sharedControl(config.settings)
   cli.note(`No gateway is running: ${shared ? 'the database is used directly' : 'the files are used'}.`)
   const client = new ControlClient(
     {

@@ -1,5 +1,5 @@
 /** Messages between `client.ts` and the reading thread (`thread.ts`). */
-import type { SharedDatabase } from '../shared-database.ts'
+import type { SharedDatabase } from '../../sql/shared-database.ts'
 import type { ReadName, ReadQuery } from './queries.ts'
 
 /** The thread answers each query once, with its number. */

@@ -1,6 +1,6 @@
 import type { Settings } from '../../core/settings.ts'
 
-/** The Postgres database in which several gateways store their usage. */
+/** The Postgres database that several gateways share. */
 export type SharedDatabase = {
   /** It contains a password: never part of a message. */
   readonly url: string
@@ -8,6 +8,6 @@ export type SharedDatabase = {
   readonly migrate: 'auto' | 'never'
 }
 
-/** Null: usage is in `usage.db` of the data folder. */
+/** The shared database of the settings; null: files in the data folder. */
 export const sharedDatabase = ({ database: { url, migrate } }: Pick<Settings, 'database'>): SharedDatabase | null =>
   url === undefined ? null : { url, migrate }

@@ -10,6 +10,7 @@ import type { CounterSpend } from '../../core/journal.ts'
 import type { SharedDatabase } from '../sql/shared-database.ts'
 import { isBusy, problemOf } from '../sqlite/errors.ts'
 import { makeFolder } from '../sqlite/folder.ts'
+import { positionsInFile } from './file-positions.ts'
 import { type LedgerBatch, LedgerFold } from './fold.ts'
 import { readJournal } from './journal-reader.ts'
 import type { MalformedSegment } from './malformed-segment.ts'
@@ -182,7 +183,7 @@ export class Bookkeeper {
     const node = this.#options.node ?? nodeName(folder)
     const database = await UsageDatabase.open(folder, shared, { node, process })
     try {
-      const { positions, unfinished } = database.begin()
+      const { positions, unfinished } = database.begin(() => positionsInFile(folder))
       const found = new Map(positions.map((row) => [row.segment, row]))
       this.#opened = { database, fold: this.#foldOf(node, unfinished), positions: found }
       this.#positions = found

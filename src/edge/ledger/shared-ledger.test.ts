@@ -146,6 +146,21 @@ onPostgres((engine) => {
     assert.equal(first.takeProgress().orphans, 2)
   })
 
+  test('records that usage.db contains are not stored again', async () => {
+    const { options, open, write, reading } = given(engine)
+    const before = new Bookkeeper({ ...options, database: null }, () => {})
+    write(OWN, count(10).flatMap(answered))
+    await storeAll(before)
+    before.close()
+    write(OWN, answered(11))
+    await storeAll(open())
+    assert.deepEqual(
+      reading((all) => all('SELECT id FROM request')),
+      [{ id: 'req_11' }],
+    )
+    checkSums(engine, '')
+  })
+
   test('the period of a new budget is counted once, from the rows of all gateways', async () => {
     const [one, other] = two()
     const budget = testBudget(1_000_000, { id: 'bud_new', countFrom: 'period' })

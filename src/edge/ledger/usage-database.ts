@@ -46,6 +46,9 @@ export type LedgerWriter = { readonly node: string; readonly process: JournalPro
 /** Attempts of requests that are not complete. */
 export type UnfinishedAttempts = readonly { readonly row: AttemptRow; readonly opened: OpenedColumn }[]
 
+/** What a bookkeeper continues from. */
+export type LedgerState = { readonly positions: readonly JournalRow[]; readonly unfinished: UnfinishedAttempts }
+
 const DAY = 86_400_000
 const MIB = 1_048_576
 /** Rows deleted per transaction. */
@@ -173,6 +176,7 @@ const prepareGatewayStatements = (database: SqlDatabase) => ({
     `INSERT INTO gateway (node, since, seen) VALUES (?, ${NOW}, ${NOW})
       ON CONFLICT (node) DO UPDATE SET since = excluded.since, seen = excluded.seen`,
   ),
+  known: database.prepare('SELECT 1 FROM gateway WHERE node = ?'),
   beat: database.prepare(`UPDATE gateway SET seen = ${NOW} WHERE node = ?`),
   gone: database.prepare(
     `SELECT node FROM gateway WHERE seen < ${NOW} - ${GONE.after} AND node <> ?1
@@ -214,11 +218,18 @@ export class UsageDatabase {
 
   /**
    * What a bookkeeper of this gateway continues from: the stored position of each segment, and attempts of unfinished
-   * requests. It waits for the transaction of an earlier connection, whose commit may still be on its way.
+   * requests. It waits for the transaction of an earlier connection, whose commit may still be on its way. `earlier`: the
+   * positions of a gateway that has not stored anything in the shared database.
    */
-  begin(): { readonly positions: readonly JournalRow[]; readonly unfinished: UnfinishedAttempts } {
+  begin(earlier: () => readonly JournalRow[] = () => []): LedgerState {
     return inTransaction(this.#database, () => {
-      this.#gateways?.enter.run(this.#names.node)
+      const { node, stored } = this.#names
+      if (this.#gateways && !this.#gateways.known.get(node))
+        runAll(
+          this.#statements.setPosition,
+          earlier().map(({ segment, position, malformed }) => [stored(segment), position, malformed]),
+        )
+      this.#gateways?.enter.run(node)
       return { positions: this.#positions(), unfinished: this.#unfinishedOf(this.#names) }
     })
   }

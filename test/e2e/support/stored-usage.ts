@@ -1,8 +1,13 @@
-/** What a gateway has stored about its usage, read from `usage.db` as another process reads it. */
+/**
+ * What gateways have stored about their usage, read from `usage.db` as another process reads it, or from Postgres. Functions
+ * take the data folder or the URL of the database.
+ */
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { POSTGRES_SCHEMA } from '../../../src/edge/ledger/usage-schema.ts'
+import { PostgresDatabase } from '../../../src/edge/postgres/database.ts'
 
 /** A row of the table `attempt`. Times in ms since 1970, amounts in nano-dollars. */
 export type StoredAttempt = {
@@ -39,11 +44,15 @@ export type StoredRequest = {
 
 export type StoredUsage = { readonly attempts: readonly StoredAttempt[]; readonly requests: readonly StoredRequest[] }
 
+const isUrl = (place: string): boolean => place.startsWith('postgres://')
+
 /** All statements of one call read the same snapshot, so that a request is never read without its attempts. */
-const reading = <T>(folder: string, read: (all: (sql: string) => readonly unknown[]) => T): T => {
-  const database = new DatabaseSync(join(folder, 'usage.db'), { readOnly: true, timeout: 5_000 })
+const reading = <T>(place: string, read: (all: (sql: string) => readonly unknown[]) => T): T => {
+  const database = isUrl(place)
+    ? PostgresDatabase.open({ url: place, schema: POSTGRES_SCHEMA })
+    : new DatabaseSync(join(place, 'usage.db'), { readOnly: true, timeout: 5_000 })
   try {
-    database.exec('BEGIN')
+    database.exec(isUrl(place) ? 'BEGIN ISOLATION LEVEL REPEATABLE READ' : 'BEGIN')
     return read((sql) =>
       database
         .prepare(sql)
@@ -56,16 +65,16 @@ const reading = <T>(folder: string, read: (all: (sql: string) => readonly unknow
 }
 
 /** What all budgets have spent, in nano-dollars. */
-export const spentOfBudgets = (folder: string): number =>
-  reading(folder, (all) => {
+export const spentOfBudgets = (place: string): number =>
+  reading(place, (all) => {
     const [sum] = all('SELECT sum(spent) spent FROM budget_sum') as readonly { spent: number | null }[]
     return sum?.spent ?? 0
   })
 
 /** All attempts and requests. Before the first one is stored there is no database, and they are empty. */
-export const storedUsage = (folder: string): StoredUsage => {
+export const storedUsage = (place: string): StoredUsage => {
   try {
-    return reading(folder, (all) => ({
+    return reading(place, (all) => ({
       // The columns are those of the schema.
       attempts: all('SELECT * FROM attempt ORDER BY started, request, n') as readonly StoredAttempt[],
       requests: all('SELECT * FROM request ORDER BY received, id') as readonly StoredRequest[],
@@ -81,8 +90,8 @@ const SUMS =
   'coalesce(sum(attempts), 0) attempts, coalesce(sum(input), 0) input, coalesce(sum(output), 0) output, coalesce(sum(cost), 0) cost'
 
 /** Checks that no row is doubled, that every sum equals that of the rows, and that the file is intact. Returns the cost. */
-export const checkStoredUsage = (folder: string, { budgets = false } = {}): number =>
-  reading(folder, (all) => {
+export const checkStoredUsage = (place: string, { budgets = false } = {}): number =>
+  reading(place, (all) => {
     const [attempts] = all(`SELECT ${ATTEMPTS} FROM attempt WHERE outcome <> 'open'`) as readonly { cost: number }[]
     const [requests] = all('SELECT count(*) requests, coalesce(sum(saved), 0) saved FROM request')
     for (const table of ['usage_hour', 'usage_day']) {
@@ -92,7 +101,7 @@ export const checkStoredUsage = (folder: string, { budgets = false } = {}): numb
     }
     assert.deepEqual(all('SELECT request, n FROM attempt GROUP BY request, n HAVING count(*) > 1'), [])
     assert.deepEqual(all('SELECT id FROM request GROUP BY id HAVING count(*) > 1'), [])
-    assert.deepEqual(all('PRAGMA integrity_check'), [{ integrity_check: 'ok' }])
+    if (!isUrl(place)) assert.deepEqual(all('PRAGMA integrity_check'), [{ integrity_check: 'ok' }])
     assert.ok(attempts)
     const spent = [{ cost: attempts.cost }]
     assert.deepEqual(
@@ -104,14 +113,14 @@ export const checkStoredUsage = (folder: string, { budgets = false } = {}): numb
     return attempts.cost
   })
 
-/** Waits at most 30 s until what is stored is as wanted, and returns it. */
+/** Waits at most a minute until what is stored is as wanted, and returns it. */
 export const untilStored = async (
-  folder: string,
+  place: string,
   what: string,
   isComplete: (usage: StoredUsage) => boolean,
 ): Promise<StoredUsage> => {
-  for (const end = performance.now() + 30_000; ; await sleep(50)) {
-    const usage = storedUsage(folder)
+  for (const end = performance.now() + 60_000; ; await sleep(50)) {
+    const usage = storedUsage(place)
     if (isComplete(usage)) return usage
     assert.ok(
       performance.now() < end,
@@ -121,5 +130,5 @@ export const untilStored = async (
 }
 
 /** Waits until no stored attempt is open or waits for the end of its request, and returns what is stored. */
-export const untilComplete = (folder: string): Promise<StoredUsage> =>
-  untilStored(folder, 'every request is complete', ({ attempts }) => attempts.every(({ opened }) => opened === null))
+export const untilComplete = (place: string): Promise<StoredUsage> =>
+  untilStored(place, 'every request is complete', ({ attempts }) => attempts.every(({ opened }) => opened === null))

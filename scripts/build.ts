@@ -60,6 +60,7 @@ const THREADS = [
   'edge/ledger/reading/reading-thread.mjs',
   'edge/ledger/bodies/bodies-thread.mjs',
   'edge/control/control-thread.mjs',
+  'edge/counters/counters-thread.mjs',
   'edge/backup/backup-thread.mjs',
   'edge/postgres/postgres-thread.mjs',
 ].map((path) => join(ROOT, 'src', path))

@@ -99,6 +99,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'edge/control': ['edge/config', 'edge/postgres', 'edge/sql', 'edge/sqlite'],
   // What is done with all schemas of Postgres.
   'edge/shared-database': ['edge/control', 'edge/ledger', 'edge/postgres', 'edge/sql', 'edge/sqlite'],
+  'edge/counters': ['edge/ledger', 'edge/observe', 'edge/sqlite'],
   'edge/config': [],
   'edge/observe': ['edge/process'],
   'edge/identity': ['edge/config'],
@@ -126,7 +127,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'edge/dashboard': ['edge/built-pages', 'edge/http/app'],
   'edge/docs': ['edge/built-pages', 'edge/http/app', 'edge/sqlite'],
   'edge/live': [],
-  'edge/workers': ['edge/config', 'edge/ledger', 'edge/live', 'edge/observe', 'edge/process'],
+  'edge/workers': ['edge/config', 'edge/counters', 'edge/ledger', 'edge/live', 'edge/observe', 'edge/process'],
   // A process of its own, which reads what the gateway writes.
   'edge/cli': [
     'edge/backup',

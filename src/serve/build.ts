@@ -112,7 +112,8 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     onTime: onTime('bodies'),
   })
   const reload = reloadState(world.date)
-  const problems = () => problemsOf({ responses, keys, ledger, reload })
+  const limits = await openLimits({ current, keys, ledger, log, worker }, { world, onTime: onTime('limits') })
+  const problems = () => problemsOf({ responses, keys, ledger, reload, limits })
   const gateway: Gateway = {
     world,
     emit,
@@ -124,17 +125,17 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     config: () => current.config,
     lists: () => lists.all,
     responses,
-    accounts: openAccounts({ world, prices }, { current, keys, ledger, worker }),
+    accounts: openAccounts({ world, prices }, { current, keys, ledger, worker, limits }),
     cache: new ResponseCache({ world, fingerprint, limit: () => cacheBytes(current.config) }),
     jobs: new Map(),
   }
-  const budgets = restoredBudgets({ current, gateway, keys, ledger, log, worker })
+  const budgets = limits?.shared ?? restoredBudgets({ current, gateway, keys, ledger, log, worker })
   applyDecisions(gateway, keys)
   const perKey = () => current.config.settings.metrics.perKey
   const metrics = createMetrics({
     version,
     started,
-    readings: () => metricReadings({ current, gateway, load, problems, ledger, bodies, worker }),
+    readings: () => metricReadings({ current, gateway, load, problems, ledger, bodies, worker, limits }),
     perKey,
     costOf: (summary) => dollarsOf(summary, current, prices(), world.date()),
     isKnown: (provider, model) =>
@@ -157,6 +158,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     bodies,
     keys,
     budgets,
+    limits,
     reload,
     transitions,
     clients,
@@ -241,7 +243,7 @@ const openLedger = (
 
 const openAccounts = (
   { world, prices }: Pick<Gateway, 'world' | 'prices'>,
-  { current, keys, ledger, worker }: Pick<Runtime, 'current' | 'keys' | 'ledger' | 'worker'>,
+  { current, keys, ledger, worker, limits }: Pick<Runtime, 'current' | 'keys' | 'ledger' | 'worker' | 'limits'>,
 ): Accounts =>
   new Accounts({
     world,
@@ -249,7 +251,7 @@ const openAccounts = (
     prices,
     journal: () => (current.config.settings.usage.ledger ? ledger : null),
     rules: () => accountRules(current.config),
-    authority: worker?.accounts.authority,
+    authority: worker?.accounts.authority ?? limits?.shared?.authority,
   })
 
 const problemsOf = ({
@@ -257,17 +259,65 @@ const problemsOf = ({
   keys,
   ledger,
   reload,
-}: Pick<Runtime, 'responses' | 'keys' | 'ledger' | 'reload'>): readonly HealthProblem[] => {
+  limits,
+}: Pick<Runtime, 'responses' | 'keys' | 'ledger' | 'reload' | 'limits'>): readonly HealthProblem[] => {
   const store = responses.problem()
   const control = keys.problem()
   const unrecorded = ledger.problem()
+  const unshared = limits?.problem()
   return [
     store && { component: 'store' as const, ...store },
     unrecorded && { component: 'ledger' as const, ...unrecorded },
     control && { component: 'control' as const, ...control },
+    unshared && { component: 'limits' as const, ...unshared },
     reload.problem(),
-  ].filter((problem) => problem !== null)
+  ].filter((problem) => problem !== null && problem !== undefined)
 }
+
+/** What all that read earlier usage need. */
+const restoringOf = ({ current, log }: Pick<Runtime, 'current' | 'log'>) => ({
+  isRecorded: () => current.config.settings.usage.ledger,
+  onProblem: (reason: string, unread: readonly Budget[]) => {
+    const names = unread.map(({ name }) => name).join(', ')
+    const message = `Budgets start as unspent until earlier usage can be read: ${reason} (${names}).`
+    log.error('ledger', { message })
+  },
+})
+
+/** Limits that several gateways share in Redis; null: this gateway counts alone. */
+const openLimits = async (
+  { current, keys, ledger, log, worker }: Pick<Runtime, 'current' | 'keys' | 'ledger' | 'log' | 'worker'>,
+  { world, onTime }: Pick<Gateway, 'world'> & Required<Pick<UsageLedgerOptions, 'onTime'>>,
+): Promise<Runtime['limits']> => {
+  const { redis, data } = current.config.settings
+  if (redis.url === undefined) return null
+  const [{ LimitsReport }, { nodeName, SharedLimits }] = await Promise.all([
+    import('../edge/counters/limits-report.ts'),
+    import('../edge/counters/shared-limits.ts'),
+  ])
+  const report = new LimitsReport(world.date, () => (worker ? null : log))
+  const store = { url: redis.url, node: nodeName(data.dir) }
+  const problem = () => report.problem
+  if (worker) {
+    worker.accounts.shareLimits(store, (state) => report.report(state))
+    return { problem, shared: null }
+  }
+  const shared = new SharedLimits({
+    ...store,
+    ...restoringOf({ current, log }),
+    ledger,
+    budgets: () => budgetList(keys),
+    date: world.date,
+    later: world.later,
+    onRestored: () => log.info('ledger', { message: EARLIER_USAGE_COUNTS }),
+    onState: (state) => report.report(state),
+    onTime,
+  })
+  return { problem, shared }
+}
+
+const budgetList = (keys: KeyStore): readonly Budget[] =>
+  budgetsOf(keys.directory().budgets).map(({ budget }) => budget)
 
 /** Reads what budgets have spent in earlier runs; of several workers the supervisor does. */
 const restoredBudgets = ({
@@ -278,18 +328,11 @@ const restoredBudgets = ({
   log,
   worker,
 }: Pick<Runtime, 'current' | 'gateway' | 'keys' | 'ledger' | 'log' | 'worker'>): Runtime['budgets'] => {
-  const restoring = {
-    isRecorded: () => current.config.settings.usage.ledger,
-    onProblem: (reason: string, unread: readonly Budget[]) => {
-      const names = unread.map(({ name }) => name).join(', ')
-      const message = `Budgets start as unspent until earlier usage can be read: ${reason} (${names}).`
-      log.error('ledger', { message })
-    },
-  }
+  const restoring = restoringOf({ current, log })
   return worker
     ? new SentBudgets({
         ...restoring,
-        budgets: () => budgetsOf(keys.directory().budgets).map(({ budget }) => budget),
+        budgets: () => budgetList(keys),
         ledger,
         send: (list) => worker.accounts.setBudgets(list),
       })
@@ -311,10 +354,11 @@ const metricReadings = ({
   ledger,
   bodies,
   worker,
-}: Pick<Runtime, 'current' | 'gateway' | 'load' | 'problems' | 'ledger' | 'bodies' | 'worker'>) => [
+  limits,
+}: Pick<Runtime, 'current' | 'gateway' | 'load' | 'problems' | 'ledger' | 'bodies' | 'worker' | 'limits'>) => [
   ...readingsOf(gateway),
   ...(current.server ? loadReadings(load, current.server) : []),
-  ...healthReadings(problems()),
+  ...healthReadings(problems(), limits !== null),
   ...ledgerReadings({ dropped: ledger.state().dropped, lostBodies: bodies.lost }),
   // Of several workers the page is completed with those of all together.
   ...(worker

@@ -7,6 +7,8 @@ import type { reloadState } from '../edge/config/reload-state.ts'
 import type { Watching } from '../edge/config/watch.ts'
 import type { KeyStore } from '../edge/control/key-store.ts'
 import type { ControlPlace, StoredAccounts } from '../edge/control/messages.ts'
+import type { LimitsProblem } from '../edge/counters/limits-report.ts'
+import type { SharedLimits } from '../edge/counters/shared-limits.ts'
 import { isKeyRequired } from '../edge/http/app/access-rules.ts'
 import type { Server } from '../edge/http/app/server.ts'
 import type { SigningDialer } from '../edge/identity/signing.ts'
@@ -80,6 +82,8 @@ export type Runtime = Pick<StartOptions, 'home' | 'version'> & {
   readonly bodies: RequestBodies
   readonly keys: KeyStore
   readonly budgets: Pick<RestoredBudgets, 'changed'>
+  /** Limits that several gateways share. Null: this one counts alone. `shared`: null: the supervisor has the connection. */
+  readonly limits: { readonly problem: () => LimitsProblem | null; readonly shared: SharedLimits | null } | null
   readonly reload: ReturnType<typeof reloadState>
   readonly transitions: TransitionLog
   readonly clients: ClientsSeen

@@ -28,13 +28,36 @@ export const storeAdjustment = async (
   const at = gateway.world.date()
   const repeated = idempotencyKey === null ? null : [actor.kind, actor.id, idempotencyKey, request.path, part]
   const id = `adj_${repeated ? lettersOf(JSON.stringify(repeated), 12) : randomLetters(gateway.world, 12)}`
-  const stored = await ledger.adjust({ id, at, budget, counter, period_start, key, ...correction, actor: actor.id })
+  const amount = await amountOf(gateway, { counter, period_start, amount: correction.amount })
+  if (amount === null) return bad(UNKNOWN_TOTAL)
+  const { reason } = correction
+  const stored = await ledger.adjust({ id, at, budget, counter, period_start, key, amount, reason, actor: actor.id })
   if (typeof stored === 'string') return bad(unstored(stored))
   if (!stored.isNew && correction.amount !== 'reset' && stored.amount !== correction.amount) return bad(KEY_REUSED)
   if (stored.isNew && counter !== null && period_start !== null)
     gateway.accounts.adjust({ counter, period_start, spent: stored.amount })
   return good({ ...stored, id, at, actor: actor.id })
 }
+
+/** A reset is minus what all gateways have spent: the ledger has only what this one has. Null: it is not known. */
+const amountOf = async (
+  gateway: AdminDeps['gateway'],
+  { counter, period_start, amount }: Pick<Adjustment, 'counter' | 'period_start' | 'amount'>,
+): Promise<Adjustment['amount'] | null> => {
+  if (amount !== 'reset' || gateway.config().settings.redis.url === undefined) return amount
+  const { states, authority } = await gateway.accounts.budgetFigures()
+  if (authority !== 'ok') return null
+  const state = states.find(
+    ({ budget, owner, periodStart }) => `${budget.id}:${owner}` === counter && periodStart === period_start,
+  )
+  return 0 - (state?.spent ?? 0)
+}
+
+const UNKNOWN_TOTAL = fail(
+  'storage',
+  'What all gateways have spent of the budget is not known, because Redis (redis.url) does not answer. Retry later.',
+  { retryAfter: 2_000 },
+)
 
 const NO_LEDGER = fail(
   'record_conflict',

@@ -38,7 +38,12 @@ export type LedgerSum = {
   readonly period_start: number
   readonly spent: number
   readonly earlier: number
+  /** The parts of the gateways that have recorded it: of several only in a shared database. */
+  readonly nodes: readonly NodeSum[]
 }
+
+/** What one gateway has recorded. `isOwn`: this one. */
+export type NodeSum = { readonly node: string; readonly isOwn: boolean; readonly spent: number }
 
 /** What rows of this process are marked with. */
 export type LedgerWriter = { readonly node: string; readonly process: JournalProcess }
@@ -139,7 +144,8 @@ const prepareStatements = (database: SqlDatabase) => ({
   positions: database.prepare('SELECT segment, position, malformed FROM journal WHERE segment >= ? AND segment < ?'),
   unfinished: database.prepare('SELECT * FROM attempt WHERE opened IS NOT NULL'),
   sums: database.prepare(
-    `SELECT counter, period_start, process, spent FROM budget_sum WHERE period_start >= ? ORDER BY counter, period_start`,
+    `SELECT counter, period_start, node, process, spent FROM budget_sum WHERE period_start >= ?
+      ORDER BY counter, period_start, node`,
   ),
   processes: database.prepare("SELECT DISTINCT process FROM budget_sum WHERE process <> '' AND node = ?"),
   addSumsOf: database.prepare(
@@ -184,6 +190,13 @@ const prepareGatewayStatements = (database: SqlDatabase) => ({
   ),
   leave: database.prepare('DELETE FROM gateway WHERE node = ?'),
 })
+
+/** Rows of one gateway follow each other. */
+const addNode = (nodes: readonly NodeSum[], part: NodeSum): readonly NodeSum[] => {
+  const last = nodes.at(-1)
+  if (last?.node !== part.node) return [...nodes, part]
+  return [...nodes.slice(0, -1), { ...part, spent: last.spent + part.spent }]
+}
 
 export class UsageDatabase {
   readonly #storage: UsageStorage
@@ -264,16 +277,22 @@ export class UsageDatabase {
   #sums(since: number): readonly LedgerSum[] {
     const rows = this.#statements.sums.all(since) as Pick<
       BudgetSumRow,
-      'counter' | 'period_start' | 'process' | 'spent'
+      'counter' | 'period_start' | 'node' | 'process' | 'spent'
     >[]
     const sums: LedgerSum[] = []
-    for (const { counter, period_start, process, spent } of rows) {
+    for (const { counter, period_start, node, process, spent } of rows) {
       const name = this.#names.own(process)
       const earlier = name !== null && isOfRun(name, this.#process) ? 0 : spent
+      const part = { node, isOwn: node === this.#names.node, spent }
       const last = sums.at(-1)
       if (last?.counter === counter && last.period_start === period_start)
-        sums[sums.length - 1] = { ...last, spent: last.spent + spent, earlier: last.earlier + earlier }
-      else sums.push({ counter, period_start, spent, earlier })
+        sums[sums.length - 1] = {
+          ...last,
+          spent: last.spent + spent,
+          earlier: last.earlier + earlier,
+          nodes: addNode(last.nodes, part),
+        }
+      else sums.push({ counter, period_start, spent, earlier, nodes: [part] })
     }
     return sums
   }

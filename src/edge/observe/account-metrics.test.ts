@@ -159,7 +159,7 @@ test('ledger metrics: lag, journal, rows, dropped records, lost bodies and the s
   const problems = [{ component: 'ledger', reason: 'the disk is full', since: 0 }] as const
   const progress = { requests: 2, attempts: 3, lagMs: 1_500, journalBytes: 4_096 }
   const readings = () => [
-    ...healthReadings(problems),
+    ...healthReadings(problems, false),
     ...ledgerReadings({ dropped: 7, lostBodies: 3 }),
     ...bookkeeperReadings(progress),
   ]

@@ -22,8 +22,8 @@ export const loadReadings = (
   },
 ]
 
-/** State of the store and the configuration, as reported by `/health`. */
-export const healthReadings = (problems: readonly HealthProblem[]): Reading[] => {
+/** State of the stores and the configuration, as reported by `/health`. `isShared`: limits are shared in Redis. */
+export const healthReadings = (problems: readonly HealthProblem[], isShared: boolean): Reading[] => {
   const ok = (component: HealthProblem['component']) => (problems.some((one) => one.component === component) ? 0 : 1)
   return [
     {
@@ -56,6 +56,16 @@ export const healthReadings = (problems: readonly HealthProblem[]): Reading[] =>
       labels: { store: 'control' },
       value: ok('control'),
     },
+    ...(isShared
+      ? [
+          {
+            name: 'store_up',
+            help: 'Whether a store works: 1 yes, 0 no (see /health).',
+            labels: { store: 'limits' },
+            value: ok('limits'),
+          },
+        ]
+      : []),
     {
       name: 'config_reload_ok',
       help: 'Whether the configuration on disk is in use: 0 if the last reload was refused (see /health), otherwise 1.',

@@ -1,9 +1,16 @@
 /** Limits, budgets and usage in a worker: messages to the supervisor, which has them for all workers. */
 import type { Budget } from '../../core/accounts.ts'
+import type { CountersState } from '../counters/messages.ts'
+import { REDIS_TIMEOUT, SharedAuthority, SUPERVISOR_TIMEOUT } from '../counters/shared-authority.ts'
 import type { Adjusted, Adjustment } from '../ledger/usage-database.ts'
 import type { SharedBookkeeper } from '../ledger/usage-ledger.ts'
-import type { AccountsFromSupervisor, AccountsFromWorker, SharedLedgerAnswer, SharedLedgerQuery } from './messages.ts'
-import { SharedAuthority } from './shared-authority.ts'
+import type {
+  AccountsFromSupervisor,
+  AccountsFromWorker,
+  SharedLedgerAnswer,
+  SharedLedgerQuery,
+  SharedLimitsStore,
+} from './messages.ts'
 
 /** ms for the bookkeeper to store the journal. */
 const LEDGER_TIMEOUT = 10_000
@@ -14,6 +21,10 @@ const LATE = 'the process that stores usage does not respond'
 export class AccountsLink implements SharedBookkeeper {
   readonly authority: SharedAuthority
   readonly #send: (message: AccountsFromWorker) => void
+  /** Number of processes that share the limits. */
+  #shares: number
+  #isRedis = false
+  #onState: (state: CountersState) => void = () => {}
   readonly #queries = new Map<number, (answer: SharedLedgerAnswer) => void>()
   #count = 0
   /** The budgets that the supervisor has, as JSON. */
@@ -23,8 +34,20 @@ export class AccountsLink implements SharedBookkeeper {
   /** `of`: number of workers. */
   constructor(send: (message: AccountsFromWorker) => void, of: number) {
     this.#send = send
-    const now = () => performance.now()
-    this.authority = new SharedAuthority({ send: (operations) => send({ type: 'counters', operations }), of, now })
+    this.#shares = of
+    this.authority = new SharedAuthority({
+      send: (operations) => send({ type: 'counters', operations }),
+      of: () => this.#shares,
+      now: () => performance.now(),
+      timeout: () => (this.#isRedis ? REDIS_TIMEOUT : SUPERVISOR_TIMEOUT),
+    })
+  }
+
+  /** Other gateways share the limits, in Redis. `onState`: it cannot be used, or is used again. */
+  shareLimits(store: SharedLimitsStore, onState: (state: CountersState) => void): void {
+    this.#isRedis = true
+    this.#onState = onState
+    this.#send({ type: 'shared_limits', ...store })
   }
 
   /** The worker records usage from now on, or the retention has changed. */
@@ -59,6 +82,10 @@ export class AccountsLink implements SharedBookkeeper {
         return this.authority.onAnswers(message.answers)
       case 'figures':
         return this.authority.onFigures(message.figures, message.taken)
+      case 'limits_state':
+        this.#shares = message.shares
+        if (message.problem !== null) this.authority.onLost()
+        return this.#onState(message)
       case 'budgets_counted':
         return this.#queries.get(message.id)?.({ value: message.problem })
       case 'ledger_answer':
@@ -70,7 +97,7 @@ export class AccountsLink implements SharedBookkeeper {
 
   /** The supervisor has ended. */
   onDisconnect(): void {
-    this.authority.onDisconnect()
+    this.authority.onLost()
   }
 
   #queryLedger(query: SharedLedgerQuery): Promise<SharedLedgerAnswer> {

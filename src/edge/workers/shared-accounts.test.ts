@@ -51,6 +51,8 @@ const given = (onMalformed: SharedAccountsOptions['onMalformed'] = () => {}) => 
     onMalformed,
     onRestored: () => {},
     onTime: () => {},
+    workers: 1,
+    onLimitsState: () => {},
   })
   const send = (message: AccountsFromWorker) => shared.onMessage(worker, message)
   const answer = (type: AccountsFromSupervisor['type']) =>

@@ -1,21 +1,19 @@
 /**
- * Limits, budgets and usage of all workers, in the supervisor: it has the counters and stores the journals of all of them.
+ * Limits, budgets and usage of all workers, in the supervisor: it has the counters, unless Redis has them, and stores the
+ * journals of all of them.
  */
 import type { Budget } from '../../core/accounts.ts'
 import type { CounterSpend } from '../../core/journal.ts'
-import type { CounterFigures } from '../../gateway/accounts/budget-counters.ts'
+import type { CountersState } from '../counters/messages.ts'
 import type { LedgerClient } from '../ledger/client.ts'
 import type { MalformedSegment } from '../ledger/malformed-segment.ts'
 import type { CountedPeriodOf } from '../ledger/period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from '../ledger/progress.ts'
-import { RestoredBudgets } from '../ledger/restored-budgets.ts'
 import type { LedgerSum } from '../ledger/usage-database.ts'
-import type { SharedLedgerOptions, SharedLedgerState, UsageLedgerOptions } from '../ledger/usage-ledger.ts'
-import type { AccountsFromSupervisor, AccountsFromWorker, SharedLedgerAnswer, SharedLedgerQuery } from './messages.ts'
-import { SharedCounters } from './shared-counters.ts'
-
-/** A worker that can receive messages. */
-export type AccountsWorker = { send(message: AccountsFromSupervisor): void }
+import type { SharedLedgerOptions, SharedLedgerState } from '../ledger/usage-ledger.ts'
+import type { AccountsFromWorker, SharedLedgerAnswer, SharedLedgerQuery, SharedLimitsStore } from './messages.ts'
+import { SupervisorCounters } from './supervisor-counters.ts'
+import type { AccountsWorker, WorkerCounters, WorkerCountersOptions } from './worker-counters.ts'
 
 export type SharedAccountsOptions = {
   /** The workers that serve requests. */
@@ -26,42 +24,28 @@ export type SharedAccountsOptions = {
   readonly onMalformed: (found: MalformedSegment) => void
   /** Earlier usage of budgets counts, which could not be read before. */
   readonly onRestored: () => void
-  readonly onTime: NonNullable<UsageLedgerOptions['onTime']>
+  readonly onTime: (store: 'usage' | 'limits', op: string, ms: number) => void
+  /** Number of workers. */
+  readonly workers: number
+  /** Redis, in which several gateways share limits, cannot be used, or is used again. */
+  readonly onLimitsState: (state: CountersState) => void
 }
-
-/** ms between two messages with what budgets have spent. */
-const FIGURES_INTERVAL = 1_000
 
 export class SharedAccounts {
   readonly #options: SharedAccountsOptions
-  readonly #counters = new SharedCounters<AccountsWorker>({ now: () => performance.now(), date: () => Date.now() })
-  readonly #restored: RestoredBudgets
+  #counters: WorkerCounters
+  /** Resolves when the shared counters are loaded. */
+  #opening: Promise<void> | null = null
   #ledger: Promise<LedgerClient> | null = null
   /** The names of the workers' processes in the journal. */
   readonly #processes = new Map<AccountsWorker, string>()
   #limits: SharedLedgerOptions['limits'] | null = null
   #state: SharedLedgerState = { problem: null, lagMs: 0 }
   #progress = NO_PROGRESS
-  #timer: NodeJS.Timeout | null = null
 
   constructor(options: SharedAccountsOptions) {
     this.#options = options
-    this.#restored = new RestoredBudgets({
-      accounts: this.#counters.budgets,
-      ledger: { spentSince: (since, counted) => this.#spentSince(since, counted) },
-      isRecorded: () => this.#ledger !== null,
-      date: () => Date.now(),
-      later(ms, run) {
-        const timer = setTimeout(run, ms).unref()
-        return () => clearTimeout(timer)
-      },
-      // The workers are informed of it, and log it.
-      onProblem() {},
-      onRestored: () => {
-        this.#sendFigures(options.serving(), this.#counters.states())
-        options.onRestored()
-      },
-    })
+    this.#counters = new SupervisorCounters(this.#counterOptions())
   }
 
   /** What the bookkeeper has stored. */
@@ -78,12 +62,14 @@ export class SharedAccounts {
         return void this.#answer(worker, message.id, message.query)
       case 'budgets':
         return void this.#setBudgets(message.budgets).then((problem) => {
-          this.#sendFigures(new Set([worker, ...this.#options.serving()]), this.#counters.states())
+          this.#counters.sendAll(worker)
           worker.send({ type: 'budgets_counted', id: message.id, problem })
         })
       case 'counters':
-        this.#counters.run(worker, message.operations, (answers) => worker.send({ type: 'counted', answers }))
-        return this.#sendLater()
+        return this.#counters.run(worker, message.operations)
+      case 'shared_limits':
+        this.#opening ??= this.#openShared(message)
+        return
       default:
         throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
     }
@@ -93,20 +79,43 @@ export class SharedAccounts {
   onExit(worker: AccountsWorker): void {
     const process = this.#processes.get(worker)
     this.#processes.delete(worker)
-    void this.#counters.onExit(worker, this.#spentBy(process)).then(() => this.#sendLater())
+    this.#counters.onExit(worker, this.#spentBy(process))
   }
 
   /** Stores the rest of the journal, within 5 s. */
   async close(): Promise<void> {
-    await (await this.#ledger)?.close()
+    await Promise.all([this.#counters.close(), this.#ledger?.then((ledger) => ledger.close())])
   }
 
   // ── Budgets ────────────────────────────────────────────────────────────────────────────────────────────────────
 
   async #setBudgets(budgets: readonly Budget[]): Promise<string | null> {
-    this.#counters.setBudgets(budgets)
-    await this.#restored.changed()
-    return this.#restored.problem
+    await this.#opening
+    return this.#counters.setBudgets(budgets)
+  }
+
+  #counterOptions(): WorkerCountersOptions {
+    const { serving, onRestored } = this.#options
+    return {
+      serving,
+      onRestored,
+      ledger: { spentSince: (since, counted) => this.#spentSince(since, counted) },
+      isRecorded: () => this.#ledger !== null,
+    }
+  }
+
+  /** Several gateways share their limits. No worker has sent operations before its budgets are set. */
+  async #openShared({ url, node }: SharedLimitsStore): Promise<void> {
+    const { GatewayCounters } = await import('./gateway-counters.ts')
+    const { workers, onLimitsState, onTime } = this.#options
+    this.#counters = new GatewayCounters({
+      ...this.#counterOptions(),
+      url,
+      node,
+      shares: workers,
+      onState: onLimitsState,
+      onTime: (op, ms) => onTime('limits', op, ms),
+    })
   }
 
   /** What an ended process has spent. Null: unknown; without a journal nothing is recorded. */
@@ -121,19 +130,6 @@ export class SharedAccounts {
     return ledger ? ((await ledger.flush()) ?? ledger.sums(since, counted)) : null
   }
 
-  /** Sends what has changed, at most once a second: a worker that is left alone shares what was left then. */
-  #sendLater(): void {
-    if (this.#timer || !this.#counters.hasChanged) return
-    this.#timer = setTimeout(() => {
-      this.#timer = null
-      this.#sendFigures(this.#options.serving(), this.#counters.takeChanged())
-    }, FIGURES_INTERVAL).unref()
-  }
-
-  #sendFigures(workers: Iterable<AccountsWorker>, figures: readonly CounterFigures[]): void {
-    for (const worker of workers) worker.send({ type: 'figures', figures, taken: this.#counters.takenBy(worker) })
-  }
-
   // ── The ledger ─────────────────────────────────────────────────────────────────────────────────────────────────
 
   #openLedger(worker: AccountsWorker, options: SharedLedgerOptions): void {
@@ -143,7 +139,7 @@ export class SharedAccounts {
     if (this.#ledger) return void this.#ledger.then((ledger) => ledger.limitsChanged())
     this.#ledger = this.#createLedger(options)
     // Budgets that were sent before usage was recorded can be restored now.
-    void this.#restored.changed()
+    this.#counters.onRecording()
   }
 
   async #createLedger({ limits, ...options }: SharedLedgerOptions): Promise<LedgerClient> {
@@ -163,7 +159,7 @@ export class SharedAccounts {
       },
       onProgress: (progress) => {
         this.#progress = progress
-        for (const ms of progress.commits) this.#options.onTime(COMMIT, ms)
+        for (const ms of progress.commits) this.#options.onTime('usage', COMMIT, ms)
         this.#changed({ problem: this.#state.problem, lagMs: progress.lagMs })
       },
     })
@@ -192,7 +188,6 @@ export class SharedAccounts {
     const { counter, period_start } = adjustment
     if (typeof value !== 'string' && value.isNew && counter !== null && period_start !== null)
       this.#counters.add([{ counter, period_start, spent: value.amount }])
-    this.#sendLater()
     return { value }
   }
 }

@@ -10,7 +10,7 @@ import { BudgetCounters } from '../../gateway/accounts/budget-counters.ts'
 import { LimitCounters } from '../../gateway/accounts/limit-counters.ts'
 import type { Charge, Demand } from '../../policy/accounts/admission.ts'
 import { budgetScope } from '../../policy/accounts/budget-scope.ts'
-import { SharedAuthority } from './shared-authority.ts'
+import { SharedAuthority, SUPERVISOR_TIMEOUT } from '../counters/shared-authority.ts'
 import { SharedCounters } from './shared-counters.ts'
 
 const AMOUNT = 1_000
@@ -75,7 +75,8 @@ const given = (count: number, budget = BUDGET) => {
   const workers = Array.from({ length: count }, (): Worker => {
     const worker = new Worker(
       new SharedAuthority({
-        of: count,
+        of: () => count,
+        timeout: () => SUPERVISOR_TIMEOUT,
         now,
         send: (operations) => {
           sizes.push(operations.length)

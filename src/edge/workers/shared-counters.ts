@@ -18,7 +18,7 @@ import { LimitCounters } from '../../gateway/accounts/limit-counters.ts'
 import type { Charge, LimitRefusal } from '../../policy/accounts/admission.ts'
 import { type BudgetScope, budgetScope } from '../../policy/accounts/budget-scope.ts'
 import { levelOf } from '../../policy/accounts/token-bucket.ts'
-import type { CounterAnswer, CounterClaim, CounterOperation, CounterValues } from './counter-messages.ts'
+import type { CounterAnswer, CounterClaim, CounterOperation, CounterValues } from '../counters/counter-messages.ts'
 
 /** `now`: monotonic, in ms. `date`: ms since 1970. */
 type CounterClocks = { readonly now: () => number; readonly date: () => number }

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { testAccounts, testPrincipal } from '../../../test/support/accounts.ts'
 import { stillWorld } from '../../../test/support/still-world.ts'
-import { SharedAuthority } from './shared-authority.ts'
+import { SharedAuthority, SUPERVISOR_TIMEOUT } from '../counters/shared-authority.ts'
 import { SharedCounters } from './shared-counters.ts'
 
 const KEY = testPrincipal({ concurrent: 1 })
@@ -13,7 +13,8 @@ test('a call that ends before the supervisor has answered occupies no slot', asy
   const world = stillWorld()
   const counters = new SharedCounters<object>({ now: world.now, date: world.date })
   const authority: SharedAuthority = new SharedAuthority({
-    of: 2,
+    of: () => 2,
+    timeout: () => SUPERVISOR_TIMEOUT,
     now: world.now,
     send: (operations) => counters.run(authority, operations, (answers) => authority.onAnswers(answers)),
   })

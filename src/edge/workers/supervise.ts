@@ -8,6 +8,7 @@ import { isatty } from 'node:tty'
 import { doubled } from '../../policy/retry/backoff.ts'
 import type { Env } from '../config/env.ts'
 import { WORKER_VARIABLE } from '../config/worker-count.ts'
+import { LimitsReport } from '../counters/limits-report.ts'
 import { malformedMessage } from '../ledger/malformed-segment.ts'
 import { EARLIER_USAGE_COUNTS } from '../ledger/restored-budgets.ts'
 import { paintFor } from '../observe/colour.ts'
@@ -64,6 +65,10 @@ class Supervisor {
   /** Figures of what it does for all workers. */
   readonly #registry = createRegistry()
   readonly #storeTimes = storeTimes(this.#registry)
+  readonly #limits = new LimitsReport(
+    () => Date.now(),
+    () => this.#log,
+  )
   readonly #live = new LiveRelay(() => this.#serving())
   readonly #terminal = isatty(1)
   /** Differs after a restart of the gateway. */
@@ -86,7 +91,9 @@ class Supervisor {
       report: (problem) => this.#reportLedger(problem),
       onMalformed: (found) => this.#log?.error('ledger', { status: 'malformed', message: malformedMessage(found) }),
       onRestored: () => this.#log?.info('ledger', { message: EARLIER_USAGE_COUNTS }),
-      onTime: (op, ms) => this.#storeTimes.record({ store: 'usage', op }, ms / 1000),
+      onTime: (store, op, ms) => this.#storeTimes.record({ store, op }, ms / 1000),
+      workers: options.workers,
+      onLimitsState: (state) => this.#limits.report(state),
     })
     this.#queries = new WorkerQueries(
       this.#workers,
@@ -150,6 +157,7 @@ class Supervisor {
       case 'ledger_query':
       case 'budgets':
       case 'counters':
+      case 'shared_limits':
         return this.#accounts.onMessage(worker, message)
       case 'live':
       case 'live_events':

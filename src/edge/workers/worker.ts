@@ -129,6 +129,7 @@ export const connectWorker = (mark: string): WorkerLink => {
         return send({ type: 'pong' })
       case 'counted':
       case 'figures':
+      case 'limits_state':
       case 'budgets_counted':
       case 'ledger_answer':
         return accounts.onMessage(message)

@@ -111,9 +111,10 @@ export class Accounts {
     return this.#state.budgets.states(this.#state.world.date())
   }
 
-  /** Adds a correction to what a counter has spent; negative: a credit. Without effect where another process decides. */
+  /** Adds a correction to what a counter has spent; negative: a credit. */
   adjust(correction: SpentSum): void {
-    if (this.#state.authority.isLocal) this.#state.budgets.add([correction])
+    if (this.#remote) this.#remote.adjust(correction)
+    else this.#state.budgets.add([correction])
   }
 
   /** The counters of budgets that lack what was spent before they were created. */

@@ -14,7 +14,7 @@ import {
   reserve,
   settle,
 } from '../../policy/accounts/admission.ts'
-import type { BudgetCell, CounterFigures } from './budget-counters.ts'
+import type { BudgetCell, CounterFigures, SpentSum } from './budget-counters.ts'
 import type { LimitCells } from './limit-counters.ts'
 
 /**
@@ -65,6 +65,8 @@ export type RemoteAuthority = Authority & {
   states(): Promise<readonly CounterFigures[] | null>
   /** Passes on figures of budgets that have changed in other processes. */
   follow(show: (figures: readonly CounterFigures[]) => void): void
+  /** Adds a correction to what a counter has spent, unless the process that stores it does. */
+  adjust(correction: SpentSum): void
 }
 
 export class CounterAuthority implements Authority {

@@ -42,7 +42,7 @@ export type HealthFacts = {
 
 /** A current problem. The page is public, so `reason` contains no path and no setting value. */
 export type HealthProblem = {
-  readonly component: 'store' | 'config' | 'control' | 'ledger'
+  readonly component: 'store' | 'config' | 'control' | 'ledger' | 'limits'
   readonly reason: string
   /** ms since 1970. */
   readonly since: number

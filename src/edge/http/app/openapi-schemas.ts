@@ -431,7 +431,7 @@ export const SCHEMAS: { readonly [name: string]: JsonObject } = {
         ...listOf(
           open(
             {
-              component: oneOf('store', 'config', 'control', 'ledger'),
+              component: oneOf('store', 'config', 'control', 'ledger', 'limits'),
               reason: { type: 'string' },
               since: { type: 'string' },
             },

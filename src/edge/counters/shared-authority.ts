@@ -1,6 +1,7 @@
 /**
- * Limits and budgets in a worker: the supervisor decides. Operations of one turn of the event loop are one message. If the
- * supervisor does not answer, the worker uses its share of what was left at the last answer.
+ * Limits and budgets in a process that does not decide: the supervisor of its workers does, or Redis for several gateways.
+ * Operations of one turn of the event loop are one message. Without an answer, the process uses its share of what was left
+ * at the last answer.
  */
 import type { Nano } from '../../core/money.ts'
 import {
@@ -11,24 +12,33 @@ import {
   type Reservation,
   type ReserveResult,
 } from '../../gateway/accounts/authority.ts'
-import type { BudgetCell, CounterFigures } from '../../gateway/accounts/budget-counters.ts'
+import type { BudgetCell, CounterFigures, SpentSum } from '../../gateway/accounts/budget-counters.ts'
 import type { Charge, Demand, LimitRefusal, RateCounter, SlotCounter } from '../../policy/accounts/admission.ts'
 import { levelOf } from '../../policy/accounts/token-bucket.ts'
 import type { CounterAnswer, CounterClaim, CounterOperation } from './counter-messages.ts'
 
 export type SharedAuthorityOptions = {
   readonly send: (operations: readonly CounterOperation[]) => void
-  /** Number of workers. */
-  readonly of: number
+  /** Number of processes that share the limits. */
+  readonly of: () => number
   /** Monotonic clock in ms. */
   readonly now: () => number
+  /** ms for an answer. */
+  readonly timeout: () => number
+  /** Corrects what a counter has spent. Absent: the process that stores the correction does. */
+  readonly adjust?: (correction: SpentSum) => void
 }
 
-/** ms for the supervisor to answer. It decides at once, so only a stopped process takes that long. */
-const ANSWER_TIMEOUT = 3_000
+/** ms for an answer of the supervisor, which decides at once: only a stopped process takes that long. */
+export const SUPERVISOR_TIMEOUT = 3_000
+/** ms for an answer of Redis, which is left alone after three failures. */
+export const REDIS_TIMEOUT = 100
 
-/** ms for the supervisor to answer about a strict budget. */
+/** ms for an answer about a strict budget. */
 const STRICT_TIMEOUT = 50
+
+/** ms by which the timers of an idle process are late at most. */
+const MAX_DELAY = 10
 
 /** A question to the supervisor. `answer` null: it did not answer in time. */
 type Question = { readonly at: number; readonly done: (answer: CounterAnswer | null) => void }
@@ -48,7 +58,7 @@ export class SharedAuthority implements RemoteAuthority {
   #tickets = 0
   #queue: CounterOperation[] = []
   #timer: NodeJS.Timeout | null = null
-  /** The supervisor does not answer. */
+  /** There are no answers. */
   #isAlone = false
   /** It has not answered about a strict budget in time. */
   #isLate = false
@@ -120,8 +130,14 @@ export class SharedAuthority implements RemoteAuthority {
     this.#push({ do: 'release', ticket })
     // Near the limit without waiting for the turn: the client may send its next request to another worker.
     if (cells.slots.some(({ live, limit }) => 2 * live >= limit)) queueMicrotask(() => this.#flush())
-    for (const slot of cells.slots) slot.live = Math.max(0, slot.live - 1)
     if (own) this.#shares.release(own)
+    // What this process has freed itself, no other uses.
+    else if (this.#isAlone) this.#shares.giveBack(cells)
+    for (const slot of cells.slots) slot.live = Math.max(0, slot.live - 1)
+  }
+
+  adjust(correction: SpentSum): void {
+    this.#options.adjust?.(correction)
   }
 
   states(): Promise<readonly CounterFigures[] | null> {
@@ -129,7 +145,6 @@ export class SharedAuthority implements RemoteAuthority {
     return this.#ask({ do: 'states', ticket: ++this.#tickets }, (answer) => answer?.states ?? null)
   }
 
-  /** Answers of the supervisor. */
   onAnswers(answers: readonly CounterAnswer[]): void {
     this.#isAlone = false
     this.#isLate = false
@@ -144,16 +159,20 @@ export class SharedAuthority implements RemoteAuthority {
     this.#showFigures = show
   }
 
-  /** What budgets have spent in all workers. `taken`: the last request admitted from a share that is counted. */
-  onFigures(figures: readonly CounterFigures[], taken: number): void {
+  /**
+   * What budgets have spent in all processes. `taken`: the last request admitted from a share that is counted; null: the
+   * figures are those of an earlier answer.
+   */
+  onFigures(figures: readonly CounterFigures[], taken: number | null): void {
+    this.#showFigures(figures)
+    if (taken === null) return
     this.#isAlone = false
     this.#isLate = false
     if (taken >= this.#lastTaken) this.#shares.forgetBudgets()
-    this.#showFigures(figures)
   }
 
-  /** The supervisor has ended. */
-  onDisconnect(): void {
+  /** The supervisor has ended, or Redis does not answer. */
+  onLost(): void {
     this.#expire(Number.POSITIVE_INFINITY)
     this.#isAlone = true
   }
@@ -162,7 +181,7 @@ export class SharedAuthority implements RemoteAuthority {
     return new Promise((resolve) => {
       this.#questions.set(operation.ticket, { at: this.#options.now(), done: (answer) => resolve(use(answer)) })
       this.#push(operation)
-      this.#timer ??= this.#startTimer(ANSWER_TIMEOUT)
+      this.#timer ??= this.#startTimer(this.#options.timeout())
     })
   }
 
@@ -180,29 +199,41 @@ export class SharedAuthority implements RemoteAuthority {
 
   /** One timer for all questions: the oldest expires first. */
   #startTimer(ms: number): NodeJS.Timeout {
-    return setTimeout(() => {
-      // On a busy machine the answer may be received, but not read yet.
-      setImmediate(() => {
-        this.#timer = null
-        const now = this.#options.now()
-        this.#expire(now - ANSWER_TIMEOUT)
-        const [oldest] = this.#questions.values()
-        if (oldest) this.#timer = this.#startTimer(Math.max(1, oldest.at + ANSWER_TIMEOUT - now))
-      })
-    }, ms)
+    return this.#afterIdle(ms, () => {
+      this.#timer = null
+      const now = this.#options.now()
+      const timeout = this.#options.timeout()
+      this.#expire(now - timeout)
+      const [oldest] = this.#questions.values()
+      if (oldest) this.#timer = this.#startTimer(Math.max(1, oldest.at + timeout - now))
+    })
   }
 
   /** A question about a strict budget waits no longer than `STRICT_TIMEOUT`. */
   #limit(ticket: number): void {
-    const expire = () => {
+    this.#afterIdle(STRICT_TIMEOUT, () => {
       const question = this.#questions.get(ticket)
       if (!question) return
       this.#questions.delete(ticket)
       this.#isLate = true
       question.done(null)
-    }
-    // On a busy machine the answer may be received, but not read yet.
-    setTimeout(() => setImmediate(expire), STRICT_TIMEOUT)
+    })
+  }
+
+  /**
+   * Runs after `ms`. While this process is busy, an answer that has arrived is not read, and a question may not even have
+   * been sent: then it waits again.
+   */
+  #afterIdle(ms: number, run: () => void): NodeJS.Timeout {
+    const { now } = this.#options
+    let due = now() + ms
+    const timer = setTimeout(() => {
+      const late = now() - due
+      due = now() + ms
+      if (late > MAX_DELAY) timer.refresh()
+      else setImmediate(run)
+    }, ms)
+    return timer
   }
 
   /** If a question from `until` or earlier is open, none will be answered soon. */
@@ -265,7 +296,7 @@ export class SharedAuthority implements RemoteAuthority {
 }
 
 /**
- * This worker's parts of what was left of the limits at its last answers; other workers may have used some of it since.
+ * This process's parts of what was left of the limits at its last answers; others may have used some of it since.
  * A part is kept until an answer counts what was taken of it: a supervisor that answers late would grant it again and again.
  */
 class Shares extends CounterAuthority {
@@ -296,24 +327,29 @@ class Shares extends CounterAuthority {
     if (this.#budgets.size > 0) for (const cell of budgets) this.#budgets.delete(cell)
   }
 
+  /** The slots of a request that was admitted before are free for this process. */
+  giveBack({ slots }: AccountCells): void {
+    for (const cell of slots) partOf(this.#slots, cell, () => this.#slotPart(cell)).limit++
+  }
+
   forgetBudgets(): void {
     this.#budgets.clear()
   }
 
   #slotPart({ id, limit, live }: SlotCounter): SlotCounter {
-    return { id, limit: Math.floor(Math.max(0, limit - live) / this.#options.of), live: 0 }
+    return { id, limit: Math.floor(Math.max(0, limit - live) / this.#options.of()), live: 0 }
   }
 
   #ratePart(rate: RateCounter): RateCounter {
     const { of, now } = this.#options
     const at = now()
-    const level = levelOf(rate.bucket, rate.perMinute, at) / of
-    return { ...rate, perMinute: rate.perMinute / of, bucket: { level, at } }
+    const level = levelOf(rate.bucket, rate.perMinute, at) / of()
+    return { ...rate, perMinute: rate.perMinute / of(), bucket: { level, at } }
   }
 
   #budgetPart(cell: BudgetCell): BudgetCell {
     const { granted, used, held } = cell
-    const part = Math.floor(Math.max(0, granted - used - held) / this.#options.of)
+    const part = Math.floor(Math.max(0, granted - used - held) / this.#options.of())
     return { ...cell, granted: part, used: 0, held: 0 }
   }
 }

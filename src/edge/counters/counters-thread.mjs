@@ -1,0 +1,11 @@
+/**
+ * Entry point of the thread of shared limits (`thread.ts`). Plain JavaScript, so that it can enable the compile cache first:
+ * without it, stripping types and compiling take longer than all the rest.
+ */
+import { enableCompileCache, flushCompileCache } from 'node:module'
+import { parentPort, workerData } from 'node:worker_threads'
+
+if (workerData.compileCache) enableCompileCache(workerData.compileCache)
+const { serveCounters } = await import('./thread.ts')
+serveCounters(parentPort, workerData)
+flushCompileCache()

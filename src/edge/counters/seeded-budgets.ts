@@ -1,0 +1,110 @@
+/**
+ * Raises what this gateway has spent in the shared counters to what its ledger says: at the start, when budgets have changed,
+ * and every minute. So nothing stays lost when Redis was flushed, or a process was killed.
+ */
+import type { Budget } from '../../core/accounts.ts'
+import type { World } from '../../core/world.ts'
+import type { SpentSum } from '../../gateway/accounts/budget-counters.ts'
+import { periodAt } from '../../policy/accounts/period.ts'
+import type { UsageLedger } from '../ledger/usage-ledger.ts'
+
+export type SeededBudgetsOptions = {
+  readonly counters: {
+    setBudgets(budgets: readonly Budget[]): void
+    raise(sums: readonly SpentSum[]): void
+    started(): Promise<void>
+  }
+  readonly budgets: () => readonly Budget[]
+  readonly ledger: Pick<UsageLedger, 'spentSince'>
+  /** Whether usage is recorded. */
+  readonly isRecorded: () => boolean
+  /** ms since 1970. */
+  readonly date: () => number
+  readonly later: World['later']
+  /** The ledger cannot be read: what this gateway has spent earlier may not count until it can. */
+  readonly onProblem: (reason: string, budgets: readonly Budget[]) => void
+  /** After a problem: it counts. */
+  readonly onRestored: () => void
+}
+
+/** ms until the ledger is read again, usually and after a problem. */
+const AGAIN = { usual: 60_000, failed: 5_000 }
+/** ms for charges that the ledger has to reach the counters: they would count twice if the ledger were first. */
+const DELAY = 1_000
+
+export class SeededBudgets {
+  readonly #options: SeededBudgetsOptions
+  #problem: string | null = null
+  #isStarted = false
+  /** The ledger was read once: before, no charge could count twice. */
+  #isRead = false
+  #cancelNext: () => void = () => {}
+  /** Raised with each correction: sums that were read before do not contain it. */
+  #corrections = 0
+  #last: Promise<void> = Promise.resolve()
+
+  constructor(options: SeededBudgetsOptions) {
+    this.#options = options
+  }
+
+  /** Why earlier usage may not count, or null. */
+  get problem(): string | null {
+    return this.#problem
+  }
+
+  /** A counter is corrected. */
+  corrected(): void {
+    this.#corrections++
+  }
+
+  /** The budgets may have changed. The first call resolves when what was spent earlier is counted, or cannot be. */
+  async changed(): Promise<void> {
+    const { counters, budgets } = this.#options
+    counters.setBudgets(budgets())
+    const seeding = this.#seed()
+    if (this.#isStarted) return
+    this.#isStarted = true
+    await Promise.all([seeding, counters.started()])
+  }
+
+  #seed(): Promise<void> {
+    this.#last = this.#last.then(() => this.#read())
+    return this.#last
+  }
+
+  async #read(): Promise<void> {
+    const { counters, budgets, ledger, isRecorded, date, later } = this.#options
+    this.#cancelNext()
+    const all = budgets()
+    let pause = AGAIN.usual
+    if (isRecorded() && all.length > 0) {
+      const now = date()
+      const periods = all.map((budget) => ({ budget, start: periodAt(budget, now).start }))
+      const isFirst = !this.#isRead
+      this.#isRead = true
+      const corrections = this.#corrections
+      const sums = await ledger.spentSince(
+        Math.min(...periods.map(({ start }) => start)),
+        periods.filter(({ budget }) => budget.countFrom === 'period'),
+      )
+      if (typeof sums === 'string') pause = AGAIN.failed
+      this.#note(typeof sums === 'string' ? sums : null, all)
+      if (sums !== null && typeof sums !== 'string') {
+        const raise = () => {
+          if (corrections === this.#corrections) counters.raise(sums)
+        }
+        if (isFirst) raise()
+        else later(DELAY, raise)
+      }
+    }
+    this.#cancelNext = later(pause, () => void this.#seed())
+  }
+
+  #note(problem: string | null, budgets: readonly Budget[]): void {
+    const { onProblem, onRestored } = this.#options
+    const before = this.#problem
+    this.#problem = problem
+    if (problem !== null && before === null) onProblem(problem, budgets)
+    if (problem === null && before !== null) onRestored()
+  }
+}

@@ -1,0 +1,66 @@
+/** Limits and budgets that the only process of this gateway shares with other gateways, in Redis. */
+import { createHash } from 'node:crypto'
+import { hostname } from 'node:os'
+import { resolve } from 'node:path'
+import type { OnStoreTime } from '../sqlite/on-store-time.ts'
+import { CountersClient } from './client.ts'
+import type { CountersState } from './messages.ts'
+import { SeededBudgets, type SeededBudgetsOptions } from './seeded-budgets.ts'
+import { REDIS_TIMEOUT, SharedAuthority } from './shared-authority.ts'
+
+export type SharedLimitsOptions = Omit<SeededBudgetsOptions, 'counters'> & {
+  readonly url: string
+  readonly node: string
+  readonly onState: (state: CountersState) => void
+  readonly onTime: OnStoreTime
+}
+
+/** The only process. */
+const SOURCE = 0
+
+/** A name that no other gateway has: of the host, and of the data folder on it. */
+export const nodeName = (folder: string): string =>
+  `${hostname()}-${createHash('sha256').update(resolve(folder)).digest('hex').slice(0, 12)}`
+
+export class SharedLimits {
+  readonly authority: SharedAuthority
+  readonly #client: CountersClient
+  readonly #seeded: SeededBudgets
+
+  constructor({ url, node, onState, onTime, ...options }: SharedLimitsOptions) {
+    this.authority = new SharedAuthority({
+      send: (operations) => this.#client.run(SOURCE, operations),
+      of: () => this.#client.state.shares,
+      now: () => performance.now(),
+      timeout: () => REDIS_TIMEOUT,
+      adjust: (correction) => {
+        this.#seeded.corrected()
+        this.#client.add([correction])
+      },
+    })
+    this.#client = new CountersClient({
+      url,
+      node,
+      shares: 1,
+      onTime,
+      onAnswers: (_, answers) => this.authority.onAnswers(answers),
+      onFigures: (figures, takenBy) => this.authority.onFigures(figures, takenBy?.(SOURCE) ?? null),
+      onState: (state) => {
+        if (state.problem !== null) this.authority.onLost()
+        onState(state)
+      },
+      onRestart: () => void this.#seeded.changed(),
+    })
+    this.#seeded = new SeededBudgets({ ...options, counters: this.#client })
+  }
+
+  /** The budgets may have changed. */
+  changed(): Promise<void> {
+    return this.#seeded.changed()
+  }
+
+  /** Frees what is in progress, within 2 s. */
+  close(): Promise<void> {
+    return this.#client.close()
+  }
+}

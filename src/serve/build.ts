@@ -291,12 +291,12 @@ const openLimits = async (
 ): Promise<Runtime['limits']> => {
   const { redis, data } = current.config.settings
   if (redis.url === undefined) return null
-  const [{ LimitsReport }, { nodeName, SharedLimits }] = await Promise.all([
+  const [{ LimitsReport }, { sharedName, SharedLimits }] = await Promise.all([
     import('../edge/counters/limits-report.ts'),
     import('../edge/counters/shared-limits.ts'),
   ])
   const report = new LimitsReport(world.date, () => (worker ? null : log))
-  const store = { url: redis.url, node: nodeName(data.dir) }
+  const store = { url: redis.url, node: sharedName(data.dir) }
   const problem = () => report.problem
   if (worker) {
     worker.accounts.shareLimits(store, (state) => report.report(state))

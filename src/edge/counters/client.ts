@@ -8,7 +8,13 @@ import type { CounterFigures, SpentSum } from '../../gateway/accounts/budget-cou
 import type { OnStoreTime } from '../sqlite/on-store-time.ts'
 import { QueriedThread } from '../sqlite/queried-thread.ts'
 import type { CounterAnswer, CounterOperation } from './counter-messages.ts'
-import type { CountersState, CountersThreadOptions, FromCountersThread, ToCountersThread } from './messages.ts'
+import type {
+  CountersState,
+  CountersThreadOptions,
+  FromCountersThread,
+  NodeSpent,
+  ToCountersThread,
+} from './messages.ts'
 
 export type CountersClientOptions = Pick<CountersThreadOptions, 'url' | 'node' | 'shares'> & {
   readonly onAnswers: (source: number, answers: readonly CounterAnswer[]) => void
@@ -76,6 +82,11 @@ export class CountersClient {
   /** What this node has spent at least. */
   raise(sums: readonly SpentSum[]): void {
     this.#thread.post({ do: 'raise', sums })
+  }
+
+  /** What other nodes have spent. It counts if they have not stored it themselves. */
+  adopt(sums: readonly NodeSpent[]): void {
+    this.#thread.post({ do: 'adopt', sums })
   }
 
   /** Corrects what this node has spent. */

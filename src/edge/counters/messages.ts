@@ -15,6 +15,9 @@ export type CountersThreadOptions = {
   readonly budgets: readonly Budget[]
 }
 
+/** What a gateway has spent of a counter. */
+export type NodeSpent = SpentSum & { readonly node: string }
+
 /** `source`: a process whose operations are counted: this one, or one of its workers. */
 export type ToCountersThread =
   | { readonly do: 'run'; readonly source: number; readonly operations: readonly CounterOperation[] }
@@ -22,6 +25,8 @@ export type ToCountersThread =
   | { readonly do: 'budgets'; readonly budgets: readonly Budget[] }
   /** What this node has spent at least, as its ledger says. */
   | { readonly do: 'raise'; readonly sums: readonly SpentSum[] }
+  /** What other gateways have spent, as the ledger that they share says: some of them may have ended for good. */
+  | { readonly do: 'adopt'; readonly sums: readonly NodeSpent[] }
   /** Corrections. */
   | { readonly do: 'add'; readonly sums: readonly SpentSum[] }
   /** The process has ended: its slots are free. */

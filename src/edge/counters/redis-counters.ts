@@ -7,9 +7,9 @@ import { budgetCharge, type CounterSpend } from '../../core/journal.ts'
 import { addNano, type Nano } from '../../core/money.ts'
 import type { CounterFigures, SpentSum } from '../../gateway/accounts/budget-counters.ts'
 import type { Charge } from '../../policy/accounts/admission.ts'
-import { isPlain, ownersKey } from './counter-keys.ts'
+import { digestOf, isPlain, ownersKey } from './counter-keys.ts'
 import type { CounterAnswer, CounterClaim, CounterOperation, CounterValues } from './counter-messages.ts'
-import type { CountersThreadOptions, FromCountersThread } from './messages.ts'
+import type { CountersThreadOptions, FromCountersThread, NodeSpent } from './messages.ts'
 import {
   type ClaimedCounters,
   OwnCounters,
@@ -74,6 +74,8 @@ export class RedisCounters {
   #shares = 0
   /** Where the next refresh of figures begins. */
   #refreshFrom = 0
+  /** What other nodes have spent, as the ledger says. */
+  #adopted: readonly NodeSpent[] = []
   #renewAt = 0
 
   constructor({ url, node, shares, budgets }: CountersThreadOptions, post: (message: FromCountersThread) => void) {
@@ -111,6 +113,12 @@ export class RedisCounters {
     this.#show(raised)
     this.#inTurn(raised, (part, next) => this.#sendBudgets(part, false, next))
     this.#readFigures(raised)
+  }
+
+  /** What other nodes have spent. It counts if they have not stored it themselves. */
+  adopt(sums: readonly NodeSpent[]): void {
+    this.#adopted = sums
+    this.#sendAdopted()
   }
 
   /** Adds corrections, or what an ended process has spent. */
@@ -517,6 +525,7 @@ export class RedisCounters {
       used.sort((a, b) => b.held - a.held),
       (part, next) => this.#sendBudgets(part, true, next),
     )
+    this.#sendAdopted()
     for (const held of [...this.#held.values(), ...this.#ended.values()]) {
       for (const pending of held.pending.values()) this.#send(pending)
       for (const question of held.questions) this.#answer(held, question)
@@ -549,6 +558,17 @@ export class RedisCounters {
     const args = budgets.flatMap((one) => [this.#own.lifeOf(one), one.spent, isNew ? one.held : 0])
     this.#link.call(SCRIPTS.restore, keysOf([], [], budgets), [0, 0, budgets.length, ...args], next)
     for (const counter of budgets) this.#list(counter)
+  }
+
+  #sendAdopted(): void {
+    const found = this.#adopted.flatMap(({ node, spent, ...sum }) => {
+      const counter = spent === 0 ? null : this.#own.budgetOf(sum)
+      return counter ? [{ key: counter.key, args: [this.#own.lifeOf(counter), digestOf(node), spent] }] : []
+    })
+    this.#inTurn(found, (part, next) => {
+      const args = part.flatMap((one) => one.args)
+      this.#link.call(SCRIPTS.adopt, keysOf([], [], part), args, next)
+    })
   }
 
   /** Sends a batch of parts after the answer to the one before. `done`: after the last of them. */

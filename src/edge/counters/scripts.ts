@@ -208,6 +208,15 @@ end
 return {'ok'}
 `
 
+/** KEYS: budgets. Sets what other nodes have spent, if it is not known. */
+const ADOPT = `${MEMBER}
+for at = 2, #KEYS do
+  local life, name, spent = ARGV[3 * at - 3], ARGV[3 * at - 2], ARGV[3 * at - 1]
+  if redis.call('HSETNX', KEYS[at], 'u:' .. name, spent) == 1 then redis.call('PEXPIRE', KEYS[at], life) end
+end
+return {'ok'}
+`
+
 /** KEYS: budgets. What others have spent and reserved, one after the other. */
 const FIGURES = `${COUNTERS}
 local reply = {'ok'}
@@ -277,6 +286,7 @@ export const SCRIPTS = {
   release: script(RELEASE),
   adjust: script(ADJUST),
   restore: script(RESTORE),
+  adopt: script(ADOPT),
   figures: script(FIGURES),
   owners: script(OWNERS),
   owned: script(OWNED),

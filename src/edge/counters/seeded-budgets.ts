@@ -6,12 +6,15 @@ import type { Budget } from '../../core/accounts.ts'
 import type { World } from '../../core/world.ts'
 import type { SpentSum } from '../../gateway/accounts/budget-counters.ts'
 import { periodAt } from '../../policy/accounts/period.ts'
+import type { LedgerSum } from '../ledger/usage-database.ts'
 import type { UsageLedger } from '../ledger/usage-ledger.ts'
+import type { NodeSpent } from './messages.ts'
 
 export type SeededBudgetsOptions = {
   readonly counters: {
     setBudgets(budgets: readonly Budget[]): void
     raise(sums: readonly SpentSum[]): void
+    adopt(sums: readonly NodeSpent[]): void
     started(): Promise<void>
   }
   readonly budgets: () => readonly Budget[]
@@ -91,7 +94,9 @@ export class SeededBudgets {
       this.#note(typeof sums === 'string' ? sums : null, all)
       if (sums !== null && typeof sums !== 'string') {
         const raise = () => {
-          if (corrections === this.#corrections) counters.raise(sums)
+          if (corrections === this.#corrections) counters.raise(partsOf(sums, true))
+          const others = partsOf(sums, false)
+          if (others.length > 0) counters.adopt(others)
         }
         if (isFirst) raise()
         else later(DELAY, raise)
@@ -108,3 +113,9 @@ export class SeededBudgets {
     if (problem === null && before !== null) onRestored()
   }
 }
+
+/** What this gateway has recorded, or the others that share the ledger. */
+const partsOf = (sums: readonly LedgerSum[], isOwn: boolean): readonly NodeSpent[] =>
+  sums.flatMap(({ counter, period_start, nodes }) =>
+    nodes.filter((part) => part.isOwn === isOwn).map(({ node, spent }) => ({ counter, period_start, node, spent })),
+  )

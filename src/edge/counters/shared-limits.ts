@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
+import { nodeName } from '../ledger/node-name.ts'
 import type { OnStoreTime } from '../sqlite/on-store-time.ts'
 import { CountersClient } from './client.ts'
 import type { CountersState } from './messages.ts'
@@ -18,9 +19,14 @@ export type SharedLimitsOptions = Omit<SeededBudgetsOptions, 'counters'> & {
 /** The only process. */
 const SOURCE = 0
 
-/** A name that no other gateway has: of the host, and of the data folder on it. */
-export const nodeName = (folder: string): string =>
-  `${hostname()}-${createHash('sha256').update(resolve(folder)).digest('hex').slice(0, 12)}`
+/** A name that no other gateway has: the one of its ledger. In a folder without write permission: of the host and the folder. */
+export const sharedName = (folder: string): string => {
+  try {
+    return nodeName(folder)
+  } catch {
+    return `${hostname()}-${createHash('sha256').update(resolve(folder)).digest('hex').slice(0, 12)}`
+  }
+}
 
 export class SharedLimits {
   readonly authority: SharedAuthority

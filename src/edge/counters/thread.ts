@@ -14,6 +14,8 @@ export const serveCounters = (port: MessagePort, options: CountersThreadOptions)
         return counters.setBudgets(message.budgets)
       case 'raise':
         return counters.raise(message.sums)
+      case 'adopt':
+        return counters.adopt(message.sums)
       case 'add':
         return counters.add(message.sums)
       case 'exit':

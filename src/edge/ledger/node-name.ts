@@ -63,17 +63,21 @@ export type StoredNames = {
   readonly stored: (name: string) => string
   /** The name within the gateway; null: of another gateway, or of none. */
   readonly own: (stored: string) => string | null
+  /** Whether rows with this node are of this gateway. */
+  readonly isOwn: (node: string) => boolean
   /** Its names are in this range, in the order of bytes; the end is exclusive. */
   readonly range: readonly [from: string, to: string]
 }
 
 export const storedNames = (node: string, isShared: boolean): StoredNames => {
-  if (!isShared) return { node, stored: (name) => name, own: (name) => name || null, range: ['', '\u{10ffff}'] }
+  if (!isShared)
+    return { node, stored: (name) => name, own: (name) => name || null, isOwn: () => true, range: ['', '\u{10ffff}'] }
   const prefix = node + SEPARATOR
   return {
     node,
     stored: (name) => prefix + name,
     own: (stored) => (stored.startsWith(prefix) ? stored.slice(prefix.length) : null),
+    isOwn: (other) => other === node,
     range: [prefix, node + AFTER_SEPARATOR],
   }
 }

@@ -46,7 +46,7 @@ const given = () => {
   const add = (counter: string, spent: number, earlier: number) => {
     const before = ledger.get(counter)
     const sum = { counter, period_start: NOW, spent: (before?.spent ?? 0) + spent }
-    ledger.set(counter, { ...sum, earlier: (before?.earlier ?? 0) + earlier })
+    ledger.set(counter, { ...sum, earlier: (before?.earlier ?? 0) + earlier, nodes: [] })
   }
   /** What an earlier process has spent. */
   const store = (counter: string, spent: number) => add(counter, spent, spent)

@@ -76,6 +76,11 @@ onPostgres((engine) => {
       (await bookkeeper.sums(NOON, [])).map((sum) => [sum.spent, sum.earlier])
     assert.deepEqual(await sums(first), [[502 * 70, 501 * 70]])
     assert.deepEqual(await sums(second), [[502 * 70, 501 * 70]])
+    const [sum] = await second.sums(NOON, [])
+    assert.deepEqual(sum?.nodes, [
+      { node: 'n1', isOwn: false, spent: 301 * 70 },
+      { node: 'n2', isOwn: true, spent: 201 * 70 },
+    ])
     // Requests with the same ID differ in their calls.
     const calls = one.reading((all) => all("SELECT DISTINCT call FROM request WHERE id = 'req_1'"))
     assert.equal(calls.length, 2)

@@ -283,7 +283,7 @@ export class UsageDatabase {
     for (const { counter, period_start, node, process, spent } of rows) {
       const name = this.#names.own(process)
       const earlier = name !== null && isOfRun(name, this.#process) ? 0 : spent
-      const part = { node, isOwn: node === this.#names.node, spent }
+      const part = { node, isOwn: this.#names.isOwn(node), spent }
       const last = sums.at(-1)
       if (last?.counter === counter && last.period_start === period_start)
         sums[sums.length - 1] = {

@@ -70,7 +70,10 @@ test('upgrade of usage.db: sums, requests and what continues are those of before
 
   const writer = { node: 'n', process: { start: NOON + 1, pid: 78, worker: 0 } }
   const database = await UsageDatabase.open(folder, null, writer)
-  assert.deepEqual(database.sums(0, [], NOON), [{ counter: 'bud_a', period_start: NOON, spent: 1000, earlier: 1000 }])
+  const nodes = [{ node: 'n', isOwn: true, spent: 1000 }]
+  assert.deepEqual(database.sums(0, [], NOON), [
+    { counter: 'bud_a', period_start: NOON, spent: 1000, earlier: 1000, nodes },
+  ])
   const [unfinished] = database.begin().unfinished
   assert.equal(unfinished?.row.call, 7)
   assert.deepEqual(unfinished?.opened, { ...OPENED, charges: [`${NOON} bud_a`], route: null, client: null })

@@ -155,12 +155,11 @@ export const FAULTS: readonly Fault[] = [
     timers('drain.delay: not ready at once'),
     ['src/edge/http/app/server-lifecycle.test.ts', 'http: a drain continues to serve during its delay'],
   ]),
-  row(
-    'F49',
-    'the store is unavailable',
-    [around('a full disk'), ['test/e2e/stored-responses.test.ts', 'are off if the folder is not writable']],
-    'there is no Redis or Postgres',
-  ),
+  row('F49', 'the store is unavailable', [
+    around('a full disk'),
+    ['test/e2e/stored-responses.test.ts', 'are off if the folder is not writable'],
+    ['test/e2e/shared-limits.test.ts', 'a stopped Redis refuses nothing that shares allow'],
+  ]),
 
   // ── After it ───────────────────────────────────────────────────────────────────────────────────────────────────
   row('S01', 'an error in the stream', [streams('an error event')]),

@@ -34,6 +34,8 @@ const LATER = [
   ['edge/workers/worker.ts', 'WORKERS'],
   ['edge/admin/index.ts', 'the admin API'],
   ['edge/workers/supervise.ts', 'WORKERS'],
+  ['edge/counters/client.ts', 'redis.url'],
+  ['edge/counters/shared-authority.ts', 'redis.url'],
   ['edge/ledger/journal-writer.ts', 'usage.ledger'],
   ['edge/ledger/client.ts', 'usage.ledger'],
   ['edge/ledger/bodies/client.ts', 'bodies'],

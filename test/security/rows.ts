@@ -128,7 +128,12 @@ export const ROWS: readonly Row[] = [
     not: 'those for the operator’s own configuration are not checked',
   },
   { id: 'SEC-29', attack: 'forged log lines', tests: [...here('privacy'), 'src/edge/observe/log.test.ts'] },
-  { id: 'SEC-30', attack: 'Redis injection', not: 'Redis is not used' },
+  {
+    id: 'SEC-30',
+    attack: 'Redis injection',
+    tests: ['src/edge/counters/redis-counters.test.ts'],
+    not: 'keys contain IDs and digests only, and scripts get values as arguments',
+  },
   {
     id: 'SEC-31',
     attack: 'SQL injection',

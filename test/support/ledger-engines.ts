@@ -2,9 +2,9 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe } from 'node:test'
-import type { SharedDatabase } from '../../src/edge/sql/shared-database.ts'
 import { POSTGRES_SCHEMA, USAGE_FILE } from '../../src/edge/ledger/usage-schema.ts'
 import { PostgresDatabase } from '../../src/edge/postgres/database.ts'
+import type { SharedDatabase } from '../../src/edge/sql/shared-database.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from './postgres.ts'
 
 export type StoredRow = Readonly<Record<string, unknown>>

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { PostgresDatabase } from '../../src/edge/postgres/database.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from '../support/postgres.ts'
 import { post, type Started, start } from './support/process.ts'
 import { verb } from './support/verb.ts'
@@ -218,7 +219,7 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
   test('with database.migrate never a missing schema is reported, and headgate db migrate creates it', async () => {
     const url = newUrl()
     await using late = await gateway(url, newFolder(), { DATABASE_MIGRATE: 'never' })
-    await until(async () => /Run `headgate db migrate`/.test(String(await problemOf(late))), 'the remedy is shown')
+    await until(async () => /run: headgate db migrate/.test(String(await problemOf(late))), 'the remedy is shown')
     assert.equal(await isReady(late), false)
     assert.equal(await statusOf(late, 'x'.repeat(30)), 503)
     const env = { DATABASE_URL: url, PORT: '1' }
@@ -238,6 +239,28 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
     }
     await until(() => isReady(late), 'it is ready')
     assert.equal(await statusOf(late), 200)
+  })
+
+  test('a schema that is lost is not created again, so that the gateway stays closed', async () => {
+    const url = newUrl()
+    const folder = newFolder()
+    const dropped = () => {
+      const database = PostgresDatabase.open({ url, schema: 'public' })
+      database.exec('DROP SCHEMA headgate_control CASCADE')
+      database.close()
+    }
+    {
+      await using running = await gateway(url, folder)
+      const { secret } = await createKey(running, 'one')
+      dropped()
+      await server.stop()
+      await server.start()
+      await until(async () => /run: headgate db migrate/.test(String(await problemOf(running))), 'the loss is shown')
+      assert.deepEqual([await statusOf(running, secret), await statusOf(running)], [200, 401])
+    }
+    await using late = await gateway(url, folder)
+    await until(async () => /run: headgate db migrate/.test(String(await problemOf(late))), 'the loss is shown')
+    assert.equal(await statusOf(late), 401)
   })
 
   test('several workers share the keys, too', async () => {

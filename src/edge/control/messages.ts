@@ -162,8 +162,11 @@ export type ControlSettings = {
   readonly file: FileAccounts
 }
 
-/** `snapshot`: a copy of what the serving process needs is kept in the data folder, for starts without the database. */
-export type SharedControl = SharedDatabase & { readonly snapshot: boolean }
+/**
+ * `snapshot`: a copy of what the serving process needs is kept in the data folder, for starts without the database. `isKnown`:
+ * the database had a schema before.
+ */
+export type SharedControl = SharedDatabase & { readonly snapshot: boolean; readonly isKnown?: boolean }
 
 /** Where the records are: in the shared database, or in `control.db` in the folder. */
 export type ControlPlace = {

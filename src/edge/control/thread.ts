@@ -15,6 +15,7 @@ import type {
 } from './messages.ts'
 import { CONTROL_FILE } from './read-accounts.ts'
 import { refused } from './results.ts'
+import { readSnapshot } from './snapshot.ts'
 import { SnapshotKeeper } from './snapshot-keeper.ts'
 
 /** ms between two looks for changes of other processes: in a file, in Postgres, and after an error. */
@@ -44,6 +45,8 @@ class ControlThread {
   #last: Promise<void> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
   #sweepAt = 0
+  /** The database was opened before, by this process or an earlier one. */
+  #isKnown = false
   /** The open file was deleted or moved. */
   #isMoved = false
   /** Until this time of the monotonic clock the database is not opened, because of the error. */
@@ -168,12 +171,21 @@ class ControlThread {
     if (this.#database) return this.#database
     if (this.#retry && performance.now() < this.#retry.at) throw this.#retry.error
     try {
-      this.#database = await ControlDatabase.open(this.#place, this.#settings)
+      this.#database = await ControlDatabase.open(this.#knownPlace(), this.#settings)
+      this.#isKnown = true
       return this.#database
     } catch (error) {
       if (database) this.#retry = { at: performance.now() + RETRY, error }
       throw error
     }
+  }
+
+  /** The place, with whether its database had a schema before. */
+  #knownPlace(): ControlPlace {
+    const { folder, database } = this.#place
+    if (!database) return this.#place
+    this.#isKnown ||= database.snapshot && readSnapshot(folder, database.url) !== null
+    return { folder, database: { ...database, isKnown: this.#isKnown } }
   }
 
   #report(database: ControlDatabase): void {

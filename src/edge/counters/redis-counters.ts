@@ -23,14 +23,14 @@ import { SCRIPTS } from './scripts.ts'
 import { verdictOf } from './verdict.ts'
 
 /** What one process has reserved, by ticket. */
-type Held = {
+type ProcessHolds = {
   readonly source: number
   /** Attempts that are not settled. */
   readonly attempts: Map<number, SharedHold>
   /** Requests that occupy slots. */
   readonly slots: Map<number, readonly SharedSlot[]>
   /** Reservations that Redis has not answered. */
-  readonly pending: Map<number, Pending>
+  readonly pending: Map<number, PendingClaim>
   /** Other questions without an answer, with the answer that they get if there is none. */
   readonly questions: Set<CounterAnswer>
   /** What its attempts were charged, by counter and period. */
@@ -39,8 +39,8 @@ type Held = {
   taken: number
 }
 
-type Pending = {
-  readonly held: Held
+type PendingClaim = {
+  readonly held: ProcessHolds
   readonly ticket: number
   readonly kind: 'reserve' | 'check' | 'take'
   readonly claim: CounterClaim
@@ -61,10 +61,10 @@ export class RedisCounters {
   readonly #post: (message: FromCountersThread) => void
   readonly #own = new OwnCounters({ now: () => performance.now(), date: () => Date.now() })
   readonly #link: RedisLink
-  readonly #held = new Map<number, Held>()
+  readonly #held = new Map<number, ProcessHolds>()
   /** Ended processes whose spending is not known yet. */
-  readonly #ended = new Map<number, Held>()
-  #answers = new Map<Held, CounterAnswer[]>()
+  readonly #ended = new Map<number, ProcessHolds>()
+  #answers = new Map<ProcessHolds, CounterAnswer[]>()
   #isTakenDue = false
   #times: number[] = []
   #timesAt = 0
@@ -173,7 +173,7 @@ export class RedisCounters {
 
   // ── Operations ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #heldBy(source: number): Held {
+  #heldBy(source: number): ProcessHolds {
     const known = this.#held.get(source)
     if (known) return known
     const maps = { attempts: new Map(), slots: new Map(), pending: new Map(), charged: new Map() }
@@ -182,7 +182,7 @@ export class RedisCounters {
     return held
   }
 
-  #runOne(held: Held, operation: CounterOperation): void {
+  #runOne(held: ProcessHolds, operation: CounterOperation): void {
     const { ticket } = operation
     switch (operation.do) {
       case 'reserve':
@@ -215,14 +215,14 @@ export class RedisCounters {
   }
 
   /** Without Redis there is no answer: the process knows that it is alone. */
-  #ask(pending: Pending): void {
+  #ask(pending: PendingClaim): void {
     if (this.#link.isUsed) {
       pending.held.pending.set(pending.ticket, pending)
       this.#send(pending)
     } else if (pending.kind === 'take') this.#takeAlone(pending)
   }
 
-  #send(pending: Pending): void {
+  #send(pending: PendingClaim): void {
     const { kind, claim } = pending
     const found = this.#own.find(claim)
     const { slots, rates } = found
@@ -251,7 +251,7 @@ export class RedisCounters {
     return [budget.mode, budget.amount, this.#own.lifeOf(counter), spent, least]
   }
 
-  #onReply(pending: Pending, found: ClaimedCounters, [verdict, ...values]: readonly string[]): void {
+  #onReply(pending: PendingClaim, found: ClaimedCounters, [verdict, ...values]: readonly string[]): void {
     const { held, ticket, kind, claim } = pending
     // It was answered under an earlier name of this process.
     if (!held.pending.delete(ticket)) return
@@ -270,7 +270,7 @@ export class RedisCounters {
   }
 
   #grant(
-    { held, ticket, claim, charge, isReleased }: Pending,
+    { held, ticket, claim, charge, isReleased }: PendingClaim,
     found: ClaimedCounters,
     { tokens, cost }: SharedHold['hold'],
   ) {
@@ -286,7 +286,7 @@ export class RedisCounters {
   }
 
   /** The request was admitted from a share while Redis did not answer. */
-  #takeAlone(pending: Pending): void {
+  #takeAlone(pending: PendingClaim): void {
     const { held, ticket, claim } = pending
     const found = this.#own.find(claim)
     const { first, tokens } = claim.demand
@@ -295,7 +295,7 @@ export class RedisCounters {
     this.#grant(pending, found, claim.demand)
   }
 
-  #extend(held: Held, { ticket, of, more }: Extract<CounterOperation, { do: 'extend' }>): void {
+  #extend(held: ProcessHolds, { ticket, of, more }: Extract<CounterOperation, { do: 'extend' }>): void {
     const attempt = held.attempts.get(of)
     if (!attempt) return this.#answer(held, { ...UNUSED, ticket })
     const budgets = attempt.budgets.filter((counter) => counter !== null)
@@ -316,7 +316,7 @@ export class RedisCounters {
     })
   }
 
-  #settle(held: Held, attempt: SharedHold, charge: Charge): void {
+  #settle(held: ProcessHolds, attempt: SharedHold, charge: Charge): void {
     const { charged } = held
     const cost = charge.cost ?? attempt.hold.cost
     for (const counter of cost === 0 ? [] : attempt.budgets) {
@@ -383,13 +383,13 @@ export class RedisCounters {
 
   // ── Answers ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #question(held: Held, answer: CounterAnswer): CounterAnswer {
+  #question(held: ProcessHolds, answer: CounterAnswer): CounterAnswer {
     held.questions.add(answer)
     return answer
   }
 
   /** Answers of one turn are one message. */
-  #answer(held: Held, answer: CounterAnswer): void {
+  #answer(held: ProcessHolds, answer: CounterAnswer): void {
     if (this.#answers.size === 0) queueMicrotask(() => this.#sendAnswers())
     const answers = this.#answers.get(held)
     if (answers) answers.push(answer)
@@ -402,7 +402,7 @@ export class RedisCounters {
     for (const [{ source }, list] of answers) this.#post({ do: 'answers', source, answers: list })
   }
 
-  #noteTaken(held: Held, ticket: number): void {
+  #noteTaken(held: ProcessHolds, ticket: number): void {
     held.taken = ticket
     if (this.#isTakenDue) return
     this.#isTakenDue = true
@@ -461,7 +461,7 @@ export class RedisCounters {
   }
 
   /** The figures of all counters in their current periods, also of those that only other gateways use. */
-  #states(held: Held, ticket: number): void {
+  #states(held: ProcessHolds, ticket: number): void {
     const periods = this.#own.periods()
     const starts = new Map(periods.map(({ budget, start }) => [budget.id, start]))
     const current = () => {

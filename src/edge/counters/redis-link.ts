@@ -23,7 +23,7 @@ export type RedisLinkOptions = {
 }
 
 type Reply = readonly string[]
-type Call = {
+type ScriptCall = {
   readonly script: CounterScript
   readonly keys: readonly string[]
   readonly args: readonly (string | number)[]
@@ -68,7 +68,7 @@ export class RedisLink {
   /** Why the last connection has failed. */
   #connectionProblem = 'Redis cannot be reached'
   #peers: readonly string[] = []
-  #queue: Call[] = []
+  #queue: ScriptCall[] = []
   /** When the batches without an answer were sent; the oldest is first. */
   readonly #sent = new Set<{ readonly at: number }>()
   /** Scripts that Redis knows since the process has joined. */
@@ -105,7 +105,12 @@ export class RedisLink {
   }
 
   /** Runs a script with the next batch. `args`: without the process and its node. */
-  call(script: CounterScript, keys: readonly string[], args: readonly (string | number)[], done: Call['done']): void {
+  call(
+    script: CounterScript,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+    done: ScriptCall['done'],
+  ): void {
     if (this.#state !== 'joined') return
     this.#push({ script, keys, args, done })
   }
@@ -158,12 +163,12 @@ export class RedisLink {
     return `${this.#base}.${this.#epoch}.${this.#options.shares}`
   }
 
-  #push({ script, keys, args, done }: Call): void {
+  #push({ script, keys, args, done }: ScriptCall): void {
     if (this.#queue.length === 0) queueMicrotask(() => this.flush())
     this.#queue.push({ script, keys, args: [this.#process, this.#node, ...args], done })
   }
 
-  #onResults(epoch: number, calls: readonly Call[], results: readonly [Error | null, unknown][]): void {
+  #onResults(epoch: number, calls: readonly ScriptCall[], results: readonly [Error | null, unknown][]): void {
     for (const [index, { script, done }] of calls.entries()) {
       if (epoch !== this.#epoch) return
       const [error, result] = results[index] ?? [null, null]

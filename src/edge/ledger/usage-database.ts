@@ -52,7 +52,7 @@ export type LedgerWriter = { readonly node: string; readonly process: JournalPro
 export type UnfinishedAttempts = readonly { readonly row: AttemptRow; readonly opened: OpenedColumn }[]
 
 /** What a bookkeeper continues from. */
-export type LedgerState = { readonly positions: readonly JournalRow[]; readonly unfinished: UnfinishedAttempts }
+export type StoredState = { readonly positions: readonly JournalRow[]; readonly unfinished: UnfinishedAttempts }
 
 const DAY = 86_400_000
 const MIB = 1_048_576
@@ -234,7 +234,7 @@ export class UsageDatabase {
    * requests. It waits for the transaction of an earlier connection, whose commit may still be on its way. `earlier`: the
    * positions of a gateway that has not stored anything in the shared database.
    */
-  begin(earlier: () => readonly JournalRow[] = () => []): LedgerState {
+  begin(earlier: () => readonly JournalRow[] = () => []): StoredState {
     return inTransaction(this.#database, () => {
       const { node, stored } = this.#names
       if (this.#gateways && !this.#gateways.known.get(node))

@@ -1,7 +1,7 @@
 /** The tables of the ledger in `usage.db` or in Postgres: what differs between the two. */
 import type { DatabaseSync } from 'node:sqlite'
-import { PostgresDatabase } from '../postgres/database.ts'
-import { migrateSchema, readableVersion } from '../sql/migrate.ts'
+import type { PostgresDatabase } from '../postgres/database.ts'
+import { openShared } from '../sql/open-shared.ts'
 import type { SharedDatabase } from '../sql/shared-database.ts'
 import { openSizedFile } from '../sqlite/sized-file.ts'
 import { POSTGRES_SCHEMA, SHARED_USAGE_SCHEMA, USAGE_SCHEMA } from './usage-schema.ts'
@@ -53,11 +53,9 @@ const openFile = <T>(folder: string, use: (storage: UsageStorage) => T): Promise
 
 // ── Postgres ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const openPostgres = async <T>({ url, migrate }: SharedDatabase, use: (storage: UsageStorage) => T): Promise<T> => {
-  const database = PostgresDatabase.open({ url, schema: POSTGRES_SCHEMA })
+const openPostgres = async <T>(shared: SharedDatabase, use: (storage: UsageStorage) => T): Promise<T> => {
+  const database = await openShared(shared, { name: POSTGRES_SCHEMA, versions: SHARED_USAGE_SCHEMA, mayCreate: true })
   try {
-    if (migrate === 'auto') await migrateSchema(database, SHARED_USAGE_SCHEMA)
-    else checkVersion(database)
     const size = sizeOf(database)
     return use({
       database,
@@ -72,14 +70,6 @@ const openPostgres = async <T>({ url, migrate }: SharedDatabase, use: (storage: 
     database.close()
     throw error
   }
-}
-
-const checkVersion = (database: PostgresDatabase): void => {
-  const found = readableVersion(database, SHARED_USAGE_SCHEMA)
-  const needed = SHARED_USAGE_SCHEMA.migrations.length
-  if (found !== null && found >= needed) return
-  const state = found === null ? 'does not exist' : `has version ${found} (needed: ${needed})`
-  throw new Error(`the schema ${database.schema} ${state}; run: headgate db migrate`)
 }
 
 const TABLES_SIZE = `SELECT coalesce(sum(pg_total_relation_size(oid)), 0) AS bytes FROM pg_class

@@ -9,15 +9,15 @@ import type { SqlDatabase, SqlRow, SqlStatement, SqlValue } from '../sql/databas
 import { PostgresError } from './errors.ts'
 import type {
   ConnectionData,
-  ConnectionOptions,
   PostgresAnswer,
   PostgresCall,
+  PostgresConnectionOptions,
   PostgresProblem,
   PostgresResult,
 } from './messages.ts'
 import { withNumbers } from './translate.ts'
 
-export type PostgresOptions = Pick<ConnectionOptions, 'url' | 'schema'>
+export type PostgresOptions = Pick<PostgresConnectionOptions, 'url' | 'schema'>
 
 /** ms. `answer` is longer than a statement may take: a server that works ends the statement first, and says so. */
 const TIMES = { connect: 2_000, statement: 5_000, answer: 6_000 }

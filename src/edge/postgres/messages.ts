@@ -1,7 +1,7 @@
 /** Messages between a database thread, which waits, and the thread of its connection. */
 import type { SqlRow, SqlValue } from '../sql/database.ts'
 
-export type ConnectionOptions = {
+export type PostgresConnectionOptions = {
   /** `postgres://user:password@host:port/name?sslmode=…` */
   readonly url: string
   /** The schema in which names without one are found. It is created with the first migration. */
@@ -13,7 +13,7 @@ export type ConnectionOptions = {
 }
 
 /** Data of the connection's thread. `signal` is notified after each answer. */
-export type ConnectionData = ConnectionOptions & { readonly signal: SharedArrayBuffer }
+export type ConnectionData = PostgresConnectionOptions & { readonly signal: SharedArrayBuffer }
 
 /** `name`: the server keeps the plan of a statement with a name. */
 export type PostgresCall = {

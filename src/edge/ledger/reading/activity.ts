@@ -1,6 +1,7 @@
 /** What all providers did in a range, and the attempts that are in progress. */
 import { sql } from 'kysely'
 import { KINDS } from '../../../core/failure.ts'
+import type { LedgerReads } from './ledger-source.ts'
 import { bucketWidth, countWhere } from './outcome-counts.ts'
 import type {
   Activity,
@@ -12,7 +13,6 @@ import type {
   TimeRange,
 } from './queries.ts'
 import { isoTime } from './request-shape.ts'
-import type { LedgerReads } from './usage-source.ts'
 
 /** Providers of a result, latencies that are read for one, kinds of errors for one, and attempts in progress. */
 const MOST = { providers: 200, sample: 1_000, errors: 20, running: 100 }

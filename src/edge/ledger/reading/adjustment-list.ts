@@ -2,9 +2,9 @@
 import { sql } from 'kysely'
 import { formatDollars } from '../../../core/money.ts'
 import { encodeCursor } from './cursor.ts'
+import type { LedgerReads } from './ledger-source.ts'
 import type { AdjustmentEntry, AdjustmentsQuery, ListPage } from './queries.ts'
 import { isoTime } from './request-shape.ts'
-import type { LedgerReads } from './usage-source.ts'
 
 export const adjustmentsPage = async (
   { db }: LedgerReads,

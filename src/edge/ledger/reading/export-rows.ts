@@ -3,10 +3,10 @@ import { sql } from 'kysely'
 import { ATTEMPT_COLUMNS, REQUEST_COLUMNS } from '../usage-schema.ts'
 import { decodeCursor } from './cursor.ts'
 import { requestCondition } from './filters.ts'
+import type { LedgerReads } from './ledger-source.ts'
 import { type CursorValues, DIMENSIONS, type ExportPage, type ExportQuery, type UsageFilter } from './queries.ts'
 import { dollars, isoTime } from './request-shape.ts'
 import { usageReport } from './usage-report.ts'
-import type { LedgerReads } from './usage-source.ts'
 
 /** Rows per page. A row has at most 10 KB. */
 const PAGE = 500

@@ -2,9 +2,9 @@
 import { sql } from 'kysely'
 import { formatDollars, MAX_NANO } from '../../../core/money.ts'
 import { allowsName, modelNames, nameRule } from '../../../policy/accounts/key-access.ts'
+import type { LedgerReads } from './ledger-source.ts'
 import type { Forecast, ForecastQuery, ForecastsQuery } from './queries.ts'
 import { isoTime } from './request-shape.ts'
-import type { LedgerReads } from './usage-source.ts'
 
 const HOUR = 3_600_000
 const WEEK = 168

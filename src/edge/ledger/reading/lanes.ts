@@ -1,10 +1,10 @@
 /** Attempts at one provider over time, by credential and model. */
 import { sql } from 'kysely'
 import { LIMITED } from './activity.ts'
+import type { LedgerReads } from './ledger-source.ts'
 import { bucketWidth, countWhere } from './outcome-counts.ts'
 import type { Lane, LaneCell, Lanes, LanesQuery } from './queries.ts'
 import { isoTime } from './request-shape.ts'
-import type { LedgerReads } from './usage-source.ts'
 
 /** Most lanes and failures of a result. */
 const MOST = { lanes: 200, failures: 200 }

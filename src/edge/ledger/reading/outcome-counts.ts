@@ -2,8 +2,8 @@
 import { type Expression, sql } from 'kysely'
 import { MAX_NANO } from '../../../core/money.ts'
 import { FELL_BACK, requestCondition, usageCondition } from './filters.ts'
+import type { LedgerReads } from './ledger-source.ts'
 import { DIMENSIONS, type OutcomeCounts, type RequestFilter, type TimeRange, type UsageFilter } from './queries.ts'
-import type { LedgerReads } from './usage-source.ts'
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND

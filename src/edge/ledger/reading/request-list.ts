@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type { AttemptRow, RequestRow } from '../usage-schema.ts'
 import { encodeCursor } from './cursor.ts'
 import { requestCondition } from './filters.ts'
+import type { LedgerReads } from './ledger-source.ts'
 import { bucketsOf, bucketWidth, countOutcomes, outcomesOf } from './outcome-counts.ts'
 import {
   type CursorValues,
@@ -17,7 +18,6 @@ import {
   type RequestsQuery,
 } from './queries.ts'
 import { isoTime, requestEntry } from './request-shape.ts'
-import type { LedgerReads } from './usage-source.ts'
 
 /** Requests that are counted exactly. */
 const COUNTED = 10_000

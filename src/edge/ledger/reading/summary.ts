@@ -1,6 +1,7 @@
 /** Figures of the overview: requests by outcome, latencies and cost, over time and in total. */
 import { formatDollars } from '../../../core/money.ts'
 import { requestCondition } from './filters.ts'
+import type { LedgerReads } from './ledger-source.ts'
 import {
   addCounts,
   type BucketCounts,
@@ -13,7 +14,6 @@ import {
 } from './outcome-counts.ts'
 import type { RequestFilter, Summary, SummaryFigures, SummaryQuery, TimeRange } from './queries.ts'
 import { isoTime } from './request-shape.ts'
-import type { LedgerReads } from './usage-source.ts'
 
 /** Points of the series, and of the range before. */
 const POINTS = { series: 120, before: 24 }

@@ -8,17 +8,17 @@ import { BucketMemory } from './bucket-memory.ts'
 import { exportPage } from './export-rows.ts'
 import { forecastsOf } from './forecast.ts'
 import { lanesOf } from './lanes.ts'
+import { type LedgerReads, LedgerSource, TooSlow } from './ledger-source.ts'
 import type { FromReadingThread, NamedQuery, ReadingThreadOptions, ToReadingThread } from './messages.ts'
 import type { ReadResult } from './queries.ts'
 import { facetsOf, oneRequest, requestsPage } from './request-list.ts'
 import { summaryOf } from './summary.ts'
 import { usageReport } from './usage-report.ts'
-import { type LedgerReads, TooSlow, UsageSource } from './usage-source.ts'
 
 /** Serves the port until the message `close`. */
 export const serveReads = (port: MessagePort, options: ReadingThreadOptions): void => {
   const { folder, database, timezone, keepHours, limit } = options
-  const source = new UsageSource(folder, database)
+  const source = new LedgerSource(folder, database)
   const buckets = new BucketMemory()
   let last: Promise<void> = Promise.resolve()
   const answer = async ({ number, now, read }: ToReadingThread & { readonly do: 'read' }) => {

@@ -5,6 +5,7 @@ import { NO_COUNTS, type UsageTables } from '../usage-schema.ts'
 import { daysIn } from '../zone-days.ts'
 import { encodeCursor } from './cursor.ts'
 import { usageCondition } from './filters.ts'
+import type { LedgerReads } from './ledger-source.ts'
 import type {
   CursorValues,
   Dimension,
@@ -16,7 +17,6 @@ import type {
   UsageSums,
 } from './queries.ts'
 import { isoTime } from './request-shape.ts'
-import type { LedgerReads } from './usage-source.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

@@ -43,7 +43,7 @@ type OpenedSource = {
 }
 
 /** Opens the database when it is needed, and again when the file was replaced or the connection is lost. */
-export class UsageSource {
+export class LedgerSource {
   readonly #open: () => Promise<OpenedSource>
   #opened: OpenedSource | null = null
 

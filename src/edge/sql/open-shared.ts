@@ -1,0 +1,33 @@
+/** Opens a schema of the database that several gateways share. */
+import { PostgresDatabase } from '../postgres/database.ts'
+import { migrateSchema, readableVersion, type SchemaVersions } from './migrate.ts'
+import type { SharedDatabase } from './shared-database.ts'
+
+export type SharedSchema = {
+  readonly name: string
+  readonly versions: SchemaVersions
+  /** Whether a schema that is missing may be created. False where its loss would go unnoticed. */
+  readonly mayCreate: boolean
+}
+
+/** Connects, and migrates the schema if `database.migrate` permits it. Throws with the remedy if it must be migrated first. */
+export const openShared = async (
+  { url, migrate }: SharedDatabase,
+  { name, versions, mayCreate }: SharedSchema,
+): Promise<PostgresDatabase> => {
+  const database = PostgresDatabase.open({ url, schema: name })
+  try {
+    const found = readableVersion(database, versions)
+    const needed = versions.migrations.length
+    if (found !== null && found >= needed) return database
+    if (migrate === 'never' || (found === null && !mayCreate)) {
+      const state = found === null ? 'does not exist' : `has version ${found} (needed: ${needed})`
+      throw new Error(`the schema ${name} ${state}; run: headgate db migrate`)
+    }
+    await migrateSchema(database, versions)
+    return database
+  } catch (error) {
+    database.close()
+    throw error
+  }
+}

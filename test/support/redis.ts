@@ -41,7 +41,11 @@ export const startRedis = async (port?: number, options: readonly string[] = [])
       output += text
     })
   const ended = once(child, 'close')
+  // A test process that fails must not leave it behind.
+  const kill = () => void child.kill('SIGKILL')
+  process.once('exit', kill)
   const stop = async () => {
+    process.off('exit', kill)
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL')
     await ended
     await rm(folder, { recursive: true, force: true })

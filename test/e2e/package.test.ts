@@ -62,6 +62,7 @@ test('contains the bundle and its licences, and no sources', () => {
     'dist/main.mjs',
     'dist/store-thread.mjs',
     'dist/control-thread.mjs',
+    'dist/counters-thread.mjs',
     'dist/ledger-thread.mjs',
     'dist/reading-thread.mjs',
     'dist/bodies-thread.mjs',

@@ -38,10 +38,10 @@ test('built: only the server and the upstream client use the network', () => {
 
 test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(importing(/^(?:node:)?(?:cluster|vm|repl|inspector|wasi)/), [])
-  // One place creates threads, for databases, their backups and the documentation: they run files of the project and get no environment.
+  // One place creates threads, for databases, their backups, shared counters and the documentation: they run files of the project and get no environment.
   const threads = 'edge/sqlite/database-thread.ts'
   const inThreads =
-    /^edge\/(?:store|ledger|control|backup)\/(?:[a-z-]+\/)?(?:[a-z-]+-thread\.mjs|(?:[a-z-]+-)?thread\.ts)$/
+    /^edge\/(?:store|ledger|control|counters|backup)\/(?:[a-z-]+\/)?(?:[a-z-]+-thread\.mjs|(?:[a-z-]+-)?thread\.ts)$/
   const usingThreads = importing(/^(?:node:)?worker_threads/).filter((file) => !inThreads.test(file))
   assert.deepEqual(usingThreads, [threads])
   assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), [threads])
@@ -52,7 +52,8 @@ test('built: no process is started and no text is evaluated', () => {
   assert.match(source.get(queried) ?? '', /\{ file, memory, data \} = this\.#options/)
   assert.match(source.get(queried) ?? '', /startThread<\w+>\(\{\s*file,\s*memory,\s*data: data\(\),/)
   const clients = [...starting.filter((file) => file !== queried), ...importing(/\/queried-thread\.ts$/)]
-  assert.deepEqual(outside(clients, 'edge/store/', 'edge/ledger/', 'edge/control/', 'edge/backup/', 'edge/docs/'), [])
+  const rooms = ['edge/store/', 'edge/ledger/', 'edge/control/', 'edge/counters/', 'edge/backup/', 'edge/docs/']
+  assert.deepEqual(outside(clients, ...rooms), [])
   for (const client of clients) {
     assert.match(source.get(client) ?? '', /THREAD = new URL\('\.\/[a-z-]+-thread\.mjs', import\.meta\.url\)/, client)
     assert.match(source.get(client) ?? '', /(?:startThread<\w+>|new QueriedThread)\(\{\s*file: THREAD,/, client)
@@ -70,6 +71,7 @@ test('built: no process is started and no text is evaluated', () => {
   // The compile cache, and a package loaded by name on first use.
   assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), [
     'edge/control/control-thread.mjs',
+    'edge/counters/counters-thread.mjs',
     'edge/http/app/web-socket.ts',
     'edge/ledger/bodies/bodies-thread.mjs',
     'edge/ledger/ledger-thread.mjs',

@@ -3,7 +3,7 @@ import { PostgresDatabase } from '../postgres/database.ts'
 import { migrateSchema, readableVersion, type SchemaVersions } from './migrate.ts'
 import type { SharedDatabase } from './shared-database.ts'
 
-export type SharedSchema = {
+export type OpenedSchema = {
   readonly name: string
   readonly versions: SchemaVersions
   /** Whether a schema that is missing may be created. False where its loss would go unnoticed. */
@@ -13,7 +13,7 @@ export type SharedSchema = {
 /** Connects, and migrates the schema if `database.migrate` permits it. Throws with the remedy if it must be migrated first. */
 export const openShared = async (
   { url, migrate }: SharedDatabase,
-  { name, versions, mayCreate }: SharedSchema,
+  { name, versions, mayCreate }: OpenedSchema,
 ): Promise<PostgresDatabase> => {
   const database = PostgresDatabase.open({ url, schema: name })
   try {

@@ -13,7 +13,9 @@ import { blocksOf } from '../docs/support.ts'
 import { post, type Started, start } from '../e2e/support/process.ts'
 import { verb } from '../e2e/support/verb.ts'
 import { selfSigned } from '../support/certificate.ts'
+import { freePorts } from '../support/ports.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from '../support/postgres.ts'
+import { skipRedis, startRedis } from '../support/redis.ts'
 
 const ADMIN = 'operator-token-0123456789'
 const AUTHORIZED = { authorization: `Bearer ${ADMIN}` }
@@ -144,4 +146,28 @@ describe('stores', { skip: skipPostgres, concurrency: false }, () => {
     assert.equal(await isReady(other), false)
     await until(async () => /CERT/.test(other.output()), other.output)
   })
+})
+
+test('rediss:// accepts the certification authority of NODE_EXTRA_CA_CERTS, and no other', {
+  skip: skipRedis,
+}, async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-stores-'))
+  const [port = 0] = await freePorts(1)
+  const { key, cert } = selfSigned()
+  const [certificate, secret] = [join(folder, 'ca.pem'), join(folder, 'key.pem')]
+  writeFileSync(certificate, cert)
+  writeFileSync(secret, key)
+  const files = ['--tls-cert-file', certificate, '--tls-key-file', secret, '--tls-ca-cert-file', certificate]
+  await using _redis = await startRedis(port, [
+    ...['--port', '0', '--tls-port', String(port), '--tls-auth-clients', 'no'],
+    ...files,
+  ])
+  const env = { AUTH_ADMIN: ADMIN, REDIS_URL: `rediss://127.0.0.1:${port}` }
+  const health = async ({ url }: Started): Promise<string> =>
+    (await fetch(`${url}/health`, { headers: AUTHORIZED })).text()
+  await using trusting = await start({ env: { ...env, NODE_EXTRA_CA_CERTS: certificate } })
+  await until(async () => !(await health(trusting)).includes('limits'), trusting.output)
+  await using other = await start({ env })
+  await until(async () => (await health(other)).includes('limits'), other.output)
+  rmSync(folder, { recursive: true, force: true })
 })

@@ -91,7 +91,7 @@ export const INVARIANTS = {
     check: 'first choices over all runs, within five standard deviations (no concurrency limit per key exists)',
   },
   21: { rule: 'Requests are served by priority.', unchecked: 'priorities do not exist' },
-  22: { rule: 'Failures of a shared store have no effect.', unchecked: 'no shared store exists' },
+  22: { rule: 'Failures of a shared store have no effect.', unchecked: 'the simulator has no shared store' },
   23: {
     rule: 'The wall clock may jump by an hour in either direction.',
     check: 'the same seed without its jumps produces the same trace',

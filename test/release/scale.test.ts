@@ -106,9 +106,24 @@ describe('three gateways that share Postgres and Valkey', {
       () => false,
     )
 
-  const ask = async (at: string, headers: Readonly<Record<string, string>>): Promise<number> => {
+  const send = (at: string, headers: Readonly<Record<string, string>>) => {
     const body = { model: 'openai/m', max_tokens: 10, messages: [{ role: 'user', content: 'hello' }] }
-    return (await post(`${at}/v1/chat/completions`, body, headers)).status
+    return post(`${at}/v1/chat/completions`, body, headers)
+  }
+  const ask = async (at: string, headers: Readonly<Record<string, string>>): Promise<number> =>
+    (await send(at, headers)).status
+  /** Twice as many requests at a time as a limit of 60 a minute admits. */
+  const limited = async (request: (at: number) => ReturnType<typeof send>) => {
+    const replies = await Promise.all(Array.from({ length: 120 }, (_, at) => request(at)))
+    const answered = replies.filter(({ status }) => status === 200).length
+    // On a busy machine Valkey may be late: a gateway then uses its share of what was left, and says so.
+    const isExact = replies.every(({ headers }) => !headers.get('x-headgate-limit')?.includes('degraded'))
+    return {
+      check(most: number) {
+        assert.ok(replies.every(({ status }) => status === 200 || status === 429))
+        assert.ok(answered >= (isExact ? 55 : 15) && answered <= most, `${answered} were answered, at most ${most}`)
+      },
+    }
   }
   const admin = async (at: string, method: string, path: string, body?: object) => {
     const response = await fetch(`${at}/admin/api/v1${path}`, {
@@ -199,14 +214,9 @@ describe('three gateways that share Postgres and Valkey', {
     const { secret } = await keyWith({ name: 'limited', limits: { requestsPerMinute: 60 } })
     const began = performance.now()
     const urls = all().map((gateway) => gateway.url)
-    const statuses = await Promise.all(
-      Array.from({ length: 120 }, (_, at) => ask(urls[at % urls.length] ?? '', bearer(secret))),
-    )
-    const answered = statuses.filter((status) => status === 200).length
+    const replies = await limited((at) => send(urls[at % urls.length] ?? '', bearer(secret)))
     // One a second refills; three were sent when the key was created.
-    const refilled = (performance.now() - began) / 1000 + KNOWN / 1000
-    assert.ok(answered >= 55 && answered <= 60 + refilled, `${answered} were answered, ${refilled.toFixed(1)} refilled`)
-    assert.ok(statuses.every((status) => status === 200 || status === 429))
+    replies.check(60 + (performance.now() - began) / 1000 + KNOWN / 1000)
   })
 
   test('a limit of a team is counted once for keys at different gateways', async () => {
@@ -216,12 +226,8 @@ describe('three gateways that share Postgres and Valkey', {
     await sleep(KNOWN)
     const began = performance.now()
     const counts = await Promise.all(all().map(served))
-    const statuses = await Promise.all(
-      Array.from({ length: 120 }, (_, at) => ask(url, bearer(keys[at % keys.length].secret))),
-    )
-    const answered = statuses.filter((status) => status === 200).length
-    const refilled = (performance.now() - began) / 1000
-    assert.ok(answered >= 55 && answered <= 60 + refilled + 1, `${answered} were answered, ${refilled} refilled`)
+    const replies = await limited((at) => send(url, bearer(keys[at % keys.length].secret)))
+    replies.check(61 + (performance.now() - began) / 1000)
     const later = await Promise.all(all().map(served))
     assert.ok(later.filter((count, at) => count > (counts[at] ?? 0)).length > 1, `${counts}, then ${later}`)
   })

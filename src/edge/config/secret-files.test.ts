@@ -5,8 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { providers } from '../../../test/support/config.ts'
+import { settingAt } from './definition.ts'
 import { loadConfig, readEnvironment } from './load.ts'
 import { problemLine } from './problem.ts'
+import { settingRows } from './rows.ts'
 import { type Reloaded, watchConfig } from './watch.ts'
 
 /** Runs in a folder with these files. */
@@ -48,6 +50,21 @@ test('secret files: a reference in the file, a variable with _FILE, and a refere
       assert.equal((await readEnvironment({ env, folder, providers })).OPENAI_API_KEY, `${SECRET}-2`)
     },
   ))
+
+const VALUES: Readonly<Record<string, string>> = {
+  'database.url': `postgres://headgate:${SECRET}@db/headgate`,
+  'redis.url': `redis://:${SECRET}@cache:6379`,
+}
+
+for (const { name, env, path } of settingRows.filter(({ secret }) => secret))
+  test(`secret files: ${name} can be in the file of ${env}_FILE`, () => {
+    const value = VALUES[name] ?? SECRET
+    return inFolder({ it: `${value}\n` }, async (folder) => {
+      const loaded = await loadConfig({ env: { [`${env}_FILE`]: 'it' }, folder, providers })
+      assert.ok(loaded.ok, JSON.stringify(loaded))
+      assert.deepEqual([settingAt(loaded.config.settings, path)].flat(), [value])
+    })
+  })
 
 const refused: readonly (readonly [string, Record<string, string>, Record<string, string>, RegExp])[] = [
   [

@@ -27,7 +27,8 @@ const REFERENCES = /\$\{([^}]*)\}/g
 const referencesIn = (text: string): readonly string[] => [...text.matchAll(REFERENCES)].map(([, name = '']) => name)
 
 /** Variables that hold a secret in any installation. */
-const SECRET_VARIABLE = /^(?:AUTH_KEYS|AUTH_ADMIN|AUTH_PEPPER|[A-Z][A-Z0-9_]*_API_KEY(?:_[1-9][0-9]{0,3})?)$/
+const SECRET_VARIABLE =
+  /^(?:AUTH_KEYS|AUTH_ADMIN|AUTH_PEPPER|DATABASE_URL|REDIS_URL|[A-Z][A-Z0-9_]*_API_KEY(?:_[1-9][0-9]{0,3})?)$/
 const SUFFIX = '_FILE'
 
 /** Variables that are set by a file, by name without `_FILE`. `text`: the configuration file. */

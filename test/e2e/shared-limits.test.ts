@@ -1,5 +1,6 @@
 /** Three gateways with a data folder each that count limits and budgets together in a real Redis or Valkey. */
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { answerWith } from '../support/answers.ts'
@@ -7,6 +8,7 @@ import { skipRedis, startRedis, type TestRedis } from '../support/redis.ts'
 import { type Act, startUpstream, type Upstream } from '../support/upstream.ts'
 import { skipWithoutProc } from './support/gauges.ts'
 import { post, type Started, start } from './support/process.ts'
+import { type StoredUsage, storedUsage } from './support/stored-usage.ts'
 
 const ADMIN = 'admin-0123456789abcdef'
 /** 100 tokens of input at $10 and 100 of output at $40 per million: half a cent. */
@@ -59,6 +61,33 @@ const health = async ({ url }: Started) => {
   // biome-ignore lint/suspicious/noExplicitAny: the test reads members of an answer
   const body: any = await response.json()
   return body
+}
+
+const usageOf = ({ folder }: Started): StoredUsage => storedUsage(join(folder, '.headgate'))
+
+const isStored = (one: Started): boolean => {
+  const { attempts, requests } = usageOf(one)
+  return requests.length >= 500 && attempts.every(({ ended }) => ended !== null)
+}
+
+/** What was committed at most while each request was in progress that was refused, where it is less than `least`. */
+const refusedEarly = (usages: readonly StoredUsage[], least: number): readonly number[] => {
+  const attempts = usages.flatMap((usage) => usage.attempts)
+  const refused = usages.flatMap(({ requests }) => requests.filter(({ status }) => status === 402))
+  const committedAt = (at: number) =>
+    attempts
+      .filter(({ started }) => started <= at)
+      .reduce((sum, { ended, cost, reserved }) => {
+        const charged = cost ?? reserved
+        return sum + (ended === null || ended > at ? reserved : ended < at ? charged : Math.max(charged, reserved))
+      }, 0)
+  return refused
+    .map(({ received, ended }) => {
+      const to = ended ?? received
+      const times = attempts.map(({ started }) => started).filter((at) => at >= received && at <= to)
+      return Math.max(...[received, to, ...new Set(times)].map(committedAt))
+    })
+    .filter((committed) => committed < least)
 }
 
 const lost = (gateways: readonly Started[]): number =>
@@ -195,9 +224,9 @@ describe('limits that several gateways share', { skip: skipRedis || skipWithoutP
       assert.equal(calls() - before, served)
       assert.ok(served * COST <= amount + 300 * EXCESS, `${served} answers`)
       assert.ok(served * COST >= amount - 2 * COST, `only ${served} answers`)
-      // What was spent and reserved when a request was refused: reservations are 15 % less than costs.
-      const first = answers.findIndex(({ status }) => status === 402)
-      assert.ok(first >= 0)
+      await Promise.all(fleet.all.map((one) => until('stored', () => isStored(one))))
+      const early = refusedEarly(fleet.all.map(usageOf), 0.95 * amount)
+      assert.deepEqual(early, [], 'requests that were refused with less committed')
       await until('all agree', async () => {
         const states = await Promise.all(fleet.all.map(budgetNow))
         return states.every(({ spent, reserved }) => spent === served * COST && reserved === 0)

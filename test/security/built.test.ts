@@ -29,6 +29,9 @@ test('built: only the server and the upstream client use the network', () => {
   assert.deepEqual(outside(network, 'edge/http/', 'edge/upstream-http/', ...binding), [])
   // These have their own network code or sign requests; no client input reaches them.
   assert.deepEqual(outside(importing(/^(?:@aws-sdk\/|aws4fetch|google-auth-library)/), 'edge/identity/'), [])
+  // The clients of shared stores, in threads of their own.
+  assert.deepEqual(outside(importing(/^pg(?:$|[/-])/), 'edge/postgres/'), [])
+  assert.deepEqual(outside(importing(/^ioredis/), 'edge/counters/'), [])
   // The command line calls a gateway. It is a process of its own: the gateway loads only the reader of its arguments.
   const calling = containing(/(?<![#.\w])(?:fetch|XMLHttpRequest|EventSource|importScripts)\s*\(|new WebSocket\(/)
   // Alerts go to an address that only the configuration file can set.
@@ -38,14 +41,21 @@ test('built: only the server and the upstream client use the network', () => {
 
 test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(importing(/^(?:node:)?(?:cluster|vm|repl|inspector|wasi)/), [])
-  // One place creates threads, for databases, their backups, shared counters and the documentation: they run files of the project and get no environment.
+  // One place creates threads, for databases, their backups, shared counters and the documentation: they run files of the
+  // project and get no environment. A connection to Postgres has another one below the thread of its database.
   const threads = 'edge/sqlite/database-thread.ts'
+  const connections = 'edge/postgres/database.ts'
   const inThreads =
-    /^edge\/(?:store|ledger|control|counters|backup)\/(?:[a-z-]+\/)?(?:[a-z-]+-thread\.mjs|(?:[a-z-]+-)?thread\.ts)$/
+    /^edge\/(?:(?:store|ledger|control|counters|backup)\/(?:[a-z-]+\/)?(?:[a-z-]+-thread\.mjs|(?:[a-z-]+-)?thread\.ts)|postgres\/(?:connection\.ts|postgres-thread\.mjs))$/
   const usingThreads = importing(/^(?:node:)?worker_threads/).filter((file) => !inThreads.test(file))
-  assert.deepEqual(usingThreads, [threads])
+  assert.deepEqual(usingThreads.toSorted(), [connections, threads])
   assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), [threads])
-  assert.deepEqual(containing(/new Worker\(/), [threads])
+  assert.deepEqual(containing(/new Worker\(/).toSorted(), [connections, threads])
+  assert.match(source.get(connections) ?? '', /THREAD = new URL\('\.\/postgres-thread\.mjs', import\.meta\.url\)/)
+  assert.match(
+    source.get(connections) ?? '',
+    /new Worker\(THREAD, \{[^}]*\},\s*transferList: \[port2\],\s*env: \{\},\s*execArgv: \[\],/,
+  )
   assert.match(source.get(threads) ?? '', /new Worker\(file, \{ workerData, env: \{\}, execArgv: \[\]/)
   const starting = importing(/\/database-thread\.ts$/)
   const queried = 'edge/sqlite/queried-thread.ts'
@@ -76,6 +86,8 @@ test('built: no process is started and no text is evaluated', () => {
     'edge/ledger/bodies/bodies-thread.mjs',
     'edge/ledger/ledger-thread.mjs',
     'edge/ledger/reading/reading-thread.mjs',
+    'edge/postgres/database.ts',
+    'edge/postgres/postgres-thread.mjs',
     'edge/sqlite/database-thread.ts',
     'edge/store/store-thread.mjs',
     'main.ts',

@@ -42,7 +42,7 @@ import { type BudgetScope, budgetScope } from '../policy/accounts/budget-scope.t
 import { type PriceBook, priceBook } from '../policy/accounts/price-book.ts'
 import { bufferLimitBytes } from '../policy/health/shed.ts'
 import { isListedModel } from '../policy/routing/models.ts'
-import { logControlState, logLedgerEvent, logSnapshotState, logStoreChange } from './log-problems.ts'
+import { ledgerLog, logControlState, logSnapshotState, logStoreChange } from './log-problems.ts'
 import { type Current, logFormatOf, paint, type Runtime, type StartOptions } from './runtime.ts'
 
 /** Creates everything that the server needs. */
@@ -232,12 +232,17 @@ const openLedger = (
   { current, log, worker }: Pick<Runtime, 'current' | 'log' | 'worker'>,
   on: Pick<UsageLedgerOptions, 'date' | 'onTime'>,
 ) => {
-  const { dir } = current.config.settings.data
+  const { settings } = current.config
+  const { dir } = settings.data
   return new UsageLedger({
     settings: () => current.config.settings,
     worker: worker && { number: worker.number, bookkeeper: worker.accounts },
     ...on,
-    report: (event) => logLedgerEvent(log, dir, event),
+    report: ledgerLog(
+      log,
+      settings.database.url === undefined ? dir : null,
+      settings.ledger.folder ?? `${dir}/journal`,
+    ),
   })
 }
 

@@ -1,13 +1,15 @@
 /** Log lines for the state of the databases of the gateway. */
-import type { BookkeeperEvent } from '../edge/ledger/bookkeeper.ts'
 import { malformedMessage } from '../edge/ledger/malformed-segment.ts'
+import type { LedgerEvent } from '../edge/ledger/usage-ledger.ts'
 import type { Log } from '../edge/observe/log.ts'
 import type { StoreChange } from '../edge/store/client.ts'
+
+const POSTGRES = 'Postgres (database.url, DATABASE_URL)'
 
 /** `folder`: of the file; null: the database is in Postgres. */
 export function logControlState(log: Log, folder: string | null, problem: string | null): void {
   if (problem === null) return log.info('control', { status: 'ok' })
-  const place = folder === null ? 'Postgres (database.url, DATABASE_URL)' : `${folder} (data.dir, DATA_DIR)`
+  const place = folder === null ? POSTGRES : `${folder} (data.dir, DATA_DIR)`
   const message = `The database of keys and budgets in ${place} cannot be used: ${problem}. Known keys stay valid; changes are refused until it can.`
   log.error('control', { status: 'degraded', message })
 }
@@ -34,21 +36,29 @@ export function logStoreChange(log: Log, folder: string, change: StoreChange): v
     })
 }
 
-export function logLedgerEvent(log: Log, folder: string, event: BookkeeperEvent): void {
-  switch (event.event) {
-    case 'degraded':
-      return log.error('ledger', {
-        status: 'degraded',
-        message: `Usage cannot be recorded in ${folder} (data.dir, ledger.folder): ${event.reason}.`,
-      })
-    case 'ok':
-      return log.debug('ledger', { status: 'ok', message: `Usage is recorded in ${folder}.` })
-    case 'malformed':
-      return log.error('ledger', {
-        status: 'malformed',
-        message: malformedMessage(event),
-      })
-    default:
-      throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
+/** `folder`: of the file; null: usage is stored in Postgres. `journal`: the folder of the journal. */
+export const ledgerLog = (log: Log, folder: string | null, journal: string): ((event: LedgerEvent) => void) => {
+  const place = folder === null ? POSTGRES : `${folder} (data.dir, DATA_DIR)`
+  let hasFailed = false
+  const failed = (message: string) => {
+    hasFailed = true
+    log.error('ledger', { status: 'degraded', message })
+  }
+  return (event) => {
+    switch (event.event) {
+      case 'unwritable':
+        return failed(`Usage cannot be recorded in ${journal} (ledger.folder, LEDGER_FOLDER): ${event.reason}.`)
+      case 'degraded':
+        return failed(`Usage cannot be stored in ${place}: ${event.reason}. It is kept in the journal until it can.`)
+      case 'ok': {
+        const [level, message] = hasFailed ? (['info', 'again'] as const) : (['debug', 'now'] as const)
+        hasFailed = false
+        return log[level]('ledger', { status: 'ok', message: `Usage is stored in ${place} ${message}.` })
+      }
+      case 'malformed':
+        return log.error('ledger', { status: 'malformed', message: malformedMessage(event) })
+      default:
+        throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
+    }
   }
 }

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { list, object, parseObject } from '../../src/core/json.ts'
 import { answerWith, failWith } from '../support/answers.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from '../support/postgres.ts'
-import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
 import { fileOf } from './support/stage.ts'
 import { checkStoredUsage, untilStored } from './support/stored-usage.ts'
@@ -193,6 +193,12 @@ describe('a ledger in Postgres', { skip: skipPostgres }, () => {
       for (const gateway of [one, other]) await untilLedger(gateway, true)
       await assertRows()
     }
+    for (const { output } of [one, other])
+      for (const text of [
+        /Usage cannot be stored in Postgres .* It is kept in the journal/,
+        /stored in Postgres .* again/,
+      ])
+        await until(`the log contains ${text}`, () => text.test(output()))
     await Promise.all([one.stop(), other.stop()])
   })
 

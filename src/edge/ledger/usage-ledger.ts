@@ -14,13 +14,16 @@ import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from './progress.ts'
 import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './usage-database.ts'
 
+/** `unwritable`: the journal itself cannot be written. */
+export type LedgerEvent = BookkeeperEvent | { readonly event: 'unwritable'; readonly reason: string }
+
 export type UsageLedgerOptions = {
   /** The settings at the start of the process; those of retention are read again. */
   readonly settings: () => Pick<Settings, 'data' | 'database' | 'ledger' | 'usage'>
   /** Present where several processes serve the port. */
   readonly worker?: { readonly number: number; readonly bookkeeper: SharedBookkeeper } | undefined
   readonly date: () => number
-  readonly report: (event: BookkeeperEvent) => void
+  readonly report: (event: LedgerEvent) => void
   /** Times of the bookkeeper of this process. */
   readonly onTime?: OnStoreTime
 }
@@ -188,7 +191,8 @@ export class UsageLedger implements Journal {
       sync: ledger.sync,
       whenUnwritable: ledger.whenUnwritable,
       spoolBytes: ledger.spoolMegabytes * MIB,
-      changed: (change) => this.#changed(change.status === 'ok' ? { event: 'ok' } : { ...change, event: 'degraded' }),
+      changed: (change) =>
+        this.#changed(change.status === 'ok' ? { event: 'ok' } : { event: 'unwritable', reason: change.reason }),
     })
     this.#process = processName(process)
     const client = worker
@@ -217,7 +221,7 @@ export class UsageLedger implements Journal {
     worker?.bookkeeper.openLedger({ process: this.#process, options })
   }
 
-  #changed(event: BookkeeperEvent): void {
+  #changed(event: LedgerEvent): void {
     this.#update()
     this.#options.report(event)
   }

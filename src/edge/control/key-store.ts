@@ -229,6 +229,7 @@ export class KeyStore {
   }
 
   #state(reason: string | null): void {
+    if (reason === (this.#problem?.reason ?? null)) return
     this.#problem = reason === null ? null : { reason, since: this.#problem?.since ?? this.#options.date() }
     this.#options.onState(reason)
   }

@@ -18,6 +18,9 @@ import { refuseToStart, type StartOptions } from './serve/runtime.ts'
 import { drain, handleSignals } from './serve/shutdown.ts'
 import { connectToSupervisor } from './serve/supervised.ts'
 
+/** ms to wait for keys in Postgres before the gateway listens. */
+const FIRST_READ = 3_000
+
 /** The folder above the sources, and above the built files. */
 const HOME = new URL('../', import.meta.url)
 const { version } = JSON.parse(readFileSync(new URL('package.json', HOME), 'utf8'))
@@ -57,6 +60,7 @@ const start = async (options: StartOptions): Promise<void> => {
   const runtime = await build(options)
   const { sources } = runtime
   const { loaded, worker } = options
+  await runtime.keys.readShared(FIRST_READ)
   await runtime.budgets.changed()
   const server = await listen(runtime)
   runtime.current.server = server

@@ -255,11 +255,17 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
       dropped()
       await server.stop()
       await server.start()
-      await until(async () => /run: headgate db migrate/.test(String(await problemOf(running))), 'the loss is shown')
+      await until(async () => /restore a backup/i.test(String(await problemOf(running))), 'the loss is shown')
       assert.deepEqual([await statusOf(running, secret), await statusOf(running)], [200, 401])
+      // Somebody else creates empty tables: a new gateway, a job of the chart, an operator.
+      const migrated = await verb(['db', 'migrate'], { cwd: newFolder(), env: { DATABASE_URL: url, PORT: '1' } })
+      assert.equal(migrated.code, 0, migrated.stdout + migrated.stderr)
+      await until(async () => /lost its client keys/.test(String(await problemOf(running))), 'empty tables are noticed')
+      assert.deepEqual([await statusOf(running, secret), await statusOf(running)], [200, 401])
+      assert.equal((await admin(running, '/keys', { name: 'new' })).status, 503)
     }
     await using late = await gateway(url, folder)
-    await until(async () => /run: headgate db migrate/.test(String(await problemOf(late))), 'the loss is shown')
+    await until(async () => /lost its client keys/.test(String(await problemOf(late))), 'the loss is shown')
     assert.equal(await statusOf(late), 401)
   })
 

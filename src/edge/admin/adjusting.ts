@@ -39,14 +39,18 @@ export const storeAdjustment = async (
   return good({ ...stored, id, at, actor: actor.id })
 }
 
-/** A reset is minus what all gateways have spent: the ledger has only what this one has. Null: it is not known. */
+/**
+ * A reset is minus what all gateways have spent: the ledger has only what this one has. Null: Redis does not answer, so the
+ * total is not known and a correction would not reach it.
+ */
 const amountOf = async (
   gateway: AdminDeps['gateway'],
   { counter, period_start, amount }: Pick<Adjustment, 'counter' | 'period_start' | 'amount'>,
 ): Promise<Adjustment['amount'] | null> => {
-  if (amount !== 'reset' || gateway.config().settings.redis.url === undefined) return amount
+  if (counter === null || gateway.config().settings.redis.url === undefined) return amount
   const { states, authority } = await gateway.accounts.budgetFigures()
   if (authority !== 'ok') return null
+  if (amount !== 'reset') return amount
   const state = states.find(
     ({ budget, owner, periodStart }) => `${budget.id}:${owner}` === counter && periodStart === period_start,
   )
@@ -55,7 +59,7 @@ const amountOf = async (
 
 const UNKNOWN_TOTAL = fail(
   'storage',
-  'What all gateways have spent of the budget is not known, because Redis (redis.url) does not answer. Retry later.',
+  'What all gateways have spent of the budget cannot be read or corrected, because Redis (redis.url) does not answer. Retry later.',
   { retryAfter: 2_000 },
 )
 

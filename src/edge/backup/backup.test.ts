@@ -114,7 +114,8 @@ test('with a shared database, the files that are not used are not part of it', (
     assert.deepEqual(manifest.postgres, ['keys', 'usage'])
     assert.deepEqual(
       manifest.files.map(({ name }) => name),
-      ['responses.db', `journal/${SEGMENT}`],
+      // Nothing would say which records of the journal are in Postgres.
+      ['responses.db'],
     )
     const to = { data: join(folder, 'to'), journal: join(folder, 'to', 'journal'), isShared: true }
     assert.deepEqual((await restoreBackup(file, to, false)).manifest, manifest)

@@ -117,21 +117,22 @@ export const writeBackup = async (
   const wanted = DATABASES.filter(
     (one) => existsSync(join(data, one.file)) && (usage || one.file !== 'usage.db') && !(isShared && one.isShared),
   )
-  const hasJournal = isShared && usage && listSegments(journal).length > 0
-  if (wanted.length === 0 && !hasJournal)
+  // With usage in Postgres, nothing in the archive would say which records of a segment are stored already.
+  const hasJournal = usage && !isShared
+  if (wanted.length === 0)
     throw new BackupError('conflict', `There is nothing to back up in ${data}.${isShared ? ` ${IN_POSTGRES}` : ''}`)
   if (existsSync(file)) throw new BackupError('conflict', `${file} exists. Choose another name.`)
   makeFolder(data)
   const work = mkdtempSync(join(data, 'backup-'))
   try {
-    const before = usage ? holdSegments(journal, work, []) : []
+    const before = hasJournal ? holdSegments(journal, work, []) : []
     const databases = wanted.map((one) => {
       const path = join(work, one.file)
       copyDatabase(join(data, one.file), path)
       return { name: one.file, path, bytes: statSync(path).size, schema: schemaVersionOf(path) }
     })
     // Segments that began meanwhile, and what was added to copies.
-    const segments = usage ? [...before, ...holdSegments(journal, work, before)] : []
+    const segments = hasJournal ? [...before, ...holdSegments(journal, work, before)] : []
     const held = segments.map(({ file: segment, path }) => ({
       name: JOURNAL + segment,
       path,

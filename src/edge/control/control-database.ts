@@ -48,6 +48,8 @@ const DAY = 86_400_000
 const KEPT = { once: DAY, change: 7 * DAY }
 /** Audit rows deleted per transaction. */
 const SWEPT = 1_000
+/** Uses of keys stored per transaction. */
+const USES = 1_000
 
 /** Functions throw the error of SQLite, of the file system or of Postgres. */
 export class ControlDatabase {
@@ -152,7 +154,8 @@ export class ControlDatabase {
     const set = this.#database.prepare(
       'INSERT INTO key_use VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET hour = max(key_use.hour, excluded.hour)',
     )
-    inTransaction(this.#database, () => runAll(set, uses))
+    for (let at = 0; at < uses.length; at += USES)
+      inTransaction(this.#database, () => runAll(set, uses.slice(at, at + USES)))
   }
 
   /** Deletes old audit rows, answers to idempotency keys, changes, ended secrets and sessions. Returns whether more may be left. */

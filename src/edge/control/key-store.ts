@@ -126,6 +126,19 @@ export class KeyStore {
   /** Resolves once the database was read. */
   readonly loaded: Promise<void> = this.#load.promise
 
+  /**
+   * Begins to read a shared database, and waits for it for `limit` ms: keys may have been revoked since the snapshot was
+   * written. Resolves at once for a file, which was read already.
+   */
+  async readShared(limit: number): Promise<void> {
+    if (!this.#options.database) return
+    this.#client.start()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, limit)
+    await Promise.race([this.loaded, promise])
+    clearTimeout(timer)
+  }
+
   /** Returns when this process has the changes that are stored so far. */
   readonly refresh = async (): Promise<void> => {
     const isAsked = this.#options.database !== null || this.#isFollowing

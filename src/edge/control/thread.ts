@@ -11,6 +11,7 @@ import type {
   ControlSettings,
   ControlThreadOptions,
   FromControlThread,
+  StoredAccounts,
   ToControlThread,
 } from './messages.ts'
 import { CONTROL_FILE } from './read-accounts.ts'
@@ -32,6 +33,9 @@ export const serveControl = (port: MessagePort, options: ControlThreadOptions): 
   thread.start()
 }
 
+const LOST_KEYS =
+  'the schema headgate_control has lost its client keys. Restore a backup of it. To begin without keys instead, stop all gateways and delete control-snapshot.json in their data folders'
+
 class ControlThread {
   readonly #port: MessagePort
   readonly #place: ControlPlace
@@ -47,6 +51,8 @@ class ControlThread {
   #sweepAt = 0
   /** The database was opened before, by this process or an earlier one. */
   #isKnown = false
+  /** The shared database has had client keys. */
+  #hasKeys = false
   /** The open file was deleted or moved. */
   #isMoved = false
   /** Until this time of the monotonic clock the database is not opened, because of the error. */
@@ -122,6 +128,8 @@ class ControlThread {
   async #run(number: number, run: (database: ControlDatabase) => Promise<ControlResult | null>): Promise<void> {
     try {
       const database = await this.#open()
+      // A database that has lost its keys must not be written.
+      if (this.#place.database) this.#report(database)
       const result = await run(database)
       if (result === null) return
       // Before the answer: a client that has created a key may use it at once.
@@ -184,22 +192,36 @@ class ControlThread {
   #knownPlace(): ControlPlace {
     const { folder, database } = this.#place
     if (!database) return this.#place
-    this.#isKnown ||= database.snapshot && readSnapshot(folder, database.url) !== null
+    const earlier = this.#isKnown || !database.snapshot ? null : readSnapshot(folder, database.url)
+    if (earlier) {
+      this.#isKnown = true
+      this.#hasKeys = earlier.records.keys.length > 0
+    }
     return { folder, database: { ...database, isKnown: this.#isKnown } }
   }
 
   #report(database: ControlDatabase): void {
     const change = database.changes(this.#seq)
     if (change && 'complete' in change) {
+      this.#checkKeys(change.complete)
       this.#seq = change.complete.seq
       this.#snapshot?.replace(change.complete)
       this.#post({ do: 'complete', stored: change.complete })
     } else if (change) {
       this.#seq = change.seq
+      this.#hasKeys ||= change.records.keys.length > 0
       this.#snapshot?.apply(change)
       this.#post({ do: 'changed', change })
     }
     this.#state(null)
+  }
+
+  /** Keys are revoked, never deleted: a shared database without any has lost them, and would open the gateway. */
+  #checkKeys({ records }: StoredAccounts): void {
+    if (!this.#place.database) return
+    const hasKeys = records.keys.length > 0
+    if (!hasKeys && this.#hasKeys) throw new Error(LOST_KEYS)
+    this.#hasKeys = hasKeys
   }
 
   /** Returns the reason. */

@@ -75,7 +75,8 @@ local function figures(key)
 end
 -- Raises what this node has spent to what it knows.
 local function raise(key, spent, life, own)
-  if own and own >= spent or not own and spent == 0 then return 0 end
+  -- A process that knows of nothing has not read its ledger, where resets may have made the field negative.
+  if spent == 0 or own and own >= spent then return 0 end
   redis.call('HSET', key, 'u:' .. node, whole(spent))
   redis.call('PEXPIRE', key, life)
   return spent - (own or 0)

@@ -140,6 +140,9 @@ const prepareStatements = (database: SqlDatabase) => ({
     `${insertInto('journal', ['segment', 'position', 'malformed'])}
       ON CONFLICT (segment) DO UPDATE SET position = excluded.position, malformed = excluded.malformed`,
   ),
+  addPosition: database.prepare(
+    `${insertInto('journal', ['segment', 'position', 'malformed'])} ON CONFLICT (segment) DO NOTHING`,
+  ),
   removePosition: database.prepare('DELETE FROM journal WHERE segment = ?'),
   positions: database.prepare('SELECT segment, position, malformed FROM journal WHERE segment >= ? AND segment < ?'),
   unfinished: database.prepare('SELECT * FROM attempt WHERE opened IS NOT NULL'),
@@ -239,7 +242,7 @@ export class UsageDatabase {
       const { node, stored } = this.#names
       if (this.#gateways && !this.#gateways.known.get(node))
         runAll(
-          this.#statements.setPosition,
+          this.#statements.addPosition,
           earlier().map(({ segment, position, malformed }) => [stored(segment), position, malformed]),
         )
       this.#gateways?.enter.run(node)

@@ -2,6 +2,7 @@
 import type { MessagePort } from 'node:worker_threads'
 import pg from 'pg'
 import type { SqlRow, SqlValue } from '../sql/database.ts'
+import { BAD_URL } from './errors.ts'
 import type { ConnectionData, PostgresAnswer, PostgresCall, PostgresResult } from './messages.ts'
 
 /** Type OIDs that are read as numbers: int2, int4, int8, float4, float8, numeric. Amounts are at most 2^53. */
@@ -14,14 +15,13 @@ const TYPES = {
 export const serveConnection = (port: MessagePort, data: ConnectionData, parent: MessagePort): void => {
   const signal = new Int32Array(data.signal)
   const { url, schema, statementTimeout, connectTimeout } = data
-  const client = new pg.Client({
-    connectionString: url,
-    application_name: 'headgate',
-    connectionTimeoutMillis: connectTimeout,
-    keepAlive: true,
-    types: TYPES,
-    pipeline: true,
-  })
+  const send = (answer: PostgresAnswer) => {
+    port.postMessage(answer)
+    Atomics.add(signal, 0, 1)
+    Atomics.notify(signal, 0)
+  }
+  const client = clientOf(url, connectTimeout)
+  if (!client) return void port.on('message', () => send({ problem: { message: '', code: BAD_URL, isLost: true } }))
   let lost: Error | null = null
   client.on('error', (error) => {
     lost = error
@@ -35,16 +35,28 @@ export const serveConnection = (port: MessagePort, data: ConnectionData, parent:
   connected.catch(() => {})
   // One call at a time: its owner waits for the answer.
   port.on('message', (call: PostgresCall) => {
-    void answerTo(call, client, connected, () => lost).then((answer) => {
-      port.postMessage(answer)
-      Atomics.add(signal, 0, 1)
-      Atomics.notify(signal, 0)
-    })
+    void answerTo(call, client, connected, () => lost).then(send)
   })
   parent.once('message', () => {
     void client.end().catch(() => {})
     port.close()
   })
+}
+
+/** Null: the URL, or a file that it names, cannot be read. */
+const clientOf = (url: string, connectTimeout: number): pg.Client | null => {
+  try {
+    return new pg.Client({
+      connectionString: url,
+      application_name: 'headgate',
+      connectionTimeoutMillis: connectTimeout,
+      keepAlive: true,
+      types: TYPES,
+      pipeline: true,
+    })
+  } catch {
+    return null
+  }
 }
 
 const answerTo = async (
@@ -83,10 +95,13 @@ const run = async (client: pg.Client, { text, name, runs }: PostgresCall): Promi
 const withoutNul = (value: SqlValue): SqlValue =>
   typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value
 
-/** Errors of the server have a SQLSTATE of five characters; classes 08 and 57P end the connection. */
+/**
+ * Errors of the server have a SQLSTATE of five characters; classes 08 and 57P end the connection. After 0A000 and 26000, which
+ * prepared statements cause when a newer gateway has added a column, a new connection works.
+ */
 const problemFrom = (error: unknown, isLost: boolean) => {
   const message = error instanceof Error ? error.message : String(error)
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
   const isOfServer = error instanceof pg.DatabaseError
-  return { message, code, isLost: isLost || !isOfServer || /^(08|57P)/.test(code ?? '') }
+  return { message, code, isLost: isLost || !isOfServer || /^(08|57P|0A000|26000)/.test(code ?? '') }
 }

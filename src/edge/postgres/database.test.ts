@@ -97,7 +97,25 @@ describe('a Postgres connection', { skip: skipPostgres, concurrency: false }, ()
     assert.equal(open('postgres://me:secret@127.0.0.1:1/headgate'), 'Postgres refuses connections')
     assert.equal(open(`${server.url}2`), 'the database of DATABASE_URL does not exist')
     assert.equal(open(server.url.replace('headgate@', 'other:secret@')), 'Postgres refused the user of DATABASE_URL')
+    const missing = `${server.url}?sslmode=verify-full&sslrootcert=/nowhere`
+    assert.equal(open(missing), 'DATABASE_URL, or a file that it names, cannot be read')
     assert.equal(open('postgres://me:secret@nowhere.invalid/headgate'), 'the host of DATABASE_URL was not found')
+  })
+
+  test('a statement whose table has another column now needs a new connection', () => {
+    const read = database.prepare('SELECT * FROM thing')
+    assert.equal(read.all().length, 3)
+    const other = PostgresDatabase.open({ url: server.url, schema: 'things' })
+    other.exec('ALTER TABLE thing ADD COLUMN added BIGINT')
+    other.close()
+    assert.match(
+      problem(() => read.all()),
+      /\(0A000\)/,
+    )
+    assert.equal(database.isLost, true)
+    database.close()
+    database = PostgresDatabase.open({ url: server.url, schema: 'things' })
+    assert.equal(database.prepare('SELECT * FROM thing').all().length, 3)
   })
 
   test('a server that ends is reported, and every later call too', async () => {

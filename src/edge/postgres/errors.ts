@@ -14,8 +14,11 @@ export class PostgresError extends Error {
   }
 }
 
+/** The code for a URL that the client library refuses. */
+export const BAD_URL = 'BAD_URL'
 /** Messages for what an operator can change. https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const TEXTS: { readonly [code: string]: string } = {
+  [BAD_URL]: 'DATABASE_URL, or a file that it names, cannot be read',
   ECONNREFUSED: 'Postgres refuses connections',
   ECONNRESET: 'the connection to Postgres was closed',
   ENOTFOUND: 'the host of DATABASE_URL was not found',

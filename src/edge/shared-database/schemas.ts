@@ -78,5 +78,6 @@ export const migrateSchemas = async (url: string): Promise<readonly SchemaMigrat
   return done
 }
 
-/** The database cannot be reached, which may pass: it is not an error of a statement. */
-export const isUnreachable = (error: unknown): boolean => error instanceof PostgresError && error.isLost
+/** The database cannot be reached, or another process migrates it, which may pass: it is not an error of a statement. */
+export const isUnreachable = (error: unknown): boolean =>
+  error instanceof PostgresError && (error.isLost || error.code === '57014')

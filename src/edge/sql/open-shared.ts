@@ -20,7 +20,8 @@ export const openShared = async (
     const found = readableVersion(database, versions)
     const needed = versions.migrations.length
     if (found !== null && found >= needed) return database
-    if (migrate === 'never' || (found === null && !mayCreate)) {
+    if (found === null && !mayCreate) throw new Error(`the schema ${name} is missing; restore a backup of it`)
+    if (migrate === 'never') {
       const state = found === null ? 'does not exist' : `has version ${found} (needed: ${needed})`
       throw new Error(`the schema ${name} ${state}; run: headgate db migrate`)
     }

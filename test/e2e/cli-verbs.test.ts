@@ -98,6 +98,10 @@ const ROWS: readonly Row[] = [
   ['cache purge', '', 0, 'object'],
   ['audit verify', '', 0, 'object'],
   ['db status', '', 0, 'object'],
+  // Without DATABASE_URL; test/e2e/postgres-control and db-move have the rest.
+  ['db migrate', '', 3, 'object'],
+  ['db migrate', '--wait soon', 2, 'object'],
+  ['db move', '', 3, 'object'],
   ['backup', 'b$n.tar.gz', 0, 'object'],
   ['restore', 'missing.tar.gz', 6, 'object'],
 ]

@@ -257,7 +257,7 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
       await server.start()
       await until(async () => /restore a backup/i.test(String(await problemOf(running))), 'the loss is shown')
       assert.deepEqual([await statusOf(running, secret), await statusOf(running)], [200, 401])
-      // Somebody else creates empty tables: a new gateway, a job of the chart, an operator.
+      // Empty tables appear: from a new gateway, the job of the chart, or an operator.
       const migrated = await verb(['db', 'migrate'], { cwd: newFolder(), env: { DATABASE_URL: url, PORT: '1' } })
       assert.equal(migrated.code, 0, migrated.stdout + migrated.stderr)
       await until(async () => /lost its client keys/.test(String(await problemOf(running))), 'empty tables are noticed')

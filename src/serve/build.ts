@@ -12,7 +12,7 @@ import { fingerprint } from '../edge/http/app/fingerprint.ts'
 import { signing } from '../edge/identity/signing.ts'
 import { RequestBodies } from '../edge/ledger/bodies/body-keeper.ts'
 import { EARLIER_USAGE_COUNTS, RestoredBudgets } from '../edge/ledger/restored-budgets.ts'
-import { UsageLedger, type UsageLedgerOptions } from '../edge/ledger/usage-ledger.ts'
+import { journalFolder, UsageLedger, type UsageLedgerOptions } from '../edge/ledger/usage-ledger.ts'
 import { auditEvent } from '../edge/live/live-event.ts'
 import { TransitionLog } from '../edge/live/transition-log.ts'
 import { budgetReadings } from '../edge/observe/account-metrics.ts'
@@ -238,11 +238,7 @@ const openLedger = (
     settings: () => current.config.settings,
     worker: worker && { number: worker.number, bookkeeper: worker.accounts },
     ...on,
-    report: ledgerLog(
-      log,
-      settings.database.url === undefined ? dir : null,
-      settings.ledger.folder ?? `${dir}/journal`,
-    ),
+    report: ledgerLog(log, settings.database.url === undefined ? dir : null, journalFolder(settings)),
   })
 }
 

@@ -11,7 +11,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { object } from '../../src/core/json.ts'
-import { answerWith, failWith } from '../support/answers.ts'
+import { failOften } from '../support/answers.ts'
 import { openControl } from '../support/control.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { gauge, skipWithoutProc } from './support/gauges.ts'
@@ -25,15 +25,8 @@ after(async () => {
   for (const close of closers.reverse()) await close()
 })
 let upstream: Upstream
-/** Three calls of ten fail, so that they have a second attempt. */
 before(async () => {
-  upstream = await startUpstream((request) =>
-    request.method === 'GET'
-      ? { do: 'answer', status: 404 }
-      : request.path.startsWith('/first/') && Math.random() < 0.3
-        ? failWith(request, 500, { type: 'x', message: 'failed' })
-        : answerWith(request, { text: 'hello', input: 10, output: 5 }),
-  )
+  upstream = await startUpstream(failOften)
   closers.push(() => upstream.close())
 })
 

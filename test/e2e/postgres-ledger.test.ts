@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { list, object, parseObject } from '../../src/core/json.ts'
-import { answerWith, failWith } from '../support/answers.ts'
+import { failOften } from '../support/answers.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from '../support/postgres.ts'
 import { startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
@@ -36,14 +36,7 @@ describe('a ledger in Postgres', { skip: skipPostgres }, () => {
   before(async () => {
     server = await startPostgres()
     closers.push(() => server.remove())
-    // Three calls of ten fail, so that they have a second attempt.
-    upstream = await startUpstream((request) =>
-      request.method === 'GET'
-        ? { do: 'answer', status: 404 }
-        : request.path.startsWith('/first/') && Math.random() < 0.3
-          ? failWith(request, 500, { type: 'x', message: 'failed' })
-          : answerWith(request, { text: 'hello', input: 10, output: 5 }),
-    )
+    upstream = await startUpstream(failOften)
     closers.push(() => upstream.close())
   })
 

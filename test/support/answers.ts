@@ -504,3 +504,11 @@ const STREAMED: { readonly [format in Format]: (request: UpstreamRequest, answer
   cohere: cohereStreamed,
   ollama: ollamaStreamed,
 }
+
+/** Three calls of ten to the provider at `/first/` fail, so that they have a second attempt. */
+export const failOften = (request: UpstreamRequest): Act =>
+  request.method === 'GET'
+    ? { do: 'answer', status: 404 }
+    : request.path.startsWith('/first/') && Math.random() < 0.3
+      ? failWith(request, 500, { type: 'x', message: 'failed' })
+      : answerWith(request, { text: 'hello', input: 10, output: 5 })

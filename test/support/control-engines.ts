@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import type { ControlPlace, StoredAccounts } from '../../src/edge/control/messages.ts'
 import { CONTROL_FILE, readStoredAccounts } from '../../src/edge/control/read-accounts.ts'
 import { readSharedAccounts } from '../../src/edge/control/read-shared.ts'
-import { CONTROL_NAME } from '../../src/edge/control/storage.ts'
+import { SHARED_CONTROL } from '../../src/edge/control/storage.ts'
 import { PostgresDatabase } from '../../src/edge/postgres/database.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from './postgres.ts'
 
@@ -48,5 +48,5 @@ export const readPlace = ({ folder, database }: ControlPlace): StoredAccounts | 
 /** A connection beside those of the program. The caller closes it. */
 export const connectTo = ({ folder, database }: ControlPlace): DatabaseSync | PostgresDatabase =>
   database
-    ? PostgresDatabase.open({ url: database.url, schema: CONTROL_NAME })
+    ? PostgresDatabase.open({ url: database.url, schema: SHARED_CONTROL.name })
     : new DatabaseSync(join(folder, CONTROL_FILE))

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe } from 'node:test'
-import { POSTGRES_SCHEMA, USAGE_FILE } from '../../src/edge/ledger/usage-schema.ts'
+import { SHARED_USAGE, USAGE_FILE } from '../../src/edge/ledger/usage-schema.ts'
 import { PostgresDatabase } from '../../src/edge/postgres/database.ts'
 import type { SharedDatabase } from '../../src/edge/sql/shared-database.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from './postgres.ts'
@@ -75,7 +75,7 @@ export const onPostgres = (suite: (engine: LedgerEngine) => void): void => {
             // The server was started again, or the database was made empty.
           }
         }
-        if (reader?.isLost !== false) reader = PostgresDatabase.open({ url: running().url, schema: POSTGRES_SCHEMA })
+        if (reader?.isLost !== false) reader = PostgresDatabase.open({ url: running().url, schema: SHARED_USAGE.name })
         return read(rowsOf(reader))
       },
       server: running,

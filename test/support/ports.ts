@@ -1,5 +1,5 @@
 /** Finds ports for programs that need a port number in advance. */
-import { type AddressInfo, createServer } from 'node:net'
+import { type AddressInfo, connect, createServer } from 'node:net'
 
 /** Different ports on which no process listens. */
 export const freePorts = async (count: number): Promise<readonly number[]> => {
@@ -15,3 +15,14 @@ export const freePorts = async (count: number): Promise<readonly number[]> => {
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
   return ports
 }
+
+/** Whether a process accepts connections on a port of 127.0.0.1. */
+export const accepts = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', () => resolve(false))
+  })

@@ -2,11 +2,10 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freePorts } from './ports.ts'
+import { accepts, freePorts } from './ports.ts'
 
 /** Debian installs the server's programs in a folder for each version. */
 const DEBIAN = '/usr/lib/postgresql'
@@ -142,13 +141,3 @@ const signalAll = (server: ChildProcess | null, signal: NodeJS.Signals): void =>
     }
   }
 }
-
-const accepts = (port: number): Promise<boolean> =>
-  new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1')
-    socket.once('connect', () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', () => resolve(false))
-  })

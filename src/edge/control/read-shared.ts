@@ -3,13 +3,13 @@ import { PostgresDatabase } from '../postgres/database.ts'
 import { isReadable } from '../sql/migrate.ts'
 import type { StoredAccounts } from './messages.ts'
 import { storedAccounts } from './read-accounts.ts'
-import { CONTROL_NAME, CONTROL_SCHEMA } from './storage.ts'
+import { SHARED_CONTROL } from './storage.ts'
 
 /** Returns all accounts, or null if there is no schema; creates nothing. Throws the error of Postgres. */
 export const readSharedAccounts = (url: string): StoredAccounts | null => {
-  const database = PostgresDatabase.open({ url, schema: CONTROL_NAME })
+  const database = PostgresDatabase.open({ url, schema: SHARED_CONTROL.name })
   try {
-    if (!isReadable(database, CONTROL_SCHEMA)) return null
+    if (!isReadable(database, SHARED_CONTROL.versions)) return null
     database.exec('BEGIN')
     return storedAccounts(database)
   } finally {

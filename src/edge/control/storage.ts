@@ -1,6 +1,7 @@
 /** What the engines of the database do differently. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { PostgresDatabase } from '../postgres/database.ts'
+import type { SharedSchema } from '../sql/open-shared.ts'
 import { CONTROL_FILE } from './read-accounts.ts'
 import { CONTROL_MIGRATIONS } from './schema.ts'
 
@@ -15,5 +16,4 @@ export type ControlStorage = {
 
 export const CONTROL_SCHEMA = { file: CONTROL_FILE, migrations: CONTROL_MIGRATIONS, oldestReader: 1 }
 
-/** The name of the schema in Postgres. */
-export const CONTROL_NAME = 'headgate_control'
+export const SHARED_CONTROL: SharedSchema = { name: 'headgate_control', versions: CONTROL_SCHEMA }

@@ -5,10 +5,10 @@
 import type { Budget } from '../../core/accounts.ts'
 import { parseCharge } from '../../core/journal.ts'
 import { addNano, type Nano } from '../../core/money.ts'
-import type { CounterFigures, SpentSum } from '../../gateway/accounts/budget-counters.ts'
+import { type CounterFigures, type SpentSum, splitCounter } from '../../gateway/accounts/budget-counters.ts'
 import type { Charge, Hold } from '../../policy/accounts/admission.ts'
 import { periodAt } from '../../policy/accounts/period.ts'
-import { fullBucket, levelOf, type TokenBucket, takeTokens } from '../../policy/accounts/token-bucket.ts'
+import { fullBucket, levelOf, type TokenBucket, takeTokens, withLimit } from '../../policy/accounts/token-bucket.ts'
 import { budgetKey, rateKey, slotKey } from './counter-keys.ts'
 import type { CounterClaim } from './counter-messages.ts'
 
@@ -132,8 +132,7 @@ export class OwnCounters {
 
   /** The counter of a sum; null: its budget is gone, or is counted by another period. */
   budgetOf({ counter, period_start }: Pick<SpentSum, 'counter' | 'period_start'>): SharedBudget | null {
-    const colon = counter.indexOf(':')
-    const found = colon < 0 ? null : this.budget(counter.slice(0, colon), counter.slice(colon + 1), period_start)
+    const found = this.budget(...splitCounter(counter), period_start)
     return found?.periodStart === period_start ? found : null
   }
 
@@ -207,8 +206,7 @@ export class OwnCounters {
       return rate
     }
     if (known.perMinute !== perMinute) {
-      const taken = known.perMinute - levelOf(known.bucket, known.perMinute, now)
-      known.bucket = { level: perMinute - taken, at: now }
+      known.bucket = withLimit(known.bucket, known.perMinute, perMinute, now)
       known.perMinute = perMinute
     }
     return known

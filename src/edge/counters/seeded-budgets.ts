@@ -3,14 +3,12 @@
  * and every minute. So nothing stays lost when Redis was flushed, or a process was killed.
  */
 import type { Budget } from '../../core/accounts.ts'
-import type { World } from '../../core/world.ts'
 import type { SpentSum } from '../../gateway/accounts/budget-counters.ts'
-import { periodAt } from '../../policy/accounts/period.ts'
+import { type RestoredBudgetsOptions, spentOf } from '../ledger/restored-budgets.ts'
 import type { LedgerSum } from '../ledger/usage-database.ts'
-import type { UsageLedger } from '../ledger/usage-ledger.ts'
 import type { NodeSpent } from './messages.ts'
 
-export type SeededBudgetsOptions = {
+export type SeededBudgetsOptions = Omit<RestoredBudgetsOptions, 'accounts'> & {
   readonly counters: {
     setBudgets(budgets: readonly Budget[]): void
     raise(sums: readonly SpentSum[]): void
@@ -18,16 +16,6 @@ export type SeededBudgetsOptions = {
     started(): Promise<void>
   }
   readonly budgets: () => readonly Budget[]
-  readonly ledger: Pick<UsageLedger, 'spentSince'>
-  /** Whether usage is recorded. */
-  readonly isRecorded: () => boolean
-  /** ms since 1970. */
-  readonly date: () => number
-  readonly later: World['later']
-  /** The ledger cannot be read: what this gateway has spent earlier may not count until it can. */
-  readonly onProblem: (reason: string, budgets: readonly Budget[]) => void
-  /** After a problem: it counts. */
-  readonly onRestored: () => void
 }
 
 /** ms until the ledger is read again, usually and after a problem. */
@@ -76,33 +64,31 @@ export class SeededBudgets {
   }
 
   async #read(): Promise<void> {
-    const { counters, budgets, ledger, isRecorded, date, later } = this.#options
+    const { budgets, isRecorded, later } = this.#options
     this.#cancelNext()
     const all = budgets()
-    let pause = AGAIN.usual
-    if (isRecorded() && all.length > 0) {
-      const now = date()
-      const periods = all.map((budget) => ({ budget, start: periodAt(budget, now).start }))
-      const isFirst = !this.#isRead
-      this.#isRead = true
-      const corrections = this.#corrections
-      const sums = await ledger.spentSince(
-        Math.min(...periods.map(({ start }) => start)),
-        periods.filter(({ budget }) => budget.countFrom === 'period'),
-      )
-      if (typeof sums === 'string') pause = AGAIN.failed
-      this.#note(typeof sums === 'string' ? sums : null, all)
-      if (sums !== null && typeof sums !== 'string') {
-        const raise = () => {
-          if (corrections === this.#corrections) counters.raise(partsOf(sums, true))
-          const others = partsOf(sums, false)
-          if (others.length > 0) counters.adopt(others)
-        }
-        if (isFirst) raise()
-        else later(DELAY, raise)
-      }
-    }
+    const pause = isRecorded() && all.length > 0 ? await this.#raise(all) : AGAIN.usual
     this.#cancelNext = later(pause, () => void this.#seed())
+  }
+
+  /** Returns the time until the ledger is read again. */
+  async #raise(all: readonly Budget[]): Promise<number> {
+    const { counters, ledger, date, later } = this.#options
+    const isFirst = !this.#isRead
+    this.#isRead = true
+    const corrections = this.#corrections
+    const sums = await spentOf(ledger, all, date())
+    this.#note(typeof sums === 'string' ? sums : null, all)
+    if (typeof sums === 'string') return AGAIN.failed
+    if (sums === null) return AGAIN.usual
+    const raise = () => {
+      if (corrections === this.#corrections) counters.raise(partsOf(sums, true))
+      const others = partsOf(sums, false)
+      if (others.length > 0) counters.adopt(others)
+    }
+    if (isFirst) raise()
+    else later(DELAY, raise)
+    return AGAIN.usual
   }
 
   #note(problem: string | null, budgets: readonly Budget[]): void {

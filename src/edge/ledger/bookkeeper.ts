@@ -1,7 +1,7 @@
 /**
- * Stores the journals of a gateway's processes in `usage.db` or in Postgres. Rows, sums and the position in the journal are one transaction, so
- * each record is counted exactly once. After any error the database is opened again and the state is read from it. One
- * bookkeeper works at a time: it holds a lock, which the operating system releases when its process ends.
+ * Stores the journals of a gateway's processes in `usage.db` or in Postgres. Rows, sums and the position in the journal are
+ * one transaction, so each record is counted exactly once. After any error the database is opened again and the state is read
+ * from it. One bookkeeper works at a time: it holds a lock, which the operating system releases when its process ends.
  */
 import { chmodSync, closeSync, fdatasyncSync, openSync, renameSync, statSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'

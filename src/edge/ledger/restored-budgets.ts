@@ -30,6 +30,19 @@ export const EARLIER_USAGE_COUNTS = 'Earlier usage counts in budgets again.'
 /** ms until the ledger is read again after a problem. */
 const RETRY = 5_000
 
+/** What the current periods of budgets have spent (`spentSince`). `now`: ms since 1970. */
+export const spentOf = (
+  ledger: RestoredBudgetsOptions['ledger'],
+  budgets: readonly Budget[],
+  now: number,
+): ReturnType<UsageLedger['spentSince']> => {
+  const periods = budgets.map((budget) => ({ budget, start: periodAt(budget, now).start }))
+  return ledger.spentSince(
+    Math.min(...periods.map(({ start }) => start)),
+    periods.filter(({ budget }) => budget.countFrom === 'period'),
+  )
+}
+
 export class RestoredBudgets {
   readonly #options: RestoredBudgetsOptions
   /** ms since 1970. */
@@ -85,17 +98,10 @@ export class RestoredBudgets {
       .filter((counters) => !isNew(counters))
       .map((counters) => ({ counters, recorded: counters.isComplete ? [] : this.#recordedUses(counters) }))
     if (earlier.length === 0) return this.#onRead()
-    const now = date()
-    const periods = earlier.map(({ counters: { budget } }) => ({ budget, start: periodAt(budget, now).start }))
-    const sums = await ledger.spentSince(
-      Math.min(...periods.map(({ start }) => start)),
-      periods.filter(({ budget }) => budget.countFrom === 'period'),
-    )
+    const budgets = earlier.map(({ counters }) => counters.budget)
+    const sums = await spentOf(ledger, budgets, date())
     if (sums === null) return
-    if (typeof sums === 'string') {
-      const budgets = earlier.map(({ counters }) => counters.budget)
-      return this.#onProblem(sums, budgets)
-    }
+    if (typeof sums === 'string') return this.#onProblem(sums, budgets)
     const earlierSums = sums.map((sum) => ({ ...sum, spent: sum.earlier }))
     for (const { counters, recorded } of earlier)
       accounts.restore(counters, counters.isComplete ? earlierSums : sums, recorded)

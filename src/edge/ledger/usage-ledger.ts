@@ -237,7 +237,8 @@ export class UsageLedger implements Journal {
 
 const UNREACHABLE = 'the process that stores usage does not respond'
 
-const journalFolder = ({ data, ledger }: Pick<Settings, 'data' | 'ledger'>): string =>
+/** The folder of the journal, as written in the settings. */
+export const journalFolder = ({ data, ledger }: Pick<Settings, 'data' | 'ledger'>): string =>
   ledger.folder ?? join(data.dir, 'journal')
 
 const bookkeeperOptions = (settings: Pick<Settings, 'data' | 'database' | 'ledger' | 'usage'>) => {

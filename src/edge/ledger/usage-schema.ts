@@ -7,6 +7,7 @@
 import type { Migration } from 'kysely/migration'
 import type { BudgetCharge } from '../../core/journal.ts'
 import { migrationOf, type SchemaVersions } from '../sql/migrate.ts'
+import type { SharedSchema } from '../sql/open-shared.ts'
 import { type RebuiltTable, upgradeTables } from './usage-upgrade.ts'
 
 export type UsageTables = {
@@ -348,12 +349,9 @@ const SHARED_MIGRATIONS: readonly Migration[] = [migrationOf(FIRST), migrationOf
 
 /** The file's name in the data folder. */
 export const USAGE_FILE = 'usage.db'
-/** The schema's name in Postgres. */
-export const POSTGRES_SCHEMA = 'headgate_usage'
 
 export const USAGE_SCHEMA: SchemaVersions = { file: USAGE_FILE, migrations: MIGRATIONS, oldestReader: 1 }
-export const SHARED_USAGE_SCHEMA: SchemaVersions = {
-  file: POSTGRES_SCHEMA,
-  migrations: SHARED_MIGRATIONS,
-  oldestReader: 2,
+export const SHARED_USAGE: SharedSchema = {
+  name: 'headgate_usage',
+  versions: { file: USAGE_FILE, migrations: SHARED_MIGRATIONS, oldestReader: 2 },
 }

@@ -4,7 +4,7 @@ import type { PostgresDatabase } from '../postgres/database.ts'
 import { openShared } from '../sql/open-shared.ts'
 import type { SharedDatabase } from '../sql/shared-database.ts'
 import { openSizedFile } from '../sqlite/sized-file.ts'
-import { POSTGRES_SCHEMA, SHARED_USAGE_SCHEMA, USAGE_SCHEMA } from './usage-schema.ts'
+import { SHARED_USAGE, USAGE_SCHEMA } from './usage-schema.ts'
 
 export type UsageStorage = {
   readonly database: DatabaseSync | PostgresDatabase
@@ -54,7 +54,7 @@ const openFile = <T>(folder: string, use: (storage: UsageStorage) => T): Promise
 // ── Postgres ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const openPostgres = async <T>(shared: SharedDatabase, use: (storage: UsageStorage) => T): Promise<T> => {
-  const database = await openShared(shared, { name: POSTGRES_SCHEMA, versions: SHARED_USAGE_SCHEMA, mayCreate: true })
+  const database = await openShared(shared, { ...SHARED_USAGE, mayCreate: true })
   try {
     const size = sizeOf(database)
     return use({

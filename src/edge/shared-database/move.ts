@@ -6,10 +6,10 @@ import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { CONTROL_FILE } from '../control/read-accounts.ts'
-import { CONTROL_NAME, CONTROL_SCHEMA } from '../control/storage.ts'
+import { CONTROL_SCHEMA, SHARED_CONTROL } from '../control/storage.ts'
 import { nodeName, storedNames } from '../ledger/node-name.ts'
 import { listSegments } from '../ledger/segment-files.ts'
-import { POSTGRES_SCHEMA, USAGE_FILE, USAGE_SCHEMA } from '../ledger/usage-schema.ts'
+import { SHARED_USAGE, USAGE_FILE, USAGE_SCHEMA } from '../ledger/usage-schema.ts'
 import { PostgresDatabase } from '../postgres/database.ts'
 import { runAll, type SqlDatabase, type SqlRow, type SqlValue } from '../sql/database.ts'
 import { readableVersion, type SchemaVersions } from '../sql/migrate.ts'
@@ -96,8 +96,8 @@ type FileMove = {
   readonly tables: readonly TableMove[]
 }
 const FILES: readonly FileMove[] = [
-  { file: CONTROL_FILE, versions: CONTROL_SCHEMA, schema: CONTROL_NAME, tables: CONTROL },
-  { file: USAGE_FILE, versions: USAGE_SCHEMA, schema: POSTGRES_SCHEMA, tables: USAGE },
+  { file: CONTROL_FILE, versions: CONTROL_SCHEMA, schema: SHARED_CONTROL.name, tables: CONTROL },
+  { file: USAGE_FILE, versions: USAGE_SCHEMA, schema: SHARED_USAGE.name, tables: USAGE },
 ]
 
 /** Rows in a transaction, and rows that are compared at once. */

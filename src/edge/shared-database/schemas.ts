@@ -1,26 +1,20 @@
 /** The schemas of a shared database: their versions, their rows, and their migration. */
-import { CONTROL_NAME, CONTROL_SCHEMA } from '../control/storage.ts'
-import { POSTGRES_SCHEMA, SHARED_USAGE_SCHEMA } from '../ledger/usage-schema.ts'
+import { SHARED_CONTROL } from '../control/storage.ts'
+import { SHARED_USAGE } from '../ledger/usage-schema.ts'
 import { PostgresDatabase } from '../postgres/database.ts'
 import { PostgresError } from '../postgres/errors.ts'
-import { migrateSchema, readableVersion, type SchemaVersions } from '../sql/migrate.ts'
+import { migrateSchema, readableVersion } from '../sql/migrate.ts'
+import type { SharedSchema } from '../sql/open-shared.ts'
 import { problemOf } from '../sqlite/errors.ts'
 
-type SharedSchema = {
-  readonly schema: string
-  readonly versions: SchemaVersions
-  /** A query for a name and a number of rows. */
-  readonly rows: string | null
-}
-
-const SCHEMAS: readonly SharedSchema[] = [
+/** `rows`: a query for a name and a number of rows; null: they are not counted. */
+const SCHEMAS: readonly (SharedSchema & { readonly rows: string | null })[] = [
   {
-    schema: CONTROL_NAME,
-    versions: CONTROL_SCHEMA,
+    ...SHARED_CONTROL,
     rows: "SELECT kind AS name, count(*) AS rows FROM record GROUP BY kind UNION ALL SELECT 'audit', count(*) FROM audit",
   },
   // Counting requests takes too long.
-  { schema: POSTGRES_SCHEMA, versions: SHARED_USAGE_SCHEMA, rows: null },
+  { ...SHARED_USAGE, rows: null },
 ]
 
 /** `version` null: the schema does not exist. `rows`: by kind of record; empty if they are not counted. */
@@ -44,7 +38,7 @@ const inSchema = async <T>(url: string, schema: string, run: (database: Postgres
 /** The state of each schema; a problem is part of it. */
 export const schemaStates = (url: string): Promise<readonly SchemaState[]> =>
   Promise.all(
-    SCHEMAS.map(async ({ schema, versions, rows }): Promise<SchemaState> => {
+    SCHEMAS.map(async ({ name: schema, versions, rows }): Promise<SchemaState> => {
       const state = { schema, newest: versions.migrations.length, version: null, rows: {}, problem: null }
       try {
         return await inSchema(url, schema, (database) => {
@@ -67,7 +61,7 @@ export type SchemaMigration = { readonly schema: string; readonly before: number
 /** Creates or upgrades each schema. Throws the error of Postgres. */
 export const migrateSchemas = async (url: string): Promise<readonly SchemaMigration[]> => {
   const done: SchemaMigration[] = []
-  for (const { schema, versions } of SCHEMAS)
+  for (const { name: schema, versions } of SCHEMAS)
     done.push(
       await inSchema(url, schema, async (database) => {
         const before = readableVersion(database, versions)

@@ -3,17 +3,16 @@ import { PostgresDatabase } from '../postgres/database.ts'
 import { migrateSchema, readableVersion, type SchemaVersions } from './migrate.ts'
 import type { SharedDatabase } from './shared-database.ts'
 
-export type OpenedSchema = {
-  readonly name: string
-  readonly versions: SchemaVersions
-  /** Whether a schema that is missing may be created. False where its loss would go unnoticed. */
-  readonly mayCreate: boolean
-}
+/** A schema in Postgres. */
+export type SharedSchema = { readonly name: string; readonly versions: SchemaVersions }
 
-/** Connects, and migrates the schema if `database.migrate` permits it. Throws with the remedy if it must be migrated first. */
+/**
+ * Connects, and migrates the schema if `database.migrate` permits it. Throws with the remedy if it must be migrated first.
+ * `mayCreate`: whether a schema that is missing may be created; false where its loss would go unnoticed.
+ */
 export const openShared = async (
   { url, migrate }: SharedDatabase,
-  { name, versions, mayCreate }: OpenedSchema,
+  { name, versions, mayCreate }: SharedSchema & { readonly mayCreate: boolean },
 ): Promise<PostgresDatabase> => {
   const database = PostgresDatabase.open({ url, schema: name })
   try {

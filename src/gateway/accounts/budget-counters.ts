@@ -324,7 +324,8 @@ const addUsed = (cell: BudgetCell, amount: Nano): void => {
 
 const NO_CELLS: readonly BudgetCell[] = []
 
-const splitCounter = (counter: string): readonly [id: string, owner: string] => {
+/** The budget and the owner of a counter, as the ledger names it. */
+export const splitCounter = (counter: string): readonly [id: string, owner: string] => {
   const colon = counter.indexOf(':')
   return colon < 0 ? [counter, ''] : [counter.slice(0, colon), counter.slice(colon + 1)]
 }

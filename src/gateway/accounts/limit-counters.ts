@@ -1,7 +1,7 @@
 /** Requests in progress and rates per minute of each team and key with limits. Times in ms of the monotonic clock. */
 import type { AccountLimits, Principal } from '../../core/accounts.ts'
 import type { RateCounter, SlotCounter } from '../../policy/accounts/admission.ts'
-import { fullBucket, levelOf } from '../../policy/accounts/token-bucket.ts'
+import { fullBucket, levelOf, withLimit } from '../../policy/accounts/token-bucket.ts'
 
 /** The counters that apply to a principal, in the order of its `limits`. */
 export type LimitCells = Pick<Principal, 'limits'> & {
@@ -64,8 +64,7 @@ export class LimitCounters {
     if (perMinute === null) return null
     if (!rate) return { id, unit, perMinute, bucket: fullBucket(perMinute, now) }
     if (rate.perMinute === perMinute) return rate
-    const taken = rate.perMinute - levelOf(rate.bucket, rate.perMinute, now)
-    rate.bucket = { level: perMinute - taken, at: now }
+    rate.bucket = withLimit(rate.bucket, rate.perMinute, perMinute, now)
     rate.perMinute = perMinute
     return rate
   }

@@ -28,6 +28,12 @@ export const takeTokens = (bucket: TokenBucket, amount: number, perMinute: numbe
   at: Math.max(bucket.at, now),
 })
 
+/** The bucket after its limit was changed from `before` to `after`: what was taken of it stays taken. */
+export const withLimit = (bucket: TokenBucket, before: number, after: number, now: number): TokenBucket => ({
+  level: after - (before - levelOf(bucket, before, now)),
+  at: now,
+})
+
 /** Time until the bucket has `amount`, in whole ms; 0: now. Infinity if the limit is 0. */
 export const untilEnough = (bucket: TokenBucket, amount: number, perMinute: number, now: number): number => {
   if (perMinute <= 0) return Number.POSITIVE_INFINITY

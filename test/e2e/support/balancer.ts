@@ -8,7 +8,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { freePorts } from '../../support/ports.ts'
+import { accepts, freePorts } from '../../support/ports.ts'
 
 /** Debian installs it in a folder that only root's PATH contains. */
 const env = { PATH: `${process.env.PATH ?? ''}:/usr/sbin:/usr/local/sbin` }
@@ -96,15 +96,5 @@ const statusOf = async (socketPath: string, server: string): Promise<string> => 
   const line = page.split('\n').find((one) => one.startsWith(`gateways,${server},`))
   return line?.split(',')[17] ?? ''
 }
-
-const accepts = (port: number): Promise<boolean> =>
-  new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1')
-    socket.once('connect', () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', () => resolve(false))
-  })
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { POSTGRES_SCHEMA } from '../../../src/edge/ledger/usage-schema.ts'
+import { SHARED_USAGE } from '../../../src/edge/ledger/usage-schema.ts'
 import { PostgresDatabase } from '../../../src/edge/postgres/database.ts'
 
 /** A row of the table `attempt`. Times in ms since 1970, amounts in nano-dollars. */
@@ -49,7 +49,7 @@ const isUrl = (place: string): boolean => place.startsWith('postgres://')
 /** All statements of one call read the same snapshot, so that a request is never read without its attempts. */
 const reading = <T>(place: string, read: (all: (sql: string) => readonly unknown[]) => T): T => {
   const database = isUrl(place)
-    ? PostgresDatabase.open({ url: place, schema: POSTGRES_SCHEMA })
+    ? PostgresDatabase.open({ url: place, schema: SHARED_USAGE.name })
     : new DatabaseSync(join(place, 'usage.db'), { readOnly: true, timeout: 5_000 })
   try {
     database.exec(isUrl(place) ? 'BEGIN ISOLATION LEVEL REPEATABLE READ' : 'BEGIN')

@@ -1,13 +1,14 @@
 /** The state of the process. */
 import { createReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { z } from 'zod'
 import { bad, fail, good } from '../../../core/failure.ts'
 import type { ResponseWriter } from '../../../core/http-exchange.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { backUp } from '../../backup/client.ts'
 import { IN_POSTGRES } from '../../backup/data-files.ts'
+import { journalFolder } from '../../ledger/usage-ledger.ts'
 import { noteAudit } from '../control.ts'
 import { time } from '../fields.ts'
 import { askNodes } from '../nodes.ts'
@@ -52,10 +53,10 @@ const system = z
   })
   .meta({ id: 'System' })
 
-const foldersOf = ({ data, ledger, database }: Settings) => ({
-  data: resolve(data.dir),
-  journal: resolve(ledger.folder ?? join(data.dir, 'journal')),
-  isShared: database.url !== undefined,
+const foldersOf = (settings: Settings) => ({
+  data: resolve(settings.data.dir),
+  journal: resolve(journalFolder(settings)),
+  isShared: settings.database.url !== undefined,
 })
 
 /** Sends a file as fast as the client reads it, and deletes it. */

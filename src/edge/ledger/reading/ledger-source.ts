@@ -11,7 +11,7 @@ import { dialectOf } from '../../sql/dialect.ts'
 import { isReadable, migrateSchema } from '../../sql/migrate.ts'
 import type { SharedDatabase } from '../../sql/shared-database.ts'
 import { watchMoved } from '../../sqlite/opened-files.ts'
-import { POSTGRES_SCHEMA, SHARED_USAGE_SCHEMA, USAGE_FILE, USAGE_SCHEMA, type UsageTables } from '../usage-schema.ts'
+import { SHARED_USAGE, USAGE_FILE, USAGE_SCHEMA, type UsageTables } from '../usage-schema.ts'
 import type { BucketMemory } from './bucket-memory.ts'
 
 /** What a query reads from. */
@@ -119,9 +119,10 @@ const nothingRecorded = async (): Promise<OpenedSource> => {
 const SNAPSHOT = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
 
 const openPostgres = async ({ url }: SharedDatabase): Promise<OpenedSource> => {
-  const database = PostgresDatabase.open({ url, schema: POSTGRES_SCHEMA })
+  const database = PostgresDatabase.open({ url, schema: SHARED_USAGE.name })
   try {
-    if (isReadable(database, SHARED_USAGE_SCHEMA)) return { database, isStale: () => database.isLost, begin: SNAPSHOT }
+    if (isReadable(database, SHARED_USAGE.versions))
+      return { database, isStale: () => database.isLost, begin: SNAPSHOT }
     database.close()
     return await nothingRecorded()
   } catch (error) {

@@ -5,6 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { Redis, type RedisOptions } from 'ioredis'
+import { afterIdle } from './after-idle.ts'
 import { digestOf, PEERS_KEY } from './counter-keys.ts'
 import { type CounterScript, SCRIPTS } from './scripts.ts'
 
@@ -35,8 +36,6 @@ const jittered = (ms: number): number => ms * (0.75 + Math.random() / 2)
 
 /** ms. `command`: for an answer. `probe`: between two probes, up to a quarter more or less. `start`: for the first connection. */
 const TIMES = { command: 50, connect: 1_000, start: 1_000, probe: 1_000, beat: 2_000 }
-/** ms by which the timers of an idle thread are late at most. */
-const MAX_DELAY = 10
 /** Failures in a row after which Redis is left alone, and probes without an answer until it is connected again. */
 const LIMITS = { failures: 3, probes: 5 }
 
@@ -260,20 +259,13 @@ export class RedisLink {
     const [oldest] = this.#sent
     if (this.#watch || !oldest) return
     const epoch = this.#epoch
-    let due = Math.max(performance.now() + 1, oldest.at + TIMES.command)
-    const watch = setTimeout(() => {
-      // While this process is busy, an answer that has arrived is not read.
-      const isLate = performance.now() > due + MAX_DELAY
-      due = performance.now() + TIMES.command
-      if (isLate) return void watch.refresh()
-      setImmediate(() => {
-        if (epoch !== this.#epoch) return
-        this.#watch = null
-        if (this.#sent.has(oldest)) this.#fail(`Redis does not answer within ${TIMES.command} ms`)
-        else this.#startWatch()
-      })
-    }, due - performance.now())
-    this.#watch = watch
+    const wait = Math.max(1, oldest.at + TIMES.command - performance.now())
+    this.#watch = afterIdle(wait, () => {
+      if (epoch !== this.#epoch) return
+      this.#watch = null
+      if (this.#sent.has(oldest)) this.#fail(`Redis does not answer within ${TIMES.command} ms`)
+      else this.#startWatch()
+    })
   }
 }
 

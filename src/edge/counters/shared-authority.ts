@@ -15,6 +15,7 @@ import {
 import type { BudgetCell, CounterFigures, SpentSum } from '../../gateway/accounts/budget-counters.ts'
 import type { Charge, Demand, LimitRefusal, RateCounter, SlotCounter } from '../../policy/accounts/admission.ts'
 import { levelOf } from '../../policy/accounts/token-bucket.ts'
+import { afterIdle } from './after-idle.ts'
 import type { CounterAnswer, CounterClaim, CounterOperation } from './counter-messages.ts'
 
 export type SharedAuthorityOptions = {
@@ -36,9 +37,6 @@ export const REDIS_TIMEOUT = 100
 
 /** ms for an answer about a strict budget. */
 const STRICT_TIMEOUT = 50
-
-/** ms by which the timers of an idle process are late at most. */
-const MAX_DELAY = 10
 
 /** A question to the supervisor. `answer` null: it did not answer in time. */
 type Question = { readonly at: number; readonly done: (answer: CounterAnswer | null) => void }
@@ -199,7 +197,7 @@ export class SharedAuthority implements RemoteAuthority {
 
   /** One timer for all questions: the oldest expires first. */
   #startTimer(ms: number): NodeJS.Timeout {
-    return this.#afterIdle(ms, () => {
+    return afterIdle(ms, () => {
       this.#timer = null
       const now = this.#options.now()
       const timeout = this.#options.timeout()
@@ -211,29 +209,13 @@ export class SharedAuthority implements RemoteAuthority {
 
   /** A question about a strict budget waits no longer than `STRICT_TIMEOUT`. */
   #limit(ticket: number): void {
-    this.#afterIdle(STRICT_TIMEOUT, () => {
+    afterIdle(STRICT_TIMEOUT, () => {
       const question = this.#questions.get(ticket)
       if (!question) return
       this.#questions.delete(ticket)
       this.#isLate = true
       question.done(null)
     })
-  }
-
-  /**
-   * Runs after `ms`. While this process is busy, an answer that has arrived is not read, and a question may not even have
-   * been sent: then it waits again.
-   */
-  #afterIdle(ms: number, run: () => void): NodeJS.Timeout {
-    const { now } = this.#options
-    let due = now() + ms
-    const timer = setTimeout(() => {
-      const late = now() - due
-      due = now() + ms
-      if (late > MAX_DELAY) timer.refresh()
-      else setImmediate(run)
-    }, ms)
-    return timer
   }
 
   /** If a question from `until` or earlier is open, none will be answered soon. */

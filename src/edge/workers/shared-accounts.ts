@@ -106,9 +106,9 @@ export class SharedAccounts {
 
   /** Several gateways share their limits. No worker has sent operations before its budgets are set. */
   async #openShared({ url, node }: SharedLimitsStore): Promise<void> {
-    const { GatewayCounters } = await import('./gateway-counters.ts')
+    const { RedisWorkerCounters } = await import('./redis-worker-counters.ts')
     const { workers, onLimitsState, onTime } = this.#options
-    this.#counters = new GatewayCounters({
+    this.#counters = new RedisWorkerCounters({
       ...this.#counterOptions(),
       url,
       node,

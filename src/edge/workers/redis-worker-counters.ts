@@ -8,13 +8,13 @@ import type { CountersState, CountersThreadOptions } from '../counters/messages.
 import { SeededBudgets } from '../counters/seeded-budgets.ts'
 import { type AccountsWorker, later, type WorkerCounters, type WorkerCountersOptions } from './worker-counters.ts'
 
-export type GatewayCountersOptions = WorkerCountersOptions &
+export type RedisWorkerCountersOptions = WorkerCountersOptions &
   Pick<CountersThreadOptions, 'url' | 'node' | 'shares'> & {
     readonly onState: (state: CountersState) => void
     readonly onTime: (op: string, ms: number) => void
   }
 
-export class GatewayCounters implements WorkerCounters {
+export class RedisWorkerCounters implements WorkerCounters {
   readonly #client: CountersClient
   readonly #seeded: SeededBudgets
   /** The number of each worker's process: another process of a worker has another one. */
@@ -23,7 +23,7 @@ export class GatewayCounters implements WorkerCounters {
   #count = 0
   #budgets: readonly Budget[] = []
 
-  constructor({ url, node, shares, serving, onState, onTime, ...options }: GatewayCountersOptions) {
+  constructor({ url, node, shares, serving, onState, onTime, ...options }: RedisWorkerCountersOptions) {
     this.#client = new CountersClient({
       url,
       node,

@@ -7,7 +7,7 @@ import {
   accessProblem,
   corsHeaders,
   preflightHeaders,
-  presentedKey,
+  presentedKeys,
   type RequestHead,
 } from './access.ts'
 
@@ -310,8 +310,8 @@ test('access: a megabyte of any input is checked in less than a second', () => {
     accessProblem(head({ host: [long] }), loopback)
     accessProblem(head({ origin: long }), { ...loopback, origins: ['https://app.example'] })
     accessProblem(head({ target: `/${long}` }), loopback)
-    presentedKey(() => long)
-    presentedKey(() => `Bearer ${' '.repeat(1_000_000)}x`)
+    presentedKeys(() => long)
+    presentedKeys(() => `Bearer ${' '.repeat(1_000_000)}x`)
   }
   assert.ok(performance.now() - began < 1_000)
 })
@@ -342,24 +342,26 @@ for (const [name, origin, policy, allowed, vary] of cors)
     assert.equal('access-control-allow-methods' in preflightHeaders(origin, policy), allowed !== undefined)
   })
 
-const keys: readonly [string, Record<string, string>, string | undefined][] = [
-  ['no key', {}, undefined],
-  ['bearer', { authorization: 'Bearer sk-1' }, 'sk-1'],
-  ['bearer in any case, with spaces', { authorization: '  bEARER   sk-1  ' }, 'sk-1'],
-  ['x-api-key', { 'x-api-key': 'sk-2' }, 'sk-2'],
-  ['both: the bearer token', { authorization: 'Bearer sk-1', 'x-api-key': 'sk-2' }, 'sk-1'],
-  ['another scheme and x-api-key', { authorization: 'Basic c2stMQ==', 'x-api-key': 'sk-2' }, 'sk-2'],
-  ['another scheme', { authorization: 'Basic c2stMQ==' }, undefined],
-  ['an empty bearer token', { authorization: 'Bearer ' }, undefined],
-  ['an empty bearer token and x-api-key', { authorization: 'Bearer', 'x-api-key': 'sk-2' }, 'sk-2'],
-  ['no space after Bearer', { authorization: 'Bearersk-1' }, undefined],
-  ['an empty key', { 'x-api-key': '  ' }, undefined],
+const keys: readonly [string, Record<string, string>, readonly string[]][] = [
+  ['no key', {}, []],
+  ['bearer', { authorization: 'Bearer sk-1' }, ['sk-1']],
+  ['bearer in any case, with spaces', { authorization: '  bEARER   sk-1  ' }, ['sk-1']],
+  ['x-api-key', { 'x-api-key': 'sk-2' }, ['sk-2']],
+  ['api-key, as Azure’s clients send it', { 'api-key': 'sk-3' }, ['sk-3']],
+  ['both', { authorization: 'Bearer sk-1', 'x-api-key': 'sk-2' }, ['sk-1', 'sk-2']],
+  ['the same key twice', { authorization: 'Bearer sk-1', 'x-api-key': 'sk-1' }, ['sk-1']],
+  ['another scheme and x-api-key', { authorization: 'Basic c2stMQ==', 'x-api-key': 'sk-2' }, ['sk-2']],
+  ['another scheme', { authorization: 'Basic c2stMQ==' }, []],
+  ['an empty bearer token', { authorization: 'Bearer ' }, []],
+  ['an empty bearer token and x-api-key', { authorization: 'Bearer', 'x-api-key': 'sk-2' }, ['sk-2']],
+  ['no space after Bearer', { authorization: 'Bearersk-1' }, []],
+  ['an empty key', { 'x-api-key': '  ' }, []],
 ]
 for (const [name, headers, expected] of keys)
   test(`access: key: ${name}`, () => {
     const byName = new Map(Object.entries(headers))
-    assert.equal(
-      presentedKey((header) => byName.get(header)),
+    assert.deepEqual(
+      presentedKeys((header) => byName.get(header)),
       expected,
     )
   })
@@ -424,8 +426,8 @@ for (const [name, more, policy, enters] of places)
     assert.equal(accessProblem(head(more), policy) === null, enters))
 
 test('access: Bearer must be the first word', () => {
-  assert.equal(
-    presentedKey((name) => (name === 'authorization' ? 'Basic bearer x' : undefined)),
-    undefined,
+  assert.deepEqual(
+    presentedKeys((name) => (name === 'authorization' ? 'Basic bearer x' : undefined)),
+    [],
   )
 })

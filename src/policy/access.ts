@@ -205,11 +205,21 @@ const EXPOSED = [
   'ratelimit-policy',
 ].join(', ')
 
-/** The client key of a request: a bearer token, or `x-api-key` as Anthropic's clients send it. Undefined: none. */
-export const presentedKey = (headers: HeaderLookup): string | undefined => {
+/** Headers that contain a bare key: of Anthropic's clients, and of Azure's. */
+const KEY_HEADERS = ['x-api-key', 'api-key'] as const
+
+/**
+ * The credentials of a request: a bearer token, then `x-api-key` and `api-key`. Several, if the client is signed in to
+ * another service: Claude Code sends its own token as `Authorization` beside a configured `x-api-key`.
+ */
+export const presentedKeys = (headers: HeaderLookup): readonly string[] => {
+  const keys: string[] = []
   const given = headers('authorization')?.trim()
   const bearer = given !== undefined && /^bearer[ \t]/i.test(given) ? given.slice('bearer '.length).trim() : ''
-  if (bearer !== '') return bearer
-  const key = headers('x-api-key')?.trim()
-  return key === '' ? undefined : key
+  if (bearer !== '') keys.push(bearer)
+  for (const name of KEY_HEADERS) {
+    const key = headers(name)?.trim() ?? ''
+    if (key !== '' && !keys.includes(key)) keys.push(key)
+  }
+  return keys
 }

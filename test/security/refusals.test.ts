@@ -195,7 +195,13 @@ test(`refusals: ${CASES} wrong, blocked and foreign keys leave no reason to retr
     ]
     for (const [name, text] of presented) {
       const route = { name, ...ROUTES[name] }
-      const request = { route, presented: text, local: false, address: '', headers: () => undefined }
+      const request = {
+        route,
+        presented: text === undefined ? [] : [text],
+        local: false,
+        address: '',
+        headers: () => undefined,
+      }
       const result = rules.check(settings, request)
       assert.ok(!result.ok)
       const { headers, body, ...reply } = errorResponse(result.failure, requestId, route.path)

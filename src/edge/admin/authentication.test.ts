@@ -112,6 +112,18 @@ describe('a presented token', () => {
       assert.equal(await outcome(authentication, requestWith(bearer(token), { admin: ADMIN })), expected)
     })
 
+  test('beside the credential of a sign-in in front of the gateway', async () => {
+    const { authentication } = await given()
+    for (const [key, expected] of [
+      [ADMIN, 'bootstrap'],
+      [TOKEN, 'token'],
+      ['client-key', 'forbidden'],
+    ] as const) {
+      const headers = { ...bearer('eyJhbGciOiJSUzI1NiJ9.e30.c2lnbmF0dXJl'), 'x-api-key': key }
+      assert.equal(await outcome(authentication, requestWith(headers, { admin: ADMIN })), expected)
+    }
+  })
+
   test('that is wrong is refused where none would be needed', async () => {
     const { authentication } = await given()
     assert.equal(await outcome(authentication, requestWith(bearer('x'))), 'unauthenticated')

@@ -1,6 +1,6 @@
 /** The actor of a request: by token, by session, or as a request of this machine. */
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
-import { accessProblem, presentedKey } from '../../policy/access.ts'
+import { accessProblem, presentedKeys } from '../../policy/access.ts'
 import { usesHttps } from '../../policy/accounts/client-address.ts'
 import { addressGroup } from '../../policy/health/shed.ts'
 import type { RunOperation } from '../control/messages.ts'
@@ -46,8 +46,8 @@ export class Authentication {
 
   /** The actor of a request. Without credentials only a request of this machine has one, and only if no token is configured. */
   async authenticate(request: AdminRequest): Promise<Outcome<Authenticated>> {
-    const presented = presentedKey(request.headers)
-    if (presented !== undefined) {
+    const presented = presentedKeys(request.headers)
+    if (presented.length > 0) {
       const actor = this.#actorOf(presented, request)
       return actor.ok ? good({ actor: actor.value }) : actor
     }
@@ -79,7 +79,7 @@ export class Authentication {
   ): Promise<Outcome<Authenticated & { readonly session: Session; readonly cookie: string }>> {
     const name = cookieName(request)
     if (name === null) return bad(NEEDS_TLS)
-    const actor = this.#actorOf(token, request)
+    const actor = this.#actorOf([token], request)
     if (!actor.ok) return actor
     const { secret, session } = await this.#sessions.create(actor.value, actor.value === BOOTSTRAP ? token : null)
     return good({ actor: actor.value, session, cookie: `${name}=${secret}; ${attributes(name)}` })
@@ -119,17 +119,20 @@ export class Authentication {
     return isRead || isEqualSecret(headers(CSRF_HEADER) ?? '', csrf) ? good({ actor, session }) : bad(NO_CSRF)
   }
 
-  #actorOf(presented: string, request: AdminRequest): Outcome<AdminActor> {
+  /** Several credentials: one may be of a sign-in in front of the gateway. */
+  #actorOf(presented: readonly string[], request: AdminRequest): Outcome<AdminActor> {
     const { settings, address } = request
     // Tokens of the database are random: guesses need no limit, and a correct one is never refused.
-    const actor = this.#options.tokens.actorOf(presented)
-    if (actor) return good(actor)
-    if (request.isClientKey(presented)) return bad(CLIENT_KEY)
+    for (const key of presented) {
+      const actor = this.#options.tokens.actorOf(key)
+      if (actor) return good(actor)
+    }
+    if (presented.some((key) => request.isClientKey(key))) return bad(CLIENT_KEY)
     const network = addressGroup(address)
     const wait = this.#failed.waitFor(network)
     if (wait > 0) return bad(fail('too_many_attempts', TOO_MANY, { retryAfter: wait }))
     const { admin } = settings.auth
-    if (admin !== undefined && isEqualSecret(presented, admin)) return good(BOOTSTRAP)
+    if (admin !== undefined && presented.some((key) => isEqualSecret(key, admin))) return good(BOOTSTRAP)
     this.#failed.add(network)
     return bad(WRONG)
   }

@@ -144,9 +144,9 @@ const kindOf = (failure: Failure, path: string, headers: HeaderLookup): SeenProb
 
 const NO_KEY = { header: null, last4: null }
 
-/** The header with a key, and the end of the key. */
+/** The header with a key, and the end of the key. A bearer token beside another key may be of another service: it comes last. */
 const presentedIn = (headers: HeaderLookup): Pick<SeenProblem, 'header' | 'last4'> => {
-  for (const header of ['authorization', 'x-api-key']) {
+  for (const header of ['x-api-key', 'api-key', 'authorization']) {
     const key = headers(header)
       ?.trim()
       .replace(/^bearer[ \t]+/i, '')

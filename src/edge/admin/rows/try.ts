@@ -22,7 +22,7 @@ const EXAMPLES = {
 } as const satisfies { readonly [name in RouteName]?: object | undefined }
 
 /** What the dashboard is authenticated with; a model call has nothing to do with it. */
-const HIDDEN: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key', 'x-headgate-csrf'])
+const HIDDEN: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key', 'api-key', 'x-headgate-csrf'])
 
 const withoutCredentials =
   (headers: HeaderLookup): HeaderLookup =>

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { test } from 'node:test'
+import { describe, test } from 'node:test'
 import {
   type Access,
   type AccountRecords,
@@ -71,11 +71,11 @@ const given = ({ settings = {}, records = {}, tokens = [], unavailable = false }
   const parsed = settingsSchema.parse(settings)
   /** `forwarded`: the header `x-forwarded-for`. */
   const check = (
-    presented?: string,
+    presented: string | readonly string[] = [],
     { route = ROUTES.chat as ApiRoute, address = '192.0.2.1', forwarded = '' } = {},
   ) => {
     const headers = (name: string) => (name === 'x-forwarded-for' && forwarded !== '' ? forwarded : undefined)
-    const result = rules.check(parsed, { route, presented, local: false, address, headers })
+    const result = rules.check(parsed, { route, presented: [presented].flat(), local: false, address, headers })
     return result.ok ? result.value : result.failure.kind
   }
   /** The ID of the principal, or the kind of the failure. */
@@ -139,7 +139,13 @@ test('access: blocked, revoked, expired and unknown keys have the same answer', 
   const secret = newKey()
   const { rules, parsed, replace } = given({ records: { keys: [key(secret)] } })
   const answer = (presented: string) => {
-    const request = { route: ROUTES.chat as ApiRoute, presented, local: false, address: '', headers: () => undefined }
+    const request = {
+      route: ROUTES.chat as ApiRoute,
+      presented: [presented],
+      local: false,
+      address: '',
+      headers: () => undefined,
+    }
     const result = rules.check(parsed, request)
     assert.ok(!result.ok)
     return result.failure
@@ -349,4 +355,48 @@ test('access: after a change of some keys the others stay as they are, and each 
   const changed = check(kept)
   assert.ok(typeof changed !== 'string')
   assert.deepEqual(changed.principal.tags, { app: 'x' })
+})
+
+describe('access: several credentials in one request', () => {
+  const foreign = 'sk-ant-oat01-token-of-another-service'
+  const other = 'eyJhbGciOiJSUzI1NiJ9.e30.c2lnbmF0dXJl'
+  const made = newKey()
+  const settings = { auth: { keys: ['static-key-of-a-client'], admin: 'the-token-of-the-operator' } }
+  const records = { keys: [key(made)] }
+
+  test('the first that is a key of this gateway counts, in any place', () => {
+    const { idOf } = given({ settings, records })
+    assert.equal(idOf([foreign, made]), 'key_a')
+    assert.equal(idOf([made, foreign]), 'key_a')
+    assert.equal(idOf([foreign, other, made]), 'key_a')
+    assert.match(idOf([foreign, 'static-key-of-a-client']), /^[0-9a-f]{4,}$/)
+    const route = ROUTES.metrics as ApiRoute
+    assert.equal(idOf([foreign, 'the-token-of-the-operator'], { route }), '')
+  })
+
+  test('two wrong ones are refused, and count as one failed attempt', () => {
+    const { idOf } = given({ settings, records })
+    const failures = () => {
+      let count = 0
+      while (idOf(['wrong-1', 'wrong-2']) === 'unauthenticated') count++
+      return count
+    }
+    const single = given({ settings, records })
+    let expected = 0
+    while (single.idOf('wrong-1') === 'unauthenticated') expected++
+    assert.equal(failures(), expected)
+  })
+
+  test('a revoked key is not replaced by a second credential', () => {
+    const { idOf, replace } = given({ settings, records })
+    replace({ keys: [key(made, { status: 'revoked' })] })
+    assert.equal(idOf([made, 'static-key-of-a-client']), 'unauthenticated')
+    assert.equal(idOf([foreign, made]), 'unauthenticated')
+  })
+
+  test('without a required key, a wrong key with the form of ours is refused beside a foreign token', () => {
+    const open = given({ settings: { auth: { required: false, admin: 'the-token-of-the-operator' } } })
+    assert.equal(open.idOf([foreign, 'placeholder']), '')
+    assert.equal(open.idOf([foreign, newKey()]), 'unauthenticated')
+  })
 })

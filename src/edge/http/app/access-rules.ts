@@ -47,7 +47,8 @@ export const isKeyRequired = (
 /** A request to authenticate. `address`: the peer of the connection. */
 export type AccessRequest = {
   readonly route: ApiRoute
-  readonly presented: string | undefined
+  /** The credentials, in order: the first that is a key of this gateway counts. */
+  readonly presented: readonly string[]
   readonly local: boolean
   readonly address: string
   readonly headers: HeaderLookup
@@ -87,20 +88,22 @@ export class AccessRules {
 
   /** The client that has access to the route; anonymous where no client key is needed. */
   check(settings: Settings, request: AccessRequest): Outcome<Client> {
-    const { route, presented, local } = request
+    const { route, local } = request
     const { access } = route
     const current = this.#currentFor(settings)
     const { index } = current
     if (access === 'open' || (access === 'operator' && local)) return good(index.anonymous)
     const isRequired = access === 'operator' || this.isKeyRequired(settings)
-    if (!isRequired && (presented === undefined || index.isEmpty)) return this.#admit(current, index.anonymous, request)
+    if (!isRequired && (request.presented.length === 0 || index.isEmpty))
+      return this.#admit(current, index.anonymous, request)
+    const presented = ownKey(index, request.presented)
     if (presented === undefined) return bad(fail('unauthenticated', keyProblem(access, presented)))
     const known = index.find(presented)
     if (known?.kind === 'key') return this.#checkKey(current, known, request)
     if (known?.kind === 'static') return this.#admit(current, known.client, request)
     if (access === 'operator' && known && this.#isOperator(known)) return good(index.anonymous)
     // Clients of an open gateway often send a placeholder.
-    if (!isRequired && !/^hg[ka]_/.test(presented)) return this.#admit(current, index.anonymous, request)
+    if (!isRequired && !isOfGateway(presented)) return this.#admit(current, index.anonymous, request)
     if (!known && this.#source.isUnavailable() && !isMistyped(presented)) return bad(UNAVAILABLE)
     return bad(this.#refuse(current, request))
   }
@@ -158,7 +161,8 @@ export class AccessRules {
 
   /** The same failure for unknown, blocked, revoked and expired keys, so that it reveals nothing about former keys. */
   #refuse(current: CurrentKeys, request: AccessRequest): Failure {
-    const { route, presented } = request
+    const { route } = request
+    const presented = ownKey(current.index, request.presented)
     const network = addressGroup(addressOf(current, request))
     const wait = this.#failed.waitFor(network)
     if (wait > 0) return fail('too_many_attempts', TOO_MANY_FAILURES, { retryAfter: wait })
@@ -181,6 +185,18 @@ export class AccessRules {
 /** The header that a refusal for a missing or wrong key has. */
 export const challengeFor = ({ kind }: Failure): Readonly<Record<string, string>> =>
   kind === 'unauthenticated' ? { 'www-authenticate': 'Bearer' } : {}
+
+/** Whether a text has the form of a key or token of this gateway. */
+const isOfGateway = (presented: string): boolean => /^hg[ka]_/.test(presented)
+
+/**
+ * The credential that decides: the first known one, revoked ones included, so that a second credential does not replace
+ * a key that was taken away. If none is known, one with the form of our keys, which the error then describes.
+ */
+const ownKey = (index: KeyIndex, presented: readonly string[]): string | undefined =>
+  presented.length < 2
+    ? presented[0]
+    : (presented.find((key) => index.find(key) !== undefined) ?? presented.find(isOfGateway) ?? presented[0])
 
 const addressOf = (
   { proxies }: Pick<CurrentKeys, 'proxies'>,

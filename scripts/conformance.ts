@@ -8,6 +8,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROWS_VARIABLE, type Row } from '../test/conformance/tally.ts'
+import { type Report, readReports } from '../test/reported/reports.ts'
 
 export const PAGE = join(import.meta.dirname, '../docs/conformance.md')
 
@@ -216,6 +217,19 @@ const EXCHANGE_COLUMNS = [
 ]
 const ANSWER_COLUMNS = ['whole', 'streamed', 'passed through', 'errors']
 
+/** The part of the page about situations from public bug reports. */
+export const reportedPart = (topics: ReadonlyMap<string, readonly Report[]>): string => `## Reported in public
+
+Situations that users of gateways, clients and vendors reported in public trackers. Each has a test of the situation's
+kind, not only of the reported example. \`test/reported\` has one file for each topic.
+
+${tableOf(
+  ['situation', 'reports', 'test'],
+  [...topics.values()]
+    .flat()
+    .map(({ kind, threads, test, name }) => [kind, threads.join(', '), `\`${test}\`: ${name}`]),
+)}`
+
 /** The whole page. */
 export const page = (rows: readonly Row[]): string => {
   const answers = of(rows, 'answers')
@@ -306,6 +320,8 @@ ${tableOf(
 )}
 
 ${conversationsPart(conversations)}
+
+${reportedPart(readReports())}
 
 ## Further tests
 

@@ -25,6 +25,7 @@ const isQuick = startsWith(
   'test/e2e/quick',
   'test/conformance/roundtrip',
   'test/conformance/exchanges',
+  'test/reported/',
   'test/docs/errors',
   'test/docs/names',
   'test/docs/site',

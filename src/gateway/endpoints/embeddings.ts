@@ -27,8 +27,8 @@ import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../
 import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import { sendCached, useCache } from '../sharing/cached-call.ts'
-import { type InboundRequest, lossPaths, providerHeaders } from '../upstream/outbound-request.ts'
-import { readBody, readInTurns } from '../upstream/parse-request.ts'
+import { lossPaths, providerHeaders } from '../upstream/outbound-request.ts'
+import { type ParsedBody, readBody, readInTurns } from '../upstream/parse-request.ts'
 import { type JsonAnswer, type JsonRequest, type JsonRouted, routeJson } from './json-call.ts'
 
 /** The kind of call, as in the log. */
@@ -108,7 +108,7 @@ export const serveEmbeddings = (
   })
 
 /** An embeddings request, parsed. */
-export type ParsedEmbeddings = Pick<InboundRequest, 'source' | 'body' | 'members'> & {
+export type ParsedEmbeddings = ParsedBody & {
   readonly request: EmbeddingsRequest
 }
 
@@ -156,7 +156,7 @@ export const prepareEmbeddings = (
     }),
     auth,
     body,
-    dropped: lossPaths(losses, false),
+    dropped: [...(parsed.mended ?? []), ...lossPaths(losses, false)],
     unfit: lossPaths(losses, true),
     droppable: [],
     doubts: [],

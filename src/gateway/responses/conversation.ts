@@ -281,7 +281,10 @@ const withHistory = async (
   const source = size > PIECE ? await inTurns(writeLarge(body), loopTurn) : { text: JSON.stringify(body) }
   const received = { body: source, headers: inbound.headers }
   const parsed = await parseInTurns(openaiResponses, received, limits, loopTurn)
-  if (parsed.ok) return good({ ...inbound, ...parsed.value, clientPath })
+  if (parsed.ok) {
+    const mended = [...(inbound.mended ?? []), ...(parsed.value.mended ?? []).map(clientPath)]
+    return good({ ...inbound, ...parsed.value, mended, clientPath })
+  }
   const { param } = parsed.failure
   return bad({ ...parsed.failure, ...(param !== undefined && { param: clientPath(param) }) })
 }

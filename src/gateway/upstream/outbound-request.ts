@@ -29,6 +29,8 @@ export type InboundRequest = {
   readonly source: EncodedText
   readonly body: JsonObject
   readonly members: readonly Span[]
+  /** Client paths of strings in which halves of surrogate pairs were replaced. */
+  readonly mended?: readonly string[]
   readonly headers: HeaderLookup
   /** The query string of the request, without the inbound mark. */
   readonly query?: string
@@ -214,18 +216,19 @@ const pathOf = (wire: ProtocolSupport, protocol: UpstreamProtocol, model: string
 }
 
 const NONE: readonly Loss[] = []
+const NO_PATHS: readonly string[] = []
 const NO_LOSSES = { dropped: [], unfit: [], droppable: [] } as const
 
 const sorted = (
   losses: readonly Loss[],
-  { request, clientPath = (path) => path }: InboundRequest,
+  { request, mended = NO_PATHS, clientPath = (path) => path }: InboundRequest,
 ): Pick<OutboundRequest, 'dropped' | 'unfit' | 'droppable'> => {
-  if (losses.length === 0) return NO_LOSSES
+  if (losses.length === 0) return mended.length === 0 ? NO_LOSSES : { ...NO_LOSSES, dropped: mended }
   const essential = lossPaths(losses, true)
   const optional = essential.length > 0 ? optionalPaths(request) : new Set<string>()
   const named = (found: readonly string[]) => [...new Set(found.map(clientPath))]
   return {
-    dropped: named(lossPaths(losses, false)),
+    dropped: [...new Set([...mended, ...named(lossPaths(losses, false))])],
     unfit: named(essential.filter((at) => !optional.has(at))),
     droppable: named(essential.filter((at) => optional.has(at))),
   }

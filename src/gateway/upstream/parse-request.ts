@@ -6,8 +6,10 @@ import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { isObject, parseJson } from '../../core/json.ts'
 import { describeJsonError } from '../../core/json-error.ts'
-import { DEEPEST, survey } from '../../core/json-text.ts'
+import { DEEPEST, rewrite, survey } from '../../core/json-text.ts'
 import { type LargeJson, readLarge } from '../../core/large-json.ts'
+import { rewriteLarge } from '../../core/large-write.ts'
+import { hasSurrogateEscapes, withoutLoneSurrogates } from '../../core/lone-surrogates.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import { inTurns, ownTurn, PIECE, type TurnScheduler } from '../../core/steps.ts'
 import { type ExtentLimits, extentProblem, isShort } from '../../policy/request-size.ts'
@@ -49,11 +51,18 @@ const decode = (protocol: ClientProtocol, headers: HeaderLookup, parsed: ParsedB
 }
 
 /** The body as text and parsed, with the position of each outermost member. */
-type ParsedBody = Pick<InboundRequest, 'source' | 'body' | 'members'>
+export type ParsedBody = Pick<InboundRequest, 'source' | 'body' | 'members' | 'mended'>
 
-/** Parses a body and locates its outermost members. */
-export const readBody = (source: EncodedText, limits: ExtentLimits): Outcome<ParsedBody> =>
-  checked(source, readWhole(source.text), limits)
+/** Parses a body and locates its outermost members. Halves of surrogate pairs are replaced: strict providers refuse them. */
+export const readBody = (source: EncodedText, limits: ExtentLimits): Outcome<ParsedBody> => {
+  const read = checked(source, readWhole(source.text), limits)
+  if (!read.ok || !hasSurrogateEscapes(source.text)) return read
+  const { body, members } = read.value
+  const { value, paths } = withoutLoneSurrogates(body)
+  if (paths.length === 0) return read
+  const { text } = rewrite({ text: source.text }, members, body, value)
+  return mendedBody({ text }, readWhole(text), limits, paths)
+}
 
 /** Like `readBody`, but parses a large body in steps. */
 export const readInTurns = async (
@@ -68,9 +77,25 @@ const readInSteps = async (
   limits: ExtentLimits,
   turn: TurnScheduler,
 ): Promise<Outcome<ParsedBody>> => {
-  const read = await inTurns(readLarge(source.text, DEEPEST), turn)
+  const parsed = await inTurns(readLarge(source.text, DEEPEST), turn)
   await ownTurn(turn)
-  return checked(source, read, limits)
+  const read = checked(source, parsed, limits)
+  if (!read.ok || !hasSurrogateEscapes(source.text)) return read
+  const { body, members } = read.value
+  const { value, paths } = withoutLoneSurrogates(body)
+  if (paths.length === 0) return read
+  const written = await inTurns(rewriteLarge({ text: source.text, members }, body, value), turn)
+  return mendedBody(written, await inTurns(readLarge(written.text, DEEPEST), turn), limits, paths)
+}
+
+const mendedBody = (
+  source: EncodedText,
+  read: LargeJson,
+  limits: ExtentLimits,
+  mended: readonly string[],
+): Outcome<ParsedBody> => {
+  const again = checked(source, read, limits)
+  return again.ok ? good({ ...again.value, mended }) : again
 }
 
 /** The same result as `readLarge`, in one step. */

@@ -9,7 +9,8 @@ import { rolldown } from 'rolldown'
 import { publish } from './publish.ts'
 
 const HERE = import.meta.dirname
-const ASSETS = '/dashboard/assets/'
+/** The server replaces `{root}` by the way from the page to the root of the gateway. */
+const ASSETS = '{root}dashboard/assets/'
 
 /** Files by name. Names of assets contain a hash of their content; `index.html` does not. */
 export type Built = ReadonlyMap<string, string>

@@ -1,4 +1,5 @@
 /** The address of a view: page, object, time range, and everything else that is shown. Pure. */
+import { ROOT } from './root.ts'
 
 export const PAGES = [
   'overview',
@@ -31,7 +32,7 @@ export type Place = {
 /** ms since 1970, half open. */
 export type Range = { readonly from: number; readonly to: number }
 
-const BASE = '/dashboard/'
+const BASE = `${ROOT}dashboard/`
 const UNITS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 /** The default start of the range, by page. */
 const DEFAULT_FROM: { readonly [page in PageName]?: string } = { usage: '-30d', keys: '-30d', providers: '-60m' }
@@ -57,6 +58,16 @@ const decoded = (text: string): string => {
 /** Everything but the letters that would make an address hard to read. */
 const encoded = (text: string): string =>
   encodeURIComponent(text).replaceAll('%3A', ':').replaceAll('%2F', '/').replaceAll('%40', '@')
+
+/**
+ * An ID in a path. Its slashes stay where they can: some proxies decode `%2F`, and the page finds its files by the depth
+ * of its address.
+ */
+const encodedId = (id: string): string => {
+  const segments = id.split('/')
+  const isPlain = segments.every((segment) => segment !== '' && segment !== '.' && segment !== '..')
+  return isPlain ? segments.map(encodeURIComponent).join('/') : encodeURIComponent(id)
+}
 
 /** Reads an address; null: it belongs to no page. */
 export const parsePlace = (pathname: string, search: string): Place | null => {
@@ -90,7 +101,7 @@ export const parsePlace = (pathname: string, search: string): Place | null => {
 
 /** Writes the address of a view, from the root of the origin. */
 export const placePath = ({ page, id, from, to, params }: Place): string => {
-  const path = `${BASE}${page === 'overview' ? '' : page}${id === null ? '' : `/${encodeURIComponent(id)}`}`
+  const path = `${BASE}${page === 'overview' ? '' : page}${id === null ? '' : `/${encodedId(id)}`}`
   const pairs = [
     ...(from === null ? [] : [`from=${encoded(from)}`]),
     ...(to === null ? [] : [`to=${encoded(to)}`]),

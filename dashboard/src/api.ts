@@ -2,8 +2,9 @@
 import { type Signal, signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { type HeldRole, holdsRole, type RoleName, type RoleScope } from './roles.ts'
+import { PREFIX } from './root.ts'
 
-const BASE = '/admin/api/v1'
+const BASE = `${PREFIX}/admin/api/v1`
 
 /** Why a call failed. `status` 0: the gateway did not answer. */
 export type Problem = {

@@ -1,10 +1,12 @@
 /** The navigation, and the page of the address. */
+
 import { signal, useSignalEffect } from '@preact/signals'
 import type { PageName } from './address.ts'
 import { isOld } from './live.ts'
 import { type PageModule, pages } from './pages.ts'
 import { Failed, Loading, PageHead } from './parts/states.tsx'
 import { SessionControls } from './parts/tools.tsx'
+import { ROOT } from './root.ts'
 import { current, isNarrow, pageHref, place } from './store.ts'
 import { en } from './words/en.ts'
 
@@ -101,6 +103,6 @@ export const CurrentPage = () => {
 const NotFound = () => (
   <div class="state">
     <h1>{en.states.notFound}</h1>
-    <a href="/dashboard/">{en.states.notFoundLink}</a>
+    <a href={`${ROOT}dashboard/`}>{en.states.notFoundLink}</a>
   </div>
 )

@@ -32,10 +32,13 @@ describe('the files of the dashboard', () => {
     html = await (await built(`${gateway.url}/dashboard/`)).text()
   })
   after(() => gateway?.stop())
-  const script = () => /src="(\/dashboard\/assets\/main-[^"]+\.js)"/.exec(html)?.[1] ?? ''
+  const script = () => /src="\.\.(\/dashboard\/assets\/main-[^"]+\.js)"/.exec(html)?.[1] ?? ''
 
   test('have the policy, and are kept as long as they stay the same', async () => {
-    const index = await fetch(`${gateway.url}/dashboard/requests/req_a?status=failed`)
+    const deeper = await fetch(`${gateway.url}/dashboard/requests/req_a?status=failed`)
+    assert.equal(await deeper.text(), html.replaceAll('../', '../../'))
+    assert.doesNotMatch(html, /(?:src|href)="\//)
+    const index = await fetch(`${gateway.url}/dashboard/requests?status=failed`)
     assert.equal(await index.text(), html)
     assert.equal(index.headers.get('cache-control'), 'no-cache')
     const asset = await fetch(gateway.url + script())
@@ -85,10 +88,10 @@ describe('the files of the dashboard', () => {
   test('are where a browser is sent from /, and nothing else', async () => {
     const root = (headers: Record<string, string>) => verbatim(gateway.url, '/', headers)
     const browser = await root({ 'sec-fetch-mode': 'navigate' })
-    assert.deepEqual([browser.status, browser.headers.location], [302, '/dashboard/'])
+    assert.deepEqual([browser.status, browser.headers.location], [302, './dashboard/'])
     assert.equal((await root({})).status, 404)
     const bare = await verbatim(gateway.url, '/dashboard', {})
-    assert.deepEqual([bare.status, bare.headers.location], [302, '/dashboard/'])
+    assert.deepEqual([bare.status, bare.headers.location], [302, './dashboard/'])
   })
 
   test('are refused under a foreign name', async () => {

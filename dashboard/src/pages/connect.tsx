@@ -1,4 +1,5 @@
 /** Connect: the configuration of a client for this gateway, and what arrives from it. */
+
 import { signal } from '@preact/signals'
 import type { ComponentChild } from 'preact'
 import { useCallback } from 'preact/hooks'
@@ -21,6 +22,7 @@ import { age, duration } from '../format.ts'
 import { lateRequest } from '../late-request.ts'
 import { useLive } from '../live.ts'
 import { Copy, Failed, Loading, PageHead, Time } from '../parts/states.tsx'
+import { PREFIX } from '../root.ts'
 import { current, go, isNarrow, now, pageHref, store, stored } from '../store.ts'
 import { connect as texts } from '../words/connect.ts'
 import { en } from '../words/en.ts'
@@ -371,7 +373,7 @@ export const Page = () => {
     value: list,
     problem,
     reload,
-  } = useResource(`clients ${model}`, () => read<ClientList>('/clients', { model }))
+  } = useResource(`clients ${model}`, () => read<ClientList>('/clients', { model, prefix: PREFIX }))
   const title = <PageHead title={en.pages.connect} />
   if (!list)
     return (

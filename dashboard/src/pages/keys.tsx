@@ -1,4 +1,5 @@
 /** Client keys and budgets: a list of each, and what may be done with them. */
+
 import { type Signal, useSignal } from '@preact/signals'
 import type { ComponentChild } from 'preact'
 import { valuesOf, withParam } from '../address.ts'
@@ -43,6 +44,7 @@ import { Menu } from '../parts/menu.tsx'
 import { SecretDialog } from '../parts/secret-dialog.tsx'
 import { Empty, Failed, Loading, PageHead, Time } from '../parts/states.tsx'
 import { type Column, Table } from '../parts/table.tsx'
+import { ROOT } from '../root.ts'
 import { current, go, goToPage, isMedium, toast } from '../store.ts'
 import { en } from '../words/en.ts'
 import { keysWords } from '../words/keys.ts'
@@ -450,7 +452,7 @@ const columnsOf = (
   return isMedium.value ? all.filter(({ id }) => !RARE.includes(id)) : all
 }
 
-const keyHref = ({ id }: KeyRecord): string => `/dashboard/keys/${id}`
+const keyHref = ({ id }: KeyRecord): string => `${ROOT}dashboard/keys/${id}`
 
 const Tick = ({
   keyRecord: { id, name, managed, status },

@@ -1,4 +1,5 @@
 /** The list of requests with its histogram and filters; the details of one are a sheet beside it. */
+
 import { useSignal } from '@preact/signals'
 import type { ComponentChild } from 'preact'
 import { useCallback, useEffect, useRef } from 'preact/hooks'
@@ -27,6 +28,7 @@ import {
   sortOf,
   sortParameter,
 } from '../request-row.ts'
+import { PREFIX } from '../root.ts'
 import { useRunning } from '../running.ts'
 import { current, gatewayNow, go, isMedium, isNarrow, isTight, store, stored } from '../store.ts'
 import { en } from '../words/en.ts'
@@ -457,7 +459,7 @@ const NoRows = ({ isFiltered }: { readonly isFiltered: boolean }) => {
         </div>
       </Empty>
     )
-  const line = `curl ${location.origin}/v1/chat/completions -H 'content-type: application/json' -d '{"model":"demo/echo","messages":[{"role":"user","content":"Hello"}]}'`
+  const line = `curl ${location.origin}${PREFIX}/v1/chat/completions -H 'content-type: application/json' -d '{"model":"demo/echo","messages":[{"role":"user","content":"Hello"}]}'`
   return (
     <Empty title={w.empty}>
       <p>{w.emptyAbout}</p>

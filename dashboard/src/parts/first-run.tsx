@@ -1,4 +1,5 @@
 /** The first steps: shown on the overview until a provider has answered a request. */
+
 import { useSignal } from '@preact/signals'
 import type { ComponentChild } from 'preact'
 import { useCallback } from 'preact/hooks'
@@ -7,6 +8,7 @@ import type { SeenClient } from '../../../src/edge/observe/clients-seen.ts'
 import { callModel, hasRole, offlineSince, problemIn, read, useResource } from '../api.ts'
 import { duration } from '../format.ts'
 import { useLive } from '../live.ts'
+import { PREFIX } from '../root.ts'
 import { pageHref } from '../store.ts'
 import { en } from '../words/en.ts'
 import { firstRun as texts } from '../words/first-run.ts'
@@ -206,7 +208,7 @@ export const FirstRun = ({ facts: { providers, hasDemo } }: { readonly facts: Fi
             ))}
             <a href={pageHref('connect')}>{texts.client.more}</a>
           </p>
-          <CopyLine text={`export OPENAI_BASE_URL=${location.origin}/v1`} />
+          <CopyLine text={`export OPENAI_BASE_URL=${location.origin}${PREFIX}/v1`} />
         </Step>
       </ol>
       {hasDemo && (

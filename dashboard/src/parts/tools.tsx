@@ -1,8 +1,10 @@
 /** The right side of the frame: search, range, state of the data, theme and session. */
+
 import { useEffect } from 'preact/hooks'
 import { hasRole, read, session, signOut, useResource } from '../api.ts'
 import { age, clock } from '../format.ts'
 import { heldCount, isHeld, liveState, toggleHold } from '../live.ts'
+import { ROOT } from '../root.ts'
 import { bind, keyLabel } from '../shortcuts.ts'
 import { density, isNarrow, nextTheme, now, setDensity, setTheme, theme } from '../store.ts'
 import { en } from '../words/en.ts'
@@ -103,7 +105,7 @@ export const SessionControls = () => {
         ))}
       </fieldset>
       <p>
-        <a href="/docs/">{en.session.docs}</a>
+        <a href={`${ROOT}docs/`}>{en.session.docs}</a>
       </p>
       {csrf !== null && (
         <button type="button" class="button" onClick={() => void signOut()}>

@@ -13,7 +13,7 @@ export type PageTexts = {
   readonly title: string
   /** Builds it, and shows the problems. */
   readonly command: string
-  /** The path of the style sheet. */
+  /** The path of the style sheet. The server replaces `{root}` in it. */
   readonly style: string
 }
 

@@ -4,7 +4,7 @@ import { join, relative, sep } from 'node:path'
 import { HTML, type PageFile, pageFiles, pageHeaders, respond, sendFile, typeOf } from '../built-pages/respond.ts'
 import { SMALL_STYLE } from '../built-pages/small-pages.ts'
 import { type PageOptions, pageSource } from '../built-pages/source.ts'
-import { DOCS_BASE, type Pages } from '../http/app/page-request.ts'
+import { DOCS_BASE, type Pages, rootFrom } from '../http/app/page-request.ts'
 import { startThread } from '../sqlite/database-thread.ts'
 import { docsPlan } from './plan.ts'
 
@@ -59,9 +59,9 @@ const nameOf = (path: string): string => {
 
 const NO_PAGE =
   `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Headgate: no such page</title>` +
-  `<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="${SMALL_STYLE_PATH}"></head>` +
-  `<body><main><h1>No such page</h1><p><a href="${DOCS_BASE}/">All pages</a> · ` +
-  `<a href="${DOCS_BASE}/headings.html">Find a heading</a></p></main></body></html>`
+  `<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="{root}docs/small.css"></head>` +
+  `<body><main><h1>No such page</h1><p><a href="{root}docs/">All pages</a> · ` +
+  `<a href="{root}docs/headings.html">Find a heading</a></p></main></body></html>`
 
 /** Opens the documentation. */
 export const openDocs = ({ home, ...options }: PageOptions): Pages => {
@@ -69,21 +69,27 @@ export const openDocs = ({ home, ...options }: PageOptions): Pages => {
     ...options,
     plan: docsPlan(home),
     packaged: () => makeFiles(home),
-    texts: { title: 'The documentation', command: 'npm run build:docs', style: SMALL_STYLE_PATH },
+    texts: { title: 'The documentation', command: 'npm run build:docs', style: `{root}${SMALL_STYLE_PATH.slice(1)}` },
     read: readFiles,
   })
   return {
     async serve({ method, path, headers, local }, reply) {
       const answer = (status: number, more: Readonly<Record<string, string>>, text: string) =>
         respond(reply, status, { ...HEADERS, ...more }, text)
-      if (path === DOCS_BASE) return answer(302, { location: `${DOCS_BASE}/` }, '')
+      if (path === DOCS_BASE) return answer(302, { location: `.${DOCS_BASE}/` }, '')
       if (path === SMALL_STYLE_PATH)
         return answer(200, { 'content-type': 'text/css', 'cache-control': 'no-cache' }, SMALL_STYLE)
+      const root = rootFrom(path)
       const found = await source({ local, keep: false })
       if (typeof found === 'string')
-        return answer(503, { 'content-type': HTML, 'cache-control': 'no-store', 'retry-after': '1' }, found)
+        return answer(
+          503,
+          { 'content-type': HTML, 'cache-control': 'no-store', 'retry-after': '1' },
+          found.replaceAll('{root}', root),
+        )
       const file = found.get(nameOf(path))
-      if (file === undefined) return answer(404, { 'content-type': HTML, 'cache-control': 'no-store' }, NO_PAGE)
+      if (file === undefined)
+        return answer(404, { 'content-type': HTML, 'cache-control': 'no-store' }, NO_PAGE.replaceAll('{root}', root))
       return sendFile(reply, file, { method, headers, common: HEADERS, immutable: false })
     },
   }

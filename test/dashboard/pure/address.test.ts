@@ -52,6 +52,13 @@ test('an address is read as it was written, whatever is in it', () => {
   )
 })
 
+test('slashes in the ID of an object stay slashes, unless the path would change its meaning', () => {
+  const at = (id: string) => placePath({ page: 'routes', id, from: null, to: null, params: {} })
+  assert.equal(at('openai/gpt-5 mini'), '/dashboard/routes/openai/gpt-5%20mini')
+  assert.equal(at('a//b'), '/dashboard/routes/a%2F%2Fb')
+  assert.equal(at('a/../b'), '/dashboard/routes/a%2F..%2Fb')
+})
+
 test('addresses are short and legible', () => {
   const place = given(
     '/dashboard/requests?status=failed,fellback&provider=groq&model=openai/gpt-5&tag=team:search&from=-15m',

@@ -1,4 +1,5 @@
 /** Below the columns of the playground: comparison, difference, programs and history. */
+
 import { signal } from '@preact/signals'
 import { read, useResource } from '../../api.ts'
 import { compact, duration, moment, money } from '../../format.ts'
@@ -15,6 +16,7 @@ import {
   settings,
   wrong,
 } from '../../playground/state.ts'
+import { PREFIX } from '../../root.ts'
 import { playground as texts } from '../../words/playground.ts'
 import { rateOf } from './column.tsx'
 
@@ -110,7 +112,7 @@ const Difference = ({ ended }: { readonly ended: readonly Column[] }) => {
 
 const Programs = () => {
   const { value } = useResource('connection', () =>
-    read<{ readonly base_url: string; readonly key: string }>('/clients'),
+    read<{ readonly base_url: string; readonly key: string }>('/clients', { prefix: PREFIX }),
   )
   const [first] = columns.value
   if (!first || !value) return null

@@ -13,6 +13,7 @@ import { ageOf } from '../../parts/running-list.tsx'
 import { Copy, copyText, Failed, Loading } from '../../parts/states.tsx'
 import { Waterfall } from '../../parts/waterfall.tsx'
 import { isOk, type ListedAttempt, type ListedRequest } from '../../request-row.ts'
+import { PREFIX, ROOT } from '../../root.ts'
 import { useRunning } from '../../running.ts'
 import { bind } from '../../shortcuts.ts'
 import { current, gatewayNow, go, toast } from '../../store.ts'
@@ -66,7 +67,7 @@ const Timeline = ({ request }: { readonly request: ListedRequest }) => {
       )}
       {code !== null && (
         <p>
-          <a href={`/docs/errors#${encodeURIComponent(code)}`}>{w.sheet.aboutCode(code)}</a>
+          <a href={`${ROOT}docs/errors#${encodeURIComponent(code)}`}>{w.sheet.aboutCode(code)}</a>
         </p>
       )}
       {overhead_us !== null && <p class="dim small">{w.sheet.addedByUs(duration(overhead_us / 1_000))}</p>}
@@ -286,7 +287,7 @@ const SheetHead = ({ id, rows, row, detail }: HeadProps) => {
   const curl = async () => {
     // Without its body, the command has one of the same shape.
     const bodies = hasRole('operator') ? await readBodies(id).catch(() => null) : null
-    if (row) await copyText(curlOf(row, bodies, location.origin))
+    if (row) await copyText(curlOf(row, bodies, location.origin + PREFIX))
   }
   const actions = useRef({
     replay,

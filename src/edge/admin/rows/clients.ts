@@ -71,6 +71,12 @@ export const clientRows = [
     scope: 'any',
     query: z.strictObject({
       model: z.string().min(1).max(200).default('auto').describe('The model or route that the client requests'),
+      prefix: z
+        .string()
+        .max(200)
+        .regex(/^(?:\/[\w.~-]+)*$/)
+        .default('')
+        .describe('The path below which a proxy serves the gateway, such as /team/llm'),
     }),
     answer: z.strictObject({
       ...listOf(client).shape,
@@ -81,7 +87,7 @@ export const clientRows = [
     example: { query: { model: 'auto' } },
     async handle({ gateway }, { query, request }) {
       const { headers, hosts, accessPolicy } = request
-      const url = `${usesHttps(headers) ? 'https' : 'http'}://${hosts[0] ?? ''}`
+      const url = `${usesHttps(headers) ? 'https' : 'http'}://${hosts[0] ?? ''}${query.prefix}`
       const key = accessPolicy.keyed ? PLACEHOLDER.needed : PLACEHOLDER.none
       const now = new Date(gateway.world.date()).toISOString()
       const data: z.input<typeof client>[] = []

@@ -7,6 +7,12 @@ export const DASHBOARD_BASE = '/dashboard'
 /** The path of the documentation. */
 export const DOCS_BASE = '/docs'
 
+/**
+ * The relative address of the gateway's root, seen from a path: `../` from `/dashboard/`. Pages use relative addresses, so
+ * that they work below the prefix that a proxy removes.
+ */
+export const rootFrom = (path: string): string => '../'.repeat(path.split('/').length - 2) || './'
+
 const isBelow = (path: string, base: string): boolean =>
   path.startsWith(base) && (path.length === base.length || path[base.length] === '/')
 

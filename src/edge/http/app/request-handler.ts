@@ -89,7 +89,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (pages && isDocsPath(this.path)) return this.#servePage(pages.docs)
     if (pages && this.#settings.dashboard.enabled) {
       if (isDashboardPath(this.path)) return this.#servePage(pages.dashboard)
-      if (isNavigation(method, this.path, headers)) return this.#redirect(`${DASHBOARD_BASE}/`)
+      if (isNavigation(method, this.path, headers)) return this.#redirect(`.${DASHBOARD_BASE}/`)
     }
     const route = this.#findRoute()
     if (route) this.#admit(route)

@@ -142,7 +142,7 @@ providers:
   house:                           # any name; kind states what it is
     kind: openai-compatible
     baseUrl: http://10.0.0.5:8000/v1
-    models: [ qwen3-32b, gemma-3-27b ]
+    models: [ qwen3-32b, { id: gemma-3-27b, contextWindow: 32768, maxOutputTokens: 8192 } ]
     keys:
       - "\${HOUSE_KEY}"
       - { value: "\${HOUSE_KEY_2}", weight: 2 }    # receives two of three requests

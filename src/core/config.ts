@@ -1,5 +1,5 @@
 import type { CacheRules, FileAccounts, PriceList } from './accounts.ts'
-import type { Instance } from './provider.ts'
+import type { Instance, ModelLimits } from './provider.ts'
 import type { Secret } from './secret.ts'
 import type { Settings, Strategy } from './settings.ts'
 
@@ -64,10 +64,8 @@ export type Route = {
 /** `provider` is an instance ID. `model` absent: the provider's default model. */
 export type RouteTarget = { readonly provider: string; readonly model?: string; readonly weight: number }
 
-/** Known facts about a model, from the catalogue. */
-export type ModelFacts = {
-  readonly contextWindow?: number
-  readonly maxOutputTokens?: number
+/** Known facts about a model: from the catalogue, with the limits that the configuration file states. */
+export type ModelFacts = ModelLimits & {
   readonly prices?: CataloguePrices
   /** A subset of `tools`, `vision`, `structured_output`, `reasoning`, `audio_input`, `file_input`. */
   readonly capabilities?: readonly string[]
@@ -87,6 +85,16 @@ export type Catalogue = ((provider: string, model: string) => ModelFacts | undef
   readonly lists?: (provider: string, model: string) => boolean
 }
 
-/** The catalogue entry of a model at an instance, with limits, capabilities and prices; undefined: unknown model. */
-export const factsOf = (catalogue: Catalogue, { provider }: Instance, model: string): ModelFacts | undefined =>
-  catalogue(provider.catalogue ?? provider.name, model)
+/**
+ * The catalogue entry of a model at an instance, with limits, capabilities and prices; undefined: unknown model. Limits of
+ * the configuration file replace those of the catalogue. `KnownLimits` of the gateway adds those that were learned.
+ */
+export const factsOf = (
+  catalogue: Catalogue,
+  { provider, limits }: Instance,
+  model: string,
+): ModelFacts | undefined => {
+  const listed = catalogue(provider.catalogue ?? provider.name, model)
+  const stated = limits?.get(model)
+  return stated ? { ...listed, ...stated } : listed
+}

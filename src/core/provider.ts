@@ -40,7 +40,10 @@ export type Provider = {
   readonly note?: string
   /** Model for requests that name none of this provider's models. Absent: the first in its list, otherwise the requested name. */
   readonly defaultModel?: string
-  /** Endpoint of the model list. Absent: no list can be fetched. */
+  /**
+   * Endpoint of the model list. `decode`: the names in it; limits of models are read from any list. Absent: no list can be
+   * fetched.
+   */
   readonly models?: { readonly path: string; readonly decode?: (body: Json) => readonly string[] }
   /** Known models, if no list can be fetched. */
   readonly knownModels?: readonly string[]
@@ -147,6 +150,12 @@ export type Quirks = {
   readonly errors?: ErrorTable
 }
 
+/** Limits of a model in tokens. */
+export type ModelLimits = {
+  readonly contextWindow?: number
+  readonly maxOutputTokens?: number
+}
+
 /** A configured provider: address, keys and models. Immutable; a reload creates new instances. */
 export type Instance = {
   /** `openai`, `openai-east`, `my-llm`. */
@@ -158,6 +167,8 @@ export type Instance = {
   readonly keys: readonly ProviderKey[]
   /** Configured models; the first is the default. */
   readonly models: readonly string[]
+  /** Limits that the configuration file states, by model. Absent: none. */
+  readonly limits?: ReadonlyMap<string, ModelLimits>
   readonly speaks: readonly ProtocolSupport[]
   readonly variables: Variables
   /** Requests a stream for whole answers and assembles it. */

@@ -75,7 +75,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   const limit = () => bufferLimitBytes(current.config.settings.limit)
   const world = realWorld({ dial: withByteAccounting(signed.dial, { held: load.held, limit, turn }) })
   const started = Math.floor(world.date() / 1000)
-  const lists = new FetchedModelLists(world)
+  const lists = new FetchedModelLists(world, (id, limits) => gateway.health.limits.list(id, limits))
   const activeCalls = new ActiveCalls()
   const transitions = new TransitionLog(world.date)
   const clients = new ClientsSeen(world.date)

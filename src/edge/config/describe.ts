@@ -22,6 +22,9 @@ const settingsChanged = (before: FullConfig, after: FullConfig): readonly string
 
 const stylesOf = ({ speaks }: Instance): string => speaks.map(({ protocol }) => styleNames[protocol]).join(', ')
 
+const limitsText = ({ limits = new Map() }: Instance): string =>
+  [...limits].map(([model, stated]) => `${model} ${JSON.stringify(stated)}`).join(', ')
+
 const instanceChanged = (before: Instance, after: Instance): readonly string[] => {
   const lines: string[] = []
   const compare = (what: string, old: string, now: string) => {
@@ -30,6 +33,7 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
   compare('kind', before.provider.name, after.provider.name)
   compare('baseUrl', before.baseUrl, after.baseUrl)
   compare('models', before.models.join(', '), after.models.join(', '))
+  compare('limits', limitsText(before), limitsText(after))
   compare('styles', stylesOf(before), stylesOf(after))
   compare('aggregate', before.aggregate ? 'true' : '', after.aggregate ? 'true' : '')
   compare('variables', JSON.stringify(before.variables), JSON.stringify(after.variables))

@@ -11,6 +11,15 @@ const weight = z.number().positive().max(1_000_000).default(1).describe('share o
 const text = z.string().min(1)
 
 const keySchema = z.union([text, z.strictObject({ value: text, weight })])
+const tokens = z.int().min(1).max(1_000_000_000).optional()
+const modelSchema = z.union([
+  text,
+  z.strictObject({
+    id: text,
+    contextWindow: tokens.describe('context window in tokens, instead of the one in the catalogue'),
+    maxOutputTokens: tokens.describe('most output tokens of an answer, instead of those in the catalogue'),
+  }),
+])
 const targetSchema = z.union([text, z.strictObject({ provider: text, model: text.optional(), weight })])
 
 export const providerSchema = z.strictObject({
@@ -22,7 +31,7 @@ export const providerSchema = z.strictObject({
     .array(keySchema)
     .optional()
     .describe(`keys, as "\${NAME}" or with a weight; keys from the environment are added`),
-  models: z.array(text).optional().describe('models; the first is the default'),
+  models: z.array(modelSchema).optional().describe('models, as names or with their limits; the first is the default'),
   styles: z
     .array(z.enum(Object.values(styleNames)))
     .min(1)

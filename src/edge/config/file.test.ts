@@ -97,6 +97,13 @@ const joined: readonly (readonly [
   (config: ReturnType<typeof loaded>['config']) => unknown,
   unknown,
 ])[] = [
+  [
+    'limits of models, kept when the environment names the models',
+    { VLLM_MODELS: 'big' },
+    'providers: { vllm: { baseUrl: "http://h/v1", models: [small, { id: big, contextWindow: 32768, maxOutputTokens: 4096 }] } }',
+    ({ instances: [vllm] }) => [vllm?.models, [...(vllm?.limits ?? [])]],
+    [['big'], [['big', { contextWindow: 32768, maxOutputTokens: 4096 }]]],
+  ],
   ['an empty file', {}, '', ({ instances }) => instances.map(({ id }) => id), ['demo']],
   ['only comments', {}, '# nothing\n', ({ routes }) => [...routes.keys()], ['demo/chain']],
   [
@@ -304,6 +311,16 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
     'a member of a key',
     'providers: { openai: { keys: [ { value: canary, wieght: 1 } ] } }',
     'headgate.yaml:1:49: providers.openai.keys.0: found the unknown name "wieght"; allowed: did you mean weight? value, weight',
+  ],
+  [
+    'a context window',
+    'providers:\n  openai: { models: [{ id: a, contextWindow: 32k }] }',
+    /^headgate\.yaml:2:46: providers\.openai\.models\.0\.contextWindow: found "32k"; allowed: a whole number from 1 to/,
+  ],
+  [
+    'a misspelled limit',
+    'providers:\n  openai: { models: [{ id: a, context: 32768 }] }',
+    /^headgate\.yaml:2:31: providers\.openai\.models\.0: found the unknown name "context"; allowed: id, contextWindow, maxOutputTokens/,
   ],
   [
     'a provider without key or address',

@@ -4,7 +4,7 @@
  */
 
 import { nearest } from '../../core/nearest.ts'
-import type { Instance, ProtocolSupport, Provider, Providers, Variables } from '../../core/provider.ts'
+import type { Instance, ModelLimits, ProtocolSupport, Provider, Providers, Variables } from '../../core/provider.ts'
 import { camelCase, protocolOf, styleNames } from './definition.ts'
 import type { Env } from './env.ts'
 import { variable } from './environment.ts'
@@ -25,6 +25,7 @@ type InstanceDraft = {
   readonly keys: readonly Sourced<KeyDraft>[]
   readonly baseUrl?: Sourced<string>
   readonly models: readonly string[]
+  readonly limits?: ReadonlyMap<string, ModelLimits>
   readonly styles?: Sourced<readonly string[]>
   readonly aggregate?: Sourced<string>
   readonly variables: Readonly<Record<string, string>>
@@ -196,12 +197,15 @@ const fromFile = (
     (entry.aggregate === undefined
       ? undefined
       : { value: String(entry.aggregate), from: placeOf([...path, 'aggregate']).value })
+  const models = (entry.models ?? []).map((model): FileModel => (typeof model === 'string' ? { id: model } : model))
+  const limits = limitsIn(models)
   return {
     draft: {
       ...above,
       keys: [...keys, ...further],
       ...(baseUrl && { baseUrl }),
-      models: above.models.length > 0 ? above.models : [...new Set(entry.models ?? [])],
+      models: above.models.length > 0 ? above.models : [...new Set(models.map((model) => model.id))],
+      ...(limits.size > 0 && { limits }),
       ...(styles && { styles }),
       ...(aggregate && { aggregate }),
       variables,
@@ -210,6 +214,20 @@ const fromFile = (
     problems,
   }
 }
+
+/** The limits stated for models; those without any are left out. */
+const limitsIn = (models: readonly FileModel[]): ReadonlyMap<string, ModelLimits> =>
+  new Map(
+    models.flatMap(({ id, contextWindow, maxOutputTokens }) => {
+      const limits = {
+        ...(contextWindow !== undefined && { contextWindow }),
+        ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+      }
+      return Object.keys(limits).length > 0 ? [[id, limits] as const] : []
+    }),
+  )
+
+type FileModel = Exclude<NonNullable<ProviderEntry['models']>[number], string>
 
 const byFileName = (name: string, provider: Provider): string => {
   const id = instanceName(name)
@@ -331,6 +349,7 @@ const complete = (draft: InstanceDraft, wanted: boolean, ownPort: number): Compl
       baseUrl: read.url,
       keys: keys.length > 0 ? keysFrom(keys.map(({ value }) => value)) : keyless(id),
       models: draft.models,
+      ...(draft.limits && { limits: draft.limits }),
       speaks: spoken.speaks,
       variables,
       ...(aggregate?.value === 'true' && { aggregate: true }),

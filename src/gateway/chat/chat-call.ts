@@ -1,7 +1,6 @@
 /** The attempts of a chat call: the request for each target, and the changes to it after a failure. */
 
 import type { UpstreamProtocolName } from '../../core/chat.ts'
-import { factsOf } from '../../core/config.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { CallBodies } from '../../core/kept-bodies.ts'
 import type { UpstreamProtocol } from '../../core/protocol.ts'
@@ -85,12 +84,12 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
 
   prepare(target: Target): OutboundRequest | null {
     const { candidate } = target
-    const { instance, model } = candidate
+    const { instance } = candidate
     const inbound = this.#inboundFor(target)
     const known = this.#prepared.get(candidate) ?? []
     const before = known.find((one) => one.inbound === inbound)
     if (before) return before.prepared
-    const facts = factsOf(this.#deps.catalogue, instance, model)
+    const facts = this.#deps.health.limits.factsOf(this.#deps.catalogue, candidate)
     const prepared = prepareRequest(forcedStream(inbound, instance), candidate, facts, this.#lackingAt(instance))
     known.push({ inbound, prepared })
     this.#prepared.set(candidate, known)

@@ -5,7 +5,6 @@
  * about the model.
  */
 
-import { factsOf } from '../../core/config.ts'
 import type { ErrorTable } from '../../core/error-table.ts'
 import { bad, type Failure, fail, good, rowOf } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
@@ -109,18 +108,19 @@ const readOnlyDeps = ({ world, catalogue, health, activeCalls }: Gateway): Routi
       peek: (target, settings) => health.peek(target, settings),
       firstTry: () => {},
       mayRepeat: () => true,
+      limits: health.limits,
     },
   }
 }
 
 /** The request for each candidate that can count. Empty: the first target uses another protocol. */
 const countingRequests = (
-  { catalogue }: Gateway,
+  { catalogue, health }: Gateway,
   inbound: InboundRequest,
   plan: Plan,
 ): ReadonlyMap<Candidate, OutboundRequest> => {
   const fit = plan.candidates.flatMap((candidate): (readonly [Candidate, OutboundRequest])[] => {
-    const prepared = prepareRequest(inbound, candidate, factsOf(catalogue, candidate.instance, candidate.model))
+    const prepared = prepareRequest(inbound, candidate, health.limits.factsOf(catalogue, candidate))
     return prepared?.unfit.length === 0 && prepared.droppable.length === 0 ? [[candidate, prepared]] : []
   })
   const usesProtocol = ([, { protocol }]: readonly [Candidate, OutboundRequest]) =>

@@ -5,7 +5,6 @@
 
 import type { ClientProtocolName } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
-import { factsOf } from '../../core/config.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { isList, isObject, type Json, type JsonObject, list, parseObject } from '../../core/json.ts'
@@ -78,12 +77,12 @@ const explainText = (
 
 /** What an attempt is estimated to cost, in US dollars; null: the price is unknown. */
 const costOf = (
-  { accounts, catalogue }: Gateway,
+  { accounts, catalogue, health }: Gateway,
   received: IncomingRequest,
   demand: CallDemand,
   candidate: Candidate,
 ): string | null => {
-  const modelMaximum = factsOf(catalogue, candidate.instance, candidate.model)?.maxOutputTokens
+  const modelMaximum = health.limits.factsOf(catalogue, candidate)?.maxOutputTokens
   const nano = accounts.estimate(received, demand, { candidate, modelMaximum })
   return nano === null ? null : formatDollars(nano)
 }
@@ -159,7 +158,7 @@ const keyStates = (
 /** The parts of the request that the candidate can and cannot carry. */
 const compatibility = ({ catalogue, health }: Gateway, inbound: InboundRequest, candidate: Candidate): JsonObject => {
   const lacking = new Set(health.refusals.protocolsOf(candidate.instance))
-  const prepared = prepareRequest(inbound, candidate, factsOf(catalogue, candidate.instance, candidate.model), lacking)
+  const prepared = prepareRequest(inbound, candidate, health.limits.factsOf(catalogue, candidate), lacking)
   if (!prepared) return { fit: false, unfit_for: [], only_without: [], doubts: [] }
   return {
     fit: isCompatible(prepared),

@@ -3,9 +3,10 @@
  * list stays in use.
  */
 import { isObject, type Json, list, parseJson, text } from '../../core/json.ts'
-import type { Instance } from '../../core/provider.ts'
+import type { Instance, ModelLimits } from '../../core/provider.ts'
 import type { Cancel, World } from '../../core/world.ts'
 import { utf8 } from '../../protocols/framing/utf8.ts'
+import { limitsIn } from '../../protocols/shared/listed-limits.ts'
 import { identityOf, providerHeaders } from '../upstream/outbound-request.ts'
 
 /** ms until the next fetch, after a success and after a failure. */
@@ -14,15 +15,23 @@ const RETRY = 60_000
 /** Timeout of a fetch (ms), largest body (bytes), most names of one list. */
 const LIMIT = { time: 10_000, size: 8 * 1024 * 1024, names: 5_000 }
 
+type ListedModels = { readonly names: readonly string[]; readonly limits: ReadonlyMap<string, ModelLimits> }
+
 /** The model lists of the configured providers. */
 export class FetchedModelLists {
   readonly #world: World
+  readonly #onLimits: (instanceId: string, limits: ReadonlyMap<string, ModelLimits>) => void
   /** A new Map after each change, so that cached decisions can be compared by identity. */
   #lists: ReadonlyMap<string, readonly string[]> = new Map()
   #timers: Cancel[] = []
 
-  constructor(world: World) {
+  /** `onLimits` receives the limits of the models in each list that was fetched. */
+  constructor(
+    world: World,
+    onLimits: (instanceId: string, limits: ReadonlyMap<string, ModelLimits>) => void = () => {},
+  ) {
     this.#world = world
+    this.#onLimits = onLimits
   }
 
   /** The lists by instance id. */
@@ -50,12 +59,15 @@ export class FetchedModelLists {
     const [key] = instance.keys
     if (!models || !key) return
     let finished = false
-    const finish = (names: readonly string[] | null) => {
+    const finish = (listed: ListedModels | null) => {
       if (finished) return
       finished = true
-      if (names) this.#lists = new Map(this.#lists).set(instance.id, names)
+      if (listed) {
+        this.#lists = new Map(this.#lists).set(instance.id, listed.names)
+        this.#onLimits(instance.id, listed.limits)
+      }
       call.abort()
-      this.#timers[slot] = this.#world.later(names ? REFRESH : RETRY, () => this.#fetch(instance, slot))
+      this.#timers[slot] = this.#world.later(listed ? REFRESH : RETRY, () => this.#fetch(instance, slot))
     }
     const decode = utf8()
     const pieces: string[] = []
@@ -81,7 +93,7 @@ export class FetchedModelLists {
           return true
         },
         onEnd: () =>
-          finish(status === 200 ? namesIn([...pieces, ...decode.end()].join(''), models.decode ?? openaiList) : null),
+          finish(status === 200 ? modelsIn([...pieces, ...decode.end()].join(''), models.decode ?? openaiList) : null),
         onFailure: () => finish(null),
       },
     )
@@ -98,11 +110,12 @@ export class FetchedModelLists {
 const openaiList = (body: Json): readonly string[] =>
   isObject(body) ? list(body.data).flatMap((entry) => (isObject(entry) ? (text(entry.id) ?? []) : [])) : []
 
-const namesIn = (source: string, decode: (body: Json) => readonly string[]): readonly string[] | null => {
+const modelsIn = (source: string, decode: (body: Json) => readonly string[]): ListedModels | null => {
   try {
     // JSON.parse returns only JSON values.
-    const names = decode(parseJson(source) as Json).filter((name) => name !== '')
-    return names.length > 0 ? [...new Set(names)].slice(0, LIMIT.names) : null
+    const body = parseJson(source) as Json
+    const names = decode(body).filter((name) => name !== '')
+    return names.length > 0 ? { names: [...new Set(names)].slice(0, LIMIT.names), limits: limitsIn(body) } : null
   } catch {
     // Malformed: retried like a failed fetch.
     return null

@@ -12,6 +12,7 @@ import type { Cooldown, CooldownReason } from '../../policy/health/cooldown.ts'
 import { BoundedMap } from './bounded-map.ts'
 import { type AdmissionMode, type CircuitClaims, Circuits } from './circuits.ts'
 import { Cooldowns } from './cooldowns.ts'
+import { KnownLimits } from './known-limits.ts'
 import { UpstreamLoad } from './load.ts'
 import { Refusals } from './refusals.ts'
 import { RetryBudgets } from './retry-budgets.ts'
@@ -53,6 +54,8 @@ export class UpstreamHealth {
   readonly budgets: RetryBudgets
   /** What providers have rejected: protocols, and parts of requests. */
   readonly refusals: Refusals
+  /** Context windows and output limits of models. */
+  readonly limits: KnownLimits
   readonly #errors = new BoundedMap<{ readonly at: number; readonly failure: Failure }>()
   #turn = 0
 
@@ -64,6 +67,7 @@ export class UpstreamHealth {
     this.load = new UpstreamLoad(world)
     this.budgets = new RetryBudgets(world)
     this.refusals = new Refusals(world)
+    this.limits = new KnownLimits(world)
   }
 
   /** Admits an attempt at the target, or returns the refusal. Cooldowns hold in every mode. */

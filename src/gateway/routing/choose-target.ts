@@ -1,6 +1,5 @@
 /** Chooses the next target of a request: the best one that may be tried now, or one after a short wait. */
 
-import { factsOf } from '../../core/config.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
@@ -85,8 +84,9 @@ export class TargetChooser<Ready extends Compatibility> {
   }
 
   /** The context window of the model in tokens, if known. */
-  windowOf({ instance, model }: Candidate): number | undefined {
-    return factsOf(this.#deps.catalogue, instance, model)?.contextWindow
+  windowOf(candidate: Candidate): number | undefined {
+    const { health, catalogue } = this.#deps
+    return health.limits.windowOf(catalogue, candidate)
   }
 
   /** One target of each candidate that may be tried now. */
@@ -215,8 +215,9 @@ export class TargetChooser<Ready extends Compatibility> {
     return this.#context.account.reserve(target, this.#modelMaximum(target))
   }
 
-  #modelMaximum({ candidate: { instance, model } }: Target): number | undefined {
-    return factsOf(this.#deps.catalogue, instance, model)?.maxOutputTokens
+  #modelMaximum({ candidate }: Target): number | undefined {
+    const { health, catalogue } = this.#deps
+    return health.limits.factsOf(catalogue, candidate)?.maxOutputTokens
   }
 
   /** ms until a target of the plan may be tried; null: unknown. */

@@ -12,7 +12,7 @@ import type { UpstreamHealth } from '../health/upstream-health.ts'
 
 /** The dependencies of routing. `health` is reduced, so that embeddings and token counts can pass a read-only view. */
 export type RoutingDeps = Pick<RouterDeps, 'world' | 'catalogue' | 'emit' | 'activeCalls'> & {
-  readonly health: Pick<UpstreamHealth, 'admit' | 'refuses' | 'peek' | 'firstTry' | 'mayRepeat'>
+  readonly health: Pick<UpstreamHealth, 'admit' | 'refuses' | 'peek' | 'firstTry' | 'mayRepeat' | 'limits'>
 }
 
 /** One request as routing needs it. */

@@ -17,7 +17,7 @@ const message = (content: Json, stop_reason: string | null = 'end_turn', more: J
   id: 'msg_1',
   type: 'message',
   role: 'assistant',
-  model: 'claude',
+  model: 'claude-3-7',
   content,
   stop_reason,
   stop_sequence: null,
@@ -86,7 +86,7 @@ const answers: readonly [string, JsonObject, ChatAnswer['blocks'], ChatAnswer['f
 for (const [name, body, blocks, finish] of answers)
   test(`answer: ${name}`, () => {
     const { usage: counted, ...answer } = fold(decodeAnswer(body))
-    assert.deepEqual(answer, { id: 'msg_1', model: 'claude', blocks, finish })
+    assert.deepEqual(answer, { id: 'msg_1', model: 'claude-3-7', blocks, finish })
     assert.deepEqual(counted, { ...usage, raw: body.usage })
     assert.deepEqual(encodeAnswer(fold(decodeAnswer(body)), context), body)
   })

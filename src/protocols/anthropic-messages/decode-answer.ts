@@ -16,7 +16,7 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   let calledTools = false
   for (const [index, block] of body.content.entries()) {
     if (!isBlock(block)) return [{ type: 'failure', failure: malformed('a malformed content block') }]
-    const blockEvents = decodeBlock(block, [id ?? '', index])
+    const blockEvents = decodeBlock(block, { id: id ?? '', index, model: model ?? '' })
     const last = blockEvents.at(-1)
     if (last?.type === 'failure') return [last]
     calledTools ||= block.type === 'tool_use'

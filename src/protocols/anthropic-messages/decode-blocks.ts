@@ -4,12 +4,16 @@ import type { ChatEvent } from '../../core/chat.ts'
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
 import { malformed } from '../errors/answer-failures.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
+import { showsSummary } from '../shared/claude.ts'
 import { argumentsText, exceedsDepth, MAX_DEPTH } from '../shared/tool-arguments.ts'
 import { byType, nonEmptyString, optionalArguments, optionalObject, optionalString } from '../shared/type-checks.ts'
 import { decodeCitation } from './citations.ts'
 
-/** The events of a complete block, from `open` to `close`. The id of a call without one is derived from `place`. */
-export const decodeBlock = (block: JsonObject, place: readonly (string | number)[]): readonly ChatEvent[] => {
+/** The answer of a block: the id of a call without one is derived from its place, and the model decides what its thinking is. */
+export type BlockPlace = { readonly id: string; readonly index: number; readonly model: string }
+
+/** The events of a complete block, from `open` to `close`. */
+export const decodeBlock = (block: JsonObject, place: BlockPlace): readonly ChatEvent[] => {
   const close = { type: 'close' } as const
   switch (block.type) {
     case 'text':
@@ -30,7 +34,7 @@ export const decodeBlock = (block: JsonObject, place: readonly (string | number)
 }
 
 /** The `open` event of a block and the content it already has, except a call's input, which a stream sends in deltas. */
-export const beginBlock = (block: JsonObject, place: readonly (string | number)[]): readonly ChatEvent[] => {
+export const beginBlock = (block: JsonObject, place: BlockPlace): readonly ChatEvent[] => {
   switch (block.type) {
     case 'text':
       return [
@@ -44,7 +48,7 @@ export const beginBlock = (block: JsonObject, place: readonly (string | number)[
     case 'thinking': {
       const signature = text(block.signature)
       return [
-        { type: 'open', block: { type: 'reasoning' } },
+        { type: 'open', block: { type: 'reasoning', ...(showsSummary(place.model) && { summary: true }) } },
         ...textDelta(text(block.thinking)),
         ...(signature ? [signatureEvent(signature)] : []),
       ]
@@ -61,7 +65,11 @@ export const beginBlock = (block: JsonObject, place: readonly (string | number)[
       return [
         {
           type: 'open',
-          block: { type: 'tool-call', id: text(block.id) || derivedCallId(...place), name: text(block.name) ?? '' },
+          block: {
+            type: 'tool-call',
+            id: text(block.id) || derivedCallId(place.id, place.index),
+            name: text(block.name) ?? '',
+          },
         },
       ]
     // Hosted tools, their results and unknown blocks are foreign: clients of other formats must not run them.

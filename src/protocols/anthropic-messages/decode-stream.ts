@@ -6,7 +6,7 @@ import { malformed, oversizedEvent, truncated } from '../errors/answer-failures.
 import type { TextOf } from '../framing/delta-template.ts'
 import { argumentsText, parseArguments } from '../shared/tool-arguments.ts'
 import { decodeCitation } from './citations.ts'
-import { beginBlock, decodeBlock, isBlock, isDelta, refusal, signatureEvent } from './decode-blocks.ts'
+import { type BlockPlace, beginBlock, decodeBlock, isBlock, isDelta, refusal, signatureEvent } from './decode-blocks.ts'
 import { decodeFailure } from './errors.ts'
 import { decodeFinish, decodeUsage, explanationIn, mergeUsage } from './finish-and-usage.ts'
 
@@ -21,6 +21,7 @@ export const decodeStream = (): StreamDecoder => new MessagesStreamDecoder()
 
 class MessagesStreamDecoder implements StreamDecoder {
   #id = ''
+  #model = ''
   #started = false
   #open: OpenBlock | undefined
   #blockCount = 0
@@ -97,22 +98,32 @@ class MessagesStreamDecoder implements StreamDecoder {
     if (this.#started) return []
     this.#started = true
     this.#id = text(message.id) ?? ''
-    const model = text(message.model)
+    this.#model = text(message.model) ?? ''
+    const model = this.#model
     const events: ChatEvent[] = [{ type: 'start', ...(this.#id && { id: this.#id }), ...(model && { model }) }]
     events.push(...this.#readUsage(message.usage))
     // Usually empty; any block in it is part of the answer.
     for (const block of Array.isArray(message.content) ? message.content : [])
       if (isBlock(block)) {
         this.#calledTools ||= block.type === 'tool_use'
-        events.push(...decodeBlock(block, [this.#id, this.#blockCount++]))
+        events.push(...decodeBlock(block, this.#nextPlace()))
       }
     if (events.some(({ type }) => type === 'failure')) this.#over = true
     return events
   }
 
+  #nextPlace(): BlockPlace {
+    this.#blockCount++
+    return this.#lastPlace()
+  }
+
+  #lastPlace(): BlockPlace {
+    return { id: this.#id, index: this.#blockCount - 1, model: this.#model }
+  }
+
   #begin(block: JsonObject): ChatEvent[] {
     const events = this.#close()
-    const place = [this.#id, this.#blockCount++]
+    const place = this.#nextPlace()
     switch (block.type) {
       case 'text':
       case 'thinking':
@@ -149,7 +160,7 @@ class MessagesStreamDecoder implements StreamDecoder {
       case 'foreign': {
         const input = open.input.join('')
         const members = input === '' ? {} : { input: parseArguments(input) }
-        const events = decodeBlock(Object.assign({}, open.block, ...open.members, members), [])
+        const events = decodeBlock(Object.assign({}, open.block, ...open.members, members), this.#lastPlace())
         if (events[0]?.type === 'failure') this.#over = true
         return [...events]
       }

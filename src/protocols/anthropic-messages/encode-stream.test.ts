@@ -19,7 +19,7 @@ const start = event({
     id: 'msg_1',
     type: 'message',
     role: 'assistant',
-    model: 'claude',
+    model: 'claude-3-7',
     content: [],
     usage: { input_tokens: 7, cache_read_input_tokens: 3, output_tokens: 1 },
   },
@@ -35,7 +35,7 @@ const text = (words: string) => ({ type: 'text_delta', text: words })
 const json = (partial_json: string) => ({ type: 'input_json_delta', partial_json })
 
 const started: ChatEvent[] = [
-  { type: 'start', id: 'msg_1', model: 'claude' },
+  { type: 'start', id: 'msg_1', model: 'claude-3-7' },
   {
     type: 'usage',
     usage: {

@@ -140,7 +140,7 @@ const answer: fc.Arbitrary<ChatAnswer> = fc
   )
   .map(([blocks, input, output, cacheRead, cacheWrite, kind]) => ({
     id: 'msg_1',
-    model: 'claude',
+    model: 'claude-3-7',
     blocks,
     usage: { input: input + cacheRead + cacheWrite, output, cacheRead, cacheWrite },
     finish: {
@@ -185,7 +185,7 @@ test('any request is encoded as valid for the published schema', () => {
       fc.option(fc.integer({ min: 1, max: 64_000 }), { nil: undefined }),
       (request, outputLimit) => {
         const { body, losses } = protocol.encodeRequest(request, {
-          model: 'claude',
+          model: 'claude-3-7',
           ...(outputLimit !== undefined && { outputLimit }),
         })
         const turns = body.messages as { role: string; content: JsonObject[] }[]

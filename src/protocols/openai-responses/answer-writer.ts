@@ -29,6 +29,8 @@ export class ResponsesAnswerWriter {
   readonly #context: AnswerContext
   readonly #settings: JsonObject
   readonly #names: ReturnType<typeof toolNames>
+  /** Clients that ask for a summary show nothing else, so raw reasoning is written as one. */
+  readonly #wantsSummary: boolean
   readonly #output: JsonObject[] = []
   #id: string
   #created: number
@@ -53,6 +55,7 @@ export class ResponsesAnswerWriter {
     this.#context = context
     this.#settings = echo(context)
     this.#names = toolNames(context.body)
+    this.#wantsSummary = (context.request.settings.reasoningSummary?.value ?? 'none') !== 'none'
     this.#id = context.storage?.id ?? ''
     this.#created = context.created
     this.#model = context.model
@@ -112,7 +115,8 @@ export class ResponsesAnswerWriter {
       case 'citation':
         return [...this.begin(), ...this.#writeCitation(event.citation)]
       case 'signature':
-        if (this.#item?.kind === 'reasoning') this.#item.encryptedContent = encryptedContent(event.signature)
+        if (this.#item?.kind === 'reasoning')
+          this.#item.encryptedContent = encryptedContent(event.signature, this.#texts.join(''))
         return []
       case 'close':
         return this.#closeBlock()
@@ -191,7 +195,7 @@ export class ResponsesAnswerWriter {
 
   #openBlock(block: Block): WireEvent[] {
     const before = this.#closeBlock()
-    this.#block = block
+    this.#block = block.type === 'reasoning' && this.#wantsSummary ? { ...block, summary: true } : block
     switch (block.type) {
       case 'text':
       case 'refusal': {

@@ -5,7 +5,7 @@ import { plainTextMessage } from '../shared/plain-message.ts'
 import { type Problems, type RequestFields, requestFields } from '../shared/request-fields.ts'
 import { isClientSearch, SEARCH_CALL, SEARCH_OUTPUT, type ToolNames } from '../shared/tool-names.ts'
 import { compactedMessage } from './compaction.ts'
-import { reasoningSignature, reasoningTexts } from './signatures.ts'
+import { reasoningTexts, signedReasoning } from './signatures.ts'
 
 /**
  * Decodes the items of `input` as messages. Adjacent items of one assistant turn (messages, reasoning, calls) become one
@@ -171,8 +171,11 @@ const decodeReasoning = (fields: RequestFields, item: JsonObject): DecodedOutput
   fields.list('summary')
   fields.list('content')
   const encrypted = fields.string('encrypted_content')
-  const signature = encrypted ? { signature: reasoningSignature(encrypted, text(item.id)) } : {}
-  const { summary, reasoning } = reasoningTexts(item)
+  const signed = encrypted ? signedReasoning(encrypted, text(item.id)) : undefined
+  const signature = signed ? { signature: signed.signature } : {}
+  const texts = reasoningTexts(item)
+  // A text stored with its signature is the exact one. The item repeats it, or the client has left it out.
+  const { summary, reasoning } = signed?.text ? { summary: '', reasoning: signed.text } : texts
   const content: Part[] = []
   if (summary) content.push({ type: 'reasoning', at, text: summary, summary: true, ...(reasoning ? {} : signature) })
   if (reasoning || (!summary && encrypted)) content.push({ type: 'reasoning', at, text: reasoning, ...signature })

@@ -176,7 +176,7 @@ const messages: readonly (readonly [string, JsonObject, unknown])[] = [
   ],
   [
     "another format's signature is restored",
-    { input: [{ type: 'reasoning', summary: [], encrypted_content: 'hg1:anthropic-messages:redacted::a:b=c' }] },
+    { input: [{ type: 'reasoning', summary: [], encrypted_content: 'hg1:anthropic-messages:redacted::0:a:b=c' }] },
     [
       {
         role: 'assistant',

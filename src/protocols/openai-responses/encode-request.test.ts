@@ -489,7 +489,7 @@ test("responses passes: another format's reasoning and reasoning made by the gat
     {
       model: 'm',
       input: [
-        { type: 'reasoning', id: 'rs_hg_abc', summary: [], encrypted_content: 'hg1:anthropic-messages:::SIG' },
+        { type: 'reasoning', id: 'rs_hg_abc', summary: [], encrypted_content: 'hg1:anthropic-messages:::0:SIG' },
         { type: 'reasoning', id: 'rs_hg_abd', summary: [], content: [{ type: 'reasoning_text', text: 'hm' }] },
         own,
         said,
@@ -503,7 +503,7 @@ test("responses passes: another format's reasoning and reasoning made by the gat
 test('responses passes: plain reasoning is kept for upstreams that read it, without a foreign signature', () => {
   const content = [{ type: 'reasoning_text', text: 'hm' }]
   const named = { type: 'reasoning', id: 'rs_hg_abd', summary: [], content }
-  const sealed = { ...named, encrypted_content: 'hg1:anthropic-messages:::SIG' }
+  const sealed = { ...named, encrypted_content: 'hg1:anthropic-messages:::0:SIG' }
   const empty = { type: 'reasoning', id: 'rs_hg_abe', summary: [] }
   const input = [named, sealed, empty]
   const adapted = codec.passing.adaptRequest({ model: 'm', input }, { model: 'm', acceptsReasoning: true })

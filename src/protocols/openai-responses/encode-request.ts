@@ -422,7 +422,7 @@ export const adaptRequest = (body: JsonObject, target: EncodeTarget): JsonObject
   const kept = items.flatMap((item) => {
     const members = object(item) ?? {}
     if (!isForeignReasoning(members)) return [compactedMessage(members) ?? item]
-    return isOmitted(members, target) ? [] : [{ ...members, encrypted_content: null }]
+    return isOmitted(members, target) ? [] : [asPlainReasoning(members)]
   })
   if (kept.length < items.length || kept.some((item, at) => item !== items[at]))
     return { ...body, model: target.model, input: kept }
@@ -431,7 +431,24 @@ export const adaptRequest = (body: JsonObject, target: EncodeTarget): JsonObject
 
 /** True for foreign reasoning, unless the upstream reads its text. */
 const isOmitted = (item: JsonObject, { acceptsReasoning = false }: EncodeTarget): boolean =>
-  isForeignReasoning(item) && !(acceptsReasoning && reasoningTexts(item).reasoning !== '')
+  isForeignReasoning(item) && !(acceptsReasoning && plainReasoning(item) !== '')
+
+/** The text of a foreign reasoning item. The gateway writes raw reasoning as a summary if the client asked for one. */
+const plainReasoning = (item: JsonObject): string => {
+  const { summary, reasoning } = reasoningTexts(item)
+  return reasoning || summary
+}
+
+/** A foreign item for an upstream that reads `content`. */
+const asPlainReasoning = (item: JsonObject): JsonObject =>
+  reasoningTexts(item).reasoning === ''
+    ? {
+        ...item,
+        summary: [],
+        content: [{ type: 'reasoning_text', text: plainReasoning(item) }],
+        encrypted_content: null,
+      }
+    : { ...item, encrypted_content: null }
 
 /** Paths of the items that `adaptRequest` removes. */
 export const omittedItems = ({ input }: JsonObject, target: EncodeTarget): readonly string[] =>

@@ -89,7 +89,7 @@ test('responses writer: events in the documented order', () => {
       status: 'completed',
       summary: [],
       content: [{ type: 'reasoning_text', text: 'hm' }],
-      encrypted_content: 'hg1:anthropic-messages:::SIG',
+      encrypted_content: 'hg1:anthropic-messages:::2:hmSIG',
     },
     {
       type: 'message',

@@ -5,7 +5,7 @@ import { malformed } from '../errors/answer-failures.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { outputOfItem } from '../shared/output-media.ts'
 import { joinNames } from '../shared/tool-names.ts'
-import { reasoningSignature, reasoningTexts } from './signatures.ts'
+import { reasoningTexts, signedReasoning } from './signatures.ts'
 
 /** State shared by all items of one answer. */
 export type AnswerState = {
@@ -260,7 +260,7 @@ export class OutputItemReader {
     const encrypted = text(item.encrypted_content)
     if (!encrypted) return
     if (this.#part === undefined) this.#openPart('signature', { type: 'reasoning', summary: true })
-    this.#answer.out.push({ type: 'signature', signature: reasoningSignature(encrypted, this.#id) })
+    this.#answer.out.push({ type: 'signature', signature: signedReasoning(encrypted, this.#id).signature })
   }
 }
 

@@ -1,13 +1,19 @@
 /**
  * Reasoning signatures in `encrypted_content`, the only place this format has for them. Another format's signature is
- * stored there with a label, by which it is recognised when the client sends it back.
+ * stored there with a label, by which it is recognised when the client sends it back. If the signature covers a text, the
+ * text is stored too: the AI SDK and Codex return `summary` and `encrypted_content`, but not `content`.
  */
 import type { ReasoningSignature, UpstreamProtocolName } from '../../core/chat.ts'
 import { type JsonObject, list, object, text } from '../../core/json.ts'
+import { SIGNED } from '../shared/reasoning-members.ts'
 
 const OWN_FORMAT: UpstreamProtocolName = 'openai-responses'
 const LABEL = 'hg1:'
-const LABELLED = /^hg1:([a-z-]+):(redacted)?:([^:]*):/
+/** Format, kind, id and length of the text; then the text and the signature. */
+const LABELLED = /^hg1:([a-z-]{1,32}):(redacted)?:([^:]*):(\d{1,7}):/
+
+/** Characters of the longest text that is stored with its signature. Claude's longest thinking is half as long. */
+const MAX_TEXT = 1_048_576
 
 /** The format names a label may contain. The type makes a missing format a compile error. */
 const ORIGINS: { readonly [name in UpstreamProtocolName]: name } = {
@@ -21,24 +27,35 @@ const ORIGINS: { readonly [name in UpstreamProtocolName]: name } = {
   ollama: 'ollama',
 }
 
-/** The signature as `encrypted_content`. */
-export const encryptedContent = ({ origin, value, redacted, id }: ReasoningSignature): string =>
+/** The signature of a reasoning text as `encrypted_content`. */
+export const encryptedContent = ({ origin, value, redacted, id }: ReasoningSignature, reasoning: string): string => {
+  if (origin === OWN_FORMAT) return value
+  const signed = SIGNED.has(origin) && !redacted && reasoning.length <= MAX_TEXT ? reasoning : ''
   // encodeURIComponent throws on a lone surrogate, so the id is made well-formed first.
-  origin === OWN_FORMAT
-    ? value
-    : `${LABEL}${origin}:${redacted ? 'redacted' : ''}:${encodeURIComponent((id ?? '').toWellFormed())}:${value}`
+  const name = encodeURIComponent((id ?? '').toWellFormed())
+  return `${LABEL}${origin}:${redacted ? 'redacted' : ''}:${name}:${signed.length}:${signed}${value}`
+}
 
-/** The signature in an `encrypted_content`: of the format in its label, otherwise of this format. */
-export const reasoningSignature = (encrypted: string, itemId?: string): ReasoningSignature => {
+/** A signature, and the text it covers if that is stored with it. */
+export type SignedReasoning = { readonly signature: ReasoningSignature; readonly text: string }
+
+/** Reads an `encrypted_content`: a signature of the format in its label, otherwise of this format. */
+export const signedReasoning = (encrypted: string, itemId?: string): SignedReasoning => {
   const found = LABELLED.exec(encrypted)
   const origin = Object.values(ORIGINS).find((name) => name === found?.[1])
-  if (!found || !origin) return { origin: OWN_FORMAT, value: encrypted, ...(itemId && { id: itemId }) }
+  if (!found || !origin)
+    return { signature: { origin: OWN_FORMAT, value: encrypted, ...(itemId && { id: itemId }) }, text: '' }
   const id = unescaped(found[3] ?? '')
+  const start = found[0].length
+  const end = start + Number(found[4])
   return {
-    origin,
-    value: encrypted.slice(found[0].length),
-    ...(found[2] && { redacted: true }),
-    ...(id && { id }),
+    signature: {
+      origin,
+      value: encrypted.slice(end),
+      ...(found[2] && { redacted: true }),
+      ...(id && { id }),
+    },
+    text: encrypted.slice(start, end),
   }
 }
 
@@ -58,7 +75,7 @@ export const OWN_REASONING = 'rs_hg'
 export const isForeignReasoning = (item: JsonObject): boolean => {
   if (item.type !== 'reasoning') return false
   const encrypted = text(item.encrypted_content)
-  if (encrypted) return reasoningSignature(encrypted).origin !== OWN_FORMAT
+  if (encrypted) return signedReasoning(encrypted).signature.origin !== OWN_FORMAT
   return text(item.id)?.startsWith(`${OWN_REASONING}_`) === true
 }
 

@@ -16,3 +16,6 @@ export const thinksByBudgetOnly = (model: string): boolean => {
   const version = claudeVersion(model)
   return version !== undefined && version >= 3.07 && version < 4.06
 }
+
+/** Returns a summary of its thinking, as all models since Claude 4 do (Anthropic's guide "Extended thinking"). */
+export const showsSummary = (model: string): boolean => (claudeVersion(model) ?? 0) >= 4

@@ -18,7 +18,7 @@ const FORMATS: { readonly [origin in UpstreamProtocolName]: string } = {
 }
 
 /** Formats whose reasoning has a signature beside its text or is encrypted as a whole: Claude at Anthropic and Bedrock. */
-const SIGNED: ReadonlySet<UpstreamProtocolName> = new Set(['anthropic-messages', 'bedrock-converse'])
+export const SIGNED: ReadonlySet<UpstreamProtocolName> = new Set(['anthropic-messages', 'bedrock-converse'])
 
 /** The format that issued a signature. Unknown ones are returned to chat completions providers only. */
 const originOf = (format: string | undefined): UpstreamProtocolName => {

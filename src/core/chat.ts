@@ -171,17 +171,20 @@ export type Part =
   | { readonly type: 'audio'; readonly at: string; readonly data: string; readonly format: string }
   | ({ readonly at: string } & Reasoning)
   | ({ readonly at: string } & ToolCall)
-  /**
-   * A content block that exists in its own format only. `optional`: the record of a tool's use without its result; it
-   * may be omitted.
-   */
-  | {
-      readonly type: 'foreign'
-      readonly at: string
-      readonly protocol: ProtocolName
-      readonly raw: JsonObject
-      readonly optional?: true
-    }
+  | ForeignPart
+
+/**
+ * A content block that exists in its own format only. `instead`: the parts that other formats receive, none if it only
+ * steers. `optional`: other formats cannot carry it, and it may be omitted.
+ */
+export type ForeignPart = {
+  readonly type: 'foreign'
+  readonly at: string
+  readonly protocol: ProtocolName
+  readonly raw: JsonObject
+  readonly instead?: readonly Part[]
+  readonly optional?: true
+}
 
 /** The bytes of an image or file, or a reference to them. `mediaType` may be unknown for a data URL without one. */
 export type MediaSource =

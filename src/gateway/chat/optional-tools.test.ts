@@ -200,7 +200,7 @@ test('a hosted tool of messages: its search results are dropped with it, client 
   ]
   const reply = await asking('anthropic-messages', { ...MESSAGES, messages: trace, tools: [THEIRS] })
   assert.equal(reply.status, 200, reply.text)
-  assert.equal(reply.headers['x-headgate-dropped'], 'messages[1].content[0], messages[1].content[1], tools[0]')
+  assert.equal(reply.headers['x-headgate-dropped'], 'messages[1].content[1], messages[1].content[0], tools[0]')
   const bash = await asking('anthropic-messages', { ...MESSAGES, tools: [{ type: 'bash_20250124', name: 'bash' }] })
   assert.equal(bash.status, 400)
 })

@@ -19,6 +19,7 @@ import { upstreamProtocols } from '../../protocols/index.ts'
 import { withoutKeeping } from '../../protocols/openai-responses/without-storage.ts'
 import { acceptedBody, missingAbilities, withoutRefusedPaths } from '../../protocols/shared/accepts.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
+import { withoutForeignParts } from '../../protocols/shared/foreign-parts.ts'
 import { LateBody } from './late-body.ts'
 
 /** The client's request, parsed once. */
@@ -174,12 +175,13 @@ const prepareAs = (
       ...sorted(lacking.length === 0 ? sameLosses : [...lacking, ...sameLosses], inbound),
     }
   }
-  const encoded = protocol.encodeRequest(stream === request.stream ? request : { ...request, stream }, target)
+  const portable = withoutForeignParts(stream === request.stream ? request : { ...request, stream }, protocol.name)
+  const encoded = protocol.encodeRequest(portable.request, target)
   const adjusted = adjust(encoded.body)
   const after = inbound.continues ? (instance.provider.supportsPrefill?.body?.(adjusted) ?? adjusted) : adjusted
   const atClientPaths = bodyLosses.map(({ path, essential }) => ({ path: clientPathOf(path, encoded.from), essential }))
   const removed = (inbound.reencode?.without ?? []).map((path) => ({ path, essential: false }))
-  const losses = sorted([...lacking, ...encoded.losses, ...atClientPaths, ...removed], inbound)
+  const losses = sorted([...lacking, ...portable.losses, ...encoded.losses, ...atClientPaths, ...removed], inbound)
   const isLong = inbound.source.text.length > PIECE
   const body = isLong ? new LateBody(() => writeLarge(after)) : { text: JSON.stringify(after) }
   return { protocol, url, auth, body, stream, ...losses }

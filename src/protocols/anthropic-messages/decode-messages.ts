@@ -1,6 +1,7 @@
 /** Decodes the conversation of a messages request. */
-import type { Extra, MediaSource, MemberPaths, Message, Part } from '../../core/chat.ts'
+import type { Extra, ForeignPart, MediaSource, MemberPaths, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { type ForeignAuthor, foreignPart } from '../shared/foreign-parts.ts'
 import { toBase64 } from '../shared/media.ts'
 import { plainTextMessage } from '../shared/plain-message.ts'
 import { type Problems, type RequestFields, requestFields } from '../shared/request-fields.ts'
@@ -17,7 +18,8 @@ export const decodeSystem = (fields: RequestFields, problems: Problems): readonl
     fields.invalid('system', 'a string or a list of text blocks')
     return []
   }
-  const content = system.flatMap((block, index) => decodeBlock(block, `system[${index}]`, problems))
+  const context: BlockContext = { problems, by: 'client', extras: [] }
+  const content = system.flatMap((block, index) => decodeBlock(block, `system[${index}]`, context))
   return [{ role: 'system', at: 'system', as: 'system', content }]
 }
 
@@ -41,7 +43,8 @@ export const decodeMessage = (message: Json, index: number, problems: Problems):
     // Newer models accept a system message inside the conversation, although no published schema has it.
     case 'system': {
       const blockExtras: Extra[] = []
-      const decoded = parts.flatMap((part, index) => decodeBlock(part, path(index), problems, blockExtras))
+      const context: BlockContext = { problems, by: role === 'assistant' ? 'model' : 'client', extras: blockExtras }
+      const decoded = parts.flatMap((part, index) => decodeBlock(part, path(index), context))
       const allExtras = [...extras, ...blockExtras]
       const common = { at, content: decoded, ...(allExtras.length > 0 && { extras: allExtras }) }
       return [role === 'assistant' ? { role, ...common } : { role, as: 'system', ...common }]
@@ -71,7 +74,7 @@ const decodeUser = ({ at, parts, path, extras }: UserTurn, problems: Problems): 
     if (isObject(part) && part.type === 'tool_result') {
       flush()
       messages.push(decodeResult(part, path(index), problems))
-    } else content.push(...decodeBlock(part, path(index), problems))
+    } else content.push(...decodeBlock(part, path(index), { problems, by: 'client', extras: [] }))
   flush()
   const last = messages.at(-1)
   if (!last || extras.length === 0) return messages
@@ -96,7 +99,7 @@ const decodeResult = (block: JsonObject, at: string, problems: Problems): Messag
       typeof content === 'string'
         ? [{ type: 'text', at: `${at}.content`, text: content }]
         : (isList(content) ? content : []).flatMap((part, index) =>
-            decodeBlock(part, `${at}.content[${index}]`, problems),
+            decodeBlock(part, `${at}.content[${index}]`, { problems, by: 'client', extras: [] }),
           ),
     ...(isError && { isError }),
     ...(extras.length > 0 && { extras }),
@@ -107,8 +110,11 @@ const withExtras = (extras: readonly Extra[]): { extras?: readonly Extra[] } => 
 
 const DOCUMENT_PATHS: MemberPaths = { filename: 'title' }
 
-/** `blockExtras` receives unread members of parts that have no `extras`. */
-const decodeBlock = (block: Json, at: string, problems: Problems, blockExtras: Extra[] = []): Part[] => {
+/** `by`: the author of the blocks. `extras` receives unread members of parts that have no `extras`. */
+type BlockContext = { readonly problems: Problems; readonly by: ForeignAuthor; readonly extras: Extra[] }
+
+const decodeBlock = (block: Json, at: string, context: BlockContext): Part[] => {
+  const { problems, by, extras: blockExtras } = context
   const fields = requestFields(isObject(block) ? block : {}, at, problems)
   const type = fields.string('type')
   if (!isObject(block) || type === undefined) {
@@ -123,11 +129,11 @@ const decodeBlock = (block: Json, at: string, problems: Problems, blockExtras: E
     }
     case 'image': {
       const source = decodeSource(fields)
-      return source ? [{ type: 'image', at, source, ...withExtras(fields.unread()) }] : [foreign(block, at)]
+      return source ? [{ type: 'image', at, source, ...withExtras(fields.unread()) }] : [media(block, at)]
     }
     case 'document': {
       const source = decodeSource(fields)
-      if (!source) return [foreign(block, at)]
+      if (!source) return [foreign(block, at, by)]
       const filename = fields.string('title')
       const title = filename ? { filename, paths: DOCUMENT_PATHS } : {}
       return [{ type: 'file', at, source, ...title, ...withExtras(fields.unread()) }]
@@ -144,31 +150,44 @@ const decodeBlock = (block: Json, at: string, problems: Problems, blockExtras: E
       return [{ type: 'reasoning', at, text: '', signature: { origin: 'anthropic-messages', value, redacted: true } }]
     }
     case 'tool_use':
-      return decodeCall(fields, block, blockExtras)
+      return decodeCall(fields, block, context)
     default:
-      return [foreign(block, at)]
+      return [foreign(block, at, by)]
   }
 }
 
-/** A foreign part. Web search blocks are optional, because the text after them contains the results. */
-const foreign = (raw: JsonObject, at: string): Part => {
-  const optional =
-    raw.type === 'web_search_tool_result' || (raw.type === 'server_tool_use' && raw.name === 'web_search')
-  return { type: 'foreign', at, protocol: 'anthropic-messages', raw, ...(optional && { optional }) }
-}
+/** A foreign part. The call of a web search is optional, because its result and the text after it state what was found. */
+const foreign = (raw: JsonObject, at: string, by: ForeignAuthor): Part =>
+  raw.type === 'server_tool_use' && raw.name === 'web_search'
+    ? { ...media(raw, at), optional: true }
+    : foreignPart(raw, { at, protocol: 'anthropic-messages', by })
 
-/** A call made by the model. A call made by code at the provider stays foreign, because its result belongs to that code. */
-const decodeCall = (fields: RequestFields, block: JsonObject, blockExtras: Extra[]): Part[] => {
+/** A part whose content only this format can carry. */
+const media = (raw: JsonObject, at: string): ForeignPart => ({
+  type: 'foreign',
+  at,
+  protocol: 'anthropic-messages',
+  raw,
+})
+
+/**
+ * A call made by the model. A call made by code at the provider is foreign, because its result belongs to that code; other
+ * formats receive an ordinary call, since the result follows as an ordinary result.
+ */
+const decodeCall = (fields: RequestFields, block: JsonObject, { extras }: BlockContext): Part[] => {
+  const { at } = fields
   const caller = fields.fields('caller')
-  if (caller && caller.string('type') !== 'direct') return [foreign(block, fields.at)]
+  const isByCode = caller !== undefined && caller.string('type') !== 'direct'
   const id = fields.string('id')
   const name = fields.string('name')
   if (!id) fields.missing('id', 'the id of the call')
   if (!name) fields.missing('name', 'the name of the tool')
   const source = argumentsText(fields.object('input'))
   if (source === undefined) fields.invalid('input', `an object nested at most ${MAX_DEPTH} levels deep`)
-  blockExtras.push(...fields.unread())
-  return [{ type: 'tool-call', at: fields.at, id: id ?? '', name: name ?? '', arguments: source ?? '{}' }]
+  const call: Part = { type: 'tool-call', at, id: id ?? '', name: name ?? '', arguments: source ?? '{}' }
+  if (isByCode) return [{ ...media(block, at), instead: [call] }]
+  extras.push(...fields.unread())
+  return [call]
 }
 
 /** Decodes a media source; undefined for kinds that only this format has. */

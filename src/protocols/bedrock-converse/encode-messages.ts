@@ -17,15 +17,8 @@ const NO_OUTPUT = '(no output)'
 type ConversationContext = {
   readonly family: ConverseModelFamily
   readonly losses: Losses
-  /**
-   * The request has no tools. Bedrock then rejects calls and results in the history ("The toolConfig field must be defined
-   * when using toolUse and toolResult content blocks"), so they are written as text.
-   */
-  readonly toolsAsText: boolean
   /** Names of the documents encoded so far. */
   readonly names: Set<string>
-  /** Names of the tools called so far, by call id. */
-  readonly calledTools: Map<string, string>
 }
 
 /**
@@ -34,10 +27,10 @@ type ConversationContext = {
  */
 export const encodeConversation = (
   messages: readonly Message[],
-  { family, toolsAsText }: { readonly family: ConverseModelFamily; readonly toolsAsText: boolean },
+  family: ConverseModelFamily,
   losses: Losses,
 ): SystemAndTurns => {
-  const context: ConversationContext = { family, losses, toolsAsText, names: new Set(), calledTools: new Map() }
+  const context: ConversationContext = { family, losses, names: new Set() }
   const system = messages.flatMap((message) => (message.role === 'system' ? encodeSystem(message, context) : []))
   const turns = alternatingTurns(messages, {
     result: (message) => encodeResult(message, context),
@@ -61,14 +54,7 @@ const encodeSystem = (message: Message, context: ConversationContext): readonly 
 // ── Calls and their results ──────────────────────────────────────────────────────────────────────────────────────────
 
 const encodeResult = (message: Message & { readonly role: 'tool' }, context: ConversationContext): JsonObject[] => {
-  const { losses, toolsAsText } = context
   const blocks = message.content.flatMap((part) => encodeResultPart(part, context))
-  if (toolsAsText) {
-    losses.lose(message.at)
-    const name = context.calledTools.get(message.callId) ?? 'tool'
-    const heading = message.isError ? `[The tool ${name} failed:]` : `[The tool ${name} answered:]`
-    return [{ text: heading }, ...(blocks.length > 0 ? blocks : [{ text: NO_OUTPUT }])]
-  }
   const result = {
     toolUseId: toolUseId(message.callId),
     content: blocks.length > 0 ? blocks : [{ text: NO_OUTPUT }],
@@ -101,16 +87,9 @@ const encodeResultPart = (part: Part, context: ConversationContext): readonly Js
   }
 }
 
-const encodeCall = (part: PartOf<'tool-call'>, context: ConversationContext): JsonObject[] => {
-  const { losses, toolsAsText, calledTools } = context
-  const name = toolName(part.name)
-  calledTools.set(part.id, name)
-  if (toolsAsText) {
-    losses.lose(part.at)
-    return [{ text: `[Called the tool ${name} with ${part.arguments.trim() || '{}'}]` }]
-  }
+const encodeCall = (part: PartOf<'tool-call'>): JsonObject[] => {
   const input = part.custom ? wrapInput(part.arguments) : parseArguments(part.arguments)
-  return [{ toolUse: { toolUseId: toolUseId(part.id), name, input } }]
+  return [{ toolUse: { toolUseId: toolUseId(part.id), name: toolName(part.name), input } }]
 }
 
 // ── User and assistant messages ──────────────────────────────────────────────────────────────────────────────────────

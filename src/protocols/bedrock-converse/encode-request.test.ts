@@ -273,26 +273,40 @@ test('converse request: system messages move to the front, a system message alon
   assert.deepEqual(encode({ messages: [system(picture('i')), userMessage(said('q'))] }).losses, ['!i'])
 })
 
-test('converse request: without tools, calls in the history are written as text', () => {
+// "The toolConfig field must be defined when using toolUse and toolResult content blocks": pydantic/pydantic-ai#5929,
+// langgenius/dify#17545, timothy-agent/timothy#282 (which wrote results as texts of the user).
+test('converse request: without tools, the tools of the history are declared, and calls and results stay', () => {
   const messages = [
     userMessage(said('q')),
     assistantMessage(toolCallPart('1')),
     result('1', said('one'), picture('i')),
     userMessage(said('and?')),
   ]
-  const words = [
+  const turns = [
     { role: 'user', content: [{ text: 'q' }] },
-    { role: 'assistant', content: [{ text: '[Called the tool f with {"a":1}]' }] },
-    { role: 'user', content: [{ text: '[The tool f answered:]' }, { text: 'one' }, PICTURE, { text: 'and?' }] },
+    { role: 'assistant', content: [use('1')] },
+    { role: 'user', content: [gave('1', { text: 'one' }, PICTURE), { text: 'and?' }] },
   ]
+  const declared = (body: JsonObject) =>
+    list(object(body.toolConfig)?.tools).map((entry) => object(object(entry)?.toolSpec) ?? {})
   const without = encode({ messages })
-  assert.deepEqual(without.body.messages, words)
-  assert.deepEqual(without.losses, ['call 1', 'r 1'])
+  assert.deepEqual(without.body.messages, turns)
+  assert.deepEqual(
+    declared(without.body).map(({ name, inputSchema }) => [name, inputSchema]),
+    [['f', { json: { type: 'object' } }]],
+  )
+  assert.deepEqual(without.losses, [])
   // This format has no choice "none": the tools are omitted.
-  const none = encode({ messages, tools: [tool('f')], settings: { toolChoice: at({ kind: 'none' }, 'c') } })
-  assert.deepEqual(none.body.messages, words)
-  assert.equal(none.body.toolConfig, undefined)
-  assert.deepEqual(none.losses, ['tool f', 'call 1', 'r 1'])
+  const none = encode({ messages, tools: [tool('g')], settings: { toolChoice: at({ kind: 'none' }, 'c') } })
+  assert.deepEqual(none.body.messages, turns)
+  assert.deepEqual(
+    declared(none.body).map(({ name }) => name),
+    ['f'],
+  )
+  assert.deepEqual(none.losses, ['tool g'])
+  const cut = encode({ messages: messages.slice(2) })
+  assert.equal(declared(cut.body).length, 1)
+  assert.equal(encode({ messages: [userMessage(said('q'))] }).body.toolConfig, undefined)
 })
 
 test('converse request: cache marks become cache points, if the model supports them', () => {

@@ -23,11 +23,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   const losses = newLosses()
   const family = familyOf(target.model)
   const tools = encodeTools(request, family, losses)
-  const { system: messagesSystem, turns } = encodeConversation(
-    request.messages,
-    { family, toolsAsText: !tools.config },
-    losses,
-  )
+  const { system: messagesSystem, turns } = encodeConversation(request.messages, family, losses)
   const { format } = request.settings
   const system = format?.value.kind === 'json' ? [...messagesSystem, { text: JSON_INSTRUCTION }] : messagesSystem
   const root = conversationMember(request)

@@ -10,29 +10,26 @@ import { toolName } from './ids.ts'
 
 /** The `toolConfig` of a request. */
 export type ConverseTools = {
-  /** Absent: no tool may be called. */
+  /** Absent: no tool may be called, and none was. */
   readonly config?: JsonObject
   /** The model must call a tool, which excludes thinking. */
   readonly forced: boolean
 }
 
-/** Encodes the tools the model may call. */
-export const encodeTools = (
-  { tools, settings }: ChatRequest,
-  family: ConverseModelFamily,
-  losses: Losses,
-): ConverseTools => {
+/** Encodes the tools the model may call. If there are none, declares those of the history. */
+export const encodeTools = (request: ChatRequest, family: ConverseModelFamily, losses: Losses): ConverseTools => {
+  const { tools, settings } = request
   const { toolChoice, parallelToolCalls } = settings
   const choice = toolChoice?.value
   // This format has no choice "none", so the tools are omitted.
   if (choice?.kind === 'none') {
     for (const { at } of tools) losses.lose(at)
-    return { forced: false }
+    return { ...calledTools(request), forced: false }
   }
   const encoded = allowedTools(tools, choice, family).flatMap((tool) => encodeTool(tool, family, losses))
   if (!encoded.some(({ cachePoint }) => cachePoint === undefined)) {
     if (toolChoice && choice?.kind !== 'auto') losses.lose(toolChoice.at)
-    return { forced: false }
+    return { ...calledTools(request), forced: false }
   }
   if (parallelToolCalls?.value === false) losses.lose(parallelToolCalls.at)
   const encodedChoice = choice && encodeChoice(choice, family)
@@ -41,6 +38,27 @@ export const encodeTools = (
     forced: encodedChoice?.any !== undefined || encodedChoice?.tool !== undefined,
   }
 }
+
+/**
+ * The tools that the history calls, with open schemas. Bedrock rejects calls and results in a request without tools ("The
+ * toolConfig field must be defined when using toolUse and toolResult content blocks", github.com/pydantic/pydantic-ai/pull/5929).
+ * Results as text would put the output of a tool into the user's mouth.
+ */
+const calledTools = ({ messages }: ChatRequest): Pick<ConverseTools, 'config'> => {
+  const names = new Set(
+    messages.flatMap(({ content }) =>
+      content.flatMap((part) => (part.type === 'tool-call' ? [toolName(part.name)] : [])),
+    ),
+  )
+  // A result without its call, which the client has cut off.
+  if (names.size === 0 && messages.some(({ role }) => role === 'tool')) names.add('tool')
+  const tools = [...names].map((name) => ({
+    toolSpec: { name, description: NOT_AVAILABLE, inputSchema: { json: { type: 'object' } } },
+  }))
+  return tools.length > 0 ? { config: { tools } } : {}
+}
+
+const NOT_AVAILABLE = 'No longer available. Do not call this tool.'
 
 /**
  * Whether the model supports the choice of one tool: "Only supported by Anthropic Claude 3 and Amazon Nova models" (API

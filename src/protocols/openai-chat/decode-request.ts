@@ -18,6 +18,7 @@ import { append } from '../shared/append.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { mediaSourceOf } from '../shared/data-url.ts'
 import { DEFAULT_EFFORT } from '../shared/effort.ts'
+import { foreignPart } from '../shared/foreign-parts.ts'
 import { isFreeChoice, isHostedTool } from '../shared/hosted-tools.ts'
 import { plainTextMessage } from '../shared/plain-message.ts'
 import { detailsOf, readDetails } from '../shared/reasoning-members.ts'
@@ -564,7 +565,7 @@ const readPart = (part: RequestFields, raw: JsonObject, problems: DecodeState): 
       if (!problems.first) part.missing('type', 'text, image_url, input_audio, file or refusal')
       return []
     default:
-      return [{ type: 'foreign', at, protocol: 'openai-chat', raw }]
+      return [foreignPart(raw, { at, protocol: 'openai-chat', by: 'client' })]
   }
 }
 

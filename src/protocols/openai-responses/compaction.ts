@@ -2,9 +2,12 @@
  * A compacted conversation: an opaque item for the client, which sends it back with the next request, and a message with
  * the summary for the upstream.
  */
-import { type JsonObject, list, object, text } from '../../core/json.ts'
+import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 
 const LABEL = 'hg1:compaction:'
+
+/** Its types: that of the format, and those of Codex. */
+const COMPACTIONS: ReadonlySet<Json | undefined> = new Set(['compaction', 'compaction_summary', 'context_compaction'])
 
 /** The item that holds a summary. */
 export const compactionItem = (id: string, summary: string): JsonObject => ({
@@ -15,7 +18,7 @@ export const compactionItem = (id: string, summary: string): JsonObject => ({
 
 /** The message for one of the gateway's compaction items; undefined for any other item, also a provider's compaction. */
 export const compactedMessage = (item: JsonObject): JsonObject | undefined => {
-  const encrypted = item.type === 'compaction' ? text(item.encrypted_content) : undefined
+  const encrypted = COMPACTIONS.has(item.type) ? text(item.encrypted_content) : undefined
   if (!encrypted?.startsWith(LABEL)) return undefined
   const summary = `Summary of the conversation before this message:\n\n${encrypted.slice(LABEL.length)}`
   return { type: 'message', role: 'user', content: [{ type: 'input_text', text: summary }] }

@@ -1,9 +1,11 @@
 import type { Extra, MediaSource, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { mediaSourceOf } from '../shared/data-url.ts'
+import { foreignPart } from '../shared/foreign-parts.ts'
 import { plainTextMessage } from '../shared/plain-message.ts'
 import { type Problems, type RequestFields, requestFields } from '../shared/request-fields.ts'
-import { isClientSearch, SEARCH_CALL, SEARCH_OUTPUT, type ToolNames } from '../shared/tool-names.ts'
+import { argumentsText } from '../shared/tool-arguments.ts'
+import { ADDITIONAL_TOOLS, isClientSearch, SEARCH_CALL, SEARCH_OUTPUT, type ToolNames } from '../shared/tool-names.ts'
 import { compactedMessage } from './compaction.ts'
 import { reasoningTexts, signedReasoning } from './signatures.ts'
 
@@ -32,6 +34,8 @@ export const decodeInput = (items: readonly Json[], names: ToolNames, problems: 
     }
     const at = `input[${index}]`
     const item = isObject(value) ? (compactedMessage(value) ?? value) : undefined
+    // Its tools are tools of the request.
+    if (item?.type === ADDITIONAL_TOOLS) continue
     if (!item) {
       requestFields({ [at]: value }, '', problems).invalid(at, 'an object')
       continue
@@ -89,19 +93,61 @@ const decodeOutputItem = (
     case SEARCH_OUTPUT:
       return isClientSearch(item) ? undefined : foreign(item, at)
     default:
-      // References to stored items, and the items of hosted tools.
-      return foreign(item, at)
+      if (isOwnOutput(item)) return undefined
+      // The others: references to stored items, and the items of hosted tools.
+      return isOwnCall(item) ? decodeOwnCall(fields) : foreign(item, at)
   }
 }
 
-/** A message with a foreign item. A web search is optional, because the text after it contains the results. */
+/** A foreign item. A web search is optional, because the text after it contains the results. */
 const foreign = (raw: JsonObject, at: string): DecodedOutputItem => {
-  const optional = raw.type === 'web_search_call'
-  return {
-    content: [{ type: 'foreign', at, protocol: 'openai-responses', raw, ...(optional && { optional }) }],
-    extras: [],
-  }
+  const protocol = 'openai-responses'
+  const part: Part =
+    raw.type === 'web_search_call'
+      ? { type: 'foreign', at, protocol, raw, optional: true }
+      : foreignPart(raw, { at, protocol, by: 'model' })
+  return { content: [part], extras: [] }
 }
+
+// ── Tools of this format that the client runs: a shell, patches, a computer ──────────────────────────────────────────
+
+/** Their calls and outputs have a `call_id`; those of hosted tools have none. `local_shell_call` is a call of `local_shell`. */
+const OWN_CALL = /^(.{1,64})_call$/
+const OWN_OUTPUT = /_call_output$/
+
+const isOwnCall = ({ type, call_id }: JsonObject): boolean => OWN_CALL.test(text(type) ?? '') && Boolean(text(call_id))
+const isOwnOutput = ({ type, call_id }: JsonObject): boolean =>
+  OWN_OUTPUT.test(text(type) ?? '') && Boolean(text(call_id))
+
+/** The call as one of a function. Its only object (`action`, `operation`) is the arguments. */
+const decodeOwnCall = (fields: RequestFields): DecodedOutputItem => {
+  const { at } = fields
+  const name = OWN_CALL.exec(fields.string('type') ?? '')?.[1] ?? ''
+  const id = requiredText(fields, 'call_id', 'the id of the call')
+  const members = unreadMembers(fields)
+  const [only] = members.filter(({ value }) => isObject(value))
+  const input = only?.value ?? Object.fromEntries(members.map((member) => [member.name, member.value]))
+  return { content: [{ type: 'tool-call', at, id, name, arguments: argumentsText(input) ?? '{}' }], extras: [] }
+}
+
+/** The output of such a tool: a text, parts, a screenshot, or an object of the tool. */
+const decodeOwnOutput = (fields: RequestFields, item: JsonObject, problems: Problems): Message => {
+  const { at } = fields
+  const callId = requiredText(fields, 'call_id', 'the id of the call this is the output of')
+  const { output } = item
+  const screenshot = isObject(output) && text(output.image_url) !== undefined ? output : undefined
+  const isParts = isList(output) && output.every((part) => CONTENT_TYPES.has(text(object(part)?.type) ?? ''))
+  if (!screenshot && (typeof output === 'string' || isParts))
+    return { role: 'tool', at, callId, content: decodeContent(fields, 'output', problems) }
+  fields.any('output')
+  const path = fields.path('output')
+  const content: Part = screenshot
+    ? { type: 'image', at: path, source: mediaSourceOf(text(screenshot.image_url) ?? '') }
+    : { type: 'text', at: path, text: argumentsText(output) ?? '' }
+  return { role: 'tool', at, callId, content: [content] }
+}
+
+const CONTENT_TYPES: ReadonlySet<string> = new Set(['input_text', 'output_text', 'text', 'input_image', 'input_file'])
 
 /** The model's search for tools: a call whose arguments are JSON instead of text. */
 const decodeSearch = (fields: RequestFields, names: ToolNames): DecodedOutputItem => {
@@ -189,7 +235,9 @@ const decodeInputItem = (fields: RequestFields, item: JsonObject, names: ToolNam
   const { at } = fields
   if (item.type === SEARCH_OUTPUT) return [decodeSearchOutput(fields, names)]
   if (!isMessage(item)) {
-    // A tool output. Some SDKs repeat the tool's name, which the call already has.
+    if (item.type !== 'function_call_output' && item.type !== 'custom_tool_call_output')
+      return [decodeOwnOutput(fields, item, problems)]
+    // Some SDKs repeat the tool's name, which the call already has.
     const callId = requiredText(fields, 'call_id', 'the id of the call this is the output of')
     fields.any('name')
     fields.any('namespace')
@@ -269,7 +317,7 @@ const decodePart = (fields: RequestFields, part: JsonObject): Part[] => {
     }
     default:
       if (type === undefined) fields.missing('type', 'the kind of part')
-      return [{ type: 'foreign', at, protocol: 'openai-responses', raw: part }]
+      return [foreignPart(part, { at, protocol: 'openai-responses', by: 'client' })]
   }
 }
 

@@ -17,7 +17,7 @@ import { type Problems, type RequestFields, requestedModel, requestFields } from
 import { presentSettings, settingAt } from '../shared/setting-decoders.ts'
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 import { allowsStrict } from '../shared/strict-schema.ts'
-import { foundTools, isClientSearch, type ToolNames, toolNames } from '../shared/tool-names.ts'
+import { isClientSearch, type ToolNames, toolItems, toolNames } from '../shared/tool-names.ts'
 import { decodeInput } from './decode-input.ts'
 
 /** Decodes a responses request. Unknown members are kept as extras; only wrong types are rejected. */
@@ -206,14 +206,14 @@ const decodeInclude = (fields: RequestFields, extras: Extra[]): GenerationSettin
 /** Shared state while tools are decoded. */
 type ToolContext = { readonly names: ToolNames; readonly extras: Extra[]; readonly problems: Problems }
 
-/** The request's tools, then the tools found by searches in earlier turns. Each name once. */
+/** The request's tools, then those of items in the input. Each name once. */
 const decodeTools = (fields: RequestFields, context: ToolContext): Tool[] => {
   const listed = decodeList(fields, 'tools', context)
   const isOptional = isFreeChoice(fields.any('tool_choice'))
   const known = new Set(listed.map((tool) => (tool.kind === 'foreign' ? undefined : tool.name)))
-  const found = foundTools(fields.any('input')).flatMap(({ at, tools }) => {
-    const path = `${fields.path('input')}[${at}]`
-    return decodeList(requestFields({ tools }, path, context.problems), 'tools', context)
+  const found = toolItems(fields.any('input')).flatMap(({ at, item }) => {
+    const itemFields = requestFields(item, `${fields.path('input')}[${at}]`, context.problems)
+    return decodeList(itemFields, 'tools', context)
   })
   const fresh = found.flatMap((tool): Tool[] => {
     if (tool.kind === 'foreign') return [tool]
@@ -303,7 +303,7 @@ const decodeToolChoice = (fields: RequestFields, names: ToolNames, extras: Extra
     if (!isObject(tool) || !NAMED_CHOICES.has(tool.type)) return undefined
     // Chat completions nest the name in `function`.
     const name = text(tool.name) || text(object(tool.function)?.name)
-    return name ? names.flat(text(tool.namespace), name) : undefined
+    return name ? names.chosen(text(tool.namespace), name) : undefined
   }
   const at = fields.path('tool_choice')
   const value = fields.any('tool_choice')

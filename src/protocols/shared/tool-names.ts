@@ -42,11 +42,15 @@ export const SEARCH_OUTPUT = 'tool_search_output'
 export const isClientSearch = ({ type, execution }: JsonObject): boolean =>
   (type === 'tool_search' || type === SEARCH_CALL || type === SEARCH_OUTPUT) && execution === 'client'
 
-/** Tools found by searches in the input: the model may call them, and the client does not list them again. */
-export const foundTools = (input: Json | undefined): readonly { readonly at: number; readonly tools: Json }[] =>
-  list(input).flatMap((item, at) => {
-    const found = object(item)
-    return found?.type === SEARCH_OUTPUT && isClientSearch(found) ? [{ at, tools: found.tools ?? [] }] : []
+/** An item with tools of the request, which Codex sends instead of `tools` (github.com/10/chatgpt-codex-proxy/issues/9). */
+export const ADDITIONAL_TOOLS = 'additional_tools'
+
+/** The items of the input whose tools the model may call: results of searches, and additional tools. */
+export const toolItems = (input: Json | undefined): readonly { readonly at: number; readonly item: JsonObject }[] =>
+  list(input).flatMap((value, at) => {
+    const item = object(value)
+    const hasTools = item?.type === ADDITIONAL_TOOLS || (item?.type === SEARCH_OUTPUT && isClientSearch(item))
+    return item && hasTools ? [{ at, item }] : []
   })
 
 /** The identity of a namespaced tool or of the tool search in the responses format. */
@@ -58,6 +62,8 @@ export type QualifiedTool =
 export type ToolNames = {
   /** The function name of a tool in a namespace; without a namespace, the name itself. */
   flat(namespace: string | undefined, name: string): string
+  /** The function name of the tool that a choice names. A choice without a namespace may name the only member of this name. */
+  chosen(namespace: string | undefined, name: string): string
   /** The function name of the client-run tool search. */
   readonly search: string
   /** The namespaced tool or tool search with this function name; undefined for ordinary tools. */
@@ -73,12 +79,13 @@ export const joinNames = (namespace: string | undefined, name: string): string =
 
 /** Assigns the function names of a request's tools. A name that is already taken gets a digest as a suffix. */
 export const toolNames = ({ tools, input }: JsonObject): ToolNames => {
-  const all = [tools ?? [], ...foundTools(input).map((found) => found.tools)].flatMap((some) =>
+  const all = [tools ?? [], ...toolItems(input).map(({ item }) => item.tools ?? [])].flatMap((some) =>
     list(some).filter(isObject),
   )
-  const taken = new Set(
+  const declared: ReadonlySet<string> = new Set(
     all.flatMap(({ type, name }) => (type === 'function' || type === 'custom' ? (text(name) ?? []) : [])),
   )
+  const taken = new Set(declared)
   const called = new Map<string, QualifiedTool>()
   const made = new Map<string, string>()
   const make = (preferred: string, of: QualifiedTool): string => {
@@ -107,5 +114,11 @@ export const toolNames = ({ tools, input }: JsonObject): ToolNames => {
     // An undeclared namespace can only come from an earlier turn.
     return made.get(JSON.stringify(of)) ?? (namespace === name ? name : make(joinNames(namespace, name), of))
   }
-  return { flat, search, called: (name) => called.get(name) }
+  const chosen = (namespace: string | undefined, name: string): string => {
+    if (namespace || declared.has(name)) return flat(namespace, name)
+    const members = [...called].filter(([, of]) => of.kind === 'member' && of.name === name)
+    const [only] = members
+    return only && members.length === 1 ? only[0] : name
+  }
+  return { flat, chosen, search, called: (name) => called.get(name) }
 }

@@ -104,9 +104,14 @@ export type Embeds = {
   readonly path?: string
   /** Known embedding models, the default first. */
   readonly models: readonly string[]
+  /** Most inputs, and most tokens of all inputs, in one call. A longer request is sent in parts. */
+  readonly limits?: EmbedsLimits | ((model: string) => EmbedsLimits)
   /** The last change to the JSON body; see `Quirks.requestBody`. */
   readonly requestBody?: (body: JsonObject, model: string, lost: (path: string, unfit?: boolean) => void) => JsonObject
 }
+
+/** Limits of one embeddings call. Absent: unknown. */
+export type EmbedsLimits = { readonly inputs?: number; readonly tokens?: number }
 
 /** Prefill support. `models`: which models; absent: all. `body`: adds the members that the format requires for it. */
 export type Prefill = {

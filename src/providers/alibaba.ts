@@ -25,6 +25,9 @@ const errors: ErrorTable = {
   ],
 }
 
+/** "batch size is invalid, it should not be larger than 10" (memodb-io/memobase#142, 2025-11); v1 and v2: 25 (langchain4j/langchain4j#1140). */
+const embedLimits = (model: string) => ({ inputs: /-v[12]$/.test(model) ? 25 : 10 })
+
 export default {
   name: 'alibaba',
   aliases: ['dashscope'],
@@ -43,5 +46,5 @@ export default {
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: olderChat, errors },
   note: 'The international address; accounts in China set `ALIBABA_BASE_URL=https://dashscope.aliyuncs.com/compatible-mode/v1`.',
-  embeds: { protocol: 'openai-embeddings', models: ['text-embedding-v4'] },
+  embeds: { protocol: 'openai-embeddings', models: ['text-embedding-v4'], limits: embedLimits },
 } satisfies Provider

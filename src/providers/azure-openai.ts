@@ -48,5 +48,10 @@ export default {
   },
   catalogue: 'azure-openai',
   note: '`AZURE_OPENAI_ENDPOINT` or a base URL is required. Without a key: a token of Microsoft Entra (client secret, workload or managed identity). Models are deployment names: list them in `AZURE_OPENAI_MODELS`. Without `AZURE_OPENAI_API_VERSION` the v1 API is used.',
-  embeds: { protocol: 'openai-embeddings', models: [] },
+  embeds: {
+    protocol: 'openai-embeddings',
+    models: [],
+    // 2,048 inputs (MicrosoftDocs/azure-docs#124129, 2024-08), the tokens as at OpenAI.
+    limits: { inputs: 2_048, tokens: 300_000 },
+  },
 } satisfies Provider

@@ -75,5 +75,7 @@ export default {
       'embed-multilingual-light-v3.0',
       'embed-english-light-v3.0',
     ],
+    // "total number of texts must be at most 96" (docs.cohere.com/reference/embed; run-llama/llama_index#18915, 2025-05).
+    limits: { inputs: 96 },
   },
 } satisfies Provider

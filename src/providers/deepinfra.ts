@@ -12,5 +12,10 @@ export default {
   defaultModel: 'openai/gpt-oss-120b',
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: olderChat },
-  embeds: { protocol: 'openai-embeddings', models: ['BAAI/bge-m3', 'Qwen/Qwen3-Embedding-8B'] },
+  embeds: {
+    protocol: 'openai-embeddings',
+    models: ['BAAI/bge-m3', 'Qwen/Qwen3-Embedding-8B'],
+    // 422 above 1,024 inputs (langchain-ai/langchain#21188, 2024-05).
+    limits: { inputs: 1_024 },
+  },
 } satisfies Provider

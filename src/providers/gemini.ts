@@ -97,5 +97,6 @@ export default {
   models: { path: '/models?pageSize=1000', decode: writingModels },
   quirks: { requestBody: olderChat, path: onceModels, errors },
   note: 'Called in its own format; `GEMINI_STYLES=chat` uses its OpenAI-compatible endpoint. The base URL ends in the version (`…/v1beta`).',
-  embeds: { protocol: 'gemini-embeddings', models: ['gemini-embedding-001'] },
+  // "at most 100 requests can be in one batch" (vercel/ai#16101, 2026-06).
+  embeds: { protocol: 'gemini-embeddings', models: ['gemini-embedding-001'], limits: { inputs: 100 } },
 } satisfies Provider

@@ -14,5 +14,6 @@ export default {
   models: { path: '/models' },
   quirks: { requestBody: olderChat },
   note: 'Usually `http://localhost:8080/v1`. The default model is the one it serves.',
-  embeds: { protocol: 'openai-embeddings', models: [] },
+  // "batch size 100 > maximum allowed batch size 32" (garrytan/gbrain#1281, 2026-05); more calls cost a local server little.
+  embeds: { protocol: 'openai-embeddings', models: [], limits: { inputs: 32 } },
 } satisfies Provider

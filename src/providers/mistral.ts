@@ -54,5 +54,8 @@ export default {
     protocol: 'openai-embeddings',
     models: ['mistral-embed', 'codestral-embed'],
     requestBody: embeddingMembers,
+    // Code 3210, "Too many inputs in request, split into more batches." (raphaelmansuy/edgequake-llm#74, 2026-05); "Too many
+    // tokens in batch. Max is 16384 got 17555" (aurelio-labs/semantic-router#297, 2024-05).
+    limits: { inputs: 512, tokens: 16_384 },
   },
 } satisfies Provider

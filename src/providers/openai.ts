@@ -47,5 +47,8 @@ export default {
   embeds: {
     protocol: 'openai-embeddings',
     models: ['text-embedding-3-small', 'text-embedding-3-large', 'text-embedding-ada-002'],
+    // platform.openai.com/docs/api-reference/embeddings/create; "Requested 453357 tokens, max 300000 tokens per request"
+    // (OpenDataBox/CrackSQL#27, 2025-06).
+    limits: { inputs: 2_048, tokens: 300_000 },
   },
 } satisfies Provider

@@ -1,4 +1,4 @@
-import { type JsonObject, list } from '../core/json.ts'
+import type { JsonObject } from '../core/json.ts'
 import { withoutMember } from '../core/json-edit.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import anthropic from './anthropic.ts'
@@ -50,11 +50,12 @@ const claudeQuirks: RequestQuirk = (body, model, lost, protocol) =>
       )
     : body
 
-/** Gemini models accept one text per embeddings request here (https://cloud.google.com/vertex-ai/generative-ai/docs/embeddings/get-text-embeddings). */
-const requireSingleText = (body: JsonObject, model: string, lost: Parameters<RequestQuirk>[2]) => {
-  if (model.includes('gemini-embedding') && list(body.instances).length > 1) lost('instances', true)
-  return body
-}
+/**
+ * Its page states 250 texts and 20,000 tokens
+ * (https://cloud.google.com/vertex-ai/generative-ai/docs/embeddings/get-text-embeddings); Gemini models take one text
+ * (mem0ai/mem0#6189, 2026-07; vercel/ai#19952 reads 250).
+ */
+const embedLimits = (model: string) => ({ inputs: model.includes('gemini-embedding') ? 1 : 250, tokens: 20_000 })
 
 export default {
   name: 'vertex',
@@ -90,7 +91,7 @@ export default {
   embeds: {
     protocol: 'vertex-embeddings',
     models: ['gemini-embedding-001', 'text-embedding-005', 'text-multilingual-embedding-002'],
-    requestBody: requireSingleText,
+    limits: embedLimits,
   },
   note: "Without a key: Google's default credentials, for `VERTEX_PROJECT` (or `GOOGLE_CLOUD_PROJECT`) at `VERTEX_LOCATION` (`global`). With one: express mode, without project and location. Claude models are called in their own format. A base URL ends before `/publishers`.",
 } satisfies Provider

@@ -34,5 +34,10 @@ export default {
   variableAliases: { ACCOUNT_ID: ['CLOUDFLARE_ACCOUNT_ID'] },
   quirks: { requestBody: olderChat, errors },
   note: '`WORKERS_AI_ACCOUNT_ID` (or `CLOUDFLARE_ACCOUNT_ID`) is required. List further models in `WORKERS_AI_MODELS`.',
-  embeds: { protocol: 'openai-embeddings', models: ['@cf/baai/bge-m3', '@cf/baai/bge-base-en-v1.5'] },
+  embeds: {
+    protocol: 'openai-embeddings',
+    models: ['@cf/baai/bge-m3', '@cf/baai/bge-base-en-v1.5'],
+    // 100 inputs (cloudflare/cloudflare-docs#11316, 2023-10).
+    limits: { inputs: 100 },
+  },
 } satisfies Provider

@@ -121,13 +121,17 @@ test('embeddings of mistral: dimensions have another name; unsupported members a
   assert.deepEqual(dropped, ['user'])
 })
 
-test('embeddings of vertex: a Gemini model accepts one text per request', () => {
+test('embeddings of vertex: a Gemini model receives one text per call', () => {
   const provider = providers.find(({ name }) => name === 'vertex')
   assert.ok(provider)
-  const unfit = (input: readonly string[], model: string) => prepared(provider, { model: 'x', input }, model).unfit
-  assert.deepEqual(unfit(['a', 'b'], 'gemini-embedding-001'), ['input'])
-  assert.deepEqual(unfit(['a'], 'gemini-embedding-001'), [])
-  assert.deepEqual(unfit(['a', 'b'], 'text-embedding-005'), [])
+  const calls = (input: readonly string[], model: string) => {
+    const { parts, unfit } = prepared(provider, { model: 'x', input }, model)
+    assert.deepEqual(unfit, [])
+    return parts?.length ?? 1
+  }
+  assert.equal(calls(['a', 'b'], 'gemini-embedding-001'), 2)
+  assert.equal(calls(['a'], 'gemini-embedding-001'), 1)
+  assert.equal(calls(['a', 'b'], 'text-embedding-005'), 1)
 })
 
 for (const { name, embeds } of providers)

@@ -293,11 +293,11 @@ for (const [name, script] of failing.slice(2, 4))
 
 test('embed: an invalid request fails at once', async () => {
   const { reply, called } = await asking([first, second], (asked) =>
-    respondWith.error(asked, 400, { message: 'Too many inputs, says sk-first-k1.', param: 'input' }),
+    respondWith.error(asked, 400, { message: 'The input is not text, says sk-first-k1.', param: 'input' }),
   )
   assert.equal(called.length, 1)
   assert.deepEqual([reply.status, reply.json.error.param], [400, 'input'])
-  assert.match(reply.json.error.message, /^Too many inputs/)
+  assert.match(reply.json.error.message, /^The input is not text/)
   assert.doesNotMatch(reply.text, /sk-first/)
 })
 

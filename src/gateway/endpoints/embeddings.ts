@@ -3,14 +3,21 @@
  * (`policy/routing/plan-embeddings.ts`). The answer must have exactly one vector per input, in the same order.
  */
 
-import type { EmbeddingsAnswer, EmbeddingsRequest } from '../../core/embeddings.ts'
+import type {
+  EmbeddingInput,
+  EmbeddingsAnswer,
+  EmbeddingsProtocol,
+  EmbeddingsRequest,
+  Vector,
+} from '../../core/embeddings.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
-import type { Json, JsonObject } from '../../core/json.ts'
+import { type Json, type JsonObject, list } from '../../core/json.ts'
 import { rewrite } from '../../core/json-text.ts'
 import { pathSegment } from '../../core/path-segment.ts'
 import type { Loss } from '../../core/protocol.ts'
+import type { Embeds, EmbedsLimits } from '../../core/provider.ts'
 import type { Candidate } from '../../core/target.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { bodyBypass } from '../../policy/response-cache.ts'
@@ -20,6 +27,7 @@ import { decodeRequest } from '../../protocols/embeddings/decode-request.ts'
 import { embeddingsProtocols } from '../../protocols/embeddings/index.ts'
 import { encodeAnswer, isReadable } from '../../protocols/embeddings/openai.ts'
 import { dimensionsOf } from '../../protocols/embeddings/vectors.ts'
+import { smallerBatch } from '../../protocols/errors/batch-limit.ts'
 import { protocols } from '../../protocols/index.ts'
 import { jsonDemand } from '../accounts/demand.ts'
 import { runCall } from '../call/call-lifecycle.ts'
@@ -79,13 +87,15 @@ export const serveEmbeddings = (
         output: 'none',
       }),
     )
+    const { refusals } = gateway.health
     const routed = await routeJson(gateway, {
       received,
       running: call,
       plan: plan.value,
       config,
       keysOf: keyOrder(gateway, config, null),
-      prepare: (candidate) => prepareEmbeddings(parsed.value, candidate),
+      prepare: (candidate) => prepareEmbeddings(parsed.value, candidate, refusals.batchOf(candidate)),
+      adapt: smallerParts(gateway, parsed.value),
       onHeaders: (target, headers) => gateway.health.load.recordQuota(target, headers),
     })
     if (cancellation.reason?.kind === 'client_gone') {
@@ -127,26 +137,23 @@ const decoded = (read: ReturnType<typeof readBody>): Outcome<ParsedEmbeddings> =
 /** `passes`: the upstream's answer can be sent to the client unchanged. */
 type Embedded = { readonly answer: EmbeddingsAnswer; readonly passes: boolean }
 
-/** The request for a candidate. Null: its provider has no embeddings. */
+/**
+ * The request for a candidate. Null: its provider has no embeddings. More inputs than the provider takes in one call are
+ * sent in several. `most`: most inputs in one call, learned from a refusal.
+ */
 export const prepareEmbeddings = (
   parsed: ParsedEmbeddings,
   { instance, model }: Candidate,
+  most?: number,
 ): JsonRequest<Embedded> | null => {
   const { embeds, quirks, auth } = instance.provider
   if (!embeds) return null
   const format = embeddingsProtocols[embeds.protocol]
   const path = (embeds.path ?? format.path).replace('{model}', () => pathSegment(model))
   const losses: Loss[] = []
-  const renamed = parsed.body.model === model ? parsed.body : { ...parsed.body, model }
-  const encoded = format.encodeRequest?.(parsed.request, { model })
-  const withQuirks = (body: JsonObject) =>
-    embeds.requestBody?.(body, model, (at, unfit = false) =>
-      losses.push({ path: encoded?.from[at] ?? at, essential: unfit }),
-    ) ?? body
-  for (const loss of encoded?.losses ?? []) losses.push(loss)
-  const body = encoded
-    ? { text: JSON.stringify(withQuirks(encoded.body)) }
-    : rewrite(parsed.source, parsed.members, parsed.body, withQuirks(renamed))
+  const encode = encoderFor(parsed, { embeds, model }, losses)
+  const batches = batchesOf(parsed, limitsOf(embeds, model, most))
+  const parts = batches.map(encode)
   return {
     url: instance.baseUrl + (quirks?.path?.(path, model, instance.variables) ?? path),
     headers: (key) => ({
@@ -155,7 +162,8 @@ export const prepareEmbeddings = (
       ...providerHeaders(instance, key, auth),
     }),
     auth,
-    body,
+    body: parts.length === 1 && parts[0] ? parts[0] : { text: `[${parts.map(({ text }) => text).join(',')}]` },
+    ...(parts.length > 1 && { parts }),
     dropped: [...(parsed.mended ?? []), ...lossPaths(losses, false)],
     unfit: lossPaths(losses, true),
     droppable: [],
@@ -163,7 +171,92 @@ export const prepareEmbeddings = (
     decodeFailure: format.decodeFailure,
     // Quirks of token counts apply to text answers only.
     quirks,
-    read: (answer) => read(format.decodeAnswer(answer), parsed.request, encoded ? null : answer),
+    read: (answer) => {
+      if (parts.length > 1) return joined(list(answer), batches, format)
+      return read(format.decodeAnswer(answer), parsed.request, format.encodeRequest ? null : answer)
+    },
+  }
+}
+
+/** Encodes the request with some of its inputs. Losses are reported by the client's paths. */
+const encoderFor = (
+  { request, body, source, members }: ParsedEmbeddings,
+  { embeds, model }: { readonly embeds: Embeds; readonly model: string },
+  losses: Loss[],
+): ((inputs: readonly EmbeddingInput[]) => EncodedText) => {
+  const format = embeddingsProtocols[embeds.protocol]
+  const adjusted = (made: JsonObject, from: { readonly [member: string]: string } = {}): JsonObject =>
+    embeds.requestBody?.(made, model, (at, unfit = false) => losses.push({ path: from[at] ?? at, essential: unfit })) ??
+    made
+  const { encodeRequest } = format
+  if (encodeRequest)
+    return (inputs) => {
+      const encoded = encodeRequest(inputs === request.inputs ? request : { ...request, inputs }, { model })
+      losses.push(...encoded.losses)
+      return { text: JSON.stringify(adjusted(encoded.body, encoded.from)) }
+    }
+  const renamed = body.model === model ? body : { ...body, model }
+  return (inputs) => {
+    const some = inputs === request.inputs ? renamed : { ...renamed, input: inputs.map(sentValue) }
+    return rewrite(source, members, body, adjusted(some))
+  }
+}
+
+const sentValue = (input: EmbeddingInput): Json => ('text' in input ? input.text : input.tokens)
+
+const limitsOf = ({ limits = {} }: Embeds, model: string, most = Number.POSITIVE_INFINITY): EmbedsLimits => {
+  const { inputs = Number.POSITIVE_INFINITY, tokens } = typeof limits === 'function' ? limits(model) : limits
+  return { inputs: Math.min(inputs, most), ...(tokens !== undefined && { tokens }) }
+}
+
+/** The share of a token limit that is used, because tokens are estimated. */
+const TOKEN_SHARE = 0.7
+
+/** The inputs of each call, in order. Tokens are estimated only if the request is long enough to exceed their limit. */
+const batchesOf = (
+  { request: { inputs }, source }: ParsedEmbeddings,
+  { inputs: most = Number.POSITIVE_INFINITY, tokens: mostTokens = Number.POSITIVE_INFINITY }: EmbedsLimits,
+): readonly (readonly EmbeddingInput[])[] => {
+  const countsTokens = source.text.length > mostTokens * TOKEN_SHARE
+  if (inputs.length <= most && !countsTokens) return [inputs]
+  const batches: EmbeddingInput[][] = []
+  let size = 0
+  for (const input of inputs) {
+    const tokens = countsTokens ? tokensOf(input) : 0
+    const last = batches.at(-1)
+    if (last && last.length < most && size + tokens <= mostTokens * TOKEN_SHARE) {
+      last.push(input)
+      size += tokens
+    } else {
+      batches.push([input])
+      size = tokens
+    }
+  }
+  return batches.length === 1 ? [inputs] : batches
+}
+
+const tokensOf = (input: EmbeddingInput): number => ('text' in input ? estimateText(input.text) : input.tokens.length)
+
+/** Most further attempts at one target with fewer inputs in each call. */
+const MAX_SMALLER = 3
+
+/** The request in smaller parts after a refusal that says so. The limit is remembered for the model. */
+const smallerParts = (
+  { health: { refusals } }: Gateway,
+  parsed: ParsedEmbeddings,
+): ((candidate: Candidate, failure: Failure) => JsonRequest<Embedded> | null) => {
+  const tries = new Map<Candidate, number>()
+  return (candidate, failure) => {
+    const { embeds } = candidate.instance.provider
+    const tried = tries.get(candidate) ?? 0
+    if (!embeds || tried === MAX_SMALLER) return null
+    const limits = limitsOf(embeds, candidate.model, refusals.batchOf(candidate))
+    const sent = Math.max(...batchesOf(parsed, limits).map(({ length }) => length))
+    const most = smallerBatch(failure, sent)
+    if (most === undefined) return null
+    tries.set(candidate, tried + 1)
+    refusals.noteBatch(candidate, most)
+    return prepareEmbeddings(parsed, candidate, most)
   }
 }
 
@@ -179,17 +272,39 @@ const read = (
   raw: Json | null,
 ): Outcome<JsonAnswer<Embedded>> => {
   if (!decoded.ok) return decoded
-  const { value: answer } = decoded
+  return checkedAnswer(decoded.value, inputs.length, raw !== null && isReadable(raw, encoding))
+}
+
+const checkedAnswer = (answer: EmbeddingsAnswer, count: number, passes: boolean): Outcome<JsonAnswer<Embedded>> => {
   const { vectors, input } = answer
-  if (vectors.length !== inputs.length)
-    return bad(fail('malformed', 'the number of embeddings in the answer differs from the number of inputs'))
-  const [length] = vectors.map(dimensionsOf)
+  if (vectors.length !== count) return bad(MISCOUNTED)
+  const length = vectors[0] && dimensionsOf(vectors[0])
   if (vectors.some((vector) => dimensionsOf(vector) !== length))
     return bad(fail('malformed', 'the embeddings in the answer differ in length'))
-  return good({
-    value: { answer, passes: raw !== null && isReadable(raw, encoding) },
-    ...(input !== undefined && { usage: { input, output: 0 } }),
-  })
+  return good({ value: { answer, passes }, ...(input !== undefined && { usage: { input, output: 0 } }) })
+}
+
+const MISCOUNTED = fail('malformed', 'the number of embeddings in the answer differs from the number of inputs')
+
+/** The answers of all parts as one: vectors in the order of the inputs, and the sum of their tokens. */
+const joined = (
+  answers: readonly Json[],
+  batches: readonly (readonly EmbeddingInput[])[],
+  format: EmbeddingsProtocol,
+): Outcome<JsonAnswer<Embedded>> => {
+  const vectors: Vector[] = []
+  let input: number | undefined = 0
+  let model: string | undefined
+  for (const [index, inputs] of batches.entries()) {
+    const decoded = format.decodeAnswer(answers[index] ?? null)
+    if (!decoded.ok) return decoded
+    if (decoded.value.vectors.length !== inputs.length) return bad(MISCOUNTED)
+    for (const vector of decoded.value.vectors) vectors.push(vector)
+    input = input === undefined || decoded.value.input === undefined ? undefined : input + decoded.value.input
+    model ??= decoded.value.model
+  }
+  const answer = { vectors, ...(input !== undefined && { input }), ...(model !== undefined && { model }) }
+  return checkedAnswer(answer, vectors.length, false)
 }
 
 const bodyOf = (answer: EmbeddingsAnswer, request: EmbeddingsRequest, { target }: JsonRouted<Embedded>): string =>
@@ -202,7 +317,7 @@ const bodyOf = (answer: EmbeddingsAnswer, request: EmbeddingsRequest, { target }
 
 /** Input tokens, if the upstream reports none. */
 const estimated = ({ inputs }: EmbeddingsRequest): number =>
-  Math.ceil(inputs.reduce((sum, input) => sum + ('text' in input ? estimateText(input.text) : input.tokens.length), 0))
+  Math.ceil(inputs.reduce((sum, input) => sum + tokensOf(input), 0))
 
 /** Reports `dimensions` as dropped if the vectors have another length: some servers ignore it silently. */
 const withIgnoredDimensions = (
@@ -218,12 +333,9 @@ const withIgnoredDimensions = (
 
 /** The error for an input that no provider accepts, with the remedy. */
 const withRemedy = (failure: Failure, { inputs }: EmbeddingsRequest): Failure => {
-  if (failure.kind !== 'unsupported' || !failure.param?.startsWith('input')) return failure
-  const tokens = inputs.some((input) => 'tokens' in input)
-  return {
-    ...failure,
-    message: tokens
-      ? 'The input is tokens, which no provider of this model accepts. Send texts instead (in LangChain: check_embedding_ctx_length=False).'
-      : 'No provider of this model accepts so many texts in one request. Send one request for each text.',
-  }
+  const isTokens = failure.param?.startsWith('input') && inputs.some((input) => 'tokens' in input)
+  return failure.kind === 'unsupported' && isTokens ? { ...failure, message: NO_TOKENS } : failure
 }
+
+const NO_TOKENS =
+  'The input is tokens, which no provider of this model accepts. Send texts instead (in LangChain: check_embedding_ctx_length=False).'

@@ -5,18 +5,20 @@
 import type { Usage } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
-import { fail, type Outcome } from '../../core/failure.ts'
+import { type Failure, fail, type Outcome } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { Json } from '../../core/json.ts'
 import type { UpstreamProtocol } from '../../core/protocol.ts'
 import type { Auth, ProviderKey, Quirks } from '../../core/provider.ts'
+import type { Settings } from '../../core/settings.ts'
 import type { Candidate, Plan, Target } from '../../core/target.ts'
 import type { RunningCall } from '../call/call-lifecycle.ts'
 import type { RoutingDeps } from '../routing/route-context.ts'
 import { type NotRouted, type Routed, route } from '../routing/router.ts'
 import type { AnswerFormat } from '../upstream/answer-reader.ts'
 import { Attempt } from '../upstream/attempt.ts'
+import { batchedDial, PARTS_IN_FLIGHT } from '../upstream/batched-call.ts'
 import { encodeInTurns } from '../upstream/late-body.ts'
 import { type Compatibility, identityOf } from '../upstream/outbound-request.ts'
 
@@ -26,6 +28,8 @@ export type JsonRequest<T> = Compatibility & {
   readonly headers: (key: ProviderKey) => Readonly<Record<string, string>>
   readonly auth: Auth
   readonly body: EncodedText
+  /** Bodies of several calls instead of `body`. `read` receives the list of their answers. */
+  readonly parts?: readonly EncodedText[]
   readonly read: (body: Json) => Outcome<JsonAnswer<T>>
   readonly decodeFailure: UpstreamProtocol['decodeFailure']
   /** The provider's error table. */
@@ -43,6 +47,8 @@ export type JsonCall<T> = {
   readonly config: Config
   readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
   readonly prepare: (candidate: Candidate) => JsonRequest<T> | null
+  /** The request to send to the same target after a failure. Null or absent: none. */
+  readonly adapt?: (candidate: Candidate, failure: Failure) => JsonRequest<T> | null
   /** Receives the header block of each target's response. */
   readonly onHeaders: (target: Target, headers: HeaderLookup) => void
 }
@@ -67,8 +73,9 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
   }
   /** The answer of the attempt that succeeded. */
   let decoded: JsonAnswer<T> | undefined
-  const begin = (target: Target, { url, headers, auth, body, read, decodeFailure, quirks }: JsonRequest<T>): Attempt =>
-    new Attempt(deps, {
+  const begin = (target: Target, request: JsonRequest<T>): Attempt => {
+    const { url, headers, auth, body, parts, read, decodeFailure, quirks } = request
+    return new Attempt(parts ? { ...deps, world: { ...world, dial: batchedDial(world.dial, parts) } } : deps, {
       url,
       headers: headers(target.key),
       identity: identityOf(target.candidate.instance, target.key, auth),
@@ -85,11 +92,17 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
       holdbackMs: Number.POSITIVE_INFINITY,
       allowEmptyText: true,
       skipMalformedEvents: false,
-      settings,
+      settings: parts ? withRounds(settings, Math.ceil(parts.length / PARTS_IN_FLIGHT)) : settings,
       client: holder,
       ...(recorder.bodies && { bodies: recorder.bodies }),
       onHeaders: (headers) => onHeaders(target, headers),
     })
+  }
+  const retrySameTarget = ({ candidate }: Target, failure: Failure): boolean => {
+    const adapted = call.adapt?.(candidate, failure) ?? null
+    if (adapted) requests.set(candidate, adapted)
+    return adapted !== null
+  }
   activeCalls.startDeadline(world, cancellation, settings.timeout.request)
   try {
     const routed = await route(
@@ -106,7 +119,7 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
         account: recorder.account,
         note: (event) => recorder.note(event),
       },
-      { prepare, makeReady: ({ body }) => encodeInTurns(body, world.turn), begin },
+      { prepare, makeReady: ({ body }) => encodeInTurns(body, world.turn), begin, retrySameTarget },
     )
     if (!routed.ok) return routed
     if (!decoded) throw new Error('the answer of this JSON call was not decoded')
@@ -115,6 +128,12 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
     cancellation.clearDeadline()
   }
 }
+
+/** Parts that are sent one after another take as much time as that many calls. */
+const withRounds = (settings: Settings, rounds: number): Settings => ({
+  ...settings,
+  circuit: { ...settings.circuit, timeout: settings.circuit.timeout * rounds },
+})
 
 /** The answer as events for the attempt: its usage and its end. */
 const formatOf = (

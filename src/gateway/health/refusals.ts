@@ -1,6 +1,6 @@
 /**
- * What providers have rejected: protocols, members of requests, and reasoning signatures of other providers. Entries
- * expire after ten minutes.
+ * What providers have rejected: protocols, members of requests, reasoning signatures of other providers, and too many
+ * inputs in one embeddings call. Entries expire after ten minutes.
  */
 import type { UpstreamProtocolName } from '../../core/chat.ts'
 import type { Instance } from '../../core/provider.ts'
@@ -18,6 +18,8 @@ export class Refusals {
   readonly #expiry = new BoundedMap<number>()
   /** The latest expiry time of any entry, by model. */
   readonly #latestExpiry = new BoundedMap<number>()
+  /** Most inputs in one embeddings call, by model. */
+  readonly #batches = new BoundedMap<{ readonly inputs: number; readonly until: number }>()
 
   constructor(world: World) {
     this.#world = world
@@ -59,6 +61,18 @@ export class Refusals {
   /** Whether the model has rejected this reasoning signature. */
   hasSignature(candidate: Candidate, signature: string): boolean {
     return this.#has(candidate, signatureId(signature))
+  }
+
+  /** Records the most inputs that the model takes in one embeddings call. */
+  noteBatch(candidate: Candidate, inputs: number): void {
+    this.#batches.set(modelId(candidate), { inputs, until: this.#world.now() + LIFETIME })
+  }
+
+  /** The most inputs that the model takes in one embeddings call. Undefined: unknown. */
+  batchOf(candidate: Candidate): number | undefined {
+    if (this.#batches.isEmpty) return undefined
+    const batch = this.#batches.get(modelId(candidate))
+    return this.#isRecent(batch?.until) ? batch?.inputs : undefined
   }
 
   #note(candidate: Candidate, part: string): void {

@@ -43,10 +43,13 @@ export type DecodeContext = {
   readonly date: number
 }
 
+/** Maximum size in bytes of a JSON answer. */
+export const MAX_WHOLE = 32 * 1024 * 1024
+
 /** Maximum sizes in bytes: an event of a stream (it may contain an image), a JSON answer, a stream, an error body. */
 const MAX = {
   event: 8 * 1024 * 1024,
-  whole: 32 * 1024 * 1024,
+  whole: MAX_WHOLE,
   stream: 64 * 1024 * 1024,
   error: 1024 * 1024,
 }

@@ -146,6 +146,36 @@ In the table:
 
 ${rows(false)}
 
+## What is adapted
+
+A vendor may refuse a value that the client's API style allows. Headgate changes or leaves out what a vendor is known to
+refuse, and names it in \`x-headgate-dropped\` by the client's path:
+
+\`\`\`sh
+curl -si http://localhost:3000/v1/messages -H 'content-type: application/json' \
+  -d '{"model":"openai/gpt-5.4-mini","max_tokens":50,"metadata":{"user_id":"…150 characters…"},"messages":[…]}' | grep dropped
+\`\`\`
+
+\`\`\`
+x-headgate-dropped: metadata.user_id
+\`\`\`
+
+| member | at | what is sent |
+| --- | --- | --- |
+| user IDs, \`safety_identifier\`, \`prompt_cache_key\` above the vendor's length, or with other characters than it accepts | OpenAI, Azure (64 characters), OpenRouter (128), Z.ai (6 to 128), DeepSeek (letters, digits, \`_\`, \`-\`); 64 characters in every translated request to another provider | a digest: the same for the same value |
+| IDs of calls (chat 40, responses 64) and of items (64) | OpenAI, Azure | a digest, equal for a call and its result |
+| more than four stop sequences | OpenAI, Azure | the first four |
+| parameters of a function without \`properties\` or \`type\` | chat and responses providers | an object schema with \`properties\`; the meaning is the same, so it is not named |
+| \`metadata\` without \`store\` | chat completions of OpenAI and Azure | nothing |
+| an effort or a verbosity for a model that does not reason | OpenAI, Azure, GitHub Models | nothing |
+| penalties | Gemini, Vertex AI | nothing |
+| \`temperature\`, \`top_p\`, penalties | Kimi K2.5 and later at Moonshot AI | nothing |
+| thinking, while a tool call is forced | DeepSeek V4, Qwen at Alibaba, Kimi K2.5 and K2.6 | thinking is disabled |
+| a JSON schema | DeepSeek | a request to its responses API |
+| JSON output together with tools | Groq | another target |
+
+A refusal that is not known beforehand is not final either: see [errors](errors.md).
+
 ## Your own servers
 
 These need only their address. If you set a key (\`OLLAMA_API_KEY\`), it is sent.

@@ -20,7 +20,29 @@ export type Accepts = {
    * accepted. Absent: unknown, so the client's own members pass and none is written.
    */
   readonly reasoning?: readonly ReasoningMember[]
+  /** Limits of texts and lists. */
+  readonly limits?: Limits
+  /** Refuses parameters of a function that are no object schema with `properties`. */
+  readonly objectParameters?: true
 }
+
+/**
+ * Limits by the path of a member: `user`, `metadata.user_id`. `[]` stands for each entry of a list:
+ * `messages[].tool_calls[].id`.
+ */
+export type Limits = { readonly [path: string]: TextLimit | ListLimit }
+
+/** A limit of a text that identifies something. Another text is replaced by a digest of it, the same for the same text. */
+export type TextLimit = {
+  /** In UTF-16 code units, as the minimum. */
+  readonly maxLength: number
+  readonly minLength?: number
+  /** Matches valid texts. It has to accept lower-case letters, digits and `_`. */
+  readonly pattern?: RegExp
+}
+
+/** A limit of a list. Further entries are removed. */
+export type ListLimit = { readonly maxItems: number }
 
 /** Members of chat completions that OpenAI defined and many vendors reject. */
 export type OptionalMember = 'store' | 'metadata' | 'prompt_cache_key' | 'service_tier' | 'verbosity'

@@ -1,7 +1,22 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { chatIds } from './quirks/model-list.ts'
-import { olderChat } from './quirks/request.ts'
+import { inOrder, olderChat, onlyChat } from './quirks/request.ts'
+import { forcedCallsWithoutThinking } from './quirks/thinking.ts'
+
+/** Qwen3.5 and later, and the open Qwen3: they think unless disabled. Their variants for one mode only cannot switch. */
+const THINKS_BY_DEFAULT = /^qwen3(?:\.[5-9]|-[0-9]{1,3}b)(?!.*(?:instruct|thinking|coder))/
+
+/**
+ * "The tool_choice parameter does not support being set to required or object in thinking mode"
+ * (github.com/cloudwego/eino/issues/994, 2026-04-24, measured; github.com/QwenLM/qwen-code/issues/7659, 2026-07-24). Without
+ * thinking it is accepted (github.com/agentscope-ai/agentscope/issues/1608, 2026-09-07).
+ */
+const forcedCalls = forcedCallsWithoutThinking({
+  thinks: ({ enable_thinking: enabled }, model) =>
+    (enabled === true && !model.includes('-thinking')) || ((enabled ?? null) === null && THINKS_BY_DEFAULT.test(model)),
+  off: { enable_thinking: false },
+})
 
 /** Unpaid bills and refused content are reported with status 400. */
 const errors: ErrorTable = {
@@ -44,7 +59,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'qwen-plus',
   models: { path: '/models', decode: chatIds },
-  quirks: { requestBody: olderChat, errors },
+  quirks: { requestBody: inOrder(olderChat, onlyChat(forcedCalls)), errors },
   note: 'The international address; accounts in China set `ALIBABA_BASE_URL=https://dashscope.aliyuncs.com/compatible-mode/v1`.',
   embeds: { protocol: 'openai-embeddings', models: ['text-embedding-v4'], limits: embedLimits },
 } satisfies Provider

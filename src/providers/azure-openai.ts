@@ -1,8 +1,7 @@
 import { pathSegment } from '../core/path-segment.ts'
 import type { Provider, Variables } from '../core/provider.ts'
-import { flatEffort } from './quirks/messages.ts'
-import { CHAT, ownItemsOnly, toolsWhileReasoning } from './quirks/openai.ts'
-import { encryptedReasoningModels, inOrder, onlyChat, reasoningModels } from './quirks/request.ts'
+import { CHAT, compatibleMembers, RESPONSES } from './quirks/openai.ts'
+import { encryptedReasoningModels } from './quirks/request.ts'
 
 /** The address ends in `/openai`; the version follows from whether an API version is set. */
 const untilVersion = (url: string): string => {
@@ -33,7 +32,10 @@ export default {
   order: 130,
   address: resource,
   normalizeBaseUrl: untilVersion,
-  speaks: [{ protocol: 'openai-chat', accepts: CHAT }, { protocol: 'openai-responses' }],
+  speaks: [
+    { protocol: 'openai-chat', accepts: CHAT },
+    { protocol: 'openai-responses', accepts: RESPONSES },
+  ],
   supportsCustomTools: true,
   encryptsReasoning: encryptedReasoningModels,
   auth: {
@@ -43,7 +45,7 @@ export default {
   keylessVariables: ['ENDPOINT'],
   variables: { ENDPOINT: null, API_VERSION: null },
   quirks: {
-    requestBody: inOrder(onlyChat(flatEffort), reasoningModels, toolsWhileReasoning, ownItemsOnly),
+    requestBody: compatibleMembers,
     path: deployments,
   },
   catalogue: 'azure-openai',

@@ -1,12 +1,51 @@
-import type { Accepts } from '../core/accepts.ts'
+import type { Accepts, TextLimit } from '../core/accepts.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../core/json.ts'
 import { mapMember, withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { besideCalls } from './quirks/messages.ts'
-import { developerAsSystem, inOrder, olderChat, onlyChat, onlyResponses, type RequestQuirk } from './quirks/request.ts'
+import {
+  developerAsSystem,
+  exceptResponses,
+  inOrder,
+  olderChat,
+  onlyChat,
+  onlyResponses,
+  type RequestQuirk,
+} from './quirks/request.ts'
+import { forcedCallsWithoutThinking } from './quirks/thinking.ts'
 
-const accepts: Accepts = { reasoning: ['reasoning_content'] }
+/**
+ * "Invalid 'user_id': string does not match pattern" (github.com/deepseek-ai/DeepSeek-V3/issues/1277, 2026-05-06). Its reference
+ * has the pattern and the length (github.com/vercel/ai/issues/19380, 2026-08-24).
+ */
+const userId: TextLimit = { maxLength: 512, pattern: /^[a-zA-Z0-9_-]+$/ }
+
+/** Refuses parameters of functions without a type (github.com/end-4/dots-hyprland/pull/3640, 2026-09-11, measured). */
+const accepts: Accepts = {
+  reasoning: ['reasoning_content'],
+  limits: { user: userId, user_id: userId },
+  objectParameters: true,
+}
+
+/**
+ * "Thinking mode does not support this tool_choice": V4 thinks by default, and answers with `thinking: disabled`
+ * (github.com/deepseek-ai/DeepSeek-V3/issues/1376, 2026-08; github.com/JetBrains/koog/issues/2179; both models, measured:
+ * github.com/tickernelz/opencode-mem/issues/253, 2026-08-27). `deepseek-chat` does not think.
+ */
+const forcedCalls = forcedCallsWithoutThinking({
+  thinks: ({ thinking }, model) => object(thinking)?.type !== 'disabled' && !model.startsWith('deepseek-chat'),
+  off: { thinking: { type: 'disabled' } },
+})
+
+/**
+ * "This response_format type is unavailable now" (github.com/UKGovernmentBEIS/inspect_ai/issues/4916, 2026-08;
+ * github.com/llm-exe/llm-exe/issues/662). Its responses API supports schemas, so chat completions are unfit.
+ */
+const noSchemas: RequestQuirk = (body, _model, lost) => {
+  if (object(body.response_format)?.type === 'json_schema') lost('response_format', true)
+  return body
+}
 
 const withReasoning = besideCalls('reasoning_content')
 
@@ -94,16 +133,33 @@ export default {
   // No image input: github.com/rikkahub/rikkahub/issues/1433 (2026-07-03).
   speaks: [
     { protocol: 'openai-chat', accepts, lacks: ['images'] },
-    { protocol: 'openai-responses', stateless: true, lacks: ['images'] },
+    {
+      protocol: 'openai-responses',
+      stateless: true,
+      lacks: ['images'],
+      accepts: { limits: { user: userId }, objectParameters: true },
+    },
   ],
-  alsoSpeaks: [{ protocol: 'anthropic-messages', path: '/anthropic/v1/messages', auth: { header: 'x-api-key' } }],
+  alsoSpeaks: [
+    {
+      protocol: 'anthropic-messages',
+      path: '/anthropic/v1/messages',
+      auth: { header: 'x-api-key' },
+      accepts: { limits: { 'metadata.user_id': userId } },
+    },
+  ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'deepseek-v4-flash',
   models: { path: '/models' },
   // Its thinking models require the reasoning of a turn while tools are being called.
   acceptsReasoning: true,
   quirks: {
-    requestBody: inOrder(olderChat, onlyChat(thoughtsOfCalls), onlyResponses(inOrder(developerItems, dropIgnored))),
+    requestBody: inOrder(
+      olderChat,
+      exceptResponses(forcedCalls),
+      onlyChat(inOrder(noSchemas, thoughtsOfCalls)),
+      onlyResponses(inOrder(developerItems, dropIgnored)),
+    ),
     errors,
   },
   note: 'Requests in the responses style use its responses API if it supports them; with `DEEPSEEK_STYLES=chat` they use chat completions.',

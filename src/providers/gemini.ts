@@ -90,6 +90,8 @@ export default {
       protocol: 'openai-chat',
       path: '/openai/chat/completions',
       auth: { header: 'authorization', prefix: 'Bearer ' },
+      // "Penalty is not enabled for models/…" (github.com/PublicAffairs/openai-gemini/issues/63, 2025-07-13, with Gemini 2.5).
+      accepts: { refuses: { presence_penalty: 0, frequency_penalty: 0 } },
     },
   ],
   auth: { header: 'x-goog-api-key' },

@@ -1,6 +1,7 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
-import { reasoningModels } from './quirks/request.ts'
+import { withoutReasoning } from './quirks/openai.ts'
+import { inOrder, reasoningModels } from './quirks/request.ts'
 
 /** Its request limit is below the model's context window, so other providers may accept the request. */
 const errors: ErrorTable = {
@@ -22,7 +23,7 @@ export default {
   speaks: [{ protocol: 'openai-chat' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-4.1-mini',
-  quirks: { requestBody: reasoningModels, errors },
+  quirks: { requestBody: inOrder(withoutReasoning, reasoningModels), errors },
   note: 'The key is a GitHub token that may read models. Its model list is at another address, so set the models in `GITHUB_MODELS_MODELS`.',
   embeds: { protocol: 'openai-embeddings', models: ['openai/text-embedding-3-small', 'openai/text-embedding-3-large'] },
 } satisfies Provider

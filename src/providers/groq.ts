@@ -1,9 +1,10 @@
 import type { Accepts } from '../core/accepts.ts'
 import type { ErrorTable } from '../core/error-table.ts'
+import { list, object } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 import { flatEffort } from './quirks/messages.ts'
 import { chatIds } from './quirks/model-list.ts'
-import { onlyChat } from './quirks/request.ts'
+import { inOrder, onlyChat, type RequestQuirk } from './quirks/request.ts'
 
 /**
  * Its schema is closed: it refuses `store` (github.com/fanenr/chatbot/issues/21, 2024-12-14) and members of messages such as
@@ -18,6 +19,13 @@ const accepts: Accepts = {
     assistant: ['role', 'content', 'name', 'tool_calls', 'function_call', 'reasoning'],
   },
   reasoning: ['reasoning'],
+}
+
+/** "json mode cannot be combined with tool/function calling" (github.com/vercel/ai/pull/16540, 2026-07-01). */
+const formatsWithoutTools: RequestQuirk = (body, _model, lost) => {
+  if (list(body.tools).length > 0 && (object(body.response_format)?.type ?? 'text') !== 'text')
+    lost('response_format', true)
+  return body
 }
 
 const errors: ErrorTable = {
@@ -59,5 +67,5 @@ export default {
   defaultModel: 'openai/gpt-oss-120b',
   models: { path: '/models', decode: chatIds },
   // `reasoning` of the body is refused (github.com/musistudio/llms/pull/64, 2025-12-31).
-  quirks: { requestBody: onlyChat(flatEffort), errors },
+  quirks: { requestBody: onlyChat(inOrder(flatEffort, formatsWithoutTools)), errors },
 } satisfies Provider

@@ -1,9 +1,8 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
-import { flatEffort } from './quirks/messages.ts'
 import { chatIds } from './quirks/model-list.ts'
-import { CHAT, ownItemsOnly, toolsWhileReasoning } from './quirks/openai.ts'
-import { encryptedReasoningModels, inOrder, onlyChat, reasoningModels } from './quirks/request.ts'
+import { CHAT, compatibleMembers, RESPONSES } from './quirks/openai.ts'
+import { encryptedReasoningModels } from './quirks/request.ts'
 
 const errors: ErrorTable = {
   checked: '2026-11-21',
@@ -35,14 +34,17 @@ export default {
   title: 'OpenAI',
   order: 10,
   baseUrl: 'https://api.openai.com/v1',
-  speaks: [{ protocol: 'openai-chat', accepts: CHAT }, { protocol: 'openai-responses' }],
+  speaks: [
+    { protocol: 'openai-chat', accepts: CHAT },
+    { protocol: 'openai-responses', accepts: RESPONSES },
+  ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   supportsCustomTools: true,
   encryptsReasoning: encryptedReasoningModels,
   // Accepts sampling settings unless reasoning is requested, so any request can fall back to it.
   defaultModel: 'gpt-5.4-mini',
   models: { path: '/models', decode: chatIds },
-  quirks: { requestBody: inOrder(onlyChat(flatEffort), reasoningModels, toolsWhileReasoning, ownItemsOnly), errors },
+  quirks: { requestBody: compatibleMembers, errors },
   note: 'Requests in the responses style use the responses API; with `OPENAI_STYLES=chat` they use chat completions.',
   embeds: {
     protocol: 'openai-embeddings',

@@ -1,3 +1,4 @@
+import type { Limits } from '../core/accepts.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { list, object } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
@@ -9,6 +10,9 @@ const writesText = idsWhere((entry) => {
   const written = list(object(entry.architecture)?.output_modalities)
   return written.length === 0 || written.includes('text')
 })
+
+/** A longer `user` is a 400 (github.com/ujisati/claude-code-provider-proxy/issues/11). */
+const limits: Limits = { user: { maxLength: 128 } }
 
 /** Error codes are numeric statuses, also in a 200; the upstream provider's own error is in `metadata.raw`. */
 const errors: ErrorTable = {
@@ -48,12 +52,15 @@ export default {
   speaks: [
     {
       protocol: 'openai-chat',
-      accepts: { takes: ['verbosity'], reasoning: ['reasoning', 'reasoning_content', 'reasoning_details'] },
+      accepts: { takes: ['verbosity'], reasoning: ['reasoning', 'reasoning_content', 'reasoning_details'], limits },
     },
   ],
   // Stateless; refuses `store`. Streams have ended without their last event (github.com/moeru-ai/airi/pull/2593, 2026-09-18),
   // and Codex's items have been refused (github.com/openai/codex/issues/12114). Messages: its guide for Claude Code.
-  alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }, { protocol: 'anthropic-messages' }],
+  alsoSpeaks: [
+    { protocol: 'openai-responses', stateless: true, accepts: { limits } },
+    { protocol: 'anthropic-messages' },
+  ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-5.4-mini',
   models: { path: '/models', decode: writesText },

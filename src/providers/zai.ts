@@ -1,3 +1,4 @@
+import type { Accepts, TextLimit } from '../core/accepts.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { olderChat } from './quirks/request.ts'
@@ -8,12 +9,18 @@ const errors: ErrorTable = {
   rows: [{ when: { word: '1113' }, kind: 'quota', seen: 'github.com/zai-org/GLM-5/issues/148 (2026-09-11)' }],
 }
 
+/** "The unique ID of the user must be between 6 and 128 characters in length" (github.com/looplj/axonhub/issues/1669, 2026-05-15). */
+const userId: TextLimit = { minLength: 6, maxLength: 128 }
+
+/** It calls the member `user_id`. */
+const accepts: Accepts = { reasoning: ['reasoning_content'], limits: { user: userId, user_id: userId } }
+
 export default {
   name: 'zai',
   title: 'Z.ai',
   order: 190,
   baseUrl: 'https://api.z.ai/api/paas/v4',
-  speaks: [{ protocol: 'openai-chat', accepts: { reasoning: ['reasoning_content'] } }],
+  speaks: [{ protocol: 'openai-chat', accepts }],
   // Responses are documented for the coding plan only (docs.z.ai, 2026-11-21).
   alsoSpeaks: [
     { protocol: 'openai-responses', path: '/api/v1/responses', atHost: true, stateless: true },

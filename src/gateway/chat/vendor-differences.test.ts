@@ -4,47 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defaultSettings } from '../../../test/support/settings.ts'
-import type { ClientProtocolName } from '../../core/chat.ts'
-import { isObject, type JsonObject } from '../../core/json.ts'
-import type { Instance } from '../../core/provider.ts'
-import { loadProviders } from '../../edge/catalogue/load-providers.ts'
-import { protocols } from '../../protocols/index.ts'
-import { prepareRequest } from '../upstream/outbound-request.ts'
-import { parseRequest } from '../upstream/parse-request.ts'
-
-const providers = await loadProviders()
-
-const instanceOf = (name: string): Instance => {
-  const provider = providers.get(name)
-  assert.ok(provider, `there is no provider ${name}`)
-  return {
-    id: name,
-    provider,
-    baseUrl: provider.baseUrl ?? `https://${name}.test/v1`,
-    keys: [{ id: 'k1', secret: null, weight: 1 }],
-    models: ['m'],
-    speaks: provider.speaks,
-    variables: {},
-  }
-}
-
-/** The request as this vendor receives it. `same`: the body is the client's text, byte for byte. */
-const sent = (name: string, style: ClientProtocolName, given: JsonObject, model = 'm') => {
-  const source = JSON.stringify({ model, ...given })
-  const question = parseRequest(protocols[style], { text: source }, () => undefined, defaultSettings.limit)
-  assert.ok(question.ok, 'the request is refused here')
-  const prepared = prepareRequest(
-    question.value,
-    { instance: instanceOf(name), model, because: '', weight: 1 },
-    undefined,
-  )
-  assert.ok(prepared)
-  const body: unknown = JSON.parse(prepared.body.text)
-  assert.ok(isObject(body))
-  const { dropped, unfit, protocol } = prepared
-  return { body, dropped, unfit, style: protocol.style, same: prepared.body.text === source }
-}
+import { sent } from '../../../test/support/sent.ts'
+import type { JsonObject } from '../../core/json.ts'
 
 const CALL = { id: 'call_1', type: 'function', function: { name: 'f', arguments: '{}' } }
 const TOOL = { type: 'function', function: { name: 'f', parameters: { type: 'object', properties: {} } } }

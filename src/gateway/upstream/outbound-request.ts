@@ -20,6 +20,7 @@ import { withoutKeeping } from '../../protocols/openai-responses/without-storage
 import { acceptedBody, missingAbilities, withoutRefusedPaths } from '../../protocols/shared/accepts.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
 import { withoutForeignParts } from '../../protocols/shared/foreign-parts.ts'
+import { translatedLimits } from '../../protocols/shared/limits.ts'
 import { LateBody } from './late-body.ts'
 
 /** The client's request, parsed once. */
@@ -136,10 +137,11 @@ const prepareAs = (
   const bodyLosses: Loss[] = []
   /** Parts of the request that the wire does not support, by client paths. */
   const lacking = lacks ? missingAbilities(inbound.request, lacks) : NONE
+  const limits = isTranslated ? translatedLimits(accepts?.limits) : accepts?.limits
   const recordLoss = (path: string, unfit = false) => bodyLosses.push({ path, essential: unfit })
   const adjust = (body: JsonObject) => {
     const stateless = wire.stateless ? withoutKeeping(body, inbound.protocol.name, recordLoss) : body
-    const accepted = acceptedBody(stateless, accepts, recordLoss)
+    const accepted = acceptedBody(stateless, accepts, limits, recordLoss)
     const fitted = quirk?.(accepted, model, recordLoss, protocol.name) ?? accepted
     return inbound.refused ? withoutRefusedPaths(fitted, inbound.refused, recordLoss) : fitted
   }

@@ -305,12 +305,10 @@ const settings: readonly (readonly [string, GenerationSettings, Json, readonly s
       topK: 7,
       stopSequences: ['a'],
       seed: 3,
-      presencePenalty: 1,
-      frequencyPenalty: -1,
       responseLogprobs: true,
       logprobs: 2,
     },
-    ['s'],
+    ['s', 'pp', 'fp'],
   ],
   ['several choices', { choices: at(8, 'n') }, { candidateCount: 8 }, []],
   [

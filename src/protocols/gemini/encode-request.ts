@@ -1,7 +1,7 @@
 import type { ChatRequest, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { newLosses } from '../shared/losses.ts'
+import { lostUnlessNeutral, newLosses } from '../shared/losses.ts'
 import { encodeOwnMember, type MemberChecks, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import {
   conversationMember,
@@ -71,8 +71,10 @@ const SETTING_ENCODERS: SettingEncoders<GenerationConfigDraft> = {
     if (fits && sourceOf(value) === undefined) put('seed', value, at)
     else losses.lose(at)
   },
-  presencePenalty: clampSetting('presencePenalty', -2, 1.999),
-  frequencyPenalty: clampSetting('frequencyPenalty', -2, 1.999),
+  // "Penalty is not enabled for this model": every current model (github.com/google-gemini/cookbook/issues/1290, 2026-07;
+  // github.com/vercel/ai/issues/8943).
+  presencePenalty: lostUnlessNeutral,
+  frequencyPenalty: lostUnlessNeutral,
   ...UNSUPPORTED_SETTINGS,
   choices: ({ value, at }, { put, losses }) => {
     if (value > choices.most) losses.unfit(at)

@@ -6,6 +6,7 @@ import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { shortId } from '../shared/call-ids.ts'
 import { dataUrl } from '../shared/data-url.ts'
 import { withEffort } from '../shared/effort.ts'
+import { CLOSED_PARAMETERS, objectParameters } from '../shared/function-parameters.ts'
 import {
   defaultTierOnly,
   encodedElsewhere,
@@ -130,18 +131,18 @@ const writeToolChoice = (choice: ToolChoice, tools: readonly Tool[]): Json => {
 const writeTool = (tool: Tool, losses: Losses): JsonObject[] => {
   switch (tool.kind) {
     case 'function': {
-      const { name, description, parameters, strict } = tool
+      const { name, description, strict } = tool
       loseExtras(tool.extras, losses)
       // In responses functions are strict by default, unless their schema violates the rules of strict mode. Here such
       // a schema would be rejected.
-      const isStrict = strict === true && allowsStrict(parameters)
+      const isStrict = strict === true && allowsStrict(objectParameters(tool.parameters ?? CLOSED_PARAMETERS))
       return [
         {
           type: 'function',
           function: {
             name,
             ...(description !== undefined && { description }),
-            ...(parameters !== undefined && { parameters }),
+            parameters: objectParameters(tool.parameters ?? (isStrict ? CLOSED_PARAMETERS : undefined)),
             ...(isStrict && { strict: true }),
           },
         },

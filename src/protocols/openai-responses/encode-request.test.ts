@@ -357,7 +357,7 @@ const tools: readonly (readonly [string, Tool, readonly JsonObject[], readonly (
   [
     'strict is always written',
     { kind: 'function', at: 't', name: 'f', parameters: { type: 'object' } },
-    [{ type: 'function', name: 'f', parameters: { type: 'object' }, strict: false }],
+    [{ type: 'function', name: 'f', parameters: { type: 'object', properties: {} }, strict: false }],
     [],
   ],
   [

@@ -4,6 +4,7 @@ import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { shortId } from '../shared/call-ids.ts'
 import { dataUrl } from '../shared/data-url.ts'
 import { withEffort } from '../shared/effort.ts'
+import { CLOSED_PARAMETERS, objectParameters } from '../shared/function-parameters.ts'
 import { encodedElsewhere, loseExtras, lost, lostUnlessNeutral, newLosses } from '../shared/losses.ts'
 import { newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import { encodeSettings, type SettingEncoders, topMember, UNSUPPORTED_SETTINGS } from '../shared/setting-encoders.ts'
@@ -142,12 +143,8 @@ const SETTING_ENCODERS: SettingEncoders<ResponsesDraft> = {
   reasoningSummary: within('reasoning', 'summary'),
   encryptedReasoning: included(ENCRYPTED_REASONING),
   verbosity: within('text', 'verbosity'),
-  user: ({ value, at }, { put, losses }) => {
-    // `safety_identifier` is limited to 64 characters. Compatible servers know only `user`, which has no limit.
-    if (at !== 'safety_identifier') put('user', value, at)
-    else if (value.length <= 64) put('safety_identifier', value, at)
-    else losses.lose(at)
-  },
+  // Compatible servers know only `user`.
+  user: ({ value, at }, { put }) => put(at === 'safety_identifier' ? at : 'user', value, at),
   promptCacheKey: asMember('prompt_cache_key'),
   serviceTier: ({ value, at }, { put, losses }) => {
     if (TIERS.has(value)) put('service_tier', value, at)
@@ -162,14 +159,12 @@ const SETTING_ENCODERS: SettingEncoders<ResponsesDraft> = {
 
 const TOOL_EXTRAS = ['defer_loading', 'allowed_callers', 'output_schema']
 
-/** Parameters of a tool that has none; strict mode accepts this schema too. */
-const NO_PARAMETERS = { type: 'object', properties: {}, required: [], additionalProperties: false }
-
 const encodeTool = (draft: ResponsesDraft, tool: Tool): JsonObject[] => {
   switch (tool.kind) {
     case 'function': {
-      const { at, name, description, parameters = NO_PARAMETERS, strict = false, extras } = tool
+      const { at, name, description, strict = false, extras } = tool
       loseExtras(extras, draft.losses, TOOL_EXTRAS)
+      const parameters = objectParameters(tool.parameters ?? CLOSED_PARAMETERS)
       if (!object(parameters)) {
         draft.losses.unfit(at)
         return []

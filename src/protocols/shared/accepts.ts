@@ -1,17 +1,29 @@
 /** Adapts a chat request to the members, messages and abilities that a provider accepts (`core/accepts.ts`). */
-import type { Ability, Accepts, ReasoningMember } from '../../core/accepts.ts'
+import type { Ability, Accepts, Limits, ReasoningMember } from '../../core/accepts.ts'
 import type { ChatRequest, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, text } from '../../core/json.ts'
 import { mapMember, withoutMember } from '../../core/json-edit.ts'
 import type { Loss } from '../../core/protocol.ts'
+import { objectParameters } from './function-parameters.ts'
+import { withinLimits } from './limits.ts'
 import { detailsOf, isGatewayDetail, reasoningText } from './reasoning-members.ts'
 
 /** Reports a path in the body as dropped. */
 type ReportDropped = (path: string) => void
 
-/** The body without members that the provider rejects. Returns the same object if nothing changes. */
-export const acceptedBody = (body: JsonObject, accepts: Accepts | undefined, dropped: ReportDropped): JsonObject => {
-  const remaining = accepts?.refuses ? withoutRefused(body, accepts.refuses, dropped) : body
+/**
+ * The body without members that the provider rejects, and within its limits. Returns the same object if nothing changes.
+ * `limits`: the provider's, or those of a translated body.
+ */
+export const acceptedBody = (
+  body: JsonObject,
+  accepts: Accepts | undefined,
+  limits: Limits | undefined,
+  dropped: ReportDropped,
+): JsonObject => {
+  const allowed = accepts?.refuses ? withoutRefused(body, accepts.refuses, dropped) : body
+  const described = accepts?.objectParameters ? withObjectParameters(allowed) : allowed
+  const remaining = withinLimits(described, limits, dropped)
   // Only assistant messages carry rejected members, unless the provider's message schema is closed.
   const concerns = (message: JsonObject) => message.role === 'assistant' || accepts?.messages !== undefined
   return mapMember(remaining, 'messages', (message, index) =>
@@ -19,6 +31,24 @@ export const acceptedBody = (body: JsonObject, accepts: Accepts | undefined, dro
       ? acceptedMessage(message, accepts, (member) => dropped(`messages[${index}].${member}`))
       : message,
   )
+}
+
+/** Completes the parameters of functions, in chat completions and in the responses format. Nothing changes for the model. */
+const withObjectParameters = (body: JsonObject): JsonObject =>
+  mapMember(body, 'tools', (tool) => {
+    if (!isObject(tool) || tool.type !== 'function') return tool
+    if (isObject(tool.function)) {
+      const inner = completed(tool.function)
+      return inner === tool.function ? tool : { ...tool, function: inner }
+    }
+    return completed(tool)
+  })
+
+const completed = (declaration: JsonObject): JsonObject => {
+  // Without parameters the function has no arguments, which OpenAI accepts.
+  const { parameters } = declaration
+  const complete = parameters === undefined ? parameters : objectParameters(parameters)
+  return complete === parameters ? declaration : { ...declaration, parameters: complete }
 }
 
 const withoutRefused = (

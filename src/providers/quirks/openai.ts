@@ -2,7 +2,9 @@
 import type { Accepts } from '../../core/accepts.ts'
 import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
 import { mapMember, withoutMember } from '../../core/json-edit.ts'
-import { onlyChat, onlyResponses, type RequestQuirk } from './request.ts'
+import { CHAT_LIMITS, RESPONSES_LIMITS } from './limits.ts'
+import { flatEffort } from './messages.ts'
+import { inOrder, onlyChat, onlyResponses, type RequestQuirk, reasoningModels } from './request.ts'
 
 /**
  * Members of its chat completions beyond the common ones. They have no place for reasoning of earlier turns: reports differ on
@@ -11,7 +13,11 @@ import { onlyChat, onlyResponses, type RequestQuirk } from './request.ts'
 export const CHAT: Accepts = {
   takes: ['store', 'metadata', 'prompt_cache_key', 'service_tier', 'verbosity'],
   reasoning: [],
+  limits: CHAT_LIMITS,
+  objectParameters: true,
 }
+
+export const RESPONSES: Accepts = { limits: RESPONSES_LIMITS, objectParameters: true }
 
 const bare = (model: string): string => model.slice(model.lastIndexOf('/') + 1).toLowerCase()
 
@@ -25,7 +31,7 @@ const BY_DEFAULT = /^gpt-(?:5\.(?:[5-9]|[1-9][0-9])|[6-9])(?!.*-(?:chat|search))
  * (github.com/pipecat-ai/pipecat/issues/4043, 2026-03-16; github.com/danny-avila/LibreChat/issues/14355, 2026-07-21, and
  * github.com/jeffdafoe/llm-memory-api/pull/178, 2026-04-29: also without an effort). So this protocol is unfit for them.
  */
-export const toolsWhileReasoning: RequestQuirk = onlyChat((body, model, lost) => {
+const toolsWhileReasoning: RequestQuirk = onlyChat((body, model, lost) => {
   if (list(body.tools).length === 0) return body
   const name = bare(model)
   const effort = text(body.reasoning_effort)
@@ -33,6 +39,59 @@ export const toolsWhileReasoning: RequestQuirk = onlyChat((body, model, lost) =>
   if (reasons && (BY_EFFORT.test(name) || BY_DEFAULT.test(name)))
     lost(effort === undefined ? 'tools' : 'reasoning_effort', true)
   return body
+})
+
+/** Models that do not reason, also fine-tuned ones (`ft:gpt-4o-mini:…`) and in Azure's spelling (`gpt-35-turbo`). */
+const NEVER_REASONS = /^(?:ft:)?(?:gpt-(?:3|4)|chatgpt-4)/
+
+/** Value of `verbosity` that is the default of every model. */
+const USUAL_VERBOSITY = 'medium'
+
+/**
+ * Models that do not reason refuse an effort: "Unrecognized request argument supplied: reasoning_effort"
+ * (github.com/davidmigloz/langchain_dart/issues/712; Azure: github.com/musistudio/claude-code-router/issues/724), in responses
+ * "'reasoning.effort' is not supported with this model" (github.com/RageAgainstThePixel/OpenAI-DotNet/issues/500, 2025-10-24). They
+ * have one verbosity (github.com/google-deepmind/concordia/issues/164, 2025-09-19). What they refuse is removed and reported.
+ */
+export const withoutReasoning: RequestQuirk = (body, model, lost, protocol) => {
+  if (!NEVER_REASONS.test(bare(model))) return body
+  return protocol === 'openai-responses' ? plainResponses(body, lost) : plainChat(body, lost)
+}
+
+type ReportLoss = (path: string) => void
+
+const plainChat = (body: JsonObject, lost: ReportLoss): JsonObject => {
+  const { reasoning_effort: effort, verbosity } = body
+  if (text(effort) !== undefined && effort !== 'none') lost('reasoning_effort')
+  if (text(verbosity) === undefined || verbosity === USUAL_VERBOSITY) return withoutMember(body, 'reasoning_effort')
+  lost('verbosity')
+  return withoutMember(body, 'reasoning_effort', 'verbosity')
+}
+
+const plainResponses = (body: JsonObject, lost: ReportLoss): JsonObject => {
+  let plain = body
+  const { reasoning, text: format } = body
+  const effort = isObject(reasoning) ? text(reasoning.effort) : undefined
+  if (isObject(reasoning) && effort !== undefined) {
+    if (effort !== 'none') lost('reasoning.effort')
+    const rest = withoutMember(reasoning, 'effort')
+    plain = Object.keys(rest).length > 0 ? { ...plain, reasoning: rest } : withoutMember(plain, 'reasoning')
+  }
+  const verbosity = isObject(format) ? text(format.verbosity) : undefined
+  if (!isObject(format) || verbosity === undefined || verbosity === USUAL_VERBOSITY) return plain
+  lost('text.verbosity')
+  return { ...plain, text: withoutMember(format, 'verbosity') }
+}
+
+/**
+ * "The 'metadata' parameter is only allowed when 'store' is enabled." (github.com/QwenLM/qwen-code/issues/243;
+ * github.com/BerriAI/litellm/issues/23108). It labels stored answers only, so it is removed and reported.
+ */
+const storedMetadata: RequestQuirk = onlyChat((body, _model, lost) => {
+  const { metadata, store } = body
+  if (metadata === undefined || store === true) return body
+  if (isObject(metadata) && Object.keys(metadata).length > 0) lost('metadata')
+  return withoutMember(body, 'metadata')
 })
 
 /** Prefix of OpenAI's encrypted reasoning: all 104 recordings of OpenAI and Azure have it, none of xAI, Bedrock and DeepSeek. */
@@ -52,7 +111,7 @@ const isOwn = ({ id, encrypted_content: encrypted, content }: JsonObject): boole
  * reasoning (github.com/querymt/querymt/issues/976, 2026-09-22), or with another kind of ID. They are removed and reported as
  * dropped. IDs of other foreign items are removed, since nothing is looked up by them.
  */
-export const ownItemsOnly: RequestQuirk = onlyResponses((body, _model, lost) =>
+const ownItemsOnly: RequestQuirk = onlyResponses((body, _model, lost) =>
   mapMember(body, 'input', (item, index) => ownItem(item, (member) => lost(`input[${index}]${member}`))),
 )
 
@@ -72,3 +131,13 @@ const ownItem = (item: Json, lost: (member: string) => void): Json | undefined =
   const prefix = Object.hasOwn(PREFIXES, type) ? PREFIXES[type] : undefined
   return id === undefined || prefix === undefined || id.startsWith(prefix) ? open : withoutMember(open, 'id')
 }
+
+/** The changes to a request to OpenAI or Azure OpenAI, in their order. */
+export const compatibleMembers: RequestQuirk = inOrder(
+  onlyChat(flatEffort),
+  withoutReasoning,
+  reasoningModels,
+  toolsWhileReasoning,
+  storedMetadata,
+  ownItemsOnly,
+)

@@ -19,6 +19,12 @@ export const onlyChat =
   (body, model, lost, protocol) =>
     protocol === 'openai-chat' ? quirk(body, model, lost, protocol) : body
 
+/** Excludes bodies of the responses protocol from a change. */
+export const exceptResponses =
+  (quirk: RequestQuirk): RequestQuirk =>
+  (body, model, lost, protocol) =>
+    protocol === 'openai-responses' ? body : quirk(body, model, lost, protocol)
+
 /** Limits a change to bodies of the responses protocol. */
 export const onlyResponses =
   (quirk: RequestQuirk): RequestQuirk =>

@@ -24,7 +24,11 @@ export const settingsSchema = z.strictObject({
         'time to first byte of an attempt: to the first byte of a stream, or to the response headers of a whole answer; 0 is off',
       ),
       errorThreshold: whole(50, 1, 100, 'percentage of failures in the window that opens a circuit'),
-      resetTimeout: ms(300_000, 'time a circuit stays open before a real request probes the target'),
+      firstProbe: ms(
+        10_000,
+        'time a circuit stays open before a real request probes the target; each failed probe doubles it, at most to the length of the outage so far and to resetTimeout; 0: always resetTimeout',
+      ),
+      resetTimeout: ms(300_000, 'longest time between two probes of an open circuit'),
       window: z
         .int()
         .min(100)
@@ -65,6 +69,10 @@ export const settingsSchema = z.strictObject({
         0,
         1_000_000,
         'second and later attempts and hedges per second that are allowed at a model of a provider beyond that percentage; one client key may use half of both',
+      ),
+      sameModelWait: ms(
+        2_000,
+        'longest wait for another attempt at the same model before another model is tried: for the end of a rate limit that the provider states, or once after a 500 or 502; 0 is off',
       ),
     })
     .prefault({}),

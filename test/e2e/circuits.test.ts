@@ -313,7 +313,14 @@ describe('circuits: keys and addresses', { concurrency: true }, () => {
     on.keep(() => resetting?.close())
   })
   const it = bench(
-    { errorThreshold: 50, minRequests: 4, consecutiveFailures: 0, resetTimeout: 60_000, whenAllOpen: 'fail' },
+    {
+      errorThreshold: 50,
+      minRequests: 4,
+      consecutiveFailures: 0,
+      firstProbe: 60_000,
+      resetTimeout: 60_000,
+      whenAllOpen: 'fail',
+    },
     {
       keys: { p1: 2, p5: 4 },
       settings: { retry: { maxAttempts: 2, budgetPercent: 100 }, keyStrategy: 'round-robin' },
@@ -388,6 +395,7 @@ describe('circuits: in a row', { concurrency: true }, () => {
     errorThreshold: 100,
     minRequests: 1_000,
     consecutiveFailures: 3,
+    firstProbe: 60_000,
     resetTimeout: 60_000,
     whenAllOpen: 'fail',
   })
@@ -435,6 +443,7 @@ describe('circuits: old outcomes', () => {
     minRequests: 3,
     consecutiveFailures: 0,
     window: 3_000,
+    firstProbe: 60_000,
     resetTimeout: 60_000,
     whenAllOpen: 'fail',
   })
@@ -484,7 +493,13 @@ describe('circuits: several probes', () => {
 })
 
 describe('circuits: when all are open', { concurrency: true }, () => {
-  const rules = { errorThreshold: 50, minRequests: 2, consecutiveFailures: 0, resetTimeout: 100_000 }
+  const rules = {
+    errorThreshold: 50,
+    minRequests: 2,
+    consecutiveFailures: 0,
+    firstProbe: 100_000,
+    resetTimeout: 100_000,
+  }
 
   describe('fail', () => {
     const it = bench({ ...rules, whenAllOpen: 'fail' })

@@ -226,7 +226,7 @@ describe('errors: of the gateway', { concurrency: 4 }, () => {
       unknownModel: 'reject',
       fallback: 'none',
       limit: { body: 20_000 },
-      circuit: { minRequests: 1, resetTimeout: 40_000, whenAllOpen: 'fail' },
+      circuit: { minRequests: 1, firstProbe: 40_000, resetTimeout: 40_000, whenAllOpen: 'fail' },
       providers: {
         good: { baseUrl: `${upstream.url}/good/v1` },
         messages: { baseUrl: `${upstream.url}/messages/v1`, styles: ['messages'] },

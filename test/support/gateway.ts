@@ -120,8 +120,8 @@ export const gatewayHarness = (
 const routeOf = (name: string, targets: readonly string[]): Route => ({
   name,
   targets: targets.map((target) => {
-    const [provider = '', model = ''] = target.split('/')
-    return { provider, model, weight: 1 }
+    const [provider = '', ...model] = target.split('/')
+    return { provider, model: model.join('/'), weight: 1 }
   }),
   fallback: [],
 })

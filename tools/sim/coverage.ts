@@ -83,6 +83,7 @@ export const SOMETIMES: readonly string[] = [
   'shutdown: with requests in progress',
   'refusal: warming',
   'hedge',
+  'hedge of a probe',
   'continued',
   'shared: joined',
   'shared: stored',

@@ -22,6 +22,7 @@ const FINISH = Buffer.from('\n\ndata: {"choices":[{"index":0,"delta":{},"finish_
 
 /** A permit with some methods replaced. */
 const butFor = (permit: AttemptPermit, change: Partial<AttemptPermit>): AttemptPermit => ({
+  isProbe: permit.isProbe,
   commit: (ms) => permit.commit(ms),
   done: () => permit.done(),
   failed: (failure) => permit.failed(failure),
@@ -29,7 +30,7 @@ const butFor = (permit: AttemptPermit, change: Partial<AttemptPermit>): AttemptP
   ...change,
 })
 
-const nothing: AttemptPermit = { commit() {}, done() {}, failed() {}, release() {} }
+const nothing: AttemptPermit = { isProbe: false, commit() {}, done() {}, failed() {}, release() {} }
 
 /** Health state whose permits are replaced. */
 const withPermits =

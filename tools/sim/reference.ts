@@ -17,6 +17,9 @@ export class ReferenceCircuit {
   #gen = 0
   #since = 0
   #until = 0
+  /** When it left the closed state, and the failed probes since. */
+  #down = 0
+  #misses = 0
   #lastEarly: number | null = null
   #early: Token | null = null
   #probes = new Set<Token>()
@@ -98,7 +101,10 @@ export class ReferenceCircuit {
 
   failed(token: Token, now: number): void {
     if (token.gen !== this.#gen) return
-    if (this.at === 'half_open') return this.#open(now)
+    if (this.at === 'half_open') {
+      this.#misses++
+      return this.#open(now)
+    }
     if (this.at === 'open') return this.#free(token)
     this.#takeBack(token)
     this.#tally(this.#bucket(now)).bad++
@@ -107,7 +113,10 @@ export class ReferenceCircuit {
     const { consecutiveFailures, minRequests, errorThreshold } = this.#rules
     const inARow = consecutiveFailures > 0 && this.#run >= consecutiveFailures
     const share = ok + bad >= minRequests && 100 * bad >= errorThreshold * (ok + bad)
-    if (inARow || share) this.#open(now)
+    if (!inARow && !share) return
+    this.#down = now
+    this.#misses = 0
+    this.#open(now)
   }
 
   /** The response ended early, but not because of this circuit's upstream. */
@@ -165,7 +174,11 @@ export class ReferenceCircuit {
   #open(now: number): void {
     this.#turn('open', now)
     this.#since = now
-    this.#until = now + this.#rules.resetTimeout
+    const { firstProbe, resetTimeout } = this.#rules
+    let wait = firstProbe
+    for (let n = 0; n < this.#misses && wait < resetTimeout; n++) wait *= 2
+    if (wait > firstProbe) wait = Math.max(firstProbe, Math.min(wait, now - this.#down))
+    this.#until = now + (firstProbe === 0 ? resetTimeout : Math.min(wait, resetTimeout))
     this.#lastEarly = null
     this.#early = null
   }

@@ -542,7 +542,13 @@ class Simulation {
       if (call.repeated > 1) watch.breach(1, `${name} tries ${id} again, which is its second retry`)
     }
     const concurrent = call.dials.filter((other) => other.played && !other.played.over && !other.finished)
-    if (concurrent.length > 0) {
+    const [only] = concurrent
+    const isBesideProbe = concurrent.length === 1 && only?.claim?.tokens.some(({ kind }) => kind !== 'plain') === true
+    if (isBesideProbe) {
+      this.#seen.add('hedge of a probe')
+      if (now < only.at + SLOW_PROBE)
+        watch.breach(1, `${name} tries ${dial.tag} while the probe ${only.tag} is not slow`)
+    } else if (concurrent.length > 0) {
       this.#hedges++
       if (settings.hedge.percent === 0 || concurrent.length > 1 || concurrent[0]?.provider === dial.provider)
         watch.breach(1, `${name} tries ${dial.tag} while ${concurrent.map(({ tag }) => tag).join(' and ')}`)
@@ -713,6 +719,8 @@ class Simulation {
 /** Maximum characters written after the client is full: one piece from upstream and its translation. */
 const MAX_OVERFLOW = 64 * 1024
 /** Maximum ms by which a timer is late. */
+/** ms after which another target may be tried beside a probe. */
+const SLOW_PROBE = 1_000
 const MAX_LATENESS = 40
 /** The longest cooldown in ms: of a key without quota. */
 const LONGEST_COOLDOWN = 6 * 3_600_000

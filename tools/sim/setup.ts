@@ -67,8 +67,8 @@ const allOpen = drawing<Settings['circuit']['whenAllOpen']>([
   ['try', 1],
 ])
 
-const settings = (chance: Chance, fresh: Chance): Settings =>
-  settingsSchema.parse({
+const settings = (chance: Chance, fresh: Chance): Settings => {
+  const drawn = settingsSchema.parse({
     circuit: {
       timeout: pick(chance, [2_000, 5_000, 5_000, 30_000, 0]),
       errorThreshold: pick(chance, [20, 50, 50, 100]),
@@ -103,6 +103,12 @@ const settings = (chance: Chance, fresh: Chance): Settings =>
     idempotency: { keep: pick(fresh, [0, 5_000, 600_000]), finish: pick(fresh, [0, 2_000, 60_000]) },
     coalesce: fresh() < 0.3,
   })
+  return {
+    ...drawn,
+    circuit: { ...drawn.circuit, firstProbe: pick(fresh, [1_000, 10_000, 0]) },
+    retry: { ...drawn.retry, sameModelWait: pick(fresh, [0, 500, 2_000, 2_000]) },
+  }
+}
 
 export type Setup = {
   readonly config: Config

@@ -165,6 +165,7 @@ export class Watch {
     }
     const after = () => this.#compare(health, claim, settings)
     return {
+      isProbe: permit.isProbe,
       commit: (ms) => {
         permit.commit(ms)
         each((circuit, token) => circuit.commit(token, this.#now()))

@@ -54,7 +54,7 @@ const fails: SettingRule = (value, path, { rows }) => {
   return { circuit: { consecutiveFailures: count + 1 } }
 }
 
-const cooldown = seconds('circuit', 'resetTimeout', 'afterwards one request probes the target')
+const cooldown = seconds('circuit', 'resetTimeout', 'the longest time until one request probes the target')
 
 const STRATEGIES: Readonly<Record<string, readonly [string, string]>> = {
   'simple-shuffle': ['weighted', ''],

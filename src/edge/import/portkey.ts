@@ -120,7 +120,7 @@ const readLimits = (root: TreeNode, reach: number, { rows }: TreeTools): SourceM
 const CIRCUIT: Readonly<Record<string, readonly [string, string, number]>> = {
   failure_threshold: ['consecutiveFailures', 'failures in a row', 1_000_000],
   failure_threshold_percentage: ['errorThreshold', '', 100],
-  cooldown_interval: ['resetTimeout', 'afterwards one request probes the target', 2_147_483_647],
+  cooldown_interval: ['resetTimeout', 'the longest time until one request probes the target', 2_147_483_647],
   minimum_requests: ['minRequests', '', 1_000_000],
 }
 

@@ -66,7 +66,7 @@ test('banner: shows version, address, providers and settings', () => {
   Providers  openai  2 keys   openai-default
              groq    1 key    llama
              vllm    no key   vllm-default
-  Circuits   timeout 30 s, opens at 50 % of 5 or more in 60 s or 5 failures in a row, for 300 s
+  Circuits   timeout 30 s, opens at 50 % of 5 or more in 60 s or 5 failures in a row, probed after 10 s
   Clients    auth off, only this machine can call
   Config     headgate.yaml
   Data       .headgate

@@ -66,7 +66,9 @@ const breakerText = ({ settings: { circuit } }: Config): string => {
     ...(circuit.consecutiveFailures > 0 ? [`or ${circuit.consecutiveFailures} failures in a row`] : []),
   ].join(' ')
   const timeout = circuit.timeout === 0 ? 'timeout off' : `timeout ${seconds(circuit.timeout)}`
-  return `${timeout}, ${rules}, for ${seconds(circuit.resetTimeout)}`
+  const { firstProbe, resetTimeout } = circuit
+  const wait = firstProbe === 0 ? resetTimeout : Math.min(firstProbe, resetTimeout)
+  return `${timeout}, ${rules}, probed after ${seconds(wait)}`
 }
 
 /** A warning if other machines can make model calls without a key; null if a key is required or only this machine can call. */

@@ -51,6 +51,7 @@ type PreparedRequest = { readonly inbound: InboundRequest; readonly prepared: Ou
 
 class ChatAttempts implements AttemptSpec<OutboundRequest> {
   readonly hedging?: Hedging
+  readonly hedgesProbes: boolean
   readonly #deps: RouterDeps
   readonly #inbound: InboundRequest
   readonly #settings: Settings
@@ -78,8 +79,8 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     this.#holder = holder
     this.#bodies = bodies
     // No client waits for a background response.
-    if (settings.hedge.percent > 0 && mayHedge(inbound.request) && !turn?.storage.background)
-      this.hedging = hedging(deps.health, settings, inbound)
+    this.hedgesProbes = mayHedge(inbound.request) && !turn?.storage.background
+    if (settings.hedge.percent > 0 && this.hedgesProbes) this.hedging = hedging(deps.health, settings, inbound)
   }
 
   prepare(target: Target): OutboundRequest | null {

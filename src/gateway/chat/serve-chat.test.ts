@@ -458,7 +458,7 @@ test('handle: a circuit opens, is skipped, is probed by one real request, closes
   const { send, world, events } = gatewayHarness(
     [instance('a'), instance('b')],
     cast({ a: (asked) => (healthy ? answers(asked) : respondWith.error(asked, 500)), b: answers }),
-    { circuit: { resetTimeout: 30_000, consecutiveFailures: 5 } },
+    { circuit: { firstProbe: 30_000, resetTimeout: 30_000, consecutiveFailures: 5 } },
   )
   const count = () => world.calls.filter((asked) => host(asked) === 'a').length
   for (let i = 0; i < 8; i++) {
@@ -559,7 +559,7 @@ for (const [mode, wanted] of [
 ] as const)
   test(`handle: all circuits open, whenAllOpen ${mode}`, async () => {
     const { send, world } = gatewayHarness([instance('a')], (asked) => respondWith.error(asked, 500), {
-      circuit: { resetTimeout: 200_000, consecutiveFailures: 2, whenAllOpen: mode },
+      circuit: { firstProbe: 200_000, resetTimeout: 200_000, consecutiveFailures: 2, whenAllOpen: mode },
       retry: { budgetPercent: 0 },
     })
     for (let i = 0; i < 2; i++) {

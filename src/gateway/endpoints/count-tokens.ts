@@ -96,7 +96,7 @@ const isInvalidRequest = (failure: Failure): boolean => {
 
 /** Routing dependencies that read health but never record an outcome. */
 const readOnlyDeps = ({ world, catalogue, health, activeCalls }: Gateway): RoutingDeps => {
-  const noPermit = { commit: () => {}, done: () => {}, failed: () => {}, release: () => {} }
+  const noPermit = { isProbe: false, commit: () => {}, done: () => {}, failed: () => {}, release: () => {} }
   return {
     world,
     catalogue,

@@ -71,8 +71,8 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
     requests.set(candidate, request)
     return request
   }
-  /** The answer of the attempt that succeeded. */
-  let decoded: JsonAnswer<T> | undefined
+  /** By the target that answered: a probe and its hedge may both answer. */
+  const decoded = new Map<Target, JsonAnswer<T>>()
   const begin = (target: Target, request: JsonRequest<T>): Attempt => {
     const { url, headers, auth, body, parts, read, decodeFailure, quirks } = request
     return new Attempt(parts ? { ...deps, world: { ...world, dial: batchedDial(world.dial, parts) } } : deps, {
@@ -82,7 +82,7 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
       body: body.bytes ?? body.text,
       protocol: formatOf(decodeFailure, (answer) => {
         const outcome = read(answer)
-        decoded = outcome.ok ? outcome.value : undefined
+        if (outcome.ok) decoded.set(target, outcome.value)
         return outcome
       }),
       quirks,
@@ -119,11 +119,12 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
         account: recorder.account,
         note: (event) => recorder.note(event),
       },
-      { prepare, makeReady: ({ body }) => encodeInTurns(body, world.turn), begin, retrySameTarget },
+      { prepare, makeReady: ({ body }) => encodeInTurns(body, world.turn), begin, retrySameTarget, hedgesProbes: true },
     )
     if (!routed.ok) return routed
-    if (!decoded) throw new Error('the answer of this JSON call was not decoded')
-    return { ...routed, value: decoded.value }
+    const answer = decoded.get(routed.target)
+    if (!answer) throw new Error('the answer of this JSON call was not decoded')
+    return { ...routed, value: answer.value }
   } finally {
     cancellation.clearDeadline()
   }

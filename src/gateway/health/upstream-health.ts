@@ -33,6 +33,8 @@ export type Refusal = {
 
 /** Permission for one attempt from its circuits and its key. The first of `done`, `failed` and `release` ends it; later calls are ignored. */
 export type AttemptPermit = {
+  /** The attempt tests a target whose circuit is open. */
+  readonly isProbe: boolean
   /** The first content arrived after `ms`: a success, unless the answer breaks later. */
   commit(ms: number): void
   /** The answer is complete. */
@@ -107,6 +109,10 @@ export class UpstreamHealth {
     readonly #target: Target
     #claims: CircuitClaims
     #over = false
+
+    get isProbe(): boolean {
+      return this.#claims.some(({ permit }) => permit.probe)
+    }
 
     constructor(health: UpstreamHealth, target: Target, claims: CircuitClaims) {
       this.#health = health

@@ -24,6 +24,8 @@ export type AttemptSpec<Ready extends Compatibility> = {
   readonly mayFailOver?: (failure: Failure) => boolean
   /** When to start a second attempt while the first is slow. Absent: never. */
   readonly hedging?: Hedging
+  /** Whether a second attempt may run beside a probe of an open circuit. Absent: no, because a repetition has effects. */
+  readonly hedgesProbes?: boolean
 }
 
 /** A second attempt at another provider. The first to deliver content wins; the other is cancelled. */

@@ -1,15 +1,16 @@
 /** Chooses the next target of a request: the best one that may be tried now, or one after a short wait. */
 
 import type { Failure } from '../../core/failure.ts'
-import type { Instance } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
-import type { Candidate, Target } from '../../core/target.ts'
+import { type Candidate, namesOf, type Target } from '../../core/target.ts'
 import type { SkippedReason } from '../../policy/reply/final-error.ts'
 import {
   type History,
+  isSameModel,
   isShortWait,
   isTooSmall,
   remainingTargets,
+  sameModelRetry,
   sameTargetRetry,
 } from '../../policy/routing/next-target.ts'
 import type { Eventual } from '../accounts/authority.ts'
@@ -110,12 +111,7 @@ export class TargetChooser<Ready extends Compatibility> {
    * circuit, if the settings allow it.
    */
   chooseNow(): Selection<Ready> {
-    let grade: Grade = 0
-    let selection = this.#chooseAtGrade(grade)
-    while (!selection.choice && selection.next !== null) {
-      grade = selection.next
-      selection = this.#chooseAtGrade(grade)
-    }
+    const [selection, grade] = lowestGrade((at) => this.#chooseAtGrade(at))
     const { whenAllOpen } = this.#settings.circuit
     const hasOpenCircuit = selection.skipped.some(({ why }) => why === 'circuit')
     if (selection.choice || !hasOpenCircuit || whenAllOpen === 'fail') return selection
@@ -125,13 +121,57 @@ export class TargetChooser<Ready extends Compatibility> {
   /** A target of another provider that may be tried now, for a hedge. */
   chooseHedge(): Selection<Ready> {
     const { tried } = this.#progress
-    return this.#choose('normal', 0, (other) => !tried.some(({ instance }) => instance === other))
+    return this.#choose('normal', 0, ({ candidate }) => !tried.some(({ instance }) => instance === candidate.instance))
+  }
+
+  /** The next target while this one is a probe: any other, since only its circuit is open. */
+  chooseBesideProbe(probe: Target): Selection<Ready> {
+    const { deployment } = namesOf(probe)
+    const isOther = (other: Target) => namesOf(other).deployment !== deployment
+    return lowestGrade((grade) => this.#choose('normal', grade, isOther))[0]
+  }
+
+  /**
+   * The target to try again before a target of another model: the one that failed last, or one of the same model whose rate
+   * limit ends first. Null: the next target has the same model or is not known, or the failure is not temporary.
+   */
+  chooseSameModel(): DelayedTarget<Ready> | null {
+    const { last, history } = this.#progress
+    const { sameModelWait } = this.#settings.retry
+    if (!last || history.final || sameModelWait === 0) return null
+    const retry = sameModelRetry(last.failure, sameModelWait, this.#deps.world.random)
+    const { value: next } = this.#available().next()
+    if (!retry || !next || isSameModel(next.candidate, last.target.candidate)) return null
+    if (last.failure.kind === 'rate_limited')
+      return this.#shortestRateLimit(sameModelWait, ({ candidate }) => isSameModel(candidate, last.target.candidate))
+    const { health, world } = this.#deps
+    if (!isShortWait(retry.wait, this.#context.deadline - world.now(), sameModelWait)) return null
+    if (health.peek(last.target, this.#settings)) return null
+    return { target: last.target, prepared: last.prepared, wait: retry.wait }
+  }
+
+  /** Remaining targets that `chooseNow` would admit first. */
+  *#available(): Generator<Target, void, undefined> {
+    for (const target of this.#remaining()) {
+      if (this.#isWindowTooSmall(target.candidate) || this.#deps.health.refuses(target, this.#settings, 'normal'))
+        continue
+      const prepared = this.#spec.prepare(target)
+      if (prepared && !exceeds(prepared, 1)) yield target
+    }
   }
 
   /** When no target may be tried now: the target worth waiting for. */
   chooseDelayed(skipped: readonly SkippedReason[]): DelayedTarget<Ready> | null {
-    if (this.#progress.history.final) return null
-    return this.#shortestRateLimit() ?? this.#sameTarget(skipped)
+    const { history, failures } = this.#progress
+    if (history.final) return null
+    const isLimited = failures.every(({ kind }) => kind === 'rate_limited' || kind === 'incompatible')
+    return (isLimited ? this.#shortestRateLimit() : null) ?? this.#sameTarget(skipped)
+  }
+
+  /** Admits a target after a wait although another one may be tried: only with closed circuits. */
+  admitAgain(target: Target): AttemptPermit | null {
+    const permit = this.#deps.health.admit(target, this.#settings, 'warm')
+    return 'why' in permit ? null : permit
   }
 
   /** Admits a target after a wait, as the last resort: in its slow start, or past its circuit if the settings allow it. */
@@ -156,14 +196,14 @@ export class TargetChooser<Ready extends Compatibility> {
     return this.#choose('warm', grade)
   }
 
-  #choose(mode: AdmissionMode, grade: Grade, isEligible?: (instance: Instance) => boolean): GradedSelection<Ready> {
+  #choose(mode: AdmissionMode, grade: Grade, isEligible?: (target: Target) => boolean): GradedSelection<Ready> {
     const { health, world } = this.#deps
     const skipped: Skip[] = []
     /** Refused targets and their indexes in `skipped`. Their requests are prepared only if no target is found. */
     const refused: (readonly [index: number, target: Target])[] = []
     let next: Grade | null = null
     for (const target of this.#remaining()) {
-      if (isEligible?.(target.candidate.instance) === false) continue
+      if (isEligible?.(target) === false) continue
       if (this.#isWindowTooSmall(target.candidate)) {
         skipped.push({ why: 'window', wait: null, target })
         continue
@@ -240,15 +280,12 @@ export class TargetChooser<Ready extends Compatibility> {
     for (const candidate of plan.candidates) for (const key of keysOf(candidate)) yield { candidate, key }
   }
 
-  /**
-   * If every usable target is rate limited: the target whose limit ends first, if the upstream reported a time that is
-   * soon.
-   */
-  #shortestRateLimit(): DelayedTarget<Ready> | null {
-    if (this.#progress.failures.some(({ kind }) => kind !== 'rate_limited' && kind !== 'incompatible')) return null
+  /** The target whose rate limit ends first, if the upstream reported a time that is soon. `longest`: in ms. */
+  #shortestRateLimit(longest?: number, isEligible?: (target: Target) => boolean): DelayedTarget<Ready> | null {
     let first: DelayedTarget<Ready> | null = null
     for (const target of this.#planned()) {
-      const wait = this.#limitWait(target)
+      if (isEligible?.(target) === false) continue
+      const wait = this.#limitWait(target, longest)
       if (wait === null || (first && first.wait <= wait)) continue
       const prepared = this.#spec.prepare(target)
       if (prepared && prepared.unfit.length === 0) first = { target, prepared: dropOptional(prepared), wait }
@@ -257,12 +294,12 @@ export class TargetChooser<Ready extends Compatibility> {
   }
 
   /** ms until the target's rate limit ends, if that is worth waiting for. */
-  #limitWait(target: Target): number | null {
+  #limitWait(target: Target, longest?: number): number | null {
     const { health, world } = this.#deps
     const refusal = health.peek(target, this.#settings)
     if (refusal?.why !== 'rate_limited' || !refusal.fromUpstream || refusal.until === null) return null
     const wait = refusal.until - world.now()
-    return isShortWait(wait, this.#context.deadline - world.now()) ? wait : null
+    return isShortWait(wait, this.#context.deadline - world.now(), longest) ? wait : null
   }
 
   /** The only target again, if its failure may be temporary and its circuit and key allow it now. */
@@ -274,6 +311,19 @@ export class TargetChooser<Ready extends Compatibility> {
     if (!retry || health.peek(last.target, this.#settings)) return null
     return { target: last.target, prepared: last.prepared, wait: retry.wait }
   }
+}
+
+/** The selection at the lowest grade that allows a target, and that grade. */
+const lowestGrade = <Ready>(
+  choose: (grade: Grade) => GradedSelection<Ready>,
+): readonly [GradedSelection<Ready>, Grade] => {
+  let grade: Grade = 0
+  let selection = choose(grade)
+  while (!selection.choice && selection.next !== null) {
+    grade = selection.next
+    selection = choose(grade)
+  }
+  return [selection, grade]
 }
 
 const gradeOf = ({ doubts, droppable }: Compatibility): Grade => (droppable.length > 0 ? 2 : doubts.length > 0 ? 1 : 0)

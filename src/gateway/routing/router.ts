@@ -16,6 +16,7 @@ import type { Compatibility, OutboundRequest } from '../upstream/outbound-reques
 import type { AttemptSpec } from './attempt-spec.ts'
 import {
   type Choice,
+  type DelayedTarget,
   overBudget,
   type RoutingProgress,
   type Selection,
@@ -23,6 +24,7 @@ import {
   TargetChooser,
   unaffordable,
 } from './choose-target.ts'
+import { finishProbe } from './finish-probe.ts'
 import type { RouteContext, RoutingDeps } from './route-context.ts'
 
 /** A request that a target has begun to answer. `prepared`: the request sent to the target. */
@@ -50,6 +52,8 @@ type RunningAttempt<Ready> = Choice<Ready> & {
   readonly startedAt: number
   /** The request's first attempt at this deployment (provider and model). */
   readonly isFirst: boolean
+  /** It tests a target whose circuit is open. */
+  readonly isProbe: boolean
 }
 
 type SettledAttempt<Ready> = { readonly running: RunningAttempt<Ready>; readonly outcome: AttemptOutcome }
@@ -75,6 +79,9 @@ const UNRECORDED = {
   },
 } as const
 
+/** ms after which the next target is tried beside a probe, so that its client does not wait for a target that is down. */
+const SLOW_PROBE = 1_000
+
 /** Maximum skipped targets listed for one request; the rest are counted. The trail must fit into 1,024 characters. */
 const MAX_SKIPPED = 12
 
@@ -90,7 +97,10 @@ class RoutingRun<Ready extends Compatibility> {
   /** Failed attempts that count towards `maxAttempts`. */
   #counted = 0
   #hasWaited = false
+  #hasRetriedModel = false
   #hasHedged = false
+  /** No other target can be tried beside a probe. */
+  #probesAlone = false
   /** The first empty answer. It is delivered if no target returns another. */
   #empty: Routed<Ready> | null = null
   /** Reason and name of each skip that has been recorded; null before the first. */
@@ -128,9 +138,11 @@ class RoutingRun<Ready extends Compatibility> {
       await preparing
       if (stop.reason) return CONTINUE
     }
-    const selecting = this.#chooseReserved(() => this.#chooser.chooseNow())
+    const again = this.#hasRetriedModel ? null : this.#chooser.chooseSameModel()
+    const selecting = again ? this.#waitForSameModel(again) : this.#chooseReserved(() => this.#chooser.chooseNow())
     const { choice: immediate, skipped } = selecting instanceof Promise ? await selecting : selecting
     if (skipped.length > 0) this.#recordSkipped(skipped)
+    if (!immediate && again) return CONTINUE
     if (!immediate && this.#context.account.isLimited) return this.#giveUp(skipped)
     const choice = immediate ?? (await this.#waitForTarget(skipped))
     if (stop.reason) {
@@ -184,16 +196,31 @@ class RoutingRun<Ready extends Compatibility> {
   async #waitForTarget(skipped: readonly SkippedReason[]): Promise<Choice<Ready> | null> {
     const delayed = this.#hasWaited ? null : this.#chooser.chooseDelayed(skipped)
     if (!delayed) return null
-    const { target, prepared, wait } = delayed
-    if (!this.#chooser.mayRepeat(target)) {
-      this.#recordSkipped([overBudget(target)])
+    if (!this.#chooser.mayRepeat(delayed.target)) {
+      this.#recordSkipped([overBudget(delayed.target)])
       return null
     }
     this.#hasWaited = true
+    return this.#admitAfterWait(delayed, (target) => this.#chooser.admitLastResort(target))
+  }
+
+  /** Waits for another attempt at the same model, once per request. */
+  async #waitForSameModel(delayed: DelayedTarget<Ready>): Promise<Selection<Ready>> {
+    this.#hasRetriedModel = true
+    const may = this.#chooser.mayRepeat(delayed.target)
+    const choice = may ? await this.#admitAfterWait(delayed, (target) => this.#chooser.admitAgain(target)) : null
+    return { choice, skipped: [] }
+  }
+
+  /** Waits for a target, then admits it and reserves for it. Null: it may not be tried after all. */
+  async #admitAfterWait(
+    { target, prepared, wait }: DelayedTarget<Ready>,
+    admit: (target: Target) => AttemptPermit | null,
+  ): Promise<Choice<Ready> | null> {
     const { stop } = this.#context
     await stop.sleep(this.#deps.world, wait)
     if (stop.reason) return null
-    const permit = this.#chooser.admitLastResort(target)
+    const permit = admit(target)
     if (!permit) return null
     const refusal = await this.#chooser.reserve(target)
     if (refusal === null) return { target, prepared, permit }
@@ -293,7 +320,8 @@ class RoutingRun<Ready extends Compatibility> {
     note({ type: 'attempt', at: startedAt, provider: instance.id, model, key: target.key.id, ...details })
     const attempt = this.#spec.begin(target, prepared)
     account.sent(attempt)
-    this.#running.push({ target, prepared, permit, attempt, number, startedAt, isFirst })
+    const { isProbe } = permit
+    this.#running.push({ target, prepared, permit, attempt, number, startedAt, isFirst, isProbe })
     stop.onCancel((reason) => {
       for (const running of this.#running) running.attempt.failWith(reason)
     })
@@ -306,16 +334,25 @@ class RoutingRun<Ready extends Compatibility> {
     this.#context.note({ type: 'abandoned', at: this.#deps.world.now(), attempt: number })
   }
 
+  /** Another attempt has answered, but the circuit needs the outcome of its probe. */
+  #leave(probe: RunningAttempt<Ready>): void {
+    const { settings } = this.#context.config
+    this.#remove(probe)
+    this.#context.note({ type: 'abandoned', at: this.#deps.world.now(), attempt: probe.number })
+    finishProbe(this.#deps, { ...probe, id: this.#context.id, within: settings.timeout.firstContent })
+  }
+
   /** The next attempt to open or fail. Null: the only attempt is slow. */
   #nextSettled(): Promise<SettledAttempt<Ready> | null> {
     const [first, second] = this.#running
     if (!first) throw new Error('no attempt is running')
     if (second) return Promise.race(this.#running.map(settled))
     const only = settled(first)
-    const { hedging } = this.#spec
-    if (this.#hasHedged || !hedging) return only
+    const slowAt = this.#slowAt(first)
+    if (slowAt === null) return only
+    const { world } = this.#deps
     return new Promise((resolve) => {
-      const cancel = this.#deps.world.later(hedging.after(first.target.candidate), () => resolve(null))
+      const cancel = world.later(Math.max(0, slowAt - world.now()), () => resolve(null))
       void only.then((result) => {
         cancel()
         resolve(result)
@@ -323,20 +360,34 @@ class RoutingRun<Ready extends Compatibility> {
     })
   }
 
-  /** Starts a second attempt at another provider, if one may be tried now and it is within budget. Once per request. */
+  /** When the only attempt is slow and may be hedged, in ms of the monotonic clock; null: never. */
+  #slowAt({ target, startedAt, isProbe }: RunningAttempt<Ready>): number | null {
+    if (isProbe) return this.#spec.hedgesProbes && !this.#probesAlone ? startedAt + SLOW_PROBE : null
+    const { hedging } = this.#spec
+    return hedging && !this.#hasHedged ? startedAt + hedging.after(target.candidate) : null
+  }
+
+  /**
+   * Starts a second attempt: beside a probe at any other target, otherwise at another provider, if that is within budget, and
+   * once per request.
+   */
   async #hedge(): Promise<void> {
-    this.#hasHedged = true
     const [slow] = this.#running
+    if (slow?.isProbe) this.#probesAlone = true
+    else this.#hasHedged = true
     if (!slow || this.#context.stop.reason || this.#counted + this.#running.length >= this.#maxAttempts) return
     let isSettled = false
     void slow.attempt.opened.then(() => {
       isSettled = true
     })
-    const { choice } = await this.#chooseReserved(() => this.#chooser.chooseHedge())
+    const { choice } = await this.#chooseReserved(() =>
+      slow.isProbe ? this.#chooser.chooseBesideProbe(slow.target) : this.#chooser.chooseHedge(),
+    )
     if (!choice) return
     const { permit } = choice
     if (this.#context.stop.reason) return this.#discard(permit)
-    if (!this.#spec.hedging?.allowed(slow.target.candidate, this.#context.client)) return this.#discard(permit)
+    if (!slow.isProbe && !this.#spec.hedging?.allowed(slow.target.candidate, this.#context.client))
+      return this.#discard(permit)
     const encoding = this.#spec.makeReady?.(choice.prepared)
     if (encoding && !(await this.#finishEncoding(encoding, permit))) return
     const recording = this.#context.account.record(true)
@@ -344,6 +395,8 @@ class RoutingRun<Ready extends Compatibility> {
     // The slow attempt may have opened or failed during these waits. After a failure, targets are chosen again.
     if (isSettled) return this.#discard(permit)
     this.#start(choice, true)
+    // If this attempt fails first, the next target is tried beside the probe.
+    this.#probesAlone = false
   }
 
   // ── Outcomes ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -359,6 +412,7 @@ class RoutingRun<Ready extends Compatibility> {
     permit.commit(attempt.age)
     this.#spec.hedging?.opened(target.candidate, world.now() - startedAt)
     this.#context.note({ type: 'committed', at: world.now(), attempt: number, status: answerStream.status })
+    for (const probe of this.#running.filter(({ isProbe }) => isProbe)) this.#leave(probe)
     return { ok: true, target, prepared, answerStream, permit }
   }
 

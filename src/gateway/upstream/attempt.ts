@@ -123,7 +123,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   body: Json | undefined
   readonly #world: World
   readonly #timer: SharedTimer<TimerClient>
-  readonly #terms: AttemptTerms
+  #terms: AttemptTerms
   readonly #state: AttemptState
   readonly #call: OngoingCall
   /** Null after the header block, which selects the reader. */
@@ -173,6 +173,12 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
 
   failWith(failure: Failure): void {
     this.#end(this.#finish ? undefined : failure)
+  }
+
+  /** Opens at the first content, whatever was to be held back: only whether the target answers still matters. */
+  openAtFirstContent(): void {
+    this.#terms = { ...this.#terms, holdbackMs: 0 }
+    if (this.#state.firstContentAt !== null) this.#open({ ok: true, answerStream: this })
   }
 
   // ── The answer stream ──────────────────────────────────────────────────────────────────────────────────────────

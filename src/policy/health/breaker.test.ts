@@ -18,7 +18,12 @@ import {
   withdraw,
 } from './breaker.ts'
 
-const rules = (more: Partial<CircuitRules> = {}): CircuitRules => ({ ...defaultSettings.circuit, ...more })
+/** Every probe comes after `resetTimeout`, unless `firstProbe` is set. */
+const rules = (more: Partial<CircuitRules> = {}): CircuitRules => ({
+  ...defaultSettings.circuit,
+  firstProbe: 0,
+  ...more,
+})
 
 /** A circuit with a clock and named permits, driven by events. A refused attempt has no permit. */
 const simulate = (circuit: CircuitRules, start = 0) => {
@@ -263,6 +268,40 @@ test('breaker: stays open for the reset time, then one request probes and closes
   circuit.commit('probe')
   assert.equal(circuit.phase, 'closed')
   assert.deepEqual(circuit.counts, { successes: 1, failures: 0, errorRate: 0, openedAt: null })
+})
+
+/** [rules, ms from the end of a wait to the probe, the waits between a failed probe and the next one] */
+const waits: readonly (readonly [string, Partial<CircuitRules>, number, readonly number[]])[] = [
+  ['the defaults', { firstProbe: 10_000 }, 0, [10, 10, 20, 40, 80, 160, 300, 300]],
+  ['probes that come late', { firstProbe: 10_000 }, 2_000, [10, 12, 26, 54, 110, 222, 300]],
+  ['requests once an hour', { firstProbe: 10_000 }, 3_600_000, [10, 20, 40, 80, 160, 300]],
+  ['a short limit', { firstProbe: 10_000, resetTimeout: 15_000 }, 0, [10, 10, 15, 15]],
+  ['a limit below the first wait', { firstProbe: 10_000, resetTimeout: 3_000 }, 0, [3, 3, 3]],
+  ['no first wait', { firstProbe: 0, resetTimeout: 60_000 }, 0, [60, 60, 60]],
+]
+for (const [name, more, late, expected] of waits)
+  test(`breaker: the wait for a probe doubles, but is not longer than the outage so far: ${name}`, () => {
+    const circuit = simulate(rules(more)).run('fail', 5)
+    const found: number[] = []
+    let from = 0
+    for (const _ of expected) {
+      const { retryAt } = circuit
+      assert.ok(retryAt !== null)
+      found.push((retryAt - from) / 1_000)
+      assert.equal(circuit.at(retryAt - 1).admit('soon'), false)
+      from = retryAt + late
+      assert.equal(circuit.at(from).admit('probe'), true)
+      circuit.fail('probe')
+    }
+    assert.deepEqual(found, expected)
+  })
+
+test('breaker: a success ends the doubling', () => {
+  const circuit = simulate(rules({ firstProbe: 10_000 })).run('fail', 5)
+  for (const at of [10_000, 20_000, 40_000]) circuit.at(at).run('fail')
+  circuit.at(80_000).run('ok')
+  circuit.at(90_000).run('fail', 4)
+  assert.equal(circuit.retryAt, 100_000)
 })
 
 test('breaker: while not closed it reports the counts at opening', () => {
@@ -666,6 +705,7 @@ test('breaker: after a change to fewer probes, a slot is free when enough have e
     state: 'half_open',
     generation: 2,
     since: 0,
+    outage: { from: 0, failedProbes: 0 },
     tally: { successes: 0, failures: 1 },
     probes: [
       { id: 1, expires: 30_000 },

@@ -4,6 +4,7 @@
  * reported as half-open, and becomes half-open when the first probe is admitted.
  */
 import type { CircuitRules } from '../../core/settings.ts'
+import { doubled } from '../retry/backoff.ts'
 
 /** The outcomes in one twelfth of the window. `at`: its start. */
 export type Bucket = { readonly at: number; readonly successes: number; readonly failures: number }
@@ -12,6 +13,9 @@ type Tally = { readonly successes: number; readonly failures: number }
 
 /** The slot of a probe in flight. It is free again at `expires`, so that a lost probe cannot keep the circuit half-open. */
 type ProbeSlot = { readonly id: number; readonly expires: number }
+
+/** How long the upstream has failed: since when the circuit has not been closed, and how many probes have failed since. */
+type Outage = { readonly from: number; readonly failedProbes: number }
 
 /** The state of a circuit. */
 export type Breaker =
@@ -27,6 +31,7 @@ export type Breaker =
       readonly generation: number
       readonly since: number
       readonly until: number
+      readonly outage: Outage
       /** The outcomes in the window when it opened. */
       readonly tally: Tally
       readonly why: OpenedBy
@@ -38,6 +43,7 @@ export type Breaker =
       readonly state: 'half_open'
       readonly generation: number
       readonly since: number
+      readonly outage: Outage
       readonly tally: Tally
       readonly probes: readonly ProbeSlot[]
       readonly nextId: number
@@ -189,11 +195,14 @@ export const failed = (breaker: Breaker, permit: CircuitPermit, now: number, rul
       const tally = sum(buckets, now, rules)
       const why = trip(tally, run, rules)
       return why
-        ? open({ generation: breaker.generation + 1, tally, why }, now, rules)
+        ? open({ generation: breaker.generation + 1, outage: { from: now, failedProbes: 0 }, tally, why }, now, rules)
         : { ...breaker, buckets, consecutiveFailures: run }
     }
-    case 'half_open':
-      return open({ generation: breaker.generation + 1, tally: breaker.tally, why: 'probe_failed' }, now, rules)
+    case 'half_open': {
+      const { tally, outage } = breaker
+      const longer = { ...outage, failedProbes: outage.failedProbes + 1 }
+      return open({ generation: breaker.generation + 1, outage: longer, tally, why: 'probe_failed' }, now, rules)
+    }
     case 'open':
       // An early probe failed: the circuit stays open until the same time.
       return freeSlot(breaker, permit)
@@ -244,23 +253,40 @@ const fresh = (generation: number): Extract<Breaker, { state: 'closed' }> => ({
   consecutiveFailures: 0,
 })
 
-type Opening = { readonly generation: number; readonly tally: Tally; readonly why: OpenedBy }
+type Opening = {
+  readonly generation: number
+  readonly outage: Outage
+  readonly tally: Tally
+  readonly why: OpenedBy
+}
 
-const open = ({ generation, tally, why }: Opening, now: number, rules: CircuitRules): Breaker => ({
+const open = ({ generation, outage, tally, why }: Opening, now: number, rules: CircuitRules): Breaker => ({
   state: 'open',
   generation: generation,
   since: now,
-  until: now + rules.resetTimeout,
+  until: now + probeWait(outage, now, rules),
+  outage,
   tally,
   why,
   lastEarly: null,
   early: null,
 })
 
-const halfOpen = ({ generation, since, tally }: Extract<Breaker, { state: 'open' }>): Breaker => ({
+/**
+ * How long (ms) an open circuit waits for its next probe: `firstProbe`, doubled by each failed probe. Not longer than the
+ * outage so far, so that an upstream is used again soon after a short one, and not longer than `resetTimeout`.
+ */
+const probeWait = ({ from, failedProbes }: Outage, now: number, { firstProbe, resetTimeout }: CircuitRules): number => {
+  if (firstProbe === 0) return resetTimeout
+  const longest = Math.max(firstProbe, now - from)
+  return Math.min(doubled(failedProbes, firstProbe, longest), resetTimeout)
+}
+
+const halfOpen = ({ generation, since, outage, tally }: Extract<Breaker, { state: 'open' }>): Breaker => ({
   state: 'half_open',
   generation: generation + 1,
   since,
+  outage,
   tally,
   probes: [],
   nextId: 1,

@@ -77,8 +77,39 @@ function* targetsOf(
 export const isTooSmall = ({ largerThan }: History, window: number | undefined): boolean =>
   largerThan !== null && (window ?? 0) <= largerThan
 
-/** Whether to wait for a limit that ends in `wait` ms: at most 2 s and a quarter of the remaining time. */
-export const isShortWait = (wait: number, timeLeft: number): boolean => wait <= 2_000 && wait <= timeLeft / 4
+/** Whether to wait `wait` ms: at most `longest`, by default 2 s, and a quarter of the remaining time. */
+export const isShortWait = (wait: number, timeLeft: number, longest = 2_000): boolean =>
+  wait <= longest && wait <= timeLeft / 4
+
+/**
+ * Whether two candidates have the same model: providers list it with or without its maker and its date
+ * (`gpt-5-mini`, `openai/gpt-5-mini-2025-08-07`, `us.anthropic.claude-sonnet-4-5-20250929-v1:0`).
+ */
+export const isSameModel = (one: Candidate, other: Candidate): boolean =>
+  one.model === other.model || plainName(one.model) === plainName(other.model)
+
+const plainName = (model: string): string =>
+  model
+    .slice(model.lastIndexOf('/') + 1)
+    .toLowerCase()
+    .replace(/^(?:[a-z]{1,16}\.){1,3}/, '')
+    .replace(/-v\d{1,2}(?::\d{1,2})?$/, '')
+    .replace(/[-@]\d{4}-?\d{2}-?\d{2}$/, '')
+
+/**
+ * Whether to try the same model again before another model, and after which wait in ms: at the end of a rate limit, or after
+ * an error that is usually short. `longest`: the longest wait. Null: another model is tried at once.
+ */
+export const sameModelRetry = (
+  { kind, status, retryAfter }: Failure,
+  longest: number,
+  random: () => number,
+): { readonly wait: number } | null => {
+  if (kind === 'rate_limited') return retryAfter !== undefined && retryAfter <= longest ? { wait: retryAfter } : null
+  const isShort = kind === 'status' && (status === 500 || status === 502)
+  return isShort && longest >= SHORTEST ? { wait: SHORTEST + random() * (Math.min(longest, 1_000) - SHORTEST) } : null
+}
+const SHORTEST = 250
 
 /** Whether to retry the same target when no other target is left, and after which wait in ms. Null: no retry. */
 export const sameTargetRetry = (

@@ -27,6 +27,7 @@ const rulesOf = (input: Buffer): CircuitRules => ({
   ...defaultSettings.circuit,
   timeout: among([30_000, 500, 0], input[0] ?? 0),
   errorThreshold: among([50, 1, 30, 100], input[1] ?? 0),
+  firstProbe: among([10_000, 0, 1_000, 60_000], (input[2] ?? 0) >> 2),
   resetTimeout: among([60_000, 1_000, 12_000, 300_000], input[2] ?? 0),
   window: among([60_000, 1_200, 120_000], input[3] ?? 0),
   minRequests: 1 + ((input[4] ?? 0) % 6),

@@ -50,6 +50,14 @@ export const usageLines = (rows: readonly UsageRow[], group: UsageGroup): UsageL
   return { starts, lines: lines.toSorted((a, b) => compare(b.totals.cost, a.totals.cost)) }
 }
 
+/** Names by ID. A name that several have, such as that of a deleted team, is followed by the ID. */
+export const distinctNames = (names: { readonly [id: string]: string }): { readonly [id: string]: string } => {
+  const owners = Map.groupBy(Object.values(names), (name) => name)
+  return Object.fromEntries(
+    Object.entries(names).map(([id, name]) => [id, owners.get(name)?.length === 1 ? name : `${name} (${id})`]),
+  )
+}
+
 const COLUMNS = [
   ...(['requests', 'failed', 'input', 'cache_read', 'output'] as const),
   ...(['cost', 'saved', 'lost', 'unpriced'] as const),

@@ -56,7 +56,8 @@ export type Team = {
   /** `team_` and 12 lower-case letters. */
   readonly id: string
   readonly name: string
-  readonly status: 'active' | 'blocked'
+  /** A deleted team is kept for its name: usage mentions it. It has no keys that work. */
+  readonly status: 'active' | 'blocked' | 'deleted'
   readonly access: Access
   readonly limits: AccountLimits
   /** Null: as the route. */

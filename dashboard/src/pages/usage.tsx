@@ -18,6 +18,7 @@ import {
   csvRows,
   DAY,
   type DayCost,
+  distinctNames,
   monthForecast,
   perThousand,
   USAGE_GROUPS,
@@ -32,8 +33,8 @@ import {
 import { en } from '../words/en.ts'
 import { usageWords } from '../words/usage.ts'
 
-type Report = RecordList<UsageRow> & { readonly total: UsageTotals }
 type Names = { readonly [id: string]: string }
+type Report = RecordList<UsageRow> & { readonly total: UsageTotals; readonly names: Names }
 
 const EVERY = 30_000
 const ROWS = 10_000
@@ -51,7 +52,9 @@ const groupOf = (): UsageGroup => USAGE_GROUPS.find((group) => group === valuesO
 
 const useNames = (): Names => {
   const keys = useResource('usage keys', () => read<RecordList<KeyRecord>>('/keys', { limit: 200 }))
-  const teams = useResource('usage teams', () => read<RecordList<TeamRecord>>('/teams', { limit: 200 }))
+  const teams = useResource('usage teams', () =>
+    read<RecordList<TeamRecord>>('/teams', { limit: 200, status: ['active', 'blocked', 'deleted'] }),
+  )
   return Object.fromEntries(
     [...(keys.value?.data ?? []), ...(teams.value?.data ?? [])].map(({ id, name }) => [id, name]),
   )
@@ -99,9 +102,10 @@ const useReports = (group: UsageGroup) => {
 
 export const Page = () => {
   const group = groupOf()
-  const names = useNames()
+  const listed = useNames()
   const { report, before, past, priced, isHours } = useReports(group)
   const { value } = report
+  const names = distinctNames({ ...listed, ...value?.names })
   const { starts, lines } = withEveryStart(usageLines(value?.data ?? [], group), isHours, currentRange())
   const nameOf = (id: string) => (id === '' ? usageWords.without[group] : (names[id] ?? id))
   const unpriced = (priced.value?.data ?? []).filter((row) => row.unpriced > 0)

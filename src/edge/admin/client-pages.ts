@@ -29,7 +29,7 @@ export const openClientPages = (
     const filter: UsageFilter = { key: [principal.id], team: [principal.team.id] }
     const report = await usage.usage(summed({ ...asked, ...range, by: ['model'], filter }, config()))
     if (!report.ok) return report
-    const { object: _list, ...used } = report.value
+    const { object: _list, names: _names, ...used } = report.value
     const figures = await accounts.figuresOf(principal)
     return good({
       object: 'usage',

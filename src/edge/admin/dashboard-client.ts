@@ -9,7 +9,7 @@ export const DASHBOARD = 'dashboard'
 /** The principal. `source`: the value of the tag `source`. Fails if the operator has blocked its key or the default team. */
 export const dashboardClient = ({ keys, teams }: Directory, source: string, now: number): Outcome<Principal> => {
   const team = teams.get(DEFAULT_TEAM.id)
-  if (team?.status === 'blocked') return bad(BLOCKED)
+  if (team && team.status !== 'active') return bad(BLOCKED)
   const key = keys.values().find((one) => one.name === DASHBOARD && one.team === DEFAULT_TEAM.id)
   if (team && key && key.status !== 'revoked') {
     if (keyState(key, team, now) !== 'active') return bad(BLOCKED)

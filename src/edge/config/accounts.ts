@@ -437,7 +437,8 @@ class AccountsReader {
 
   /** Names that the database has too; a record with the same ID is replaced by the file's. Names of keys are unique in their team. */
   #refuseStoredNames(accounts: FileAccounts, stored: AccountRecords): void {
-    const teamNames = new Map(stored.teams.map(({ id, name }) => [name, id]))
+    const storedTeams = stored.teams.filter(({ status }) => status !== 'deleted')
+    const teamNames = new Map(storedTeams.map(({ id, name }) => [name, id]))
     const teamId = (team: string) => teamNames.get(team) ?? team
     const check = (kind: Kind, name: string, other: { readonly id: string } | undefined) => {
       if (other && other.id !== this.#idOf(kind, name))
@@ -452,7 +453,7 @@ class AccountsReader {
       check(
         'team',
         name,
-        stored.teams.find((one) => one.name === name),
+        storedTeams.find((one) => one.name === name),
       )
     for (const { name } of accounts.budgets)
       check(

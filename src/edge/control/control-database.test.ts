@@ -292,9 +292,48 @@ for (const { name, skip, start } of CONTROL_ENGINES)
         stored(place).records.keys.map(({ status }) => status),
         ['revoked'],
       )
-      assert.deepEqual(await error({ do: 'get', kind: 'team', id }), [404, 'not_found', null])
+      const { name, status } = await ok({ do: 'get', kind: 'team', id })
+      assert.deepEqual([name, status], ['search', 'deleted'])
+      assert.deepEqual(await error({ do: 'delete', kind: 'team', id, rev: null }), [404, 'not_found', null])
+      assert.deepEqual(await error({ do: 'patch', kind: 'team', id, patch: {}, rev: null }), [404, 'not_found', null])
       const deletion = { do: 'delete', kind: 'team', id: 'team_default', rev: null } as const
       assert.deepEqual(await error(deletion), [409, 'default_team', null])
+    })
+
+    test('a deleted team keeps its name, and another team may take it', async () => {
+      const { place, ok, error } = await given()
+      const create = { do: 'create', kind: 'team', body: { name: 'search' } } as const
+      const former = await ok(create)
+      await ok({ do: 'delete', kind: 'team', id: String(former.id), rev: null })
+      const next = await ok(create)
+      assert.notEqual(next.id, former.id)
+      const key = await ok({ do: 'create', kind: 'key', body: { name: 'b', team: 'search' } })
+      assert.equal(key.team, next.id)
+      assert.deepEqual(await error({ do: 'create', kind: 'key', body: { name: 'c', team: String(former.id) } }), [
+        400,
+        'invalid_value',
+        'team',
+      ])
+      const listed = async (query: object) => {
+        const { data } = await ok({ do: 'list', kind: 'team', query: { sort: 'created_at', ...query } })
+        return (data as readonly { id: string; name: string }[]).map(({ id, name }) => [id, name])
+      }
+      assert.deepEqual(await listed({ status: ['deleted'] }), [[former.id, 'search']])
+      assert.deepEqual(
+        (await listed({})).filter(([id]) => id !== 'team_default'),
+        [[next.id, 'search']],
+      )
+      const { teams } = stored(place).records
+      assert.deepEqual(
+        teams
+          .filter(({ name }) => name === 'search')
+          .map(({ id, status }) => [id, status])
+          .sort(),
+        [
+          [former.id, 'deleted'],
+          [next.id, 'active'],
+        ].sort(),
+      )
     })
 
     test('a repeated write with the same idempotency key has the same answer without the secret', async () => {

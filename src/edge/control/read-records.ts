@@ -169,6 +169,8 @@ const filterOf = (
   if (filter.managed) among(sql.ref('managed'), filter.managed)
   if (filter.status)
     among(sql`CASE WHEN status = 'active' AND expires <= ${now} THEN 'expired' ELSE status END`, filter.status)
+  // Deleted teams are listed only on request.
+  else if (kind === 'team') conditions.push(sql<SqlBool>`status <> 'deleted'`)
   const tags = (filter.tag ?? []).map((tag) => /^([A-Za-z0-9_.-]{1,64}):(.*)$/s.exec(tag))
   if (tags.includes(null)) return badValue('tag', 'Write the name of a tag, a colon and the value.')
   const pairs = tags.map((tag) => [tag?.[1] ?? '', tag?.[2] ?? ''] as const)

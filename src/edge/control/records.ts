@@ -50,7 +50,8 @@ const byCreation = (one: RecordRow, other: RecordRow): number =>
 
 const teamOf = ({ id, name, status, doc }: RecordRow): Team => {
   const { access, limits, cache, tags } = bodyOf<TeamBody>(doc)
-  return { id, name, status: status === 'blocked' ? status : 'active', access, limits, cache, tags, managed: 'api' }
+  const state = status === 'blocked' || status === 'deleted' ? status : 'active'
+  return { id, name, status: state, access, limits, cache, tags, managed: 'api' }
 }
 
 const keyOf = (

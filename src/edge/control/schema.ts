@@ -30,7 +30,7 @@ export type RecordRow = {
   readonly kind: string
   /** The ID of a key's team; empty for other kinds. */
   readonly team: string
-  /** Unique for its kind and team, unless it is revoked. */
+  /** Unique for its kind and team, unless it is revoked or deleted. */
   readonly name: string
   readonly status: string
   readonly expires: number | null
@@ -149,8 +149,13 @@ const SECOND = [
   'CREATE INDEX login_until ON login (until)',
 ]
 
+const THIRD = [
+  'DROP INDEX record_name',
+  "CREATE UNIQUE INDEX record_name ON record (kind, team, name) WHERE status <> 'revoked' AND status <> 'deleted'",
+]
+
 /** Raw SQL: kysely's schema builder has no `WITHOUT ROWID`. */
-export const CONTROL_MIGRATIONS: readonly Migration[] = [migrationOf(FIRST), migrationOf(SECOND)]
+export const CONTROL_MIGRATIONS: readonly Migration[] = [FIRST, SECOND, THIRD].map(migrationOf)
 
 /** For each connection. The file's records have a table of their own, so that lists sort and filter all records in SQL. */
 export const TEMPORARY = `

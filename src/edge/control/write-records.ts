@@ -115,12 +115,12 @@ export const patchRecord = async (
   return done(await finish(scope, { kind, id, action: 'update', before }))
 }
 
-/** Keys and tokens are revoked; other records are deleted. */
+/** Keys and tokens are revoked. A deleted team stays for its name, as revoked keys do; other records are removed. */
 export const deleteRecord = async (
   scope: WriteScope,
   { kind, id, rev, keys }: Write<'delete'>,
 ): Promise<ControlResult> => {
-  const { db } = scope
+  const { db, now } = scope
   const found = await writable(scope, { kind, id, rev })
   if ('ok' in found) return found
   if (hasSecret(kind)) return setStatus(scope, found, 'revoked')
@@ -143,7 +143,14 @@ export const deleteRecord = async (
       )
     for (const member of members) await setStatus(scope, { row: member, before: await shown(scope, member) }, 'revoked')
   }
-  await db.deleteFrom('record').where('id', '=', id).execute()
+  if (kind === 'team') {
+    const { rev } = found.row
+    await db
+      .updateTable('record')
+      .set({ status: 'deleted', rev: rev + 1, changed: now })
+      .where('id', '=', id)
+      .execute()
+  } else await db.deleteFrom('record').where('id', '=', id).execute()
   await noteChange(scope, kind, id)
   await audit(scope, { action: `${kind}.delete`, object: id, details: { before: found.before, after: null } })
   return done({ id, object: kind, deleted: true })
@@ -294,7 +301,7 @@ const writable = async (
   { kind, id, rev }: { readonly kind: RecordKind; readonly id: string; readonly rev: number | null },
 ): Promise<Found | ControlResult> => {
   const row = await findRecord(scope.db, kind, id)
-  if (!row || !isInTeams(row, scope.context.teams)) return noRecord(kind, id)
+  if (!row || row.status === 'deleted' || !isInTeams(row, scope.context.teams)) return noRecord(kind, id)
   if (!mayWrite(scope.context, kind, row.team)) return notPermitted(kind)
   if (row.managed === 'file') return byFile(scope, row)
   if (rev !== null && rev !== row.rev)
@@ -320,6 +327,9 @@ const byFile = ({ places }: WriteScope, { kind, id, name }: Pick<RecordRow, 'kin
     `The ${kind} "${name}" is defined in ${places[id] ?? 'headgate.yaml'}. Change it there.`,
   )
 
+/** States of records that are kept for their names, which others may have. */
+const ENDED = ['revoked', 'deleted'] as const
+
 /** Another record of the same name. */
 const nameProblem = async (
   scope: WriteScope,
@@ -331,7 +341,7 @@ const nameProblem = async (
     .where('kind', '=', kind)
     .where('team', '=', team)
     .where('name', '=', name)
-    .where('status', '<>', 'revoked')
+    .where('status', 'not in', ENDED)
     .where('id', '<>', id ?? '')
     .executeTakeFirst()
   if (!other) return null
@@ -363,7 +373,7 @@ const checkedBody = async (
         .select('id')
         .where('kind', '=', of)
         .where((where) => where.or([where('id', '=', reference), where('name', '=', reference)]))
-        .where('status', '<>', 'revoked')
+        .where('status', 'not in', ENDED)
         // An ID comes first, if a record has it as its name.
         .orderBy((order) => order('id', '=', reference), 'desc')
         .executeTakeFirst()

@@ -42,9 +42,12 @@ export const buildDirectory = (file: FileAccounts, stored: AccountRecords): Dire
   return { teams, keys, budgets, prices: [...stored.prices, ...file.prices] }
 }
 
-/** The ID of a record that is named by its ID or its name. */
-const idIn = (records: ReadonlyMap<string, { readonly id: string; readonly name: string }>) => {
-  const byName = new Map([...records.values()].map(({ id, name }) => [name, id]))
+/** The ID of a record that is named by its ID or its name. A deleted record has no name for others to use. */
+const idIn = (
+  records: ReadonlyMap<string, { readonly id: string; readonly name: string; readonly status: string }>,
+) => {
+  const present = [...records.values()].filter(({ status }) => status !== 'deleted' && status !== 'revoked')
+  const byName = new Map(present.map(({ id, name }) => [name, id]))
   return (reference: string): string => (records.has(reference) ? reference : (byName.get(reference) ?? reference))
 }
 

@@ -8,7 +8,7 @@ export type KeyState = 'active' | 'blocked' | 'revoked' | 'expired' | 'team_bloc
 export const keyState = (key: ClientKey, team: Team, now: number): KeyState => {
   if (key.status !== 'active') return key.status
   if (key.expiresAt !== null && key.expiresAt <= now) return 'expired'
-  return team.status === 'blocked' ? 'team_blocked' : 'active'
+  return team.status === 'active' ? 'active' : 'team_blocked'
 }
 
 /** Whether a secret of a key is valid: while a key is rotated, the previous secret has an end. `now`: ms since 1970. */

@@ -7,6 +7,7 @@ import {
   csvRows,
   DAY,
   dayForecast,
+  distinctNames,
   monthForecast,
   perThousand,
   type UsageRow,
@@ -134,6 +135,11 @@ describe('the forecast of a month', () => {
       }),
     )
   })
+})
+
+test('names that several IDs have are followed by the ID', () => {
+  const names = { team_a: 'search', team_b: 'search', team_c: 'ads' }
+  assert.deepEqual(distinctNames(names), { team_a: 'search (team_a)', team_b: 'search (team_b)', team_c: 'ads' })
 })
 
 describe('the forecast of a day', () => {

@@ -180,7 +180,12 @@ const TEAMS: RecordArea = {
   shown: team,
   body: TEAM_BODY,
   patch: patchOf(TEAM_BODY),
-  filters: { status: z.array(z.enum(['active', 'blocked'])).optional() },
+  filters: {
+    status: z
+      .array(z.enum(['active', 'blocked', 'deleted']))
+      .optional()
+      .describe('Default: active and blocked. A deleted team keeps its name'),
+  },
   example: TEAM,
   newBody: { name: 'search', access: { models: ['openai/*'] }, limits: { requestsPerMinute: 600 } },
   patchBody: { limits: { requestsPerMinute: null } },
@@ -282,7 +287,8 @@ export const accountRows: readonly AdminRow[] = [
     ...removal,
     path: '/teams/{id}',
     summary: 'Delete a team',
-    about: 'A team with keys is deleted with `keys=revoke` only, which revokes them.',
+    about:
+      'A team with keys is deleted with `keys=revoke` only, which revokes them. Usage keeps the name of a deleted team, which `GET /teams?status=deleted` lists; another team may take that name.',
     scope: 'all',
     query: z.strictObject({ keys: z.enum(['revoke']).optional() }),
     answer: deleted('team'),

@@ -41,7 +41,13 @@ const usageEntry = z
   })
   .meta({ id: 'UsageEntry' })
 const usageReport = z
-  .strictObject({ ...listOf(usageEntry).shape, from: time, to: time, total: z.strictObject(sums) })
+  .strictObject({
+    ...listOf(usageEntry).shape,
+    from: time,
+    to: time,
+    total: z.strictObject(sums),
+    names: z.record(z.string(), z.string()).describe('Of the teams and keys in `data`, by ID; deleted ones included'),
+  })
   .meta({ id: 'UsageReport' })
 
 const SUMS = {
@@ -69,6 +75,7 @@ const REPORT = {
   from: '2026-11-22T00:00:00.000Z',
   to: '2026-11-23T00:00:00.000Z',
   total: SUMS,
+  names: { team_kdvbwqhzmrtc: 'search' },
 }
 
 export const usageRows = [
@@ -92,7 +99,7 @@ export const usageRows = [
     path: '/usage/export',
     summary: 'Export requests, attempts or days as CSV or JSON lines',
     about:
-      'Streamed, oldest first, compressed if the client accepts gzip. Cells of a CSV that a spreadsheet would run begin with an apostrophe.',
+      'Streamed, oldest first, with the names of teams and keys in the last two columns, compressed if the client accepts gzip. Cells of a CSV that a spreadsheet would run begin with an apostrophe.',
     role: 'viewer',
     scope: 'team',
     query: EXPORT_PARAMETERS,

@@ -32,6 +32,13 @@ const figures = (row: JsonObject): readonly string[] => [
   count(row.unpriced),
 ]
 
+/** Names by ID. A name that several have, such as that of a deleted team, is followed by the ID. */
+const distinctNames = (names: { readonly [id: string]: unknown }): ReadonlyMap<string, string> => {
+  const entries = Object.entries(names).map(([id, name]) => [id, text(name) ?? id] as const)
+  const owners = Map.groupBy(entries, ([, name]) => name)
+  return new Map(entries.map(([id, name]) => [id, owners.get(name)?.length === 1 ? name : `${name} (${id})`]))
+}
+
 const report = async (cli: Cli, options: UsageOptions): Promise<void> => {
   const gateway = await gatewayOf(cli)
   const { by, bucket, tz } = options
@@ -39,11 +46,7 @@ const report = async (cli: Cli, options: UsageOptions): Promise<void> => {
   const query = { ...range(options), ...(by !== undefined && { by: dimensions.join(',') }), bucket, tz }
   const { body } = await gateway.call(API + queryOf(query))
   const rows = (isObject(body) ? list(body.data) : []).filter(isObject)
-  const store = throughGateway(gateway)
-  const names = new Map<string, string>()
-  if (!cli.options.json)
-    for (const kind of ['team', 'key'] as const)
-      if (dimensions.includes(kind)) for (const [id, name] of await namesOf(store, kind)) names.set(id, name)
+  const names = isObject(body) ? distinctNames(object(body.names) ?? {}) : new Map<string, string>()
   const shown = (value: unknown): string => (typeof value === 'string' ? (names.get(value) ?? value) : '–')
   cli.answer(body, () => {
     const start = bucket === 'none' ? [] : ['START']

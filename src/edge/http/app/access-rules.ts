@@ -152,7 +152,8 @@ export class AccessRules {
 
   #admit(current: CurrentKeys, client: Client, request: AccessRequest): Outcome<Client> {
     const { principal } = client
-    if (current.directory.teams.get(principal.team.id)?.status === 'blocked') return bad(TEAM_BLOCKED)
+    const team = current.directory.teams.get(principal.team.id)
+    if (team && team.status !== 'active') return bad(TEAM_BLOCKED)
     if (principal.access.every(({ ips }) => ips === null)) return good(client)
     const rules = this.#addresses.get(principal) ?? keyAccessRules(principal.access)
     this.#addresses.set(principal, rules)

@@ -5,6 +5,7 @@
  */
 import { bad, type Failure, fail, good, type Outcome } from '../../../core/failure.ts'
 import { type DatabaseThread, startThread, threadEnd } from '../../sqlite/database-thread.ts'
+import { exportText } from './export-text.ts'
 import type { FromReadingThread, NamedQuery, ReadingThreadOptions, ToReadingThread } from './messages.ts'
 import type {
   Activity,
@@ -21,6 +22,7 @@ import type {
   LanesQuery,
   ListPage,
   NamedId,
+  NamedUsageReport,
   OngoingAttempts,
   OngoingQuery,
   ReadName,
@@ -34,7 +36,6 @@ import type {
   Summary,
   SummaryQuery,
   UsageQuery,
-  UsageReport,
 } from './queries.ts'
 import { SharedAnswers } from './shared-answers.ts'
 
@@ -107,8 +108,17 @@ export class UsageReader {
     this.#limit = options.limit ?? TIME.limit
   }
 
-  usage(query: UsageQuery): Promise<Outcome<UsageReport>> {
-    return this.#readFresh('usage', query)
+  async usage(query: UsageQuery): Promise<Outcome<NamedUsageReport>> {
+    const found = await this.#readFresh('usage', query)
+    if (!found.ok) return found
+    const names = new Map<string, string>()
+    for (const row of found.value.data)
+      for (const kind of ['team', 'key'] as const) {
+        const id = row[kind]
+        const name = typeof id === 'string' ? this.#options.names[kind](id) : null
+        if (typeof id === 'string' && name !== null) names.set(id, name)
+      }
+    return good({ ...found.value, names: Object.fromEntries(names) })
   }
 
   async requests(query: RequestsQuery): Promise<Outcome<RequestsPage>> {
@@ -165,7 +175,8 @@ export class UsageReader {
         isFirst = false
         after = page.value.next
         isDone = after === null
-        if (page.value.text !== '') return good(page.value.text)
+        const text = exportText(query.format, page.value, this.#options.names)
+        if (text !== '') return good(text)
       }
       return good(null)
     }

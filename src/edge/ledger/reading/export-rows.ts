@@ -1,7 +1,8 @@
-/** Export as CSV (RFC 4180) or JSON lines, oldest first, in pages of bounded size. */
+/** Rows of an export, oldest first, in pages of bounded size. */
 import { sql } from 'kysely'
 import { ATTEMPT_COLUMNS, REQUEST_COLUMNS } from '../usage-schema.ts'
 import { decodeCursor } from './cursor.ts'
+import { csvLine, type ExportCell } from './export-text.ts'
 import { requestCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import { type CursorValues, DIMENSIONS, type ExportPage, type ExportQuery, type UsageFilter } from './queries.ts'
@@ -11,16 +12,17 @@ import { usageReport } from './usage-report.ts'
 /** Rows per page. A row has at most 10 KB. */
 const PAGE = 500
 
-type ExportCell = string | number | null
 type ExportRow = { readonly [column: string]: ExportCell }
 type ExportRows = { readonly rows: readonly ExportRow[]; readonly last: CursorValues | null }
 
 export const exportPage = async (reads: LedgerReads, query: ExportQuery): Promise<ExportPage> => {
   const { rows, last } = await pageOf(reads, query)
-  const lines = query.format === 'csv' ? rows.map((row) => csvLine(Object.values(row))) : rows.map(jsonLine)
-  const header = query.format === 'csv' && query.after === null ? csvLine(COLUMNS[query.level]) : ''
-  return { text: header + lines.join(''), next: last }
+  const textOf = query.format === 'csv' ? (row: ExportRow) => csvLine(Object.values(row)) : JSON.stringify
+  const lines = rows.map((row) => ({ text: textOf(row), team: idIn(row.team), key: idIn(row.key) }))
+  return { columns: query.after === null ? COLUMNS[query.level] : null, lines, next: last }
 }
+
+const idIn = (cell: ExportCell | undefined): string | null => (typeof cell === 'string' ? cell : null)
 
 const pageOf = (reads: LedgerReads, query: ExportQuery): Promise<ExportRows> => {
   switch (query.level) {
@@ -154,25 +156,3 @@ const days = async (reads: LedgerReads, { from, to, filter, after }: ExportQuery
     last: report.next === null ? null : (decodeCursor(report.next) ?? null),
   }
 }
-
-// ── Formats ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-const jsonLine = (row: ExportRow): string => `${JSON.stringify(row)}\n`
-
-const csvLine = (cells: readonly ExportCell[]): string => `${cells.map(csvCell).join(',')}\r\n`
-
-/**
- * Spreadsheets evaluate cells that begin with one of these as formulas; some of them ignore a tab or a line break before it
- * (OWASP, CSV injection).
- */
-const FORMULA = /^[=+\-@\t\r\n]/
-
-const csvCell = (value: ExportCell): string => {
-  if (value === null) return ''
-  if (typeof value === 'number') return String(value)
-  const text = FORMULA.test(value) && !AMOUNT.test(value) ? `'${value}` : value
-  return /[",\r\n]/.test(text) || text !== value ? `"${text.replaceAll('"', '""')}"` : text
-}
-
-/** A negative amount is a number. */
-const AMOUNT = /^-[0-9]+\.[0-9]{9}$/

@@ -202,6 +202,9 @@ export type UsageReport = ListPage<UsageEntry> & {
   readonly total: UsageSums
 }
 
+/** `names`: of the teams and keys in `data`, by ID; deleted ones included. */
+export type NamedUsageReport = UsageReport & { readonly names: { readonly [id: string]: string } }
+
 export type AttemptEntry = {
   readonly n: number
   readonly provider: string
@@ -435,7 +438,15 @@ export type AdjustmentEntry = {
 }
 
 /** `next`: the cursor of the next page; null: this is the last one. */
-export type ExportPage = { readonly text: string; readonly next: CursorValues | null }
+/** `columns`: of the lines; only the first page has them. */
+export type ExportPage = {
+  readonly columns: readonly string[] | null
+  readonly lines: readonly ExportLine[]
+  readonly next: CursorValues | null
+}
+
+/** A line without its end and the columns of names, which the reader adds. */
+export type ExportLine = { readonly text: string; readonly team: string | null; readonly key: string | null }
 
 // ── All queries ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

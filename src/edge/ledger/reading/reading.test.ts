@@ -751,6 +751,23 @@ onEachEngine((engine) => {
     )
   })
 
+  test('reading: exports and reports have the names of keys and teams, as the directory has them', async () => {
+    await using ledger = usageLedger({ engine, now: NOON })
+    await ledger.store(mixedRecords(200))
+    for (const level of ['request', 'attempt', 'day'] as const) {
+      const lines = (await exported(ledger, { level, format: 'jsonl' })).trimEnd().split('\n')
+      const rows = lines.map((line): Record<string, unknown> => JSON.parse(line))
+      assert.ok(rows.some(({ key_name }) => key_name === 'ci'))
+      for (const { key, key_name, team_name } of rows)
+        assert.deepEqual([key_name, team_name], [key === 'key_a' ? 'ci' : null, null])
+      const [head = '', ...csv] = (await exported(ledger, { level })).trimEnd().split('\r\n')
+      assert.match(head, /,team_name,key_name$/)
+      assert.equal(csv.filter((line) => line.endsWith(',,ci')).length, rows.filter(({ key }) => key === 'key_a').length)
+    }
+    const { names } = succeeded(await ledger.reader.usage(usage({ bucket: 'none', by: ['key', 'team'] })))
+    assert.deepEqual(names, { key_a: 'ci' })
+  })
+
   const HOSTILE = [
     "'; DROP TABLE request; --",
     '=HYPERLINK("http://x","y")',

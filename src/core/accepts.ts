@@ -11,6 +11,8 @@ export type Ability = 'tools' | 'images'
 export type Accepts = {
   /** Optional members that it accepts: a translated request contains no other `OptionalMember`. */
   readonly takes?: readonly OptionalMember[]
+  /** Image parts hold images only; a PDF in one is refused and has to be a file part. Other vendors accept it. */
+  readonly imagesOnly?: true
   /** Members that it rejects, each with the value that is equivalent to its absence. */
   readonly refuses?: { readonly [member: string]: Json }
   /** For a closed message schema: the allowed members by role. */

@@ -1,15 +1,54 @@
-import { isList, isObject, type Json, type JsonObject, list } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { mapMember } from '../../core/json-edit.ts'
 import type { EncodeTarget } from '../../core/protocol.ts'
+import { fromBase64, isImageType, isTextType, mediaTypeOf, standardBase64 } from '../shared/media.ts'
 import { isOwn } from './signatures.ts'
 
 /**
- * Changes the model's name and removes blocks that another format's answers left in the history (thinking without
- * Anthropic's signature, citations without an encrypted index), because Anthropic would reject the whole request.
+ * Changes the model's name, corrects the types of media, and removes blocks that another format's answers left in the history
+ * (thinking without Anthropic's signature, citations without an encrypted index), because Anthropic would reject the whole
+ * request.
  */
 export const adaptRequest = (body: JsonObject, { model }: EncodeTarget): JsonObject => {
-  const messages = withoutGatewayBlocks(body.messages)
+  const kept = withoutGatewayBlocks(body.messages)
+  const { messages } = mapMember({ messages: kept }, 'messages', withTrueMedia)
   return { ...body, model, ...(messages !== body.messages && { messages }) }
 }
+
+// ── Media whose bytes are not what their label says ──────────────────────────────────────────────────────────────────
+
+/** The message or the tool result with its media as blocks of the kind and type that their bytes prove. */
+const withTrueMedia = (message: Json): Json => {
+  if (!isObject(message)) return message
+  return mapMember(message, 'content', (block) => {
+    if (!isObject(block)) return block
+    if (block.type === 'tool_result') return withTrueMedia(block)
+    return block.type === 'image' || block.type === 'document' ? trueBlock(block) : block
+  })
+}
+
+const trueBlock = (block: JsonObject): JsonObject => {
+  const source = object(block.source)
+  const [declared, data] = [text(source?.media_type) ?? '', text(source?.data)]
+  if (source?.type !== 'base64' || data === undefined) return block
+  const media_type = mediaTypeOf(declared, data)
+  if (isImageType(media_type))
+    return media_type === declared && block.type === 'image' ? block : asImage(block, media_type)
+  if (block.type === 'document') return block
+  if (media_type === 'application/pdf') return { ...block, type: 'document', source: { ...source, media_type } }
+  const content = isTextType(media_type) ? fromBase64(standardBase64(data)) : undefined
+  if (content === undefined) return block
+  return { ...block, type: 'document', source: { type: 'text', media_type: 'text/plain', data: content } }
+}
+
+/** Without the members of a document. */
+const asImage = ({ source, cache_control }: JsonObject, media_type: string): JsonObject => ({
+  type: 'image',
+  source: { ...object(source), media_type },
+  ...(cache_control !== undefined && { cache_control }),
+})
+
+// ── Blocks of other formats ──────────────────────────────────────────────────────────────────────────────────────────
 
 /** Paths of the blocks that `adaptRequest` removes, and of messages that become empty. */
 export const omittedBlocks = ({ messages }: JsonObject): readonly string[] =>

@@ -3,6 +3,7 @@ import type { Extra, ForeignPart, MediaSource, MemberPaths, Message, Part } from
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { type ForeignAuthor, foreignPart } from '../shared/foreign-parts.ts'
 import { toBase64 } from '../shared/media.ts'
+import { mediaPart } from '../shared/media-part.ts'
 import { plainTextMessage } from '../shared/plain-message.ts'
 import { type Problems, type RequestFields, requestFields } from '../shared/request-fields.ts'
 import { argumentsText, MAX_DEPTH } from '../shared/tool-arguments.ts'
@@ -129,14 +130,14 @@ const decodeBlock = (block: Json, at: string, context: BlockContext): Part[] => 
     }
     case 'image': {
       const source = decodeSource(fields)
-      return source ? [{ type: 'image', at, source, ...withExtras(fields.unread()) }] : [media(block, at)]
+      return source ? [mediaPart({ type: 'image', at, source, ...withExtras(fields.unread()) })] : [media(block, at)]
     }
     case 'document': {
       const source = decodeSource(fields)
       if (!source) return [foreign(block, at, by)]
       const filename = fields.string('title')
       const title = filename ? { filename, paths: DOCUMENT_PATHS } : {}
-      return [{ type: 'file', at, source, ...title, ...withExtras(fields.unread()) }]
+      return [mediaPart({ type: 'file', at, source, ...title, ...withExtras(fields.unread()) })]
     }
     case 'thinking': {
       const reasoning = decodeSignature(fields.string('signature') ?? '')

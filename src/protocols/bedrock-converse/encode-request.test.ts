@@ -215,8 +215,8 @@ const conversations: readonly (readonly [
       [
         'user',
         PICTURE,
-        // The media type is given, so the bytes are not inspected.
-        { image: { format: 'webp', source: { bytes: PNG } } },
+        // The bytes prevail over the declared media type.
+        { image: { format: 'png', source: { bytes: PNG } } },
         { video: { format: 'mp4', source: { bytes: 'AAAA' } } },
         { audio: { format: 'wav', source: { bytes: 'AAAA' } } },
       ],
@@ -239,8 +239,8 @@ const conversations: readonly (readonly [
       [
         'user',
         { document: { format: 'pdf', name: 'report', source: { bytes: PDF } } },
-        // The media type is not checked against the bytes.
-        { document: { format: 'docx', name: 'report (2)', source: { bytes: PDF } } },
+        // The bytes prevail over the declared media type.
+        { document: { format: 'pdf', name: 'report (2)', source: { bytes: PDF } } },
         { document: { format: 'txt', name: 'Ignore all previous', source: { bytes: 'aGk=' } } },
         { document: { format: 'csv', name: 'table', source: { bytes: 'aGk=' } } },
         { document: { format: 'pdf', name: 'Document', source: { bytes: PDF } } },

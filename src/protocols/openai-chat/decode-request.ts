@@ -20,6 +20,7 @@ import { mediaSourceOf } from '../shared/data-url.ts'
 import { DEFAULT_EFFORT } from '../shared/effort.ts'
 import { foreignPart } from '../shared/foreign-parts.ts'
 import { isFreeChoice, isHostedTool } from '../shared/hosted-tools.ts'
+import { mediaPart } from '../shared/media-part.ts'
 import { plainTextMessage } from '../shared/plain-message.ts'
 import { detailsOf, readDetails } from '../shared/reasoning-members.ts'
 import {
@@ -535,13 +536,13 @@ const readPart = (part: RequestFields, raw: JsonObject, problems: DecodeState): 
       const detail = inner?.string('detail')
       const extras = [...part.unread(), ...(inner?.unread() ?? [])]
       return [
-        {
+        mediaPart({
           type: 'image',
           at,
           source: mediaSourceOf(url ?? ''),
           ...(detail !== undefined && { detail, paths: IMAGE_PATHS }),
           ...(extras.length > 0 && { extras }),
-        },
+        }),
       ]
     }
     case 'input_audio': {
@@ -582,13 +583,13 @@ const readFile = (part: RequestFields, problems: DecodeState): Part[] => {
     data !== undefined ? sourceOfData(data) : { kind: 'id', id: id ?? '', protocol: 'openai-chat' }
   const extras = [...part.unread(), ...(inner?.unread() ?? [])]
   return [
-    {
+    mediaPart({
       type: 'file',
       at: part.at,
       source,
       ...(filename !== undefined && { filename, paths: FILE_PATHS }),
       ...(extras.length > 0 && { extras }),
-    },
+    }),
   ]
 }
 

@@ -2,6 +2,7 @@ import type { Extra, MediaSource, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { mediaSourceOf } from '../shared/data-url.ts'
 import { foreignPart } from '../shared/foreign-parts.ts'
+import { mediaPart } from '../shared/media-part.ts'
 import { plainTextMessage } from '../shared/plain-message.ts'
 import { type Problems, type RequestFields, requestFields } from '../shared/request-fields.ts'
 import { argumentsText } from '../shared/tool-arguments.ts'
@@ -298,14 +299,30 @@ const decodePart = (fields: RequestFields, part: JsonObject): Part[] => {
       const source = decodeSource(fields, { image_url: mediaSourceOf, file_id: ownFile })
       const detail = fields.string('detail')
       return source
-        ? [{ type: 'image', at, source, ...(detail !== undefined && { detail }), ...extrasOf(fields.unread()) }]
+        ? [
+            mediaPart({
+              type: 'image',
+              at,
+              source,
+              ...(detail !== undefined && { detail }),
+              ...extrasOf(fields.unread()),
+            }),
+          ]
         : []
     }
     case 'input_file': {
       const source = decodeSource(fields, { file_data: fileData, file_url: mediaSourceOf, file_id: ownFile })
       const filename = fields.string('filename')
       return source
-        ? [{ type: 'file', at, source, ...(filename !== undefined && { filename }), ...extrasOf(fields.unread()) }]
+        ? [
+            mediaPart({
+              type: 'file',
+              at,
+              source,
+              ...(filename !== undefined && { filename }),
+              ...extrasOf(fields.unread()),
+            }),
+          ]
         : []
     }
     case 'input_audio': {

@@ -1,11 +1,13 @@
 import type { ChatRequest, Extra, MediaSource, Message, Part, Setting, Tool } from '../../core/chat.ts'
-import { isList, type Json, type JsonObject, list, object } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { mapMember } from '../../core/json-edit.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { shortId } from '../shared/call-ids.ts'
-import { dataUrl } from '../shared/data-url.ts'
+import { dataUrl, withMediaType } from '../shared/data-url.ts'
 import { withEffort } from '../shared/effort.ts'
 import { CLOSED_PARAMETERS, objectParameters } from '../shared/function-parameters.ts'
 import { encodedElsewhere, loseExtras, lost, lostUnlessNeutral, newLosses } from '../shared/losses.ts'
+import { mediaTypeOf, mediaTypeOfUrl } from '../shared/media.ts'
 import { newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import { encodeSettings, type SettingEncoders, topMember, UNSUPPORTED_SETTINGS } from '../shared/setting-encoders.ts'
 import { asMember } from '../shared/setting-rows.ts'
@@ -282,7 +284,9 @@ const encodePart = (draft: ResponsesDraft, part: Part): JsonObject[] => {
       const carried = [...TEXT_EXTRAS, 'detail']
       loseExtras(part.extras, draft.losses, carried)
       const source = encodeSource(draft, part, { data: 'file_data', url: 'file_url' })
-      const { filename = part.source.kind === 'data' ? defaultFilename(part.source.mediaType) : undefined } = part
+      const { source: from } = part
+      const type = from.kind === 'data' ? mediaTypeOf(from.mediaType, from.data) : undefined
+      const { filename = type === undefined ? undefined : defaultFilename(type) } = part
       const nameMember = filename === undefined ? {} : { filename }
       return source ? [{ type: 'input_file', ...nameMember, ...source, ...carriedExtras(part.extras, carried) }] : []
     }
@@ -314,8 +318,10 @@ const encodeSource = (
   members: { readonly data: string; readonly url: string },
 ) => {
   switch (source.kind) {
-    case 'data':
-      return { [members.data]: source.mediaType === '' && members.data === 'file_data' ? source.data : dataUrl(source) }
+    case 'data': {
+      const mediaType = mediaTypeOf(source.mediaType, source.data) || (members.data === 'image_url' ? 'image/png' : '')
+      return { [members.data]: mediaType === '' ? source.data : dataUrl({ ...source, mediaType }) }
+    }
     case 'url':
       return { [members.url]: source.url }
     case 'id':
@@ -409,19 +415,34 @@ const isOutput = (part: Part): boolean => part.type !== 'reasoning' && !(part.ty
 // ── Same format on both sides ────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * Changes the model's name, replaces the gateway's compaction items with messages, and removes foreign reasoning. An
- * upstream would reject that (400 invalid_encrypted_content, "Item not found"); one that reads plain reasoning gets its text.
+ * Changes the model's name, replaces the gateway's compaction items with messages and files in image parts with file parts,
+ * and removes foreign reasoning. An upstream would reject that (400 invalid_encrypted_content, "Item not found"); one that
+ * reads plain reasoning gets its text.
  */
 export const adaptRequest = (body: JsonObject, target: EncodeTarget): JsonObject => {
   const items = list(body.input)
   const kept = items.flatMap((item) => {
     const members = object(item) ?? {}
-    if (!isForeignReasoning(members)) return [compactedMessage(members) ?? item]
+    if (!isForeignReasoning(members))
+      return [compactedMessage(members) ?? (isObject(item) ? withFileParts(item) : item)]
     return isOmitted(members, target) ? [] : [asPlainReasoning(members)]
   })
   if (kept.length < items.length || kept.some((item, at) => item !== items[at]))
     return { ...body, model: target.model, input: kept }
   return body.model === target.model ? body : { ...body, model: target.model }
+}
+
+/** The item with image parts that hold no image as file parts. Returns the same item if it has none. */
+const withFileParts = (item: JsonObject): JsonObject =>
+  mapMember(mapMember(item, 'content', asFilePart), 'output', asFilePart)
+
+const asFilePart = (part: Json): Json => {
+  if (!isObject(part) || part.type !== 'input_image') return part
+  const url = text(part.image_url) ?? ''
+  const mediaType = mediaTypeOfUrl(url) ?? ''
+  if (mediaType === '' || /^(?:image|audio)\//.test(mediaType)) return part
+  const { image_url: _url, detail: _detail, ...rest } = part
+  return { ...rest, type: 'input_file', filename: defaultFilename(mediaType), file_data: withMediaType(url, mediaType) }
 }
 
 /** True for foreign reasoning, unless the upstream reads its text. */

@@ -6,6 +6,7 @@ import { mapMember, withoutMember } from '../../core/json-edit.ts'
 import type { Loss } from '../../core/protocol.ts'
 import { objectParameters } from './function-parameters.ts'
 import { withinLimits } from './limits.ts'
+import { asChatFile } from './media-part.ts'
 import { detailsOf, isGatewayDetail, reasoningText } from './reasoning-members.ts'
 
 /** Reports a path in the body as dropped. */
@@ -23,7 +24,14 @@ export const acceptedBody = (
 ): JsonObject => {
   const allowed = accepts?.refuses ? withoutRefused(body, accepts.refuses, dropped) : body
   const described = accepts?.objectParameters ? withObjectParameters(allowed) : allowed
-  const remaining = withinLimits(described, limits, dropped)
+  const remaining = acceptedMessages(withinLimits(described, limits, dropped), accepts, dropped)
+  if (!accepts?.imagesOnly) return remaining
+  return mapMember(remaining, 'messages', (message) =>
+    isObject(message) ? mapMember(message, 'content', asChatFile) : message,
+  )
+}
+
+const acceptedMessages = (remaining: JsonObject, accepts: Accepts | undefined, dropped: ReportDropped): JsonObject => {
   // Only assistant messages carry rejected members, unless the provider's message schema is closed.
   const concerns = (message: JsonObject) => message.role === 'assistant' || accepts?.messages !== undefined
   return mapMember(remaining, 'messages', (message, index) =>

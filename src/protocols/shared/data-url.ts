@@ -16,3 +16,7 @@ export const mediaSourceOf = (url: string): MediaSource => {
 /** A base64 data URL. */
 export const dataUrl = ({ mediaType, data }: { readonly mediaType: string; readonly data: string }): string =>
   `data:${mediaType};base64,${data}`
+
+/** A base64 data URL with another media type. */
+export const withMediaType = (url: string, mediaType: string): string =>
+  `data:${mediaType};base64,${url.slice(url.indexOf(',') + 1)}`

@@ -9,9 +9,15 @@ const MAGIC_NUMBERS: readonly (readonly [string, string])[] = [
   ['/9j/', 'image/jpeg'],
   ['R0lGOD', 'image/gif'],
   ['JVBERi0', 'application/pdf'],
+  ['T2dnU', 'audio/ogg'],
+  ['ZkxhQ', 'audio/flac'],
+  ['SUQz', 'audio/mpeg'],
 ]
-/** WebP: a RIFF file with `WEBP` in bytes 8 to 11. */
-const WEBP = /^UklGR.{6}XRUJQ/
+/** RIFF files, with their kind in bytes 8 to 11. */
+const RIFF: readonly (readonly [RegExp, string])[] = [
+  [/^UklGR.{6}XRUJQ/, 'image/webp'],
+  [/^UklGR.{6}XQVZF/, 'audio/wav'],
+]
 
 const FILE_EXTENSIONS: readonly (readonly [RegExp, string])[] = [
   [/\.pdf$/i, 'application/pdf'],
@@ -31,21 +37,38 @@ export const plainType = (mediaType: string): string => {
   return bare === 'image/jpg' ? 'image/jpeg' : bare
 }
 
-/** Detects the media type by magic number, then by file extension; empty if unknown. */
-export const detectMediaType = (base64: string, filename?: string): string => {
-  const magic = MAGIC_NUMBERS.find(([start]) => base64.startsWith(start))
-  if (magic) return magic[1]
-  if (WEBP.test(base64)) return 'image/webp'
-  return FILE_EXTENSIONS.find(([extension]) => filename !== undefined && extension.test(filename))?.[1] ?? ''
-}
+/** The media type that the first bytes prove; undefined if they prove none. */
+export const provenMediaType = (base64: string): string | undefined =>
+  MAGIC_NUMBERS.find(([start]) => base64.startsWith(start))?.[1] ?? RIFF.find(([kind]) => kind.test(base64))?.[1]
+
+/** Detects the media type by the first bytes, then by file extension; empty if unknown. */
+export const detectMediaType = (base64: string, filename?: string): string =>
+  provenMediaType(base64) ??
+  FILE_EXTENSIONS.find(([extension]) => filename !== undefined && extension.test(filename))?.[1] ??
+  ''
 
 /** Declared types that carry no information. */
 const GENERIC_TYPES: ReadonlySet<string> = new Set(['', 'application/octet-stream', 'image/*', '*/*'])
 
-/** The declared media type, or the detected one if the declared type is missing or generic. */
+/**
+ * The media type of data. The first bytes prevail over the declared type: vendors refuse an image with a wrong type
+ * (github.com/vybestack/llxprt-code/issues/2130). A missing or generic type is detected.
+ */
 export const mediaTypeOf = (mediaType: string, base64: string, filename?: string): string => {
   const declared = plainType(mediaType)
-  return GENERIC_TYPES.has(declared) ? detectMediaType(base64, filename) : declared
+  return provenMediaType(base64) ?? (GENERIC_TYPES.has(declared) ? detectMediaType(base64, filename) : declared)
+}
+
+/** Characters of data that the detection of a type reads. */
+const HEAD_LENGTH = 32
+
+/** The media type of a base64 data URL, by its head: the data may be long. Empty if unknown, undefined for other URLs. */
+export const mediaTypeOfUrl = (url: string): string | undefined => {
+  if (!/^data:/i.test(url)) return undefined
+  const comma = url.indexOf(',')
+  const header = url.slice(5, comma)
+  if (comma === -1 || !/;\s*base64\s*$/i.test(header)) return undefined
+  return mediaTypeOf(header, url.slice(comma + 1, comma + 1 + HEAD_LENGTH))
 }
 
 /** Whether all image-capable formats accept this type. */

@@ -15,6 +15,8 @@ export const CHAT: Accepts = {
   reasoning: [],
   limits: CHAT_LIMITS,
   objectParameters: true,
+  // "Invalid MIME type. Only image types are supported." (github.com/nraiden/cofounder/issues/72, 2024-11-06).
+  imagesOnly: true,
 }
 
 export const RESPONSES: Accepts = { limits: RESPONSES_LIMITS, objectParameters: true }

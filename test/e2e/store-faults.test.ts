@@ -1,7 +1,7 @@
 /**
  * The response store on a disk that fails: locked by another process, full, deleted, replaced, read-only. In every case an
  * answer states `store: true` only if it can be retrieved after a crash, other requests are served, `/health` shows the
- * reason, and the store recovers without a restart.
+ * reason, and the store recovers without a restart. An answer that states `store: false` may be stored late.
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -95,10 +95,15 @@ const health = async (gateway: Started, status: string): Promise<Health> => {
 const storeReason = ({ problems = [] }: Health): string =>
   problems.find(({ component }) => component === 'store')?.reason ?? ''
 
-/** Each answer states truthfully whether it can be retrieved. */
+/** Each answer that states `store: true` can be retrieved. */
 const assertHonest = async (gateway: Started, answers: readonly Answered[]): Promise<void> => {
-  for (const { id, store } of answers)
-    assert.deepEqual([id, await retrieve(gateway, id)], [id, store ? 200 : 404], `store: ${store}`)
+  for (const { id, store } of answers) if (store) assert.deepEqual([id, await retrieve(gateway, id)], [id, 200])
+}
+
+/** Waits until an answer that was stored late can be retrieved. */
+const untilKept = async (gateway: Started, { id }: Answered): Promise<void> => {
+  for (const end = performance.now() + 30_000; (await retrieve(gateway, id)) !== 200; await sleep(20))
+    assert.ok(performance.now() < end, 'the late answer is not stored')
 }
 
 /** Sends requests until an answer is stored, as after a recovery. */
@@ -146,7 +151,7 @@ describe('a locked database', () => {
     other.exec('BEGIN IMMEDIATE')
     const answers: Answered[] = []
     let overtaken = 0
-    for (let round = 0; round < 10; round++) {
+    for (let round = 0; round < 2; round++) {
       let waits = true
       const request = ask(gateway, 1, round % 2 === 1).then((answer) => {
         waits = false
@@ -162,7 +167,7 @@ describe('a locked database', () => {
     }
     assert.deepEqual(
       answers.map(({ store }) => store),
-      Array(10).fill(false),
+      [false, false],
     )
     // A thread that blocked the event loop would let none pass; the answer is written when the loop runs again.
     assert.ok(overtaken > 10, `${overtaken} requests were served while an answer waited for the lock`)
@@ -175,12 +180,18 @@ describe('a locked database', () => {
     await assertHonest(gateway, [before, ...answers])
     other.exec('COMMIT')
     await health(gateway, 'ok')
+    for (const answer of answers) await untilKept(gateway, answer)
+    const [late] = answers
+    const next = await post(`${gateway.base}/responses`, { model: 'm', input: 'x', previous_response_id: late?.id })
+    assert.equal(next.status, 200, next.text)
     const after = await untilStored(gateway)
-    await assertHonest(gateway, [before, ...answers, after])
+    await assertHonest(gateway, [before, next.json(), after])
     assert.equal(await gauge(gateway, 'headgate_store_ok'), 1)
     await assertOneLineAtEachChange(gateway)
     await kill(gateway)
-    await assertHonest(await begin(folder), [before, ...answers, after])
+    const again = await begin(folder)
+    await assertHonest(again, [before, next.json(), after])
+    for (const { id } of answers) assert.equal(await retrieve(again, id), 200)
   })
 
   test('while a background response ends: the shutdown stores it once the lock is released', async () => {
@@ -273,7 +284,7 @@ const mountable = (): string | false => {
 const skip = mountable()
 
 describe('a full disk', () => {
-  test('is reported, and every answer states truthfully whether it is stored', { skip }, async () => {
+  test('is reported, and answers that state it are stored', { skip }, async () => {
     const folder = dataFolder()
     mkdirSync(folder)
     mount(folder, 'size=2m,mode=0700')
@@ -393,7 +404,7 @@ describe('a data folder', () => {
   })
 })
 
-test('every answer of processes that share a database states truthfully whether it is stored', async () => {
+test('answers of processes that share a database are stored if they state it', async () => {
   const folder = dataFolder()
   const gateways = await Promise.all([begin(folder), begin(folder), begin(folder)])
   const answers = await Promise.all(

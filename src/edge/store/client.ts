@@ -36,18 +36,10 @@ export type ThreadedStore = ResponseStore & {
   readonly close: () => Promise<void>
 }
 
-/**
- * Time limits in ms. An answer waits for its write no longer than `write`; a read may take longer, since nothing else can
- * answer it. `start` replaces both until the thread has opened the database.
- */
-const LIMIT = { write: 250, read: 2_000, start: 2_000, close: 2_000 }
+/** Time limits in ms of an operation, and of the end of the thread. */
+const LIMIT = { operation: 2_000, close: 2_000 }
 /** ms between write attempts while the store fails. */
 const PROBE = 1_000
-/**
- * Attempts to remove a record that was committed too late, and the delay in ms before the second. The delay doubles
- * each time, about 2 minutes in all.
- */
-const REMOVAL = { tries: 8, first: 1_000 }
 /** Minimum ms between two starts of a thread that has crashed. */
 const RESTART = 1_000
 /** ms after the start at which an existing database is opened, to delete expired responses. */
@@ -146,7 +138,7 @@ class StoreClient {
       const pending: Pending = { operation, size, since: performance.now(), resolve, timer: null, expired: false }
       this.#pending.set(operation.number, pending)
       this.#size += size
-      this.#limit(pending, this.#ready ? limitOf(operation) : LIMIT.start)
+      this.#limit(pending)
       this.#post(operation)
     })
   }
@@ -164,24 +156,23 @@ class StoreClient {
 
   // ── Time limits ────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #limit(pending: Pending, ms: number): void {
+  #limit(pending: Pending): void {
     if (pending.timer) clearTimeout(pending.timer)
     pending.timer = setTimeout(() => {
       // An answer that has arrived while the event loop was busy is read first.
-      setImmediate(() => this.#expire(pending, ms))
-    }, ms)
+      setImmediate(() => this.#expire(pending))
+    }, LIMIT.operation)
   }
 
-  #expire(pending: Pending, ms: number): void {
+  #expire(pending: Pending): void {
     const { operation } = pending
     if (pending.expired || !this.#pending.has(operation.number)) return
     pending.expired = true
-    // Only the start has the longer time limit. If the thread has not answered at all, the next operations use the
-    // normal limits.
+    // The start is over, too: the next operations have the time for themselves.
     this.#ready = true
-    const problem = this.#waiting ?? `the disk did not answer within ${ms} ms`
+    const problem = this.#waiting ?? `the disk did not answer within ${LIMIT.operation} ms`
     this.#degrade(problem)
-    if (isWrite(operation)) this.#post({ do: 'cancel', number: operation.number })
+    if (!isKept(operation)) this.#post({ do: 'cancel', number: operation.number })
     pending.resolve({ number: operation.number, problem })
   }
 
@@ -193,7 +184,7 @@ class StoreClient {
     for (const answer of answers) this.#settle(answer)
     if (this.#ready) return
     this.#ready = true
-    for (const pending of this.#pending.values()) this.#limit(pending, limitOf(pending.operation))
+    for (const pending of this.#pending.values()) this.#limit(pending)
   }
 
   #settle(answer: StoreAnswer): void {
@@ -202,21 +193,9 @@ class StoreClient {
     this.#forget(pending)
     const { operation, since } = pending
     this.#options.onTime?.(operation.do, performance.now() - since)
-    if (!pending.expired) {
-      if ('problem' in answer) this.#degrade(answer.problem)
-      return pending.resolve(answer)
-    }
-    // The client has already received `store: false`, so a new record is removed again.
-    if (operation.do === 'put' && 'value' in answer && answer.value === false) {
-      const { id, owner } = operation.response
-      void this.#remove(id, owner, REMOVAL.tries, REMOVAL.first)
-    }
-  }
-
-  async #remove(id: string, owner: string, tries: number, wait: number): Promise<void> {
-    const answer = await this.#ask({ do: 'delete', id, owner }, 0)
-    if (!('problem' in answer) || tries === 1) return
-    setTimeout(() => void this.#remove(id, owner, tries - 1, 2 * wait), wait).unref()
+    if (pending.expired) return
+    if ('problem' in answer) this.#degrade(answer.problem)
+    pending.resolve(answer)
   }
 
   #forget(pending: Pending): void {
@@ -292,11 +271,11 @@ class StoreClient {
   }
 }
 
-const isWrite = (operation: Operation): boolean =>
-  operation.do === 'put' || operation.do === 'delete' || operation.do === 'probe'
-
-const limitOf = (operation: Operation): number =>
-  operation.do === 'put' || operation.do === 'probe' ? LIMIT.write : LIMIT.read
+/**
+ * A response that is stored late is kept: its client may continue it, and the next answer, which depends on it, may be stored
+ * in time. A background response is refused and never runs.
+ */
+const isKept = (operation: Operation): boolean => operation.do === 'put' && operation.response.status !== 'queued'
 
 const limitsOf = ({ keepDays, maxMegabytes }: Limits): Limits => ({ keepDays, maxMegabytes })
 

@@ -25,8 +25,8 @@ export type Limits = { readonly keepDays: number; readonly maxMegabytes: number 
 export type Database = {
   /** Runs it in one transaction. */
   readonly transaction: <T>(run: () => T) => T
-  /** Adds or replaces a response. Returns the bytes added to the log, and whether the ID existed. Needs a transaction. */
-  readonly put: (response: StoredResponse) => Put
+  /** Adds or replaces a response. Returns the bytes added to the log. Needs a transaction. */
+  readonly put: (response: StoredResponse) => number
   readonly get: (id: string, owner: string) => StoredResponse | undefined
   /** The response whose input or output contains this item. */
   readonly holding: (item: string, owner: string) => StoredResponse | undefined
@@ -46,8 +46,6 @@ export type Database = {
   readonly moved: () => boolean
   readonly close: () => void
 }
-
-export type Put = { readonly bytes: number; readonly replaced: boolean }
 
 /** The file's name in the data folder. */
 export const FILE = 'responses.db'
@@ -185,12 +183,12 @@ class ResponseDatabase implements Database {
     return inTransaction(this.#database, run)
   }
 
-  put(stored: StoredResponse): Put {
+  put(stored: StoredResponse): number {
     const { owner, id, previous, status, created, input, response, events, items, maker } = stored
     const { insert, insertItem, prolong, remove } = this.#statements
     const touched = this.#options.date()
     const size = [input, response, events ?? ''].reduce((sum, text) => sum + Buffer.byteLength(text), 0)
-    const replaced = remove.run(owner, id).changes > 0
+    remove.run(owner, id)
     insert.run(
       owner,
       id,
@@ -208,7 +206,7 @@ class ResponseDatabase implements Database {
     for (const item of items) insertItem.run(owner, item, id)
     if (previous !== null) prolong.run(previous, owner, touched)
     this.#makeRoom(stored)
-    return { bytes: size + AROUND, replaced }
+    return size + AROUND
   }
 
   get(id: string, owner: string): StoredResponse | undefined {

@@ -182,9 +182,8 @@ class StoreThread {
         const { number } = write
         if (write.do === 'delete') return { number, value: database.delete(write.id, write.owner) }
         if (write.do === 'put') {
-          const put = database.put(write.response)
-          bytes += put.bytes
-          return { number, value: put.replaced }
+          bytes += database.put(write.response)
+          return { number, value: null }
         }
         database.probe()
         return { number, value: null }

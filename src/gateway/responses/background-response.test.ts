@@ -20,7 +20,7 @@ const given = (hasRoom = () => true, gate = Promise.resolve()) => {
   let gone = 0
   const job = new BackgroundResponse({
     owner: 'me',
-    queued: body('queued'),
+    queued: body('queued', { created_at: 7, model: 'asked' }),
     failed: ({ kind, message }) => body('failed', { error: { code: kind, message } }),
     hasRoom,
     save: async (response, status, events) => {
@@ -101,7 +101,15 @@ const cases: readonly (readonly [string, (job: BackgroundResponse) => void, read
       job.abort()
     },
     ['in_progress', 'cancelled'],
-    ['response.created'],
+    ['response.created', 'response.incomplete'],
+  ],
+  [
+    'cancelled before its first event',
+    (job) => {
+      job.cancel()
+    },
+    ['cancelled'],
+    ['response.created', 'response.incomplete'],
   ],
   [
     'cancelled too late',
@@ -146,7 +154,7 @@ test('job: a call that no target answered fails with the reason of its error', a
   const { job } = given()
   job.end('{"error":{"code":"no_target_available","message":"No target.","type":"upstream_error"}}')
   await setImmediate()
-  assert.partialDeepStrictEqual(job.response, { error: { code: 'no_target_available', message: 'No target.' } })
+  assert.partialDeepStrictEqual(job.response, { error: { code: 'server_error', message: 'No target.' } })
   assert.partialDeepStrictEqual(JSON.parse(job.events[1]?.data ?? ''), { error: { code: 'no_target_available' } })
 })
 
@@ -215,3 +223,48 @@ test('job: an ended watch receives nothing', () => {
   job.abort()
   assert.equal(notified, before)
 })
+
+test('job: a cancelled response keeps the text that was streamed', async () => {
+  const { job, kept } = given()
+  job.write(created)
+  const message = { type: 'message', role: 'assistant', status: 'in_progress', content: [] }
+  const done = { type: 'reasoning', id: 'rs_1', summary: [] }
+  job.write(event('response.output_item.added', 1, { output_index: 0, item: { ...done, status: 'in_progress' } }))
+  job.write(event('response.output_item.done', 2, { output_index: 0, item: done }))
+  job.write(event('response.output_item.added', 3, { output_index: 1, item: { ...message, id: 'msg_1' } }))
+  for (const [at, delta] of ['Half ', 'a text'].entries())
+    job.write(event('response.output_text.delta', 4 + at, { output_index: 1, content_index: 0, delta }))
+  job.write(event('response.output_item.added', 6, { output_index: 2, item: { type: 'function_call', id: 'fc_1' } }))
+  job.write(event('response.function_call_arguments.delta', 7, { output_index: 2, delta: '{"a":' }))
+  await job.cancel()
+  const part = { type: 'output_text', text: 'Half a text', annotations: [], logprobs: [] }
+  const output = [done, { ...message, id: 'msg_1', status: 'incomplete', content: [part] }]
+  assert.deepEqual(job.response.output, output)
+  assert.deepEqual(kept.at(-1)?.response, job.response)
+  const last = JSON.parse(job.events.at(-1)?.data ?? '')
+  assert.deepEqual([last.type, last.sequence_number], ['response.incomplete', 8])
+  assert.deepEqual([last.response.status, last.response.output], ['cancelled', output])
+})
+
+test('job: the time and the model are those of the queued response', async () => {
+  const { job } = given()
+  job.write(event('response.created', 0, { response: body('in_progress', { created_at: 9, model: 'other' }) }))
+  job.end(event('response.completed', 1, { response: body('completed', { created_at: 9, model: 'other' }) }))
+  await setImmediate()
+  assert.deepEqual([job.response.created_at, job.response.model], [7, 'asked'])
+  for (const { data } of job.events) assert.deepEqual(JSON.parse(data).response.created_at, 7)
+})
+
+for (const [type, code, shown] of [
+  ['invalid_request_error', 'invalid_request', 'invalid_prompt'],
+  ['invalid_request_error', 'context_length_exceeded', 'context_length_exceeded'],
+  ['rate_limit_error', 'rate_limited', 'rate_limit_exceeded'],
+  ['insufficient_quota', 'insufficient_quota', 'insufficient_quota'],
+  ['upstream_error', 'upstream_auth', 'server_error'],
+] as const)
+  test(`job: the error ${code} is ${shown} in the failed response`, async () => {
+    const { job } = given()
+    job.end(JSON.stringify({ error: { code, message: 'It broke.', type } }))
+    await setImmediate()
+    assert.deepEqual(job.response.error, { code: shown, message: 'It broke.' })
+  })

@@ -8,6 +8,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, number, object, parseObject, text } from '../../core/json.ts'
 import type { ResponseStatus } from '../../core/stored-response.ts'
+import { partialOutput } from '../../protocols/openai-responses/partial-output.ts'
 import { eventsIn } from './recording-writer.ts'
 
 /** One event of the response: its sequence number, its type and its JSON. */
@@ -79,7 +80,10 @@ export class BackgroundResponse implements ResponseWriter {
   /** Aborts the upstream call and ends the response as it is, unless it has ended. Resolves when its end is published. */
   async cancel(): Promise<void> {
     if (!this.#finalWrite) {
-      this.#storeAndPublish({ ...this.#response, status: 'cancelled' }, 'cancelled', [])
+      const output = partialOutput(this.#events.map(({ data }) => parseObject(data) ?? {}))
+      const response = { ...this.#response, status: 'cancelled', output }
+      // No published event type says `cancelled`; clients wait for one of the three that end a response.
+      this.#storeAndPublish(response, 'cancelled', this.#ending([['response.incomplete', { response }]]))
       this.#abortUpstream()
     }
     await this.#finalWrite
@@ -127,7 +131,8 @@ export class BackgroundResponse implements ResponseWriter {
 
   #receive(chunk: string): void {
     if (this.#finalWrite) return
-    for (const event of eventsIn(chunk)) {
+    for (const received of eventsIn(chunk)) {
+      const event = this.#asQueued(received)
       const type = text(event.type) ?? ''
       const data = JSON.stringify(event)
       const numbered = { number: number(event.sequence_number) ?? this.#events.length, type, data }
@@ -150,6 +155,13 @@ export class BackgroundResponse implements ResponseWriter {
     this.#notify()
   }
 
+  /** The event with the time and the model that clients have seen in the queued response. */
+  #asQueued(event: JsonObject): JsonObject {
+    const response = object(event.response)
+    const { created_at = null, model = null } = this.#options.queued
+    return response ? { ...event, response: { ...response, created_at, model } } : event
+  }
+
   #sizeProblem(): Failure | null {
     if (this.#size > MAX_CHARACTERS)
       return fail('too_large', `The answer is too large (limit ${MAX_CHARACTERS} characters of events).`)
@@ -162,20 +174,23 @@ export class BackgroundResponse implements ResponseWriter {
   /** Ends with an error. `clientError`: the error object that a client would have received. */
   #fail(failure: Failure, clientError?: JsonObject): void {
     const failed = this.#options.failed(failure)
-    const error = clientError
-      ? { code: text(clientError.code) ?? 'server_error', message: failure.message }
-      : failed.error
+    const error = clientError ? { code: publishedCode(clientError), message: failure.message } : failed.error
     const response = { ...failed, error: error ?? null }
-    let next = (this.#events.at(-1)?.number ?? -1) + 1
-    const last: BackgroundEvent[] = []
-    const add = (type: string, members: JsonObject) => {
-      last.push({ number: next, type, data: JSON.stringify({ type, sequence_number: next, ...members }) })
-      next++
-    }
-    if (this.#events.length === 0) add('response.created', { response: { ...this.#response, status: 'in_progress' } })
-    add('error', { error: clientError ?? error ?? null })
-    add('response.failed', { response })
+    const last = this.#ending([
+      ['error', { error: clientError ?? error ?? null }],
+      ['response.failed', { response }],
+    ])
     this.#storeAndPublish(response, 'failed', last)
+  }
+
+  /** Events that the gateway adds at the end, after the first event if there is none. */
+  #ending(events: readonly (readonly [type: string, members: JsonObject])[]): readonly BackgroundEvent[] {
+    const first = (this.#events.at(-1)?.number ?? -1) + 1
+    const created = ['response.created', { response: { ...this.#response, status: 'in_progress' } }] as const
+    return [...(this.#events.length === 0 ? [created] : []), ...events].map(([type, members], index) => {
+      const sequence = first + index
+      return { number: sequence, type, data: JSON.stringify({ type, sequence_number: sequence, ...members }) }
+    })
   }
 
   /**
@@ -196,6 +211,28 @@ export class BackgroundResponse implements ResponseWriter {
   #notify(): void {
     for (const run of [...this.#watchers]) run()
   }
+}
+
+/** Codes that clients of this format recognise. Others are replaced by the one for the side of the error. */
+const PUBLISHED: ReadonlySet<string | undefined> = new Set([
+  'server_error',
+  'rate_limit_exceeded',
+  'invalid_prompt',
+  'context_length_exceeded',
+  'insufficient_quota',
+])
+const CLIENT_SIDE: ReadonlySet<string | undefined> = new Set([
+  'invalid_request_error',
+  'authentication_error',
+  'permission_error',
+  'not_found_error',
+])
+
+const publishedCode = (error: JsonObject): string => {
+  const [code, type] = [text(error.code), text(error.type)]
+  if (code !== undefined && PUBLISHED.has(code)) return code
+  if (type === 'rate_limit_error') return 'rate_limit_exceeded'
+  return CLIENT_SIDE.has(type) ? 'invalid_prompt' : 'server_error'
 }
 
 const INTERRUPTED = 'The answer was interrupted.'

@@ -201,7 +201,7 @@ const replayed = (world: World, source: string): readonly JsonObject[] => {
     body,
     model: text(body.model) ?? '',
     created: typeof body.created_at === 'number' ? body.created_at : 0,
-    id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,
+    id: idsOf(body, world),
     storage: {
       id: text(body.id) ?? '',
       previous: text(body.previous_response_id) ?? null,
@@ -214,6 +214,18 @@ const replayed = (world: World, source: string): readonly JsonObject[] => {
   // The final event has the response as stored, with the ids that clients have seen.
   return frames.flatMap(eventsIn).map((event) => (isFinal(event) ? { ...event, response: body } : event))
 }
+
+/** The ids of the stored items, in order; new ones for other things. */
+const idsOf = (body: JsonObject, world: World): AnswerContext['id'] => {
+  const known = Map.groupBy(
+    list(body.output).flatMap((item) => text(object(item)?.id) ?? []),
+    kindOf,
+  )
+  return (prefix) => known.get(kindOf(prefix))?.shift() ?? `${prefix}_${randomLetters(world, 24)}`
+}
+
+/** The first part of an id: `msg`, `rs`, `fc`. */
+const kindOf = (id: string): string => id.split('_', 1)[0] ?? ''
 
 /** The events to send, and where. */
 export type EventsToSend = {

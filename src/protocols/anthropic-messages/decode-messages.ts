@@ -210,7 +210,7 @@ const decodeSource = (fields: RequestFields): MediaSource | undefined => {
     case 'text':
       return {
         kind: 'data',
-        mediaType: source.string('media_type') ?? 'text/plainText',
+        mediaType: source.string('media_type') ?? 'text/plain',
         data: toBase64(string('data')),
       }
     case 'url':

@@ -445,3 +445,9 @@ test('signatures of other formats are restored from the client', () => {
     assert.equal(part?.type === 'reasoning' && part.summary, undefined)
   }
 })
+
+test('a text document without a media type is plain text', () => {
+  const document = { type: 'document', source: { type: 'text', data: 'a' } }
+  const { messages } = decode({ model: 'm', max_tokens: 5, messages: [{ role: 'user', content: [document] }] })
+  assert.partialDeepStrictEqual(messages, [{ content: [{ source: { kind: 'data', mediaType: 'text/plain' } }] }])
+})

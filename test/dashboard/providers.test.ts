@@ -112,7 +112,7 @@ describe('providers', { skip: skipBrowser, concurrency: false }, () => {
         await dialog.getByRole('button', { name: 'Cancel' }).click()
         await other.page.getByRole('button', { name: 'Close circuit' }).click()
         await dialog.getByRole('button', { name: 'Close circuit' }).click()
-        await other.page.getByText(/circuits? of groq closed/).waitFor()
+        await other.page.getByText(/groq is used again/).waitFor()
         await other.page
           .locator('.provider-detail')
           .getByText(/●\s*closed/)

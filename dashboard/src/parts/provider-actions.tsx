@@ -79,6 +79,8 @@ export const ProviderActions = (props: ActionsProps) => {
   const asked = useSignal<Asked | null>(null)
   const isBusy = useSignal(false)
   const why = refusal()
+  /** A circuit is open, or a key or model rests: closing ends both. */
+  const isWaiting = row.state !== 'resting' && (row.state !== 'closed' || row.waiting.length > 0)
   const isOpen =
     row.state === 'open' ||
     row.state === 'half_open' ||
@@ -108,7 +110,7 @@ export const ProviderActions = (props: ActionsProps) => {
           <button type="button" class="button" disabled={why !== null || !isOpen} onClick={ask({ do: 'probe' })}>
             {words.probe}
           </button>
-          <button type="button" class="button" disabled={why !== null || !isOpen} onClick={ask({ do: 'close' })}>
+          <button type="button" class="button" disabled={why !== null || !isWaiting} onClick={ask({ do: 'close' })}>
             {words.close}
           </button>
           {why === null ? (
@@ -136,7 +138,7 @@ export const ProviderActions = (props: ActionsProps) => {
           )}
         </>
       )}
-      <span class="small dim">{why ?? (isOpen || row.state === 'resting' ? '' : words.notOpen)}</span>
+      <span class="small dim">{why ?? (isWaiting || row.state === 'resting' ? '' : words.notOpen)}</span>
       {asked.value && (
         <Dialog
           title={textOf(row, asked.value).title}

@@ -117,16 +117,16 @@ export const providerWords = words({
   },
   actions: {
     probe: 'Probe now',
-    close: 'Close circuit',
+    close: 'Close circuits, end rests',
     rest: 'Rest',
     restFor: (time: string) => `Rest for ${time}`,
     endRest: 'End the rest',
     probeTitle: (id: string) => `Probe ${id} now?`,
     probeText: (id: string) =>
-      `The next request that can use ${id} is sent to it as a test. If it is answered, the circuit begins to close. If it fails, that request falls back and the wait starts again.`,
-    closeTitle: (id: string) => `Close the circuit of ${id}?`,
+      `The next request that can use ${id} is sent to it as a test. If it is answered, the circuit begins to close. If it fails, that request falls back, and the next wait is longer.`,
+    closeTitle: (id: string) => `Use ${id} again at once?`,
     closeText: (id: string) =>
-      `Requests are sent to ${id} again at once, at the full rate. If it still fails, each of them loses the time of an attempt until the circuit opens again.`,
+      `Its circuits are closed, and the rests of its keys and models end. Requests are sent to ${id} again at once, at the full rate. If it still fails, each of them loses the time of an attempt until the circuit opens or the key rests again.`,
     restTitle: (id: string, time: string) => `Rest ${id} for ${time}?`,
     restText: (id: string, until: string) =>
       `No new request is sent to ${id} until ${until}; its routes use their other targets. Requests in progress finish. The rest ends by itself.`,
@@ -134,12 +134,13 @@ export const providerWords = words({
     endRestText: (id: string) => `Requests are sent to ${id} again at once, and its circuits are closed.`,
     audited: 'This is recorded in the audit log.',
     probed: (id: string) => `The next request probes ${id}.`,
-    nothingOpen: (id: string) => `No circuit of ${id} is open.`,
-    closed: (id: string, n: number) => `${counted(n, 'circuit')} of ${id} closed.`,
+    nothingOpen: (id: string) => `No circuit of ${id} is open, and no key rests.`,
+    closed: (id: string, n: number) =>
+      `${id} is used again: ${counted(n, 'circuit or rest', 'circuits and rests')} ended.`,
     rested: (id: string, time: string) => `${id} rests for ${time}.`,
     restEnded: (id: string) => `The rest of ${id} has ended.`,
     needsOperator: 'This needs the role operator for all teams.',
-    notOpen: 'No circuit is open.',
+    notOpen: 'No circuit is open, and no key rests.',
   },
   changed: (id: string, state: string) => `${id} is now ${state}.`,
 })

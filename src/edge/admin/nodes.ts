@@ -12,8 +12,10 @@ export type NodeQuery =
   | { readonly do: 'cache' }
   | { readonly do: 'purge'; readonly which: PurgedAnswers }
   | { readonly do: 'reload' }
-  /** Closes the circuits of a provider, or lets the open ones admit a probe now. */
+  /** Closes the circuits of a provider and ends the rests of its keys, or lets open circuits admit a probe now. */
   | { readonly do: 'circuits'; readonly provider: string; readonly action: 'close' | 'probe' }
+  /** Ends the rests of a provider's key that its errors have caused. */
+  | { readonly do: 'use_key'; readonly provider: string; readonly key: string }
   /** Ends the requests of a client key in progress. */
   | { readonly do: 'cut'; readonly key: string }
   /** The kinds of clients that have called. */
@@ -67,7 +69,15 @@ export const answerNode = async (deps: NodeDeps, query: NodeQuery): Promise<Json
     }
     case 'circuits': {
       const instance = gateway.config().instances.find(({ id }) => id === query.provider)
-      return { changed: instance ? gateway.health.circuits.override(instance, query.action) : 0 }
+      const { circuits, cooldowns } = gateway.health
+      if (!instance) return { changed: 0 }
+      const rests = query.action === 'close' ? cooldowns.end(instance) : 0
+      return { changed: circuits.override(instance, query.action) + rests }
+    }
+    case 'use_key': {
+      const instance = gateway.config().instances.find(({ id }) => id === query.provider)
+      const key = instance?.keys.find(({ id }) => id === query.key)
+      return { changed: instance && key ? gateway.health.cooldowns.end(instance, key) : 0 }
     }
     case 'cut':
       return { ended: gateway.activeCalls.cancelOf(query.key, REVOKED) }

@@ -113,6 +113,10 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     return encodeInTurns(body, this.#deps.world.turn)
   }
 
+  sentText({ body }: OutboundRequest): string {
+    return body.text
+  }
+
   begin(target: Target, prepared: OutboundRequest): Attempt {
     const { health } = this.#deps
     const { instance } = target.candidate

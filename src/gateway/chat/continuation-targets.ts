@@ -90,6 +90,7 @@ const routeOnce = async (
       return ready && isCompatible(ready) ? ready : null
     },
     makeReady: (ready) => spec.makeReady?.(ready) ?? null,
+    sentText: (ready) => spec.sentText(ready),
     begin: (target, ready) => spec.begin(target, ready),
   }
   const note = (event: TraceEvent) => routeContext.note(renumbered(event, attempts))

@@ -119,7 +119,14 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
         account: recorder.account,
         note: (event) => recorder.note(event),
       },
-      { prepare, makeReady: ({ body }) => encodeInTurns(body, world.turn), begin, retrySameTarget, hedgesProbes: true },
+      {
+        prepare,
+        makeReady: ({ body }) => encodeInTurns(body, world.turn),
+        begin,
+        sentText: ({ body }) => body.text,
+        retrySameTarget,
+        hedgesProbes: true,
+      },
     )
     if (!routed.ok) return routed
     const answer = decoded.get(routed.target)

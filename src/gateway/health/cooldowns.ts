@@ -1,6 +1,7 @@
 /** Cooldowns of keys, deployments, models and endpoints, and the events about them. The rules are in `policy/health/cooldown.ts`. */
 
 import { type Failure, rowOf } from '../../core/failure.ts'
+import type { Instance, ProviderKey } from '../../core/provider.ts'
 import { deploymentId, endpointId, keyId, modelId, type Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import type { Cancel, World } from '../../core/world.ts'
@@ -113,6 +114,38 @@ export class Cooldowns {
       if (cooldown && cooldown.until > (longest?.until ?? 0)) longest = cooldown
     }
     return longest
+  }
+
+  /**
+   * Ends the cooldowns of a provider's keys and models, or of one key, whatever they wait for. Decisions of an operator stay.
+   * Returns how many were active.
+   */
+  end(instance: Instance, key?: ProviderKey): number {
+    const own = key ? keyId(instance, key) : instance.id
+    let ended = 0
+    for (const id of this.#cooldowns.ids()) {
+      if (id !== own && !id.startsWith(`${own} `) && (key || id !== endpointId(instance))) continue
+      const cooldown = this.#cooldowns.get(id)
+      const wasActive = isCoolingDown(cooldown, this.#world.now())
+      this.#cooldowns.delete(id)
+      if (!cooldown || !wasActive) continue
+      ended++
+      const named = instance.keys.find((one) => keyId(instance, one) === id)
+      if (named) this.#emitEnd(instance, named, cooldown)
+    }
+    return ended
+  }
+
+  #emitEnd(instance: Instance, key: ProviderKey, { why }: Cooldown): void {
+    this.#emit({
+      event: 'key',
+      provider: instance.id,
+      key: key.id,
+      from: why,
+      to: 'active',
+      until: null,
+      why: 'operator',
+    })
   }
 
   /** An attempt at the target begins. */

@@ -90,3 +90,42 @@ test('an open circuit admits a probe at once', () => {
   permit.done()
   assert.equal(health.circuits.phase('p f00d m', defaultSettings.circuit).state, 'closed')
 })
+
+test('an operator ends the rests of a key, of its models, or of the whole provider', () => {
+  const failures = [
+    fail('rate_limited', 'x', { retryAfter: 3_000_000 }),
+    fail('quota', 'x', { retryAfter: 3_000_000 }),
+    fail('auth', 'x'),
+    fail('model_missing', 'x'),
+    fail('tls', 'x'),
+  ]
+  for (const failure of failures) {
+    const { health } = healthOf()
+    health.cooldowns.failed(target, failure)
+    assert.ok(health.peek(target, defaultSettings), failure.kind)
+    assert.equal(health.cooldowns.end({ ...instance, id: 'other', baseUrl: 'https://other' }), 0)
+    const isOfKey = failure.kind !== 'model_missing' && failure.kind !== 'tls'
+    assert.equal(health.cooldowns.end(instance, key), isOfKey ? 1 : 0, failure.kind)
+    assert.equal(health.cooldowns.end(instance), isOfKey ? 0 : 1, failure.kind)
+    assert.equal(health.peek(target, defaultSettings), null, failure.kind)
+  }
+})
+
+test('the end of a rest is an event of its key, and the strikes are forgotten', () => {
+  const { health, events } = healthOf()
+  health.cooldowns.failed(target, fail('quota', 'x', { retryAfter: 3_000_000 }))
+  events.length = 0
+  health.cooldowns.end(instance, key)
+  assert.deepEqual(events, [
+    { event: 'key', provider: 'p', key: 'f00d', from: 'quota_exhausted', to: 'active', until: null, why: 'operator' },
+  ])
+  health.cooldowns.failed(target, fail('auth', 'x'))
+  assert.equal(health.peek(target, defaultSettings)?.why, 'suspended')
+})
+
+test('ending rests keeps the decisions of an operator', () => {
+  const { health } = healthOf()
+  health.cooldowns.decide([{ provider: 'p', key: 'f00d', until: Infinity, reason: 'leaked' }])
+  assert.equal(health.cooldowns.end(instance), 0)
+  assert.equal(health.peek(target, defaultSettings)?.why, 'disabled')
+})

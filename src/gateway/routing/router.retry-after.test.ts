@@ -115,3 +115,70 @@ test('at a limit: no attempt follows when the client leaves during the wait', as
   assert.equal(world.calls.length, 2)
   assert.equal(world.timers(), 0)
 })
+
+// ── Waits that a provider states outside of headers ──────────────────────────────────────────────────────────────────
+
+const MINUTE = 60_000
+/** [source, error, whether a stream, the rest of the key in ms] */
+const stated: readonly (readonly [string, object, boolean, number])[] = [
+  [
+    'Gemini, diegosouzapw/OmniRoute#9504',
+    { code: 429, message: 'You exceeded your current quota.\nPlease retry in 36.4s.', status: 'RESOURCE_EXHAUSTED' },
+    false,
+    36_400,
+  ],
+  [
+    'Groq, continuedev/continue#11580',
+    {
+      message:
+        'Rate limit reached for model `llama-3.3-70b-versatile` in organization `org_01kkzx6nksef6bhcgew8gyrq9e` service tier `on_demand` on tokens per day (TPD): Limit 100000, Used 99926, Requested 1739. Please try again in 23m58.56s.',
+      type: 'tokens',
+      code: 'rate_limit_exceeded',
+    },
+    true,
+    23 * MINUTE + 58_560,
+  ],
+  [
+    'Azure, alex-wolf-ps/dbchatprov2#2: a day is reduced to an hour',
+    {
+      code: '429',
+      message:
+        'Requests to the ChatCompletions_Create Operation under Azure OpenAI API version 2024-05-01-preview have exceeded token rate limit of your current OpenAI S0 pricing tier. Please retry after 86400 seconds.',
+    },
+    false,
+    60 * MINUTE,
+  ],
+  [
+    'Codex, james-6-23/codex2api#9',
+    { type: 'usage_limit_reached', message: 'The usage limit has been reached', resets_in_seconds: 1_200 },
+    false,
+    20 * MINUTE,
+  ],
+]
+for (const [name, error, stream, rest] of stated)
+  test(`a stated wait is the rest of the key, and the client receives it: ${name}`, async () => {
+    const { send, world, gateway } = gatewayHarness([instance('a')], (call) => respondWith.error(call, 429, error), {
+      retry: { maxAttempts: 1 },
+    })
+    const reply = send({ ...question, stream })
+    await world.advance(0)
+    assert.equal(reply.status, 429)
+    assert.equal(reply.headers['retry-after'], String(Math.ceil(rest / 1_000)))
+    const [candidate] = gateway.config().instances
+    const [key] = candidate?.keys ?? []
+    assert.ok(candidate && key)
+    const target = { candidate: { instance: candidate, model: 'm', because: '', weight: 1 }, key }
+    const refusal = gateway.health.peek(target, gateway.config().settings)
+    assert.deepEqual([refusal?.why, Math.round((refusal?.until ?? 0) - world.now())], ['rate_limited', rest])
+  })
+
+test('a stated wait that the client wrote itself does not rest the key', async () => {
+  const words = 'Please try again in 55 minutes'
+  const { send, world } = gatewayHarness([instance('a')], (call) =>
+    respondWith.error(call, 429, { message: `Too many requests for: ${words}.` }),
+  )
+  const reply = send({ model: 'm', messages: [{ role: 'user', content: words }] })
+  await world.advance(0)
+  assert.equal(reply.status, 429)
+  assert.ok(Number(reply.headers['retry-after']) <= 2, reply.headers['retry-after'])
+})

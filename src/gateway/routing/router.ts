@@ -8,6 +8,7 @@ import { type Failure, fail, rowOf } from '../../core/failure.ts'
 import { namesOf, type Target } from '../../core/target.ts'
 import type { GatewayEvent, SkippedTarget } from '../../core/trace.ts'
 import { finalError, type SkippedReason } from '../../policy/reply/final-error.ts'
+import { withStatedWait } from '../../policy/retry/stated-wait.ts'
 import { emptyHistory, recordFailure } from '../../policy/routing/next-target.ts'
 import { type Eventual, whenKnown } from '../accounts/authority.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
@@ -419,9 +420,10 @@ class RoutingRun<Ready extends Compatibility> {
   /** Records a failed attempt. Returns an answer only if this is the second empty one. */
   #onFailed(
     running: RunningAttempt<Ready>,
-    { failure, answerStream }: Extract<AttemptOutcome, { readonly ok: false }>,
+    { failure: reported, answerStream }: Extract<AttemptOutcome, { readonly ok: false }>,
   ): Routed<Ready> | null {
     const { target, prepared, permit, number } = running
+    const failure = withStatedWait(reported, () => this.#spec.sentText(prepared), this.#deps.world.date())
     const { note, stop } = this.#context
     const retriesSameTarget = this.#spec.retrySameTarget?.(target, failure)
     this.#remove(running)

@@ -141,6 +141,53 @@ const bodyCases: readonly [string, Json | undefined, number | undefined][] = [
     9_000,
   ],
 ]
+/** [source, body, wait in ms] */
+const memberCases: readonly [string, Json, number | undefined][] = [
+  [
+    'Codex, router-for-me/CLIProxyAPI#1666',
+    {
+      error: {
+        type: 'usage_limit_reached',
+        message: 'The usage limit has been reached',
+        plan_type: 'free',
+        resets_at: 1_772_180_859,
+        resets_in_seconds: 529_498,
+      },
+    },
+    HOUR,
+  ],
+  ['a time only', { error: { type: 'usage_limit_reached', resets_at: NOW / 1_000 + 90 } }, 90_000],
+  ['a time in the past, and a wait', { error: { resets_at: 1_772_180_859, resets_in_seconds: 40 } }, 40_000],
+  [
+    'Google without RetryInfo, liuw1535/antigravity2api-nodejs#44',
+    {
+      error: {
+        code: 429,
+        status: 'RESOURCE_EXHAUSTED',
+        details: [
+          {
+            '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
+            reason: 'QUOTA_EXHAUSTED',
+            metadata: { quotaResetDelay: '12m41.300432511s', quotaResetTimeStamp: '2025-12-18T20:18:34Z' },
+          },
+        ],
+      },
+    },
+    761_300.432511,
+  ],
+  ['another gateway', { error: { message: 'Rate limited', retry_after: 12.5 } }, 12_500],
+  ['beside the error', { error: { message: 'Rate limited' }, retry_after: '30s' }, 30_000],
+  ['in its details', { error: { details: { retry_after_seconds: 8 } } }, 8_000],
+  ['not a time', { error: { retry_after: true, resets_at: 'soon', reset_at: null } }, undefined],
+  ['zero and negative', { error: { retry_after: 0, resets_in_seconds: -5 } }, undefined],
+]
+for (const [name, body, expected] of memberCases)
+  test(`retry-after: in members: ${name}`, () =>
+    assert.equal(
+      retryAfter(() => undefined, body, NOW),
+      expected,
+    ))
+
 for (const [name, body, expected] of bodyCases)
   test(`retry-after: in the body: ${name}`, () =>
     assert.equal(

@@ -12,11 +12,16 @@ const MAX_LENGTH = 64
 
 /**
  * The wait in ms, from 0 to one hour; a longer one is reduced. Undefined: absent or invalid. `dateMs`: the current time in
- * ms since 1970. Sources in order: `retry-after`, exhausted rate limits, Google's `RetryInfo`, OpenRouter's metadata.
+ * ms since 1970. Sources in order: `retry-after`, exhausted rate limits, Google's `RetryInfo`, OpenRouter's metadata, members of
+ * the error. `stated-wait.ts` reads the text.
  */
 export const retryAfter = (headers: HeaderLookup, body: Json | undefined, dateMs: number): number | undefined => {
   const found =
-    fromRetryAfter(headers, dateMs) ?? fromLimits(headers, dateMs) ?? fromDetails(body) ?? fromMetadata(body, dateMs)
+    fromRetryAfter(headers, dateMs) ??
+    fromLimits(headers, dateMs) ??
+    fromDetails(body) ??
+    fromMetadata(body, dateMs) ??
+    fromMembers(body, dateMs)
   return found === undefined ? undefined : Math.min(found, HOUR)
 }
 
@@ -84,6 +89,37 @@ const fromMetadata = (body: Json | undefined, dateMs: number): number | undefine
       byName.set(name.toLowerCase(), String(value))
   const lookup: HeaderLookup = (name) => byName.get(name)
   return fromRetryAfter(lookup, dateMs) ?? fromLimits(lookup, dateMs)
+}
+
+/**
+ * Members in which errors state a wait: a number of seconds, a duration or a time. OpenAI's Codex service
+ * (router-for-me/CLIProxyAPI#1666), Google's `ErrorInfo` (liuw1535/antigravity2api-nodejs#44), and other gateways.
+ */
+const WAITS = [
+  'resets_in_seconds',
+  'reset_in_seconds',
+  'retry_after_seconds',
+  'retry_after',
+  'retryAfter',
+  'quotaResetDelay',
+  'resets_at',
+  'resets_in',
+  'reset_at',
+  'resetAt',
+  'quotaResetTimeStamp',
+] as const
+
+/** From members of the error, of its details or metadata, or beside the error. */
+const fromMembers = (body: Json | undefined, dateMs: number): number | undefined => {
+  const error = errorOf(body)
+  const inner = details(body).flatMap((detail) => [object(detail), object(object(detail)?.metadata)])
+  for (const members of [error, object(error?.details), object(error?.metadata), ...inner, object(body)])
+    for (const name of members ? WAITS : []) {
+      const value = members?.[name]
+      const wait = typeof value === 'number' || typeof value === 'string' ? msUntil(String(value), dateMs) : undefined
+      if (wait !== undefined && wait > 0) return wait
+    }
+  return undefined
 }
 
 /** How many details and copied headers are read. */

@@ -176,7 +176,9 @@ const circuitAnswer = z
     provider: z.string(),
     action: z.enum(['open', 'close', 'probe']),
     resting: z.strictObject({ until: time, reason: z.string() }).nullable(),
-    changed: z.int().describe('Circuits that were closed, or that admit a probe now'),
+    changed: z
+      .int()
+      .describe('Circuits that were closed and rests that were ended, or circuits that admit a probe now'),
     processes: z.strictObject({ answered: z.int(), of: z.int() }),
   })
   .meta({ id: 'CircuitAction' })
@@ -260,7 +262,7 @@ export const providerRows = [
     path: '/providers/{id}/circuit',
     summary: 'Rest a provider for a time, close its circuits, or let them be probed now',
     about:
-      '`open`: no request is sent to the provider, in every process and after a restart, until the time is over or `close`. Requests in progress finish. `close`: ends such a rest, and closes the circuits of its base URL, models and keys; other providers at the same base URL share that circuit. `probe`: open circuits admit the next request as a probe. Circuits that opened because of failures are of each process; the action reaches all of them.',
+      '`open`: no request is sent to the provider, in every process and after a restart, until the time is over or `close`. Requests in progress finish. `close`: ends such a rest, closes the circuits of its base URL, models and keys, and ends the rests of its keys and models after rate limits and refusals; other providers at the same base URL share that circuit. `probe`: open circuits admit the next request as a probe. Circuits that opened because of failures are of each process; the action reaches all of them.',
     role: 'operator',
     scope: 'all',
     params: id,
@@ -305,13 +307,19 @@ export const providerRows = [
   row({
     method: 'POST',
     path: '/providers/{id}/keys/{kid}/enable',
-    summary: 'Use a disabled key of a provider again',
+    summary: 'Use a disabled or resting key of a provider again',
+    about:
+      'Ends a decision to disable the key, and its rests after rate limits, a used-up quota or refusals, in every process. If the cause persists, the next request that uses the key starts a new rest.',
     role: 'operator',
     scope: 'all',
     params: credential,
     answer: decision,
     example: { params: { id: 'openai', kid: 'a1f3' }, answer: DECISION },
-    handle: (deps, call) => decide(deps, call, { state: null, until: null, reason: '' }),
+    async handle(deps, call) {
+      const decided = await decide(deps, call, { state: null, until: null, reason: '' })
+      if (decided.ok) await askNodes(deps, { do: 'use_key', provider: call.params.id, key: call.params.kid })
+      return decided
+    },
   }),
   row({
     method: 'GET',

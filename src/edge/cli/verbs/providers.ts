@@ -154,7 +154,7 @@ export const define: DefineVerb = (command, cli) => {
     )
   command
     .command('enable <id> <key>')
-    .description('Use a disabled provider key again.')
+    .description('Use a disabled or resting provider key again.')
     .addHelpText('after', '\nExample: headgate providers enable openai a1f3')
     .action((id: string, key: string) =>
       switchKey(cli(), `${encodeURIComponent(id)}/keys/${encodeURIComponent(key)}/enable`, {}),

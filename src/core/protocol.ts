@@ -202,6 +202,8 @@ export type EncodeTarget = {
   readonly supportsCustomTools?: boolean | undefined
   /** The provider returns encrypted reasoning on request, and the client's format can return it. */
   readonly encryptsReasoning?: boolean | undefined
+  /** The provider reads Claude Code's billing line. */
+  readonly readsBillingLine?: boolean | undefined
 }
 
 export type Encoded = {

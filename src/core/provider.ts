@@ -64,6 +64,8 @@ export type Provider = {
    * provider answers 400. Absent: none.
    */
   readonly encryptsReasoning?: RegExp
+  /** Reads Claude Code's billing line in the system prompt (`billing-line.ts`). From other providers it is kept back. */
+  readonly readsBillingLine?: boolean
   readonly quirks?: Quirks
   /** Embeddings support. Absent: none. */
   readonly embeds?: Embeds

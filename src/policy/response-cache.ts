@@ -1,7 +1,8 @@
 /** Which requests and answers the response cache may use, and the text that identifies a request. */
 import type { CacheRules } from '../core/accounts.ts'
+import { withoutBillingLines } from '../core/billing-line.ts'
 import type { ChatEvent, ChatRequest, Part } from '../core/chat.ts'
-import { isObject, type JsonObject, list, object, text } from '../core/json.ts'
+import { isObject, type JsonObject, list, object } from '../core/json.ts'
 import type { Trace } from '../core/trace.ts'
 import { canonicalJson, hasDuplicateMembers } from './idempotency-key.ts'
 import { hasEffects, TOOLS_BY_NAME } from './retry/retry-safety.ts'
@@ -87,7 +88,8 @@ export const chatBypass = (
   for (const { content } of request.messages)
     for (const part of content) {
       if (isReferenced(part)) return 'media'
-      if (part.type === 'foreign') return 'content'
+      // A part that only steers does not change the answer, unless its provider reads it.
+      if (part.type === 'foreign' && part.instead?.length !== 0) return 'content'
     }
   if ((settings.choices?.value ?? 1) !== 1) return 'choices'
   const isDeterministic = settings.temperature?.value === 0 || settings.seed !== undefined
@@ -138,14 +140,12 @@ export const cacheKeyText = (
 
 /** The body without members that do not change the answer. `model`: the target is in the key instead. */
 const distinctive = (body: JsonObject, style: string): JsonObject => {
-  const { model: _model, client_metadata: _client, ...rest } = body
+  const { model: _model, client_metadata: _client, ...rest } = style === 'messages' ? withoutBillingLines(body) : body
   const options = object(rest.stream_options)
-  const system = list(rest.system)
   return {
     // Answers in the responses style repeat these members.
     ...(style === 'responses' ? rest : without(rest, IDENTIFIERS)),
     ...(options && { stream_options: without(options, ['include_obfuscation']) }),
-    ...(isBillingBlock(system[0]) && { system: system.slice(1) }),
   }
 }
 
@@ -154,10 +154,6 @@ const IDENTIFIERS = ['user', 'metadata', 'safety_identifier', 'prompt_cache_key'
 
 const without = (value: JsonObject, names: readonly string[]): JsonObject =>
   Object.fromEntries(Object.entries(value).filter(([name]) => !names.includes(name)))
-
-/** Claude Code sends a header in its first system block that differs for each request. */
-const isBillingBlock = (block: unknown): boolean =>
-  isObject(block) && (text(block.text) ?? '').startsWith('x-anthropic-billing-header:')
 
 /** Why an answer is not stored. */
 export type UnstoredReason = 'unfinished' | 'failure' | 'tool-call' | 'refusal' | 'foreign' | 'finish' | 'changed'

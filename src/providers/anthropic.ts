@@ -91,6 +91,7 @@ export default {
   auth: { header: 'x-api-key' },
   headers: { 'anthropic-version': '2023-06-01' },
   defaultModel: 'claude-haiku-4-5',
+  readsBillingLine: true,
   // Prefill was removed in 4.6: later models answer 400 (platform.claude.com, "What's new in Claude 4.6").
   supportsPrefill: { protocol: 'anthropic-messages', models: THINKS_BY_BUDGET },
   models: { path: '/models?limit=1000' },

@@ -119,7 +119,7 @@ const prepareAs = (
 ): Omit<OutboundRequest, 'doubts'> => {
   const { instance, model } = candidate
   const protocol = upstreamProtocols[wire.protocol]
-  const { acceptsReasoning, supportsCustomTools, encryptsReasoning } = instance.provider
+  const { acceptsReasoning, supportsCustomTools, encryptsReasoning, readsBillingLine } = instance.provider
   const { accepts, lacks } = wire
   const isTranslated = protocol.name !== inbound.protocol.name
   const target: EncodeTarget = {
@@ -129,6 +129,7 @@ const prepareAs = (
     acceptsReasoning,
     accepts,
     supportsCustomTools,
+    readsBillingLine,
     // Clients of the responses API request signatures themselves. Other clients cannot request them, and always return
     // them.
     encryptsReasoning: isTranslated && encryptsReasoning?.test(model),

@@ -1,3 +1,4 @@
+import { withoutBillingLines } from '../../core/billing-line.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { mapMember } from '../../core/json-edit.ts'
 import type { EncodeTarget } from '../../core/protocol.ts'
@@ -5,14 +6,15 @@ import { fromBase64, isImageType, isTextType, mediaTypeOf, standardBase64 } from
 import { isOwn } from './signatures.ts'
 
 /**
- * Changes the model's name, corrects the types of media, and removes blocks that another format's answers left in the history
+ * Changes the model's name, corrects the types of media, keeps the billing line back, and removes blocks that another format's answers left in the history
  * (thinking without Anthropic's signature, citations without an encrypted index), because Anthropic would reject the whole
  * request.
  */
-export const adaptRequest = (body: JsonObject, { model }: EncodeTarget): JsonObject => {
-  const kept = withoutGatewayBlocks(body.messages)
+export const adaptRequest = (body: JsonObject, { model, readsBillingLine }: EncodeTarget): JsonObject => {
+  const known = readsBillingLine ? body : withoutBillingLines(body)
+  const kept = withoutGatewayBlocks(known.messages)
   const { messages } = mapMember({ messages: kept }, 'messages', withTrueMedia)
-  return { ...body, model, ...(messages !== body.messages && { messages }) }
+  return { ...known, model, ...(messages !== known.messages && { messages }) }
 }
 
 // ── Media whose bytes are not what their label says ──────────────────────────────────────────────────────────────────

@@ -1,4 +1,5 @@
 /** Decodes the conversation of a messages request. */
+import { splitBillingLine } from '../../core/billing-line.ts'
 import type { Extra, ForeignPart, MediaSource, MemberPaths, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { type ForeignAuthor, foreignPart } from '../shared/foreign-parts.ts'
@@ -14,14 +15,25 @@ export const decodeSystem = (fields: RequestFields, problems: Problems): readonl
   const system = fields.any('system')
   if (system === undefined) return []
   if (typeof system === 'string')
-    return [{ role: 'system', at: 'system', as: 'system', content: [{ type: 'text', at: 'system', text: system }] }]
+    return [
+      { role: 'system', at: 'system', as: 'system', content: systemText({ type: 'text', at: 'system', text: system }) },
+    ]
   if (!isList(system)) {
     fields.invalid('system', 'a string or a list of text blocks')
     return []
   }
   const context: BlockContext = { problems, by: 'client', extras: [] }
   const content = system.flatMap((block, index) => decodeBlock(block, `system[${index}]`, context))
-  return [{ role: 'system', at: 'system', as: 'system', content }]
+  return [{ role: 'system', at: 'system', as: 'system', content: content.flatMap(systemText) }]
+}
+
+/** A part of a system prompt. Claude Code's billing line is no text of it: only its own format may have it. */
+const systemText = (part: Part): readonly Part[] => {
+  const found = part.type === 'text' ? splitBillingLine(part.text) : null
+  if (part.type !== 'text' || !found) return [part]
+  // Without a path, as the line is not reported as lost.
+  const line: Part = { ...media({ type: 'text', text: found.line }, ''), instead: [] }
+  return found.rest === '' ? [line] : [line, { ...part, text: found.rest }]
 }
 
 /** Decodes one message. Tool results in a user's turn become separate messages. */
@@ -47,7 +59,11 @@ export const decodeMessage = (message: Json, index: number, problems: Problems):
       const context: BlockContext = { problems, by: role === 'assistant' ? 'model' : 'client', extras: blockExtras }
       const decoded = parts.flatMap((part, index) => decodeBlock(part, path(index), context))
       const allExtras = [...extras, ...blockExtras]
-      const common = { at, content: decoded, ...(allExtras.length > 0 && { extras: allExtras }) }
+      const common = {
+        at,
+        content: role === 'system' ? decoded.flatMap(systemText) : decoded,
+        ...(allExtras.length > 0 && { extras: allExtras }),
+      }
       return [role === 'assistant' ? { role, ...common } : { role, as: 'system', ...common }]
     }
     default:

@@ -30,6 +30,7 @@ const encodeSystem = (message: Message, losses: Losses): JsonObject[] =>
     message,
     message.content.map((part) => {
       if (part.type === 'text') return encodeText(part, losses)
+      if (part.type === 'foreign') return encodeForeign(part, losses)
       // A system prompt contains text only.
       losses.unfit(part.at)
       return []

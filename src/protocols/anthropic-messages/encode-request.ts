@@ -1,3 +1,4 @@
+import { withoutBillingLines } from '../../core/billing-line.ts'
 import type { ChatRequest, Extra, GenerationSettings, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
@@ -65,7 +66,8 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   encodeSettings(request.settings, SETTING_ENCODERS, draft)
   for (const extra of request.extras) encodeExtra(extra, draft)
   if (request.stream) draft.put('stream', true, 'stream')
-  return { body: draft.body, losses: losses.all(), from: draft.from }
+  const body = target.readsBillingLine ? draft.body : withoutBillingLines(draft.body)
+  return { body, losses: losses.all(), from: draft.from }
 }
 
 const isSystem = ({ role }: { readonly role: string }): boolean => role === 'system'

@@ -53,7 +53,7 @@ const sentBy = async (upstream: UpstreamProtocolName, body: object, more: Partia
   const [call] = world.calls
   assert.ok(call, reply.text)
   const key = call.headers.authorization ?? call.headers['x-api-key']
-  return { body: call.body, key, dropped: reply.headers['x-headgate-dropped'] ?? '' }
+  return { body: call.body ?? '', key, dropped: reply.headers['x-headgate-dropped'] ?? '' }
 }
 
 for (const upstream of ['openai-chat', 'openai-responses', 'gemini', 'bedrock-converse', 'anthropic-messages'] as const)

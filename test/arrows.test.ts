@@ -23,6 +23,9 @@ const FOLDERS: { readonly [folder: string]: readonly string[] } = {
 
 const FORMAT = ['protocols/framing', 'protocols/shared', 'protocols/errors']
 
+/** Formats of clients, which share the readers of parts, because clients mix the formats. */
+const CLIENT_FORMAT = [...FORMAT, 'protocols/client-parts']
+
 /** What each room may import from its siblings. A room is a subfolder; the files beside it are the room `<folder>/`. */
 const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/': ['policy/retry'],
@@ -44,17 +47,18 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'protocols/openai-completions',
     'protocols/openai-responses',
   ],
+  'protocols/client-parts': ['protocols/shared'],
   'protocols/framing': [],
   'protocols/errors': [],
   'protocols/shared': ['protocols/errors', 'protocols/framing'],
-  'protocols/anthropic-messages': FORMAT,
+  'protocols/anthropic-messages': CLIENT_FORMAT,
   'protocols/bedrock-converse': FORMAT,
   'protocols/cohere': FORMAT,
   'protocols/embeddings': FORMAT,
   'protocols/gemini': FORMAT,
   'protocols/ollama': FORMAT,
-  'protocols/openai-chat': FORMAT,
-  'protocols/openai-responses': FORMAT,
+  'protocols/openai-chat': CLIENT_FORMAT,
+  'protocols/openai-responses': CLIENT_FORMAT,
   // Both extend OpenAI's chat completions.
   'protocols/mistral': [...FORMAT, 'protocols/openai-chat'],
   'protocols/openai-completions': [...FORMAT, 'protocols/openai-chat'],

@@ -21,6 +21,8 @@ export type ChatRequest = {
   readonly mayTruncate?: boolean
   /** Top-level members without a canonical equivalent. */
   readonly extras: readonly Extra[]
+  /** Parts of the body have the shape of another client format, so it is encoded for every target, never passed unchanged. */
+  readonly reshaped?: true
 }
 
 /**

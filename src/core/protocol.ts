@@ -103,6 +103,12 @@ export type ClientProtocol = {
   /** Encodes an error body. */
   readonly encodeFailure: (failure: Failure, context: FailureContext) => JsonObject
 
+  /**
+   * The body of a reshaped request in this format's own shape. Absent: neither answers nor stored turns repeat parts of the
+   * body.
+   */
+  readonly inOwnShape?: (request: ChatRequest, body: JsonObject) => JsonObject
+
   /** The format's endpoint for counting the tokens of a request, if it has one. */
   readonly counting?: TokenCounting
   /** Pass-through. Absent: no upstream uses this format. */

@@ -6,6 +6,7 @@ import { bedrockConverse } from './bedrock-converse/index.ts'
 import { cohere } from './cohere/index.ts'
 import { gemini } from './gemini/index.ts'
 import { mistral } from './mistral/index.ts'
+import { decodeChatBody, decodeResponsesBody } from './mixed-body.ts'
 import { ollama } from './ollama/index.ts'
 import { openaiChat } from './openai-chat/index.ts'
 import { openaiCompletions } from './openai-completions/index.ts'
@@ -15,8 +16,8 @@ import { openaiResponses } from './openai-responses/index.ts'
 
 /** Formats of both clients and providers. */
 export const sharedProtocols: { readonly [name in Protocol['name']]: Protocol } = {
-  'openai-chat': openaiChat,
-  'openai-responses': openaiResponses,
+  'openai-chat': { ...openaiChat, decodeRequest: decodeChatBody },
+  'openai-responses': { ...openaiResponses, decodeRequest: decodeResponsesBody },
   'anthropic-messages': anthropicMessages,
 }
 

@@ -4,13 +4,15 @@ import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type Json, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
+import { protocols } from '../../protocols/index.ts'
 import { COMPACT, compactionItem, outputText } from '../../protocols/openai-responses/compaction.ts'
-import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { sendUntried } from '../call/error-response.ts'
 import { randomLetters } from '../call/ids.ts'
 import type { Gateway } from '../gateway.ts'
 import { parseInTurns } from '../upstream/parse-request.ts'
 import { createResponse } from './create-response.ts'
+
+const { 'openai-responses': openaiResponses } = protocols
 
 /** Serves a request for a compaction: the model summarises the conversation in a response that is not stored. */
 export const compact = async (

@@ -18,7 +18,7 @@ import type { Maker, ResponseStatus, StoredResponse } from '../../core/stored-re
 import type { Candidate, Target } from '../../core/target.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { supportsStoredResponses } from '../../policy/routing/choose-protocol.ts'
-import { openaiResponses } from '../../protocols/openai-responses/index.ts'
+import { protocols } from '../../protocols/index.ts'
 import type { StoredTurn } from '../chat/turn.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
@@ -38,6 +38,8 @@ import {
 } from './conversation-history.ts'
 import { clientPathIn, itemsIn, itemsOf, orphanedResult, portableItem, withIds } from './conversation-items.ts'
 import { RecordingWriter } from './recording-writer.ts'
+
+const { 'openai-responses': openaiResponses } = protocols
 
 /** The dependencies of a turn. */
 export type TurnDeps = {
@@ -235,7 +237,8 @@ export const turnFor = async (
   const expanded = await withHistory(deps, inbound, items, history)
   if (!expanded.ok) return expanded
   const sources = [...(previous === null ? [] : [last]), ...[...references.values()].map(({ turn }) => turn)]
-  const upstream = upstreamContinuation(inbound, last, sources)
+  // A reshaped request is not sent as the client's body, which alone names the provider's record.
+  const upstream = inbound.request.reshaped ? null : upstreamContinuation(inbound, last, sources)
   return good(new ConversationTurn(deps, { inbound: expanded.value, kept, items, upstream }))
 }
 

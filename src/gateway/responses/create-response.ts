@@ -14,7 +14,7 @@ import type { MemoryStore } from '../../core/stored-response.ts'
 import type { World } from '../../core/world.ts'
 import { supportsStoredResponses } from '../../policy/routing/choose-protocol.ts'
 import { usableInstances } from '../../policy/routing/models.ts'
-import { openaiResponses } from '../../protocols/openai-responses/index.ts'
+import { protocols } from '../../protocols/index.ts'
 import { failedResponse, pendingResponse } from '../../protocols/openai-responses/pending-response.ts'
 import { sendUntried } from '../call/error-response.ts'
 import { randomLetters } from '../call/ids.ts'
@@ -28,6 +28,8 @@ import { BackgroundResponse } from './background-response.ts'
 import { type ConversationTurn, newId, type TurnDeps, type TurnOptions, turnFor } from './conversation.ts'
 import { RecordingWriter } from './recording-writer.ts'
 import { sendEvents } from './retrieve-response.ts'
+
+const { 'openai-responses': openaiResponses } = protocols
 
 /**
  * Serves a request for a response. `connection`: the turns of this WebSocket connection that are not stored durably.

@@ -47,7 +47,12 @@ export const parseInTurns = async (
 
 const decode = (protocol: ClientProtocol, headers: HeaderLookup, parsed: ParsedBody): Outcome<InboundRequest> => {
   const request = protocol.decodeRequest(parsed.body)
-  return request.ok ? good({ protocol, request: request.value, headers, ...parsed }) : request
+  if (!request.ok) return request
+  const inbound = { protocol, request: request.value, headers, ...parsed }
+  if (!request.value.reshaped) return good(inbound)
+  // The request is encoded for every target, from its canonical form.
+  const body = protocol.inOwnShape?.(request.value, parsed.body) ?? parsed.body
+  return good({ ...inbound, body, reencode: { without: [] } })
 }
 
 /** The body as text and parsed, with the position of each outermost member. */

@@ -2,8 +2,8 @@ import { withoutBillingLines } from '../../core/billing-line.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { mapMember } from '../../core/json-edit.ts'
 import type { EncodeTarget } from '../../core/protocol.ts'
+import { isOwn } from '../client-parts/thinking-signatures.ts'
 import { fromBase64, isImageType, isTextType, mediaTypeOf, standardBase64 } from '../shared/media.ts'
-import { isOwn } from './signatures.ts'
 
 /**
  * Changes the model's name, corrects the types of media, keeps the billing line back, and removes blocks that another format's answers left in the history

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ChatRequest } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
+import { encodeSignature } from '../client-parts/thinking-signatures.ts'
 import { adaptRequest } from './adapt-request.ts'
 import { decodeRequest } from './decode-request.ts'
-import { encodeSignature } from './signatures.ts'
 
 const base = { model: 'claude', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] }
 const decode = (more: JsonObject): ChatRequest => {

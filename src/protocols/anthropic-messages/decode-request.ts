@@ -10,13 +10,13 @@ import type {
 } from '../../core/chat.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { decodeMessage, decodeSystem } from '../client-parts/message-blocks.ts'
 import { isStrict } from '../shared/claude-schema.ts'
 import { DEFAULT_EFFORT } from '../shared/effort.ts'
 import { isFreeChoice, isHostedTool } from '../shared/hosted-tools.ts'
 import { type Problems, type RequestFields, requestedModel, requestFields } from '../shared/request-fields.ts'
 import { presentSettings, settingAt } from '../shared/setting-decoders.ts'
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
-import { decodeMessage, decodeSystem } from './decode-messages.ts'
 
 /** Members whose loss changes the meaning of the request: tools, files and the regions that may process data. */
 const ESSENTIAL = new Set(['mcp_servers', 'container', 'inference_geo'])
@@ -51,6 +51,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
     tools,
     settings,
     extras: [...extras, ...rest],
+    ...(problems.reshaped && { reshaped: true }),
   })
 }
 
@@ -186,16 +187,24 @@ const decodeToolChoice = (choice: RequestFields): ToolChoice | undefined => {
 const isEssentialToolMember = (name: string, value: Json): boolean =>
   name === 'allowed_callers' && isList(value) && !value.includes('direct')
 
+/** The kind of a tool and the object with its members: the OpenAI formats have functions, chat completions nest them. */
+const toolShape = (tool: RequestFields, value: Json, problems: Problems) => {
+  const type = tool.string('type')
+  if (type !== 'function' || !isObject(value)) return { type, fields: tool }
+  problems.reshaped = true
+  return { type: 'custom', fields: (isObject(value.function) && tool.fields('function')) || tool }
+}
+
 const decodeTool = (tool: Json, at: string, problems: Problems): Tool[] => {
-  const fields = requestFields(isObject(tool) ? tool : {}, at, problems)
-  const type = fields.string('type')
+  const outer = requestFields(isObject(tool) ? tool : {}, at, problems)
+  const { type, fields } = toolShape(outer, tool, problems)
   // Tools of other types are specific to Anthropic: hosted tools, and tools that only its models are trained on.
   if (isObject(tool) && type !== undefined && type !== 'custom')
     return [{ kind: 'foreign', at, protocol: 'anthropic-messages', raw: tool }]
   const name = fields.string('name')
   if (!name) fields.missing('name', 'the name of the tool')
   const description = fields.string('description')
-  const parameters = fields.object('input_schema')
+  const parameters = fields.object('input_schema') ?? fields.object('parameters')
   if (!parameters) fields.missing('input_schema', 'a JSON Schema')
   const strict = fields.flag('strict') ?? false
   const extras = fields.unread(isEssentialToolMember)

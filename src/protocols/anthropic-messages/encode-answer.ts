@@ -1,12 +1,12 @@
 import type { AnswerBlock, ChatAnswer } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
+import { encodeSignature } from '../client-parts/thinking-signatures.ts'
 import { isTranscript, reportLost } from '../shared/output-media.ts'
 import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import { encodeCitation } from './citations.ts'
 import { encodeFinish, encodeUsage } from './finish-and-usage.ts'
 import { toolUseId } from './ids.ts'
-import { encodeSignature } from './signatures.ts'
 
 /** The first members of every answer, complete or streamed. The upstream's id is kept if it has this format. */
 export const messageHead = (

@@ -2,6 +2,7 @@ import type { Block, ChatEvent, Citation, Finish, ReasoningSignature, Usage } fr
 import { type Failure, fail } from '../../core/failure.ts'
 import type { Json } from '../../core/json.ts'
 import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protocol.ts'
+import { encodeSignature } from '../client-parts/thinking-signatures.ts'
 import { writeFrame } from '../framing/sse.ts'
 import { isTranscript, reportLost } from '../shared/output-media.ts'
 import { FREE_INPUT } from '../shared/tool-arguments.ts'
@@ -10,7 +11,6 @@ import { messageHead } from './encode-answer.ts'
 import { errorEvent } from './errors.ts'
 import { encodeFinish, encodeUsage } from './finish-and-usage.ts'
 import { toolUseId } from './ids.ts'
-import { encodeSignature } from './signatures.ts'
 
 /** Kinds of open blocks, by the deltas they take. A `complete` block has no deltas. */
 type OpenKind = 'text' | 'thinking' | 'call' | 'custom' | 'complete'

@@ -1,7 +1,7 @@
 import type { AnswerBlock, ChatEvent, Citation, Reasoning } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-
+import { thinkingText } from '../client-parts/chat-parts.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import {
   decodeCitation,
@@ -14,7 +14,6 @@ import {
 } from '../shared/openai-finish-and-usage.ts'
 import { decodeImages, type ForeignBlock } from '../shared/output-media.ts'
 import { detailsOf, readDetails, reasoningText } from '../shared/reasoning-members.ts'
-
 import {
   anyOf,
   nonEmptyString,
@@ -25,7 +24,6 @@ import {
   optionalString,
   type TypeCheck,
 } from '../shared/type-checks.ts'
-import { thinkingText } from './decode-request.ts'
 
 const malformed = (what: string): ChatEvent[] => [failureEvent(fail('malformed', `The provider's answer ${what}.`))]
 

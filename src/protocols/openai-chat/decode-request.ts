@@ -3,38 +3,23 @@ import type {
   Effort,
   Extra,
   GenerationSettings,
-  MediaSource,
   MemberPaths,
   Message,
   OutputFormat,
-  Part,
   Setting,
   Tool,
   ToolChoice,
 } from '../../core/chat.ts'
-import { bad, fail, good, type Outcome } from '../../core/failure.ts'
-import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
-import { append } from '../shared/append.ts'
-import { derivedCallId } from '../shared/call-ids.ts'
-import { mediaSourceOf } from '../shared/data-url.ts'
+import { bad, good, type Outcome } from '../../core/failure.ts'
+import { isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { readMessages } from '../client-parts/chat-messages.ts'
+import { type DecodeState, entryOf } from '../client-parts/chat-parts.ts'
+import { decodeSystem } from '../client-parts/message-blocks.ts'
 import { DEFAULT_EFFORT } from '../shared/effort.ts'
-import { foreignPart } from '../shared/foreign-parts.ts'
-import { isFreeChoice, isHostedTool } from '../shared/hosted-tools.ts'
-import { mediaPart } from '../shared/media-part.ts'
-import { plainTextMessage } from '../shared/plain-message.ts'
-import { detailsOf, readDetails } from '../shared/reasoning-members.ts'
-import {
-  describeValue,
-  type Problems,
-  type RequestFields,
-  requestedModel,
-  requestFields,
-} from '../shared/request-fields.ts'
+import { isFreeChoice, isHostedTool, MESSAGES_CHOICES } from '../shared/hosted-tools.ts'
+import { type RequestFields, requestedModel, requestFields } from '../shared/request-fields.ts'
 import { decodeSampling, presentSettings, settingAt, unlessEmpty } from '../shared/setting-decoders.ts'
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
-
-/** Problems found, and members that were read but have no canonical place. */
-type DecodeState = Problems & { readonly spare: Extra[] }
 
 /** Decodes a chat completions request, or returns the first problem. */
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
@@ -42,7 +27,7 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const fields = requestFields(body, '', problems)
   const model = requestedModel(fields)
   const stream = fields.flag('stream') ?? false
-  const messages = readMessages(fields, problems)
+  const messages = [...readSystem(fields, problems), ...readMessages(fields, problems)]
   const tools = readTools(fields, problems)
   const settings = readSettings(fields, problems)
   const streamRest = fields.fields('stream_options')
@@ -60,7 +45,15 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
     tools,
     settings: { ...settings, ...(usage && { streamUsage: { value: true, at: 'stream_options.include_usage' } }) },
     extras,
+    ...(problems.reshaped && { reshaped: true }),
   })
+}
+
+/** The top-level system prompt of the messages format. */
+const readSystem = (fields: RequestFields, problems: DecodeState): readonly Message[] => {
+  if (!fields.has('system')) return []
+  problems.reshaped = true
+  return decodeSystem(fields, problems)
 }
 
 const asOptional = (extra: Extra): Extra => ({ ...extra, optional: true })
@@ -217,9 +210,19 @@ const readToolChoice = (fields: RequestFields, problems: DecodeState): Setting<T
   if (choice === 'any') return { value: { kind: 'required' }, at: 'tool_choice' }
   const value = object(choice)
   const name = value && chosenName(value)
-  if (name !== undefined) return { value: { kind: 'tool', name }, at: 'tool_choice' }
+  if (name !== undefined) {
+    if (value?.name !== undefined) problems.reshaped = true
+    return { value: { kind: 'tool', name }, at: 'tool_choice' }
+  }
+  const kindOfMessages = MESSAGES_CHOICES.get(value?.type)
+  if (kindOfMessages) {
+    problems.reshaped = true
+    return { value: { kind: kindOfMessages }, at: 'tool_choice' }
+  }
   if (value?.type === 'allowed_tools') {
-    const allowed = object(value.allowed_tools)
+    // The responses format has its members at the top.
+    const allowed = object(value.allowed_tools) ?? value
+    if (allowed === value) problems.reshaped = true
     const { mode } = allowed ?? {}
     const names = list(allowed?.tools).map((tool) => {
       const entry = object(tool)
@@ -263,6 +266,10 @@ const readTools = (fields: RequestFields, problems: DecodeState): Tool[] => {
     const tool = entryOf(entry, `tools[${index}]`, problems)
     if (!tool) return []
     const type = tool.string('type')
+    if (isFlatFunction(entry)) {
+      problems.reshaped = true
+      return [readFunction(tool, tool.at, [])]
+    }
     // Some clients omit the type; the `function` member identifies it.
     if (type === 'function' || (type === undefined && tool.has('function'))) {
       const inner = tool.fields('function')
@@ -273,7 +280,9 @@ const readTools = (fields: RequestFields, problems: DecodeState): Tool[] => {
       return [readFunction(inner, tool.at, tool.unread(), FUNCTION_PATHS)]
     }
     if (type === 'custom') {
-      const inner = tool.fields('custom')
+      const isFlat = tool.has('name') && !tool.has('custom')
+      if (isFlat) problems.reshaped = true
+      const inner = isFlat ? tool : tool.fields('custom')
       const name = inner?.string('name')
       if (!inner || name === undefined) {
         if (!problems.first) tool.missing('custom.name', 'a string')
@@ -281,14 +290,14 @@ const readTools = (fields: RequestFields, problems: DecodeState): Tool[] => {
       }
       const description = inner.string('description')
       const format = inner.any('format')
-      problems.spare.push(...tool.unread(), ...inner.unread())
+      problems.spare.push(...tool.unread(), ...(isFlat ? [] : inner.unread()))
       return [
         {
           kind: 'custom',
           at: tool.at,
           name,
           ...(description !== undefined && { description }),
-          ...(format !== undefined && { format, paths: CUSTOM_PATHS }),
+          ...(format !== undefined && { format, ...(isFlat ? {} : { paths: CUSTOM_PATHS }) }),
         },
       ]
     }
@@ -311,11 +320,21 @@ const readTools = (fields: RequestFields, problems: DecodeState): Tool[] => {
 const FUNCTION_PATHS: MemberPaths = { strict: 'function.strict' }
 const CUSTOM_PATHS: MemberPaths = { format: 'custom.format' }
 
+/** A function in the shape of the responses or the messages format: its name is beside its type. */
+const isFlatFunction = (entry: Json): boolean => {
+  if (!isObject(entry) || isObject(entry.function) || isObject(entry.custom) || text(entry.name) === undefined)
+    return false
+  const { type = null, input_schema, parameters } = entry
+  if (type === 'function') return true
+  // The messages format has no type, or `custom`.
+  return isObject(input_schema) ? type === null || type === 'custom' : type === null && isObject(parameters)
+}
+
 const readFunction = (inner: RequestFields, at: string, outer: readonly Extra[], paths?: MemberPaths): Tool => {
   const name = inner.string('name')
   if (!name) inner.missing('name', 'the name of the function')
   const description = inner.string('description')
-  const parameters = inner.object('parameters')
+  const parameters = inner.object('parameters') ?? inner.object('input_schema')
   const strict = inner.flag('strict') ?? false
   const extras = [...outer, ...inner.unread()]
   return {
@@ -328,282 +347,4 @@ const readFunction = (inner: RequestFields, at: string, outer: readonly Extra[],
     ...(strict && paths && { paths }),
     ...(extras.length > 0 && { extras }),
   }
-}
-
-// ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** A list entry that must be an object. */
-const entryOf = (entry: Json, at: string, problems: DecodeState): RequestFields | undefined => {
-  if (isObject(entry)) return requestFields(entry, at, problems)
-  problems.first ??= fail('invalid_value', `An entry of a list is ${describeValue(entry)}; it must be an object.`, {
-    param: at,
-  })
-  return undefined
-}
-
-const readMessages = (fields: RequestFields, problems: DecodeState): Message[] => {
-  const entries = fields.list('messages')
-  if (!entries) {
-    if (!fields.has('messages')) fields.missing('messages', 'a list with at least one message')
-    return []
-  }
-  if (entries.length === 0) fields.invalid('messages', 'a list with at least one message')
-  const calls: CallIds = { byName: new Map(), unnamed: [] }
-  const messages: Message[] = []
-  for (const [index, entry] of entries.entries()) {
-    const plain = plainTextMessage(entry, 'messages', index)
-    if (plain) messages.push(plain)
-    else {
-      const message = entryOf(entry, `messages[${index}]`, problems)
-      if (message) append(messages, readMessage(message, { index, calls, problems }))
-    }
-  }
-  return messages
-}
-
-/** Derived IDs of calls that have none, so that their results can refer to them. */
-type CallIds = {
-  /** IDs of deprecated `function_call`s by function name. */
-  readonly byName: Map<string, string>
-  /** IDs of calls with an empty ID (Gemini's compatible endpoint), in order, which is also the order of their results. */
-  readonly unnamed: string[]
-}
-
-type MessageState = { readonly index: number; readonly calls: CallIds; readonly problems: DecodeState }
-
-const readMessage = (message: RequestFields, state: MessageState): Message[] => {
-  const { at } = message
-  const { calls, problems } = state
-  const role = message.string('role')
-  switch (role) {
-    case 'system':
-    case 'developer': {
-      const content = readContent(message, problems, true)
-      return [{ role: 'system', at, as: role, content, ...rest(message) }]
-    }
-    case 'user': {
-      const content = readContent(message, problems, true)
-      return [{ role, at, content, ...rest(message) }]
-    }
-    case 'assistant': {
-      const content = [
-        ...readReasoning(message),
-        ...readContent(message, problems, false),
-        ...readRefusal(message),
-        ...readCalls(message, state),
-      ]
-      return [{ role, at, content, ...rest(message, callExtras(message)) }]
-    }
-    case 'tool': {
-      const callId = message.string('tool_call_id')
-      if (callId === undefined) message.missing('tool_call_id', 'the id of the call this is the result of')
-      const content = readContent(message, problems, true)
-      // The function's name is redundant: the call has it.
-      message.any('name')
-      return [{ role, at, callId: callId || calls.unnamed.shift() || '', content, ...rest(message) }]
-    }
-    case 'function': {
-      const name = message.string('name')
-      if (name === undefined) message.missing('name', 'the name of the function')
-      const callId = calls.byName.get(name ?? '') ?? derivedCallId('function', name ?? '')
-      const content = readContent(message, problems, false)
-      return [{ role: 'tool', at, callId, content, ...rest(message) }]
-    }
-    case undefined:
-      if (!message.has('role')) message.missing('role', 'system, developer, user, assistant, tool or function')
-      return []
-    default:
-      message.invalid('role', 'system, developer, user, assistant, tool or function')
-      return []
-  }
-}
-
-const rest = (message: RequestFields, more: readonly Extra[] = []): { extras?: readonly Extra[] } => {
-  // Clients send an answer's message back unchanged; an empty list of annotations is no loss.
-  const unknown = message.unread().filter(({ name, value }) => name !== 'annotations' || list(value).length > 0)
-  const extras = [...unknown, ...more]
-  return extras.length > 0 ? { extras } : {}
-}
-
-const readReasoning = (message: RequestFields): Part[] => {
-  const details = detailsOf({ reasoning_details: message.any('reasoning_details') })
-  const plain = message.any('reasoning_content')
-  const other = message.any('reasoning')
-  const detailed = readDetails(details).map((block, index) => ({
-    ...block,
-    at: `${message.path('reasoning_details')}[${index}]`,
-  }))
-  const reasoning = text(plain) || text(other)
-  // The details may hold signatures only; then the text is in the plain member.
-  if (!reasoning || detailed.some((block) => block.text !== '')) return detailed
-  const at = message.path(text(plain) ? 'reasoning_content' : 'reasoning')
-  return [{ type: 'reasoning', at, text: reasoning }, ...detailed]
-}
-
-const readRefusal = (message: RequestFields): Part[] => {
-  const refusal = message.string('refusal')
-  return refusal ? [{ type: 'refusal', at: message.path('refusal'), text: refusal }] : []
-}
-
-const readCalls = (message: RequestFields, { index, calls, problems }: MessageState): Part[] => {
-  const parts = (message.list('tool_calls') ?? []).flatMap((entry, place): Part[] => {
-    const call = entryOf(entry, `${message.path('tool_calls')}[${place}]`, problems)
-    if (!call) return []
-    const custom = call.string('type') === 'custom'
-    const inner = call.fields(custom ? 'custom' : 'function')
-    if (!inner) {
-      if (!problems.first) call.missing(custom ? 'custom' : 'function', 'an object with a name')
-      return []
-    }
-    const name = inner.string('name')
-    if (name === undefined) inner.missing('name', 'a string')
-    const text = inner.string(custom ? 'input' : 'arguments') ?? ''
-    const known = call.string('id')
-    const id = known || derivedCallId(index, place, name)
-    if (!known) calls.unnamed.push(id)
-    return [{ type: 'tool-call', at: call.at, id, name: name ?? '', arguments: text, ...(custom && { custom: true }) }]
-  })
-  const legacy = message.fields('function_call')
-  if (!legacy) return parts
-  const name = legacy.string('name')
-  if (name === undefined) legacy.missing('name', 'a string')
-  const id = derivedCallId('function', index, name)
-  calls.byName.set(name ?? '', id)
-  return [
-    ...parts,
-    { type: 'tool-call', at: legacy.at, id, name: name ?? '', arguments: legacy.string('arguments') ?? '' },
-  ]
-}
-
-const CALL_MEMBERS: ReadonlySet<string> = new Set(['id', 'type', 'function', 'custom', 'index'])
-
-/** Provider-specific members of calls: Gemini's endpoint stores a signature in `extra_content`. */
-const callExtras = (message: RequestFields): Extra[] =>
-  list(message.any('tool_calls')).flatMap((entry, place) =>
-    Object.entries(object(entry) ?? {}).flatMap(([name, value]) =>
-      CALL_MEMBERS.has(name) || value === undefined || value === null
-        ? []
-        : [{ at: `${message.path('tool_calls')}[${place}].${name}`, name, value, essential: false }],
-    ),
-  )
-
-// ── Content ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-const readContent = (message: RequestFields, problems: DecodeState, needed: boolean): Part[] => {
-  const content = message.any('content')
-  const at = message.path('content')
-  if (content === undefined) {
-    if (needed) message.missing('content', 'a string or a list of parts')
-    return []
-  }
-  if (typeof content === 'string') return content === '' && !needed ? [] : [{ type: 'text', at, text: content }]
-  if (!isList(content)) {
-    message.invalid('content', 'a string or a list of parts')
-    return []
-  }
-  return content.flatMap((entry, index): Part[] => {
-    // Several servers accept plain strings in the list.
-    if (typeof entry === 'string') return [{ type: 'text', at: `${at}[${index}]`, text: entry }]
-    const part = entryOf(entry, `${at}[${index}]`, problems)
-    return part ? readPart(part, entry as JsonObject, problems) : []
-  })
-}
-
-const IMAGE_PATHS: MemberPaths = { detail: 'image_url.detail' }
-const FILE_PATHS: MemberPaths = { filename: 'file.filename' }
-
-const readPart = (part: RequestFields, raw: JsonObject, problems: DecodeState): Part[] => {
-  const { at } = part
-  const type = part.string('type')
-  switch (type) {
-    case 'text': {
-      const content = part.string('text')
-      if (content === undefined) part.missing('text', 'a string')
-      return [{ type, at, text: content ?? '', ...rest(part) }]
-    }
-    case 'refusal': {
-      const refusal = part.string('refusal')
-      if (refusal === undefined) part.missing('refusal', 'a string')
-      problems.spare.push(...part.unread())
-      return [{ type, at, text: refusal ?? '' }]
-    }
-    case 'image_url': {
-      // Some clients send the URL instead of the object.
-      const direct = text(part.any('image_url'))
-      const inner = direct === undefined ? part.fields('image_url') : undefined
-      const url = direct ?? inner?.string('url')
-      if (url === undefined && !problems.first) part.missing('image_url.url', 'a URL or a data URL')
-      const detail = inner?.string('detail')
-      const extras = [...part.unread(), ...(inner?.unread() ?? [])]
-      return [
-        mediaPart({
-          type: 'image',
-          at,
-          source: mediaSourceOf(url ?? ''),
-          ...(detail !== undefined && { detail, paths: IMAGE_PATHS }),
-          ...(extras.length > 0 && { extras }),
-        }),
-      ]
-    }
-    case 'input_audio': {
-      const inner = part.fields('input_audio')
-      const data = inner?.string('data')
-      const format = inner?.string('format')
-      if ((data === undefined || format === undefined) && !problems.first)
-        part.missing(data === undefined ? 'input_audio.data' : 'input_audio.format', 'a string')
-      problems.spare.push(...part.unread(), ...(inner?.unread() ?? []))
-      return [{ type: 'audio', at, data: data ?? '', format: format ?? '' }]
-    }
-    case 'file':
-      return readFile(part, problems)
-    case 'thinking': {
-      // Mistral's reasoning part.
-      const thinking = thinkingText(part.any('thinking'))
-      problems.spare.push(...part.unread())
-      return [{ type: 'reasoning', at, text: thinking }]
-    }
-    case undefined:
-      if (!problems.first) part.missing('type', 'text, image_url, input_audio, file or refusal')
-      return []
-    default:
-      return [foreignPart(raw, { at, protocol: 'openai-chat', by: 'client' })]
-  }
-}
-
-const readFile = (part: RequestFields, problems: DecodeState): Part[] => {
-  const inner = part.fields('file')
-  const data = inner?.string('file_data')
-  const id = inner?.string('file_id')
-  const filename = inner?.string('filename')
-  if (data === undefined && id === undefined) {
-    if (!problems.first) part.missing('file.file_data', 'a data URL, unless there is a file_id')
-    return []
-  }
-  const source: MediaSource =
-    data !== undefined ? sourceOfData(data) : { kind: 'id', id: id ?? '', protocol: 'openai-chat' }
-  const extras = [...part.unread(), ...(inner?.unread() ?? [])]
-  return [
-    mediaPart({
-      type: 'file',
-      at: part.at,
-      source,
-      ...(filename !== undefined && { filename, paths: FILE_PATHS }),
-      ...(extras.length > 0 && { extras }),
-    }),
-  ]
-}
-
-/** The text of Mistral's `thinking`: a string or a list of text parts. */
-export const thinkingText = (thinking: Json | undefined): string =>
-  text(thinking) ??
-  list(thinking)
-    .map((part) => text(object(part)?.text) ?? '')
-    .join('')
-
-/** The source in `file_data`: a data URL, or plain base64 from older clients. */
-const sourceOfData = (data: string): MediaSource => {
-  const source = mediaSourceOf(data)
-  return source.kind === 'data' || /^(data:|https?:)/i.test(data.slice(0, 6))
-    ? source
-    : { kind: 'data', mediaType: '', data }
 }

@@ -1,28 +1,34 @@
-import type { Extra, MediaSource, Message, Part } from '../../core/chat.ts'
+import type { Extra, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { isChatShaped, noCalls, readMessage } from '../client-parts/chat-messages.ts'
+import { type DecodeState, entryOf } from '../client-parts/chat-parts.ts'
+import { decodePart, extrasOf, requiredText } from '../client-parts/responses-parts.ts'
 import { mediaSourceOf } from '../shared/data-url.ts'
 import { foreignPart } from '../shared/foreign-parts.ts'
-import { mediaPart } from '../shared/media-part.ts'
 import { plainTextMessage } from '../shared/plain-message.ts'
-import { type Problems, type RequestFields, requestFields } from '../shared/request-fields.ts'
+import { type RequestFields, requestFields } from '../shared/request-fields.ts'
 import { argumentsText } from '../shared/tool-arguments.ts'
 import { ADDITIONAL_TOOLS, isClientSearch, SEARCH_CALL, SEARCH_OUTPUT, type ToolNames } from '../shared/tool-names.ts'
 import { compactedMessage } from './compaction.ts'
 import { reasoningTexts, signedReasoning } from './signatures.ts'
 
+/** The items of a request, and the member that contains them: `messages` in a body with the shape of chat completions. */
+export type InputItems = { readonly member: 'input' | 'messages'; readonly items: readonly Json[] }
+
 /**
  * Decodes the items of `input` as messages. Adjacent items of one assistant turn (messages, reasoning, calls) become one
  * message, because other formats reject parallel calls in separate turns. Each part keeps its own path.
  */
-export const decodeInput = (items: readonly Json[], names: ToolNames, problems: Problems): Message[] => {
+export const decodeInput = ({ member, items }: InputItems, names: ToolNames, problems: DecodeState): Message[] => {
   const messages: Message[] = []
+  const calls = noCalls()
   let turn: { at: string; content: Part[]; extras: Extra[] } | undefined
   const endTurn = () => {
     if (turn) messages.push({ role: 'assistant', at: turn.at, content: turn.content, ...extrasOf(turn.extras) })
     turn = undefined
   }
   for (const [index, value] of items.entries()) {
-    const plain = plainTextMessage(value, 'input', index)
+    const plain = plainTextMessage(value, member, index)
     if (plain?.role === 'user') {
       endTurn()
       messages.push(plain)
@@ -33,12 +39,26 @@ export const decodeInput = (items: readonly Json[], names: ToolNames, problems: 
       turn.content.push(plain.content[0])
       continue
     }
-    const at = `input[${index}]`
+    const at = `${member}[${index}]`
     const item = isObject(value) ? (compactedMessage(value) ?? value) : undefined
     // Its tools are tools of the request.
     if (item?.type === ADDITIONAL_TOOLS) continue
     if (!item) {
       requestFields({ [at]: value }, '', problems).invalid(at, 'an object')
+      continue
+    }
+    if (isMessage(item) && isChatShaped(item)) {
+      problems.reshaped = true
+      const message = entryOf(item, at, problems)
+      for (const read of message ? readMessage(message, { index, calls, problems }) : []) {
+        if (read.role !== 'assistant') endTurn()
+        if (read.role !== 'assistant') messages.push(read)
+        else {
+          turn ??= { at, content: [], extras: [] }
+          for (const part of read.content) turn.content.push(part)
+          for (const extra of read.extras ?? []) turn.extras.push(extra)
+        }
+      }
       continue
     }
     const fields = requestFields(item, at, problems)
@@ -55,8 +75,6 @@ export const decodeInput = (items: readonly Json[], names: ToolNames, problems: 
   endTurn()
   return messages
 }
-
-const extrasOf = (extras: readonly Extra[]) => (extras.length > 0 ? { extras } : {})
 
 /** The unread members of an item, without ids and states set by the upstream. */
 const unreadMembers = (fields: RequestFields): Extra[] =>
@@ -75,7 +93,7 @@ const decodeOutputItem = (
   fields: RequestFields,
   item: JsonObject,
   names: ToolNames,
-  problems: Problems,
+  problems: DecodeState,
 ): DecodedOutputItem | undefined => {
   const { at } = fields
   if (isMessage(item)) return item.role === 'assistant' ? decodeReply(fields, problems) : undefined
@@ -132,7 +150,7 @@ const decodeOwnCall = (fields: RequestFields): DecodedOutputItem => {
 }
 
 /** The output of such a tool: a text, parts, a screenshot, or an object of the tool. */
-const decodeOwnOutput = (fields: RequestFields, item: JsonObject, problems: Problems): Message => {
+const decodeOwnOutput = (fields: RequestFields, item: JsonObject, problems: DecodeState): Message => {
   const { at } = fields
   const callId = requiredText(fields, 'call_id', 'the id of the call this is the output of')
   const { output } = item
@@ -177,7 +195,7 @@ const decodeSearchOutput = (fields: RequestFields, names: ToolNames): Message =>
   return { role: 'tool', at, callId, content, ...extrasOf(unreadMembers(fields)) }
 }
 
-const decodeReply = (fields: RequestFields, problems: Problems): DecodedOutputItem => {
+const decodeReply = (fields: RequestFields, problems: DecodeState): DecodedOutputItem => {
   const parts = decodeContent(fields, 'content', problems)
   const extras = unreadMembers(fields)
   // `phase` belongs to this item, not to the whole turn, so it is attached to the item's first text.
@@ -206,13 +224,6 @@ const decodeCall = (
   }
 }
 
-/** A required, non-empty string. */
-const requiredText = (fields: RequestFields, member: string, what: string): string => {
-  const found = fields.string(member)
-  if (!found) fields.missing(member, what)
-  return found ?? ''
-}
-
 const decodeReasoning = (fields: RequestFields, item: JsonObject): DecodedOutputItem => {
   const { at } = fields
   fields.list('summary')
@@ -232,7 +243,12 @@ const decodeReasoning = (fields: RequestFields, item: JsonObject): DecodedOutput
 }
 
 /** Decodes input of the model: a system or user message, or a tool result. */
-const decodeInputItem = (fields: RequestFields, item: JsonObject, names: ToolNames, problems: Problems): Message[] => {
+const decodeInputItem = (
+  fields: RequestFields,
+  item: JsonObject,
+  names: ToolNames,
+  problems: DecodeState,
+): Message[] => {
   const { at } = fields
   if (item.type === SEARCH_OUTPUT) return [decodeSearchOutput(fields, names)]
   if (!isMessage(item)) {
@@ -260,103 +276,23 @@ const ROLES = '"user", "assistant", "system" or "developer"'
 
 // ── Content ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const decodeContent = (fields: RequestFields, member: string, problems: Problems): Part[] => {
+const decodeContent = (fields: RequestFields, member: string, problems: DecodeState): Part[] => {
   const content = fields.any(member)
   const at = fields.path(member)
   if (typeof content === 'string') return [{ type: 'text', at, text: content }]
   if (isList(content))
     return content.flatMap((part, index) => {
       const path = `${at}[${index}]`
-      if (isObject(part)) return decodePart(requestFields(part, path, problems), part)
+      if (isObject(part)) {
+        const inner = requestFields(part, path, problems)
+        const parts = decodePart(inner, part, problems)
+        if (!parts && !part.type) inner.missing('type', 'the kind of part')
+        return parts ?? [foreignPart(part, { at: path, protocol: 'openai-responses', by: 'client' })]
+      }
       requestFields({ [path]: part }, '', problems).invalid(path, 'an object')
       return []
     })
   if (content === undefined) fields.missing(member, 'a string or a list of parts')
   else fields.invalid(member, 'a string or a list of parts')
   return []
-}
-
-const decodePart = (fields: RequestFields, part: JsonObject): Part[] => {
-  const { at } = fields
-  const type = fields.string('type')
-  switch (type) {
-    case 'input_text':
-    case 'output_text':
-    case 'text': {
-      const content = fields.string('text')
-      if (content === undefined) fields.missing('text', 'a string')
-      // Clients send back the log probabilities of an earlier answer.
-      fields.any('logprobs')
-      const extras = fields.unread().filter(({ value }) => !(isList(value) && value.length === 0))
-      return [{ type: 'text', at, text: content ?? '', ...extrasOf(extras) }]
-    }
-    case 'refusal': {
-      const content = fields.string('refusal')
-      if (content === undefined) fields.missing('refusal', 'a string')
-      return [{ type: 'refusal', at, text: content ?? '' }]
-    }
-    case 'input_image': {
-      const source = decodeSource(fields, { image_url: mediaSourceOf, file_id: ownFile })
-      const detail = fields.string('detail')
-      return source
-        ? [
-            mediaPart({
-              type: 'image',
-              at,
-              source,
-              ...(detail !== undefined && { detail }),
-              ...extrasOf(fields.unread()),
-            }),
-          ]
-        : []
-    }
-    case 'input_file': {
-      const source = decodeSource(fields, { file_data: fileData, file_url: mediaSourceOf, file_id: ownFile })
-      const filename = fields.string('filename')
-      return source
-        ? [
-            mediaPart({
-              type: 'file',
-              at,
-              source,
-              ...(filename !== undefined && { filename }),
-              ...extrasOf(fields.unread()),
-            }),
-          ]
-        : []
-    }
-    case 'input_audio': {
-      // Nested as in chat completions, or flat.
-      const inner = fields.fields('input_audio') ?? fields
-      const data = requiredText(inner, 'data', 'base64')
-      const format = requiredText(inner, 'format', 'the name of a format')
-      return [{ type: 'audio', at, data, format }]
-    }
-    default:
-      if (type === undefined) fields.missing('type', 'the kind of part')
-      return [foreignPart(part, { at, protocol: 'openai-responses', by: 'client' })]
-  }
-}
-
-const ownFile = (id: string): MediaSource => ({ kind: 'id', id, protocol: 'openai-responses' })
-
-/** The format specifies a data URL; clients also send bare base64, whose media type is unknown. */
-const fileData = (data: string): MediaSource => {
-  const source = mediaSourceOf(data)
-  return source.kind === 'url' ? { kind: 'data', mediaType: '', data } : source
-}
-
-/** The first of these members that is present, as a source. */
-const decodeSource = (
-  fields: RequestFields,
-  members: { readonly [member: string]: (value: string) => MediaSource },
-): MediaSource | undefined => {
-  let source: MediaSource | undefined
-  for (const [member, read] of Object.entries(members)) {
-    const value = fields.string(member)
-    if (value && !source) source = read(value)
-  }
-  const names = Object.keys(members)
-  if (!source) fields.missing(names[0] ?? '', `a string; or else ${names.slice(1).join(', ')}`)
-  return source
 }

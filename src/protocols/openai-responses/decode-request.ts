@@ -11,8 +11,9 @@ import type {
 } from '../../core/chat.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
+import type { DecodeState } from '../client-parts/chat-parts.ts'
 import { DEFAULT_EFFORT } from '../shared/effort.ts'
-import { isFreeChoice, isHostedTool } from '../shared/hosted-tools.ts'
+import { isFreeChoice, isHostedTool, MESSAGES_CHOICES } from '../shared/hosted-tools.ts'
 import { type Problems, type RequestFields, requestedModel, requestFields } from '../shared/request-fields.ts'
 import { presentSettings, settingAt } from '../shared/setting-decoders.ts'
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
@@ -22,7 +23,7 @@ import { decodeInput } from './decode-input.ts'
 
 /** Decodes a responses request. Unknown members are kept as extras; only wrong types are rejected. */
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
-  const problems: Problems = {}
+  const problems: DecodeState = { spare: [] }
   const fields = requestFields(body, '', problems)
   const model = requestedModel(fields)
   const stream = fields.flag('stream') ?? false
@@ -47,12 +48,21 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
     ...decodeText(fields.fields('text'), extras),
     ...decodeReasoning(fields.fields('reasoning'), extras),
     ...decodeInclude(fields, extras),
-    ...decodeToolChoice(fields, names, extras),
+    ...decodeToolChoice(fields, { names, extras, problems }),
   })
-  extras.push(...decodeSwitches(fields), ...fields.unread())
+  extras.push(...decodeSwitches(fields), ...problems.spare, ...fields.unread())
   if (problems.first) return bad(problems.first)
   const mayTruncate = body.truncation === 'auto'
-  return good({ model, stream, messages, tools, settings, extras, ...(mayTruncate && { mayTruncate }) })
+  return good({
+    model,
+    stream,
+    messages,
+    tools,
+    settings,
+    extras,
+    ...(mayTruncate && { mayTruncate }),
+    ...(problems.reshaped && { reshaped: true }),
+  })
 }
 
 const extraOf = (fields: RequestFields, name: string, value: Json, essential: boolean): Extra => ({
@@ -80,7 +90,7 @@ const decodeMessages = (
   fields: RequestFields,
   hasStoredInput: boolean,
   names: ToolNames,
-  problems: Problems,
+  problems: DecodeState,
 ): Message[] => {
   const messages: Message[] = []
   const instructions = fields.string('instructions')
@@ -88,14 +98,16 @@ const decodeMessages = (
     const at = fields.path('instructions')
     messages.push({ role: 'system', at, as: 'system', content: [{ type: 'text', at, text: instructions }] })
   }
-  const input = fields.any('input')
-  const at = fields.path('input')
+  const member = fields.has('input') || !fields.has('messages') ? 'input' : 'messages'
+  const input = fields.any(member)
+  const at = fields.path(member)
   if (typeof input === 'string') messages.push({ role: 'user', at, content: [{ type: 'text', at, text: input }] })
-  else if (isList(input)) for (const message of decodeInput(input, names, problems)) messages.push(message)
-  else if (input !== undefined) fields.invalid('input', 'a string or a list of items')
+  else if (isList(input))
+    for (const message of decodeInput({ member, items: input }, names, problems)) messages.push(message)
+  else if (input !== undefined) fields.invalid(member, 'a string or a list of items')
   if (!hasStoredInput && input === undefined) fields.missing('input', 'a string or a list of items')
   if (!hasStoredInput && isList(input) && input.length === 0)
-    fields.invalid('input', 'a string or a list of at least one item')
+    fields.invalid(member, 'a string or a list of at least one item')
   return messages
 }
 
@@ -204,7 +216,7 @@ const decodeInclude = (fields: RequestFields, extras: Extra[]): GenerationSettin
 // ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Shared state while tools are decoded. */
-type ToolContext = { readonly names: ToolNames; readonly extras: Extra[]; readonly problems: Problems }
+type ToolContext = { readonly names: ToolNames; readonly extras: Extra[]; readonly problems: DecodeState }
 
 /** The request's tools, then those of items in the input. Each name once. */
 const decodeTools = (fields: RequestFields, context: ToolContext): Tool[] => {
@@ -243,8 +255,8 @@ const IMPLIED_STRICT: MemberPaths = { strict: null }
 
 const decodeTool = (value: JsonObject, at: string, namespace: string | undefined, context: ToolContext): Tool[] => {
   const { names, extras, problems } = context
-  const fields = requestFields(value, at, problems)
-  const type = fields.string('type')
+  const outer = requestFields(value, at, problems)
+  const { type, fields, isNested } = shapeOf(outer, value, problems)
   if (!type) fields.missing('type', 'the kind of tool')
   if (type === 'namespace' && namespace === undefined) return decodeNamespace(fields, context)
   const isSearch = isClientSearch(value)
@@ -259,14 +271,14 @@ const decodeTool = (value: JsonObject, at: string, namespace: string | undefined
     extras.push(...fields.unread())
     return [{ kind: 'custom', ...common, ...(format !== undefined && { format }) }]
   }
-  const parameters = fields.object('parameters')
+  const parameters = fields.object('parameters') ?? fields.object('input_schema')
   if (isSearch) fields.any('execution')
   // This format defaults to strict if the schema allows it. Elsewhere, strict with a schema that breaks its rules is
   // rejected (400 invalid_function_parameters). A tool search is never strict.
-  const explicit = fields.flag('strict')
+  const explicit = fields.flag('strict') ?? (isNested ? false : undefined)
   const strict = explicit ?? (!isSearch && allowsStrict(parameters))
   const implied = explicit === undefined && strict ? { paths: IMPLIED_STRICT } : {}
-  const rest = fields.unread()
+  const rest = [...fields.unread(), ...(fields === outer ? [] : outer.unread())]
   return [
     {
       kind: 'function',
@@ -277,6 +289,20 @@ const decodeTool = (value: JsonObject, at: string, namespace: string | undefined
       ...(rest.length > 0 && { extras: rest }),
     },
   ]
+}
+
+/** The kind of a tool, and the object with its members, which chat completions nest. There a function is not strict by default. */
+type ToolShape = { readonly type: string | undefined; readonly fields: RequestFields; readonly isNested: boolean }
+
+const shapeOf = (tool: RequestFields, value: JsonObject, problems: Problems): ToolShape => {
+  const type = tool.string('type')
+  const kind = object(value.function) ? 'function' : type === 'custom' && object(value.custom) ? 'custom' : undefined
+  const inner = kind && tool.fields(kind)
+  const isOfMessages = !inner && (type === undefined || type === 'custom') && object(value.input_schema) !== undefined
+  if (inner || isOfMessages) problems.reshaped = true
+  return inner
+    ? { type: kind, fields: inner, isNested: true }
+    : { type: isOfMessages ? 'function' : type, fields: tool, isNested: isOfMessages }
 }
 
 /** A namespace of tools. Its description is prepended to that of its first tool. */
@@ -298,11 +324,13 @@ const decodeNamespace = (fields: RequestFields, context: ToolContext): Tool[] =>
   return [{ ...first, description: paragraphs.join('\n\n') }, ...others]
 }
 
-const decodeToolChoice = (fields: RequestFields, names: ToolNames, extras: Extra[]): GenerationSettings => {
+const decodeToolChoice = (fields: RequestFields, { names, extras, problems }: ToolContext): GenerationSettings => {
   const nameOf = (tool: Json): string | undefined => {
     if (!isObject(tool) || !NAMED_CHOICES.has(tool.type)) return undefined
-    // Chat completions nest the name in `function`.
-    const name = text(tool.name) || text(object(tool.function)?.name)
+    // Chat completions nest the name in `function` or `custom`.
+    const nested = text(object(tool.function)?.name) ?? text(object(tool.custom)?.name)
+    if (nested !== undefined || tool.type === 'tool') problems.reshaped = true
+    const name = text(tool.name) || nested
     return name ? names.chosen(text(tool.namespace), name) : undefined
   }
   const at = fields.path('tool_choice')
@@ -323,11 +351,19 @@ const decodeToolChoice = (fields: RequestFields, names: ToolNames, extras: Extra
   }
   const name = nameOf(value)
   if (name) return { toolChoice: { value: { kind: 'tool', name }, at } }
-  if (value.type === 'allowed_tools' && isList(value.tools)) {
-    const names = value.tools.map(nameOf)
+  const kindOfMessages = MESSAGES_CHOICES.get(value.type)
+  if (kindOfMessages) {
+    problems.reshaped = true
+    return { toolChoice: { value: { kind: kindOfMessages }, at } }
+  }
+  const nestedTools = object(value.allowed_tools)
+  const allowed = nestedTools ?? value
+  if (value.type === 'allowed_tools' && isList(allowed.tools)) {
+    if (nestedTools) problems.reshaped = true
+    const names = allowed.tools.map(nameOf)
     if (names.length > 0 && names.every((listed) => listed !== undefined))
       return {
-        toolChoice: { value: { kind: 'allowed', mode: value.mode === 'required' ? 'required' : 'auto', names }, at },
+        toolChoice: { value: { kind: 'allowed', mode: allowed.mode === 'required' ? 'required' : 'auto', names }, at },
       }
   }
   if (value.type === 'function' || value.type === 'custom')
@@ -338,4 +374,4 @@ const decodeToolChoice = (fields: RequestFields, names: ToolNames, extras: Extra
 }
 
 /** The types of a choice that names a tool. Some clients omit the type. */
-const NAMED_CHOICES: ReadonlySet<unknown> = new Set([undefined, 'function', 'custom'])
+const NAMED_CHOICES: ReadonlySet<unknown> = new Set([undefined, 'function', 'custom', 'tool'])

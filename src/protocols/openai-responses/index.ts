@@ -9,6 +9,7 @@ import { decodeStream } from './decode-stream.ts'
 import { encodeAnswer } from './encode-answer.ts'
 import { adaptRequest, encodeRequest, omittedItems } from './encode-request.ts'
 import { encodeStream } from './encode-stream.ts'
+import { inOwnShape } from './own-shape.ts'
 import { passAnswer, passStream } from './pass-stream.ts'
 
 /** OpenAI's Responses API and Open Responses, which is based on it. */
@@ -17,6 +18,7 @@ export const openaiResponses: Protocol = {
   style: 'responses',
   path: '/responses',
   decodeRequest,
+  inOwnShape,
   encodeRequest,
   passing: { adaptRequest, omittedEntries: omittedItems, passStream, assembleAnswer, passAnswer },
   restore: toolRestorer(toolName, { supportsCustomTools: true }),

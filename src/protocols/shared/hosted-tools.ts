@@ -16,3 +16,11 @@ export const isFreeChoice = (choice: Json | undefined): boolean => {
   const allowed = isObject(choice.allowed_tools) ? choice.allowed_tools : choice
   return choice.type === 'allowed_tools' && allowed.mode !== 'required'
 }
+
+/** The tool choices of the messages format, by the type of their object, for the other formats. */
+export const MESSAGES_CHOICES: ReadonlyMap<Json | undefined, 'auto' | 'none' | 'required'> = new Map([
+  ['auto', 'auto'],
+  ['none', 'none'],
+  ['any', 'required'],
+  ['required', 'required'],
+])

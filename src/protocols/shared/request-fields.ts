@@ -31,8 +31,11 @@ export type RequestFields = {
 type NumberLimits = { readonly least?: number; readonly most?: number; readonly whole?: boolean }
 const NO_LIMITS: NumberLimits = {}
 
-/** The first problem found. Later problems mostly follow from it. */
-export type Problems = { first?: Failure }
+/**
+ * The first problem found; later problems mostly follow from it. `reshaped`: a part of the body has the shape of another
+ * client format, so the body cannot be passed unchanged.
+ */
+export type Problems = { first?: Failure; reshaped?: true }
 
 /** A reader of `value`; `at` is its path in the request, empty for the body. */
 export const requestFields = (value: JsonObject, at: string, problems: Problems): RequestFields =>

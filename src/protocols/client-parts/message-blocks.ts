@@ -8,7 +8,7 @@ import { mediaPart } from '../shared/media-part.ts'
 import { plainTextMessage } from '../shared/plain-message.ts'
 import { type Problems, type RequestFields, requestFields } from '../shared/request-fields.ts'
 import { argumentsText, MAX_DEPTH } from '../shared/tool-arguments.ts'
-import { decodeSignature } from './signatures.ts'
+import { decodeSignature } from './thinking-signatures.ts'
 
 /** Decodes the top-level system prompt as one message. */
 export const decodeSystem = (fields: RequestFields, problems: Problems): readonly Message[] => {
@@ -98,7 +98,8 @@ const decodeUser = ({ at, parts, path, extras }: UserTurn, problems: Problems): 
   return [...messages.slice(0, -1), { ...last, extras: [...(last.extras ?? []), ...extras] }]
 }
 
-const decodeResult = (block: JsonObject, at: string, problems: Problems): Message => {
+/** Decodes a tool result. */
+export const decodeResult = (block: JsonObject, at: string, problems: Problems): Message => {
   const fields = requestFields(block, at, problems)
   fields.string('type')
   const callId = fields.string('tool_use_id')
@@ -128,9 +129,10 @@ const withExtras = (extras: readonly Extra[]): { extras?: readonly Extra[] } => 
 const DOCUMENT_PATHS: MemberPaths = { filename: 'title' }
 
 /** `by`: the author of the blocks. `extras` receives unread members of parts that have no `extras`. */
-type BlockContext = { readonly problems: Problems; readonly by: ForeignAuthor; readonly extras: Extra[] }
+export type BlockContext = { readonly problems: Problems; readonly by: ForeignAuthor; readonly extras: Extra[] }
 
-const decodeBlock = (block: Json, at: string, context: BlockContext): Part[] => {
+/** Decodes a content block. */
+export const decodeBlock = (block: Json, at: string, context: BlockContext): Part[] => {
   const { problems, by, extras: blockExtras } = context
   const fields = requestFields(isObject(block) ? block : {}, at, problems)
   const type = fields.string('type')

@@ -3,7 +3,6 @@ import type { ErrorTable } from '../core/error-table.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../core/json.ts'
 import { mapMember, withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
-import { besideCalls } from './quirks/messages.ts'
 import {
   developerAsSystem,
   exceptResponses,
@@ -13,7 +12,7 @@ import {
   onlyResponses,
   type RequestQuirk,
 } from './quirks/request.ts'
-import { forcedCallsWithoutThinking } from './quirks/thinking.ts'
+import { forcedCallsWithoutThinking, thoughtsOfCalls } from './quirks/thinking.ts'
 
 /**
  * "Invalid 'user_id': string does not match pattern" (github.com/deepseek-ai/DeepSeek-V3/issues/1277, 2026-05-06). Its reference
@@ -46,16 +45,6 @@ const noSchemas: RequestQuirk = (body, _model, lost) => {
   if (object(body.response_format)?.type === 'json_schema') lost('response_format', true)
   return body
 }
-
-const withReasoning = besideCalls('reasoning_content')
-
-/**
- * V4 thinks by default and then requires the reasoning of every message with calls
- * (github.com/earendil-works/pi/issues/3636, 2026-04-24; github.com/nowledge-co/nowledge-mem/issues/36). An empty text is
- * accepted where there is none (github.com/NousResearch/hermes-agent/issues/15353).
- */
-const thoughtsOfCalls: RequestQuirk = (body, ...rest) =>
-  object(body.thinking)?.type === 'disabled' ? body : withReasoning(body, ...rest)
 
 /** Its Responses API treats `developer` as `user` (DeepSeek's guide to its Responses API, 2026-11-21). */
 const developerItems = developerAsSystem('input')
@@ -157,7 +146,10 @@ export default {
     requestBody: inOrder(
       olderChat,
       exceptResponses(forcedCalls),
+      // V4 thinks by default and requires them (github.com/earendil-works/pi/issues/3636, 2026-04-24;
+      // github.com/nowledge-co/nowledge-mem/issues/36). An empty text is accepted (github.com/NousResearch/hermes-agent/issues/15353).
       onlyChat(inOrder(noSchemas, thoughtsOfCalls)),
+
       onlyResponses(inOrder(developerItems, dropIgnored)),
     ),
     errors,

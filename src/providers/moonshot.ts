@@ -3,10 +3,10 @@ import { type Json, number, object } from '../core/json.ts'
 import { withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { inOrder, olderChat, onlyChat, type RequestQuirk } from './quirks/request.ts'
-import { forcedCallsWithoutThinking } from './quirks/thinking.ts'
+import { forcedCallsWithoutThinking, thoughtsOfCalls } from './quirks/thinking.ts'
 
-/** Models with fixed sampling. K2.5 and later, also those that always think; older models sample as usual. */
-const SAMPLES_FIXED = /^kimi-(?:k2\.[5-9]|k[3-9]|k2-thinking|thinking|for-coding)/
+/** Models that think, by default or always. They have fixed sampling; older models sample as usual. */
+const THINKS = /^kimi-(?:k2\.[5-9]|k[3-9]|k2-thinking|thinking|for-coding)/
 /** Values that these models accept, or that clients send as a default. */
 const FIXED: { readonly [member: string]: readonly Json[] } = {
   temperature: [1],
@@ -22,7 +22,7 @@ const FIXED: { readonly [member: string]: readonly Json[] } = {
  * (github.com/HKUDS/nanobot/pull/4967, 2026-07-17).
  */
 const fixedSampling: RequestQuirk = (body, model, lost) => {
-  if (!SAMPLES_FIXED.test(model)) return body
+  if (!THINKS.test(model)) return body
   for (const [member, usual] of Object.entries(FIXED)) {
     const value = body[member] ?? null
     if (value !== null && !usual.includes(value)) lost(member)
@@ -40,6 +40,14 @@ const forcedCalls = forcedCallsWithoutThinking({
   thinks: ({ thinking }, model) => object(thinking)?.type !== 'disabled' && /^kimi-k2\.[56]/.test(model),
   off: { thinking: { type: 'disabled' } },
 })
+
+/**
+ * "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2"
+ * (github.com/bytedance/deer-flow/issues/3043, 2026-05-19; github.com/anomalyco/opencode/issues/16318, 2026-03-06). An empty text
+ * is accepted (github.com/earendil-works/pi/pull/987; github.com/Lapis0x0/obsidian-yolo/pull/243, 2026-04-18).
+ */
+const thoughts: RequestQuirk = (body, model, ...rest) =>
+  THINKS.test(model) ? thoughtsOfCalls(body, model, ...rest) : body
 
 const errors: ErrorTable = {
   checked: '2026-11-21',
@@ -68,5 +76,5 @@ export default {
   models: { path: '/models' },
   // Its thinking models require the reasoning of a turn while tools are being called.
   acceptsReasoning: true,
-  quirks: { requestBody: inOrder(olderChat, fixedSampling, onlyChat(forcedCalls)), errors },
+  quirks: { requestBody: inOrder(olderChat, fixedSampling, onlyChat(inOrder(forcedCalls, thoughts))), errors },
 } satisfies Provider

@@ -300,6 +300,24 @@ for (const [given, expected] of PARAMETERS) {
   })
 }
 
+// sigoden/aichat#1049, tidewave-ai/tidewave_phoenix#224
+test('parameters: arrays without items receive them in translated requests', () => {
+  const given = (array: JsonObject): JsonObject => ({
+    type: 'object',
+    properties: { a: array, b: { anyOf: [{ type: 'null' }, array] }, c: { type: 'object', properties: { d: array } } },
+    $defs: { e: array },
+  })
+  const tools = [{ name: 'f', input_schema: given({ type: 'array' }) }]
+  const filled = given({ type: 'array', items: {} })
+  const asChat = sent('openai', 'anthropic-messages', messages({ tools }))
+  assert.deepEqual(at(asChat.body, 'tools.0.function.parameters'), filled)
+  const asResponses = sentTo('openai', 'anthropic-messages', messages({ tools }), { only: 'openai-responses' })
+  assert.deepEqual(at(asResponses.body, 'tools.0.parameters'), filled)
+  const whole = given({ type: ['array', 'null'], prefixItems: [{ type: 'string' }] })
+  const same = sent('openai', 'anthropic-messages', messages({ tools: [{ name: 'f', input_schema: whole }] }))
+  assert.deepEqual(at(same.body, 'tools.0.function.parameters'), whole)
+})
+
 test('parameters: a function without parameters has none, also in strict mode', () => {
   const tool = (more: JsonObject) => chat({ tools: [{ type: 'function', function: { name: 'f', ...more } }] })
   assert.deepEqual(at(sent('openai', 'openai-chat', tool({})).body, 'tools.0.function'), { name: 'f' })
@@ -763,6 +781,28 @@ for (const [what, vendor, style, given, unfit, only] of UNFIT)
       unfit,
     ])
   })
+
+// bytedance/deer-flow#3043, anomalyco/opencode#16318, earendil-works/pi#987
+test('moonshot: calls of a model that thinks have reasoning, empty where the client sent none', () => {
+  const call = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{}' } }
+  const asked = (more: JsonObject) => ({
+    messages: [
+      USER,
+      { role: 'assistant', content: null, tool_calls: [call], ...more },
+      { role: 'tool', tool_call_id: 'c1', content: 'r' },
+    ],
+  })
+  const reasoning = (more: JsonObject, model: string, thinking?: JsonObject) =>
+    at(
+      sent('moonshot', 'openai-chat', { ...asked(more), ...(thinking && { thinking }) }, model).body,
+      'messages.1.reasoning_content',
+    )
+  assert.equal(reasoning({}, 'kimi-k2.6'), '')
+  assert.equal(reasoning({}, 'kimi-k2-thinking'), '')
+  assert.equal(reasoning({ reasoning_content: 'hm' }, 'kimi-k2.5'), 'hm')
+  assert.equal(reasoning({}, 'kimi-k2.6', { type: 'disabled' }), undefined)
+  assert.equal(reasoning({}, 'kimi-k2-0905-preview'), undefined)
+})
 
 test('groq: a schema without tools, and tools without a schema, are sent', () => {
   assert.ok(sent('groq', 'openai-chat', chat({ response_format: SCHEMA })).same)

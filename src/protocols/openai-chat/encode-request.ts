@@ -6,7 +6,7 @@ import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { shortId } from '../shared/call-ids.ts'
 import { dataUrl } from '../shared/data-url.ts'
 import { withEffort } from '../shared/effort.ts'
-import { CLOSED_PARAMETERS, objectParameters } from '../shared/function-parameters.ts'
+import { CLOSED_PARAMETERS, completeParameters } from '../shared/function-parameters.ts'
 import {
   defaultTierOnly,
   encodedElsewhere,
@@ -135,14 +135,14 @@ const writeTool = (tool: Tool, losses: Losses): JsonObject[] => {
       loseExtras(tool.extras, losses)
       // In responses functions are strict by default, unless their schema violates the rules of strict mode. Here such
       // a schema would be rejected.
-      const isStrict = strict === true && allowsStrict(objectParameters(tool.parameters ?? CLOSED_PARAMETERS))
+      const isStrict = strict === true && allowsStrict(completeParameters(tool.parameters ?? CLOSED_PARAMETERS))
       return [
         {
           type: 'function',
           function: {
             name,
             ...(description !== undefined && { description }),
-            parameters: objectParameters(tool.parameters ?? (isStrict ? CLOSED_PARAMETERS : undefined)),
+            parameters: completeParameters(tool.parameters ?? (isStrict ? CLOSED_PARAMETERS : undefined)),
             ...(isStrict && { strict: true }),
           },
         },

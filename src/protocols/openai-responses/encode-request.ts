@@ -5,7 +5,7 @@ import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
 import { shortId } from '../shared/call-ids.ts'
 import { dataUrl, withMediaType } from '../shared/data-url.ts'
 import { withEffort } from '../shared/effort.ts'
-import { CLOSED_PARAMETERS, objectParameters } from '../shared/function-parameters.ts'
+import { CLOSED_PARAMETERS, completeParameters } from '../shared/function-parameters.ts'
 import { encodedElsewhere, loseExtras, lost, lostUnlessNeutral, newLosses } from '../shared/losses.ts'
 import { mediaTypeOf, mediaTypeOfUrl } from '../shared/media.ts'
 import { newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
@@ -166,7 +166,7 @@ const encodeTool = (draft: ResponsesDraft, tool: Tool): JsonObject[] => {
     case 'function': {
       const { at, name, description, strict = false, extras } = tool
       loseExtras(extras, draft.losses, TOOL_EXTRAS)
-      const parameters = objectParameters(tool.parameters ?? CLOSED_PARAMETERS)
+      const parameters = completeParameters(tool.parameters ?? CLOSED_PARAMETERS)
       if (!object(parameters)) {
         draft.losses.unfit(at)
         return []

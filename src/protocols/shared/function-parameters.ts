@@ -1,5 +1,6 @@
 /** Parameters of a function, as OpenAI's formats require them. */
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { NAMED_SCHEMAS } from './json-schema.ts'
 
 /** Parameters of a function without arguments. */
 const NO_PARAMETERS = { type: 'object', properties: {} } as const satisfies JsonObject
@@ -22,4 +23,47 @@ export const objectParameters = (parameters: Json | undefined): Json => {
     type === undefined || type === null || type === 'object' || (isList(type) && type.includes('object'))
   if (!allowsObjects || (type === 'object' && isObject(properties))) return parameters
   return { ...parameters, type: 'object', properties: isObject(properties) ? properties : {} }
+}
+
+/**
+ * The same, with `items` in every array: OpenAI refuses "array schema missing items"
+ * (github.com/sigoden/aichat/pull/1049, 2024-12-11; github.com/tidewave-ai/tidewave_phoenix/pull/224, 2026-02-02). Any item
+ * remains valid. Recursion is bounded by the depth limit of request bodies.
+ */
+export const completeParameters = (parameters: Json | undefined): Json => withItems(objectParameters(parameters))
+
+const SCHEMAS = new Set(['items', 'additionalProperties', 'not', 'anyOf', 'allOf', 'oneOf', 'prefixItems'])
+
+const withItems = (schema: Json): Json => {
+  if (isList(schema)) return mapped(schema, withItems)
+  if (!isObject(schema)) return schema
+  let complete = schema
+  for (const keyword in schema) {
+    const value = schema[keyword]
+    if (typeof value !== 'object' || value === null) continue
+    const inner = SCHEMAS.has(keyword)
+      ? withItems(value)
+      : NAMED_SCHEMAS.has(keyword) && isObject(value)
+        ? withItemsEach(value)
+        : value
+    if (inner !== value) complete = { ...complete, [keyword]: inner }
+  }
+  const { type, items, prefixItems } = schema
+  const isArray = type === 'array' || (isList(type) && type.includes('array'))
+  return isArray && items === undefined && prefixItems === undefined ? { ...complete, items: {} } : complete
+}
+
+const withItemsEach = (schemas: JsonObject): JsonObject => {
+  let complete = schemas
+  for (const name in schemas) {
+    const value = schemas[name]
+    const inner = value === undefined ? value : withItems(value)
+    if (inner !== value) complete = { ...complete, [name]: inner }
+  }
+  return complete
+}
+
+const mapped = (list: readonly Json[], change: (value: Json) => Json): readonly Json[] => {
+  const changed = list.map(change)
+  return changed.every((value, index) => value === list[index]) ? list : changed
 }

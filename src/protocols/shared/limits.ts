@@ -1,6 +1,6 @@
 /** Fits the texts and lists of a request body into the limits of a provider (`core/accepts.ts`). */
 import type { Limits, ListLimit, TextLimit } from '../../core/accepts.ts'
-import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list } from '../../core/json.ts'
 import { mapMember } from '../../core/json-edit.ts'
 import { digest } from './call-ids.ts'
 
@@ -14,9 +14,35 @@ const TRANSLATED: { readonly [member: string]: TextLimit } = {
   prompt_cache_key: { maxLength: 64 },
 }
 
-/** The limits of a translated body. */
-export const translatedLimits = (limits: Limits | undefined): Limits =>
-  limits ? { ...TRANSLATED, ...limits } : TRANSLATED
+/** The limits of a translated body. Returns the same object each time. */
+export const translatedLimits = (limits: Limits | undefined): Limits => {
+  if (!limits) return TRANSLATED
+  const known = translated.get(limits)
+  if (known) return known
+  const all = { ...TRANSLATED, ...limits }
+  translated.set(limits, all)
+  return all
+}
+const translated = new WeakMap<Limits, Limits>()
+
+/** A limit with the steps to its members: a list is a step of its own, `each`. */
+type Rule = { readonly steps: readonly Step[]; readonly limit: TextLimit | ListLimit }
+type Step = { readonly member: string; readonly each: boolean }
+
+const rulesOf = (limits: Limits): readonly Rule[] => {
+  const known = rules.get(limits)
+  if (known) return known
+  const made = Object.entries(limits).map(([path, limit]) => ({
+    limit,
+    steps: path.split('.').map((segment) => {
+      const each = segment.endsWith('[]')
+      return { member: each ? segment.slice(0, -2) : segment, each }
+    }),
+  }))
+  rules.set(limits, made)
+  return made
+}
+const rules = new WeakMap<Limits, readonly Rule[]>()
 
 /** The body within the limits. Reports the path of each changed member. Returns the same object if nothing changes. */
 export const withinLimits = (
@@ -24,45 +50,51 @@ export const withinLimits = (
   limits: Limits | undefined,
   changed: (path: string) => void,
 ): JsonObject => {
+  if (!limits) return body
   let fitted = body
-  for (const path in limits) {
-    const limit = limits[path]
-    if (limit) fitted = fitMember(fitted, path.split('.'), '', { limit, changed })
+  for (const rule of rulesOf(limits))
+    if (!isWithin(fitted, rule, 0)) fitted = fitMember(fitted, '', { ...rule, changed }, 0)
+  return fitted
+}
+
+/** Whether every member of the rule is within its limit. Allocates nothing: most bodies are. */
+const isWithin = (of: JsonObject, rule: Rule, depth: number): boolean => {
+  const step = rule.steps[depth]
+  const value = step && of[step.member]
+  if (step === undefined || value === undefined || value === null) return true
+  if (step.each) {
+    for (const entry of list(value)) if (isObject(entry) && !isWithin(entry, rule, depth + 1)) return false
+    return true
   }
-  return fitted
+  if (depth + 1 === rule.steps.length) return fitValue(value, rule.limit) === value
+  return !isObject(value) || isWithin(value, rule, depth + 1)
 }
 
-type Fit = { readonly limit: TextLimit | ListLimit; readonly changed: (path: string) => void }
+type Fit = Rule & { readonly changed: (path: string) => void }
 
-const fitMember = (of: JsonObject, [segment = '', ...rest]: readonly string[], at: string, fit: Fit): JsonObject => {
-  const isEach = segment.endsWith('[]')
-  const member = isEach ? segment.slice(0, -2) : segment
-  const value = of[member]
-  if (value === undefined || value === null) return of
-  if (isEach)
-    return mapMember(of, member, (entry, index) =>
-      isObject(entry) ? fitMember(entry, rest, `${at}${member}[${index}].`, fit) : entry,
+const fitMember = (of: JsonObject, at: string, fit: Fit, depth: number): JsonObject => {
+  const step = fit.steps[depth]
+  const value = step && of[step.member]
+  if (step === undefined || value === undefined || value === null) return of
+  const path = at + step.member
+  if (step.each)
+    return mapMember(of, step.member, (entry, index) =>
+      isObject(entry) ? fitMember(entry, `${path}[${index}].`, fit, depth + 1) : entry,
     )
-  const fitted: Json =
-    rest.length === 0
-      ? fitValue(value, at + member, fit)
-      : isObject(value)
-        ? fitMember(value, rest, `${at}${member}.`, fit)
-        : value
-  return fitted === value ? of : { ...of, [member]: fitted }
+  if (depth + 1 < fit.steps.length) {
+    const inner = isObject(value) ? fitMember(value, `${path}.`, fit, depth + 1) : value
+    return inner === value ? of : { ...of, [step.member]: inner }
+  }
+  const fitted = fitValue(value, fit.limit)
+  if (fitted === value) return of
+  fit.changed(path)
+  return { ...of, [step.member]: fitted }
 }
 
-const fitValue = (value: Json, at: string, { limit, changed }: Fit): Json => {
-  const fitted =
-    'maxItems' in limit
-      ? isList(value) && value.length > limit.maxItems
-        ? value.slice(0, limit.maxItems)
-        : value
-      : typeof value === 'string'
-        ? fitText(value, limit)
-        : value
-  if (fitted !== value) changed(at)
-  return fitted
+const fitValue = (value: Json, limit: TextLimit | ListLimit): Json => {
+  if ('maxItems' in limit)
+    return isList(value) && value.length > limit.maxItems ? value.slice(0, limit.maxItems) : value
+  return typeof value === 'string' ? fitText(value, limit) : value
 }
 
 /** The kind of an identifier, which some vendors check: `call_`, `rs_`. */

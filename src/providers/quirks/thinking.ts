@@ -1,6 +1,7 @@
 /** Requests that vendors refuse while their model thinks. */
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { withoutMember } from '../../core/json-edit.ts'
+import { besideCalls } from './messages.ts'
 import type { RequestQuirk } from './request.ts'
 
 /** Members that control thinking, in chat completions and messages. */
@@ -39,3 +40,12 @@ const forcesCall = (choice: Json | undefined): boolean => {
   if (choice.type !== 'allowed_tools') return FORCED.has(text(choice.type) ?? '')
   return (object(choice.allowed_tools) ?? choice).mode === 'required'
 }
+
+const withReasoning = besideCalls('reasoning_content')
+
+/**
+ * Adds an empty `reasoning_content` to messages with calls, unless thinking is disabled: a vendor that thinks requires the reasoning
+ * of each, and calls of another vendor have none.
+ */
+export const thoughtsOfCalls: RequestQuirk = (body, ...rest) =>
+  object(body.thinking)?.type === 'disabled' ? body : withReasoning(body, ...rest)

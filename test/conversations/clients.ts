@@ -18,6 +18,8 @@ export type Input = {
 export type Features = {
   readonly tools?: readonly { readonly name: string; readonly parameters: JsonObject }[]
   readonly schema?: JsonObject
+  /** The model has to call a tool. */
+  readonly forced?: true
   /** Adds optional settings that only some vendors support. */
   readonly settings?: true
 }
@@ -39,7 +41,9 @@ export type ClientKind = {
 const SYSTEM = 'You are careful. system-words'
 const MAX_TOKENS = 4_096
 /** Settings that chat completions and responses share. */
-const SHARED = { prompt_cache_key: 'conversation-1', service_tier: 'auto' }
+const SHARED = { prompt_cache_key: `conversation-${'c'.repeat(64)}`, service_tier: 'auto' }
+/** An ID as Claude Code writes it, in the style of messages. */
+const USER_ID = JSON.stringify({ device_id: 'd'.repeat(64), account_uuid: 'a'.repeat(36), session_id: 's'.repeat(36) })
 const dataUrl = (picture: string): string => `data:image/png;base64,${picture}`
 
 // ── Chat completions ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -47,7 +51,7 @@ const dataUrl = (picture: string): string => `data:image/png;base64,${picture}`
 /** `keeps`: the members of an assistant message that the client sends back. */
 const chat =
   (keeps: (message: JsonObject) => JsonObject) =>
-  ({ tools, schema, settings }: Features): Client => {
+  ({ tools, schema, settings, forced }: Features): Client => {
     const messages: JsonObject[] = [{ role: 'system', content: SYSTEM }]
     let calls: readonly string[] = []
     return {
@@ -77,9 +81,12 @@ const chat =
             metadata: { case: 'settings' },
             parallel_tool_calls: true,
             seed: 7,
-            user: 'user-1',
+            user: USER_ID,
             verbosity: 'medium',
+            temperature: 0.7,
+            presence_penalty: 0.1,
           }),
+          ...(forced && { tool_choice: 'required' }),
           ...(tools && { tools: tools.map((tool) => ({ type: 'function', function: tool })) }),
           ...(schema && {
             response_format: { type: 'json_schema', json_schema: { name: 'answer', schema, strict: true } },
@@ -119,7 +126,7 @@ const responsesItems = (
   })),
 ]
 
-const responsesBody = ({ tools, schema, settings }: Features): JsonObject => ({
+const responsesBody = ({ tools, schema, settings, forced }: Features): JsonObject => ({
   model: '',
   instructions: SYSTEM,
   max_output_tokens: MAX_TOKENS,
@@ -128,9 +135,10 @@ const responsesBody = ({ tools, schema, settings }: Features): JsonObject => ({
     ...SHARED,
     metadata: { case: 'settings' },
     parallel_tool_calls: true,
-    safety_identifier: 'user-1',
+    safety_identifier: USER_ID,
     truncation: 'disabled',
   }),
+  ...(forced && { tool_choice: 'required' }),
   ...(tools && { tools: tools.map((tool) => ({ type: 'function', ...tool, strict: false })) }),
   ...((schema || settings) && {
     text: {
@@ -183,7 +191,7 @@ const responsesStateless = (features: Features): Client => {
 
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const messages = ({ tools, schema, settings }: Features): Client => {
+const messages = ({ tools, schema, settings, forced }: Features): Client => {
   const turns: JsonObject[] = []
   let calls: readonly string[] = []
   return {
@@ -202,8 +210,13 @@ const messages = ({ tools, schema, settings }: Features): Client => {
         system: SYSTEM,
         messages: [...turns],
         max_tokens: MAX_TOKENS,
-        thinking: { type: 'enabled', budget_tokens: 1_024 },
-        ...(settings && { metadata: { user_id: 'user-1' }, service_tier: 'auto', stop_sequences: ['END'] }),
+        // Anthropic refuses a forced call beside thinking.
+        ...(forced ? { tool_choice: { type: 'any' } } : { thinking: { type: 'enabled', budget_tokens: 1_024 } }),
+        ...(settings && {
+          metadata: { user_id: USER_ID },
+          service_tier: 'auto',
+          stop_sequences: ['END', 'A:', 'B:', 'C:', 'D:', 'E:'],
+        }),
         ...(tools && { tools: tools.map(({ name, parameters }) => ({ name, input_schema: parameters })) }),
         ...(schema && { output_config: { format: { type: 'json_schema', schema } } }),
       }

@@ -147,6 +147,14 @@ const missing = (
   ]
 }
 
-/** All ordered pairs of different vendors. */
+/** All ordered pairs of different vendors that meet. */
 export const pairs = (): readonly (readonly [Vendor, Vendor])[] =>
-  VENDORS.flatMap((first) => VENDORS.filter((second) => second !== first).map((second) => [first, second] as const))
+  VENDORS.flatMap((first) =>
+    VENDORS.filter((second) => second !== first && meet(first, second)).map((second) => [first, second] as const),
+  )
+
+const meet = (first: Vendor, second: Vendor): boolean =>
+  [
+    [first, second],
+    [second, first],
+  ].every(([one, other]) => !one?.meetsOpenai || other?.name === 'openai')

@@ -15,7 +15,10 @@ const calls = (id = 'call12345') => ({
 })
 const result = (id = 'call12345') => ({ role: 'tool', tool_call_id: id, content: 'done' })
 const chat = (...messages: readonly JsonObject[]): JsonObject => ({ model: 'm', messages })
-const tools = [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }]
+const tools = [{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties: {} } } }]
+const toolWith = (parameters: JsonObject) => [
+  { type: 'function', name: 'f', parameters, function: { name: 'f', parameters } },
+]
 
 const input = (...items: readonly JsonObject[]): JsonObject => ({ model: 'm', input: [user, ...items] })
 const reasoning = (more: JsonObject) => ({ type: 'reasoning', id: 'rs_own', summary: [], ...more })
@@ -51,6 +54,27 @@ const BROKEN: { readonly [rule: string]: JsonObject } = {
   'chat.tool-id-length': chat(user, calls('x'.repeat(41)), result('x'.repeat(41))),
   'chat.tool-message-follows-call': chat(user, calls(), user),
   'image (capability)': chat(image),
+  'chat.text-length': { ...chat(user), prompt_cache_key: 'k'.repeat(65) },
+  'chat.stop-length': { ...chat(user), stop: ['a', 'b', 'c', 'd', 'e'] },
+  'chat.function-parameters': { ...chat(user), tools: toolWith({ type: 'object' }) },
+  'chat.metadata-without-store': { ...chat(user), metadata: { a: 'b' } },
+  'chat.effort-of-plain-model': { ...chat(user), model: 'gpt-4o', reasoning_effort: 'low' },
+  'chat.verbosity-of-plain-model': { ...chat(user), model: 'gpt-4.1', verbosity: 'low' },
+  'responses.text-length': { ...input(), safety_identifier: 'u'.repeat(65) },
+  'responses.function-parameters': { ...input(), tools: toolWith({}) },
+  'responses.effort-of-plain-model': { ...input(), model: 'gpt-4.1', reasoning: { effort: 'low' } },
+  'openrouter.user-length': { ...chat(user), user: 'u'.repeat(129) },
+  'zai.user-length': { ...chat(user), user: 'u'.repeat(5) },
+  'deepseek.user-id': { ...chat(user), user_id: '{"device_id":"d"}' },
+  'deepseek.tool-choice': { ...chat(user), tools, tool_choice: 'required' },
+  'deepseek.response-format': { ...chat(user), response_format: { type: 'json_schema', json_schema: {} } },
+  'deepseek.function-parameters': { ...chat(user), tools: toolWith({}) },
+  'groq.format-with-tools': { ...chat(user), tools, response_format: { type: 'json_object' } },
+  'gemini.penalty': { ...contents(turn('user', { text: 'hello' })), generationConfig: { presencePenalty: 0 } },
+  'moonshot.reasoning-missing': chat(user, calls(), result()),
+  'moonshot.sampling': { ...chat(user), temperature: 0.7 },
+  'moonshot.tool-choice': { ...chat(user), tools, tool_choice: 'required' },
+  'alibaba.tool-choice': { ...chat(user), tools, tool_choice: 'required' },
   'groq.message-member': chat(user, { role: 'assistant', content: 'hi', reasoning_content: 'hm' }),
   'groq.parameter': { ...chat(user), thinking: {} },
   'cerebras.message-member': chat(user, { role: 'assistant', content: 'hi', reasoning_details: [] }),

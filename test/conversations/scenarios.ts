@@ -25,6 +25,8 @@ const tools = [
   { name: 'get_weather', parameters },
   { name: 'get_time', parameters },
 ]
+/** As MCP servers describe a tool without arguments. */
+const noArguments = { name: 'list_regions', parameters: { type: 'object' } }
 const call = (mark: string, name = 'get_weather') => ({ name, arguments: { city: mark } })
 const user = (turn: number): Input => ({ user: [`question-${turn}`] })
 const words = (turn: number): Answer => ({ thought: `thought-${turn}`, text: `answer-${turn}` })
@@ -57,9 +59,9 @@ export const SCENARIOS: readonly Scenario[] = [
     ],
   },
   {
-    name: 'text, then a call',
+    name: 'text, then a call, forced, beside a tool without arguments',
     needs: ['tools'],
-    features: { tools },
+    features: { tools: [...tools, noArguments], forced: true },
     turns: [
       { input: user(1), answer: words(1) },
       { input: user(2), answer: { thought: 'thought-2', calls: [call('argument-2')] } },
@@ -78,7 +80,7 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: 'a schema',
-    needs: [],
+    needs: ['schemas'],
     features: {
       schema: {
         type: 'object',

@@ -8,9 +8,10 @@ import type { Rules } from './rule.ts'
 import * as chat from './rules/chat.ts'
 import { anthropic, bedrock } from './rules/claude.ts'
 import { gemini } from './rules/gemini.ts'
+import { alibabaLimits, moonshotLimits, openrouterLimits, zaiLimits } from './rules/limits.ts'
 import { deepseekResponses, openaiChat, openaiResponses, xaiResponses } from './rules/openai.ts'
 
-export type Ability = 'tools' | 'pictures'
+export type Ability = 'tools' | 'pictures' | 'schemas'
 
 export type Vendor = {
   readonly name: string
@@ -26,6 +27,8 @@ export type Vendor = {
   readonly signaturePrefix?: string
   /** Abilities that its model lacks. */
   readonly lacks?: readonly Ability[]
+  /** Meets OpenAI only: its rules are few, and each pair takes time. */
+  readonly meetsOpenai?: true
 }
 
 const prefixed =
@@ -89,7 +92,7 @@ export const VENDORS: readonly Vendor[] = [
   {
     name: 'openrouter',
     model: 'anthropic/claude-sonnet-4.5',
-    speaks: { chat: chat.anyChat },
+    speaks: { chat: { ...chat.anyChat, ...openrouterLimits } },
     thinksIn: ['reasoning', 'reasoning_details'],
     callId: prefixed('toolu_01', 22),
   },
@@ -138,6 +141,32 @@ export const VENDORS: readonly Vendor[] = [
     env: { OLLAMA_BASE_URL: 'https://ollama.test', OLLAMA_MODELS: 'qwen3-vl' },
     speaks: { ollama: chat.ollama },
     callId: prefixed('call_', 8),
+  },
+  {
+    name: 'zai',
+    model: 'glm-4.7',
+    speaks: { chat: { ...chat.anyChat, ...zaiLimits } },
+    thinksIn: ['reasoning_content'],
+    callId: prefixed('call_', 20),
+    lacks: ['schemas', 'pictures'],
+    meetsOpenai: true,
+  },
+  {
+    name: 'moonshot',
+    model: 'kimi-k2.6',
+    speaks: { chat: { ...chat.anyChat, ...moonshotLimits } },
+    thinksIn: ['reasoning_content'],
+    callId: (ids, name) => `${name}:${ids.count()}`,
+    meetsOpenai: true,
+  },
+  {
+    name: 'alibaba',
+    model: 'qwen3.5-plus',
+    speaks: { chat: { ...chat.anyChat, ...alibabaLimits } },
+    thinksIn: ['reasoning_content'],
+    callId: prefixed('call_', 22),
+    lacks: ['schemas'],
+    meetsOpenai: true,
   },
 ]
 

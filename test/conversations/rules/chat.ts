@@ -14,6 +14,7 @@ import {
   thinkingType,
   unknownMember,
 } from '../rule.ts'
+import { deepseekLimits, groqLimits } from './limits.ts'
 
 /**
  * Every call of an assistant message is answered by the `tool` messages right after it, and no `tool` message stands
@@ -93,6 +94,7 @@ export const groq: Rules = {
   ...noImages,
   'groq.message-member': groqMessageMember,
   'groq.parameter': groqParameter,
+  ...groqLimits,
 }
 
 /** Cerebras's error format: no `error` object, and one code for every schema violation. */
@@ -172,6 +174,7 @@ export const deepseek: Rules = {
   'deepseek.role': deepseekRole,
   'deepseek.image (capability)': deepseekImage,
   'deepseek.reasoning-missing': deepseekReasoningMissing,
+  ...deepseekLimits,
 }
 
 /** Sources: miaoxworld/NativeTavern#83, huggingface/smolagents#1766, lobehub/lobehub#13332: its reasoning models. */

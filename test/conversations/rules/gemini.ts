@@ -1,6 +1,7 @@
 /** Rules of Gemini 3 in its own format. */
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../../src/core/json.ts'
 import { firstOf, objects, type Refusal, type Rule, type Rules } from '../rule.ts'
+import { geminiLimits } from './limits.ts'
 
 const refused = (message: string): Refusal => ({
   status: 400,
@@ -113,4 +114,5 @@ export const gemini: Rules = {
   'gemini.call-after-user': callAfterUser,
   'gemini.signature-missing': signatureMissing,
   'gemini.signature-foreign': signatureForeign,
+  ...geminiLimits,
 }

@@ -13,6 +13,7 @@ import {
   unknownMember,
 } from '../rule.ts'
 import { anyChat } from './chat.ts'
+import { openaiChatLimits, openaiResponsesLimits } from './limits.ts'
 
 const unknownParameter = (path: string): Refusal =>
   openaiError(`Unknown parameter: '${path}'.`, { param: path, code: 'unknown_parameter' })
@@ -85,6 +86,7 @@ export const openaiChat: Rules = {
   'chat.sampling-while-reasoning': samplingWhileReasoning,
   'chat.tools-with-effort': toolsWithEffort,
   'chat.tool-id-length': toolIdLength,
+  ...openaiChatLimits,
   ...anyChat,
 }
 
@@ -243,6 +245,7 @@ export const openaiResponses: Rules = {
   'responses.call-without-reasoning': callWithoutReasoning,
   'responses.output-follows-call': outputFollowsCall,
   'responses.sampling-while-reasoning': samplingWhileReasoning,
+  ...openaiResponsesLimits,
 }
 
 /** The rules of OpenAI that xAI shares. Its refusal of other vendors' encrypted reasoning is inferred. */

@@ -1,4 +1,5 @@
-/** Detects Claude conversations that lack the thinking block which `thinking: enabled` requires. */
+/** Thinking of Claude models with a budget: its size, and conversations that lack the thinking block it requires. */
+import type { Effort } from './chat.ts'
 import { isObject, type Json, type JsonObject, list, text } from './json.ts'
 
 /**
@@ -59,3 +60,35 @@ export const continuesWithoutThinking = (messages: readonly Json[], format: Bloc
 
 const blocksOf = (message: Json | undefined): JsonObject[] =>
   list(isObject(message) ? message.content : undefined).filter(isObject)
+
+// ── Budgets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Minimum thinking budget in tokens. */
+export const MIN_BUDGET = 1_024
+
+/** The thinking budget in tokens of each effort, for models without efforts. No vendor publishes such a table. */
+export const BUDGETS: { readonly [effort in Exclude<Effort, 'none'>]: number } = {
+  minimal: 1_024,
+  low: 2_048,
+  medium: 8_192,
+  high: 16_384,
+  xhigh: 24_576,
+  // Opus 4 is limited to 32,000 output tokens in total.
+  max: 24_576,
+}
+
+/** Efforts that a budget represents. Models with budgets have no others. */
+const REPRESENTED: ReadonlySet<string> = new Set(['low', 'medium', 'high'])
+
+/** The budget for adaptive thinking, or for an effort. `exact`: it represents the effort. */
+export const budgetOfEffort = (effort: string | undefined): { readonly tokens: number; readonly exact: boolean } => {
+  const level = Object.hasOwn(BUDGETS, effort ?? '') ? effort : undefined
+  const tokens = BUDGETS[(level ?? 'medium') as keyof typeof BUDGETS]
+  return { tokens, exact: effort === undefined || REPRESENTED.has(effort) }
+}
+
+/** The budget within the output limit, which must leave room for an answer; null: no budget fits. */
+export const fitBudget = (tokens: number, limit: number): number | null => {
+  const fitted = Math.max(MIN_BUDGET, tokens < limit ? tokens : Math.floor(limit / 2))
+  return fitted < limit ? fitted : null
+}

@@ -1,5 +1,6 @@
+import { budgetOfEffort, fitBudget } from '../core/claude-thinking.ts'
 import type { ErrorTable } from '../core/error-table.ts'
-import { isObject } from '../core/json.ts'
+import { isObject, type JsonObject, number, text } from '../core/json.ts'
 import { withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { thoughtBeforeCalls } from './quirks/claude.ts'
@@ -40,24 +41,33 @@ const samplingOfNewerModels: RequestQuirk = (body, model, lost) => {
 const THINKS_BY_BUDGET = /^claude-(?:[123]|(?:opus|sonnet|haiku)-4(?:-[0-5])?(?:-[0-9]{8})?$)/
 
 /**
- * Older models answer 400 to adaptive thinking and to an effort (Anthropic's guides on both name the models). The settings are
- * removed and reported as dropped instead of failing the request.
+ * Older models answer 400 to adaptive thinking and to an effort (Anthropic's guides on both name the models). Adaptive thinking
+ * becomes a budget of the effort's size, as in a translated request; without room for one, or with a forced tool call, it is
+ * removed. What the budget does not represent is reported as dropped.
  */
 const effortOfOlderModels: RequestQuirk = (body, model, lost) => {
   if (!THINKS_BY_BUDGET.test(model)) return body
   const { thinking, output_config: output } = body
-  const adaptive = isObject(thinking) && thinking.type === 'adaptive'
-  const effort = isObject(output) && output.effort !== undefined
-  if (!adaptive && !effort) return body
-  if (adaptive) lost('thinking')
+  const adaptive = isObject(thinking) && thinking.type === 'adaptive' ? thinking : undefined
+  const effort = isObject(output) ? text(output.effort) : undefined
+  if (!adaptive && effort === undefined) return body
+  const { tokens, exact } = budgetOfEffort(effort)
+  const budget = adaptive && !forcesCall(body) ? fitBudget(tokens, number(body.max_tokens) ?? 0) : null
+  if (adaptive && budget === null) lost('thinking')
   // In another API style the display is a separate member.
-  if (adaptive && thinking.display !== undefined) lost('thinking.display')
-  if (effort) lost('output_config.effort')
+  if (adaptive?.display !== undefined && budget === null) lost('thinking.display')
+  if (effort !== undefined && !(budget !== null && exact)) lost('output_config.effort')
   const bare = withoutMember(body, ...(adaptive ? ['thinking'] : []))
-  if (!effort) return bare
+  const thought =
+    budget === null ? bare : { ...bare, thinking: { ...adaptive, type: 'enabled', budget_tokens: budget } }
+  if (effort === undefined || !isObject(output)) return thought
   const kept = withoutMember(output, 'effort')
-  return Object.keys(kept).length > 0 ? { ...bare, output_config: kept } : withoutMember(bare, 'output_config')
+  return Object.keys(kept).length > 0 ? { ...thought, output_config: kept } : withoutMember(thought, 'output_config')
 }
+
+/** Thinking and a forced call exclude each other. */
+const forcesCall = ({ tool_choice: choice }: JsonObject): boolean =>
+  isObject(choice) && (choice.type === 'any' || choice.type === 'tool')
 
 const errors: ErrorTable = {
   checked: '2026-11-21',

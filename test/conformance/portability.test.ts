@@ -724,8 +724,8 @@ const EXPECTED: { readonly [row: string]: string } = {
   'token limit': '=ccccccc c=cccccc cc=ccccc',
   'temperature above 1': '=clcllcc c=lcllcc --------',
   // Reasoning. A signature is valid for its provider only; text is carried where unsigned reasoning is accepted. A budget
-  // becomes an effort for models that are known to reason.
-  'reasoning effort': '=ccclccc c=cclccc cc=cdccc',
+  // becomes an effort, unless the model is known not to reason.
+  'reasoning effort': '=ccccccc c=cccccc cc=cdccc',
   'reasoning budget': '-------- -------- cc=cccll',
   'reasoning signed by Claude': '=dcdddcc -------- dd=dddcc',
   'reasoning encrypted by OpenAI': '=cdddddd d=dddddd --------',

@@ -1,9 +1,9 @@
 /** Decides whether and how the model thinks. */
 
-import type { Effort, Extra, GenerationSettings } from '../../core/chat.ts'
-import { continuesWithoutThinking, MESSAGES_BLOCKS } from '../../core/claude-thinking.ts'
+import type { Extra, GenerationSettings } from '../../core/chat.ts'
+import { budgetOfEffort, continuesWithoutThinking, fitBudget, MESSAGES_BLOCKS } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
-import { BUDGETS, EFFORTS, MIN_BUDGET } from '../shared/claude-thinking.ts'
+import { EFFORTS } from '../shared/claude-thinking.ts'
 import type { Losses } from '../shared/losses.ts'
 import type { AlternatingTurn } from '../shared/turns.ts'
 
@@ -31,64 +31,73 @@ export type MessagesThinkingInput = {
   readonly turns: readonly AlternatingTurn[]
 }
 
-const EXACT_EFFORTS: ReadonlySet<Effort> = new Set(['low', 'medium', 'high'])
-
 /**
  * Thinking and a forced tool call exclude each other. The call takes precedence, because the client needs it. Sampling
  * settings are dropped while the model thinks; reasoning models of other formats ignore them.
  */
 export const decideThinking = (input: MessagesThinkingInput, losses: Losses): MessagesThinking => {
+  const { effort } = input.settings
+  const requested = requestedThinking(input)
+  if (!input.byBudget) {
+    if (effort?.value === 'minimal') losses.lose(effort.at)
+    const level = effort && effort.value !== 'none' ? { effort: EFFORTS[effort.value] } : {}
+    return { ...thinkingFor(requested, input, losses), ...level }
+  }
+  if (requested?.kind !== 'adaptive') {
+    if (effort && effort.value !== 'none') losses.lose(effort.at)
+    return thinkingFor(requested, input, losses)
+  }
+  // The effort, or its default, sets the size of the budget.
+  const level = effort && effort.value !== 'none' ? effort.value : undefined
+  const { tokens, exact } = budgetOfEffort(level)
+  const thinking = thinkingFor({ ...requested, kind: 'budget', tokens, sized: true }, input, losses)
+  if (effort && level && !(thinking.on && exact)) losses.lose(effort.at)
+  return thinking
+}
+
+const thinkingFor = (
+  requested: ThinkingRequest | undefined,
+  input: MessagesThinkingInput,
+  losses: Losses,
+): MessagesThinking => {
   const { effort, thinkingBudget, reasoningSummary } = input.settings
-  const requested = input.byBudget ? asBudget(requestedThinking(input), effort) : requestedThinking(input)
-  const level = effort && effort.value !== 'none' && !input.byBudget ? { effort: EFFORTS[effort.value] } : {}
-  if (effort && (input.byBudget ? losesEffort(effort, requested) : effort.value === 'minimal')) losses.lose(effort.at)
   if (!requested) {
     if (reasoningSummary) losses.lose(reasoningSummary.at)
-    return { ...level, on: false }
+    return { on: false }
   }
   const { at } = requested
-  if (requested.kind === 'off') return { member: { type: 'disabled' }, at, ...level, on: false }
+  if (requested.kind === 'off') return { member: { type: 'disabled' }, at, on: false }
   const withoutThinking = (): MessagesThinking => {
     // An effort still controls the length of the answer; a budget has no effect without thinking.
     if (requested.kind === 'budget' || !effort) losses.lose(at)
     if (reasoningSummary) losses.lose(reasoningSummary.at)
-    return { ...level, on: false }
+    return { on: false }
   }
   if (input.forced) return withoutThinking()
   const display = requested.display ?? (reasoningSummary && 'summarized')
   // This format has one kind of summary, so any other value is a loss.
   if (reasoningSummary && reasoningSummary.value !== 'auto') losses.lose(reasoningSummary.at)
   const shown = display === undefined ? {} : { display }
-  if (requested.kind === 'adaptive') return { member: { type: 'adaptive', ...shown }, at, ...level, on: true }
+  if (requested.kind === 'adaptive') return { member: { type: 'adaptive', ...shown }, at, on: true }
   // Budget thinking requires signed thinking before the tool calls that were just answered.
   if (continuesWithoutThinking(input.turns, MESSAGES_BLOCKS)) return withoutThinking()
-  const half = Math.max(MIN_BUDGET, Math.floor(input.maxTokens / 2))
-  const tokens = Math.max(MIN_BUDGET, requested.tokens < input.maxTokens ? requested.tokens : half)
-  if (tokens >= input.maxTokens) return withoutThinking()
-  if (tokens !== requested.tokens) losses.lose(thinkingBudget?.at ?? at)
-  return { member: { type: 'enabled', budget_tokens: tokens, ...shown }, at, ...level, on: true }
+  const tokens = fitBudget(requested.tokens, input.maxTokens)
+  if (tokens === null) return withoutThinking()
+  if (tokens !== requested.tokens && !requested.sized) losses.lose(thinkingBudget?.at ?? at)
+  return { member: { type: 'enabled', budget_tokens: tokens, ...shown }, at, on: true }
 }
-
-/** Converts adaptive thinking to a budget, sized by the effort. */
-const asBudget = (
-  requested: ThinkingRequest | undefined,
-  effort: GenerationSettings['effort'],
-): ThinkingRequest | undefined => {
-  if (requested?.kind !== 'adaptive') return requested
-  const level = effort && effort.value !== 'none' ? effort.value : 'medium'
-  return { ...requested, kind: 'budget', tokens: BUDGETS[level] }
-}
-
-/** True if the budget does not represent the effort: another member set it, or the effort has no exact budget. */
-const losesEffort = (
-  { value, at }: NonNullable<GenerationSettings['effort']>,
-  requested: ThinkingRequest | undefined,
-): boolean => value !== 'none' && (requested?.at !== at || !EXACT_EFFORTS.has(value))
 
 type ThinkingRequest =
   | { readonly kind: 'off'; readonly at: string }
   | { readonly kind: 'adaptive'; readonly at: string; readonly display?: string }
-  | { readonly kind: 'budget'; readonly at: string; readonly tokens: number; readonly display?: string }
+  /** `sized`: by the gateway, which may make it smaller. */
+  | {
+      readonly kind: 'budget'
+      readonly at: string
+      readonly tokens: number
+      readonly sized?: true
+      readonly display?: string
+    }
 
 const requestedThinking = ({ settings, extra }: MessagesThinkingInput): ThinkingRequest | undefined => {
   const { effort, thinkingBudget } = settings

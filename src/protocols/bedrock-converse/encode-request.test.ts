@@ -450,6 +450,12 @@ const settings: readonly (readonly [
     'an effort to a model with budgets only',
     { effort: at('low', 'e'), reasoningSummary: at('auto', 'sum') },
     { additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 2_048 } } },
+    [],
+  ],
+  [
+    'an effort that no budget represents',
+    { effort: at('max', 'e') },
+    { additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 24_576 } } },
     ['e'],
   ],
   [

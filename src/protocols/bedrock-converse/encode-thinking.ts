@@ -1,8 +1,8 @@
 /** Decides whether and how the model thinks. */
 import type { Effort, Extra, GenerationSettings } from '../../core/chat.ts'
-import { type BlockFormat, continuesWithoutThinking } from '../../core/claude-thinking.ts'
+import { type BlockFormat, budgetOfEffort, continuesWithoutThinking, fitBudget } from '../../core/claude-thinking.ts'
 import { isObject, type JsonObject, number } from '../../core/json.ts'
-import { BUDGETS, EFFORTS, MIN_BUDGET } from '../shared/claude-thinking.ts'
+import { EFFORTS } from '../shared/claude-thinking.ts'
 import { effortOf, LEVELS } from '../shared/effort.ts'
 import type { Losses } from '../shared/losses.ts'
 import type { AlternatingTurn } from '../shared/turns.ts'
@@ -127,14 +127,12 @@ const byBudget: EncodeThinking = (intent, input, losses) => {
   if (intent.kind === 'off') return { fields: { thinking: { type: 'disabled' } }, at: intent.at, on: false }
   // The turn with the calls that were just answered must begin with signed reasoning.
   if (input.forced || continuesWithoutThinking(input.turns, BLOCKS)) return withoutThinking(intent, input, losses)
-  if (effort && effort.value !== 'none') losses.lose(effort.at)
-  if (intent.kind === 'free') losses.lose(intent.at)
-  const requested =
-    intent.kind === 'budget' ? intent.tokens : BUDGETS[intent.kind === 'effort' ? intent.effort : 'medium']
-  // Reasoning counts as output, so the limit must leave room for an answer.
-  const limit = input.limit ?? Number.POSITIVE_INFINITY
-  const tokens = Math.max(MIN_BUDGET, requested < limit ? requested : Math.floor(limit / 2))
-  if (tokens >= limit) return withoutThinking(intent, input, losses)
+  const level = effort && effort.value !== 'none' ? effort.value : undefined
+  const sized = intent.kind === 'budget' ? undefined : budgetOfEffort(level)
+  const requested = intent.kind === 'budget' ? intent.tokens : budgetOfEffort(level).tokens
+  const tokens = fitBudget(requested, input.limit ?? Number.POSITIVE_INFINITY)
+  if (tokens === null) return withoutThinking(intent, input, losses)
+  if (effort && level && !sized?.exact) losses.lose(effort.at)
   if (intent.kind === 'budget' && tokens !== intent.tokens) losses.lose(intent.at)
   return { fields: { thinking: { type: 'enabled', budget_tokens: tokens } }, at: intent.at, on: true }
 }

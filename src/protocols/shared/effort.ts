@@ -23,12 +23,12 @@ export const effortOf = (tokens: number): 'low' | 'medium' | 'high' =>
   tokens < 4_096 ? 'low' : tokens < 16_384 ? 'medium' : 'high'
 
 /**
- * Replaces a thinking budget by an effort, only for models known to reason; others reject an effort. An explicit
- * effort takes precedence. A budget of 0 is kept, since not every model can switch reasoning off.
+ * Replaces a thinking budget by an effort, as a chat client would send one, unless the model is known not to reason: it would
+ * reject an effort. An explicit effort takes precedence. A budget of 0 is kept, since not every model can switch reasoning off.
  */
 export const withEffort = (request: ChatRequest, { reasons }: Pick<EncodeTarget, 'reasons'>): ChatRequest => {
   const { thinkingBudget, ...settings } = request.settings
-  if (!reasons || !thinkingBudget || thinkingBudget.value <= 0 || settings.effort) return request
+  if (reasons === false || !thinkingBudget || thinkingBudget.value <= 0 || settings.effort) return request
   const effort = { value: effortOf(thinkingBudget.value), at: thinkingBudget.at }
   return { ...request, settings: { ...settings, effort } }
 }

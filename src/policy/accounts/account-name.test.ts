@@ -2,7 +2,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { accountNameProblem } from './account-name.ts'
 
-for (const name of ['search', 'Search EU', 'alice@example.com', '7-of_9.x+y', 'a', 'x'.repeat(64), 'team_search'])
+const allowed = [
+  ...['search', 'Search EU', 'alice@example.com', '7-of_9.x+y', 'a', 'x'.repeat(64), 'team_search'],
+  // A status or a reason to retry: numbered keys of a file contain each of them sooner or later.
+  ...['key-429', 'key_0500', 'tenant-1503', 'sf-524', 'Rate limits', 'overloaded', 'internal-error'],
+]
+for (const name of allowed)
   test(`account name: ${name.slice(0, 20)} is allowed`, () => assert.equal(accountNameProblem(name), null))
 
 const refused = [
@@ -16,9 +21,6 @@ const refused = [
   ['Zürich', /other characters/],
   ['__proto__', /other characters/],
   ['team_abcdefghijkl', /form of an ID/],
-  ['budget-500', /"500"/],
-  ['Rate limits', /"Rate limit"/],
-  ['overloaded', /"overloaded"/],
 ] as const
 for (const [name, problem] of refused)
   test(`account name: ${JSON.stringify(name.slice(0, 20))} is refused`, () =>

@@ -1,5 +1,7 @@
-/** Names of teams, keys and budgets, which occur in messages, headers, logs and metrics. */
-import { RETRY_TRIGGERS } from '../../core/retry-triggers.ts'
+/**
+ * Names of teams, keys and budgets, which occur in messages, headers, logs and metrics. A name may contain a status such as
+ * 429: error bodies escape it (`retryNeutral`), and headers have the ID.
+ */
 
 const MAX_LENGTH = 64
 /** Characters that every header, log and metric can contain. */
@@ -13,9 +15,5 @@ export const accountNameProblem = (name: string): string | null => {
     return `The name has ${name.length} characters (limit ${MAX_LENGTH}). Write a shorter name.`
   if (!ALLOWED.test(name) || name.endsWith(' '))
     return 'The name contains other characters than letters, digits, spaces and . _ @ + -, or does not begin with a letter or digit. Write another name.'
-  if (ID.test(name)) return 'The name has the form of an ID. Write another name.'
-  const [word] = RETRY_TRIGGERS.exec(name) ?? []
-  return word === undefined
-    ? null
-    : `The name contains "${word}". Some clients retry a refused request when they find this text in the response. Write another name.`
+  return ID.test(name) ? 'The name has the form of an ID. Write another name.' : null
 }

@@ -31,6 +31,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/': ['policy/retry'],
   'policy/accounts': [],
   'policy/alerts': [],
+  'policy/egress': ['policy/accounts'],
   'policy/health': ['policy/retry'],
   'policy/reply': [],
   'policy/retry': [],
@@ -92,7 +93,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'gateway/sharing': ['gateway/', 'gateway/call', 'gateway/upstream', 'gateway/endpoints'],
 
   'edge/net': [],
-  'edge/alerts': [],
+  'edge/alerts': ['edge/net'],
   'edge/catalogue': [],
   // What both engines of databases have in common. Its dialect and its migrations know which engine it is.
   'edge/sql': ['edge/postgres'],
@@ -106,7 +107,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'edge/counters': ['edge/ledger', 'edge/observe', 'edge/sqlite'],
   'edge/config': [],
   'edge/observe': ['edge/process'],
-  'edge/identity': ['edge/config'],
+  'edge/identity': ['edge/config', 'edge/net'],
   'edge/process': ['edge/config', 'edge/sqlite'],
   'edge/upstream-http': ['edge/net', 'edge/process'],
   'edge/http/server': ['edge/net'],

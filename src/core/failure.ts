@@ -6,7 +6,7 @@ import { maskOwnKeys } from './own-keys.ts'
 export type Side = 'client' | 'gateway' | 'upstream'
 
 /** The narrowest scope that explains a failure: excluded from further attempts of the request. */
-export type FailureScope = 'deployment' | 'model' | 'endpoint' | 'key' | 'request'
+export type FailureScope = 'deployment' | 'model' | 'endpoint' | 'proxy' | 'key' | 'request'
 
 type FailureRow = {
   readonly side: Side
@@ -19,7 +19,7 @@ type FailureRow = {
   /** What to try first: another key of the same provider, or another provider. */
   readonly prefer: 'key' | 'provider'
   /** The circuit that counts this failure; null: none. `answers`: the circuit for empty answers. */
-  readonly charges: 'deployment' | 'model' | 'endpoint' | 'answers' | null
+  readonly charges: 'deployment' | 'model' | 'endpoint' | 'proxy' | 'answers' | null
   /** New state of the key, if the key caused the failure. */
   readonly key?: 'rate_limited' | 'quota_exhausted' | 'suspended' | 'model_denied'
 }
@@ -53,6 +53,8 @@ export const KINDS = {
   tls: { ...endpoint, code: 'tls' },
   reset: { ...endpoint, code: 'reset' },
   not_http: { ...endpoint, code: 'not_http' },
+  /** The proxy that leads to the endpoint. Its other endpoints are affected too, unless `endpointOnly`. */
+  proxy: { ...upstream, code: 'proxy_failed', excludes: 'proxy', charges: 'proxy' },
   /** A web page instead of JSON: a captive portal, a firewall or a CDN error. */
   not_json: { ...endpoint, code: 'not_json' },
 
@@ -209,6 +211,8 @@ export type Failure = {
   readonly limit?: string
   /** The connection failed before any byte of the request was sent. */
   readonly unsent?: boolean
+  /** The proxy works, but opens no connection to this endpoint: other endpoints behind it are not affected. */
+  readonly endpointOnly?: true
 }
 
 /** An invalid member or parameter. `path`: `limits.concurrent`. */
@@ -222,8 +226,12 @@ export const fail = (kind: FailureKind, message: string, more: Omit<Failure, 'ki
 })
 
 /** The table row of a failure; of a mixed failure with status 502. */
-export const rowOf = ({ kind, mixed }: Failure): FailureRow =>
-  mixed ? { ...KINDS[kind], status: upstream.status, type: upstream.type } : KINDS[kind]
+export const rowOf = ({ kind, mixed, endpointOnly }: Failure): FailureRow => {
+  const row = endpointOnly
+    ? { ...KINDS[kind], excludes: 'endpoint' as const, charges: 'endpoint' as const }
+    : KINDS[kind]
+  return mixed ? { ...row, status: upstream.status, type: upstream.type } : row
+}
 
 /** A value or a failure. */
 export type Outcome<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly failure: Failure }

@@ -180,6 +180,8 @@ export type Instance = {
   readonly variables: Variables
   /** Requests a stream for whole answers and assembles it. */
   readonly aggregate?: true
+  /** The name of the proxy that leads to its base URL. Absent: it is reached directly. */
+  readonly proxy?: string
 }
 
 export type ProviderKey = {

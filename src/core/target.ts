@@ -27,8 +27,13 @@ export type Skipped = { readonly provider: string; readonly model: string; reado
 /** ID of a deployment (instance, key and model) in health state. */
 export const deploymentId = ({ candidate, key }: Target): string =>
   `${candidate.instance.id} ${key.id} ${candidate.model}`
-/** The IDs of a target: `deploymentId`, `modelId` and `endpointId`. */
-export type Names = { readonly deployment: string; readonly model: string; readonly endpoint: string }
+/** The IDs of a target: `deploymentId`, `modelId`, `endpointId` and `proxyId`. */
+export type Names = {
+  readonly deployment: string
+  readonly model: string
+  readonly endpoint: string
+  readonly proxy: string | null
+}
 const known = new WeakMap<Candidate, Map<string, Names>>()
 /** Returns the IDs of a target. Cached per candidate and key, because each attempt needs them several times. */
 export const namesOf = (target: Target): Names => {
@@ -40,6 +45,7 @@ export const namesOf = (target: Target): Names => {
     deployment: deploymentId(target),
     model: modelId(candidate),
     endpoint: endpointId(candidate.instance),
+    proxy: proxyId(candidate.instance),
   }
   if (keys) keys.set(key.id, made)
   else known.set(candidate, new Map([[key.id, made]]))
@@ -59,3 +65,5 @@ const models = new WeakMap<Candidate, string>()
 export const keyId = (instance: Instance, key: ProviderKey): string => `${instance.id} ${key.id}`
 /** ID of an endpoint: the base URL, which several instances may share. */
 export const endpointId = (instance: Instance): string => instance.baseUrl
+/** ID of the proxy that leads to an endpoint; null: it is reached directly. */
+export const proxyId = ({ proxy }: Instance): string | null => (proxy === undefined ? null : `proxy ${proxy}`)

@@ -107,7 +107,7 @@ export type GatewayEvent =
   | {
       readonly event: 'circuit'
       /** `provider`: an operator rests it, whatever its circuits are. */
-      readonly what: 'deployment' | 'model' | 'endpoint' | 'answers' | 'provider'
+      readonly what: 'deployment' | 'model' | 'endpoint' | 'proxy' | 'answers' | 'provider'
       readonly name: string
       readonly from: string
       readonly to: string

@@ -40,6 +40,7 @@ import { UpstreamHealth } from '../gateway/health/upstream-health.ts'
 import { ResponseCache } from '../gateway/sharing/response-cache.ts'
 import { type BudgetScope, budgetScope } from '../policy/accounts/budget-scope.ts'
 import { type PriceBook, priceBook } from '../policy/accounts/price-book.ts'
+import { proxyFor } from '../policy/egress/proxy-rules.ts'
 import { bufferLimitBytes } from '../policy/health/shed.ts'
 import { isListedModel } from '../policy/routing/models.ts'
 import { ledgerLog, logControlState, logSnapshotState, logStoreChange } from './log-problems.ts'
@@ -65,7 +66,10 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     shared: worker && { worker: worker.number, whole: worker.whole },
     paint,
   })
-  const upstream = dialer({ open: await connectionFor(launch.httpClient) })
+  const upstream = dialer({
+    open: await connectionFor(launch.httpClient),
+    proxyFor: (url) => proxyFor(launch.proxies, url),
+  })
   const signed = signing({
     dial: upstream.dial,
     environment: () => readEnvironment(sources),

@@ -15,6 +15,7 @@ export const startAlerts = async (runtime: Runtime): Promise<void> => {
   current.alerting ??= new Alerting({
     folder: current.config.settings.data.dir,
     alerts: () => current.config.alerts,
+    dial: gateway.world.dial,
     view: () =>
       alertView(gateway, {
         config: current.config,

@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, test } from 'node:test'
 import { googleHeaders } from '../../src/edge/identity/google.ts'
+import { dialer } from '../../src/edge/upstream-http/dial.ts'
 
 let tokens = 0
 const metadata = createServer((req, res) => {
@@ -12,7 +13,11 @@ const metadata = createServer((req, res) => {
   res.setHeader('content-type', 'application/json')
   res.end(JSON.stringify({ access_token: `token-${++tokens}`, expires_in: 3_600, token_type: 'Bearer' }))
 })
-after(() => metadata.close())
+const { dial, close } = dialer()
+after(async () => {
+  await close()
+  metadata.close()
+})
 
 test('Google: every fetch returns a new token, also if the last one was refused', async () => {
   await new Promise<void>((resolve) => metadata.listen(0, '127.0.0.1', resolve))
@@ -22,7 +27,7 @@ test('Google: every fetch returns a new token, also if the last one was refused'
   delete process.env.GOOGLE_APPLICATION_CREDENTIALS
   const errors: unknown[] = []
   const fetch = googleHeaders(
-    { environment: async () => ({}), report: (error) => errors.push(error) },
+    { dial, environment: async () => ({}), report: (error) => errors.push(error) },
     'https://www.googleapis.com/auth/cloud-platform',
   )
   for (const token of ['token-1', 'token-2']) {

@@ -10,13 +10,14 @@ export const selfSigned = (wrong?: 'expired' | 'another host'): Certificate => {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
   const spki = publicKey.export({ type: 'spki', format: 'der' })
   const algorithm = sequence(oid([0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02]))
-  const commonName = sequence(oid([0x55, 0x04, 0x03]), der(0x0c, Buffer.from('localhost')))
+  const host = wrong === 'another host' ? 'somewhere.else.test' : 'localhost'
+  const commonName = sequence(oid([0x55, 0x04, 0x03]), der(0x0c, Buffer.from(host)))
   const name = sequence(der(0x31, commonName))
   const day = 86_400_000
   const validity = sequence(time(Date.now() - 3 * day), time(Date.now() + (wrong === 'expired' ? -day : day)))
   const names =
     wrong === 'another host'
-      ? sequence(der(0x82, Buffer.from('somewhere.else.test')))
+      ? sequence(der(0x82, Buffer.from(host)))
       : sequence(der(0x82, Buffer.from('localhost')), der(0x87, Buffer.from([127, 0, 0, 1])))
   const subjectAltName = sequence(oid([0x55, 0x1d, 0x11]), der(0x04, names))
   const authority = sequence(

@@ -1,5 +1,6 @@
 /** What has happened to a provider, and which of its keys are not used now, in all processes. */
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
+import { endpointId, proxyId } from '../../core/target.ts'
 import type { TimeRange } from '../ledger/reading/queries.ts'
 import type { Transition } from '../live/transition-log.ts'
 import { askNodes, type NodeDeps } from './nodes.ts'
@@ -7,11 +8,12 @@ import { askNodes, type NodeDeps } from './nodes.ts'
 /** The changes of its circuits and keys, the oldest first. */
 export const transitionsOf = async (deps: NodeDeps, provider: string, range: TimeRange) => {
   const instance = deps.gateway.config().instances.find(({ id }) => id === provider)
+  const shared = instance ? [endpointId(instance), proxyId(instance)] : []
   const { answers } = await askNodes(deps, { do: 'changes', ...range })
   const found = answers.flatMap(({ node, value }) =>
     // See `answerNode`.
     (value.transitions as unknown as readonly Transition[])
-      .filter((one) => one.provider === provider || (instance && one.base_url === instance.baseUrl))
+      .filter((one) => one.provider === provider || (one.base_url !== null && shared.includes(one.base_url)))
       .map((one) => ({ ...one, node })),
   )
   return found

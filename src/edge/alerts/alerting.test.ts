@@ -10,6 +10,7 @@ import { testBudget } from '../../../test/support/accounts.ts'
 import type { Alerts } from '../../core/config.ts'
 import { Secret } from '../../core/secret.ts'
 import type { AlertView } from '../../policy/alerts/conditions.ts'
+import { dialer } from '../upstream-http/dial.ts'
 import { Alerting, type AlertingEvent, type AlertingOptions } from './alerting.ts'
 import { signatureOf } from './webhook.ts'
 
@@ -77,9 +78,11 @@ const start = (
 ) => {
   const dir = folder ?? mkdtempSync(join(tmpdir(), 'headgate-alerts-'))
   const events: AlertingEvent[] = []
+  const opened = dialer()
   const alerting = new Alerting({
     folder: dir,
     alerts: () => alerts,
+    dial: opened.dial,
     view: async () => view(),
     interval: 5,
     delays: [0, 5, 5, 5, 5],
@@ -89,6 +92,7 @@ const start = (
   })
   context.after(async () => {
     await alerting.stop()
+    await opened.close()
     if (!folder) rmSync(dir, { recursive: true, force: true })
   })
   return { alerting, events, folder: dir }

@@ -9,6 +9,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Alerts } from '../../core/config.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
+import type { Dial } from '../../core/world.ts'
 import {
   type AlertEntries,
   type AlertEntry,
@@ -26,6 +27,8 @@ export type AlertingOptions = {
   /** The current settings; null: no alerts are sent. */
   readonly alerts: () => Alerts | null
   readonly view: () => Promise<Omit<AlertView, 'now' | 'answers'>>
+  /** Connects to the receiver. */
+  readonly dial: Dial
   readonly report: (event: AlertingEvent) => void
   /** ms between two looks at the state. */
   readonly interval?: number
@@ -208,8 +211,9 @@ export class Alerting {
     const due = this.#waiting.filter(({ nextAt }) => nextAt <= now)
     if (due.length === 0) return
     const { signal } = this.#stopped
+    const { dial } = this.#options
     const problems = new Map(
-      await Promise.all(due.map(async (one) => [one, await sendAlert(settings, one, signal)] as const)),
+      await Promise.all(due.map(async (one) => [one, await sendAlert(settings, one, { dial, signal })] as const)),
     )
     this.#waiting = this.#waiting.flatMap((one) => {
       const problem = problems.get(one)

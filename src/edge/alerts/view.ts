@@ -1,7 +1,7 @@
 /** The state of the gateway for alerts. */
 import type { Directory } from '../../core/accounts.ts'
 import type { FullConfig } from '../../core/config.ts'
-import { endpointId, keyId } from '../../core/target.ts'
+import { keyId } from '../../core/target.ts'
 import type { HealthProblem } from '../../gateway/endpoints/pages.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { AlertView } from '../../policy/alerts/conditions.ts'
@@ -26,7 +26,7 @@ export const alertView = async (
 ): Promise<Omit<AlertView, 'now' | 'answers'>> => ({
   budgets: (await accounts.budgetFigures()).states,
   openCircuits: config.instances
-    .filter((instance) => health.circuits.phase(endpointId(instance), config.settings.circuit).state !== 'closed')
+    .filter((instance) => health.circuits.wayPhase(instance, config.settings.circuit).state !== 'closed')
     .map(({ id }) => id),
   deadKeys: config.instances.flatMap((instance) =>
     instance.keys.flatMap((key) => {

@@ -1,7 +1,9 @@
 /** Sends one alert to the configured address, signed as described by Standard Webhooks. */
 import { createHmac } from 'node:crypto'
 import type { Alerts } from '../../core/config.ts'
+import type { Dial } from '../../core/world.ts'
 import type { DueAlert } from '../../policy/alerts/alert-state.ts'
+import { shortRequest } from '../net/short-request.ts'
 
 /** ms for one request. */
 const TIMEOUT = 10_000
@@ -68,29 +70,33 @@ export const signatureOf = (secret: string, id: string, timestamp: number, body:
 export const sendAlert = async (
   { url, secret }: Pick<Alerts, 'url' | 'secret'>,
   { id, body }: { readonly id: string; readonly body: string },
-  signal: AbortSignal,
+  { dial, signal }: { readonly dial: Dial; readonly signal: AbortSignal },
 ): Promise<string | null> => {
   const timestamp = Math.floor(Date.now() / 1000)
   const signature = secret && signatureOf(secret.reveal(), id, timestamp, body)
-  try {
-    const response = await fetch(url.reveal(), {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        'webhook-id': id,
-        'webhook-timestamp': String(timestamp),
-        ...(signature && { 'webhook-signature': signature }),
-      },
-      body,
-      // A redirect could lead to an address that the operator did not choose.
-      redirect: 'manual',
-      signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT)]),
-    })
-    await response.body?.cancel()
-    return response.ok ? null : `the receiver responded with status ${response.status}`
-  } catch (error) {
-    return error instanceof Error && error.name === 'TimeoutError'
-      ? `no response within ${TIMEOUT / 1000} s`
-      : 'the receiver cannot be reached'
-  }
+  const within = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT)])
+  const ended = new Promise<'ended'>((resolve) =>
+    within.addEventListener('abort', () => resolve('ended'), { once: true }),
+  )
+  const call = {
+    method: 'POST',
+    // Redirects are not followed: they could lead to an address that the operator did not choose.
+    url: url.reveal(),
+    headers: {
+      'content-type': 'application/json',
+      'user-agent': 'headgate',
+      'webhook-id': id,
+      'webhook-timestamp': String(timestamp),
+      ...(signature && { 'webhook-signature': signature }),
+    },
+    body,
+    connectTimeout: TIMEOUT,
+    // The receiver may act on every request that it receives.
+    once: true,
+  } as const
+  const sent = await Promise.race([shortRequest(dial, call, within), ended])
+  if (sent === 'ended') return `no response within ${TIMEOUT / 1000} s`
+  if (!sent.ok) return sent.failure.kind === 'proxy' ? sent.failure.message : 'the receiver cannot be reached'
+  const { status } = sent.value
+  return status >= 200 && status < 300 ? null : `the receiver responded with status ${status}`
 }

@@ -1,6 +1,7 @@
 /** Checks provider keys by fetching the provider's model list, which no provider charges for. */
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import { identityOf, providerHeaders } from '../../gateway/upstream/outbound-request.ts'
+import { type ProxyRules, proxyFor } from '../../policy/egress/proxy-rules.ts'
 import { loadProviders } from '../catalogue/load-providers.ts'
 import { readEnvironment } from '../config/load.ts'
 import { signing } from '../identity/signing.ts'
@@ -22,8 +23,12 @@ export type KeyCheck = {
 const TIMEOUT = 10_000
 
 /** Checks every key of these providers at the same time. */
-export const checkKeys = async (instances: readonly Instance[], host: CliHost): Promise<readonly KeyCheck[]> => {
-  const plainDialer = dialer()
+export const checkKeys = async (
+  instances: readonly Instance[],
+  host: CliHost,
+  proxies: ProxyRules,
+): Promise<readonly KeyCheck[]> => {
+  const plainDialer = dialer({ proxyFor: (url) => proxyFor(proxies, url) })
   const signed = signing({
     dial: plainDialer.dial,
     environment: async () => readEnvironment({ ...host, providers: await loadProviders() }),

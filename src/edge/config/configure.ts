@@ -5,6 +5,7 @@ import type { Config, FullConfig, Route, RouteTarget } from '../../core/config.t
 import { nearest } from '../../core/nearest.ts'
 import type { Instance, Providers } from '../../core/provider.ts'
 import { type Settings, settingsSchema } from '../../core/settings.ts'
+import { type ProxyRules, proxyFor } from '../../policy/egress/proxy-rules.ts'
 import { envName } from './definition.ts'
 import { parseDotenv } from './dotenv.ts'
 import type { Env } from './env.ts'
@@ -169,6 +170,11 @@ const over = (above: Section, below: Section): Section => {
   return out
 }
 
+const behindProxy = (instance: Instance, proxies: ProxyRules): Instance => {
+  const proxy = proxyFor(proxies, new URL(instance.baseUrl))
+  return proxy ? { ...instance, proxy: proxy.name } : instance
+}
+
 /** Freezes plain data. Functions, maps and providers (shared between configurations) are left as they are. */
 const frozen = <T>(value: T): T => {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
@@ -246,7 +252,7 @@ const areNamesIncomplete = (problems: readonly Problem[]): boolean =>
 export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers, stored }: Texts): Loaded => {
   const filled = withFileVariables(environmentOf(real, dotenv), file?.text ?? '', files, providers)
   const { env } = filled
-  const { launch, problems: launchProblems } = launchFrom(env)
+  const { launch, problems: launchProblems, warnings: launchWarnings } = launchFrom(env)
   const above = settingsFrom(env)
   const problems: Problem[] = [
     ...filled.problems,
@@ -275,7 +281,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     ownPort: launch?.port ?? 0,
   })
   const routes = routesFrom(content.routes, upstreams.instances, upstreams.leftOut, placeOf)
-  const warnings = [...misspelledSettings(env), ...upstreams.warnings].map(mask)
+  const warnings = [...launchWarnings, ...misspelledSettings(env), ...upstreams.warnings].map(mask)
   problems.push(...upstreams.problems)
   // If a provider was refused, routes to it would be reported as well: only the provider's problem is reported.
   const refused = upstreams.problems.length > 0 || problems.some(({ what }) => what?.startsWith('providers'))
@@ -301,7 +307,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
   const demo = alone ? demonstration(providers) : undefined
   const config: FullConfig = {
     settings,
-    instances: demo?.instances ?? upstreams.instances,
+    instances: demo?.instances ?? upstreams.instances.map((instance) => behindProxy(instance, launch.proxies)),
     routes: demo ? new Map([...demo.routes, ...routes.routes]) : routes.routes,
     accounts: accounts?.accounts ?? NO_ACCOUNTS,
     alerts: accounts?.alerts ?? null,

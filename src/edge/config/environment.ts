@@ -3,6 +3,7 @@
 import type { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
 import { settingsSchema } from '../../core/settings.ts'
+import { type ProxyRules, proxyRules } from '../../policy/egress/proxy-rules.ts'
 import { allowedBy, durationHint, launchSchema, type SettingRow, schemasAt } from './definition.ts'
 import type { Env } from './env.ts'
 import { type Problem, quote } from './problem.ts'
@@ -77,13 +78,20 @@ export type Launch = {
   readonly workers: number
   /** As given in `HEADGATE_CONFIG`. */
   readonly configPath: string | undefined
+  /** The proxies for outgoing connections. */
+  readonly proxies: ProxyRules
 }
 
 export const launchFrom = (
   env: Env,
-): { readonly launch: Launch | undefined; readonly problems: readonly Problem[] } => {
+): {
+  readonly launch: Launch | undefined
+  readonly problems: readonly Problem[]
+  readonly warnings: readonly string[]
+} => {
   const { values, problems } = read(env, launchRows, launchSchema)
-  if (problems.length > 0) return { launch: undefined, problems }
+  const { rules: proxies, warnings, ...egress } = proxyRules((name) => variable(env, name))
+  if (problems.length > 0) return { launch: undefined, problems: [...problems, ...egress.problems], warnings }
   const { port, host, nodeEnv, logLevel, logFormat, httpClient, httpServer, heapTuning, workers, headgateConfig } =
     launchSchema.parse(values)
   const production = nodeEnv === 'production'
@@ -99,8 +107,10 @@ export const launchFrom = (
       heapTuning,
       workers,
       configPath: headgateConfig,
+      proxies,
     },
-    problems,
+    problems: egress.problems,
+    warnings,
   }
 }
 

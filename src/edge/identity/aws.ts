@@ -1,7 +1,7 @@
 /** AWS credentials from AWS's own provider chain, and request signing with Signature Version 4. */
 import type { DefaultProviderInit, defaultProvider } from '@aws-sdk/credential-provider-node'
 import { bad, good } from '../../core/failure.ts'
-import type { UpstreamCall } from '../../core/world.ts'
+import type { Dial, UpstreamCall } from '../../core/world.ts'
 import type { Fetch } from './credential-cache.ts'
 import {
   codeOf,
@@ -14,8 +14,9 @@ import {
   transient,
 } from './credential-errors.ts'
 import { type Environment, exportCloudVariables } from './environment.ts'
+import { awsHandlerOver } from './library-requests.ts'
 
-export type AwsOptions = { readonly environment: Environment; readonly report: ReportError }
+export type AwsOptions = { readonly dial: Dial; readonly environment: Environment; readonly report: ReportError }
 
 type Chain = ReturnType<typeof defaultProvider>
 
@@ -26,7 +27,7 @@ export type AwsCredentials = {
 }
 
 /** Fetches credentials: environment, profile and SSO, web identity, container, instance, in AWS's order. */
-export const awsCredentials = ({ environment, report }: AwsOptions): Fetch<AwsCredentials> => {
+export const awsCredentials = ({ dial, environment, report }: AwsOptions): Fetch<AwsCredentials> => {
   let chain: Chain | null = null
   let tried: string[] = []
   const logger = {
@@ -52,7 +53,7 @@ export const awsCredentials = ({ environment, report }: AwsOptions): Fetch<AwsCr
     signal.addEventListener('abort', forget, { once: true })
     try {
       await exportCloudVariables(environment)
-      chain ??= await openChain(logger)
+      chain ??= await openChain(dial, logger)
       tried = []
       // Caching is done by CredentialCache.
       const { accessKeyId, secretAccessKey, sessionToken, expiration } = await chain({ forceRefresh: true })
@@ -73,10 +74,16 @@ export const awsCredentials = ({ environment, report }: AwsOptions): Fetch<AwsCr
 /** Provider reasons kept for the log. */
 const MAX_REASONS = 8
 
-const openChain = async (logger: DefaultProviderInit['logger']): Promise<Chain> => {
+const openChain = async (dial: Dial, logger: DefaultProviderInit['logger']): Promise<Chain> => {
   const { defaultProvider } = await import('@aws-sdk/credential-provider-node')
   // Read profile files again with every fetch.
-  return defaultProvider({ ...(logger && { logger }), ignoreCache: true })
+  const clientConfig = { requestHandler: awsHandlerOver(dial) }
+  return defaultProvider({
+    ...(logger && { logger }),
+    ignoreCache: true,
+    clientConfig,
+    parentClientConfig: clientConfig,
+  })
 }
 
 const reasonOf = (error: unknown): Reason => {

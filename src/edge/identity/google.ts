@@ -1,6 +1,7 @@
 /** Google's default credentials, from Google's library: a credential file, gcloud or the metadata server. */
 import type { GoogleAuth } from 'google-auth-library'
 import { bad, good } from '../../core/failure.ts'
+import type { Dial } from '../../core/world.ts'
 import type { Fetch, Fetched } from './credential-cache.ts'
 import {
   codeOf,
@@ -14,8 +15,9 @@ import {
   transient,
 } from './credential-errors.ts'
 import { type Environment, exportCloudVariables } from './environment.ts'
+import { fetchOver } from './library-requests.ts'
 
-export type GoogleOptions = { readonly environment: Environment; readonly report: ReportError }
+export type GoogleOptions = { readonly dial: Dial; readonly environment: Environment; readonly report: ReportError }
 
 /** `authorization`, and `x-goog-user-project` if the credentials name a quota project. */
 type AuthHeaders = Readonly<Record<string, string>>
@@ -25,11 +27,11 @@ type AuthHeaders = Readonly<Record<string, string>>
  * even a refused one, and shares a request in flight with later callers, even a hanging one.
  */
 export const googleHeaders =
-  ({ environment, report }: GoogleOptions, scope: string): Fetch<AuthHeaders> =>
+  ({ dial, environment, report }: GoogleOptions, scope: string): Fetch<AuthHeaders> =>
   async () => {
     try {
       await exportCloudVariables(environment)
-      return good(await headersOf(await open(scope)))
+      return good(await headersOf(await open(dial, scope)))
     } catch (error) {
       const failure = credentialFailure('google', reasonOf(error))
       report({ cloud: 'google', message: failure.message, detail: detailOf(error) })
@@ -37,10 +39,17 @@ export const googleHeaders =
     }
   }
 
-const open = async (scope: string): Promise<GoogleAuth> => {
-  const { GoogleAuth } = await import('google-auth-library')
+const open = async (dial: Dial, scope: string): Promise<GoogleAuth> => {
+  const { gaxios, GoogleAuth } = await import('google-auth-library')
+  const fetchImplementation = fetchOver(dial)
+  // The requests to metadata servers use the package's own instance.
+  gaxios.instance.defaults = { ...gaxios.instance.defaults, fetchImplementation }
   // The URL already names the project. Without one here, the library would look it up.
-  const auth = new GoogleAuth({ scopes: [scope], projectId: 'unused' })
+  const auth = new GoogleAuth({
+    scopes: [scope],
+    projectId: 'unused',
+    clientOptions: { transporter: new gaxios.Gaxios({ fetchImplementation }) },
+  })
   // A service account signs its own token, as in Google's clients (https://google.aip.dev/auth/4111): no token server needed.
   auth.useJWTAccessWithScope = true
   return auth

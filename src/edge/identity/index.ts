@@ -51,8 +51,8 @@ export const cloudSigner = ({ dial, environment, report, limit = LIMIT, now }: C
     }
     return new CredentialCache(fetch, options)
   }
-  const aws = cache('aws', awsCredentials({ environment, report }))
-  const google = perScope((scope) => cache('google', googleHeaders({ environment, report }, scope)))
+  const aws = cache('aws', awsCredentials({ dial, environment, report }))
+  const google = perScope((scope) => cache('google', googleHeaders({ dial, environment, report }, scope)))
   const entra = perScope((scope) =>
     cache('entra', (signal) => entraToken({ dial, environment, report }, scope, signal)),
   )

@@ -10,11 +10,12 @@ export type Transition = {
   readonly number: number
   /** ms since 1970. */
   readonly at: number
-  readonly what: 'deployment' | 'model' | 'endpoint' | 'answers' | 'provider' | 'key'
-  /** The ID of the provider; null: a base URL, which several providers may share. */
+  readonly what: 'deployment' | 'model' | 'endpoint' | 'proxy' | 'answers' | 'provider' | 'key'
+  /** The ID of the provider; null: a base URL or a proxy, which several providers may share. */
   readonly provider: string | null
   readonly credential: string | null
   readonly model: string | null
+  /** The base URL, or the ID of a proxy. */
   readonly base_url: string | null
   readonly from: string
   readonly to: string
@@ -68,6 +69,7 @@ const placeOf = (what: Transition['what'], name: string) => {
   const [provider = '', ...rest] = name.split(' ')
   switch (what) {
     case 'endpoint':
+    case 'proxy':
       return { provider: null, credential: null, model: null, base_url: name }
     case 'model':
       return { provider, credential: null, model: rest.join(' '), base_url: null }

@@ -2,6 +2,7 @@
 import type { Config } from '../../core/config.ts'
 import type { Identity, Instance } from '../../core/provider.ts'
 import { identityOf } from '../../gateway/upstream/outbound-request.ts'
+import type { ProxyRules } from '../../policy/egress/proxy-rules.ts'
 import { noPaint, type Paint } from './colour.ts'
 import { type Fields, plain } from './line.ts'
 
@@ -18,6 +19,8 @@ export type Facts = {
   /** The configuration file, if there is one. */
   readonly file: string | null
   readonly warnings: readonly string[]
+  /** The proxies for outgoing connections; absent: none. */
+  readonly proxies?: ProxyRules
   /** Number of worker processes; absent: one. */
   readonly workers?: number | undefined
 }
@@ -99,6 +102,16 @@ export const curlLine = (facts: Facts): string => {
 const block = (title: string, lines: readonly string[], paint: Paint): readonly string[] =>
   lines.map((line, index) => `  ${paint.dim((index === 0 ? title : '').padEnd(10))} ${line}`)
 
+/** A line for each proxy: its variable, and the providers that it leads to. */
+const proxyLines = ({ config, proxies }: Facts): readonly string[] => {
+  const all = [proxies?.https, proxies?.http].flatMap((proxy) => proxy ?? [])
+  return [...new Set(all.map(({ name }) => name))].map((name) => {
+    const variables = new Set(all.filter((proxy) => proxy.name === name).map(({ variable }) => variable))
+    const users = config.instances.filter(({ proxy }) => proxy === name).map(({ id }) => id)
+    return `${name} (${[...variables].join(', ')}), for ${users.join(', ') || 'no provider'}`
+  })
+}
+
 const providerLines = (config: Config, room: number, paint: Paint): readonly string[] => {
   if (config.instances.length === 0)
     return [
@@ -145,6 +158,7 @@ export const banner = (facts: Facts, paint: Paint = noPaint): string => {
       ],
       paint,
     ),
+    ...block('Proxy', proxyLines(facts).map(plain), paint),
     ...block('Data', [plain(config.settings.data.dir)], paint),
   ]
   const warnings = facts.warnings.slice(0, 3).map((warning) => `  ${paint.warn('!')} ${plain(warning)}`)
@@ -193,6 +207,7 @@ export const readyFields = (facts: Facts): Fields => {
     admin: auth.admin !== undefined,
     data_dir: data.dir,
     config: file,
+    ...(proxyLines(facts).length > 0 && { proxies: [...proxyLines(facts)] }),
     ...(config.instances.length === 0 && {
       message: 'No provider is configured: model calls return 503. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another.',
     }),

@@ -1,5 +1,5 @@
 /** Gauges for the metrics page: circuits, keys and load at the time of the scrape. */
-import { endpointId, keyId } from '../../core/target.ts'
+import { keyId } from '../../core/target.ts'
 import type { HealthProblem } from '../../gateway/endpoints/pages.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { LoadMeter } from '../process/load.ts'
@@ -92,8 +92,13 @@ export const readingsOf = (gateway: Gateway): Reading[] => {
   }
   for (const instance of instances) {
     const provider = instance.id
-    const state = STATES[health.circuits.phase(endpointId(instance), settings.circuit).state]
-    add('circuit_state', 'Circuit breaker of an endpoint: 0 closed, 1 half open, 2 open.', { provider }, state)
+    const state = STATES[health.circuits.wayPhase(instance, settings.circuit).state]
+    add(
+      'circuit_state',
+      'Circuit breaker of an endpoint, or of the proxy in front of it: 0 closed, 1 half open, 2 open.',
+      { provider },
+      state,
+    )
   }
   for (const instance of instances)
     for (const key of instance.keys) {

@@ -1,5 +1,6 @@
 /** Upstream calls over pooled HTTP/1.1 connections. Code outside this folder does not depend on the HTTP client. */
 import { type Failure, fail } from '../../core/failure.ts'
+import type { ForwardProxy } from '../../core/forward-proxy.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { Dial, OngoingCall, UpstreamCall, UpstreamListener } from '../../core/world.ts'
 import { destinationOf } from './connect.ts'
@@ -8,6 +9,7 @@ import { type DemoOptions, demoDial } from './demo.ts'
 import { Http1Connection } from './http1-connection.ts'
 import { encodingOf, type Inflater, inflater } from './inflate.ts'
 import type { OutgoingCall } from './outgoing-call.ts'
+import { refusedByProxy } from './proxy-hop.ts'
 
 /** Options of `dialer`. */
 export type DialOptions = {
@@ -22,6 +24,8 @@ export type DialOptions = {
   /** Certificates (PEM) trusted instead of the default ones. Verification cannot be disabled. */
   readonly ca?: string
   readonly demo?: DemoOptions
+  /** The proxy for a URL; null: it is reached directly. Absent: all are. */
+  readonly proxyFor?: (url: URL) => ForwardProxy | null
 }
 
 /** The available HTTP clients. */
@@ -43,16 +47,19 @@ export type Dialer = {
 /** Creates a dialer for `http:` and `https:` URLs. The demo provider answers `demo:` URLs in the process. */
 export const dialer = (options: DialOptions = {}): Dialer => {
   const { open = ownConnection, keepAlive = 30_000, maxIdle = 256, maxDecodedBytes = 64 * 1024 * 1024, ca } = options
+  const { proxyFor = () => null } = options
   const routes = new Map<string, CallRoute>()
   const origins = new Map<string, Origin>()
   const demo = demoDial(options.demo)
   let closed = false
 
-  const originOf = (url: URL): Origin => {
-    const destination = destinationOf(url, ca)
-    const origin =
-      origins.get(url.origin) ?? new Origin((pool) => open(destination, pool, keepAlive), { keepAlive, maxIdle })
-    origins.set(url.origin, origin)
+  const originOf = (url: URL, proxy: ForwardProxy | null): Origin => {
+    const id = `${proxy?.name ?? ''} ${url.origin}`
+    const known = origins.get(id)
+    if (known) return known
+    const destination = destinationOf(url, ca, proxy)
+    const origin = new Origin((pool) => open(destination, pool, keepAlive), { keepAlive, maxIdle })
+    origins.set(id, origin)
     return origin
   }
   const routeTo = (address: string): CallRoute | null => {
@@ -60,7 +67,12 @@ export const dialer = (options: DialOptions = {}): Dialer => {
     if (known) return known
     const url = URL.canParse(address) ? new URL(address) : null
     if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return null
-    const route = { origin: originOf(url), path: url.pathname + url.search }
+    const proxy = proxyFor(url)
+    const path = url.pathname + url.search
+    const route =
+      proxy && url.protocol === 'http:'
+        ? { origin: originOf(url, proxy), path: url.origin + path, proxy }
+        : { origin: originOf(url, proxy), path }
     // Bounded: some providers have the model's name, which clients choose, in the URL.
     if (routes.size >= MAX_ROUTES) routes.clear()
     routes.set(address, route)
@@ -90,8 +102,16 @@ const UNSENT = { unsent: true } as const
 /** Maximum cached URLs. */
 const MAX_ROUTES = 1_000
 
-/** A parsed upstream URL. `path` includes the query. */
-type CallRoute = { readonly origin: Origin; readonly path: string }
+/**
+ * A parsed upstream URL. `path` includes the query. `proxy`: it receives the request itself, in absolute form, with its
+ * credentials; a tunnel needs them only when it is opened.
+ */
+type CallRoute = { readonly origin: Origin; readonly path: string; readonly proxy?: ForwardProxy }
+
+const withCredentials = (call: UpstreamCall, { authorization }: ForwardProxy): UpstreamCall =>
+  authorization === null
+    ? call
+    : { ...call, headers: { ...call.headers, 'proxy-authorization': authorization.reveal() } }
 
 /** Reports a failure after `dial` has returned: listeners are never called before. */
 const failedLater = (listener: UpstreamListener, failure: Failure): OngoingCall => {
@@ -183,6 +203,7 @@ class HttpCall implements ConnectionListener, OngoingCall {
   /** Null after the response has begun: then the request is not sent again. */
   #message: OutgoingCall | null
   readonly #origin: Origin
+  readonly #proxy: ForwardProxy | undefined
   readonly #maxDecodedBytes: number
   readonly #once: boolean
   /** Null after its last event. */
@@ -194,9 +215,15 @@ class HttpCall implements ConnectionListener, OngoingCall {
   /** `dial` has not returned; the listener must not be called before it has. */
   #starting = false
 
-  constructor(call: UpstreamCall, { origin, path }: CallRoute, listener: UpstreamListener, maxDecodedBytes: number) {
-    this.#message = { call, path }
+  constructor(
+    call: UpstreamCall,
+    { origin, path, proxy }: CallRoute,
+    listener: UpstreamListener,
+    maxDecodedBytes: number,
+  ) {
+    this.#message = { call: proxy ? withCredentials(call, proxy) : call, path }
     this.#origin = origin
+    this.#proxy = proxy
     this.#listener = listener
     this.#maxDecodedBytes = maxDecodedBytes
     this.#once = call.once === true
@@ -243,6 +270,9 @@ class HttpCall implements ConnectionListener, OngoingCall {
 
   head(status: number, headers: HeaderLookup): void {
     this.#message = null
+    // Only a proxy answers so.
+    if (this.#proxy && status === PROXY_AUTHENTICATION)
+      return this.#fail(refusedByProxy(this.#proxy, status, '', headers('proxy-authenticate') ?? ''))
     const encoding = encodingOf(headers('content-encoding'))
     if (encoding === 'none') {
       this.#listener?.onHeaders(status, headers)
@@ -295,6 +325,8 @@ class HttpCall implements ConnectionListener, OngoingCall {
 
 /** ms in which a request and the closing of its connection can cross. Later the request may have been processed and billed. */
 const CROSSING = 2_000
+
+const PROXY_AUTHENTICATION = 407
 
 /** Headers that do not apply to a decoded body. */
 const ENCODED_BODY_HEADERS: ReadonlySet<string> = new Set(['content-encoding', 'content-length'])

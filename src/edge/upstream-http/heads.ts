@@ -132,4 +132,5 @@ const fieldAt = (text: string, at: number): HeaderField | undefined => {
 export const CONTROL = /[\x00-\x08\x0a-\x1f\x7f]/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
 const ASCII = /^[\x00-\x7f]*$/
-const TARGET = /^\/[\x21-\x7e]*$/
+/** A path with its query; an http URL in a request to a proxy. */
+const TARGET = /^(?:http:\/)?\/[\x21-\x7e]*$/

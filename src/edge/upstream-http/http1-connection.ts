@@ -7,7 +7,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import { dropEndListeners } from '../net/end-listeners.ts'
 import { joinMessage, WriteBuffer } from '../net/write-buffer.ts'
 import { type AnswerSink, HttpAnswerReader } from './answer-reader.ts'
-import { connectTo, type Destination } from './connect.ts'
+import { type Connecting, type ConnectOptions, connectTo, type Destination, isTunnel } from './connect.ts'
 import type { ConnectionListener, ConnectionPool, UpstreamConnection } from './connection.ts'
 import { callFailure, readFailure } from './errors.ts'
 import { type OutgoingHead, requestHead } from './heads.ts'
@@ -29,6 +29,8 @@ export class Http1Connection implements UpstreamConnection {
   readonly #destination: Destination
   readonly #pool: ConnectionPool
   readonly #reader: HttpAnswerReader
+  #connecting: Connecting | null = null
+  /** Null until it is open. */
   #socket: Socket | null = null
   #listener: ConnectionListener | null = null
   /** A response has been received on it. */
@@ -37,7 +39,6 @@ export class Http1Connection implements UpstreamConnection {
   /** A request that was passed before the connection was open, or before it had settled. */
   #unsent: { readonly head: OutgoingHead; readonly message: OutgoingCall } | null = null
   #error: Error | null = null
-  #onClosed: (() => void)[] | null = null
 
   constructor(destination: Destination, pool: ConnectionPool) {
     this.#destination = destination
@@ -52,7 +53,7 @@ export class Http1Connection implements UpstreamConnection {
     this.#reader.reset(listener)
     if (this.#socket && this.#settled) return this.#write(head, message)
     this.#unsent = { head, message }
-    if (!this.#socket) this.#connect(message.call.connectTimeout)
+    if (!this.#socket) this.#connect({ allowed: message.call.connectTimeout })
   }
 
   settled(): void {
@@ -77,28 +78,32 @@ export class Http1Connection implements UpstreamConnection {
   }
 
   close(): Promise<void> {
-    const { closed = true } = this.#socket ?? {}
-    const done = closed
-      ? Promise.resolve()
-      : new Promise<void>((resolve) => {
-          this.#onClosed ??= []
-          this.#onClosed.push(resolve)
-        })
+    const socket = this.#socket ?? this.#connecting?.socket
+    const done =
+      !socket || socket.closed
+        ? Promise.resolve()
+        : new Promise<void>((resolve) => void socket.once('close', () => resolve()))
     this.#broke(fail('shutdown', 'The gateway closed its connections.'))
     return done
   }
 
-  #connect(timeout: number): void {
-    const socket = connectTo(
-      this.#destination,
-      timeout,
-      (failure) => {
-        if (failure) this.#broke(failure)
-        else this.#writeUnsent()
-      },
-      { buffer: READ_BUFFER, callback: (length) => this.#read(length) },
-    )
+  #connect({ allowed }: Pick<ConnectOptions, 'allowed'>): void {
+    const read = { buffer: READ_BUFFER, callback: (length: number) => this.#read(READ_BUFFER, length) }
+    this.#connecting = connectTo(this.#destination, { allowed, read }, (failure, socket) => {
+      this.#connecting = null
+      if (failure) return this.#broke(failure)
+      this.#opened(socket)
+      this.#writeUnsent()
+    })
+  }
+
+  #opened(socket: Socket): void {
     this.#socket = socket
+    // TLS on an open socket has no read buffer of its own to share.
+    if (isTunnel(this.#destination))
+      socket.on('data', (chunk: Buffer) => {
+        if (!this.#read(chunk, chunk.length)) socket.pause()
+      })
     socket.on('error', (error) => {
       this.#error = error
     })
@@ -106,10 +111,7 @@ export class Http1Connection implements UpstreamConnection {
     if (!this.#destination.secure) dropEndListeners(socket)
     // `on`: both are emitted once, and `once` would allocate a wrapper.
     socket.on('end', () => this.#eof())
-    socket.on('close', () => {
-      this.#eof()
-      for (const run of this.#onClosed ?? []) run()
-    })
+    socket.on('close', () => this.#eof())
   }
 
   #writeUnsent(): void {
@@ -134,14 +136,14 @@ export class Http1Connection implements UpstreamConnection {
   }
 
   /** Returns whether the socket should continue to read. */
-  #read(length: number): boolean {
+  #read(bytes: Buffer, length: number): boolean {
     const listener = this.#listener
     if (!listener || this.#unsent) {
       // Unrequested bytes on an idle connection would be read as the next response. An unsent request can be retried.
       this.#broke(fail('reset', 'The upstream sent bytes without a request.'), true)
       return false
     }
-    const progress = this.#reader.read(READ_BUFFER, length)
+    const progress = this.#reader.read(bytes, length)
     // The listener may have dropped the connection.
     if (this.#listener !== listener) return false
     if (progress === 'more') return true
@@ -183,6 +185,7 @@ export class Http1Connection implements UpstreamConnection {
 
   #end(): void {
     this.#pool.remove(this)
-    this.#socket?.destroy()
+    const socket = this.#socket ?? this.#connecting?.socket
+    socket?.destroy()
   }
 }

@@ -5,7 +5,7 @@ import { Client, type Dispatcher } from 'undici'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { MAX_INTERIM } from './answer-reader.ts'
-import { connectTo, type Destination } from './connect.ts'
+import { type Connecting, connectTo, type Destination } from './connect.ts'
 import type { ConnectionListener, ConnectionPool, OpenConnection, UpstreamConnection } from './connection.ts'
 import { callFailure } from './errors.ts'
 import type { OutgoingCall } from './outgoing-call.ts'
@@ -23,7 +23,7 @@ class UndiciConnection implements UpstreamConnection {
   readonly #client: Client
   readonly #pool: ConnectionPool
   #call: UndiciCall | null = null
-  #connecting: Socket | null = null
+  #connecting: Connecting | null = null
   /** The connection was opened for the current call, so it cannot have been closed while idle. */
   #fresh = false
   /** The failure of the last attempt to connect. */
@@ -92,13 +92,14 @@ class UndiciConnection implements UpstreamConnection {
 
   async close(): Promise<void> {
     this.#pool.remove(this)
-    this.#connecting?.destroy()
+    this.#connecting?.socket.destroy()
     if (!this.#client.destroyed) await this.#client.destroy()
   }
 
   #connect(destination: Destination, callback: (...result: [null, Socket] | [Error, null]) => void): void {
     this.#failure = null
-    const socket = connectTo(destination, this.#call?.connectTimeout ?? 0, (failure, error) => {
+    const allowed = this.#call?.connectTimeout ?? 0
+    this.#connecting = connectTo(destination, { allowed }, (failure, socket, error) => {
       this.#connecting = null
       this.#failure = failure
       if (error) return callback(error, null)
@@ -107,7 +108,6 @@ class UndiciConnection implements UpstreamConnection {
       callback(null, socket)
       this.#fresh = false
     })
-    this.#connecting = socket
   }
 }
 

@@ -4,7 +4,8 @@ import { rowOf } from '../../core/failure.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
-import { type Candidate, deploymentId, endpointId, keyId, modelId } from '../../core/target.ts'
+import { type Candidate, deploymentId, endpointId, keyId, modelId, proxyId } from '../../core/target.ts'
+import type { CircuitPhase } from '../health/circuits.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
 import { identityOf } from '../upstream/outbound-request.ts'
 
@@ -101,9 +102,9 @@ const isInactive = ({ status, circuit }: ReturnType<typeof modelStatus>['keys'][
 /** One or several circuits, summarised. `retryAt`: ms of the monotonic clock; null: not open. */
 type CircuitSummary = { readonly state: CircuitStateName; readonly retryAt: number | null }
 
-/** The base URL, whose circuit applies to every key and model of the provider. */
+/** The base URL and the proxy in front of it: their circuits apply to every key and model of the provider. */
 const endpointStatus = (health: UpstreamHealth, settings: Settings, instance: Instance) => {
-  const circuit = circuitAt(health, settings, endpointId(instance))
+  const circuit = wayCircuit(health, settings, instance)
   return statusOf(health, circuit, health.cooldowns.of(endpointId(instance)) !== undefined)
 }
 
@@ -112,13 +113,15 @@ const endpointStatus = (health: UpstreamHealth, settings: Settings, instance: In
  * as closed. The counts are sums over the deployments.
  */
 const circuitOf = (health: UpstreamHealth, settings: Settings, instance: Instance, models: readonly string[]) => {
-  const endpoint = circuitAt(health, settings, endpointId(instance))
+  const endpoint = wayCircuit(health, settings, instance)
   const inner = sum(models.map((model) => modelCircuit(health, settings, candidate(instance, model))))
   const { state, retryAt } = worse(endpoint, inner)
   const ofDeployments = models
     .flatMap((model) => deployments(instance, model))
     .map((id) => health.circuits.counts(id, settings.circuit))
-  const otherIds = [endpointId(instance), ...models.map((model) => modelId(candidate(instance, model)))]
+  const otherIds = [proxyId(instance) ?? [], endpointId(instance)]
+    .flat()
+    .concat(models.map((model) => modelId(candidate(instance, model))))
   const counts = [...ofDeployments, ...otherIds.map((id) => health.circuits.counts(id, settings.circuit))]
   // A success counts in every circuit it passed, and a base URL may have several providers. A failure counts in one.
   const successes = ofDeployments.reduce((total, circuit) => total + circuit.successes, 0)
@@ -135,10 +138,17 @@ const circuitOf = (health: UpstreamHealth, settings: Settings, instance: Instanc
   }
 }
 
-const circuitAt = (health: UpstreamHealth, settings: Settings, id: string): CircuitSummary => {
-  const { state, retryAt } = health.circuits.phase(id, settings.circuit)
-  return { state, retryAt: state === 'closed' ? null : retryAt }
-}
+const circuitAt = (health: UpstreamHealth, settings: Settings, id: string): CircuitSummary =>
+  summaryOfPhase(health.circuits.phase(id, settings.circuit))
+
+/** The circuit of the base URL, or that of the proxy in front of it. */
+const wayCircuit = (health: UpstreamHealth, settings: Settings, instance: Instance): CircuitSummary =>
+  summaryOfPhase(health.circuits.wayPhase(instance, settings.circuit))
+
+const summaryOfPhase = ({ state, retryAt }: CircuitPhase): CircuitSummary => ({
+  state,
+  retryAt: state === 'closed' ? null : retryAt,
+})
 
 /**
  * The circuit of one key at one model. An attempt also passes the model's circuit, so the result is the one of the two

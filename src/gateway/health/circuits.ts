@@ -5,7 +5,7 @@
 
 import type { Instance } from '../../core/provider.ts'
 import type { CircuitRules } from '../../core/settings.ts'
-import { endpointId, type Names, namesOf, type Target } from '../../core/target.ts'
+import { endpointId, type Names, namesOf, proxyId, type Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
 import * as circuit from '../../policy/health/breaker.ts'
@@ -13,7 +13,7 @@ import { warmUpDelay } from '../../policy/health/slow-start.ts'
 import { BoundedMap } from './bounded-map.ts'
 
 /** The scope of a circuit. `answers`: counts the empty answers of a deployment. */
-export type CircuitScope = 'deployment' | 'model' | 'endpoint' | 'answers'
+export type CircuitScope = 'deployment' | 'model' | 'endpoint' | 'proxy' | 'answers'
 
 /**
  * Which circuits admit an attempt. `normal`: closed ones within their slow start. `warm`: beyond the slow start too. `early`:
@@ -190,14 +190,23 @@ export class Circuits {
     return own.state === 'open' || answers.state === 'closed' ? own : answers
   }
 
+  /** The state of the way to a base URL: of its own circuit, or of that of its proxy if it is further from closed. */
+  wayPhase(instance: Instance, rules: CircuitRules): CircuitPhase {
+    const endpoint = this.phase(endpointId(instance), rules)
+    const proxy = proxyId(instance)
+    if (proxy === null) return endpoint
+    const hop = this.phase(proxy, rules)
+    return DISTANCE[hop.state] > DISTANCE[endpoint.state] ? hop : endpoint
+  }
+
   /** Successes and failures in the current window. */
   counts(id: string, rules: CircuitRules): ReturnType<typeof circuit.counts> {
     return circuit.counts(this.#breaker(id), this.#world.now(), rules)
   }
 
   /**
-   * Closes all circuits of a provider, or lets those that are open admit a probe now. Returns how many changed. The circuit
-   * of its base URL is shared with other providers at the same address.
+   * Closes all circuits of a provider, or lets those that are open admit a probe now. Returns how many changed. The circuits
+   * of its base URL and of its proxy are shared with other providers at the same address or behind the same proxy.
    */
   override(instance: Instance, action: 'close' | 'probe'): number {
     const now = this.#world.now()
@@ -289,17 +298,21 @@ const isSame = (permit: circuit.CircuitPermit, other: circuit.CircuitPermit): bo
   permit.probe === other.probe &&
   permit.early === other.early
 
+/** How far a state is from closed. */
+const DISTANCE = { closed: 0, half_open: 1, open: 2 } as const satisfies Record<CircuitPhase['state'], number>
+
 /** The circuits of a target, widest scope first. */
 const scopesOf = (target: Target): readonly (readonly [CircuitScope, string])[] => {
   const names = namesOf(target)
   const known = scopes.get(names)
   if (known) return known
-  const { deployment, model, endpoint } = names
+  const { deployment, model, endpoint, proxy } = names
   const made = [
+    ...(proxy === null ? [] : [['proxy', proxy] as const]),
     ['endpoint', endpoint],
     ['model', model],
     ['deployment', deployment],
-    ['answers', answersId(deployment)],
+    ['answers', answersId(deployment)] as const,
   ] as const
   scopes.set(names, made)
   return made
@@ -309,6 +322,7 @@ const scopes = new WeakMap<Names, readonly (readonly [CircuitScope, string])[]>(
 /** The scope of a circuit if it is one of this provider. */
 const scopeOf = (instance: Instance, id: string): CircuitScope | null => {
   if (id === endpointId(instance)) return 'endpoint'
+  if (id === proxyId(instance)) return 'proxy'
   if (id.startsWith(`${ANSWERS}${instance.id} `)) return 'answers'
   if (!id.startsWith(`${instance.id} `)) return null
   const [, second, third] = id.split(' ', 3)

@@ -4,11 +4,20 @@
  */
 import { type Failure, rowOf } from '../../core/failure.ts'
 import type { ProviderKey } from '../../core/provider.ts'
-import { type Candidate, deploymentId, endpointId, keyId, modelId, type Plan, type Target } from '../../core/target.ts'
+import {
+  type Candidate,
+  deploymentId,
+  endpointId,
+  keyId,
+  modelId,
+  type Plan,
+  proxyId,
+  type Target,
+} from '../../core/target.ts'
 
 /** The consequences of the failures of one request so far. */
 export type History = {
-  /** Ids of deployments, models, keys and endpoints that this request does not try again. */
+  /** Ids of deployments, models, keys, endpoints and proxies that this request does not try again. */
   readonly excluded: ReadonlySet<string>
   /** Models at instances whose other keys are tried after all other targets. */
   readonly demoted: ReadonlySet<string>
@@ -29,6 +38,7 @@ export const recordFailure = (history: History, target: Target, failure: Failure
   if (row.excludes === 'key') excluded.add(keyId(candidate.instance, key))
   if (row.excludes === 'model') excluded.add(modelId(candidate))
   if (row.excludes === 'endpoint') excluded.add(endpointId(candidate.instance))
+  if (row.excludes === 'proxy') excluded.add(proxyId(candidate.instance) ?? endpointId(candidate.instance))
   const tooLong = failure.kind === 'context_length'
   return {
     excluded,
@@ -66,7 +76,8 @@ function* targetsOf(
   const { instance } = candidate
   // Avoids building ids while nothing is excluded.
   const none = excluded.size === 0
-  if (!none && (excluded.has(endpointId(instance)) || excluded.has(modelId(candidate)))) return
+  if (!none && [endpointId(instance), proxyId(instance) ?? '', modelId(candidate)].some((id) => excluded.has(id)))
+    return
   for (const key of keysOf(candidate)) {
     const target = { candidate, key }
     if (none || !(excluded.has(keyId(instance, key)) || excluded.has(deploymentId(target)))) yield target

@@ -61,7 +61,7 @@ const lanes = z
       .array(
         z.strictObject({
           at: time,
-          what: z.enum(['deployment', 'model', 'endpoint', 'answers', 'provider', 'key']),
+          what: z.enum(['deployment', 'model', 'endpoint', 'proxy', 'answers', 'provider', 'key']),
           credential: z.string().nullable(),
           model: z.string().nullable(),
           from: z.string(),

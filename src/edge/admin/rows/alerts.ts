@@ -118,9 +118,10 @@ export const alertRows = [
       const settings = deps.configuration.running().alerts
       if (!settings) return bad(NOT_CONFIGURED)
       const id = `msg_${randomUUID()}`
+      const { dial } = deps.gateway.world
       const about = { id, at: deps.gateway.world.date(), node: hostname() }
       const body = JSON.stringify(testBody(settings.format, about))
-      const problem = await sendAlert(settings, { id, body }, new AbortController().signal)
+      const problem = await sendAlert(settings, { id, body }, { dial, signal: new AbortController().signal })
       const delivered = problem === null
       await noteAudit(deps.control, call, { action: 'alerts.test', object: 'alerts', details: { delivered } })
       return good({ body: { object: 'alert.test' as const, id, delivered, problem } })

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { bad, good, type Outcome } from '../../../core/failure.ts'
 import { isObject, type JsonObject, list, object, text } from '../../../core/json.ts'
-import { endpointId } from '../../../core/target.ts'
+import { endpointId, proxyId } from '../../../core/target.ts'
 import type { ReloadEntry } from '../../config/reload-state.ts'
 import { CHANGES_PARAMETERS, type ChangesQuery, rangeOf } from '../../ledger/reading/parameters.ts'
 import type { TimeRange } from '../../ledger/reading/queries.ts'
@@ -158,7 +158,8 @@ const writesIn = async (
 /** Changes of circuits and keys of providers, and starts, of all processes. */
 const processChanges = async (deps: AdminDeps, { from, to }: TimeRange): Promise<readonly Change[]> => {
   const { instances } = deps.gateway.config()
-  const sharing = (baseUrl: string) => instances.flatMap((one) => (endpointId(one) === baseUrl ? [one.id] : []))
+  const sharing = (place: string) =>
+    instances.flatMap((one) => ([endpointId(one), proxyId(one)].includes(place) ? [one.id] : []))
   const { answers } = await askNodes(deps, { do: 'changes', from, to })
   return answers.flatMap(({ node, value }) => {
     // See `answerNode`.

@@ -13,6 +13,7 @@ import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
 import { runningHere } from '../gateway-client.ts'
 import { type Local, readLocal, sharedIn } from '../local.ts'
 import { checkKeys } from '../provider-check.ts'
+import { checkProxies } from '../proxy-check.ts'
 import { table } from '../table.ts'
 
 type Finding = {
@@ -152,7 +153,7 @@ const CLOCK_TOLERANCE = 60_000
 
 const providers: Check = async ({ loaded }, { host }) => {
   if (!loaded.ok) return [finding('provider keys', 'skipped', 'the configuration is invalid')]
-  const checks = await checkKeys(loaded.config.instances, host)
+  const checks = await checkKeys(loaded.config.instances, host, loaded.launch.proxies)
   const clocks = checks.flatMap(({ clock }) => (clock === null ? [] : [clock])).toSorted((a, b) => a - b)
   const clock = clocks[Math.floor(clocks.length / 2)]
   return [
@@ -171,12 +172,10 @@ const providers: Check = async ({ loaded }, { host }) => {
   ]
 }
 
-const proxies: Check = (_, { host: { env } }) => {
-  const set = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap((name) =>
-    [name, name.toLowerCase()].filter((one) => env[one]),
-  )
-  if (set.length === 0) return [finding('proxies', 'ok', 'none is configured')]
-  return [finding('proxies', 'warning', `${set.join(', ')} is set, but Headgate connects to providers directly`)]
+const proxies: Check = async ({ loaded }) => {
+  if (!loaded.launch) return [finding('proxies', 'skipped', 'the configuration is invalid')]
+  const found = await checkProxies(loaded.launch.proxies, loaded.ok ? loaded.config.instances : [])
+  return found.map(({ status, detail }) => finding('proxies', status, detail))
 }
 
 const prices: Check = ({ loaded }, { host }) => {
@@ -221,7 +220,7 @@ export const define: DefineVerb = (command, cli) => {
     .option('--fix', 'remove the access of other users from files with secrets')
     .addHelpText(
       'after',
-      "\nFetches each provider's model list to check its keys, which is free of charge.\n\nExample: headgate doctor",
+      "\nFetches each provider's model list to check its keys, which is free of charge, and connects once through each proxy.\n\nExample: headgate doctor",
     )
     .action(async ({ fix }: { fix?: true }) => {
       const { answer, exit, paint } = cli()

@@ -15,6 +15,7 @@ import type { FileReader } from './file-reader.ts'
 import type { RouteEntry } from './file-schema.ts'
 import { instanceName, keyless } from './ids.ts'
 import { maskerFor, type Problem, quote } from './problem.ts'
+import { quoteWarnings, unquoted } from './quoted-values.ts'
 import { launchRows, settingRows } from './rows.ts'
 import { NO_FILES, type SecretFiles, withFileVariables } from './secret-files.ts'
 import { settingProblems } from './setting-problems.ts'
@@ -59,12 +60,13 @@ export type Texts = {
   readonly stored?: ((settings: Settings) => AccountRecords | null) | undefined
 }
 
-/** The environment merged with `.env`. Real variables take precedence, even empty ones. */
+/** The environment, without quotation marks, merged with `.env`. Real variables take precedence, even empty ones. */
 export const environmentOf = (env: Env, dotenv: string | undefined): Env => {
-  if (dotenv === undefined) return env
+  const own = unquoted(env)
+  if (dotenv === undefined) return own
   const added = parseDotenv(dotenv)
   const joined: Record<string, string | undefined> = Object.create(null)
-  for (const [name, value] of [...Object.entries(added), ...Object.entries(env)])
+  for (const [name, value] of [...Object.entries(added), ...Object.entries(own)])
     if (value !== undefined) joined[name] = value
   return joined
 }
@@ -281,7 +283,12 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     ownPort: launch?.port ?? 0,
   })
   const routes = routesFrom(content.routes, upstreams.instances, upstreams.leftOut, placeOf)
-  const warnings = [...launchWarnings, ...misspelledSettings(env), ...upstreams.warnings].map(mask)
+  const warnings = [
+    ...quoteWarnings(real, file?.text ?? '', providers),
+    ...launchWarnings,
+    ...misspelledSettings(env),
+    ...upstreams.warnings,
+  ].map(mask)
   problems.push(...upstreams.problems)
   // If a provider was refused, routes to it would be reported as well: only the provider's problem is reported.
   const refused = upstreams.problems.length > 0 || problems.some(({ what }) => what?.startsWith('providers'))

@@ -1,6 +1,6 @@
 /** The effective configuration with the origin of each value, for the command line and the admin API. Secrets are masked. */
 
-import type { Loaded } from './configure.ts'
+import { environmentOf, type Loaded } from './configure.ts'
 import { settingAt } from './definition.ts'
 import { parseDotenv } from './dotenv.ts'
 import type { Env } from './env.ts'
@@ -33,8 +33,9 @@ export const effectiveConfig = (
   { dotenv, file }: ConfigTexts,
   env: Env,
 ): EffectiveConfig => {
+  const own = environmentOf(env, undefined)
   const inDotenv = dotenv === undefined ? {} : parseDotenv(dotenv)
-  const tree = file?.reader.readTree(file.text, file.name, { env: { ...inDotenv, ...env } })
+  const tree = file?.reader.readTree(file.text, file.name, { env: environmentOf(env, dotenv) })
   const inFile = (path: readonly PropertyKey[]): string | undefined => {
     if (!tree?.ok || settingAt(tree.value, path.map(String)) == null) return undefined
     return tree.placeOf(path).name.replace(/:\d+$/, '')
@@ -42,7 +43,7 @@ export const effectiveConfig = (
   const isSet = (from: Env, name: string) =>
     variable(from, name) !== undefined || variable(from, `${name}_FILE`) !== undefined
   const originOf = (path: readonly string[], name: string): string => {
-    if (isSet(env, name)) return 'env'
+    if (isSet(own, name)) return 'env'
     if (env[name] === undefined && isSet(inDotenv, name)) return '.env'
     return inFile(path) ?? 'default'
   }

@@ -272,7 +272,6 @@ const refused: readonly (readonly [Record<string, string>, string | RegExp])[] =
   ],
   [{ OPENAI_API_KEY: 'canary\r\nx-evil: 1' }, /^OPENAI_API_KEY: found a key with white space/],
   [{ OPENAI_API_KEY: 'canary\u00e9' }, /non-ASCII/],
-  [{ OPENAI_API_KEY: '"canary"' }, /^OPENAI_API_KEY: found a key in quotation marks/],
   [{ OPENAI_API_KEY: 'canary'.repeat(4000) }, /^OPENAI_API_KEY: found a key of 24000 characters/],
   [
     { OPENAI_API_KEY: 'a', OPENAI_STYLES: 'chat,klingon' },

@@ -170,7 +170,7 @@ x-headgate-dropped: metadata.user_id
 | an effort or a verbosity for a model that does not reason | OpenAI, Azure, GitHub Models | nothing |
 | penalties | Gemini, Vertex AI | nothing |
 | \`temperature\`, \`top_p\`, penalties | Kimi K2.5 and later at Moonshot AI | nothing |
-| thinking, while a tool call is forced | DeepSeek V4, Qwen at Alibaba, Kimi K2.5 and K2.6 | thinking is disabled |
+| thinking, while a tool call is forced | DeepSeek V4, Qwen at Alibaba, Kimi K2.5 and K2.6 | thinking is disabled; named is the member that controls it, or \`tool_choice\` if there is none |
 | a JSON schema | DeepSeek | a request to its responses API |
 | JSON output together with tools | Groq | another target |
 

@@ -1,5 +1,6 @@
 import type { Provider } from '../core/provider.ts'
-import { olderChatUnlessOpenai } from './quirks/request.ts'
+import { withoutReasoning } from './quirks/openai.ts'
+import { inOrder, olderChatUnlessOpenai } from './quirks/request.ts'
 
 export default {
   name: 'openai-compatible',
@@ -11,7 +12,7 @@ export default {
   keyless: true,
   models: { path: '/models' },
   // Most such servers ignore the newer name of the output limit, which would leave the answer unlimited.
-  quirks: { requestBody: olderChatUnlessOpenai },
+  quirks: { requestBody: inOrder(withoutReasoning, olderChatUnlessOpenai) },
   note: 'Used for every other name with a key and a base URL: `MY_LLM_API_KEY` and `MY_LLM_BASE_URL`.',
   embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

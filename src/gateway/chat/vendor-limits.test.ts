@@ -210,6 +210,28 @@ test('identifiers: a long call id and the id of its result stay equal at OpenAI,
   assert.ok(sent('vllm', 'openai-chat', asked).same, 'a server without the limit receives the id')
 })
 
+test('identifiers: a long call id of another format is named by the client’s path', () => {
+  const id = `toolu_${'z'.repeat(70)}`
+  const called = messages({
+    messages: [
+      USER,
+      { role: 'assistant', content: [{ type: 'tool_use', id, name: 'f', input: {} }] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content: 'r' }] },
+    ],
+  })
+  for (const only of ['openai-chat', 'openai-responses'] as const)
+    assert.deepEqual(sentTo('openai', 'anthropic-messages', called, { only }).dropped, [
+      'messages[1].content[0].id',
+      'messages[2].content[0].tool_use_id',
+    ])
+  const items = [
+    USER,
+    { type: 'function_call', call_id: id, name: 'f', arguments: '{}' },
+    { type: 'function_call_output', call_id: id, output: 'r' },
+  ]
+  assert.deepEqual(sent('groq', 'openai-responses', { input: items }).dropped, ['input[1].call_id', 'input[2].call_id'])
+})
+
 // can1357/oh-my-pi#284, github/app#499: item ids of Copilot have 400 characters and more.
 test('identifiers: a long item id keeps its prefix at OpenAI', () => {
   const { body, dropped } = sent('openai', 'openai-responses', {
@@ -458,6 +480,24 @@ const ADAPTED: readonly Adapted[] = [
     { reasoning_effort: 'low' },
     [],
   ],
+  [
+    'an effort',
+    'openai-compatible',
+    'openai/gpt-4.1-mini',
+    'openai-chat',
+    chat({ reasoning_effort: 'low' }),
+    { reasoning_effort: undefined },
+    ['reasoning_effort'],
+  ],
+  [
+    'an effort of another model',
+    'openai-compatible',
+    'gpt-oss-120b',
+    'openai-chat',
+    chat({ reasoning_effort: 'low' }),
+    { reasoning_effort: 'low' },
+    [],
+  ],
   // RageAgainstThePixel/OpenAI-DotNet#500, BoundaryML/baml#2708
   [
     'an effort of responses',
@@ -606,7 +646,7 @@ const ADAPTED: readonly Adapted[] = [
     'openai-chat',
     chat({ tools: [TOOL], tool_choice: 'required' }),
     { tool_choice: 'required', thinking: { type: 'disabled' } },
-    ['thinking'],
+    ['tool_choice'],
   ],
   [
     'a named call and an effort',
@@ -624,7 +664,7 @@ const ADAPTED: readonly Adapted[] = [
     'anthropic-messages',
     messages({ tools: [{ name: 'f', input_schema: EMPTY }], tool_choice: { type: 'tool', name: 'f' } }),
     { thinking: { type: 'disabled' } },
-    ['thinking'],
+    ['tool_choice'],
   ],
   [
     'a required call in its messages',
@@ -633,7 +673,7 @@ const ADAPTED: readonly Adapted[] = [
     'anthropic-messages',
     messages({ tools: [{ name: 'f', input_schema: EMPTY }], tool_choice: { type: 'any' } }),
     { thinking: { type: 'disabled' } },
-    ['thinking'],
+    ['tool_choice'],
     'anthropic-messages',
   ],
   [
@@ -671,7 +711,7 @@ const ADAPTED: readonly Adapted[] = [
     'anthropic-messages',
     messages({ tools: [{ name: 'f', input_schema: EMPTY }], tool_choice: { type: 'any' } }),
     { enable_thinking: false },
-    ['enable_thinking'],
+    ['tool_choice'],
   ],
   [
     'a required call',
@@ -699,7 +739,7 @@ const ADAPTED: readonly Adapted[] = [
     'openai-chat',
     chat({ tools: [TOOL], tool_choice: { type: 'function', function: { name: 'f' } } }),
     { thinking: { type: 'disabled' } },
-    ['thinking'],
+    ['tool_choice'],
   ],
   [
     'an allowed call',
@@ -708,7 +748,7 @@ const ADAPTED: readonly Adapted[] = [
     'openai-responses',
     responses({ tools: [{ type: 'function', name: 'f', parameters: EMPTY, strict: false }], tool_choice: 'required' }),
     { thinking: { type: 'disabled' } },
-    ['thinking'],
+    ['tool_choice'],
   ],
   // UKGovernmentBEIS/inspect_ai#4916, llm-exe/llm-exe#662
   [

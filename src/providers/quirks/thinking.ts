@@ -17,15 +17,16 @@ type Thinking = {
 
 /**
  * Disables thinking for a request that forces a tool call, where the vendor refuses the combination. The call is what the client
- * requested, so it is kept. The client's members that control thinking are removed and reported; without one, the switch is.
+ * requested, so it is kept. The client's members that control thinking are removed and reported. If it sent none, the choice is
+ * reported: it is the member that has this effect.
  */
 export const forcedCallsWithoutThinking =
   ({ thinks, off }: Thinking): RequestQuirk =>
   (body, model, lost) => {
     if (!forcesCall(body.tool_choice) || !thinks(body, model)) return body
     const controls = CONTROLS.filter((member) => (body[member] ?? null) !== null)
-    const reported = controls.length > 0 ? controls.filter((member) => !isOff(body[member])) : Object.keys(off)
-    for (const member of reported) lost(member)
+    for (const member of controls) if (!isOff(body[member])) lost(member)
+    if (controls.length === 0) lost('tool_choice')
     return { ...withoutMember(body, ...controls), ...off }
   }
 

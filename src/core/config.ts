@@ -67,6 +67,8 @@ export type RouteTarget = { readonly provider: string; readonly model?: string; 
 /** Known facts about a model: from the catalogue, with the limits that the configuration file states. */
 export type ModelFacts = ModelLimits & {
   readonly prices?: CataloguePrices
+  /** The limits that do not come from the catalogue, which may be out of date. */
+  readonly stated?: ModelLimits
   /** A subset of `tools`, `vision`, `structured_output`, `reasoning`, `audio_input`, `file_input`. */
   readonly capabilities?: readonly string[]
 }

@@ -181,6 +181,16 @@ export const KINDS = {
 
 export type FailureKind = keyof typeof KINDS
 
+/** The figures in a refusal of a prompt that is too long. Members that the refusal does not state are absent. */
+export type ContextOverflow = {
+  /** The model's context window in tokens. */
+  readonly window?: number
+  /** If it is below `window`, the prompt fits, and only the requested output beside it does not. */
+  readonly promptTokens?: number
+  /** The output limit that the request asked for. */
+  readonly requestedOutput?: number
+}
+
 /** An expected failure as a value. */
 export type Failure = {
   readonly kind: FailureKind
@@ -199,6 +209,8 @@ export type Failure = {
   }
   /** Path of the invalid member in the client's body: `messages[0].content`. */
   readonly param?: string
+  /** Only of `context_length`: what the refusal states. */
+  readonly overflow?: ContextOverflow
   /** More specific than the code of the kind. */
   readonly code?: string
   /** Every invalid member of a request to the admin API. */

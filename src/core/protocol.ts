@@ -132,6 +132,8 @@ export type SameFormat = {
    * members with `body`.
    */
   readonly adaptRequest: (body: JsonObject, target: EncodeTarget) => JsonObject
+  /** Lowers the output limit of a body to this many tokens, and what must be below it. `paths`: the changed members. */
+  readonly lowerOutput: (body: JsonObject, limit: number) => LoweredBody
   /** Paths in `body` of the list entries that `adaptRequest` removes, in order. Absent: it removes none. */
   readonly omittedEntries?: (body: JsonObject, target: EncodeTarget) => readonly string[]
   /** Forwards the upstream's frames, without parts that the client did not request. */
@@ -147,6 +149,8 @@ export type SameFormat = {
    */
   readonly passAnswer?: (source: string, context: AnswerContext, body?: Json) => string
 }
+
+export type LoweredBody = { readonly body: JsonObject; readonly paths: readonly string[] }
 
 /** A wire format in both directions. */
 export type Protocol = UpstreamProtocol &
@@ -196,7 +200,7 @@ export type StreamWriter<Piece extends TextOrBytes = TextOrBytes> = Stage<Stream
 export type EncodeTarget = {
   /** Model name at the upstream. */
   readonly model: string
-  /** Output limit of the model in tokens, for formats that demand one; from the catalogue. */
+  /** Output limit of the model in tokens, for formats that demand one. */
   readonly outputLimit?: number | undefined
   /** The model supports reasoning effort, according to the catalogue. */
   readonly reasons?: boolean | undefined

@@ -26,6 +26,7 @@ import {
   prepareRequest,
   sameFormat,
 } from '../upstream/outbound-request.ts'
+import { OutputLimits } from './output-limits.ts'
 import { signaturesIn, signaturesNamed, stripSignatures } from './strip-signatures.ts'
 import { truncated } from './truncate.ts'
 import type { StoredTurn } from './turn.ts'
@@ -64,6 +65,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   #truncated: InboundRequest | null = null
   /** The request without members that a candidate refused, and the request from which it was derived. */
   #adapted: Map<Candidate, { readonly from: InboundRequest; readonly to: InboundRequest }> | null = null
+  readonly #outputs: OutputLimits
   /** Number of retries without a refused member. */
   #retriesWithoutMember = 0
   /** Number of retries without the signatures that an error identified. */
@@ -78,6 +80,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     this.#turn = turn
     this.#holder = holder
     this.#bodies = bodies
+    this.#outputs = new OutputLimits(deps)
     // No client waits for a background response.
     this.hedgesProbes = mayHedge(inbound.request) && !turn?.storage.background
     if (settings.hedge.percent > 0 && this.hedgesProbes) this.hedging = hedging(deps.health, settings, inbound)
@@ -91,7 +94,10 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     const before = known.find((one) => one.inbound === inbound)
     if (before) return before.prepared
     const facts = this.#deps.health.limits.factsOf(this.#deps.catalogue, candidate)
-    const prepared = prepareRequest(forcedStream(inbound, instance), candidate, facts, this.#lackingAt(instance))
+    const outputLimit = this.#outputs.of(candidate)
+    const asked = forcedStream(inbound, instance)
+    const limited = outputLimit === undefined ? asked : { ...asked, outputLimit }
+    const prepared = prepareRequest(limited, candidate, facts, this.#lackingAt(instance))
     known.push({ inbound, prepared })
     this.#prepared.set(candidate, known)
     return prepared
@@ -149,6 +155,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     const { id } = target.candidate.instance
     if (this.#turn?.isExpiredUpstream(this.#unadapted(target), failure)) return true
     if (this.#isProtocolMissing(target, failure)) return true
+    if (this.#mayLowerOutput(target, failure)) return true
     if (failure.kind === 'incompatible') return this.#mayRetryWithoutMember(target, failure)
     if (failure.kind !== 'unknown_proof' || this.#unsigned?.has(id)) return false
     const unsigned = stripSignatures(this.#truncated ?? this.#inbound)
@@ -156,6 +163,15 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     if (this.#mayRetryWithoutNamed(target.candidate, failure, signaturesIn(this.#inboundFor(target)))) return true
     this.#unsigned ??= new Map()
     this.#unsigned.set(id, unsigned)
+    return true
+  }
+
+  /** Whether to retry the same target with a lower output limit. */
+  #mayLowerOutput(target: Target, failure: Failure): boolean {
+    const { candidate } = target
+    const prepared = this.#prepared.get(candidate)?.at(-1)?.prepared ?? null
+    if (!this.#outputs.lower(candidate, failure, this.#inboundFor(target).request, prepared)) return false
+    this.#prepared.delete(candidate)
     return true
   }
 

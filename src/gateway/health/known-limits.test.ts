@@ -28,6 +28,7 @@ test('a limit comes from the file, a refusal, the provider’s list or the catal
     contextWindow: 300,
     maxOutputTokens: 40,
     capabilities: ['tools'],
+    stated: { contextWindow: 300 },
   })
   limits.learn(candidate('m'), { contextWindow: 200 })
   assert.equal(limits.windowOf(catalogue, candidate('m')), 200)

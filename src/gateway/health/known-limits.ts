@@ -38,7 +38,10 @@ export class KnownLimits {
     const facts = factsOf(catalogue, instance, model)
     const listed = this.#listed.get(instance.id)?.get(model)
     const learned = this.#learned.isEmpty ? undefined : this.#recent(modelId(candidate))
-    return listed || learned ? { ...facts, ...listed, ...learned, ...instance.limits?.get(model) } : facts
+    const fixed = instance.limits?.get(model)
+    if (!listed && !learned && !fixed) return facts
+    const stated = { ...listed, ...learned, ...fixed }
+    return { ...facts, ...stated, stated }
   }
 
   /** The context window of a model in tokens. Undefined: unknown. */

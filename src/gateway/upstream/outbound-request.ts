@@ -9,11 +9,12 @@ import { rewrite, type Span } from '../../core/json-text.ts'
 import { isLarge, rewriteLarge, writeLarge } from '../../core/large-write.ts'
 import { pathSegment } from '../../core/path-segment.ts'
 import type { ClientProtocol, EncodeTarget, Loss, SameFormat, UpstreamProtocol } from '../../core/protocol.ts'
-import type { Auth, Identity, Instance, ProtocolSupport, ProviderKey } from '../../core/provider.ts'
+import type { Auth, Identity, Instance, ModelLimits, ProtocolSupport, ProviderKey } from '../../core/provider.ts'
 import { PIECE, type Steps } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'
 import { type Doubt, doubts } from '../../policy/routing/capabilities.ts'
 import { protocolsInOrder } from '../../policy/routing/choose-protocol.ts'
+import { fittingOutput } from '../../policy/routing/output-room.ts'
 import { sse } from '../../protocols/framing/sse.ts'
 import { upstreamProtocols } from '../../protocols/index.ts'
 import { withoutKeeping } from '../../protocols/openai-responses/without-storage.ts'
@@ -40,6 +41,8 @@ export type InboundRequest = {
   readonly reencode?: { readonly without: readonly string[] }
   /** Maps a path in `body` to the client's path, if the body contains more than the client sent. */
   readonly clientPath?: (path: string) => string
+  /** The most output tokens to request from this target, as its refusal states. */
+  readonly outputLimit?: number
   /** Whether the provider has rejected a member of the body (`store`), or of its messages or items (`messages.foo`). */
   readonly refused?: (path: string) => boolean
   /** The upstream streams the answer although the client did not request a stream. */
@@ -122,9 +125,11 @@ const prepareAs = (
   const { acceptsReasoning, supportsCustomTools, encryptsReasoning, readsBillingLine } = instance.provider
   const { accepts, lacks } = wire
   const isTranslated = protocol.name !== inbound.protocol.name
+  // The catalogue may be out of date: a client of the same format knows the model, and its request is tried as it is.
+  const lowered = loweredOutput(inbound, (isTranslated ? facts : facts?.stated) ?? {})
   const target: EncodeTarget = {
     model,
-    outputLimit: facts?.maxOutputTokens,
+    outputLimit: lowest(facts?.maxOutputTokens, inbound.outputLimit),
     reasons: facts?.capabilities?.includes('reasoning'),
     acceptsReasoning,
     accepts,
@@ -146,7 +151,7 @@ const prepareAs = (
     const fitted = quirk?.(accepted, model, recordLoss, protocol.name) ?? accepted
     return inbound.refused ? withoutRefusedPaths(fitted, inbound.refused, recordLoss) : fitted
   }
-  const { request } = inbound
+  const request = lowered === undefined ? inbound.request : withOutputLimit(inbound.request, lowered)
   const stream = request.stream && !(protocol.choices?.wholeOnly && choicesOf(request) > 1)
   const path = pathOf(wire, protocol, model, stream)
   const base = wire.atHost ? hostOf(instance.baseUrl) : instance.baseUrl
@@ -155,7 +160,10 @@ const prepareAs = (
 
   const same = inbound.reencode ? undefined : sameFormat(inbound.protocol, protocol)
   if (same) {
-    const original = inbound.asStream ? { ...inbound.body, stream: true } : inbound.body
+    const asked = inbound.asStream ? { ...inbound.body, stream: true } : inbound.body
+    const { body: original, paths } =
+      lowered === undefined ? { body: asked, paths: [] } : same.lowerOutput(asked, lowered)
+    for (const path of paths) recordLoss(path)
     const adapted = same.adaptRequest(original, target)
     const after = adjust(adapted)
     const isShorter = adapted.input !== original.input || adapted.messages !== original.messages
@@ -184,11 +192,36 @@ const prepareAs = (
   const after = inbound.continues ? (instance.provider.supportsPrefill?.body?.(adjusted) ?? adjusted) : adjusted
   const atClientPaths = bodyLosses.map(({ path, essential }) => ({ path: clientPathOf(path, encoded.from), essential }))
   const removed = (inbound.reencode?.without ?? []).map((path) => ({ path, essential: false }))
-  const losses = sorted([...lacking, ...portable.losses, ...encoded.losses, ...atClientPaths, ...removed], inbound)
+  const outputLosses = lowered === undefined ? NONE : pathOfOutputLimit(inbound.request)
+  const losses = sorted(
+    [...lacking, ...outputLosses, ...portable.losses, ...encoded.losses, ...atClientPaths, ...removed],
+    inbound,
+  )
   const isLong = inbound.source.text.length > PIECE
   const body = isLong ? new LateBody(() => writeLarge(after)) : { text: JSON.stringify(after) }
   return { protocol, url, auth, body, stream, ...losses }
 }
+
+/** The output limit to request instead of the client's, where that does not fit. */
+const loweredOutput = ({ request, source, outputLimit }: InboundRequest, limits: ModelLimits): number | undefined => {
+  const wanted = request.settings.maxOutputTokens?.value
+  if (wanted === undefined) return undefined
+  const fitting = lowest(fittingOutput(request, limits, source.text.length), outputLimit)
+  return fitting !== undefined && fitting < wanted ? fitting : undefined
+}
+
+const lowest = (one: number | undefined, other: number | undefined): number | undefined =>
+  one === undefined || other === undefined ? (one ?? other) : Math.min(one, other)
+
+const withOutputLimit = (request: ChatRequest, value: number): ChatRequest => {
+  const { maxOutputTokens, ...settings } = request.settings
+  return maxOutputTokens
+    ? { ...request, settings: { ...settings, maxOutputTokens: { ...maxOutputTokens, value } } }
+    : request
+}
+
+const pathOfOutputLimit = ({ settings: { maxOutputTokens } }: ChatRequest): readonly Loss[] =>
+  maxOutputTokens ? [{ path: maxOutputTokens.at, essential: false }] : []
 
 /** The client's body with the changed members replaced. */
 const rewritten = ({ source, members, body: before }: InboundRequest, after: JsonObject): EncodedText => {

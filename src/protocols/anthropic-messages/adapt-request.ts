@@ -1,8 +1,9 @@
 import { withoutBillingLines } from '../../core/billing-line.ts'
-import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { mapMember } from '../../core/json-edit.ts'
-import type { EncodeTarget } from '../../core/protocol.ts'
+import type { EncodeTarget, LoweredBody } from '../../core/protocol.ts'
 import { isOwn } from '../client-parts/thinking-signatures.ts'
+import { lowerMembers } from '../shared/lower-output.ts'
 import { fromBase64, isImageType, isTextType, mediaTypeOf, standardBase64 } from '../shared/media.ts'
 
 /**
@@ -15,6 +16,18 @@ export const adaptRequest = (body: JsonObject, { model, readsBillingLine }: Enco
   const kept = withoutGatewayBlocks(known.messages)
   const { messages } = mapMember({ messages: kept }, 'messages', withTrueMedia)
   return { ...known, model, ...(messages !== known.messages && { messages }) }
+}
+
+/** The smallest thinking budget (https://docs.claude.com/en/docs/build-with-claude/extended-thinking). */
+const LEAST_BUDGET = 1_024
+
+/** A thinking budget must be below `max_tokens`. Where none fits, the answer is given without thinking. */
+export const lowerOutput = (body: JsonObject, limit: number): LoweredBody => {
+  const lowered = lowerMembers('max_tokens')(body, limit)
+  const thinking = object(body.thinking)
+  if ((number(thinking?.budget_tokens) ?? 0) < limit || lowered.paths.length === 0) return lowered
+  const smaller = limit > LEAST_BUDGET ? { ...thinking, budget_tokens: limit - 1 } : { type: 'disabled' }
+  return { body: { ...lowered.body, thinking: smaller }, paths: [...lowered.paths, 'thinking.budget_tokens'] }
 }
 
 // ── Media whose bytes are not what their label says ──────────────────────────────────────────────────────────────────

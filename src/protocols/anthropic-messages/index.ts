@@ -1,6 +1,6 @@
 import type { Protocol } from '../../core/protocol.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
-import { adaptRequest, omittedBlocks } from './adapt-request.ts'
+import { adaptRequest, lowerOutput, omittedBlocks } from './adapt-request.ts'
 import { assembleAnswer } from './assemble-answer.ts'
 import { tokenCounting } from './count-tokens.ts'
 import { decodeAnswer } from './decode-answer.ts'
@@ -21,7 +21,7 @@ export const anthropicMessages: Protocol = {
   headers: { 'anthropic-version': '2023-06-01' },
   decodeRequest,
   encodeRequest,
-  passing: { adaptRequest, omittedEntries: omittedBlocks, passStream, assembleAnswer },
+  passing: { adaptRequest, lowerOutput, omittedEntries: omittedBlocks, passStream, assembleAnswer },
   restore: toolRestorer(toolName),
   decodeAnswer,
   encodeAnswer,

@@ -1,6 +1,7 @@
 import type { Protocol } from '../../core/protocol.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error.ts'
 import { splitList } from '../shared/choices.ts'
+import { lowerMembers } from '../shared/lower-output.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { toolName } from '../shared/tool-names.ts'
 import { assembleAnswer } from './assemble-answer.ts'
@@ -22,7 +23,13 @@ export const openaiChat: Protocol = {
   decodeRequest,
   encodeRequest,
   restore: toolRestorer(toolName),
-  passing: { adaptRequest, passStream, assembleAnswer, passAnswer },
+  passing: {
+    adaptRequest,
+    lowerOutput: lowerMembers('max_completion_tokens', 'max_tokens'),
+    passStream,
+    assembleAnswer,
+    passAnswer,
+  },
   decodeAnswer,
   encodeAnswer,
   lenientEvents: true,

@@ -1,5 +1,6 @@
 import type { Protocol } from '../../core/protocol.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error.ts'
+import { lowerMembers } from '../shared/lower-output.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { toolName } from '../shared/tool-names.ts'
 import { assembleAnswer } from './assemble-answer.ts'
@@ -20,7 +21,14 @@ export const openaiResponses: Protocol = {
   decodeRequest,
   inOwnShape,
   encodeRequest,
-  passing: { adaptRequest, omittedEntries: omittedItems, passStream, assembleAnswer, passAnswer },
+  passing: {
+    adaptRequest,
+    lowerOutput: lowerMembers('max_output_tokens'),
+    omittedEntries: omittedItems,
+    passStream,
+    assembleAnswer,
+    passAnswer,
+  },
   restore: toolRestorer(toolName, { supportsCustomTools: true }),
   decodeAnswer,
   encodeAnswer,

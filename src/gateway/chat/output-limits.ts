@@ -1,0 +1,57 @@
+/** Lowers the output limit of a request to what a target states in its refusal. */
+import type { ChatRequest } from '../../core/chat.ts'
+import { type Failure, rowOf } from '../../core/failure.ts'
+import type { Candidate } from '../../core/target.ts'
+import { roomAfterRefusal } from '../../policy/routing/output-room.ts'
+import { outputLimitIn } from '../../protocols/errors/output-limit.ts'
+import type { RouterDeps } from '../gateway.ts'
+import type { OutboundRequest } from '../upstream/outbound-request.ts'
+
+/** Most attempts at one target with a lower limit. */
+const MAX_TRIES = 2
+
+/** The output limits that targets have stated for one request. */
+export class OutputLimits {
+  readonly #deps: Pick<RouterDeps, 'health' | 'catalogue'>
+  readonly #stated = new Map<Candidate, { readonly limit: number; readonly tries: number }>()
+
+  constructor(deps: Pick<RouterDeps, 'health' | 'catalogue'>) {
+    this.#deps = deps
+  }
+
+  /** The most output tokens to request from this candidate. Undefined: it has stated none. */
+  of(candidate: Candidate): number | undefined {
+    return this.#stated.get(candidate)?.limit
+  }
+
+  /** Whether the request can be sent to the candidate again with a lower limit. What it states about the model is learned. */
+  lower(candidate: Candidate, failure: Failure, request: ChatRequest, prepared: OutboundRequest | null): boolean {
+    const tries = this.#stated.get(candidate)?.tries ?? 0
+    if (tries === MAX_TRIES || rowOf(failure).side !== 'client') return false
+    const sent = limitIn(prepared?.body.text ?? '')
+    const limit = sent === undefined ? undefined : this.#limitAfter(candidate, failure, request, sent)
+    if (limit === undefined) return false
+    this.#stated.set(candidate, { limit, tries: tries + 1 })
+    return true
+  }
+
+  #limitAfter(candidate: Candidate, failure: Failure, request: ChatRequest, sent: number): number | undefined {
+    const { health, catalogue } = this.#deps
+    if (failure.kind === 'context_length') {
+      const window = failure.overflow?.window ?? health.limits.windowOf(catalogue, candidate)
+      return roomAfterRefusal(request, { ...failure.overflow, ...(window !== undefined && { window }) }, sent)
+    }
+    const limit = outputLimitIn(failure, sent)
+    if (limit !== undefined) health.limits.learn(candidate, { maxOutputTokens: limit })
+    return limit
+  }
+}
+
+/** The output limit in a request body of any format. A quotation in a text has a backslash before its quotes. */
+const limitIn = (body: string): number | undefined => {
+  const [, digits] = LIMIT.exec(body) ?? []
+  return digits === undefined ? undefined : Number(digits)
+}
+
+const LIMIT =
+  /"(?:max_tokens|max_completion_tokens|max_output_tokens|maxOutputTokens|maxTokens|num_predict)":\s{0,8}([0-9]{1,9})\b/

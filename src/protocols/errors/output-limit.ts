@@ -1,0 +1,46 @@
+/** Reads from a refusal how many output tokens a model allows. */
+import type { Failure } from '../../core/failure.ts'
+
+/** The member or what it limits. */
+const ABOUT_OUTPUT =
+  /max_?(?:(?:completion|output|new)_?)?tokens|max(?:imum)? tokens|(?:output|completion) tokens|num_predict/i
+/** A figure that is not part of a name or a version, such as `llama-3.1-8b` or `gpt-4-32k`. */
+const FIGURE = String.raw`(?<![\w.-])([0-9][0-9,]{0,11})(?![\w-]|\.[0-9])`
+/** `[1, 8192]`, `[1, 8193)`, `1 (inclusive) to 8193 (exclusive)`. */
+const RANGE = /\[ ?[0-9]{1,3}, ?([0-9]{1,9}) ?([\])])/
+const EXCLUSIVE = /to ([0-9]{1,9}) \(exclusive\)/i
+/** Words before the limit. */
+const LIMIT = new RegExp(
+  `(?:at most|max(?:imum)?|up to|less than or equal to|<=|≤|>|limit|cannot exceed|exceeds?|is)[^0-9\\n]{0,40}?${FIGURE}`,
+  'gi',
+)
+const LESS_THAN = new RegExp(`(?:less|lower) than [^0-9\\n]{0,20}?${FIGURE}`, 'i')
+
+/** The most output tokens that the model allows according to its refusal of `sent`. Undefined: it says nothing about them. */
+export const outputLimitIn = ({ upstream, message, param = '' }: Failure, sent: number): number | undefined => {
+  // Xiaomi states the sentence as `param`.
+  const words = `${upstream?.message ?? message} ${param}`.slice(0, MAX_LENGTH)
+  if (!ABOUT_OUTPUT.test(words)) return undefined
+  const limit = rangeEnd(words) ?? limitAfterWords(words, sent)
+  return limit !== undefined && isLimit(limit, sent) ? limit : undefined
+}
+
+const rangeEnd = (words: string): number | undefined => {
+  const [, end, bracket] = RANGE.exec(words) ?? []
+  if (end !== undefined) return read(end) - (bracket === ')' ? 1 : 0)
+  const [, above] = EXCLUSIVE.exec(words) ?? []
+  return above === undefined ? undefined : read(above) - 1
+}
+
+const limitAfterWords = (words: string, sent: number): number | undefined => {
+  const figures = [...words.matchAll(LIMIT)].map(([, figure = '']) => read(figure))
+  const [, below] = LESS_THAN.exec(words) ?? []
+  return figures.find((figure) => isLimit(figure, sent)) ?? (below === undefined ? undefined : read(below) - 1)
+}
+
+const MAX_LENGTH = 2_000
+/** Smaller figures are of other things. */
+const LEAST = 16
+
+const isLimit = (figure: number, sent: number): boolean => figure >= LEAST && figure < sent
+const read = (figure: string): number => Number(figure.replaceAll(',', ''))

@@ -161,6 +161,8 @@ export type TokenCounting = {
   readonly suffix: string
   /** Decodes the request; members that only an answer needs are optional. */
   readonly decodeRequest: (body: JsonObject) => Outcome<ChatRequest>
+  /** The members that the endpoint accepts; clients send all members of the request. Absent: it accepts them all. */
+  readonly accepts?: ReadonlySet<string>
   /** The token count; undefined if the body contains none. */
   readonly decodeAnswer: (body: Json) => number | undefined
   readonly encodeAnswer: (tokens: number) => JsonObject

@@ -17,7 +17,11 @@ import { openaiResponses } from './openai-responses/index.ts'
 /** Formats of both clients and providers. */
 export const sharedProtocols: { readonly [name in Protocol['name']]: Protocol } = {
   'openai-chat': { ...openaiChat, decodeRequest: decodeChatBody },
-  'openai-responses': { ...openaiResponses, decodeRequest: decodeResponsesBody },
+  'openai-responses': {
+    ...openaiResponses,
+    decodeRequest: decodeResponsesBody,
+    counting: { ...openaiResponses.counting, decodeRequest: decodeResponsesBody },
+  },
   'anthropic-messages': anthropicMessages,
 }
 

@@ -307,6 +307,7 @@ test('destinations: no URL in other calls is fetched', async () => {
   await watch.post('/v1/completions', { model, prompt: url, ...steering() })
   await watch.post('/v1/messages/count_tokens', { model, messages: [{ role: 'user', content: url }], ...steering() })
   await watch.post('/v1/route', { model, messages: [{ role: 'user', content: url }], ...steering() })
+  await watch.post('/v1/responses/input_tokens', { model, input: url, ...steering() })
   await watch.post('/v1/responses/compact', { model, input: url, ...steering() })
   const names = [
     '..',

@@ -12,6 +12,7 @@ import { ANONYMOUS } from '../../core/accounts.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { Provider } from '../../core/provider.ts'
 import { anthropicMessages } from '../../protocols/anthropic-messages/index.ts'
+import { protocols } from '../../protocols/index.ts'
 import { countTokens } from './count-tokens.ts'
 import { explain } from './explain.ts'
 
@@ -55,7 +56,11 @@ const counting = async (
 ) => {
   const made = gatewayHarness(instances, script, settings)
   const reply = new CapturedReply()
-  const done = countTokens(made.gateway, anthropicMessages, received(body, headers, query), reply)
+  const done = countTokens(made.gateway, {
+    protocol: anthropicMessages,
+    received: received(body, headers, query),
+    responseWriter: reply,
+  })
   await made.world.advance(100_000)
   await done
   return { ...made, reply, called: made.world.calls }
@@ -179,7 +184,7 @@ for (const [name, body] of wrong)
 test('count: a client that disconnects aborts the upstream call', async () => {
   const { gateway, world } = gatewayHarness([first], () => {})
   const reply = new CapturedReply()
-  const done = countTokens(gateway, anthropicMessages, received(BODY), reply)
+  const done = countTokens(gateway, { protocol: anthropicMessages, received: received(BODY), responseWriter: reply })
   await world.settle()
   reply.disconnect()
   await done
@@ -217,4 +222,72 @@ test('explain: recognises Anthropic clients by their header; refuses an unknown 
   assert.equal(known.ok && known.value.style, 'messages')
   const unknown = explain(gateway, received(body, {}, 'style=gemini'))
   assert.equal(unknown.ok ? '' : unknown.failure.param, 'style')
+})
+
+// ── Input tokens of responses ────────────────────────────────────────────────────────────────────────────────────────
+
+const RESPONSES: Partial<Provider> = { speaks: [{ protocol: 'openai-responses' }] }
+const INPUT = {
+  model: 'm',
+  input: 'How long is this?',
+  instructions: 'Be brief.',
+  tools: [{ type: 'function', name: 'f', parameters: { type: 'object', properties: {} } }],
+  // Refused by OpenAI's endpoint, which takes no members of the answer.
+  max_output_tokens: 100,
+  stream: true,
+  store: true,
+}
+
+const countingInput = async (
+  instances: Parameters<typeof gatewayHarness>[0],
+  script: (asked: ScriptedCall) => void,
+  body: object = INPUT,
+) => {
+  const made = gatewayHarness(instances, script)
+  const reply = new CapturedReply()
+  const protocol = protocols['openai-responses']
+  const done = countTokens(made.gateway, { protocol, received: received(JSON.stringify(body)), responseWriter: reply })
+  await made.world.advance(100_000)
+  await done
+  return { ...made, reply }
+}
+
+test('input tokens: a target of the same style counts, with the members that its endpoint takes', async () => {
+  const { reply, world } = await countingInput([instance('first', ['k1'], RESPONSES)], (asked) =>
+    respondWith.json(asked, 200, '{"object":"response.input_tokens","input_tokens":27}'),
+  )
+  assert.equal(reply.text, '{"object":"response.input_tokens","input_tokens":27}')
+  assert.equal(world.calls[0]?.url, 'http://first.test/v1/responses/input_tokens')
+  const { max_output_tokens: _, stream: __, store: ___, ...accepted } = INPUT
+  assert.deepEqual(JSON.parse(world.calls[0]?.body ?? ''), accepted)
+})
+
+test('input tokens: estimated without a target of the style, or if it lacks the endpoint', async () => {
+  const lacking = [[chatty], [instance('first', ['k1'], RESPONSES)]]
+  for (const instances of lacking) {
+    const { reply } = await countingInput(instances, (asked) => respondWith.error(asked, 404, { message: 'Not Found' }))
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(reply.headers['x-headgate-estimated'], 'true')
+    assert.equal(reply.json.object, 'response.input_tokens')
+    assert.ok(reply.json.input_tokens > 5)
+  }
+})
+
+test('input tokens: a body in the shape of chat completions is counted in its own', async () => {
+  const body = { model: 'm', messages: [{ role: 'user', content: 'hi' }], max_tokens: 5 }
+  const { world } = await countingInput(
+    [instance('first', ['k1'], RESPONSES)],
+    (asked) => respondWith.json(asked, 200, '{"object":"response.input_tokens","input_tokens":2}'),
+    body,
+  )
+  assert.deepEqual(JSON.parse(world.calls[0]?.body ?? ''), {
+    model: 'm',
+    input: [{ type: 'message', role: 'user', content: 'hi' }],
+  })
+})
+
+test('input tokens: an invalid request is refused in the style of its path', async () => {
+  const { reply } = await countingInput([chatty], () => {}, { model: 'm' })
+  assert.equal(reply.status, 400)
+  assert.equal(reply.json.error.param, 'input')
 })

@@ -6,9 +6,10 @@
  */
 
 import type { ErrorTable } from '../../core/error-table.ts'
-import { bad, type Failure, fail, good, rowOf } from '../../core/failure.ts'
+import { bad, type Failure, fail, good, type Outcome, rowOf } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { Json } from '../../core/json.ts'
+import { DEEPEST, survey } from '../../core/json-text.ts'
 import type { ClientProtocol, TokenCounting, UpstreamProtocol } from '../../core/protocol.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { estimateTokens } from '../../policy/routing/estimate-tokens.ts'
@@ -25,12 +26,19 @@ import { type JsonRequest, routeJson } from './json-call.ts'
 /** The kind of call, as in the log. */
 const STYLE = 'count_tokens'
 
-/** Serves `POST /v1/messages/count_tokens`. */
+/** A call for a count. */
+export type CountCall = {
+  readonly protocol: ClientProtocol
+  readonly received: IncomingRequest
+  readonly responseWriter: ResponseWriter
+  /** Adds the earlier turns of a stored conversation. Absent: the protocol has none. */
+  readonly withHistory?: (inbound: InboundRequest) => Promise<Outcome<InboundRequest>>
+}
+
+/** Serves `POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`. */
 export const countTokens = (
   gateway: Gateway,
-  protocol: ClientProtocol,
-  received: IncomingRequest,
-  responseWriter: ResponseWriter,
+  { protocol, received, responseWriter, withHistory }: CountCall,
 ): Promise<void> =>
   runCall({ gateway, protocol, style: STYLE, received, responseWriter }, async (call) => {
     const { cancellation, recorder } = call
@@ -40,8 +48,10 @@ export const countTokens = (
     const decoder = { ...protocol, decodeRequest: counting.decodeRequest }
     const parsed = await parseInTurns(decoder, received, config.settings.limit, gateway.world.turn)
     if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
-    const inbound = { ...parsed.value, query: received.query }
-    recorder.received(inbound.request.model, false)
+    recorder.received(parsed.value.request.model, false)
+    const whole = withHistory ? await withHistory(parsed.value) : parsed
+    if (!whole.ok) return writeAndRecordError(call, whole.failure, null)
+    const inbound = { ...countable(whole.value, counting), query: received.query }
     const { principal } = received
     const plan = planFor(gateway, config, { model: inbound.request.model, style: protocol.style, principal })
     if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
@@ -81,6 +91,17 @@ export const countTokens = (
     const estimate = JSON.stringify(counting.encodeAnswer(estimateTokens(inbound.request)))
     writeAndRecordAnswer(call, estimate, { headers: estimateHeaders(recorder) })
   })
+
+/** The request with the members that the endpoint accepts: OpenAI refuses others (`max_output_tokens`, `stream`, `store`). */
+const countable = (inbound: InboundRequest, { accepts }: TokenCounting): InboundRequest => {
+  if (!accepts) return inbound
+  const body = Object.fromEntries(Object.entries(inbound.body).filter(([name]) => accepts.has(name)))
+  const source = { text: JSON.stringify(body) }
+  const surveyed = survey(source.text, DEEPEST)
+  // Its members were surveyed before, so they have no problem now.
+  const { reencode: _, ...rest } = inbound
+  return { ...rest, body, source, members: surveyed.ok ? surveyed.members : [] }
+}
 
 /** Without provider and model: an estimate comes from the gateway. */
 const estimateHeaders = (recorder: Recorder): Readonly<{ [name: string]: string }> => {

@@ -97,6 +97,15 @@ const startedTurn = async (
   return turn
 }
 
+/** Adds the earlier turns that a request continues. Nothing is stored. */
+export const withHistoryFrom =
+  (gateway: Gateway, received: IncomingRequest) =>
+  async (inbound: InboundRequest): Promise<Outcome<InboundRequest>> => {
+    const deps = turnDeps(gateway, received, undefined)
+    const turn = await turnFor(deps, inbound, { id: newId(deps), background: false })
+    return turn.ok ? good(turn.value.inbound) : turn
+  }
+
 const turnDeps = (gateway: Gateway, { client }: IncomingRequest, connection: MemoryStore | undefined): TurnDeps => {
   const { world, responses } = gateway
   const config = gateway.config()

@@ -1,9 +1,10 @@
-import type { Protocol } from '../../core/protocol.ts'
+import type { Protocol, TokenCounting } from '../../core/protocol.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error.ts'
 import { lowerMembers } from '../shared/lower-output.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { toolName } from '../shared/tool-names.ts'
 import { assembleAnswer } from './assemble-answer.ts'
+import { tokenCounting } from './count-tokens.ts'
 import { decodeAnswer } from './decode-answer.ts'
 import { decodeRequest } from './decode-request.ts'
 import { decodeStream } from './decode-stream.ts'
@@ -14,12 +15,13 @@ import { inOwnShape } from './own-shape.ts'
 import { passAnswer, passStream } from './pass-stream.ts'
 
 /** OpenAI's Responses API and Open Responses, which is based on it. */
-export const openaiResponses: Protocol = {
+export const openaiResponses: Protocol & { readonly counting: TokenCounting } = {
   name: 'openai-responses',
   style: 'responses',
   path: '/responses',
   decodeRequest,
   inOwnShape,
+  counting: tokenCounting,
   encodeRequest,
   passing: {
     adaptRequest,

@@ -14,6 +14,7 @@ const EXAMPLES = {
   chat: { model: 'demo/echo', messages },
   responses: { model: 'demo/echo', input: 'Hello' },
   compact: { model: 'demo/echo', input: 'Hello' },
+  inputTokens: { model: 'demo/echo', input: 'Hello' },
   messages: { model: 'demo/echo', max_tokens: 100, messages },
   countTokens: { model: 'demo/echo', messages },
   completions: { model: 'demo/echo', prompt: 'Hello' },

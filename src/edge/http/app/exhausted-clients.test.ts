@@ -20,6 +20,7 @@ const BODIES: { readonly [route in RouteName]?: object } = {
   completions: { model: 'm', prompt: 'x' },
   responses: { model: 'm', input: 'x' },
   compact: { model: 'm', input: 'x' },
+  inputTokens: { model: 'm', input: 'x' },
   messages: { model: 'm', max_tokens: 1, messages },
   countTokens: { model: 'm', messages },
   embeddings: { model: 'm', input: 'x' },
@@ -76,7 +77,7 @@ for (const name of MODEL_ROUTES) {
     const done = handlers[name](received(name, testPrincipal()), reply, '')
     await world.advance(1)
     await done
-    assert.equal(reply.status, name === 'countTokens' ? 200 : 402)
+    assert.equal(reply.status, name === 'countTokens' || name === 'inputTokens' ? 200 : 402)
     if (reply.status === 200) return
     assert.equal(world.calls.length, 0)
     assert.equal(reply.headers['x-headgate-attempts'], '0')

@@ -12,7 +12,7 @@ import { explain } from '../../../gateway/endpoints/explain.ts'
 import { type HealthProblem, healthPage, modelPage, modelsPage, statusPage } from '../../../gateway/endpoints/pages.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
 import { compact } from '../../../gateway/responses/compact.ts'
-import { createResponse } from '../../../gateway/responses/create-response.ts'
+import { createResponse, withHistoryFrom } from '../../../gateway/responses/create-response.ts'
 import {
   cancelResponse,
   deleteResponse,
@@ -128,7 +128,15 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
         },
         (shared, to) => serveEmbeddings(shared, received, to),
       ),
-    countTokens: (received, reply) => countTokens(gateway, protocols[ROUTES.countTokens.protocol], received, reply),
+    countTokens: (received, reply) =>
+      countTokens(gateway, { protocol: protocols[ROUTES.countTokens.protocol], received, responseWriter: reply }),
+    inputTokens: (received, reply) =>
+      countTokens(gateway, {
+        protocol: responsesProtocol,
+        received,
+        responseWriter: reply,
+        withHistory: withHistoryFrom(gateway, received),
+      }),
     explain: (received, reply) => {
       const answer = explain(gateway, received)
       if (answer.ok) return json(reply, 200, answer.value)

@@ -88,6 +88,7 @@ const BODIES: { readonly [route: string]: (model: string) => object } = {
   chat: (model) => ({ model, messages: MESSAGES }),
   responses: (model) => ({ model, input: 'hi' }),
   compact: (model) => ({ model, input: 'hi' }),
+  inputTokens: (model) => ({ model, input: 'hi' }),
   messages: (model) => ({ model, max_tokens: 9, messages: MESSAGES }),
   countTokens: (model) => ({ model, messages: MESSAGES }),
   completions: (model) => ({ model, prompt: 'hi' }),

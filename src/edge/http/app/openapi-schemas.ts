@@ -351,6 +351,10 @@ export const SCHEMAS: { readonly [name: string]: JsonObject } = {
   ),
   TokenCountRequest: open(MESSAGE_MEMBERS, ['model', 'messages']),
   TokenCount: open({ input_tokens: { type: 'integer' } }, ['input_tokens']),
+  InputTokens: open({ object: { const: 'response.input_tokens' }, input_tokens: { type: 'integer' } }, [
+    'object',
+    'input_tokens',
+  ]),
   AnyRequest: {
     anyOf: [
       ref('ChatCompletionRequest'),

@@ -141,6 +141,14 @@ const OPERATIONS: { readonly [name in RouteName]: ApiOperation } = {
     gives: { '200': { description: 'The count.', content: asJson('TokenCount') } },
     errors: [...MODEL_ERRORS, 426],
   },
+  inputTokens: {
+    summary: 'Count the input tokens of a response',
+    description:
+      'Includes the turns that the request continues. Counted by the first target if it has this API style. Otherwise, or if it cannot count, estimated from the characters and marked with `x-headgate-estimated`.',
+    takes: 'ResponseRequest',
+    gives: { '200': { description: 'The count.', content: asJson('InputTokens') } },
+    errors: [...MODEL_ERRORS, 426],
+  },
   models: {
     summary: 'List the available models',
     gives: { '200': { description: 'The list, as last fetched from the providers.', content: asJson('ModelList') } },
@@ -271,12 +279,12 @@ const MESSAGE_HEADERS = {
   'request-id': header('The same as `x-request-id`, under the name that Anthropic’s clients read.'),
 }
 const COUNT_HEADERS = {
-  ...MESSAGE_HEADERS,
   'x-headgate-estimated': header('`true`: no upstream could count, and the number is an estimate.'),
 }
 
 const MORE_HEADERS: { readonly [name in RouteName]?: JsonObject } = {
-  countTokens: COUNT_HEADERS,
+  countTokens: { ...MESSAGE_HEADERS, ...COUNT_HEADERS },
+  inputTokens: COUNT_HEADERS,
   embeddings: {
     'x-headgate-estimated': header('`true`: the upstream did not count, and the tokens in `usage` are an estimate.'),
   },

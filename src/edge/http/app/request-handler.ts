@@ -13,6 +13,7 @@ import { challengeFor, isLocal } from './access-rules.ts'
 import { type AdminApi, type AdminRequest, isAdminPath, isTryPath, readBody } from './admin-request.ts'
 import { type ActiveRequest, type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './admission.ts'
 import { type BodyListener, bodyProblem, collect } from './body.ts'
+import { canonicalPath, withDeployment } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { DASHBOARD_BASE, isDashboardPath, isDocsPath, isNavigation, type Pages } from './page-request.ts'
 import { HttpReply, type ReplyAccounting } from './reply.ts'
@@ -55,7 +56,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { admission } = server
     const { target, headers } = exchange
     this.exchange = exchange
-    this.path = pathOf(target)
+    this.path = canonicalPath(pathOf(target))
     this.#server = server
     this.#connection = connection
     this.#memoryOwner = connection.network
@@ -245,7 +246,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       path: this.path,
       query: queryOf(target),
       headers,
-      body,
+      body: withDeployment(pathOf(target), body),
       local: this.#local,
       client: this.#owner,
       principal: this.#principal,

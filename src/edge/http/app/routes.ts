@@ -39,6 +39,13 @@ export const ROUTES = {
     model: true,
     protocol: 'openai-responses',
   },
+  inputTokens: {
+    path: '/v1/responses/input_tokens',
+    method: 'POST',
+    access: 'client',
+    model: true,
+    protocol: 'openai-responses',
+  },
   response: { path: '/v1/responses/{id}', method: 'GET', access: 'client', model: false, protocol: 'openai-responses' },
   deleteResponse: {
     path: '/v1/responses/{id}',

@@ -12,6 +12,8 @@ for (const [method, target, name, rest] of [
   ['POST', '/messages', 'messages', ''],
   ['POST', '/v1/messages/count_tokens', 'countTokens', ''],
   ['POST', '/messages/count_tokens?a=b', 'countTokens', ''],
+  ['POST', '/v1/responses/input_tokens', 'inputTokens', ''],
+  ['POST', '/responses/input_tokens', 'inputTokens', ''],
   ['GET', '/v1/models', 'models', ''],
   ['GET', '/models', 'models', ''],
   ['GET', '/v1/models/', 'models', ''],
@@ -37,6 +39,57 @@ for (const [method, target, name, rest] of [
     if (method === 'POST') assert.equal(calls[0]?.received.body.text, '{"model":"é"}')
     if (target.includes('?')) assert.equal(calls[0]?.received.query, 'a=b')
     assert.equal(calls[0]?.received.local, true)
+  })
+
+// Clients for Azure OpenAI have these paths (cursor/cursor#1640, FBarrca/obsidian-inlineAI#12, Palm1r/QodeAssist#186).
+const NO_MODEL = '{"messages":[]}'
+for (const [target, name, sent, received] of [
+  [
+    '/openai/deployments/gpt-4o/chat/completions?api-version=2024-10-21',
+    'chat',
+    NO_MODEL,
+    '{"model":"gpt-4o","messages":[]}',
+  ],
+  ['/openai/deployments/openai/gpt-5/chat/completions', 'chat', NO_MODEL, '{"model":"openai/gpt-5","messages":[]}'],
+  ['/openai/deployments/my%20model/completions/', 'completions', ' { }', ' {"model":"my model" }'],
+  [
+    '/openai/deployments/ada/embeddings',
+    'embeddings',
+    '{"input":"\\"model\\""}',
+    '{"model":"ada","input":"\\"model\\""}',
+  ],
+  ['/openai/deployments/gpt-4o/chat/completions', 'chat', '{"model":"other"}', '{"model":"other"}'],
+  ['/openai/deployments/gpt-4o/chat/completions', 'chat', '{"model":null}', '{"model":"gpt-4o"}'],
+  ['/openai/deployments/gpt-4o/chat/completions', 'chat', 'no JSON', 'no JSON'],
+  ['/openai/v1/chat/completions', 'chat', NO_MODEL, NO_MODEL],
+  ['/openai/v1/responses?api-version=preview', 'responses', NO_MODEL, NO_MODEL],
+  ['/openai/responses?api-version=2025-04-01-preview', 'responses', NO_MODEL, NO_MODEL],
+  ['/openai/v1/responses/input_tokens', 'inputTokens', NO_MODEL, NO_MODEL],
+] as const)
+  onBothServers(`http: ${target} with ${sent} is ${name}`, async ({ given }) => {
+    const { server, calls } = await given({ auth: { keys: ['k'] } })
+    const answer = await send(server.port, 'POST', target, { 'api-key': 'k' }, sent)
+    assert.equal(answer.status, 200, answer.body)
+    assert.equal(calls[0]?.name, name)
+    assert.equal(calls[0]?.received.body.text, received)
+    assertRefusal(await send(server.port, 'POST', target, { 'api-key': 'other' }, sent), 401, 'invalid_api_key')
+  })
+
+for (const target of [
+  '/openai/metrics',
+  '/openai/health',
+  '/openai/admin/keys',
+  '/openai/v1/admin',
+  '/openai/deployments',
+  '/openai/deployments//chat/completions',
+  '/openai/deployments/%zz/chat/completions',
+  '/openai/deployments/gpt-4o/images/generations',
+  '/openai/openai/v1/models',
+])
+  onBothServers(`http: ${target} is no path of a deployment`, async ({ given }) => {
+    const { server, calls } = await given()
+    assertRefusal(await send(server.port, 'POST', target, {}, '{}'), 404, 'unknown_url')
+    assert.equal(calls.length, 0)
   })
 
 for (const [target, near] of [
@@ -68,6 +121,8 @@ for (const [method, target, allow] of [
   ['PUT', '/responses', 'POST, OPTIONS'],
   ['DELETE', '/v1/models', 'GET, HEAD, OPTIONS'],
   ['POST', '/health', 'GET, HEAD, OPTIONS'],
+  ['GET', '/v1/responses/input_tokens', 'POST, OPTIONS'],
+  ['PUT', '/openai/deployments/x/chat/completions', 'POST, OPTIONS'],
 ] as const)
   onBothServers(`http: ${method} ${target} is not allowed, ${allow} is`, async ({ given }) => {
     const { server } = await given()

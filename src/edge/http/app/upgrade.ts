@@ -9,6 +9,7 @@ import { errorText } from '../server/error-text.ts'
 import { type IncomingHead, sendAndClose } from '../server/http-server.ts'
 import { challengeFor, isLocal } from './access-rules.ts'
 import { type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './admission.ts'
+import { canonicalPath } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { SHUTTING_DOWN } from './request-handler.ts'
 import { requestId } from './request-id.ts'
@@ -31,7 +32,7 @@ export class Upgrade {
   /** Whether a request may change to this protocol; any other offer, such as h2c, is served as plain HTTP. */
   grants({ method, target }: IncomingHead, protocol: string): boolean {
     if (!this.#sockets || method !== 'GET' || protocol.trim().toLowerCase() !== 'websocket') return false
-    const found = findRoute(pathOf(target))
+    const found = findRoute(canonicalPath(pathOf(target)))
     return 'routes' in found && found.routes.some(({ webSocket }) => webSocket)
   }
 
@@ -42,7 +43,7 @@ export class Upgrade {
     const { target, headers } = head
     const settings = server.settings()
     const id = requestId(headers('x-request-id'))
-    const path = pathOf(target)
+    const path = canonicalPath(pathOf(target))
     const policy = admission.accessPolicyFor(settings)
     const common = { ...idHeaders(path, id), ...corsHeaders(headers('origin'), policy) }
     const refuse = (failure: Failure, why?: ShedReason) => {

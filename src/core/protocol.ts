@@ -245,6 +245,8 @@ export type AnswerContext = {
   readonly created: number
   /** The upstream model, for answers that do not name it. */
   readonly model: string
+  /** Estimates the input tokens of the request, for streams that state them before the upstream has. */
+  readonly inputTokens?: () => number
   /** Called with the path of output that the client's format cannot express: `output.image`. */
   readonly onLoss?: (path: string) => void
   /** Request ID for errors in the stream. */

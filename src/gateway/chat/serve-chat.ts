@@ -102,7 +102,11 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     const large = routed.ok && !stream && lengthOf(routed.answerStream) > PIECE
     if (large) await ownTurn(world.turn, true)
     if (cancellation.reason?.kind === 'client_gone') return abandon(planned, stream, routed, cancellation.reason)
-    const answerContext = answerContextFor(planned, stream, routed.ok ? routed.target.candidate.model : request.model)
+    const inputCount = new InputCount(request)
+    const answerContext = {
+      ...answerContextFor(planned, stream, routed.ok ? routed.target.candidate.model : request.model),
+      inputTokens: () => inputCount.tokens,
+    }
     if (!routed.ok) return refuse(planned, stream, routed, answerContext)
     recorder.answeredBy(routed)
     turn?.answeredBy(routed.target, routed.prepared, routed.answerStream)
@@ -117,7 +121,6 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     const direct = writerFor(inbound, routed, continued, answerContext)
     const recorded = storing && new RecordedStream(direct, storing)
     resources.recorded = recorded
-    const inputCount = new InputCount(request)
     if (!turn && received.body.text.length <= COUNT_AT_ONCE) inputCount.count()
     const streaming = new StreamingCall(routed, { continued, stream, cancellation, inputCount, recorder, recorded })
     const writer = recorded ?? direct

@@ -533,6 +533,10 @@ test('keep-alive: a comment before the start, a ping after it, nothing after the
     assert.equal(writer.keepAlive(), ': ping\n\n')
     const [frame] = run(sseFrames(), [start])
     writer.push({ ...(make === passStream && frame && { frame }), events: [{ type: 'start' }] })
+    // The message begins with the first keep-alive, because its usage may follow its start.
+    const begun = writer.keepAlive()
+    assert.equal(begun.startsWith('event: message_start\n'), make === encodeStream)
+    assert.ok(begun.endsWith('event: ping\ndata: {"type": "ping"}\n\n'))
     assert.equal(writer.keepAlive(), 'event: ping\ndata: {"type": "ping"}\n\n')
     writer.push({ events: [{ type: 'failure', failure: fail('reset', 'x') }] })
     assert.equal(writer.keepAlive(), '')

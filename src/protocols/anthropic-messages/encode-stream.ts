@@ -1,6 +1,6 @@
 import type { Block, ChatEvent, Citation, Finish, ReasoningSignature, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
-import type { Json } from '../../core/json.ts'
+import type { Json, JsonObject } from '../../core/json.ts'
 import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { encodeSignature } from '../client-parts/thinking-signatures.ts'
 import { writeFrame } from '../framing/sse.ts'
@@ -26,6 +26,8 @@ export const encodeStream = (context: AnswerContext): StreamWriter<string> => ne
 class MessagesStreamWriter implements StreamWriter<string> {
   readonly #context: AnswerContext
   #started = false
+  /** The start of the answer, written with its first block. Usage may follow it. */
+  #head: { readonly id?: string; readonly model?: string } | undefined
   #over = false
   #index = -1
   /** A block that has been opened but not written, because empty blocks are never sent. */
@@ -45,6 +47,8 @@ class MessagesStreamWriter implements StreamWriter<string> {
 
   push({ events }: StreamStep): readonly string[] {
     const out: string[] = []
+    // Chat servers state the usage at the end of their first chunk: after its content.
+    if (!this.#started) for (const event of events) if (event.type === 'usage') this.#usage = event.usage
     for (const event of events) if (!this.#over) out.push(...this.#write(event))
     return out
   }
@@ -60,22 +64,19 @@ class MessagesStreamWriter implements StreamWriter<string> {
     const ending = this.#refused && finish.kind === 'stop' ? { ...finish, kind: 'refusal' as const } : finish
     // Written at the end, because usage may follow the finish.
     const delta = encodeFinish(ending, this.#calledTools)
-    return [
-      ...this.#start(),
-      frame('message_delta', { delta, usage: encodeUsage(this.#usage) }),
-      frame('message_stop', {}),
-    ]
+    return [...this.#start(), frame('message_delta', { delta, usage: this.#encodeUsage() }), frame('message_stop', {})]
   }
 
   keepAlive(): string {
     if (this.#over) return ''
-    return this.#started ? PING : KEEP_ALIVE_COMMENT
+    return this.#ping().join('') || KEEP_ALIVE_COMMENT
   }
 
   #write(event: ChatEvent): string[] {
     switch (event.type) {
       case 'start':
-        return this.#start(event)
+        this.#head = event
+        return []
       case 'open':
         return this.#openBlock(event.block)
       case 'delta':
@@ -95,23 +96,36 @@ class MessagesStreamWriter implements StreamWriter<string> {
       case 'failure':
         return this.#fail(event.failure)
       case 'ping':
-        return this.#started ? [PING] : []
+        return this.#ping()
       default:
         throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
     }
   }
 
-  #start(head: { readonly id?: string; readonly model?: string } = {}): string[] {
+  #start(): string[] {
     if (this.#started) return []
     this.#started = true
     const message = {
-      ...messageHead(head, this.#context),
+      ...messageHead(this.#head ?? {}, this.#context),
       content: [],
       stop_reason: null,
       stop_sequence: null,
-      usage: encodeUsage(this.#usage),
+      usage: this.#encodeUsage(),
     }
     return [frame('message_start', { message })]
+  }
+
+  /** A ping; none before the answer has begun. */
+  #ping(): string[] {
+    return this.#head ? [...this.#start(), PING] : []
+  }
+
+  /** Clients take the input from `message_start`, so the estimate fills in what the upstream has not stated (yet). */
+  #encodeUsage(): JsonObject {
+    const usage = this.#usage
+    if (usage && usage.input > 0) return encodeUsage(usage)
+    const input = this.#context.inputTokens?.() ?? 0
+    return encodeUsage({ ...usage, input, output: usage?.output ?? 0 })
   }
 
   #openBlock(block: Block): string[] {

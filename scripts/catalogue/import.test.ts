@@ -6,7 +6,8 @@ import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { catalogueText, importCatalogue, joinCatalogues } from './import.ts'
 import { served, sourceNames } from './names.ts'
 
-const names = (theirs: string) => ({ openai: 'openai', anthropic: 'anthropic', mistral: 'mistral' })[theirs]
+const names = (theirs: string) =>
+  ({ openai: 'openai', anthropic: 'anthropic', mistral: 'mistral', gemini: 'gemini' })[theirs]
 const read = (body: Json, version = '1') =>
   importCatalogue(body, { names, served: () => true, today: '2026-11-21', version })
 const models = (body: Json) =>
@@ -72,7 +73,41 @@ const litellm = {
   },
   'gone-1': { litellm_provider: 'openai', mode: 'chat', max_input_tokens: 5, deprecation_date: '2026-11-20' },
   'going-1': { litellm_provider: 'openai', mode: 'chat', max_input_tokens: 5, deprecation_date: '2026-12-11' },
-  'embed-1': { litellm_provider: 'openai', mode: 'embedding', input_cost_per_token: 1e-7 },
+  'embed-1': { litellm_provider: 'openai', mode: 'embedding', input_cost_per_token: 1e-7, output_cost_per_token: 0 },
+  'embed-2': { litellm_provider: 'openai', mode: 'embedding', input_cost_per_token: 1e-4 },
+  'embed-3': { litellm_provider: 'openai', mode: 'embedding', max_input_tokens: 77 },
+  'claude-1': {
+    litellm_provider: 'anthropic',
+    mode: 'chat',
+    input_cost_per_token: 5e-6,
+    provider_specific_entry: { us: 1.1, fast: 2, minimax_free_input_images: 5 },
+  },
+  'gemini/g-2': {
+    litellm_provider: 'gemini',
+    mode: 'chat',
+    search_context_cost_per_query: { search_context_size_medium: 0.035 },
+    google_maps_grounding_cost_per_query: 0.025,
+    output_cost_per_image_token: 3e-5,
+    output_cost_per_video_token: 1.75e-5,
+  },
+  'gemini/g-3': {
+    litellm_provider: 'gemini',
+    mode: 'chat',
+    search_context_cost_per_query: { search_context_size_medium: 0.014 },
+    web_search_billing_unit: 'per_query',
+  },
+  'gemini/g-image': {
+    litellm_provider: 'gemini',
+    mode: 'image_generation',
+    supported_endpoints: ['/v1/chat/completions', '/v1/images/generations'],
+    output_cost_per_token: 2.5e-6,
+  },
+  'image-1': {
+    litellm_provider: 'openai',
+    mode: 'image_generation',
+    supported_endpoints: ['/v1/images/generations'],
+    output_cost_per_image_token: 4e-5,
+  },
   'other/x': { litellm_provider: 'other', mode: 'chat', max_input_tokens: 5 },
   'ft:m-1': { litellm_provider: 'openai', mode: 'chat', max_input_tokens: 5 },
   'empty-1': { litellm_provider: 'openai', mode: 'chat' },
@@ -165,8 +200,19 @@ const imports = [
         'm-4': { price: [1000, 4000], tiers: [{ above: 32000, price: [2000, null] }] },
         'm-6': everyPrice,
         'going-1': { context: 5 },
+        'embed-1': { price: [100, null] },
       },
       mistral: { 'm-2': { context: 32000 } },
+      anthropic: { 'claude-1': { price: [5000, null], service: { fast: 2, us: 1.1 } } },
+      gemini: {
+        'g-2': {
+          image: [null, 30000],
+          video: [null, 17500],
+          tools: { web_search_prompt: 35_000_000, maps: 25_000_000 },
+        },
+        'g-3': { tools: { web_search: 14_000_000 } },
+        'g-image': { price: [null, 2500] },
+      },
     },
   ],
   [
@@ -297,4 +343,30 @@ test('catalogue import: models of another endpoint of a provider are left out', 
     ],
     [true, false, true, true, false, true],
   )
+})
+
+test('catalogue: facts that no source has are added, and those of a source are kept', () => {
+  const { file } = joinCatalogues(
+    [
+      {
+        source: { name: 'a', version: '1', licence: 'MIT', copyright: 'a' },
+        models: new Map([
+          [
+            'anthropic',
+            new Map([
+              ['claude-opus-4-6', { price: [5000, 25000], service: { us: 1.1 } }],
+              ['claude-opus-4-7-20260416', { service: { fast: 3 } }],
+              ['claude-opus-4-8', {}],
+            ]),
+          ],
+        ]),
+      },
+    ],
+    '2026-11-26',
+  )
+  assert.deepEqual(file.providers.anthropic, {
+    'claude-opus-4-6': { price: [5000, 25000], service: { fast: 6, us: 1.1 } },
+    'claude-opus-4-7-20260416': { service: { fast: 3 } },
+    'claude-opus-4-8': {},
+  })
 })

@@ -2,6 +2,7 @@
 import type { TokenPrices } from '../../src/core/accounts.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../src/core/json.ts'
 import type { CatalogueFile, Entry, EntryPrices, Source } from '../../src/edge/catalogue/catalogue.ts'
+import { withAdditions } from './additions.ts'
 
 /** Providers and their models, with the names used here. */
 export type Imported = { readonly source: Source; readonly models: ReadonlyMap<string, ReadonlyMap<string, Entry>> }
@@ -42,7 +43,7 @@ const size = (value: Json | undefined): number | undefined => {
 }
 
 /** The prices of a model or of a tier as its source has them, by the name that `TokenPrices` gives them. */
-type SourcePrices = { readonly [name in keyof TokenPrices]: Json | undefined }
+type SourcePrices = { readonly [name in keyof TokenPrices]?: Json | undefined }
 
 /** The prices of an entry; those that are unknown are absent. */
 const prices = (of: SourcePrices, perToken: number): EntryPrices => {
@@ -51,16 +52,17 @@ const prices = (of: SourcePrices, perToken: number): EntryPrices => {
   ) as [number | null, number | null, number | null, number | null]
   const price: Entry['price'] =
     write !== null ? [input, answer, read, write] : read !== null ? [input, answer, read] : [input, answer]
-  const [audioInput, audioOutput] = [nano(of.audioInput, perToken), nano(of.audioOutput, perToken)]
-  const image = nano(of.imageInput, perToken)
+  const media = (name: 'audio' | 'image' | 'video') => {
+    const [read, written] = [nano(of[`${name}Input`], perToken), nano(of[`${name}Output`], perToken)]
+    return read === null && written === null ? {} : { [name]: written === null ? [read] : [read, written] }
+  }
   const hour = nano(of.cacheWrite1h, perToken)
   const reasoning = nano(of.reasoning, perToken)
   return {
     ...((input !== null || answer !== null) && { price }),
-    ...((audioInput !== null || audioOutput !== null) && {
-      audio: audioOutput === null ? [audioInput] : [audioInput, audioOutput],
-    }),
-    ...(image !== null && { image: [image] }),
+    ...media('audio'),
+    ...media('image'),
+    ...media('video'),
     ...(hour !== null && { cacheWrite1h: hour }),
     ...(reasoning !== null && reasoning !== answer && { reasoning }),
   }
@@ -84,12 +86,22 @@ const capabilitiesIn = (table: readonly (readonly [word: string, has: boolean])[
 
 // ── LiteLLM ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/** Dollars per token. A slip of the source: $100 per million tokens for `embed-multilingual-light-v3.0`. */
+const MAX_EMBEDDING = 1e-5
+
+/** Whether this is a model for text, for images in a chat, or for embeddings at a known price. */
+const isUsed = ({ mode, supported_endpoints, input_cost_per_token }: JsonObject): boolean => {
+  if (mode === 'image_generation') return list(supported_endpoints).includes('/v1/chat/completions')
+  const price = number(input_cost_per_token) ?? 0
+  return mode === 'chat' || mode === 'responses' || (mode === 'embedding' && price > 0 && price <= MAX_EMBEDDING)
+}
+
 const litellm: CatalogueFormat = {
   source: { name: 'LiteLLM model_prices_and_context_window.json', licence: 'MIT', copyright: '2023 Berri AI' },
   is: (body) => text(object(first(body))?.litellm_provider) !== undefined,
   *read(body, { names, today }) {
     for (const [key, value] of Object.entries(object(body) ?? {})) {
-      if (!isObject(value) || (value.mode !== 'chat' && value.mode !== 'responses')) continue
+      if (!isObject(value) || !isUsed(value)) continue
       const theirs = text(value.litellm_provider) ?? ''
       const provider = names(theirs)
       const until = text(value.deprecation_date)
@@ -100,8 +112,8 @@ const litellm: CatalogueFormat = {
         model,
         entry(
           size(value.max_input_tokens),
-          size(value.max_output_tokens),
-          pricesOfLitellm(value),
+          value.mode === 'embedding' ? undefined : size(value.max_output_tokens),
+          pricesOfLitellm(value, provider, model),
           capabilitiesIn([
             ['tools', value.supports_function_calling === true],
             ['vision', value.supports_vision === true],
@@ -126,13 +138,20 @@ const litellmTokenPrices = (of: JsonObject, suffix = ''): SourcePrices => ({
   audioInput: of[`input_cost_per_audio_token${suffix}`],
   audioOutput: of[`output_cost_per_audio_token${suffix}`],
   imageInput: of[`input_cost_per_image_token${suffix}`],
+  imageOutput: of[`output_cost_per_image_token${suffix}`],
+  videoInput: of[`input_cost_per_video_token${suffix}`],
+  videoOutput: of[`output_cost_per_video_token${suffix}`],
   reasoning: of[`output_cost_per_reasoning_token${suffix}`],
 })
 
 /** The service tiers, by the end of the names of their prices. */
 const LITELLM_SERVICES = { batch: '_batches', flex: '_flex', priority: '_priority' } as const
 
-const pricesOfLitellm = (value: JsonObject): Omit<Entry, 'context' | 'output' | 'can'> => {
+const pricesOfLitellm = (
+  value: JsonObject,
+  provider: string,
+  model: string,
+): Omit<Entry, 'context' | 'output' | 'can'> => {
   const listed = list(value.tiered_pricing).filter(isObject)
   const basic = prices(litellmTokenPrices(listed[0] ?? value), PER_TOKEN)
   const named = Object.keys(value).flatMap((name) => {
@@ -153,12 +172,34 @@ const pricesOfLitellm = (value: JsonObject): Omit<Entry, 'context' | 'output' | 
     const factor = factorOf(value, suffix)
     return factor === undefined ? [] : [[name, factor] as const]
   })
-  const search = nano(object(value.search_context_cost_per_query)?.search_context_size_medium, PER_TOKEN)
+  const special = object(value.provider_specific_entry)
+  for (const name of LITELLM_FACTORS) {
+    const factor = number(special?.[name])
+    if (factor !== undefined && factor > 0) service.push([name, factor])
+  }
+  const tools = toolsOf(value, provider, model)
   return {
     ...basic,
     ...(tiers.length > 0 && { tiers }),
     ...(service.length > 0 && { service: Object.fromEntries(service) }),
-    ...(search !== null && { tools: { web_search: search } }),
+    ...(Object.keys(tools).length > 0 && { tools }),
+  }
+}
+
+/** Names of the factors of a speed and of a region in `provider_specific_entry`. */
+const LITELLM_FACTORS = ['fast', 'us'] as const
+
+/** Whether a provider bills the searches of an answer once, however many it made. Others bill each. */
+const billsPrompts = (value: JsonObject, provider: string, model: string): boolean =>
+  (provider === 'gemini' && value.web_search_billing_unit !== 'per_query') ||
+  (provider === 'perplexity' && model !== 'sonar-deep-research')
+
+const toolsOf = (value: JsonObject, provider: string, model: string): Record<string, number> => {
+  const search = nano(object(value.search_context_cost_per_query)?.search_context_size_medium, PER_TOKEN)
+  const maps = nano(value.google_maps_grounding_cost_per_query, PER_TOKEN)
+  return {
+    ...(search !== null && { [billsPrompts(value, provider, model) ? 'web_search_prompt' : 'web_search']: search }),
+    ...(maps !== null && { maps }),
   }
 }
 
@@ -363,7 +404,10 @@ export const joinCatalogues = (
   }
   const sorted = <T>(map: ReadonlyMap<string, T>) => [...map].sort(([a], [b]) => (a < b ? -1 : 1))
   const providers = Object.fromEntries(
-    sorted(joined).map(([provider, models]) => [provider, Object.fromEntries(sorted(models))]),
+    sorted(joined).map(([provider, models]) => [
+      provider,
+      Object.fromEntries(sorted(models).map(([model, known]) => [model, withAdditions(provider, model, known)])),
+    ]),
   )
   const about =
     'Windows and limits in tokens; price in nano-dollars per token: input, output, cache read, cache write. Made by `npm run catalogue`; licences in CATALOGUE-LICENSE.'

@@ -32,7 +32,7 @@ const SERVED: { readonly [provider: string]: RegExp } = {
   // Perplexity's agents API serves models of other vendors; older names were removed.
   perplexity: /^sonar(?:-pro|-reasoning-pro|-deep-research)?$/,
   // Names with a region differ in price only. Some image, speech and reranking models are listed as chat models.
-  bedrock: /^[^/]+$/,
+  bedrock: /^(?!.*embed)[^/]+$/,
   'azure-openai': /^[^/]+$/,
   // Short names exist in LiteLLM only.
   fireworks: /^accounts\//,

@@ -23,9 +23,9 @@ export type Entry = EntryPrices & {
   readonly output?: number
   /** Prices of requests with more than `above` input tokens, where they differ. */
   readonly tiers?: readonly (EntryPrices & { readonly above: number })[]
-  /** Factors by service tier: `{"batch": 0.5}`. */
+  /** Factors of the prices of tokens by service tier, speed and region: `{"batch": 0.5, "fast": 6, "us": 1.1}`. */
   readonly service?: { readonly [tier: string]: number }
-  /** Per call of a tool that the provider runs: `{"web_search": 10000000}`. */
+  /** Per call of a tool that the provider runs: `{"web_search": 10000000}`; with `_prompt`: per answer that called it. */
   readonly tools?: { readonly [name: string]: number }
   /** The first day of the prices, such as `2026-11-21`, in UTC. Absent: they always applied. */
   readonly from?: string
@@ -34,7 +34,8 @@ export type Entry = EntryPrices & {
 export type EntryPrices = {
   readonly price?: readonly [input: number | null, output: number | null, read?: number | null, write?: number | null]
   readonly audio?: readonly [input: number | null, output?: number | null]
-  readonly image?: readonly [input: number | null]
+  readonly image?: readonly [input: number | null, output?: number | null]
+  readonly video?: readonly [input: number | null, output?: number | null]
   /** Cache writes that are kept for an hour. */
   readonly cacheWrite1h?: number
   readonly reasoning?: number
@@ -160,12 +161,13 @@ const tierIn = (value: Json): (TokenPrices & { readonly above: number }) | undef
 const LISTED = {
   price: ['input', 'output', 'cacheRead', 'cacheWrite'],
   audio: ['audioInput', 'audioOutput'],
-  image: ['imageInput'],
+  image: ['imageInput', 'imageOutput'],
+  video: ['videoInput', 'videoOutput'],
 } as const
 
 const tokenPricesIn = (entry: JsonObject): TokenPrices | undefined => {
   const prices: { -readonly [name in keyof TokenPrices]: number } = {}
-  for (const member of ['price', 'audio', 'image'] as const) {
+  for (const member of ['price', 'audio', 'image', 'video'] as const) {
     const [values, names] = [entry[member], LISTED[member]]
     if (values === undefined) continue
     if (!isList(values) || values.length > names.length || !values.every(isPrice)) return undefined

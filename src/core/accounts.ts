@@ -204,19 +204,34 @@ export type TokenPrices = {
   readonly cacheWrite1h?: number | undefined
   readonly audioInput?: number | undefined
   readonly imageInput?: number | undefined
-  /** Absent: as other output. */
+  readonly videoInput?: number | undefined
+  /** Absent: as other output. So for all prices of parts of the output. */
   readonly reasoning?: number | undefined
-  /** Absent: as other output. */
   readonly audioOutput?: number | undefined
+  readonly imageOutput?: number | undefined
+  readonly videoOutput?: number | undefined
+}
+
+/** How a request is served, where that changes its price: the tier, Anthropic's speed, the region of the model. */
+export type Service = {
+  readonly serviceTier?: string | undefined
+  readonly speed?: string | undefined
+  readonly region?: string | undefined
 }
 
 /** All prices of a model at a provider. */
 export type PriceList = TokenPrices & {
   /** Prices for requests with more than `above` input tokens. They apply to all tokens of the request. */
   readonly tiers?: readonly (TokenPrices & { readonly above: number })[] | undefined
-  /** Factors by service tier: `{ batch: 0.5, priority: 2 }`. A tier that is absent has the factor 1. */
+  /**
+   * Factors of the prices of tokens by service tier, speed and region: `{ batch: 0.5, priority: 2, fast: 6, us: 1.1 }`. They
+   * multiply each other. One that is absent is 1.
+   */
   readonly service?: { readonly [tier: string]: number } | undefined
-  /** Nano-dollars per call of a tool that the provider runs, by its name: `{ web_search: 10_000_000 }`. */
+  /**
+   * Nano-dollars per call of a tool that the provider runs, by its name: `{ web_search: 10_000_000 }`. `web_search_prompt`: per
+   * answer that made such calls, however many.
+   */
   readonly tools?: { readonly [name: string]: number } | undefined
 }
 

@@ -307,11 +307,22 @@ export type Usage = {
   /** Audio that was not read from a cache. */
   readonly audioInput?: number
   readonly imageInput?: number
+  readonly videoInput?: number
   readonly audioOutput?: number
+  readonly imageOutput?: number
+  readonly videoOutput?: number
+  /** The count that the upstream did not report, or reported as a value that cannot be one. It is 0 here. */
+  readonly unknown?: 'input' | 'output'
+  /** What is billed, where that is not what was counted. */
+  readonly billed?: { readonly input: number; readonly output: number }
   /** Calls of tools that the provider ran, by name: `{ web_search: 2 }`. */
   readonly toolCalls?: { readonly [name: string]: number }
   /** The service tier that the upstream used, in lower case: `default`, `flex`, `priority`. */
   readonly serviceTier?: string
+  /** The speed of the answer, in lower case: `fast`. */
+  readonly speed?: string
+  /** Where the model ran, in lower case: `us`. */
+  readonly region?: string
   /** The upstream's own cost in nano-dollars; may be a fraction. */
   readonly reportedCost?: number
   /** The usage object from the upstream. */

@@ -69,6 +69,11 @@ export type Provider = {
   readonly quirks?: Quirks
   /** Embeddings support. Absent: none. */
   readonly embeds?: Embeds
+  /**
+   * Factors of the prices of tokens by service (tier, speed, region), for models of which the catalogue has none. The highest known
+   * ones: an answer must not cost less than it does.
+   */
+  readonly service?: { readonly [name: string]: number }
   /** Its name in the model catalogue, where that differs from `name`. */
   readonly catalogue?: string
 }

@@ -102,6 +102,8 @@ export default {
   headers: { 'anthropic-version': '2023-06-01' },
   defaultModel: 'claude-haiku-4-5',
   readsBillingLine: true,
+  // platform.claude.com/docs/en/build-with-claude/fast-mode: 6 times with Opus 4.6 and 4.7, twice with later ones; data residency: 1.1.
+  service: { fast: 6, us: 1.1 },
   // Prefill was removed in 4.6: later models answer 400 (platform.claude.com, "What's new in Claude 4.6").
   supportsPrefill: { protocol: 'anthropic-messages', models: THINKS_BY_BUDGET },
   models: { path: '/models?limit=1000' },

@@ -1,20 +1,9 @@
-import type { Usage } from '../core/chat.ts'
 import type { ErrorTable } from '../core/error-table.ts'
-import { list, number, object, text } from '../core/json.ts'
+import { list, object, text } from '../core/json.ts'
 import { withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { chatIds } from './quirks/model-list.ts'
 import type { RequestQuirk } from './quirks/request.ts'
-
-/**
- * On chat completions `completion_tokens` excludes hidden reasoning: the total is prompt + completion + reasoning in every
- * recorded exchange with reasoning (xai-chat-*). The responses API includes it, as usual. The total shows which applies.
- */
-const reasoningBesideOutput = (usage: Usage): Usage => {
-  const { input, output, reasoning = 0 } = usage
-  const total = number(usage.raw?.total_tokens)
-  return reasoning > 0 && total === input + output + reasoning ? { ...usage, output: output + reasoning } : usage
-}
 
 /** Models whose names contain `non-reasoning` accept stop sequences; the others refuse them. */
 const TAKES_STOP = /non-reasoning/
@@ -100,6 +89,6 @@ export default {
   // Recordings of grok-4.3 (xai-responses-*) have encrypted reasoning; grok-4-fast-non-reasoning does not reason.
   encryptsReasoning: /^grok-(?:4|[5-9])(?!.*non-reasoning)/,
   models: { path: '/models', decode: chatIds },
-  quirks: { requestBody: dropRefused, usage: reasoningBesideOutput, errors },
+  quirks: { requestBody: dropRefused, errors },
   note: 'Requests in the responses style use its responses API; with `XAI_STYLES=chat` they use chat completions.',
 } satisfies Provider

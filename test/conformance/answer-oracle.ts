@@ -70,10 +70,12 @@ const chatUsage = (body: JsonObject): TokenCounts | null => {
   if (!usage || (number(usage.prompt_tokens) === undefined && number(usage.completion_tokens) === undefined))
     return null
   const inputs = object(usage.prompt_tokens_details)
+  const read = [inputs?.cached_tokens, usage.prompt_cache_hit_tokens, usage.num_cached_tokens, usage.cached_tokens]
   return {
     input: count(usage.prompt_tokens),
-    output: count(usage.completion_tokens),
-    cacheRead: count(inputs?.cached_tokens ?? usage.prompt_cache_hit_tokens ?? usage.num_cached_tokens),
+    // Gemini's endpoint and xAI count hidden reasoning in the total alone.
+    output: Math.max(count(usage.completion_tokens), count(usage.total_tokens) - count(usage.prompt_tokens)),
+    cacheRead: Math.max(...read.map(count)),
     cacheWrite: count(inputs?.cache_write_tokens),
     reasoning: count(object(usage.completion_tokens_details)?.reasoning_tokens),
   }

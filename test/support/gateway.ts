@@ -195,7 +195,7 @@ export const chatAnswer = {
           finish_reason: 'stop',
         },
       ],
-      usage: { prompt_tokens: 3, completion_tokens: content === '' ? 0 : 2, total_tokens: 5 },
+      usage: { prompt_tokens: 3, completion_tokens: content === '' ? 0 : 2, total_tokens: content === '' ? 3 : 5 },
       ...more,
     }),
   chunk: (delta: object, finish: string | null = null) =>

@@ -215,8 +215,11 @@ const perMillion = z
     cacheWrite1h: dollars('input that is written to a cache for an hour'),
     audioInput: dollars('audio input'),
     imageInput: dollars('image input'),
-    reasoning: dollars('reasoning; unset: as other output'),
-    audioOutput: dollars('audio output; unset: as other output'),
+    videoInput: dollars('video input'),
+    reasoning: dollars('reasoning; unset: as other output, and so for all parts of the output'),
+    audioOutput: dollars('audio output'),
+    imageOutput: dollars('image output'),
+    videoOutput: dollars('video output'),
   })
   .optional()
   .describe('prices in dollars per million tokens; they replace those of the catalogue one by one')
@@ -235,11 +238,18 @@ export const priceSchema = z.strictObject({
     .max(MAX.alerts)
     .optional()
     .describe('other prices for requests with more than `above` input tokens'),
-  service: z.record(z.string(), factor).optional().describe('factors by service tier, such as { batch: 0.5 }'),
+  service: z
+    .record(z.string(), factor)
+    .optional()
+    .describe(
+      'factors of the prices of tokens by service tier, speed and region, such as { batch: 0.5, fast: 6, us: 1.1 }; they multiply each other',
+    ),
   perCall: z
     .record(z.string(), z.union([text, z.number()]).meta({ allowed: 'dollars per call, such as 0.01' }))
     .optional()
-    .describe('dollars per call of a tool that the provider runs, such as { web_search: 0.01 }'),
+    .describe(
+      'dollars per call of a tool that the provider runs, such as { web_search: 0.01 }; with `_prompt` (web_search_prompt) per answer with such calls',
+    ),
 })
 
 const percent = z.number().positive().max(1_000)

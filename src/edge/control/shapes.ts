@@ -155,8 +155,11 @@ const TOKEN_PRICES = {
   cacheWrite1h: PRICE,
   audioInput: PRICE,
   imageInput: PRICE,
+  videoInput: PRICE,
   reasoning: PRICE,
   audioOutput: PRICE,
+  imageOutput: PRICE,
+  videoOutput: PRICE,
 }
 export const PRICE_BODY = z.strictObject({
   provider: TEXT.describe('a provider instance'),

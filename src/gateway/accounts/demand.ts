@@ -1,4 +1,6 @@
 /** What the attempts of a call need, from its request. */
+
+import type { Service } from '../../core/accounts.ts'
 import type { ChatRequest, Part } from '../../core/chat.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
 import { type JsonObject, object, text } from '../../core/json.ts'
@@ -21,6 +23,8 @@ export type CallDemand = {
   readonly requested?: number | undefined
   /** Number of choices. */
   readonly choices?: number | undefined
+  /** The service that the request asks for. */
+  readonly service?: Service | undefined
   /** `text`: an answer of estimated length. `none`: an answer without output tokens. `free`: the call costs nothing. */
   readonly output: 'text' | 'none' | 'free'
   /** The end user that the request names. */
@@ -43,6 +47,7 @@ export const textDemand = ({ request, members, body, plan }: TextCall): CallDema
   input: body && request.messages.every(isText) ? tokensOfBody(body) : estimateTokens(request),
   requested: request.settings.maxOutputTokens?.value,
   choices: choicesOf(request),
+  service: serviceOf(members),
   output: 'text',
   endUser: endUserOf(members),
 })
@@ -73,6 +78,11 @@ const ATTACHMENTS: ReadonlySet<Part['type']> = new Set(['image', 'file', 'audio'
 
 const isText = ({ content }: ChatRequest['messages'][number]): boolean =>
   !content.some(({ type }) => ATTACHMENTS.has(type))
+
+const serviceOf = ({ service_tier, speed, inference_geo }: JsonObject): Service | undefined =>
+  service_tier === undefined && speed === undefined && inference_geo === undefined
+    ? undefined
+    : { serviceTier: text(service_tier), speed: text(speed), region: text(inference_geo) }
 
 /** Characters of an end user's name. */
 const MAX_NAME = 256

@@ -1,5 +1,5 @@
 /** An attempt of a call in its account: what it reserves, and what it costs. Amounts in nano-dollars. */
-import type { Budget, Principal, UsageSource } from '../../core/accounts.ts'
+import type { Budget, Principal, Service, UsageSource } from '../../core/accounts.ts'
 import type { Nano } from '../../core/money.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import type { Hold } from '../../policy/accounts/admission.ts'
@@ -32,6 +32,8 @@ export type PlannedAttempt = {
   readonly cells: readonly BudgetCell[]
   /** Estimated input, before and after its correction. */
   readonly estimate: { readonly raw: number; readonly input: number }
+  /** The service that the request asks for. */
+  readonly asked: Service
   /** The estimate, reserved at first. */
   readonly hold: Hold
   /** ms since 1970, before its reservation. */
@@ -77,15 +79,16 @@ export const planAttempt = (
   { candidate, modelMaximum }: { readonly candidate: Candidate; readonly modelMaximum: number | undefined },
 ): (PlannedAttempt & { readonly estimated: Nano | null; readonly isUnpriced: boolean }) | Budget => {
   const { instance, model } = candidate
+  const { service: asked = {} } = demand
   const cells = payingCells(state, call, demand, { requested: demand.asked, provider: instance.id, model })
   if ('id' in cells) return cells
   const estimate = { raw: demand.input, input: state.history.inputOf(model, demand.input) }
   const output = demand.output === 'text' ? outputOf(state, call, demand, { cells, model, modelMaximum }) : 0
   const at = call.received
-  const estimated = isFree(demand) ? 0 : state.prices().reservation({ instance, model, at, ...estimate, output })
+  const estimated = isFree(demand) ? 0 : state.prices().reservation({ instance, model, at, ...estimate, output, asked })
   const isUnpriced = estimated === null && cells.some(({ budget }) => budget.mode === 'hard')
   const hold = { tokens: isFree(demand) ? 0 : estimate.input + output, cost: estimated ?? 0 }
-  return { cells, estimate, hold, at: state.world.date(), estimated, isUnpriced }
+  return { cells, estimate, asked, hold, at: state.world.date(), estimated, isUnpriced }
 }
 
 type Answering = {
@@ -110,7 +113,7 @@ const outputOf = (
 export const chargeOf = (
   state: AccountsState,
   { received }: AccountedCall,
-  { target, source, estimate }: OpenAttempt,
+  { target, source, estimate, asked }: OpenAttempt,
   end: ChargedEnd,
 ): Charged => {
   const { instance, model } = target.candidate
@@ -118,8 +121,10 @@ export const chargeOf = (
     reported: source?.usage() ?? undefined,
     estimatedInput: () => estimate.input,
     estimatedOutput: () => (source ? outputTokens(source.output()) : 0),
+    textLength: () => source?.output().length ?? 0,
   })
-  const cost = state.prices().costOfAttempt({ instance, model, at: received, usage })
+  const answering = source?.model() ?? null
+  const cost = state.prices().costOfAttempt({ instance, model, answering, at: received, usage, asked })
   return { usage, usageSource, cost: cost.nano === null && isNothing(usage) ? NO_COST : cost }
 }
 

@@ -168,13 +168,18 @@ export class RequestAccount implements TimerClient {
     return this.#prepare(target, planned, reservation)
   }
 
-  #prepare(target: Target, { cells, estimate, hold, at }: PlannedAttempt, reservation: Reservation | null): null {
+  #prepare(
+    target: Target,
+    { cells, estimate, asked, hold, at }: PlannedAttempt,
+    reservation: Reservation | null,
+  ): null {
     this.#pending = {
       number: this.#recorded++,
       target,
       cells,
       reservation,
       estimate,
+      asked,
       at,
       hold,
       recorded: false,

@@ -1,5 +1,6 @@
 /** Token usage of a call: the upstream's count, or an estimate where there is none. */
 import type { ChatRequest, Usage } from '../../core/chat.ts'
+import { completed } from '../../policy/accounts/charge.ts'
 import { estimateText, estimateTokens } from '../../policy/routing/estimate-tokens.ts'
 
 /** Tokens of an answer. `estimated`: the upstream sent no final count. */
@@ -34,12 +35,21 @@ export type TokenSource = {
   usage(): Usage | null
   finished(): boolean
   output(): OutputSample
+  /** The model that answers, as the upstream names it; null: it has not. */
+  model(): string | null
 }
 
-/** The upstream's count for a finished answer. Otherwise an estimate, marked as such; clients never receive estimates. */
+/** The upstream's count for a finished answer. Otherwise, and where the count cannot be right, an estimate, marked as such. */
 export const usageOf = (source: TokenSource, input: { readonly tokens: number }): TokenUsage => {
   const counted = source.usage()
-  if (counted && source.finished()) return { usage: counted }
+  if (counted && source.finished()) {
+    const { usage, source: known } = completed(counted, {
+      estimatedInput: () => input.tokens,
+      estimatedOutput: () => outputTokens(source.output()),
+      textLength: () => source.output().length,
+    })
+    return known === 'exact' ? { usage } : { usage, estimated: true }
+  }
   const output = Math.max(counted?.output ?? 0, outputTokens(source.output()))
   // A cost in the middle of an answer is that of its beginning.
   const { reportedCost: _, ...soFar } = counted ?? { input: input.tokens }

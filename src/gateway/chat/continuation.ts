@@ -130,6 +130,9 @@ export class ContinuedFlow implements AnswerStream {
   id(): string | null {
     return this.#current.answerStream.id()
   }
+  model(): string | null {
+    return this.#current.answerStream.model()
+  }
   usage(): Usage | null {
     const now = this.#current.answerStream.usage()
     return now && this.#before ? sum(this.#before.usage, now) : now
@@ -310,7 +313,10 @@ const PARTS = [
   'reasoning',
   'audioInput',
   'imageInput',
+  'videoInput',
   'audioOutput',
+  'imageOutput',
+  'videoOutput',
 ] as const
 
 /**

@@ -75,6 +75,8 @@ export type AnswerStream = {
   droppedEvents(): number
   /** The upstream's ID of the answer, if it has sent one. */
   id(): string | null
+  /** The model that answers, as the upstream names it; null: it has not. */
+  model(): string | null
   /** Pushes the held steps and then all others into the sink, in one batch for each read. Call once. */
   pipeTo(sink: Sink<readonly StreamStep[]>): void
   /** Resumes reading after the sink's `push` returned false. */
@@ -144,6 +146,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   #usage: Usage | null = null
   readonly #output = new OutputSampler()
   #id: string | null = null
+  #model: string | null = null
 
   constructor({ world, activeCalls }: Pick<RouterDeps, 'world' | 'activeCalls'>, input: AttemptInput) {
     this.#world = world
@@ -197,6 +200,10 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
 
   id(): string | null {
     return this.#id
+  }
+
+  model(): string | null {
+    return this.#model
   }
 
   droppedEvents(): number {
@@ -291,13 +298,18 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
       if (event.type === 'delta') this.#output.add(event.text)
       if (isContent(event)) this.#onContent()
       else if (event.type === 'usage') this.#usage = event.usage
-      else if (event.type === 'start') this.#id = event.id ?? this.#id
+      else if (event.type === 'start') this.#onStart(event)
       else if (event.type === 'finish') this.#onFinish(event)
     }
     if (this.#state.isOver) return
     this.#held ??= []
     if (this.#sink) this.#held.push(step)
     else this.#hold(step, this.#held)
+  }
+
+  #onStart({ id, model }: ChatEvent & { type: 'start' }): void {
+    this.#id = id ?? this.#id
+    this.#model = model ?? this.#model
   }
 
   #onFailure(failure: Failure, { frame }: StreamStep): void {

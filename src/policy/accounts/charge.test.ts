@@ -11,6 +11,7 @@ const tokens = (output: number, counted?: PricedUsage): AttemptTokens => ({
   reported: counted,
   estimatedInput: () => 90,
   estimatedOutput: () => output,
+  textLength: () => 4 * output,
 })
 
 const cases: readonly (readonly [
@@ -20,7 +21,21 @@ const cases: readonly (readonly [
   source: 'exact' | 'estimated',
 ])[] = [
   ['answered', tokens(40, { ...reported, output: 50 }), { ...reported, output: 50 }, 'exact'],
-  ['answered', tokens(40, none), none, 'exact'],
+  ['answered', tokens(0, { input: 7, output: 0 }), { input: 7, output: 0 }, 'exact'],
+  // Zeros beside a text are placeholders.
+  ['answered', tokens(40, none), { input: 90, output: 40 }, 'estimated'],
+  ['answered', tokens(40, { input: 7, output: 0 }), { input: 7, output: 40 }, 'estimated'],
+  ['answered', tokens(40, { input: 0, output: 12 }), { input: 90, output: 12 }, 'estimated'],
+  ['answered', tokens(0, { input: 7, output: 0, unknown: 'output' }), { input: 7, output: 0 }, 'estimated'],
+  [
+    'answered',
+    tokens(0, { input: 0, output: 3, cacheRead: 600, unknown: 'input' }),
+    { input: 600, output: 3, cacheRead: 600 },
+    'estimated',
+  ],
+  // The tokens of the last event instead of all.
+  ['answered', tokens(900, { input: 7, output: 1 }), { input: 7, output: 900 }, 'estimated'],
+  ['answered', tokens(900, { input: 7, output: 300 }), { input: 7, output: 300 }, 'exact'],
   ['answered', tokens(40), { input: 90, output: 40 }, 'estimated'],
   ['interrupted', tokens(40, reported), { ...reported, output: 40 }, 'estimated'],
   ['interrupted', tokens(40, { ...reported, output: 50 }), { ...reported, output: 50 }, 'estimated'],
@@ -37,6 +52,6 @@ for (const [end, given, usage, source] of cases)
 
 test('charge: a complete count needs no estimate', () => {
   const fail = () => assert.fail('estimated')
-  chargedUsage('answered', { reported, estimatedInput: fail, estimatedOutput: fail })
-  chargedUsage('refused', { estimatedInput: fail, estimatedOutput: fail })
+  chargedUsage('answered', { reported, estimatedInput: fail, estimatedOutput: fail, textLength: () => 9 })
+  chargedUsage('refused', { estimatedInput: fail, estimatedOutput: fail, textLength: fail })
 })

@@ -19,6 +19,8 @@ export type AttemptTokens = {
   readonly estimatedInput: () => number
   /** By the length of the text received so far. */
   readonly estimatedOutput: () => number
+  /** UTF-16 code units of that text. */
+  readonly textLength: () => number
 }
 
 /** Tokens to charge. */
@@ -28,14 +30,14 @@ const NOTHING: ChargedUsage = { usage: { input: 0, output: 0 }, source: 'exact' 
 
 /** The tokens to charge for an attempt. An attempt whose process ended has no counts; its reservation is charged instead. */
 export const chargedUsage = (end: ChargedEnd, { reported, ...estimate }: AttemptTokens): ChargedUsage => {
-  const input = () => reported?.input ?? estimate.estimatedInput()
+  const input = () => reported?.input || estimate.estimatedInput()
   switch (end) {
     case 'shared':
       return NOTHING
     case 'refused':
       return reported ? { usage: reported, source: 'exact' } : NOTHING
     case 'answered':
-      if (reported) return { usage: reported, source: 'exact' }
+      if (reported) return completed(reported, estimate)
       return { usage: { input: input(), output: estimate.estimatedOutput() }, source: 'estimated' }
     case 'interrupted': {
       // Counts in the middle of a stream are those of its start: the input, and one token of output.
@@ -48,6 +50,27 @@ export const chargedUsage = (end: ChargedEnd, { reported, ...estimate }: Attempt
       throw new Error(`unknown end ${JSON.stringify(end satisfies never)}`)
   }
 }
+
+/** UTF-16 code units of text that no token has on average: the longest are runs of 128 spaces. */
+const MAX_TOKEN_LENGTH = 256
+
+/**
+ * The count of a complete answer. A side that was not reported is estimated, and so is one that cannot be right: no input, no
+ * output for a text, one token for a page (some servers report each event's own tokens).
+ */
+export const completed = (reported: PricedUsage, estimate: Omit<AttemptTokens, 'reported'>): ChargedUsage => {
+  const { unknown, ...usage } = reported
+  const length = estimate.textLength()
+  const isInputKnown = usage.input > 0 && unknown !== 'input'
+  const isTooShort = usage.output === 0 ? length > 0 : length > MAX_TOKEN_LENGTH * (usage.output + 1)
+  if (isInputKnown && !isTooShort && unknown !== 'output') return { usage, source: 'exact' }
+  const input = isInputKnown ? usage.input : Math.max(estimate.estimatedInput(), cachedIn(usage))
+  const output = isTooShort || unknown === 'output' ? Math.max(usage.output, estimate.estimatedOutput()) : usage.output
+  const isEqual = input === usage.input && output === usage.output && !unknown
+  return { usage: { ...usage, input, output }, source: isEqual ? 'exact' : 'estimated' }
+}
+
+const cachedIn = ({ cacheRead = 0, cacheWrite = 0 }: PricedUsage): number => cacheRead + cacheWrite
 
 /** The cost in the middle of an answer is that of its beginning. */
 const withoutCost = (reported: PricedUsage | undefined): Partial<PricedUsage> => {

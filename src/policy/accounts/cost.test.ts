@@ -84,7 +84,7 @@ const cases: readonly (readonly [
     100_000 * 6_000 + 150_000 * 600,
   ],
   ['reasoning that output cannot include', { input: 9, output: 35, reasoning: 267 }, { input: 2, output: 12 }, 3_642],
-  ['cached audio', { input: 100, output: 0, cacheRead: 90, audioInput: 80 }, audio, 90 * 1_250 + 80 * 40_000],
+  ['cached audio', { input: 100, output: 0, cacheRead: 90, audioInput: 80 }, audio, 90 * 1_250 + 10 * 40_000],
   ['reasoning is part of output', { input: 0, output: 10, reasoning: 9 }, claude, 150_000],
   ['reasoning with a price', { input: 0, output: 10, reasoning: 9 }, { output: 100, reasoning: 7 }, 163],
   ['reasoning above the output', { input: 0, output: 5, reasoning: 9 }, { output: 100, reasoning: 7 }, 563],
@@ -215,16 +215,16 @@ test('cost: an override leaves the catalogue as it is', () => {
 })
 
 test('cost: a reservation is rounded up, and null without prices', () => {
-  assert.equal(reservationOf(1, 0, { input: 0.1 }), 1)
-  assert.equal(reservationOf(3, 0, { input: 37.5 }), 113)
-  assert.equal(reservationOf(10, 0, { input: 0.1 }), 1)
-  assert.equal(reservationOf(1_000, 100, claude), 4_500_000)
-  assert.equal(reservationOf(300_000, 0, claude), 300_000 * 6_000)
-  assert.equal(reservationOf(100, 0, { input: 100, factor: 0.5 }), 5_000)
-  assert.equal(reservationOf(0, 0, claude), 0)
-  assert.equal(reservationOf(1, 1, undefined), null)
-  assert.equal(reservationOf(1, 1, { input: 1 }), null)
-  assert.equal(reservationOf(Number.NaN, 1, claude), null)
+  assert.equal(reservationOf({ input: 1, output: 0 }, { input: 0.1 }), 1)
+  assert.equal(reservationOf({ input: 3, output: 0 }, { input: 37.5 }), 113)
+  assert.equal(reservationOf({ input: 10, output: 0 }, { input: 0.1 }), 1)
+  assert.equal(reservationOf({ input: 1_000, output: 100 }, claude), 4_500_000)
+  assert.equal(reservationOf({ input: 300_000, output: 0 }, claude), 300_000 * 6_000)
+  assert.equal(reservationOf({ input: 100, output: 0 }, { input: 100, factor: 0.5 }), 5_000)
+  assert.equal(reservationOf({ input: 0, output: 0 }, claude), 0)
+  assert.equal(reservationOf({ input: 1, output: 1 }, undefined), null)
+  assert.equal(reservationOf({ input: 1, output: 1 }, { input: 1 }), null)
+  assert.equal(reservationOf({ input: Number.NaN, output: 1 }, claude), null)
 })
 
 /** Prices with up to four decimals, as an integer of 1/10,000 nano. */

@@ -1,5 +1,5 @@
 /** The cost of an attempt from its token counts and the prices of the model, rounded once to whole nano-dollars. */
-import type { PriceList, PriceOverride, PriceSource, TokenPrices } from '../../core/accounts.ts'
+import type { PriceList, PriceOverride, PriceSource, Service, TokenPrices } from '../../core/accounts.ts'
 import type { Usage } from '../../core/chat.ts'
 import { MAX_NANO, type Nano } from '../../core/money.ts'
 
@@ -11,6 +11,10 @@ export type Pricing = {
   readonly usage: PricedUsage
   readonly catalogue?: { readonly prices: PriceList; readonly version: string } | undefined
   readonly override?: { readonly prices: PriceOverride; readonly version: string } | undefined
+  /** Factors of services that the price list does not have. */
+  readonly usual?: PriceList['service']
+  /** What the request asked for. */
+  readonly asked?: Service | undefined
 }
 
 /** The cost of an attempt. `nano`: null if a required price is unknown or a count is invalid; never 0 for that reason. */
@@ -23,23 +27,32 @@ const UNKNOWN: AttemptCost = { nano: null, source: 'none', version: null }
 const UPSTREAM = 'up'
 
 /** The cost of an attempt: the upstream's own figure, or else by the override, or else by the catalogue. */
-export const costOf = ({ usage, catalogue, override }: Pricing): AttemptCost => {
-  const { reportedCost, serviceTier } = usage
-  const own = reportedCost === undefined ? null : rounded(reportedCost)
-  if (own !== null) return { nano: own, source: 'upstream', version: UPSTREAM }
-  const prices = effectivePrices(catalogue?.prices, override?.prices)
-  const nano = prices && rounded(exactCost(usage, prices, serviceTier))
+export const costOf = ({ usage, catalogue, override, usual, asked }: Pricing): AttemptCost => {
+  const { reportedCost } = usage
+  const stated = reportedCost === undefined ? null : rounded(reportedCost)
+  if (stated !== null) return { nano: stated, source: 'upstream', version: UPSTREAM }
+  const prices = effectivePrices(catalogue?.prices, override?.prices, usual)
+  const nano = prices && rounded(exactCost(usage, prices, asked))
   if (nano === undefined || nano === null) return UNKNOWN
   if (override) return { nano, source: 'override', version: override.version }
   return catalogue ? { nano, source: 'catalogue', version: catalogue.version } : UNKNOWN
 }
 
-/** The prices of the catalogue, with those of an override in their place. Undefined if there are neither. */
+/**
+ * The prices of the catalogue, with those of an override in their place. Undefined if there are neither. `usual`: factors of
+ * services that neither has.
+ */
 export const effectivePrices = (
   catalogue: PriceList | undefined,
   override: PriceOverride | undefined,
+  usual?: PriceList['service'],
 ): PriceOverride | undefined => {
-  if (!override || !catalogue) return override ?? catalogue
+  const prices = catalogue && override ? overridden(catalogue, override) : (override ?? catalogue)
+  if (!prices || (!usual && !(catalogue?.service && override?.service))) return prices
+  return { ...prices, service: { ...usual, ...catalogue?.service, ...override?.service } }
+}
+
+const overridden = (catalogue: PriceList, override: PriceOverride): PriceOverride => {
   const set = Object.fromEntries(Object.entries(override).filter(([, value]) => value !== undefined))
   // A tier of the catalogue must not replace a price that the operator has set.
   const tiers = catalogue.tiers?.map((tier) => ({ ...tier, ...set, above: tier.above }))
@@ -50,21 +63,41 @@ export const effectivePrices = (
  * The cost to reserve for an attempt, from estimated tokens; rounded up. Null if a price is unknown. No part of the input
  * is assumed to be cached.
  */
-export const reservationOf = (input: number, output: number, prices: PriceOverride | undefined): Nano | null => {
-  const exact = prices && exactCost({ input, output }, prices, undefined)
+export const reservationOf = (
+  { input, output }: Pick<PricedUsage, 'input' | 'output'>,
+  prices: PriceOverride | undefined,
+  asked?: Service,
+): Nano | null => {
+  const exact = prices && exactCost({ input, output }, prices, asked)
   return exact === undefined || !(exact >= 0) || exact > MAX_NANO ? null : Math.ceil(exact - tolerance(exact))
 }
 
 /** The cost before rounding; NaN if a required price is unknown or a count is invalid. */
-const exactCost = (reported: PricedUsage, prices: PriceOverride, service: string | undefined): number => {
-  const usage = withTotals(reported)
+const exactCost = (reported: PricedUsage, prices: PriceOverride, asked: Service | undefined): number => {
+  const usage = withTotals(reported.billed ? { ...reported, ...reported.billed } : reported)
   const tokens = tokenCost(usage, tierFor(usage.input, prices))
   // A call without a price of its own adds nothing: most are free or cost a fraction of the tokens.
-  const tools = Object.entries(usage.toolCalls ?? {}).map(([name, calls]) =>
-    priced(calls, own(prices.tools, name) ?? 0),
+  const tools = Object.entries(usage.toolCalls ?? {}).map(
+    ([name, calls]) => priced(calls, own(prices.tools, name) ?? 0) + (own(prices.tools, `${name}_prompt`) ?? 0),
   )
-  const cost = tokens + tools.reduce(sum, 0)
-  return cost * (prices.factor ?? 1) * (service === undefined ? 1 : (own(prices.service, service) ?? 1))
+  return (tokens * serviceFactor(usage, prices, asked) + tools.reduce(sum, 0)) * (prices.factor ?? 1)
+}
+
+const SERVICE = ['serviceTier', 'speed', 'region'] as const
+
+/**
+ * How much tokens cost by the service of the answer. Where it does not state one, what was asked for applies if it costs more:
+ * a discount has to be confirmed. Calls of tools cost the same at every service.
+ */
+const serviceFactor = (stated: Service, { service }: PriceOverride, asked: Service | undefined): number => {
+  if (!service) return 1
+  let factor = 1
+  for (const name of SERVICE) {
+    const given = stated[name]
+    if (given !== undefined) factor *= own(service, given) ?? 1
+    else if (asked?.[name] !== undefined) factor *= Math.max(1, own(service, asked[name]) ?? 1)
+  }
+  return factor
 }
 
 /**
@@ -92,20 +125,27 @@ const tierFor = (input: number, prices: PriceList): TokenPrices => {
 
 /** Prices each part of the input and the output once. */
 const tokenCost = (usage: PricedUsage, prices: TokenPrices): number => {
-  const { cacheRead = 0, cacheWrite = 0, cacheWrite1h = 0, audioInput = 0, imageInput = 0 } = usage
-  const { reasoning = 0, audioOutput = 0 } = usage
+  const { cacheRead = 0, cacheWrite = 0, cacheWrite1h = 0, audioInput = 0, imageInput = 0, videoInput = 0 } = usage
+  const { reasoning = 0, audioOutput = 0, imageOutput = 0, videoOutput = 0 } = usage
   const written = prices.cacheWrite ?? prices.input
+  // Media may be cached too (370 cached of 504, 256 of an image, recording azure-chat-chat-multimodal-…-grok-4-1--24a03b5d).
+  const fresh = rest(usage.input, cacheRead + cacheWrite)
+  const audio = Math.min(audioInput, fresh)
+  const image = Math.min(imageInput, fresh - audio)
+  const video = Math.min(videoInput, fresh - audio - image)
   return (
-    // Parts may overlap, such as cached audio: the rest must not become negative.
-    priced(rest(usage.input, cacheRead + cacheWrite + audioInput + imageInput), prices.input) +
+    priced(rest(usage.input, cacheRead + cacheWrite + audio + image + video), prices.input) +
     priced(cacheRead, prices.cacheRead ?? prices.input) +
     priced(rest(cacheWrite, cacheWrite1h), written) +
     priced(cacheWrite1h, prices.cacheWrite1h ?? written) +
-    priced(audioInput, prices.audioInput ?? prices.input) +
-    priced(imageInput, prices.imageInput ?? prices.input) +
-    priced(rest(usage.output, reasoning + audioOutput), prices.output) +
+    priced(audio, prices.audioInput ?? prices.input) +
+    priced(image, prices.imageInput ?? prices.input) +
+    priced(video, prices.videoInput ?? prices.input) +
+    priced(rest(usage.output, reasoning + audioOutput + imageOutput + videoOutput), prices.output) +
     priced(reasoning, prices.reasoning ?? prices.output) +
-    priced(audioOutput, prices.audioOutput ?? prices.output)
+    priced(audioOutput, prices.audioOutput ?? prices.output) +
+    priced(imageOutput, prices.imageOutput ?? prices.output) +
+    priced(videoOutput, prices.videoOutput ?? prices.output)
   )
 }
 
@@ -129,5 +169,5 @@ const rounded = (nano: number): Nano | null => {
   return nano >= 0 && whole <= MAX_NANO ? whole : null
 }
 
-/** The largest error of ten sums and products in binary fractions. With it, an exact half is rounded up. */
+/** The largest error of fifteen sums and products in binary fractions. With it, an exact half is rounded up. */
 const tolerance = (nano: number): number => nano * 2 ** -49

@@ -1,5 +1,5 @@
 /** The prices of all models at one time: those of the catalogue, and those that operators set in their place. */
-import type { PriceOverride, PriceRule } from '../../core/accounts.ts'
+import type { PriceOverride, PriceRule, Service } from '../../core/accounts.ts'
 import { type Catalogue, type CataloguePrices, factsOf } from '../../core/config.ts'
 import type { Nano } from '../../core/money.ts'
 import type { Instance } from '../../core/provider.ts'
@@ -9,11 +9,20 @@ import { type Glob, matchesGlob, parseGlob } from './glob.ts'
 /** A model at a provider instance, at the time (ms since 1970) at which the request was received. */
 export type PricedModel = { readonly instance: Instance; readonly model: string; readonly at: number }
 
+/** An attempt to be priced. `answering`: the model that the answer names. `asked`: what the request asked for. */
+type PricedAnswer = PricedModel & {
+  readonly usage: PricedUsage
+  readonly answering?: string | null
+  readonly asked?: Service
+}
+
 export type PriceBook = {
   /** What an attempt cost: the upstream's own figure, or else by these prices. */
-  readonly costOfAttempt: (attempt: PricedModel & { readonly usage: PricedUsage }) => AttemptCost
+  readonly costOfAttempt: (attempt: PricedAnswer) => AttemptCost
   /** What to reserve for an attempt, from estimated tokens. Null: a price is unknown. */
-  readonly reservation: (attempt: PricedModel & { readonly input: number; readonly output: number }) => Nano | null
+  readonly reservation: (
+    attempt: PricedModel & { readonly input: number; readonly output: number; readonly asked?: Service },
+  ) => Nano | null
   /**
    * One figure to compare models by price, in nano-dollars per token: three parts input, one part output. Undefined: a price
    * is unknown.
@@ -46,8 +55,9 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
     const matching = sorted.filter((one) => matchesGlob(one.provider, id) && matchesGlob(one.model, name))
     const made: KnownPrices = {
       catalogue: prices && { prices, version: `cat:${catalogue.date?.() ?? 'undated'}` },
-      overrides: matching.map(({ rule: { id: ruleId, prices: set, effectiveFrom } }) => ({
+      overrides: matching.map(({ rule: { id: ruleId, model: of, prices: set, effectiveFrom } }) => ({
         prices: set,
+        isExact: !of.includes('*'),
         version: `ovr:${ruleId}`,
         effectiveFrom,
       })),
@@ -65,15 +75,29 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
       override: overrides.find(({ effectiveFrom }) => effectiveFrom <= at),
     }
   }
+  /**
+   * The prices of the model that answered, if it is another one that the same provider lists, as with routers and deployments.
+   * A rule for the requested model that is not one for the answering model keeps its prices.
+   */
+  const listsOfAnswer = (of: PricedModel, answering: string | null | undefined) => {
+    const asked = listsOf(of)
+    if (!answering || isNameOf(answering, of.model) || !isListed(catalogue, of.instance, answering)) return asked
+    const answered = listsOf({ ...of, model: answering })
+    const isPriced = answered.catalogue !== undefined || answered.override !== undefined
+    const isSet = asked.override !== undefined && asked.override.version !== answered.override?.version
+    return isPriced && (!isSet || answered.override?.isExact === true) ? answered : asked
+  }
   const effective = (of: PricedModel): PriceOverride | undefined => {
     const { catalogue: listed, override } = listsOf(of)
-    return effectivePrices(listed?.prices, override?.prices)
+    return effectivePrices(listed?.prices, override?.prices, of.instance.provider.service)
   }
 
   return {
-    costOfAttempt: ({ usage, ...of }) => (of.instance.provider.builtin ? BUILTIN : costOf({ usage, ...listsOf(of) })),
-    reservation: ({ input, output, ...of }) =>
-      of.instance.provider.builtin ? 0 : reservationOf(input, output, effective(of)),
+    costOfAttempt: ({ usage, asked, answering, ...of }) =>
+      of.instance.provider.builtin
+        ? BUILTIN
+        : costOf({ usage, asked, usual: of.instance.provider.service, ...listsOfAnswer(of, answering) }),
+    reservation: ({ asked, ...of }) => (of.instance.provider.builtin ? 0 : reservationOf(of, effective(of), asked)),
     blendedPrice: (of) => blended(effective(of)),
   }
 }
@@ -86,8 +110,29 @@ type KnownPrices = {
     readonly prices: PriceOverride
     readonly version: string
     readonly effectiveFrom: number
+    /** The rule names one model. */
+    readonly isExact: boolean
   }[]
 }
+
+/**
+ * Whether an answer's name is one of the requested model: without or with a date (`-2025-08-07`, `@001`, `-latest`), without its
+ * variant (`:free`), or less exact. Azure answers `gpt-4` for `gpt-4-1106-preview` (BerriAI/litellm#1874).
+ */
+const isNameOf = (answering: string, requested: string): boolean => {
+  const [name, model] = [baseName(answering), baseName(requested)]
+  return name === model || model.startsWith(`${name}-`)
+}
+
+const baseName = (model: string): string =>
+  model
+    .toLowerCase()
+    .replace(/^models\//, '')
+    .replace(/:[a-z-]{1,40}$/, '')
+    .replace(/[-@](?:latest|20[0-9]{2}-?[01][0-9]-?[0-3][0-9]|[0-9]{3,4}|[01][0-9]-20[0-9]{2})$/, '')
+
+const isListed = (catalogue: Catalogue, { provider, models }: Instance, model: string): boolean =>
+  models.includes(model) || (catalogue.lists?.(provider.catalogue ?? provider.name, model) ?? false)
 
 /** A rule with its globs. The figures of its precedence are compared one after another; the larger one wins. */
 type RuleWithGlobs = {

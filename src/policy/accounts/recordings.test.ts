@@ -15,9 +15,8 @@ import { isObject, type Json, type JsonObject, number, object, text } from '../.
 import { openCatalogue } from '../../edge/catalogue/catalogue.ts'
 import * as anthropic from '../../protocols/anthropic-messages/finish-and-usage.ts'
 import * as gemini from '../../protocols/gemini/finish-and-usage.ts'
-import * as chat from '../../protocols/shared/openai-finish-and-usage.ts'
+import * as chat from '../../protocols/shared/usage-members.ts'
 import openrouter from '../../providers/openrouter.ts'
-import xai from '../../providers/xai.ts'
 import { costOf, type PricedUsage } from './cost.ts'
 
 requireRecordings()
@@ -58,7 +57,8 @@ const costWith = ({ reportedCost: _, ...usage }: PricedUsage, prices: PriceList)
 
 /** The corrections of the providers that report a cost. */
 const REPORTING: { readonly [provider: string]: (usage: Usage) => Usage } = {
-  xai: xai.quirks.usage,
+  // Its usage shows hidden reasoning in the total alone, which every format adds.
+  xai: (usage) => usage,
   openrouter: openrouter.quirks.usage,
 }
 
@@ -132,7 +132,9 @@ const vendors: readonly (readonly [
     (usages) => {
       const usage = usages.at(-1)
       const details = object(usage?.prompt_tokens_details)
-      const cached = count(details?.cached_tokens ?? usage?.prompt_cache_hit_tokens ?? usage?.num_cached_tokens)
+      const cached = count(
+        details?.cached_tokens ?? usage?.prompt_cache_hit_tokens ?? usage?.num_cached_tokens ?? usage?.cached_tokens,
+      )
       const written = count(details?.cache_write_tokens)
       const prompt = count(usage?.prompt_tokens)
       const reasoning = count(object(usage?.completion_tokens_details)?.reasoning_tokens)
@@ -141,7 +143,9 @@ const vendors: readonly (readonly [
         (cached + written > prompt ? prompt : prompt - cached - written) * PRICES.input +
         cached * PRICES.cacheRead +
         written * PRICES.cacheWrite +
-        (reasoning > completion ? completion + reasoning : completion) * PRICES.output
+        // Gemini's endpoint and xAI count hidden reasoning in the total alone.
+        Math.max(reasoning > completion ? completion + reasoning : completion, count(usage?.total_tokens) - prompt) *
+          PRICES.output
       )
     },
   ],
@@ -212,7 +216,7 @@ const rate = (price: number | { readonly base: number } | undefined): number | u
 const differsBecause = (
   { model_price: theirs }: PriceCalculation,
   ours: PriceList,
-  { serviceTier, toolCalls, cacheRead = 0, audioInput = 0, audioOutput = 0 }: PricedUsage,
+  { serviceTier, toolCalls, cacheRead = 0, audioInput = 0, audioOutput = 0, raw }: Usage,
 ): string | undefined => {
   if (rate(theirs.input_mtok) !== (ours.input ?? 0) / 1e3 || rate(theirs.output_mtok) !== (ours.output ?? 0) / 1e3)
     return 'the sources of the catalogue state different prices'
@@ -220,6 +224,8 @@ const differsBecause = (
   if (toolCalls && !ours.tools) return 'the catalogue has no price of a search with this model'
   if (cacheRead > 0 && audioInput > 0) return 'the catalogue has no price of cached audio'
   if (audioInput + audioOutput > 0 && theirs.input_audio_mtok === undefined) return 'it has no price of audio'
+  if (cacheRead > 0 && number(raw?.cached_tokens) === cacheRead)
+    return 'it does not know cached tokens at the top of the usage'
   return undefined
 }
 

@@ -74,14 +74,16 @@ class MessagesStreamDecoder implements StreamDecoder {
         const hasReason = typeof delta.stop_reason === 'string'
         const closed = hasReason ? this.#close() : []
         if (this.#over) return closed
-        return [...closed, ...this.#readUsage(event.usage), ...(hasReason ? this.#finish(delta) : [])]
+        const usage = this.#readUsage(event.usage ?? delta.usage)
+        return [...closed, ...usage, ...(hasReason ? this.#finish(delta) : [])]
       }
       case 'message_stop': {
         const closed = this.#close()
         if (this.#over) return closed
         this.#over = true
+        const usage = this.#readUsage(event.usage ?? event['amazon-bedrock-invocationMetrics'])
         // Some servers end without a stop reason.
-        return [...closed, ...this.#finish({})]
+        return [...closed, ...usage, ...this.#finish({})]
       }
       case 'ping':
         return [{ type: 'ping' }]

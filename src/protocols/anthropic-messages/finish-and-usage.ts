@@ -1,8 +1,8 @@
 /** Stop reasons and token usage, both directions. */
 import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
-import { tokenCount as count } from '../shared/numbers.ts'
-import { toolCallsOf, usageOf } from '../shared/usage.ts'
+import { hostedCalls, usageOf } from '../shared/usage.ts'
+import { countsIn } from '../shared/usage-members.ts'
 
 /** Finish kinds by `stop_reason`. Unknown reasons count as `stop`. */
 const KIND_OF: ReadonlyMap<string, FinishKind> = new Map([
@@ -69,33 +69,43 @@ const reasonOf = ({ kind, raw, stopSequence }: Finish, calledTools: boolean): st
   }
 }
 
-/** Merges usage records. Counts are cumulative, so later ones replace earlier ones. Null is ignored. */
+/**
+ * Merges usage records. Counts are cumulative, so later ones replace earlier ones. Null is ignored, and so is a side of which
+ * the later record has zeros only: compatible servers fill the members that they do not know.
+ */
 export const mergeUsage = (earlier: JsonObject, later: JsonObject): JsonObject => ({
   ...earlier,
-  ...Object.fromEntries(Object.entries(later).filter(([, value]) => value !== undefined && value !== null)),
+  ...Object.fromEntries(
+    Object.entries(later).filter(
+      ([name, value]) =>
+        value !== undefined && value !== null && !(value === 0 && earlier[name] && isSilent(name, later)),
+    ),
+  ),
 })
+
+const INPUT = ['input_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens']
+
+const isSilent = (name: string, later: JsonObject): boolean =>
+  name === 'output_tokens' || (INPUT.includes(name) && INPUT.every((member) => !later[member]))
 
 /** `input_tokens` excludes cached tokens; `Usage.input` includes them. */
 export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   if (!isObject(raw)) return undefined
-  const fresh = count(raw.input_tokens)
-  const output = count(raw.output_tokens)
-  if (fresh === undefined && output === undefined) return undefined
-  const cacheRead = count(raw.cache_read_input_tokens)
-  const cacheWrite = count(raw.cache_creation_input_tokens)
-  const reasoning = count(object(raw.output_tokens_details)?.thinking_tokens)
-  const input = (fresh ?? 0) + (cacheRead ?? 0) + (cacheWrite ?? 0)
+  const { input: fresh, total, ...counts } = countsIn(raw)
+  const { output = 0, cacheRead = 0, cacheWrite = 0 } = counts
+  // Servers of other formats behind this one may include cached tokens: their total shows it.
+  const includes = fresh !== undefined && total === fresh + output
+  const input = fresh === undefined || includes ? fresh : fresh + cacheRead + cacheWrite
   return usageOf(
     {
+      ...counts,
       input,
-      output,
-      cacheRead,
-      cacheWrite,
-      reasoning,
-      cacheWrite1h: count(object(raw.cache_creation)?.ephemeral_1h_input_tokens),
+      total,
       // Fetches are free.
-      toolCalls: toolCallsOf({ web_search: object(raw.server_tool_use)?.web_search_requests }),
+      toolCalls: hostedCalls(raw, undefined),
       serviceTier: text(raw.service_tier),
+      speed: text(raw.speed),
+      region: text(raw.inference_geo),
     },
     raw,
   )

@@ -278,7 +278,11 @@ const counted: readonly (readonly [Json, object | undefined])[] = [
     { ...usage, cacheReadInputTokens: 10, cacheWriteInputTokens: 7 },
     { input: 20, output: 5, cacheRead: 10, cacheWrite: 7 },
   ],
-  [{ outputTokens: 5 }, { input: 0, output: 5 }],
+  [{ outputTokens: 5 }, { input: 0, output: 5, unknown: 'input' }],
+  [
+    { outputTokens: 5, totalTokens: 8 },
+    { input: 3, output: 5 },
+  ],
   [{ inputTokens: -1, outputTokens: 'x' }, undefined],
   [{}, undefined],
   [null, undefined],

@@ -41,10 +41,9 @@ export const decodeUsage = (raw: Json | undefined, tier?: Json): Usage | undefin
   if (!isObject(raw)) return undefined
   const fresh = count(raw.inputTokens)
   const output = count(raw.outputTokens)
-  if (fresh === undefined && output === undefined) return undefined
   const cacheRead = count(raw.cacheReadInputTokens)
   const cacheWrite = count(raw.cacheWriteInputTokens)
-  const input = (fresh ?? 0) + (cacheRead ?? 0) + (cacheWrite ?? 0)
+  const input = fresh === undefined ? undefined : fresh + (cacheRead ?? 0) + (cacheWrite ?? 0)
   const hour = list(raw.cacheDetails)
     .map(object)
     .filter((detail) => detail?.ttl === '1h')
@@ -52,6 +51,7 @@ export const decodeUsage = (raw: Json | undefined, tier?: Json): Usage | undefin
     {
       input,
       output,
+      total: count(raw.totalTokens),
       cacheRead,
       cacheWrite,
       cacheWrite1h: hour.reduce((sum, detail) => sum + (count(detail?.inputTokens) ?? 0), 0),

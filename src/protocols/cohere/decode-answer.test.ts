@@ -146,7 +146,7 @@ const cases: readonly (readonly [string, Json, string])[] = [
 for (const [name, body, expected] of cases)
   test(`cohere answer: ${name}`, () => assert.equal(summarize(cohere.decodeAnswer(body)), expected))
 
-test('cohere answer: usage counts tokens including images, not billed units', () => {
+test('cohere answer: usage counts tokens including images, beside the billed units', () => {
   const usage = {
     billed_units: { input_tokens: 267, output_tokens: 60 },
     tokens: { input_tokens: 34, output_tokens: 70, reasoning_tokens: 20, image_tokens: 259 },
@@ -157,10 +157,13 @@ test('cohere answer: usage counts tokens including images, not billed units', ()
     output: 70,
     cacheRead: 16,
     reasoning: 20,
+    billed: { input: 267, output: 60 },
     raw: usage,
   })
-  const billed = answer(content(textPart('x')), { usage: { billed_units: { input_tokens: 1 } } })
-  assert.equal(fold(cohere.decodeAnswer(billed)).usage, undefined)
+  const billed = answer(content(textPart('x')), { usage: { billed_units: { input_tokens: 3, output_tokens: 1 } } })
+  const units = { input: 3, output: 1 }
+  const { raw: _, ...counts } = fold(cohere.decodeAnswer(billed)).usage ?? {}
+  assert.deepEqual(counts, { ...units, billed: units })
 })
 
 test('cohere answer: usage precedes the failure of an answer', () => {

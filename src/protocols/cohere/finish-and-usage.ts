@@ -54,16 +54,19 @@ export const decodeFinish = (
 
 /**
  * Decodes token counts. `tokens` counts what the model processed, including Cohere's own prompt template; `billed_units` is
- * for billing only. Image tokens are separate from input tokens (recording cohere-chat-vision-models: 34 input tokens, 259
+ * what it bills. Image tokens are separate from input tokens (recording cohere-chat-vision-models: 34 input tokens, 259
  * image tokens, 267 billed). Reasoning tokens are part of the output (cohere-chat-with-extended-thinking).
  */
 export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   if (!isObject(raw)) return undefined
   const tokens = object(raw.tokens)
+  const paid = object(raw.billed_units)
+  const [billedInput, billedOutput] = [count(paid?.input_tokens), count(paid?.output_tokens)]
   const texts = count(tokens?.input_tokens)
-  const output = count(tokens?.output_tokens)
-  if (texts === undefined && output === undefined) return undefined
-  const input = (texts ?? 0) + (count(tokens?.image_tokens) ?? 0)
+  const input = texts === undefined ? billedInput : texts + (count(tokens?.image_tokens) ?? 0)
+  const output = count(tokens?.output_tokens) ?? billedOutput
   const reasoning = count(tokens?.reasoning_tokens)
-  return usageOf({ input, output, cacheRead: count(raw.cached_tokens), reasoning }, raw)
+  const billed =
+    billedInput === undefined || billedOutput === undefined ? undefined : { input: billedInput, output: billedOutput }
+  return usageOf({ input, output, cacheRead: count(raw.cached_tokens), reasoning, billed }, raw)
 }

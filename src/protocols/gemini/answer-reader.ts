@@ -1,4 +1,4 @@
-import type { ChatEvent, Output } from '../../core/chat.ts'
+import type { ChatEvent, Output, Usage } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { malformed, truncated } from '../errors/answer-failures.ts'
@@ -14,9 +14,10 @@ import {
   optionalString,
   type TypeCheck,
 } from '../shared/type-checks.ts'
+import { laterUsage } from '../shared/usage.ts'
 import { decodeFailure } from './errors.ts'
 import { blockedFinish, decodeFinish, decodeUsage, failureOf, type GeminiFinish } from './finish-and-usage.ts'
-import { citationsOf, recitationsOf } from './grounding.ts'
+import { citationsOf, groundedCalls, recitationsOf } from './grounding.ts'
 import { logprobsOf } from './logprobs.ts'
 
 const hasCandidateTypes: TypeCheck = optionalList(
@@ -50,7 +51,8 @@ export class GeminiAnswerReader {
   /** The signature of the open text, emitted after it. */
   #signature = ''
   #calls = 0
-  #searches = 0
+  #usage: Usage | undefined
+  #hosted: Usage['toolCalls']
   #grounding: JsonObject = {}
   #recitations: JsonObject = {}
   #finished = false
@@ -93,8 +95,11 @@ export class GeminiAnswerReader {
     if (this.#over) return events
     const blocked = candidates.length === 0 ? blockedFinish(response.promptFeedback) : undefined
     const finish = first ? decodeFinish(first.finishReason, this.#calls > 0) : blocked
-    this.#searches ||= list(object(first?.groundingMetadata)?.webSearchQueries).length
-    const usage = decodeUsage(response.usageMetadata, this.#searches)
+    const calls = groundedCalls(first?.groundingMetadata)
+    if (calls) this.#hosted = { ...this.#hosted, ...calls }
+    const counted = decodeUsage(response.usageMetadata, this.#hosted)
+    if (counted) this.#usage = laterUsage(this.#usage, counted)
+    const usage = counted && this.#usage
     const ended = finish && !this.#finished ? this.#finish(finish, first?.finishMessage) : []
     // Usage precedes the end, because a failure is always the last event.
     return [...events, ...(usage ? [{ type: 'usage', usage } as const] : []), ...ended]

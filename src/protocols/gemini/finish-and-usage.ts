@@ -3,7 +3,7 @@ import type { FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, text } from '../../core/json.ts'
 import { tokenCount as count } from '../shared/numbers.ts'
-import { tokensOfModality, toolCallsOf, usageOf } from '../shared/usage.ts'
+import { tokensOfModality, usageOf } from '../shared/usage.ts'
 
 /** Finish reasons by number, as returned with `$alt=json;enum-encoding=int`. */
 const REASONS_BY_NUMBER = [
@@ -77,16 +77,15 @@ export const blockedFinish = (feedback: Json | undefined): GeminiFinish | undefi
 
 /**
  * Decodes token counts. `candidatesTokenCount` excludes thoughts, and `promptTokenCount` excludes tool results; the canonical
- * counts include them. `searches`: the number of web searches, which the answer lists.
+ * counts include them. `calls`: of tools, which the answer lists.
  */
-export const decodeUsage = (raw: Json | undefined, searches = 0): Usage | undefined => {
+export const decodeUsage = (raw: Json | undefined, calls?: Usage['toolCalls']): Usage | undefined => {
   if (!isObject(raw)) return undefined
   const prompt = count(raw.promptTokenCount)
   const candidates = count(raw.candidatesTokenCount)
   const thoughts = count(raw.thoughtsTokenCount)
-  if (prompt === undefined && candidates === undefined && thoughts === undefined) return undefined
-  const input = (prompt ?? 0) + (count(raw.toolUsePromptTokenCount) ?? 0)
-  const output = (candidates ?? 0) + (thoughts ?? 0)
+  const input = prompt === undefined ? undefined : prompt + (count(raw.toolUsePromptTokenCount) ?? 0)
+  const output = candidates === undefined && thoughts === undefined ? undefined : (candidates ?? 0) + (thoughts ?? 0)
   const uncached = (modality: string): number => {
     const tokens = [raw.promptTokensDetails, raw.toolUsePromptTokensDetails].map((of) => tokensOfModality(of, modality))
     return Math.max(0, tokens.reduce((sum, one) => sum + one, 0) - tokensOfModality(raw.cacheTokensDetails, modality))
@@ -95,12 +94,16 @@ export const decodeUsage = (raw: Json | undefined, searches = 0): Usage | undefi
     {
       input,
       output,
+      total: count(raw.totalTokenCount),
       cacheRead: count(raw.cachedContentTokenCount),
       reasoning: thoughts,
       audioInput: uncached('AUDIO'),
       imageInput: uncached('IMAGE'),
+      videoInput: uncached('VIDEO'),
       audioOutput: tokensOfModality(raw.candidatesTokensDetails, 'AUDIO'),
-      toolCalls: toolCallsOf({ web_search: searches }),
+      imageOutput: tokensOfModality(raw.candidatesTokensDetails, 'IMAGE'),
+      videoOutput: tokensOfModality(raw.candidatesTokensDetails, 'VIDEO'),
+      toolCalls: calls,
       // Vertex: `ON_DEMAND`, `ON_DEMAND_FLEX`, `PROVISIONED_THROUGHPUT`.
       serviceTier: text(raw.serviceTier) ?? text(raw.trafficType)?.replace(/^ON_DEMAND_/, ''),
     },

@@ -1,6 +1,7 @@
 /** Decodes grounding and recitations as citations of the answer's text. */
-import type { Citation } from '../../core/chat.ts'
+import type { Citation, Usage } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { toolCallsOf } from '../shared/usage.ts'
 
 /** The sources in a candidate's grounding metadata, as citations of its text. */
 export const citationsOf = (metadata: JsonObject, answer: string): Citation[] => {
@@ -14,6 +15,17 @@ export const citationsOf = (metadata: JsonObject, answer: string): Citation[] =>
     })
   })
   return supported.length > 0 ? supported : sources.filter((source) => source !== undefined)
+}
+
+/**
+ * Calls of hosted tools that a candidate's grounding metadata shows. Google bills each distinct query (BerriAI/litellm#36377),
+ * and its maps once an answer.
+ */
+export const groundedCalls = (metadata: Json | undefined): Usage['toolCalls'] => {
+  const grounding = object(metadata)
+  if (!grounding) return undefined
+  const maps = list(grounding.groundingChunks).some((chunk) => object(object(chunk)?.maps) !== undefined)
+  return toolCallsOf({ web_search: new Set(list(grounding.webSearchQueries).filter(Boolean)).size, maps: maps ? 1 : 0 })
 }
 
 /** Passages recited from known works, with their sources. */

@@ -135,7 +135,12 @@ test('ollama: decodes model, creation time and usage', () => {
 
 test('ollama: a fully cached prompt has no token count on older servers', () => {
   const { prompt_eval_count: _, ...body } = done({}, { content: 'hi' })
-  assert.deepEqual(fold(ollama.decodeAnswer(body)).usage, { input: 0, output: 5, raw: { eval_count: 5 } })
+  assert.deepEqual(fold(ollama.decodeAnswer(body)).usage, {
+    input: 0,
+    output: 5,
+    unknown: 'input',
+    raw: { eval_count: 5 },
+  })
   const { eval_count: __, ...none } = body
   assert.equal(fold(ollama.decodeAnswer(none)).usage, undefined)
 })

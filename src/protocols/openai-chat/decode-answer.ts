@@ -1,15 +1,15 @@
-import type { AnswerBlock, ChatEvent, Citation, Reasoning } from '../../core/chat.ts'
+import type { AnswerBlock, ChatEvent, Citation, Reasoning, Usage } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { thinkingText } from '../client-parts/chat-parts.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import {
   decodeCitation,
-  decodeUsage,
   failureEvent,
   failureIn,
   finishEvent,
   finishReasonOf,
+  hasUrl,
   isFiltered,
 } from '../shared/openai-finish-and-usage.ts'
 import { decodeImages, type ForeignBlock } from '../shared/output-media.ts'
@@ -24,6 +24,7 @@ import {
   optionalString,
   type TypeCheck,
 } from '../shared/type-checks.ts'
+import { decodeUsage } from '../shared/usage-members.ts'
 
 const malformed = (what: string): ChatEvent[] => [failureEvent(fail('malformed', `The provider's answer ${what}.`))]
 
@@ -94,7 +95,8 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
     refused: blocks.some((block) => block.type === 'refusal'),
   })
   if (end.type === 'failure') return [end]
-  const usage = decodeUsage(body.usage, body.service_tier) ?? decodeUsage(object(body.x_groq)?.usage, body.service_tier)
+  const searched = blocks.some(({ citations }) => citations?.some(hasUrl))
+  const usage = usageIn(body, choice, searched)
   const model = text(body.model)
   return [
     { type: 'start', ...(id && { id }), ...(model && { model }), ...(created && { created }), raw: body },
@@ -102,6 +104,23 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
     ...(usage ? [{ type: 'usage', usage } as const] : []),
     end,
   ]
+}
+
+/**
+ * The usage of an answer or chunk, wherever the server puts it: at the top, in the choice (Moonshot,
+ * earendil-works/pi#2017), in its message, in `x_groq`. Chat usage counts no searches, but their results are cited: that is
+ * one search at least. `searched`: there are such citations.
+ */
+export const usageIn = (body: JsonObject, choice: JsonObject | undefined, searched = false): Usage | undefined => {
+  const context = { serviceTier: body.service_tier, ...(searched && { toolCalls: { web_search: 1 } }) }
+  return (
+    decodeUsage(body.usage, context) ??
+    decodeUsage(choice?.usage, context) ??
+    decodeUsage(object(choice?.message)?.usage, context) ??
+    decodeUsage(object(choice?.delta)?.usage, context) ??
+    decodeUsage(object(body.message)?.usage, context) ??
+    decodeUsage(object(body.x_groq)?.usage, context)
+  )
 }
 
 const eventsOf = ({ text: content, citations, logprobs, signature, ...block }: AnswerBlock): ChatEvent[] => [

@@ -1,4 +1,4 @@
-import type { Block, ChatEvent, Citation, ReasoningSignature } from '../../core/chat.ts'
+import type { Block, ChatEvent, Citation, ReasoningSignature, Usage } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, readJson, text } from '../../core/json.ts'
 import type { Frame, StreamDecoder } from '../../core/protocol.ts'
@@ -9,16 +9,17 @@ import { append } from '../shared/append.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import {
   decodeCitation,
-  decodeUsage,
   failureEvent,
   failureIn,
   finishEvent,
   finishReasonOf,
+  hasUrl,
 } from '../shared/openai-finish-and-usage.ts'
 import type { ForeignBlock } from '../shared/output-media.ts'
 import { detailsOf, readDetail, reasoningText } from '../shared/reasoning-members.ts'
 import { optionalList } from '../shared/type-checks.ts'
-import { argumentsText, contentPart, isChoice, mediaBlock, mediaOf } from './decode-answer.ts'
+import { laterUsage } from '../shared/usage.ts'
+import { argumentsText, contentPart, isChoice, mediaBlock, mediaOf, usageIn } from './decode-answer.ts'
 
 const NO_HEADERS = () => undefined
 const areChoices = optionalList(isChoice)
@@ -42,6 +43,7 @@ class ChunkReader implements StreamDecoder {
   #first: boolean | undefined
   #others: Map<number, boolean> | null = null
   #unfinished = 0
+  #usage: Usage | undefined
   #out = NO_EVENTS
   readonly #blocks = new Blocks()
 
@@ -102,8 +104,11 @@ class ChunkReader implements StreamDecoder {
       const choice = object(entry)
       if (choice) this.#readChoice(choice)
     }
-    const usage = decodeUsage(chunk.usage, chunk.service_tier) ?? decodeUsage(object(chunk.x_groq)?.usage)
-    if (usage) this.#out.push({ type: 'usage', usage })
+    const usage = usageIn(chunk, object(choices[0]), this.#blocks.searched || this.#sources.length > 0)
+    if (usage) {
+      this.#usage = laterUsage(this.#usage, usage)
+      this.#out.push({ type: 'usage', usage: this.#usage })
+    }
     if (!this.#finished && this.#first === true && this.#unfinished === 0) this.#finish()
   }
 
@@ -257,6 +262,8 @@ class Blocks {
   hasPlainReasoning = false
   /** Kinds of content seen so far in the answer. */
   cited = false
+  /** Some have an address: a search found them. */
+  searched = false
   called = false
   refused = false
   #open: BlockSlot | undefined
@@ -318,6 +325,7 @@ class Blocks {
       append(this.#earlyCitations, citations)
     }
     this.cited ||= citations.length > 0
+    this.searched ||= citations.some(hasUrl)
   }
 
   /** Images arrive complete, one block each; audio arrives in fragments of one block. */

@@ -3,7 +3,6 @@ import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { malformed } from '../errors/answer-failures.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
-import { tokenCount } from '../shared/numbers.ts'
 import {
   byType,
   optionalList,
@@ -12,7 +11,8 @@ import {
   optionalString,
   type TypeCheck,
 } from '../shared/type-checks.ts'
-import { costOfTicks, toolCallsOf, usageOf } from '../shared/usage.ts'
+import { toolCallsOf } from '../shared/usage.ts'
+import { decodeUsage } from '../shared/usage-members.ts'
 import { type AnswerState, failAnswer, ITEM_DONE, itemKeys, OutputItemReader } from './output-item-reader.ts'
 
 /**
@@ -197,7 +197,10 @@ export class ResponsesAnswerReader {
     // Skip the content of a failed answer: content that has been sent prevents failover.
     if (status === 'completed' || status === 'incomplete') this.#readRest(response)
     if (answer.over) return
-    const usage = decodeUsage(response)
+    const usage = decodeUsage(response.usage, {
+      serviceTier: response.service_tier,
+      toolCalls: shownCalls(response),
+    })
     if (usage) answer.out.push({ type: 'usage', usage })
     const ending = this.#endingOf(response, status)
     if (ending.type === 'failure') this.#fail(ending.failure)
@@ -238,36 +241,8 @@ const failureOf = (response: JsonObject): Failure =>
     ? decodeOpenaiFailure(200, { error: response.error }, noHeaders)
     : fail('error_in_stream', `The provider did not complete its answer (${text(response.status) ?? 'no status'}).`)
 
-const decodeUsage = (response: JsonObject): Usage | undefined => {
-  const raw = object(response.usage)
-  if (!raw) return undefined
-  const details = object(raw.input_tokens_details)
-  return usageOf(
-    {
-      input: tokenCount(raw.input_tokens),
-      output: tokenCount(raw.output_tokens),
-      cacheRead: tokenCount(details?.cached_tokens),
-      cacheWrite: tokenCount(details?.cache_write_tokens),
-      reasoning: tokenCount(object(raw.output_tokens_details)?.reasoning_tokens),
-      toolCalls: hostedCalls(response, raw),
-      serviceTier: text(response.service_tier),
-      reportedCost: costOfTicks(raw.cost_in_usd_ticks),
-    },
-    raw,
-  )
-}
-
-/** Calls of hosted tools that are billed by the call: xAI counts them, OpenAI lists them as output items. */
-const hostedCalls = ({ output }: JsonObject, usage: JsonObject): Usage['toolCalls'] => {
-  const counted = object(usage.server_side_tool_usage_details)
-  if (counted)
-    return toolCallsOf({
-      web_search: counted.web_search_calls,
-      x_search: counted.x_search_calls,
-      code_interpreter: counted.code_interpreter_calls,
-      file_search: counted.file_search_calls,
-      document_search: counted.document_search_calls,
-    })
+/** Calls of hosted tools among the output items. */
+const shownCalls = ({ output }: JsonObject): Usage['toolCalls'] => {
   const items = list(output).filter(isObject)
   return toolCallsOf({
     // Opening a page and searching in it are parts of a search.

@@ -1,10 +1,14 @@
 import type { Json } from '../../core/json.ts'
 
-/** A token count; undefined if invalid. Limited to 2^43 so that sums stay exact. */
-export const tokenCount = (value: Json | undefined): number | undefined => {
-  if (typeof value !== 'number' || !(value >= 0 && value <= Number.MAX_SAFE_INTEGER / 1_024)) return undefined
-  return Math.floor(value)
-}
+/** The most tokens that one answer can plausibly have used: ten times the longest context window. */
+const MAX_TOKENS = 100_000_000
+
+/**
+ * A token count. Undefined for a value that cannot be one: text, a fraction, a negative number (also one that was written
+ * without its sign: 4294967295), more than 100 million. It is then unknown, never 0.
+ */
+export const tokenCount = (value: Json | undefined): number | undefined =>
+  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_TOKENS ? value : undefined
 
 /** The Unix time in seconds of an ISO 8601 timestamp; undefined if it cannot be parsed. */
 export const unixSeconds = (time: Json | undefined): number | undefined => {

@@ -4,7 +4,6 @@ import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { tokenCount as count } from './numbers.ts'
-import { costOfTicks, toolCallsOf, usageOf } from './usage.ts'
 
 /** Finish reasons in lower case: OpenAI's, Together's `eos`, and those of Gemini and Anthropic, which proxies forward. */
 const FINISHES: ReadonlyMap<string, FinishKind> = new Map([
@@ -66,31 +65,6 @@ export const finishReasonOf = (choice: JsonObject | undefined): string | null =>
   // Some proxies return Gemini's reasons as numbers.
   if (typeof reason === 'number') return String(reason)
   return text(reason) || null
-}
-
-/** Decodes a `usage` object; undefined if it has no token counts. `serviceTier`: the member of the answer or chunk. */
-export const decodeUsage = (value: Json | undefined, serviceTier?: Json): Usage | undefined => {
-  const raw = object(value)
-  if (!raw) return undefined
-  const inputs = object(raw.prompt_tokens_details)
-  const outputs = object(raw.completion_tokens_details)
-  return usageOf(
-    {
-      input: count(raw.prompt_tokens),
-      output: count(raw.completion_tokens),
-      // DeepSeek has cache hits at the top level, and Mistral too (recording mistral-mistral-stream-reasoning-model-1-1-77788e22).
-      cacheRead: count(inputs?.cached_tokens) ?? count(raw.prompt_cache_hit_tokens) ?? count(raw.num_cached_tokens),
-      cacheWrite: count(inputs?.cache_write_tokens),
-      reasoning: count(outputs?.reasoning_tokens),
-      audioInput: count(inputs?.audio_tokens),
-      audioOutput: count(outputs?.audio_tokens),
-      toolCalls: toolCallsOf({ web_search: object(raw.server_tool_use_details)?.web_search_requests }),
-      // Mistral has the tier in the usage.
-      serviceTier: text(serviceTier) ?? text(raw.service_tier),
-      reportedCost: costOfTicks(raw.cost_in_usd_ticks),
-    },
-    raw,
-  )
 }
 
 /** Encodes usage as OpenAI does. */

@@ -1,38 +1,95 @@
 import type { Usage } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
-import { isObject, list, text } from '../../core/json.ts'
+import { isObject, list, object, text } from '../../core/json.ts'
 import { tokenCount } from './numbers.ts'
 
-/** What an answer used; undefined: not reported. */
-type ReportedUsage = { readonly [member in Exclude<keyof Usage, 'raw'>]?: Usage[member] | undefined }
+/** What an answer used; undefined: not reported. `total`: the tokens of the whole answer. */
+type ReportedUsage = { readonly [member in Exclude<keyof Usage, 'raw' | 'unknown'>]?: Usage[member] | undefined } & {
+  readonly total?: number | undefined
+}
 
-/** Longest name of a service tier. */
-const MAX_TIER = 40
+/** Longest name of a service tier, a speed or a region. */
+const MAX_NAME = 40
 
 /**
  * Usage without the members that were not reported. Parts that most answers do not have are left out if they are 0. Undefined
- * if neither input nor output was reported.
+ * if neither input nor output is known.
  */
 export const usageOf = (reported: ReportedUsage, raw: JsonObject): Usage | undefined => {
-  const { input, output, cacheRead, cacheWrite, cacheWrite1h, reasoning } = reported
-  const { audioInput, imageInput, audioOutput, toolCalls, reportedCost } = reported
+  const { cacheRead, cacheWrite, cacheWrite1h, reasoning, toolCalls, billed, reportedCost } = reported
+  const { audioInput, imageInput, videoInput, audioOutput, imageOutput, videoOutput } = reported
+  const { input, output } = totalsOf(reported)
   if (input === undefined && output === undefined) return undefined
-  const serviceTier = reported.serviceTier?.toLowerCase()
+  const [serviceTier, speed, region] = [reported.serviceTier, reported.speed, reported.region].map(nameOf)
   return {
     input: input ?? 0,
     output: output ?? 0,
+    ...(input === undefined && { unknown: 'input' as const }),
+    ...(output === undefined && { unknown: 'output' as const }),
     ...(cacheRead !== undefined && { cacheRead }),
     ...(cacheWrite !== undefined && { cacheWrite }),
     ...(cacheWrite1h && { cacheWrite1h }),
     ...(reasoning !== undefined && { reasoning }),
     ...(audioInput && { audioInput }),
     ...(imageInput && { imageInput }),
+    ...(videoInput && { videoInput }),
     ...(audioOutput && { audioOutput }),
+    ...(imageOutput && { imageOutput }),
+    ...(videoOutput && { videoOutput }),
     ...(toolCalls && { toolCalls }),
-    ...(serviceTier && serviceTier.length <= MAX_TIER && { serviceTier }),
+    ...(serviceTier && { serviceTier }),
+    ...(speed && { speed }),
+    ...(region && { region }),
+    ...(billed && { billed }),
     ...(reportedCost !== undefined && { reportedCost }),
     raw,
   }
+}
+
+const nameOf = (name: string | undefined): string | undefined =>
+  name === undefined || name.length > MAX_NAME ? undefined : name.toLowerCase()
+
+/**
+ * Input and output, completed from the total of the answer. What the total shows beyond both is cached input if it is equal
+ * to it, and output otherwise: Gemini's OpenAI endpoint counts thoughts in the total alone (BerriAI/litellm#41388).
+ */
+const totalsOf = (
+  reported: ReportedUsage,
+): { readonly input: number | undefined; readonly output: number | undefined } => {
+  const { input, output, total, cacheRead = 0, cacheWrite = 0, reasoning = 0 } = reported
+  if (total === undefined) return { input, output }
+  if (input === undefined || output === undefined) {
+    const rest = total - (input ?? output ?? total)
+    return { input: input ?? known(rest), output: output ?? known(rest) }
+  }
+  const more = total - input - output
+  const cached = cacheRead + cacheWrite
+  if (more <= 0) return { input, output }
+  if (cached > 0 && (more === cached || more === cached + reasoning))
+    return { input: input + cached, output: output + more - cached }
+  return { input, output: output + more }
+}
+
+const known = (rest: number): number | undefined => (rest > 0 ? rest : undefined)
+
+const INPUT = ['input', 'cacheRead', 'cacheWrite', 'cacheWrite1h', 'audioInput', 'imageInput', 'videoInput'] as const
+const OUTPUT = ['output', 'reasoning', 'audioOutput', 'imageOutput', 'videoOutput'] as const
+
+/**
+ * The usage of a stream after a further report. Counts are cumulative, so the later one applies. A side that it reports as 0
+ * keeps its earlier counts: some servers end a stream with a report of zeros, or report each side in an event of its own.
+ */
+export const laterUsage = (earlier: Usage | undefined, later: Usage): Usage => {
+  if (!earlier) return later
+  const { reportedCost: _, unknown: __, ...before } = earlier
+  const merged: { -readonly [member in keyof Usage]: Usage[member] } = { ...before, ...later }
+  for (const [total, parts] of [
+    [later.input, INPUT],
+    [later.output, OUTPUT],
+  ] as const)
+    if (total === 0) for (const part of parts) if (before[part]) merged[part] = before[part]
+  if (merged.unknown && merged[merged.unknown] > 0) delete merged.unknown
+  return merged
 }
 
 /** Calls of tools by name, without those that were not called. Undefined: none. */
@@ -42,6 +99,29 @@ export const toolCallsOf = (calls: { readonly [name: string]: Json | undefined }
     return count ? [[name, count] as const] : []
   })
   return made.length === 0 ? undefined : Object.fromEntries(made)
+}
+
+/**
+ * Calls of hosted tools, by the usage object or else as the content shows them. The objects have `server_tool_use` (Anthropic;
+ * OpenRouter adds `_details`), `server_side_tool_usage_details` and `num_sources_used` (xAI), `num_search_queries` (Perplexity).
+ */
+export const hostedCalls = (usage: JsonObject, shown: Usage['toolCalls']): Usage['toolCalls'] => {
+  const counted = object(usage.server_side_tool_usage_details)
+  const requested = object(usage.server_tool_use) ?? object(usage.server_tool_use_details)
+  const searches = requested?.web_search_requests ?? usage.num_search_queries
+  const calls =
+    counted || tokenCount(searches) !== undefined
+      ? toolCallsOf({
+          web_search: counted?.web_search_calls ?? searches,
+          x_search: counted?.x_search_calls,
+          code_interpreter: counted?.code_interpreter_calls,
+          file_search: counted?.file_search_calls,
+          document_search: counted?.document_search_calls,
+        })
+      : shown
+  // The sources of a live search are billed one by one.
+  const sources = toolCallsOf({ source: usage.num_sources_used })
+  return sources ? { ...calls, ...sources } : calls
 }
 
 /** xAI's own cost, in ticks of 0.1 nano-dollars. Grok on Azure reports 0 ticks for every answer, so 0 is unknown. */

@@ -1,0 +1,145 @@
+/** Usage objects of OpenAI's formats, under the names of all servers that copy them. */
+import type { Usage } from '../../core/chat.ts'
+import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
+import { tokenCount } from './numbers.ts'
+import { costOfTicks, hostedCalls, usageOf } from './usage.ts'
+
+type Counts = { [name in CountName]?: number }
+type CountName =
+  | 'input'
+  | 'output'
+  | 'total'
+  | 'cacheRead'
+  | 'cacheWrite'
+  | 'cacheWrite5m'
+  | 'cacheWrite1h'
+  | 'reasoning'
+  | 'audioInput'
+  | 'imageInput'
+  | 'videoInput'
+  | 'audioOutput'
+  | 'imageOutput'
+  | 'videoOutput'
+type MemberNames = ReadonlyMap<string, CountName | MemberNames>
+
+/**
+ * Parts of the input. Reads: OpenAI, Anthropic's name (LiteLLM, Databricks), Moonshot, DeepSeek, Mistral, Gemini's name. Writes:
+ * OpenRouter and OpenAI, Anthropic's name, LiteLLM.
+ */
+const INPUT_PARTS: readonly (readonly [string, CountName])[] = [
+  ['cached_tokens', 'cacheRead'],
+  ['cache_read_tokens', 'cacheRead'],
+  ['cache_read_input_tokens', 'cacheRead'],
+  ['cached_input_tokens', 'cacheRead'],
+  ['prompt_cache_hit_tokens', 'cacheRead'],
+  ['num_cached_tokens', 'cacheRead'],
+  ['cached_content_token_count', 'cacheRead'],
+  ['cache_write_tokens', 'cacheWrite'],
+  ['cache_write_input_tokens', 'cacheWrite'],
+  ['cache_creation_tokens', 'cacheWrite'],
+  ['cache_creation_input_tokens', 'cacheWrite'],
+]
+
+/** `cache_creation` of Anthropic; Alibaba and LiteLLM have it among the details of the input. */
+const WRITTEN: MemberNames = new Map([
+  ['ephemeral_5m_input_tokens', 'cacheWrite5m'],
+  ['ephemeral_1h_input_tokens', 'cacheWrite1h'],
+])
+
+const INPUT_DETAILS: MemberNames = new Map<string, CountName | MemberNames>([
+  ...INPUT_PARTS,
+  ['audio_tokens', 'audioInput'],
+  ['image_tokens', 'imageInput'],
+  ['video_tokens', 'videoInput'],
+  ['cache_creation', WRITTEN],
+  ['cache_creation_token_details', WRITTEN],
+])
+
+const OUTPUT_DETAILS: MemberNames = new Map<string, CountName>([
+  ['reasoning_tokens', 'reasoning'],
+  ['thinking_tokens', 'reasoning'],
+  ['audio_tokens', 'audioOutput'],
+  ['image_tokens', 'imageOutput'],
+  ['video_tokens', 'videoOutput'],
+])
+
+const NAMES: MemberNames = new Map<string, CountName | MemberNames>([
+  ['prompt_tokens', 'input'],
+  ['input_tokens', 'input'],
+  ['prompt_token_count', 'input'],
+  ['completion_tokens', 'output'],
+  ['output_tokens', 'output'],
+  ['candidates_token_count', 'output'],
+  ['total_tokens', 'total'],
+  ['total_token_count', 'total'],
+  // Bedrock's figures at the end of a stream of Claude.
+  ['inputTokenCount', 'input'],
+  ['outputTokenCount', 'output'],
+  ['cacheReadInputTokenCount', 'cacheRead'],
+  ['cacheWriteInputTokenCount', 'cacheWrite'],
+  ['reasoning_tokens', 'reasoning'],
+  ['thoughts_token_count', 'reasoning'],
+  ...INPUT_PARTS,
+  ['cache_creation', WRITTEN],
+  ['prompt_tokens_details', INPUT_DETAILS],
+  ['input_tokens_details', INPUT_DETAILS],
+  ['completion_tokens_details', OUTPUT_DETAILS],
+  ['output_tokens_details', OUTPUT_DETAILS],
+])
+
+/** The counts of a usage object of any of these servers. */
+export const countsIn = (raw: JsonObject): Counts => {
+  const counts: Counts = {}
+  addCounts(counts, raw, NAMES)
+  const { cacheWrite5m = 0, cacheWrite1h = 0, ...rest } = counts
+  const written = cacheWrite5m + cacheWrite1h
+  return {
+    ...rest,
+    ...(cacheWrite1h > 0 && { cacheWrite1h }),
+    ...(written > 0 && { cacheWrite: Math.max(rest.cacheWrite ?? 0, written) }),
+  }
+}
+
+/** Adds the counts of an object. Of several names for one count the largest applies: servers set those they do not use to 0. */
+const addCounts = (counts: Counts, of: JsonObject, names: MemberNames): void => {
+  for (const member in of) {
+    const name = names.get(member)
+    const value = of[member]
+    if (name === undefined) continue
+    if (typeof name !== 'string') {
+      if (isObject(value)) addCounts(counts, value, name)
+      continue
+    }
+    const tokens = tokenCount(value)
+    if (tokens !== undefined) counts[name] = Math.max(counts[name] ?? 0, tokens)
+  }
+}
+
+/** What an answer says about its usage outside of the usage object. */
+export type UsageContext = {
+  /** The tier that the answer names. */
+  readonly serviceTier?: Json | undefined
+  /** Calls of hosted tools that its content shows, for usage objects that count none. */
+  readonly toolCalls?: Usage['toolCalls']
+}
+
+/** Decodes a `usage` object; undefined if it has no token counts. */
+export const decodeUsage = (
+  value: Json | undefined,
+  { serviceTier, toolCalls }: UsageContext = {},
+): Usage | undefined => {
+  const raw = object(value)
+  if (!raw) return undefined
+  return usageOf(
+    {
+      ...countsIn(raw),
+      toolCalls: hostedCalls(raw, toolCalls),
+      // Mistral has the tier in the usage.
+      serviceTier: text(serviceTier) ?? text(raw.service_tier),
+      speed: text(raw.speed),
+      region: text(raw.inference_geo),
+      reportedCost: costOfTicks(raw.cost_in_usd_ticks),
+    },
+    raw,
+  )
+}

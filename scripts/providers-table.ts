@@ -152,18 +152,18 @@ A vendor may refuse a value that the client's API style allows. Headgate changes
 refuse, and names it in \`x-headgate-dropped\` by the client's path:
 
 \`\`\`sh
-curl -si http://localhost:3000/v1/messages -H 'content-type: application/json' \
-  -d '{"model":"openai/gpt-5.4-mini","max_tokens":50,"metadata":{"user_id":"…150 characters…"},"messages":[…]}' | grep dropped
+curl -si http://localhost:3000/v1/chat/completions -H 'content-type: application/json' \\
+  -d '{"model":"openai/gpt-4.1","reasoning_effort":"low","messages":[{"role":"user","content":"hello"}]}' | grep -i dropped
 \`\`\`
 
 \`\`\`
-x-headgate-dropped: metadata.user_id
+x-headgate-dropped: reasoning_effort
 \`\`\`
 
 | member | at | what is sent |
 | --- | --- | --- |
 | user IDs, \`safety_identifier\`, \`prompt_cache_key\` above the vendor's length, or with other characters than it accepts | OpenAI, Azure (64 characters), OpenRouter (128), Z.ai (6 to 128), DeepSeek (letters, digits, \`_\`, \`-\`); 64 characters in every translated request to another provider | a digest: the same for the same value |
-| IDs of calls (chat 40, responses 64) and of items (64) | OpenAI, Azure | a digest, equal for a call and its result |
+| IDs of calls (chat 40, responses 64) and of items (64) | OpenAI, Azure | a digest, equal for a call and its result. Translated requests have IDs of their own, so it is not named there |
 | more than four stop sequences | OpenAI, Azure | the first four |
 | parameters of a function without \`properties\` or \`type\` | chat and responses providers | an object schema with \`properties\`; the meaning is the same, so it is not named |
 | \`metadata\` without \`store\` | chat completions of OpenAI and Azure | nothing |

@@ -210,28 +210,6 @@ test('identifiers: a long call id and the id of its result stay equal at OpenAI,
   assert.ok(sent('vllm', 'openai-chat', asked).same, 'a server without the limit receives the id')
 })
 
-test('identifiers: a long call id of another format is named by the client’s path', () => {
-  const id = `toolu_${'z'.repeat(70)}`
-  const called = messages({
-    messages: [
-      USER,
-      { role: 'assistant', content: [{ type: 'tool_use', id, name: 'f', input: {} }] },
-      { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content: 'r' }] },
-    ],
-  })
-  for (const only of ['openai-chat', 'openai-responses'] as const)
-    assert.deepEqual(sentTo('openai', 'anthropic-messages', called, { only }).dropped, [
-      'messages[1].content[0].id',
-      'messages[2].content[0].tool_use_id',
-    ])
-  const items = [
-    USER,
-    { type: 'function_call', call_id: id, name: 'f', arguments: '{}' },
-    { type: 'function_call_output', call_id: id, output: 'r' },
-  ]
-  assert.deepEqual(sent('groq', 'openai-responses', { input: items }).dropped, ['input[1].call_id', 'input[2].call_id'])
-})
-
 // can1357/oh-my-pi#284, github/app#499: item ids of Copilot have 400 characters and more.
 test('identifiers: a long item id keeps its prefix at OpenAI', () => {
   const { body, dropped } = sent('openai', 'openai-responses', {

@@ -609,11 +609,7 @@ const written: readonly (readonly [
         { role: 'user', content: 'go on' },
       ],
     },
-    [
-      { path: 'r', essential: false },
-      { path: 'c.id', essential: false },
-      { path: 'b.tool_call_id', essential: false },
-    ],
+    [{ path: 'r', essential: false }],
   ],
   [
     'parts that cannot be carried',

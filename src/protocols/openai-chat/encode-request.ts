@@ -3,7 +3,7 @@ import type { ChatRequest, Message, Part, ReasoningSignature, Setting, Tool, Too
 import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { fitCallId } from '../shared/call-ids.ts'
+import { shortId } from '../shared/call-ids.ts'
 import { dataUrl } from '../shared/data-url.ts'
 import { withEffort } from '../shared/effort.ts'
 import { CLOSED_PARAMETERS, completeParameters } from '../shared/function-parameters.ts'
@@ -210,7 +210,7 @@ const writeMessages = (messages: readonly Message[], losses: Losses, target: Enc
         const result = texts.length === 0 && parts.length > 0 ? 'The result is in the next user message.' : undefined
         written.push({
           role: 'tool',
-          tool_call_id: fitCallId({ id: message.callId, at: message.at, of: 'result' }, MAX_ID_LENGTH, losses.lose),
+          tool_call_id: shortId(message.callId, MAX_ID_LENGTH),
           content: result ?? markErrorResult(writeContent(texts, TEXT_ONLY, losses), message.isError),
         })
         for (const part of parts) attachments.push(part)
@@ -330,24 +330,22 @@ const writeAssistant = (content: readonly Part[], losses: Losses, target: Encode
           reasoning.push(part.text)
         else losses.lose(part.at)
         break
-      case 'tool-call': {
-        const id = fitCallId({ id: part.id, at: part.at, of: 'call' }, MAX_ID_LENGTH, losses.lose)
+      case 'tool-call':
         calls.push(
           part.custom
             ? {
-                id,
+                id: shortId(part.id, MAX_ID_LENGTH),
                 type: 'custom',
                 custom: { name: part.name, input: part.arguments },
               }
             : {
-                id,
+                id: shortId(part.id, MAX_ID_LENGTH),
                 type: 'function',
                 // Empty arguments must still be valid JSON.
                 function: { name: part.name, arguments: part.arguments === '' ? '{}' : part.arguments },
               },
         )
         break
-      }
       case 'foreign':
         if (part.protocol === 'openai-chat') others.push(part.raw)
         else losses.unfit(part.at)

@@ -230,7 +230,7 @@ export class ResponsesAnswerWriter {
     return this.#addItem({
       kind: 'call',
       id: this.#context.id(prefix),
-      callId: shortId(id, 64),
+      callId: shortId(id),
       name: called?.kind === 'member' ? called.name : name,
       called,
       custom,

@@ -2,7 +2,7 @@ import type { ChatRequest, Extra, MediaSource, Message, Part, Setting, Tool } fr
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { mapMember } from '../../core/json-edit.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { fitCallId } from '../shared/call-ids.ts'
+import { shortId } from '../shared/call-ids.ts'
 import { dataUrl, withMediaType } from '../shared/data-url.ts'
 import { withEffort } from '../shared/effort.ts'
 import { CLOSED_PARAMETERS, completeParameters } from '../shared/function-parameters.ts'
@@ -90,9 +90,6 @@ const included =
   ({ value, at }: Setting<boolean>, draft: RequestDraft): void => {
     if (value) include(draft, entry, at)
   }
-
-/** Maximum length of a call ID at OpenAI (github.com/openclaw/openclaw/issues/875). */
-const MAX_ID_LENGTH = 64
 
 /** The lowest output limit OpenAI accepts, in tokens. */
 const MIN_OUTPUT = 16
@@ -238,8 +235,7 @@ const encodeInput = (draft: ResponsesDraft): JsonObject[] => {
         const type = custom.has(callId) ? 'custom_tool_call_output' : 'function_call_output'
         // This format has no error flag, so the text marks a failed call.
         const output = isError ? withErrorText(content) : content
-        const call_id = fitCallId({ id: callId, at: message.at, of: 'result' }, MAX_ID_LENGTH, draft.losses.lose)
-        return [{ type, call_id, output: encodeContent(draft, output) }]
+        return [{ type, call_id: shortId(callId), output: encodeContent(draft, output) }]
       }
       default:
         throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
@@ -388,7 +384,7 @@ const encodeTurn = (draft: ResponsesDraft, message: Message, index: number): Jso
       }
       case 'tool-call': {
         endText()
-        const call_id = fitCallId({ id: part.id, at: part.at, of: 'call' }, MAX_ID_LENGTH, draft.losses.lose)
+        const call_id = shortId(part.id)
         const name = toolName(part.name)
         items.push(
           part.custom

@@ -22,26 +22,8 @@ export const digest = (text: string): string =>
   [1, 2, 3, 4].map((seed) => hash53(text, seed).toString(36).padStart(11, '0').slice(-10)).join('')
 
 /** A call ID within a length limit: the ID itself, or a digest of it. Truncation could make two IDs equal. */
-export const shortId = (id: string, longest: number): string =>
+export const shortId = (id: string, longest = 64): string =>
   id.length <= longest ? id : `call_${digest(id).slice(0, longest - 'call_'.length)}`
-
-/** The ID of a call or of its result within a limit. `change` receives the client's path of an ID that changes. */
-export const fitCallId = (
-  { id, at, of }: { readonly id: string; readonly at: string; readonly of: 'call' | 'result' },
-  longest: number,
-  change: (path: string) => void,
-): string => {
-  const fitted = shortId(id, longest)
-  if (fitted !== id) change(`${at}.${memberOf(at, of)}`)
-  return fitted
-}
-
-/** Each client format has its own name for the ID, and its own place for calls. */
-const memberOf = (at: string, of: 'call' | 'result'): string => {
-  if (at.startsWith('input[')) return 'call_id'
-  if (of === 'call') return 'id'
-  return at.includes('.content[') ? 'tool_use_id' : 'tool_call_id'
-}
 
 /** A call ID where the provider returned none, derived from the answer and the call's position in it. */
 export const derivedCallId = (...of: readonly (string | number | undefined)[]): string =>

@@ -1,4 +1,5 @@
 import type { Accepts } from './accepts.ts'
+import type { CacheMark } from './cache-mark.ts'
 import type { ChatAnswer, ChatEvent, ChatRequest, ClientProtocolName, UpstreamProtocolName } from './chat.ts'
 import type { TextOrBytes } from './encoded-text.ts'
 import type { Failure, Outcome } from './failure.ts'
@@ -51,6 +52,9 @@ export type UpstreamProtocol = {
   readonly path: string
   /** Path for streams, if it differs. */
   readonly streamPath?: string
+
+  /** The member of a block that marks the end of a cached prefix. Absent: it depends on the provider. */
+  readonly cacheMark?: CacheMark
 
   /** Headers that every upstream of this format requires. */
   readonly headers?: { readonly [name: string]: string }
@@ -214,6 +218,8 @@ export type EncodeTarget = {
   readonly supportsCustomTools?: boolean | undefined
   /** The provider returns encrypted reasoning on request, and the client's format can return it. */
   readonly encryptsReasoning?: boolean | undefined
+  /** The cache marks that the model takes in content parts. */
+  readonly cacheMark?: CacheMark | undefined
   /** The provider reads Claude Code's billing line. */
   readonly readsBillingLine?: boolean | undefined
 }

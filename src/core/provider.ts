@@ -1,4 +1,5 @@
 import type { Ability, Accepts } from './accepts.ts'
+import type { CacheMark } from './cache-mark.ts'
 import type { UpstreamProtocolName, Usage } from './chat.ts'
 import type { EmbeddingsProtocolName } from './embeddings.ts'
 import type { ErrorTable } from './error-table.ts'
@@ -66,6 +67,8 @@ export type Provider = {
   readonly encryptsReasoning?: RegExp
   /** Reads Claude Code's billing line in the system prompt (`billing-line.ts`). From other providers it is kept back. */
   readonly readsBillingLine?: boolean
+  /** Cache marks in content parts, for models of these names. Absent: none, unless its format has them. */
+  readonly cacheMarks?: readonly { readonly models: RegExp; readonly mark: CacheMark }[]
   readonly quirks?: Quirks
   /** Embeddings support. Absent: none. */
   readonly embeds?: Embeds

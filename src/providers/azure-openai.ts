@@ -1,6 +1,6 @@
 import { pathSegment } from '../core/path-segment.ts'
 import type { Provider, Variables } from '../core/provider.ts'
-import { CHAT, compatibleMembers, RESPONSES } from './quirks/openai.ts'
+import { BREAKPOINTS, CHAT, compatibleMembers, RESPONSES } from './quirks/openai.ts'
 import { encryptedReasoningModels } from './quirks/request.ts'
 
 /** The address ends in `/openai`; the version follows from whether an API version is set. */
@@ -38,6 +38,7 @@ export default {
   ],
   supportsCustomTools: true,
   encryptsReasoning: encryptedReasoningModels,
+  cacheMarks: [BREAKPOINTS],
   auth: {
     header: 'api-key',
     identity: () => ({ cloud: 'entra', scope: 'https://cognitiveservices.azure.com/.default' }),

@@ -1,7 +1,7 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { chatIds } from './quirks/model-list.ts'
-import { CHAT, compatibleMembers, RESPONSES } from './quirks/openai.ts'
+import { BREAKPOINTS, CHAT, compatibleMembers, RESPONSES } from './quirks/openai.ts'
 import { encryptedReasoningModels } from './quirks/request.ts'
 
 const errors: ErrorTable = {
@@ -41,6 +41,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   supportsCustomTools: true,
   encryptsReasoning: encryptedReasoningModels,
+  cacheMarks: [BREAKPOINTS],
   // Accepts sampling settings unless reasoning is requested, so any request can fall back to it.
   defaultModel: 'gpt-5.4-mini',
   models: { path: '/models', decode: chatIds },

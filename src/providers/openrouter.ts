@@ -3,6 +3,7 @@ import type { ErrorTable } from '../core/error-table.ts'
 import { list, object } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
 import { idsWhere } from './quirks/model-list.ts'
+import { BREAKPOINTS } from './quirks/openai.ts'
 import { costInDollars } from './quirks/reported-cost.ts'
 
 /** Its model list states the output modalities. */
@@ -61,6 +62,8 @@ export default {
     { protocol: 'openai-responses', stateless: true, accepts: { limits } },
     { protocol: 'anthropic-messages' },
   ],
+  // openrouter.ai/docs/features/prompt-caching and …/typescript/models/promptcacheoptions (2026-11-26).
+  cacheMarks: [BREAKPOINTS, { models: /^anthropic\//, mark: 'cache_control' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-5.4-mini',
   models: { path: '/models', decode: writesText },

@@ -19,6 +19,7 @@ import { sse } from '../../protocols/framing/sse.ts'
 import { upstreamProtocols } from '../../protocols/index.ts'
 import { withoutKeeping } from '../../protocols/openai-responses/without-storage.ts'
 import { acceptedBody, missingAbilities, withoutRefusedPaths } from '../../protocols/shared/accepts.ts'
+import { withCacheMarks } from '../../protocols/shared/cache-marks.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
 import { withoutForeignParts } from '../../protocols/shared/foreign-parts.ts'
 import { translatedLimits } from '../../protocols/shared/limits.ts'
@@ -122,7 +123,7 @@ const prepareAs = (
 ): Omit<OutboundRequest, 'doubts'> => {
   const { instance, model } = candidate
   const protocol = upstreamProtocols[wire.protocol]
-  const { acceptsReasoning, supportsCustomTools, encryptsReasoning, readsBillingLine } = instance.provider
+  const { acceptsReasoning, supportsCustomTools, encryptsReasoning, readsBillingLine, cacheMarks } = instance.provider
   const { accepts, lacks } = wire
   const isTranslated = protocol.name !== inbound.protocol.name
   // The catalogue may be out of date: a client of the same format knows the model, and its request is tried as it is.
@@ -135,6 +136,7 @@ const prepareAs = (
     accepts,
     supportsCustomTools,
     readsBillingLine,
+    cacheMark: protocol.cacheMark ?? cacheMarks?.find(({ models }) => models.test(model))?.mark,
     // Clients of the responses API request signatures themselves. Other clients cannot request them, and always return
     // them.
     encryptsReasoning: isTranslated && encryptsReasoning?.test(model),
@@ -187,14 +189,16 @@ const prepareAs = (
     }
   }
   const portable = withoutForeignParts(stream === request.stream ? request : { ...request, stream }, protocol.name)
-  const encoded = protocol.encodeRequest(portable.request, target)
+  const marked = withCacheMarks(portable.request, target.cacheMark)
+  const encoded = protocol.encodeRequest(marked.request, target)
   const adjusted = adjust(encoded.body)
   const after = inbound.continues ? (instance.provider.supportsPrefill?.body?.(adjusted) ?? adjusted) : adjusted
   const atClientPaths = bodyLosses.map(({ path, essential }) => ({ path: clientPathOf(path, encoded.from), essential }))
   const removed = (inbound.reencode?.without ?? []).map((path) => ({ path, essential: false }))
   const outputLosses = lowered === undefined ? NONE : pathOfOutputLimit(inbound.request)
+  const replaced = [...portable.losses, ...marked.losses]
   const losses = sorted(
-    [...lacking, ...outputLosses, ...portable.losses, ...encoded.losses, ...atClientPaths, ...removed],
+    [...lacking, ...outputLosses, ...replaced, ...encoded.losses, ...atClientPaths, ...removed],
     inbound,
   )
   const isLong = inbound.source.text.length > PIECE

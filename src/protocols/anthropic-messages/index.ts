@@ -17,6 +17,7 @@ import { passStream } from './pass-stream.ts'
 export const anthropicMessages: Protocol = {
   name: 'anthropic-messages',
   style: 'messages',
+  cacheMark: 'cache_control',
   path: '/messages',
   headers: { 'anthropic-version': '2023-06-01' },
   decodeRequest,

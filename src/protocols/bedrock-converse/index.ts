@@ -11,6 +11,7 @@ import { toolName } from './ids.ts'
 export const bedrockConverse: UpstreamProtocol = {
   name: 'bedrock-converse',
   style: 'bedrock',
+  cacheMark: 'cache_control',
   path: '/model/{model}/converse',
   streamPath: '/model/{model}/converse-stream',
   framing: eventStream,

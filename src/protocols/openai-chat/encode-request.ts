@@ -1,5 +1,15 @@
 import type { OptionalMember, ReasoningMember } from '../../core/accepts.ts'
-import type { ChatRequest, Message, Part, ReasoningSignature, Setting, Tool, ToolChoice } from '../../core/chat.ts'
+import type { CacheMark } from '../../core/cache-mark.ts'
+import type {
+  ChatRequest,
+  Extra,
+  Message,
+  Part,
+  ReasoningSignature,
+  Setting,
+  Tool,
+  ToolChoice,
+} from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { object } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
@@ -28,7 +38,8 @@ import { withFunctions } from './legacy-functions.ts'
 export const encodeRequest = (original: ChatRequest, target: EncodeTarget): Encoded => {
   const losses = newLosses()
   const request = withEffort(withFunctions(original, target.supportsCustomTools === true, losses), target)
-  loseExtras(request.extras, losses)
+  const caching = target.cacheMark === 'prompt_cache_breakpoint' ? CACHING : []
+  loseExtras(request.extras, losses, caching)
   const messages = writeMessages(request.messages, losses, target)
   const tools = request.tools.flatMap((tool) => writeTool(tool, losses))
   const { toolChoice } = request.settings
@@ -45,12 +56,16 @@ export const encodeRequest = (original: ChatRequest, target: EncodeTarget): Enco
   draft.put('messages', messages, topMember(request.messages.at(-1)) || 'messages')
   if (tools.length > 0) draft.put('tools', tools, topMember(request.tools[0]) || 'tools')
   encodeSettings(request.settings, SETTING_ENCODERS, draft)
+  for (const { name, value, at } of request.extras) if (caching.includes(name)) draft.put(name, value, at)
   if (request.stream) {
     draft.put('stream', true, undefined)
     draft.put('stream_options', { include_usage: true }, undefined)
   }
   return { body: draft.body, losses: losses.all(), from: draft.from }
 }
+
+/** Members about the prompt cache, beside its marks. */
+const CACHING: readonly string[] = ['prompt_cache_options', 'prompt_cache_retention']
 
 // ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -183,6 +198,7 @@ const writeGrammar = (format: Json | undefined): Json | undefined => {
 
 const writeMessages = (messages: readonly Message[], losses: Losses, target: EncodeTarget): JsonObject[] => {
   const written: JsonObject[] = []
+  const context: PartContext = { losses, mark: target.cacheMark }
   /** Images and files of tool results. A `tool` message holds text only, so they follow in a user message. */
   let attachments: JsonObject[] = []
   const addAttachments = () => {
@@ -195,10 +211,10 @@ const writeMessages = (messages: readonly Message[], losses: Losses, target: Enc
     switch (message.role) {
       case 'system':
         // Never `developer`: OpenAI treats both roles equally, and most other servers support only `system`.
-        written.push({ role: 'system', content: writeContent(message.content, TEXT_ONLY, losses) })
+        written.push({ role: 'system', content: writeContent(message.content, TEXT_ONLY, context) })
         break
       case 'user':
-        written.push({ role: 'user', content: writeContent(message.content, USER_PARTS, losses) })
+        written.push({ role: 'user', content: writeContent(message.content, USER_PARTS, context) })
         break
       case 'assistant':
         written.push(...writeAssistant(message.content, losses, target))
@@ -206,12 +222,12 @@ const writeMessages = (messages: readonly Message[], losses: Losses, target: Enc
       case 'tool': {
         const texts = message.content.filter(({ type }) => type === 'text' || type === 'refusal')
         const media = message.content.filter(({ type }) => type !== 'text' && type !== 'refusal')
-        const parts = media.flatMap((part) => writePart(part, USER_PARTS, losses))
+        const parts = media.flatMap((part) => writePart(part, USER_PARTS, context))
         const result = texts.length === 0 && parts.length > 0 ? 'The result is in the next user message.' : undefined
         written.push({
           role: 'tool',
           tool_call_id: shortId(message.callId, MAX_ID_LENGTH),
-          content: result ?? markErrorResult(writeContent(texts, TEXT_ONLY, losses), message.isError),
+          content: result ?? markErrorResult(writeContent(texts, TEXT_ONLY, context), message.isError),
         })
         for (const part of parts) attachments.push(part)
         break
@@ -226,16 +242,27 @@ type PartTypes = ReadonlySet<Part['type']>
 const TEXT_ONLY: PartTypes = new Set(['text', 'refusal', 'foreign'])
 const USER_PARTS: PartTypes = new Set(['text', 'refusal', 'image', 'file', 'audio', 'foreign'])
 
+type PartContext = { readonly losses: Losses; readonly mark: CacheMark | undefined }
+
 /** A single text part becomes a string, which every server accepts. */
-const writeContent = (content: readonly Part[], kinds: PartTypes, losses: Losses): Json => {
-  const parts = content.flatMap((part) => writePart(part, kinds, losses))
+const writeContent = (content: readonly Part[], kinds: PartTypes, context: PartContext): Json => {
+  const parts = content.flatMap((part) => writePart(part, kinds, context))
   const [only] = parts
   if (!only) return ''
-  return parts.length === 1 && only.type === 'text' ? (only.text ?? '') : parts
+  const isPlain = parts.length === 1 && only.type === 'text' && Object.keys(only).length === 2
+  return isPlain ? (only.text ?? '') : parts
+}
+
+/** The cache mark of a part, if the provider takes it. Other extras are losses. */
+const writeMark = (extras: readonly Extra[] | undefined, { losses, mark }: PartContext): JsonObject => {
+  const found = mark === undefined ? undefined : extras?.find(({ name }) => name === mark)
+  loseExtras(extras, losses, found ? [found.name] : [])
+  return found ? { [found.name]: found.value } : {}
 }
 
 /** A part of a system, user or tool message. */
-const writePart = (part: Part, kinds: PartTypes, losses: Losses): JsonObject[] => {
+const writePart = (part: Part, kinds: PartTypes, context: PartContext): JsonObject[] => {
+  const { losses } = context
   if (!kinds.has(part.type)) {
     // Reasoning can be dropped; any other part is essential to the message.
     if (part.type === 'reasoning') losses.lose(part.at)
@@ -244,12 +271,11 @@ const writePart = (part: Part, kinds: PartTypes, losses: Losses): JsonObject[] =
   }
   switch (part.type) {
     case 'text':
-      loseExtras(part.extras, losses)
-      return [{ type: 'text', text: part.text }]
+      return [{ type: 'text', text: part.text, ...writeMark(part.extras, context) }]
     case 'refusal':
       return [{ type: 'text', text: part.text }]
     case 'image': {
-      loseExtras(part.extras, losses)
+      const marked = writeMark(part.extras, context)
       const { source, detail } = part
       if (source.kind === 'id') {
         losses.unfit(part.at)
@@ -260,22 +286,23 @@ const writePart = (part: Part, kinds: PartTypes, losses: Losses): JsonObject[] =
         source.kind === 'url'
           ? source.url
           : dataUrl({ ...source, mediaType: mediaTypeOf(source.mediaType, source.data) || 'image/png' })
-      return [{ type: 'image_url', image_url: { url, ...(detail !== undefined && { detail }) } }]
+      return [{ type: 'image_url', image_url: { url, ...(detail !== undefined && { detail }) }, ...marked }]
     }
     case 'file': {
-      loseExtras(part.extras, losses)
+      const marked = writeMark(part.extras, context)
       const { source, filename } = part
       const named = filename === undefined ? {} : { filename }
       // OpenAI accepts only PDFs, and most other servers no files.
       const content = textOfFile(part)
-      if (content !== undefined) return [{ type: 'text', text: filename ? `${filename}:\n\n${content}` : content }]
+      if (content !== undefined)
+        return [{ type: 'text', text: filename ? `${filename}:\n\n${content}` : content, ...marked }]
       if (source.kind === 'data') {
         const mediaType = mediaTypeOf(source.mediaType, source.data, filename) || 'application/octet-stream'
         const name = filename ?? (mediaType === 'application/pdf' ? 'file.pdf' : 'file')
-        return [{ type: 'file', file: { filename: name, file_data: dataUrl({ ...source, mediaType }) } }]
+        return [{ type: 'file', file: { filename: name, file_data: dataUrl({ ...source, mediaType }) }, ...marked }]
       }
       if (source.kind === 'id' && source.protocol === 'openai-chat')
-        return [{ type: 'file', file: { file_id: source.id, ...named } }]
+        return [{ type: 'file', file: { file_id: source.id, ...named }, ...marked }]
       // File URLs and file IDs of other providers are not supported.
       losses.unfit(part.at)
       return []

@@ -21,6 +21,12 @@ export const CHAT: Accepts = {
 
 export const RESPONSES: Accepts = { limits: RESPONSES_LIMITS, objectParameters: true }
 
+/** Prompt caching with breakpoints: "Supported for gpt-5.6 and later models" (OpenAI's published schema). */
+export const BREAKPOINTS = {
+  models: /(?:^|\/)gpt-(?:5\.(?:[6-9]|[1-9]\d)|[6-9]|[1-9]\d)/i,
+  mark: 'prompt_cache_breakpoint',
+} as const
+
 const bare = (model: string): string => model.slice(model.lastIndexOf('/') + 1).toLowerCase()
 
 /** GPT-5.4: refuses an effort together with tools. */

@@ -25,6 +25,14 @@ const cases: readonly (readonly [message: string, status: number, sent: number, 
   ['250 instance(s) is allowed per prediction. Actual: 512', 400, 512, 250],
   // Jina: refly-ai/refly#831.
   ['input length is larger than the largest allowed size 2048', 400, 3_000, 2_048],
+  // OpenAI, and servers that validate with pydantic.
+  [
+    "Invalid 'input': array too long. Expected an array with maximum length 2048, but got an array with length 3000 instead.",
+    400,
+    3_000,
+    2_048,
+  ],
+  ['body.input: List should have at most 1024 items after validation, not 2000', 422, 2_000, 1_024],
   // Mistral: raphaelmansuy/edgequake-llm#74, chroma-core/chroma#5597, aurelio-labs/semantic-router#297.
   ['Too many inputs in request, split into more batches.', 400, 700, 350],
   ['Too many tokens overall, split into more batches.', 400, 100, 40],

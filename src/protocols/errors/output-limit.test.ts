@@ -62,6 +62,15 @@ const refusals: readonly (readonly [thread: string, message: string, sent: numbe
     32_000,
     8_192,
   ],
+  ['a range in words', 'max_tokens must be between 1 and 8192', 32_000, 8_192],
+  ['an exclusive range', 'max_output_tokens must be in the range [1, 65537).', 100_000, 65_536],
+  [
+    'Cohere',
+    'max tokens must be less than or equal to 4096, the maximum output for this model - received 32000.',
+    32_000,
+    4_096,
+  ],
+  ['FastAPI', 'body.max_tokens: Input should be less than or equal to 4096', 32_000, 4_096],
   ['a rate limit', 'Rate limit reached for tokens per minute (TPM): Limit 6000', 32_000, undefined],
   ['another member', 'temperature must be less than or equal to 2', 32_000, undefined],
   [

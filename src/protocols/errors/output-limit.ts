@@ -6,8 +6,8 @@ const ABOUT_OUTPUT =
   /max_?(?:(?:completion|output|new)_?)?tokens|max(?:imum)? tokens|(?:output|completion) tokens|num_predict/i
 /** A figure that is not part of a name or a version, such as `llama-3.1-8b` or `gpt-4-32k`. */
 const FIGURE = String.raw`(?<![\w.-])([0-9][0-9,]{0,11})(?![\w-]|\.[0-9])`
-/** `[1, 8192]`, `[1, 8193)`, `1 (inclusive) to 8193 (exclusive)`. */
-const RANGE = /\[ ?[0-9]{1,3}, ?([0-9]{1,9}) ?([\])])/
+/** `[1, 8192]`, `[1, 8193)`, `between 1 and 8192`, `1 (inclusive) to 8193 (exclusive)`. */
+const RANGE = /(?:\[ ?[0-9]{1,3},|between [0-9]{1,3} and) ?([0-9]{1,9})\b ?([\])]?)/i
 const EXCLUSIVE = /to ([0-9]{1,9}) \(exclusive\)/i
 /** Words before the limit. */
 const LIMIT = new RegExp(

@@ -101,6 +101,14 @@ const pageRow = (catalogue: Known, provider: Provider): readonly string[] => {
   ]
 }
 
+const headerRow = ({ name, forwardHeaders = [], variableHeaders = {} }: Provider): readonly string[] => [
+  code(name),
+  forwardHeaders.map(code).join(', '),
+  Object.keys(variableHeaders)
+    .map((suffix) => code(`${name.toUpperCase().replaceAll('-', '_')}_${suffix}`))
+    .join(', '),
+]
+
 /** The whole of docs/providers.md. */
 export const providersPage = (providers: Providers): string => {
   const catalogue = readKnown()
@@ -175,6 +183,36 @@ x-headgate-dropped: reasoning_effort
 | JSON output together with tools | Groq | another target |
 
 A refusal that is not known beforehand is not final either: see [errors](errors.md).
+
+## Headers
+
+A provider entry of \`headgate.yaml\` has headers for every request to it: calls in all styles, embeddings, token counts and the
+model list.
+
+\`\`\`yaml
+providers:
+  openai:
+    headers: { OpenAI-Project: proj_team }
+  house:
+    kind: openai-compatible
+    baseUrl: https://gate.example/v1
+    headers: { X-Gate-Token: "\${GATE_TOKEN}" }       # masked in messages and logs
+    forwardHeaders: [ X-Tenant ]                      # of the client, if it sends one
+\`\`\`
+
+\`forwardHeaders\` lists client headers that are passed on. Without it these are:
+
+${markdownTable(
+  ['provider', 'forwarded if the client sends it', 'set for every request by'],
+  known(providers)
+    .filter(({ forwardHeaders, variableHeaders }) => forwardHeaders || variableHeaders)
+    .map(headerRow),
+)}
+
+A header that the operator has set, in the file or by a variable, replaces the client's. So a client cannot choose the
+organisation or project that pays if \`OPENAI_ORG_ID\` and \`OPENAI_PROJECT_ID\` are set; \`forwardHeaders: []\` forwards none.
+Headers for another vendor are not sent. Not possible are headers that the gateway sets itself (\`Authorization\`, \`Content-Type\` …),
+and forwarding those that may contain keys of clients.
 
 ## Your own servers
 

@@ -54,6 +54,10 @@ export type Provider = {
   readonly variableAliases?: { readonly [suffix: string]: readonly string[] }
   /** Headers of every request. */
   readonly headers?: { readonly [name: string]: string }
+  /** Headers with the values of variables, by suffix: `{ ORG_ID: 'openai-organization' }`. Names in lower case. */
+  readonly variableHeaders?: { readonly [suffix: string]: string }
+  /** Client headers that it reads, such as the project that pays. They are forwarded in every style. Names in lower case. */
+  readonly forwardHeaders?: readonly string[]
   /** Accepts plain reasoning of earlier turns (`reasoning_content` in chat completions); some models require it. */
   readonly acceptsReasoning?: boolean
   /** Models that continue a partial answer in the last message, according to the provider's documentation. */
@@ -188,6 +192,10 @@ export type Instance = {
   readonly variables: Variables
   /** Requests a stream for whole answers and assembles it. */
   readonly aggregate?: true
+  /** Headers of every request that the operator has set, by name in lower case. */
+  readonly headers?: { readonly [name: string]: Secret }
+  /** Client headers that are forwarded, in lower case. Absent: none beyond those of the protocol. */
+  readonly forwardHeaders?: readonly string[]
   /** The name of the proxy that leads to its base URL. Absent: it is reached directly. */
   readonly proxy?: string
 }

@@ -39,6 +39,10 @@ export default {
     { protocol: 'openai-responses', accepts: RESPONSES },
   ],
   auth: { header: 'authorization', prefix: 'Bearer ' },
+  // The names are those of its SDKs (platform.openai.com/docs/api-reference/authentication, 2026-11-26).
+  variables: { ORG_ID: null, PROJECT_ID: null },
+  variableHeaders: { ORG_ID: 'openai-organization', PROJECT_ID: 'openai-project' },
+  forwardHeaders: ['openai-organization', 'openai-project'],
   supportsCustomTools: true,
   encryptsReasoning: encryptedReasoningModels,
   cacheMarks: [BREAKPOINTS],

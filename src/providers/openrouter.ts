@@ -65,6 +65,8 @@ export default {
   // openrouter.ai/docs/features/prompt-caching and …/typescript/models/promptcacheoptions (2026-11-26).
   cacheMarks: [BREAKPOINTS, { models: /^anthropic\//, mark: 'cache_control' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
+  // openrouter.ai/docs/app-attribution (2026-11-26).
+  forwardHeaders: ['http-referer', 'x-title', 'x-openrouter-title', 'x-openrouter-categories'],
   defaultModel: 'openai/gpt-5.4-mini',
   models: { path: '/models', decode: writesText },
   quirks: { usage: costInDollars, errors },

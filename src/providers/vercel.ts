@@ -28,6 +28,8 @@ export default {
   // Both documented (vercel.com/docs/ai-gateway/sdks-and-apis, 2026-10-23); neither recorded, and storage is not mentioned.
   alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
+  // github.com/anomalyco/opencode/pull/1403 (2025-07-29).
+  forwardHeaders: ['http-referer', 'x-title'],
   defaultModel: 'openai/gpt-4.1-mini',
   quirks: { usage: costInDollars, errors },
   models: { path: '/models', decode: languageModels },

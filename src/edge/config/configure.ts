@@ -236,6 +236,7 @@ const secretsIn = ({ providers, settings, keys: clientKeys, alerts }: FileConten
   const keys = [...providers.values()].flatMap((entry) => entry.keys ?? [])
   return [
     ...own,
+    ...[...providers.values()].flatMap(({ headers = {} }) => Object.values(headers)),
     ...keys.map((key) => (typeof key === 'string' ? key : key.value)),
     ...[...clientKeys.values()].map(({ secret }) => secret),
     ...[alerts?.url, alerts?.secret],

@@ -1,6 +1,7 @@
 /** Describes the changes of a new configuration in lines for the log. Secrets are never included. */
 import type { FullConfig, Route, RouteTarget } from '../../core/config.ts'
 import type { Instance } from '../../core/provider.ts'
+import type { Secret } from '../../core/secret.ts'
 import { settingAt, styleNames } from './definition.ts'
 import { settingRows } from './rows.ts'
 
@@ -36,6 +37,13 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
   compare('limits', limitsText(before), limitsText(after))
   compare('styles', stylesOf(before), stylesOf(after))
   compare('aggregate', before.aggregate ? 'true' : '', after.aggregate ? 'true' : '')
+  const headersIn = ({ headers = {} }: Instance) => Object.keys(headers).toSorted().join(', ')
+  compare('headers', headersIn(before), headersIn(after))
+  const isChanged = ([name, value]: [string, Secret]) => value.reveal() !== before.headers?.[name]?.reveal()
+  const [changed] = Object.entries(after.headers ?? {}).filter(isChanged)
+  if (changed && headersIn(before) === headersIn(after))
+    lines.push(`providers.${after.id}.headers: changed ${changed[0]}`)
+  compare('forwardHeaders', (before.forwardHeaders ?? []).join(', '), (after.forwardHeaders ?? []).join(', '))
   compare('variables', JSON.stringify(before.variables), JSON.stringify(after.variables))
   const ids = (instance: Instance) => instance.keys.map(({ id }) => id)
   const added = ids(after).filter((id) => !ids(before).includes(id))

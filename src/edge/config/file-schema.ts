@@ -41,6 +41,14 @@ export const providerSchema = z.strictObject({
     .boolean()
     .optional()
     .describe('request a stream also for whole answers, so that an interrupted one can be retried on another target'),
+  headers: z
+    .record(z.string(), text)
+    .optional()
+    .describe(`headers of every request to it, such as "\${GATE_TOKEN}"; clients cannot replace them`),
+  forwardHeaders: z
+    .array(text)
+    .optional()
+    .describe('names of client headers that are forwarded, instead of those that it is known to read; [] for none'),
   variables: z.record(z.string(), text).optional().describe('further values it needs, such as apiVersion for Azure'),
 })
 

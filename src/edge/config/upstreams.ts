@@ -5,12 +5,14 @@
 
 import { nearest } from '../../core/nearest.ts'
 import type { Instance, ModelLimits, ProtocolSupport, Provider, Providers, Variables } from '../../core/provider.ts'
+import { Secret } from '../../core/secret.ts'
 import { camelCase, protocolOf, styleNames } from './definition.ts'
 import type { Env } from './env.ts'
 import { variable } from './environment.ts'
 import type { ProviderEntry } from './file-schema.ts'
 import { envPrefix, instanceName, type KeyDraft, keyless, keysFrom, NAME, NAME_ALLOWED } from './ids.ts'
 import { type Problem, quote } from './problem.ts'
+import { forwardedFrom, headersFrom } from './provider-headers.ts'
 import { commaList, listFrom } from './text-values.ts'
 
 /** A value and its source: a variable's name, or a location such as `headgate.yaml:3:12`. */
@@ -29,6 +31,9 @@ type InstanceDraft = {
   readonly styles?: Sourced<readonly string[]>
   readonly aggregate?: Sourced<string>
   readonly variables: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, Secret>>
+  /** Client headers; absent: those that the provider is known to read. */
+  readonly forwardHeaders?: readonly string[]
   /** The variable requests the machine's cloud identity instead of a key. */
   readonly identity: boolean
   /** Its location in the file. An incomplete instance of the file is an error at start. */
@@ -178,6 +183,10 @@ const fromFile = (
       })
     else variables[suffix] = firstSet(env, `${above.prefix}_${suffix}`)?.value ?? value
   }
+  const given = { path, provider, placeOf }
+  const own = headersFrom(entry.headers ?? {}, given)
+  const forwarded = entry.forwardHeaders && forwardedFrom(entry.forwardHeaders, given)
+  problems.push(...own.problems, ...(forwarded?.problems ?? []))
   // A variable referenced here may hold several keys, as in the environment.
   const keys = (entry.keys ?? []).flatMap((key, index) => {
     const { value, weight } = typeof key === 'string' ? { value: key, weight: 1 } : key
@@ -209,6 +218,8 @@ const fromFile = (
       ...(styles && { styles }),
       ...(aggregate && { aggregate }),
       variables,
+      headers: own.headers,
+      ...(forwarded && { forwardHeaders: forwarded.names }),
       inFile: placeOf(path).name,
     },
     problems,
@@ -353,7 +364,22 @@ const complete = (draft: InstanceDraft, wanted: boolean, ownPort: number): Compl
       speaks: spoken.speaks,
       variables,
       ...(aggregate?.value === 'true' && { aggregate: true }),
+      ...headersOf(draft),
     },
+  }
+}
+
+/** The headers of an instance: those of its entry, then those of its variables. */
+const headersOf = ({ provider, variables, headers, forwardHeaders }: InstanceDraft) => {
+  const ofVariables = Object.entries(provider.variableHeaders ?? {}).flatMap(([suffix, name]) => {
+    const value = variables[suffix]
+    return value === undefined ? [] : [[name, new Secret(value)] as const]
+  })
+  const all = { ...Object.fromEntries(ofVariables), ...headers }
+  const forwarded = (forwardHeaders ?? provider.forwardHeaders ?? []).filter((name) => !Object.hasOwn(all, name))
+  return {
+    ...(Object.keys(all).length > 0 && { headers: all }),
+    ...(forwarded.length > 0 && { forwardHeaders: forwarded }),
   }
 }
 

@@ -138,6 +138,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
       protocol,
       quirks: instance.provider.quirks,
       key: target.key,
+      ...(instance.headers && { secrets: Object.values(instance.headers) }),
       translated: isTranslated ? inbound.request : null,
       ...(choices && { choices }),
       stream,

@@ -12,6 +12,7 @@ import type {
 } from '../../core/embeddings.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { type Json, type JsonObject, list } from '../../core/json.ts'
 import { rewrite } from '../../core/json-text.ts'
@@ -35,6 +36,7 @@ import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../
 import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import { sendCached, useCache } from '../sharing/cached-call.ts'
+import { clientHeadersFor } from '../upstream/client-headers.ts'
 import { lossPaths, providerHeaders } from '../upstream/outbound-request.ts'
 import { type ParsedBody, readBody, readInTurns } from '../upstream/parse-request.ts'
 import { type JsonAnswer, type JsonRequest, type JsonRouted, routeJson } from './json-call.ts'
@@ -88,14 +90,15 @@ export const serveEmbeddings = (
       }),
     )
     const { refusals } = gateway.health
+    const inbound = { ...parsed.value, headers: received.headers }
     const routed = await routeJson(gateway, {
       received,
       running: call,
       plan: plan.value,
       config,
       keysOf: keyOrder(gateway, config, null),
-      prepare: (candidate) => prepareEmbeddings(parsed.value, candidate, refusals.batchOf(candidate)),
-      adapt: smallerParts(gateway, parsed.value),
+      prepare: (candidate) => prepareEmbeddings(inbound, candidate, refusals.batchOf(candidate)),
+      adapt: smallerParts(gateway, inbound),
       onHeaders: (target, headers) => gateway.health.load.recordQuota(target, headers),
     })
     if (cancellation.reason?.kind === 'client_gone') {
@@ -120,6 +123,8 @@ export const serveEmbeddings = (
 /** An embeddings request, parsed. */
 export type ParsedEmbeddings = ParsedBody & {
   readonly request: EmbeddingsRequest
+  /** The client's headers. Absent: none are forwarded. */
+  readonly headers?: HeaderLookup
 }
 
 /** Parses and validates the body of an embeddings request. */
@@ -160,6 +165,7 @@ export const prepareEmbeddings = (
       'content-type': 'application/json',
       accept: 'application/json',
       ...providerHeaders(instance, key, auth),
+      ...(parsed.headers && clientHeadersFor(instance, parsed.headers, false)),
     }),
     auth,
     body: parts.length === 1 && parts[0] ? parts[0] : { text: `[${parts.map(({ text }) => text).join(',')}]` },

@@ -75,10 +75,11 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
   const decoded = new Map<Target, JsonAnswer<T>>()
   const begin = (target: Target, request: JsonRequest<T>): Attempt => {
     const { url, headers, auth, body, parts, read, decodeFailure, quirks } = request
+    const { instance } = target.candidate
     return new Attempt(parts ? { ...deps, world: { ...world, dial: batchedDial(world.dial, parts) } } : deps, {
       url,
       headers: headers(target.key),
-      identity: identityOf(target.candidate.instance, target.key, auth),
+      identity: identityOf(instance, target.key, auth),
       body: body.bytes ?? body.text,
       protocol: formatOf(decodeFailure, (answer) => {
         const outcome = read(answer)
@@ -87,6 +88,7 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
       }),
       quirks,
       key: target.key,
+      ...(instance.headers && { secrets: Object.values(instance.headers) }),
       translated: null,
       stream: false,
       holdbackMs: Number.POSITIVE_INFINITY,

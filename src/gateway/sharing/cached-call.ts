@@ -21,7 +21,7 @@ import {
 import { printable, type RecordedReply, type Recorder, writeAndRecordError } from '../call/recorder.ts'
 import type { TokenUsage } from '../call/usage.ts'
 import type { Gateway } from '../gateway.ts'
-import { FORWARDED_HEADERS } from '../upstream/outbound-request.ts'
+import { forwardedValues } from '../upstream/client-headers.ts'
 import { type CachedAnswer, mayFit, type ResponseCache } from './response-cache.ts'
 
 /** A call as the cache needs it. */
@@ -87,7 +87,7 @@ const rulesFor = ({ principal }: IncomingRequest, { routes }: Config, { route }:
   principal.cache ?? (route === undefined ? undefined : routes.get(route)?.cache) ?? null
 
 const keyOf = (
-  { received, style, request }: CacheableCall,
+  { received, config, style, request }: CacheableCall,
   rules: CacheRules,
   { instance, model }: Candidate,
 ): string =>
@@ -97,7 +97,7 @@ const keyOf = (
       style,
       path: received.path,
       query: received.query,
-      forwarded: FORWARDED_HEADERS.map(([name]) => received.headers(name) ?? null),
+      forwarded: forwardedValues(config, received.headers),
       target: { provider: instance.id, model, baseUrl: instance.baseUrl },
     },
     request.body,

@@ -24,7 +24,7 @@ import type { ExtentLimits } from '../../policy/request-size.ts'
 import { Recorder, writeAndRecordError } from '../call/recorder.ts'
 import { parseEmbeddings } from '../endpoints/embeddings.ts'
 import type { Gateway } from '../gateway.ts'
-import { FORWARDED_HEADERS } from '../upstream/outbound-request.ts'
+import { forwardedValues } from '../upstream/client-headers.ts'
 import { parseRequest } from '../upstream/parse-request.ts'
 import { BroadcastResponse, type ReadOutcome } from './broadcast-response.ts'
 import { DUPLICATE, memoryLimit, OVERHEAD, type SharedResponse, SharedResponses } from './shared-responses.ts'
@@ -234,7 +234,7 @@ class ResponseSharing {
     if (received.body.text.length > LONGEST_COMPARED || bypassesSharing(received.headers('cache-control'))) return null
     const body = call.repeatable(received, this.#gateway.config().settings.limit)
     if (!body) return null
-    const forwarded = FORWARDED_HEADERS.map(([name]) => received.headers(name) ?? null)
+    const forwarded = forwardedValues(this.#gateway.config(), received.headers)
     const print = this.#fingerprint(`${JSON.stringify([style, received.query, forwarded])}\n${canonicalJson(body)}`)
     return `${DUPLICATE}${received.client} ${print}`
   }

@@ -11,6 +11,7 @@ import type { Json } from '../../core/json.ts'
 import type { CallBodies, KeptAttempt } from '../../core/kept-bodies.ts'
 import type { StreamStep } from '../../core/protocol.ts'
 import type { Identity, ProviderKey, Quirks } from '../../core/provider.ts'
+import type { Secret } from '../../core/secret.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { OngoingCall, UpstreamListener, World } from '../../core/world.ts'
@@ -21,7 +22,7 @@ import { type OutputSample, OutputSampler } from '../call/usage.ts'
 import type { RouterDeps } from '../gateway.ts'
 import { type AnswerBodyReader, type AnswerFormat, readerFor } from './answer-reader.ts'
 import { AttemptState, type AttemptTimeout, checkTimeouts, timeoutFailure } from './attempt-timeouts.ts'
-import { redactKey } from './redact.ts'
+import { redactKey, redactSecrets } from './redact.ts'
 
 /** The request of an attempt, and how to read its answer. */
 export type AttemptInput = {
@@ -36,6 +37,8 @@ export type AttemptInput = {
   readonly choices?: MultipleChoices | undefined
   /** The key used for authentication. It is removed from the upstream's error messages. */
   readonly key: ProviderKey
+  /** Values of headers that the operator has set, which are removed too. */
+  readonly secrets?: readonly Secret[] | undefined
   /** The request asks for a stream. */
   readonly stream: boolean
   /** The request has side effects, so the connection must not resend it. */
@@ -109,7 +112,7 @@ const internalReadError = fail('malformed', 'Internal gateway error while readin
 /** The parts of the input that are needed after the header block. */
 type AttemptTerms = Pick<
   AttemptInput,
-  'skipMalformedEvents' | 'holdbackMs' | 'key' | 'settings' | 'stream' | 'allowEmptyText'
+  'skipMalformedEvents' | 'holdbackMs' | 'key' | 'secrets' | 'settings' | 'stream' | 'allowEmptyText'
 >
 
 /** Implements its own answer stream: an open stream consists of few objects and does not hold the request. */
@@ -407,7 +410,9 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   #end(cause: Failure | undefined): void {
     const state = this.#state
     if (state.isOver) return
-    const failure = cause && redactKey(this.status === 0 ? cause : { status: this.status, ...cause }, this.#terms.key)
+    const { key, secrets = [] } = this.#terms
+    const failure =
+      cause && redactSecrets(redactKey(this.status === 0 ? cause : { status: this.status, ...cause }, key), secrets)
     state.isOver = true
     this.#failure = failure
     if (state.isLingering) this.#schedule(this.#world.now())
@@ -475,8 +480,16 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
 }
 
 const termsOf = (input: AttemptInput): AttemptTerms => {
-  const { skipMalformedEvents, holdbackMs, key, settings, stream, allowEmptyText } = input
-  return { skipMalformedEvents, holdbackMs, key, settings, stream, ...(allowEmptyText && { allowEmptyText }) }
+  const { skipMalformedEvents, holdbackMs, key, secrets, settings, stream, allowEmptyText } = input
+  return {
+    skipMalformedEvents,
+    holdbackMs,
+    key,
+    ...(secrets && { secrets }),
+    settings,
+    stream,
+    ...(allowEmptyText && { allowEmptyText }),
+  }
 }
 
 const keptOf = ({ url, headers, body, key }: AttemptInput): KeptAttempt => ({ url, headers, body, secret: key.secret })

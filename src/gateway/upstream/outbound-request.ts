@@ -23,6 +23,7 @@ import { withCacheMarks } from '../../protocols/shared/cache-marks.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
 import { withoutForeignParts } from '../../protocols/shared/foreign-parts.ts'
 import { translatedLimits } from '../../protocols/shared/limits.ts'
+import { clientHeadersFor } from './client-headers.ts'
 import { LateBody } from './late-body.ts'
 
 /** The client's request, parsed once. */
@@ -314,8 +315,7 @@ const clientPathOf = (path: string, from: { readonly [member: string]: string })
 }
 
 /**
- * The headers of an upstream request: the gateway's, the provider's, the credentials, and a few client headers if the
- * protocol is the same. Authorization, cookies and forwarding headers of the client are never forwarded.
+ * The headers of an upstream request: the gateway's, the provider's, the credentials, and a few of the client. Authorization, cookies and forwarding headers of the client are never forwarded.
  */
 export const headersFor = (
   instance: Instance,
@@ -324,15 +324,8 @@ export const headersFor = (
   prepared: OutboundRequest,
 ): Readonly<Record<string, string>> => {
   const base = baseHeaders(instance, key, prepared)
-  if (prepared.protocol.name !== inbound.protocol.name) return base
-  let headers: Record<string, string> | null = null
-  for (const [name, isValid] of FORWARDED_HEADERS) {
-    const value = inbound.headers(name)
-    if (value === undefined || !isValid(value)) continue
-    headers ??= { ...base }
-    headers[name] = value
-  }
-  return headers ?? base
+  const forwarded = clientHeadersFor(instance, inbound.headers, prepared.protocol.name === inbound.protocol.name)
+  return forwarded ? { ...base, ...forwarded } : base
 }
 
 /** Headers common to all requests of one kind with one key. Returns the same object each time, so that its encoding is cached too. */
@@ -363,15 +356,16 @@ type CachedHeaders = Pick<OutboundRequest, 'protocol' | 'stream' | 'auth'> & {
 }
 const cachedHeaders = new WeakMap<ProviderKey, readonly CachedHeaders[]>()
 
-/** Headers of every request to a provider: its own and the credentials. */
+/** Headers of every request to a provider: its own, those that the operator has set, and the credentials. */
 export const providerHeaders = (
-  { provider }: Instance,
+  { provider, headers = {} }: Instance,
   key: ProviderKey,
   auth: Auth = provider.auth,
 ): Record<string, string> => ({
   'accept-encoding': 'identity',
   'user-agent': 'headgate',
   ...provider.headers,
+  ...Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, value.reveal()])),
   ...(auth !== 'none' && key.secret && { [auth.header]: (auth.prefix ?? '') + key.secret.reveal() }),
 })
 
@@ -381,14 +375,6 @@ export const identityOf = (
   key: ProviderKey,
   auth: Auth = provider.auth,
 ): Identity | undefined => (auth === 'none' || key.secret ? undefined : auth.identity?.(variables))
-
-/** Client headers forwarded to a provider of the same protocol. They do not identify the client. */
-export const FORWARDED_HEADERS: readonly (readonly [name: string, isValid: (value: string) => boolean])[] = [
-  ['anthropic-beta', () => true],
-  ['openai-beta', () => true],
-  // Earlier versions use another stream format, which is not supported.
-  ['anthropic-version', (value) => /^20\d\d-\d\d-\d\d$/.test(value) && value >= '2023-06-01'],
-]
 
 /** Forwards only `beta=true` from the query: Anthropic's SDKs mark beta calls there too. */
 const forwardedQuery = ({ query = '' }: InboundRequest, url: string): string =>

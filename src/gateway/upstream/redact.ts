@@ -19,7 +19,17 @@ const WORD = /(?<![A-Za-z0-9])[a-z]{1,16}(?![A-Za-z0-9])/g
 export const redactKey = (failure: Failure, { secret }: ProviderKey): Failure => {
   const value = secret?.reveal() ?? ''
   if (!secret || value.length < MIN_LENGTH) return failure
-  const clean = (text: string): string => withoutRuns(text.replaceAll(value, MASK), runsOf(secret))
+  return cleaned(failure, (text) => withoutRuns(text.replaceAll(value, MASK), runsOf(secret)))
+}
+
+/** The failure without these secrets as a whole. Short ones match ordinary words and stay. */
+export const redactSecrets = (failure: Failure, secrets: readonly Secret[]): Failure =>
+  secrets.reduce((before, secret) => {
+    const value = secret.reveal()
+    return value.length < RUN ? before : cleaned(before, (text) => text.replaceAll(value, MASK))
+  }, failure)
+
+const cleaned = (failure: Failure, clean: (text: string) => string): Failure => {
   const { upstream, param } = failure
   return {
     ...failure,

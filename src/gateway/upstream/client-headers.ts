@@ -1,0 +1,51 @@
+/** Headers of the client that an upstream request carries. */
+import type { Config } from '../../core/config.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
+import { memoizeLast } from '../../core/memoize-last.ts'
+import type { Instance } from '../../core/provider.ts'
+
+/** Client headers forwarded to every provider of the same protocol. They do not identify the client. */
+const OF_PROTOCOL: readonly (readonly [name: string, isValid: (value: string) => boolean])[] = [
+  ['anthropic-beta', () => true],
+  ['openai-beta', () => true],
+  // Earlier versions use another stream format, which is not supported.
+  ['anthropic-version', (value) => /^20\d\d-\d\d-\d\d$/.test(value) && value >= '2023-06-01'],
+]
+
+/** Values that every server accepts. */
+const VALUE = /^[\x20-\x7e]{1,2048}$/
+
+/**
+ * The headers of the client for an instance; null: none. `isSameProtocol`: the upstream request has the client's protocol.
+ * What the operator has set for the instance is never replaced.
+ */
+export const clientHeadersFor = (
+  { headers: own, forwardHeaders = NONE }: Instance,
+  headers: HeaderLookup,
+  isSameProtocol: boolean,
+): Readonly<Record<string, string>> | null => {
+  let found: Record<string, string> | null = null
+  const take = (name: string, isValid: (value: string) => boolean) => {
+    const value = headers(name)
+    if (value === undefined || !isValid(value) || (own && Object.hasOwn(own, name))) return
+    found ??= {}
+    found[name] = value
+  }
+  if (isSameProtocol) for (const [name, isValid] of OF_PROTOCOL) take(name, isValid)
+  for (const name of forwardHeaders) take(name, isPrintable)
+  return found
+}
+
+const NONE: readonly string[] = []
+const isPrintable = (value: string): boolean => VALUE.test(value)
+
+const namesOf = memoizeLast((instances: Config['instances']): readonly string[] => [
+  ...new Set([
+    ...OF_PROTOCOL.map(([name]) => name),
+    ...instances.flatMap(({ forwardHeaders = NONE }) => forwardHeaders).toSorted(),
+  ]),
+])
+
+/** The values of all headers that may be forwarded: requests that differ in one of them are not equal. */
+export const forwardedValues = ({ instances }: Config, headers: HeaderLookup): readonly (string | null)[] =>
+  namesOf(instances).map((name) => headers(name) ?? null)

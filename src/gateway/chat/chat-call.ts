@@ -27,6 +27,7 @@ import {
   sameFormat,
 } from '../upstream/outbound-request.ts'
 import { OutputLimits } from './output-limits.ts'
+import { OWN_PARTS, refusesOwnParts, withoutOwnParts } from './own-parts.ts'
 import { signaturesIn, signaturesNamed, stripSignatures } from './strip-signatures.ts'
 import { truncated } from './truncate.ts'
 import type { StoredTurn } from './turn.ts'
@@ -157,6 +158,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     if (this.#turn?.isExpiredUpstream(this.#unadapted(target), failure)) return true
     if (this.#isProtocolMissing(target, failure)) return true
     if (this.#mayLowerOutput(target, failure)) return true
+    if (this.#mayReplaceOwnParts(target, failure)) return true
     if (failure.kind === 'incompatible') return this.#mayRetryWithoutMember(target, failure)
     if (failure.kind !== 'unknown_proof' || this.#unsigned?.has(id)) return false
     const unsigned = stripSignatures(this.#truncated ?? this.#inbound)
@@ -173,6 +175,19 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     const prepared = this.#prepared.get(candidate)?.at(-1)?.prepared ?? null
     if (!this.#outputs.lower(candidate, failure, this.#inboundFor(target).request, prepared)) return false
     this.#prepared.delete(candidate)
+    return true
+  }
+
+  /** Whether to retry the same target without parts of the format's own kind, which it refused. Remembers the refusal. */
+  #mayReplaceOwnParts(target: Target, failure: Failure): boolean {
+    const { candidate } = target
+    const { refusals } = this.#deps.health
+    const inbound = this.#inboundFor(target)
+    const used = this.#prepared.get(candidate)?.at(-1)?.prepared?.protocol.name
+    if (used !== inbound.protocol.name || refusals.hasMember(candidate, OWN_PARTS)) return false
+    if (!refusesOwnParts(inbound, failure)) return false
+    refusals.noteMember(candidate, OWN_PARTS)
+    this.#adapted?.delete(candidate)
     return true
   }
 
@@ -223,7 +238,8 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     if (before?.from === inbound) return before.to
     const { refusals } = this.#deps.health
     const stripped = stripSignatures(inbound, (signature) => refusals.hasSignature(candidate, signature)) ?? inbound
-    const to = { ...stripped, refused: (path: string) => refusals.hasMember(candidate, path) }
+    const known = refusals.hasMember(candidate, OWN_PARTS) ? withoutOwnParts(stripped) : stripped
+    const to = { ...known, refused: (path: string) => refusals.hasMember(candidate, path) }
     this.#adapted ??= new Map()
     this.#adapted.set(candidate, { from: inbound, to })
     return to

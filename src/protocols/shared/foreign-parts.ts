@@ -117,10 +117,15 @@ export type PortableRequest = { readonly request: ChatRequest; readonly losses: 
 
 const NO_LOSSES: readonly Loss[] = []
 
-/** Replaces parts that only another format has. Returns the same request if there are none. */
-export const withoutForeignParts = (request: ChatRequest, protocol: ProtocolName): PortableRequest => {
-  const isReplaced = (part: Part): part is ForeignPart & { instead: readonly Part[] } =>
-    part.type === 'foreign' && part.protocol !== protocol && part.instead !== undefined
+/**
+ * Replaces parts that only another format has. Returns the same request if there are none. `protocol`: the target's format;
+ * null: one that has no parts of its own, so optional ones are left out too.
+ */
+export const withoutForeignParts = (request: ChatRequest, protocol: ProtocolName | null): PortableRequest => {
+  const isReplaced = (part: Part): part is ForeignPart =>
+    part.type === 'foreign' &&
+    part.protocol !== protocol &&
+    (part.instead !== undefined || (protocol === null && part.optional === true))
   if (!request.messages.some(({ content }) => content.some(isReplaced))) return { request, losses: NO_LOSSES }
   const losses: Loss[] = []
   const messages = request.messages.flatMap((message): Message[] => {
@@ -131,7 +136,7 @@ export const withoutForeignParts = (request: ChatRequest, protocol: ProtocolName
       // Some formats join the texts of a message.
       const before = index > 0 ? '\n' : ''
       const after = index < message.content.length - 1 ? '\n' : ''
-      return part.instead.map((other) =>
+      return (part.instead ?? []).map((other) =>
         other.type === 'text' ? { ...other, text: before + other.text + after } : other,
       )
     })

@@ -199,8 +199,10 @@ export type ChoiceEvents = { readonly index: number; readonly events: readonly C
  * nothing after a failure.
  */
 export type StreamWriter<Piece extends TextOrBytes = TextOrBytes> = Stage<StreamStep, Piece> & {
-  /** A keep-alive in this format. */
+  /** A keep-alive in this format. Where clients count events, it is an event, also before the answer. */
   keepAlive(): string
+  /** The answer as keep-alives have begun it; null: they said nothing of it. Absent: they never do. */
+  begun?(): BegunAnswer | null
 }
 
 export type EncodeTarget = {
@@ -259,7 +261,12 @@ export type AnswerContext = {
   readonly requestId?: string
   /** Storage members of the response, for formats whose responses can be retrieved. */
   readonly storage?: StorageInfo
+  /** The answer was begun before a target had answered; its stream continues this. */
+  readonly begun?: BegunAnswer
 }
+
+/** An answer whose first events were sent while no target had answered: its state, and the number of events. */
+export type BegunAnswer = { readonly response: JsonObject; readonly events: number }
 
 /** Storage members of a response. */
 export type StorageInfo = {

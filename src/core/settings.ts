@@ -115,7 +115,12 @@ export const settingsSchema = z.strictObject({
     })
     .prefault({}),
   keepAlive: z
-    .strictObject({ interval: ms(15_000, 'interval of keep-alive comments in a stream without data; 0 is off') })
+    .strictObject({
+      interval: ms(
+        15_000,
+        'interval of keep-alives in a stream without data: comments, or events where clients count events; 0 is off',
+      ),
+    })
     .prefault({}),
   drain: z
     .strictObject({

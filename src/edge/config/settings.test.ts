@@ -65,6 +65,7 @@ test('every documented setting exists with its name and default', () => {
   const documented = [
     ['circuit.timeout', 'CIRCUIT_TIMEOUT', 30000],
     ['circuit.errorThreshold', 'CIRCUIT_ERROR_THRESHOLD', 50],
+    ['circuit.firstProbe', 'CIRCUIT_FIRST_PROBE', 10_000],
     ['circuit.resetTimeout', 'CIRCUIT_RESET_TIMEOUT', 300000],
     ['circuit.window', 'CIRCUIT_WINDOW', 60000],
     ['circuit.minRequests', 'CIRCUIT_MIN_REQUESTS', 5],
@@ -72,6 +73,7 @@ test('every documented setting exists with its name and default', () => {
     ['circuit.probes', 'CIRCUIT_PROBES', 1],
     ['circuit.slowStart', 'CIRCUIT_SLOW_START', 10000],
     ['circuit.whenAllOpen', 'CIRCUIT_WHEN_ALL_OPEN', 'probe'],
+    ['retry.sameModelWait', 'RETRY_SAME_MODEL_WAIT', 2_000],
     ['retry.maxAttempts', 'RETRY_MAX_ATTEMPTS', 6],
     ['retry.budgetPercent', 'RETRY_BUDGET_PERCENT', 20],
     ['retry.budgetFloor', 'RETRY_BUDGET_FLOOR', 3],

@@ -3,7 +3,7 @@
 import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
-import type { StreamStep, StreamWriter } from '../../core/protocol.ts'
+import type { BegunAnswer, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Cancel, World } from '../../core/world.ts'
@@ -44,6 +44,8 @@ export type ClientStreamOptions = {
   readonly headers: Readonly<Record<string, string>>
   /** Cancelled when the client stops reading, also while no target has answered yet. */
   readonly cancellation: Cancellation
+  /** A writer for keep-alives before an answer. */
+  readonly opening: () => StreamWriter
 }
 
 /** An answer, and how it is written. */
@@ -74,6 +76,9 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   /** The client disconnected before the answer was complete; the rest is read for its token count. */
   #draining: { readonly reason: Failure; readonly cancellation: Cancellation } | null = null
   #lastWrite: number
+  readonly #makeOpening: () => StreamWriter
+  /** Writes keep-alives before an answer; null: none was needed. */
+  #opening: StreamWriter | null = null
   /** Needed until the header block has been sent. */
   #headers: Readonly<Record<string, string>>
   /** Cancels the write timeout of a client that is not reading; null while it reads. */
@@ -81,7 +86,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
 
   constructor(
     { world, activeCalls }: Pick<RouterDeps, 'world' | 'activeCalls'>,
-    { responseWriter, settings, headers, cancellation }: ClientStreamOptions,
+    { responseWriter, settings, headers, cancellation, opening }: ClientStreamOptions,
   ) {
     this.#world = world
     this.#activeCalls = activeCalls
@@ -89,6 +94,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
     this.#responseWriter = responseWriter
     this.#settings = settings
     this.#headers = headers
+    this.#makeOpening = opening
     this.#lastWrite = world.now()
     const { interval } = settings.keepAlive
     if (interval > 0) this.#schedule(Math.min(interval, LONG_LIVED))
@@ -97,6 +103,11 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   /** The header block has been sent: a failure is now an event of the stream. */
   get headersSent(): boolean {
     return this.#headersSent
+  }
+
+  /** The answer as keep-alives have begun it; null: they have not. */
+  get begun(): BegunAnswer | null {
+    return this.#opening?.begun?.() ?? null
   }
 
   /** Sends an answer. If a keep-alive has already sent the header block, a comment carries the headers instead. */
@@ -190,6 +201,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
 
   #start(writer: StreamWriter, headers: Readonly<Record<string, string>>): void {
     this.#writer = writer
+    this.#opening = null
     if (this.#headersSent) this.#write(`: headgate ${comment(headers)}\n`)
     else this.#sendHeaders(headers)
   }
@@ -223,7 +235,8 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
     // A finished answer has written its terminator, after which nothing may be sent.
     if (left <= 0 && !this.#writeTimeout && !this.#answerStream?.finished()) {
       if (!this.#headersSent) this.#sendHeaders(this.#headers)
-      this.#write(this.#writer ? this.#writer.keepAlive() : ': ping\n')
+      this.#opening ??= this.#writer ? null : this.#makeOpening()
+      this.#write((this.#writer ?? this.#opening)?.keepAlive() ?? '')
     }
     if (!this.#over) this.#schedule(left > 0 ? left : interval)
   }

@@ -85,7 +85,9 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
   // No client waits for a background response; the timeouts of each attempt still apply.
   gateway.activeCalls.startDeadline(world, cancellation, turn?.storage.background ? 0 : settings.timeout.request)
   const headers = { 'x-request-id': received.id, ...cache?.headers }
-  const stream = request.stream ? new ClientStream(gateway, { responseWriter, settings, headers, cancellation }) : null
+  const opening = () => call.protocol.encodeStream(answerContextFor(planned, null, request.model))
+  const options = { responseWriter, settings, headers, cancellation, opening }
+  const stream = request.stream ? new ClientStream(gateway, options) : null
   const resources: CallResources = { cancellation, stream, routed: null, recorded: null }
   let ongoing = false
   try {
@@ -110,7 +112,9 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     if (!routed.ok) return refuse(planned, stream, routed, answerContext)
     recorder.answeredBy(routed)
     turn?.answeredBy(routed.target, routed.prepared, routed.answerStream)
-    const storing = cache?.storing?.accepts(routed.target.candidate) ? cache.storing : null
+    // The beginning of an answer that keep-alives have begun is not in what would be stored.
+    const stored = answerContext.begun ? undefined : cache?.storing
+    const storing = stored?.accepts(routed.target.candidate) ? stored : null
     if (!stream) {
       const steps = stepsOnce(routed.answerStream)
       const body = bodyOf(routed, inbound, answerContext, steps)
@@ -215,6 +219,7 @@ const answerContextFor = (
   stream: ClientStream | null,
   model: string,
 ): AnswerContext => ({
+  ...(stream?.begun && { begun: stream.begun }),
   request: inbound.request,
   body: inbound.body,
   model,

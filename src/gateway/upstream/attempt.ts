@@ -102,6 +102,9 @@ const MAX_HELD = 8 * 1024 * 1024
 /** Maximum characters (of frames) of content held back, because the client waits for them. */
 const MAX_HELD_BACK = 64 * 1024
 
+/** Finish reasons, in lower case, of models that have said all. Formats count every reason that they do not know as one. */
+const NORMAL_ENDS: ReadonlySet<string> = new Set(['stop', 'stop_sequence', 'end_turn', 'eos', 'complete', 'completed'])
+
 /** Replaces an attempt's promise after `pipeTo`, so that a long stream does not keep it in memory. */
 const PIPED = Promise.resolve<AttemptOutcome>({ ok: false, failure: fail('internal', 'already piped') })
 
@@ -435,13 +438,11 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     this.#sink?.end(failure)
   }
 
+  /** An answer without content that ended normally without output, or for a reason that is not known. */
   get #isEmpty(): boolean {
-    return (
-      !this.#terms.allowEmptyText &&
-      this.#state.firstContentAt === null &&
-      this.#finish?.finish.kind === 'stop' &&
-      (this.#usage?.output ?? 0) === 0
-    )
+    const finish = this.#finish?.finish
+    if (this.#terms.allowEmptyText || this.#state.firstContentAt !== null || finish?.kind !== 'stop') return false
+    return (this.#usage?.output ?? 0) === 0 || !NORMAL_ENDS.has(finish.raw?.toLowerCase() ?? 'stop')
   }
 
   /** Ends the answer at the terminal event, before the body ends. Not while paused: the client must catch up first. */

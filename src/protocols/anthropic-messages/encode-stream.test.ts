@@ -527,10 +527,10 @@ test('encode: an erroneous finish ends as an error', () => {
   }
 })
 
-test('keep-alive: a comment before the start, a ping after it, nothing after the end', () => {
+test('keep-alive: a ping before and after the start, nothing after the end', () => {
   for (const make of [encodeStream, passStream]) {
     const writer = make(context)
-    assert.equal(writer.keepAlive(), ': ping\n\n')
+    assert.equal(writer.keepAlive(), 'event: ping\ndata: {"type": "ping"}\n\n')
     const [frame] = run(sseFrames(), [start])
     writer.push({ ...(make === passStream && frame && { frame }), events: [{ type: 'start' }] })
     // The message begins with the first keep-alive, because its usage may follow its start.

@@ -15,9 +15,7 @@ import { toolUseId } from './ids.ts'
 /** Kinds of open blocks, by the deltas they take. A `complete` block has no deltas. */
 type OpenKind = 'text' | 'thinking' | 'call' | 'custom' | 'complete'
 
-/** Keeps the connection alive before the message has begun. */
-export const KEEP_ALIVE_COMMENT = ': ping\n\n'
-/** Keeps the connection alive once the message has begun. */
+/** Keeps the connection alive, also before the message has begun: official SDKs ignore it, and watchdogs count it. */
 export const PING = 'event: ping\ndata: {"type": "ping"}\n\n'
 
 /** Writes a messages stream from events. Every event has a name, because the official SDKs skip events without one. */
@@ -69,7 +67,7 @@ class MessagesStreamWriter implements StreamWriter<string> {
 
   keepAlive(): string {
     if (this.#over) return ''
-    return this.#ping().join('') || KEEP_ALIVE_COMMENT
+    return this.#ping().join('') || PING
   }
 
   #write(event: ChatEvent): string[] {

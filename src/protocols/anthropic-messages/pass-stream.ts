@@ -1,7 +1,7 @@
 import type { TextOrBytes } from '../../core/encoded-text.ts'
 import type { AnswerContext, Frame, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { passFrame, singleFrames, writeFrame } from '../framing/sse.ts'
-import { encodeStream, KEEP_ALIVE_COMMENT, PING } from './encode-stream.ts'
+import { encodeStream, PING } from './encode-stream.ts'
 import { errorEvent } from './errors.ts'
 
 /**
@@ -10,7 +10,6 @@ import { errorEvent } from './errors.ts'
  */
 export const passStream = (context: AnswerContext): StreamWriter => {
   let hasPassed = false
-  let started = false
   let finished = false
   let over = false
   /** Writes a complete answer that an upstream returned although a stream was requested. */
@@ -33,7 +32,6 @@ export const passStream = (context: AnswerContext): StreamWriter => {
     }
     hasPassed = true
     const type = typeOf(frame)
-    started ||= type === 'message_start'
     over ||= type === 'message_stop'
     if (frame.oversized) return []
     if (frame.event !== undefined || type === undefined) return [passFrame(frame)]
@@ -48,7 +46,7 @@ export const passStream = (context: AnswerContext): StreamWriter => {
       over = true
       return finished ? [writeFrame('message_stop', '{"type":"message_stop"}')] : []
     },
-    keepAlive: () => (over ? '' : (encoder?.keepAlive() ?? (started ? PING : KEEP_ALIVE_COMMENT))),
+    keepAlive: () => (over ? '' : PING),
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Block, ChatEvent, Citation, Finish, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
-import { type Json, type JsonObject, list } from '../../core/json.ts'
+import { type Json, type JsonObject, list, number, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { truncated } from '../errors/answer-failures.ts'
 import { shortId } from '../shared/call-ids.ts'
@@ -56,8 +56,9 @@ export class ResponsesAnswerWriter {
     this.#settings = echo(context)
     this.#names = toolNames(context.body)
     this.#wantsSummary = (context.request.settings.reasoningSummary?.value ?? 'none') !== 'none'
-    this.#id = context.storage?.id ?? ''
-    this.#created = context.created
+    this.#begun = context.begun !== undefined
+    this.#id = text(context.begun?.response.id) ?? context.storage?.id ?? ''
+    this.#created = number(context.begun?.response.created_at) ?? context.created
     this.#model = context.model
   }
 
@@ -104,9 +105,10 @@ export class ResponsesAnswerWriter {
       case 'start':
         if (!this.#begun) {
           if (!this.#context.storage && event.id?.startsWith('resp_')) this.#id = event.id
-          this.#model = event.model ?? this.#model
           this.#created = event.created ?? this.#created
         }
+        // A response that a keep-alive has begun could not name it.
+        if (!this.#begun || this.#context.begun) this.#model = event.model ?? this.#model
         return this.begin()
       case 'open':
         return [...this.begin(), ...this.#openBlock(event.block)]

@@ -278,9 +278,28 @@ test('responses writer: a failure before any event has a response and its own co
   assert.equal(object(types[2]?.error)?.code, 'reset')
 })
 
+test('responses writer: a keep-alive before the answer begins the response', () => {
+  const writer = codec.encodeStream(responsesContext())
+  assert.equal(writer.begun?.(), null)
+  const first = writer.keepAlive() + writer.keepAlive()
+  const begun = writer.begun?.()
+  assert.ok(begun)
+  const next = codec.encodeStream({ ...responsesContext(), begun })
+  const rest = [...next.push({ events: [startEvent, ...textBlock('a'), stopEvent] }), ...next.end()].join('')
+  const bodies = bodiesOf(first + rest)
+  assert.deepEqual(
+    bodies.slice(0, 4).map(({ type }) => type),
+    ['response.created', 'response.in_progress', 'response.in_progress', 'response.output_item.added'],
+  )
+  assert.deepEqual(
+    bodies.map(({ sequence_number }) => sequence_number),
+    bodies.map((_, index) => index),
+  )
+  assert.equal(object(bodies.at(-1)?.response)?.id, object(bodies[0]?.response)?.id)
+})
+
 test('responses writer: keep-alives', () => {
   const writer = codec.encodeStream(responsesContext())
-  assert.equal(writer.keepAlive(), ': ping\n')
   const first = writer.push({ events: [startEvent] }).join('')
   const alive = writer.keepAlive()
   const rest = [...writer.push({ events: [...textBlock('a'), stopEvent] }), ...writer.end()].join('')

@@ -7,9 +7,6 @@ import type { WireEvent } from './output-items.ts'
 /** Ends every stream, also a failed one: Open Responses requires it and both official SDKs accept it. */
 export const DONE = writeFrame(undefined, '[DONE]')
 
-/** A comment that keeps the connection alive before the response has begun. */
-export const KEEP_ALIVE_COMMENT = ': ping\n'
-
 /** The event as a frame with its sequence number, inserted into the text after `type` to avoid copying the event. */
 export const numberedFrame = (event: WireEvent, sequence: number): string => {
   const { type } = event
@@ -78,7 +75,7 @@ const isSamePlace = (one: WireEvent, other: WireEvent): boolean =>
 export const encodeStream = (context: AnswerContext): StreamWriter<string> => {
   const writer = new ResponsesAnswerWriter(context)
   const frames = new FrameWriter()
-  let sequence = 0
+  let sequence = context.begun?.events ?? 0
   const encode = (events: readonly WireEvent[], wasOver: boolean): string[] => {
     const out = events.map((event) => frames.write(event, sequence++))
     if (writer.over && !wasOver) out.push(DONE)
@@ -106,10 +103,10 @@ export const encodeStream = (context: AnswerContext): StreamWriter<string> => {
     },
     keepAlive() {
       if (writer.over) return ''
-      // Codex's idle timer ignores comments, so a response that has begun sends an event.
-      return writer.begun
-        ? numberedFrame({ type: 'response.in_progress', response: writer.response() }, sequence++)
-        : KEEP_ALIVE_COMMENT
+      // Codex's idle timer ignores comments. OpenAI's SDK accepts no event before `response.created`, not even `keepalive`.
+      if (!writer.begun) return encode(writer.begin(), false).join('')
+      return numberedFrame({ type: 'response.in_progress', response: writer.response() }, sequence++)
     },
+    begun: () => (writer.begun ? { response: writer.response(), events: sequence } : null),
   }
 }

@@ -122,6 +122,24 @@ test('responses passes: a failure before the first event', () => {
   assert.deepEqual(types, ['response.created', 'response.in_progress', 'error', 'response.failed', '[DONE]'])
 })
 
+test('responses passes: a stored response that a keep-alive has begun has one id and one beginning', () => {
+  const context = { ...responsesContext(), storage: { id: 'resp_own', previous: null, store: true, background: false } }
+  const opening = codec.encodeStream(context)
+  const before = opening.keepAlive()
+  const begun = opening.begun?.()
+  assert.ok(begun)
+  const writer = codec.passing.passStream({ ...context, begun })
+  const after = [...stepsOf(wireOf(hello)).flatMap((step) => writer.push(step)), ...writer.end()].join('')
+  const bodies = bodiesOf(before + after)
+  assert.deepEqual(
+    bodies.map(({ sequence_number }) => sequence_number),
+    bodies.map((_, index) => index),
+  )
+  const ids = bodies.flatMap(({ response }) => (response ? [object(response)?.id] : []))
+  assert.deepEqual([...new Set(ids)], ['resp_own'])
+  assert.equal(bodies.filter(({ type }) => type === 'response.created').length, 1)
+})
+
 test('responses passes: keep-alives change only the numbers', () => {
   const writer = codec.passing.passStream(responsesContext())
   const steps = stepsOf(wireOf(hello))

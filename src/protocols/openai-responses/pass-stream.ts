@@ -7,9 +7,9 @@ import { truncated } from '../errors/answer-failures.ts'
 import { passFrame, singleFrames, writeFrame } from '../framing/sse.ts'
 import { decodeUtf8, latin1Of } from '../framing/utf8.ts'
 import { parseEvent } from './decode-stream.ts'
-import { DONE, encodeStream, KEEP_ALIVE_COMMENT, numberedFrame } from './encode-stream.ts'
+import { DONE, encodeStream, numberedFrame } from './encode-stream.ts'
 import { failureEvents } from './errors.ts'
-import { eventAsKept, isKept, responseAsKept } from './stored-response.ts'
+import { asSent, isKept, responseAsKept } from './stored-response.ts'
 
 const LIFECYCLE = new Set(['response.created', 'response.in_progress', 'response.queued'])
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed'])
@@ -35,6 +35,10 @@ class PassingWriter implements StreamWriter {
 
   constructor(context: AnswerContext) {
     this.#context = context
+    const { begun } = context
+    if (!begun) return
+    this.#sequence = begun.events
+    this.#lastLifecycle = JSON.stringify({ response: begun.response })
   }
 
   push(step: StreamStep): readonly TextOrBytes[] {
@@ -44,7 +48,8 @@ class PassingWriter implements StreamWriter {
     const failure = events.find((event) => event.type === 'failure')
     if (failure) return this.#fail(failure.failure)
     if (!frame) {
-      if (step.whole === undefined || this.#lastLifecycle !== undefined) return []
+      const hasPassed = this.#lastLifecycle !== undefined && !this.#context.begun
+      if (step.whole === undefined || hasPassed) return []
       this.#encoder = encodeStream(this.#context)
       return this.#encoder.push(step)
     }
@@ -66,7 +71,8 @@ class PassingWriter implements StreamWriter {
   keepAlive(): string {
     if (this.#encoder) return this.#encoder.keepAlive()
     if (this.#over) return ''
-    if (this.#lastLifecycle === undefined) return KEEP_ALIVE_COMMENT
+    // The frames of an answer begin with its lifecycle.
+    if (this.#lastLifecycle === undefined) return ': ping\n'
     const response = { ...this.#lastResponse(), status: 'in_progress' }
     return numberedFrame({ type: 'response.in_progress', response }, this.#sequence++)
   }
@@ -83,8 +89,10 @@ class PassingWriter implements StreamWriter {
   #pass(frame: Frame): TextOrBytes {
     if (frame.data === '') return passFrame(frame)
     const type = frame.event ?? text(object(parseEvent(frame.data))?.type)
+    const { begun } = this.#context
+    if (begun && type === 'response.created') return ''
     const hasResponse = type !== undefined && (LIFECYCLE.has(type) || TERMINAL.has(type))
-    const source = hasResponse && isKept(this.#context) ? eventAsKept(frame.data, this.#context) : frame.data
+    const source = hasResponse ? asSent(frame.data, this.#context) : frame.data
     if (type !== undefined && LIFECYCLE.has(type)) this.#lastLifecycle = source
     const data = withNumber(source, this.#sequence++)
     if (data !== frame.data) return writeFrame(type, data)

@@ -177,6 +177,9 @@ x-headgate-dropped: reasoning_effort
 | \`metadata\` without \`store\` | chat completions of OpenAI and Azure | nothing |
 | an effort or a verbosity for a model that does not reason | OpenAI, Azure, GitHub Models | nothing |
 | penalties | Gemini, Vertex AI | nothing |
+| \`store\`, \`metadata\`, \`prompt_cache_key\` | Gemini's compatible endpoint | nothing |
+| \`logit_bias\`, and \`parallel_tool_calls\` for the o-series | reasoning models of OpenAI and Azure | nothing |
+| \`temperature\`, \`top_p\`, \`top_k\` | Claude Opus 4.7 and later at Anthropic, Vertex AI and Bedrock | nothing |
 | \`temperature\`, \`top_p\`, penalties | Kimi K2.5 and later at Moonshot AI | nothing |
 | thinking, while a tool call is forced | DeepSeek V4, Qwen at Alibaba, Kimi K2.5 and K2.6 | thinking is disabled; named is the member that controls it, or \`tool_choice\` if there is none |
 | a JSON schema | DeepSeek | a request to its responses API |

@@ -91,7 +91,11 @@ export default {
       path: '/openai/chat/completions',
       auth: { header: 'authorization', prefix: 'Bearer ' },
       // "Penalty is not enabled for models/…" (github.com/PublicAffairs/openai-gemini/issues/63, 2025-07-13, with Gemini 2.5).
-      accepts: { refuses: { presence_penalty: 0, frequency_penalty: 0 } },
+      // "Unknown name \"store\": Cannot find field." (github.com/liliMozi/openhanako/issues/394, 2026-04-12; `metadata`:
+      // github.com/ed-donner/agents/issues/45; `prompt_cache_key`: github.com/liliMozi/openhanako/issues/2494, 2026-08-21).
+      accepts: {
+        refuses: { presence_penalty: 0, frequency_penalty: 0, store: false, metadata: null, prompt_cache_key: null },
+      },
     },
   ],
   auth: { header: 'x-goog-api-key' },

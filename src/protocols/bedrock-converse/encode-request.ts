@@ -99,6 +99,7 @@ const SETTING_ENCODERS: SettingEncoders<ConverseDraft> = {
     const clamped = clamp(value)
     if (clamped !== value) losses.lose(at)
     if (family.maker !== 'anthropic') return infer('temperature', clamped, at)
+    if (!family.samples) return clamped === 1 ? undefined : losses.lose(at)
     // With thinking only the default of 1 is allowed.
     if (thinking.on && clamped !== 1) return losses.lose(at)
     const { topP } = request.settings
@@ -109,6 +110,7 @@ const SETTING_ENCODERS: SettingEncoders<ConverseDraft> = {
     const clamped = clamp(value)
     if (clamped !== value) losses.lose(at)
     if (family.maker !== 'anthropic') return infer('topP', clamped, at)
+    if (!family.samples) return clamped === 1 ? undefined : losses.lose(at)
     if (thinking.on && clamped < 0.95) return losses.lose(at)
     // Claude: "`temperature` and `top_p` cannot both be specified for this model". If neither has its
     // default of 1, `top_p` is dropped.

@@ -11,6 +11,8 @@ export type ConverseModelFamily = {
   readonly thinks: readonly ThinkingMember[]
   /** The member for `top_k`; null if there is none. */
   readonly topK: 'top_k' | 'inferenceConfig' | null
+  /** It accepts temperature and top_p. */
+  readonly samples: boolean
   /** Where cache points are allowed; `long`: with a time to live. */
   readonly caches: { readonly messages: boolean; readonly tools: boolean; readonly long: boolean }
   /** It supports schemas: `textFormat` for answers, `strict` for tools. */
@@ -37,15 +39,17 @@ export const familyOf = (model: string): ConverseModelFamily => {
       maker: 'amazon',
       thinks: name.includes('nova-2') ? ['config'] : [],
       topK: 'inferenceConfig',
+      samples: true,
       caches: { messages: true, tools: false, long: false },
       schemas: false,
     }
   if (name.includes('gpt-oss'))
-    return { maker: 'openai', thinks: ['effort'], topK: null, caches: NO_CACHE, schemas: true }
+    return { maker: 'openai', thinks: ['effort'], topK: null, samples: true, caches: NO_CACHE, schemas: true }
   return {
     maker: OTHER_MAKERS.test(name) ? 'other' : 'unknown',
     thinks: [],
     topK: null,
+    samples: true,
     caches: NO_CACHE,
     // The list of supporting models grows, so only models known not to support it are excluded.
     schemas: !WITHOUT_SCHEMAS.test(name),
@@ -66,7 +70,9 @@ const claude = (name: string, generation: number): ConverseModelFamily => {
   return {
     maker: 'anthropic',
     thinks,
-    topK: 'top_k',
+    // From Opus 4.7 on any value but the default is refused (github.com/aws-samples/bedrock-chat/pull/1102, 2026-06-15).
+    topK: generation >= 4.07 ? null : 'top_k',
+    samples: generation < 4.07,
     caches: { messages: caches, tools: caches, long: generation >= 4.05 },
     schemas: generation >= 4.05,
   }

@@ -101,11 +101,17 @@ const SAMPLING: { readonly [member: string]: Json } = {
 }
 
 /**
+ * Refuses `parallel_tool_calls` in chat completions (github.com/UKGovernmentBEIS/inspect_ai/issues/1460, 2025-03-11;
+ * github.com/langchain-ai/langchain/issues/29704).
+ */
+const O_SERIES = /^o[1-9](?:-|$)/
+
+/**
  * OpenAI's reasoning models answer 400 to unsupported settings: `max_tokens` (recording
  * openai-chat-chat-bad-request-20cae3bd), `stop` (openai-chat-openai-gpt-5-mini-completions-0e3d59b0,
  * openai-chat-test-llm-call-when-stop-is-unsupported-when-addi-1e62bbf8) and, while they reason, sampling
  * (OpenAI's guide to GPT-5.2: temperature, top_p and logprobs only with effort `none`). The limit is renamed, so nothing is
- * lost; the others are removed and reported as dropped.
+ * lost; the others are removed and reported as dropped. `logit_bias`: github.com/langchain4j/langchain4j/issues/3258, 2025-06-25.
  */
 export const reasoningModels: RequestQuirk = (body, model, lost, protocol) => {
   const name = bare(model)
@@ -120,8 +126,12 @@ export const reasoningModels: RequestQuirk = (body, model, lost, protocol) => {
   // An empty list of stop sequences is accepted (a recorded o3-mini answered 200).
   if (always && protocol === 'openai-chat' && list(changed.stop).length + (text(changed.stop) ?? '').length > 0)
     refused.push('stop')
+  if (always && isObject(changed.logit_bias) && Object.keys(changed.logit_bias).length > 0) refused.push('logit_bias')
   for (const member of refused) lost(member)
-  return withoutMember(changed, ...refused)
+  if (protocol !== 'openai-chat' || !O_SERIES.test(name)) return withoutMember(changed, ...refused)
+  // These models make one call at a time, so only the request for it is reported.
+  if (changed.parallel_tool_calls === false) lost('parallel_tool_calls')
+  return withoutMember(changed, ...refused, 'parallel_tool_calls')
 }
 
 const asksToReason = (body: JsonObject): boolean => {

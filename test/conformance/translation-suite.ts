@@ -114,10 +114,7 @@ export const payloadsOf = ({ chunks, framing }: Recording): readonly JsonObject[
 
 const upstreamAnswer = ({ recording, protocol }: DecodedRecording): ObservedAnswer => {
   const { readWhole, readStream } = upstreamReaders[protocol.name]
-  const answer = recording.chunks ? readStream(payloadsOf(recording)) : readWhole(recording.response)
-  // xAI counts reasoning beside the completion tokens (see its provider file); elsewhere it is a part of them.
-  if (recording.provider !== 'xai' || protocol.name !== 'openai-chat' || !answer.usage) return answer
-  return { ...answer, usage: { ...answer.usage, output: answer.usage.output + answer.usage.reasoning } }
+  return recording.chunks ? readStream(payloadsOf(recording)) : readWhole(recording.response)
 }
 
 // ── The request ──────────────────────────────────────────────────────────────────────────────────────────────────

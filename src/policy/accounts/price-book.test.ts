@@ -132,3 +132,83 @@ test('price book: more models than are kept have their own prices', () => {
   for (let at = 0; at < 2_500; at++) assert.equal(costAt(book, 0, `m-${at}`), at === 7 ? 11 : null)
   assert.equal(costAt(book, 0, 'm-7'), 11)
 })
+
+// ── The model that answers ──────────────────────────────────────────────────────────────────────────────────────────
+
+const ROUTED: { readonly [model: string]: number } = {
+  'gpt-5': 1_000,
+  'gpt-5-mini': 100,
+  'gpt-4': 30_000,
+  'gpt-4-1106-preview': 10_000,
+  'gpt-4o': 2_500,
+  'gpt-4o-2024-05-13': 5_000,
+  'openai/gpt-5': 1_050,
+  'vendor/free': 7,
+}
+const routers: Catalogue = Object.assign(
+  (_: string, model: string) => {
+    const input = ROUTED[model]
+    return input === undefined ? undefined : { prices: { input } }
+  },
+  { lists: (_: string, model: string) => Object.hasOwn(ROUTED, model) },
+)
+/** The price of one token of input. */
+const priceOf = (model: string, answering: string | null, ...set: readonly PriceRule[]) =>
+  priceBook(routers, set).costOfAttempt({ instance: openai, model, answering, usage: { input: 1, output: 0 }, at: 0 })
+    .nano
+
+const answered: readonly (readonly [what: string, price: number | null, expected: number | null])[] = [
+  ['a model that does not name itself', priceOf('gpt-5', null), 1_000],
+  ['a smaller model', priceOf('gpt-5', 'gpt-5-mini'), 100],
+  ['a model behind a deployment (BerriAI/litellm#22957)', priceOf('my-deployment', 'gpt-5-mini'), 100],
+  ['a model chosen by a router', priceOf('openrouter/auto', 'openai/gpt-5'), 1_050],
+  ['a model that is not listed', priceOf('gpt-5', 'gpt-6'), 1_000],
+  ['neither is known', priceOf('my-deployment', 'gpt-6'), null],
+  ['a snapshot of the requested model', priceOf('gpt-4o', 'gpt-4o-2024-05-13'), 2_500],
+  ['the model of the requested snapshot', priceOf('gpt-4o-2024-05-13', 'gpt-4o'), 5_000],
+  ['a less exact name (BerriAI/litellm#1874)', priceOf('gpt-4-1106-preview', 'gpt-4'), 10_000],
+  ['the model of a free variant', priceOf('vendor/free:free', 'vendor/free'), null],
+  ['the same name in other case', priceOf('gpt-5', 'GPT-5'), 1_000],
+  [
+    'a rule for the requested model',
+    priceOf('my-deployment', 'gpt-5-mini', rule('openai', 'my-deployment', { input: 5 })),
+    5,
+  ],
+  ['a rule for all models', priceOf('gpt-5', 'gpt-5-mini', rule('openai', '*', { factor: 0.5 })), 50],
+  ['a rule for the answering model', priceOf('gpt-5', 'gpt-5-mini', rule('openai', 'gpt-5-mini', { input: 9 })), 9],
+  [
+    'rules for both',
+    priceOf('gpt-5', 'gpt-5-mini', rule('openai', 'gpt-5', { input: 5 }), rule('openai', 'gpt-5-mini', { input: 9 })),
+    9,
+  ],
+]
+for (const [what, price, expected] of answered)
+  test(`price book: the answering model: ${what}`, () => assert.equal(price, expected))
+
+test('price book: a model that the configuration lists is known too', () => {
+  const house = { ...instance('house'), models: ['m1', 'm2'] }
+  const book = priceBook(() => undefined, [rule('house', 'm1', { input: 5 }), rule('house', 'm2', { input: 9 })])
+  const of = { instance: house, model: 'm1', usage: { input: 1, output: 0 }, at: 0 }
+  assert.equal(book.costOfAttempt({ ...of, answering: 'm2' }).nano, 9)
+  assert.equal(book.costOfAttempt({ ...of, answering: 'm3' }).nano, 5)
+})
+
+test('price book: factors of a rule, of the catalogue and of the provider complete each other', () => {
+  const claude = instance('claude', provider('claude', { service: { fast: 6, us: 1.1 } }))
+  const known: Catalogue = () => ({ prices: { input: 1_000, service: { fast: 2, batch: 0.5 } } })
+  const costWith = (service: { speed?: string; region?: string; serviceTier?: string }, ...set: readonly PriceRule[]) =>
+    priceBook(known, set).costOfAttempt({
+      instance: claude,
+      model: 'm',
+      usage: { input: 1, output: 0, ...service },
+      at: 0,
+    }).nano
+  assert.equal(costWith({ speed: 'fast' }), 2_000)
+  assert.equal(costWith({ speed: 'fast', region: 'us' }), 2_200)
+  const own = rule('claude', '*', { service: { fast: 4 } })
+  assert.equal(costWith({ speed: 'fast', region: 'us' }, own), 4_400)
+  assert.equal(costWith({ serviceTier: 'batch' }, own), 500)
+  const alone = priceBook(() => undefined, [rule('claude', '*', { input: 10 })])
+  const of = { instance: claude, model: 'new', usage: { input: 1, output: 0, speed: 'fast' }, at: 0 }
+  assert.equal(alone.costOfAttempt(of).nano, 60)
+})

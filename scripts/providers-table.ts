@@ -137,7 +137,7 @@ curl http://localhost:3000/v1/models
 | variable | purpose |
 | --- | --- |
 | \`<NAME>_API_KEY\` | API key. Several keys, separated by commas or numbered (\`OPENAI_API_KEY_2\`), share the load |
-| \`<NAME>_BASE_URL\` | another address |
+| \`<NAME>_BASE_URL\` | another address: with the version (\`/v1\`), without the endpoint. The start warns of both mistakes |
 | \`<NAME>_MODELS\` | its models; the first is the default |
 | \`<NAME>_STYLES\` | the API styles to use with it: \`GROQ_STYLES=chat,responses\` |
 | \`OPENAI_EAST_API_KEY\` | a second account of the same provider, named \`openai-east\` |

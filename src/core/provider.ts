@@ -18,6 +18,8 @@ export type Provider = {
   readonly order: number
   /** Base URL including the version segment. Absent: the operator must configure one. */
   readonly baseUrl?: string
+  /** The path that base URLs end with, such as `/v1`, if the address is always the operator's. */
+  readonly basePath?: string
   /** Builds the base URL from the instance's variables (Azure, Cloudflare …) if `_BASE_URL` is not set. */
   readonly address?: (variables: Variables) => string | undefined
   /** Base URL when a key is used, if it differs from `address` (Vertex). */

@@ -7,6 +7,7 @@ export default {
   title: 'OpenAI-compatible server',
   order: 9000,
   generic: true,
+  basePath: '/v1',
   speaks: [{ protocol: 'openai-chat' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,

@@ -5,6 +5,7 @@ export default {
   name: 'sglang',
   title: 'SGLang',
   order: 420,
+  basePath: '/v1',
   speaks: [{ protocol: 'openai-chat' }],
   // Missing on older servers, and with known bugs (github.com/sgl-project/sglang/issues/24294).
   alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }, { protocol: 'anthropic-messages' }],

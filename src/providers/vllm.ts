@@ -6,6 +6,7 @@ export default {
   name: 'vllm',
   title: 'vLLM',
   order: 160,
+  basePath: '/v1',
   speaks: [{ protocol: 'openai-chat' }],
   // Stores responses only with VLLM_ENABLE_RESPONSES_API_STORE; the messages API is missing on older servers.
   alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }, { protocol: 'anthropic-messages' }],

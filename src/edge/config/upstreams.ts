@@ -6,6 +6,7 @@
 import { nearest } from '../../core/nearest.ts'
 import type { Instance, ModelLimits, ProtocolSupport, Provider, Providers, Variables } from '../../core/provider.ts'
 import { Secret } from '../../core/secret.ts'
+import { baseUrlProblem } from './base-url.ts'
 import { camelCase, protocolOf, styleNames } from './definition.ts'
 import type { Env } from './env.ts'
 import { variable } from './environment.ts'
@@ -266,7 +267,7 @@ const readBaseUrl = (
   { value, from }: Sourced<string>,
   provider: Provider,
   ownPort: number,
-): { readonly url: string } | { readonly problem: Problem } => {
+): { readonly url: string; readonly warning: string | null } | { readonly problem: Problem } => {
   const refuse = (found: string, allowed: string) => ({ problem: { where: from, found, allowed } })
   const example = 'a URL such as https://llm.example/v1'
   if (!URL.canParse(value)) return refuse(quote(value.replace(/\/\/[^/]*@/, '//…@')), example)
@@ -283,7 +284,11 @@ const readBaseUrl = (
   )
     return refuse(`${quote(value)}, the address of this gateway itself`, 'the address of another server')
   const bare = url.href.replace(/\/+$/, '')
-  return { url: (provider.normalizeBaseUrl?.(bare) ?? bare).replace(/\/+$/, '') }
+  const problem = baseUrlProblem(url, provider)
+  return {
+    url: (provider.normalizeBaseUrl?.(bare) ?? bare).replace(/\/+$/, ''),
+    warning: problem === null ? null : `${from}: ${problem}`,
+  }
 }
 
 const speaksOf = (
@@ -306,7 +311,7 @@ const speaksOf = (
 }
 
 type Completed =
-  | { readonly instance: Instance }
+  | { readonly instance: Instance; readonly warning: string | null }
   | { readonly problems: readonly Problem[] }
   /** Incomplete, and not requested by name: the instance is skipped with a warning. */
   | { readonly missing: string }
@@ -354,6 +359,7 @@ const complete = (draft: InstanceDraft, wanted: boolean, ownPort: number): Compl
     problems.push({ where: aggregate.from, found: quote(aggregate.value), allowed: 'true or false' })
   if (problems.length > 0 || 'problem' in read || 'problem' in spoken) return { problems }
   return {
+    warning: address ? read.warning : null,
     instance: {
       id,
       provider,
@@ -528,8 +534,10 @@ export const upstreamsFrom = ({ env, file, providers, order, ownPort }: Upstream
   const instances: Instance[] = []
   const finish = (draft: InstanceDraft, byOrder: boolean) => {
     const result = complete(draft, byOrder || draft.inFile !== undefined, ownPort)
-    if ('instance' in result) instances.push(result.instance)
-    else if ('problems' in result) problems.push(...result.problems)
+    if ('instance' in result) {
+      instances.push(result.instance)
+      if (result.warning !== null) warnings.push(result.warning)
+    } else if ('problems' in result) problems.push(...result.problems)
     else if (byOrder || draft.inFile !== undefined)
       problems.push({
         where: draft.inFile ?? 'PROVIDERS',

@@ -54,6 +54,10 @@ const BROKEN: { readonly [rule: string]: JsonObject } = {
   'chat.tool-id-length': chat(user, calls('x'.repeat(41)), result('x'.repeat(41))),
   'chat.tool-message-follows-call': chat(user, calls(), user),
   'image (capability)': chat(image),
+  'chat.image-type': chat({
+    role: 'user',
+    content: [{ type: 'image_url', image_url: { url: 'data:application/pdf;base64,JVBERi0=' } }],
+  }),
   'chat.text-length': { ...chat(user), prompt_cache_key: 'k'.repeat(65) },
   'chat.stop-length': { ...chat(user), stop: ['a', 'b', 'c', 'd', 'e'] },
   'chat.function-parameters': { ...chat(user), tools: toolWith({ type: 'object' }) },
@@ -115,6 +119,13 @@ const BROKEN: { readonly [rule: string]: JsonObject } = {
   'responses.output-follows-call': input(output),
   'responses.sampling-while-reasoning': { ...input(), temperature: 0.2, reasoning: { effort: 'low' } },
   'anthropic.extra': claude(user, assistant({ type: 'text', text: 'hi', annotations: [] }), user),
+  'anthropic.media-type': claude(
+    asks({ type: 'image', source: { type: 'base64', media_type: 'image/jpeg', data: 'iVBORw0KGgo=' } }),
+  ),
+  'anthropic.cache-marks': claude(
+    asks(...Array.from({ length: 5 }, () => ({ type: 'text', text: 'a', cache_control: { type: 'ephemeral' } }))),
+  ),
+  'bedrock.reserved': { ...converse(hello), system: [{ text: 'x-anthropic-billing-header: cch=71fe1;' }] },
   'anthropic.max-tokens': { model: 'm', messages: [user] },
   'anthropic.tool-id': claude(user, assistant(use('functions.f:0')), asks(used('functions.f:0'))),
   'anthropic.empty': claude(user, assistant(), user),

@@ -194,7 +194,39 @@ const anthropicToolId: Rule = (body) =>
       : anthropicError(`${path}.${text(type)}.id: String should match pattern '^[a-zA-Z0-9_-]+$'`)
   })
 
+/** Base64 of the first bytes of PNG, JPEG and GIF. */
+const STARTS: readonly (readonly [start: string, type: string])[] = [
+  ['iVBORw0KGgo', 'image/png'],
+  ['/9j/', 'image/jpeg'],
+  ['R0lGOD', 'image/gif'],
+]
+
+/** Sources: vybestack/llxprt-code#2130, palmier-io/palmier-pro#27. */
+const anthropicMediaType: Rule = (body) => {
+  const check = (block: JsonObject, path: string): Refusal | null => {
+    if (block.type === 'tool_result')
+      return firstOf(list(block.content), (inner, at) => check(inner, `${path}.tool_result.content.${at}`))
+    const { type, media_type: declared, data } = object(block.source) ?? {}
+    if (block.type !== 'image' || type !== 'base64') return null
+    const found = STARTS.find(([start]) => text(data)?.startsWith(start))?.[1]
+    return found === undefined || found === declared
+      ? null
+      : anthropicError(
+          `${path}.image.source.base64: The image was specified using the ${text(declared)} media type, but the image appears to be a ${found} image`,
+        )
+  }
+  return firstBlock(body, check)
+}
+
+/** Sources: Wei-Shaw/sub2api#176, avante-corp/avante.nvim#425. */
+const anthropicCacheMarks: Rule = (body) => {
+  const found = JSON.stringify(body).split('"cache_control":{').length - 1
+  return found <= 4 ? null : anthropicError(`A maximum of 4 blocks with cache_control may be provided. Found ${found}.`)
+}
+
 export const anthropic: Rules = {
+  'anthropic.media-type': anthropicMediaType,
+  'anthropic.cache-marks': anthropicCacheMarks,
   'anthropic.extra': anthropicExtra,
   'anthropic.max-tokens': anthropicMaxTokens,
   'anthropic.tool-id': anthropicToolId,
@@ -322,7 +354,14 @@ const bedrockThinkingWith: Rule = (body) => {
   return message === null ? null : claudeInBedrock(message)
 }
 
+/** Sources: anthropics/claude-code#24168, musistudio/claude-code-router#1161. */
+const bedrockReserved: Rule = ({ system }) =>
+  objects(system).some((block) => text(block.text)?.startsWith('x-anthropic-billing-header'))
+    ? bedrockError('x-anthropic-billing-header is a reserved keyword and may not be used in the system prompt.')
+    : null
+
 export const bedrock: Rules = {
+  'bedrock.reserved': bedrockReserved,
   'claude.first-user': bedrockFirstUser,
   'bedrock.alternation': bedrockAlternation,
   'bedrock.blank': bedrockBlank,

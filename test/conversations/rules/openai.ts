@@ -19,7 +19,7 @@ const unknownParameter = (path: string): Refusal =>
   openaiError(`Unknown parameter: '${path}'.`, { param: path, code: 'unknown_parameter' })
 
 const CHAT_BODY = new Set(
-  'audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens messages metadata modalities model moderation n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_retention reasoning_effort response_format safety_identifier seed service_tier stop store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity web_search_options'.split(
+  'audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens messages metadata modalities model moderation n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_options prompt_cache_retention reasoning_effort response_format safety_identifier seed service_tier stop store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity web_search_options'.split(
     ' ',
   ),
 )
@@ -80,7 +80,19 @@ const toolIdLength: Rule = ({ messages }) =>
         )
   })
 
+/** Source: nraiden/cofounder#72. */
+const imageType: Rule = (body) =>
+  firstOf(body.messages, ({ content }) =>
+    partsOf(content).some(({ type, image_url: image }) => {
+      const url = text(object(image)?.url) ?? ''
+      return type === 'image_url' && url.startsWith('data:') && !url.startsWith('data:image/')
+    })
+      ? openaiError('Invalid MIME type. Only image types are supported.', { code: 'invalid_image_format' })
+      : null,
+  )
+
 export const openaiChat: Rules = {
+  'chat.image-type': imageType,
   'chat.unknown-parameter': chatUnknownParameter,
   'chat.max-tokens': chatMaxTokens,
   'chat.sampling-while-reasoning': samplingWhileReasoning,
@@ -91,7 +103,7 @@ export const openaiChat: Rules = {
 }
 
 const RESPONSES_BODY = new Set(
-  'background context_management conversation include input instructions max_output_tokens max_tool_calls metadata model moderation parallel_tool_calls previous_response_id prompt prompt_cache_key prompt_cache_retention reasoning safety_identifier service_tier store stream stream_options temperature text tool_choice tools top_logprobs top_p truncation user'.split(
+  'background context_management conversation include input instructions max_output_tokens max_tool_calls metadata model moderation parallel_tool_calls previous_response_id prompt prompt_cache_key prompt_cache_options prompt_cache_retention reasoning safety_identifier service_tier store stream stream_options temperature text tool_choice tools top_logprobs top_p truncation user'.split(
     ' ',
   ),
 )

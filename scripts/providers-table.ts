@@ -182,6 +182,7 @@ x-headgate-dropped: reasoning_effort
 | \`temperature\`, \`top_p\`, \`top_k\` | Claude Opus 4.7 and later at Anthropic, Vertex AI and Bedrock | nothing |
 | \`temperature\`, \`top_p\`, penalties | Kimi K2.5 and later at Moonshot AI | nothing |
 | thinking, while a tool call is forced | DeepSeek V4, Qwen at Alibaba, Kimi K2.5 and K2.6 | thinking is disabled; named is the member that controls it, or \`tool_choice\` if there is none |
+| thinking in whole answers | the open Qwen3 at Alibaba | thinking is disabled |
 | a JSON schema | DeepSeek | a request to its responses API |
 | JSON output together with tools | Groq | another target |
 

@@ -1,7 +1,7 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
 import { chatIds } from './quirks/model-list.ts'
-import { inOrder, olderChat, onlyChat } from './quirks/request.ts'
+import { inOrder, olderChat, onlyChat, type RequestQuirk } from './quirks/request.ts'
 import { forcedCallsWithoutThinking } from './quirks/thinking.ts'
 
 /** Qwen3.5 and later, and the open Qwen3: they think unless disabled. Their variants for one mode only cannot switch. */
@@ -17,6 +17,20 @@ const forcedCalls = forcedCallsWithoutThinking({
     (enabled === true && !model.includes('-thinking')) || ((enabled ?? null) === null && THINKS_BY_DEFAULT.test(model)),
   off: { enable_thinking: false },
 })
+
+/** The open Qwen3 without its variants for one mode. */
+const OPEN_QWEN3 = /^qwen3-[0-9]{1,3}b(?!.*(?:instruct|thinking|coder))/
+
+/**
+ * "parameter.enable_thinking must be set to false for non-streaming calls": the open Qwen3 thinks by default, in streams only
+ * (github.com/QuantumNous/new-api/pull/1109, 2025-05-26; github.com/coze-dev/coze-studio/issues/324, 2025-07-30). So a whole
+ * answer is written without thinking; it is reported if the client asked for it.
+ */
+const wholeWithoutThinking: RequestQuirk = (body, model, lost) => {
+  if (body.stream === true || body.enable_thinking === false || !OPEN_QWEN3.test(model)) return body
+  if (body.enable_thinking === true) lost('enable_thinking')
+  return { ...body, enable_thinking: false }
+}
 
 /** Unpaid bills and refused content are reported with status 400. */
 const errors: ErrorTable = {
@@ -59,7 +73,7 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'qwen-plus',
   models: { path: '/models', decode: chatIds },
-  quirks: { requestBody: inOrder(olderChat, onlyChat(forcedCalls)), errors },
+  quirks: { requestBody: inOrder(olderChat, onlyChat(inOrder(forcedCalls, wholeWithoutThinking))), errors },
   note: 'The international address; accounts in China set `ALIBABA_BASE_URL=https://dashscope.aliyuncs.com/compatible-mode/v1`.',
   embeds: { protocol: 'openai-embeddings', models: ['text-embedding-v4'], limits: embedLimits },
 } satisfies Provider

@@ -78,6 +78,7 @@ const BROKEN: { readonly [rule: string]: JsonObject } = {
   'moonshot.reasoning-missing': chat(user, calls(), result()),
   'moonshot.sampling': { ...chat(user), temperature: 0.7 },
   'moonshot.tool-choice': { ...chat(user), tools, tool_choice: 'required' },
+  'alibaba.whole-thinking': { ...chat(user), model: 'qwen3-32b' },
   'alibaba.tool-choice': { ...chat(user), tools, tool_choice: 'required' },
   'groq.message-member': chat(user, { role: 'assistant', content: 'hi', reasoning_content: 'hm' }),
   'groq.parameter': { ...chat(user), thinking: {} },

@@ -815,6 +815,36 @@ const ADAPTED: readonly Adapted[] = [
     { enable_thinking: undefined },
     [],
   ],
+  // QuantumNous/new-api#1109, coze-dev/coze-studio#324, langchain4j/langchain4j#3974
+  ['a whole answer', 'alibaba', 'qwen3-32b', 'openai-chat', chat({}), { enable_thinking: false }, []],
+  [
+    'a whole answer',
+    'alibaba',
+    'qwen3-235b-a22b',
+    'openai-chat',
+    chat({ enable_thinking: true }),
+    { enable_thinking: false },
+    ['enable_thinking'],
+  ],
+  [
+    'a stream',
+    'alibaba',
+    'qwen3-8b',
+    'anthropic-messages',
+    messages({ stream: true }),
+    { enable_thinking: undefined },
+    [],
+  ],
+  ['a whole answer', 'alibaba', 'qwen3.5-plus', 'openai-chat', chat({}), { enable_thinking: undefined }, []],
+  [
+    'a whole answer',
+    'alibaba',
+    'qwen3-coder-plus',
+    'openai-responses',
+    responses({}),
+    { enable_thinking: undefined },
+    [],
+  ],
   // can1357/oh-my-pi#1077, AstrBotDevs/AstrBot#7805
   [
     'a named call',

@@ -227,4 +227,15 @@ const alibabaToolChoice: Rule = ({ tool_choice: choice, enable_thinking: enabled
       )
     : null
 
-export const alibabaLimits: Rules = { 'alibaba.tool-choice': alibabaToolChoice }
+/** Sources: QuantumNous/new-api#1109, coze-dev/coze-studio#324, vybestack/llxprt-code#229: the open Qwen3. */
+const alibabaWholeThinking: Rule = ({ model, stream, enable_thinking: enabled }) =>
+  /^qwen3-[0-9]{1,3}b/.test(text(model) ?? '') && stream !== true && enabled !== false
+    ? openaiError('parameter.enable_thinking must be set to false for non-streaming calls', {
+        code: 'invalid_parameter_error',
+      })
+    : null
+
+export const alibabaLimits: Rules = {
+  'alibaba.tool-choice': alibabaToolChoice,
+  'alibaba.whole-thinking': alibabaWholeThinking,
+}

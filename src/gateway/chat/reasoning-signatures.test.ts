@@ -163,3 +163,33 @@ test('encrypted reasoning: a responses client requests it itself', async () => {
   await world.advance(1)
   assert.equal(bodies[0]?.include, undefined)
 })
+
+test('signatures: reasoning that a provider takes out of a translated body has the path of the client', async () => {
+  const { default: openai } = await import('../../providers/openai.ts')
+  const calls: ScriptedCall[] = []
+  const target = instance('a', ['k1'], { ...openai, speaks: [{ protocol: 'openai-responses' }] })
+  const { send, world } = gatewayHarness([target], (call) => {
+    calls.push(call)
+    respondWith.json(call, 200, '{"id":"resp_1","status":"completed","output":[]}')
+  })
+  // Encrypted by xAI: OpenAI begins its own with `gAAAA`.
+  const foreign = { type: 'reasoning.encrypted', data: 'xai-secret', format: 'openai-responses-v1', id: 'hg:rs_1' }
+  const reply = send({
+    model: 'm',
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'hi' },
+      {
+        role: 'assistant',
+        content: null,
+        reasoning_details: [foreign],
+        tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'f', arguments: '{}' } }],
+      },
+      { role: 'tool', tool_call_id: 'call_1', content: '4' },
+    ],
+  })
+  await world.advance(0)
+  assert.equal(calls.length, 1)
+  assert.ok(!calls[0]?.body?.includes('xai-secret'))
+  assert.equal(reply.headers['x-headgate-dropped'], 'messages[2].reasoning_details[0]')
+})

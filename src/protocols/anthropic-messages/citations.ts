@@ -20,10 +20,11 @@ export const decodeCitation = (raw: Json): Citation | undefined => {
 
 /**
  * Encodes a citation: unchanged if it is of this format, otherwise as a web search result with an empty `encrypted_index`.
+ * Without a title its URL is the title: the schema allows null, but the AI SDK refuses the whole answer.
  * A citation of another format without a URL is dropped (Mistral's reference numbers).
  */
 export const encodeCitation = ({ url, title, raw }: Citation): JsonObject[] => {
   if (isObject(raw) && CITATION_TYPES.has(raw.type)) return [raw]
   if (url === '') return []
-  return [{ type: 'web_search_result_location', url, title: title ?? null, cited_text: '', encrypted_index: '' }]
+  return [{ type: 'web_search_result_location', url, title: title ?? url, cited_text: '', encrypted_index: '' }]
 }

@@ -2,7 +2,7 @@ import type { AnswerBlock, ChatAnswer } from '../../core/chat.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { encodeSignature } from '../client-parts/thinking-signatures.ts'
-import { isTranscript, reportLost } from '../shared/output-media.ts'
+import { isTranscript, reportLost, reportLostCitation } from '../shared/output-media.ts'
 import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import { encodeCitation } from './citations.ts'
 import { encodeFinish, encodeUsage } from './finish-and-usage.ts'
@@ -44,6 +44,7 @@ const encodeBlock = (block: AnswerBlock, context: AnswerContext): JsonObject[] =
   switch (block.type) {
     case 'text': {
       const citations = (block.citations ?? []).flatMap(encodeCitation)
+      if (citations.length < (block.citations ?? []).length) reportLostCitation(context)
       // Clients send this back as history, where an empty text is rejected.
       if (text === '' && citations.length === 0) return []
       return [{ type: 'text', text, ...(citations.length > 0 && { citations }) }]

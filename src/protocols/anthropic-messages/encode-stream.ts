@@ -4,7 +4,7 @@ import type { Json, JsonObject } from '../../core/json.ts'
 import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { encodeSignature } from '../client-parts/thinking-signatures.ts'
 import { writeFrame } from '../framing/sse.ts'
-import { isTranscript, reportLost } from '../shared/output-media.ts'
+import { isTranscript, reportLost, reportLostCitation } from '../shared/output-media.ts'
 import { FREE_INPUT } from '../shared/tool-arguments.ts'
 import { encodeCitation } from './citations.ts'
 import { messageHead } from './encode-answer.ts'
@@ -189,7 +189,9 @@ class MessagesStreamWriter implements StreamWriter<string> {
 
   #addCitation(citation: Citation): string[] {
     if (this.#open !== 'text' && this.#pending?.type !== 'text') return []
-    return encodeCitation(citation).flatMap((encoded) => [
+    const encodedCitation = encodeCitation(citation)
+    if (encodedCitation.length === 0) reportLostCitation(this.#context)
+    return encodedCitation.flatMap((encoded) => [
       ...this.#ensureOpen('text'),
       this.#delta({ type: 'citations_delta', citation: encoded }),
     ])

@@ -5,7 +5,7 @@ import type { AnswerContext } from '../../core/protocol.ts'
 import { append } from '../shared/append.ts'
 
 import { encodeCitation, encodeUsage, hasUrl } from '../shared/openai-finish-and-usage.ts'
-import { encodeImages, type ForeignBlock, reportLost } from '../shared/output-media.ts'
+import { encodeImages, type ForeignBlock, reportLost, reportLostCitation } from '../shared/output-media.ts'
 import { writeDetails } from '../shared/reasoning-members.ts'
 import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
 
@@ -45,7 +45,7 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
   const refusal = refusals.length > 0 ? refusals.map((block) => block.text).join('') : undefined
   const reasoningTexts = reasonings.map((block) => block.text).filter((each) => each !== '')
   const details = reasonings.flatMap((block, index) => (block.signature ? writeDetails(block, index) : []))
-  const annotations = citationsOf(texts)
+  const annotations = citationsOf(texts, context)
   const [first] = calls
   const refused = answer.finish?.kind === 'refusal' ? (refusal ?? REFUSAL_TEXT) : refusal
   const { images, audio } = encodeMedia(answer.blocks, context)
@@ -99,7 +99,8 @@ const writeCall = (block: AnswerBlock & { type: 'tool-call' }): JsonObject =>
     ? { id: block.id, type: 'custom', custom: { name: block.name, input: block.text } }
     : { id: block.id, type: 'function', function: { name: block.name, arguments: block.text || '{}' } }
 
-const citationsOf = (texts: readonly AnswerBlock[]): JsonObject[] => {
+const citationsOf = (texts: readonly AnswerBlock[], context: AnswerContext): JsonObject[] => {
+  if (texts.some(({ citations }) => citations?.some((citation) => !hasUrl(citation)))) reportLostCitation(context)
   let before = 0
   return texts.flatMap((block) => {
     const start = before

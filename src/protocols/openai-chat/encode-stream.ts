@@ -1,6 +1,7 @@
 import {
   type Block,
   type ChatEvent,
+  type Citation,
   type Finish,
   isContent,
   type ReasoningSignature,
@@ -12,7 +13,7 @@ import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protoco
 import { encodeOpenaiFailure } from '../errors/openai-error.ts'
 import { writeFrame } from '../framing/sse.ts'
 import { encodeCitation, encodeUsage, hasUrl } from '../shared/openai-finish-and-usage.ts'
-import { type ForeignBlock, reportLost } from '../shared/output-media.ts'
+import { type ForeignBlock, reportLost, reportLostCitation } from '../shared/output-media.ts'
 import { writeDetails } from '../shared/reasoning-members.ts'
 import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
 import { finishReasonFor, imagesOf, isLegacy, isOwnBlock } from './encode-answer.ts'
@@ -46,6 +47,8 @@ export const encodeStream = (context: AnswerContext): StreamWriter<string> => ch
 export const choiceWriter = (context: AnswerContext, index: number): StreamWriter<string> =>
   new ChunkWriter(context, index)
 
+const NO_CITATIONS: readonly Citation[] = []
+
 class ChunkWriter implements StreamWriter<string> {
   readonly #context: AnswerContext
   /** Calls are written as `function_call`, which holds only one. */
@@ -64,6 +67,8 @@ class ChunkWriter implements StreamWriter<string> {
   /** Length of the open text block, and of the text blocks before it: offsets of citations. */
   #textLength = 0
   #textBefore = 0
+  /** Citations of the open text block without a range. */
+  #cited = NO_CITATIONS
   /** Text of the open reasoning block, for its signature. */
   #reasoning = ''
   #reasoningBlocks = 0
@@ -114,11 +119,8 @@ class ChunkWriter implements StreamWriter<string> {
         return this.#open(event.block)
       case 'delta':
         return this.#delta(event.text, event.logprobs)
-      case 'citation': {
-        if (!hasUrl(event.citation)) return []
-        const annotation = encodeCitation(event.citation, this.#textBefore, this.#textLength)
-        return [this.#chunk(JSON.stringify({ annotations: [annotation] }))]
-      }
+      case 'citation':
+        return this.#cite(event.citation)
       case 'signature':
         return [this.#signature(event.signature)]
       case 'close':
@@ -189,6 +191,32 @@ class ChunkWriter implements StreamWriter<string> {
     }
   }
 
+  /** A citation without a range covers its whole text, which may follow (Claude), so it is written at the text's end. */
+  #cite(citation: Citation): string[] {
+    if (!hasUrl(citation)) {
+      reportLostCitation(this.#context)
+      return []
+    }
+    if (this.#block?.type === 'text' && (citation.start === undefined || citation.end === undefined)) {
+      this.#cited = [...this.#cited, citation]
+      return []
+    }
+    return [this.#annotations([citation])]
+  }
+
+  #annotations(citations: readonly Citation[]): string {
+    const annotations = citations.map((citation) => encodeCitation(citation, this.#textBefore, this.#textLength))
+    return this.#chunk(JSON.stringify({ annotations }))
+  }
+
+  /** The end of a text block: writes its citations. */
+  #endText(): string[] {
+    const cited = this.#cited.length > 0 ? [this.#annotations(this.#cited)] : []
+    this.#cited = NO_CITATIONS
+    this.#textBefore += this.#textLength
+    return cited
+  }
+
   /** Audio and images of this format, and images of others. */
   #media(block: ForeignBlock): string[] {
     if (isOwnBlock(block)) return [this.#chunk(JSON.stringify(block.raw))]
@@ -229,7 +257,7 @@ class ChunkWriter implements StreamWriter<string> {
   #close(): string[] {
     const block = this.#block
     this.#block = undefined
-    if (block?.type === 'text') this.#textBefore += this.#textLength
+    if (block?.type === 'text') return this.#endText()
     if (block?.type !== 'tool-call' || this.#hasArguments || block.custom || this.#isDroppedCall()) return []
     // Clients parse the collected arguments as JSON, so empty arguments are written as `{}`.
     return [this.#callChunk({ function: { arguments: '{}' } })]
@@ -259,7 +287,7 @@ class ChunkWriter implements StreamWriter<string> {
 
   #end(finish: Finish): string[] {
     this.#finish = finish
-    const out = this.#role(undefined)
+    const out = [...this.#role(undefined), ...this.#close()]
     if (finish.kind === 'refusal' && !this.#refused)
       out.push(this.#chunk(`{"refusal":${JSON.stringify(REFUSAL_TEXT)}}`))
     out.push(this.#chunk('{}', finishReasonFor(finish, this.#refused, this.#legacy)))

@@ -6,7 +6,7 @@ import type { Block, ChatAnswer, Finish } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { encodeUsage } from '../shared/openai-finish-and-usage.ts'
-import { isTranscript, reportLost } from '../shared/output-media.ts'
+import { isTranscript, reportLost, reportLostCitation } from '../shared/output-media.ts'
 import { echoOf } from './decode-request.ts'
 
 /** The `object` of answers and chunks. */
@@ -16,6 +16,7 @@ export const OBJECT = 'text_completion'
 export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonObject => {
   const blocks = answer.blocks.filter(isText)
   for (const block of answer.blocks) if (block.type === 'foreign') reportLost(block, context)
+  if (blocks.some(({ citations = [] }) => citations.length > 0)) reportLostCitation(context)
   const echo = echoOf(context.body)
   return {
     id: answer.id ?? context.id('cmpl'),

@@ -4,7 +4,7 @@ import type { AnswerContext, StreamWriter } from '../../core/protocol.ts'
 import { writeFrame } from '../framing/sse.ts'
 import { DONE, PING, writeFailure } from '../openai-chat/encode-stream.ts'
 import { encodeUsage } from '../shared/openai-finish-and-usage.ts'
-import { reportLost } from '../shared/output-media.ts'
+import { reportLost, reportLostCitation } from '../shared/output-media.ts'
 import { echoOf } from './decode-request.ts'
 import { encodeLogprobs, finishReasonFor, isText, OBJECT } from './encode-answer.ts'
 
@@ -73,6 +73,8 @@ export const encodeStream = (context: AnswerContext): StreamWriter<string> => {
         over = true
         return [writeFailure(event.failure, context, hasContent)]
       case 'citation':
+        reportLostCitation(context)
+        return []
       case 'signature':
       case 'ping':
         return []

@@ -4,7 +4,13 @@ import { type Json, type JsonObject, list, number, text } from '../../core/json.
 import type { AnswerContext } from '../../core/protocol.ts'
 import { truncated } from '../errors/answer-failures.ts'
 import { shortId } from '../shared/call-ids.ts'
-import { encodeImageCalls, type ForeignBlock, isTranscript, reportLost } from '../shared/output-media.ts'
+import {
+  encodeImageCalls,
+  type ForeignBlock,
+  isTranscript,
+  reportLost,
+  reportLostCitation,
+} from '../shared/output-media.ts'
 import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
 import { toolNames } from '../shared/tool-names.ts'
 import { echo } from './echo-settings.ts'
@@ -44,6 +50,8 @@ export class ResponsesAnswerWriter {
   #texts: string[] = []
   #textLength = 0
   #annotations: JsonObject[] = []
+  /** Citations of the open text without a range. */
+  #cited: Citation[] = []
   #logprobs: JsonObject[] = []
   #hasContent = false
   #refused = false
@@ -300,19 +308,23 @@ export class ResponsesAnswerWriter {
     return [{ type: 'response.content_part.added', ...place, part: { type: 'reasoning_text', text: '' } }, event]
   }
 
+  /** A citation without a range covers its whole text, which may follow (Claude), so it is written at the text's end. */
   #writeCitation(citation: Citation): WireEvent[] {
+    if (this.#block?.type !== 'text') return []
     // A passage of the client's own document has no URL, and this format has no other kind of citation.
-    if (this.#block?.type !== 'text' || citation.url === '') return []
-    const annotation = encodeCitation(citation, this.#textLength)
-    this.#annotations.push(annotation)
-    return [
-      {
-        type: 'response.output_text.annotation.added',
-        ...this.#place('content_index'),
-        annotation_index: this.#annotations.length - 1,
-        annotation,
-      },
-    ]
+    if (citation.url === '') reportLostCitation(this.#context)
+    else if (citation.start === undefined || citation.end === undefined) this.#cited.push(citation)
+    else return this.#annotate([citation])
+    return []
+  }
+
+  #annotate(citations: readonly Citation[]): WireEvent[] {
+    const place = this.#place('content_index')
+    return citations.map((citation) => {
+      const annotation = encodeCitation(citation, this.#textLength)
+      const annotation_index = this.#annotations.push(annotation) - 1
+      return { type: 'response.output_text.annotation.added', ...place, annotation_index, annotation }
+    })
   }
 
   #closeBlock(): WireEvent[] {
@@ -323,6 +335,7 @@ export class ResponsesAnswerWriter {
     this.#texts = []
     this.#textLength = 0
     this.#annotations = []
+    this.#cited = []
     this.#logprobs = []
     return events
   }
@@ -331,10 +344,12 @@ export class ResponsesAnswerWriter {
     const item = this.#item
     switch (block.type) {
       case 'text': {
+        const cited = this.#annotate(this.#cited)
         const part = outputText(content, this.#annotations, this.#logprobs)
         const place = this.#place('content_index')
         if (item?.kind === 'message') item.content.push(part)
         return [
+          ...cited,
           { type: 'response.output_text.done', ...place, text: content, logprobs: this.#logprobs },
           { type: 'response.content_part.done', ...place, part },
         ]

@@ -15,14 +15,21 @@ import { toolName } from '../shared/tool-names.ts'
 import { compactedMessage } from './compaction.ts'
 import { isForeignReasoning, OWN_REASONING, reasoningTexts } from './signatures.ts'
 
-type ResponsesDraft = RequestDraft & { readonly request: ChatRequest }
+/** `reasoning`: the reasoning items, with the client's paths. A provider may remove them later. */
+type ResponsesDraft = RequestDraft & { readonly request: ChatRequest; readonly reasoning: Map<JsonObject, string> }
 
 /** Encodes a request in this format. */
 export const encodeRequest = (original: ChatRequest, target: EncodeTarget): Encoded => {
   const request = withEffort(original, target)
-  const draft: ResponsesDraft = { ...newRequestDraft(newLosses()), request }
+  const draft: ResponsesDraft = { ...newRequestDraft(newLosses()), request, reasoning: new Map() }
   draft.put('model', target.model, 'model')
-  draft.put('input', encodeInput(draft), topMember(request.messages.at(-1)) || 'input')
+  const input = encodeInput(draft)
+  draft.put('input', input, topMember(request.messages.at(-1)) || 'input')
+  if (draft.reasoning.size > 0)
+    for (const [index, item] of input.entries()) {
+      const at = draft.reasoning.get(item)
+      if (at !== undefined) draft.setFrom(`input[${index}]`, at)
+    }
   const tools = request.tools.flatMap((tool) => encodeTool(draft, tool))
   if (tools.length > 0) draft.put('tools', tools, topMember(request.tools[0]) || 'tools')
   encodeSettings(request.settings, SETTING_ENCODERS, draft)
@@ -372,13 +379,15 @@ const encodeTurn = (draft: ResponsesDraft, message: Message, index: number): Jso
         // followed by the output it led to (400 "without its required following item").
         if (signature?.origin === 'openai-responses' && place < lastOutput) {
           endText()
-          items.push({
+          const item = {
             type: 'reasoning',
             id: signature.id ?? `${OWN_REASONING}${index}x${items.length}`,
             summary: part.summary && part.text !== '' ? [{ type: 'summary_text', text: part.text }] : [],
             ...(!part.summary && part.text !== '' && { content: [{ type: 'reasoning_text', text: part.text }] }),
             encrypted_content: signature.value,
-          })
+          }
+          items.push(item)
+          draft.reasoning.set(item, part.at)
         } else if (part.text !== '' || signature) draft.losses.lose(part.at)
         break
       }

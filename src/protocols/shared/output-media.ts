@@ -1,6 +1,6 @@
 /** Format-specific parts of an answer: their encoding in other formats, and reports of their loss. */
 import type { Block, MediaSource, Output } from '../../core/chat.ts'
-import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { dataUrl, mediaSourceOf } from './data-url.ts'
 
@@ -12,7 +12,9 @@ const LONGEST_NAME = 64
 
 /** The path under which a lost block is reported: `output.image`, `output.code`, `output.web_search_call`. */
 export const outputPath = ({ output, raw }: ForeignBlock): string => {
-  const name = output?.kind ?? text(raw.type) ?? Object.keys(raw)[0] ?? ''
+  // A part of Gemini has no type; its content is an object beside its signature.
+  const members = Object.keys(raw)
+  const name = output?.kind ?? text(raw.type) ?? members.find((member) => isObject(raw[member])) ?? members[0] ?? ''
   if (/^(?:bash_|text_editor_)?code_(?:execution|interpreter)/.test(name)) return 'output.code'
   // The name comes from the upstream and is written into a header: limit characters and length.
   return `output.${/^[\w-]+$/.test(name) ? name.slice(0, LONGEST_NAME) : 'other'}`
@@ -25,6 +27,9 @@ export const outputPath = ({ output, raw }: ForeignBlock): string => {
 export const reportLost = (block: ForeignBlock, { onLoss: lost }: Pick<AnswerContext, 'onLoss'>, images = 0): void => {
   if (images === 0 || block.output?.kind !== 'image') lost?.(outputPath(block))
 }
+
+/** Reports a citation that the client's format cannot express: of a passage in the client's own document, without a URL. */
+export const reportLostCitation = ({ onLoss: lost }: Pick<AnswerContext, 'onLoss'>): void => lost?.('output.citations')
 
 /** Whether the block's text is the transcript of its audio. */
 export const isTranscript = ({ output }: ForeignBlock): boolean => output?.kind === 'audio'

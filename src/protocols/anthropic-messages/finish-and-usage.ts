@@ -1,6 +1,7 @@
 /** Stop reasons and token usage, both directions. */
 import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
+import { anthropicTier } from '../shared/service-tiers.ts'
 import { hostedCalls, usageOf } from '../shared/usage.ts'
 import { countsIn } from '../shared/usage-members.ts'
 
@@ -114,11 +115,13 @@ export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
 /** Token counts in this format. Unknown counts are 0, because clients add them up. */
 export const encodeUsage = (usage: Usage | undefined): JsonObject => {
   const { input = 0, output = 0, cacheRead = 0, cacheWrite = 0, reasoning } = usage ?? {}
+  const tier = anthropicTier(usage?.serviceTier)
   return {
     input_tokens: Math.max(0, input - cacheRead - cacheWrite),
     cache_creation_input_tokens: cacheWrite,
     cache_read_input_tokens: cacheRead,
     output_tokens: output,
     ...(reasoning !== undefined && { output_tokens_details: { thinking_tokens: reasoning } }),
+    ...(tier !== undefined && { service_tier: tier }),
   }
 }

@@ -245,8 +245,12 @@ const readCalls = (message: JsonObject, answerId: string | undefined): AnswerBlo
 export const argumentsText = (given: Json | undefined): string =>
   typeof given === 'string' ? given : isObject(given) || isList(given) ? JSON.stringify(given) : ''
 
+/** A transcript that repeats the text is left out: formats without audio would write the words twice. */
 const readMedia = (message: JsonObject): AnswerBlock[] =>
-  mediaOf(message).map((raw) => ({ ...mediaBlock(raw), text: text(object(raw.audio)?.transcript) ?? '' }))
+  mediaOf(message).map((raw) => {
+    const transcript = text(object(raw.audio)?.transcript) ?? ''
+    return { ...mediaBlock(raw), text: transcript.trim() === text(message.content)?.trim() ? '' : transcript }
+  })
 
 /** A block of audio, with its transcript as the text, or of images. */
 export const mediaBlock = (raw: JsonObject): ForeignBlock => ({

@@ -8,6 +8,7 @@ import { encodeCitation, encodeUsage, hasUrl } from '../shared/openai-finish-and
 import { encodeImages, type ForeignBlock, reportLost, reportLostCitation } from '../shared/output-media.ts'
 import { writeDetails } from '../shared/reasoning-members.ts'
 import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
+import { openaiTier } from '../shared/service-tiers.ts'
 
 /** Whether a block is audio or images of this format. */
 export const isOwnBlock = <B extends Block>(block: B): block is B & { readonly type: 'foreign' } =>
@@ -49,6 +50,7 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
   const [first] = calls
   const refused = answer.finish?.kind === 'refusal' ? (refusal ?? REFUSAL_TEXT) : refusal
   const { images, audio } = encodeMedia(answer.blocks, context)
+  const tier = openaiTier(answer.usage?.serviceTier)
   return {
     id: answer.id ?? context.id('chatcmpl'),
     object: 'chat.completion',
@@ -72,6 +74,7 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
         finish_reason: finishReasonFor(answer.finish, refusal !== undefined, legacy),
       },
     ],
+    ...(tier !== undefined && { service_tier: tier }),
     ...(answer.usage && { usage: encodeUsage(answer.usage) }),
   }
 }

@@ -16,6 +16,7 @@ import { encodeCitation, encodeUsage, hasUrl } from '../shared/openai-finish-and
 import { type ForeignBlock, reportLost, reportLostCitation } from '../shared/output-media.ts'
 import { writeDetails } from '../shared/reasoning-members.ts'
 import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
+import { openaiTier } from '../shared/service-tiers.ts'
 import { finishReasonFor, imagesOf, isLegacy, isOwnBlock } from './encode-answer.ts'
 
 /** The event that ends a complete stream. */
@@ -101,7 +102,9 @@ class ChunkWriter implements StreamWriter<string> {
     if (this.#over || !this.#finish) return []
     this.#over = true
     if (!this.#wantsUsage || !this.#usage) return [DONE]
-    return [`${this.#chunkStart}"choices":[],"usage":${JSON.stringify(encodeUsage(this.#usage))}}\n\n`, DONE]
+    const tier = openaiTier(this.#usage.serviceTier)
+    const members = `"choices":[],${tier === undefined ? '' : `"service_tier":"${tier}",`}"usage":`
+    return [`${this.#chunkStart}${members}${JSON.stringify(encodeUsage(this.#usage))}}\n\n`, DONE]
   }
 
   keepAlive(): string {

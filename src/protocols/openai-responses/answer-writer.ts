@@ -12,6 +12,7 @@ import {
   reportLostCitation,
 } from '../shared/output-media.ts'
 import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
+import { openaiTier } from '../shared/service-tiers.ts'
 import { toolNames } from '../shared/tool-names.ts'
 import { echo } from './echo-settings.ts'
 import { failureEvents } from './errors.ts'
@@ -80,6 +81,7 @@ export class ResponsesAnswerWriter {
 
   /** The response in its current state. */
   response(status = 'in_progress', members: JsonObject = {}): JsonObject {
+    const tier = openaiTier(this.#usage?.serviceTier)
     return {
       id: this.#id,
       object: 'response',
@@ -92,6 +94,7 @@ export class ResponsesAnswerWriter {
       ...this.#settings,
       output: [...this.#output],
       usage: this.#usage ? encodeUsage(this.#usage) : null,
+      ...(tier !== undefined && { service_tier: tier }),
       ...members,
     }
   }

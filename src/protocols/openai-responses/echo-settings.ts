@@ -1,5 +1,6 @@
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
+import { openaiTier } from '../shared/service-tiers.ts'
 
 /**
  * The members of a response that repeat the request. Open Responses requires all of them in every answer, most of them not
@@ -9,6 +10,7 @@ export const echo = ({ body, storage }: AnswerContext): JsonObject => {
   const reasoning = object(body.reasoning)
   const format = object(object(body.text)?.format)
   const verbosity = text(object(body.text)?.verbosity)
+  const tier = openaiTier(text(body.service_tier))
   return {
     previous_response_id: storage ? storage.previous : (text(body.previous_response_id) ?? null),
     instructions: text(body.instructions) ?? null,
@@ -28,7 +30,8 @@ export const echo = ({ body, storage }: AnswerContext): JsonObject => {
     // Without storage in the gateway, the upstream may store the response if the client requested it.
     store: storage ? storage.store : body.store === true,
     background: storage?.background ?? false,
-    service_tier: 'default',
+    // The upstream decides about `auto`; the tier that it used replaces this one.
+    service_tier: tier === undefined || tier === 'auto' ? 'default' : tier,
     metadata: object(body.metadata) ?? {},
     safety_identifier: text(body.safety_identifier) ?? null,
     prompt_cache_key: text(body.prompt_cache_key) ?? null,

@@ -227,6 +227,10 @@ ${rows(true)}
 Any other OpenAI-compatible server is configured with a name of your choice: \`MY_LLM_API_KEY\` and \`MY_LLM_BASE_URL\` create the
 provider \`my-llm\`. In \`headgate.yaml\`, state \`kind: openai-compatible\`; there it needs no key.
 
+The context window of a model is known from the first of these: the file (\`models: [{ id: qwen3-32b, contextWindow: 32768 }]\`),
+a refusal that states it (for ten minutes), the provider's model list (\`max_model_len\` of vLLM, \`context_length\` …), and the
+catalogue. State it in the file if the server does not.
+
 ## Add a provider to Headgate
 
 A provider is one file in \`src/providers\`; [CONTRIBUTING.md](../CONTRIBUTING.md#example-add-a-provider) has an example.

@@ -31,10 +31,10 @@ export type ErrorSigns = {
   /** Its code, type or detail reason is one of these. Case, spaces, `_`, `-` and a trailing `Exception` are ignored. */
   readonly word?: string | readonly string[]
   /**
-   * Pattern for the message. Rows that disable a key must be anchored (`^`), because a message may quote the client
+   * Pattern for the message, or a function that recognises its shape. Rows that disable a key must be anchored (`^`), because a message may quote the client
    * further in. The text is untrusted, so patterns must not backtrack.
    */
-  readonly message?: RegExp
+  readonly message?: Pick<RegExp, 'test'>
   /** A header of the response, in lower case. */
   readonly header?: string
 }

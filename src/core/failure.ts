@@ -80,6 +80,8 @@ export const KINDS = {
   /** A resource at the provider is locked, for every key. */
   conflict: { ...upstream, status: 409, code: 'conflict', excludes: 'model', charges: null },
   model_missing: { ...client, status: 404, code: 'model_not_found', excludes: 'model' },
+  /** A 404 that does not state what is missing: the model, or the address. Unlike `model_missing` it is not remembered. */
+  not_there: { ...client, status: 404, code: 'model_not_found', excludes: 'model' },
   token_rate: { ...rateLimit, excludes: 'model' },
 
   // Key failures.
@@ -97,7 +99,7 @@ export const KINDS = {
   sign_in: { ...upstream, code: 'upstream_sign_in', excludes: 'key', charges: 'deployment' },
   permission: { ...key, code: 'upstream_auth', excludes: 'deployment', key: 'model_denied' },
 
-  // Request errors, detected by the upstream or by the gateway.
+  // Request errors, detected by the gateway, or proven by upstreams.
   invalid_request: { ...client, code: 'invalid_request' },
   invalid_json: { ...client, code: 'invalid_json' },
   invalid_value: { ...client, code: 'invalid_value' },
@@ -133,10 +135,12 @@ export const KINDS = {
   style_not_allowed: { ...client, status: 403, type: 'permission_error', code: 'style_not_allowed' },
   /** This model lacks a capability (tools, reasoning, images); another model may have it. */
   incapable: { ...client, code: 'unsupported_parameter', excludes: 'model' },
-  /** This provider rejects a member, a feature or a history that another may accept. */
+  /** This provider refuses the request; another may accept it. */
   incompatible: { ...client, code: 'incompatible', excludes: 'model' },
+  /** The body is larger than this provider takes; another may take it. */
+  too_large_for_target: { ...client, status: 413, code: 'request_too_large', excludes: 'model' },
   /** Too long for this model; another may have a larger context window. */
-  context_length: { ...client, code: 'context_length_exceeded', excludes: 'deployment' },
+  context_length: { ...client, code: 'context_length_exceeded', excludes: 'model' },
   /** A reasoning signature of another provider, model or account. Retried on the same target without signatures. */
   unknown_proof: { ...client, code: 'invalid_encrypted_content', excludes: 'deployment' },
   /** Rejected for its content. No failover, because that would evade a provider's policy. */

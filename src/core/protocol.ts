@@ -112,7 +112,11 @@ export type ClientProtocol = {
    * body.
    */
   readonly inOwnShape?: (request: ChatRequest, body: JsonObject) => JsonObject
-
+  /**
+   * Ranges that the format's vendor publishes, of members that compatible servers take in wider ones. A refused value
+   * outside of them is an error of the request.
+   */
+  readonly ranges?: { readonly [member: string]: readonly [least: number, most: number] }
   /** The format's endpoint for counting the tokens of a request, if it has one. */
   readonly counting?: TokenCounting
   /** Pass-through. Absent: no upstream uses this format. */

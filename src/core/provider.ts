@@ -83,6 +83,11 @@ export type Provider = {
    * ones: an answer must not cost less than it does.
    */
   readonly service?: { readonly [name: string]: number }
+  /**
+   * Vendors of one family check requests alike, so a second refusal from the same family proves nothing. Absent: its own
+   * name. `of the model`: a relay or an unknown server; the family is that of the model's maker.
+   */
+  readonly family?: string | 'of the model'
   /** Its name in the model catalogue, where that differs from `name`. */
   readonly catalogue?: string
 }

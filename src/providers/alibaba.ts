@@ -62,6 +62,7 @@ export default {
   aliases: ['dashscope'],
   title: 'Alibaba Cloud Model Studio',
   order: 200,
+  family: 'qwen',
   baseUrl: 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
   speaks: [{ protocol: 'openai-chat' }],
   // Ignores unlisted members, including `instructions` on the page of 2026-02-24

@@ -30,6 +30,7 @@ export default {
   name: 'azure-openai',
   title: 'Azure OpenAI',
   order: 130,
+  family: 'openai',
   address: resource,
   normalizeBaseUrl: untilVersion,
   speaks: [

@@ -30,22 +30,6 @@ const errors: ErrorTable = {
       kind: 'incapable',
       seen: 'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-tool-return-c-62b96a89',
     },
-    {
-      when: { status: 400, message: /^This model doesn.t support the .{1,40} field/ },
-      kind: 'incompatible',
-      seen: 'bedrock-bedrock-converse-test-multimodal-tool-return-matrix-tool-return-c-9ea8f2ea',
-    },
-    // Without the exception's name, as quoted; the text identifies it.
-    {
-      when: { status: 400, message: /toolConfig field must be defined/ },
-      kind: 'incompatible',
-      seen: 'github.com/onyx-dot-app/onyx/issues/7842 (2026-01-27)',
-    },
-    {
-      when: { status: [200, 400], message: /Input is too long for requested model/ },
-      kind: 'context_length',
-      seen: 'github.com/aws-samples/bedrock-chat/issues/95 (2023-12-13)',
-    },
     // An invalid or expired bearer key, or one of another region.
     {
       when: { status: 403, message: /^Authentication failed: Please make sure your API Key is valid/ },

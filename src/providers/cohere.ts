@@ -32,18 +32,7 @@ const dropUnsupported: RequestQuirk = (body, _model, lost) => {
 
 const errors: ErrorTable = {
   checked: '2026-11-21',
-  rows: [
-    {
-      when: { status: [400, 422], message: /^unknown field: parameter / },
-      kind: 'incompatible',
-      seen: 'github.com/OpenRouterTeam/openrouter-examples/issues/71 (2026-03-23)',
-    },
-    {
-      when: { status: 400, message: /^too many tokens:/i },
-      kind: 'context_length',
-      seen: 'cohere-cohere-chat-real-error-scenarios-cohere-command-a-03-20-e1954076',
-    },
-  ],
+  rows: [],
 }
 
 /** `{models:[{name, endpoints}]}`. */

@@ -31,22 +31,6 @@ const errors: ErrorTable = {
       kind: 'auth',
       seen: 'gemini-gemini-test-google-streaming-returns-usage-metrics-cc5749f4',
     },
-    // Several candidates, at models that return one (Gemini 3, image models): another model may return them.
-    {
-      when: { status: 400, message: /^multiple candidates is not enabled/i },
-      kind: 'incompatible',
-      seen: 'github.com/googleapis/js-genai/issues/1609 (2026-05-18)',
-    },
-    {
-      when: { status: 400, message: /^only one candidate can be specified/i },
-      kind: 'incompatible',
-      seen: 'github.com/googleapis/python-aiplatform/issues/3743 (2024-05-03)',
-    },
-    {
-      when: { status: 400, message: /^unable to submit request because (?:it has a )?candidatecount /i },
-      kind: 'incompatible',
-      seen: 'github.com/genkit-ai/genkit/issues/546 (2024-07-04)',
-    },
     // An unsupported country, or an account without billing: not caused by the request.
     {
       when: { status: 400, word: 'FAILED_PRECONDITION' },
@@ -82,6 +66,7 @@ export default {
   aliases: ['google'],
   title: 'Google Gemini',
   order: 30,
+  family: 'google',
   baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
   normalizeBaseUrl: versionOnly,
   speaks: [{ protocol: 'gemini' }],

@@ -19,6 +19,7 @@ export default {
   name: 'github-models',
   title: 'GitHub Models',
   order: 310,
+  family: 'of the model',
   baseUrl: 'https://models.github.ai/inference',
   speaks: [{ protocol: 'openai-chat' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },

@@ -44,12 +44,6 @@ const errors: ErrorTable = {
       kind: 'model_missing',
       seen: 'github.com/RightNow-AI/openfang/issues/60 (2026-02-28)',
     },
-    // Only some of its models accept content parts; none accepts them in tool messages.
-    {
-      when: { status: 400, message: /content' ?: value must be a string|content must be a string/i },
-      kind: 'incompatible',
-      seen: 'github.com/gptme/gptme/issues/314 (2024-12-10)',
-    },
     // The spending limit set by the organisation.
     { when: { word: 'blocked_api_access' }, kind: 'quota', seen: 'Groq, docs/spend-limits (2026-11-21)' },
   ],

@@ -5,6 +5,7 @@ export default {
   name: 'huggingface',
   title: 'Hugging Face',
   order: 240,
+  family: 'of the model',
   baseUrl: 'https://router.huggingface.co/v1',
   speaks: [{ protocol: 'openai-chat' }],
   // A beta that translates to chat completions (huggingface.co/docs/inference-providers/guides/responses-api, 2026-11-21).

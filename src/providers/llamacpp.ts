@@ -7,6 +7,7 @@ export default {
   title: 'llama.cpp',
   order: 410,
   basePath: '/v1',
+  family: 'of the model',
   speaks: [{ protocol: 'openai-chat' }],
   // Translated to chat completions there (github.com/ggml-org/llama.cpp/pull/21174, 2026-04-05; pull/17570, 2025-11-25).
   alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }, { protocol: 'anthropic-messages' }],

@@ -21,6 +21,7 @@ export default {
   title: 'LM Studio',
   order: 400,
   basePath: '/v1',
+  family: 'of the model',
   speaks: [{ protocol: 'openai-chat' }],
   // Responses from 0.3.29 on, messages from 0.4.1 on (lmstudio.ai/docs/developer/api-changelog).
   alsoSpeaks: [{ protocol: 'openai-responses' }, { protocol: 'anthropic-messages' }],

@@ -42,6 +42,7 @@ export default {
   name: 'mistral',
   title: 'Mistral AI',
   order: 40,
+  family: 'mistralai',
   baseUrl: 'https://api.mistral.ai/v1',
   speaks: [{ protocol: 'mistral' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },

@@ -64,6 +64,7 @@ export default {
   name: 'moonshot',
   title: 'Moonshot AI',
   order: 180,
+  family: 'moonshotai',
   baseUrl: 'https://api.moonshot.ai/v1',
   speaks: [{ protocol: 'openai-chat', accepts: { reasoning: ['reasoning_content'] } }],
   // Both documented (platform.kimi.ai/docs/api/overview, 2026-11-21), neither recorded.

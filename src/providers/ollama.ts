@@ -14,11 +14,6 @@ const errors: ErrorTable = {
       kind: 'incapable',
       seen: 'github.com/ollama/ollama/issues/14795 (2026-03-12)',
     },
-    {
-      when: { status: 400, message: /exceeds the context length/ },
-      kind: 'context_length',
-      seen: 'github.com/nano-step/nano-brain/issues/208 (2026-05-30)',
-    },
   ],
 }
 
@@ -26,6 +21,7 @@ export default {
   name: 'ollama',
   title: 'Ollama',
   order: 150,
+  family: 'of the model',
   normalizeBaseUrl: hostOnly,
   // The compatible endpoint silently ignores unknown members (a forced tool call, an image URL, `n`) and cannot switch
   // thinking on or off; the native API supports these, or the loss is reported.

@@ -6,6 +6,7 @@ export default {
   name: 'openai-compatible',
   title: 'OpenAI-compatible server',
   order: 9000,
+  family: 'of the model',
   generic: true,
   basePath: '/v1',
   speaks: [{ protocol: 'openai-chat' }],

@@ -48,6 +48,7 @@ export default {
   name: 'openrouter',
   title: 'OpenRouter',
   order: 80,
+  family: 'of the model',
   baseUrl: 'https://openrouter.ai/api/v1',
   // openrouter.ai/docs/use-cases/reasoning-tokens and …/api/reference/parameters (2026-11-21).
   speaks: [

@@ -7,18 +7,7 @@ import { inOrder, olderChat, onlyChat } from './quirks/request.ts'
 /** No tool support: neither definitions nor tool messages. */
 const errors: ErrorTable = {
   checked: '2026-11-22',
-  rows: [
-    {
-      when: { status: 400, message: /^tool calling is not supported/i },
-      kind: 'incompatible',
-      seen: 'github.com/pipecat-ai/pipecat/pull/4862 (2026-06-23)',
-    },
-    {
-      when: { status: 400, message: /input should be 'system', 'user' or 'assistant'/i },
-      kind: 'incompatible',
-      seen: 'github.com/BerriAI/litellm/issues/11665 (2025-06-12)',
-    },
-  ],
+  rows: [],
 }
 
 export default {

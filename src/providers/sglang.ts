@@ -6,6 +6,7 @@ export default {
   title: 'SGLang',
   order: 420,
   basePath: '/v1',
+  family: 'of the model',
   speaks: [{ protocol: 'openai-chat' }],
   // Missing on older servers, and with known bugs (github.com/sgl-project/sglang/issues/24294).
   alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }, { protocol: 'anthropic-messages' }],

@@ -23,6 +23,7 @@ export default {
   aliases: ['ai-gateway'],
   title: 'Vercel AI Gateway',
   order: 320,
+  family: 'of the model',
   baseUrl: 'https://ai-gateway.vercel.sh/v1',
   speaks: [{ protocol: 'openai-chat' }],
   // Both documented (vercel.com/docs/ai-gateway/sdks-and-apis, 2026-10-23); neither recorded, and storage is not mentioned.

@@ -88,9 +88,9 @@ test("vertex: Claude's recorded requests are reproduced", { skip: skipWithoutRec
 
 const kinds: { readonly [id: string]: string } = {
   'vertex-gemini-chat-real-error-scenarios-vertexai-gemini-2-5-fl-a4fc5d9c': 'context_length',
-  'vertex-gemini-test-generate-content-invalid-temperature-c2c0d7e4': 'invalid_request',
+  'vertex-gemini-test-generate-content-invalid-temperature-c2c0d7e4': 'incompatible',
   'vertex-gemini-test-generate-content-missing-model-15f35567': 'model_missing',
-  'vertex-gemini-test-multimodal-tool-return-matrix-tool-return-c-0020aeb5': 'invalid_request',
+  'vertex-gemini-test-multimodal-tool-return-matrix-tool-return-c-0020aeb5': 'incompatible',
 }
 
 /** The failure kind of an answer. */

@@ -62,6 +62,7 @@ export default {
   aliases: ['vertex-ai'],
   title: 'Google Vertex AI',
   order: 145,
+  family: 'google',
   address: ofProject,
   keyAddress: GLOBAL_URL,
   speaks: [

@@ -7,6 +7,7 @@ export default {
   title: 'vLLM',
   order: 160,
   basePath: '/v1',
+  family: 'of the model',
   speaks: [{ protocol: 'openai-chat' }],
   // Stores responses only with VLLM_ENABLE_RESPONSES_API_STORE; the messages API is missing on older servers.
   alsoSpeaks: [{ protocol: 'openai-responses', stateless: true }, { protocol: 'anthropic-messages' }],

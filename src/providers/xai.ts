@@ -56,21 +56,6 @@ const errors: ErrorTable = {
       kind: 'content_policy',
       seen: 'github.com/UKGovernmentBEIS/inspect_ai/pull/2267 (2025-08-12)',
     },
-    {
-      when: { status: 400, message: /^model .{1,100} does not support parameter /i },
-      kind: 'incompatible',
-      seen: 'github.com/chenyme/grok2api/issues/814 (2026-07-28)',
-    },
-    {
-      when: { status: 400, message: /^argument not supported on this model/i },
-      kind: 'incompatible',
-      seen: 'github.com/yym68686/uni-api/issues/105 (2025-04-24)',
-    },
-    {
-      when: { status: 400, message: /^this model's maximum prompt length is/i },
-      kind: 'context_length',
-      seen: 'github.com/cline/cline/issues/3120 (2025-04-25)',
-    },
   ],
 }
 
@@ -79,6 +64,7 @@ export default {
   aliases: ['grok'],
   title: 'xAI',
   order: 60,
+  family: 'x-ai',
   baseUrl: 'https://api.x.ai/v1',
   speaks: [
     { protocol: 'openai-chat', accepts: { refuses: { presence_penalty: 0, frequency_penalty: 0 } } },

@@ -19,6 +19,7 @@ export default {
   name: 'zai',
   title: 'Z.ai',
   order: 190,
+  family: 'z-ai',
   baseUrl: 'https://api.z.ai/api/paas/v4',
   speaks: [{ protocol: 'openai-chat', accepts }],
   // Responses are documented for the coding plan only (docs.z.ai, 2026-11-21).

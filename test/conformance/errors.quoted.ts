@@ -38,9 +38,6 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
   'github.com/ollama/ollama/issues/14795 (2026-03-12)': [
     { status: 400, body: { error: 'registry.ollama.ai/library/Qwen3.5:0.8b does not support tools' } },
   ],
-  'github.com/nano-step/nano-brain/issues/208 (2026-05-30)': [
-    { status: 400, body: { error: 'the input length exceeds the context length' } },
-  ],
 
   // ── Bedrock ───────────────────────────────────────────────────────────────────────────────────────────────────
   'docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModel.html (2026-11-21)': [
@@ -66,15 +63,15 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
       'Invocation of model ID amazon.nova-2-lite-v1:0 with on-demand throughput isn’t supported. Retry your request with the ID or ARN of an inference profile that contains this model.',
     ),
   ],
-  'github.com/aws-samples/bedrock-chat/issues/95 (2023-12-13)': [
-    bedrock(400, 'ValidationException', 'Input is too long for requested model.'),
-  ],
+
   'github.com/ai4s-research/open-science/issues/53 (2026-07-24)': [
     { status: 403, body: { Message: 'Authentication failed: Please make sure your API Key is valid.' } },
   ],
 
   // ── Many providers ────────────────────────────────────────────────────────────────────────────────────────────
   'platform.claude.com/docs/en/api/errors (2026-11-21)': [
+    anthropic(200, 'invalid_request_error', 'There was an issue with the format or content of your request.'),
+    anthropic(200, 'not_found_error', 'The requested resource was not found.'),
     anthropic(402, 'billing_error', "There's an issue with your billing or payment information."),
     anthropic(403, 'permission_error', 'Your API key does not have permission to use the specified resource.'),
     anthropic(504, 'timeout_error', 'The request timed out while processing.'),
@@ -110,6 +107,304 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
       api: 'responses',
     },
   ],
+
+  'github.com/modelscope/modelscope/issues/1691 (2026-04-25)': [
+    {
+      status: 429,
+      body: {
+        error: { http_code: '429', message: 'insufficient balance (1008)', type: 'insufficient_balance_error' },
+        request_id: 'x',
+      },
+    },
+  ],
+  'developers.openai.com/api/docs/guides/error-codes (2026-11-21)': [
+    openai(400, 'Your request was rejected as a result of our safety system.', { code: 'content_policy_violation' }),
+    openai(503, 'That model is currently overloaded with other requests.', {
+      type: 'service_unavailable_error',
+      code: 'server_is_overloaded',
+    }),
+    openai(429, 'Slow down.', { type: 'rate_limit_error', code: 'slow_down' }),
+    openai(403, 'Country, region, or territory not supported', {
+      type: 'request_forbidden',
+      code: 'unsupported_country_region_territory',
+    }),
+    openai(503, 'The engine is currently overloaded, please try again later', { type: 'server_error', code: null }),
+  ],
+  'docs.wandb.ai/support/inference/articles (2026-11-21)': [
+    { status: 403, body: { error: { code: 403, message: 'Country, region, or territory not supported' } } },
+  ],
+  'github.com/ggml-org/llama.cpp/pull/15780 (2025-09-03)': [
+    {
+      status: 500,
+      body: {
+        error: {
+          code: 500,
+          message:
+            'the request exceeds the available context size. try increasing the context size or enable context shift',
+          type: 'exceed_context_size_error',
+          n_prompt_tokens: 1407,
+          n_ctx: 256,
+        },
+      },
+    },
+  ],
+
+  'docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html (2026-11-21)': [
+    bedrock(503, 'ServiceUnavailableException', "The service isn't currently available."),
+    bedrock(429, 'ModelNotReadyException', 'The model specified in the request is not ready to serve requests.'),
+    bedrock(403, 'AccessDeniedException', 'The request is denied because you do not have sufficient permissions.'),
+    bedrock(408, 'ModelTimeoutException', 'The request took too long to process.'),
+    bedrock(424, 'ModelErrorException', 'The request failed due to an error while processing the model.'),
+  ],
+  'Groq, docs/flex-processing (2026-11-21)': [
+    openai(498, 'Flex capacity is exceeded.', { code: 'capacity_exceeded' }),
+    { status: 498, body: undefined },
+  ],
+  'github.com/google-gemini/gemini-cli/issues/25607 (2026-04-18)': [
+    google(403, 'PERMISSION_DENIED', 'The caller does not have permission'),
+  ],
+  'cloud.google.com/service-control/reference/rpc/google.rpc (2026-11-21)': [
+    google(504, 'DEADLINE_EXCEEDED', 'The deadline expired before the operation could complete.'),
+    google(499, 'CANCELLED', 'The operation was cancelled, typically by the caller.'),
+  ],
+  'openrouter.ai/docs/api/reference/errors-and-debugging (2026-11-21)': [
+    { status: 408, body: { error: { code: 408, message: 'Your request timed out' } } },
+    {
+      status: 402,
+      body: {
+        error: {
+          code: 402,
+          message: 'The budget for requests in flight is reached.',
+          metadata: { limit_source: 'openrouter_in_flight_budget' },
+        },
+      },
+    },
+    {
+      status: 402,
+      headers: { 'retry-after': '3' },
+      body: { error: { code: 402, message: 'The budget for requests in flight is reached.' } },
+    },
+  ],
+  'github.com/curl/curl/discussions/16143 (2026-11-21)': [{ status: 522, body: undefined }],
+
+  // ── One provider ──────────────────────────────────────────────────────────────────────────────────────────────
+  'github.com/anthropics/claude-code/issues/38035 (2026-03-24)': [
+    anthropic(
+      400,
+      'invalid_request_error',
+      'You have reached your specified API usage limits. You will regain access on 2026-04-01 at 00:00 UTC.',
+    ),
+  ],
+  'platform.claude.com/docs/en/api/rate-limits (2026-11-21)': [
+    anthropic(429, 'rate_limit_error', 'Your organization has reached its monthly spend limit.', {
+      error_code: 'enforced_spend_limit_reached',
+    }),
+  ],
+  'help.openai.com/en/articles/6614457 (2026-11-21)': [
+    openai(429, 'No credits are left.', { type: 'rate_limit_error', code: 'credit_balance_exhausted' }),
+    openai(429, 'The spend limit of the organization is reached.', {
+      type: 'rate_limit_error',
+      code: 'organization_spend_limit_exceeded',
+    }),
+  ],
+
+  'github.com/poenl/gemini-api/issues/4 (2025-11-08)': [
+    google(400, 'FAILED_PRECONDITION', 'User location is not supported for the API use.'),
+  ],
+  'github.com/continuedev/continue/issues/11541 (2026-03-17)': [
+    google(403, 'PERMISSION_DENIED', 'Your API key was reported as leaked. Please use another API key.'),
+  ],
+  'github.com/coaidev/coai/issues/67 (2024-02-02)': [
+    google(403, 'PERMISSION_DENIED', "Permission denied: Consumer 'api_key:AIza***' has been suspended."),
+  ],
+  'github.com/poenl/gemini-api/issues/8 (2026-04-02)': [
+    google(403, 'PERMISSION_DENIED', 'Your project has been denied access. Please contact support.'),
+  ],
+  'github.com/thepersonalaicompany/amurex-backend/issues/38 (2025-02-11)': [
+    openai(400, "Failed to generate JSON. Please adjust your prompt. See 'failed_generation' for more details.", {
+      code: 'json_validate_failed',
+      failed_generation: '',
+    }),
+  ],
+  'github.com/RightNow-AI/openfang/issues/60 (2026-02-28)': [
+    openai(400, 'The model `deepseek-r1-distill-llama-70b` has been decommissioned and is no longer supported.', {
+      param: '',
+      code: 'model_decommissioned',
+    }),
+  ],
+  'Groq, docs/spend-limits (2026-11-21)': [
+    openai(400, 'API access is blocked: the spend limit is reached.', { code: 'blocked_api_access' }),
+  ],
+  'github.com/langbot-app/LangBot/issues/1643 (2025-09-02)': [
+    openai(400, 'Model Not Exist', { code: 'invalid_request_error' }),
+  ],
+  'github.com/666ghj/BettaFish/issues/108 (2025-11-04)': [
+    openai(400, 'Content Exists Risk', { code: 'invalid_request_error' }),
+  ],
+  'github.com/RooCodeInc/Roo-Code/issues/515 (2025-01-23)': [
+    {
+      status: 403,
+      body: { error: { message: 'Key limit exceeded. Manage it using https://openrouter.ai/keys', code: 403 } },
+    },
+  ],
+  'github.com/OpenRouterTeam/openrouter-examples/issues/74 (2026-05-06)': [
+    { status: 400, body: { error: { message: 'claude-sonnet-4-6 is not a valid model ID', code: 400 } } },
+  ],
+  'github.com/continuedev/continue/issues/10778 (2026-02-24)': [
+    {
+      status: 400,
+      body: {
+        code: 'Client specified an invalid argument',
+        error: 'Incorrect API key provided: na***ys. You can obtain an API key from https://console.x.ai.',
+      },
+    },
+  ],
+  'github.com/continuedev/continue/issues/12670 (2026-06-16)': [
+    {
+      status: 403,
+      body: {
+        code: 'The caller does not have permission to execute the specified operation',
+        error:
+          "Your newly created team doesn't have any credits or licenses yet. You can purchase those on https://console.x.ai.",
+      },
+    },
+  ],
+  'github.com/continuedev/continue/issues/10373 (2026-02-09)': [
+    {
+      status: 429,
+      body: {
+        code: 'Some resource has been exhausted',
+        error:
+          'Your team TEAM has either used all available credits or reached its monthly spending limit. To continue making API requests, please purchase more credits or raise your spending limit.',
+      },
+    },
+  ],
+  'github.com/Wei-Shaw/sub2api/issues/4069 (2026-07-11)': [
+    {
+      status: 403,
+      body: {
+        code: 'x',
+        error: 'You have run out of credits or need a Grok subscription. Add credits at https://grok.com.',
+      },
+    },
+  ],
+  'github.com/UKGovernmentBEIS/inspect_ai/pull/2267 (2025-08-12)': [
+    {
+      status: 403,
+      body: {
+        code: 'The caller does not have permission to execute the specified operation',
+        error: 'Content violates usage guidelines. Team: TEAM, Model: grok-4-0709, Failed check: SAFETY_CHECK_TYPE_BIO',
+      },
+    },
+  ],
+
+  'github.com/pollinations/pollinations/issues/12136 (2026-07-01)': [
+    openai(
+      412,
+      'Account ACCOUNT is suspended, possibly due to reaching the monthly spending limit or failure to pay past invoices.',
+      { code: 'PRECONDITION_FAILED', type: 'error' },
+    ),
+  ],
+  'github.com/MoonshotAI/Kimi-K2/issues/5 (2025-07-12)': [
+    openai(403, 'Your account ACCOUNT is not active, organization ORG exceeded current quota.', {
+      type: 'exceeded_current_quota_error',
+    }),
+  ],
+  'github.com/zai-org/GLM-5/issues/148 (2026-09-11)': [
+    {
+      status: 429,
+      body: { error: { code: '1113', message: 'Insufficient balance or no resource package. Please recharge.' } },
+    },
+  ],
+  'github.com/MiniMax-AI/MiniMax-M2/issues/62 (2025-12-23)': [
+    {
+      status: 500,
+      body: { type: 'error', error: { type: 'api_error', message: 'insufficient balance (1008)' }, request_id: 'x' },
+    },
+  ],
+  'github.com/hsliuping/TradingAgents-CN/issues/170 (2025-07-25)': [
+    openai(400, 'Access denied, please make sure your account is in good standing.', {
+      code: 'Arrearage',
+      type: 'Arrearage',
+    }),
+  ],
+  'github.com/camel-ai/owl/issues/432 (2025-03-28)': [
+    openai(400, 'Input data may contain inappropriate content.', {
+      code: 'data_inspection_failed',
+      type: 'data_inspection_failed',
+    }),
+  ],
+  'github.com/QwenLM/qwen-code/issues/3145 (2026-04-11)': [
+    openai(400, '<400> InternalError.Algo.DataInspectionFailed: Input text data may contain inappropriate content.', {
+      code: 'invalid_parameter_error',
+    }),
+  ],
+  'github.com/eslint/tsc-meetings/pull/593 (2025-07-03)': [
+    {
+      status: 413,
+      body: {
+        error: {
+          code: 'tokens_limit_reached',
+          message: 'Request body too large for gpt-4o model. Max size: 8000 tokens.',
+          details: 'Request body too large for gpt-4o model. Max size: 8000 tokens.',
+        },
+      },
+    },
+  ],
+  'github.com/diegosouzapw/OmniRoute/issues/6980 (2026-07-12)': [
+    {
+      status: 429,
+      body: {
+        success: false,
+        result: {},
+        errors: [
+          {
+            code: 4006,
+            message:
+              "you have used up your daily free allocation of 10,000 neurons, please upgrade to Cloudflare's Workers Paid plan",
+          },
+        ],
+      },
+    },
+  ],
+  'github.com/arlanrakh/talk-to-girlfriend-ai/issues/6 (2026-01-11)': [
+    openai(403, 'AI Gateway requires a valid credit card on file to service requests.', {
+      type: 'customer_verification_required',
+    }),
+  ],
+  // ── By shape and status ───────────────────────────────────────────────────────────────────────────────────────
+  'github.com/anthropics/claude-code/issues/58367 (2026-05-12)': [
+    anthropic(400, 'invalid_request_error', 'Output blocked by content filtering policy'),
+  ],
+  'github.com/boldsoftware/exe.dev/issues/8 (2025-12-21)': [
+    { status: 413, body: { error: { type: 'request_too_large', message: 'Request exceeds the maximum size' } } },
+  ],
+  'github.com/google-gemini/gemini-cli/issues/13776 (2025-11-25)': [
+    {
+      status: 413,
+      body: {
+        error: {
+          message: 'Maximum request body size 1048576 exceeded, actual body size 1056562',
+          code: 413,
+          status: 'Request Entity Too Large',
+        },
+      },
+    },
+    { status: 413, body: undefined },
+    { status: 413, body: {} },
+  ],
+  'github.com/google-gemini/deprecated-generative-ai-android/issues/26 (2023-12-21)': [
+    google(400, 'INVALID_ARGUMENT', 'Request payload size exceeds the limit: 4194304 bytes.'),
+  ],
+  'github.com/harry0703/MoneyPrinterTurbo/issues/57 (2024-03-25)': [
+    openai(404, 'Invalid URL (POST /v1/chat/completions/chat/completions)', { code: null }),
+    { status: 404, body: undefined },
+    { status: 404, body: { detail: 'Not Found' } },
+  ],
+}
+
+/** Refusals in the vendors' words that no row cites: without a row a refusal is not the client's fault. */
+export const REFUSALS: { readonly [seen: string]: readonly Quoted[] } = {
   'github.com/datapizza-labs/datapizza-ai/issues/98 (2025-12-04)': [
     {
       status: 400,
@@ -120,19 +415,6 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
         type: 'invalid_request_message_order',
         param: null,
         code: '3230',
-      },
-    },
-  ],
-  'github.com/earendil-works/pi/blob/main/packages/ai/src/utils/overflow.ts (2026-11-23)': [
-    {
-      status: 400,
-      api: 'mistral',
-      body: {
-        object: 'error',
-        message: 'Prompt contains 300000 tokens, too large for model with 131072 maximum context length',
-        type: 'invalid_request_error',
-        param: null,
-        code: null,
       },
     },
   ],
@@ -284,135 +566,6 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
       'This model does not support assistant message prefill. The conversation must end with a user message.',
     ),
   ],
-  'github.com/modelscope/modelscope/issues/1691 (2026-04-25)': [
-    {
-      status: 429,
-      body: {
-        error: { http_code: '429', message: 'insufficient balance (1008)', type: 'insufficient_balance_error' },
-        request_id: 'x',
-      },
-    },
-  ],
-  'developers.openai.com/api/docs/guides/error-codes (2026-11-21)': [
-    openai(400, 'Your request was rejected as a result of our safety system.', { code: 'content_policy_violation' }),
-    openai(503, 'That model is currently overloaded with other requests.', {
-      type: 'service_unavailable_error',
-      code: 'server_is_overloaded',
-    }),
-    openai(429, 'Slow down.', { type: 'rate_limit_error', code: 'slow_down' }),
-    openai(403, 'Country, region, or territory not supported', {
-      type: 'request_forbidden',
-      code: 'unsupported_country_region_territory',
-    }),
-    openai(503, 'The engine is currently overloaded, please try again later', { type: 'server_error', code: null }),
-  ],
-  'docs.wandb.ai/support/inference/articles (2026-11-21)': [
-    { status: 403, body: { error: { code: 403, message: 'Country, region, or territory not supported' } } },
-  ],
-  'github.com/ggml-org/llama.cpp/pull/15780 (2025-09-03)': [
-    {
-      status: 500,
-      body: {
-        error: {
-          code: 500,
-          message:
-            'the request exceeds the available context size. try increasing the context size or enable context shift',
-          type: 'exceed_context_size_error',
-          n_prompt_tokens: 1407,
-          n_ctx: 256,
-        },
-      },
-    },
-  ],
-  'github.com/oobabooga/textgen/issues/7257 (2025-10-07)': [
-    openai(400, 'the request exceeds the available context size. try increasing the context size', {
-      code: 400,
-      type: 'server_error',
-    }),
-  ],
-  'docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html (2026-11-21)': [
-    bedrock(503, 'ServiceUnavailableException', "The service isn't currently available."),
-    bedrock(429, 'ModelNotReadyException', 'The model specified in the request is not ready to serve requests.'),
-    bedrock(403, 'AccessDeniedException', 'The request is denied because you do not have sufficient permissions.'),
-    bedrock(408, 'ModelTimeoutException', 'The request took too long to process.'),
-    bedrock(424, 'ModelErrorException', 'The request failed due to an error while processing the model.'),
-  ],
-  'Groq, docs/flex-processing (2026-11-21)': [
-    openai(498, 'Flex capacity is exceeded.', { code: 'capacity_exceeded' }),
-    { status: 498, body: undefined },
-  ],
-  'github.com/google-gemini/gemini-cli/issues/25607 (2026-04-18)': [
-    google(403, 'PERMISSION_DENIED', 'The caller does not have permission'),
-  ],
-  'cloud.google.com/service-control/reference/rpc/google.rpc (2026-11-21)': [
-    google(504, 'DEADLINE_EXCEEDED', 'The deadline expired before the operation could complete.'),
-    google(499, 'CANCELLED', 'The operation was cancelled, typically by the caller.'),
-  ],
-  'openrouter.ai/docs/api/reference/errors-and-debugging (2026-11-21)': [
-    { status: 408, body: { error: { code: 408, message: 'Your request timed out' } } },
-    {
-      status: 402,
-      body: {
-        error: {
-          code: 402,
-          message: 'The budget for requests in flight is reached.',
-          metadata: { limit_source: 'openrouter_in_flight_budget' },
-        },
-      },
-    },
-    {
-      status: 402,
-      headers: { 'retry-after': '3' },
-      body: { error: { code: 402, message: 'The budget for requests in flight is reached.' } },
-    },
-  ],
-  'github.com/curl/curl/discussions/16143 (2026-11-21)': [{ status: 522, body: undefined }],
-  'github.com/anthropics/claude-code/issues/16580 (2026-01-07)': [
-    anthropic(
-      400,
-      'invalid_request_error',
-      'input length and `max_tokens` exceed context limit: 193125 + 21333 > 200000, decrease input length or `max_tokens` and try again',
-    ),
-  ],
-  'github.com/QwenLM/Qwen3/issues/1321 (2025-04-29)': [
-    {
-      status: 400,
-      body: {
-        object: 'error',
-        message: "The input (61709 tokens) is longer than the model's context length (40960 tokens).",
-        type: 'BadRequestError',
-        param: null,
-        code: 400,
-      },
-    },
-  ],
-  'github.com/stanford-crfm/helm/pull/2079 (2023-12-05)': [
-    openai(
-      422,
-      'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 2019 `inputs` tokens and 30 `max_new_tokens`',
-    ),
-  ],
-
-  // ── One provider ──────────────────────────────────────────────────────────────────────────────────────────────
-  'github.com/anthropics/claude-code/issues/38035 (2026-03-24)': [
-    anthropic(
-      400,
-      'invalid_request_error',
-      'You have reached your specified API usage limits. You will regain access on 2026-04-01 at 00:00 UTC.',
-    ),
-  ],
-  'platform.claude.com/docs/en/api/rate-limits (2026-11-21)': [
-    anthropic(429, 'rate_limit_error', 'Your organization has reached its monthly spend limit.', {
-      error_code: 'enforced_spend_limit_reached',
-    }),
-  ],
-  'help.openai.com/en/articles/6614457 (2026-11-21)': [
-    openai(429, 'No credits are left.', { type: 'rate_limit_error', code: 'credit_balance_exhausted' }),
-    openai(429, 'The spend limit of the organization is reached.', {
-      type: 'rate_limit_error',
-      code: 'organization_spend_limit_exceeded',
-    }),
-  ],
   'github.com/googleapis/js-genai/issues/1609 (2026-05-18)': [
     google(400, 'INVALID_ARGUMENT', 'Multiple candidates is not enabled for this model'),
   ],
@@ -425,95 +578,6 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
       'INVALID_ARGUMENT',
       'Unable to submit request because candidateCount must be 1 but the entered value was 3. Update the candidateCount value and try again.',
     ),
-  ],
-  'github.com/poenl/gemini-api/issues/4 (2025-11-08)': [
-    google(400, 'FAILED_PRECONDITION', 'User location is not supported for the API use.'),
-  ],
-  'github.com/continuedev/continue/issues/11541 (2026-03-17)': [
-    google(403, 'PERMISSION_DENIED', 'Your API key was reported as leaked. Please use another API key.'),
-  ],
-  'github.com/coaidev/coai/issues/67 (2024-02-02)': [
-    google(403, 'PERMISSION_DENIED', "Permission denied: Consumer 'api_key:AIza***' has been suspended."),
-  ],
-  'github.com/poenl/gemini-api/issues/8 (2026-04-02)': [
-    google(403, 'PERMISSION_DENIED', 'Your project has been denied access. Please contact support.'),
-  ],
-  'github.com/thepersonalaicompany/amurex-backend/issues/38 (2025-02-11)': [
-    openai(400, "Failed to generate JSON. Please adjust your prompt. See 'failed_generation' for more details.", {
-      code: 'json_validate_failed',
-      failed_generation: '',
-    }),
-  ],
-  'github.com/RightNow-AI/openfang/issues/60 (2026-02-28)': [
-    openai(400, 'The model `deepseek-r1-distill-llama-70b` has been decommissioned and is no longer supported.', {
-      param: '',
-      code: 'model_decommissioned',
-    }),
-  ],
-  'Groq, docs/spend-limits (2026-11-21)': [
-    openai(400, 'API access is blocked: the spend limit is reached.', { code: 'blocked_api_access' }),
-  ],
-  'github.com/langbot-app/LangBot/issues/1643 (2025-09-02)': [
-    openai(400, 'Model Not Exist', { code: 'invalid_request_error' }),
-  ],
-  'github.com/666ghj/BettaFish/issues/108 (2025-11-04)': [
-    openai(400, 'Content Exists Risk', { code: 'invalid_request_error' }),
-  ],
-  'github.com/RooCodeInc/Roo-Code/issues/515 (2025-01-23)': [
-    {
-      status: 403,
-      body: { error: { message: 'Key limit exceeded. Manage it using https://openrouter.ai/keys', code: 403 } },
-    },
-  ],
-  'github.com/OpenRouterTeam/openrouter-examples/issues/74 (2026-05-06)': [
-    { status: 400, body: { error: { message: 'claude-sonnet-4-6 is not a valid model ID', code: 400 } } },
-  ],
-  'github.com/continuedev/continue/issues/10778 (2026-02-24)': [
-    {
-      status: 400,
-      body: {
-        code: 'Client specified an invalid argument',
-        error: 'Incorrect API key provided: na***ys. You can obtain an API key from https://console.x.ai.',
-      },
-    },
-  ],
-  'github.com/continuedev/continue/issues/12670 (2026-06-16)': [
-    {
-      status: 403,
-      body: {
-        code: 'The caller does not have permission to execute the specified operation',
-        error:
-          "Your newly created team doesn't have any credits or licenses yet. You can purchase those on https://console.x.ai.",
-      },
-    },
-  ],
-  'github.com/continuedev/continue/issues/10373 (2026-02-09)': [
-    {
-      status: 429,
-      body: {
-        code: 'Some resource has been exhausted',
-        error:
-          'Your team TEAM has either used all available credits or reached its monthly spending limit. To continue making API requests, please purchase more credits or raise your spending limit.',
-      },
-    },
-  ],
-  'github.com/Wei-Shaw/sub2api/issues/4069 (2026-07-11)': [
-    {
-      status: 403,
-      body: {
-        code: 'x',
-        error: 'You have run out of credits or need a Grok subscription. Add credits at https://grok.com.',
-      },
-    },
-  ],
-  'github.com/UKGovernmentBEIS/inspect_ai/pull/2267 (2025-08-12)': [
-    {
-      status: 403,
-      body: {
-        code: 'The caller does not have permission to execute the specified operation',
-        error: 'Content violates usage guidelines. Team: TEAM, Model: grok-4-0709, Failed check: SAFETY_CHECK_TYPE_BIO',
-      },
-    },
   ],
   'github.com/pipecat-ai/pipecat/pull/4862 (2026-06-23)': [
     {
@@ -574,6 +638,213 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
       400,
       "'messages.0' : for 'role:system' the following must be satisfied[('messages.0.content' : value must be a string)]",
     ),
+  ], // ── Without a code ────────────────────────────────────────────────────────────────────────────────────────────
+  'github.com/generative-computing/mellea/issues/270': [
+    openai(400, 'Unrecognized request argument supplied: reasoning_effort', { code: null }),
+  ],
+  'github.com/QwenLM/qwen-code/issues/243': [
+    openai(400, "The 'metadata' parameter is only allowed when 'store' is enabled.", { code: null }),
+  ],
+  'github.com/deepseek-ai/DeepSeek-V3/issues/1376 (2026-05-30)': [
+    {
+      status: 400,
+      body: { error: { message: 'Thinking mode does not support this tool_choice', type: 'invalid_request_error' } },
+    },
+  ],
+  'github.com/UKGovernmentBEIS/inspect_ai/issues/4916': [
+    openai(400, 'This response_format type is unavailable now', { code: 'invalid_request_error' }),
+  ],
+  'github.com/googleapis/python-genai/issues/1921 (2026-01-07)': [
+    google(400, 'INVALID_ARGUMENT', 'Logprobs is not enabled for models/gemini-2.5-pro'),
+  ],
+  'github.com/GoogleCloudPlatform/generative-ai/issues/2947 (2026-06-22)': [
+    google(400, 'INVALID_ARGUMENT', 'Unable to submit request because Logprobs is not supported for this model.'),
+  ],
+  'github.com/PublicAffairs/openai-gemini/issues/63 (2025-07-13)': [
+    google(400, 'INVALID_ARGUMENT', 'Penalty is not enabled for models/gemini-2.5-flash-preview-05-20'),
+  ],
+  'github.com/vercel/ai/issues/16540': [
+    openai(400, 'json mode cannot be combined with tool/function calling', { code: null }),
+  ],
+  'github.com/opencyvis/opencyvis-phone/issues/12 (2026-06-12)': [
+    {
+      status: 400,
+      body: {
+        error: { message: 'invalid temperature: only 1 is allowed for this model', type: 'invalid_request_error' },
+      },
+    },
+  ],
+  'github.com/arcsin1/oh-my-ppt/issues/45 (2026-05-13)': [
+    {
+      status: 400,
+      body: {
+        error: { message: 'invalid temperature: only 0.6 is allowed for this model', type: 'invalid_request_error' },
+      },
+    },
+  ],
+  'github.com/quelmap-inc/quelmap/issues/4 (2025-10-28)': [
+    openai(
+      400,
+      "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported.",
+      {
+        param: 'temperature',
+        code: 'unsupported_value',
+      },
+    ),
+  ],
+  'github.com/huggingface/serge/pull/27 (2026-06-24)': [
+    openai(400, '`temperature` is deprecated for this model.', { code: 'invalid_request_error' }),
+  ],
+  'github.com/vogler75/monster-mq/issues/168 (2026-08-20)': [
+    anthropic(400, 'invalid_request_error', 'temperature is deprecated for this model.'),
+  ],
+  'github.com/router-for-me/CLIProxyAPI/issues/193 (2025-10-31)': [
+    anthropic(
+      400,
+      'invalid_request_error',
+      'temperature and top_p cannot both be specified for this model. Please use only one.',
+    ),
+  ],
+  'github.com/Kilo-Org/cloud/pull/3807 (2026-06-08)': [
+    {
+      status: 400,
+      body: {
+        error: {
+          message:
+            "Unsupported value: 'reasoning_effort' does not support 'none' with this model. Supported values are: 'minimal', 'low', 'medium', and 'high'.",
+          type: 'invalid_request_error',
+        },
+      },
+    },
+  ],
+  'github.com/cloudwego/eino/issues/994 (2026-04-24)': [
+    openai(
+      400,
+      '<400> InternalError.Algo.InvalidParameter: The tool_choice parameter does not support being set to required or object in thinking mode',
+      { code: 'invalid_parameter_error' },
+    ),
+  ],
+  'github.com/OpenBMB/UltraRAG/issues/287 (2026-01-29)': [
+    openai(400, 'parameter.enable_thinking must be set to false for non-streaming calls', {
+      code: 'invalid_parameter_error',
+    }),
+  ],
+  'github.com/lobehub/lobehub/issues/8613 (2025-07-30)': [
+    openai(
+      400,
+      'Provider API error: <400> InternalError.Algo.InvalidParameter: The value of the enable_thinking parameter is restricted to True. (request id: 20250730xxxxxxxxxxxxxxxx)',
+      { code: 'invalid_parameter_error' },
+    ),
+  ],
+  'github.com/ollama/ollama/issues/17301 (2026-07-22)': [
+    {
+      status: 400,
+      body: { error: 'this model does not support image input (ref: b8bd630e-4a39-4b57-82af-9158ee9d5703)' },
+    },
+  ],
+  'github.com/maximhq/bifrost/issues/1000': [
+    openai(
+      400,
+      "Invalid 'user': string too long. Expected a string with maximum length 64, but got a string with length 150 instead.",
+      { param: 'user', code: 'string_above_max_length' },
+    ),
+  ],
+  // ── 404s about the request ────────────────────────────────────────────────────────────────────────────────────
+  'github.com/nexu-io/nexu/issues/733 (2026-04-01)': [
+    { status: 404, body: { error: { message: 'No endpoints found that support image input', code: 404 } } },
+  ],
+  'github.com/rbb-dev/Open-WebUI-OpenRouter-pipe/issues/58 (2026-07-28)': [
+    {
+      status: 404,
+      body: {
+        error: {
+          message:
+            'No endpoints found that support tool use. Try disabling "get_current_timestamp". To learn more about provider routing, visit: https://openrouter.ai/docs/guides/routing/provider-selection',
+          code: 404,
+        },
+      },
+    },
+  ],
+  'github.com/zed-industries/zed/issues/36094': [
+    {
+      status: 404,
+      body: {
+        error: {
+          message:
+            "No endpoints found that support the provided 'tool_choice' value. To learn more about provider routing, visit: https://openrouter.ai/docs/provider-routing",
+          code: 404,
+        },
+      },
+    },
+  ],
+  'github.com/ShamanicArts/Flow.Launcher.Plugin.AI-Assistant/issues/2 (2025-04-07)': [
+    { status: 404, body: { error: { message: 'No endpoints found matching your data policy', code: 404 } } },
+  ],
+  'github.com/truefoundry/models/pull/826': [
+    {
+      status: 404,
+      body: {
+        error: {
+          message:
+            'No endpoints available matching your guardrail restrictions and data policy. Configure: https://openrouter.ai/settings/privacy',
+          code: 404,
+        },
+      },
+    },
+  ],
+}
+
+/** Prompts that are too long, recognised by shape. */
+export const OVERFLOWS: { readonly [seen: string]: readonly Quoted[] } = {
+  'github.com/nano-step/nano-brain/issues/208 (2026-05-30)': [
+    { status: 400, body: { error: 'the input length exceeds the context length' } },
+  ],
+  'github.com/aws-samples/bedrock-chat/issues/95 (2023-12-13)': [
+    bedrock(400, 'ValidationException', 'Input is too long for requested model.'),
+  ],
+  'github.com/earendil-works/pi/blob/main/packages/ai/src/utils/overflow.ts (2026-11-23)': [
+    {
+      status: 400,
+      api: 'mistral',
+      body: {
+        object: 'error',
+        message: 'Prompt contains 300000 tokens, too large for model with 131072 maximum context length',
+        type: 'invalid_request_error',
+        param: null,
+        code: null,
+      },
+    },
+  ],
+  'github.com/oobabooga/textgen/issues/7257 (2025-10-07)': [
+    openai(400, 'the request exceeds the available context size. try increasing the context size', {
+      code: 400,
+      type: 'server_error',
+    }),
+  ],
+  'github.com/anthropics/claude-code/issues/16580 (2026-01-07)': [
+    anthropic(
+      400,
+      'invalid_request_error',
+      'input length and `max_tokens` exceed context limit: 193125 + 21333 > 200000, decrease input length or `max_tokens` and try again',
+    ),
+  ],
+  'github.com/QwenLM/Qwen3/issues/1321 (2025-04-29)': [
+    {
+      status: 400,
+      body: {
+        object: 'error',
+        message: "The input (61709 tokens) is longer than the model's context length (40960 tokens).",
+        type: 'BadRequestError',
+        param: null,
+        code: 400,
+      },
+    },
+  ],
+  'github.com/stanford-crfm/helm/pull/2079 (2023-12-05)': [
+    openai(
+      422,
+      'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 2019 `inputs` tokens and 30 `max_new_tokens`',
+    ),
   ],
   'github.com/cline/cline/issues/3120 (2025-04-25)': [
     {
@@ -583,79 +854,5 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
         error: "This model's maximum prompt length is 131072 but the request contains 136973 tokens.",
       },
     },
-  ],
-  'github.com/pollinations/pollinations/issues/12136 (2026-07-01)': [
-    openai(
-      412,
-      'Account ACCOUNT is suspended, possibly due to reaching the monthly spending limit or failure to pay past invoices.',
-      { code: 'PRECONDITION_FAILED', type: 'error' },
-    ),
-  ],
-  'github.com/MoonshotAI/Kimi-K2/issues/5 (2025-07-12)': [
-    openai(403, 'Your account ACCOUNT is not active, organization ORG exceeded current quota.', {
-      type: 'exceeded_current_quota_error',
-    }),
-  ],
-  'github.com/zai-org/GLM-5/issues/148 (2026-09-11)': [
-    {
-      status: 429,
-      body: { error: { code: '1113', message: 'Insufficient balance or no resource package. Please recharge.' } },
-    },
-  ],
-  'github.com/MiniMax-AI/MiniMax-M2/issues/62 (2025-12-23)': [
-    {
-      status: 500,
-      body: { type: 'error', error: { type: 'api_error', message: 'insufficient balance (1008)' }, request_id: 'x' },
-    },
-  ],
-  'github.com/hsliuping/TradingAgents-CN/issues/170 (2025-07-25)': [
-    openai(400, 'Access denied, please make sure your account is in good standing.', {
-      code: 'Arrearage',
-      type: 'Arrearage',
-    }),
-  ],
-  'github.com/camel-ai/owl/issues/432 (2025-03-28)': [
-    openai(400, 'Input data may contain inappropriate content.', {
-      code: 'data_inspection_failed',
-      type: 'data_inspection_failed',
-    }),
-  ],
-  'github.com/QwenLM/qwen-code/issues/3145 (2026-04-11)': [
-    openai(400, '<400> InternalError.Algo.DataInspectionFailed: Input text data may contain inappropriate content.', {
-      code: 'invalid_parameter_error',
-    }),
-  ],
-  'github.com/eslint/tsc-meetings/pull/593 (2025-07-03)': [
-    {
-      status: 413,
-      body: {
-        error: {
-          code: 'tokens_limit_reached',
-          message: 'Request body too large for gpt-4o model. Max size: 8000 tokens.',
-          details: 'Request body too large for gpt-4o model. Max size: 8000 tokens.',
-        },
-      },
-    },
-  ],
-  'github.com/diegosouzapw/OmniRoute/issues/6980 (2026-07-12)': [
-    {
-      status: 429,
-      body: {
-        success: false,
-        result: {},
-        errors: [
-          {
-            code: 4006,
-            message:
-              "you have used up your daily free allocation of 10,000 neurons, please upgrade to Cloudflare's Workers Paid plan",
-          },
-        ],
-      },
-    },
-  ],
-  'github.com/arlanrakh/talk-to-girlfriend-ai/issues/6 (2026-01-11)': [
-    openai(403, 'AI Gateway requires a valid credit card on file to service requests.', {
-      type: 'customer_verification_required',
-    }),
   ],
 }

@@ -84,7 +84,7 @@ const ROUTES: Readonly<
   },
   toolarge: {
     acts: [upstreamError(413, 'request_too_large')],
-    expected: { ...own, status: 413, code: 'invalid_request' },
+    expected: { ...own, status: 413, code: 'request_too_large' },
   },
   toolong: {
     acts: [upstreamError(400, 'invalid_request_error', {}, 'context_length_exceeded')],

@@ -120,6 +120,8 @@ const quota = {
   key: ['quota_exhausted'],
 } as const
 const own = { reach: 'request', counts: 0, retry: false } as const
+/** A refusal by one target: the others are asked, and nothing is charged. */
+const refused = { reach: 'model', counts: 0, retry: false } as const
 
 const FAULTS: readonly Fault[] = [
   // ── Connecting ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -493,7 +495,8 @@ const FAULTS: readonly Fault[] = [
   { name: '403 for the model', ...status(403, 'permission_error'), ...auth, reach: 'deployment' },
   {
     name: '404 for the model',
-    ...status(404, 'not_found_error'),
+    act: (request) => failWith(request, 404, { type: 'not_found_error', message: 'model: m' }),
+    trailCode: '404',
     reach: 'model',
     counts: 0,
     retry: false,
@@ -524,7 +527,7 @@ const FAULTS: readonly Fault[] = [
     act: (request) =>
       failWith(request, 400, { type: 'invalid_request_error', message: 'Too long.', code: 'context_length_exceeded' }),
     trailCode: '400',
-    ...own,
+    ...refused,
     clientError: [400, 'context_length_exceeded'],
   },
   {
@@ -535,7 +538,7 @@ const FAULTS: readonly Fault[] = [
         message: 'prompt is too long: 250000 tokens > 200000 maximum',
       }),
     trailCode: '400',
-    ...own,
+    ...refused,
     clientError: [400, 'context_length_exceeded'],
   },
   {
@@ -556,18 +559,24 @@ const FAULTS: readonly Fault[] = [
         message: 'temperature is too high',
         code: 'invalid_value',
       }),
-    trailCode: '400',
-    ...own,
+    trailCode: 'incompatible',
+    ...refused,
     clientError: [400, 'invalid_value'],
   },
   {
     name: 'a body above the upstream’s limit',
     openai: true,
     ...status(413, 'invalid_request_error'),
-    ...own,
-    clientError: [413, 'invalid_request'],
+    ...refused,
+    clientError: [413, 'request_too_large'],
   },
-  { name: '422', ...status(422, 'invalid_request_error'), ...own, clientError: [422, 'invalid_request'] },
+  {
+    name: '422',
+    ...status(422, 'invalid_request_error'),
+    trailCode: 'incompatible',
+    ...refused,
+    clientError: [422, 'invalid_request'],
+  },
 
   // ── Errors in a 200 response ───────────────────────────────────────────────────────────────────────────────────
   {
@@ -858,7 +867,8 @@ const checkHealth = (
         if (key.status !== 'active') assert.ok(Date.parse(key.until ?? '') > requestedAt - 50)
       }
     if (here > 0 && fault.model) assert.equal(status.models[0]?.status, fault.model)
-    assert.equal(status.last_error !== null, here > 0 && fault.reach !== 'request' && fault.clientError[0] !== 404)
+    const isRefused = [400, 404, 413, 422].includes(fault.clientError[0])
+    assert.equal(status.last_error !== null, here > 0 && !isRefused)
   }
 }
 

@@ -443,7 +443,7 @@ describe('an attempt is charged by its end', () => {
     })
     const reply = ask()
     await world.advance(170)
-    const refusal = JSON.stringify({ error: { message: 'No.', type: 'invalid_request_error' } })
+    const refusal = JSON.stringify({ error: { message: 'No.', code: 'content_policy_violation' } })
     respondWith.json(world.calls[0] ?? assert.fail(), 400, refusal)
     await world.advance(100)
     assert.equal(reply.status, 400)

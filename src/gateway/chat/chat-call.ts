@@ -2,6 +2,7 @@
 
 import type { UpstreamProtocolName } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
+import type { Json, JsonObject } from '../../core/json.ts'
 import type { CallBodies } from '../../core/kept-bodies.ts'
 import type { UpstreamProtocol } from '../../core/protocol.ts'
 import type { Instance } from '../../core/provider.ts'
@@ -9,7 +10,7 @@ import type { Settings } from '../../core/settings.ts'
 import { ownTurn, PIECE } from '../../core/steps.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import { hasEffects, mayFailOver, mayHedge } from '../../policy/retry/retry-safety.ts'
-import { refusedMember } from '../../protocols/errors/refused-member.ts'
+import { comparableMember, refusedMember } from '../../protocols/errors/refused-member.ts'
 import { choicesOf, type MultipleChoices } from '../../protocols/shared/choices.ts'
 import type { RouterDeps } from '../gateway.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
@@ -67,6 +68,8 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   /** The request without members that a candidate refused, and the request from which it was derived. */
   #adapted: Map<Candidate, { readonly from: InboundRequest; readonly to: InboundRequest }> | null = null
   readonly #outputs: OutputLimits
+  /** Refused members that errors only mention. */
+  #guesses: { readonly candidate: Candidate; readonly path: string; readonly value: Json | undefined }[] | null = null
   /** Number of retries without a refused member. */
   #retriesWithoutMember = 0
   /** Number of retries without the signatures that an error identified. */
@@ -212,7 +215,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   }
 
   mayFailOver(failure: Failure): boolean {
-    return mayFailOver(this.#inbound.request, failure)
+    return mayFailOver(this.#inbound.request, failure) && !this.#isOwnFault(failure)
   }
 
   /** The request for this target, including members that its model refused. */
@@ -239,25 +242,57 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     const { refusals } = this.#deps.health
     const stripped = stripSignatures(inbound, (signature) => refusals.hasSignature(candidate, signature)) ?? inbound
     const known = refusals.hasMember(candidate, OWN_PARTS) ? withoutOwnParts(stripped) : stripped
-    const to = { ...known, refused: (path: string) => refusals.hasMember(candidate, path) }
+    const to = { ...known, refused: (path: string, value: Json) => refusals.hasMember(candidate, path, value) }
     this.#adapted ??= new Map()
     this.#adapted.set(candidate, { from: inbound, to })
     return to
   }
 
+  refusedMember({ candidate }: Target, failure: Failure): string | undefined {
+    return comparableMember(failure, this.#optionalOf(candidate))
+  }
+
+  /** The members that may be left out of the body last sent to the candidate. */
+  #optionalOf(candidate: Candidate): JsonObject {
+    return this.#prepared.get(candidate)?.at(-1)?.prepared?.optional ?? {}
+  }
+
   /** Whether to retry the same target without the member it refused. Remembers the refusal. Never for an essential member. */
   #mayRetryWithoutMember({ candidate }: Target, failure: Failure): boolean {
-    const path = refusedMember(failure)
+    const member = refusedMember(failure, this.#optionalOf(candidate))
+    if (!member || this.#retriesWithoutMember >= MAX_WITHOUT_MEMBER) return this.#forgetGuesses(candidate)
+    const { path, value, certain } = member
     const { refusals } = this.#deps.health
-    if (path === undefined || refusals.hasMember(candidate, path)) return false
-    if (this.#retriesWithoutMember >= MAX_WITHOUT_MEMBER) return false
+    if (refusals.hasMember(candidate, path, value) || this.#isOwnFault(failure)) return this.#forgetGuesses(candidate)
     if (this.#inbound.request.extras.some(({ at, essential }) => essential && at === path)) return false
     const prepared = this.#prepared.get(candidate)?.at(-1)?.prepared
-    if (!prepared?.body.text.includes(`"${path.slice(path.indexOf('.') + 1)}"`)) return false
+    if (!prepared?.body.text.includes(`"${path.slice(path.lastIndexOf('.') + 1)}"`)) return false
     this.#retriesWithoutMember++
-    refusals.noteMember(candidate, path)
+    refusals.noteMember(candidate, path, value)
+    if (!certain) {
+      this.#guesses ??= []
+      this.#guesses.push({ candidate, path, value })
+    }
     this.#adapted?.delete(candidate)
     return true
+  }
+
+  /** The model refuses the request without the members that its sentences mentioned, too: they are no longer left out. */
+  #forgetGuesses(candidate: Candidate): false {
+    for (const guess of this.#guesses ?? [])
+      if (guess.candidate === candidate) this.#deps.health.refusals.forgetMember(candidate, guess.path, guess.value)
+    return false
+  }
+
+  /** Whether a refused value is outside the range that the client's API publishes. */
+  #isOwnFault({ kind, param, upstream }: Failure): boolean {
+    const { protocol, body } = this.#inbound
+    if (kind !== 'incompatible' || !protocol.ranges) return false
+    return Object.entries(protocol.ranges).some(([member, [least, most]]) => {
+      const value = body[member]
+      const isOutside = typeof value === 'number' && (value < least || value > most)
+      return isOutside && (param === member || upstream?.message?.includes(member) === true)
+    })
   }
 
   #lackingAt(instance: Instance): ReadonlySet<UpstreamProtocolName> {

@@ -28,8 +28,9 @@ const ask = async (answers: Answers, body: object = {}, settings: object = {}) =
   return { reply, events, gateway, summary: summarize(exchange.trace), calls: world.calls.map(hostOf) }
 }
 
-const unknown = (message = 'Unrecognized request argument supplied: foo') =>
-  [400, { message, type: 'invalid_request_error', code: 'unknown_parameter', param: 'foo' }] as const
+/** OpenAI's body (github.com/generative-computing/mellea/issues/270), of a member that this request does not have. */
+const unknown = (message = 'Unrecognized request argument supplied: reasoning_effort') =>
+  [400, { message, type: 'invalid_request_error', param: null, code: null }] as const
 
 for (const stream of [false, true])
   test(`a refused member leads to the next vendor (stream: ${stream})`, async () => {
@@ -62,12 +63,15 @@ test('five refusals in a row open no circuit', async () => {
 
 test('the first refusal reaches the client when every vendor refuses', async () => {
   const { reply, summary } = await ask({
-    a: unknown('first refusal'),
-    b: [422, { message: 'second refusal', code: 'unsupported_parameter' }],
+    a: [
+      400,
+      { message: 'first refusal', type: 'invalid_request_error', code: 'invalid_parameter_error', param: 'foo' },
+    ],
+    b: [422, { message: 'second refusal' }],
   })
   assert.equal(reply.status, 400)
   assert.equal(reply.json.error.message, 'first refusal')
-  assert.equal(reply.json.error.code, 'unknown_parameter')
+  assert.equal(reply.json.error.code, 'invalid_parameter_error')
   assert.equal(reply.json.error.param, 'foo')
   assert.equal(reply.headers['x-should-retry'], 'false')
   assert.equal(reply.headers['x-headgate-trail'], 'a#k1:incompatible, b#k1:incompatible')
@@ -114,14 +118,84 @@ test('waits for a briefly rate-limited vendor when the others refuse', async () 
   assert.equal(reply.status, 200)
 })
 
-const OWN: readonly (readonly [what: string, error: object])[] = [
-  ['a value out of range', { code: 'decimal_above_max_value', param: 'temperature', message: 'Invalid temperature' }],
-  ['a missing member', { code: 'missing_required_parameter', param: 'messages[0].role' }],
-  ['content policy', { code: 'content_policy_violation' }],
-]
-for (const [what, error] of OWN)
-  test(`${what} is still an invalid request`, async () => {
+test('a value outside the range that the API publishes is an invalid request; a value inside leads to the next vendor', async () => {
+  const error = { code: 'decimal_above_max_value', param: 'temperature', message: 'Invalid temperature' }
+  const outside = await ask({ a: [400, error], b: 'by b' }, { temperature: 2.5 })
+  assert.deepEqual([outside.reply.status, outside.calls], [400, ['a']])
+  assert.equal(outside.reply.json.error.code, 'decimal_above_max_value')
+  const inside = await ask({ a: [400, error], b: 'by b' }, { temperature: 1.5 })
+  assert.deepEqual([inside.reply.status, inside.calls], [200, ['a', 'a', 'b']])
+})
+
+test('content policy is not routed around', async () => {
+  for (const error of [
+    { code: 'content_policy_violation' },
+    // github.com/anthropics/claude-code/issues/58367.
+    { type: 'invalid_request_error', message: 'Output blocked by content filtering policy' },
+  ]) {
     const { reply, calls } = await ask({ a: [400, error], b: 'by b' })
-    assert.equal(reply.status, 400)
-    assert.deepEqual(calls, ['a'])
+    assert.deepEqual([reply.status, calls], [400, ['a']])
+  }
+})
+
+test('vendors of two families that refuse the same member end the request', async () => {
+  const error = (path: string) => ({ message: `Invalid value for ${path}`, param: path })
+  const { reply, calls } = await ask({
+    a: [400, error('tools[0].function.name')],
+    b: [422, error('tools.0.function.name')],
+    c: 'by c',
   })
+  assert.deepEqual([reply.status, calls], [400, ['a', 'b']])
+  assert.equal(reply.json.error.param, 'tools[0].function.name')
+  const others = await ask({ a: [400, error('tools[0].type')], b: [422, error('tools.0.function.name')], c: 'by c' })
+  assert.deepEqual([others.reply.status, others.calls], [200, ['a', 'b', 'c']])
+})
+
+/** 413 in the shapes of vendors and proxies (cases of tashfeenahmed/freellmapi#64, boldsoftware/exe.dev#8, gemini-cli#13776). */
+const TOO_LARGE: readonly (readonly [string, object | string])[] = [
+  ['Anthropic', { type: 'request_too_large', message: 'Request exceeds the maximum size' }],
+  ['Google', { message: 'Maximum request body size 1048576 exceeded, actual body size 1056562', code: 413 }],
+  ['nothing', {}],
+]
+for (const [who, error] of TOO_LARGE)
+  test(`a body that is too large for one target goes to the next: ${who}`, async () => {
+    const { reply, calls, gateway } = await ask({ a: [413, Object(error)], b: 'by b' })
+    assert.deepEqual([reply.status, calls], [200, ['a', 'b']])
+    assert.equal(reply.headers['x-headgate-trail'], 'a#k1:413, b#k1:200')
+    const [first] = gateway.config().instances
+    assert.ok(first)
+    assert.equal(gateway.health.lastError(first), undefined)
+    const alone = await ask({ a: [413, Object(error)] })
+    assert.deepEqual([alone.reply.status, alone.reply.json.error.code], [413, 'request_too_large'])
+    assert.equal(alone.reply.headers['x-should-retry'], 'false')
+  })
+
+test('a 404 about a feature books no model as missing', async () => {
+  // github.com/nexu-io/nexu/issues/733.
+  const { send, world } = gatewayHarness([instance('a'), instance('b')], (asked) =>
+    hostOf(asked) === 'a' && (asked.body ?? '').includes('image_url')
+      ? respondWith.error(asked, 404, { message: 'No endpoints found that support image input', code: 404 })
+      : respondWith.json(asked, 200, chatAnswer.whole(`by ${hostOf(asked)}`)),
+  )
+  const image = { type: 'image_url', image_url: { url: 'https://x.test/a.png' } }
+  const picture = send({ model: 'a/m', messages: [{ role: 'user', content: [image] }] })
+  await world.advance(2_000)
+  assert.match(picture.text, /by b/)
+  const text = send({ model: 'a/m', messages: [{ role: 'user', content: 'hi' }] })
+  await world.advance(2_000)
+  assert.match(text.text, /by a/)
+})
+
+test('a prompt that is too long for one target is tried at every target whose window is not known to be smaller', async () => {
+  const tooLong = (window: number) =>
+    [
+      400,
+      {
+        message: `This model's maximum context length is ${window} tokens. However, your messages resulted in 9631 tokens.`,
+      },
+    ] as const
+  const { reply, calls } = await ask({ a: tooLong(8192), b: tooLong(4096), c: 'by c' })
+  assert.deepEqual([reply.status, calls], [200, ['a', 'b', 'c']])
+  const none = await ask({ a: tooLong(8192), b: tooLong(4096) })
+  assert.deepEqual([none.reply.status, none.reply.json.error.code], [400, 'context_length_exceeded'])
+})

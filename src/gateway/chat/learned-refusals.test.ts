@@ -4,7 +4,8 @@ import { test } from 'node:test'
 import { chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import { type Failure, fail } from '../../core/failure.ts'
-import { refusedMember } from '../../protocols/errors/refused-member.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { optionalMembers, refusedMember } from '../../protocols/errors/refused-member.ts'
 import { signaturesNamed } from './strip-signatures.ts'
 
 const USER = { role: 'user', content: 'hi' }
@@ -188,26 +189,114 @@ for (const [what, upstream = {}, seals] of QUOTED)
     assert.deepEqual(signaturesNamed(failure, JSON.stringify({ input }), ['gAAAxRg==', 'gAAAyZw==']), seals)
   })
 
-const NAMED: readonly (readonly [message: string, more: object, member: string | undefined])[] = [
-  ["property 'store' is unsupported, did you mean 'stop'?", {}, 'store'],
-  ["body.logit_bias: property 'body.logit_bias' is unsupported", {}, 'logit_bias'],
-  ["x: property 'messages.2.assistant.reasoning_content' is unsupported", {}, 'messages.reasoning_content'],
-  ['body.seed: Extra inputs are not permitted', {}, 'seed'],
-  ["Extra inputs are not permitted, field: 'verbosity'", {}, 'verbosity'],
-  ['Model grok-4.6 does not support parameter presencePenalty.', {}, 'presence_penalty'],
-  ["unknown field: parameter 'strict' is not a valid field.", {}, 'strict'],
-  ['x', { code: 'unknown_parameter', param: 'input[3].namespace' }, 'input.namespace'],
-  ['x', { code: 'unsupported_parameter', param: 'tools' }, undefined],
-  ['x', { code: 'unsupported_parameter', param: 'max_tokens' }, undefined],
-  ['x', { code: 'unknown_parameter', param: 'messages[0].content[1].foo' }, undefined],
-  ['After the optional system message, roles must alternate', {}, undefined],
+type Expected = readonly [path: string, value?: unknown] | undefined
+const NAMED: readonly (readonly [message: string, more: object, body: JsonObject, member: Expected])[] = [
+  ["property 'store' is unsupported, did you mean 'stop'?", {}, { store: true, stop: 'x' }, ['store']],
+  ["body.logit_bias: property 'body.logit_bias' is unsupported", {}, { logit_bias: { a: 1 } }, ['logit_bias']],
+  ["x: property 'messages.2.assistant.reasoning_content' is unsupported", {}, {}, ['messages.reasoning_content']],
+  ['body.seed: Extra inputs are not permitted', {}, { seed: 1 }, ['seed']],
+  ["Extra inputs are not permitted, field: 'verbosity'", {}, { verbosity: 'low' }, ['verbosity']],
+  [
+    'Model grok-4.6 does not support parameter presencePenalty.',
+    {},
+    { presence_penalty: 1, frequency_penalty: 1 },
+    ['presence_penalty'],
+  ],
+  ["unknown field: parameter 'strict' is not a valid field.", {}, { seed: 1 }, undefined],
+  ['x', { code: 'unknown_parameter', param: 'input[3].namespace' }, {}, ['input.namespace']],
+  ['x', { code: 'unsupported_parameter', param: 'tools' }, { tools: [], seed: 1 }, undefined],
+  ['x', { code: 'unsupported_parameter', param: 'max_tokens' }, { max_tokens: 5 }, undefined],
+  ['x', { code: 'unknown_parameter', param: 'messages[0].content[1].foo' }, { foo: 1 }, undefined],
+  [
+    'x',
+    { code: 'unsupported_parameter', param: 'reasoning.effort' },
+    { reasoning: { effort: 'low' } },
+    ['reasoning.effort'],
+  ],
+  ['After the optional system message, roles must alternate user/assistant', {}, { user: 'u', stop: 'x' }, undefined],
+  // Without a code: the sentence names a member of the request. Threads: `errors.quoted.ts`.
+  ['Unrecognized request argument supplied: reasoning_effort', {}, { reasoning_effort: 'low' }, ['reasoning_effort']],
+  [
+    "The 'metadata' parameter is only allowed when 'store' is enabled.",
+    {},
+    { store: false, metadata: { a: 'b' } },
+    ['metadata'],
+  ],
+  ['invalid temperature: only 1 is allowed for this model', {}, { temperature: 0.7, top_p: 1 }, ['temperature']],
+  ['invalid temperature: only 0.6 is allowed for this model', {}, { temperature: 1 }, ['temperature']],
+  ['temperature is deprecated for this model.', {}, { temperature: 1 }, ['temperature']],
+  [
+    '`temperature` and `top_p` cannot both be specified for this model.',
+    {},
+    { top_p: 1, temperature: 1 },
+    ['temperature'],
+  ],
+  [
+    'Penalty is not enabled for models/gemini-2.5-flash-preview-05-20',
+    {},
+    { generationConfig: { temperature: 1, frequencyPenalty: 1 } },
+    ['generationConfig.frequencyPenalty'],
+  ],
+  [
+    'Logprobs is not enabled for models/gemini-2.5-pro',
+    {},
+    { generationConfig: { responseLogprobs: true } },
+    ['generationConfig.responseLogprobs'],
+  ],
+  // Only a value is refused.
+  [
+    "Unsupported value: 'reasoning_effort' does not support 'none' with this model. Supported values are: 'minimal', 'low'.",
+    {},
+    { reasoning_effort: 'none' },
+    ['reasoning_effort', 'none'],
+  ],
+  ['top_p must be between 0 and 0.95', {}, { top_p: 1 }, ['top_p', 1]],
+  ['x', { code: 'unsupported_value', param: 'verbosity' }, { verbosity: 'high' }, ['verbosity']],
+  // Essential members are not left out.
+  ['Thinking mode does not support this tool_choice', {}, { thinking: { type: 'enabled' } }, undefined],
+  ['This response_format type is unavailable now', {}, { seed: 1 }, undefined],
 ]
-for (const [message, more, member] of NAMED)
-  test(`a refusal "${message}" ${JSON.stringify(more)} names ${member}`, () => {
+for (const [message, more, body, expected] of NAMED)
+  test(`a refusal "${message}" ${JSON.stringify(more)} names ${expected?.[0]}`, () => {
     const { code, param }: { readonly code?: string; readonly param?: string } = more
     const failure = fail('incompatible', message, {
       upstream: { message, ...(code !== undefined && { code }) },
       ...(param !== undefined && { param }),
     })
-    assert.equal(refusedMember(failure), member)
+    const found = refusedMember(failure, optionalMembers(body))
+    assert.deepEqual(found && [found.path, ...(found.value === undefined ? [] : [found.value])], expected)
   })
+
+test('a value that a model refuses is remembered, other values of the member are still sent', async () => {
+  const { send, world } = gatewayHarness([instance('a')], (asked) =>
+    /"top_p":1\b/.test(asked.body ?? '')
+      ? respondWith.error(asked, 400, { message: 'top_p must be between 0 and 0.95' })
+      : respondWith.json(asked, 200, chatAnswer.whole('answered')),
+  )
+  const turn = async (top_p: number) => {
+    const calls = world.calls.length
+    const reply = send({ model: 'a/m', messages: [USER], top_p })
+    await world.advance(2_000)
+    assert.equal(reply.status, 200)
+    return [world.calls.length - calls, reply.headers['x-headgate-dropped']]
+  }
+  assert.deepEqual(await turn(1), [2, 'top_p'])
+  assert.deepEqual(await turn(1), [1, 'top_p'])
+  assert.deepEqual(await turn(0.5), [1, undefined])
+})
+
+test('a member that an error only mentions is sent again later, if its absence did not help', async () => {
+  const { send, world } = gatewayHarness([instance('a'), instance('b')], (asked) =>
+    asked.url.includes('//a.')
+      ? respondWith.error(asked, 400, { message: 'Your temperature of debate is too high for this server.' })
+      : respondWith.json(asked, 200, chatAnswer.whole('answered')),
+  )
+  for (let turn = 0; turn < 2; turn++) {
+    const calls = world.calls.length
+    const reply = send({ model: 'a/m', messages: [USER], temperature: 0.5 })
+    await world.advance(2_000)
+    assert.equal(reply.headers['x-headgate-provider'], 'b')
+    const bodies = world.calls.slice(calls).map(({ body = '' }) => body.includes('"temperature"'))
+    assert.deepEqual(bodies, [true, false, true])
+  }
+})

@@ -157,11 +157,11 @@ test('count: no call is made if the first target uses another protocol', async (
   assert.equal(reply.headers['x-headgate-provider'], undefined)
 })
 
-test('count: an invalid request is reported, with a quoted key redacted', async () => {
+test('count: a request that every target refuses is reported, with a quoted key redacted', async () => {
   const { reply, called } = await counting([first, second], (asked) =>
     anthropicError(asked, 400, 'invalid_request_error', `messages.0: wrong, says ${asked.headers['x-api-key']}`),
   )
-  assert.equal(called.length, 1)
+  assert.equal(called.length, 2)
   assert.equal(reply.status, 400)
   assert.equal(reply.json.error.type, 'invalid_request_error')
   assert.match(reply.json.error.message, /messages\.0: wrong/)

@@ -3,6 +3,7 @@
  * inputs in one embeddings call. Entries expire after ten minutes.
  */
 import type { UpstreamProtocolName } from '../../core/chat.ts'
+import type { Json } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
 import { type Candidate, endpointId, modelId } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
@@ -43,14 +44,25 @@ export class Refusals {
     return this.#isRecent(this.#latestExpiry.get(modelId(candidate)))
   }
 
-  /** Records a rejected member of the body (`store`), or of its messages or items (`messages.foo`). */
-  noteMember(candidate: Candidate, path: string): void {
-    this.#note(candidate, `member ${path}`)
+  /**
+   * Records a rejected member of the body (`store`), of an object in it (`generationConfig.topK`), or of its messages or
+   * items (`messages.foo`). `value`: only this value of it was rejected.
+   */
+  noteMember(candidate: Candidate, path: string, value?: Json): void {
+    if (value === undefined) return this.#note(candidate, `member ${path}`)
+    this.#note(candidate, `values ${path}`)
+    this.#note(candidate, valueId(path, value))
   }
 
-  /** Whether the model has rejected this member. */
-  hasMember(candidate: Candidate, path: string): boolean {
-    return this.#has(candidate, `member ${path}`)
+  /** Whether the model has rejected this member, or this value of it. */
+  hasMember(candidate: Candidate, path: string, value?: Json): boolean {
+    if (this.#has(candidate, `member ${path}`)) return true
+    return value !== undefined && this.#has(candidate, `values ${path}`) && this.#has(candidate, valueId(path, value))
+  }
+
+  /** Removes what `noteMember` recorded: the model refuses the request without the member too. */
+  forgetMember(candidate: Candidate, path: string, value?: Json): void {
+    this.#expiry.delete(`${modelId(candidate)} ${value === undefined ? `member ${path}` : valueId(path, value)}`)
   }
 
   /** Records a rejected reasoning signature. It is identified by its length and its last 48 characters. */
@@ -94,5 +106,8 @@ export class Refusals {
 const NO_PROTOCOLS: readonly UpstreamProtocolName[] = []
 const protocolId = (instance: Instance, protocol: UpstreamProtocolName): string =>
   `protocol ${protocol} ${endpointId(instance)}`
+
+/** Only short values are recorded; longer ones differ in each request. */
+const valueId = (path: string, value: Json): string => `value ${path} ${JSON.stringify(value).slice(0, 200)}`
 
 const signatureId = (signature: string): string => `signature ${signature.length} ${signature.slice(-48)}`

@@ -20,6 +20,8 @@ export type AttemptSpec<Ready extends Compatibility> = {
   readonly sentText: (ready: Ready) => string
   /** Whether the failure only means that the request must be changed for this target. Then it is retried there at once. */
   readonly retrySameTarget?: (target: Target, failure: Failure) => boolean
+  /** The member that a refusal names, in a form to compare between vendors. Absent: the failure's `param`. */
+  readonly refusedMember?: (target: Target, failure: Failure) => string | undefined
   /** Called when no target is left: whether a smaller request can be tried at all targets. */
   readonly reduceRequest?: (failure: Failure) => boolean
   /** Whether another target may be tried after this failure. Absent: always. */

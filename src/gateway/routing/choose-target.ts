@@ -3,7 +3,7 @@
 import type { Failure } from '../../core/failure.ts'
 import type { Settings } from '../../core/settings.ts'
 import { type Candidate, namesOf, type Target } from '../../core/target.ts'
-import type { SkippedReason } from '../../policy/reply/final-error.ts'
+import { isRefusal, type SkippedReason } from '../../policy/reply/final-error.ts'
 import {
   type History,
   isSameModel,
@@ -164,7 +164,7 @@ export class TargetChooser<Ready extends Compatibility> {
   chooseDelayed(skipped: readonly SkippedReason[]): DelayedTarget<Ready> | null {
     const { history, failures } = this.#progress
     if (history.final) return null
-    const isLimited = failures.every(({ kind }) => kind === 'rate_limited' || kind === 'incompatible')
+    const isLimited = failures.every((failure) => failure.kind === 'rate_limited' || isRefusal(failure))
     return (isLimited ? this.#shortestRateLimit() : null) ?? this.#sameTarget(skipped)
   }
 

@@ -452,7 +452,12 @@ class RoutingRun<Ready extends Compatibility> {
     if (rowOf(failure).excludes !== 'key') this.#counted++
     else if (isFirst) progress.tried.splice(progress.tried.indexOf(candidate), 1)
     progress.failures.push(failure)
-    progress.history = recordFailure(progress.history, target, failure, this.#chooser.windowOf(candidate))
+    if (failure.overflow?.window !== undefined)
+      this.#deps.health.limits.learn(candidate, { contextWindow: failure.overflow.window })
+    progress.history = recordFailure(progress.history, target, failure, {
+      window: this.#chooser.windowOf(candidate),
+      member: this.#spec.refusedMember ? this.#spec.refusedMember(target, failure) : failure.param,
+    })
     progress.last = { target, prepared, failure }
     if (this.#spec.mayFailOver?.(failure) === false) progress.history = { ...progress.history, final: true }
   }

@@ -4,7 +4,7 @@ import type { ChatRequest, UpstreamProtocolName } from '../../core/chat.ts'
 import type { ModelFacts } from '../../core/config.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
-import { type JsonObject, list, object } from '../../core/json.ts'
+import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { rewrite, type Span } from '../../core/json-text.ts'
 import { isLarge, rewriteLarge, writeLarge } from '../../core/large-write.ts'
 import { pathSegment } from '../../core/path-segment.ts'
@@ -15,6 +15,7 @@ import type { Candidate } from '../../core/target.ts'
 import { type Doubt, doubts } from '../../policy/routing/capabilities.ts'
 import { protocolsInOrder } from '../../policy/routing/choose-protocol.ts'
 import { fittingOutput } from '../../policy/routing/output-room.ts'
+import { optionalMembers } from '../../protocols/errors/refused-member.ts'
 import { sse } from '../../protocols/framing/sse.ts'
 import { upstreamProtocols } from '../../protocols/index.ts'
 import { withoutKeeping } from '../../protocols/openai-responses/without-storage.ts'
@@ -45,8 +46,11 @@ export type InboundRequest = {
   readonly clientPath?: (path: string) => string
   /** The most output tokens to request from this target, as its refusal states. */
   readonly outputLimit?: number
-  /** Whether the provider has rejected a member of the body (`store`), or of its messages or items (`messages.foo`). */
-  readonly refused?: (path: string) => boolean
+  /**
+   * Whether the provider has rejected a member of the body (`store`), of its settings (`generationConfig.topK`), or of its
+   * messages or items (`messages.foo`), or this value of it.
+   */
+  readonly refused?: (path: string, value: Json) => boolean
   /** The upstream streams the answer although the client did not request a stream. */
   readonly asStream?: true
   /** The last message is the beginning of the answer. Only targets that support prefill can continue it. */
@@ -73,6 +77,8 @@ export type OutboundRequest = {
   readonly auth: Auth
   /** A large body is a `LateBody`: it is encoded when this target is tried. */
   readonly body: EncodedText
+  /** The members of the body that may be left out, if the target refuses them. */
+  readonly optional: JsonObject
   /** The request asks for a stream. */
   readonly stream: boolean
   /** Client paths of dropped parts. */
@@ -185,6 +191,7 @@ const prepareAs = (
       url: url + query,
       auth,
       body: rewritten(inbound, after),
+      optional: optionalMembers(after),
       stream,
       ...sorted(lacking.length === 0 ? sameLosses : [...lacking, ...sameLosses], inbound),
     }
@@ -204,7 +211,7 @@ const prepareAs = (
   )
   const isLong = inbound.source.text.length > PIECE
   const body = isLong ? new LateBody(() => writeLarge(after)) : { text: JSON.stringify(after) }
-  return { protocol, url, auth, body, stream, ...losses }
+  return { protocol, url, auth, body, optional: optionalMembers(after), stream, ...losses }
 }
 
 /** The output limit to request instead of the client's, where that does not fit. */

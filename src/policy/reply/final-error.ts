@@ -1,5 +1,5 @@
 /** The error for the client when no target succeeded, its status, and whether the client should retry. */
-import { type Failure, fail, rowOf } from '../../core/failure.ts'
+import { type Failure, type FailureKind, fail, rowOf } from '../../core/failure.ts'
 
 /**
  * Why a target was not tried. `wait`: ms until it may be tried; null: unknown. `unfit`: it cannot take the request without
@@ -15,22 +15,28 @@ const MONEY = new Set(['quota', 'quota_exhausted'])
 /** Every timeout that can end an attempt. */
 const TIME = new Set(['timeout', 'no_first_content', 'connect_timeout', 'stalled', 'deadline'])
 const KEY_REJECTED = new Set(['auth', 'permission', 'suspended', 'disabled', 'model_denied'])
-const MISSING = new Set(['model_missing'])
+const MISSING = new Set(['model_missing', 'not_there'])
 /** The target refused this request; another may accept it. Counts as if the target had been unfit. */
-const REFUSED = new Set(['incompatible', 'incapable'])
+const REFUSED: ReadonlySet<FailureKind> = new Set(['incompatible', 'incapable', 'too_large_for_target'])
+/** Reasons for skipping a target that end by themselves: it may accept the request later. */
+const PASSING = new Set(['circuit', 'warming', 'rate_limited', 'overloaded', 'retry_budget', 'resting'])
+
+/** Whether the target refused the request, so that its failure says nothing about the target's health. */
+export const isRefusal = ({ kind }: Failure): boolean => REFUSED.has(kind)
 
 /**
  * The failure that represents all attempts of a request. `failures`: those of the attempts, in order. `skipped`: the
  * targets that were not tried. A failure caused by the request is returned unchanged. Otherwise the attempts decide, or, if
  * there were none, the reasons for skipping. Failures of different kinds become a bad gateway with the last failure's kind.
- * If every target was unfit or refused the request, the first refusal is returned.
+ * If no target is left that may accept the request, the first refusal is returned.
  */
 export const finalError = (failures: readonly Failure[], skipped: readonly SkippedReason[]): Failure => {
   const own = failures.find((failure) => rowOf(failure).excludes === 'request')
   if (own) return own
-  const decisive = failures.filter(({ kind }) => !REFUSED.has(kind))
-  const [refusal] = decisive.length < failures.length ? failures.filter(({ kind }) => REFUSED.has(kind)) : []
-  if (refusal && decisive.length === 0 && skipped.every(({ why }) => why === 'unfit')) return asOwnFault(refusal)
+  const decisive = failures.filter((failure) => !isRefusal(failure))
+  const refusal = decisive.length < failures.length ? failures.find(isRefusal) : undefined
+  const isLast = decisive.every(({ kind }) => MISSING.has(kind)) && !skipped.some(({ why }) => PASSING.has(why))
+  if (refusal && isLast) return asOwnFault(refusal)
   const last = decisive.at(-1)
   const soonest = shortestWait(decisive, skipped)
   const more = soonest === null ? {} : { retryAfter: soonest }
@@ -47,7 +53,11 @@ export const finalError = (failures: readonly Failure[], skipped: readonly Skipp
     const rest = skipped.some(({ why }) => why === 'retry_budget')
       ? ' tried is at its limit for now; others were not tried, because the retry budget is used up (retry.budgetPercent).'
       : ' is at its limit for now.'
-    return { ...fail('rate_limited', `Every upstream${rest}${quoted(last)}`), ...origin(last), ...more }
+    return {
+      ...fail('rate_limited', `Every upstream${rest}${quoted(last)}${refusedBy(refusal)}`),
+      ...origin(last),
+      ...more,
+    }
   }
   if (last) {
     if (only(MISSING))
@@ -57,7 +67,7 @@ export const finalError = (failures: readonly Failure[], skipped: readonly Skipp
     const text =
       failures.length === 1 ? 'The upstream could not answer.' : `${counted(failures.length)} attempts failed.`
     // A missing model among other failures is not the client's fault: another target might have had it.
-    const kind = last.kind === 'model_missing' ? 'status' : last.kind
+    const kind = MISSING.has(last.kind) ? 'status' : last.kind
     const mixed = kinds.some((one) => one !== last.kind)
     return { ...last, kind, message: `${text}${quoted(last)}`, ...more, ...(mixed && { mixed }) }
   }
@@ -84,15 +94,18 @@ export const finalError = (failures: readonly Failure[], skipped: readonly Skipp
   const budget = skipped.some(({ why }) => why === 'budget') ? ', and a budget has no room for the others' : ''
   return fail(
     'no_target',
-    `No upstream may be tried at the moment: circuits are open or cooldowns are active${budget}. See /providers/status.`,
+    `No upstream may be tried at the moment: circuits are open or cooldowns are active${budget}. See /providers/status.${refusedBy(refusal)}`,
     more,
   )
 }
 
-/** A member that every vendor refuses is an error of the request. */
+/** What no vendor accepts is an error of the request. */
 const asOwnFault = (refusal: Failure): Failure =>
   refusal.kind === 'incompatible' ? { ...refusal, kind: 'invalid_request' } : refusal
 
+/** The refusal of one target, if the others could not be tried. */
+const refusedBy = (refusal: Failure | undefined): string =>
+  refusal ? ` One refused the request: ${refusal.message}` : ''
 const quoted = (failure: Failure | undefined): string => (failure ? ` Last: ${failure.message}` : '')
 const origin = (failure: Failure | undefined) => (failure?.upstream ? { upstream: failure.upstream } : {})
 /** Maximum paths in an error message. */

@@ -36,7 +36,8 @@ const left = (...failed: readonly (readonly [number, string, FailureKind])[]) =>
   for (const [index, id, kind] of failed) {
     const candidate = plan.candidates[index]
     assert.ok(candidate)
-    history = recordFailure(history, { candidate, key: key(id) }, fail(kind, ''), windowOf(candidate))
+    const facts = { window: windowOf(candidate), member: kind === 'incompatible' ? 'temperature' : undefined }
+    history = recordFailure(history, { candidate, key: key(id) }, fail(kind, ''), facts)
   }
   const found = remainingTargets(plan, history, ({ instance: { keys } }) => keys)
   return names([...found].filter(({ candidate }) => !isTooSmall(history, windowOf(candidate))))
@@ -58,6 +59,13 @@ const cases: readonly (readonly [string, ReturnType<typeof left>, readonly strin
   ['content policy: no further target', left([0, '1', 'content_policy']), []],
   ['a request that is too long: only larger context windows', left([0, '1', 'context_length']), ['a1/n', 'a2/n']],
   ['too long for the larger window too', left([0, '1', 'context_length'], [1, '1', 'context_length']), []],
+  ['a refusal: the model is excluded', left([0, '1', 'incompatible']), ['a1/n', 'a2/n', 'b3/m']],
+  [
+    'a second refusal for the same member, in one family',
+    left([0, '1', 'incompatible'], [1, '1', 'incompatible']),
+    ['b3/m'],
+  ],
+  ['a body that is too large: the model is excluded', left([0, '1', 'too_large_for_target']), ['a1/n', 'a2/n', 'b3/m']],
   ['two failures', left([0, '1', 'status'], [2, '3', 'timeout']), ['a1/n', 'a2/n', 'a2/m']],
 ]
 
@@ -66,16 +74,95 @@ for (const [name, found, wanted] of cases)
     assert.deepEqual(found, wanted)
   })
 
-test('next target: a context window counts as too small unless it is known to be larger than one that was exceeded', () => {
+test('next target: a context window counts as too small if it is known not to be larger than one that was exceeded', () => {
   assert.equal(isTooSmall(emptyHistory, undefined), false)
   const history = { ...emptyHistory, largerThan: 8_000 }
   for (const [window, expected] of [
     [8_000, true],
     [8_001, false],
-    [undefined, true],
+    [undefined, false],
   ] as const)
     assert.equal(isTooSmall(history, window), expected)
 })
+
+const vendor = (id: string, more: object = {}): Candidate => {
+  const made = instance(id, ['1'])
+  return at({ ...made, baseUrl: `http://${id}.test`, provider: { ...made.provider, name: id, ...more } }, 'm')
+}
+const relay = { family: 'of the model' }
+const refusals: readonly (readonly [string, readonly (readonly [Candidate, string | undefined])[], boolean])[] = [
+  [
+    'vendors of two families, the same member',
+    [
+      [vendor('x'), 'n'],
+      [vendor('y'), 'n'],
+    ],
+    true,
+  ],
+  [
+    'vendors of two families, other members',
+    [
+      [vendor('x'), 'n'],
+      [vendor('y'), 'seed'],
+    ],
+    false,
+  ],
+  [
+    'vendors that name no member',
+    [
+      [vendor('x'), undefined],
+      [vendor('y'), undefined],
+    ],
+    false,
+  ],
+  [
+    'vendors of one family',
+    [
+      [vendor('x'), 'n'],
+      [vendor('y', { family: 'x' }), 'n'],
+    ],
+    false,
+  ],
+  [
+    'two servers of one model',
+    [
+      [vendor('x', relay), 'n'],
+      [vendor('y', relay), 'n'],
+    ],
+    false,
+  ],
+  [
+    'a vendor, and a relay to it',
+    [
+      [vendor('x'), 'n'],
+      [{ ...vendor('y', relay), model: 'x/m' }, 'n'],
+    ],
+    false,
+  ],
+  [
+    'relays to two vendors',
+    [
+      [{ ...vendor('x', relay), model: 'p/m' }, 'n'],
+      [{ ...vendor('y', relay), model: 'q/m' }, 'n'],
+    ],
+    true,
+  ],
+  [
+    'one server',
+    [
+      [vendor('x'), 'n'],
+      [{ ...vendor('x', { family: 'z' }), model: 'o' }, 'n'],
+    ],
+    false,
+  ],
+]
+for (const [what, refused, final] of refusals)
+  test(`next target: refusals of ${what} are ${final ? 'final' : 'not final'}`, () => {
+    let history = emptyHistory
+    for (const [candidate, member] of refused)
+      history = recordFailure(history, { candidate, key: key('1') }, fail('incompatible', ''), { member })
+    assert.equal(history.final, final)
+  })
 
 test('next target: a failed target is not tried again, whatever the failure', () => {
   const kinds: FailureKind[] = ['status', 'timeout', 'rate_limited', 'truncated', 'empty', 'malformed', 'permission']

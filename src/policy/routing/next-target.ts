@@ -23,15 +23,33 @@ export type History = {
   readonly demoted: ReadonlySet<string>
   /** A failure occurred after which no other target may be tried. */
   readonly final: boolean
-  /** The request exceeded a context window of this size, in tokens: only larger windows are tried. */
+  /** The request exceeded a context window of this size, in tokens: only larger and unknown windows are tried. */
   readonly largerThan: number | null
+  /** Members that targets refused. Vendors of two families that refuse the same one prove that the client is at fault. */
+  readonly refused: readonly RefusalOf[]
 }
 
-/** The history of a request without failures. */
-export const emptyHistory: History = { excluded: new Set(), demoted: new Set(), final: false, largerThan: null }
+type RefusalOf = { readonly member: string; readonly family: string; readonly endpoint: string }
 
-/** The history after a failure of this target. `window`: the target's context window in tokens, if known. */
-export const recordFailure = (history: History, target: Target, failure: Failure, window?: number): History => {
+/** The history of a request without failures. */
+export const emptyHistory: History = {
+  excluded: new Set(),
+  demoted: new Set(),
+  final: false,
+  largerThan: null,
+  refused: [],
+}
+
+/** What is known of a failure. `window`: the target's context window in tokens. `member`: what the target refused. */
+type FailureFacts = { readonly window?: number | undefined; readonly member?: string | undefined }
+
+/** The history after a failure of this target. */
+export const recordFailure = (
+  history: History,
+  target: Target,
+  failure: Failure,
+  { window, member }: FailureFacts = {},
+): History => {
   const row = rowOf(failure)
   const { candidate, key } = target
   const excluded = new Set(history.excluded).add(deploymentId(target))
@@ -40,12 +58,31 @@ export const recordFailure = (history: History, target: Target, failure: Failure
   if (row.excludes === 'endpoint') excluded.add(endpointId(candidate.instance))
   if (row.excludes === 'proxy') excluded.add(proxyId(candidate.instance) ?? endpointId(candidate.instance))
   const tooLong = failure.kind === 'context_length'
+  const refusal =
+    failure.kind === 'incompatible' && member !== undefined
+      ? { member, family: familyOf(candidate), endpoint: endpointId(candidate.instance) }
+      : undefined
   return {
     excluded,
     demoted: row.prefer === 'provider' ? new Set(history.demoted).add(modelId(candidate)) : history.demoted,
-    final: history.final || row.excludes === 'request' || (tooLong && window === undefined),
+    final: history.final || row.excludes === 'request' || (refusal !== undefined && isShared(refusal, history.refused)),
     largerThan: tooLong && window !== undefined ? Math.max(window, history.largerThan ?? 0) : history.largerThan,
+    refused: refusal ? [...history.refused, refusal] : history.refused,
   }
+}
+
+/** Whether a vendor of another family refused the same member. */
+const isShared = ({ member, family, endpoint }: RefusalOf, earlier: readonly RefusalOf[]): boolean =>
+  earlier.some((one) => one.member === member && one.family !== family && one.endpoint !== endpoint)
+
+/**
+ * The family of a target: vendors of one family check requests with the same code. Relays and unknown servers belong to that
+ * of the model they name (`openai/gpt-5.4`), or else to one of the model itself.
+ */
+const familyOf = ({ instance: { provider }, model }: Candidate): string => {
+  if (provider.family !== 'of the model') return provider.family ?? provider.name
+  const maker = model.slice(0, Math.max(0, model.indexOf('/')))
+  return maker === '' ? `model ${model}` : maker
 }
 
 /**
@@ -84,9 +121,9 @@ function* targetsOf(
   }
 }
 
-/** Whether the request exceeded a context window at least as large as this one (tokens; undefined: unknown, too small). */
+/** Whether the request exceeded a context window at least as large as this one (tokens). An unknown window is tried. */
 export const isTooSmall = ({ largerThan }: History, window: number | undefined): boolean =>
-  largerThan !== null && (window ?? 0) <= largerThan
+  largerThan !== null && window !== undefined && window <= largerThan
 
 /** Whether to wait `wait` ms: at most `longest`, by default 2 s, and a quarter of the remaining time. */
 export const isShortWait = (wait: number, timeLeft: number, longest = 2_000): boolean =>

@@ -14,9 +14,7 @@ export const decodeFailure = (status: number, body: Json | undefined, headers: H
       message: 'The provider returned a body that is not JSON.',
       ...(status >= 300 && { status }),
     }
-  const failure = classify(status, upstreamError(body, headers))
-  // Anthropic's front end returns 413 for bodies above 32 MB.
-  return status === 413 && failure.kind === 'invalid_request' ? { ...failure, kind: 'body_too_large' } : failure
+  return classify(status, upstreamError(body, headers))
 }
 
 const upstreamError = (body: Json | undefined, headers: HeaderLookup): UpstreamError => {
@@ -38,16 +36,29 @@ const upstreamError = (body: Json | undefined, headers: HeaderLookup): UpstreamE
 /** The error body for a client of this format. */
 export const encodeFailure = (failure: Failure, { requestId }: FailureContext): JsonObject => ({
   type: 'error',
-  error: { type: typeOf(failure), message: failure.message },
+  error: { type: typeOf(failure), message: messageOf(failure) },
   request_id: requestId,
 })
 
 /** The error event that ends a stream. */
 export const errorEvent = (failure: Failure, requestId: string | undefined): JsonObject => ({
   type: 'error',
-  error: { type: typeOf(failure), message: failure.message },
+  error: { type: typeOf(failure), message: messageOf(failure) },
   ...(requestId !== undefined && { request_id: requestId }),
 })
+
+/**
+ * The message. Clients of this format recognise a long prompt by Anthropic's words, since there is no code: Claude Code
+ * shortens the conversation after "prompt is too long", and lowers `max_tokens` after the other sentence.
+ */
+const messageOf = ({ kind, message, overflow = {} }: Failure): string => {
+  if (kind !== 'context_length' || /prompt is too long|exceed context limit/i.test(message)) return message
+  const { window, promptTokens, requestedOutput } = overflow
+  if (window === undefined || promptTokens === undefined) return `prompt is too long: ${message}`
+  if (promptTokens < window && requestedOutput !== undefined)
+    return `input length and \`max_tokens\` exceed context limit: ${promptTokens} + ${requestedOutput} > ${window}, decrease input length or \`max_tokens\` and try again`
+  return `prompt is too long: ${promptTokens} tokens > ${window} maximum. ${message}`
+}
 
 const TYPE_OF_STATUS: { readonly [status: number]: string } = {
   401: 'authentication_error',

@@ -309,7 +309,7 @@ describe('requests', () => {
 // ── Errors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const KINDS: { readonly [status: number]: readonly string[] } = {
-  400: ['context_length', 'invalid_request'],
+  400: ['context_length', 'incompatible'],
   401: ['auth'],
   404: ['model_missing'],
   429: ['rate_limited'],
@@ -340,7 +340,7 @@ const REPORTED: { readonly [id: string]: string } = {
   'anthropic-messages-200-1': 'overloaded',
   'anthropic-messages-200-2': 'error_in_stream',
   // Anthropic's error table classifies it as quota.
-  'anthropic-messages-400-3': 'invalid_request',
+  'anthropic-messages-400-3': 'incompatible',
   'anthropic-messages-400-4': 'incompatible',
   'anthropic-messages-429-5': 'rate_limited',
 }

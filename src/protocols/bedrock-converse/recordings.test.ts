@@ -160,7 +160,7 @@ describe('answers of Converse', () => {
 
 /** The failure kind of each status. */
 const KINDS: { readonly [status: number]: readonly string[] } = {
-  400: ['context_length', 'invalid_request', 'model_missing'],
+  400: ['context_length', 'incompatible', 'model_missing'],
   403: ['auth'],
   429: ['rate_limited'],
   503: ['overloaded'],

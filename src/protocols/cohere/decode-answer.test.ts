@@ -338,7 +338,7 @@ test('cohere stream: fails on an oversized event and on invalid JSON', () => {
 // ── Errors ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const errors: readonly (readonly [number, Json, string])[] = [
-  [400, { id: 'i', message: 'invalid request: list of documents must not be empty' }, 'invalid_request'],
+  [400, { id: 'i', message: 'invalid request: list of documents must not be empty' }, 'incompatible'],
   [400, { id: 'i', message: 'too many tokens: …', error_type: 'TOO_MANY_TOKENS' }, 'context_length'],
   [401, { id: 'i', message: 'invalid api token' }, 'auth'],
   [402, { message: 'Please add or update your payment method' }, 'quota'],
@@ -346,7 +346,7 @@ const errors: readonly (readonly [number, Json, string])[] = [
   [429, { message: 'trial token rate limit exceeded' }, 'rate_limited'],
   [500, { message: 'internal server error' }, 'status'],
   [503, { data: 'upstream' }, 'overloaded'],
-  [400, 'what', 'invalid_request'],
+  [400, 'what', 'incompatible'],
 ]
 for (const [status, body, kind] of errors)
   test(`cohere errors: ${status} ${JSON.stringify(body)}`, () => {

@@ -141,7 +141,7 @@ describe('answers of v2/chat', () => {
 
 /** The expected failure kinds of each status. */
 const KINDS: { readonly [status: number]: readonly string[] } = {
-  400: ['context_length', 'invalid_request'],
+  400: ['context_length', 'incompatible'],
   401: ['auth'],
   404: ['model_missing'],
   429: ['rate_limited'],

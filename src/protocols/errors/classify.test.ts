@@ -18,8 +18,8 @@ const cases: readonly (readonly [kind: FailureKind, status: number, error: Upstr
   ['auth', 401, { type: 'invalid_request_error', code: 'invalid_api_key' }],
   ['auth', 400, { message: 'API key not valid. Please pass a valid API key.', hints: ['API_KEY_INVALID'] }],
   // Text quoted from the client's request is no evidence about the key.
-  ['invalid_request', 400, { message: 'Invalid role "API key not valid". Use user.' }],
-  ['invalid_request', 400, { message: 'Unknown tool "your credit balance is too low".' }],
+  ['incompatible', 400, { message: 'Invalid role "API key not valid". Use user.' }],
+  ['incompatible', 400, { message: 'Unknown tool "your credit balance is too low".' }],
   ['auth', 403, { hints: ['UnrecognizedClientException'] }],
   ['permission', 403, {}],
   ['permission', 403, { type: 'permission_error' }],
@@ -51,11 +51,13 @@ const cases: readonly (readonly [kind: FailureKind, status: number, error: Upstr
   ['timeout', 504, { type: 'timeout_error' }],
   ['conflict', 409, {}],
   // The model.
-  ['model_missing', 404, {}],
+  ['not_there', 404, {}],
+  ['model_missing', 404, { param: 'model' }],
   ['model_missing', 404, { code: 'DeploymentNotFound', type: 'invalid_request_error' }],
   ['model_missing', 400, { code: 'model_not_found', param: 'model' }],
-  ['model_missing', 404, { type: 'not_found_error' }],
-  ['invalid_request', 404, { type: 'invalid_request_error', param: 'previous_response_id' }],
+  ['not_there', 404, { type: 'not_found_error' }],
+  ['model_missing', 404, { type: 'not_found_error', message: 'model: claude-x' }],
+  ['incompatible', 404, { type: 'invalid_request_error', param: 'previous_response_id' }],
   // Context length.
   ['context_length', 400, { code: 'context_length_exceeded', param: 'messages' }],
   ['context_length', 400, { message: 'prompt is too long: 210000 tokens > 200000 maximum' }],
@@ -75,12 +77,15 @@ const cases: readonly (readonly [kind: FailureKind, status: number, error: Upstr
   ['content_policy', 200, { code: 'content_filter' }],
   // The request.
   ['incompatible', 400, { type: 'invalid_request_error', code: 'unsupported_parameter', param: 'max_tokens' }],
-  ['invalid_request', 400, {}],
-  ['invalid_request', 413, { type: 'request_too_large' }],
-  ['invalid_request', 422, { message: 'extra_forbidden' }],
-  ['invalid_request', 418, {}],
-  ['invalid_request', 200, { type: 'invalid_request_error' }],
-  ['invalid_request', 200, { code: '400', message: 'Token limit reached' }],
+  ['incompatible', 400, {}],
+  ['too_large_for_target', 413, { type: 'request_too_large' }],
+  ['too_large_for_target', 413, {}],
+  ['too_large_for_target', 413, { message: 'Request Entity Too Large' }],
+  ['too_large_for_target', 200, { type: 'request_too_large' }],
+  ['incompatible', 422, { message: 'extra_forbidden' }],
+  ['incompatible', 418, {}],
+  ['incompatible', 200, { type: 'invalid_request_error' }],
+  ['incompatible', 200, { code: '400', message: 'Token limit reached' }],
   // The server.
   ['status', 500, {}],
   ['status', 500, { type: 'api_error' }],
@@ -106,7 +111,7 @@ for (const [kind, status, error] of cases)
 
 test('classify: keeps the upstream’s own error members', () => {
   assert.deepEqual(classify(400, { type: 't', code: 'c', message: 'm', param: 'p', requestId: 'r' }), {
-    kind: 'invalid_request',
+    kind: 'incompatible',
     message: 'm',
     status: 400,
     upstream: { type: 't', code: 'c', message: 'm', requestId: 'r' },
@@ -168,7 +173,7 @@ test('classify: boundaries of the status classes', () => {
     'error_in_stream',
     'redirect',
     'redirect',
-    'invalid_request',
+    'incompatible',
     'timeout',
     'status',
     'status',
@@ -197,7 +202,7 @@ test('classify: truncates long texts, and ignores case, separators and suffixes 
   for (const word of ['THROTTLING_EXCEPTION', 'Throttling-Exception', 'throttling exception', 'Throttling'])
     assert.equal(classify(400, { hints: ['x', word.replaceAll(' ', '')] }).kind, 'rate_limited', word)
   // Only a suffix is removed.
-  assert.equal(classify(400, { code: 'exceptionThrottling' }).kind, 'invalid_request')
+  assert.equal(classify(400, { code: 'exceptionThrottling' }).kind, 'incompatible')
 })
 
 const table: ErrorTable = {
@@ -215,8 +220,8 @@ test('dialect: a row of the provider’s table applies if all its conditions mat
   const kindOf = (failure: Failure, headers = none as HeaderLookup) => applyErrorTable(failure, table, headers).kind
   assert.equal(kindOf(classify(418, { code: 'TEA_POT' })), 'overloaded')
   assert.equal(kindOf(classify(419, { type: 'teapot' })), 'overloaded')
-  assert.equal(kindOf(classify(417, { code: 'teapot' })), 'invalid_request')
-  assert.equal(kindOf(classify(418, { code: 'kettle' })), 'invalid_request')
+  assert.equal(kindOf(classify(417, { code: 'teapot' })), 'incompatible')
+  assert.equal(kindOf(classify(418, { code: 'kettle' })), 'incompatible')
   assert.equal(kindOf(classify(500, {}), busy), 'rate_limited')
   assert.equal(kindOf(classify(500, {})), 'status')
   assert.equal(kindOf(classify(200, { message: 'cold start' })), 'timeout')

@@ -1,11 +1,12 @@
 /**
  * Classifies upstream errors: the first matching row decides, of the provider's table and then of the common one. Without
- * a match the status decides: an unknown 4xx blames the request, an unknown 5xx the provider.
+ * a match the status decides: an unknown 4xx is a refusal that another provider may not share, an unknown 5xx a failure.
  */
 import type { ErrorRow, ErrorSigns, ErrorTable } from '../../core/error-table.ts'
-import { type Failure, type FailureKind, fail } from '../../core/failure.ts'
+import { type ContextOverflow, type Failure, type FailureKind, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { COMMON_ERRORS } from './common-errors.ts'
+import { overflowIn } from './context-overflow.ts'
 import { maskSecrets } from './mask-secrets.ts'
 
 /** The members of an error body, extracted by the format's decoder. */
@@ -15,6 +16,8 @@ export type UpstreamError = {
   readonly message?: string
   readonly param?: string
   readonly requestId?: string
+  /** Tokens that the error states in members of their own (llama.cpp: `n_ctx`, `n_prompt_tokens`). */
+  readonly overflow?: ContextOverflow
   /** More specific codes, such as a google.rpc status or reason, an inner error's code or `x-amzn-errortype`. */
   readonly hints?: readonly string[]
 }
@@ -42,6 +45,7 @@ export const classify = (status: number, error: UpstreamError): Failure => {
     kind,
     message: masked === undefined || masked.trim() === '' ? defaultMessage(kind, actual) : masked,
     ...(param !== undefined && { param: bounded(param) }),
+    ...(kind === 'context_length' && { overflow: { ...overflowIn(message ?? ''), ...error.overflow } }),
   }
 }
 
@@ -101,8 +105,9 @@ export const matchingRow = (table: ErrorTable, failure: Failure, headers: Header
 export const applyErrorTable = (failure: Failure, table: ErrorTable | undefined, headers: HeaderLookup): Failure => {
   const kind = table && matchingRow(table, failure, headers)?.kind
   if (kind === undefined || kind === failure.kind) return failure
-  const isEmpty = (failure.upstream?.message ?? '').trim() === ''
-  return { ...failure, kind, message: isEmpty ? defaultMessage(kind, failure.status ?? 200) : failure.message }
+  const stated = failure.upstream?.message ?? ''
+  const message = stated.trim() === '' ? defaultMessage(kind, failure.status ?? 200) : failure.message
+  return { ...failure, kind, message, ...(kind === 'context_length' && { overflow: overflowIn(stated) }) }
 }
 
 const kindOf = (observed: ObservedSigns, param: string | undefined): FailureKind => {
@@ -110,11 +115,11 @@ const kindOf = (observed: ObservedSigns, param: string | undefined): FailureKind
   if (status >= 300 && status < 400) return 'redirect'
   const row = firstRow(COMMON_ERRORS, observed)
   // A 404 about something other than the model: a stored response, a file.
-  const byStatus = row?.when.word === undefined && row?.when.message === undefined
-  if (status === 404 && byStatus && param !== undefined && param !== 'model') return 'invalid_request'
-  if (row) return row.kind
+  const isElsewhere = row?.kind === 'not_there' && param !== undefined && param !== 'model'
+  if (status === 404 && param === 'model' && (!row || row.kind === 'not_there')) return 'model_missing'
+  if (row && !isElsewhere) return row.kind
   if (status < 400) return 'error_in_stream'
-  return status < 500 ? 'invalid_request' : 'status'
+  return status < 500 ? 'incompatible' : 'status'
 }
 
 /** The message for an error without one. Messages of final errors must not suggest a retry. */
@@ -127,13 +132,17 @@ const defaultMessage = (kind: FailureKind, status: number): string => {
     case 'quota':
       return "The gateway's account at this provider has used up its quota."
     case 'model_missing':
-      // A wrong path gives the same 404: a base URL without its /v1.
-      return `The provider does not have this model${status === 404 ? ', or its base URL is wrong' : ''}.`
+      return 'The provider does not have this model.'
+    case 'not_there':
+      // A base URL without its /v1 gives a 404.
+      return 'The provider does not have this model, or its base URL is wrong.'
+    case 'too_large_for_target':
+      return 'The request is larger than this provider takes. Send less, or add a provider that takes more.'
     case 'context_length':
       return 'The request is longer than the model can read.'
     case 'content_policy':
       return 'The provider refused the request because of its content.'
-    case 'invalid_request':
+    case 'incompatible':
       return 'The provider refused the request and gave no reason.'
     case 'rate_limited':
     case 'token_rate':

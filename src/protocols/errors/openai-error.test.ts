@@ -72,7 +72,7 @@ const bodies: readonly (readonly [name: string, status: number, body: Json | und
       'vLLM, nested with an integer',
       400,
       { error: { message: 'm', type: 'BadRequestError', param: null, code: 400 } },
-      { kind: 'invalid_request', message: 'm' },
+      { kind: 'incompatible', message: 'm' },
     ],
     [
       'vLLM, flat',
@@ -116,7 +116,7 @@ const bodies: readonly (readonly [name: string, status: number, body: Json | und
       'xAI: error is text',
       400,
       { code: 'Client specified an invalid argument', error: 'Incorrect API key provided: xa***90.' },
-      { kind: 'invalid_request', message: 'Incorrect API key provided: xa***90.' },
+      { kind: 'incompatible', message: 'Incorrect API key provided: xa***90.' },
     ],
     [
       'Ollama: error is text',
@@ -204,7 +204,7 @@ const bodies: readonly (readonly [name: string, status: number, body: Json | und
       'Cloudflare, a list of errors',
       404,
       { success: false, errors: [{ code: 7003, message: 'Could not route' }] },
-      { kind: 'model_missing', message: 'Could not route' },
+      { kind: 'not_there', message: 'Could not route' },
     ],
     ['OpenRouter, within a 200', 200, { error: { message: 'm', code: 502 } }, { kind: 'status', status: 502 }],
     [
@@ -225,7 +225,23 @@ const bodies: readonly (readonly [name: string, status: number, body: Json | und
     ['an HTML page, 403', 403, undefined, { kind: 'not_json', status: 403 }],
     ['an HTML page, 200', 200, undefined, { kind: 'not_json' }],
     ['null', 500, null, { kind: 'status' }],
-    ['empty', 400, {}, { kind: 'invalid_request' }],
+    ['empty', 400, {}, { kind: 'incompatible' }],
+    [
+      // github.com/ggml-org/llama.cpp/pull/15780.
+      'llama.cpp, with figures',
+      400,
+      {
+        error: {
+          code: 400,
+          message:
+            'the request exceeds the available context size. try increasing the context size or enable context shift',
+          type: 'exceed_context_size_error',
+          n_prompt_tokens: 9100,
+          n_ctx: 4096,
+        },
+      },
+      { kind: 'context_length', overflow: { window: 4096, promptTokens: 9100 } },
+    ],
     [
       'a message with a key',
       400,

@@ -1,7 +1,7 @@
 /** OpenAI's error format, shared by chat completions and responses, with the variants of compatible servers. */
-import { type Failure, type FailureKind, fail, rowOf } from '../../core/failure.ts'
+import { type ContextOverflow, type Failure, type FailureKind, fail, rowOf } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
-import { isList, type Json, type JsonObject, list, object, readJson, text } from '../../core/json.ts'
+import { isList, type Json, type JsonObject, list, number, object, readJson, text } from '../../core/json.ts'
 import type { FailureContext } from '../../core/protocol.ts'
 import { RETRY_TRIGGERS } from '../../core/retry-triggers.ts'
 import { classify, type UpstreamError } from './classify.ts'
@@ -107,7 +107,16 @@ const upstreamErrorIn = (body: Json | undefined, headers: HeaderLookup): Upstrea
     ...(innerMessage !== undefined && { message: innerMessage }),
     ...(param !== undefined && { param }),
     ...(hints.length > 0 && { hints }),
+    ...overflowMembers(inner),
   }
+}
+
+/** The figures of llama.cpp and its derivatives (github.com/ggml-org/llama.cpp/pull/15780). */
+const overflowMembers = (inner: JsonObject): { readonly overflow?: ContextOverflow } => {
+  const window = number(inner.n_ctx)
+  const promptTokens = number(inner.n_prompt_tokens)
+  if (window === undefined && promptTokens === undefined) return {}
+  return { overflow: { ...(window !== undefined && { window }), ...(promptTokens !== undefined && { promptTokens }) } }
 }
 
 /** The message of OpenRouter's provider: as text, as JSON, or as JSON text. */

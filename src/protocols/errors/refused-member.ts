@@ -1,18 +1,90 @@
-/** Finds the member that a provider rejects, if the request keeps its meaning without it. */
+/** Finds the member that a provider refuses: by the error's `param`, or by a sentence that names a member of the request. */
 import type { Failure } from '../../core/failure.ts'
+import { isObject, type Json, type JsonObject } from '../../core/json.ts'
 
-/** Members that change the request's meaning. They are never dropped; the router tries the next target. */
+/** Members that change the request's meaning. They are never left out; the router tries the next target. */
 const ESSENTIAL: ReadonlySet<string> = new Set(
-  'model messages input system instructions stream tools tool_choice functions function_call response_format text output_config n previous_response_id conversation prompt role content tool_calls tool_call_id type id call_id name arguments output summary encrypted_content max_tokens max_completion_tokens max_output_tokens'.split(
+  'model messages input system instructions stream tools tool_choice functions function_call response_format text output_config n previous_response_id conversation prompt role content tool_calls tool_call_id type id call_id name arguments output summary encrypted_content max_tokens max_completion_tokens max_output_tokens max_new_tokens num_predict contents system_instruction tool_config response_schema response_json_schema response_mime_type format web_search_options modalities response_modalities candidate_count'.split(
     ' ',
   ),
 )
 
-/** Paths such as `messages[1].foo`, `messages.2.assistant.foo`, `body.store`, `store`. */
-const PATH =
-  /^(?:body\.)?(?:(messages|input)(?:\[\d{1,6}\]|\.\d{1,6})(?:\.(?:assistant|user|system|tool))?\.)?([a-z][a-z0-9_]{0,60})$/
+/** Objects with settings, in which a member may be refused: Gemini, Bedrock, Ollama, responses. */
+const CONTAINERS: ReadonlySet<string> = new Set('generationConfig inferenceConfig options reasoning text'.split(' '))
 
-/** Error messages that contain a member's path or name. Repetitions are bounded: the text is untrusted. */
+/** The members of a body that may be left out, for `refusedMember`. */
+export const optionalMembers = (body: JsonObject): JsonObject => {
+  const members: { [name: string]: Json } = {}
+  for (const name of Object.keys(body)) {
+    const value = body[name]
+    if (value !== undefined && (CONTAINERS.has(name) || !ESSENTIAL.has(snakeCase(name)))) members[name] = value
+  }
+  return members
+}
+
+/** A member that a provider refuses. */
+export type RefusedMember = {
+  /** In the body that was sent: `store`, `generationConfig.topK`, `messages.foo`. */
+  readonly path: string
+  /** Only this value of it is refused. Absent: the member is. */
+  readonly value?: Json
+  /** The error names the member as the cause. Otherwise its sentence only mentions it. */
+  readonly certain: boolean
+}
+
+/**
+ * The refused member, if the request keeps its meaning without it. `optional`: the members of the body that may be left out.
+ * Undefined: none is named, or it is essential or not in the body.
+ */
+export const refusedMember = (failure: Failure, optional: JsonObject): RefusedMember | undefined => {
+  if (failure.kind !== 'incompatible') return undefined
+  const { param, upstream } = failure
+  const message = upstream?.message ?? ''
+  const isNamed = upstream?.code === 'unknown_parameter' || upstream?.code === 'unsupported_parameter'
+  const quoted = (isNamed ? param : undefined) ?? firstMatch(message, MESSAGE_PATTERNS)
+  if (quoted !== undefined) {
+    const inList = listMember(quoted, message)
+    if (inList !== undefined) return { path: inList, certain: true }
+  }
+  const named = quoted ?? param
+  const found = named === undefined ? mentioned(message, optional) : present(named, optional)
+  if (!found) return undefined
+  const { path, value } = found
+  const certain = named !== undefined
+  // A member is refused as a whole if the error says so, or if its default is the only value.
+  const whole = isNamed || quoted !== undefined || ONLY_VALUE.test(message) || !ABOUT_VALUE.test(message)
+  return whole || !isSmall(value) ? { path, certain } : { path, value, certain }
+}
+
+/** The member that a refusal is about, in a form that can be compared between vendors. Undefined: it names none. */
+export const comparableMember = (failure: Failure, optional: JsonObject): string | undefined => {
+  const { param } = failure
+  const path = param ?? refusedMember(failure, optional)?.path
+  if (path === undefined) return undefined
+  const steps = snakeCase(path)
+    .replaceAll(/\[\d{1,6}\]|\.\d{1,6}(?=\.|$)/g, '')
+    .split('.')
+    .filter((step) => step !== 'body' && !CONTAINERS.has(camelCase(step)))
+  const [root = '', ...rest] = steps.map((step) => SAME[step] ?? step)
+  // The whole conversation, or nothing: that says too little.
+  return root === '' || (root === 'messages' && rest.length === 0) ? undefined : [root, ...rest].join('.')
+}
+
+/** Names of one member in different formats. */
+const SAME: { readonly [name: string]: string } = {
+  input: 'messages',
+  contents: 'messages',
+  max_completion_tokens: 'max_tokens',
+  max_output_tokens: 'max_tokens',
+  stop_sequences: 'stop',
+  effort: 'reasoning_effort',
+}
+
+/** Paths in a list of messages or items: `messages[1].foo`, `messages.2.assistant.foo`. */
+const IN_LIST =
+  /^(?:body\.)?(messages|input)(?:\[\d{1,6}\]|\.\d{1,6})(?:\.(?:assistant|user|system|tool))?\.([a-z][a-z0-9_]{0,60})$/
+
+/** Error messages that contain the path or name of a refused member. Repetitions are bounded: the text is untrusted. */
 const MESSAGE_PATTERNS: readonly RegExp[] = [
   /property '([^']{1,200})' is unsupported/i,
   /extra inputs are not permitted, field: '([^']{1,200})'/i,
@@ -20,21 +92,107 @@ const MESSAGE_PATTERNS: readonly RegExp[] = [
   /^model .{1,100} does not support parameter ([a-z_]{1,60})/i,
   /^argument not supported on this model: ([a-z_]{1,60})/i,
   /^unknown field: parameter '([^']{1,60})'/i,
+  /^(?:unrecognized|unknown|unsupported) (?:request )?(?:argument|parameter|field)s?(?: supplied)?: ['"`]?([a-zA-Z_.]{1,60})/i,
 ]
 
-/** The rejected member: `store`, `messages.foo`, `input.foo`. Undefined if none is named or it is essential. */
-export const refusedMember = ({ kind, param, upstream }: Failure): string | undefined => {
-  if (kind !== 'incompatible') return undefined
-  const message = upstream?.message ?? ''
-  const isNamed = upstream?.code === 'unknown_parameter' || upstream?.code === 'unsupported_parameter'
-  const path =
-    (isNamed ? param : undefined) ?? MESSAGE_PATTERNS.map((pattern) => pattern.exec(message)?.[1]).find(Boolean)
-  const [, list, name] = PATH.exec(snakeCase(path ?? '')) ?? []
-  if (name === undefined || ESSENTIAL.has(name)) return undefined
+const firstMatch = (message: string, patterns: readonly RegExp[]): string | undefined =>
+  patterns.map((pattern) => pattern.exec(message)?.[1]).find(Boolean)
+
+/** `messages.foo`; undefined for paths elsewhere and for essential members. */
+const listMember = (path: string, message: string): string | undefined => {
+  const [, list, name] = IN_LIST.exec(snakeCase(path)) ?? []
   // Groq reports message and member separately: "('messages.1' : property 'foo' is unsupported)".
-  const parent = list ?? (/'messages\.\d{1,6}' : property/.test(message) ? 'messages' : undefined)
-  return parent === undefined ? name : `${parent}.${name}`
+  const isSeparate = /'messages\.\d{1,6}' : property/.test(message) && /^[a-z][a-z0-9_]{0,60}$/.test(path)
+  const [root, member] = isSeparate ? ['messages', path] : [list, name]
+  return root === undefined || member === undefined || ESSENTIAL.has(member) ? undefined : `${root}.${member}`
 }
 
+type Present = { readonly path: string; readonly value: Json }
+
+/** All optional members, each with its path; those of containers too. */
+const membersOf = (optional: JsonObject): readonly Present[] =>
+  Object.entries(optional).flatMap(([name, value]): Present[] => {
+    if (value === undefined) return []
+    const inside = CONTAINERS.has(name) && isObject(value) ? Object.entries(value) : []
+    return [
+      ...inside.flatMap(([inner, one]) =>
+        one === undefined || ESSENTIAL.has(snakeCase(inner)) ? [] : [{ path: `${name}.${inner}`, value: one }],
+      ),
+      ...(inside.length === 0 ? [{ path: name, value }] : []),
+    ]
+  })
+
+const lastStep = (path: string): string => path.slice(path.lastIndexOf('.') + 1)
+
+/** The member with this path or name, which may be in the vendor's own form: `body.topK`, `reasoning_effort`. */
+const present = (named: string, optional: JsonObject): Present | undefined => {
+  const name = snakeCase(named.replace(/^body\./, ''))
+  const members = membersOf(optional)
+  return (
+    members.find(({ path }) => snakeCase(path) === name) ??
+    members.find(({ path }) => snakeCase(lastStep(path)) === lastStep(name) && !/[[]|\.\d/.test(named)) ??
+    (name === 'reasoning' && optional.reasoning !== undefined ? { path: name, value: optional.reasoning } : undefined)
+  )
+}
+
+/** Names that are ordinary words of error messages: they count only in quotation marks. */
+const ORDINARY: ReadonlySet<string> = new Set(
+  'user store stop options container context audio text thinking reasoning prediction include metadata seed truncation background think summary'.split(
+    ' ',
+  ),
+)
+
+/** The optional member that the message mentions first: by its name, in words (`top p`), or by its last word (`Penalty`). */
+const mentioned = (message: string, optional: JsonObject): Present | undefined => {
+  const text = message.slice(0, 1_000)
+  const lower = text.toLowerCase()
+  const members = membersOf(optional)
+  const first = (placeOf: (name: string) => number) =>
+    members
+      .map((member) => ({ member, at: placeOf(snakeCase(lastStep(member.path))) }))
+      .filter(({ at }) => at >= 0)
+      .sort((a, b) => a.at - b.at)[0]?.member
+  return first((name) => placeOfName(text, lower, name)) ?? first((name) => placeOfWord(lower, LAST_WORDS[name] ?? ''))
+}
+
+/** Last words by which messages name a member. */
+const LAST_WORDS: { readonly [name: string]: string } = {
+  presence_penalty: 'penalty',
+  frequency_penalty: 'penalty',
+  response_logprobs: 'logprobs',
+  top_logprobs: 'logprobs',
+}
+
+/** The place of a member's name in the message: as `top_p`, `topP` or `top p`; -1: none. */
+const placeOfName = (text: string, lower: string, name: string): number => {
+  if (ORDINARY.has(name))
+    return ["'", '"', '`'].reduce((at, mark) => Math.max(at, lower.indexOf(`${mark}${name}${mark}`)), -1)
+  const places = [
+    placeOfWord(lower, name),
+    placeOfWord(text, camelCase(name)),
+    name.includes('_') ? placeOfWord(lower, name.replaceAll('_', ' ')) : -1,
+  ].filter((at) => at >= 0)
+  return places.length === 0 ? -1 : Math.min(...places)
+}
+
+/** The place of a word that is not part of a longer name; -1: none. */
+const placeOfWord = (text: string, word: string): number => {
+  if (word.length < 3) return -1
+  for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1))
+    if (!/\w/.test(text[at - 1] ?? '') && !/\w/.test(text[at + word.length] ?? '')) return at
+  return -1
+}
+
+/** Only the default is accepted, so the member can be left out whatever its value. */
+const ONLY_VALUE =
+  /\bonly (?:the default )?\(?['"`]?[\w.]{1,20}['"`]?\)?(?: value)? (?:is|are) (?:allowed|supported|accepted)|\bonly the default/i
+/** The value is refused, not the member. */
+const ABOUT_VALUE =
+  /\bvalues?\b|\bmust be\b|\bonly\b|\brange\b|between|at (?:most|least)|(?:less|greater|larger|smaller) than|m(?:ax|in)imum|[<>]=?|does not support ['"`\d]/i
+
+const isSmall = (value: Json): boolean => !isObject(value) && JSON.stringify(value).length <= 200
+
 /** xAI reports camel case: `presencePenalty`. */
-const snakeCase = (path: string): string => path.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+const snakeCase = (path: string): string =>
+  path.replaceAll(/[A-Z]/g, (letter, at: number) => `${at === 0 ? '' : '_'}${letter.toLowerCase()}`)
+const camelCase = (name: string): string => name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())

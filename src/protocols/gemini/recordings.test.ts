@@ -88,7 +88,7 @@ describe('answers of generateContent', () => {
 })
 
 const ERRORS: { readonly [status: number]: readonly string[] } = {
-  400: ['auth', 'context_length', 'invalid_request'],
+  400: ['auth', 'context_length', 'incompatible'],
   403: ['permission'],
   404: ['model_missing'],
   429: ['rate_limited'],

@@ -166,7 +166,7 @@ test('ollama: decodes log probabilities with their text', () => {
 const errors: readonly (readonly [number, Json, string])[] = [
   [404, { error: 'model "nope" not found, try pulling it first' }, 'model_missing'],
   [401, { error: 'unauthorized' }, 'auth'],
-  [400, { error: 'json: cannot unmarshal string into Go struct field' }, 'invalid_request'],
+  [400, { error: 'json: cannot unmarshal string into Go struct field' }, 'incompatible'],
   [500, { error: 'llama runner process has terminated: exit status 2' }, 'status'],
   [503, { error: 'server busy, please try again. maximum pending requests exceeded' }, 'overloaded'],
 ]

@@ -325,7 +325,7 @@ const read: readonly (readonly [name: string, wire: string, answer: string])[] =
   [
     'a flat error',
     'data: {"object":"error","message":"m","type":"BadRequestError","code":400}\n\n',
-    'failed invalid_request',
+    'failed incompatible',
   ],
   ['error: null is not an error', chunk({ content: 'a' }, 'stop', { error: null }), 'text:a | stop stop'],
   [

@@ -38,5 +38,6 @@ export const openaiChat: Protocol = {
   choices: { split: splitList('choices') },
   encodeChoices,
   decodeFailure: decodeOpenaiFailure,
+  ranges: { temperature: [0, 2], top_p: [0, 1], presence_penalty: [-2, 2], frequency_penalty: [-2, 2] },
   encodeFailure: encodeOpenaiFailure,
 }

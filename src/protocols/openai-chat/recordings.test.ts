@@ -28,9 +28,9 @@ const FAILURES: ReadonlyMap<string, string> = new Map([
   // Azure's content filter with status 200.
   ['azure-chat-test-prompt-content-filtering-with-events-with-n-98ddde0e', 'content_policy'],
   // Groq reports a malformed call in the stream; Groq's own error table has its meaning.
-  ['groq-chat-test-tool-use-failed-error-streaming-with-text-564fca61', 'invalid_request'],
+  ['groq-chat-test-tool-use-failed-error-streaming-with-text-564fca61', 'incompatible'],
   // OpenRouter reports its provider's error in a chunk.
-  ['openrouter-chat-test-openrouter-stream-error', 'invalid_request'],
+  ['openrouter-chat-test-openrouter-stream-error', 'incompatible'],
 ])
 const failureOf = (name: string): string | undefined => [...FAILURES].find(([start]) => name.startsWith(start))?.[1]
 
@@ -156,9 +156,9 @@ describe('chat recordings: requests', () => {
 
 describe('chat recordings: errors', () => {
   const KINDS: ReadonlyMap<number, readonly string[]> = new Map([
-    [400, ['invalid_request', 'incompatible', 'context_length', 'malformed']],
+    [400, ['incompatible', 'context_length', 'malformed']],
     [401, ['auth']],
-    [404, ['model_missing']],
+    [404, ['model_missing', 'not_there']],
     [429, ['rate_limited']],
     [503, ['overloaded']],
   ])

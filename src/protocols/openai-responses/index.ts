@@ -37,5 +37,6 @@ export const openaiResponses: Protocol & { readonly counting: TokenCounting } = 
   decodeStream,
   encodeStream,
   decodeFailure: decodeOpenaiFailure,
+  ranges: { temperature: [0, 2], top_p: [0, 1], top_logprobs: [0, 20] },
   encodeFailure: encodeOpenaiFailure,
 }

@@ -69,18 +69,29 @@ const withoutRefused = (
   return withoutMember(body, ...refused)
 }
 
-/** The body without members that this provider rejected before, in the body, its messages and its input items. */
+/** Objects of a body whose members are settings. */
+const CONTAINERS = ['generationConfig', 'inferenceConfig', 'options', 'reasoning', 'text'] as const
+
+/** The body without members that this provider rejected before: in the body, its objects of settings, messages and items. */
 export const withoutRefusedPaths = (
   body: JsonObject,
-  isRefused: (path: string) => boolean,
+  isRefused: (path: string, value: Json) => boolean,
   dropped: ReportDropped,
 ): JsonObject => {
   const leave = (from: JsonObject, prefix: string, name: (member: string) => string): JsonObject => {
-    const refused = Object.keys(from).filter((member) => from[member] !== undefined && isRefused(prefix + member))
+    const refused = Object.entries(from).flatMap(([member, value]) =>
+      value !== undefined && isRefused(prefix + member, value) ? [member] : [],
+    )
     for (const member of refused) if (!isNeutral(from[member])) dropped(name(member))
     return withoutMember(from, ...refused)
   }
   let remaining = leave(body, '', (member) => member)
+  for (const root of CONTAINERS) {
+    const settings = remaining[root]
+    if (!isObject(settings)) continue
+    const kept = leave(settings, `${root}.`, (member) => `${root}.${member}`)
+    if (kept !== settings) remaining = { ...remaining, [root]: kept }
+  }
   for (const root of ['messages', 'input']) {
     remaining = mapMember(remaining, root, (item, index) =>
       isObject(item) ? leave(item, `${root}.`, (member) => `${root}[${index}].${member}`) : item,

@@ -1,7 +1,7 @@
 /** A history with parts of one vendor's own kind goes on at a vendor of another API style. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
+import { chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import type { ClientProtocolName, UpstreamProtocolName } from '../../core/chat.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 
@@ -203,22 +203,22 @@ test('messages: a call made by code at Anthropic is an ordinary call elsewhere, 
   assert.deepEqual([result?.tool_call_id, result?.content], ['toolu_1', '7'])
 })
 
-test('messages: a file in a container is content that no other vendor can read', async () => {
-  const { reply } = await ask('anthropic-messages', 'openai-chat', {
-    model: 'a/m',
-    max_tokens: 50,
-    messages: [
-      {
-        role: 'user',
-        content: [
-          { type: 'container_upload', file_id: 'file_1' },
-          { type: 'text', text: 'sum?' },
-        ],
-      },
+test('messages: a file in a container is content that no other vendor can read, until the model has answered', async () => {
+  const upload = {
+    role: 'user',
+    content: [
+      { type: 'container_upload', file_id: 'file_1' },
+      { type: 'text', text: 'sum?' },
     ],
-  })
-  assert.equal(reply.status, 400)
-  assert.equal(reply.json.error.type, 'invalid_request_error')
+  }
+  const body = { model: 'a/m', max_tokens: 50, messages: [upload] }
+  const asked = await ask('anthropic-messages', 'openai-chat', body)
+  assert.equal(asked.reply.status, 400)
+  assert.equal(asked.reply.json.error.type, 'invalid_request_error')
+  const messages = [upload, { role: 'assistant', content: 'Seven.' }, { role: 'user', content: 'sure?' }]
+  const later = await ask('anthropic-messages', 'openai-chat', { ...body, messages })
+  assert.equal(later.reply.status, 200, later.reply.text)
+  assert.equal(later.dropped, 'messages[0].content[0]')
 })
 
 // ── Responses: items of Codex ────────────────────────────────────────────────────────────────────────────────────────
@@ -414,4 +414,26 @@ test('additional tools: an item without tools is left out, and in front of a res
   assert.deepEqual([chat.sent.tools, chat.dropped], [undefined, ''])
   const same = await ask('openai-responses', 'openai-responses', { model: 'a/m', input })
   assert.deepEqual(same.sent.input, input)
+})
+
+test('additional tools: streamed calls have name and namespace, also of a free-form tool', async () => {
+  const exec = { type: 'custom', name: 'exec', format: { type: 'grammar', syntax: 'lark', definition: 'start: /.+/' } }
+  const call = { index: 0, id: 'call_1', type: 'function', function: { name: 'functions__exec', arguments: '' } }
+  const pieces = ['{"in', 'put":"ls"}'].map((text) =>
+    chatAnswer.chunk({ tool_calls: [{ index: 0, function: { arguments: text } }] }),
+  )
+  const stream = [
+    chatAnswer.role(),
+    chatAnswer.chunk({ tool_calls: [call] }),
+    ...pieces,
+    chatAnswer.chunk({}, 'tool_calls'),
+    chatAnswer.done,
+  ]
+  const { send, world } = gatewayHarness([instance('a')], (asked) => respondWith.stream(asked, stream.join('')))
+  const input = [toolsItem(namespace('functions', exec)), user('hi')]
+  const reply = send({ model: 'a/m', stream: true, input }, 'openai-responses')
+  await world.advance(5_000)
+  const [, item = ''] = /event: response\.output_item\.done\ndata: (.*)/.exec(reply.text) ?? []
+  const { type, name, namespace: of, input: text } = object(JSON.parse(item).item) ?? {}
+  assert.deepEqual([type, name, of, text], ['custom_tool_call', 'exec', 'functions', 'ls'])
 })

@@ -205,7 +205,7 @@ const readUser = (message: RequestFields, problems: DecodeState): Message[] => {
     const path = `${message.path('content')}[${index}]`
     if (isToolResult(entry)) {
       endTurn()
-      messages.push(decodeResult(entry, path, problems))
+      messages.push(decodeResult(entry, path, { problems, by: 'client', extras: [] }))
     } else content.push(...readEntry(entry, path, problems))
   }
   endTurn()

@@ -36,8 +36,15 @@ const systemText = (part: Part): readonly Part[] => {
   return found.rest === '' ? [line] : [line, { ...part, text: found.rest }]
 }
 
+/** `answered`: the index of the model's last message. It has read what stands before. */
+type MessagesContext = { readonly problems: Problems; readonly answered: number }
+
 /** Decodes one message. Tool results in a user's turn become separate messages. */
-export const decodeMessage = (message: Json, index: number, problems: Problems): readonly Message[] => {
+export const decodeMessage = (
+  message: Json,
+  index: number,
+  { problems, answered }: MessagesContext,
+): readonly Message[] => {
   const plainText = plainTextMessage(message, 'messages', index)
   if (plainText) return [plainText]
   const at = `messages[${index}]`
@@ -51,7 +58,10 @@ export const decodeMessage = (message: Json, index: number, problems: Problems):
   const extras = fields.unread()
   switch (role) {
     case 'user':
-      return decodeUser({ at, parts, path, extras }, problems)
+      return decodeUser(
+        { at, parts, path, extras },
+        { problems, by: index < answered ? 'model' : 'client', extras: [] },
+      )
     case 'assistant':
     // Newer models accept a system message inside the conversation, although no published schema has it.
     case 'system': {
@@ -80,7 +90,7 @@ type UserTurn = {
   readonly extras: readonly Extra[]
 }
 
-const decodeUser = ({ at, parts, path, extras }: UserTurn, problems: Problems): Message[] => {
+const decodeUser = ({ at, parts, path, extras }: UserTurn, context: BlockContext): Message[] => {
   const messages: Message[] = []
   let content: Part[] = []
   const flush = () => {
@@ -90,8 +100,8 @@ const decodeUser = ({ at, parts, path, extras }: UserTurn, problems: Problems): 
   for (const [index, part] of parts.entries())
     if (isObject(part) && part.type === 'tool_result') {
       flush()
-      messages.push(decodeResult(part, path(index), problems))
-    } else content.push(...decodeBlock(part, path(index), { problems, by: 'client', extras: [] }))
+      messages.push(decodeResult(part, path(index), context))
+    } else content.push(...decodeBlock(part, path(index), context))
   flush()
   const last = messages.at(-1)
   if (!last || extras.length === 0) return messages
@@ -99,7 +109,8 @@ const decodeUser = ({ at, parts, path, extras }: UserTurn, problems: Problems): 
 }
 
 /** Decodes a tool result. */
-export const decodeResult = (block: JsonObject, at: string, problems: Problems): Message => {
+export const decodeResult = (block: JsonObject, at: string, context: BlockContext): Message => {
+  const { problems } = context
   const fields = requestFields(block, at, problems)
   fields.string('type')
   const callId = fields.string('tool_use_id')
@@ -117,7 +128,7 @@ export const decodeResult = (block: JsonObject, at: string, problems: Problems):
       typeof content === 'string'
         ? [{ type: 'text', at: `${at}.content`, text: content }]
         : (isList(content) ? content : []).flatMap((part, index) =>
-            decodeBlock(part, `${at}.content[${index}]`, { problems, by: 'client', extras: [] }),
+            decodeBlock(part, `${at}.content[${index}]`, context),
           ),
     ...(isError && { isError }),
     ...(extras.length > 0 && { extras }),

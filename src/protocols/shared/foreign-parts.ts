@@ -21,7 +21,7 @@ const STEERING: ReadonlySet<string> = new Set([
 /** Summaries of the conversation, readable for one vendor only. */
 const SUMMARY = /compaction/
 
-/** `model`: its own output, so the text around it states what it read. `client`: content of a message or of a result. */
+/** `model`: its own output, or content that it has answered, so later text states what it read. `client`: new content. */
 export type ForeignAuthor = 'model' | 'client'
 
 /**

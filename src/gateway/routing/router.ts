@@ -5,8 +5,8 @@
  */
 
 import { type Failure, fail, rowOf } from '../../core/failure.ts'
-import { namesOf, type Target } from '../../core/target.ts'
-import type { GatewayEvent, SkippedTarget } from '../../core/trace.ts'
+import type { Target } from '../../core/target.ts'
+import type { GatewayEvent } from '../../core/trace.ts'
 import { finalError, type SkippedReason } from '../../policy/reply/final-error.ts'
 import { withStatedWait } from '../../policy/retry/stated-wait.ts'
 import { emptyHistory, recordFailure } from '../../policy/routing/next-target.ts'
@@ -15,18 +15,11 @@ import type { AttemptPermit } from '../health/upstream-health.ts'
 import type { AnswerStream, Attempt, AttemptOutcome } from '../upstream/attempt.ts'
 import type { Compatibility, OutboundRequest } from '../upstream/outbound-request.ts'
 import type { AttemptSpec } from './attempt-spec.ts'
-import {
-  type Choice,
-  type DelayedTarget,
-  overBudget,
-  type RoutingProgress,
-  type Selection,
-  type Skip,
-  TargetChooser,
-  unaffordable,
-} from './choose-target.ts'
+import { type Choice, type RoutingProgress, type Selection, TargetChooser } from './choose-target.ts'
 import { finishProbe } from './finish-probe.ts'
 import type { RouteContext, RoutingDeps } from './route-context.ts'
+import { SkipNotes } from './skip-notes.ts'
+import { Waits } from './waits.ts'
 
 /** A request that a target has begun to answer. `prepared`: the request sent to the target. */
 export type Routed<Ready extends Compatibility = OutboundRequest> = {
@@ -83,9 +76,6 @@ const UNRECORDED = {
 /** ms after which the next target is tried beside a probe, so that its client does not wait for a target that is down. */
 const SLOW_PROBE = 1_000
 
-/** Maximum skipped targets listed for one request; the rest are counted. The trail must fit into 1,024 characters. */
-const MAX_SKIPPED = 12
-
 /** The routing of one request. */
 class RoutingRun<Ready extends Compatibility> {
   readonly #deps: RoutingDeps
@@ -93,19 +83,17 @@ class RoutingRun<Ready extends Compatibility> {
   readonly #spec: AttemptSpec<Ready>
   readonly #chooser: TargetChooser<Ready>
   readonly #progress: RoutingProgress<Ready>
+  readonly #skips: SkipNotes
+  readonly #waits: Waits<Ready>
   /** Attempts that have neither opened nor failed, in the order of their start: one, or two while one is a hedge. */
   readonly #running: RunningAttempt<Ready>[] = []
   /** Failed attempts that count towards `maxAttempts`. */
   #counted = 0
-  #hasWaited = false
-  #hasRetriedModel = false
   #hasHedged = false
   /** No other target can be tried beside a probe. */
   #probesAlone = false
   /** The first empty answer. It is delivered if no target returns another. */
   #empty: Routed<Ready> | null = null
-  /** Reason and name of each skip that has been recorded; null before the first. */
-  #recordedSkips: Set<string> | null = null
 
   constructor(deps: RoutingDeps, context: RouteContext, spec: AttemptSpec<Ready>) {
     this.#deps = deps
@@ -113,6 +101,8 @@ class RoutingRun<Ready extends Compatibility> {
     this.#spec = spec
     this.#progress = { history: emptyHistory, tried: [], failures: [], attempts: 0, last: null, unaffordable: NONE }
     this.#chooser = new TargetChooser(deps, context, spec, this.#progress)
+    this.#skips = new SkipNotes(context.note)
+    this.#waits = new Waits({ world: deps.world, stop: context.stop, chooser: this.#chooser, skips: this.#skips })
   }
 
   async run(): Promise<Routed<Ready> | NotRouted> {
@@ -139,13 +129,13 @@ class RoutingRun<Ready extends Compatibility> {
       await preparing
       if (stop.reason) return CONTINUE
     }
-    const again = this.#hasRetriedModel ? null : this.#chooser.chooseSameModel()
-    const selecting = again ? this.#waitForSameModel(again) : this.#chooseReserved(() => this.#chooser.chooseNow())
+    const again = this.#waits.sameModel()
+    const selecting = again ? this.#waits.forSameModel(again) : this.#chooseReserved(() => this.#chooser.chooseNow())
     const { choice: immediate, skipped } = selecting instanceof Promise ? await selecting : selecting
-    if (skipped.length > 0) this.#recordSkipped(skipped)
+    this.#skips.add(skipped)
     if (!immediate && again) return CONTINUE
     if (!immediate && this.#context.account.isLimited) return this.#giveUp(skipped)
-    const choice = immediate ?? (await this.#waitForTarget(skipped))
+    const choice = immediate ?? (await this.#waits.forTarget(skipped))
     if (stop.reason) {
       if (choice) this.#discard(choice.permit)
       return CONTINUE
@@ -193,43 +183,6 @@ class RoutingRun<Ready extends Compatibility> {
     return true
   }
 
-  /** Waits once per request for a target that may be tried soon. */
-  async #waitForTarget(skipped: readonly SkippedReason[]): Promise<Choice<Ready> | null> {
-    const delayed = this.#hasWaited ? null : this.#chooser.chooseDelayed(skipped)
-    if (!delayed) return null
-    if (!this.#chooser.mayRepeat(delayed.target)) {
-      this.#recordSkipped([overBudget(delayed.target)])
-      return null
-    }
-    this.#hasWaited = true
-    return this.#admitAfterWait(delayed, (target) => this.#chooser.admitLastResort(target))
-  }
-
-  /** Waits for another attempt at the same model, once per request. */
-  async #waitForSameModel(delayed: DelayedTarget<Ready>): Promise<Selection<Ready>> {
-    this.#hasRetriedModel = true
-    const may = this.#chooser.mayRepeat(delayed.target)
-    const choice = may ? await this.#admitAfterWait(delayed, (target) => this.#chooser.admitAgain(target)) : null
-    return { choice, skipped: [] }
-  }
-
-  /** Waits for a target, then admits it and reserves for it. Null: it may not be tried after all. */
-  async #admitAfterWait(
-    { target, prepared, wait }: DelayedTarget<Ready>,
-    admit: (target: Target) => AttemptPermit | null,
-  ): Promise<Choice<Ready> | null> {
-    const { stop } = this.#context
-    await stop.sleep(this.#deps.world, wait)
-    if (stop.reason) return null
-    const permit = admit(target)
-    if (!permit) return null
-    const refusal = await this.#chooser.reserve(target)
-    if (refusal === null) return { target, prepared, permit }
-    permit.release()
-    if (refusal === 'budget') this.#recordSkipped([unaffordable(target)])
-    return null
-  }
-
   /** Chooses a target and reserves for it. Targets that a budget of the client cannot afford are skipped. */
   #chooseReserved(choose: () => Selection<Ready>): Eventual<Selection<Ready>> {
     this.#progress.unaffordable = NONE
@@ -247,23 +200,6 @@ class RoutingRun<Ready extends Compatibility> {
       this.#progress.unaffordable = [...this.#progress.unaffordable, choice.target.candidate]
       return this.#reserveFirst(choose)
     })
-  }
-
-  /** Records skipped targets: each once per reason, and an unfit model once for all its keys. */
-  #recordSkipped(skips: readonly Skip[]): void {
-    this.#recordedSkips ??= new Set()
-    const targets: SkippedTarget[] = []
-    let more = 0
-    for (const { why, target } of skips) {
-      const { model, deployment } = namesOf(target)
-      const id = `${why} ${why === 'unfit' || why === 'window' ? model : deployment}`
-      if (this.#recordedSkips.has(id)) continue
-      this.#recordedSkips.add(id)
-      const { candidate, key } = target
-      if (this.#recordedSkips.size > MAX_SKIPPED) more++
-      else targets.push({ provider: candidate.instance.id, model: candidate.model, key: key.id, why })
-    }
-    if (targets.length > 0 || more > 0) this.#context.note({ type: 'skipped', targets, more })
   }
 
   // ── Running attempts ───────────────────────────────────────────────────────────────────────────────────────────

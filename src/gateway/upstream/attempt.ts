@@ -442,7 +442,8 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   get #isEmpty(): boolean {
     const finish = this.#finish?.finish
     if (this.#terms.allowEmptyText || this.#state.firstContentAt !== null || finish?.kind !== 'stop') return false
-    return (this.#usage?.output ?? 0) === 0 || !NORMAL_ENDS.has(finish.raw?.toLowerCase() ?? 'stop')
+    // Anthropic's streams count one token before the first.
+    return (this.#usage?.output ?? 0) <= 1 || !NORMAL_ENDS.has(finish.raw?.toLowerCase() ?? 'stop')
   }
 
   /** Ends the answer at the terminal event, before the body ends. Not while paused: the client must catch up first. */

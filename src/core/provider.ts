@@ -1,4 +1,4 @@
-import type { Ability, Accepts } from './accepts.ts'
+import type { Ability, Accepts, Limits } from './accepts.ts'
 import type { CacheMark } from './cache-mark.ts'
 import type { UpstreamProtocolName, Usage } from './chat.ts'
 import type { EmbeddingsProtocolName } from './embeddings.ts'
@@ -127,6 +127,8 @@ export type Embeds = {
   readonly models: readonly string[]
   /** Most inputs, and most tokens of all inputs, in one call. A longer request is sent in parts. */
   readonly limits?: EmbedsLimits | ((model: string) => EmbedsLimits)
+  /** Limits of other members, as in `Accepts`. */
+  readonly members?: Limits
   /** The last change to the JSON body; see `Quirks.requestBody`. */
   readonly requestBody?: (body: JsonObject, model: string, lost: (path: string, unfit?: boolean) => void) => JsonObject
 }

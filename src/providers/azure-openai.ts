@@ -1,5 +1,6 @@
 import { pathSegment } from '../core/path-segment.ts'
 import type { Provider, Variables } from '../core/provider.ts'
+import { EMBEDDINGS_LIMITS } from './quirks/limits.ts'
 import { BREAKPOINTS, CHAT, compatibleMembers, RESPONSES } from './quirks/openai.ts'
 import { encryptedReasoningModels } from './quirks/request.ts'
 
@@ -57,5 +58,6 @@ export default {
     models: [],
     // 2,048 inputs (MicrosoftDocs/azure-docs#124129, 2024-08), the tokens as at OpenAI.
     limits: { inputs: 2_048, tokens: 300_000 },
+    members: EMBEDDINGS_LIMITS,
   },
 } satisfies Provider

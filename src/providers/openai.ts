@@ -1,5 +1,6 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
+import { EMBEDDINGS_LIMITS } from './quirks/limits.ts'
 import { chatIds } from './quirks/model-list.ts'
 import { BREAKPOINTS, CHAT, compatibleMembers, RESPONSES } from './quirks/openai.ts'
 import { encryptedReasoningModels } from './quirks/request.ts'
@@ -57,5 +58,6 @@ export default {
     // platform.openai.com/docs/api-reference/embeddings/create; "Requested 453357 tokens, max 300000 tokens per request"
     // (OpenDataBox/CrackSQL#27, 2025-06).
     limits: { inputs: 2_048, tokens: 300_000 },
+    members: EMBEDDINGS_LIMITS,
   },
 } satisfies Provider

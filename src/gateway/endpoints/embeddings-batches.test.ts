@@ -106,6 +106,15 @@ const known: readonly (readonly [Provider, model: string, count: number, calls: 
   [deepinfra, 'm', 1_025, [1_024, 1]],
   [llamacpp, 'm', 40, [32, 8]],
 ]
+for (const { name, embeds } of [openai, azure])
+  test(`embed: ${name} receives a digest of a user id above 64 characters, the same in each part`, async () => {
+    const made = await embed([embedder('a', embeds)], answers, { count: 2_050, body: { user: 'u'.repeat(65) } })
+    const users = made.calls.map((call) => parsed(call).user)
+    assert.match(String(users[0]), /^[a-z0-9]{40}$/)
+    assert.deepEqual(users, [users[0], users[0]])
+    assert.equal(made.reply.headers['x-headgate-dropped'], 'user')
+  })
+
 for (const [{ name, embeds }, model, count, calls] of known)
   test(`batches: ${count} inputs at ${name} (${model}) are sent in ${calls.length} calls`, async () => {
     assert.ok(embeds)

@@ -30,6 +30,7 @@ import { encodeAnswer, isReadable } from '../../protocols/embeddings/openai.ts'
 import { dimensionsOf } from '../../protocols/embeddings/vectors.ts'
 import { smallerBatch } from '../../protocols/errors/batch-limit.ts'
 import { protocols } from '../../protocols/index.ts'
+import { withinLimits } from '../../protocols/shared/limits.ts'
 import { jsonDemand } from '../accounts/demand.ts'
 import { runCall } from '../call/call-lifecycle.ts'
 import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
@@ -191,9 +192,10 @@ const encoderFor = (
   losses: Loss[],
 ): ((inputs: readonly EmbeddingInput[]) => EncodedText) => {
   const format = embeddingsProtocols[embeds.protocol]
-  const adjusted = (made: JsonObject, from: { readonly [member: string]: string } = {}): JsonObject =>
-    embeds.requestBody?.(made, model, (at, unfit = false) => losses.push({ path: from[at] ?? at, essential: unfit })) ??
-    made
+  const adjusted = (made: JsonObject, from: { readonly [member: string]: string } = {}): JsonObject => {
+    const lose = (at: string, unfit = false) => losses.push({ path: from[at] ?? at, essential: unfit })
+    return withinLimits(embeds.requestBody?.(made, model, lose) ?? made, embeds.members, lose)
+  }
   const { encodeRequest } = format
   if (encodeRequest)
     return (inputs) => {

@@ -12,6 +12,9 @@ const IDENTIFIERS: Limits = {
   prompt_cache_key: { maxLength: 64 },
 }
 
+/** Limits of embeddings: only `user` (github.com/looplj/axonhub/issues/1669). */
+export const EMBEDDINGS_LIMITS: Limits = { user: { maxLength: 64 } }
+
 /**
  * Limits of chat completions: IDs of calls (github.com/agno-agi/agno/issues/5382), and stop sequences
  * (github.com/continuedev/continue/issues/2461, 2024-10-04; Azure: github.com/QwenLM/Qwen-Agent/issues/228, 2024-06-27).

@@ -421,3 +421,10 @@ for (const [name, stream] of MESSAGES)
     assert.deepEqual([counts, estimated, cost], [COUNTS, false, due(COUNTS)])
     assert.equal(reply.text, stream, 'the client receives the bytes')
   })
+
+test('usage of Converse under its older names', async () => {
+  const usage = { inputTokens: 100, outputTokens: 20, totalTokens: 320, cacheReadInputTokenCount: 200 }
+  const body = { output: { message: { role: 'assistant', content: [{ text: 'ok' }] } }, stopReason: 'end_turn', usage }
+  const { counts, cost } = await whole(body, 'bedrock-converse')
+  assert.deepEqual([counts, cost], [COUNTS, due(COUNTS)])
+})

@@ -385,3 +385,21 @@ for (const [name, body, query, style] of [
     )
     assert.deepEqual(skipped, [{ provider: 'writer', model: 'm', why: 'it does not support embeddings' }])
   })
+
+for (const [usage, input] of [
+  [{ prompt_tokens: 2, total_tokens: 2 }, 2],
+  [{ total_tokens: 2 }, 2],
+  [{ input_tokens: 2 }, 2],
+  [{ prompt_tokens: 0, total_tokens: 2 }, 2],
+  [{ prompt_tokens: -1 }, undefined],
+  [{ prompt_tokens: 2.5 }, undefined],
+  [{ prompt_tokens: 2 ** 60 }, undefined],
+] as const)
+  test(`embed: usage of ${JSON.stringify(usage)}`, async () => {
+    const body = JSON.stringify({ ...JSON.parse(answer()), usage })
+    const { events, reply } = await asking([first], (asked) => respondWith.json(asked, 200, body))
+    const [line] = events.filter((item) => item.event === 'request')
+    const used = line?.trace.find((fact) => fact.type === 'usage')
+    assert.equal(used?.type === 'usage' ? used.usage.input : undefined, input)
+    assert.equal(reply.headers['x-headgate-estimated'], input === undefined ? 'true' : undefined)
+  })

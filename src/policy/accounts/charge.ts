@@ -72,8 +72,8 @@ export const completed = (reported: PricedUsage, estimate: Omit<AttemptTokens, '
 
 const cachedIn = ({ cacheRead = 0, cacheWrite = 0 }: PricedUsage): number => cacheRead + cacheWrite
 
-/** The cost in the middle of an answer is that of its beginning. */
+/** The cost in the middle of an answer, and what is billed, are those of its beginning. */
 const withoutCost = (reported: PricedUsage | undefined): Partial<PricedUsage> => {
-  const { reportedCost: _, ...counts } = reported ?? {}
+  const { reportedCost: _, billed: __, unknown: ___, ...counts } = reported ?? {}
   return counts
 }

@@ -278,6 +278,10 @@ const counted: readonly (readonly [Json, object | undefined])[] = [
     { ...usage, cacheReadInputTokens: 10, cacheWriteInputTokens: 7 },
     { input: 20, output: 5, cacheRead: 10, cacheWrite: 7 },
   ],
+  [
+    { ...usage, cacheReadInputTokenCount: 10, cacheWriteInputTokenCount: 0 },
+    { input: 13, output: 5, cacheRead: 10, cacheWrite: 0 },
+  ],
   [{ outputTokens: 5 }, { input: 0, output: 5, unknown: 'input' }],
   [
     { outputTokens: 5, totalTokens: 8 },

@@ -3,6 +3,7 @@ import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { isObject, type Json, list, object, text } from '../../core/json.ts'
 import { tokenCount as count } from '../shared/numbers.ts'
 import { usageOf } from '../shared/usage.ts'
+import { countsIn } from '../shared/usage-members.ts'
 
 const KIND_OF: { readonly [reason: string]: FinishKind } = {
   end_turn: 'stop',
@@ -39,21 +40,15 @@ export const decodeFinish = (
  * answer's service tier. */
 export const decodeUsage = (raw: Json | undefined, tier?: Json): Usage | undefined => {
   if (!isObject(raw)) return undefined
-  const fresh = count(raw.inputTokens)
-  const output = count(raw.outputTokens)
-  const cacheRead = count(raw.cacheReadInputTokens)
-  const cacheWrite = count(raw.cacheWriteInputTokens)
-  const input = fresh === undefined ? undefined : fresh + (cacheRead ?? 0) + (cacheWrite ?? 0)
+  const { input: fresh, ...counts } = countsIn(raw)
+  const { cacheRead = 0, cacheWrite = 0 } = counts
   const hour = list(raw.cacheDetails)
     .map(object)
     .filter((detail) => detail?.ttl === '1h')
   return usageOf(
     {
-      input,
-      output,
-      total: count(raw.totalTokens),
-      cacheRead,
-      cacheWrite,
+      ...counts,
+      input: fresh === undefined ? undefined : fresh + cacheRead + cacheWrite,
       cacheWrite1h: hour.reduce((sum, detail) => sum + (count(detail?.inputTokens) ?? 0), 0),
       serviceTier: text(object(tier)?.type),
     },

@@ -1,11 +1,12 @@
 /** Cohere's `/v2/embed`. */
 import type { EmbeddingsAnswer, EmbeddingsProtocol, EmbeddingsRequest, Purpose } from '../../core/embeddings.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
-import { type Json, list, number, object } from '../../core/json.ts'
+import { type Json, list, object } from '../../core/json.ts'
 import type { Encoded } from '../../core/protocol.ts'
 import { malformed } from '../errors/answer-failures.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { newLosses } from '../shared/losses.ts'
+import { tokenCount } from '../shared/numbers.ts'
 import { failureIn } from '../shared/openai-finish-and-usage.ts'
 import { inputTexts } from './texts.ts'
 import { readVectors } from './vectors.ts'
@@ -42,7 +43,7 @@ const decodeAnswer = (body: Json): Outcome<EmbeddingsAnswer> => {
   const answer = object(body)
   const vectors = readVectors(list(object(answer?.embeddings)?.float))
   if (!vectors) return bad(failureIn(body) ?? malformed('it has no list of embeddings'))
-  const input = number(object(object(answer?.meta)?.billed_units)?.input_tokens)
+  const input = tokenCount(object(object(answer?.meta)?.billed_units)?.input_tokens)
   return good({ vectors, ...(input !== undefined && { input }) })
 }
 

@@ -1,11 +1,12 @@
 /** Gemini's `batchEmbedContents`: one request per text, in one call. */
 import type { EmbeddingsAnswer, EmbeddingsProtocol, EmbeddingsRequest, Purpose } from '../../core/embeddings.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
-import { type Json, list, number, object } from '../../core/json.ts'
+import { type Json, list, object } from '../../core/json.ts'
 import type { Encoded } from '../../core/protocol.ts'
 import { malformed } from '../errors/answer-failures.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { newLosses } from '../shared/losses.ts'
+import { tokenCount } from '../shared/numbers.ts'
 import { failureIn } from '../shared/openai-finish-and-usage.ts'
 import { inputTexts } from './texts.ts'
 import { readVectors } from './vectors.ts'
@@ -39,7 +40,7 @@ const decodeAnswer = (body: Json): Outcome<EmbeddingsAnswer> => {
   const vectors = readVectors(list(answer?.embeddings).map((entry) => object(entry)?.values))
   if (!vectors) return bad(malformed('it has no list of embeddings'))
   // Older models return no token count.
-  const input = number(object(answer?.usageMetadata)?.promptTokenCount)
+  const input = tokenCount(object(answer?.usageMetadata)?.promptTokenCount)
   return good({ vectors, ...(input !== undefined && { input }) })
 }
 

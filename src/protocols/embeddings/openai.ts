@@ -8,6 +8,7 @@ import { isObject, type Json, type JsonObject, list, number, object, text } from
 import { malformed } from '../errors/answer-failures.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
 import { failureIn } from '../shared/openai-finish-and-usage.ts'
+import { countsIn } from '../shared/usage-members.ts'
 import { fromDoubles, isDoubles, readVectors, withEncoding } from './vectors.ts'
 
 const decodeAnswer = (body: Json): Outcome<EmbeddingsAnswer> => {
@@ -22,9 +23,9 @@ const decodeAnswer = (body: Json): Outcome<EmbeddingsAnswer> => {
   if (!vectors) return bad(malformed('an embedding is not a list of numbers'))
   const [first] = vectors
   const doubles = typeof first === 'string' && isDoubles(first)
-  const usage = object(answer.usage)
+  const counts = countsIn(object(answer.usage) ?? {})
   // Some providers return only the total, which is the same for embeddings.
-  const input = number(usage?.prompt_tokens) ?? number(usage?.total_tokens)
+  const input = counts.input || counts.total
   const model = text(answer.model)
   return good({
     ...(model && { model }),

@@ -20,6 +20,8 @@ export type TestProxy = {
   readonly port: number
   /** The first lines of the requests: `CONNECT api.openai.com:443 HTTP/1.1`. */
   readonly seen: readonly string[]
+  /** The user agents of tunnel requests. */
+  readonly agents: readonly string[]
   /** The credentials of each request; null: none. */
   readonly credentials: readonly (string | null)[]
   /** Connections accepted so far. */
@@ -47,6 +49,7 @@ const writeSliced = async (socket: Socket, text: string, slice = text.length): P
 export const startProxy = async ({ ports, tls }: TestProxyOptions): Promise<TestProxy> => {
   const seen: string[] = []
   const credentials: (string | null)[] = []
+  const agents: string[] = []
   const sockets = new Set<Socket>()
   let connections = 0
   let act: ProxyAct = { do: 'connect' }
@@ -91,6 +94,7 @@ export const startProxy = async ({ ports, tls }: TestProxyOptions): Promise<Test
       const line = text.slice(0, text.indexOf('\r\n'))
       const [method, target = ''] = line.split(' ')
       // The other server reads requests in absolute form, and further ones on the connection.
+      agents.push(...(/^user-agent: (.*)$/im.exec(text)?.slice(1) ?? []))
       const isForwarded = act.do === 'connect' && method !== 'CONNECT'
       if (!isForwarded) note(line, /^proxy-authorization: (.*)$/im.exec(text)?.[1]?.trim())
       switch (act.do) {
@@ -120,6 +124,7 @@ export const startProxy = async ({ ports, tls }: TestProxyOptions): Promise<Test
     port: (server.address() as AddressInfo).port,
     seen,
     credentials,
+    agents,
     connections: () => connections,
     play(next) {
       act = next

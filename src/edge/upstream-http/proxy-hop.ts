@@ -55,9 +55,12 @@ export const refusedByProxy = (proxy: ForwardProxy, status: number, target: stri
 
 const OTHER_SCHEMES = ['NTLM', 'Negotiate', 'Kerberos', 'Digest']
 
-/** The request for a tunnel to `target`, which is a host with its port. */
+/**
+ * The request for a tunnel to `target`, which is a host with its port. Some proxies refuse one without a user agent
+ * (psf/requests#2708, anthropics/claude-code#72879), and older ones end the connection without `proxy-connection`.
+ */
 const tunnelRequest = ({ authorization }: ForwardProxy, target: string): string =>
-  `CONNECT ${target} HTTP/1.1\r\nhost: ${target}\r\n${
+  `CONNECT ${target} HTTP/1.1\r\nhost: ${target}\r\nuser-agent: headgate\r\nproxy-connection: keep-alive\r\n${
     authorization ? `proxy-authorization: ${authorization.reveal()}\r\n` : ''
   }\r\n`
 

@@ -81,6 +81,7 @@ onBothClients('an https call uses a tunnel, and TLS checks the name of the targe
   // One tunnel for three calls: its credentials are not part of the calls.
   assert.deepEqual(proxy.seen, [`CONNECT ${HOST}:443 HTTP/1.1`])
   assert.deepEqual(proxy.credentials, [`Basic ${btoa('us@er:p:w')}`])
+  assert.deepEqual(proxy.agents, ['headgate'])
   assert.equal(upstream.requests.length, 3)
   for (const { path, headers } of upstream.requests) {
     assert.equal(path, '/v1/chat/completions?a=b')

@@ -106,7 +106,8 @@ const directRules = (text: string): { readonly rules: readonly DirectRule[]; rea
 
 const directRule = (entry: string): DirectRule | null => {
   if (entry === '*') return { domain: '', port: null }
-  const { host, port } = splitPort(entry)
+  // Some clients need a scheme here (BerriAI/litellm#2127).
+  const { host, port } = splitPort(entry.replace(/^https?:\/\//, '').replace(/\/$/, ''))
   const range = parseIpRange(host)
   if (range) return { range, port }
   const domain = host.replace(/^\*?\./, '').replace(/\.$/, '')

@@ -213,7 +213,8 @@ ${markdownTable(
     .map(headerRow),
 )}
 
-A header that the operator has set, in the file or by a variable, replaces the client's. So a client cannot choose the
+A header that the operator has set, in the file or by a variable, replaces the client's, and \`x-headgate-dropped\` names it
+(\`headers.openai-project\`). So a client cannot choose the
 organisation or project that pays if \`OPENAI_ORG_ID\` and \`OPENAI_PROJECT_ID\` are set; \`forwardHeaders: []\` forwards none.
 Headers for another vendor are not sent. Not possible are headers that the gateway sets itself (\`Authorization\`, \`Content-Type\` …),
 and forwarding those that may contain keys of clients.

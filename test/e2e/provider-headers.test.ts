@@ -38,6 +38,12 @@ const EXPECTED: readonly (readonly [provider: string, headers: { readonly [name:
   ['deepseek', {}],
 ]
 
+/** Those that the provider reads and that the operator has replaced. */
+const WITHHELD: { readonly [provider: string]: readonly string[] } = {
+  openai: ['headers.openai-project'],
+  'openai-closed': ['headers.openai-organization', 'headers.openai-project'],
+}
+
 test('headers for providers: those of the operator and of the client reach the provider that reads them, in every style', async () => {
   const upstream = await startUpstream((call) =>
     call.body.includes('refuse me')
@@ -79,7 +85,7 @@ test('headers for providers: those of the operator and of the client reach the p
   for (const [provider, expected] of EXPECTED) {
     for (const [path, body] of Object.entries(BODIES)) {
       const before = upstream.requests.length
-      await post(gateway.url + path, { model: `${provider}/m`, ...body }, CLIENT)
+      const answer = await post(gateway.url + path, { model: `${provider}/m`, ...body }, CLIENT)
       const sent = upstream.requests
         .slice(before)
         .find((one) => one.path.startsWith(`/${provider}/`) && one.method === 'POST')
@@ -90,6 +96,10 @@ test('headers for providers: those of the operator and of the client reach the p
         NAMES.flatMap((name) => (sent.headers[name] === undefined ? [] : [[name, sent.headers[name]]])),
       )
       assert.deepEqual(got, expected, `${provider} ${path}`)
+      const dropped = (answer.headers.get('x-headgate-dropped') ?? '')
+        .split(', ')
+        .filter((name) => name.startsWith('headers.'))
+      assert.deepEqual(dropped, WITHHELD[provider] ?? [], `${provider} ${path}`)
     }
   }
   const listed = (provider: string) =>

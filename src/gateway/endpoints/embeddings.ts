@@ -37,7 +37,7 @@ import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../
 import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import { sendCached, useCache } from '../sharing/cached-call.ts'
-import { clientHeadersFor } from '../upstream/client-headers.ts'
+import { clientHeadersFor, withheldHeaders } from '../upstream/client-headers.ts'
 import { lossPaths, providerHeaders } from '../upstream/outbound-request.ts'
 import { type ParsedBody, readBody, readInTurns } from '../upstream/parse-request.ts'
 import { type JsonAnswer, type JsonRequest, type JsonRouted, routeJson } from './json-call.ts'
@@ -171,7 +171,11 @@ export const prepareEmbeddings = (
     auth,
     body: parts.length === 1 && parts[0] ? parts[0] : { text: `[${parts.map(({ text }) => text).join(',')}]` },
     ...(parts.length > 1 && { parts }),
-    dropped: [...(parsed.mended ?? []), ...lossPaths(losses, false)],
+    dropped: [
+      ...(parsed.mended ?? []),
+      ...lossPaths(losses, false),
+      ...(parsed.headers ? withheldHeaders(instance, parsed.headers) : []),
+    ],
     unfit: lossPaths(losses, true),
     droppable: [],
     doubts: [],

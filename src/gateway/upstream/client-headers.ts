@@ -36,6 +36,24 @@ export const clientHeadersFor = (
   return found
 }
 
+/**
+ * Headers of the client that the provider reads and that are not forwarded, as paths: the operator has set another value, or
+ * forwards none. Headers for other vendors are not listed.
+ */
+export const withheldHeaders = (
+  { provider, headers: own, forwardHeaders = NONE }: Instance,
+  headers: HeaderLookup,
+): readonly string[] => {
+  const { forwardHeaders: read } = provider
+  if (!read) return NONE
+  return read.flatMap((name) => {
+    const value = headers(name)
+    return value === undefined || forwardHeaders.includes(name) || own?.[name]?.reveal() === value
+      ? []
+      : [`headers.${name}`]
+  })
+}
+
 const NONE: readonly string[] = []
 const isPrintable = (value: string): boolean => VALUE.test(value)
 

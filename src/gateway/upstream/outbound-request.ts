@@ -24,7 +24,7 @@ import { withCacheMarks } from '../../protocols/shared/cache-marks.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
 import { withoutForeignParts } from '../../protocols/shared/foreign-parts.ts'
 import { translatedLimits } from '../../protocols/shared/limits.ts'
-import { clientHeadersFor } from './client-headers.ts'
+import { clientHeadersFor, withheldHeaders } from './client-headers.ts'
 import { LateBody } from './late-body.ts'
 
 /** The client's request, parsed once. */
@@ -113,9 +113,12 @@ export const prepareRequest = (
   const doubtsAtClientPaths = { doubts: found.map(({ at, lacks }) => ({ at: clientPath(at), lacks })) }
   let best: OutboundRequest | null = null
   const { supportsPrefill } = candidate.instance.provider
+  const withheld = withheldHeaders(candidate.instance, inbound.headers)
   for (const wire of protocolsInOrder(inbound.protocol.name, candidate.instance, candidate.model, lacking)) {
     if (inbound.continues && wire.protocol !== supportsPrefill?.protocol) continue
-    const made = { ...prepareAs(wire, inbound, candidate, facts), ...doubtsAtClientPaths }
+    const prepared = prepareAs(wire, inbound, candidate, facts)
+    const dropped = withheld.length === 0 ? prepared.dropped : [...prepared.dropped, ...withheld]
+    const made = { ...prepared, dropped, ...doubtsAtClientPaths }
     if (made.unfit.length === 0 && made.droppable.length === 0) return made
     if (!best || (best.unfit.length > 0 && made.unfit.length === 0)) best = made
   }

@@ -105,6 +105,51 @@ const servers: readonly (readonly [thread: string, wire: Wire, most: number, ref
   ],
   ['Groq, anomalyco/opencode#1000', CHAT, 16_384, () => error('`max_tokens` must be less than or equal to `16384`')],
   ['OpenAI, responses', RESPONSES, 8_192, () => error('Range of max_output_tokens should be [1, 8192]')],
+  [
+    'vLLM, vllm-project/vllm#42474',
+    CHAT,
+    32_768 - 3_758,
+    (sent) =>
+      error(
+        `'max_tokens' or 'max_completion_tokens' is too large: ${sent}. This model's maximum context length is 32768 tokens and your request has 3758 input tokens (${sent} > 32768 - 3758).`,
+        { type: 'BadRequestError', code: 400 },
+      ),
+  ],
+  [
+    'SGLang, older OpenAI models, Chanzhaoyu/chatgpt-web#372',
+    CHAT,
+    8_192 - 3_118,
+    (sent) =>
+      error(
+        `This model's maximum context length is 8192 tokens. However, you requested ${sent + 3_118} tokens (3118 in the messages, ${sent} in the completion). Please reduce the length of the messages or completion.`,
+        { param: 'messages', code: 'context_length_exceeded' },
+      ),
+  ],
+  [
+    'Claude 3, anthropics/claude-code#408',
+    MESSAGES,
+    20_000,
+    (sent) =>
+      `{"type":"error","error":{"type":"invalid_request_error","message":"input length and \`max_tokens\` exceed context limit: 184648 + ${sent} > 204648, decrease input length or \`max_tokens\` and try again"}}`,
+  ],
+  [
+    'SGLang, Workers AI, anomalyco/models.dev#4422',
+    CHAT,
+    33_000 - 1_216,
+    (sent) =>
+      error(
+        `Requested token count exceeds the model's maximum context length of 33000 tokens. You requested a total of ${sent + 1_216} tokens: 1216 tokens from the input messages and ${sent} tokens for the completion.`,
+      ),
+  ],
+  [
+    'Text Generation Inference, stanford-crfm/helm#2079',
+    CHAT,
+    96,
+    (sent) =>
+      error(
+        `Input validation error: \`inputs\` tokens + \`max_new_tokens\` must be <= 4096. Given: 4000 \`inputs\` tokens and ${sent} \`max_new_tokens\``,
+      ),
+  ],
 ]
 
 for (const [thread, wire, most, refusal] of servers)
@@ -126,18 +171,20 @@ for (const [thread, wire, most, refusal] of servers)
         assert.equal(smaller.headers['x-headgate-dropped'], undefined)
       })
 
-test('output limit: one of the model is remembered, so that the next request is sent once', async () => {
-  const [, wire, most, refusal] = servers[0] ?? assert.fail()
-  const { send, world } = gatewayHarness([instance('a')], limited(wire, most, refusal))
-  const body = { model: 'm', messages: [{ role: 'user', content: 'hi' }], max_tokens: 32_000 }
-  for (const calls of [2, 3]) {
-    const reply = send(body)
-    await world.advance(0)
-    assert.equal(reply.status, 200, reply.text)
-    assert.equal(reply.headers['x-headgate-dropped'], 'max_tokens')
-    assert.equal(world.calls.length, calls)
-  }
-})
+for (const at of ['OpenAI', 'vLLM'])
+  test(`output limit: what ${at} states is remembered, so that the next request is sent once`, async () => {
+    const [, wire, most, refusal] = servers.find(([thread]) => thread.startsWith(at)) ?? assert.fail()
+    const { send, world } = gatewayHarness([instance('a')], limited(wire, most, refusal))
+    const content = 'The quick brown fox jumps over the lazy dog. '.repeat(375)
+    const body = { model: 'm', messages: [{ role: 'user', content }], max_tokens: 32_000 }
+    for (const calls of [2, 3]) {
+      const reply = send(body)
+      await world.advance(0)
+      assert.equal(reply.status, 200, reply.text)
+      assert.equal(reply.headers['x-headgate-dropped'], 'max_tokens')
+      assert.equal(world.calls.length, calls)
+    }
+  })
 
 test('output limit: a prompt that does not fit is a context_length_exceeded', async () => {
   const { send, world } = gatewayHarness([instance('a')], (asked) =>
@@ -153,6 +200,25 @@ test('output limit: a prompt that does not fit is a context_length_exceeded', as
   await world.advance(0)
   assert.equal(reply.json.error.code, 'context_length_exceeded', reply.text)
   assert.equal(world.calls.length, 1)
+})
+
+test('output limit: a figure that only says what is left of the window is not believed (0xku/kon#91)', async () => {
+  const window = 196_608
+  const { send, world } = gatewayHarness([instance('a')], (asked) => {
+    const sent = Number(CHAT.limitOf(JSON.parse(asked.body ?? '{}')))
+    if (sent <= 20_000) return CHAT.answer(asked)
+    respondWith.json(
+      asked,
+      400,
+      error(
+        `This model's maximum context length is ${window} tokens. However, you requested ${sent} output tokens and your prompt contains at least ${window - sent + 1} input tokens, for a total of at least ${window + 1} tokens. Please reduce the length of the input prompt or the number of requested output tokens.`,
+      ),
+    )
+  })
+  const reply = send({ model: 'm', messages: [{ role: 'user', content: 'hi' }], max_tokens: 64_000 })
+  await world.advance(0)
+  assert.equal(reply.status, 200, reply.text)
+  assert.ok(world.calls.length <= 3)
 })
 
 test('output limit: Z.ai blames the prompt and states no figures (can1357/oh-my-pi#12741)', async () => {

@@ -38,7 +38,9 @@ export class OutputLimits {
   #limitAfter(candidate: Candidate, failure: Failure, request: ChatRequest, sent: number): number | undefined {
     const { health, catalogue } = this.#deps
     if (failure.kind === 'context_length') {
-      const window = failure.overflow?.window ?? health.limits.windowOf(catalogue, candidate)
+      const { window: stated } = failure.overflow ?? {}
+      if (stated !== undefined) health.limits.learn(candidate, { contextWindow: stated })
+      const window = stated ?? health.limits.windowOf(catalogue, candidate)
       return roomAfterRefusal(request, { ...failure.overflow, ...(window !== undefined && { window }) }, sent)
     }
     const limit = outputLimitIn(failure, sent)

@@ -30,6 +30,8 @@ const MESSAGE = {
 }
 const wait = { type: 'function', name: 'wait', strict: false, parameters: { type: 'object', properties: {} } }
 
+const SEARCH = { execution: 'client', call_id: 'call_1' }
+
 type Case = {
   readonly name: string
   readonly style: ClientProtocolName
@@ -37,6 +39,7 @@ type Case = {
   /** The type by which the server recognises the item. */
   readonly type: string
   readonly message: string
+  readonly param?: string
   readonly kept?: RegExp
 }
 const cases: readonly Case[] = [
@@ -87,6 +90,32 @@ const cases: readonly Case[] = [
     kept: /"type":"function_call_output","call_id":"call_1","output":"Deleted a"/,
   },
   {
+    // router-for-me/CLIProxyAPI#3414
+    name: 'an empty marker of Codex, where others are taken',
+    style: 'openai-responses',
+    body: { input: [user('hi'), { type: 'context_compaction' }, user('and?')] },
+    type: 'context_compaction',
+    message:
+      "Invalid value: 'context_compaction'. Supported values are: 'apply_patch_call', 'compaction', and 'message'.",
+    param: 'input[1]',
+  },
+  {
+    // CommandCodeAI/command-code#893
+    name: 'a tool search of Codex, named by the list only',
+    style: 'openai-responses',
+    body: {
+      input: [
+        user('hi'),
+        { type: 'tool_search_call', ...SEARCH, arguments: { query: 'wait' } },
+        { type: 'tool_search_output', ...SEARCH, tools: [wait] },
+      ],
+    },
+    type: 'tool_search_call',
+    message: 'Invalid input',
+    param: 'input',
+    kept: /"type":"function_call","call_id":"call_1","name":"tool_search"/,
+  },
+  {
     // caozhiyuan/copilot-api#162: a messages endpoint without tool search.
     name: 'tool references',
     style: 'anthropic-messages',
@@ -114,14 +143,14 @@ const cases: readonly Case[] = [
   },
 ]
 
-for (const { name, style, body, type, message, kept } of cases)
+for (const { name, style, body, type, message, param = null, kept } of cases)
   test(`own parts, ${name}: refused once, then sent in another form for ten minutes`, async () => {
     const answer = style === 'openai-responses' ? RESPONSE : MESSAGE
     const { send, world } = gatewayHarness(
       [instance('a', ['k1'], { speaks: [{ protocol: style }] } as object)],
       (asked) =>
         (asked.body ?? '').includes(`"type":"${type}"`)
-          ? respondWith.error(asked, 400, { message, type: 'invalid_request_error' })
+          ? respondWith.error(asked, 400, { message, type: 'invalid_request_error', param })
           : respondWith.json(asked, 200, JSON.stringify(answer)),
     )
     for (const calls of [2, 3]) {

@@ -31,9 +31,12 @@ export const withoutOwnParts = (inbound: InboundRequest): InboundRequest => {
  */
 export const refusesOwnParts = ({ body, request }: InboundRequest, failure: Failure): boolean => {
   if (rowOf(failure).side !== 'client' || failure.kind === 'content_policy') return false
-  const named = `${failure.upstream?.message ?? ''} ${failure.param ?? ''}`
+  // OpenAI lists the types that it takes: "Invalid value: 'context_compaction'. Supported values are: 'compaction', …".
+  const [words = ''] = (failure.upstream?.message ?? '').split(/supported values/i, 1)
+  // Some name the list only: "Invalid input" (github.com/CommandCodeAI/command-code/issues/893).
+  const isWhole = failure.param === 'input' || failure.param === 'messages'
   const types = typesIn([...list(body.input), ...list(body.messages)])
-  const refused = [...types].filter((type) => isNamed(named, type))
+  const refused = [...types].filter((type) => isWhole || isNamed(words, type))
   if (refused.length === 0) return false
   const { messages } = withoutForeignParts(request, null).request
   const left = messages.flatMap(({ content }) => content.filter((part) => part.type === 'foreign'))

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { instance } from '../../../test/support/gateway.ts'
 import { type Failure, type FailureKind, fail, KINDS } from '../../core/failure.ts'
 import { finalError, retryAdvice, type SkippedReason, statusOf } from './final-error.ts'
 
@@ -322,4 +323,20 @@ test('final error: of ten thousand unsupported members ten are named', () => {
   assert.equal(param, 'tools[0]')
   const ten = finalError([], [{ why: 'unfit', paths: paths.slice(0, 10) }])
   assert.match(ten.message, /tools\[9\]\. Remove/)
+})
+
+test('final error: an unfit target is named with its API style and a remedy', () => {
+  const speaks = [{ protocol: 'openai-chat' as const }]
+  const made = instance('openai', ['k1'], { title: 'OpenAI', speaks: [{ protocol: 'openai-responses' }, ...speaks] })
+  const candidate = (model: string) => ({ instance: { ...made, speaks }, model, because: '', weight: 1 })
+  const [key] = made.keys
+  assert.ok(key)
+  const unfit = (model: string) =>
+    [{ why: 'unfit', paths: ['tools'], target: { candidate: candidate(model), key } }] as const
+  assert.equal(
+    finalError([], unfit('gpt-5.6')).message,
+    "No configured provider supports tools: openai/gpt-5.6 does not take it in the API style chat. Add another style of OpenAI (responses) to the provider's `styles`, remove the member, or add another provider.",
+  )
+  // Clients search errors for status codes.
+  assert.match(finalError([], unfit('m-503')).message, /^No configured provider supports tools\. Remove it/)
 })

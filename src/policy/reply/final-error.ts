@@ -1,12 +1,14 @@
 /** The error for the client when no target succeeded, its status, and whether the client should retry. */
 import { type Failure, type FailureKind, fail, rowOf } from '../../core/failure.ts'
+import { RETRY_TRIGGERS } from '../../core/retry-triggers.ts'
+import type { Target } from '../../core/target.ts'
 
 /**
  * Why a target was not tried. `wait`: ms until it may be tried; null: unknown. `unfit`: it cannot take the request without
- * changing its meaning, because of the members at `paths`.
+ * changing its meaning, because of the members at `paths`; `target`: which one.
  */
 export type SkippedReason =
-  | { readonly why: 'unfit'; readonly paths: readonly string[] }
+  | { readonly why: 'unfit'; readonly paths: readonly string[]; readonly target?: Target }
   | { readonly why: 'circuit' | 'retry_budget'; readonly wait: number | null }
   | { readonly why: string; readonly wait: number | null }
 
@@ -73,11 +75,9 @@ export const finalError = (failures: readonly Failure[], skipped: readonly Skipp
   }
   const unfit = skipped.flatMap((one) => ('paths' in one ? one.paths : []))
   if (skipped.every(({ why }) => why === 'unfit') && unfit[0] !== undefined)
-    return fail(
-      'unsupported',
-      `No configured provider supports ${named(unfit)}. Remove it, or add a provider that uses this API style.`,
-      { param: unfit[0] },
-    )
+    return fail('unsupported', `No configured provider supports ${named(unfit)}${adviceFor(skipped)}`, {
+      param: unfit[0],
+    })
   if (only(MISSING))
     return fail('model_missing', 'No provider has this model, according to a check a short while ago.', {
       param: 'model',
@@ -98,6 +98,27 @@ export const finalError = (failures: readonly Failure[], skipped: readonly Skipp
     more,
   )
 }
+
+/** Which target was unfit, in which API styles, and the remedy. */
+const adviceFor = (skipped: readonly SkippedReason[]): string => {
+  const targets = skipped.flatMap((one) => ('target' in one && one.target ? [one.target.candidate] : []))
+  const [first] = targets
+  const name = first && `${first.instance.id}/${first.model}`
+  if (!name || RETRY_TRIGGERS.test(name)) return '. Remove it, or add a provider that uses this API style.'
+  const { provider, speaks } = first.instance
+  const inUse = speaks.map(({ protocol }) => protocol)
+  const further = [...provider.speaks, ...(provider.alsoSpeaks ?? [])]
+    .map(({ protocol }) => protocol)
+    .filter((protocol) => !inUse.includes(protocol))
+  const which = `: ${name} does not take it in the API style ${inUse.map(styleOf).join(' or ')}`
+  return further.length > 0
+    ? `${which}. Add another style of ${provider.title} (${further.map(styleOf).join(', ')}) to the provider's \`styles\`, remove the member, or add another provider.`
+    : `${which}. Remove it, or add a provider that takes it.`
+}
+
+/** The name of a protocol as in `styles`: `chat`, `responses`, `messages`, `gemini`. */
+const styleOf = (protocol: string): string =>
+  protocol === 'bedrock-converse' ? 'bedrock' : protocol.slice(protocol.indexOf('-') + 1)
 
 /** What no vendor accepts is an error of the request. */
 const asOwnFault = (refusal: Failure): Failure =>

@@ -6,7 +6,7 @@ import type { ContextOverflow } from '../../core/failure.ts'
 
 /** A length that only a context has. */
 const CONTEXT =
-  /context[ _-]?(?:length|window|size|limit|overflow)|max(?:imum)?[ _](?:model|sequence|seq|prompt|input)[ _]?len|(?:input|prompt|sequence) (?:length|token count)|(?:input|prompt)s?`? tokens|max(?:imum)? number of (?:input )?tokens|max_seq_len|\bn_ctx\b/i
+  /context[ _-]?(?:length|window|size|limit|overflow)|max(?:imum)?[ _](?:model|sequence|seq|prompt|input)[ _]?len|(?:input|prompt|sequence) (?:length|token count)|(?:input|prompt)s?`? tokens|max(?:imum)?(?: allowed)? number of (?:input )?tokens|max_seq_len|\bn_ctx\b/i
 
 /** An excess of it. */
 const EXCESS =

@@ -224,6 +224,8 @@ export type ReasoningSignature = {
   readonly value: string
   readonly redacted?: boolean
   readonly id?: string
+  /** The provider instance that encrypted it. OpenAI, Azure and xAI cannot read each other's. Absent: unknown. */
+  readonly issuer?: string
 }
 
 // ── Answers ──────────────────────────────────────────────────────────────────────────────────────────────────────

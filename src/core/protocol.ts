@@ -212,6 +212,8 @@ export type StreamWriter<Piece extends TextOrBytes = TextOrBytes> = Stage<Stream
 export type EncodeTarget = {
   /** Model name at the upstream. */
   readonly model: string
+  /** The provider instance, which cannot read reasoning that another one has encrypted. */
+  readonly instance?: string | undefined
   /** Output limit of the model in tokens, for formats that demand one. */
   readonly outputLimit?: number | undefined
   /** The model supports reasoning effort, according to the catalogue. */
@@ -257,6 +259,8 @@ export type AnswerContext = {
   readonly created: number
   /** The upstream model, for answers that do not name it. */
   readonly model: string
+  /** The provider instance that answers, which is written into the reasoning that it encrypts. */
+  readonly issuer?: string
   /** Estimates the input tokens of the request, for streams that state them before the upstream has. */
   readonly inputTokens?: () => number
   /** Called with the path of output that the client's format cannot express: `output.image`. */

@@ -193,3 +193,36 @@ test('signatures: reasoning that a provider takes out of a translated body has t
   assert.ok(!calls[0]?.body?.includes('xai-secret'))
   assert.equal(reply.headers['x-headgate-dropped'], 'messages[2].reasoning_details[0]')
 })
+
+// openai/codex#3573, higress-group/higress#3197, BerriAI/litellm#40364: content is encrypted for one resource or account.
+for (const style of ['openai-chat', 'anthropic-messages'] as const)
+  for (const stream of [false, true])
+    test(`encrypted reasoning: another instance is not sent it, through ${style} clients, ${stream ? 'streamed' : 'whole'}`, async () => {
+      const bodies: [string, JsonObject][] = []
+      const more = { speaks: [{ protocol: 'openai-responses' }], encryptsReasoning: /^gpt-5/ } as const
+      const targets = [instance('a', ['k1', 'k2'], more), instance('b', ['k1'], more)]
+      const { send, world } = gatewayHarness(targets, (asked) => {
+        bodies.push([new URL(asked.url).host, JSON.parse(asked.body ?? '')])
+        answer(asked, [reasoning, called])
+      })
+      const { first, message, result } = CLIENTS[style]
+      const reply = send({ ...first, stream }, style)
+      await world.advance(1)
+      const messages = [question, message(reply, stream), result]
+      const other = send({ ...first, model: 'b/gpt-5', messages, stream }, style)
+      await world.advance(1)
+      assert.equal(other.status, 200, other.text)
+      assert.equal(other.headers['x-headgate-attempts'], '1')
+      const [host, { input }] = bodies[1] ?? ['', { input: null }]
+      assert.equal(host, 'b.test')
+      assert.deepEqual(
+        (input as JsonObject[]).map(({ type }) => type),
+        ['message', 'function_call', 'function_call_output'],
+      )
+      assert.match(other.headers['x-headgate-dropped'] ?? '', /^messages\[1\]\.(reasoning_details|content)\[0\]/)
+      // Its own instance still receives it.
+      send({ ...first, messages, stream }, style)
+      await world.advance(1)
+      const [, own] = bodies[2] ?? ['', { input: [] }]
+      assert.equal((own.input as JsonObject[])[1]?.encrypted_content, reasoning.encrypted_content)
+    })

@@ -85,7 +85,7 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
   // No client waits for a background response; the timeouts of each attempt still apply.
   gateway.activeCalls.startDeadline(world, cancellation, turn?.storage.background ? 0 : settings.timeout.request)
   const headers = { 'x-request-id': received.id, ...cache?.headers }
-  const opening = () => call.protocol.encodeStream(answerContextFor(planned, null, request.model))
+  const opening = () => call.protocol.encodeStream(answerContextFor(planned, null, null))
   const options = { responseWriter, settings, headers, cancellation, opening }
   const stream = request.stream ? new ClientStream(gateway, options) : null
   const resources: CallResources = { cancellation, stream, routed: null, recorded: null }
@@ -106,7 +106,7 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     if (cancellation.reason?.kind === 'client_gone') return abandon(planned, stream, routed, cancellation.reason)
     const inputCount = new InputCount(request)
     const answerContext = {
-      ...answerContextFor(planned, stream, routed.ok ? routed.target.candidate.model : request.model),
+      ...answerContextFor(planned, stream, routed.ok ? routed.target.candidate : null),
       inputTokens: () => inputCount.tokens,
     }
     if (!routed.ok) return refuse(planned, stream, routed, answerContext)
@@ -215,14 +215,15 @@ const routeContextFor = ({
 }
 
 const answerContextFor = (
-  { gateway: { world }, received, recorder, inbound, turn }: PlannedCall,
+  { gateway: { world }, received, recorder, request, inbound, turn }: PlannedCall,
   stream: ClientStream | null,
-  model: string,
+  candidate: Candidate | null,
 ): AnswerContext => ({
   ...(stream?.begun && { begun: stream.begun }),
   request: inbound.request,
   body: inbound.body,
-  model,
+  model: candidate?.model ?? request.model,
+  ...(candidate && { issuer: candidate.instance.id }),
   requestId: received.id,
   created: Math.floor(world.date() / 1000),
   id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,

@@ -140,6 +140,7 @@ const prepareAs = (
   const lowered = loweredOutput(inbound, (isTranslated ? facts : facts?.stated) ?? {})
   const target: EncodeTarget = {
     model,
+    instance: instance.id,
     outputLimit: lowest(facts?.maxOutputTokens, inbound.outputLimit),
     reasons: facts?.capabilities?.includes('reasoning'),
     acceptsReasoning,

@@ -3,6 +3,7 @@ import type { JsonObject } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { encodeSignature } from '../client-parts/thinking-signatures.ts'
 import { isTranscript, reportLost, reportLostCitation } from '../shared/output-media.ts'
+import { issuedSignature } from '../shared/reasoning-members.ts'
 import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import { encodeCitation } from './citations.ts'
 import { encodeFinish, encodeUsage } from './finish-and-usage.ts'
@@ -61,7 +62,7 @@ const encodeBlock = (block: AnswerBlock, context: AnswerContext): JsonObject[] =
         {
           type: 'thinking',
           thinking: text,
-          signature: signature ? encodeSignature(signature, block.summary === true) : '',
+          signature: signature ? encodeSignature(issuedSignature(signature, context), block.summary === true) : '',
         },
       ]
     }

@@ -5,6 +5,7 @@ import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protoco
 import { encodeSignature } from '../client-parts/thinking-signatures.ts'
 import { writeFrame } from '../framing/sse.ts'
 import { isTranscript, reportLost, reportLostCitation } from '../shared/output-media.ts'
+import { issuedSignature } from '../shared/reasoning-members.ts'
 import { FREE_INPUT } from '../shared/tool-arguments.ts'
 import { encodeCitation } from './citations.ts'
 import { messageHead } from './encode-answer.ts'
@@ -202,7 +203,7 @@ class MessagesStreamWriter implements StreamWriter<string> {
     if (!isOpen && this.#pending?.type !== 'reasoning') return []
     if (!isOpen && signature.redacted && signature.origin === 'anthropic-messages')
       return this.#begin('complete', { type: 'redacted_thinking', data: signature.value })
-    const encoded = encodeSignature(signature, this.#isSummary)
+    const encoded = encodeSignature(issuedSignature(signature, this.#context), this.#isSummary)
     return [...this.#ensureOpen('thinking'), this.#delta({ type: 'signature_delta', signature: encoded })]
   }
 

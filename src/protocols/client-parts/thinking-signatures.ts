@@ -45,6 +45,7 @@ const unpack = (signature: string): Pick<Reasoning, 'signature' | 'summary'> | u
   const value = text(packed.value)
   if (origin === undefined || value === undefined || !ORIGINS.has(origin)) return undefined
   const id = text(packed.id)
+  const issuer = text(packed.issuer)
   return {
     ...(packed.summary === true && { summary: true }),
     signature: {
@@ -53,6 +54,7 @@ const unpack = (signature: string): Pick<Reasoning, 'signature' | 'summary'> | u
       value,
       ...(packed.redacted === true && { redacted: true }),
       ...(id !== undefined && { id }),
+      ...(issuer !== undefined && { issuer }),
     },
   }
 }

@@ -6,7 +6,7 @@ import { append } from '../shared/append.ts'
 
 import { encodeCitation, encodeUsage, hasUrl } from '../shared/openai-finish-and-usage.ts'
 import { encodeImages, type ForeignBlock, reportLost, reportLostCitation } from '../shared/output-media.ts'
-import { writeDetails } from '../shared/reasoning-members.ts'
+import { issuedSignature, writeDetails } from '../shared/reasoning-members.ts'
 import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
 import { openaiTier } from '../shared/service-tiers.ts'
 
@@ -45,7 +45,9 @@ export const encodeAnswer = (answer: ChatAnswer, context: AnswerContext): JsonOb
   const content = texts.map((block) => block.text).join('')
   const refusal = refusals.length > 0 ? refusals.map((block) => block.text).join('') : undefined
   const reasoningTexts = reasonings.map((block) => block.text).filter((each) => each !== '')
-  const details = reasonings.flatMap((block, index) => (block.signature ? writeDetails(block, index) : []))
+  const details = reasonings.flatMap((block, index) =>
+    block.signature ? writeDetails({ ...block, signature: issuedSignature(block.signature, context) }, index) : [],
+  )
   const annotations = citationsOf(texts, context)
   const [first] = calls
   const refused = answer.finish?.kind === 'refusal' ? (refusal ?? REFUSAL_TEXT) : refusal

@@ -14,7 +14,7 @@ import { encodeOpenaiFailure } from '../errors/openai-error.ts'
 import { writeFrame } from '../framing/sse.ts'
 import { encodeCitation, encodeUsage, hasUrl } from '../shared/openai-finish-and-usage.ts'
 import { type ForeignBlock, reportLost, reportLostCitation } from '../shared/output-media.ts'
-import { writeDetails } from '../shared/reasoning-members.ts'
+import { issuedSignature, writeDetails } from '../shared/reasoning-members.ts'
 import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
 import { openaiTier } from '../shared/service-tiers.ts'
 import { finishReasonFor, imagesOf, isLegacy, isOwnBlock } from './encode-answer.ts'
@@ -282,7 +282,7 @@ class ChunkWriter implements StreamWriter<string> {
   #signature(signature: ReasoningSignature): string {
     const summary = this.#block?.type === 'reasoning' && this.#block.summary ? { summary: true } : {}
     const details = writeDetails(
-      { text: this.#reasoning, ...summary, signature },
+      { text: this.#reasoning, ...summary, signature: issuedSignature(signature, this.#context) },
       Math.max(0, this.#reasoningBlocks - 1),
     )
     return this.#chunk(JSON.stringify({ reasoning_details: details }))

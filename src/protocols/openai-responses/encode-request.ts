@@ -1,4 +1,13 @@
-import type { ChatRequest, Extra, MediaSource, Message, Part, Setting, Tool } from '../../core/chat.ts'
+import type {
+  ChatRequest,
+  Extra,
+  MediaSource,
+  Message,
+  Part,
+  ReasoningSignature,
+  Setting,
+  Tool,
+} from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { mapMember } from '../../core/json-edit.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
@@ -16,12 +25,21 @@ import { compactedMessage } from './compaction.ts'
 import { isForeignReasoning, OWN_REASONING, reasoningTexts } from './signatures.ts'
 
 /** `reasoning`: the reasoning items, with the client's paths. A provider may remove them later. */
-type ResponsesDraft = RequestDraft & { readonly request: ChatRequest; readonly reasoning: Map<JsonObject, string> }
+type ResponsesDraft = RequestDraft & {
+  readonly request: ChatRequest
+  readonly reasoning: Map<JsonObject, string>
+  readonly instance: string | undefined
+}
 
 /** Encodes a request in this format. */
 export const encodeRequest = (original: ChatRequest, target: EncodeTarget): Encoded => {
   const request = withEffort(original, target)
-  const draft: ResponsesDraft = { ...newRequestDraft(newLosses()), request, reasoning: new Map() }
+  const draft: ResponsesDraft = {
+    ...newRequestDraft(newLosses()),
+    request,
+    reasoning: new Map(),
+    instance: target.instance,
+  }
   draft.put('model', target.model, 'model')
   const input = encodeInput(draft)
   draft.put('input', input, topMember(request.messages.at(-1)) || 'input')
@@ -377,7 +395,7 @@ const encodeTurn = (draft: ResponsesDraft, message: Message, index: number): Jso
         const { signature } = part
         // Without a signature of this format the item would be looked up by its id and not found. Reasoning must also be
         // followed by the output it led to (400 "without its required following item").
-        if (signature?.origin === 'openai-responses' && place < lastOutput) {
+        if (signature?.origin === 'openai-responses' && mayRead(draft, signature) && place < lastOutput) {
           endText()
           const item = {
             type: 'reasoning',
@@ -418,6 +436,10 @@ const encodeTurn = (draft: ResponsesDraft, message: Message, index: number): Jso
   endText()
   return items
 }
+
+/** Whether the target can read this encrypted reasoning, as far as is known. */
+const mayRead = ({ instance }: ResponsesDraft, { issuer }: ReasoningSignature): boolean =>
+  issuer === undefined || instance === undefined || issuer === instance
 
 const isOutput = (part: Part): boolean => part.type !== 'reasoning' && !(part.type === 'text' && part.text === '')
 

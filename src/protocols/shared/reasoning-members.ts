@@ -39,11 +39,27 @@ const PACKED = 'hg:'
 /** Whether the gateway wrote this entry, around a signature of another format. */
 export const isGatewayDetail = (entry: Json): boolean => text(object(entry)?.id)?.startsWith(PACKED) === true
 
-/** The provider's ID. */
-const providerIdOf = ({ id }: JsonObject): string | undefined => {
+/** Between the issuer and the ID of an entry that the gateway wrote. IDs of OpenAI's reasoning have none. */
+const ISSUED = '/'
+
+/** The provider's ID, and the instance that encrypted the entry. */
+const identityOf = ({ id }: JsonObject, origin: UpstreamProtocolName): Pick<ReasoningSignature, 'id' | 'issuer'> => {
   const found = text(id)
-  return found?.startsWith(PACKED) ? found.slice(PACKED.length) || undefined : found
+  if (!found?.startsWith(PACKED)) return found === undefined ? {} : { id: found }
+  const packed = found.slice(PACKED.length)
+  const end = origin === 'openai-responses' ? packed.indexOf(ISSUED) : -1
+  const own = packed.slice(end + 1)
+  return { ...(own && { id: own }), ...(end > 0 && { issuer: packed.slice(0, end) }) }
 }
+
+/** The signature with its issuer, if it is one that only the issuer can read. */
+export const issuedSignature = (
+  signature: ReasoningSignature,
+  { issuer }: { readonly issuer?: string },
+): ReasoningSignature =>
+  signature.origin === 'openai-responses' && issuer !== undefined && signature.issuer === undefined
+    ? { ...signature, issuer }
+    : signature
 
 /** An entry of `reasoning_details`, or a fragment of one in a stream. */
 export type ReasoningDetail = {
@@ -58,10 +74,10 @@ export const readDetail = (entry: Json): ReasoningDetail | undefined => {
   const value = object(entry)
   if (!value) return undefined
   const origin = originOf(text(value.format))
-  const id = providerIdOf(value)
+  const identity = identityOf(value, origin)
   const group = `${typeof value.index === 'number' ? value.index : ''}`
   const signatureMember = (data: string | undefined, redacted: boolean): { signature?: ReasoningSignature } =>
-    data ? { signature: { origin, value: data, ...(redacted && { redacted }), ...(id !== undefined && { id }) } } : {}
+    data ? { signature: { origin, value: data, ...(redacted && { redacted }), ...identity } } : {}
   switch (value.type) {
     case 'reasoning.text':
       return { text: text(value.text) ?? '', summary: false, group, ...signatureMember(text(value.signature), false) }
@@ -110,7 +126,8 @@ export const writeDetails = (block: Omit<Reasoning, 'type'>, index: number): Jso
   const format = FORMATS[signature?.origin ?? 'openai-chat']
   // The upstream's own entries keep their IDs.
   const isPacked = signature !== undefined && signature.origin !== 'openai-chat'
-  const id = isPacked ? `${PACKED}${signature.id ?? ''}` : signature?.id
+  const issuer = signature?.issuer === undefined ? '' : `${signature.issuer}${ISSUED}`
+  const id = isPacked ? `${PACKED}${issuer}${signature.id ?? ''}` : signature?.id
   const common = { ...(id !== undefined && { id }), format, index }
   if (signature?.redacted) return [{ type: 'reasoning.encrypted', data: signature.value, ...common }]
   if (signature && SIGNED.has(signature.origin))

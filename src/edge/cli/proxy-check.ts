@@ -14,7 +14,10 @@ export const checkProxies = async (
   { https, http }: ProxyRules,
   instances: readonly Instance[],
 ): Promise<readonly ProxyFinding[]> => {
-  const all = [...new Map([https, http].flatMap((proxy) => (proxy ? [[proxy.name, proxy]] : []))).values()]
+  // One proxy for both schemes is checked with the https one, which more providers use.
+  const all = [https, http]
+    .filter((proxy) => proxy !== null)
+    .filter((proxy, at, list) => list.findIndex(({ name }) => name === proxy.name) === at)
   if (all.length === 0) return [{ status: 'ok', detail: 'none is configured' }]
   const checks = await Promise.all(all.map((proxy) => checkProxy(proxy, instances)))
   const direct = instances.filter(({ proxy, provider }) => proxy === undefined && !provider.builtin)
@@ -54,6 +57,6 @@ const checkProxy = (proxy: ForwardProxy, instances: readonly Instance[]): Promis
       socket.destroy()
       const took = Math.round(performance.now() - begun)
       if (!failure) resolve({ status: 'ok', detail: `${name} connects in ${took} ms, for ${idsOf(users)}` })
-      else resolve({ status: 'failed', detail: `${failure.message} (${proxy.variable}, for ${idsOf(users)})` })
+      else resolve({ status: 'failed', detail: `${name}, for ${idsOf(users)}: ${failure.message}` })
     })
   })

@@ -187,6 +187,13 @@ const PLACES: readonly (readonly [name: string, chunks: readonly object[]])[] = 
     [choice({ content: 'ok' }, null), { ...choice({}, null), usage: counted }, choice({}, 'stop')],
   ],
   [
+    'ggml-org/llama.cpp#15827: as timings',
+    [
+      choice({ content: 'ok' }, null),
+      { ...choice({}, 'stop'), timings: { cache_n: 200, prompt_n: 100, prompt_ms: 30.958, predicted_n: 20 } },
+    ],
+  ],
+  [
     'before a report of zeros',
     [
       { ...choice({ content: 'ok' }, null), usage: counted },

@@ -3,6 +3,7 @@ import { fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { thinkingText } from '../client-parts/chat-parts.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
+import { tokenCount } from '../shared/numbers.ts'
 import {
   decodeCitation,
   failureEvent,
@@ -24,6 +25,7 @@ import {
   optionalString,
   type TypeCheck,
 } from '../shared/type-checks.ts'
+import { usageOf } from '../shared/usage.ts'
 import { decodeUsage } from '../shared/usage-members.ts'
 
 const malformed = (what: string): ChatEvent[] => [failureEvent(fail('malformed', `The provider's answer ${what}.`))]
@@ -108,7 +110,7 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
 
 /**
  * The usage of an answer or chunk, wherever the server puts it: at the top, in the choice (Moonshot,
- * earendil-works/pi#2017), in its message, in `x_groq`. Chat usage counts no searches, but their results are cited: that is
+ * earendil-works/pi#2017), in its message, in `x_groq`, or as the timings of llama.cpp. Chat usage counts no searches, but their results are cited: that is
  * one search at least. `searched`: there are such citations.
  */
 export const usageIn = (body: JsonObject, choice: JsonObject | undefined, searched = false): Usage | undefined => {
@@ -119,8 +121,17 @@ export const usageIn = (body: JsonObject, choice: JsonObject | undefined, search
     decodeUsage(object(choice?.message)?.usage, context) ??
     decodeUsage(object(choice?.delta)?.usage, context) ??
     decodeUsage(object(body.message)?.usage, context) ??
-    decodeUsage(object(body.x_groq)?.usage, context)
+    decodeUsage(object(body.x_groq)?.usage, context) ??
+    timedUsage(body.timings)
   )
+}
+
+/** Counts in `timings` of llama.cpp, which older versions return without usage. Cached tokens are beside the prompt's. */
+const timedUsage = (value: Json | undefined): Usage | undefined => {
+  const timings = object(value)
+  if (!timings) return undefined
+  const [prompt, cacheRead, output] = [timings.prompt_n, timings.cache_n, timings.predicted_n].map(tokenCount)
+  return usageOf({ input: prompt === undefined ? undefined : prompt + (cacheRead ?? 0), output, cacheRead }, timings)
 }
 
 const eventsOf = ({ text: content, citations, logprobs, signature, ...block }: AnswerBlock): ChatEvent[] => [

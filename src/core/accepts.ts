@@ -23,7 +23,7 @@ export type Accepts = {
    */
   readonly reasoning?: readonly ReasoningMember[]
   /** Limits of texts and lists. */
-  readonly limits?: Limits
+  readonly limits?: MemberLimits
   /** Refuses parameters of a function that are no object schema with `properties`. */
   readonly objectParameters?: true
 }
@@ -32,7 +32,7 @@ export type Accepts = {
  * Limits by the path of a member: `user`, `metadata.user_id`. `[]` stands for each entry of a list:
  * `messages[].tool_calls[].id`.
  */
-export type Limits = { readonly [path: string]: TextLimit | ListLimit }
+export type MemberLimits = { readonly [path: string]: TextLimit | ListLimit }
 
 /** A limit of a text that identifies something. Another text is replaced by a digest of it, the same for the same text. */
 export type TextLimit = {

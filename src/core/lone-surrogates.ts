@@ -23,22 +23,22 @@ export const withoutLoneSurrogates = (body: JsonObject): Mended => {
   return { value, paths: [...new Set(paths)] }
 }
 
-type Place = (string | number)[]
+type JsonPlace = (string | number)[]
 
-const mended = (value: Json, place: Place, paths: string[]): Json => {
+const mended = (value: Json, place: JsonPlace, paths: string[]): Json => {
   if (typeof value === 'string') return mendedText(value, place, paths)
   if (isList(value)) return mendedList(value, place, paths)
   return isObject(value) ? mendedMembers(value, place, paths) : value
 }
 
-const mendedText = (text: string, place: Place, paths: string[]): string => {
+const mendedText = (text: string, place: JsonPlace, paths: string[]): string => {
   const whole = text.isWellFormed() ? text : text.toWellFormed()
   const result = place.at(-1) === 'arguments' && hasSurrogateEscapes(whole) ? mendedEscapes(whole) : whole
   if (result !== text) paths.push(pathOf(place))
   return result
 }
 
-const mendedList = (list: readonly Json[], place: Place, paths: string[]): readonly Json[] => {
+const mendedList = (list: readonly Json[], place: JsonPlace, paths: string[]): readonly Json[] => {
   let copy: Json[] | null = null
   for (const [index, element] of list.entries()) {
     if (typeof element === 'number') continue
@@ -53,7 +53,7 @@ const mendedList = (list: readonly Json[], place: Place, paths: string[]): reado
   return copy ?? list
 }
 
-const mendedMembers = (object: JsonObject, place: Place, paths: string[]): JsonObject => {
+const mendedMembers = (object: JsonObject, place: JsonPlace, paths: string[]): JsonObject => {
   let copy: [string, Json | undefined][] | null = null
   const entries = Object.entries(object)
   for (const [index, [name, value]] of entries.entries()) {
@@ -77,7 +77,7 @@ const HALF = '\\ud83d'.length
 const mendedEscapes = (json: string): string =>
   json.replace(ESCAPES, (found) => (found.length === HALF ? '\\ufffd' : found))
 
-const pathOf = (place: Place): string =>
+const pathOf = (place: JsonPlace): string =>
   place.reduce<string>((path, step) => {
     if (typeof step === 'number') return `${path}[${step}]`
     return path === '' ? step : `${path}.${step}`

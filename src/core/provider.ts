@@ -1,4 +1,4 @@
-import type { Ability, Accepts, Limits } from './accepts.ts'
+import type { Ability, Accepts, MemberLimits } from './accepts.ts'
 import type { CacheMark } from './cache-mark.ts'
 import type { UpstreamProtocolName, Usage } from './chat.ts'
 import type { EmbeddingsProtocolName } from './embeddings.ts'
@@ -127,13 +127,13 @@ export type Embeds = {
   readonly models: readonly string[]
   /** Most inputs, and most tokens of all inputs, in one call. A longer request is sent in parts. */
   readonly limits?: EmbedsLimits | ((model: string) => EmbedsLimits)
-  /** Limits of other members, as in `Accepts`. */
-  readonly members?: Limits
+  /** MemberLimits of other members, as in `Accepts`. */
+  readonly members?: MemberLimits
   /** The last change to the JSON body; see `Quirks.requestBody`. */
   readonly requestBody?: (body: JsonObject, model: string, lost: (path: string, unfit?: boolean) => void) => JsonObject
 }
 
-/** Limits of one embeddings call. Absent: unknown. */
+/** MemberLimits of one embeddings call. Absent: unknown. */
 export type EmbedsLimits = { readonly inputs?: number; readonly tokens?: number }
 
 /** Prefill support. `models`: which models; absent: all. `body`: adds the members that the format requires for it. */
@@ -178,7 +178,7 @@ export type Quirks = {
   readonly errors?: ErrorTable
 }
 
-/** Limits of a model in tokens. */
+/** MemberLimits of a model in tokens. */
 export type ModelLimits = {
   readonly contextWindow?: number
   readonly maxOutputTokens?: number
@@ -195,7 +195,7 @@ export type Instance = {
   readonly keys: readonly ProviderKey[]
   /** Configured models; the first is the default. */
   readonly models: readonly string[]
-  /** Limits that the configuration file states, by model. Absent: none. */
+  /** MemberLimits that the configuration file states, by model. Absent: none. */
   readonly limits?: ReadonlyMap<string, ModelLimits>
   readonly speaks: readonly ProtocolSupport[]
   readonly variables: Variables

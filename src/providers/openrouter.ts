@@ -1,4 +1,4 @@
-import type { Limits } from '../core/accepts.ts'
+import type { MemberLimits } from '../core/accepts.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { list, object } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
@@ -13,7 +13,7 @@ const writesText = idsWhere((entry) => {
 })
 
 /** A longer `user` is a 400 (github.com/ujisati/claude-code-provider-proxy/issues/11). */
-const limits: Limits = { user: { maxLength: 128 } }
+const limits: MemberLimits = { user: { maxLength: 128 } }
 
 /** Error codes are numeric statuses, also in a 200; the upstream provider's own error is in `metadata.raw`. */
 const errors: ErrorTable = {

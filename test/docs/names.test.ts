@@ -41,7 +41,7 @@ const FILE_MEMBERS: ReadonlySet<string> = new Set([
 
 /** Variables of other programs. */
 const FOREIGN =
-  /^(?:NODE_|ANTHROPIC_(?:AUTH_TOKEN|BASE_URL)$|AWS_|CLAUDE_|CLINE_|CODEX_|CONTINUE_|CREDENTIALS_OVERWRITE_DATA$|ENABLE_PERSISTENT_CONFIG$|LITELLM_|OPENAI_(?:BASE_URL|API_BASE|API_BASE_URL|MODEL)$|SO_REUSEPORT$|XDG_)/
+  /^(?:NODE_|ANTHROPIC_(?:AUTH_TOKEN|BASE_URL)$|AWS_|CLAUDE_|CLINE_|CODEX_|CONTINUE_|CREDENTIALS_OVERWRITE_DATA$|ENABLE_PERSISTENT_CONFIG$|LITELLM_|OPENAI_(?:BASE_URL|API_BASE|API_BASE_URL|MODEL)$|(?:ALL|HTTPS?|NO)_PROXY$|SO_REUSEPORT$|XDG_)/
 /** Variables of the project's own tests and tools. */
 const TOOLS = /^(?:HEADGATE_RESTARTS|LEDGER_KILLS|SIM_SEED)$/
 /** What the rest of the documentation states about names: variables of providers, of the process, and of the command line. */

@@ -4,13 +4,13 @@ import { Secret } from '../../core/secret.ts'
 import { upstreamProtocols } from '../../protocols/index.ts'
 import { type Problem, quote } from './problem.ts'
 
-type PlaceOf = (path: readonly PropertyKey[]) => { readonly name: string; readonly value: string }
+type HeaderPlaceOf = (path: readonly PropertyKey[]) => { readonly name: string; readonly value: string }
 
 type Given = {
   /** The path of the entry in the file. */
   readonly path: readonly string[]
   readonly provider: Provider
-  readonly placeOf: PlaceOf
+  readonly placeOf: HeaderPlaceOf
 }
 
 /** Headers that belong to a connection or describe the body (RFC 9110, sections 7.6 and 8; RFC 9112). */

@@ -61,7 +61,7 @@ export type Connecting = {
 export type Connected = (failure: Failure | null, socket: Socket, error?: Error) => void
 
 /** Options of `connectTo`. */
-export type ConnectOptions = {
+export type ConnectingOptions = {
   /** ms for everything: TCP, the tunnel and TLS. 0: no limit. */
   readonly allowed: number
   /** Receives the bytes instead of `data` events. Not used in a tunnel; see `isTunnel`. */
@@ -75,7 +75,11 @@ export const isTunnel = ({ secure, hop }: Destination): boolean => secure && hop
 const BLOCKED_LOOP_MS = 20
 
 /** Opens a connection, through the proxy and including TLS. `done` is called once. */
-export const connectTo = (destination: Destination, { allowed, read }: ConnectOptions, done: Connected): Connecting => {
+export const connectTo = (
+  destination: Destination,
+  { allowed, read }: ConnectingOptions,
+  done: Connected,
+): Connecting => {
   const { hop, secure } = destination
   const target = `${destination.host.includes(':') ? `[${destination.host}]` : destination.host}:${destination.port}`
   const first = hop?.peer ?? destination

@@ -7,7 +7,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import { dropEndListeners } from '../net/end-listeners.ts'
 import { joinMessage, WriteBuffer } from '../net/write-buffer.ts'
 import { type AnswerSink, HttpAnswerReader } from './answer-reader.ts'
-import { type Connecting, type ConnectOptions, connectTo, type Destination, isTunnel } from './connect.ts'
+import { type Connecting, type ConnectingOptions, connectTo, type Destination, isTunnel } from './connect.ts'
 import type { ConnectionListener, ConnectionPool, UpstreamConnection } from './connection.ts'
 import { callFailure, readFailure } from './errors.ts'
 import { type OutgoingHead, requestHead } from './heads.ts'
@@ -87,7 +87,7 @@ export class Http1Connection implements UpstreamConnection {
     return done
   }
 
-  #connect({ allowed }: Pick<ConnectOptions, 'allowed'>): void {
+  #connect({ allowed }: Pick<ConnectingOptions, 'allowed'>): void {
     const read = { buffer: READ_BUFFER, callback: (length: number) => this.#read(READ_BUFFER, length) }
     this.#connecting = connectTo(this.#destination, { allowed, read }, (failure, socket) => {
       this.#connecting = null

@@ -241,7 +241,7 @@ test('output limit: Z.ai blames the prompt and states no figures (can1357/oh-my-
   assert.equal(world.calls.length, 2)
 })
 
-test('output limit: it is tried a few times only, then the next target is asked', async () => {
+test('output limit: it is tried a few times only, then the next target is tried', async () => {
   const refuse = (asked: ScriptedCall) => respondWith.json(asked, 400, servers[4]?.[3](0) ?? '')
   const { send, world } = gatewayHarness([instance('a'), instance('b')], (asked) =>
     new URL(asked.url).host === 'b.test' ? CHAT.answer(asked) : refuse(asked),

@@ -127,7 +127,7 @@ const splitPort = (entry: string): { readonly host: string; readonly port: strin
 }
 
 /**
- * This machine, and the metadata servers of clouds: they give credentials to whoever connects, so a proxy would receive
+ * This machine, and the metadata servers of clouds: they give credentials to any client that connects, so a proxy would receive
  * those of its own machine (https://cloud.google.com/compute/docs/metadata/overview; the link-local addresses and
  * `fd00:ec2::` are those of AWS, Azure and Google).
  */

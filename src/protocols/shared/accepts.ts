@@ -1,5 +1,5 @@
 /** Adapts a chat request to the members, messages and abilities that a provider accepts (`core/accepts.ts`). */
-import type { Ability, Accepts, Limits, ReasoningMember } from '../../core/accepts.ts'
+import type { Ability, Accepts, MemberLimits, ReasoningMember } from '../../core/accepts.ts'
 import type { ChatRequest, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, text } from '../../core/json.ts'
 import { mapMember, withoutMember } from '../../core/json-edit.ts'
@@ -19,7 +19,7 @@ type ReportDropped = (path: string) => void
 export const acceptedBody = (
   body: JsonObject,
   accepts: Accepts | undefined,
-  limits: Limits | undefined,
+  limits: MemberLimits | undefined,
   dropped: ReportDropped,
 ): JsonObject => {
   const allowed = accepts?.refuses ? withoutRefused(body, accepts.refuses, dropped) : body

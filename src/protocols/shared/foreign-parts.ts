@@ -38,7 +38,7 @@ export const foreignPart = (
   // An item of the responses format with an ID only is a reference.
   if (type === '' || BINDING.has(type)) return part
   if (STEERING.has(type)) return { ...part, instead: [] }
-  const found: Found = { text: false, link: false, binary: false }
+  const found: PartContent = { text: false, link: false, binary: false }
   const content = exceedsDepth(raw, MAX_DEPTH) ? undefined : readable(raw, '', found)
   const isReadable = found.text && !(by === 'client' && found.binary)
   if (isReadable && content !== undefined)
@@ -77,10 +77,10 @@ const LONG = 256
 const IS_DATA = /^(?:data:|[A-Za-z0-9+/_-]+={0,2}$)/
 
 /** What a part contains. */
-type Found = { text: boolean; link: boolean; binary: boolean }
+type PartContent = { text: boolean; link: boolean; binary: boolean }
 
 /** The value without bookkeeping, encrypted members and binary data; undefined if nothing is left. Lists and objects with one entry become the entry. */
-const readable = (value: Json | undefined, name: string, found: Found): Json | undefined => {
+const readable = (value: Json | undefined, name: string, found: PartContent): Json | undefined => {
   if (value === null || value === undefined || value === '') return undefined
   if (typeof value === 'string') {
     if (OPAQUE.test(name) || value.startsWith('data:') || (value.length > LONG && IS_DATA.test(value))) {

@@ -1,5 +1,5 @@
 /** Fits the texts and lists of a request body into the limits of a provider (`core/accepts.ts`). */
-import type { Limits, ListLimit, TextLimit } from '../../core/accepts.ts'
+import type { ListLimit, MemberLimits, TextLimit } from '../../core/accepts.ts'
 import { isList, isObject, type Json, type JsonObject, list } from '../../core/json.ts'
 import { mapMember } from '../../core/json-edit.ts'
 import { digest } from './call-ids.ts'
@@ -15,7 +15,7 @@ const TRANSLATED: { readonly [member: string]: TextLimit } = {
 }
 
 /** The limits of a translated body. Returns the same object each time. */
-export const translatedLimits = (limits: Limits | undefined): Limits => {
+export const translatedLimits = (limits: MemberLimits | undefined): MemberLimits => {
   if (!limits) return TRANSLATED
   const known = translated.get(limits)
   if (known) return known
@@ -23,13 +23,13 @@ export const translatedLimits = (limits: Limits | undefined): Limits => {
   translated.set(limits, all)
   return all
 }
-const translated = new WeakMap<Limits, Limits>()
+const translated = new WeakMap<MemberLimits, MemberLimits>()
 
 /** A limit with the steps to its members: a list is a step of its own, `each`. */
-type Rule = { readonly steps: readonly Step[]; readonly limit: TextLimit | ListLimit }
-type Step = { readonly member: string; readonly each: boolean }
+type Rule = { readonly steps: readonly PathStep[]; readonly limit: TextLimit | ListLimit }
+type PathStep = { readonly member: string; readonly each: boolean }
 
-const rulesOf = (limits: Limits): readonly Rule[] => {
+const rulesOf = (limits: MemberLimits): readonly Rule[] => {
   const known = rules.get(limits)
   if (known) return known
   const made = Object.entries(limits).map(([path, limit]) => ({
@@ -42,12 +42,12 @@ const rulesOf = (limits: Limits): readonly Rule[] => {
   rules.set(limits, made)
   return made
 }
-const rules = new WeakMap<Limits, readonly Rule[]>()
+const rules = new WeakMap<MemberLimits, readonly Rule[]>()
 
 /** The body within the limits. Reports the path of each changed member. Returns the same object if nothing changes. */
 export const withinLimits = (
   body: JsonObject,
-  limits: Limits | undefined,
+  limits: MemberLimits | undefined,
   changed: (path: string) => void,
 ): JsonObject => {
   if (!limits) return body

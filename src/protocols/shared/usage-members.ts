@@ -4,7 +4,7 @@ import { isObject, type Json, type JsonObject, object, text } from '../../core/j
 import { tokenCount } from './numbers.ts'
 import { costOfTicks, hostedCalls, usageOf } from './usage.ts'
 
-type Counts = { [name in CountName]?: number }
+type UsageCounts = { [name in CountName]?: number }
 type CountName =
   | 'input'
   | 'output'
@@ -94,8 +94,8 @@ const NAMES: MemberNames = new Map<string, CountName | MemberNames>([
 ])
 
 /** The counts of a usage object of any of these servers. */
-export const countsIn = (raw: JsonObject): Counts => {
-  const counts: Counts = {}
+export const countsIn = (raw: JsonObject): UsageCounts => {
+  const counts: UsageCounts = {}
   addCounts(counts, raw, NAMES)
   const { cacheWrite5m = 0, cacheWrite1h = 0, ...rest } = counts
   const written = cacheWrite5m + cacheWrite1h
@@ -107,7 +107,7 @@ export const countsIn = (raw: JsonObject): Counts => {
 }
 
 /** Adds the counts of an object. Of several names for one count the largest applies: servers set those they do not use to 0. */
-const addCounts = (counts: Counts, of: JsonObject, names: MemberNames): void => {
+const addCounts = (counts: UsageCounts, of: JsonObject, names: MemberNames): void => {
   for (const member in of) {
     const name = names.get(member)
     const value = of[member]

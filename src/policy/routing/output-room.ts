@@ -4,8 +4,9 @@ import type { ContextOverflow } from '../../core/failure.ts'
 import type { ModelLimits } from '../../core/provider.ts'
 import { estimateTokens } from './estimate-tokens.ts'
 
-/** The estimate of a prompt may be too low. */
+/** The estimate of a prompt may be too low, and servers add tokens of their template. */
 const MARGIN = 1.25
+const RESERVE = 512
 /** Share of the window from which an estimated room is used. In a smaller one, the refusal's own figures are better. */
 const LEAST_SHARE = 0.25
 /** The smallest room in tokens for which a request is lowered. With less, the prompt counts as too long. */
@@ -45,4 +46,4 @@ export const roomAfterRefusal = (
   return fitting >= LEAST_ROOM && fitting < sent ? fitting : undefined
 }
 
-const promptOf = (request: ChatRequest): number => Math.ceil(estimateTokens(request) * MARGIN)
+const promptOf = (request: ChatRequest): number => Math.ceil(estimateTokens(request) * MARGIN) + RESERVE

@@ -30,8 +30,8 @@ const encodeSystem = (message: Message, losses: Losses): JsonObject[] =>
     message,
     message.content.map((part) => {
       if (part.type === 'text') return encodeText(part, losses)
-      if (part.type === 'foreign') return encodeForeign(part, losses)
-      // A system prompt contains text only.
+      // A system prompt contains text only. Claude Code's billing line is a text of this format alone.
+      if (part.type === 'foreign' && part.raw.type === 'text') return encodeForeign(part, losses)
       losses.unfit(part.at)
       return []
     }),

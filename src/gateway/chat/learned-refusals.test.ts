@@ -252,6 +252,9 @@ const NAMED: readonly (readonly [message: string, more: object, body: JsonObject
   ],
   ['top_p must be between 0 and 0.95', {}, { top_p: 1 }, ['top_p', 1]],
   ['x', { code: 'unsupported_value', param: 'verbosity' }, { verbosity: 'high' }, ['verbosity']],
+  // Ordinary words are names only in certain phrases.
+  ['stop is not supported by this model', {}, { stop: 'x' }, ['stop']],
+  ['Model does not support parameter: seed', {}, { seed: 1 }, ['seed']],
   // Essential members are not left out.
   ['Thinking mode does not support this tool_choice', {}, { thinking: { type: 'enabled' } }, undefined],
   ['This response_format type is unavailable now', {}, { seed: 1 }, undefined],

@@ -135,12 +135,18 @@ const present = (named: string, optional: JsonObject): Present | undefined => {
   )
 }
 
-/** Names that are ordinary words of error messages: they count only in quotation marks. */
+/** Names that are ordinary words of error messages: they count only in certain phrases. */
 const ORDINARY: ReadonlySet<string> = new Set(
   'user store stop options container context audio text thinking reasoning prediction include metadata seed truncation background think summary'.split(
     ' ',
   ),
 )
+
+/** Phrases in which an ordinary word is the name of a member. */
+const ORDINARY_PHRASES: readonly string[] = [
+  ...["'?'", '"?"', '`?`', 'parameter: ?', 'parameter ?', 'argument: ?', 'argument ?', 'field: ?', 'field ?'],
+  ...['? parameter', '? is not', '? is unsupported', '? must be'],
+]
 
 /** The optional member that the message mentions first: by its name, in words (`top p`), or by its last word (`Penalty`). */
 const mentioned = (message: string, optional: JsonObject): Present | undefined => {
@@ -165,8 +171,10 @@ const LAST_WORDS: { readonly [name: string]: string } = {
 
 /** The place of a member's name in the message: as `top_p`, `topP` or `top p`; -1: none. */
 const placeOfName = (text: string, lower: string, name: string): number => {
-  if (ORDINARY.has(name))
-    return ["'", '"', '`'].reduce((at, mark) => Math.max(at, lower.indexOf(`${mark}${name}${mark}`)), -1)
+  if (ORDINARY.has(name)) {
+    const places = ORDINARY_PHRASES.map((phrase) => placeOfWord(lower, phrase.replace('?', name)))
+    return Math.max(...places)
+  }
   const places = [
     placeOfWord(lower, name),
     placeOfWord(text, camelCase(name)),

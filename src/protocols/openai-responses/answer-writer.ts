@@ -26,7 +26,7 @@ import {
   outputText,
   type WireEvent,
 } from './output-items.ts'
-import { encryptedContent, OWN_REASONING } from './signatures.ts'
+import { encryptedContent, OWN_REASONING, unsignedContent } from './signatures.ts'
 
 /** How the answer ended: completed, or incomplete for this reason. */
 type ResponseEnding = 'completed' | { readonly reason: string }
@@ -38,6 +38,10 @@ export class ResponsesAnswerWriter {
   readonly #names: ReturnType<typeof toolNames>
   /** Clients that ask for a summary show nothing else, so raw reasoning is written as one. */
   readonly #wantsSummary: boolean
+  /** Clients that ask for encrypted content return no reasoning without it. */
+  readonly #wantsEncrypted: boolean
+  /** The open block is raw reasoning, not a summary. */
+  #isRaw = false
   readonly #output: JsonObject[] = []
   #id: string
   #created: number
@@ -64,6 +68,7 @@ export class ResponsesAnswerWriter {
     this.#context = context
     this.#settings = echo(context)
     this.#names = toolNames(context.body)
+    this.#wantsEncrypted = context.request.settings.encryptedReasoning?.value === true
     this.#wantsSummary = (context.request.settings.reasoningSummary?.value ?? 'none') !== 'none'
     this.#begun = context.begun !== undefined
     this.#id = text(context.begun?.response.id) ?? context.storage?.id ?? ''
@@ -208,6 +213,7 @@ export class ResponsesAnswerWriter {
 
   #openBlock(block: Block): WireEvent[] {
     const before = this.#closeBlock()
+    this.#isRaw = block.type === 'reasoning' && block.summary !== true
     this.#block = block.type === 'reasoning' && this.#wantsSummary ? { ...block, summary: true } : block
     switch (block.type) {
       case 'text':
@@ -368,6 +374,7 @@ export class ResponsesAnswerWriter {
       }
       case 'reasoning': {
         if (content === '' || item?.kind !== 'reasoning') return []
+        if (this.#isRaw && this.#wantsEncrypted) item.encryptedContent ??= unsignedContent(content)
         const part = { type: block.summary ? 'summary_text' : 'reasoning_text', text: content }
         const place = this.#place(block.summary ? 'summary_index' : 'content_index')
         if (block.summary) item.summary.push(part)

@@ -230,7 +230,7 @@ const decodeReasoning = (fields: RequestFields, item: JsonObject): DecodedOutput
   fields.list('content')
   const encrypted = fields.string('encrypted_content')
   const signed = encrypted ? signedReasoning(encrypted, text(item.id)) : undefined
-  const signature = signed ? { signature: signed.signature } : {}
+  const signature = signed?.signature ? { signature: signed.signature } : {}
   const texts = reasoningTexts(item)
   // A text stored with its signature is the exact one. The item repeats it, or the client has left it out.
   const { summary, reasoning } = signed?.text ? { summary: '', reasoning: signed.text } : texts

@@ -22,7 +22,7 @@ import { encodeSettings, type SettingEncoders, topMember, UNSUPPORTED_SETTINGS }
 import { asMember } from '../shared/setting-rows.ts'
 import { toolName } from '../shared/tool-names.ts'
 import { compactedMessage } from './compaction.ts'
-import { isForeignReasoning, OWN_REASONING, reasoningTexts } from './signatures.ts'
+import { isForeignReasoning, OWN_REASONING, reasoningTexts, signedReasoning } from './signatures.ts'
 
 /** `reasoning`: the reasoning items, with the client's paths. A provider may remove them later. */
 type ResponsesDraft = RequestDraft & {
@@ -483,7 +483,7 @@ const isOmitted = (item: JsonObject, { acceptsReasoning = false }: EncodeTarget)
 /** The text of a foreign reasoning item. The gateway writes raw reasoning as a summary if the client asked for one. */
 const plainReasoning = (item: JsonObject): string => {
   const { summary, reasoning } = reasoningTexts(item)
-  return reasoning || summary
+  return reasoning || summary || signedReasoning(text(item.encrypted_content) ?? '').text
 }
 
 /** A foreign item for an upstream that reads `content`. */

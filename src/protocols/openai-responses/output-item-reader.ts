@@ -260,7 +260,8 @@ export class OutputItemReader {
     const encrypted = text(item.encrypted_content)
     if (!encrypted) return
     if (this.#part === undefined) this.#openPart('signature', { type: 'reasoning', summary: true })
-    this.#answer.out.push({ type: 'signature', signature: signedReasoning(encrypted, this.#id).signature })
+    const { signature } = signedReasoning(encrypted, this.#id)
+    if (signature) this.#answer.out.push({ type: 'signature', signature })
   }
 }
 

@@ -7,7 +7,9 @@ import { type ChatEvent, fold, type ReasoningSignature } from '../../core/chat.t
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
 import { anthropicMessages } from '../anthropic-messages/index.ts'
+import { openaiChat } from '../openai-chat/index.ts'
 import { openaiResponses as codec } from './index.ts'
+import { isForeignReasoning } from './signatures.ts'
 
 const THOUGHT = 'First: 2 + 2 = 4.\n\n"Then" — ü 😀: done'
 const claude = (content: Json, model = 'claude-sonnet-4-5'): readonly ChatEvent[] =>
@@ -173,4 +175,24 @@ test('a summary made of raw reasoning returns to a server that reads reasoning',
     { model: 'm', acceptsReasoning: true },
   )
   assert.deepEqual(object(list(adapted.input)[0])?.content, [{ type: 'reasoning_text', text: 'hm, so' }])
+})
+
+// DeepSeek and others refuse a turn with calls whose reasoning is missing; the AI SDK drops items without encrypted content.
+test('raw reasoning returns through clients that return only items with encrypted content', () => {
+  const settings = {
+    encryptedReasoning: { value: true, at: 'include[0]' },
+    reasoningSummary: { value: 'auto', at: 's' },
+  }
+  const context = { ...responsesContext(), request: chatRequest({ settings }) }
+  const [item = {}] = list(codec.encodeAnswer(fold(raw), context).output) as readonly JsonObject[]
+  for (const [client, kept] of Object.entries(CLIENTS)) {
+    const call = { type: 'function_call', call_id: 'call_1', name: 'f', arguments: '{}' }
+    const decoded = codec.decodeRequest({ model: 'm', input: [kept(item), call] })
+    assert.ok(decoded.ok)
+    const { body } = openaiChat.encodeRequest(decoded.value, { model: 'm', acceptsReasoning: true })
+    assert.equal(object(list(body.messages)[0])?.reasoning_content, 'hm, so', client)
+  }
+  assert.ok(isForeignReasoning(item), 'OpenAI is not sent it')
+  const [unasked] = outputOf(raw, 'auto')
+  assert.equal(unasked?.encrypted_content, undefined)
 })

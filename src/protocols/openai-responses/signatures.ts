@@ -36,8 +36,12 @@ export const encryptedContent = ({ origin, value, redacted, id }: ReasoningSigna
   return `${LABEL}${origin}:${redacted ? 'redacted' : ''}:${name}:${signed.length}:${signed}${value}`
 }
 
-/** A signature, and the text it covers if that is stored with it. */
-export type SignedReasoning = { readonly signature: ReasoningSignature; readonly text: string }
+/** Raw reasoning without a signature, for clients that return only items with encrypted content (the AI SDK, Codex). */
+export const unsignedContent = (reasoning: string): string | undefined =>
+  reasoning === '' || reasoning.length > MAX_TEXT ? undefined : `${LABEL}openai-chat:::${reasoning.length}:${reasoning}`
+
+/** A signature, and the text it covers if that is stored with it. Without a signature: raw reasoning. */
+export type SignedReasoning = { readonly signature?: ReasoningSignature; readonly text: string }
 
 /** Reads an `encrypted_content`: a signature of the format in its label, otherwise of this format. */
 export const signedReasoning = (encrypted: string, itemId?: string): SignedReasoning => {
@@ -48,15 +52,9 @@ export const signedReasoning = (encrypted: string, itemId?: string): SignedReaso
   const id = unescaped(found[3] ?? '')
   const start = found[0].length
   const end = start + Number(found[4])
-  return {
-    signature: {
-      origin,
-      value: encrypted.slice(end),
-      ...(found[2] && { redacted: true }),
-      ...(id && { id }),
-    },
-    text: encrypted.slice(start, end),
-  }
+  const value = encrypted.slice(end)
+  const signature = { origin, value, ...(found[2] && { redacted: true }), ...(id && { id }) }
+  return { ...(value !== '' && { signature }), text: encrypted.slice(start, end) }
 }
 
 const unescaped = (escaped: string): string => {
@@ -75,7 +73,7 @@ export const OWN_REASONING = 'rs_hg'
 export const isForeignReasoning = (item: JsonObject): boolean => {
   if (item.type !== 'reasoning') return false
   const encrypted = text(item.encrypted_content)
-  if (encrypted) return signedReasoning(encrypted).signature.origin !== OWN_FORMAT
+  if (encrypted) return signedReasoning(encrypted).signature?.origin !== OWN_FORMAT
   return text(item.id)?.startsWith(`${OWN_REASONING}_`) === true
 }
 

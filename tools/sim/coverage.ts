@@ -30,7 +30,7 @@ const ATTEMPTS: readonly FailureKind[] = [
   'quota',
   'auth',
   'permission',
-  'invalid_request',
+  'incompatible',
   'content_policy',
   'context_length',
 ]

@@ -26,7 +26,7 @@ export const INVARIANTS = {
     check: 'at each call',
   },
   5: {
-    rule: 'A failure caused by the request or by its content is not retried and changes no health state.',
+    rule: 'A content refusal is not retried, a too long request only where it may fit. A failure of the request changes no health state.',
     check: 'at each call; counts and cooldowns before and after the outcome',
   },
   6: {

@@ -227,8 +227,7 @@ export const MUTANTS: readonly NamedMutant[] = [
     breaks: [5],
     mutant: {
       health: withPermits((permit) => ({
-        failed: (failure) =>
-          permit.failed(failure.kind === 'invalid_request' ? { ...failure, kind: 'status' } : failure),
+        failed: (failure) => permit.failed(failure.kind === 'incompatible' ? { ...failure, kind: 'status' } : failure),
       })),
     },
   },

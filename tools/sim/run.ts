@@ -4,7 +4,7 @@ import type { Config } from '../../src/core/config.ts'
 import { textOf } from '../../src/core/encoded-text.ts'
 import { fail } from '../../src/core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../src/core/http-exchange.ts'
-import { deploymentId, keyId, type Target } from '../../src/core/target.ts'
+import { deploymentId, keyId, modelId, type Target } from '../../src/core/target.ts'
 import type { GatewayEvent } from '../../src/core/trace.ts'
 import type { Dial, UpstreamCall, UpstreamListener, World } from '../../src/core/world.ts'
 import { ActiveCalls } from '../../src/gateway/call/cancellation.ts'
@@ -556,8 +556,8 @@ class Simulation {
     for (const other of call.dials) {
       const { meaning } = other.script
       if (!other.sent) continue
-      if (meaning === 'request' || meaning === 'policy') watch.breach(5, `${name} continues after ${meaning}`)
-      if (meaning === 'context' && !this.#larger(other.claim?.target, target))
+      if (meaning === 'policy') watch.breach(5, `${name} continues after ${meaning}`)
+      if (meaning === 'context' && !this.#mayFit(other.claim?.target, target))
         watch.breach(5, `${name} continues after ${meaning}`)
     }
     const again = (other: Dialed) =>
@@ -572,11 +572,11 @@ class Simulation {
     call.dials.push(dial)
   }
 
-  #larger(before: Target | undefined, after: Target): boolean {
-    const windowOf = ({ candidate: { instance, model } }: Target) =>
-      this.#setup.catalogue(instance.provider.name, model)?.contextWindow
-    const [small, large] = [before && windowOf(before), windowOf(after)]
-    return small !== undefined && large !== undefined && large > small
+  /** Another model whose window is unknown, or larger than the one that the refusal stated. */
+  #mayFit(before: Target | undefined, { candidate }: Target): boolean {
+    const window = this.#setup.catalogue(candidate.instance.provider.name, candidate.model)?.contextWindow
+    const isOther = modelId(candidate) !== (before && modelId(before.candidate))
+    return isOther && (window === undefined || window > STATED_WINDOW)
   }
 
   #firstChoice({ candidate: { instance }, key }: Target, strategy: string): void {
@@ -719,6 +719,8 @@ class Simulation {
 /** Maximum characters written after the client is full: one piece from upstream and its translation. */
 const MAX_OVERFLOW = 64 * 1024
 /** Maximum ms by which a timer is late. */
+/** Tokens: what upstreams state when a prompt is too long. */
+const STATED_WINDOW = 8_000
 /** ms after which another target may be tried beside a probe. */
 const SLOW_PROBE = 1_000
 const MAX_LATENESS = 40

@@ -199,3 +199,21 @@ test('a prompt that is too long for one target is tried at every target whose wi
   const none = await ask({ a: tooLong(8192), b: tooLong(4096) })
   assert.deepEqual([none.reply.status, none.reply.json.error.code], [400, 'context_length_exceeded'])
 })
+
+for (const error of [
+  { message: 'Unrecognized request argument supplied: reasoning_effort', type: 'invalid_request_error' },
+  { message: 'Request exceeds the maximum size', type: 'request_too_large' },
+  { message: 'prompt is too long: 210000 tokens > 200000 maximum', type: 'invalid_request_error' },
+])
+  test(`a refusal inside a 200 leads to the next vendor: ${error.message}`, async () => {
+    const { send, world } = gatewayHarness([instance('a'), instance('b')], (asked) =>
+      respondWith.stream(
+        asked,
+        hostOf(asked) === 'a' ? `data: ${JSON.stringify({ error })}\n\n` : chatAnswer.stream('by b'),
+      ),
+    )
+    const reply = send({ model: 'a/m', stream: true, messages: [{ role: 'user', content: 'hi' }] })
+    await world.advance(2_000)
+    assert.deepEqual([reply.status, world.calls.map(hostOf)], [200, ['a', 'b']])
+    assert.match(reply.text, /by b/)
+  })

@@ -66,9 +66,9 @@ const overflows: readonly (readonly [thread: string, message: string, figures: F
     [1048576, 1250000],
   ],
   [
-    'Vertex AI',
-    'Unable to submit request because the input token count is 40000 but model only supports up to 32768. Reduce the input token count and try again.',
-    [32768, 40000],
+    'google-gemini/gemini-cli#19727 (Vertex AI)',
+    'Unable to submit request because the input token count is 1251952 but model only supports up to 1048576. Reduce the input token count and try again.',
+    [1048576, 1251952],
   ],
   [
     'MoonshotAI/Kimi-K2 (Moonshot)',
@@ -83,15 +83,15 @@ const overflows: readonly (readonly [thread: string, message: string, figures: F
   ['aws-samples/bedrock-chat#95', 'Input is too long for requested model.', []],
   ['nano-step/nano-brain#208 (Ollama)', 'the input length exceeds the context length', []],
   [
-    'Mistral',
+    'earendil-works/pi, packages/ai/src/utils/overflow.ts (Mistral)',
     'Prompt contains 32840 tokens and 0 draft tokens, too large for model with 32768 maximum context length',
     [32768, 32840],
   ],
-  ['MiniMax', 'invalid params, context window exceeds limit (2013)', []],
+  ['MiniMax-AI/MiniMax-M2#119', 'invalid params, context window exceeds limit (2013)', []],
   [
-    'Cohere',
-    'too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292. Try using a shorter prompt, or enabling prompt truncating.',
-    [4081, 4292],
+    'cohere-ai/sandbox-topically#4',
+    'too many tokens: total number of tokens (prompt and prediction) cannot exceed 2048 - received 6354. Try using a shorter prompt or a smaller max_tokens value.',
+    [2048, 6354],
   ],
   [
     'stanford-crfm/helm#2079 (Text Generation Inference)',
@@ -108,14 +108,26 @@ const overflows: readonly (readonly [thread: string, message: string, figures: F
     "The input (40010 tokens) is longer than the model's context length (32768 tokens).",
     [32768, 40010],
   ],
-  ['GitHub Copilot', 'prompt token count of 140211 exceeds the limit of 128000', [128000, 140211]],
-  ['TensorRT-LLM', 'Prompt length (9000) exceeds maximum input length (8192).', [8192, 9000]],
   [
-    'SambaNova',
-    'Requested generation length 4000 is not possible! The provided prompt is 2000 tokens long, so generating 4000 tokens requires a sequence length of 6000, but the maximum supported sequence length is just 4096!',
-    [4096, 2000, 4000],
+    'opencode-ai/opencode#305 (GitHub Copilot)',
+    'prompt token count of 146270 exceeds the limit of 128000',
+    [128000, 146270],
   ],
-  ['TabbyAPI', 'Request length 9000 is greater than max_seq_len 8192', [8192, 9000]],
+  [
+    'triton-inference-server/tensorrtllm_backend#141',
+    'Cannot process new request: Prompt length (5056) exceeds maximum sequence length (2048)',
+    [2048, 5056],
+  ],
+  [
+    'cline/cline#294 (SambaNova)',
+    'Requested generation length 1 is not possible! The provided prompt is 4309 tokens long, so generating 1 tokens requires a sequence length of 4310, but the maximum supported sequence length is just 4096!',
+    [4096, 4309],
+  ],
+  [
+    'SillyTavern/SillyTavern#3543 (TabbyAPI)',
+    'Request length 71599 + 2048 is greater than max_seq_len 65536',
+    [65536, 71599],
+  ],
 ]
 for (const [thread, message, [window, promptTokens, requestedOutput]] of overflows)
   test(`a prompt that is too long: ${thread}`, () => {

@@ -64,7 +64,8 @@ const OUTPUT_TOKENS: readonly RegExp[] = [
 /** The figures of an overflow message; those that it does not state are left out. */
 export const overflowIn = (stated: string): ContextOverflow => {
   // MiniMax ends messages without figures with an error number.
-  const message = /token/i.test(stated) ? stated : stated.replace(/ \(\d{4}\)$/, '')
+  const hasFigures = /token/i.test(stated) || figuresIn(stated).length > 1
+  const message = hasFigures ? stated : stated.replace(/ \(\d{4}\)$/, '')
   const [, prompt, output, sum] = SUM.exec(message) ?? []
   if (prompt && output && sum)
     return { window: Number(sum), promptTokens: Number(prompt), requestedOutput: Number(output) }

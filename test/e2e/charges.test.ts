@@ -70,7 +70,7 @@ const SCRIPT: Readonly<Record<string, (request: UpstreamRequest) => Act>> = {
   stalled: (request) => broken(request, 'stall'),
   bad: (request) => failure(request, 400),
   limited: (request) => failure(request, 429),
-  failing: (request) => failure(request, 503),
+  failing: (request) => failure(request, 500),
   silent: () => ({ do: 'hang' }),
 }
 
@@ -154,7 +154,7 @@ const READ: readonly {
     [
       ['bad', 400],
       ['limited', 429],
-      ['failing', 503],
+      ['failing', 500],
     ] as const
   ).map(([provider, status]) => ({
     name: `status ${status}`,

@@ -129,7 +129,8 @@ class RoutingRun<Ready extends Compatibility> {
       await preparing
       if (stop.reason) return CONTINUE
     }
-    const again = this.#waits.sameModel()
+    // The last attempt belongs to the other model.
+    const again = this.#maxAttempts - this.#counted > 1 ? this.#waits.sameModel() : null
     const selecting = again ? this.#waits.forSameModel(again) : this.#chooseReserved(() => this.#chooser.chooseNow())
     const { choice: immediate, skipped } = selecting instanceof Promise ? await selecting : selecting
     this.#skips.add(skipped)

@@ -132,7 +132,30 @@ const cases: readonly Case[] = [
     { retry: { budgetPercent: 0, budgetFloor: 0 } },
     [`${first} 0`, `${second} 0`],
   ],
-  ['the last attempt', { [first]: [400] }, [MINI, OTHER], { retry: { maxAttempts: 1 } }, [`${first} 0`]],
+  ['the only attempt', { [first]: [400] }, [MINI, OTHER], { retry: { maxAttempts: 1 } }, [`${first} 0`]],
+  ...(['500', '502', 400] as const).map(
+    (line): Case => [
+      `the last attempt is for another model after ${line}`,
+      { [first]: [line] },
+      [MINI, OTHER],
+      { retry: { maxAttempts: 2 } },
+      [`${first} 0`, `${second} 0`],
+    ],
+  ),
+  [
+    'the last attempt without another model',
+    { [first]: [400, 'ok'] },
+    [MINI],
+    { retry: { maxAttempts: 2 } },
+    [`${first} 0`, `${first} 400`],
+  ],
+  [
+    'the last but one attempt',
+    { [first]: [400] },
+    [MINI, OTHER],
+    { retry: { maxAttempts: 3 } },
+    [`${first} 0`, `${first} 400`, `${second} 400`],
+  ],
   [
     'its circuit has opened',
     { [first]: ['500'] },

@@ -103,7 +103,7 @@ describe('pictures', { skip: skipBrowser, concurrency: false }, () => {
             'chat-default': { targets: ['groq/llama-3.3-70b-versatile', 'openai/gpt-5-mini', SONNET] },
             coding: { targets: [SONNET, 'openai/gpt-5'] },
           },
-          circuit: { timeout: 2_000, resetTimeout: 60_000 },
+          circuit: { timeout: 2_000, firstProbe: 0, resetTimeout: 60_000 },
           unknownModel: 'reject',
         }),
       },

@@ -106,12 +106,12 @@ describe('providers', { skip: skipBrowser, concurrency: false }, () => {
       fleet.state.isDown = false
       await withDashboard(browser, { url: fleet.gateway.url }, async (other) => {
         await other.open('/dashboard/providers/groq')
-        await other.page.getByRole('button', { name: 'Close circuit' }).click()
+        await other.page.getByRole('button', { name: 'Close circuits, end rests' }).click()
         const dialog = other.page.getByRole('dialog')
         await dialog.getByText(/Requests are sent to groq again at once/).waitFor()
         await dialog.getByRole('button', { name: 'Cancel' }).click()
-        await other.page.getByRole('button', { name: 'Close circuit' }).click()
-        await dialog.getByRole('button', { name: 'Close circuit' }).click()
+        await other.page.getByRole('button', { name: 'Close circuits, end rests' }).click()
+        await dialog.getByRole('button', { name: 'Close circuits, end rests' }).click()
         await other.page.getByText(/groq is used again/).waitFor()
         await other.page
           .locator('.provider-detail')
@@ -144,7 +144,7 @@ describe('providers', { skip: skipBrowser, concurrency: false }, () => {
         const detail = page.locator('.provider-detail')
         await detail.getByText('Attempts are readable with a role for all teams.').waitFor()
         await detail.getByText('This needs the role operator for all teams.').waitFor()
-        assert.ok(await detail.getByRole('button', { name: 'Rest' }).isDisabled())
+        assert.ok(await detail.getByRole('button', { name: 'Rest', exact: true }).isDisabled())
         await check()
         await shot('provider-viewer')
       })

@@ -130,7 +130,7 @@ describe('the Routes page', { skip: skipBrowser }, () => {
       await page.keyboard.press('j')
       await page.waitForFunction(() => document.activeElement?.getAttribute('aria-rowindex') === '2')
       await page.keyboard.press('Enter')
-      await page.waitForURL('**/routes/anthropic%2Fclaude-haiku-4-5**')
+      await page.waitForURL('**/routes/anthropic/claude-haiku-4-5**')
       assert.equal(await rows.count(), 1)
       await page.getByText('would be tried first').waitFor()
     }))

@@ -53,7 +53,7 @@ export const startFleet = async (env: Readonly<Record<string, string>> = {}): Pr
       anthropic: { baseUrl: anthropic ?? '', models: ['claude-sonnet', 'limited', 'held'] },
     },
     routes: { 'chat-default': { targets: ['groq/llama-3.3-70b', 'openai/gpt-5'] } },
-    circuit: { resetTimeout: 300_000 },
+    circuit: { firstProbe: 0, resetTimeout: 300_000 },
   })
   const closed = () => Promise.all(upstreams.map((one) => one.close()))
   const gateway = await start({ env, files: { 'headgate.yaml': file } }).catch(async (error) => {

@@ -77,7 +77,7 @@ export const startPopulated = async (env: Readonly<Record<string, string>> = {})
         routes: { 'chat-default': { targets: ['shaky/big', 'steady/small'] } },
         prices: [{ provider: 'steady', model: 'small', perMillion: { input: 1, output: 4 } }],
         unknownModel: 'reject',
-        circuit: { resetTimeout: 600_000 },
+        circuit: { firstProbe: 0, resetTimeout: 600_000 },
       }),
     },
   }

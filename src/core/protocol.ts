@@ -244,9 +244,10 @@ export type Encoded = {
 
 /**
  * A request member that the target's format cannot express, by its path in the client's body. `essential`: without it
- * the request has another meaning.
+ * the request has another meaning. `because`: the cause, if it is a combination of members; it follows the model's name in an
+ * error message: `takes a schema or tools, not both in one request`.
  */
-export type Loss = { readonly path: string; readonly essential: boolean }
+export type Loss = { readonly path: string; readonly essential: boolean; readonly because?: string }
 
 /** The parts of the request that encoding its answer requires. */
 export type AnswerContext = {

@@ -162,12 +162,13 @@ export type Identity =
 export type Quirks = {
   /**
    * Final change to the JSON body. Returns the same object if nothing changes. `onLoss` reports a removed member (a path
-   * in this body); `essential`: the request has another meaning without it, so another target is needed.
+   * in this body); `essential`: the request has another meaning without it, so another target is needed; `because`: as of
+   * `Loss`.
    */
   readonly requestBody?: (
     body: JsonObject,
     model: string,
-    onLoss: (path: string, essential?: boolean) => void,
+    onLoss: (path: string, essential?: boolean, because?: string) => void,
     protocol: UpstreamProtocolName,
   ) => JsonObject
   /** Changes to the path (Azure's deployments, query strings). */

@@ -24,7 +24,7 @@ const accepts: Accepts = {
 /** "json mode cannot be combined with tool/function calling" (github.com/vercel/ai/pull/16540, 2026-07-01). */
 const formatsWithoutTools: RequestQuirk = (body, _model, lost) => {
   if (list(body.tools).length > 0 && (object(body.response_format)?.type ?? 'text') !== 'text')
-    lost('response_format', true)
+    lost('response_format', true, 'takes JSON mode or tools, not both in one request')
   return body
 }
 

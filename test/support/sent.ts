@@ -56,6 +56,6 @@ export const sentTo = (
   assert.ok(prepared)
   const body: unknown = JSON.parse(prepared.body.text)
   assert.ok(isObject(body))
-  const { dropped, unfit, protocol } = prepared
-  return { body, dropped, unfit, style: protocol.style, same: prepared.body.text === source }
+  const { dropped, unfit, because, protocol } = prepared
+  return { body, dropped, unfit, because, style: protocol.style, same: prepared.body.text === source }
 }

@@ -217,3 +217,25 @@ for (const error of [
     assert.deepEqual([reply.status, world.calls.map(hostOf)], [200, ['a', 'b']])
     assert.match(reply.text, /by b/)
   })
+
+test('the error names a combination that no target takes, not only its member', async () => {
+  const gemini = { ...instance('google', ['k1'], { speaks: [{ protocol: 'gemini' }] }), models: ['gemini-2.5-flash'] }
+  const { send, world } = gatewayHarness([gemini], () => assert.fail('no target is called'))
+  const schema = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'], additionalProperties: false }
+  const reply = send(
+    {
+      model: 'google/gemini-2.5-flash',
+      input: 'hi',
+      tools: [{ type: 'function', name: 'f', parameters: { type: 'object', properties: {} } }],
+      text: { format: { type: 'json_schema', name: 'n', strict: true, schema } },
+    },
+    'openai-responses',
+  )
+  await world.advance(0)
+  assert.equal(reply.status, 400)
+  assert.equal(reply.json.error.param, 'text.format')
+  assert.equal(
+    reply.json.error.message,
+    'No configured provider supports text.format: google/gemini-2.5-flash takes a schema or tools, not both in one request. Leave one out, or add a provider that takes both.',
+  )
+})

@@ -361,3 +361,30 @@ test('call ids are shortened for chat completions of OpenAI, and still match the
   assert.ok(id.length <= 40, id)
   assert.ok(JSON.stringify(assistant?.tool_calls).includes(id))
 })
+
+// ── Members that a model takes one by one ────────────────────────────────────────────────────────────────────────
+
+const SCHEMA = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'], additionalProperties: false }
+const FORMAT = { type: 'json_schema', json_schema: { name: 'n', strict: true, schema: SCHEMA } }
+const OR_TOOLS = 'takes a schema or tools, not both in one request'
+/** Vendor, model, format, and the cause by which the request with tools is unfit. */
+const COMBINATIONS: readonly (readonly [vendor: string, model: string, format: JsonObject, because?: string])[] = [
+  // googleapis/python-genai#867, openai/openai-agents-python#656
+  ['gemini', 'gemini-2.5-flash', FORMAT, OR_TOOLS],
+  ['gemini', 'gemini-2.0-flash', FORMAT, OR_TOOLS],
+  ['gemini', 'gemini-3-pro', FORMAT],
+  ['vertex', 'gemini-2.5-pro', FORMAT, OR_TOOLS],
+  // lfnovo/esperanto#95
+  ['cohere', 'command-a-03-2025', FORMAT, OR_TOOLS],
+  // vercel/ai#16540
+  ['groq', 'llama-3.3-70b', { type: 'json_object' }, 'takes JSON mode or tools, not both in one request'],
+]
+for (const [vendor, model, format, because] of COMBINATIONS)
+  test(`combinations: ${vendor}/${model} with ${format.type} and tools`, () => {
+    const given = { messages: [USER], tools: [TOOL], response_format: format }
+    const result = sent(vendor, 'openai-chat', given, model)
+    assert.deepEqual(result.unfit, because === undefined ? [] : ['response_format'])
+    assert.equal(result.because, because)
+    const { tools: _, ...alone } = given
+    assert.deepEqual(sent(vendor, 'openai-chat', alone, model).unfit, [])
+  })

@@ -343,6 +343,7 @@ const unfitBy = (target: Target, compatibility: Compatibility | null): Skip => (
   why: 'unfit',
   paths: compatibility ? incompatiblePaths(compatibility) : ['model'],
   target,
+  ...(compatibility?.because !== undefined && { because: compatibility.because }),
 })
 
 const incompatiblePaths = ({ unfit, droppable, doubts }: Compatibility): readonly string[] => [

@@ -85,6 +85,8 @@ export type OutboundRequest = {
   readonly dropped: readonly string[]
   /** Client paths of essential parts that the target cannot carry. If not empty, the target is unfit. */
   readonly unfit: readonly string[]
+  /** The cause of the first of them that has one (`Loss.because`). */
+  readonly because?: string
   /** Client paths of optional parts that the target cannot carry. They may be dropped if no other target can carry them. */
   readonly droppable: readonly string[]
   /** Features of the request that the model lacks according to the catalogue. */
@@ -92,7 +94,7 @@ export type OutboundRequest = {
 }
 
 /** How well a target can carry the request, by the client's paths. */
-export type Compatibility = Pick<OutboundRequest, 'dropped' | 'unfit' | 'droppable' | 'doubts'>
+export type Compatibility = Pick<OutboundRequest, 'dropped' | 'unfit' | 'because' | 'droppable' | 'doubts'>
 
 /** Whether the target can carry the whole request. */
 export const isCompatible = ({ unfit, droppable, doubts }: Compatibility): boolean =>
@@ -157,7 +159,8 @@ const prepareAs = (
   /** Parts of the request that the wire does not support, by client paths. */
   const lacking = lacks ? missingAbilities(inbound.request, lacks) : NONE
   const limits = isTranslated ? translatedLimits(accepts?.limits) : accepts?.limits
-  const recordLoss = (path: string, unfit = false) => bodyLosses.push({ path, essential: unfit })
+  const recordLoss = (path: string, essential = false, because?: string) =>
+    bodyLosses.push({ path, essential, ...(because !== undefined && { because }) })
   const adjust = (body: JsonObject) => {
     const stateless = wire.stateless ? withoutKeeping(body, inbound.protocol.name, recordLoss) : body
     const accepted = acceptedBody(stateless, accepts, limits, recordLoss)
@@ -205,7 +208,7 @@ const prepareAs = (
   const encoded = protocol.encodeRequest(marked.request, target)
   const adjusted = adjust(encoded.body)
   const after = inbound.continues ? (instance.provider.supportsPrefill?.body?.(adjusted) ?? adjusted) : adjusted
-  const atClientPaths = bodyLosses.map(({ path, essential }) => ({ path: clientPathOf(path, encoded.from), essential }))
+  const atClientPaths = bodyLosses.map((loss) => ({ ...loss, path: clientPathOf(loss.path, encoded.from) }))
   const removed = (inbound.reencode?.without ?? []).map((path) => ({ path, essential: false }))
   const outputLosses = lowered === undefined ? NONE : pathOfOutputLimit(inbound.request)
   const replaced = [...portable.losses, ...marked.losses]
@@ -276,14 +279,16 @@ const NO_LOSSES = { dropped: [], unfit: [], droppable: [] } as const
 const sorted = (
   losses: readonly Loss[],
   { request, mended = NO_PATHS, clientPath = (path) => path }: InboundRequest,
-): Pick<OutboundRequest, 'dropped' | 'unfit' | 'droppable'> => {
+): Pick<OutboundRequest, 'dropped' | 'unfit' | 'because' | 'droppable'> => {
   if (losses.length === 0) return mended.length === 0 ? NO_LOSSES : { ...NO_LOSSES, dropped: mended }
   const essential = lossPaths(losses, true)
   const optional = essential.length > 0 ? optionalPaths(request) : new Set<string>()
   const named = (found: readonly string[]) => [...new Set(found.map(clientPath))]
+  const because = losses.find((loss) => loss.because !== undefined && !optional.has(loss.path))?.because
   return {
     dropped: [...new Set([...mended, ...named(lossPaths(losses, false))])],
     unfit: named(essential.filter((at) => !optional.has(at))),
+    ...(because !== undefined && { because }),
     droppable: named(essential.filter((at) => optional.has(at))),
   }
 }

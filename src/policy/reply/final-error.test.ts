@@ -339,4 +339,10 @@ test('final error: an unfit target is named with its API style and a remedy', ()
   )
   // Clients search errors for status codes.
   assert.match(finalError([], unfit('m-503')).message, /^No configured provider supports tools\. Remove it/)
+  const both = (model: string) => unfit(model).map((skip) => ({ ...skip, because: 'takes a or b' }))
+  assert.equal(
+    finalError([], [...unfit('gpt-5.6'), ...both('gpt-5.5')]).message,
+    'No configured provider supports tools: openai/gpt-5.5 takes a or b. Leave one out, or add a provider that takes both.',
+  )
+  assert.match(finalError([], both('m-503')).message, /tools: the model takes a or b\. Leave one out/)
 })

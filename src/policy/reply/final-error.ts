@@ -5,10 +5,10 @@ import type { Target } from '../../core/target.ts'
 
 /**
  * Why a target was not tried. `wait`: ms until it may be tried; null: unknown. `unfit`: it cannot take the request without
- * changing its meaning, because of the members at `paths`; `target`: which one.
+ * changing its meaning, because of the members at `paths`; `target`: which one; `because`: as of `Loss`.
  */
 export type SkippedReason =
-  | { readonly why: 'unfit'; readonly paths: readonly string[]; readonly target?: Target }
+  | { readonly why: 'unfit'; readonly paths: readonly string[]; readonly target?: Target; readonly because?: string }
   | { readonly why: 'circuit' | 'retry_budget'; readonly wait: number | null }
   | { readonly why: string; readonly wait: number | null }
 
@@ -99,12 +99,17 @@ export const finalError = (failures: readonly Failure[], skipped: readonly Skipp
   )
 }
 
-/** Which target was unfit, in which API styles, and the remedy. */
+/** The first target that gave a cause, else the first; the API styles or the cause; and the remedy. */
 const adviceFor = (skipped: readonly SkippedReason[]): string => {
-  const targets = skipped.flatMap((one) => ('target' in one && one.target ? [one.target.candidate] : []))
-  const [first] = targets
+  const targets = skipped.flatMap((one) =>
+    'target' in one && one.target ? [{ ...one.target.candidate, cause: one.because }] : [],
+  )
+  const first = targets.find(({ cause }) => cause !== undefined) ?? targets[0]
   const name = first && `${first.instance.id}/${first.model}`
-  if (!name || RETRY_TRIGGERS.test(name)) return '. Remove it, or add a provider that uses this API style.'
+  const isNameable = name !== undefined && !RETRY_TRIGGERS.test(name)
+  if (first?.cause !== undefined)
+    return `: ${isNameable ? name : 'the model'} ${first.cause}. Leave one out, or add a provider that takes both.`
+  if (!first || !isNameable) return '. Remove it, or add a provider that uses this API style.'
   const { provider, speaks } = first.instance
   const inUse = speaks.map(({ protocol }) => protocol)
   const further = [...provider.speaks, ...(provider.alsoSpeaks ?? [])]

@@ -1,7 +1,7 @@
 import type { ChatRequest, Extra, GenerationSettings, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { newLosses } from '../shared/losses.ts'
+import { newLosses, SCHEMA_OR_TOOLS } from '../shared/losses.ts'
 import { encodeOwnMember, type MemberChecks, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import {
   conversationMember,
@@ -107,7 +107,8 @@ const encodeFormat = (format: Setting<OutputFormat>, { put, hasTools, losses }: 
       if (hasTools) return losses.lose(at)
       return put('response_format', { type: 'json_object' }, at)
     case 'schema': {
-      if (!isObject(value.schema) || hasTools) return losses.unfit(at)
+      if (hasTools) return losses.unfit(at, SCHEMA_OR_TOOLS)
+      if (!isObject(value.schema)) return losses.unfit(at)
       const { schema, described, impossible } = fitSchema(value.schema)
       if (impossible.length > 0) return losses.unfit(at)
       for (const path of described) losses.loseMember(format, 'schema', path)

@@ -1,7 +1,7 @@
 import type { ChatRequest, OutputFormat, Setting } from '../../core/chat.ts'
 import { isList, isObject, sourceOf } from '../../core/json.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
-import { lostUnlessNeutral, newLosses } from '../shared/losses.ts'
+import { lostUnlessNeutral, newLosses, SCHEMA_OR_TOOLS } from '../shared/losses.ts'
 import { encodeOwnMember, type MemberChecks, newRequestDraft, type RequestDraft } from '../shared/request-draft.ts'
 import {
   conversationMember,
@@ -100,7 +100,8 @@ const encodeFormat = (format: Setting<OutputFormat>, draft: GenerationConfigDraf
       if (unsupported) return losses.lose(at)
       return put('responseMimeType', 'application/json', at)
     case 'schema':
-      if (!isObject(value.schema) || unsupported) return losses.unfit(at)
+      if (unsupported) return losses.unfit(at, SCHEMA_OR_TOOLS)
+      if (!isObject(value.schema)) return losses.unfit(at)
       for (const path of unenforced(value.schema)) losses.loseMember(format, 'schema', path)
       put('responseMimeType', 'application/json', at)
       return put('responseJsonSchema', withFormatLabels(value.schema, value), at)

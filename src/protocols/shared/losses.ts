@@ -8,13 +8,16 @@ export type Losses = {
   lose(at: string): void
   /** A dropped member of a message, part or tool; `below` is the path inside the member. */
   loseMember(of: { readonly at: string; readonly paths?: MemberPaths }, member: string, below?: string): void
-  /** Not supported and essential: the request does not fit this target. */
-  unfit(at: string): void
+  /** Not supported and essential: the request does not fit this target. `because`: as of `Loss`. */
+  unfit(at: string, because?: string): void
   /** An unknown member: unfit if essential, otherwise dropped. */
   loseExtra(extra: Extra): void
   /** All losses, one per path. */
   all(): readonly Loss[]
 }
+
+/** The cause of a loss at models that answer with a schema, or with tools. */
+export const SCHEMA_OR_TOOLS = 'takes a schema or tools, not both in one request'
 
 /** The members of an encoder's draft that the functions below use. */
 type Losing = { readonly losses: Losses }
@@ -59,6 +62,7 @@ export const loseExtras = (
 /** An empty collection of losses. */
 export const newLosses = (): Losses => {
   const found = new Map<string, boolean>()
+  const causes = new Map<string, string>()
   const note = (at: string, unfit: boolean) => found.set(at, unfit || found.get(at) === true)
   const lose = (at: string) => {
     // Settings derived by the gateway have no path.
@@ -70,8 +74,15 @@ export const newLosses = (): Losses => {
       const path = paths?.[member]
       if (path !== null) lose(`${at}.${path ?? member}${below}`)
     },
-    unfit: (at) => void note(at, true),
+    unfit: (at, because) => {
+      note(at, true)
+      if (because !== undefined) causes.set(at, because)
+    },
     loseExtra: ({ at, essential }) => void note(at, essential),
-    all: () => [...found].map(([path, essential]) => ({ path, essential })),
+    all: () =>
+      [...found].map(([path, essential]) => {
+        const because = causes.get(path)
+        return because === undefined ? { path, essential } : { path, essential, because }
+      }),
   }
 }

@@ -70,7 +70,9 @@ export const startTraffic = async (env: Readonly<Record<string, string>> = {}): 
       ANTHROPIC_MODELS: 'claude-sonnet',
       PROVIDERS: 'openai,anthropic',
       UNKNOWN_MODEL: 'reject',
-      CIRCUIT_WHEN_ALL_OPEN: 'try',
+      // The failing provider is tried for each request.
+      CIRCUIT_CONSECUTIVE_FAILURES: '0',
+      CIRCUIT_MIN_REQUESTS: '1000000',
       BODIES_SAMPLE: '1',
       ...env,
     },

@@ -116,7 +116,8 @@ ${sections.join('\n')}
 
 - OpenAI's base URL ends in \`/v1\`, Anthropic's does not. The gateway also answers without \`/v1\`, but not with \`/v1/v1\`.
 - The SDKs retry 408, 409, 429 and 5xx by themselves. The gateway has then already tried every target that was left, and sends
-  \`x-should-retry: false\` where a repetition is useless.
+  \`x-should-retry: false\` where a repetition is useless. The AI SDK reads only the status: it sends a request with a wrong
+  provider key (502) three times.
 - A stream that fails after its first content ends with an error event. OpenAI's SDKs raise an error for it; the text received
   before is not complete.
 - ${KEY.replace('\n', '\n  ')}

@@ -66,6 +66,8 @@ type Expected = {
   readonly models?: string
   /** It rejects `stream_options` and sends usage without them. */
   readonly noStreamOptions?: true
+  /** Its default model refuses every temperature but its own. */
+  readonly fixedTemperature?: true
 }
 const USUAL: Expected = { base: '/v1', chat: '/v1/chat/completions', auth: 'authorization' }
 const OWN: { readonly [name: string]: Partial<Expected> } = {
@@ -94,6 +96,7 @@ const OWN: { readonly [name: string]: Partial<Expected> } = {
   },
   cohere: { base: '/v2', chat: '/v2/chat', noStreamOptions: true },
   mistral: { noStreamOptions: true },
+  moonshot: { fixedTemperature: true },
   'azure-openai': {
     base: '/openai/v1',
     chat: '/openai/v1/chat/completions',
@@ -197,7 +200,7 @@ const assertRequest = (
   assert.equal(upstreamRequest.model, model)
   assert.equal(upstreamRequest.stream, stream)
   const { temperature } = object(json.generationConfig) ?? object(json.inferenceConfig) ?? object(json.options) ?? json
-  assert.equal(temperature, 0.2)
+  assert.equal(temperature, expected.fixedTemperature ? undefined : 0.2)
   const system = style === 'chat'
   if (upstreamRequest.path.endsWith('/messages')) {
     assert.equal(typeof json.max_tokens, 'number')
@@ -347,6 +350,8 @@ describe('plain usage', () => {
           }
           assert.equal(answer.status, 200, `${which}: ${answer.text}`)
           assert.equal(answer.headers.get('x-headgate-provider'), id)
+          const dropped = answer.headers.get('x-headgate-dropped')?.split(', ') ?? []
+          assert.equal(dropped.includes('temperature'), expectedOf(provider).fixedTemperature === true, which)
           const upstreamRequest = upstream.requests.findLast(({ method }) => method === 'POST')
           assert.ok(upstreamRequest)
           assertRequest(upstreamRequest, provider, style, stream)

@@ -84,7 +84,7 @@ for (const [budget_tokens, effort] of budgets)
 test('a budget is dropped for a model without reasoning, and beside an effort', () => {
   const request = { thinking: { type: 'enabled', budget_tokens: 2_000 }, max_tokens: 64_000 }
   for (const to of ['openai-chat', 'openai-responses'] as const) {
-    const plain = encoded('messages', to, request, { model: 'gpt-4o' })
+    const plain = encoded('messages', to, request, { model: 'gpt-4o', reasons: false })
     assert.equal(plain.body.reasoning_effort ?? plain.body.reasoning, undefined)
     assert.deepEqual(paths(plain), ['thinking.budget_tokens'])
     const both = encoded(

@@ -51,7 +51,7 @@ export const decideThinking = (input: MessagesThinkingInput, losses: Losses): Me
   const level = effort && effort.value !== 'none' ? effort.value : undefined
   const { tokens, exact } = budgetOfEffort(level)
   const thinking = thinkingFor({ ...requested, kind: 'budget', tokens, sized: true }, input, losses)
-  if (effort && level && !(thinking.on && exact)) losses.lose(effort.at)
+  if (effort && level && !(exact && thinking.member?.budget_tokens === tokens)) losses.lose(effort.at)
   return thinking
 }
 

@@ -459,6 +459,15 @@ const settings: readonly (readonly [
     ['e'],
   ],
   [
+    'an effort whose budget is above the output limit',
+    { effort: at('high', 'e'), maxOutputTokens: at(4_000, 'max') },
+    {
+      inferenceConfig: { maxTokens: 4_000 },
+      additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 2_000 } },
+    },
+    ['e'],
+  ],
+  [
     "a budget above the model's maximum",
     { thinkingBudget: at(70_000, 'b') },
     { additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 32_000 } } },

@@ -153,6 +153,9 @@ eachFormat('decoded', (exchange) => {
   return undefined
 })
 
+/** The counts that the independent readers read. They compare neither what is billed nor the calls of hosted tools. */
+const tokensIn = ({ billed: _, toolCalls: __, ...tokens }: Exchange['reading']['usage'] = {}) => tokens
+
 /** A reader that shares no code with the decoders finds the same content. */
 eachFormat('independent reader', ({ protocol, reading, whole, stream, request }) => {
   if (reading.failure) return 'an error'
@@ -164,7 +167,7 @@ eachFormat('independent reader', ({ protocol, reading, whole, stream, request })
     calls: (reading.calls ?? []).map(({ id = '', name, input }) => ({ id, name, input })),
     citedUrls: reading.cited ?? [],
     finish: reading.finish,
-    usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0, ...reading.usage },
+    usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0, ...tokensIn(reading.usage) },
   }
   const answers = asRecordings({ protocol, feature: '', about: '', request, reading, ...(stream && { stream }) })
   const observed = [

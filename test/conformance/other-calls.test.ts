@@ -92,7 +92,7 @@ describe('recorded embeddings', { skip: skipWithoutRecordings }, () => {
       test(`${style}: errors`, () => {
         const wrong = tally.checkEach(`${style} errors`, errors, nameOf, ({ status, response }) => {
           const failure = decodeFailure(status ?? 0, response, none)
-          assert.equal(failure.kind, { 401: 'auth', 404: 'model_missing' }[status ?? 0] ?? 'invalid_request')
+          assert.equal(failure.kind, { 401: 'auth', 404: 'model_missing' }[status ?? 0] ?? 'incompatible')
           assert.equal(failure.message, text(object(object(response)?.error)?.message))
           return undefined
         })

@@ -36,7 +36,7 @@ const FAILURES_WITH_200: ReadonlyMap<string, FailureKind> = new Map([
   // Groq reports in the stream that the model wrote no tool call.
   ['groq-chat-test-tool-use-failed-error-streaming-with-text-564fca61', 'malformed'],
   // OpenRouter reports its provider's error in a chunk.
-  ['openrouter-chat-test-openrouter-stream-error', 'invalid_request'],
+  ['openrouter-chat-test-openrouter-stream-error', 'incompatible'],
   ['openai-responses-openai-error-1-chunks', 'quota'],
   ['openai-responses-stream-rate-limited-1', 'token_rate'],
   ['openai-responses-stream-unknown-error-responses-1', 'error_in_stream'],

@@ -143,8 +143,8 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       ])
       assert.deepEqual(await create('key', { name: 'x', priority: 'high' }), [400, 'invalid_value', ''])
       assert.deepEqual(await create('key', { name: 'x', team: 'nowhere' }), [400, 'invalid_value', 'team'])
-      assert.deepEqual(await create('key', { name: 'search-500' }), [400, 'invalid_value', 'name'])
-      assert.deepEqual(await create('team', { name: 'Overloaded people' }), [400, 'invalid_value', 'name'])
+      assert.deepEqual(await create('key', { name: '' }), [400, 'invalid_value', 'name'])
+      assert.deepEqual(await create('team', { name: 7 }), [400, 'invalid_value', 'name'])
       assert.deepEqual(await create('key', { name: 'x', access: { ips: ['10.0.0.0/99'] } }), [
         400,
         'invalid_value',

@@ -214,6 +214,8 @@ export type EncodeTarget = {
   readonly model: string
   /** The provider instance, which cannot read reasoning that another one has encrypted. */
   readonly instance?: string | undefined
+  /** Whether another endpoint is known to have encrypted this reasoning. Absent: no issuer is known. */
+  readonly isEncryptedElsewhere?: ((encrypted: string) => boolean) | undefined
   /** Output limit of the model in tokens, for formats that demand one. */
   readonly outputLimit?: number | undefined
   /** The model supports reasoning effort, according to the catalogue. */

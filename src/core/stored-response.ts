@@ -26,8 +26,16 @@ export type StoredResponse = {
 
 export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled'
 
-/** The provider that also stores the response, under its own ID, so that the next turn can continue there. */
-export type Maker = { readonly instance: string; readonly key: string; readonly model: string; readonly id: string }
+/**
+ * The provider that answered; no other one can read its encrypted reasoning. `id`: its own ID of the response, if it stores
+ * that too, so that the next turn can continue there.
+ */
+export type Maker = {
+  readonly instance: string
+  readonly key: string
+  readonly model: string
+  readonly id: string | null
+}
 
 /**
  * The durable store of responses. Every operation is asynchronous and limited in time, so that no disk delays a request;

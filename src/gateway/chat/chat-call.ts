@@ -99,7 +99,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     if (before) return before.prepared
     const facts = this.#deps.health.limits.factsOf(this.#deps.catalogue, candidate)
     const outputLimit = this.#outputs.of(candidate)
-    const asked = forcedStream(inbound, instance)
+    const asked = withIssuers(forcedStream(inbound, instance), instance, this.#deps.health)
     const limited = outputLimit === undefined ? asked : { ...asked, outputLimit }
     const prepared = prepareRequest(limited, candidate, facts, this.#lackingAt(instance))
     known.push({ inbound, prepared })
@@ -153,6 +153,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
       client: this.#holder,
       ...(this.#bodies && { bodies: this.#bodies }),
       onHeaders: (headers) => health.load.recordQuota(target, headers),
+      onSignature: (signature) => health.issuers.note(signature, instance),
     })
   }
 
@@ -324,6 +325,11 @@ const MAX_WITHOUT_MEMBER = 3
 const MAX_WITHOUT_NAMED = 2
 
 const NO_PROTOCOLS: ReadonlySet<UpstreamProtocolName> = new Set()
+
+const withIssuers = (inbound: InboundRequest, instance: Instance, { issuers }: UpstreamHealth): InboundRequest =>
+  issuers.isEmpty
+    ? inbound
+    : { ...inbound, isEncryptedElsewhere: (encrypted) => issuers.isFromAnother(encrypted, instance) }
 
 const hedging = (health: UpstreamHealth, settings: Settings, { request }: InboundRequest): Hedging => {
   const mode = request.stream ? 'streamed' : 'whole'

@@ -5,9 +5,13 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type CapturedReply, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
+import { CapturedReply, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
+import { ANONYMOUS } from '../../core/accounts.ts'
 import type { JsonObject } from '../../core/json.ts'
+import type { Gateway } from '../gateway.ts'
+import { UpstreamHealth } from '../health/upstream-health.ts'
+import { createResponse } from '../responses/create-response.ts'
 
 const SUMMARY = 'The user wants the weather.\n\nSo I call the tool.'
 const reasoning = {
@@ -226,3 +230,79 @@ for (const style of ['openai-chat', 'anthropic-messages'] as const)
       const [, own] = bodies[2] ?? ['', { input: [] }]
       assert.equal((own.input as JsonObject[])[1]?.encrypted_content, reasoning.encrypted_content)
     })
+
+/** Two instances whose encrypted reasoning looks alike, a responses client, and the requests that each instance received. */
+const responsesClient = () => {
+  const bodies: (readonly [host: string, body: JsonObject])[] = []
+  const targets = ['a', 'b'].map((name) => instance(name, ['k1'], { speaks: [{ protocol: 'openai-responses' }] }))
+  const { gateway, world } = gatewayHarness(targets, (asked) => {
+    const { host } = new URL(asked.url)
+    bodies.push([host, JSON.parse(asked.body ?? '')])
+    answer(asked, [{ ...reasoning, encrypted_content: `gAAAAAB${host}=` }, called])
+  })
+  const ask = async (body: JsonObject, to: Gateway = gateway): Promise<CapturedReply> => {
+    const reply = new CapturedReply()
+    const text = JSON.stringify({ include: ['reasoning.encrypted_content'], ...body })
+    reply.done = createResponse(
+      to,
+      {
+        id: `req_${bodies.length}`,
+        method: 'POST',
+        path: '/v1/responses',
+        query: '',
+        headers: () => undefined,
+        body: { text },
+        local: true,
+        principal: ANONYMOUS,
+        client: '',
+      },
+      reply,
+    )
+    await world.advance(1)
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(reply.headers['x-headgate-attempts'], '1')
+    return reply
+  }
+  /** The gateway after a restart: the stored responses remain. */
+  const restarted = (): Gateway => ({ ...gateway, health: new UpstreamHealth(world, () => {}) })
+  return { ask, restarted, bodies }
+}
+
+const answerOf = (reply: CapturedReply, stream: boolean) =>
+  stream ? framesOf(reply).find(({ type }) => type === 'response.completed').response : reply.json
+const result = { type: 'function_call_output', call_id: 'call_1', output: 'rain' }
+const typesIn = (input: unknown) => (input as JsonObject[]).map(({ type }) => type)
+
+// router-for-me/CLIProxyAPI#1793, lidge-jun/opencodex#5583, envoyproxy/ai-gateway#2451: the next turn goes to another backend.
+for (const stream of [false, true]) {
+  const how = stream ? 'streamed' : 'whole'
+  test(`encrypted reasoning: another instance is not sent it in a stored turn, ${how}`, async () => {
+    const { ask, restarted, bodies } = responsesClient()
+    const { id } = answerOf(await ask({ model: 'a/gpt-5', input: 'hi', stream }), stream)
+    const next = { input: [result], previous_response_id: id, stream }
+    for (const gateway of [undefined, restarted()]) {
+      const other = await ask({ ...next, model: 'b/gpt-5' }, gateway)
+      const [host, body] = bodies.at(-1) ?? ['', {}]
+      assert.equal(host, 'b.test')
+      assert.deepEqual(typesIn(body.input), ['message', 'function_call', 'function_call_output'])
+      assert.equal(other.headers['x-headgate-dropped'], 'previous_response_id')
+      // Its own instance stores the conversation.
+      await ask({ ...next, model: 'a/gpt-5' }, gateway)
+      assert.equal(bodies.at(-1)?.[1].previous_response_id, 'resp_1')
+    }
+  })
+
+  test(`encrypted reasoning: another instance is not sent what a stateless client returns, ${how}`, async () => {
+    const { ask, bodies } = responsesClient()
+    const stateless = { store: false, stream }
+    const { output } = answerOf(await ask({ ...stateless, model: 'a/gpt-5', input: [question] }), stream)
+    assert.equal(output[0].encrypted_content, 'gAAAAABa.test=', 'the client receives the bytes of the provider')
+    const input = [question, ...output, result]
+    const other = await ask({ ...stateless, model: 'b/gpt-5', input })
+    assert.deepEqual(bodies.at(-1)?.[1].input, [question, called, result])
+    assert.equal(other.headers['x-headgate-dropped'], 'input[1]')
+    const own = await ask({ ...stateless, model: 'a/gpt-5', input })
+    assert.deepEqual(bodies.at(-1)?.[1].input, input)
+    assert.equal(own.headers['x-headgate-dropped'], undefined)
+  })
+}

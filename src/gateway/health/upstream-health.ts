@@ -12,6 +12,7 @@ import type { Cooldown, CooldownReason } from '../../policy/health/cooldown.ts'
 import { BoundedMap } from './bounded-map.ts'
 import { type AdmissionMode, type CircuitClaims, Circuits } from './circuits.ts'
 import { Cooldowns } from './cooldowns.ts'
+import { Issuers } from './issuers.ts'
 import { KnownLimits } from './known-limits.ts'
 import { UpstreamLoad } from './load.ts'
 import { Refusals } from './refusals.ts'
@@ -56,6 +57,8 @@ export class UpstreamHealth {
   readonly budgets: RetryBudgets
   /** What providers have rejected: protocols, and parts of requests. */
   readonly refusals: Refusals
+  /** The instances that issued encrypted reasoning. */
+  readonly issuers = new Issuers()
   /** Context windows and output limits of models. */
   readonly limits: KnownLimits
   readonly #errors = new BoundedMap<{ readonly at: number; readonly failure: Failure }>()

@@ -3,9 +3,8 @@
 import { good, type Outcome } from '../../core/failure.ts'
 import { type JsonObject, text } from '../../core/json.ts'
 import { sizeUpTo } from '../../core/large-write.ts'
-import type { TurnScheduler as LoopTurn } from '../../core/steps.ts'
 import type { MemoryStore, ResponseStore, StoredResponse } from '../../core/stored-response.ts'
-import { isReference, itemsIn, portableItem } from './conversation-items.ts'
+import { type ItemReading, isReference, itemsIn, portableItem } from './conversation-items.ts'
 
 /** Most turns of a conversation, and most characters of their stored JSON. Few providers accept as much. */
 export const MAX_TURNS = 10_000
@@ -76,9 +75,10 @@ export type ReferencedItem = { readonly item: JsonObject; readonly turn: StoredR
 /** The items that a request references by id, by that id. Unknown ids are left out. */
 export const readReferences = async (
   { durable, connection }: ResponseStores,
-  { owner, loopTurn }: { readonly owner: string; readonly loopTurn: LoopTurn },
+  reading: ItemReading & { readonly owner: string },
   items: readonly JsonObject[],
 ): Promise<Outcome<ReadonlyMap<string, ReferencedItem>>> => {
+  const { owner } = reading
   const referenced = new Map<string, ReferencedItem>()
   // A turn may have megabytes: it is parsed once, however many of its items are referenced.
   const known = new Map<string, ReferencedItem>()
@@ -92,7 +92,7 @@ export const readReferences = async (
       const turn = holding.value
       if (turn) {
         size += sizeOf(turn)
-        for (const item of await itemsIn(turn, loopTurn))
+        for (const item of await itemsIn(turn, reading))
           known.set(text(item.id) ?? '', { item: portableItem(item), turn })
       }
     }

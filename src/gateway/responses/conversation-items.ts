@@ -46,11 +46,29 @@ const PREFIXES: ReadonlyMap<string, string> = new Map([
   ['compaction', 'cmp'],
 ])
 
-/** The input and output items of a stored turn. Large turns are parsed in several turns of the event loop. */
-export const itemsIn = async (turn: StoredResponse, loopTurn: LoopTurn): Promise<readonly JsonObject[]> => {
+/** How stored items are read. */
+export type ItemReading = {
+  readonly loopTurn: LoopTurn
+  /** Records the provider instance that issued encrypted reasoning. */
+  readonly noteIssuer: (encrypted: string, instance: string) => void
+}
+
+/**
+ * The input and output items of a stored turn. Large turns are parsed in several turns of the event loop. The issuer of the
+ * reasoning in its output is noted, so that no other provider receives it.
+ */
+export const itemsIn = async (
+  turn: StoredResponse,
+  { loopTurn, noteIssuer }: ItemReading,
+): Promise<readonly JsonObject[]> => {
   const input = await parseStored(turn.input, loopTurn)
   const response = await parseStored(turn.response, loopTurn)
-  return [...list(input), ...list(object(response)?.output)].filter(isObject)
+  const output = list(object(response)?.output).filter(isObject)
+  for (const { type, encrypted_content } of turn.maker ? output : []) {
+    const encrypted = type === 'reasoning' ? text(encrypted_content) : undefined
+    if (encrypted && turn.maker) noteIssuer(encrypted, turn.maker.instance)
+  }
+  return [...list(input).filter(isObject), ...output]
 }
 
 const parseStored = async (source: string, loopTurn: LoopTurn): Promise<unknown> => {

@@ -87,6 +87,7 @@ const worldOf = (all: readonly StoredResponse[], more: Partial<TurnDeps> = {}): 
     randomLetters: (length) => String(letters++).padStart(length, 'x'),
     created: 1_700_000_000,
     upstreamMayStore: false,
+    noteIssuer: () => {},
     ...more,
     stored: (id) => durable.memory.get(id, 'me'),
   }
@@ -368,6 +369,34 @@ for (const [name, failure, gone] of [
     // Only once: the whole conversation does not depend on the record.
     assert.equal(turn.isExpiredUpstream(turn.inboundFor(target('one', 'k1')), failure), false)
   })
+
+test('turn: a turn that its provider did not store is continued nowhere', async () => {
+  const maker = { ...MAKER, id: null }
+  const turn = await turnOf(worldOf([stored('resp_hga', { maker })]), {
+    previous_response_id: 'resp_hga',
+    input: 'next',
+  })
+  assert.equal(turn.inboundFor(target('one', 'k1')), turn.inbound)
+  assert.deepEqual(saidIn(turn.inbound), ['asked resp_hga', 'said resp_hga', 'next'])
+})
+
+// ── Encrypted reasoning ─────────────────────────────────────────────────────────────────────────────────────────────
+
+test('turn: the issuer of stored reasoning is noted', async () => {
+  const reasoning = (encrypted_content: string) => ({ type: 'reasoning', id: 'rs_1', summary: [], encrypted_content })
+  const before = stored('resp_hga', {
+    maker: { ...MAKER, id: null },
+    // The client sent this one. Its issuer is unknown.
+    input: JSON.stringify([reasoning('sent')]),
+    response: JSON.stringify({ id: 'resp_hga', output: [reasoning('written'), { type: 'reasoning', id: 'rs_hg_1' }] }),
+  })
+  const noted: string[] = []
+  const noteIssuer = (encrypted: string, instance: string) => void noted.push(`${instance} ${encrypted}`)
+  await turnOf(worldOf([before], { noteIssuer }), { previous_response_id: 'resp_hga', input: 'next' })
+  assert.deepEqual(noted, ['one written'])
+  await turnOf(worldOf([{ ...before, maker: null }], { noteIssuer }), { previous_response_id: 'resp_hga', input: 'x' })
+  assert.equal(noted.length, 1)
+})
 
 // ── The stored turn ─────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -36,7 +36,15 @@ import {
   sizeOf,
   sizeOfReferenced,
 } from './conversation-history.ts'
-import { clientPathIn, itemsIn, itemsOf, orphanedResult, portableItem, withIds } from './conversation-items.ts'
+import {
+  clientPathIn,
+  type ItemReading,
+  itemsIn,
+  itemsOf,
+  orphanedResult,
+  portableItem,
+  withIds,
+} from './conversation-items.ts'
 import { RecordingWriter } from './recording-writer.ts'
 
 const { 'openai-responses': openaiResponses } = protocols
@@ -55,6 +63,8 @@ export type TurnDeps = {
   readonly created: number
   /** A configured provider stores responses, and may know an id that is not stored here. */
   readonly upstreamMayStore: boolean
+  /** Records the provider instance that issued encrypted reasoning. */
+  readonly noteIssuer: ItemReading['noteIssuer']
 }
 
 /** Prefix of ids made by the gateway, which no provider can know. */
@@ -119,12 +129,12 @@ export class ConversationTurn implements StoredTurn {
       : failure
   }
 
-  /** Records the target only if it stores the response. */
+  /** Records the target, and the ID of the response if the target stores it. */
   answeredBy({ candidate, key }: Target, { protocol }: OutboundRequest, answerStream: AnswerStream): void {
     const id = answerStream.id()
     const stores = protocol.name === 'openai-responses' && supportsStoredResponses(candidate.instance)
     const isStored = stores && this.inbound.body.store !== false && id !== null
-    this.#maker = isStored ? { instance: candidate.instance.id, key: key.id, model: candidate.model, id } : null
+    this.#maker = { instance: candidate.instance.id, key: key.id, model: candidate.model, id: isStored ? id : null }
   }
 
   /** A writer that stores the answer before its end is sent. A background response is stored by its own writer. */
@@ -260,15 +270,16 @@ const historyProblem = (
 
 /** The request with the items of all earlier turns before its own, parsed again. */
 const withHistory = async (
-  { limits, loopTurn }: TurnDeps,
+  deps: TurnDeps,
   inbound: InboundRequest,
   items: readonly JsonObject[],
   { turns, root }: ConversationHistory,
 ): Promise<Outcome<InboundRequest>> => {
+  const { limits, loopTurn } = deps
   const earlier: JsonObject[] = []
   let unyielded = 0
   for (const turn of turns) {
-    for (const item of await itemsIn(turn, loopTurn)) earlier.push(portableItem(item))
+    for (const item of await itemsIn(turn, deps)) earlier.push(portableItem(item))
     unyielded += sizeOf(turn)
     if (unyielded <= PIECE) continue
     unyielded = 0
@@ -302,14 +313,17 @@ const upstreamContinuation = (
   sources: readonly (StoredResponse | undefined)[],
 ): UpstreamContinuation | null => {
   const maker = sources[0]?.maker
-  if (!maker || !sources.every((turn) => turn?.maker?.instance === maker.instance && turn.maker.key === maker.key))
-    return null
+  if (!maker || !sources.every((turn) => isStoredBy(maker, turn?.maker))) return null
   if (!last?.maker) return { maker, inbound }
   const body = { ...inbound.body, previous_response_id: last.maker.id }
   const source = rewrite(inbound.source, inbound.members, inbound.body, body)
   const surveyed = survey(source.text, DEEPEST)
   return surveyed.ok ? { maker, inbound: { ...inbound, body, source, members: surveyed.members } } : null
 }
+
+/** Whether the same key of the same provider stores this turn. */
+const isStoredBy = ({ instance, key }: Maker, maker: Maker | null | undefined): boolean =>
+  (maker?.id ?? null) !== null && maker?.instance === instance && maker.key === key
 
 const inProgress = (id: string): Failure =>
   fail('unknown_previous', `The response ${JSON.stringify(id)} is still in progress. Retry when it has completed.`, {

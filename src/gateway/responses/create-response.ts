@@ -107,7 +107,7 @@ export const withHistoryFrom =
   }
 
 const turnDeps = (gateway: Gateway, { client }: IncomingRequest, connection: MemoryStore | undefined): TurnDeps => {
-  const { world, responses } = gateway
+  const { world, responses, health } = gateway
   const config = gateway.config()
   const durable = config.settings.responses.keepDays > 0 ? responses : null
   return {
@@ -118,6 +118,10 @@ const turnDeps = (gateway: Gateway, { client }: IncomingRequest, connection: Mem
     randomLetters: (length) => randomLetters(world, length),
     created: Math.floor(world.date() / 1000),
     upstreamMayStore: usableInstances(config).some(supportsStoredResponses),
+    noteIssuer: (value, issuer) => {
+      const instance = config.instances.find(({ id }) => id === issuer)
+      if (instance) health.issuers.note({ origin: 'openai-responses', value }, instance)
+    },
   }
 }
 

@@ -3,7 +3,7 @@
  * the only way to abort it. Chunks are pushed through callbacks: there is one promise for the attempt and none for a chunk.
  */
 
-import { type ChatEvent, type ChatRequest, isContent, type Usage } from '../../core/chat.ts'
+import { type ChatEvent, type ChatRequest, isContent, type ReasoningSignature, type Usage } from '../../core/chat.ts'
 import type { TextOrBytes } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
@@ -59,6 +59,8 @@ export type AttemptInput = {
   readonly bodies?: CallBodies | undefined
   /** Called when the upstream's header block arrives. */
   readonly onHeaders: (headers: HeaderLookup) => void
+  /** Called with each signature of the answer's reasoning. */
+  readonly onSignature?: (signature: ReasoningSignature) => void
 }
 
 /** An answer whose first content has arrived. */
@@ -115,7 +117,7 @@ const internalReadError = fail('malformed', 'Internal gateway error while readin
 /** The parts of the input that are needed after the header block. */
 type AttemptTerms = Pick<
   AttemptInput,
-  'skipMalformedEvents' | 'holdbackMs' | 'key' | 'secrets' | 'settings' | 'stream' | 'allowEmptyText'
+  'skipMalformedEvents' | 'holdbackMs' | 'key' | 'secrets' | 'settings' | 'stream' | 'allowEmptyText' | 'onSignature'
 >
 
 /** Implements its own answer stream: an open stream consists of few objects and does not hold the request. */
@@ -306,6 +308,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
       else if (event.type === 'usage') this.#usage = event.usage
       else if (event.type === 'start') this.#onStart(event)
       else if (event.type === 'finish') this.#onFinish(event)
+      else if (event.type === 'signature') this.#terms.onSignature?.(event.signature)
     }
     if (this.#state.isOver) return
     this.#held ??= []
@@ -482,7 +485,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
 }
 
 const termsOf = (input: AttemptInput): AttemptTerms => {
-  const { skipMalformedEvents, holdbackMs, key, secrets, settings, stream, allowEmptyText } = input
+  const { skipMalformedEvents, holdbackMs, key, secrets, settings, stream, allowEmptyText, onSignature } = input
   return {
     skipMalformedEvents,
     holdbackMs,
@@ -491,6 +494,7 @@ const termsOf = (input: AttemptInput): AttemptTerms => {
     settings,
     stream,
     ...(allowEmptyText && { allowEmptyText }),
+    ...(onSignature && { onSignature }),
   }
 }
 

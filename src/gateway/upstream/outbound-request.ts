@@ -51,6 +51,8 @@ export type InboundRequest = {
    * messages or items (`messages.foo`), or this value of it.
    */
   readonly refused?: (path: string, value: Json) => boolean
+  /** Whether an endpoint other than the target's is known to have encrypted this reasoning. Absent: no issuer is known. */
+  readonly isEncryptedElsewhere?: (encrypted: string) => boolean
   /** The upstream streams the answer although the client did not request a stream. */
   readonly asStream?: true
   /** The last message is the beginning of the answer. Only targets that support prefill can continue it. */
@@ -143,6 +145,7 @@ const prepareAs = (
   const target: EncodeTarget = {
     model,
     instance: instance.id,
+    isEncryptedElsewhere: inbound.isEncryptedElsewhere,
     outputLimit: lowest(facts?.maxOutputTokens, inbound.outputLimit),
     reasons: facts?.capabilities?.includes('reasoning'),
     acceptsReasoning,

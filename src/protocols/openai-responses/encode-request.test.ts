@@ -505,6 +505,35 @@ test('responses passes: plain reasoning is kept for upstreams that read it, with
   const empty = { type: 'reasoning', id: 'rs_hg_abe', summary: [] }
   const input = [named, sealed, empty]
   const adapted = codec.passing.adaptRequest({ model: 'm', input }, { model: 'm', acceptsReasoning: true })
-  const open = { ...named, encrypted_content: null }
-  assert.deepEqual(adapted, { model: 'm', input: [open, open] })
+  const open = (index: number) => ({ ...named, id: `rs_hg_${index}`, encrypted_content: null })
+  assert.deepEqual(adapted, { model: 'm', input: [open(0), open(1)] })
+})
+
+test('responses passes: an upstream that reads plain reasoning receives no ID and no encryption of another provider', () => {
+  const summary = [{ type: 'summary_text', text: 'The user wants the weather.' }]
+  const input = [
+    { role: 'user', content: 'hi' },
+    { type: 'reasoning', id: 'rs_0f', summary, encrypted_content: 'gAAAABseal=' },
+    { type: 'reasoning', id: 'rs_1f', summary: [], encrypted_content: 'gAAAABother=' },
+    { type: 'reasoning', id: 'rs_hg_rs_2f', summary },
+  ]
+  const target = { model: 'm', acceptsReasoning: true }
+  const adapted = codec.passing.adaptRequest({ model: 'm', input }, target)
+  const open = (index: number) => ({
+    type: 'reasoning',
+    id: `rs_hg_${index}`,
+    summary: [],
+    content: [{ type: 'reasoning_text', text: 'The user wants the weather.' }],
+    encrypted_content: null,
+  })
+  assert.deepEqual(adapted, { model: 'm', input: [input[0], open(1), open(3)] })
+  assert.deepEqual(codec.passing.omittedEntries?.({ input }, target), ['input[2]'])
+})
+
+test('responses passes: reasoning that another instance is known to have encrypted is removed', () => {
+  const item = (encrypted_content: string) => ({ type: 'reasoning', id: 'rs_1', summary: [], encrypted_content })
+  const input = [item('known'), item('other'), { role: 'user', content: 'hi' }]
+  const target = { model: 'm', isEncryptedElsewhere: (encrypted: string) => encrypted === 'other' }
+  assert.deepEqual(codec.passing.adaptRequest({ model: 'm', input }, target).input, [input[0], input[2]])
+  assert.deepEqual(codec.passing.omittedEntries?.({ input }, target), ['input[1]'])
 })

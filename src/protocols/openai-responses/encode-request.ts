@@ -28,18 +28,13 @@ import { isForeignReasoning, OWN_REASONING, reasoningTexts, signedReasoning } fr
 type ResponsesDraft = RequestDraft & {
   readonly request: ChatRequest
   readonly reasoning: Map<JsonObject, string>
-  readonly instance: string | undefined
+  readonly target: EncodeTarget
 }
 
 /** Encodes a request in this format. */
 export const encodeRequest = (original: ChatRequest, target: EncodeTarget): Encoded => {
   const request = withEffort(original, target)
-  const draft: ResponsesDraft = {
-    ...newRequestDraft(newLosses()),
-    request,
-    reasoning: new Map(),
-    instance: target.instance,
-  }
+  const draft: ResponsesDraft = { ...newRequestDraft(newLosses()), request, reasoning: new Map(), target }
   draft.put('model', target.model, 'model')
   const input = encodeInput(draft)
   draft.put('input', input, topMember(request.messages.at(-1)) || 'input')
@@ -438,8 +433,10 @@ const encodeTurn = (draft: ResponsesDraft, message: Message, index: number): Jso
 }
 
 /** Whether the target can read this encrypted reasoning, as far as is known. */
-const mayRead = ({ instance }: ResponsesDraft, { issuer }: ReasoningSignature): boolean =>
-  issuer === undefined || instance === undefined || issuer === instance
+const mayRead = ({ target }: ResponsesDraft, { issuer, value }: ReasoningSignature): boolean =>
+  issuer === undefined || target.instance === undefined
+    ? target.isEncryptedElsewhere?.(value) !== true
+    : issuer === target.instance
 
 const isOutput = (part: Part): boolean => part.type !== 'reasoning' && !(part.type === 'text' && part.text === '')
 
@@ -452,11 +449,11 @@ const isOutput = (part: Part): boolean => part.type !== 'reasoning' && !(part.ty
  */
 export const adaptRequest = (body: JsonObject, target: EncodeTarget): JsonObject => {
   const items = list(body.input)
-  const kept = items.flatMap((item) => {
+  const kept = items.flatMap((item, index) => {
     const members = object(item) ?? {}
-    if (!isForeignReasoning(members))
+    if (!isForeignReasoning(members, target))
       return [compactedMessage(members) ?? (isObject(item) ? withFileParts(item) : item)]
-    return isOmitted(members, target) ? [] : [asPlainReasoning(members)]
+    return isOmitted(members, target) ? [] : [asPlainReasoning(members, index)]
   })
   if (kept.length < items.length || kept.some((item, at) => item !== items[at]))
     return { ...body, model: target.model, input: kept }
@@ -477,8 +474,8 @@ const asFilePart = (part: Json): Json => {
 }
 
 /** True for foreign reasoning, unless the upstream reads its text. */
-const isOmitted = (item: JsonObject, { acceptsReasoning = false }: EncodeTarget): boolean =>
-  isForeignReasoning(item) && !(acceptsReasoning && plainReasoning(item) !== '')
+const isOmitted = (item: JsonObject, target: EncodeTarget): boolean =>
+  isForeignReasoning(item, target) && !(target.acceptsReasoning && plainReasoning(item) !== '')
 
 /** The text of a foreign reasoning item. The gateway writes raw reasoning as a summary if the client asked for one. */
 const plainReasoning = (item: JsonObject): string => {
@@ -486,16 +483,13 @@ const plainReasoning = (item: JsonObject): string => {
   return reasoning || summary || signedReasoning(text(item.encrypted_content) ?? '').text
 }
 
-/** A foreign item for an upstream that reads `content`. */
-const asPlainReasoning = (item: JsonObject): JsonObject =>
-  reasoningTexts(item).reasoning === ''
-    ? {
-        ...item,
-        summary: [],
-        content: [{ type: 'reasoning_text', text: plainReasoning(item) }],
-        encrypted_content: null,
-      }
-    : { ...item, encrypted_content: null }
+/** A foreign item for an upstream that reads `content`, without the ID and the encryption of its provider. */
+const asPlainReasoning = (item: JsonObject, index: number): JsonObject => {
+  const plain = { ...item, id: `${OWN_REASONING}_${index}`, encrypted_content: null }
+  return reasoningTexts(item).reasoning === ''
+    ? { ...plain, summary: [], content: [{ type: 'reasoning_text', text: plainReasoning(item) }] }
+    : plain
+}
 
 /** Paths of the items that `adaptRequest` removes. */
 export const omittedItems = ({ input }: JsonObject, target: EncodeTarget): readonly string[] =>

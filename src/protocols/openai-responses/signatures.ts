@@ -5,6 +5,7 @@
  */
 import type { ReasoningSignature, UpstreamProtocolName } from '../../core/chat.ts'
 import { type JsonObject, list, object, text } from '../../core/json.ts'
+import type { EncodeTarget } from '../../core/protocol.ts'
 import { SIGNED } from '../shared/reasoning-members.ts'
 
 const OWN_FORMAT: UpstreamProtocolName = 'openai-responses'
@@ -69,12 +70,19 @@ const unescaped = (escaped: string): string => {
 /** Prefix of the ids of reasoning items made by the gateway. No upstream has such an item stored. */
 export const OWN_REASONING = 'rs_hg'
 
-/** True for a reasoning item that no upstream of this format can use: signed by another format, or made by the gateway. */
-export const isForeignReasoning = (item: JsonObject): boolean => {
+/**
+ * True for a reasoning item that the target cannot use: signed by another format, encrypted by another instance, or made by
+ * the gateway. Providers that read plain reasoning encrypt none.
+ */
+export const isForeignReasoning = (
+  item: JsonObject,
+  { acceptsReasoning, isEncryptedElsewhere }: Omit<EncodeTarget, 'model'> = {},
+): boolean => {
   if (item.type !== 'reasoning') return false
   const encrypted = text(item.encrypted_content)
-  if (encrypted) return signedReasoning(encrypted).signature?.origin !== OWN_FORMAT
-  return text(item.id)?.startsWith(`${OWN_REASONING}_`) === true
+  if (!encrypted) return text(item.id)?.startsWith(`${OWN_REASONING}_`) === true
+  if (acceptsReasoning || signedReasoning(encrypted).signature?.origin !== OWN_FORMAT) return true
+  return isEncryptedElsewhere?.(encrypted) === true
 }
 
 /** The texts of a reasoning item: the paragraphs of its summary, and the reasoning itself. */

@@ -58,7 +58,7 @@ describe('the playground', { skip: skipBrowser, concurrency: false }, () => {
       }),
       upstream((request) =>
         request.body.includes('fail')
-          ? failWith(request, 400, { type: 'invalid_request_error', message: `No: ${HOSTILE}` })
+          ? failWith(request, 400, { type: 'invalid_request_error', code: 'invalid_prompt', message: `No: ${HOSTILE}` })
           : answerWith(request, { text: 'A stream of lines, one way.', input: 12, output: 29 }),
       ),
     ])

@@ -1,9 +1,9 @@
 import type { ErrorTable } from '../core/error-table.ts'
-import { list, object, text } from '../core/json.ts'
-import { withoutMember } from '../core/json-edit.ts'
+import { isObject, list, object, text } from '../core/json.ts'
+import { mapMember, withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { chatIds } from './quirks/model-list.ts'
-import type { RequestQuirk } from './quirks/request.ts'
+import { inOrder, onlyResponses, type RequestQuirk } from './quirks/request.ts'
 
 /** Models whose names contain `non-reasoning` accept stop sequences; the others refuse them. */
 const TAKES_STOP = /non-reasoning/
@@ -25,6 +25,18 @@ const dropRefused: RequestQuirk = (body, model, lost) => {
   lost('reasoning.effort')
   return { ...withoutMember(accepted, 'reasoning_effort'), reasoning: withoutMember(reasoning ?? {}, 'effort') }
 }
+
+/**
+ * Refuses `content: null` in reasoning items, as Codex returns it, with 422 (github.com/Wei-Shaw/sub2api/issues/4237, 2026-07-14).
+ * An item with plain-text reasoning and no encryption is another vendor's, so its ID is removed; the text may be read.
+ */
+const reasoningItems: RequestQuirk = onlyResponses((body) =>
+  mapMember(body, 'input', (item) => {
+    if (!isObject(item) || item.type !== 'reasoning') return item
+    if (item.content === null) return withoutMember(item, 'content')
+    return list(item.content).length > 0 && !text(item.encrypted_content) ? withoutMember(item, 'id') : item
+  }),
+)
 
 /** `{code, error}` with the message as a string and the code a sentence for the status: only the message identifies the kind. */
 const errors: ErrorTable = {
@@ -75,6 +87,6 @@ export default {
   // Recordings of grok-4.3 (xai-responses-*) have encrypted reasoning; grok-4-fast-non-reasoning does not reason.
   encryptsReasoning: /^grok-(?:4|[5-9])(?!.*non-reasoning)/,
   models: { path: '/models', decode: chatIds },
-  quirks: { requestBody: dropRefused, errors },
+  quirks: { requestBody: inOrder(dropRefused, reasoningItems), errors },
   note: 'Requests in the responses style use its responses API; with `XAI_STYLES=chat` they use chat completions.',
 } satisfies Provider

@@ -127,13 +127,13 @@ export type Embeds = {
   readonly models: readonly string[]
   /** Most inputs, and most tokens of all inputs, in one call. A longer request is sent in parts. */
   readonly limits?: EmbedsLimits | ((model: string) => EmbedsLimits)
-  /** MemberLimits of other members, as in `Accepts`. */
+  /** Limits of other members, as in `Accepts`. */
   readonly members?: MemberLimits
   /** The last change to the JSON body; see `Quirks.requestBody`. */
   readonly requestBody?: (body: JsonObject, model: string, lost: (path: string, unfit?: boolean) => void) => JsonObject
 }
 
-/** MemberLimits of one embeddings call. Absent: unknown. */
+/** Limits of one embeddings call. Absent: unknown. */
 export type EmbedsLimits = { readonly inputs?: number; readonly tokens?: number }
 
 /** Prefill support. `models`: which models; absent: all. `body`: adds the members that the format requires for it. */
@@ -179,7 +179,7 @@ export type Quirks = {
   readonly errors?: ErrorTable
 }
 
-/** MemberLimits of a model in tokens. */
+/** Limits of a model in tokens. */
 export type ModelLimits = {
   readonly contextWindow?: number
   readonly maxOutputTokens?: number
@@ -196,7 +196,7 @@ export type Instance = {
   readonly keys: readonly ProviderKey[]
   /** Configured models; the first is the default. */
   readonly models: readonly string[]
-  /** MemberLimits that the configuration file states, by model. Absent: none. */
+  /** Limits that the configuration file states, by model. Absent: none. */
   readonly limits?: ReadonlyMap<string, ModelLimits>
   readonly speaks: readonly ProtocolSupport[]
   readonly variables: Variables

@@ -367,7 +367,8 @@ const EXACT: readonly (readonly [string, string])[] = [
   ['an unknown member', '"x_unknown":{"a":[1,{"b":null}],"":"empty name"}'],
   ['a duplicate of an insignificant member', '"x_twice":1,"x_twice":2'],
   ['escapes', '"x_esc":"\\u00e9\\/\\ud83d\\ude00 \\u2028"'],
-  ['a lone surrogate', '"x_half":"\\ud83d"'],
+  // A half of a pair is replaced: see src/gateway/upstream/lone-surrogates.test.ts.
+  ['a pair of surrogates, escaped', '"x_pair":"\\ud83d\\ude00"'],
   ['prototype member names', '"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}'],
   ['white space', '"x_ws" :  [ 1 ,\n\t2 ]'],
   ['63 levels of nesting', `"x_deep":${nested(62)}`],

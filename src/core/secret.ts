@@ -7,6 +7,10 @@ export class Secret {
   reveal(): string {
     return this.#value
   }
+  /** Whether it is the same credential. */
+  equals(other: Secret | undefined): boolean {
+    return other !== undefined && this.#value === other.#value
+  }
   toString(): string {
     return '[redacted]'
   }

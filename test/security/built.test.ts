@@ -34,8 +34,7 @@ test('built: only the server and the upstream client use the network', () => {
   assert.deepEqual(outside(importing(/^ioredis/), 'edge/counters/'), [])
   // The command line calls a gateway. It is a process of its own: the gateway loads only the reader of its arguments.
   const calling = containing(/(?<![#.\w])(?:fetch|XMLHttpRequest|EventSource|importScripts)\s*\(|new WebSocket\(/)
-  // Alerts go to an address that only the configuration file can set.
-  assert.deepEqual(calling.toSorted(), ['edge/alerts/webhook.ts', 'edge/cli/gateway-client.ts'])
+  assert.deepEqual(calling, ['edge/cli/gateway-client.ts'])
   assert.deepEqual(outside(importing(/\/cli\//), 'edge/cli/'), ['main.ts'])
 })
 
@@ -142,6 +141,11 @@ test('built: secrets are revealed only for authentication and redaction', () => 
   assert.deepEqual(containing(/\.reveal\(\)/).toSorted(), [
     'edge/alerts/webhook.ts',
     'edge/ledger/bodies/body-keeper.ts',
+    // The credentials of a proxy.
+    'edge/upstream-http/dial.ts',
+    'edge/upstream-http/proxy-hop.ts',
+    // Headers that the operator sets for a provider.
+    'gateway/upstream/client-headers.ts',
     'gateway/upstream/outbound-request.ts',
     'gateway/upstream/redact.ts',
   ])

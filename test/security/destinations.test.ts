@@ -19,9 +19,10 @@ import type { RecordedAction } from './support/recorder.ts'
 import { type Witness, witness } from './support/witness.ts'
 
 const RECORDER = pathToFileURL(join(import.meta.dirname, 'support', 'recorder.ts')).href
-const BOOKKEEPER = pathToFileURL(
-  join(import.meta.dirname, '..', '..', 'src', 'edge', 'ledger', 'ledger-thread.mjs'),
-).href
+const threadAt = (...path: readonly string[]) =>
+  pathToFileURL(join(import.meta.dirname, '..', '..', 'src', 'edge', ...path)).href
+/** The bookkeeper, and the store, in which a previous response is looked for. */
+const THREADS = [threadAt('ledger', 'ledger-thread.mjs'), threadAt('store', 'store-thread.mjs')]
 
 const on = stage()
 const canaries: Canary[] = []
@@ -368,7 +369,7 @@ test('destinations: it connected only to the configured origin, and started no p
   assert.deepEqual([...connected], [`127.0.0.1:${upstream.port}`])
   assert.deepEqual(
     found.filter(({ what }) => what !== 'connect'),
-    [{ what: 'thread', to: BOOKKEEPER }],
+    THREADS.map((to) => ({ to, what: 'thread' })),
   )
   assert.equal(trap.connections(), 0)
   assert.equal(trap.requests.length, 0)

@@ -39,7 +39,7 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
   compare('aggregate', before.aggregate ? 'true' : '', after.aggregate ? 'true' : '')
   const headersIn = ({ headers = {} }: Instance) => Object.keys(headers).toSorted().join(', ')
   compare('headers', headersIn(before), headersIn(after))
-  const isChanged = ([name, value]: [string, Secret]) => value.reveal() !== before.headers?.[name]?.reveal()
+  const isChanged = ([name, value]: [string, Secret]) => !value.equals(before.headers?.[name])
   const [changed] = Object.entries(after.headers ?? {}).filter(isChanged)
   if (changed && headersIn(before) === headersIn(after))
     lines.push(`providers.${after.id}.headers: changed ${changed[0]}`)

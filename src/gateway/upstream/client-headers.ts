@@ -25,14 +25,19 @@ export const clientHeadersFor = (
   isSameProtocol: boolean,
 ): Readonly<Record<string, string>> | null => {
   let found: Record<string, string> | null = null
-  const take = (name: string, isValid: (value: string) => boolean) => {
+  if (isSameProtocol)
+    for (const [name, isValid] of OF_PROTOCOL) {
+      const value = headers(name)
+      if (value === undefined || !isValid(value) || (own && Object.hasOwn(own, name))) continue
+      found ??= {}
+      found[name] = value
+    }
+  for (const name of forwardHeaders) {
     const value = headers(name)
-    if (value === undefined || !isValid(value) || (own && Object.hasOwn(own, name))) return
+    if (value === undefined || !isPrintable(value) || (own && Object.hasOwn(own, name))) continue
     found ??= {}
     found[name] = value
   }
-  if (isSameProtocol) for (const [name, isValid] of OF_PROTOCOL) take(name, isValid)
-  for (const name of forwardHeaders) take(name, isPrintable)
   return found
 }
 
@@ -46,12 +51,14 @@ export const withheldHeaders = (
 ): readonly string[] => {
   const { forwardHeaders: read } = provider
   if (!read) return NONE
-  return read.flatMap((name) => {
+  let withheld: string[] | null = null
+  for (const name of read) {
     const value = headers(name)
-    return value === undefined || forwardHeaders.includes(name) || own?.[name]?.reveal() === value
-      ? []
-      : [`headers.${name}`]
-  })
+    if (value === undefined || forwardHeaders.includes(name) || own?.[name]?.reveal() === value) continue
+    withheld ??= []
+    withheld.push(`headers.${name}`)
+  }
+  return withheld ?? NONE
 }
 
 const NONE: readonly string[] = []

@@ -81,7 +81,8 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
    */
   const listsOfAnswer = (of: PricedModel, answering: string | null | undefined) => {
     const asked = listsOf(of)
-    if (!answering || isNameOf(answering, of.model) || !isListed(catalogue, of.instance, answering)) return asked
+    if (!answering || answering === of.model || !isListed(catalogue, of.instance, answering)) return asked
+    if (isNameOf(answering, of.model)) return asked
     const answered = listsOf({ ...of, model: answering })
     const isPriced = answered.catalogue !== undefined || answered.override !== undefined
     const isSet = asked.override !== undefined && asked.override.version !== answered.override?.version

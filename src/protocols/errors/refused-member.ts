@@ -12,12 +12,16 @@ const ESSENTIAL: ReadonlySet<string> = new Set(
 /** Objects with settings, in which a member may be refused: Gemini, Bedrock, Ollama, responses. */
 const CONTAINERS: ReadonlySet<string> = new Set('generationConfig inferenceConfig options reasoning text'.split(' '))
 
+/** Called for each member of each request: only names with capitals are rewritten. */
+const isEssential = (name: string): boolean =>
+  ESSENTIAL.has(name) || (/[A-Z]/.test(name) && ESSENTIAL.has(snakeCase(name)))
+
 /** The members of a body that may be left out, for `refusedMember`. */
 export const optionalMembers = (body: JsonObject): JsonObject => {
   const members: { [name: string]: Json } = {}
   for (const name of Object.keys(body)) {
     const value = body[name]
-    if (value !== undefined && (CONTAINERS.has(name) || !ESSENTIAL.has(snakeCase(name)))) members[name] = value
+    if (value !== undefined && (CONTAINERS.has(name) || !isEssential(name))) members[name] = value
   }
   return members
 }
@@ -116,7 +120,7 @@ const membersOf = (optional: JsonObject): readonly Present[] =>
     const inside = CONTAINERS.has(name) && isObject(value) ? Object.entries(value) : []
     return [
       ...inside.flatMap(([inner, one]) =>
-        one === undefined || ESSENTIAL.has(snakeCase(inner)) ? [] : [{ path: `${name}.${inner}`, value: one }],
+        one === undefined || isEssential(inner) ? [] : [{ path: `${name}.${inner}`, value: one }],
       ),
       ...(inside.length === 0 ? [{ path: name, value }] : []),
     ]

@@ -97,6 +97,7 @@ const NAMES: MemberNames = new Map<string, CountName | MemberNames>([
 export const countsIn = (raw: JsonObject): UsageCounts => {
   const counts: UsageCounts = {}
   addCounts(counts, raw, NAMES)
+  if (counts.cacheWrite5m === undefined && counts.cacheWrite1h === undefined) return counts
   const { cacheWrite5m = 0, cacheWrite1h = 0, ...rest } = counts
   const written = cacheWrite5m + cacheWrite1h
   return {

@@ -20,7 +20,9 @@ export const usageOf = (reported: ReportedUsage, raw: JsonObject): Usage | undef
   const { audioInput, imageInput, videoInput, audioOutput, imageOutput, videoOutput } = reported
   const { input, output } = totalsOf(reported)
   if (input === undefined && output === undefined) return undefined
-  const [serviceTier, speed, region] = [reported.serviceTier, reported.speed, reported.region].map(nameOf)
+  const serviceTier = nameOf(reported.serviceTier)
+  const speed = nameOf(reported.speed)
+  const region = nameOf(reported.region)
   return {
     input: input ?? 0,
     output: output ?? 0,

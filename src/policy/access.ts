@@ -205,21 +205,23 @@ const EXPOSED = [
   'ratelimit-policy',
 ].join(', ')
 
-/** Headers that contain a bare key: of Anthropic's clients, and of Azure's. */
-const KEY_HEADERS = ['x-api-key', 'api-key'] as const
+const bearerToken = (headers: HeaderLookup): string => {
+  const given = headers('authorization')?.trim()
+  return given !== undefined && /^bearer[ \t]/i.test(given) ? given.slice('bearer '.length).trim() : ''
+}
 
 /**
- * The credentials of a request: a bearer token, then `x-api-key` and `api-key`. Several, if the client is signed in to
- * another service: Claude Code sends its own token as `Authorization` beside a configured `x-api-key`.
+ * Readers of the credentials of a request: a bearer token, then the bare keys of Anthropic's clients and of Azure's. Each
+ * returns an empty text if there is none. A request has several if the client is signed in to another service: Claude Code
+ * sends its own token as `Authorization` beside a configured `x-api-key`.
  */
-export const presentedKeys = (headers: HeaderLookup): readonly string[] => {
-  const keys: string[] = []
-  const given = headers('authorization')?.trim()
-  const bearer = given !== undefined && /^bearer[ \t]/i.test(given) ? given.slice('bearer '.length).trim() : ''
-  if (bearer !== '') keys.push(bearer)
-  for (const name of KEY_HEADERS) {
-    const key = headers(name)?.trim() ?? ''
-    if (key !== '' && !keys.includes(key)) keys.push(key)
-  }
-  return keys
-}
+export const CREDENTIALS: readonly ((headers: HeaderLookup) => string)[] = [
+  bearerToken,
+  (headers) => headers('x-api-key')?.trim() ?? '',
+  (headers) => headers('api-key')?.trim() ?? '',
+]
+
+/** All credentials of a request, each once. */
+export const presentedKeys = (headers: HeaderLookup): readonly string[] => [
+  ...new Set(CREDENTIALS.map((read) => read(headers)).filter((key) => key !== '')),
+]

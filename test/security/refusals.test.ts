@@ -197,10 +197,9 @@ test(`refusals: ${CASES} wrong, blocked and foreign keys leave no reason to retr
       const route = { name, ...ROUTES[name] }
       const request = {
         route,
-        presented: text === undefined ? [] : [text],
         local: false,
         address: '',
-        headers: () => undefined,
+        headers: (header: string) => (header === 'authorization' && text !== undefined ? `Bearer ${text}` : undefined),
       }
       const result = rules.check(settings, request)
       assert.ok(!result.ok)

@@ -51,6 +51,12 @@ const key = (secret: string, rest: Partial<ClientKey> = {}): ClientKey => ({
 })
 const newKey = () => createKey('client', randomBytes)
 
+/** A bearer token, then `x-api-key` and `api-key`. */
+const credentialHeaders = (...keys: readonly string[]): ReadonlyMap<string, string> =>
+  new Map(
+    keys.map((key, at) => (at === 0 ? ['authorization', `Bearer ${key}`] : [at === 1 ? 'x-api-key' : 'api-key', key])),
+  )
+
 type Given = {
   readonly settings?: Parameters<typeof settingsSchema.parse>[0]
   readonly records?: Partial<AccountRecords>
@@ -74,8 +80,10 @@ const given = ({ settings = {}, records = {}, tokens = [], unavailable = false }
     presented: string | readonly string[] = [],
     { route = ROUTES.chat as ApiRoute, address = '192.0.2.1', forwarded = '' } = {},
   ) => {
-    const headers = (name: string) => (name === 'x-forwarded-for' && forwarded !== '' ? forwarded : undefined)
-    const result = rules.check(parsed, { route, presented: [presented].flat(), local: false, address, headers })
+    const credentials = credentialHeaders(...[presented].flat())
+    const headers = (name: string) =>
+      name === 'x-forwarded-for' && forwarded !== '' ? forwarded : credentials.get(name)
+    const result = rules.check(parsed, { route, local: false, address, headers })
     return result.ok ? result.value : result.failure.kind
   }
   /** The ID of the principal, or the kind of the failure. */
@@ -141,10 +149,9 @@ test('access: blocked, revoked, expired and unknown keys have the same answer', 
   const answer = (presented: string) => {
     const request = {
       route: ROUTES.chat as ApiRoute,
-      presented: [presented],
       local: false,
       address: '',
-      headers: () => undefined,
+      headers: (name: string) => credentialHeaders(presented).get(name),
     }
     const result = rules.check(parsed, request)
     assert.ok(!result.ok)

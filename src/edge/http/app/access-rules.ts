@@ -4,6 +4,7 @@ import type { Directory, Principal } from '../../../core/accounts.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../../core/failure.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
 import type { Settings } from '../../../core/settings.ts'
+import { CREDENTIALS } from '../../../policy/access.ts'
 import { clientAddress, proxyRanges } from '../../../policy/accounts/client-address.ts'
 import type { IpRange } from '../../../policy/accounts/ip-range.ts'
 import { allowsAddress, type KeyAccessRules, keyAccessRules } from '../../../policy/accounts/key-access.ts'
@@ -47,8 +48,6 @@ export const isKeyRequired = (
 /** A request to authenticate. `address`: the peer of the connection. */
 export type AccessRequest = {
   readonly route: ApiRoute
-  /** The credentials, in order: the first that is a key of this gateway counts. */
-  readonly presented: readonly string[]
   readonly local: boolean
   readonly address: string
   readonly headers: HeaderLookup
@@ -94,11 +93,10 @@ export class AccessRules {
     const { index } = current
     if (access === 'open' || (access === 'operator' && local)) return good(index.anonymous)
     const isRequired = access === 'operator' || this.isKeyRequired(settings)
-    if (!isRequired && (request.presented.length === 0 || index.isEmpty))
-      return this.#admit(current, index.anonymous, request)
-    const presented = ownKey(index, request.presented)
+    if (!isRequired && index.isEmpty) return this.#admit(current, index.anonymous, request)
+    const { presented, known } = credentialIn(index, request.headers)
+    if (!isRequired && presented === undefined) return this.#admit(current, index.anonymous, request)
     if (presented === undefined) return bad(fail('unauthenticated', keyProblem(access, presented)))
-    const known = index.find(presented)
     if (known?.kind === 'key') return this.#checkKey(current, known, request)
     if (known?.kind === 'static') return this.#admit(current, known.client, request)
     if (access === 'operator' && known && this.#isOperator(known)) return good(index.anonymous)
@@ -163,7 +161,7 @@ export class AccessRules {
   /** The same failure for unknown, blocked, revoked and expired keys, so that it reveals nothing about former keys. */
   #refuse(current: CurrentKeys, request: AccessRequest): Failure {
     const { route } = request
-    const presented = ownKey(current.index, request.presented)
+    const { presented } = credentialIn(current.index, request.headers)
     const network = addressGroup(addressOf(current, request))
     const wait = this.#failed.waitFor(network)
     if (wait > 0) return fail('too_many_attempts', TOO_MANY_FAILURES, { retryAfter: wait })
@@ -194,10 +192,20 @@ const isOfGateway = (presented: string): boolean => /^hg[ka]_/.test(presented)
  * The credential that decides: the first known one, revoked ones included, so that a second credential does not replace
  * a key that was taken away. If none is known, one with the form of our keys, which the error then describes.
  */
-const ownKey = (index: KeyIndex, presented: readonly string[]): string | undefined =>
-  presented.length < 2
-    ? presented[0]
-    : (presented.find((key) => index.find(key) !== undefined) ?? presented.find(isOfGateway) ?? presented[0])
+const credentialIn = (
+  index: KeyIndex,
+  headers: HeaderLookup,
+): { readonly presented: string | undefined; readonly known?: KnownKey } => {
+  let likely: string | undefined
+  for (const read of CREDENTIALS) {
+    const presented = read(headers)
+    if (presented === '') continue
+    const known = index.find(presented)
+    if (known) return { presented, known }
+    if (likely === undefined || (isOfGateway(presented) && !isOfGateway(likely))) likely = presented
+  }
+  return { presented: likely }
+}
 
 const addressOf = (
   { proxies }: Pick<CurrentKeys, 'proxies'>,

@@ -4,7 +4,7 @@ import type { EncodedText } from '../../../core/encoded-text.ts'
 import { type Failure, fail } from '../../../core/failure.ts'
 import type { IncomingRequest } from '../../../core/http-exchange.ts'
 import type { Settings } from '../../../core/settings.ts'
-import { type AccessPolicy, corsHeaders, preflightHeaders, presentedKeys } from '../../../policy/access.ts'
+import { type AccessPolicy, corsHeaders, preflightHeaders } from '../../../policy/access.ts'
 import { bufferLimitBytes, type ShedReason, shedFailure } from '../../../policy/health/shed.ts'
 import { statusOf } from '../../../policy/reply/final-error.ts'
 import { errorText } from '../server/error-text.ts'
@@ -188,7 +188,6 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.#local = isLocal(this.#connection.loopback, headers)
     const admitted = admission.access.check(settings, {
       route,
-      presented: presentedKeys(headers),
       local: this.#local,
       address: this.#connection.connection.address,
       headers,

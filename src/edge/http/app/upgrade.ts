@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net'
 import { bad, type Failure, good } from '../../../core/failure.ts'
 import type { IncomingRequest } from '../../../core/http-exchange.ts'
-import { corsHeaders, presentedKeys } from '../../../policy/access.ts'
+import { corsHeaders } from '../../../policy/access.ts'
 import { type ShedReason, shedFailure } from '../../../policy/health/shed.ts'
 import { statusOf } from '../../../policy/reply/final-error.ts'
 import { errorText } from '../server/error-text.ts'
@@ -69,8 +69,7 @@ export class Upgrade {
     if (admission.phase !== 'serving') return refuse(SHUTTING_DOWN)
     const local = isLocal(connection.loopback, headers)
     const { address } = connection.connection
-    const presented = presentedKeys(headers)
-    const admitted = admission.access.check(settings, { route, presented, local, address, headers })
+    const admitted = admission.access.check(settings, { route, local, address, headers })
     if (!admitted.ok) return refuse(admitted.failure)
     const shed = admission.shed(connection, settings.limit)
     if (shed) return refuse(shedFailure(shed), shed)
@@ -127,7 +126,7 @@ const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: Socket
     admits({ path, headers, local }, address) {
       const route = routeAt(path)
       if (!route) throw new Error('a WebSocket was accepted on a path without a route')
-      return admission.access.check(settings(), { route, presented: presentedKeys(headers), local, address, headers })
+      return admission.access.check(settings(), { route, local, address, headers })
     },
     unread: {
       set: ({ principal: { id } }, address, answer, bytes) =>

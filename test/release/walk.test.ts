@@ -26,6 +26,8 @@ const environment = (home: string, more: Readonly<Record<string, string>> = {}) 
   npm_config_cache: process.env.npm_config_cache ?? join(homedir(), '.npm'),
   npm_config_prefer_offline: 'true',
   npm_config_update_notifier: 'false',
+  // Where the registry is behind a proxy of the network, its authority is trusted as everywhere else on this machine.
+  ...(process.env.NODE_EXTRA_CA_CERTS && { NODE_EXTRA_CA_CERTS: process.env.NODE_EXTRA_CA_CERTS }),
   ...more,
 })
 

@@ -64,7 +64,7 @@ const checkPages = async (url: string): Promise<void> => {
   const page = await dashboard.text()
   assert.match(page, /<title>Headgate<\/title>/)
   const script = /<script type="module" src="([^"]+)">/.exec(page)?.[1] ?? assert.fail(page)
-  assert.equal((await fetch(url + script)).status, 200)
+  assert.equal((await fetch(new URL(script, `${url}/dashboard/`))).status, 200)
   const docs = await built(`${url}/docs/`)
   assert.match(await docs.text(), /<h1 id="headgate">/)
   assert.match(await (await fetch(`${url}/docs/errors`)).text(), /<tr id="model_not_found">/)

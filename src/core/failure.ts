@@ -227,7 +227,7 @@ export type Failure = {
   readonly limit?: string
   /** The connection failed before any byte of the request was sent. */
   readonly unsent?: boolean
-  /** The proxy works, but opens no connection to this endpoint: other endpoints behind it are not affected. */
+  /** The proxy works, but opens no connection to this endpoint: other endpoints that use it are not affected. */
   readonly endpointOnly?: true
 }
 

@@ -112,7 +112,7 @@ test('proxy: calls, model lists, token servers and webhooks use it; this machine
   assert.ok(!proxy.seen.some((line) => /127\.0\.0\.1|refused/.test(line)))
   assert.ok(proxy.credentials.every((value) => value === `Basic ${btoa(`user:${PASSWORD}`)}`))
 
-  // The proxy refuses: a target that needs no proxy answers, and no other one behind it is tried.
+  // The proxy refuses: a target that needs no proxy answers, and no other one that uses it is tried.
   proxy.play({ do: 'answer', bytes: 'HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic\r\n\r\n' })
   for (const socket of [far]) socket.closeIdle()
   const refused = await ask(gateway.base, 'far/m1')

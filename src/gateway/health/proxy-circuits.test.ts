@@ -56,7 +56,7 @@ const openAfter = (failure: typeof broken) => {
   }
 }
 
-test('proxy circuits: a proxy that fails is not tried for the other providers behind it', () => {
+test('proxy circuits: a proxy that fails is not tried for the other providers that use it', () => {
   assert.deepEqual(openAfter(broken), {
     open: ['a', 'b'],
     states: ['open', 'open', 'closed', 'closed'],

@@ -28,17 +28,23 @@ export const clientHeadersFor = (
   if (isSameProtocol)
     for (const [name, isValid] of OF_PROTOCOL) {
       const value = headers(name)
-      if (value === undefined || !isValid(value) || (own && Object.hasOwn(own, name))) continue
-      found ??= {}
-      found[name] = value
+      if (value !== undefined && isValid(value) && !isSet(own, name)) found = withHeader(found, name, value)
     }
   for (const name of forwardHeaders) {
     const value = headers(name)
-    if (value === undefined || !isPrintable(value) || (own && Object.hasOwn(own, name))) continue
-    found ??= {}
-    found[name] = value
+    if (value !== undefined && isPrintable(value) && !isSet(own, name)) found = withHeader(found, name, value)
   }
   return found
+}
+
+/** Whether the operator has set the header for the instance. */
+const isSet = (own: Instance['headers'], name: string): boolean => own !== undefined && Object.hasOwn(own, name)
+
+/** Adds to the object, which is made for the first header. */
+const withHeader = (found: Record<string, string> | null, name: string, value: string): Record<string, string> => {
+  const headers = found ?? {}
+  headers[name] = value
+  return headers
 }
 
 /**

@@ -334,7 +334,8 @@ const clientPathOf = (path: string, from: { readonly [member: string]: string })
 }
 
 /**
- * The headers of an upstream request: the gateway's, the provider's, the credentials, and a few of the client. Authorization, cookies and forwarding headers of the client are never forwarded.
+ * The headers of an upstream request: the gateway's, the provider's, the credentials, and a few of the client.
+ * Authorization, cookies and forwarding headers of the client are never forwarded.
  */
 export const headersFor = (
   instance: Instance,

@@ -59,11 +59,12 @@ const MAX_TOKEN_LENGTH = 256
  * output for a text, one token for a page (some servers report each event's own tokens).
  */
 export const completed = (reported: PricedUsage, estimate: Omit<AttemptTokens, 'reported'>): ChargedUsage => {
-  const { unknown, ...usage } = reported
   const length = estimate.textLength()
-  const isInputKnown = usage.input > 0 && unknown !== 'input'
-  const isTooShort = usage.output === 0 ? length > 0 : length > MAX_TOKEN_LENGTH * (usage.output + 1)
-  if (isInputKnown && !isTooShort && unknown !== 'output') return { usage, source: 'exact' }
+  const isInputKnown = reported.input > 0 && reported.unknown !== 'input'
+  const isTooShort = reported.output === 0 ? length > 0 : length > MAX_TOKEN_LENGTH * (reported.output + 1)
+  // Nearly every answer: its usage is not copied.
+  if (isInputKnown && !isTooShort && reported.unknown === undefined) return { usage: reported, source: 'exact' }
+  const { unknown, ...usage } = reported
   const input = isInputKnown ? usage.input : Math.max(estimate.estimatedInput(), cachedIn(usage))
   const output = isTooShort || unknown === 'output' ? Math.max(usage.output, estimate.estimatedOutput()) : usage.output
   const isEqual = input === usage.input && output === usage.output && !unknown

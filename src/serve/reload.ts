@@ -1,3 +1,4 @@
+import type { AlertingEvent } from '../edge/alerts/alerting.ts'
 import { problemLine } from '../edge/config/problem.ts'
 import type { Reloaded } from '../edge/config/watch.ts'
 import { configEvent } from '../edge/live/live-event.ts'
@@ -6,7 +7,7 @@ import type { Runtime } from './runtime.ts'
 
 /** Loads the alerts once they are configured. Of several workers the first one sends them. */
 export const startAlerts = async (runtime: Runtime): Promise<void> => {
-  const { current, gateway, keys, ledger, log, metrics, problems, worker } = runtime
+  const { current, gateway, keys, ledger, problems, worker } = runtime
   if (current.alerting || !current.config.alerts || (worker && worker.number !== 1)) return
   const [{ Alerting }, { alertView }] = await Promise.all([
     import('../edge/alerts/alerting.ts'),
@@ -23,19 +24,36 @@ export const startAlerts = async (runtime: Runtime): Promise<void> => {
         problems: problems(),
         ledgerLag: ledger.state().lagMs,
       }),
-    report: (event) => {
-      if (event.rule !== null) metrics.alert(event.rule, event.result)
-      if (event.result === 'unstored')
-        log.error('alerts', {
-          message: `Alerts cannot be stored in the data folder (data.dir, DATA_DIR): ${event.reason}. After a restart, some may be sent again.`,
-        })
-      else if (event.result !== 'sent')
-        log.error('alerts', {
-          rule: event.rule,
-          message: `An alert was not delivered: ${event.reason}. Check alerts.url in headgate.yaml.`,
-        })
-    },
+    report: (event) => reportAlerting(runtime, event),
   })
+}
+
+const reportAlerting = ({ log, metrics }: Runtime, event: AlertingEvent): void => {
+  switch (event.result) {
+    case 'sent':
+      return metrics.alert(event.rule, 'sent')
+    case 'failed': {
+      metrics.alert(event.rule, 'failed')
+      const message = `An alert was not delivered: ${event.reason}. Check alerts.url in headgate.yaml.`
+      return log.error('alerts', { rule: event.rule, message })
+    }
+    case 'dropped': {
+      for (const [rule, count] of event.rules) metrics.alert(rule, 'dropped', count)
+      const rules = [...event.rules].map(([rule, count]) => `${rule}: ${count}`).join(', ')
+      const message = `${event.count} alerts were dropped, the least urgent first: too many wait for the receiver (${rules}). Check alerts.url in headgate.yaml. The next alert states their number.`
+      return log.error('alerts', { message })
+    }
+    case 'ignored':
+      return log.error('alerts', {
+        message: `${event.count} conditions have no alert, because too many hold at once. Check alerts.rules in headgate.yaml.`,
+      })
+    case 'unstored':
+      return log.error('alerts', {
+        message: `Alerts cannot be stored in the data folder (data.dir, DATA_DIR): ${event.reason}. After a restart, some may be sent again.`,
+      })
+    default:
+      throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
+  }
 }
 
 export const applyReload = (runtime: Runtime, reloaded: Reloaded): void => {

@@ -184,6 +184,7 @@ test('alerts: without a receiver there is nothing to test', async () => {
     next: null,
     configured: false,
     waiting: 0,
+    undelivered: 0,
     last: null,
   })
 })

@@ -153,8 +153,8 @@ test('alerting: a condition that lasts is sent once, and its end once', async (c
   )
   await alerting.stop()
   assert.deepEqual(events, [
-    { rule: 'keyDead', result: 'sent' },
-    { rule: 'keyDead', result: 'sent' },
+    { result: 'sent', rule: 'keyDead' },
+    { result: 'sent', rule: 'keyDead' },
   ])
 })
 
@@ -269,7 +269,7 @@ test('alerting: an invalid file is replaced', async (context) => {
   const { url, received } = await receiver(context)
   const folder = mkdtempSync(join(tmpdir(), 'headgate-alerts-'))
   context.after(() => rmSync(folder, { recursive: true, force: true }))
-  writeFileSync(join(folder, 'alerts.json'), '{"version":1}')
+  writeFileSync(join(folder, 'alerts.json'), '{"version":2}')
   const { events, alerting } = start(context, alertsFor(url), () => ({ ...quiet, deadKeys: [dead] }), { folder })
   await until(() => received.length === 1)
   await alerting.stop()
@@ -290,12 +290,78 @@ test('alerting: a data folder that cannot be written delays no alert and is repo
   assert.equal(events.filter(({ result }) => result === 'unstored').length, 1)
 })
 
-test('alerting: more than 100 alerts that wait lose the oldest', async (context) => {
-  const { url } = await receiver(context, [])
+test('alerting: more than 100 alerts that wait lose the oldest, counted in one event and in the next alert', async (context) => {
+  const { url, received } = await receiver(context, [])
   const many = Array.from({ length: 105 }, (_, at) => ({ ...dead, key: String(at) }))
   const { events } = start(context, alertsFor(url), () => ({ ...quiet, deadKeys: many }))
-  await until(() => events.length === 105)
-  assert.deepEqual(Map.groupBy(events, ({ result }) => result).get('dropped')?.length, 5)
+  await until(() => events.length === 101)
+  assert.deepEqual(
+    events.filter(({ result }) => result !== 'sent'),
+    [{ result: 'dropped', count: 5, rules: new Map([['keyDead', 5]]) }],
+  )
+  assert.deepEqual(
+    received.flatMap(({ body }) => body.undelivered ?? []),
+    [5],
+  )
+})
+
+test('alerting: an alert of the gateway is sent before one that clients caused, and kept when too many wait', async (context) => {
+  const { url, received } = await receiver(context, [500])
+  const budgets = Array.from({ length: 150 }, (_, index) => ({
+    budget: testBudget(100, { id: `bud_${index}`, per: 'end_user', alerts: [80] }),
+    owner: '<!channel>',
+    spent: 90,
+    periodStart: 0,
+    periodEnd: Date.now() + 3_600_000,
+  }))
+  const view = { ...quiet, budgets }
+  let deadKeys: typeof quiet.deadKeys = []
+  const { events } = start(context, alertsFor(url), () => ({ ...view, deadKeys }), { delays: [200, 5, 5, 5, 5] })
+  await until(() => events.length > 0)
+  deadKeys = [dead]
+  await until(() => received.some(({ body }) => body.type === 'key.dead'))
+  assert.deepEqual(
+    events.filter(({ result }) => result === 'dropped').map((event) => 'rules' in event && [...event.rules]),
+    [[['budget', 50]], [['budget', 1]]],
+  )
+})
+
+test('alerting: 3,000 owners of a budget are one alert, without a mention in Slack', async (context) => {
+  const { url, received } = await receiver(context)
+  const budgets = Array.from({ length: 3_000 }, (_, index) => ({
+    budget: testBudget(100, { per: 'end_user', alerts: [80] }),
+    owner: `<!channel> <https://evil.example|Sign in again> ${index}`,
+    spent: 90,
+    periodStart: 0,
+    periodEnd: Date.now() + 3_600_000,
+  }))
+  let view: typeof quiet = { ...quiet, budgets: budgets.slice(0, 10) }
+  const alerts = alertsFor(url, { format: 'slack' })
+  const { alerting, folder } = start(context, alerts, () => view)
+  await until(() => received.length === 1)
+  // Owners that come later change the list of alerts, and send nothing.
+  view = { ...quiet, budgets }
+  await until(() => alerting.state().alerts[0]?.message.includes('3000 owners') === true)
+  view = { ...view, deadKeys: [dead] }
+  await until(() => received.length === 2)
+  for (const { body } of received) assert.doesNotMatch(String(body.text), /[<>]/)
+  assert.match(String(received[0]?.body.text), /for 10 owners, the most by `&lt;!channel&gt; &lt;https:/)
+  assert.match(String(received[1]?.body.text), /refuses the key/)
+  assert.ok(readFileSync(join(folder, 'alerts.json')).length < 5_000)
+})
+
+test('alerting: alerts that were given up are counted in the next one, also after a restart', async (context) => {
+  const { url, received } = await receiver(context, [500, 500])
+  let view = { ...quiet, deadKeys: [dead] }
+  const first = start(context, alertsFor(url), () => view, { delays: [0, 5] })
+  await until(() => first.events.length === 1)
+  await until(() => readFileSync(join(first.folder, 'alerts.json'), 'utf8').includes('"undelivered":1'))
+  await first.alerting.stop()
+  view = { ...quiet, deadKeys: [dead, { ...dead, key: 'b2c4' }] }
+  const second = start(context, alertsFor(url), () => view, { folder: first.folder })
+  await until(() => second.events.length === 1)
+  assert.equal(received[2]?.body.undelivered, 1)
+  assert.equal(second.alerting.state().undelivered, 0)
 })
 
 test('alerting: estimated answers are counted from events', async (context) => {

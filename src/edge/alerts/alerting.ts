@@ -15,11 +15,12 @@ import {
   type AlertEntry,
   type DueAlert,
   nextAlerts,
+  rankOf,
   restoredEntries,
   storedEntries,
 } from '../../policy/alerts/alert-state.ts'
 import { type AlertCondition, type AlertRule, type AlertView, alertConditions } from '../../policy/alerts/conditions.ts'
-import { alertBody, sendAlert, slackBody } from './webhook.ts'
+import { alertBody, sendAlert, slackBody, withUndelivered } from './webhook.ts'
 
 export type AlertingOptions = {
   /** The data folder. */
@@ -38,17 +39,21 @@ export type AlertingOptions = {
   readonly resolveAfter?: number
 }
 
-/** `result`: `failed` after the last try, `dropped` if too many wait. */
+/** `failed`: after the last try. `dropped`: so many alerts of each rule, since too many wait. `ignored`: too many conditions. */
 export type AlertingEvent =
-  | { readonly rule: AlertRule; readonly result: 'sent' }
-  | { readonly rule: AlertRule; readonly result: 'failed' | 'dropped'; readonly reason: string }
-  | { readonly rule: null; readonly result: 'unstored'; readonly reason: string }
+  | { readonly result: 'sent'; readonly rule: AlertRule }
+  | { readonly result: 'failed'; readonly rule: AlertRule; readonly reason: string }
+  | { readonly result: 'dropped'; readonly count: number; readonly rules: ReadonlyMap<AlertRule, number> }
+  | { readonly result: 'ignored'; readonly count: number }
+  | { readonly result: 'unstored'; readonly reason: string }
 
 /** The alerts that were sent and are not over, and their delivery. Times as ISO 8601. Plain JSON data. */
 export type AlertingState = {
   readonly alerts: readonly SentAlert[]
   /** Alerts that the receiver has not confirmed yet. */
   readonly waiting: number
+  /** Alerts that were dropped or given up, and that no alert after them has mentioned yet. */
+  readonly undelivered: number
   /** The last delivery that succeeded or was given up; null: none since the start. */
   readonly last: {
     readonly at: string
@@ -68,15 +73,20 @@ type SentAlert = Pick<AlertCondition, 'type' | 'severity' | 'object' | 'value' |
 type Delivery = {
   readonly id: string
   readonly rule: AlertRule
+  /** Lower ranks are sent first. */
+  readonly rank: number
   readonly body: string
+  /** The alerts that its body reports as not delivered. */
+  readonly undelivered: number
   readonly tries: number
   readonly nextAt: number
 }
 
 type StoredAlerts = {
-  readonly version: 1
+  readonly version: 2
   readonly entries: readonly AlertEntry[]
   readonly waiting: readonly Delivery[]
+  readonly undelivered: number
 }
 
 const FILE = 'alerts.json'
@@ -85,6 +95,8 @@ const INTERVAL = 5_000
 const DELAYS: readonly number[] = [0, 5_000, 30_000, 120_000, 420_000]
 /** Alerts that wait for their receiver. */
 const MAX_WAITING = 100
+/** Requests to the receiver at a time. */
+const MAX_SENDING = 10
 /** Alerts in the state. */
 const MAX_LISTED = 200
 /** Parts of the last hour in which answers are counted, and their length in ms. */
@@ -122,6 +134,8 @@ export class Alerting {
   readonly #timer: NodeJS.Timeout
   #entries: AlertEntries | null = null
   #waiting: readonly Delivery[] = []
+  #undelivered = 0
+  #ignored = 0
   #last: AlertingState['last'] = null
   #working: Promise<void> | null = null
   #isUnstored = false
@@ -155,6 +169,7 @@ export class Alerting {
           sent_at: new Date(firedAt).toISOString(),
         })),
       waiting: this.#waiting.length,
+      undelivered: this.#undelivered + this.#waiting.reduce((sum, { undelivered }) => sum + undelivered, 0),
       last: this.#last,
     }
   }
@@ -184,6 +199,8 @@ export class Alerting {
       const conditions = alertConditions(settings.rules, { ...(await view()), now, answers: this.#answers.sum(now) })
       const next = nextAlerts(this.#entries ?? new Map(), conditions, now, resolveAfter)
       this.#entries = next.entries
+      if (next.ignored > 0 && this.#ignored === 0) this.#options.report({ result: 'ignored', count: next.ignored })
+      this.#ignored = next.ignored
       this.#enqueue(next.due, settings, now)
       if (next.changed) await this.#store()
       await this.#deliver(settings)
@@ -198,23 +215,39 @@ export class Alerting {
       const id = `msg_${randomUUID()}`
       const body = format === 'slack' ? slackBody(alert, node) : alertBody(alert, { id, at, node })
       const [first = 0] = this.#options.delays ?? DELAYS
-      return { id, rule: alert.condition.rule, body: JSON.stringify(body), tries: 0, nextAt: at + first }
+      const { rule } = alert.condition
+      const rank = rankOf(alert)
+      return { id, rule, rank, body: JSON.stringify(body), undelivered: 0, tries: 0, nextAt: at + first }
     })
-    const all = [...this.#waiting, ...made]
-    this.#waiting = all.slice(-MAX_WAITING)
-    for (const { rule } of all.slice(0, -MAX_WAITING))
-      this.#options.report({ rule, result: 'dropped', reason: `more than ${MAX_WAITING} alerts wait` })
+    if (made.length === 0) return
+    // Of the same rank, the newest are kept.
+    const urgent = [...this.#waiting, ...made].reverse().sort((a, b) => a.rank - b.rank)
+    this.#waiting = urgent
+      .slice(0, MAX_WAITING)
+      .reverse()
+      .sort((a, b) => a.rank - b.rank)
+    const dropped = urgent.slice(MAX_WAITING)
+    if (dropped.length === 0) return
+    for (const { undelivered } of dropped) this.#undelivered += undelivered + 1
+    const rules = new Map([...Map.groupBy(dropped, ({ rule }) => rule)].map(([rule, { length }]) => [rule, length]))
+    this.#options.report({ result: 'dropped', count: dropped.length, rules })
   }
 
+  /** Sends the most urgent; the others wait for the next look, which may find more urgent ones. */
   async #deliver(settings: Alerts): Promise<void> {
     const now = Date.now()
-    const due = this.#waiting.filter(({ nextAt }) => nextAt <= now)
-    if (due.length === 0) return
+    const [urgent, ...others] = this.#waiting.filter(({ nextAt }) => nextAt <= now).slice(0, MAX_SENDING)
+    if (!urgent) return
+    const informed = { ...urgent, undelivered: urgent.undelivered + this.#undelivered }
+    this.#undelivered = 0
+    this.#waiting = this.#waiting.map((one) => (one === urgent ? informed : one))
     const { signal } = this.#stopped
     const { dial } = this.#options
-    const problems = new Map(
-      await Promise.all(due.map(async (one) => [one, await sendAlert(settings, one, { dial, signal })] as const)),
-    )
+    const send = async (one: Delivery) => {
+      const message = { id: one.id, body: withUndelivered(one.body, one.undelivered) }
+      return [one, await sendAlert(settings, message, { dial, signal })] as const
+    }
+    const problems = new Map(await Promise.all([informed, ...others].map(send)))
     this.#waiting = this.#waiting.flatMap((one) => {
       const problem = problems.get(one)
       // A request that was cut off by the shutdown is repeated after the next start.
@@ -229,6 +262,7 @@ export class Alerting {
     const tries = delivery.tries + 1
     const delay = (this.#options.delays ?? DELAYS)[tries]
     if (problem !== null && delay !== undefined) return [{ ...delivery, tries, nextAt: Date.now() + delay }]
+    if (problem !== null) this.#undelivered += delivery.undelivered + 1
     this.#last = {
       at: new Date().toISOString(),
       rule,
@@ -241,12 +275,13 @@ export class Alerting {
 
   async #load(): Promise<void> {
     try {
-      const { version, entries, waiting }: StoredAlerts = JSON.parse(
+      const { version, entries, waiting, undelivered }: StoredAlerts = JSON.parse(
         await readFile(join(this.#options.folder, FILE), 'utf8'),
       )
-      if (version !== 1) throw new Error('the file has another version')
+      if (version !== 2) throw new Error('the file has another version')
       this.#entries = restoredEntries(entries)
       this.#waiting = [...waiting]
+      this.#undelivered = undelivered
     } catch (error) {
       this.#entries = new Map()
       // Before the first alert there is no file.
@@ -257,9 +292,10 @@ export class Alerting {
   /** Replaces the file. Without it, alerts are sent all the same. */
   async #store(): Promise<void> {
     const stored: StoredAlerts = {
-      version: 1,
+      version: 2,
       entries: storedEntries(this.#entries ?? new Map()),
       waiting: this.#waiting,
+      undelivered: this.#undelivered,
     }
     const { folder } = this.#options
     try {
@@ -277,6 +313,6 @@ export class Alerting {
     if (this.#isUnstored) return
     this.#isUnstored = true
     const reason = error instanceof Error && 'code' in error ? String(error.code) : 'it is invalid'
-    this.#options.report({ rule: null, result: 'unstored', reason })
+    this.#options.report({ result: 'unstored', reason })
   }
 }

@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto'
 import type { Alerts } from '../../core/config.ts'
 import type { Dial } from '../../core/world.ts'
 import type { DueAlert } from '../../policy/alerts/alert-state.ts'
+import { slackText } from '../../policy/alerts/quoted-name.ts'
 import { shortRequest } from '../net/short-request.ts'
 
 /** ms for one request. */
@@ -32,8 +33,19 @@ export const alertBody = (
 
 /** The same for Slack's incoming webhooks. */
 export const slackBody = ({ condition, isResolved }: DueAlert, node: string): object => ({
-  text: `[${isResolved ? 'resolved' : condition.severity}] ${condition.message} (${node})`,
+  text: `[${isResolved ? 'resolved' : condition.severity}] ${slackText(condition.message)} (${slackText(node)})`,
 })
+
+/** The body with the number of alerts before it that were not delivered; unchanged for 0. `body`: JSON of one of the above. */
+export const withUndelivered = (body: string, undelivered: number): string => {
+  if (undelivered === 0) return body
+  const { text, ...members } = JSON.parse(body)
+  return JSON.stringify(
+    typeof text === 'string'
+      ? { text: `${text} Alerts not delivered before: ${undelivered}.` }
+      : { ...members, undelivered },
+  )
+}
 
 const TEST = 'This is a test of the alerts of Headgate. Nothing is wrong.'
 

@@ -26,8 +26,8 @@ export type Metrics = {
   refused(failure: Failure): void
   /** An operation of a store took so long, in ms. */
   store(store: string, op: string, ms: number): void
-  /** Counts an alert: `sent`, `failed` or `dropped`. */
-  alert(rule: string, result: string): void
+  /** Counts alerts: `sent`, `failed` or `dropped`. */
+  alert(rule: string, result: string, count?: number): void
   /** The page. Never throws: readings that fail are left out. */
   text(): string
 }
@@ -354,8 +354,8 @@ class GatewayMetrics implements Metrics {
     this.#instruments.stores.record({ store, op }, ms / 1000)
   }
 
-  alert(rule: string, result: string): void {
-    this.#instruments.alerts.add({ rule, result })
+  alert(rule: string, result: string, count = 1): void {
+    this.#instruments.alerts.add({ rule, result }, count)
   }
 
   text(): string {

@@ -117,3 +117,19 @@ test('alerts: a change that a restart must not lose is marked, others are not', 
   assert.equal(nextAlerts(first.entries, [budgetAt('80')], 5).changed, false)
   assert.equal(nextAlerts(first.entries, [], 5).changed, true)
 })
+
+test('alerts: critical ones are due first, those that clients can cause last', () => {
+  const conditions = [
+    conditionOf({ threshold: 'clients', object: { kind: 'budget', id: 'a', name: 'a' }, byClients: true }),
+    conditionOf({ threshold: 'warning', severity: 'warning' }),
+    conditionOf({ threshold: 'critical' }),
+  ]
+  assert.deepEqual(run([[0, ...conditions]]), ['critical warning clients'])
+})
+
+test('alerts: of too many conditions, the most urgent are kept', () => {
+  const many = Array.from({ length: 5_000 }, (_, index) => conditionOf({ threshold: `c${index}`, byClients: true }))
+  const { entries, due, ignored } = nextAlerts(new Map(), [...many, conditionOf({ threshold: 'real' })], 0)
+  assert.equal(due[0]?.condition.threshold, 'real')
+  assert.deepEqual([entries.size, ignored], [2_000, 3_001])
+})

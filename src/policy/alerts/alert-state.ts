@@ -22,24 +22,36 @@ export type DueAlert = { readonly condition: AlertCondition; readonly isResolved
 export const RESOLVE_AFTER = 60_000
 /** ms by which a clock may be set back without repeating the alerts of a period that has ended. */
 const CLOCK_STEP = 3_600_000
-/** Conditions beyond this number are ignored. */
-const MAX_ENTRIES = 10_000
+/** Conditions beyond this number are ignored; the file has about 500 bytes for each. */
+const MAX_ENTRIES = 2_000
 
-/** The entries after this moment, and the alerts that are due. `changed`: the entries that must survive a restart changed. */
+/**
+ * The entries after this moment, and the alerts that are due, the most urgent first. `changed`: the entries that must survive
+ * a restart changed. `ignored`: conditions without an alert, because too many hold.
+ */
 export const nextAlerts = (
   before: AlertEntries,
   conditions: readonly AlertCondition[],
   now: number,
   resolveAfter = RESOLVE_AFTER,
-): { readonly entries: AlertEntries; readonly due: readonly DueAlert[]; readonly changed: boolean } => {
+): {
+  readonly entries: AlertEntries
+  readonly due: readonly DueAlert[]
+  readonly changed: boolean
+  readonly ignored: number
+} => {
   const entries = new Map(before)
   const due: DueAlert[] = []
   let changed = false
+  let ignored = 0
   const holding = new Set<string>()
-  for (const condition of conditions) {
+  for (const condition of conditions.toSorted((a, b) => urgency(a) - urgency(b))) {
     const key = keyOf(condition)
     const known = entries.get(key)
-    if (!known && entries.size >= MAX_ENTRIES) continue
+    if (!known && entries.size >= MAX_ENTRIES) {
+      ignored++
+      continue
+    }
     holding.add(key)
     const { since = now, firedAt = null, resolved = false } = known ?? {}
     const fires = firedAt === null && now - since >= condition.after
@@ -60,8 +72,14 @@ export const nextAlerts = (
     if (isKept) entries.set(key, { ...entry, absentSince: absentSince ?? now, resolved: resolved || isOver })
     else entries.delete(key)
   }
-  return { entries, due, changed }
+  return { entries, due: due.toSorted((a, b) => rankOf(a) - rankOf(b)), changed, ignored }
 }
+
+/** Sorts conditions: critical ones first, those that clients can cause last. */
+const urgency = ({ severity, byClients }: AlertCondition): number => (byClients ? 2 : severity === 'critical' ? 0 : 1)
+
+/** The order in which alerts are sent: 0 first. The end of a condition comes after all that begin. */
+export const rankOf = ({ condition, isResolved }: DueAlert): number => urgency(condition) + (isResolved ? 3 : 0)
 
 const keyOf = ({ rule, object, threshold, occasion }: AlertCondition): string =>
   JSON.stringify([rule, object.id, threshold, occasion])

@@ -53,6 +53,16 @@ const budget = (alerts: readonly number[] = []): Budget => ({
 const spent = (dollars: number, alerts?: readonly number[], owner = ''): Partial<AlertView> => ({
   budgets: [{ budget: budget(alerts), owner, periodStart: 5, periodEnd: 9, spent: dollars * 1e9 }],
 })
+/** The owners of a budget of 100 dollars, which have spent 90 to 91 dollars. */
+const owners = (count: number, owner = (index: number) => `user-${index}`): Partial<AlertView> => ({
+  budgets: Array.from({ length: count }, (_, index) => ({
+    budget: { ...budget([90]), per: 'end_user' },
+    owner: owner(index),
+    periodStart: 5,
+    periodEnd: 9,
+    spent: 90e9 + Math.round((index / count) * 1e9),
+  })),
+})
 const key = { id: 'key_a', name: 'search', status: 'active', expiresAt: null } as const
 const DAY = 24 * 3_600_000
 const expiring = (ms: number, status: 'active' | 'revoked' = 'active'): Partial<AlertView> => ({
@@ -65,7 +75,8 @@ const cases: readonly (readonly [name: string, view: Partial<AlertView>, expecte
   ['a budget at its first threshold', spent(80), ['budget.threshold warning bud_a 80 5']],
   ['a budget used up', spent(100), ['budget.threshold warning bud_a 80 5', 'budget.threshold critical bud_a 100 5']],
   ['a budget with thresholds of its own', spent(50, [50]), ['budget.threshold warning bud_a 50 5']],
-  ['the budget of one owner', spent(90, [90], 'key_b'), ['budget.threshold warning bud_a:key_b 90 5']],
+  ['the budget of one owner', spent(90, [90], 'key_b'), ['budget.threshold warning bud_a 90 5']],
+  ['the budget of many owners', owners(3_000), ['budget.threshold warning bud_a 90 5']],
   ['an open circuit', { openCircuits: ['openai'] }, ['circuit.open critical openai  ']],
   [
     'a dead key',
@@ -112,3 +123,30 @@ test('alert conditions: amounts are in dollars', () => {
   assert.deepEqual([condition?.value, condition?.limit, condition?.until], [81.5, 100, 9])
   assert.match(condition?.message ?? '', /has spent 81\.50 of 100\.00 dollars \(80 % reached\)/)
 })
+
+test('alert conditions: a budget of several owners names how many there are, and those that spent the most', () => {
+  const messageOf = (view: Partial<AlertView>) =>
+    alertConditions(rules, { ...quiet, ...view }).map(({ message }) => message)
+  assert.deepEqual(messageOf(owners(1)), [
+    'The budget "research" is 90 % spent for 1 owner: "user-0" (90.00 of 100.00 dollars).',
+  ])
+  assert.deepEqual(messageOf(owners(4_000)), [
+    'The budget "research" is 90 % spent for 4000 owners, the most by "user-3999", "user-3998", "user-3997" (90.99975 of 100.00 dollars).',
+  ])
+})
+
+for (const [what, owner] of [
+  ['line ends', 'a\r\nb\u2028c\u0085[critical] The provider openai refuses the key'],
+  ['quotes', 'a" has spent "b'],
+  ['characters that change the direction of text', 'a\u202Eb\u2066c\u200Bd\uFEFFe'],
+  ['length', 'x'.repeat(100_000)],
+  ['half a character', '\u{1F600}'.repeat(60)],
+] as const)
+  test(`alert conditions: the name of an owner cannot change the rest of the message (${what})`, () => {
+    const [condition] = alertConditions(rules, { ...quiet, ...owners(1, () => owner) })
+    const [, name] =
+      /^The budget "research" is 90 % spent for 1 owner: "([^"]{0,64})" \(90\.00 of 100\.00 dollars\)\.$/.exec(
+        condition?.message ?? '',
+      ) ?? assert.fail(condition?.message)
+    assert.doesNotMatch(name ?? '', /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u)
+  })

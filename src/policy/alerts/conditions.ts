@@ -2,6 +2,7 @@
 import type { Budget, ClientKey } from '../../core/accounts.ts'
 import type { Alerts } from '../../core/config.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
+import { boundedMessage, quotedName } from './quoted-name.ts'
 
 export type AlertRule = keyof Alerts['rules']
 
@@ -22,7 +23,10 @@ export type AlertCondition = {
   /** Dollars, ms, percent or a time in ms since 1970, by the rule; so is `limit`. */
   readonly value: number | null
   readonly limit: number | null
+  /** Names that others chose are in double quotes (`quotedName`). */
   readonly message: string
+  /** Any client can cause it at will. Its alert is sent after all others, and dropped before them. */
+  readonly byClients?: true
 }
 
 export type BudgetView = {
@@ -55,8 +59,13 @@ const NANO = 1e9
 const MIN_ANSWERS = 20
 
 /** All conditions that hold. */
-export const alertConditions = (rules: Alerts['rules'], view: AlertView): AlertCondition[] => [
-  ...view.budgets.flatMap((state) => budgetConditions(rules, state)),
+export const alertConditions = (rules: Alerts['rules'], view: AlertView): AlertCondition[] =>
+  found(rules, view).map((condition) => ({ ...condition, message: boundedMessage(condition.message) }))
+
+const found = (rules: Alerts['rules'], view: AlertView): AlertCondition[] => [
+  ...[...Map.groupBy(view.budgets, ({ budget }) => budget.id).values()].flatMap((states) =>
+    budgetConditions(rules, states),
+  ),
   ...(rules.circuitOpen === 0 ? [] : view.openCircuits.map((provider) => circuitCondition(rules, provider))),
   ...(rules.keyDead ? view.deadKeys.map(keyDeadCondition) : []),
   ...(rules.storeDown === 0 ? [] : view.brokenStores.map((broken) => storeCondition(rules, broken))),
@@ -65,25 +74,56 @@ export const alertConditions = (rules: Alerts['rules'], view: AlertView): AlertC
   ...view.keys.flatMap((key) => expiryConditions(rules, key, view.now)),
 ]
 
-const budgetConditions = (rules: Alerts['rules'], state: BudgetView): AlertCondition[] => {
-  const { budget, owner, periodStart, periodEnd, spent } = state
-  const thresholds = budget.alerts.length > 0 ? budget.alerts : rules.budget
-  const of = owner === '' ? '' : ` of ${owner}`
-  return thresholds
-    .filter((percent) => spent > 0 && spent >= (budget.amount * percent) / 100)
-    .map((percent) => ({
-      rule: 'budget',
-      type: 'budget.threshold',
-      severity: percent >= 100 ? 'critical' : 'warning',
-      object: { kind: 'budget', id: owner === '' ? budget.id : `${budget.id}:${owner}`, name: budget.name },
-      threshold: String(percent),
-      occasion: String(periodStart),
-      until: periodEnd,
-      after: 0,
-      value: spent / NANO,
-      limit: budget.amount / NANO,
-      message: `The budget "${budget.name}"${of} has spent ${dollars(spent)} of ${dollars(budget.amount)} dollars (${percent} % reached).`,
-    }))
+/** One for each threshold, however many owners have reached it: clients name the owners of some budgets. */
+const budgetConditions = (rules: Alerts['rules'], states: readonly BudgetView[]): AlertCondition[] => {
+  const [any] = states
+  if (!any) return []
+  const { id, name, amount, alerts, per } = any.budget
+  const thresholds = alerts.length > 0 ? alerts : rules.budget
+  return thresholds.flatMap((percent): AlertCondition[] => {
+    const reached = states.filter(({ spent }) => spent > 0 && spent >= (amount * percent) / 100)
+    const most = mostSpent(reached)
+    const [first] = most
+    if (!first) return []
+    const spent = `${dollars(first.spent)} of ${dollars(amount)} dollars`
+    return [
+      {
+        rule: 'budget',
+        type: 'budget.threshold',
+        severity: percent >= 100 ? 'critical' : 'warning',
+        object: { kind: 'budget', id, name },
+        threshold: String(percent),
+        occasion: String(first.periodStart),
+        until: first.periodEnd,
+        after: 0,
+        value: first.spent / NANO,
+        limit: amount / NANO,
+        message:
+          per === 'all'
+            ? `The budget ${quotedName(name)} has spent ${spent} (${percent} % reached).`
+            : `The budget ${quotedName(name)} is ${percent} % spent for ${ownersOf(most, reached.length)} (${spent}).`,
+        ...(per === 'end_user' && { byClients: true }),
+      },
+    ]
+  })
+}
+
+/** Owners that a message names. */
+const MAX_NAMED = 3
+
+/** The states that spent the most, in this order. Sorts only a few: a budget has up to 100,000 owners. */
+const mostSpent = (states: readonly BudgetView[]): readonly BudgetView[] => {
+  let most: BudgetView[] = []
+  for (const state of states)
+    if (most.length < MAX_NAMED || state.spent > (most.at(-1)?.spent ?? 0))
+      most = [...most, state].sort((a, b) => b.spent - a.spent).slice(0, MAX_NAMED)
+  return most
+}
+
+/** `1 owner: "a"`, or the count and the owners that spent the most. */
+const ownersOf = (most: readonly BudgetView[], count: number): string => {
+  const names = most.map(({ owner }) => quotedName(owner)).join(', ')
+  return count === 1 ? `1 owner: ${names}` : `${count} owners, the most by ${names}`
 }
 
 const dollars = (nano: Nano): string => formatDollars(nano).replace(/(\.[0-9]{2}[0-9]*?)0+$/, '$1')
@@ -176,7 +216,7 @@ const expiryConditions = (
       after: 0,
       value: expiresAt,
       limit: null,
-      message: `The client key "${name}" expires at ${new Date(expiresAt).toISOString()}.`,
+      message: `The client key ${quotedName(name)} expires at ${new Date(expiresAt).toISOString()}.`,
     }))
 }
 

@@ -30,6 +30,7 @@ const alerts = z
     ...listOf(alert).shape,
     configured: z.boolean().describe('Whether `alerts` is in headgate.yaml; false: none are sent'),
     waiting: count.describe('Alerts that the receiver has not confirmed yet'),
+    undelivered: count.describe('Alerts that were dropped or given up; the next alert states their number'),
     last: z
       .strictObject({
         at: time,
@@ -42,7 +43,7 @@ const alerts = z
   })
   .meta({ id: 'Alerts' })
 
-const NO_ALERTS: AlertingState = { alerts: [], waiting: 0, last: null }
+const NO_ALERTS: AlertingState = { alerts: [], waiting: 0, undelivered: 0, last: null }
 
 const NOT_CONFIGURED = fail(
   'record_conflict',
@@ -78,6 +79,7 @@ export const alertRows = [
         next: null,
         configured: true,
         waiting: 0,
+        undelivered: 0,
         last: { at: '2026-11-23T10:00:00.412Z', rule: 'budget', result: 'sent', reason: null },
       },
     },
@@ -85,9 +87,9 @@ export const alertRows = [
       const { answers } = await askNodes(deps, { do: 'alerts' })
       const found = answers.map(({ value }) => object(value.state)).find((state) => state !== undefined)
       // `answerNode` returns the state of `Alerting`.
-      const { alerts: data, waiting, last } = (found as AlertingState | undefined) ?? NO_ALERTS
+      const { alerts: data, ...delivery } = (found as AlertingState | undefined) ?? NO_ALERTS
       const configured = deps.configuration.running().alerts !== null
-      return good({ body: { object: 'list' as const, data, has_more: false, next: null, configured, waiting, last } })
+      return good({ body: { object: 'list' as const, data, has_more: false, next: null, configured, ...delivery } })
     },
   }),
   row({

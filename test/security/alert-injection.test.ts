@@ -1,0 +1,58 @@
+/** Text of clients in alerts: a receiver must show it as text. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { slackBody } from '../../src/edge/alerts/webhook.ts'
+import { type AlertView, alertConditions } from '../../src/policy/alerts/conditions.ts'
+import { testBudget } from '../support/accounts.ts'
+
+const rules = {
+  budget: [80],
+  circuitOpen: 0,
+  keyDead: false,
+  storeDown: 0,
+  ledgerLag: 0,
+  estimatedShare: 0,
+  keyExpiry: [7],
+}
+const view: AlertView = {
+  now: 0,
+  budgets: [],
+  openCircuits: [],
+  deadKeys: [],
+  brokenStores: [],
+  ledgerLag: 0,
+  keys: [],
+  answers: { all: 0, estimated: 0 },
+}
+const spentBy = (owner: string) => ({
+  budgets: [{ budget: testBudget(100, { per: 'end_user' }), owner, periodStart: 0, periodEnd: 9, spent: 90 }],
+})
+const textOf = (more: Partial<AlertView>): string => {
+  const [condition] = alertConditions(rules, { ...view, ...more })
+  assert.ok(condition)
+  return (slackBody({ condition, isResolved: false }, 'node') as { text: string }).text // The body has one member.
+}
+
+for (const [spelling, name] of [
+  ['a mention of all', '<!channel> <https://evil.example|Sign in again>'],
+  ['a mention of a group', '<!subteam^S123|ops>'],
+  ['escaped markup', '&lt;!everyone&gt;'],
+  ['the end of code', 'a` <!here> https://evil.example `'],
+  ['the end of a quote', 'a" <!here> https://evil.example "'],
+  ['other quotes', 'a\u201d <!here> \u201c'],
+  ['a line of its own', 'a\n\n[critical] *The gateway was stopped* https://evil.example'],
+  ['unusual line ends', 'a\u2028[critical]\u0085\v\f https://evil.example'],
+] as const) {
+  const check = (text: string) => {
+    const [, span, rest] = /^[^`]*`([^`]*)`([^`]*)$/.exec(text.replace('`any`', 'any')) ?? assert.fail(text)
+    assert.doesNotMatch(text, /[<>\p{Cc}\u2028\u2029]/u)
+    assert.doesNotMatch(rest ?? '', /evil|here|channel/)
+    assert.ok(span)
+  }
+  test(`alert injection: the name of an end user is code in Slack (${spelling})`, () => {
+    check(textOf({ budgets: spentBy(name).budgets.map((one) => ({ ...one, budget: { ...one.budget, name: 'any' } })) }))
+  })
+  test(`alert injection: the name of a key is code in Slack (${spelling})`, () => {
+    check(textOf({ keys: [{ id: 'key_a', name, status: 'active', expiresAt: 1_000 }] }))
+  })
+}

@@ -35,8 +35,12 @@ export type Alerts = {
   readonly rules: {
     /** Percentages, for budgets without their own. */
     readonly budget: readonly number[]
-    /** ms for which a circuit is open; 0: no alert, as for all times below. */
+    /** ms for which a provider or a route has no closed circuit; 0: no alert, as for all times below. */
     readonly circuitOpen: number
+    /** Percentage of requests that fail, of at least `failedLeast` in the last `failedWindow` ms; 0: no alert. */
+    readonly failedShare: number
+    readonly failedWindow: number
+    readonly failedLeast: number
     /** A provider refuses a key. */
     readonly keyDead: boolean
     /** ms for which a store does not respond. */

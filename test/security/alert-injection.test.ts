@@ -8,6 +8,9 @@ import { testBudget } from '../support/accounts.ts'
 const rules = {
   budget: [80],
   circuitOpen: 0,
+  failedShare: 0,
+  failedWindow: 300_000,
+  failedLeast: 20,
   keyDead: false,
   storeDown: 0,
   ledgerLag: 0,
@@ -18,11 +21,13 @@ const view: AlertView = {
   now: 0,
   budgets: [],
   openCircuits: [],
+  closedRoutes: [],
   deadKeys: [],
   brokenStores: [],
   ledgerLag: 0,
   keys: [],
   answers: { all: 0, estimated: 0 },
+  requests: { all: 0, failed: 0 },
 }
 const spentBy = (owner: string) => ({
   budgets: [{ budget: testBudget(100, { per: 'end_user' }), owner, periodStart: 0, periodEnd: 9, spent: 90 }],

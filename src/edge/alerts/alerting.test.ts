@@ -51,6 +51,9 @@ const alertsFor = (url: string, more: Partial<Alerts> = {}): Alerts => ({
   rules: {
     budget: [80],
     circuitOpen: 0,
+    failedShare: 0,
+    failedWindow: 300_000,
+    failedLeast: 20,
     keyDead: true,
     storeDown: 0,
     ledgerLag: 0,
@@ -62,6 +65,7 @@ const alertsFor = (url: string, more: Partial<Alerts> = {}): Alerts => ({
 const quiet: Awaited<ReturnType<AlertingOptions['view']>> = {
   budgets: [],
   openCircuits: [],
+  closedRoutes: [],
   deadKeys: [],
   brokenStores: [],
   ledgerLag: 0,

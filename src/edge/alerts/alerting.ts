@@ -9,6 +9,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Alerts } from '../../core/config.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
+import { summaryOf } from '../../core/trace-summary.ts'
 import type { Dial } from '../../core/world.ts'
 import {
   type AlertEntries,
@@ -19,7 +20,9 @@ import {
   restoredEntries,
   storedEntries,
 } from '../../policy/alerts/alert-state.ts'
-import { type AlertCondition, type AlertRule, type AlertView, alertConditions } from '../../policy/alerts/conditions.ts'
+import { type AlertCondition, type AlertRule, alertConditions } from '../../policy/alerts/conditions.ts'
+import { FailedShare } from './failed-share.ts'
+import type { StateView } from './view.ts'
 import { alertBody, sendAlert, slackBody, withUndelivered } from './webhook.ts'
 
 export type AlertingOptions = {
@@ -27,7 +30,7 @@ export type AlertingOptions = {
   readonly folder: string
   /** The current settings; null: no alerts are sent. */
   readonly alerts: () => Alerts | null
-  readonly view: () => Promise<Omit<AlertView, 'now' | 'answers'>>
+  readonly view: () => Promise<StateView>
   /** Connects to the receiver. */
   readonly dial: Dial
   readonly report: (event: AlertingEvent) => void
@@ -130,6 +133,7 @@ class AnswerCount {
 export class Alerting {
   readonly #options: AlertingOptions
   readonly #answers = new AnswerCount()
+  readonly #requests = new FailedShare()
   readonly #stopped = new AbortController()
   readonly #timer: NodeJS.Timeout
   #entries: AlertEntries | null = null
@@ -147,9 +151,10 @@ export class Alerting {
     this.#start()
   }
 
-  /** Counts answers with estimated usage. */
+  /** Counts failed requests, and answers with estimated usage. */
   observe(event: GatewayEvent): void {
     if (event.event !== 'request') return
+    this.#requests.add(Date.now(), summaryOf(event.trace))
     const used = event.trace.findLast((one) => one.type === 'usage')
     if (used) this.#answers.add(Date.now(), used.estimated === true)
   }
@@ -196,7 +201,11 @@ export class Alerting {
     try {
       if (!this.#entries) await this.#load()
       const now = Date.now()
-      const conditions = alertConditions(settings.rules, { ...(await view()), now, answers: this.#answers.sum(now) })
+      const counts = {
+        answers: this.#answers.sum(now),
+        requests: this.#requests.sum(now, settings.rules.failedWindow),
+      }
+      const conditions = alertConditions(settings.rules, { ...(await view()), now, ...counts })
       const next = nextAlerts(this.#entries ?? new Map(), conditions, now, resolveAfter)
       this.#entries = next.entries
       if (next.ignored > 0 && this.#ignored === 0) this.#options.report({ result: 'ignored', count: next.ignored })

@@ -2,7 +2,8 @@
 import type { Directory } from '../../core/accounts.ts'
 import type { FullConfig } from '../../core/config.ts'
 import { keyId } from '../../core/target.ts'
-import type { HealthProblem } from '../../gateway/endpoints/pages.ts'
+import { outagesOf } from '../../gateway/endpoints/outages.ts'
+import { defaultModelOf, type HealthProblem } from '../../gateway/endpoints/pages.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { AlertView } from '../../policy/alerts/conditions.ts'
 
@@ -20,24 +21,30 @@ export type AlertFacts = {
   readonly ledgerLag: number
 }
 
+/** The part of the view that is not counted from events. */
+export type StateView = Omit<AlertView, 'now' | 'answers' | 'requests'>
+
 export const alertView = async (
-  { accounts, health }: Pick<Gateway, 'accounts' | 'health'>,
+  gateway: Gateway,
   { config, directory, problems, ledgerLag }: AlertFacts,
-): Promise<Omit<AlertView, 'now' | 'answers'>> => ({
-  budgets: (await accounts.budgetFigures()).states,
-  openCircuits: config.instances
-    .filter((instance) => health.circuits.wayPhase(instance, config.settings.circuit).state !== 'closed')
-    .map(({ id }) => id),
-  deadKeys: config.instances.flatMap((instance) =>
-    instance.keys.flatMap((key) => {
-      const why = health.cooldowns.of(keyId(instance, key))?.why
-      return why !== undefined && DEAD.includes(why) ? [{ provider: instance.id, key: key.id, why }] : []
+): Promise<StateView> => {
+  const { accounts, health } = gateway
+  const outages = outagesOf(health, config, (instance) => defaultModelOf(gateway, instance))
+  return {
+    budgets: (await accounts.budgetFigures()).states,
+    openCircuits: outages.providers,
+    closedRoutes: outages.routes,
+    deadKeys: config.instances.flatMap((instance) =>
+      instance.keys.flatMap((key) => {
+        const why = health.cooldowns.of(keyId(instance, key))?.why
+        return why !== undefined && DEAD.includes(why) ? [{ provider: instance.id, key: key.id, why }] : []
+      }),
+    ),
+    brokenStores: problems.flatMap(({ component, reason }) => {
+      const store = STORES[component]
+      return store ? [{ store, reason }] : []
     }),
-  ),
-  brokenStores: problems.flatMap(({ component, reason }) => {
-    const store = STORES[component]
-    return store ? [{ store, reason }] : []
-  }),
-  ledgerLag,
-  keys: [...directory.keys.values()],
-})
+    ledgerLag,
+    keys: [...directory.keys.values()],
+  }
+}

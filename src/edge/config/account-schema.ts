@@ -267,7 +267,22 @@ export const alertsSchema = z.strictObject({
         .max(MAX.alerts)
         .default([80, 100])
         .describe('percentages of a budget, unless it has its own'),
-      circuitOpen: ms(60_000, 'a circuit is open for this time'),
+      circuitOpen: ms(60_000, 'a provider has no closed circuit, or a route no usable target, for this time'),
+      failedShare: z
+        .int()
+        .min(0)
+        .max(100)
+        .default(20)
+        .describe(
+          'percentage of requests that fail (5xx, or an answer that breaks off) within `failedWindow`; 0 is off',
+        ),
+      failedWindow: z.int().min(10_000).max(3_600_000).default(300_000).describe('the window of `failedShare` (ms)'),
+      failedLeast: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(20)
+        .describe('requests in the window below which `failedShare` sends nothing'),
       keyDead: z.boolean().default(true).describe('a provider refuses a key'),
       storeDown: ms(60_000, 'a database does not respond for this time'),
       ledgerLag: ms(60_000, 'recorded usage reaches the database this late'),

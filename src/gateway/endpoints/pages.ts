@@ -12,10 +12,7 @@ import { providersStatus, standing } from './status.ts'
 const modelsOf =
   (gateway: Gateway) =>
   (instance: Instance): readonly string[] => {
-    const defaultName = defaultModel(
-      { config: gateway.config(), lists: gateway.lists(), catalogue: gateway.catalogue },
-      instance,
-    )
+    const defaultName = defaultModelOf(gateway, instance)
     return [
       ...new Set([
         ...instance.models,
@@ -24,6 +21,10 @@ const modelsOf =
       ]),
     ]
   }
+
+/** The model of a provider for targets without one; undefined: unknown. */
+export const defaultModelOf = (gateway: Gateway, instance: Instance): string | undefined =>
+  defaultModel({ config: gateway.config(), lists: gateway.lists(), catalogue: gateway.catalogue }, instance)
 
 /** The body of `/providers/status`. */
 export const statusPage = (gateway: Gateway): JsonObject =>

@@ -91,7 +91,7 @@ const providerStatus = (
 }
 
 /** Why and until when an operator lets the provider rest; null: it does not rest. */
-const restingOf = (health: UpstreamHealth, { id }: Instance) => {
+export const restingOf = (health: UpstreamHealth, { id }: Instance) => {
   const cooldown = health.cooldowns.of(id)
   return cooldown ? { until: health.iso(cooldown.until), reason: cooldown.decision ?? '' } : null
 }
@@ -142,7 +142,7 @@ const circuitAt = (health: UpstreamHealth, settings: Settings, id: string): Circ
   summaryOfPhase(health.circuits.phase(id, settings.circuit))
 
 /** The circuit of the base URL, or that of the proxy in front of it. */
-const wayCircuit = (health: UpstreamHealth, settings: Settings, instance: Instance): CircuitSummary =>
+export const wayCircuit = (health: UpstreamHealth, settings: Settings, instance: Instance): CircuitSummary =>
   summaryOfPhase(health.circuits.wayPhase(instance, settings.circuit))
 
 const summaryOfPhase = ({ state, retryAt }: CircuitPhase): CircuitSummary => ({
@@ -166,7 +166,7 @@ const deploymentCircuit = (
   )
 
 /** A model's circuit: open if it is open for every key. */
-const modelCircuit = (health: UpstreamHealth, settings: Settings, target: Candidate): CircuitSummary =>
+export const modelCircuit = (health: UpstreamHealth, settings: Settings, target: Candidate): CircuitSummary =>
   sum(target.instance.keys.map((key) => deploymentCircuit(health, settings, target, key)))
 
 /** Closed if any circuit is closed, otherwise half-open if any is, otherwise open. */
@@ -209,7 +209,7 @@ const modelStatus = (health: UpstreamHealth, settings: Settings, target: Candida
 
 const STATUSES: ReadonlySet<string> = new Set(['rate_limited', 'quota_exhausted', 'suspended', 'disabled'])
 
-const keyStatus = (health: UpstreamHealth, instance: Instance, key: ProviderKey, models: readonly string[]) => {
+export const keyStatus = (health: UpstreamHealth, instance: Instance, key: ProviderKey, models: readonly string[]) => {
   const ofKey = health.cooldowns.of(keyId(instance, key))
   // Rate limits apply to a key at one model. The key counts as limited if it is limited at every model in use.
   const perModel = models.map((model) =>
@@ -231,7 +231,7 @@ const keyStatus = (health: UpstreamHealth, instance: Instance, key: ProviderKey,
   }
 }
 
-const candidate = (instance: Instance, model: string): Candidate => ({ instance, model, because: '', weight: 1 })
+export const candidate = (instance: Instance, model: string): Candidate => ({ instance, model, because: '', weight: 1 })
 
-const deployments = (instance: Instance, model: string): string[] =>
+export const deployments = (instance: Instance, model: string): string[] =>
   instance.keys.map((key) => deploymentId({ candidate: candidate(instance, model), key }))

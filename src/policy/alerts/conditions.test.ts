@@ -7,6 +7,9 @@ import { type AlertView, alertConditions } from './conditions.ts'
 const rules: Alerts['rules'] = {
   budget: [80, 100],
   circuitOpen: 60_000,
+  failedShare: 20,
+  failedWindow: 300_000,
+  failedLeast: 20,
   keyDead: true,
   storeDown: 60_000,
   ledgerLag: 60_000,
@@ -16,6 +19,9 @@ const rules: Alerts['rules'] = {
 const NO_RULES: Alerts['rules'] = {
   budget: [],
   circuitOpen: 0,
+  failedShare: 0,
+  failedWindow: 300_000,
+  failedLeast: 20,
   keyDead: false,
   storeDown: 0,
   ledgerLag: 0,
@@ -26,11 +32,13 @@ const quiet: AlertView = {
   now: 1_000_000,
   budgets: [],
   openCircuits: [],
+  closedRoutes: [],
   deadKeys: [],
   brokenStores: [],
   ledgerLag: 0,
   keys: [],
   answers: { all: 0, estimated: 0 },
+  requests: { all: 0, failed: 0 },
 }
 const budget = (alerts: readonly number[] = []): Budget => ({
   id: 'bud_a',
@@ -78,6 +86,10 @@ const cases: readonly (readonly [name: string, view: Partial<AlertView>, expecte
   ['the budget of one owner', spent(90, [90], 'key_b'), ['budget.threshold warning bud_a 90 5']],
   ['the budget of many owners', owners(3_000), ['budget.threshold warning bud_a 90 5']],
   ['an open circuit', { openCircuits: ['openai'] }, ['circuit.open critical openai  ']],
+  ['a route without a target', { closedRoutes: ['fast'] }, ['route.unavailable critical fast  ']],
+  ['few failed requests', { requests: { all: 19, failed: 19 } }, []],
+  ['failed requests below the limit', { requests: { all: 100, failed: 19 } }, []],
+  ['failed requests', { requests: { all: 100, failed: 20 } }, ['requests.failed critical requests  ']],
   [
     'a dead key',
     { deadKeys: [{ provider: 'openai', key: 'a1f3', why: 'suspended' }] },

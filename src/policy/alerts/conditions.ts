@@ -4,7 +4,7 @@ import type { Alerts } from '../../core/config.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
 import { boundedMessage, quotedName } from './quoted-name.ts'
 
-export type AlertRule = keyof Alerts['rules']
+export type AlertRule = Exclude<keyof Alerts['rules'], 'failedLeast' | 'failedWindow'>
 
 /** Something that deserves an alert while it lasts. */
 export type AlertCondition = {
@@ -41,8 +41,10 @@ export type BudgetView = {
 export type AlertView = {
   readonly now: number
   readonly budgets: readonly BudgetView[]
-  /** Providers whose circuit is not closed. */
+  /** Providers whose base URL or whose models in use have no closed circuit. */
   readonly openCircuits: readonly string[]
+  /** Routes without a target that could be tried. */
+  readonly closedRoutes: readonly string[]
   /** Provider keys that are refused. `key`: its fingerprint. */
   readonly deadKeys: readonly { readonly provider: string; readonly key: string; readonly why: string }[]
   /** Stores that do not work, by name, with the reason. */
@@ -50,6 +52,8 @@ export type AlertView = {
   readonly ledgerLag: number
   /** Answers of the last hour. */
   readonly answers: { readonly all: number; readonly estimated: number }
+  /** Requests in the window of the rule `failedShare`; without those that the gateway refused or whose client left. */
+  readonly requests: { readonly all: number; readonly failed: number }
   readonly keys: readonly Pick<ClientKey, 'id' | 'name' | 'status' | 'expiresAt'>[]
 }
 
@@ -66,7 +70,13 @@ const found = (rules: Alerts['rules'], view: AlertView): AlertCondition[] => [
   ...[...Map.groupBy(view.budgets, ({ budget }) => budget.id).values()].flatMap((states) =>
     budgetConditions(rules, states),
   ),
-  ...(rules.circuitOpen === 0 ? [] : view.openCircuits.map((provider) => circuitCondition(rules, provider))),
+  ...(rules.circuitOpen === 0
+    ? []
+    : [
+        ...view.openCircuits.map((provider) => circuitCondition(rules, provider)),
+        ...view.closedRoutes.map((route) => routeCondition(rules, route)),
+      ]),
+  ...failedConditions(rules, view),
   ...(rules.keyDead ? view.deadKeys.map(keyDeadCondition) : []),
   ...(rules.storeDown === 0 ? [] : view.brokenStores.map((broken) => storeCondition(rules, broken))),
   ...(rules.ledgerLag === 0 || view.ledgerLag < rules.ledgerLag ? [] : [lagCondition(rules, view)]),
@@ -139,8 +149,40 @@ const circuitCondition = ({ circuitOpen }: Alerts['rules'], provider: string): A
   object: { kind: 'provider', id: provider, name: provider },
   after: circuitOpen,
   limit: circuitOpen,
-  message: `The circuit of the provider ${provider} is open for ${seconds(circuitOpen)} s: it receives no calls.`,
+  message: `The provider ${provider} has had no closed circuit for ${seconds(circuitOpen)} s: it receives only probes.`,
 })
+
+const routeCondition = ({ circuitOpen }: Alerts['rules'], route: string): AlertCondition => ({
+  ...EPISODE,
+  rule: 'circuitOpen',
+  type: 'route.unavailable',
+  severity: 'critical',
+  object: { kind: 'route', id: route, name: route },
+  after: circuitOpen,
+  limit: circuitOpen,
+  message: `No target of the route ${quotedName(route)} has been available for ${seconds(circuitOpen)} s: their circuits are open, or their keys are not usable.`,
+})
+
+const failedConditions = (
+  { failedShare: limit, failedLeast, failedWindow }: Alerts['rules'],
+  { requests: { all, failed } }: AlertView,
+): AlertCondition[] => {
+  if (limit === 0 || all < failedLeast || 100 * failed < limit * all) return []
+  const value = Math.round((100 * failed) / all)
+  return [
+    {
+      ...EPISODE,
+      rule: 'failedShare',
+      type: 'requests.failed',
+      severity: 'critical',
+      object: { kind: 'requests', id: 'requests', name: 'requests' },
+      after: 0,
+      value,
+      limit,
+      message: `${value} % of ${all} requests in ${seconds(failedWindow)} s have failed (limit ${limit} %).`,
+    },
+  ]
+}
 
 const keyDeadCondition = ({ provider, key, why }: AlertView['deadKeys'][number]): AlertCondition => ({
   ...EPISODE,

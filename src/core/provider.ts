@@ -88,6 +88,8 @@ export type Provider = {
    * name. `of the model`: a relay or an unknown server; the family is that of the model's maker.
    */
   readonly family?: string | 'of the model'
+  /** Offset from UTC of the times that its errors state without a zone: `+08:00`. Absent: they are in UTC. */
+  readonly timeOffset?: string
   /** Its name in the model catalogue, where that differs from `name`. */
   readonly catalogue?: string
 }

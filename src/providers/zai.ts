@@ -32,6 +32,8 @@ export default {
   models: { path: '/models' },
   // Its thinking models require the reasoning of a turn while tools are being called.
   acceptsReasoning: true,
+  // "reset at 2026-09-12 00:35:41" was 16:35:41 UTC (github.com/can1357/oh-my-pi/issues/11014, 2026-09-12).
+  timeOffset: '+08:00',
   quirks: { requestBody: olderChat, errors },
   note: 'The coding plan has its own address: `ZAI_BASE_URL=https://api.z.ai/api/coding/paas/v4`.',
 } satisfies Provider

@@ -360,7 +360,10 @@ class RoutingRun<Ready extends Compatibility> {
     { failure: reported, answerStream }: Extract<AttemptOutcome, { readonly ok: false }>,
   ): Routed<Ready> | null {
     const { target, prepared, permit, number } = running
-    const failure = withStatedWait(reported, () => this.#spec.sentText(prepared), this.#deps.world.date())
+    const failure = withStatedWait(reported, () => this.#spec.sentText(prepared), {
+      now: this.#deps.world.date(),
+      offset: target.candidate.instance.provider.timeOffset,
+    })
     const { note, stop } = this.#context
     const retriesSameTarget = this.#spec.retrySameTarget?.(target, failure)
     this.#remove(running)

@@ -9,8 +9,8 @@ const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
 
-/** [source, message, wait in ms; undefined: none] */
-const messages: readonly (readonly [string, string, number | undefined])[] = [
+/** [source, message, wait in ms (undefined: none), offset of times without a zone] */
+const messages: readonly (readonly [string, string, number | undefined, string?])[] = [
   [
     'Groq, continuedev/continue#10920',
     'Rate limit reached for model `llama-3.3-70b-versatile` in organization `org_01kjh7p9n8f1qs6nz2bz77vy6b` service tier `on_demand` on tokens per day (TPD): Limit 100000, Used 97050, Requested 3619. Please try again in 9m38.016s. Need more tokens? Upgrade to Dev Tier today at https://console.groq.com/settings/billing',
@@ -70,16 +70,26 @@ const messages: readonly (readonly [string, string, number | undefined])[] = [
   [
     'Z.ai, Yeachan-Heo/gajae-code#1821',
     '[1310][Weekly/Monthly Limit Exhausted. Your limit will reset at 2026-12-14 07:49:08]',
-    Date.UTC(2026, 11, 14, 7, 49, 8) - NOW,
+    Date.UTC(2026, 11, 13, 23, 49, 8) - NOW,
+    '+08:00',
   ],
   [
     'Z.ai, hugalafutro/model-hotel#955',
-    'Usage limit reached for 5 hour. Your limit will reset at 2026-11-26 12:38:28',
+    'Usage limit reached for 5 hour. Your limit will reset at 2026-11-26 20:38:28',
     38 * MINUTE + 28 * SECOND,
+    '+08:00',
   ],
   [
+    'Z.ai, can1357/oh-my-pi#11014',
+    '[1308][Usage limit reached for 5 hour. Your limit will reset at 2026-11-27 00:35:41][20260912001903b4955568412247d7]',
+    4 * HOUR + 35 * MINUTE + 41 * SECOND,
+    '+08:00',
+  ],
+  ['a stated zone comes before the usual one', 'It resets at 2026-11-26 12:30:00 UTC', 30 * MINUTE, '+08:00'],
+  ['a time without a zone', 'Your limit will reset at 2026-11-26 12:38:28', 38 * MINUTE + 28 * SECOND],
+  [
     'Zhipu, NanmiCoder/cc-haha#1266',
-    '[1308][已达到 5 小时的使用上限。您的限额将在 2026-11-26 12:09:21 重置。]',
+    '[1308][已达到 5 小时的使用上限。您的限额将在 2026-11-26 20:09:21 重置。]',
     9 * MINUTE + 21 * SECOND,
   ],
   ['openai/codex#3465', 'limit resets at: 2026-11-26T13:13:01+0000', HOUR + 13 * MINUTE + SECOND],
@@ -105,8 +115,8 @@ const messages: readonly (readonly [string, string, number | undefined])[] = [
     3_500,
   ],
 ]
-for (const [name, message, wait] of messages)
-  test(`stated wait: ${name}`, () => assert.equal(statedWait(message, NOW)?.wait, wait))
+for (const [name, message, wait, offset] of messages)
+  test(`stated wait: ${name}`, () => assert.equal(statedWait(message, { now: NOW, offset })?.wait, wait))
 
 const failure = (message: string, kind: 'rate_limited' | 'quota' | 'overloaded' | 'status', more = {}) =>
   fail(kind, message, { upstream: { message }, ...more })
@@ -114,7 +124,7 @@ const RETRY = 'Please try again in 25m14.4s.'
 
 test('stated wait: is set for rate limits and used-up quotas only, and is at most an hour', () => {
   const waitOf = (kind: Parameters<typeof failure>[1], message = RETRY) =>
-    withStatedWait(failure(message, kind), () => '', NOW).retryAfter
+    withStatedWait(failure(message, kind), () => '', { now: NOW }).retryAfter
   assert.equal(waitOf('rate_limited'), 1_514_400)
   assert.equal(waitOf('quota'), 1_514_400)
   assert.equal(waitOf('overloaded'), undefined)
@@ -123,16 +133,19 @@ test('stated wait: is set for rate limits and used-up quotas only, and is at mos
 })
 
 test('stated wait: a wait from the headers is kept', () => {
-  assert.equal(withStatedWait(failure(RETRY, 'rate_limited', { retryAfter: 7 }), () => '', NOW).retryAfter, 7)
+  assert.equal(withStatedWait(failure(RETRY, 'rate_limited', { retryAfter: 7 }), () => '', { now: NOW }).retryAfter, 7)
 })
 
 test('stated wait: words of the request do not set a wait', () => {
   const request = JSON.stringify({ messages: [{ role: 'user', content: 'Say: try again in 25m14.4s, please' }] })
-  assert.equal(withStatedWait(failure(RETRY, 'rate_limited'), () => request, NOW).retryAfter, undefined)
-  assert.equal(withStatedWait(failure(RETRY, 'rate_limited'), () => '{"messages":[]}', NOW).retryAfter, 1_514_400)
+  assert.equal(withStatedWait(failure(RETRY, 'rate_limited'), () => request, { now: NOW }).retryAfter, undefined)
+  assert.equal(
+    withStatedWait(failure(RETRY, 'rate_limited'), () => '{"messages":[]}', { now: NOW }).retryAfter,
+    1_514_400,
+  )
 })
 
 test('stated wait: long and repetitive messages are read in linear time', () => {
   for (const part of ['try again in 1', 'reset ', '1 h ', '1h1m', 'retry: ', '2026-11-26 ', '"', 'wait an '])
-    assert.doesNotThrow(() => statedWait(part.repeat(100_000), NOW))
+    assert.doesNotThrow(() => statedWait(part.repeat(100_000), { now: NOW }))
 })

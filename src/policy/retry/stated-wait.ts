@@ -13,24 +13,28 @@ export type StatedWait = { readonly wait: number; readonly words: string }
 
 /**
  * The failure with the wait that its text states, at most an hour: of rate limits and used-up quotas without a known wait.
- * `request`: the text that was sent to the provider.
+ * `request`: the text that was sent to the provider. `clock`: ms since 1970, and the offset of times without a zone (`+08:00`).
  */
-export const withStatedWait = (failure: Failure, request: () => string, dateMs: number): Failure => {
+export const withStatedWait = (failure: Failure, request: () => string, clock: Clock): Failure => {
   const { key } = rowOf(failure)
   if (failure.retryAfter !== undefined || (key !== 'rate_limited' && key !== 'quota_exhausted')) return failure
-  const stated = statedWait(failure.upstream?.message ?? '', dateMs)
+  const stated = statedWait(failure.upstream?.message ?? '', clock)
   if (!stated || request().includes(stated.words)) return failure
   return { ...failure, retryAfter: Math.min(stated.wait, HOUR) }
 }
 
-/** The wait that a message states as a duration or as a time in the future. `dateMs`: ms since 1970. */
-export const statedWait = (message: string, dateMs: number): StatedWait | undefined => {
+/** Now in ms since 1970, and the offset from UTC of times that state no zone, as `+08:00`. Absent: none. */
+export type Clock = { readonly now: number; readonly offset?: string | undefined }
+
+/** The wait that a message states as a duration or as a time in the future. */
+export const statedWait = (message: string, { now, offset = 'Z' }: Clock): StatedWait | undefined => {
   const text = withoutQuotes(message.slice(0, MAX_LENGTH))
   const duration = DURATION.exec(text)
   if (duration) return { wait: durationOf(duration[1] ?? ''), words: duration[0] }
-  const time = TIME.exec(text) ?? CHINESE_TIME.exec(text)
-  const wait = time ? timeOf(time) - dateMs : Number.NaN
-  return time && wait > 0 ? { wait, words: time[0] } : undefined
+  const time = TIME.exec(text)
+  const found = time ?? CHINESE_TIME.exec(text)
+  const wait = found ? timeOf(found, time ? offset : CHINA) - now : Number.NaN
+  return found && wait > 0 ? { wait, words: found[0] } : undefined
 }
 
 /** Quoted text may be the client's. An error of another gateway that is quoted as JSON is read too. */
@@ -48,12 +52,17 @@ const DURATION = new RegExp(
   'i',
 )
 
-/** A date with an optional time and zone (Z, UTC, +08:00), or a Unix time in s or ms. Without a zone: UTC. */
+/** A date with an optional time and zone (Z, UTC, +08:00), or a Unix time in s or ms. */
 const DATE =
   '(?:(\\d{4}-\\d{2}-\\d{2})(?:(?:T| at | )(\\d{2}:\\d{2}(?::\\d{2})?)(?:\\.\\d{1,9})?)?(?: ?(?:(Z|UTC|GMT)|([+-]\\d{2}):?(\\d{2})))?|(\\d{10}|\\d{13})(?!\\d))'
 const TIME = new RegExp(`${UNTIL}:? ?(?:at|on|until|after)?:? ?${DATE}`, 'i')
-/** `您的限额将在 2026-08-24 00:09:21 重置`: Zhipu (NanmiCoder/cc-haha#1266, QuantumNous/new-api#3451). */
+/**
+ * `您的限额将在 2026-08-24 00:09:21 重置`: Zhipu (NanmiCoder/cc-haha#1266, QuantumNous/new-api#3451). Its times are those of China
+ * (can1357/oh-my-pi#11014).
+ */
 const CHINESE_TIME = new RegExp(`将[在于] ?${DATE} ?(?:重置|恢复|刷新)`)
+
+const CHINA = '+08:00'
 
 const UNITS: ReadonlyMap<string, number> = new Map([
   ['ms', 1],
@@ -77,8 +86,8 @@ const durationOf = (text: string): number => {
   return total
 }
 
-const timeOf = ([, day, clock = '00:00', zone, hours, minutes, unix]: RegExpExecArray): number => {
+const timeOf = ([, day, clock = '00:00', zone, hours, minutes, unix]: RegExpExecArray, offset: string): number => {
   if (unix !== undefined) return unix.length === 10 ? Number(unix) * 1_000 : Number(unix)
-  const offset = zone === undefined && hours !== undefined ? `${hours}:${minutes}` : 'Z'
-  return Date.parse(`${day}T${clock}${offset}`)
+  const stated = zone === undefined ? hours && `${hours}:${minutes}` : 'Z'
+  return Date.parse(`${day}T${clock}${stated ?? offset}`)
 }

@@ -169,11 +169,24 @@ const decoded = (text: string): string | undefined => {
 /** Whether a model call is served at this path. */
 export const isModelPath = (path: string): boolean => exact.get(path)?.some(({ model }) => model) === true
 
+/** Paths of the clients' APIs that are not served although a client style is: what to use instead. */
+const INSTEAD: readonly (readonly [path: string, remedy: string])[] = [
+  [
+    '/v1/conversations',
+    'Continue a conversation with `previous_response_id` at POST /v1/responses, or send its messages again.',
+  ],
+]
+
+const remedyAt = (path: string): string | undefined =>
+  INSTEAD.find(([served]) => path === served || path.startsWith(`${served}/`))?.[1]
+
 /** Characters of an unknown path in an error. */
 const MAX_SHOWN = 200
 
 const unknown = (path: string, masked: string): Failure => {
   const shown = masked.length > MAX_SHOWN ? `${masked.slice(0, MAX_SHOWN)}…` : masked
+  const remedy = remedyAt(path)
+  if (remedy !== undefined) return fail('unknown_url', `${shown} is not served here. ${remedy}`)
   const [near] = nearest(path, exact.keys())
   const [route] = near === undefined ? [] : (exact.get(near) ?? [])
   return fail(

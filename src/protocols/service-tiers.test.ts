@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { answerContext } from '../../test/support/builders.ts'
 import { type ChatEvent, fold } from '../core/chat.ts'
 import { object } from '../core/json.ts'
-import { protocols, sharedProtocols } from './index.ts'
+import { protocols, type sharedProtocols } from './index.ts'
 
 const events = (serviceTier?: string): readonly ChatEvent[] => [
   { type: 'start', id: 'x', model: 'm' },
@@ -51,26 +51,3 @@ for (const [asked, used, chat, responses, messages] of CASES)
     assert.equal(object(usage)?.service_tier, messages)
     assert.equal(wire('anthropic-messages').includes(`"service_tier":"${messages}"`), messages !== undefined)
   })
-
-test('a transcript of the same words as the text is written once', () => {
-  const audio = { id: 'audio_1', data: 'AAAA', transcript: 'Hello there.' }
-  const body = (content: string | null) => ({
-    id: 'c',
-    choices: [{ index: 0, message: { role: 'assistant', content, audio }, finish_reason: 'stop' }],
-  })
-  for (const [content, texts] of [
-    ['Hello there.', ['Hello there.']],
-    ['Hello there.\n', ['Hello there.\n']],
-    [null, ['Hello there.']],
-    ['Another', ['Another', 'Hello there.']],
-  ] as const) {
-    const answer = fold(sharedProtocols['openai-chat'].decodeAnswer(body(content)))
-    const { content: blocks } = protocols['anthropic-messages'].encodeAnswer(answer, answerContext())
-    assert.deepEqual(
-      (blocks as { text: string }[]).map(({ text }) => text),
-      texts,
-    )
-    const chat = protocols['openai-chat'].encodeAnswer(answer, answerContext())
-    assert.deepEqual((chat.choices as { message: { audio: unknown } }[])[0]?.message.audio, audio)
-  }
-})

@@ -6,6 +6,7 @@ import { encodeSignature } from '../client-parts/thinking-signatures.ts'
 import { writeFrame } from '../framing/sse.ts'
 import { isTranscript, reportLost, reportLostCitation } from '../shared/output-media.ts'
 import { issuedSignature } from '../shared/reasoning-members.ts'
+import { SpokenWords } from '../shared/spoken-words.ts'
 import { FREE_INPUT } from '../shared/tool-arguments.ts'
 import { encodeCitation } from './citations.ts'
 import { messageHead } from './encode-answer.ts'
@@ -31,6 +32,9 @@ class MessagesStreamWriter implements StreamWriter<string> {
   #index = -1
   /** A block that has been opened but not written, because empty blocks are never sent. */
   #pending: Block | undefined
+  /** The open text block is the transcript of audio. */
+  #isSpoken = false
+  readonly #words = new SpokenWords()
   /** The open thinking block is a summary. */
   #isSummary = false
   #open: OpenKind | undefined
@@ -130,6 +134,7 @@ class MessagesStreamWriter implements StreamWriter<string> {
   #openBlock(block: Block): string[] {
     const before = this.#close()
     this.#refused ||= block.type === 'refusal'
+    this.#isSpoken = block.type === 'foreign'
     switch (block.type) {
       case 'text':
       case 'refusal':
@@ -185,7 +190,8 @@ class MessagesStreamWriter implements StreamWriter<string> {
     if (this.#open === 'thinking' || this.#pending?.type === 'reasoning')
       return [...this.#ensureOpen('thinking'), this.#delta({ type: 'thinking_delta', thinking: text })]
     if (this.#open !== 'text' && !this.#pending) return []
-    return [...this.#ensureOpen('text'), this.#delta({ type: 'text_delta', text })]
+    const words = this.#isSpoken ? this.#words.transcript(text) : this.#words.text(text)
+    return words === '' ? [] : [...this.#ensureOpen('text'), this.#delta({ type: 'text_delta', text: words })]
   }
 
   #addCitation(citation: Citation): string[] {

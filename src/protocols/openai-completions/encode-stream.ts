@@ -5,6 +5,7 @@ import { writeFrame } from '../framing/sse.ts'
 import { DONE, PING, writeFailure } from '../openai-chat/encode-stream.ts'
 import { encodeUsage } from '../shared/openai-finish-and-usage.ts'
 import { reportLost, reportLostCitation } from '../shared/output-media.ts'
+import { SpokenWords } from '../shared/spoken-words.ts'
 import { echoOf } from './decode-request.ts'
 import { encodeLogprobs, finishReasonFor, isText, OBJECT } from './encode-answer.ts'
 
@@ -22,6 +23,7 @@ export const encodeStream = (context: AnswerContext): StreamWriter<string> => {
   let usage: Usage | undefined
   /** Text written so far in UTF-16 units. */
   let length = 0
+  const words = new SpokenWords()
 
   const write = (more: JsonObject): string => {
     shared ??= {
@@ -42,8 +44,10 @@ export const encodeStream = (context: AnswerContext): StreamWriter<string> => {
   /** The echoed prompt, before the first text. */
   const echoed = (): string[] => (shared === undefined && echo !== '' ? [chunk(echo, null)] : [])
 
-  const encodeDelta = (text: string, tokens: Json | undefined): string[] => {
+  const encodeDelta = (fragment: string, tokens: Json | undefined): string[] => {
     if (!block || !isText(block)) return []
+    const text = block.type === 'foreign' ? words.transcript(fragment) : words.text(fragment)
+    if (text === '' && fragment !== '') return []
     const logprobs = isList(tokens) ? tokens : tokens === undefined ? [] : [tokens]
     if (text === '' && logprobs.length === 0) return []
     return [...echoed(), chunk(text, null, encodeLogprobs(logprobs, length))]

@@ -13,6 +13,7 @@ import {
 } from '../shared/output-media.ts'
 import { REFUSAL_TEXT } from '../shared/refusal-text.ts'
 import { openaiTier } from '../shared/service-tiers.ts'
+import { SpokenWords } from '../shared/spoken-words.ts'
 import { toolNames } from '../shared/tool-names.ts'
 import { echo } from './echo-settings.ts'
 import { failureEvents } from './errors.ts'
@@ -54,6 +55,9 @@ export class ResponsesAnswerWriter {
   #deltaBlock: Block | undefined
   #texts: string[] = []
   #textLength = 0
+  /** The open block is the transcript of audio. */
+  #isSpoken = false
+  readonly #words = new SpokenWords()
   #annotations: JsonObject[] = []
   /** Citations of the open text without a range. */
   #cited: Citation[] = []
@@ -129,7 +133,7 @@ export class ResponsesAnswerWriter {
       case 'open':
         return [...this.begin(), ...this.#openBlock(event.block)]
       case 'delta':
-        return [...this.begin(), ...this.#writeDelta(event.text, event.logprobs)]
+        return [...this.begin(), ...this.#writeWords(event.text, event.logprobs)]
       case 'citation':
         return [...this.begin(), ...this.#writeCitation(event.citation)]
       case 'signature':
@@ -159,8 +163,12 @@ export class ResponsesAnswerWriter {
   appendRepeated(delta: string): boolean {
     const block = this.#deltaBlock
     if (this.#over || !block || block !== this.#block || block.type === 'foreign' || delta === '') return false
+    if (block.type === 'text') {
+      if (this.#isSpoken || this.#words.isSpoken) return false
+      this.#words.text(delta)
+      this.#textLength += delta.length
+    }
     this.#texts.push(delta)
-    if (block.type === 'text') this.#textLength += delta.length
     return true
   }
 
@@ -214,6 +222,7 @@ export class ResponsesAnswerWriter {
   #openBlock(block: Block): WireEvent[] {
     const before = this.#closeBlock()
     this.#isRaw = block.type === 'reasoning' && block.summary !== true
+    this.#isSpoken = block.type === 'foreign' && isTranscript(block)
     this.#block = block.type === 'reasoning' && this.#wantsSummary ? { ...block, summary: true } : block
     switch (block.type) {
       case 'text':
@@ -268,6 +277,19 @@ export class ResponsesAnswerWriter {
     return items.flatMap((raw) => this.#addItem({ kind: 'foreign', raw }))
   }
 
+  /** Words that arrive as text and as a transcript are written once. Audio output is encoded as its transcript only. */
+  #writeWords(fragment: string, probabilities: Json | undefined): WireEvent[] {
+    if (!this.#isSpoken) {
+      const words = this.#block?.type === 'text' ? this.#words.text(fragment) : fragment
+      return this.#writeDelta(words, words === '' && fragment !== '' ? undefined : probabilities)
+    }
+    const words = this.#words.transcript(fragment)
+    if (words === '') return []
+    const opened = this.#block?.type === 'text' ? [] : this.#openBlock({ type: 'text' })
+    this.#isSpoken = true
+    return [...opened, ...this.#writeDelta(words, undefined)]
+  }
+
   #writeDelta(delta: string, probabilities: Json | undefined): WireEvent[] {
     if (delta === '' && probabilities === undefined) return []
     this.#hasContent = true
@@ -293,8 +315,7 @@ export class ResponsesAnswerWriter {
         // The arguments of a tool search are sent once, complete.
         return isSearch(this.#item) ? [] : [{ type: `response.${callEvent(block)}.delta`, ...this.#place(), delta }]
       case 'foreign':
-        // Audio output is encoded as its transcript only.
-        return isTranscript(block) ? [...this.#openBlock({ type: 'text' }), ...this.#writeDelta(delta, undefined)] : []
+        return []
       default:
         // A delta without an open block is ignored.
         return []

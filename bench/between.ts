@@ -201,7 +201,6 @@ export const serveOne = async (
     query: '',
     headers: () => undefined,
     body: { text: body },
-    local: true,
     principal,
     client: '',
   }

@@ -84,7 +84,8 @@ const INTRODUCTION = `# Metrics
 curl -s http://localhost:3000/metrics | grep '^headgate_requests_total' || echo 'no request yet'
 \`\`\`
 
-From other machines the page needs a client key or the admin token (\`AUTH_ADMIN\`):
+The page has the figures of all teams. It needs the admin token (\`AUTH_ADMIN\`) or an admin token with a role for all teams; a key of
+\`AUTH_KEYS\` suffices where there is no team. Only outside production, requests of the same machine need none:
 
 \`\`\`yaml prometheus
 scrape_configs:

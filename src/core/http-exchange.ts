@@ -13,8 +13,6 @@ export type IncomingRequest = {
   readonly headers: HeaderLookup
   /** The body, valid UTF-8; empty when there was none. */
   readonly body: EncodedText
-  /** From this machine, without forwarding headers. */
-  readonly local: boolean
   /** Digest of the client's key; empty if none is required. */
   readonly client: string
   /** The client. Its `id` is for logs and metrics; it never contains the key. */

@@ -173,7 +173,9 @@ export const settingsSchema = z.strictObject({
         .string()
         .min(1)
         .optional()
-        .describe('token for the operator: access to status and metrics from other machines'),
+        .describe(
+          'token of the administrator: for the admin API, the dashboard, status and metrics. Without it, they answer only outside production, to requests of this machine that come without a proxy',
+        ),
       required: z
         .union([z.enum(['auto']), z.boolean()])
         .default('auto')
@@ -415,7 +417,7 @@ export const settingsSchema = z.strictObject({
     .array(z.string().min(1))
     .default([])
     .describe(
-      'host names of this gateway besides loopback names: accepted in the Host header if it listens on a loopback address, and as origin of web pages if no client keys are set (protection against DNS rebinding)',
+      'host names of this gateway besides loopback names: accepted in the Host header if it listens on a loopback address, and as origin of web pages and for reads if no client keys are set (protection against DNS rebinding)',
     ),
   fallback: z
     .enum(['any', 'same-model', 'none'])

@@ -51,8 +51,7 @@ const badHost = ({ host }: RequestHead, { loopback, hosts }: AccessPolicy): Fail
   if (more.length > 0) return fail('invalid_request', 'The request has more than one Host header; send one.')
   if (!loopback) return null
   if (only === undefined) return fail('invalid_request', 'The request has no Host header; send one.')
-  const { name } = authority(only)
-  if (isLoopback(name) || isListedHost(only, hosts)) return null
+  if (isLoopbackHost(only) || isListedHost(only, hosts)) return null
   return fail(
     'host',
     'The gateway listens on this machine only, and the Host header names another one. Call it as localhost, or add the name to `hosts` in headgate.yaml (HOSTS in the environment).',
@@ -104,8 +103,17 @@ const isOwn = (origin: string, { host }: RequestHead, { loopback, port }: Access
 const isTrustedHost = (origin: string, { host }: RequestHead, { keyed, hosts }: AccessPolicy): boolean => {
   if (keyed) return true
   const { name } = originAuthority(origin) ?? { name: '' }
-  return isLoopback(name) || isIpAddress(name) || isListedHost(host[0] ?? '', hosts)
+  return isFixed(name) || isListedHost(host[0] ?? '', hosts)
 }
+
+/** Whether a `Host` names this gateway whatever a DNS server returns: a loopback name, an IP address or a listed name. */
+export const isSafeHost = (written: string, hosts: AccessPolicy['hosts']): boolean =>
+  isFixed(authority(written).name) || isListedHost(written, hosts)
+
+/** Whether a `Host`, with or without a port, is a loopback name or address. */
+export const isLoopbackHost = (written: string): boolean => isLoopback(authority(written).name)
+
+const isFixed = (name: string): boolean => isLoopback(name) || isIpAddress(name)
 
 const isIpAddress = (name: string): boolean => /^(?:[0-9]{1,3}\.){3}[0-9]{1,3}$/.test(name) || name.startsWith('[')
 

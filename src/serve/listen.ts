@@ -33,6 +33,7 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
     reusePort: worker !== undefined,
     httpServer: launch.httpServer,
     settings: () => runtime.current.config.settings,
+    production: launch.production,
     keys: runtime.keys,
     handlers,
     admin: loadedOnUse(() => openAdmin(runtime, handlers)),

@@ -114,7 +114,6 @@ export const converseInProcess = (conversation: Conversation): Promise<readonly 
       query: '',
       headers: () => undefined,
       body: { text: JSON.stringify(body) },
-      local: true,
       principal: ANONYMOUS,
       client: '',
     }

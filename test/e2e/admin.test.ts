@@ -425,7 +425,7 @@ describe('the admin API', () => {
     assert.equal(begun.status, 201)
     const { csrf } = z.looseObject({ csrf: z.string() }).parse(await begun.json())
     const cookie = begun.headers.get('set-cookie')?.split(';')[0] ?? ''
-    assert.match(cookie, /^headgate=./)
+    assert.match(cookie, /^headgate-[0-9]+=./)
     const session = (path: string, method = 'GET', headers: Readonly<Record<string, string>> = {}) =>
       fetch(`${gateway.url}/admin/api/v1${path}`, { method, headers: { cookie, ...headers } })
     assert.equal((await session('/system')).status, 200)
@@ -509,8 +509,9 @@ test('without a token, only this machine has access, and only outside production
   assert.equal(await status(), 200)
   assert.equal(await status({ 'x-forwarded-for': '203.0.113.7' }), 401)
   assert.equal(await status({ origin: 'https://evil.example' }), 403)
-  await using production = await start({ env: { NODE_ENV: 'production', HOST: '127.0.0.1' } })
-  assert.equal((await fetch(`${production.url}/admin/api/v1/system`)).status, 401)
+  await using production = await start({ env: { NODE_ENV: 'production', HOST: '127.0.0.1', AUTH_KEYS: CLIENT } })
+  for (const path of ['/admin/api/v1/system', '/metrics', '/providers/status'])
+    assert.equal((await fetch(production.url + path)).status, 401, path)
 })
 
 test('a disabled key of a provider is skipped, with its reason, also after a restart, until it is enabled', async () => {

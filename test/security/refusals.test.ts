@@ -120,7 +120,6 @@ const setting = (names: readonly string[]) => {
       query: '',
       headers: () => undefined,
       body: { text: JSON.stringify(BODIES[route](model)) },
-      local: false,
       client: key.id,
       principal,
     }
@@ -183,7 +182,7 @@ test(`refusals: ${CASES} wrong, blocked and foreign keys leave no reason to retr
     const more = { access: FULL_ACCESS, limits: NO_LIMITS, cache: null, tags: {}, managed: 'api' } as const
     const directory = buildDirectory(NO_ACCOUNTS, { ...NO_ACCOUNTS, teams: [{ ...team, status, ...more }] })
     const source = { directory: () => directory, tokens: () => [], isUnavailable: () => false, used() {} }
-    const rules = new AccessRules(source, () => 0)
+    const rules = new AccessRules(source, { now: () => 0 })
     const presented: readonly (readonly [
       route: 'chat' | 'messages' | 'responses' | 'metrics',
       key: string | undefined,
@@ -197,7 +196,7 @@ test(`refusals: ${CASES} wrong, blocked and foreign keys leave no reason to retr
       const route = { name, ...ROUTES[name] }
       const request = {
         route,
-        local: false,
+        hosts: [],
         address: '',
         headers: (header: string) => (header === 'authorization' && text !== undefined ? `Bearer ${text}` : undefined),
       }

@@ -107,7 +107,6 @@ export const gatewayHarness = (
         query: '',
         headers: () => undefined,
         body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
-        local: true,
         principal: ANONYMOUS,
         client,
       }

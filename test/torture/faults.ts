@@ -173,7 +173,6 @@ const clientOf =
       query: '',
       headers: (header) => (header === 'idempotency-key' ? key : undefined),
       body: { text: JSON.stringify(body) },
-      local: true,
       principal: ANONYMOUS,
       client: '',
     }

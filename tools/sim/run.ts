@@ -325,7 +325,6 @@ class Simulation {
       query: '',
       headers: (name) => (name === 'idempotency-key' ? (request.key ?? undefined) : undefined),
       body: { text: request.body },
-      local: true,
       principal: this.#accounts.principal,
       client: request.client,
     }

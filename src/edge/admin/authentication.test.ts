@@ -168,8 +168,20 @@ describe('a session', () => {
   })
   test('has a plain cookie on a loopback address', async () => {
     const { cookie, call } = await begun()
-    assert.match(cookie, /^headgate=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax$/)
+    assert.match(cookie, /^headgate-3000=[\w-]{43}; Path=\/admin\/api\/v1; HttpOnly; SameSite=Lax$/)
     assert.equal(await call('GET'), 'bootstrap')
+  })
+  test('has a cookie of its own for each port of a loopback host', async () => {
+    const { authentication } = await given()
+    for (const [host, name] of [
+      ['localhost:4000', 'headgate-4000'],
+      ['127.0.0.1', 'headgate-80'],
+      ['[::1]', 'headgate-80'],
+      ['[::1]:3000', 'headgate-3000'],
+    ] as const) {
+      const found = await authentication.begin(ADMIN, requestWith({}, { admin: ADMIN, hosts: [host] }))
+      assert.ok(found.ok && found.value.cookie.startsWith(`${name}=`), host)
+    }
   })
   test('is not created over plain http from another machine', async () => {
     const { authentication } = await given()
@@ -194,7 +206,7 @@ describe('a session', () => {
   })
   test('ends at logout', async () => {
     const { call, authentication, requestOf } = await begun()
-    assert.match(await authentication.end(requestOf('POST')), /^headgate=; Max-Age=0;/)
+    assert.match(await authentication.end(requestOf('POST')), /^headgate-3000=; Max-Age=0;/)
     assert.equal(await call('GET'), 'unauthenticated')
   })
   test('ends when its token does', async () => {
@@ -237,14 +249,15 @@ describe('a session', () => {
   })
   test('that is unknown is searched for at most twenty times a minute from one address', async () => {
     const { authentication, operations } = await given()
-    const guess = (n: number) => requestWith({ cookie: `headgate=${String(n).padStart(43, '0')}` }, { admin: ADMIN })
+    const guess = (n: number) =>
+      requestWith({ cookie: `headgate-3000=${String(n).padStart(43, '0')}` }, { admin: ADMIN })
     for (let n = 0; n < 50; n++) assert.equal(await outcome(authentication, guess(n)), 'unauthenticated')
     assert.equal(operations.length, 20)
   })
   test('is not searched for where nothing is stored, so that no cookie creates the database', async () => {
     const { authentication, operations, state } = await given()
     state.isStored = false
-    const unknown = requestWith({ cookie: `headgate=${'0'.repeat(43)}` }, { admin: ADMIN })
+    const unknown = requestWith({ cookie: `headgate-3000=${'0'.repeat(43)}` }, { admin: ADMIN })
     assert.equal(await outcome(authentication, unknown), 'unauthenticated')
     await authentication.end(unknown)
     assert.deepEqual(operations, [])

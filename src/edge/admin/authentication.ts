@@ -4,7 +4,7 @@ import { accessProblem, presentedKeys } from '../../policy/access.ts'
 import { usesHttps } from '../../policy/accounts/client-address.ts'
 import { addressGroup } from '../../policy/health/shed.ts'
 import type { RunOperation } from '../control/messages.ts'
-import type { AdminRequest } from '../http/app/admin-request.ts'
+import { ADMIN_BASE, type AdminRequest } from '../http/app/admin-request.ts'
 import { FailedAttempts } from '../http/app/failed-attempts.ts'
 import { type AdminActor, BOOTSTRAP, LOCAL } from './actor.ts'
 import type { AdminTokens } from './admin-tokens.ts'
@@ -13,7 +13,8 @@ import { isEqualSecret, type Session, Sessions, sealOf } from './sessions.ts'
 /** The header that repeats the value of the session on every write. */
 export const CSRF_HEADER = 'x-headgate-csrf'
 const SECURE_COOKIE = '__Host-headgate'
-const LOOPBACK_COOKIE = 'headgate'
+/** Its name ends with the port: cookies do not distinguish the ports of a host. */
+const LOOPBACK_COOKIE = 'headgate-'
 
 /** An authenticated request. `session`: present if its cookie was used. */
 export type Authenticated = { readonly actor: AdminActor; readonly session?: Session }
@@ -89,7 +90,7 @@ export class Authentication {
   async end(request: AdminRequest): Promise<string> {
     const secret = cookieOf(request)
     if (secret !== undefined) await this.#sessions.end(secret)
-    const name = cookieName(request) ?? LOOPBACK_COOKIE
+    const name = cookieName(request) ?? SECURE_COOKIE
     return `${name}=; Max-Age=0; ${attributes(name)}`
   }
 
@@ -171,7 +172,10 @@ const cookieOf = (request: AdminRequest): string | undefined => {
 /** `__Host-` binds the cookie to this host and needs https. Null: neither https nor a loopback address. */
 const cookieName = ({ headers, local, hosts }: AdminRequest): string | null => {
   if (usesHttps(headers)) return SECURE_COOKIE
-  return local && /^(?:localhost|127\.[0-9.]+|\[::1\])(?::[0-9]+)?$/i.test(hosts[0] ?? '') ? LOOPBACK_COOKIE : null
+  if (!local) return null
+  return `${LOOPBACK_COOKIE}${/:([0-9]{1,5})$/.exec(hosts[0] ?? '')?.[1] ?? '80'}`
 }
 
-const attributes = (name: string): string => `Path=/; HttpOnly; SameSite=Lax${name === SECURE_COOKIE ? '; Secure' : ''}`
+/** `__Host-` needs the path `/`. The other cookie would be sent to every local server, so its path is that of its reader. */
+const attributes = (name: string): string =>
+  name === SECURE_COOKIE ? 'Path=/; HttpOnly; SameSite=Lax; Secure' : `Path=${ADMIN_BASE}; HttpOnly; SameSite=Lax`

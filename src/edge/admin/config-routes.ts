@@ -24,7 +24,6 @@ const requestFor = (model: string): IncomingRequest => ({
   query: 'style=chat',
   headers: () => undefined,
   body: { text: JSON.stringify({ ...QUESTION, model }) },
-  local: true,
   client: '',
   principal: ANONYMOUS,
 })

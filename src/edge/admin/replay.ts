@@ -64,7 +64,6 @@ export class Replays {
       path,
       query: '',
       body: { text },
-      local: true,
       client: principal.id,
       headers: (header: string) => (header === 'content-type' ? 'application/json' : undefined),
       // Its bodies are kept for a comparison.

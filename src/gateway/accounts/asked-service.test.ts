@@ -44,7 +44,6 @@ const ask = async (asked: object, stated: object, amount: number) => {
         query: '',
         headers: () => undefined,
         body: { text: JSON.stringify({ ...question, ...asked }) },
-        local: true,
         client: '',
         principal: testPrincipal(),
       },

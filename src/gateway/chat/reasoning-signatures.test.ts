@@ -252,7 +252,6 @@ const responsesClient = () => {
         query: '',
         headers: () => undefined,
         body: { text },
-        local: true,
         principal: ANONYMOUS,
         client: '',
       },

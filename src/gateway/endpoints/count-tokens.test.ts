@@ -39,7 +39,6 @@ const received = (body: string, headers: Readonly<Record<string, string>> = {}, 
   query,
   headers: (name) => headers[name],
   body: { text: body },
-  local: true,
   principal: ANONYMOUS,
   client: '',
 })

@@ -74,7 +74,6 @@ const embed = async (
       query: '',
       headers: () => undefined,
       body: { text: JSON.stringify({ model: 'm', input, ...body }) },
-      local: true,
       principal: ANONYMOUS,
       client: '',
     }

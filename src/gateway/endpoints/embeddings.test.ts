@@ -40,7 +40,6 @@ const received = (body: string, query = ''): IncomingRequest => ({
   query,
   headers: () => undefined,
   body: { text: body },
-  local: true,
   principal: ANONYMOUS,
   client: '',
 })

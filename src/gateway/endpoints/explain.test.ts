@@ -20,7 +20,6 @@ const receivedOf = (body: IncomingRequest['body']): IncomingRequest => ({
   query: '',
   headers: () => undefined,
   body,
-  local: true,
   principal: ANONYMOUS,
   client: '',
 })

@@ -12,7 +12,6 @@ const received: IncomingRequest = {
   query: '',
   headers: () => undefined,
   body: { text: JSON.stringify({ model: 'm', input: [{ role: 'user', content: 'a long talk' }] }) },
-  local: true,
   principal: ANONYMOUS,
   client: '',
 }

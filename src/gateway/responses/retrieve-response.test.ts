@@ -24,7 +24,6 @@ const received = (more: Partial<IncomingRequest> = {}): IncomingRequest => ({
   query: '',
   headers: () => undefined,
   body: { text: '' },
-  local: true,
   principal: ANONYMOUS,
   client: '',
   ...more,

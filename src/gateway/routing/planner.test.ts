@@ -113,7 +113,6 @@ for (const speaks of ['openai-chat', 'openai-responses'] as const)
         query: '',
         headers: () => undefined,
         body: { text: JSON.stringify(body) },
-        local: true,
         principal: ANONYMOUS,
         client: '',
       }

@@ -78,7 +78,6 @@ const harness = (respond: (asked: ScriptedCall) => void = answer, settings: Sett
       query: '',
       headers: (name) => headers[name],
       body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
-      local: true,
       principal: as,
       client: as.id,
       ...received,
@@ -447,7 +446,6 @@ test('cache: a turn recorded for a WebSocket connection is not cached, because i
       query: '',
       headers: () => undefined,
       body,
-      local: true,
       principal: ann,
       client: ann.id,
     }

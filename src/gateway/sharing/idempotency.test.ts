@@ -36,7 +36,6 @@ const shared = (script: (asked: ScriptedCall) => void, settings: object = {}) =>
       query: '',
       headers: (name) => (name === 'idempotency-key' ? key : headers[name]),
       body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
-      local: true,
       principal: ANONYMOUS,
       client,
     }
@@ -369,7 +368,6 @@ test('idempotency: an unrecorded error is not stored either', async () => {
     query: '',
     headers,
     body,
-    local: true,
     principal: ANONYMOUS,
     client: '',
   }

@@ -147,7 +147,6 @@ const REQUEST = {
   method: 'POST',
   query: '',
   headers: () => undefined,
-  local: true,
   principal: ANONYMOUS,
   client: '',
 }

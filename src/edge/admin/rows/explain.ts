@@ -174,7 +174,6 @@ export const explainRows = [
         query: body.style === undefined ? '' : `style=${body.style}`,
         headers: () => undefined,
         body: { text: JSON.stringify(asked) },
-        local: request.local,
         client: '',
         principal,
       })

@@ -64,7 +64,7 @@ export const sessionRows = [
     path: '/session',
     summary: 'Sign in with an admin token',
     about:
-      'For browsers. Sets an HttpOnly cookie: `__Host-headgate` over https, `headgate` on a loopback address. The session ends 8 hours after its last use, at logout, or with its token; restarts do not end it. Twenty wrong tokens in a minute from one address are followed by status 429.',
+      'For browsers. Sets an HttpOnly cookie: `__Host-headgate` over https, `headgate-PORT` on a loopback address. The session ends 8 hours after its last use, at logout, or with its token; restarts do not end it. Twenty wrong tokens in a minute from one address are followed by status 429.',
     role: null,
     scope: 'any',
     body: z.strictObject({ token: z.string().min(1).max(1_000) }),

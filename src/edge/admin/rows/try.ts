@@ -75,7 +75,6 @@ const answer = async (
     query: '',
     headers: withoutCredentials(request.headers),
     body: { text: body ?? '' },
-    local: request.local,
     client: principal.value.id,
     principal: principal.value,
     holder: memoryOwnerOf(principal.value.id),

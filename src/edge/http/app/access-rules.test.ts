@@ -15,7 +15,8 @@ import { createKey } from '../../../policy/accounts/client-key.ts'
 import { buildDirectory } from '../../../policy/accounts/directory.ts'
 import { pepperedDigest, plainDigest } from '../../config/secret-digest.ts'
 import type { AdminToken } from '../../control/messages.ts'
-import { AccessRules, isLocal } from './access-rules.ts'
+import { AccessRules } from './access-rules.ts'
+import { FORWARDING, isLocal } from './local-request.ts'
 import { type ApiRoute, ROUTES } from './routes.ts'
 
 const NOW = Date.parse('2026-11-23T12:00:00Z')
@@ -62,8 +63,10 @@ type Given = {
   readonly records?: Partial<AccountRecords>
   readonly tokens?: readonly AdminToken[]
   readonly unavailable?: boolean
+  readonly production?: boolean
 }
-const given = ({ settings = {}, records = {}, tokens = [], unavailable = false }: Given = {}) => {
+const given = (options: Given = {}) => {
+  const { settings = {}, records = {}, tokens = [], unavailable = false, production = false } = options
   const all = { ...NO_ACCOUNTS, teams: [team()], ...records }
   const state = { directory: buildDirectory(NO_ACCOUNTS, all), now: NOW, unavailable }
   const used: string[] = []
@@ -73,17 +76,17 @@ const given = ({ settings = {}, records = {}, tokens = [], unavailable = false }
     isUnavailable: () => state.unavailable,
     used: (id: string) => used.push(id),
   }
-  const rules = new AccessRules(source, () => state.now)
+  const rules = new AccessRules(source, { now: () => state.now, production })
   const parsed = settingsSchema.parse(settings)
   /** `forwarded`: the header `x-forwarded-for`. */
   const check = (
     presented: string | readonly string[] = [],
-    { route = ROUTES.chat as ApiRoute, address = '192.0.2.1', forwarded = '' } = {},
+    { route = ROUTES.chat as ApiRoute, address = '192.0.2.1', forwarded = '', host = 'localhost:3000' } = {},
   ) => {
     const credentials = credentialHeaders(...[presented].flat())
     const headers = (name: string) =>
       name === 'x-forwarded-for' && forwarded !== '' ? forwarded : credentials.get(name)
-    const result = rules.check(parsed, { route, local: false, address, headers })
+    const result = rules.check(parsed, { route, address, hosts: [host], headers })
     return result.ok ? result.value : result.failure.kind
   }
   /** The ID of the principal, or the kind of the failure. */
@@ -149,8 +152,8 @@ test('access: blocked, revoked, expired and unknown keys have the same answer', 
   const answer = (presented: string) => {
     const request = {
       route: ROUTES.chat as ApiRoute,
-      local: false,
       address: '',
+      hosts: [],
       headers: (name: string) => credentialHeaders(presented).get(name),
     }
     const result = rules.check(parsed, request)
@@ -282,28 +285,106 @@ test('access: wrong keys are limited per network, and never lock out a valid one
   assert.equal(idOf(newKey()), 'unauthenticated')
 })
 
-test('access: pages for operators refuse client keys of teams, and accept admin tokens and auth.keys', () => {
-  const [secret, admin, ended] = [newKey(), createKey('admin', randomBytes), createKey('admin', randomBytes)]
-  const token = (id: string, text: string, expiresAt: number | null): AdminToken => ({
+describe('access: pages for operators', () => {
+  const [secret, admin, ended, ofTeam] = [newKey(), ...Array.from({ length: 3 }, () => createKey('admin', randomBytes))]
+  const token = (id: string, text: string | undefined, rest: Partial<AdminToken> = {}): AdminToken => ({
     id,
     name: id,
     status: 'active',
-    expiresAt,
-    digests: [plainDigest(text)],
-    bindings: [],
+    expiresAt: null,
+    digests: [plainDigest(text ?? '')],
+    bindings: [{ role: 'viewer', team: null }],
+    ...rest,
   })
-  const { idOf } = given({
-    settings: { auth: { keys: ['static-key'], admin: 'operator-token' } },
-    records: { keys: [key(secret)] },
-    tokens: [token('adm_a', admin, null), token('adm_b', ended, NOW)],
+  const tokens = [
+    token('adm_a', admin),
+    token('adm_b', ended, { expiresAt: NOW }),
+    token('adm_c', ofTeam, { bindings: [{ role: 'admin', team: 'team_search' }] }),
+  ]
+  const settings = { auth: { keys: ['static-key'], admin: 'operator-token' } }
+  const defaultTeam = team({ id: 'team_default', name: 'default' })
+  for (const name of ['metrics', 'providersStatus'] as const) {
+    const page = { route: ROUTES[name] as ApiRoute }
+
+    test(`${name} have figures of all teams: tokens for all teams only`, () => {
+      const { idOf, check } = given({ settings, records: { keys: [key(secret)] }, tokens })
+      assert.deepEqual(
+        [secret, 'static-key', ofTeam ?? '', admin ?? '', 'operator-token', ended ?? '', 'other'].map((one) =>
+          idOf(one, page),
+        ),
+        ['forbidden', 'forbidden', 'forbidden', '', '', 'unauthenticated', 'unauthenticated'],
+      )
+      for (const operator of [admin ?? '', 'operator-token']) assert.equal(idOf(operator), 'unauthenticated')
+      assert.notEqual(check('static-key'), 'forbidden')
+    })
+
+    test(`${name}: without other teams, keys of auth.keys see their own figures`, () => {
+      const keys = [key(secret, { team: defaultTeam.id })]
+      const { idOf } = given({ settings, records: { teams: [defaultTeam], keys } })
+      assert.match(idOf('static-key', page), /^[0-9a-f]{4,}$/)
+      assert.equal(idOf(secret, page), 'forbidden')
+      const deleted = team({ status: 'deleted' })
+      assert.equal(given({ settings, records: { teams: [deleted] } }).idOf('static-key', page), 'forbidden')
+      assert.equal(given({ settings, unavailable: true }).idOf('static-key', page), 'keys_unavailable')
+    })
+
+    test(`${name}: in production no request is local once a credential exists`, () => {
+      const here = { ...page, address: '127.0.0.1' }
+      const credentials: readonly Given[] = [
+        { settings: { auth: { admin: 'operator-token' } } },
+        { settings: { auth: { keys: ['static-key'] } } },
+        { records: { keys: [key(secret, { status: 'revoked' })] } },
+        { tokens },
+        { settings: { auth: { required: true } } },
+        { unavailable: true },
+      ]
+      for (const one of credentials) {
+        assert.equal(given(one).idOf([], here), '', JSON.stringify(one))
+        assert.equal(given({ ...one, production: true }).idOf([], here), 'unauthenticated', JSON.stringify(one))
+      }
+      assert.equal(given({ production: true }).idOf([], here), '')
+    })
+
+    test(`${name}: only a request for a loopback name without forwarding is local`, () => {
+      const { idOf } = given({ settings: { ...settings, hosts: ['gate.example'] } })
+      for (const host of ['localhost', '127.0.0.1:3000', '[::1]:3000', 'app.localhost'])
+        assert.equal(idOf([], { ...page, address: '::ffff:127.0.0.1', host }), '', host)
+      for (const host of ['gate.example', 'evil.example', '10.0.0.5', 'localhost.evil.example', ''])
+        assert.equal(idOf([], { ...page, address: '127.0.0.1', host }), 'unauthenticated', host)
+      assert.equal(idOf([], { ...page, address: '127.0.0.1', forwarded: '127.0.0.1' }), 'unauthenticated')
+      assert.equal(idOf([], { ...page, address: '10.0.0.5' }), 'unauthenticated')
+    })
+  }
+})
+
+describe('access: without a key, a name that DNS can rebind', () => {
+  const settings = { hosts: ['gate.example'] }
+  const list = { route: ROUTES.models as ApiRoute }
+  for (const host of [
+    'evil.example',
+    'EVIL.example.:3000',
+    '127.0.0.1.evil.example',
+    'localhost.evil.example',
+    '10.0.0.5.evil',
+    '',
+  ])
+    test(`reads nothing: ${JSON.stringify(host)}`, () => {
+      assert.equal(given({ settings }).idOf([], { ...list, host }), 'host')
+      // A page can add any header to a request to its own origin.
+      assert.equal(given({ settings }).idOf('placeholder', { ...list, host }), 'host')
+      assert.equal(given({ settings: { auth: { required: false, keys: ['k'] } } }).idOf([], { ...list, host }), 'host')
+    })
+  for (const host of ['localhost:3000', '10.0.0.5:3000', '[fd00::1]', 'gate.example', 'GATE.example:8080'])
+    test(`reads as ever: ${host}`, () => assert.equal(given({ settings }).idOf([], { ...list, host }), ''))
+  test('does not matter with a key, for a POST and for open pages', () => {
+    const host = 'evil.example'
+    assert.match(
+      given({ settings: { auth: { keys: ['static-key'] } } }).idOf('static-key', { ...list, host }),
+      /^[0-9a-f]{4,}$/,
+    )
+    for (const name of ['chat', 'health', 'openapi'] as const)
+      assert.equal(given().idOf([], { route: ROUTES[name] as ApiRoute, host }), '')
   })
-  const page = { route: ROUTES.metrics as ApiRoute }
-  assert.equal(idOf(secret, page), 'forbidden')
-  assert.equal(idOf(admin, page), '')
-  assert.equal(idOf('operator-token', page), '')
-  assert.equal(idOf(ended, page), 'unauthenticated')
-  assert.match(idOf('static-key', page), /^[0-9a-f]{4,}$/)
-  for (const operator of [admin, 'operator-token']) assert.equal(idOf(operator), 'unauthenticated')
 })
 
 test('access: paths never show a key, known or of the same form', () => {
@@ -324,19 +405,16 @@ test('access: of 100,000 keys each is found', () => {
   assert.equal(idOf(`${secrets[0]}y`), 'unauthenticated')
 })
 
-test('access: a forwarding header makes a loopback request foreign', () => {
-  assert.equal(
-    isLocal(true, () => undefined),
-    true,
-  )
-  assert.equal(
-    isLocal(true, (name) => (name === 'x-forwarded-for' ? '127.0.0.1' : undefined)),
-    false,
-  )
-  assert.equal(
-    isLocal(false, () => undefined),
-    false,
-  )
+test('access: each forwarding header makes a loopback request foreign', () => {
+  const from = (address: string, name = '') => ({
+    address,
+    hosts: ['localhost:3000'],
+    headers: (asked: string) => (asked === name ? '' : undefined),
+  })
+  assert.deepEqual([isLocal(from('127.0.0.1')), isLocal(from('::1')), isLocal(from('10.0.0.5'))], [true, true, false])
+  for (const name of FORWARDING) assert.equal(isLocal(from('127.0.0.1', name)), false, name)
+  assert.equal(isLocal({ ...from('127.0.0.1'), hosts: [] }), false)
+  assert.equal(isLocal({ ...from('127.0.0.1'), hosts: ['localhost', 'localhost'] }), false)
 })
 
 test('access: after a change of some keys the others stay as they are, and each change acts', () => {

@@ -1,10 +1,9 @@
-/** Access by API key, and which requests count as local. */
-import { isIP } from 'node:net'
-import type { Directory, Principal } from '../../../core/accounts.ts'
+/** Access by API key. */
+import { DEFAULT_TEAM, type Directory, type Principal } from '../../../core/accounts.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../../core/failure.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
 import type { Settings } from '../../../core/settings.ts'
-import { CREDENTIALS } from '../../../policy/access.ts'
+import { CREDENTIALS, isSafeHost } from '../../../policy/access.ts'
 import { clientAddress, proxyRanges } from '../../../policy/accounts/client-address.ts'
 import type { IpRange } from '../../../policy/accounts/ip-range.ts'
 import { allowsAddress, type KeyAccessRules, keyAccessRules } from '../../../policy/accounts/key-access.ts'
@@ -13,6 +12,7 @@ import { addressGroup } from '../../../policy/health/shed.ts'
 import type { AdminToken } from '../../control/messages.ts'
 import { FailedAttempts } from './failed-attempts.ts'
 import { type Client, isMistyped, KeyIndex, type KnownKey } from './key-index.ts'
+import { isLocal, type RequestOrigin } from './local-request.ts'
 import { maskPath } from './mask-path.ts'
 import type { ApiRoute } from './routes.ts'
 
@@ -45,13 +45,8 @@ export const isKeyRequired = (
   return auth.keys.length > 0 || directory().keys.size > 0 || isUnavailable()
 }
 
-/** A request to authenticate. `address`: the peer of the connection. */
-export type AccessRequest = {
-  readonly route: ApiRoute
-  readonly local: boolean
-  readonly address: string
-  readonly headers: HeaderLookup
-}
+/** A request to authenticate. */
+export type AccessRequest = RequestOrigin & { readonly route: ApiRoute }
 
 type CurrentKeys = {
   readonly settings: Settings
@@ -63,10 +58,14 @@ type CurrentKeys = {
 
 const HOUR = 3_600_000
 
+/** `now`: ms since 1970. */
+type AccessOptions = { readonly now?: () => number; readonly production?: boolean }
+
 /** Checks presented keys. The digests are computed once for each change of the keys. */
 export class AccessRules {
   readonly #source: KeySource
   readonly #now: () => number
+  readonly #production: boolean
   #current: CurrentKeys | null = null
   readonly #failed: FailedAttempts
   /** The address rules of each client that has any. */
@@ -74,9 +73,11 @@ export class AccessRules {
   /** The hour of the last use of each key. */
   readonly #used = new Map<string, number>()
 
-  constructor(source: KeySource = NO_KEYS, now: () => number = Date.now) {
+  /** `production`: requests of this machine need credentials too. */
+  constructor(source: KeySource = NO_KEYS, { now = Date.now, production = false }: AccessOptions = {}) {
     this.#source = source
     this.#now = now
+    this.#production = production
     this.#failed = new FailedAttempts(now)
   }
 
@@ -87,23 +88,38 @@ export class AccessRules {
 
   /** The client that has access to the route; anonymous where no client key is needed. */
   check(settings: Settings, request: AccessRequest): Outcome<Client> {
-    const { route, local } = request
-    const { access } = route
+    const { access } = request.route
     const current = this.#currentFor(settings)
     const { index } = current
-    if (access === 'open' || (access === 'operator' && local)) return good(index.anonymous)
-    const isRequired = access === 'operator' || this.isKeyRequired(settings)
-    if (!isRequired && index.isEmpty) return this.#admit(current, index.anonymous, request)
+    if (access === 'open') return good(index.anonymous)
+    if (access === 'operator') return this.#checkOperator(current, request)
+    const isRequired = this.isKeyRequired(settings)
+    if (!isRequired && index.isEmpty) return this.#admitUnkeyed(current, request)
     const { presented, known } = credentialIn(index, request.headers)
-    if (!isRequired && presented === undefined) return this.#admit(current, index.anonymous, request)
+    if (!isRequired && presented === undefined) return this.#admitUnkeyed(current, request)
     if (presented === undefined) return bad(fail('unauthenticated', keyProblem(access, presented)))
     if (known?.kind === 'key') return this.#checkKey(current, known, request)
     if (known?.kind === 'static') return this.#admit(current, known.client, request)
-    if (access === 'operator' && known && this.#isOperator(known)) return good(index.anonymous)
     // Clients of an open gateway often send a placeholder.
-    if (!isRequired && !isOfGateway(presented)) return this.#admit(current, index.anonymous, request)
-    if (!known && this.#source.isUnavailable() && !isMistyped(presented)) return bad(UNAVAILABLE)
-    return bad(this.#refuse(current, request))
+    if (!isRequired && !isOfGateway(presented)) return this.#admitUnkeyed(current, request)
+    return this.#refuseUnknown(current, request, { presented, known })
+  }
+
+  /** Pages with the figures of all teams: without credentials where nobody else can be reached, otherwise for all teams. */
+  #checkOperator(current: CurrentKeys, request: AccessRequest): Outcome<Client> {
+    const { index, settings, directory } = current
+    const isClosed = this.#production && (!index.isEmpty || this.isKeyRequired(settings))
+    if (!isClosed && isLocal(request)) return good(index.anonymous)
+    const { presented, known } = credentialIn(index, request.headers)
+    if (presented === undefined) return bad(fail('unauthenticated', keyProblem('operator', presented)))
+    if (known?.kind === 'key') return this.#checkKey(current, known, request)
+    if (known?.kind === 'static') {
+      if (this.#source.isUnavailable()) return bad(UNAVAILABLE)
+      return isOnlyDefaultTeam(directory) ? this.#admit(current, known.client, request) : bad(NOT_OPERATOR)
+    }
+    if (known && this.#isOperator(known))
+      return known.kind === 'operator' || isForAllTeams(known.token) ? good(index.anonymous) : bad(NOT_ALL_TEAMS)
+    return this.#refuseUnknown(current, request, { presented, known })
   }
 
   /** Whether this is the key of a client. */
@@ -142,7 +158,7 @@ export class AccessRules {
     return this.#admit(current, current.index.clientOf(key, team), request)
   }
 
-  #isOperator(known: KnownKey): boolean {
+  #isOperator(known: KnownKey): known is KnownKey & { kind: 'operator' | 'token' } {
     if (known.kind !== 'token') return known.kind === 'operator'
     const { status, expiresAt } = known.token
     return status === 'active' && (expiresAt === null || expiresAt > this.#now())
@@ -156,6 +172,25 @@ export class AccessRules {
     const rules = this.#addresses.get(principal) ?? keyAccessRules(principal.access)
     this.#addresses.set(principal, rules)
     return allowsAddress(rules, addressOf(current, request)) ? good(client) : bad(ADDRESS_NOT_ALLOWED)
+  }
+
+  /**
+   * A request without a key. An attacker's DNS can resolve any name to this machine (DNS rebinding), and a browser's GET to
+   * its own origin has no `Origin`; so reads need a name that cannot be rebound.
+   */
+  #admitUnkeyed(current: CurrentKeys, request: AccessRequest): Outcome<Client> {
+    const [host = ''] = request.hosts
+    if (request.route.method === 'GET' && !isSafeHost(host, current.settings.hosts)) return bad(UNKNOWN_HOST)
+    return this.#admit(current, current.index.anonymous, request)
+  }
+
+  #refuseUnknown(
+    current: CurrentKeys,
+    request: AccessRequest,
+    { presented, known }: { readonly presented: string; readonly known: KnownKey | undefined },
+  ): Outcome<Client> {
+    if (!known && this.#source.isUnavailable() && !isMistyped(presented)) return bad(UNAVAILABLE)
+    return bad(this.#refuse(current, request))
   }
 
   /** The same failure for unknown, blocked, revoked and expired keys, so that it reveals nothing about former keys. */
@@ -222,7 +257,15 @@ const ADDRESS_NOT_ALLOWED = fail(
 )
 const NOT_OPERATOR = fail(
   'forbidden',
-  'This page requires the admin token (auth.admin, AUTH_ADMIN), not the key of a client.',
+  'This page has the figures of all teams: it requires the admin token (auth.admin, AUTH_ADMIN) or an admin token for all teams, not the key of a client.',
+)
+const NOT_ALL_TEAMS = fail(
+  'forbidden',
+  'This page has the figures of all teams, and this token has no role for all teams. The admin API (/admin/api/v1) returns those of its own teams.',
+)
+const UNKNOWN_HOST = fail(
+  'host',
+  'The gateway requires no client key, so it accepts reads only under a loopback name, an IP address or a listed host name. Add the name to `hosts` (HOSTS), or set client keys (AUTH_KEYS).',
 )
 const TOO_MANY_FAILURES =
   'Too many requests with a wrong API key were sent from this address. Correct the key, or wait.'
@@ -237,21 +280,11 @@ const keyProblem = (access: ApiRoute['access'], presented: string | undefined): 
       ? 'No API key was sent. Send a client key of this gateway as `Authorization: Bearer KEY` or `x-api-key: KEY`.'
       : 'Unknown API key. Send a client key of this gateway (auth.keys, AUTH_KEYS); the keys of providers are not accepted here.'
   return missing
-    ? 'No API key was sent. From another machine this page requires a client key or the admin token (auth.admin, AUTH_ADMIN) as `Authorization: Bearer KEY`.'
-    : 'Unknown API key. This page requires a client key or the admin token (auth.admin, AUTH_ADMIN).'
+    ? 'No API key was sent. This page requires the admin token (auth.admin, AUTH_ADMIN) or an admin token for all teams as `Authorization: Bearer TOKEN`; without one, it is shown outside production, on the machine of the gateway, to requests that come without a proxy.'
+    : 'Unknown API key. This page requires the admin token (auth.admin, AUTH_ADMIN) or an admin token for all teams.'
 }
 
-const FORWARDING = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via']
+/** Whether the only clients are those of the default team: those of `auth.keys`, and its keys. */
+const isOnlyDefaultTeam = ({ teams }: Directory): boolean => teams.values().every(({ id }) => id === DEFAULT_TEAM.id)
 
-/** Whether a request comes from this machine. A forwarding header means that a local proxy sends it for another client. */
-export const isLocal = (loopback: boolean, headers: HeaderLookup): boolean =>
-  loopback && FORWARDING.every((name) => headers(name) === undefined)
-
-/** Whether an address or host name is a loopback one; IPv4-mapped IPv6 addresses and brackets included. */
-export const isLoopback = (address: string): boolean => {
-  const plain = address
-    .toLowerCase()
-    .replace(/^\[|\]$/g, '')
-    .replace(/^::ffff:/, '')
-  return plain === 'localhost' || plain === '::1' || (isIP(plain) === 4 && plain.startsWith('127.'))
-}
+const isForAllTeams = ({ bindings }: AdminToken): boolean => bindings.some(({ team }) => team === null)

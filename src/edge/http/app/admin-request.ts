@@ -16,7 +16,9 @@ export const isAdminPath = (path: string): boolean =>
 const SLASH = 47
 
 /** A request to the admin API. Its head passed the host and origin checks; nothing else has been checked. */
-export type AdminRequest = Pick<IncomingRequest, 'id' | 'method' | 'path' | 'query' | 'headers' | 'local'> & {
+export type AdminRequest = Pick<IncomingRequest, 'id' | 'method' | 'path' | 'query' | 'headers'> & {
+  /** From this machine, without a proxy. */
+  readonly local: boolean
   /** The value of every Host line. */
   readonly hosts: readonly string[]
   /** The address of the client: behind trusted proxies the one that they state. */

@@ -5,7 +5,8 @@ import { type AccessPolicy, accessProblem } from '../../../policy/access.ts'
 import { addressGroup, bufferLimitBytes, type ShedReason } from '../../../policy/health/shed.ts'
 import type { HeldBytes, LoadMeter } from '../../process/load.ts'
 import type { ClientConnection, HttpExchange, IncomingHead } from '../server/http-server.ts'
-import { AccessRules, isLoopback, type KeySource } from './access-rules.ts'
+import { AccessRules, type KeySource } from './access-rules.ts'
+import { isLoopback } from './local-request.ts'
 import type { HttpReply } from './reply.ts'
 import { type UnreadAnswers, unreadAnswers } from './unread-answers.ts'
 
@@ -24,7 +25,6 @@ export type ActiveRequest = {
 /** A client connection and its requests. */
 export type ConnectionContext = {
   readonly connection: ClientConnection
-  readonly loopback: boolean
   /** The IPv4 address, or the /64 network of an IPv6 address: the unit of the limit per address. */
   readonly network: string
   /** The limit this connection exceeds: its model calls are refused, and it closes after one response. */
@@ -44,6 +44,7 @@ type AdmissionOptions = {
   readonly settings: () => Settings
   readonly load: LoadMeter
   readonly keys: KeySource | undefined
+  readonly production: boolean
 }
 
 /** Decides which connections and requests are served, and counts those in progress. */
@@ -63,10 +64,10 @@ export class Admission {
   readonly #load: LoadMeter
   readonly #perNetwork = new Map<string, number>()
   #accessPolicy: AccessPolicy
-  #lastOrigin = { address: '', network: '', loopback: false }
+  #lastNetwork = { address: '', network: '' }
 
-  constructor({ port, host, settings, load, keys }: AdmissionOptions) {
-    this.access = new AccessRules(keys)
+  constructor({ port, host, settings, load, keys, production }: AdmissionOptions) {
+    this.access = new AccessRules(keys, { production })
     this.#settings = settings
     this.#load = load
     this.held = load.held
@@ -82,10 +83,10 @@ export class Admission {
   /** Adds a connection and counts it for its network. */
   connect(connection: ClientConnection): ConnectionContext {
     const { limit } = this.#settings()
-    const { network, loopback } = this.originOf(connection.address)
+    const network = this.networkOf(connection.address)
     const count = (this.#perNetwork.get(network) ?? 0) + 1
     this.#perNetwork.set(network, count)
-    const context: ConnectionContext = { connection, loopback, network, overLimit: null, active: [] }
+    const context: ConnectionContext = { connection, network, overLimit: null, active: [] }
     this.connections.add(context)
     if (this.connections.size > limit.connections) context.overLimit = 'connections'
     else if (limit.connectionsPerAddress > 0 && count > limit.connectionsPerAddress) context.overLimit = 'address'
@@ -105,10 +106,9 @@ export class Admission {
   }
 
   /** The network of an address. The last one is cached: clients and proxies open many connections from one address. */
-  originOf(address: string): { readonly network: string; readonly loopback: boolean } {
-    if (address !== this.#lastOrigin.address)
-      this.#lastOrigin = { address, network: addressGroup(address), loopback: isLoopback(address) }
-    return this.#lastOrigin
+  networkOf(address: string): string {
+    if (address !== this.#lastNetwork.address) this.#lastNetwork = { address, network: addressGroup(address) }
+    return this.#lastNetwork.network
   }
 
   /** Connections above `limit.connections` that still get a response, so that health checks work at the limit. */

@@ -61,7 +61,6 @@ const received = (name: RouteName, principal: Principal, more: object = {}): Inc
   query: '',
   headers: () => undefined,
   body: { text: JSON.stringify({ ...BODIES[name], ...more }) },
-  local: true,
   client: principal.id,
   principal,
 })

@@ -69,7 +69,6 @@ function received(
     query: '',
     headers: () => undefined,
     body: { text: JSON.stringify(body) },
-    local: true,
     principal,
     client: principal.id,
     ...more,

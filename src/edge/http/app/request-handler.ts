@@ -9,12 +9,13 @@ import { bufferLimitBytes, type ShedReason, shedFailure } from '../../../policy/
 import { statusOf } from '../../../policy/reply/final-error.ts'
 import { errorText } from '../server/error-text.ts'
 import type { HttpExchange, RequestProblem, ResponseHeaders } from '../server/http-server.ts'
-import { challengeFor, isLocal } from './access-rules.ts'
+import { challengeFor } from './access-rules.ts'
 import { type AdminApi, type AdminRequest, isAdminPath, isTryPath, readBody } from './admin-request.ts'
 import { type ActiveRequest, type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './admission.ts'
 import { type BodyListener, bodyProblem, collect } from './body.ts'
 import { canonicalPath, withDeployment } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
+import { isLocal } from './local-request.ts'
 import { DASHBOARD_BASE, isDashboardPath, isDocsPath, isNavigation, type Pages } from './page-request.ts'
 import { HttpReply, type ReplyAccounting } from './reply.ts'
 import { requestId } from './request-id.ts'
@@ -38,7 +39,6 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   #route: ApiRoute | null = null
   /** The part of the path that matched `{id}`. */
   #rest = ''
-  #local = false
   #owner = ''
   #principal = ANONYMOUS
   /** The client whose share of memory an unread response takes. */
@@ -102,15 +102,15 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { method, target, headers } = exchange
     const { access } = this.#server.admission
     const { address } = this.#connection.connection
-    this.#local = isLocal(this.#connection.loopback, headers)
+    const { hosts } = exchange
     const request: AdminRequest = {
       id: this.#id,
       method,
       path: this.path,
       query: queryOf(target),
       headers,
-      hosts: exchange.hosts,
-      local: this.#local,
+      hosts,
+      local: isLocal({ address, hosts, headers }),
       address: access.addressOf(this.#settings, { address, headers }),
       settings: this.#settings,
       accessPolicy: this.#accessPolicy,
@@ -123,12 +123,12 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   }
 
   #servePage(pages: Pages): void {
-    const { method, headers } = this.exchange
+    const { method, headers, hosts } = this.exchange
     if (method === 'OPTIONS') return this.#respondEmpty(PAGES_ALLOW)
     if (method !== 'GET' && method !== 'HEAD')
       return this.refuse(fail('method_not_allowed', `Pages take GET, not ${method}.`), PAGES_ALLOW)
-    this.#local = isLocal(this.#connection.loopback, headers)
-    const request = { method, path: this.path, headers, local: this.#local }
+    const { address } = this.#connection.connection
+    const request = { method, path: this.path, headers, local: isLocal({ address, hosts, headers }) }
     pages.serve(request, this.reply).catch((error) => this.broke(error))
   }
 
@@ -181,15 +181,14 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
 
   #admit(route: ApiRoute): void {
     const { exchange } = this
-    const { headers } = exchange
+    const { headers, hosts } = exchange
     const { admission } = this.#server
     const settings = this.#settings
     this.#route = route
-    this.#local = isLocal(this.#connection.loopback, headers)
     const admitted = admission.access.check(settings, {
       route,
-      local: this.#local,
       address: this.#connection.connection.address,
+      hosts,
       headers,
     })
     if (!admitted.ok) return this.refuse(admitted.failure, challengeFor(admitted.failure))
@@ -246,7 +245,6 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       query: queryOf(target),
       headers,
       body: withDeployment(pathOf(target), body),
-      local: this.#local,
       client: this.#owner,
       principal: this.#principal,
       holder: this.#memoryOwner,

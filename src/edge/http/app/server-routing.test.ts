@@ -38,7 +38,6 @@ for (const [method, target, name, rest] of [
     assert.equal(calls[0]?.rest, rest)
     if (method === 'POST') assert.equal(calls[0]?.received.body.text, '{"model":"é"}')
     if (target.includes('?')) assert.equal(calls[0]?.received.query, 'a=b')
-    assert.equal(calls[0]?.received.local, true)
   })
 
 // Clients for Azure OpenAI have these paths (cursor/cursor#1640, FBarrca/obsidian-inlineAI#12, Palm1r/QodeAssist#186).

@@ -26,6 +26,8 @@ export type ServerOptions = {
   readonly httpServer?: keyof typeof HTTP_SERVERS
   /** The current settings; they may change while the server runs. */
   readonly settings: () => Settings
+  /** Requests of this machine need credentials as all others do. False by default. */
+  readonly production?: boolean
   readonly handlers: Handlers
   /** The keys of headgate.yaml and of the database. Absent: only those of the settings. */
   readonly keys?: KeySource
@@ -92,7 +94,8 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   const { settings, handlers, onError, host } = options
   const timing: Timing = { ...TIMING, ...options.timing }
   const load = options.load ?? measureLoad()
-  const admission = new Admission({ port: options.port, host, settings, load, keys: options.keys })
+  const { port: asked, keys, production = false } = options
+  const admission = new Admission({ port: asked, host, settings, load, keys, production })
   const loggedPath = (path: string): string => admission.loggedPath(path, 'routes' in findRoute(path))
   const context: ServerContext = {
     settings,
@@ -125,7 +128,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     { timing, headBytes: REQUEST_LIMITS.headBytes, requestsPerSocket: REQUESTS_PER_SOCKET },
   )
 
-  const port = await server.listen({ port: options.port, host, reusePort: options.reusePort ?? false })
+  const port = await server.listen({ port: asked, host, reusePort: options.reusePort ?? false })
   admission.listensOn(port)
   server.limitConnections(admission.mostConnections)
 

@@ -7,7 +7,7 @@ import { type ShedReason, shedFailure } from '../../../policy/health/shed.ts'
 import { statusOf } from '../../../policy/reply/final-error.ts'
 import { errorText } from '../server/error-text.ts'
 import { type IncomingHead, sendAndClose } from '../server/http-server.ts'
-import { challengeFor, isLocal } from './access-rules.ts'
+import { challengeFor } from './access-rules.ts'
 import { type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './admission.ts'
 import { canonicalPath } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
@@ -67,9 +67,8 @@ export class Upgrade {
     const route = routeAt(path)
     if (!this.#sockets || !route) return void socket.destroy()
     if (admission.phase !== 'serving') return refuse(SHUTTING_DOWN)
-    const local = isLocal(connection.loopback, headers)
     const { address } = connection.connection
-    const admitted = admission.access.check(settings, { route, local, address, headers })
+    const admitted = admission.access.check(settings, { route, address, hosts: head.hosts, headers })
     if (!admitted.ok) return refuse(admitted.failure)
     const shed = admission.shed(connection, settings.limit)
     if (shed) return refuse(shedFailure(shed), shed)
@@ -80,7 +79,6 @@ export class Upgrade {
       query: queryOf(target),
       headers,
       body: { text: '' },
-      local,
       client: admitted.value.owner,
       principal: admitted.value.principal,
     }
@@ -123,14 +121,14 @@ const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: Socket
         admission.calls--
       })
     },
-    admits({ path, headers, local }, address) {
+    admits({ path, headers }, address) {
       const route = routeAt(path)
       if (!route) throw new Error('a WebSocket was accepted on a path without a route')
-      return admission.access.check(settings(), { route, local, address, headers })
+      return admission.access.check(settings(), { route, address, hosts: [], headers })
     },
     unread: {
       set: ({ principal: { id } }, address, answer, bytes) =>
-        unread.set(id !== '' ? memoryOwnerOf(id) : admission.originOf(address).network, answer, bytes),
+        unread.set(id !== '' ? memoryOwnerOf(id) : admission.networkOf(address), answer, bytes),
       ended: ({ id, path, principal }, bytes) => server.onUnread({ id, path, client: principal.id, bytes }),
     },
     onError: server.onError,

@@ -64,7 +64,6 @@ const requestOf = (id: string, { principal, text, headers }: Opened): IncomingRe
   method: 'POST',
   path: '/v1/chat/completions',
   query: '',
-  local: true,
   client: '',
   body: { text },
   headers: (name) => headers[name],

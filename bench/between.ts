@@ -6,7 +6,6 @@ import { ANONYMOUS, type Principal } from '../src/core/accounts.ts'
 import type { ClientProtocolName } from '../src/core/chat.ts'
 import type { Catalogue } from '../src/core/config.ts'
 import type { IncomingRequest, ResponseWriter } from '../src/core/http-exchange.ts'
-import type { TraceSummary } from '../src/core/trace-summary.ts'
 import type { Dial } from '../src/core/world.ts'
 import { openLog } from '../src/edge/observe/log.ts'
 import { createMetrics } from '../src/edge/observe/metrics.ts'
@@ -153,15 +152,10 @@ export const gatewayFor = (workload: Workload, accounts: Partial<AccountsOptions
   const upstream = instance(workload.upstream, ['k1'], { speaks })
   const { gateway } = gatewayHarness([upstream], () => {}, {}, catalogue)
   const { prices } = gateway
-  const costOf = ({ upstreamModel, usage }: TraceSummary): number | undefined => {
-    if (upstreamModel === undefined || !usage) return undefined
-    const { nano } = prices().costOfAttempt({ instance: upstream, model: upstreamModel, usage, at: Date.now() })
-    return nano === null ? undefined : nano / 1e9
-  }
   const world = realWorld({ dial: dialFor(workload) })
   const sink = { write: () => true, writableLength: 0, on() {}, off() {} }
   const log = openLog({ out: sink, level: 'info', format: 'json' })
-  const metrics = createMetrics({ version: '0', started: 0, costOf })
+  const metrics = createMetrics({ version: '0', started: 0 })
   const emit: Gateway['emit'] = (event) => {
     log.record(event)
     metrics.record(event)

@@ -11,9 +11,13 @@ export const mapMember = (
   change: (item: Json, index: number) => Json | undefined,
 ): JsonObject => {
   const items = list(body[member])
-  const all = items.map(change)
-  if (all.every((item, index) => item === items[index])) return body
-  return { ...body, [member]: all.filter((item) => item !== undefined) }
+  let all: Json[] | undefined
+  items.forEach((item, index) => {
+    const changed = change(item, index)
+    if (changed !== item) all ??= items.slice(0, index)
+    if (changed !== undefined) all?.push(changed)
+  })
+  return all ? { ...body, [member]: all } : body
 }
 
 /** Removes these members. Returns the same object if it has none of them. */

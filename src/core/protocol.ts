@@ -263,7 +263,7 @@ export type AnswerContext = {
   /** The upstream model, for answers that do not name it. */
   readonly model: string
   /** The provider instance that answers, which is written into the reasoning that it encrypts. */
-  readonly issuer?: string
+  readonly issuer?: string | undefined
   /** Estimates the input tokens of the request, for streams that state them before the upstream has. */
   readonly inputTokens?: () => number
   /** Called with the path of output that the client's format cannot express: `output.image`. */
@@ -271,9 +271,9 @@ export type AnswerContext = {
   /** Request ID for errors in the stream. */
   readonly requestId?: string
   /** Storage members of the response, for formats whose responses can be retrieved. */
-  readonly storage?: StorageInfo
+  readonly storage?: StorageInfo | undefined
   /** The answer was begun before a target had answered; its stream continues this. */
-  readonly begun?: BegunAnswer
+  readonly begun?: BegunAnswer | undefined
 }
 
 /** An answer whose first events were sent while no target had answered: its state, and the number of events. */

@@ -2,7 +2,7 @@
 import type { Budget, Directory } from '../core/accounts.ts'
 import type { Config } from '../core/config.ts'
 import { memoizeLast } from '../core/memoize-last.ts'
-import { summaryOf, type TraceSummary } from '../core/trace-summary.ts'
+import { summaryOf } from '../core/trace-summary.ts'
 import { openCatalogue } from '../edge/catalogue/catalogue.ts'
 import { type ConfigSources, readEnvironment } from '../edge/config/load.ts'
 import { reloadState } from '../edge/config/reload-state.ts'
@@ -39,7 +39,7 @@ import type { Gateway } from '../gateway/gateway.ts'
 import { UpstreamHealth } from '../gateway/health/upstream-health.ts'
 import { ResponseCache } from '../gateway/sharing/response-cache.ts'
 import { type BudgetScope, budgetScope } from '../policy/accounts/budget-scope.ts'
-import { type PriceBook, priceBook } from '../policy/accounts/price-book.ts'
+import { priceBook } from '../policy/accounts/price-book.ts'
 import { proxyFor } from '../policy/egress/proxy-rules.ts'
 import { bufferLimitBytes } from '../policy/health/shed.ts'
 import { isListedModel } from '../policy/routing/models.ts'
@@ -141,7 +141,6 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     started,
     readings: () => metricReadings({ current, gateway, load, problems, ledger, bodies, worker, limits }),
     perKey,
-    costOf: (summary) => dollarsOf(summary, current, prices(), world.date()),
     isKnown: (provider, model) =>
       isListedModel({ config: current.config, lists: lists.all, catalogue }, provider, model),
   })
@@ -172,19 +171,6 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     signing: signed,
     started,
   }
-}
-
-/** Cost of the answer in dollars; undefined if a price is unknown. */
-const dollarsOf = (
-  { provider, upstreamModel, usage }: TraceSummary,
-  { config }: Current,
-  prices: PriceBook,
-  at: number,
-): number | undefined => {
-  const instance = config.instances.find(({ id }) => id === provider)
-  if (!instance || upstreamModel === undefined || !usage) return undefined
-  const { nano } = prices.costOfAttempt({ instance, model: upstreamModel, usage, at })
-  return nano === null ? undefined : nano / 1e9
 }
 
 const currentOf = (config: Current['config'], warnings: Current['warnings']): Current => ({

@@ -10,7 +10,7 @@ import { createMetrics, type MetricsOptions } from './metrics.ts'
 import { healthReadings } from './readings.ts'
 
 const metricsWith = (options: Partial<MetricsOptions> = {}) =>
-  createMetrics({ version: '1.0.0', started: 0, costOf: () => 0.25, ...options })
+  createMetrics({ version: '1.0.0', started: 0, ...options })
 const lines = (page: string, name: string) => page.split('\n').filter((line) => line.startsWith(`${name}{`))
 
 type Ended = Extract<TraceEvent, { type: 'ended' }>
@@ -90,7 +90,7 @@ test('account metrics: a request without a valid key is counted, another early r
 })
 
 test('account metrics: estimated and unpriced answers are counted by model', () => {
-  const metrics = metricsWith({ costOf: () => undefined })
+  const metrics = metricsWith()
   const trace = traceOf().map((event) => (event.type === 'usage' ? { ...event, estimated: true as const } : event))
   metrics.record({ event: 'request', trace })
   const page = metrics.text()

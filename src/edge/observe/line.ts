@@ -95,11 +95,13 @@ const jsonField = (field: Field, longest: number): string => {
   return Array.isArray(value) ? JSON.stringify(value).replace(HARMFUL, escaped) : String(value)
 }
 
-/** Cached: many lines share a millisecond. */
-let lastTime = { at: Number.NaN, text: '' }
+/** The second of the last line: formatting a date costs as much as all else of a line. */
+let lastSecond = { number: Number.NaN, text: '' }
 const timeText = (at: number): string => {
-  if (lastTime.at !== at) lastTime = { at, text: new Date(at).toISOString() }
-  return lastTime.text
+  const number = Math.floor(at / 1000)
+  if (lastSecond.number !== number)
+    lastSecond = { number, text: new Date(number * 1000).toISOString().slice(0, -'000Z'.length) }
+  return `${lastSecond.text}${String(Math.floor(at) - number * 1000).padStart(3, '0')}Z`
 }
 
 /** One line of JSON, without its newline. Undefined fields are omitted. `longest`: maximum bytes of a field. */

@@ -25,7 +25,7 @@ const answered: Trace = [
   { type: 'committed', at: 96, attempt: 1, status: 200 },
   { type: 'dropped', paths: ['logprobs'] },
   { type: 'usage', usage: { input: 9, output: 58, cacheRead: 4 } },
-  { type: 'ended', at: 412, how: 'answered', status: 200 },
+  { type: 'ended', at: 412, how: 'answered', status: 200, cost: 250_000_000 },
 ]
 
 const metricsWith = (options: Partial<MetricsOptions> = {}) =>
@@ -58,7 +58,7 @@ const samples = (page: string): readonly string[] => {
 }
 
 test('metrics: a request that was answered after a fallback', () => {
-  const metrics = metricsWith({ costOf: () => 0.25 })
+  const metrics = metricsWith()
   metrics.record({ event: 'request', trace: answered })
   metrics.record({
     event: 'fallback',

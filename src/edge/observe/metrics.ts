@@ -32,16 +32,12 @@ export type Metrics = {
   text(): string
 }
 
-/** Cost of an answer in dollars; undefined if unknown. */
-type CostOf = (summary: TraceSummary) => number | undefined
-
 export type MetricsOptions = {
   readonly version: string
   /** s since 1970 when the process began. */
   readonly started: number
   /** Current values: circuits, keys, requests in flight. */
   readonly readings?: () => Iterable<Reading>
-  readonly costOf?: CostOf
   /**
    * Whether a provider's model is known, so that it may be a label value; others are counted as `other`, since clients can
    * invent any number of names. Absent: every model is known.
@@ -173,7 +169,11 @@ export const createInstruments = (registry: Registry) => {
       ['style'],
     ),
     tokens: registry.counter('headgate_tokens_total', 'Tokens, as counted by upstreams.', [...target, 'type']),
-    cost: registry.counter('headgate_cost_dollars_total', 'Cost of answers with a known price.', target),
+    cost: registry.counter(
+      'headgate_cost_dollars_total',
+      'Cost of all attempts, by the target that answered, where the price is known.',
+      target,
+    ),
     alerts: registry.counter('headgate_alerts_total', 'Alerts, by result.', ['rule', 'result']),
     stores: storeTimes(registry),
     errors: registry.counter('headgate_errors_total', 'Internal errors.', []),
@@ -305,7 +305,6 @@ class SeriesCache {
 
 class GatewayMetrics implements Metrics {
   readonly #options: MetricsOptions
-  readonly #costOf: CostOf
   readonly #registry = createRegistry()
   readonly #instruments = createInstruments(this.#registry)
   readonly #series = new SeriesCache(this.#instruments)
@@ -314,10 +313,8 @@ class GatewayMetrics implements Metrics {
   readonly #overhead = once(() => this.#instruments.overhead.of({}))
 
   constructor(options: MetricsOptions) {
-    const { costOf = () => undefined, isKnown = () => true } = options
     this.#options = options
-    this.#costOf = costOf
-    this.#labels = new ModelLabels(isKnown)
+    this.#labels = new ModelLabels(options.isKnown ?? (() => true))
     this.#accounts = accountMetrics(this.#registry, options.perKey ?? (() => false))
   }
 
@@ -368,7 +365,7 @@ class GatewayMetrics implements Metrics {
     const series = this.#series.get(summary, model)
     series.requests(summary.client ?? NO_CLIENT).add()
     this.#countAttempts(summary)
-    const dollars = usage && this.#costOf(summary)
+    const dollars = usage && summary.cost !== undefined ? summary.cost / 1e9 : undefined
     this.#accounts.count(summary, model, dollars !== undefined)
     const { interrupted, aborts, shed, hedges, skipped, shared, dropped, droppedEvents } = this.#instruments
     if (outcome === 'interrupted') interrupted.add({ provider, model, reason: series.reason })

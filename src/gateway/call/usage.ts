@@ -1,6 +1,6 @@
 /** Token usage of a call: the upstream's count, or an estimate where there is none. */
 import type { ChatRequest, Usage } from '../../core/chat.ts'
-import { completed } from '../../policy/accounts/charge.ts'
+import { completed, isPlausible } from '../../policy/accounts/charge.ts'
 import { estimateText, estimateTokens } from '../../policy/routing/estimate-tokens.ts'
 
 /** Tokens of an answer. `estimated`: the upstream sent no final count. */
@@ -43,6 +43,7 @@ export type TokenSource = {
 export const usageOf = (source: TokenSource, input: { readonly tokens: number }): TokenUsage => {
   const counted = source.usage()
   if (counted && source.finished()) {
+    if (isPlausible(counted, source.output().length)) return { usage: counted }
     const { usage, source: known } = completed(counted, {
       estimatedInput: () => input.tokens,
       estimatedOutput: () => outputTokens(source.output()),

@@ -10,7 +10,7 @@ import type { Settings } from '../../core/settings.ts'
 import { ownTurn, PIECE } from '../../core/steps.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import { hasEffects, mayFailOver, mayHedge } from '../../policy/retry/retry-safety.ts'
-import { comparableMember, refusedMember } from '../../protocols/errors/refused-member.ts'
+import { comparableMember, optionalMembers, refusedMember } from '../../protocols/errors/refused-member.ts'
 import { choicesOf, type MultipleChoices } from '../../protocols/shared/choices.ts'
 import type { RouterDeps } from '../gateway.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
@@ -255,7 +255,8 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
 
   /** The members that may be left out of the body last sent to the candidate. */
   #optionalOf(candidate: Candidate): JsonObject {
-    return this.#prepared.get(candidate)?.at(-1)?.prepared?.optional ?? {}
+    const sent = this.#prepared.get(candidate)?.at(-1)?.prepared?.body.text
+    return sent === undefined ? {} : optionalMembers(sent)
   }
 
   /** Whether to retry the same target without the member it refused. Remembers the refusal. Never for an essential member. */

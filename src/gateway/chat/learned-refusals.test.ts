@@ -266,7 +266,7 @@ for (const [message, more, body, expected] of NAMED)
       upstream: { message, ...(code !== undefined && { code }) },
       ...(param !== undefined && { param }),
     })
-    const found = refusedMember(failure, optionalMembers(body))
+    const found = refusedMember(failure, optionalMembers(JSON.stringify(body)))
     assert.deepEqual(found && [found.path, ...(found.value === undefined ? [] : [found.value])], expected)
   })
 

@@ -85,9 +85,16 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
   // No client waits for a background response; the timeouts of each attempt still apply.
   gateway.activeCalls.startDeadline(world, cancellation, turn?.storage.background ? 0 : settings.timeout.request)
   const headers = { 'x-request-id': received.id, ...cache?.headers }
-  const opening = () => call.protocol.encodeStream(answerContextFor(planned, null, null))
-  const options = { responseWriter, settings, headers, cancellation, opening }
-  const stream = request.stream ? new ClientStream(gateway, options) : null
+  const inputCount = new InputCount(request)
+  const stream = request.stream
+    ? new ClientStream(gateway, {
+        responseWriter,
+        settings,
+        headers,
+        cancellation,
+        opening: () => call.protocol.encodeStream(answerContextFor(planned, null, { inputCount, stream: null })),
+      })
+    : null
   const resources: CallResources = { cancellation, stream, routed: null, recorded: null }
   let ongoing = false
   try {
@@ -104,11 +111,7 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     const large = routed.ok && !stream && lengthOf(routed.answerStream) > PIECE
     if (large) await ownTurn(world.turn, true)
     if (cancellation.reason?.kind === 'client_gone') return abandon(planned, stream, routed, cancellation.reason)
-    const inputCount = new InputCount(request)
-    const answerContext = {
-      ...answerContextFor(planned, stream, routed.ok ? routed.target.candidate : null),
-      inputTokens: () => inputCount.tokens,
-    }
+    const answerContext = answerContextFor(planned, routed.ok ? routed.target.candidate : null, { inputCount, stream })
     if (!routed.ok) return refuse(planned, stream, routed, answerContext)
     recorder.answeredBy(routed)
     turn?.answeredBy(routed.target, routed.prepared, routed.answerStream)
@@ -163,7 +166,8 @@ const planCall = async (call: CallContext): Promise<PlannedCall | null> => {
     writeAndRecordError({ ...call, responseWriter }, plan.failure, null)
     return null
   }
-  const inbound = { ...(turn?.inbound ?? parsed.value), query: received.query }
+  const own = turn?.inbound ?? parsed.value
+  const inbound = received.query === '' ? own : { ...own, query: received.query }
   const hasStoredTurns = turn !== undefined && turn.inbound !== parsed.value
   const body = hasStoredTurns ? null : received.body
   recorder.account.describe(textDemand({ request: inbound.request, members: inbound.body, body, plan: plan.value }))
@@ -216,18 +220,19 @@ const routeContextFor = ({
 
 const answerContextFor = (
   { gateway: { world }, received, recorder, request, inbound, turn }: PlannedCall,
-  stream: ClientStream | null,
   candidate: Candidate | null,
+  { inputCount, stream }: { readonly inputCount: InputCount; readonly stream: ClientStream | null },
 ): AnswerContext => ({
-  ...(stream?.begun && { begun: stream.begun }),
+  begun: stream?.begun ?? undefined,
   request: inbound.request,
   body: inbound.body,
   model: candidate?.model ?? request.model,
-  ...(candidate && { issuer: candidate.instance.id }),
+  issuer: candidate?.instance.id,
+  inputTokens: () => inputCount.tokens,
   requestId: received.id,
   created: Math.floor(world.date() / 1000),
   id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,
-  ...(turn && { storage: turn.storage }),
+  storage: turn?.storage,
   onLoss: (path: string) => {
     // The header block of a stream has been sent: a comment reports the member.
     if (recorder.lostOutput(path)) stream?.remark(`dropped=${path}`)

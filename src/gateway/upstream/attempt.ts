@@ -49,7 +49,7 @@ export type AttemptInput = {
    */
   readonly holdbackMs: number
   /** The answer has no text, so an answer without text is not a failure. */
-  readonly allowEmptyText?: true
+  readonly allowEmptyText?: true | undefined
   /** A malformed event within plain text is dropped. Otherwise it is a failure. */
   readonly skipMalformedEvents: boolean
   readonly settings: Settings
@@ -60,7 +60,7 @@ export type AttemptInput = {
   /** Called when the upstream's header block arrives. */
   readonly onHeaders: (headers: HeaderLookup) => void
   /** Called with each signature of the answer's reasoning. */
-  readonly onSignature?: (signature: ReasoningSignature) => void
+  readonly onSignature?: ((signature: ReasoningSignature) => void) | undefined
 }
 
 /** An answer whose first content has arrived. */
@@ -490,11 +490,11 @@ const termsOf = (input: AttemptInput): AttemptTerms => {
     skipMalformedEvents,
     holdbackMs,
     key,
-    ...(secrets && { secrets }),
+    secrets,
     settings,
     stream,
-    ...(allowEmptyText && { allowEmptyText }),
-    ...(onSignature && { onSignature }),
+    allowEmptyText,
+    onSignature,
   }
 }
 

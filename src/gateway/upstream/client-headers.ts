@@ -5,11 +5,14 @@ import { memoizeLast } from '../../core/memoize-last.ts'
 import type { Instance } from '../../core/provider.ts'
 
 /** Client headers forwarded to every provider of the same protocol. They do not identify the client. */
-const OF_PROTOCOL: readonly (readonly [name: string, isValid: (value: string) => boolean])[] = [
-  ['anthropic-beta', () => true],
-  ['openai-beta', () => true],
+const OF_PROTOCOL: readonly { readonly name: string; readonly isValid: (value: string) => boolean }[] = [
+  { name: 'anthropic-beta', isValid: () => true },
+  { name: 'openai-beta', isValid: () => true },
   // Earlier versions use another stream format, which is not supported.
-  ['anthropic-version', (value) => /^20\d\d-\d\d-\d\d$/.test(value) && value >= '2023-06-01'],
+  {
+    name: 'anthropic-version',
+    isValid: (value) => /^20\d\d-\d\d-\d\d$/.test(value) && value >= '2023-06-01',
+  },
 ]
 
 /** Values that every server accepts. */
@@ -26,7 +29,7 @@ export const clientHeadersFor = (
 ): Readonly<Record<string, string>> | null => {
   let found: Record<string, string> | null = null
   if (isSameProtocol)
-    for (const [name, isValid] of OF_PROTOCOL) {
+    for (const { name, isValid } of OF_PROTOCOL) {
       const value = headers(name)
       if (value !== undefined && isValid(value) && !isSet(own, name)) found = withHeader(found, name, value)
     }
@@ -72,7 +75,7 @@ const isPrintable = (value: string): boolean => VALUE.test(value)
 
 const namesOf = memoizeLast((instances: Config['instances']): readonly string[] => [
   ...new Set([
-    ...OF_PROTOCOL.map(([name]) => name),
+    ...OF_PROTOCOL.map(({ name }) => name),
     ...instances.flatMap(({ forwardHeaders = NONE }) => forwardHeaders).toSorted(),
   ]),
 ])

@@ -15,7 +15,6 @@ import type { Candidate } from '../../core/target.ts'
 import { type Doubt, doubts } from '../../policy/routing/capabilities.ts'
 import { protocolsInOrder } from '../../policy/routing/choose-protocol.ts'
 import { fittingOutput } from '../../policy/routing/output-room.ts'
-import { optionalMembers } from '../../protocols/errors/refused-member.ts'
 import { sse } from '../../protocols/framing/sse.ts'
 import { upstreamProtocols } from '../../protocols/index.ts'
 import { withoutKeeping } from '../../protocols/openai-responses/without-storage.ts'
@@ -79,8 +78,6 @@ export type OutboundRequest = {
   readonly auth: Auth
   /** A large body is a `LateBody`: it is encoded when this target is tried. */
   readonly body: EncodedText
-  /** The members of the body that may be left out, if the target refuses them. */
-  readonly optional: JsonObject
   /** The request asks for a stream. */
   readonly stream: boolean
   /** Client paths of dropped parts. */
@@ -114,7 +111,7 @@ export const prepareRequest = (
 ): OutboundRequest | null => {
   const { clientPath = (path) => path } = inbound
   const found = doubts(inbound.request, facts, inbound.source.text.length)
-  const doubtsAtClientPaths = { doubts: found.map(({ at, lacks }) => ({ at: clientPath(at), lacks })) }
+  const atClientPaths = found.length === 0 ? found : found.map(({ at, lacks }) => ({ at: clientPath(at), lacks }))
   let best: OutboundRequest | null = null
   const { supportsPrefill } = candidate.instance.provider
   const withheld = withheldHeaders(candidate.instance, inbound.headers)
@@ -122,7 +119,7 @@ export const prepareRequest = (
     if (inbound.continues && wire.protocol !== supportsPrefill?.protocol) continue
     const prepared = prepareAs(wire, inbound, candidate, facts)
     const dropped = withheld.length === 0 ? prepared.dropped : [...prepared.dropped, ...withheld]
-    const made = { ...prepared, dropped, ...doubtsAtClientPaths }
+    const made = { ...prepared, dropped, doubts: atClientPaths }
     if (made.unfit.length === 0 && made.droppable.length === 0) return made
     if (!best || (best.unfit.length > 0 && made.unfit.length === 0)) best = made
   }
@@ -201,7 +198,6 @@ const prepareAs = (
       url: url + query,
       auth,
       body: rewritten(inbound, after),
-      optional: optionalMembers(after),
       stream,
       ...sorted(lacking.length === 0 ? sameLosses : [...lacking, ...sameLosses], inbound),
     }
@@ -221,7 +217,7 @@ const prepareAs = (
   )
   const isLong = inbound.source.text.length > PIECE
   const body = isLong ? new LateBody(() => writeLarge(after)) : { text: JSON.stringify(after) }
-  return { protocol, url, auth, body, optional: optionalMembers(after), stream, ...losses }
+  return { protocol, url, auth, body, stream, ...losses }
 }
 
 /** The output limit to request instead of the client's, where that does not fit. */
@@ -398,4 +394,4 @@ export const identityOf = (
 
 /** Forwards only `beta=true` from the query: Anthropic's SDKs mark beta calls there too. */
 const forwardedQuery = ({ query = '' }: InboundRequest, url: string): string =>
-  new URLSearchParams(query).get('beta') === 'true' ? `${url.includes('?') ? '&' : '?'}beta=true` : ''
+  query !== '' && new URLSearchParams(query).get('beta') === 'true' ? `${url.includes('?') ? '&' : '?'}beta=true` : ''

@@ -60,16 +60,23 @@ const MAX_TOKEN_LENGTH = 256
  */
 export const completed = (reported: PricedUsage, estimate: Omit<AttemptTokens, 'reported'>): ChargedUsage => {
   const length = estimate.textLength()
-  const isInputKnown = reported.input > 0 && reported.unknown !== 'input'
-  const isTooShort = reported.output === 0 ? length > 0 : length > MAX_TOKEN_LENGTH * (reported.output + 1)
-  // Nearly every answer: its usage is not copied.
-  if (isInputKnown && !isTooShort && reported.unknown === undefined) return { usage: reported, source: 'exact' }
+  if (isPlausible(reported, length)) return { usage: reported, source: 'exact' }
+  const isTooShort = hasTooFewTokens(reported, length)
   const { unknown, ...usage } = reported
-  const input = isInputKnown ? usage.input : Math.max(estimate.estimatedInput(), cachedIn(usage))
+  const input = isInputKnown(reported) ? usage.input : Math.max(estimate.estimatedInput(), cachedIn(usage))
   const output = isTooShort || unknown === 'output' ? Math.max(usage.output, estimate.estimatedOutput()) : usage.output
   const isEqual = input === usage.input && output === usage.output && !unknown
   return { usage: { ...usage, input, output }, source: isEqual ? 'exact' : 'estimated' }
 }
+
+/** Whether the count of a complete answer with this much text needs no estimate: that of nearly every answer. */
+export const isPlausible = (reported: PricedUsage, textLength: number): boolean =>
+  reported.unknown === undefined && isInputKnown(reported) && !hasTooFewTokens(reported, textLength)
+
+const isInputKnown = ({ input, unknown }: PricedUsage): boolean => input > 0 && unknown !== 'input'
+
+const hasTooFewTokens = ({ output }: PricedUsage, textLength: number): boolean =>
+  output === 0 ? textLength > 0 : textLength > MAX_TOKEN_LENGTH * (output + 1)
 
 const cachedIn = ({ cacheRead = 0, cacheWrite = 0 }: PricedUsage): number => cacheRead + cacheWrite
 

@@ -21,7 +21,9 @@ export const entryOf = (entry: Json, at: string, problems: DecodeState): Request
 /** The members of a message or part that no reader has read. */
 export const extrasIn = (message: RequestFields, more: readonly Extra[] = []): { extras?: readonly Extra[] } => {
   // Clients send an answer's message back unchanged; an empty list of annotations is no loss.
-  const unknown = message.unread().filter(({ name, value }) => name !== 'annotations' || list(value).length > 0)
+  const unread = message.unread()
+  if (unread.length === 0 && more.length === 0) return {}
+  const unknown = unread.filter(({ name, value }) => name !== 'annotations' || list(value).length > 0)
   const extras = [...unknown, ...more]
   return extras.length > 0 ? { extras } : {}
 }

@@ -1,6 +1,7 @@
 /** Finds the member that a provider refuses: by the error's `param`, or by a sentence that names a member of the request. */
 import type { Failure } from '../../core/failure.ts'
-import { isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { isObject, type Json, type JsonObject, readJson } from '../../core/json.ts'
+import { survey } from '../../core/json-text.ts'
 
 /** Members that change the request's meaning. They are never left out; the router tries the next target. */
 const ESSENTIAL: ReadonlySet<string> = new Set(
@@ -12,16 +13,16 @@ const ESSENTIAL: ReadonlySet<string> = new Set(
 /** Objects with settings, in which a member may be refused: Gemini, Bedrock, Ollama, responses. */
 const CONTAINERS: ReadonlySet<string> = new Set('generationConfig inferenceConfig options reasoning text'.split(' '))
 
-/** Called for each member of each request: only names with capitals are rewritten. */
-const isEssential = (name: string): boolean =>
-  ESSENTIAL.has(name) || (/[A-Z]/.test(name) && ESSENTIAL.has(snakeCase(name)))
+const isEssential = (name: string): boolean => ESSENTIAL.has(name) || ESSENTIAL.has(snakeCase(name))
 
-/** The members of a body that may be left out, for `refusedMember`. */
-export const optionalMembers = (body: JsonObject): JsonObject => {
+/** The members of a body that may be left out, for `refusedMember`. The others, which are large, are not parsed. */
+export const optionalMembers = (body: string): JsonObject => {
+  const surveyed = survey(body, Number.POSITIVE_INFINITY)
   const members: { [name: string]: Json } = {}
-  for (const name of Object.keys(body)) {
-    const value = body[name]
-    if (value !== undefined && (CONTAINERS.has(name) || !isEssential(name))) members[name] = value
+  if (!surveyed.ok) return members
+  for (const { key, value, end } of surveyed.members) {
+    const read = CONTAINERS.has(key) || !isEssential(key) ? readJson(body.slice(value, end)) : undefined
+    if (read !== undefined) members[key] = read
   }
   return members
 }

@@ -55,7 +55,7 @@ const identityOf = ({ id }: JsonObject, origin: UpstreamProtocolName): Pick<Reas
 /** The signature with its issuer, if it is one that only the issuer can read. */
 export const issuedSignature = (
   signature: ReasoningSignature,
-  { issuer }: { readonly issuer?: string },
+  { issuer }: { readonly issuer?: string | undefined },
 ): ReasoningSignature =>
   signature.origin === 'openai-responses' && issuer !== undefined && signature.issuer === undefined
     ? { ...signature, issuer }
@@ -97,6 +97,7 @@ export const continuesBlock = (before: ReasoningDetail | undefined, next: Reason
 
 /** Decodes a list of details; fragments of one block are joined. */
 export const readDetails = (entries: readonly Json[]): Reasoning[] => {
+  if (entries.length === 0) return []
   const blocks: ReasoningDetail[] = []
   for (const entry of entries) {
     const next = readDetail(entry)

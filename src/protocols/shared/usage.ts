@@ -16,40 +16,36 @@ const MAX_NAME = 40
  * if neither input nor output is known.
  */
 export const usageOf = (reported: ReportedUsage, raw: JsonObject): Usage | undefined => {
-  const { cacheRead, cacheWrite, cacheWrite1h, reasoning, toolCalls, billed, reportedCost } = reported
-  const { audioInput, imageInput, videoInput, audioOutput, imageOutput, videoOutput } = reported
   const { input, output } = totalsOf(reported)
   if (input === undefined && output === undefined) return undefined
-  const serviceTier = nameOf(reported.serviceTier)
-  const speed = nameOf(reported.speed)
-  const region = nameOf(reported.region)
-  return {
-    input: input ?? 0,
-    output: output ?? 0,
-    ...(input === undefined && { unknown: 'input' as const }),
-    ...(output === undefined && { unknown: 'output' as const }),
-    ...(cacheRead !== undefined && { cacheRead }),
-    ...(cacheWrite !== undefined && { cacheWrite }),
-    ...(cacheWrite1h && { cacheWrite1h }),
-    ...(reasoning !== undefined && { reasoning }),
-    ...(audioInput && { audioInput }),
-    ...(imageInput && { imageInput }),
-    ...(videoInput && { videoInput }),
-    ...(audioOutput && { audioOutput }),
-    ...(imageOutput && { imageOutput }),
-    ...(videoOutput && { videoOutput }),
-    ...(toolCalls && { toolCalls }),
-    ...(serviceTier && { serviceTier }),
-    ...(speed && { speed }),
-    ...(region && { region }),
-    ...(billed && { billed }),
-    ...(reportedCost !== undefined && { reportedCost }),
-    raw,
+  // Assigned one by one: two dozen spreads of nothing cost more than all else of a short answer's usage.
+  const usage: { -readonly [member in keyof Usage]: Usage[member] } = { input: input ?? 0, output: output ?? 0, raw }
+  if (input === undefined) usage.unknown = 'input'
+  else if (output === undefined) usage.unknown = 'output'
+  for (const part of REPORTED) if (reported[part] !== undefined) usage[part] = reported[part]
+  for (const part of RARE) if (reported[part]) usage[part] = reported[part]
+  for (const name of NAMES) {
+    const value = reported[name]
+    if (value && value.length <= MAX_NAME) usage[name] = value.toLowerCase()
   }
+  if (reported.toolCalls) usage.toolCalls = reported.toolCalls
+  if (reported.billed) usage.billed = reported.billed
+  return usage
 }
 
-const nameOf = (name: string | undefined): string | undefined =>
-  name === undefined || name.length > MAX_NAME ? undefined : name.toLowerCase()
+/** Counts that are kept if they are 0. */
+const REPORTED = ['cacheRead', 'cacheWrite', 'reasoning', 'reportedCost'] as const
+/** Counts that most answers do not have. */
+const RARE = [
+  'cacheWrite1h',
+  'audioInput',
+  'imageInput',
+  'videoInput',
+  'audioOutput',
+  'imageOutput',
+  'videoOutput',
+] as const
+const NAMES = ['serviceTier', 'speed', 'region'] as const
 
 /**
  * Input and output, completed from the total of the answer. What the total shows beyond both is cached input if it is equal
@@ -122,7 +118,7 @@ export const hostedCalls = (usage: JsonObject, shown: Usage['toolCalls']): Usage
         })
       : shown
   // The sources of a live search are billed one by one.
-  const sources = toolCallsOf({ source: usage.num_sources_used })
+  const sources = usage.num_sources_used === undefined ? undefined : toolCallsOf({ source: usage.num_sources_used })
   return sources ? { ...calls, ...sources } : calls
 }
 

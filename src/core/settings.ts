@@ -267,7 +267,7 @@ export const settingsSchema = z.strictObject({
         .boolean()
         .default(false)
         .describe(
-          'if a client disconnects in the middle of a stream, continue to read from the provider for up to 30 s to receive the exact usage; the provider charges for what it generates',
+          'if a client disconnects, continue to read its answer (whole, or a stream that has begun) from the provider for up to 30 s to charge the exact usage; otherwise at least the reservation is charged',
         ),
     })
     .prefault({}),

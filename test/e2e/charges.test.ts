@@ -78,7 +78,7 @@ const SCRIPT: Readonly<Record<string, (request: UpstreamRequest) => Act>> = {
 type Row = {
   readonly outcome: string
   readonly source: 'exact' | 'estimated'
-  readonly charged: 'counted' | 'nothing' | 'input' | 'input and output' | 'reservation'
+  readonly charged: 'counted' | 'nothing' | 'input and output' | 'reservation'
   readonly provider: string
   readonly kind?: string
   readonly status?: number
@@ -100,9 +100,6 @@ const checkRow = (attempt: StoredAttempt | undefined, row: Row, bytes: number) =
       return
     case 'nothing':
       assert.deepEqual([input, output, cost], [0, 0, 0])
-      return
-    case 'input':
-      assert.deepEqual([input, output, cost], [estimate, 0, estimate * INPUT])
       return
     case 'input and output':
       assert.equal(input, estimate)
@@ -167,14 +164,14 @@ const READ: readonly {
     name: 'no content in time',
     model: 'silent/silent',
     streams: [false, true],
-    rows: [{ outcome: 'failed', source: 'estimated', charged: 'input', provider: 'silent' }],
+    rows: [{ outcome: 'failed', source: 'estimated', charged: 'reservation', provider: 'silent' }],
     outcome: 'refused',
   },
   {
     name: 'hedge lost',
     model: 'hedged',
     streams: [false, true],
-    rows: [{ outcome: 'abandoned', source: 'estimated', charged: 'input', provider: 'silent' }, answered],
+    rows: [{ outcome: 'abandoned', source: 'estimated', charged: 'reservation', provider: 'silent' }, answered],
     outcome: 'answered',
   },
   {
@@ -262,9 +259,9 @@ describe('charges of a real process', { concurrency: false }, () => {
         checkCost(request, attempts, header)
       })
 
-  for (const [name, model, charged] of [
-    ['before content', 'silent/silent', 'input'],
-    ['in mid-stream', 'stalled/stalled', 'input and output'],
+  for (const [name, model] of [
+    ['before content', 'silent/silent'],
+    ['in mid-stream', 'stalled/stalled'],
   ] as const)
     test(`the client left ${name}`, async () => {
       const id = nextId()
@@ -278,7 +275,11 @@ describe('charges of a real process', { concurrency: false }, () => {
       const { request, attempts } = await rowsOf(id)
       assert.equal(request.outcome, 'client_gone')
       const [provider = ''] = model.split('/')
-      checkRow(attempts[0], { outcome: 'client_gone', source: 'estimated', charged, provider }, body.length)
+      checkRow(
+        attempts[0],
+        { outcome: 'client_gone', source: 'estimated', charged: 'reservation', provider },
+        body.length,
+      )
       checkCost(request, attempts, null)
     })
 

@@ -7,6 +7,7 @@ import { parseCharge } from '../../core/journal.ts'
 import { addNano, type Nano } from '../../core/money.ts'
 import { type CounterFigures, type SpentSum, splitCounter } from '../../gateway/accounts/budget-counters.ts'
 import type { Charge, Hold } from '../../policy/accounts/admission.ts'
+import { chargedCost } from '../../policy/accounts/charge.ts'
 import { periodAt } from '../../policy/accounts/period.ts'
 import { fullBucket, levelOf, type TokenBucket, takeTokens, withLimit } from '../../policy/accounts/token-bucket.ts'
 import { budgetKey, rateKey, slotKey } from './counter-keys.ts'
@@ -182,7 +183,7 @@ export class OwnCounters {
     for (const counter of budgets) {
       if (!counter) continue
       counter.held = Math.max(0, counter.held - hold.cost)
-      counter.spent = addNano(counter.spent, charge.cost ?? hold.cost)
+      counter.spent = addNano(counter.spent, chargedCost(charge.cost, hold.cost))
     }
   }
 

@@ -7,6 +7,7 @@ import { budgetCharge, type CounterSpend } from '../../core/journal.ts'
 import { addNano, type Nano } from '../../core/money.ts'
 import type { CounterFigures, SpentSum } from '../../gateway/accounts/budget-counters.ts'
 import type { Charge } from '../../policy/accounts/admission.ts'
+import { chargedCost } from '../../policy/accounts/charge.ts'
 import { digestOf, isPlain, ownersKey } from './counter-keys.ts'
 import type { CounterAnswer, CounterClaim, CounterOperation, CounterValues } from './counter-messages.ts'
 import type { CountersThreadOptions, FromCountersThread, NodeSpent } from './messages.ts'
@@ -318,7 +319,7 @@ export class RedisCounters {
 
   #settle(held: ProcessHolds, attempt: SharedHold, charge: Charge): void {
     const { charged } = held
-    const cost = charge.cost ?? attempt.hold.cost
+    const cost = chargedCost(charge.cost, attempt.hold.cost)
     for (const counter of cost === 0 ? [] : attempt.budgets) {
       if (!counter) continue
       const { id, owner, periodStart, periodEnd } = counter

@@ -13,6 +13,7 @@ import {
   type RequestEnded,
   type RequestOutcome,
 } from '../../core/journal.ts'
+import { chargedCost } from '../../policy/accounts/charge.ts'
 import { callNumber } from './segment-files.ts'
 import {
   type AttemptRow,
@@ -203,8 +204,7 @@ export class LedgerFold {
       this.#additions.push({ id: row.request, call: row.call, received: request.ended, ...usageOf([row]) })
     const { key, team, style, tag, route, client, charges } = attempt.opened
     const cost = row.cost ?? 0
-    // At admission, an unknown cost charges the reservation.
-    const charged = row.cost ?? row.reserved
+    const charged = chargedCost(row.cost, row.reserved)
     for (const charge of charges) this.#charge(request.process, charge, charged)
     this.#count(
       row.started,
@@ -468,7 +468,7 @@ const lost = ({ row }: FoldedAttempt): ClosedMembers =>
     firstContentMs: null,
     tokens: NO_TOKENS,
     usageSource: 'estimated',
-    cost: row.reserved,
+    cost: chargedCost(null, row.reserved),
     priceSource: 'none',
     priceVersion: null,
   })

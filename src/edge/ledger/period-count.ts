@@ -8,7 +8,7 @@ import { isObject } from '../../core/json.ts'
 import { budgetScope, counterOwner, countsPrincipal } from '../../policy/accounts/budget-scope.ts'
 import { allowsTarget } from '../../policy/accounts/key-access.ts'
 import type { SqlDatabase } from '../sql/database.ts'
-import type { OpenedColumn } from './usage-schema.ts'
+import { CHARGED, type OpenedColumn } from './usage-schema.ts'
 
 /** A budget, and the start of the period that is counted (ms since 1970). */
 export type CountedPeriodOf = { readonly budget: Budget; readonly start: number }
@@ -21,17 +21,17 @@ const ACTOR = 'headgate'
 
 /** Attempts of complete requests. */
 const SPENT = `SELECT a.key, a.team, r.person, r.end_user, r.tags, r.asked, a.provider, a.model,
-    sum(coalesce(a.cost, a.reserved)) AS spent
+    sum(${CHARGED}) AS spent
   FROM attempt a JOIN request r ON r.id = a.request AND r.call = a.call
   WHERE a.started >= ?1 AND r.received >= ?1 AND a.opened IS NULL
   GROUP BY 1, 2, 3, 4, 5, 6, 7, 8`
 
 /** Ended attempts of incomplete requests: their charges are counted, and their rows are not in `SPENT`. */
-const UNFINISHED = `SELECT coalesce(cost, reserved) AS spent, opened FROM attempt
-  WHERE opened IS NOT NULL AND outcome <> 'open'`
+const UNFINISHED = `SELECT ${CHARGED} AS spent, a.opened FROM attempt a
+  WHERE a.opened IS NOT NULL AND a.outcome <> 'open'`
 
 /** What a counter has been charged by requests, and what was added here before. */
-const CHARGED = `SELECT
+const COUNTED = `SELECT
   (SELECT coalesce(sum(spent), 0) FROM budget_sum WHERE counter = ?1 AND period_start = ?2)
     - (SELECT coalesce(sum(amount), 0) FROM adjustment WHERE counter = ?1 AND period_start = ?2 AND reason <> ?3) AS charged`
 
@@ -86,7 +86,7 @@ export const countPeriod = (database: SqlDatabase, counted: CountedPeriodOf, { n
   const { budget, start } = counted
   const id = `adj_${budget.id.slice('bud_'.length)}_${budget.per}_${start}`
   if (database.prepare('SELECT 1 FROM adjustment WHERE id = ?').get(id)) return
-  const [insert, addSum, charged] = [database.prepare(INSERT), database.prepare(ADD), database.prepare(CHARGED)]
+  const [insert, addSum, charged] = [database.prepare(INSERT), database.prepare(ADD), database.prepare(COUNTED)]
   // Without a counter it only notes that the period is counted.
   insert.run(id, at, budget.id, null, null, 0)
   const unfinished = unfinishedByOwner(database, counted)

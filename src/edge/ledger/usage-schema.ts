@@ -176,6 +176,9 @@ export const ATTEMPT_COLUMNS: readonly Exclude<keyof AttemptRow, 'opened'>[] = [
   'price_version',
 ]
 
+/** What budgets are charged for a row of `attempt a`: `chargedCost` in SQL. */
+export const CHARGED = 'coalesce(a.cost, a.reserved)'
+
 /** What the end of an attempt is counted by. */
 export type OpenedColumn = {
   /** The process that made the attempt, and the number of the call in it. */

@@ -17,6 +17,7 @@ import {
 import { LimitCounters } from '../../gateway/accounts/limit-counters.ts'
 import type { Charge, LimitRefusal } from '../../policy/accounts/admission.ts'
 import { type BudgetScope, budgetScope } from '../../policy/accounts/budget-scope.ts'
+import { chargedCost } from '../../policy/accounts/charge.ts'
 import { levelOf } from '../../policy/accounts/token-bucket.ts'
 import type { CounterAnswer, CounterClaim, CounterOperation, CounterValues } from '../counters/counter-messages.ts'
 
@@ -228,7 +229,7 @@ export class SharedCounters<Worker extends object> {
     this.#note(reservation.cells.budgets)
     for (const { charge: name, periodEnd } of reservation.cells.budgets) {
       const known = charged.get(name)
-      const sum = charge.cost ?? reservation.hold.cost
+      const sum = chargedCost(charge.cost, reservation.hold.cost)
       if (known) known.sum += sum
       else if (sum !== 0) charged.set(name, { periodEnd, sum })
     }

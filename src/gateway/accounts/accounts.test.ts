@@ -249,6 +249,8 @@ describe('an attempt is charged by its end', () => {
   /** 400 letters of 0.23 tokens, in binary fractions, rounded up. */
   const OUTPUT = 93
   const INPUT_OF_STREAM = Math.ceil(JSON.stringify(STREAM).length / 3)
+  const RESERVED_FOR_STREAM = INPUT_OF_STREAM * 10 + 1_024 * 40
+  const LIMITED_STREAM = question({ stream: true, max_tokens: 50 })
   const cases: readonly (readonly [
     name: string,
     body: object,
@@ -269,15 +271,27 @@ describe('an attempt is charged by its end', () => {
       'exact',
       0,
     ],
-    ['a timeout costs the input', question(), () => {}, 'wait', 'failed', 'estimated', INPUT * 10],
+    ['a timeout costs what was reserved', question(), () => {}, 'wait', 'failed', 'estimated', RESERVED.a],
     [
-      'a client that leaves before the answer pays the input',
+      'a client that leaves before the answer pays what was reserved',
       question(),
       () => {},
       'disconnect',
       'client_gone',
       'estimated',
-      INPUT * 10,
+      RESERVED.a,
+    ],
+    [
+      'a client that leaves within a whole answer pays what was reserved',
+      question({ max_tokens: 300 }),
+      (asked) => {
+        asked.head(200, { 'content-type': 'application/json' })
+        asked.send('{"id":"chatcmpl-1","choices":[{"message":{"content":"He')
+      },
+      'disconnect',
+      'client_gone',
+      'estimated',
+      Math.ceil(JSON.stringify(question({ max_tokens: 300 })).length / 3) * 10 + 300 * 40,
     ],
     [
       'a broken stream costs its text',
@@ -289,7 +303,7 @@ describe('an attempt is charged by its end', () => {
       INPUT_OF_STREAM * 10 + OUTPUT * 40,
     ],
     [
-      'a client that leaves in a stream pays its text',
+      'a client that leaves in a stream pays what was reserved',
       STREAM,
       (asked) => {
         asked.head(200, { 'content-type': 'text/event-stream' })
@@ -298,7 +312,19 @@ describe('an attempt is charged by its end', () => {
       'disconnect',
       'client_gone',
       'estimated',
-      INPUT_OF_STREAM * 10 + OUTPUT * 40,
+      RESERVED_FOR_STREAM,
+    ],
+    [
+      'a client that leaves in a stream that is longer than reserved pays its text',
+      LIMITED_STREAM,
+      (asked) => {
+        asked.head(200, { 'content-type': 'text/event-stream' })
+        asked.send(streamed)
+      },
+      'disconnect',
+      'client_gone',
+      'estimated',
+      Math.ceil(JSON.stringify(LIMITED_STREAM).length / 3) * 10 + OUTPUT * 40,
     ],
   ]
   for (const [name, body, script, then, outcome, usage, cost] of cases)
@@ -360,7 +386,7 @@ describe('an attempt is charged by its end', () => {
       }
       return { ...harness, upstream, settled }
     }
-    const estimated = [['client_gone', 'estimated', INPUT_OF_STREAM * 10 + OUTPUT * 40]]
+    const estimated = [['client_gone', 'estimated', RESERVED_FOR_STREAM]]
 
     for (const isPaused of [false, true])
       test(`and its count is charged${isPaused ? ', also if the client had stopped reading' : ''}`, async () => {
@@ -394,6 +420,85 @@ describe('an attempt is charged by its end', () => {
     })
   })
 
+  describe('with `usage.drainOnAbort` a whole answer is read after its client has left', () => {
+    const left = async () => {
+      const harness = given(() => {}, {
+        instances: [A, B],
+        budgets: [testBudget(1e9)],
+        settings: { usage: { drainOnAbort: true }, hedge: { percent: 100, delay: 5_000 } },
+      })
+      const { ask, world, gateway, records, state } = harness
+      const reply = ask()
+      await world.advance(1_000)
+      reply.disconnect()
+      await world.advance(10_000)
+      const [upstream] = world.calls
+      assert.ok(upstream)
+      assert.equal(upstream.aborted, false)
+      const settled = async () => {
+        await reply.done
+        // No other target is tried for a client that has left.
+        assert.equal(world.calls.length, 1)
+        assert.equal(ended(records)[0]?.outcome, 'client_gone')
+        assert.equal(gateway.activeCalls.size, 0)
+        assert.equal(world.timers(), 0)
+        const cost = closed(records)[0]?.cost ?? 0
+        assert.deepEqual(state(), [cost, 0, 1e9 - cost])
+        return closed(records).map(({ usageSource, cost: charged }) => [usageSource, charged])
+      }
+      return { ...harness, upstream, settled }
+    }
+
+    test('and its count is charged', async () => {
+      const { world, upstream, settled } = await left()
+      whole(upstream)
+      await world.advance(1)
+      assert.deepEqual(await settled(), [['exact', COST.a]])
+    })
+
+    test('for at most 30 s', async () => {
+      const { world, upstream, settled } = await left()
+      await world.advance(21_000)
+      assert.equal(upstream.aborted, true)
+      assert.deepEqual(await settled(), [['estimated', RESERVED.a]])
+    })
+
+    test('until it fails', async () => {
+      const { world, upstream, settled } = await left()
+      respondWith.error(upstream, 503)
+      await world.advance(1)
+      assert.deepEqual(await settled(), [['exact', 0]])
+    })
+
+    test('until the process ends or the key is revoked', async () => {
+      const { gateway, upstream, settled } = await left()
+      assert.equal(gateway.activeCalls.cancelOf(testPrincipal().id, fail('unauthenticated', 'revoked')), 2)
+      assert.equal(upstream.aborted, true)
+      assert.deepEqual(await settled(), [['estimated', RESERVED.a]])
+    })
+  })
+
+  for (const stream of [false, true])
+    test(`a request cut because its key was revoked pays what was reserved${stream ? ', streamed' : ''}`, async () => {
+      const { ask, world, gateway, records } = given(
+        (asked) => {
+          if (!stream) return
+          asked.head(200, { 'content-type': 'text/event-stream' })
+          asked.send(streamed)
+        },
+        { budgets: [testBudget(1e9)] },
+      )
+      const reply = ask(stream ? STREAM : question())
+      await world.advance(1_000)
+      for (const call of [...gateway.activeCalls]) call.cancel(fail('unauthenticated', 'The key was revoked.'))
+      await world.advance(1)
+      await reply.done
+      assert.deepEqual(
+        closed(records).map(({ usageSource, cost }) => [usageSource, cost]),
+        [['estimated', stream ? RESERVED_FOR_STREAM : RESERVED.a]],
+      )
+    })
+
   test('each attempt of a fallback by itself', async () => {
     const script = (asked: ScriptedCall) => (host(asked) === 'a' ? undefined : whole(asked))
     const { ask, world, records, state } = given(script, {
@@ -407,12 +512,12 @@ describe('an attempt is charged by its end', () => {
     assert.deepEqual(
       closed(records).map(({ attempt, outcome, cost }) => [attempt, outcome, cost]),
       [
-        [0, 'failed', INPUT * 10],
+        [0, 'failed', RESERVED.a],
         [1, 'ok', COST.b],
       ],
     )
-    assert.equal(state()?.[0], INPUT * 10 + COST.b)
-    assert.equal(reply.headers['x-headgate-cost'], formatDollars(INPUT * 10 + COST.b))
+    assert.equal(state()?.[0], RESERVED.a + COST.b)
+    assert.equal(reply.headers['x-headgate-cost'], formatDollars(RESERVED.a + COST.b))
     assert.equal(reply.headers['x-headgate-usage'], 'estimated')
   })
 
@@ -454,7 +559,7 @@ describe('an attempt is charged by its end', () => {
     )
   })
 
-  test('a hedge that lost pays its input', async () => {
+  test('a hedge that lost pays what was reserved', async () => {
     const script = (asked: ScriptedCall) => (host(asked) === 'a' ? undefined : whole(asked))
     const { ask, world, records } = given(script, {
       instances: [A, B],
@@ -465,7 +570,7 @@ describe('an attempt is charged by its end', () => {
     assert.deepEqual(
       closed(records).map(({ attempt, outcome, cost }) => [attempt, outcome, cost]),
       [
-        [0, 'abandoned', INPUT * 10],
+        [0, 'abandoned', RESERVED.a],
         [1, 'ok', COST.b],
       ],
     )
@@ -542,7 +647,8 @@ describe('a budget', () => {
     assert.deepEqual(state(), [0, 2 * RESERVED.a, 0.5 * RESERVED.a])
     for (const reply of replies.slice(0, 2)) reply.disconnect()
     await world.advance(1)
-    assert.deepEqual(state(), [2 * INPUT * 10, 0, 2.5 * RESERVED.a - 2 * INPUT * 10])
+    // What the upstream has generated is unknown.
+    assert.deepEqual(state(), [2 * RESERVED.a, 0, 0.5 * RESERVED.a])
   })
 
   test('keeps what is spent when its amount changes', async () => {

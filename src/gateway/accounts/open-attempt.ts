@@ -30,8 +30,8 @@ export type AccountedCall = {
 export type PlannedAttempt = {
   /** The budgets that pay for it. */
   readonly cells: readonly BudgetCell[]
-  /** Estimated input, before and after its correction. */
-  readonly estimate: { readonly raw: number; readonly input: number }
+  /** Estimated input, before and after its correction, and output. */
+  readonly estimate: { readonly raw: number; readonly input: number; readonly output: number }
   /** The service that the request asks for. */
   readonly asked: Service
   /** The estimate, reserved at first. */
@@ -82,10 +82,10 @@ export const planAttempt = (
   const { service: asked = {} } = demand
   const cells = payingCells(state, call, demand, { requested: demand.asked, provider: instance.id, model })
   if ('id' in cells) return cells
-  const estimate = { raw: demand.input, input: state.history.inputOf(model, demand.input) }
   const output = demand.output === 'text' ? outputOf(state, call, demand, { cells, model, modelMaximum }) : 0
+  const estimate = { raw: demand.input, input: state.history.inputOf(model, demand.input), output }
   const at = call.received
-  const estimated = isFree(demand) ? 0 : state.prices().reservation({ instance, model, at, ...estimate, output, asked })
+  const estimated = isFree(demand) ? 0 : state.prices().reservation({ instance, model, at, ...estimate, asked })
   const isUnpriced = estimated === null && cells.some(({ budget }) => budget.mode === 'hard')
   const hold = { tokens: isFree(demand) ? 0 : estimate.input + output, cost: estimated ?? 0 }
   return { cells, estimate, asked, hold, at: state.world.date(), estimated, isUnpriced }
@@ -122,6 +122,7 @@ export const chargeOf = (
     estimatedInput: () => estimate.input,
     estimatedOutput: () => (source ? outputTokens(source.output()) : 0),
     textLength: () => source?.output().length ?? 0,
+    reservedOutput: estimate.output,
   })
   const answering = source?.model() ?? null
   const cost = state.prices().costOfAttempt({ instance, model, answering, at: received, usage, asked })

@@ -264,7 +264,7 @@ export class RequestAccount implements TimerClient {
       case 'continued':
         return this.#onFailed(event.attempt, event.failure)
       case 'abandoned':
-        return this.#settleNumber(event.attempt, 'unanswered', { outcome: 'abandoned', failure: undefined })
+        return this.#settleNumber(event.attempt, 'given_up', { outcome: 'abandoned', failure: undefined })
     }
   }
 
@@ -419,7 +419,9 @@ export class RequestAccount implements TimerClient {
     this.#attempts[number] = null
   }
 
-  #settle(attempt: OpenAttempt, end: ChargedEnd, how: AttemptEnd): void {
+  #settle(attempt: OpenAttempt, reason: ChargedEnd, how: AttemptEnd): void {
+    // Its count is that of the whole answer, although the client did not receive it.
+    const end = reason === 'given_up' && attempt.source?.finished() ? 'answered' : reason
     const charged = this.#charge(attempt, end)
     const { usage, usageSource, cost } = charged
     if (attempt.reservation) {

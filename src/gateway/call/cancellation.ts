@@ -3,6 +3,9 @@ import { type Failure, fail } from '../../core/failure.ts'
 import type { World } from '../../core/world.ts'
 import { NEVER, SharedTimer, type TimerClient } from './shared-timer.ts'
 
+/** ms for which the rest of an answer is read after its client has left (`usage.drainOnAbort`). */
+export const DRAIN = 30_000
+
 const deadlineExceeded = (ms: number): Failure => fail('deadline', `The answer was not complete within ${ms / 1000} s.`)
 
 /** What a call has received so far: the ID of its request, and tokens of output, which are counted only when they are read. */

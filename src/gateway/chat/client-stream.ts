@@ -7,7 +7,7 @@ import type { BegunAnswer, StreamStep, StreamWriter } from '../../core/protocol.
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Cancel, World } from '../../core/world.ts'
-import { type ActiveCalls, Cancellation } from '../call/cancellation.ts'
+import { type ActiveCalls, Cancellation, DRAIN } from '../call/cancellation.ts'
 import { NEVER, type TimerClient } from '../call/shared-timer.ts'
 import type { RouterDeps } from '../gateway.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
@@ -24,9 +24,6 @@ const NO_HEADERS = {}
 
 /** ms after which an answer counts as long-lived: thousands of these may be open at once. */
 const LONG_LIVED = 5_000
-
-/** ms for which the rest of an answer is read after its client has left (`usage.drainOnAbort`). */
-const DRAIN = 30_000
 
 /** Receives the end of a stream. */
 export type StreamListener = {

@@ -11,6 +11,7 @@ import { finalError, type SkippedReason } from '../../policy/reply/final-error.t
 import { withStatedWait } from '../../policy/retry/stated-wait.ts'
 import { emptyHistory, recordFailure } from '../../policy/routing/next-target.ts'
 import { type Eventual, whenKnown } from '../accounts/authority.ts'
+import { Cancellation, DRAIN } from '../call/cancellation.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
 import type { AnswerStream, Attempt, AttemptOutcome } from '../upstream/attempt.ts'
 import type { Compatibility, OutboundRequest } from '../upstream/outbound-request.ts'
@@ -92,6 +93,8 @@ class RoutingRun<Ready extends Compatibility> {
   #hasHedged = false
   /** No other target can be tried beside a probe. */
   #probesAlone = false
+  /** The client has left, and the answer is read to its end. */
+  #draining: Cancellation | null = null
   /** The first empty answer. It is delivered if no target returns another. */
   #empty: Routed<Ready> | null = null
 
@@ -116,6 +119,7 @@ class RoutingRun<Ready extends Compatibility> {
       }
     } finally {
       for (const running of this.#running) this.#cancel(running)
+      if (this.#draining) this.#deps.activeCalls.delete(this.#draining)
     }
   }
 
@@ -261,8 +265,21 @@ class RoutingRun<Ready extends Compatibility> {
     const { isProbe } = permit
     this.#running.push({ target, prepared, permit, attempt, number, startedAt, isFirst, isProbe })
     stop.onCancel((reason) => {
-      for (const running of this.#running) running.attempt.failWith(reason)
+      if (reason.kind === 'client_gone' && this.#spec.readsToEnd) this.#drain(reason)
+      else this.#failAll(reason)
     })
+  }
+
+  #failAll(reason: Failure): void {
+    for (const { attempt } of this.#running) attempt.failWith(reason)
+  }
+
+  /** Reads the answer within 30 s, or until the process ends or the key is cut off. No other target is tried. */
+  #drain(reason: Failure): void {
+    const { activeCalls, world } = this.#deps
+    this.#draining = new Cancellation(this.#context.stop.client)
+    this.#draining.onCancel(() => this.#failAll(reason))
+    activeCalls.startDeadline(world, this.#draining, DRAIN)
   }
 
   /** Cancels an attempt that lost to another, or whose hedge is no longer needed. Not counted against the target. */

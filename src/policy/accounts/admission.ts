@@ -8,6 +8,7 @@
  */
 import type { Budget } from '../../core/accounts.ts'
 import { addNano, type Nano } from '../../core/money.ts'
+import { chargedCost } from './charge.ts'
 import { hasTokens, type TokenBucket, takeTokens, untilEnough } from './token-bucket.ts'
 
 /** Requests in progress of a key or a team. `id`: of the key or team. */
@@ -104,7 +105,7 @@ export const settle = ({ rates, budgets }: Counters, { tokens, cost }: Hold, cha
   for (const rate of rates) if (rate.unit === 'tokens') take(rate, charge.tokens - tokens, now)
   for (const budget of budgets) {
     budget.held -= cost
-    budget.used = addNano(budget.used, charge.cost ?? cost)
+    budget.used = addNano(budget.used, chargedCost(charge.cost, cost))
   }
 }
 

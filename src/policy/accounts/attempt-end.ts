@@ -4,10 +4,10 @@ import type { RecordedOutcome } from '../../core/journal.ts'
 import type { ChargedEnd } from './charge.ts'
 
 /**
- * Failures after which the upstream may have worked on the request: timeouts, connections that
- * broke, answers that cannot be read, clients that left.
+ * Failures with which the gateway stops reading an answer: timeouts, answers that cannot be read, clients that left, keys that
+ * were revoked. The upstream may have generated more than was received.
  */
-const WORKED_ON: ReadonlySet<FailureKind> = new Set([
+const STOPPED_HERE: ReadonlySet<FailureKind> = new Set([
   'timeout',
   'no_first_content',
   'stalled',
@@ -15,19 +15,23 @@ const WORKED_ON: ReadonlySet<FailureKind> = new Set([
   'client_gone',
   'shutdown',
   'budget_exceeded',
-  'reset',
-  'truncated',
+  'unauthenticated',
   'malformed',
   'too_large',
   'internal',
 ] as const)
 
+/** Failures of the connection. What came after content is known; before it, the upstream may have generated a whole answer. */
+const BROKEN: ReadonlySet<FailureKind> = new Set(['reset', 'truncated'] as const)
+
 /** How a failed attempt is charged. `hasContent`: part of the answer was received. */
 export const endOfFailed = (failure: Failure, hasContent: boolean): ChargedEnd => {
-  if (hasContent) return 'interrupted'
   // An error status is an answer of the upstream: it refused the request.
   const isRefusal = failure.status !== undefined && failure.status >= 400
-  return WORKED_ON.has(failure.kind) && !isRefusal && failure.unsent !== true ? 'unanswered' : 'refused'
+  const isSent = !isRefusal && failure.unsent !== true
+  if (isSent && STOPPED_HERE.has(failure.kind)) return 'given_up'
+  if (hasContent) return 'interrupted'
+  return isSent && BROKEN.has(failure.kind) ? 'given_up' : 'refused'
 }
 
 /** The outcome of a failed attempt in its record. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type AttemptTokens, type ChargedEnd, chargedUsage } from './charge.ts'
+import { type AttemptTokens, type ChargedEnd, chargedCost, chargedUsage } from './charge.ts'
 import type { PricedUsage } from './cost.ts'
 
 const reported = { input: 100, output: 1, cacheRead: 60 }
@@ -12,6 +12,7 @@ const tokens = (output: number, counted?: PricedUsage): AttemptTokens => ({
   estimatedInput: () => 90,
   estimatedOutput: () => output,
   textLength: () => 4 * output,
+  reservedOutput: 64,
 })
 
 const cases: readonly (readonly [
@@ -40,8 +41,11 @@ const cases: readonly (readonly [
   ['interrupted', tokens(40, reported), { ...reported, output: 40 }, 'estimated'],
   ['interrupted', tokens(40, { ...reported, output: 50 }), { ...reported, output: 50 }, 'estimated'],
   ['interrupted', tokens(40), { input: 90, output: 40 }, 'estimated'],
-  ['unanswered', tokens(40, reported), reported, 'estimated'],
-  ['unanswered', tokens(0), { input: 90, output: 0 }, 'estimated'],
+  // At least what was reserved: the upstream may have generated it.
+  ['given_up', tokens(40, reported), { ...reported, output: 64 }, 'estimated'],
+  ['given_up', tokens(0), { input: 90, output: 64 }, 'estimated'],
+  ['given_up', tokens(900, reported), { ...reported, output: 900 }, 'estimated'],
+  ['given_up', tokens(0, { ...reported, output: 70, reportedCost: 3 }), { ...reported, output: 70 }, 'estimated'],
   ['refused', tokens(40, reported), reported, 'exact'],
   ['refused', tokens(40), none, 'exact'],
   ['shared', tokens(40, reported), none, 'exact'],
@@ -52,6 +56,13 @@ for (const [end, given, usage, source] of cases)
 
 test('charge: a complete count needs no estimate', () => {
   const fail = () => assert.fail('estimated')
-  chargedUsage('answered', { reported, estimatedInput: fail, estimatedOutput: fail, textLength: () => 9 })
-  chargedUsage('refused', { estimatedInput: fail, estimatedOutput: fail, textLength: fail })
+  const estimates = { estimatedInput: fail, estimatedOutput: fail, reservedOutput: 64 }
+  chargedUsage('answered', { ...estimates, reported, textLength: () => 9 })
+  chargedUsage('refused', { ...estimates, textLength: fail })
+})
+
+test('charge: a budget is charged the cost, or the reservation if the cost is unknown', () => {
+  assert.equal(chargedCost(7, 100), 7)
+  assert.equal(chargedCost(0, 100), 0)
+  assert.equal(chargedCost(null, 100), 100)
 })

@@ -1,16 +1,18 @@
-/** Which tokens an attempt is charged for, by how it ended. `costOf` prices them. */
+/** Which tokens an attempt is charged for, by how it ended, and the amount that budgets are charged. `costOf` prices tokens. */
 import type { UsageSource } from '../../core/accounts.ts'
+import type { Nano } from '../../core/money.ts'
 import type { PricedUsage } from './cost.ts'
 
 /**
  * How an attempt ended.
  * - `answered`: the answer is complete.
- * - `interrupted`: it broke off after content, also because the client left.
- * - `unanswered`: the whole request was sent, but no content was received: a timeout, a lost hedge, a client that left.
+ * - `interrupted`: the upstream broke it off after content.
+ * - `given_up`: the request was sent, and the gateway does not know what the upstream generated: it stopped reading (the client
+ *   left, a timeout, a lost hedge, a revoked key), or the connection broke before content.
  * - `refused`: the upstream cannot have worked on it: connection failures, 4xx, 429, 5xx without content.
  * - `shared`: no upstream call was made for it: a cached, shared or idempotent response.
  */
-export type ChargedEnd = 'answered' | 'interrupted' | 'unanswered' | 'refused' | 'shared'
+export type ChargedEnd = 'answered' | 'interrupted' | 'given_up' | 'refused' | 'shared'
 
 /** Token counts of an attempt. Estimates are computed only when they are needed. */
 export type AttemptTokens = {
@@ -21,6 +23,8 @@ export type AttemptTokens = {
   readonly estimatedOutput: () => number
   /** UTF-16 code units of that text. */
   readonly textLength: () => number
+  /** Output tokens that were reserved before the attempt was sent. */
+  readonly reservedOutput: number
 }
 
 /** Tokens to charge. */
@@ -28,7 +32,16 @@ export type ChargedUsage = { readonly usage: PricedUsage; readonly source: Usage
 
 const NOTHING: ChargedUsage = { usage: { input: 0, output: 0 }, source: 'exact' }
 
-/** The tokens to charge for an attempt. An attempt whose process ended has no counts; its reservation is charged instead. */
+/**
+ * The amount that a budget is charged for an attempt: its cost, or its reservation if the cost is unknown, as after a crash. Every
+ * counter and sum of budgets follows this rule; `CHARGED` in `src/edge/ledger/usage-schema.ts` is the same in SQL.
+ */
+export const chargedCost = (cost: Nano | null, reserved: Nano): Nano => cost ?? reserved
+
+/**
+ * The tokens to charge for an attempt. One that was given up is charged at least the output that was reserved: upstreams bill what
+ * they generate, and clients could otherwise use a budget without end by leaving just before their answers.
+ */
 export const chargedUsage = (end: ChargedEnd, { reported, ...estimate }: AttemptTokens): ChargedUsage => {
   const input = () => reported?.input || estimate.estimatedInput()
   switch (end) {
@@ -44,8 +57,10 @@ export const chargedUsage = (end: ChargedEnd, { reported, ...estimate }: Attempt
       const output = Math.max(reported?.output ?? 0, estimate.estimatedOutput())
       return { usage: { ...withoutCost(reported), input: input(), output }, source: 'estimated' }
     }
-    case 'unanswered':
-      return { usage: { ...withoutCost(reported), input: input(), output: reported?.output ?? 0 }, source: 'estimated' }
+    case 'given_up': {
+      const output = Math.max(reported?.output ?? 0, estimate.estimatedOutput(), estimate.reservedOutput)
+      return { usage: { ...withoutCost(reported), input: input(), output }, source: 'estimated' }
+    }
     default:
       throw new Error(`unknown end ${JSON.stringify(end satisfies never)}`)
   }
@@ -58,7 +73,10 @@ const MAX_TOKEN_LENGTH = 256
  * The count of a complete answer. A side that was not reported is estimated, and so is one that cannot be right: no input, no
  * output for a text, one token for a page (some servers report each event's own tokens).
  */
-export const completed = (reported: PricedUsage, estimate: Omit<AttemptTokens, 'reported'>): ChargedUsage => {
+export const completed = (
+  reported: PricedUsage,
+  estimate: Omit<AttemptTokens, 'reported' | 'reservedOutput'>,
+): ChargedUsage => {
   const length = estimate.textLength()
   if (isPlausible(reported, length)) return { usage: reported, source: 'exact' }
   const isTooShort = hasTooFewTokens(reported, length)

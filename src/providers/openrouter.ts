@@ -30,6 +30,12 @@ const errors: ErrorTable = {
       kind: 'rate_limited',
       seen: 'openrouter.ai/docs/api/reference/errors-and-debugging (2026-11-21)',
     },
+    // A prompt that costs more than is left. A shorter one may be accepted, so the key is not at its end.
+    {
+      when: { status: 402, message: /^prompt tokens limit exceeded: [0-9]/i },
+      kind: 'too_large_for_target',
+      seen: 'github.com/anomalyco/opencode/issues/12219 (2026-05-04)',
+    },
     // The spending limit of one key.
     {
       when: { status: 403, message: /^key limit exceeded/i },

@@ -247,6 +247,18 @@ export const QUOTED: { readonly [seen: string]: readonly Quoted[] } = {
       body: { error: { message: 'Key limit exceeded. Manage it using https://openrouter.ai/keys', code: 403 } },
     },
   ],
+  'github.com/anomalyco/opencode/issues/12219 (2026-05-04)': [
+    {
+      status: 402,
+      body: {
+        error: {
+          message:
+            'Prompt tokens limit exceeded: 230799 > 91442. To increase, visit https://openrouter.ai/settings/keys and create a key with a higher monthly limit',
+          code: 402,
+        },
+      },
+    },
+  ],
   'github.com/OpenRouterTeam/openrouter-examples/issues/74 (2026-05-06)': [
     { status: 400, body: { error: { message: 'claude-sonnet-4-6 is not a valid model ID', code: 400 } } },
   ],

@@ -100,9 +100,9 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     const before = known.find((one) => one.inbound === inbound)
     if (before) return before.prepared
     const facts = this.#deps.health.limits.factsOf(this.#deps.catalogue, candidate)
-    const outputLimit = this.#outputs.of(candidate)
+    const stated = this.#outputs.of(candidate)
     const asked = withIssuers(forcedStream(inbound, instance), instance, this.#deps.health)
-    const limited = outputLimit === undefined ? asked : { ...asked, outputLimit }
+    const limited = stated === undefined ? asked : { ...asked, outputLimit: stated.limit, addsLimit: stated.isAdded }
     const prepared = prepareRequest(limited, candidate, facts, this.#lackingAt(instance))
     known.push({ inbound, prepared })
     this.#prepared.set(candidate, known)

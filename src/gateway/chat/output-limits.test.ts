@@ -4,6 +4,7 @@ import { chatAnswer, gatewayHarness, instance, respondWith } from '../../../test
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { ClientProtocolName, UpstreamProtocolName } from '../../core/chat.ts'
 import type { Catalogue } from '../../core/config.ts'
+import openai from '../../providers/openai.ts'
 
 const MESSAGES_ANSWER =
   '{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"ok"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":3,"output_tokens":1}}'
@@ -310,3 +311,99 @@ test('output limit: an estimated prompt that leaves little room is left to the s
   await world.advance(0)
   assert.equal(CHAT.limitOf(JSON.parse(world.calls[0]?.body ?? '')), 2_000)
 })
+
+// ── What an account or a minute has left ────────────────────────────────────────────────────────────────────────────
+
+const credits = (requested: number, affordable: number) =>
+  JSON.stringify({
+    error: {
+      message: `This request requires more credits, or fewer max_tokens. You requested up to ${requested} tokens, but can only afford ${affordable}. To increase, visit https://openrouter.ai/settings/credits and upgrade to a paid account`,
+      code: 402,
+      metadata: { provider_name: null },
+    },
+    user_id: 'user_1',
+  })
+const groq = (limit: number, requested: number) =>
+  JSON.stringify({
+    error: {
+      message: `Request too large for model \`openai/gpt-oss-20b\` in organization \`org_01\` service tier \`on_demand\` on tokens per minute (TPM): Limit ${limit}, Requested ${requested}, please reduce your message size and try again. Need more tokens? Upgrade to Dev Tier today at https://console.groq.com/settings/billing`,
+      type: 'tokens',
+      code: 'rate_limit_exceeded',
+    },
+  })
+const tooLarge = (limit: number, requested: number) =>
+  JSON.stringify({
+    error: {
+      message: `Request too large for gpt-4o on tokens per min (TPM): Limit ${limit}, Requested ${requested}. The input or output tokens must be reduced in order to run successfully.`,
+      type: 'tokens',
+      code: 'rate_limit_exceeded',
+    },
+  })
+
+/** [thread, status, most output tokens, refusal of a request] */
+const means: readonly (readonly [string, number, number, (sent: number) => string])[] = [
+  ['OpenRouter, Gitlawb/openclaude#1125', 402, 27_342, (sent) => credits(sent, 27_342)],
+  ['OpenRouter, continuedev/continue#11154', 402, 222, (sent) => credits(sent, 222)],
+  ['Groq, zeeyado/koassistant.koplugin#106', 413, 8_000 - 211, (sent) => groq(8_000, sent + 211)],
+  ['OpenAI, vanna-ai/vanna-flask#11', 429, 30_000 - 4_389, (sent) => tooLarge(30_000, sent + 4_389)],
+]
+const OPENAI_ERRORS = { quirks: { errors: openai.quirks.errors } }
+for (const [thread, status, most, refusal] of means)
+  for (const [style, at, body] of clients)
+    for (const stream of [false, true])
+      test(`output limit: ${thread}: lowered for ${style} (${at})${stream ? ', streamed' : ''}`, async () => {
+        const { send, world } = gatewayHarness(
+          [instance('a', ['k1'], OPENAI_ERRORS), instance('b')],
+          limited(CHAT, most, refusal, status),
+        )
+        for (const calls of [2, 4]) {
+          const reply = send({ model: 'm', stream, ...body }, style)
+          await world.advance(0)
+          assert.equal(reply.status, 200, reply.text)
+          assert.equal(reply.headers['x-headgate-dropped'], at)
+          assert.equal(reply.headers['x-headgate-provider'], 'a', 'the key does not rest')
+          assert.equal(world.calls.length, calls)
+        }
+        assert.equal(CHAT.limitOf(JSON.parse(world.calls[1]?.body ?? '{}')), most)
+      })
+
+for (const [style, at, body] of [
+  ['openai-chat', 'max_completion_tokens', { messages: [{ role: 'user', content: 'hi' }] }],
+  ['openai-responses', 'max_output_tokens', { input: 'hi', store: false }],
+] as const)
+  test(`output limit: a request without one gets what the account can afford (${style}, can1357/oh-my-pi#9569)`, async () => {
+    const { send, world } = gatewayHarness([instance('a'), instance('b')], (asked) =>
+      (CHAT.limitOf(JSON.parse(asked.body ?? '{}')) ?? 65_536) === 30_104
+        ? CHAT.answer(asked)
+        : respondWith.json(asked, 402, credits(65_536, 30_104)),
+    )
+    const reply = send({ model: 'm', ...body }, style)
+    await world.advance(0)
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(reply.headers['x-headgate-dropped'], at)
+    assert.equal(reply.headers['x-headgate-provider'], 'a')
+  })
+
+/** Refusals after which the next target is tried: [name, status, bodies in order, calls of the first target] */
+const without: readonly (readonly [string, number, readonly ((sent: number) => string)[], number])[] = [
+  ['nothing is left (anomalyco/opencode#12219)', 402, [(sent) => credits(sent, 0)], 1],
+  ['hardly anything is left', 402, [(sent) => credits(sent, 20)], 1],
+  ['less is left at the second attempt', 402, [(sent) => credits(sent, 5_365), (sent) => credits(sent, 5_050)], 2],
+  ['the prompt alone is above the limit', 413, [(sent) => groq(6_000, sent + 12_328)], 1],
+  ['no figures', 402, [() => '{"error":{"code":402,"message":"Insufficient credits"}}'], 1],
+]
+for (const [name, status, bodies, calls] of without)
+  test(`output limit: the next target is tried if ${name}`, async () => {
+    let nth = 0
+    const { send, world } = gatewayHarness([instance('a'), instance('b')], (asked) => {
+      if (new URL(asked.url).host === 'b.test') return CHAT.answer(asked)
+      const sent = Number(CHAT.limitOf(JSON.parse(asked.body ?? '{}')))
+      respondWith.json(asked, status, (bodies[nth++] ?? bodies[0])?.(sent) ?? '')
+    })
+    const reply = send({ model: 'm', messages: [{ role: 'user', content: 'hi' }], max_tokens: 32_000 })
+    await world.advance(0)
+    assert.equal(reply.status, 200, reply.text)
+    assert.equal(reply.headers['x-headgate-provider'], 'b')
+    assert.equal(reply.headers['x-headgate-dropped'], undefined)
+    assert.equal(nth, calls)
+  })

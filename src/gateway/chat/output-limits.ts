@@ -1,41 +1,47 @@
 /** Lowers the output limit of a request to what a target states in its refusal. */
 import type { ChatRequest } from '../../core/chat.ts'
-import { type Failure, rowOf } from '../../core/failure.ts'
+import { type Failure, type FailureKind, rowOf } from '../../core/failure.ts'
 import type { Candidate } from '../../core/target.ts'
-import { roomAfterRefusal } from '../../policy/routing/output-room.ts'
-import { outputLimitIn } from '../../protocols/errors/output-limit.ts'
+import { LEAST_ROOM, roomAfterRefusal } from '../../policy/routing/output-room.ts'
+import { affordableOutput, outputLimitIn } from '../../protocols/errors/output-limit.ts'
 import type { RouterDeps } from '../gateway.ts'
 import type { OutboundRequest } from '../upstream/outbound-request.ts'
 
 /** Most attempts at one target with a lower limit. */
 const MAX_TRIES = 2
 
+/** The most output tokens to request. `isAdded`: the request has no output limit of its own. */
+type StatedLimit = { readonly limit: number; readonly isAdded: boolean }
+
 /** The output limits that targets have stated for one request. */
 export class OutputLimits {
   readonly #deps: Pick<RouterDeps, 'health' | 'catalogue'>
-  readonly #stated = new Map<Candidate, { readonly limit: number; readonly tries: number }>()
+  readonly #stated = new Map<Candidate, StatedLimit & { readonly tries: number }>()
 
   constructor(deps: Pick<RouterDeps, 'health' | 'catalogue'>) {
     this.#deps = deps
   }
 
-  /** The most output tokens to request from this candidate. Undefined: it has stated none. */
-  of(candidate: Candidate): number | undefined {
-    return this.#stated.get(candidate)?.limit
+  /** The limit for this candidate. Undefined: it has stated none. */
+  of(candidate: Candidate): StatedLimit | undefined {
+    return this.#stated.get(candidate)
   }
 
   /** Whether the request can be sent to the candidate again with a lower limit. What it states about the model is learned. */
   lower(candidate: Candidate, failure: Failure, request: ChatRequest, prepared: OutboundRequest | null): boolean {
     const tries = this.#stated.get(candidate)?.tries ?? 0
-    if (tries === MAX_TRIES || rowOf(failure).side !== 'client') return false
+    const isOfRequest = rowOf(failure).side === 'client'
+    // What an account or a minute has left changes with every request, so it is tried once.
+    if (tries === MAX_TRIES || (!isOfRequest && (tries > 0 || !LEFT.has(failure.kind)))) return false
     const sent = limitIn(prepared?.body.text ?? '')
-    const limit = sent === undefined ? undefined : this.#limitAfter(candidate, failure, request, sent)
-    if (limit === undefined) return false
-    this.#stated.set(candidate, { limit, tries: tries + 1 })
+    const limit = isOfRequest ? this.#limitAfter(candidate, failure, request, sent) : affordableOutput(failure, sent)
+    if (limit === undefined || limit < LEAST_ROOM) return false
+    this.#stated.set(candidate, { limit, isAdded: sent === undefined, tries: tries + 1 })
     return true
   }
 
-  #limitAfter(candidate: Candidate, failure: Failure, request: ChatRequest, sent: number): number | undefined {
+  #limitAfter(candidate: Candidate, failure: Failure, request: ChatRequest, sent?: number): number | undefined {
+    if (sent === undefined) return undefined
     const { health, catalogue } = this.#deps
     if (failure.kind === 'context_length') {
       const { window: stated } = failure.overflow ?? {}
@@ -48,6 +54,9 @@ export class OutputLimits {
     return limit
   }
 }
+
+/** Refusals that may state how much is left of an account or of a minute's limit. */
+const LEFT: ReadonlySet<FailureKind> = new Set(['quota', 'token_rate'])
 
 /** The output limit in a request body of any format. A quotation in a text has a backslash before its quotes. */
 const limitIn = (body: string): number | undefined => {

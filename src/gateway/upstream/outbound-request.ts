@@ -45,6 +45,8 @@ export type InboundRequest = {
   readonly clientPath?: (path: string) => string
   /** The most output tokens to request from this target, as its refusal states. */
   readonly outputLimit?: number
+  /** The client's request has no output limit, and the target needs this one. */
+  readonly addsLimit?: boolean
   /**
    * Whether the provider has rejected a member of the body (`store`), of its settings (`generationConfig.topK`), or of its
    * messages or items (`messages.foo`), or this value of it.
@@ -167,7 +169,7 @@ const prepareAs = (
     const fitted = quirk?.(accepted, model, recordLoss, protocol.name) ?? accepted
     return inbound.refused ? withoutRefusedPaths(fitted, inbound.refused, recordLoss) : fitted
   }
-  const request = lowered === undefined ? inbound.request : withOutputLimit(inbound.request, lowered)
+  const request = lowered === undefined ? inbound.request : withOutputLimit(inbound, lowered)
   const stream = request.stream && !(protocol.choices?.wholeOnly && choicesOf(request) > 1)
   const path = pathOf(wire, protocol, model, stream)
   const base = wire.atHost ? hostOf(instance.baseUrl) : instance.baseUrl
@@ -209,7 +211,7 @@ const prepareAs = (
   const after = inbound.continues ? (instance.provider.supportsPrefill?.body?.(adjusted) ?? adjusted) : adjusted
   const atClientPaths = bodyLosses.map((loss) => ({ ...loss, path: clientPathOf(loss.path, encoded.from) }))
   const removed = (inbound.reencode?.without ?? []).map((path) => ({ path, essential: false }))
-  const outputLosses = lowered === undefined ? NONE : pathOfOutputLimit(inbound.request)
+  const outputLosses = lowered === undefined ? NONE : pathOfOutputLimit(request)
   const replaced = [...portable.losses, ...marked.losses]
   const losses = sorted(
     [...lacking, ...outputLosses, ...replaced, ...encoded.losses, ...atClientPaths, ...removed],
@@ -221,9 +223,12 @@ const prepareAs = (
 }
 
 /** The output limit to request instead of the client's, where that does not fit. */
-const loweredOutput = ({ request, source, outputLimit }: InboundRequest, limits: ModelLimits): number | undefined => {
+const loweredOutput = (
+  { request, source, outputLimit, addsLimit }: InboundRequest,
+  limits: ModelLimits,
+): number | undefined => {
   const wanted = request.settings.maxOutputTokens?.value
-  if (wanted === undefined) return undefined
+  if (wanted === undefined) return addsLimit ? outputLimit : undefined
   const fitting = lowest(fittingOutput(request, limits, source.text.length), outputLimit)
   return fitting !== undefined && fitting < wanted ? fitting : undefined
 }
@@ -231,11 +236,9 @@ const loweredOutput = ({ request, source, outputLimit }: InboundRequest, limits:
 const lowest = (one: number | undefined, other: number | undefined): number | undefined =>
   one === undefined || other === undefined ? (one ?? other) : Math.min(one, other)
 
-const withOutputLimit = (request: ChatRequest, value: number): ChatRequest => {
-  const { maxOutputTokens, ...settings } = request.settings
-  return maxOutputTokens
-    ? { ...request, settings: { ...settings, maxOutputTokens: { ...maxOutputTokens, value } } }
-    : request
+const withOutputLimit = ({ request, protocol }: InboundRequest, value: number): ChatRequest => {
+  const at = request.settings.maxOutputTokens?.at ?? protocol.passing?.lowerOutput({}, value).paths[0] ?? 'max_tokens'
+  return { ...request, settings: { ...request.settings, maxOutputTokens: { value, at } } }
 }
 
 const pathOfOutputLimit = ({ settings: { maxOutputTokens } }: ChatRequest): readonly Loss[] =>

@@ -10,7 +10,7 @@ const RESERVE = 512
 /** Share of the window from which an estimated room is used. In a smaller one, the refusal's own figures are better. */
 const LEAST_SHARE = 0.25
 /** The smallest room in tokens for which a request is lowered. With less, the prompt counts as too long. */
-const LEAST_ROOM = 64
+export const LEAST_ROOM = 64
 
 /**
  * The output limit to request from a model with these limits, if the client's does not fit. `length`: characters of the body,

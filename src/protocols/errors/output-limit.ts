@@ -25,6 +25,27 @@ export const outputLimitIn = ({ upstream, message, param = '' }: Failure, sent: 
   return limit !== undefined && isLimit(limit, sent) ? limit : undefined
 }
 
+/** `You requested up to 65536 tokens, but can only afford 30104`: OpenRouter (can1357/oh-my-pi#9569, QwenLM/qwen-code#73). */
+const AFFORDABLE = /requested up to [0-9]{1,9} tokens, but can only afford ([0-9]{1,9})\b/i
+/** `tokens per minute (TPM): Limit 8000, Requested 32979`: Groq (zeeyado/koassistant.koplugin#106) and OpenAI. */
+const PER_MINUTE = /\blimit:? ([0-9]{1,9}), requested:? ([0-9]{1,9})\b/i
+
+/**
+ * The most output tokens for which the account has credit, or a minute's limit has room, according to a refusal of `sent`
+ * (undefined: the request had no output limit). Undefined: it states none.
+ */
+export const affordableOutput = ({ kind, upstream }: Failure, sent: number | undefined): number | undefined => {
+  const words = (upstream?.message ?? '').slice(0, MAX_LENGTH)
+  const [, affordable] = kind === 'quota' ? (AFFORDABLE.exec(words) ?? []) : []
+  if (affordable !== undefined)
+    return read(affordable) < (sent ?? Number.POSITIVE_INFINITY) ? read(affordable) : undefined
+  const [, limit, requested] = kind === 'token_rate' ? (PER_MINUTE.exec(words) ?? []) : []
+  if (limit === undefined || requested === undefined || sent === undefined) return undefined
+  // The rest is the prompt, with what the server adds to it.
+  const prompt = read(requested) - sent
+  return prompt >= 0 && read(limit) - prompt < sent ? read(limit) - prompt : undefined
+}
+
 const rangeEnd = (words: string): number | undefined => {
   const [, end, bracket] = RANGE.exec(words) ?? []
   if (end !== undefined) return read(end) - (bracket === ')' ? 1 : 0)

@@ -44,10 +44,15 @@ export type Provider = {
   /** Model for requests that name none of this provider's models. Absent: the first in its list, otherwise the requested name. */
   readonly defaultModel?: string
   /**
-   * Endpoint of the model list. `decode`: the names in it; limits of models are read from any list. Absent: no list can be
+   * Endpoint of the model list. `decode`: the names in it; limits of models are read from any list. `nativePath`: a list that
+   * states more, relative to the base URL without `basePath`; a server that lacks it is asked for `path`. Absent: no list can be
    * fetched.
    */
-  readonly models?: { readonly path: string; readonly decode?: (body: Json) => readonly string[] }
+  readonly models?: {
+    readonly path: string
+    readonly nativePath?: string
+    readonly decode?: (body: Json) => readonly string[]
+  }
   /** Known models, if no list can be fetched. */
   readonly knownModels?: readonly string[]
   /** Further variables by environment suffix, with defaults: `{ API_VERSION: '2026-05-01' }`; null: no default. */

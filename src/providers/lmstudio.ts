@@ -27,7 +27,8 @@ export default {
   alsoSpeaks: [{ protocol: 'openai-responses' }, { protocol: 'anthropic-messages' }],
   auth: { header: 'authorization', prefix: 'Bearer ' },
   keyless: true,
-  models: { path: '/models', decode: chatIds },
+  // Only its own list states the window of a loaded model (github.com/co-l/openfox/issues/49, 2026-07-14).
+  models: { path: '/models', nativePath: '/api/v0/models', decode: chatIds },
   quirks: { requestBody: inOrder(olderChat, onlyResponses(noFormats)) },
   note: 'Usually `http://localhost:1234/v1`. The default model is the first it lists.',
   embeds: { protocol: 'openai-embeddings', models: [] },

@@ -3,7 +3,7 @@
  * list stays in use.
  */
 import { isObject, type Json, list, parseJson, text } from '../../core/json.ts'
-import type { Instance, ModelLimits } from '../../core/provider.ts'
+import type { Instance, ModelLimits, Provider } from '../../core/provider.ts'
 import type { Cancel, World } from '../../core/world.ts'
 import { utf8 } from '../../protocols/framing/utf8.ts'
 import { limitsIn } from '../../protocols/shared/listed-limits.ts'
@@ -53,8 +53,11 @@ export class FetchedModelLists {
     this.#timers = []
   }
 
-  /** `slot`: index in `#timers` of the function that cancels this fetch, later of the timer of the next. */
-  #fetch(instance: Instance, slot = this.#timers.length): void {
+  /**
+   * `slot`: index in `#timers` of the function that cancels this fetch, later of the timer of the next. `isNative`: from the
+   * native path, if there is one.
+   */
+  #fetch(instance: Instance, slot = this.#timers.length, isNative = true): void {
     const { models } = instance.provider
     const [key] = instance.keys
     if (!models || !key) return
@@ -67,6 +70,9 @@ export class FetchedModelLists {
         this.#onLimits(instance.id, listed.limits)
       }
       call.abort()
+      cancel()
+      if (!listed && status !== 0 && isNative && models.nativePath !== undefined)
+        return this.#fetch(instance, slot, false)
       this.#timers[slot] = this.#world.later(listed ? REFRESH : RETRY, () => this.#fetch(instance, slot))
     }
     const decode = utf8()
@@ -78,7 +84,7 @@ export class FetchedModelLists {
       {
         ...(identity && { identity }),
         method: 'GET',
-        url: instance.baseUrl + models.path,
+        url: listUrl(instance, models, isNative),
         headers: { accept: 'application/json', ...providerHeaders(instance, key) },
         connectTimeout: LIMIT.time,
       },
@@ -105,6 +111,15 @@ export class FetchedModelLists {
     }
   }
 }
+
+const listUrl = (
+  { baseUrl, provider: { basePath = '' } }: Instance,
+  { path, nativePath }: NonNullable<Provider['models']>,
+  isNative: boolean,
+): string =>
+  isNative && nativePath !== undefined && baseUrl.endsWith(basePath)
+    ? baseUrl.slice(0, baseUrl.length - basePath.length) + nativePath
+    : baseUrl + path
 
 /** OpenAI's list: `{"data":[{"id":…}]}`. */
 const openaiList = (body: Json): readonly string[] =>

@@ -27,6 +27,12 @@ const cases: readonly (readonly [server: string, list: Json, expected: { readonl
     { q: { contextWindow: 4096 } },
   ],
   [
+    // zed-industries/zed#25606: with which window a model will be loaded is not known.
+    'LM Studio, a model that is not loaded',
+    { data: [{ id: 'q', state: 'not-loaded', max_context_length: 131072 }] },
+    {},
+  ],
+  [
     // openrouter.ai/docs/api/api-reference/models/get-models.
     'OpenRouter',
     {

@@ -45,7 +45,8 @@ export const limitsIn = (body: Json): ReadonlyMap<string, ModelLimits> => {
   const found = new Map<string, ModelLimits>()
   for (const entry of entriesOf(body).slice(0, MOST)) {
     const name = text(entry.id) ?? text(entry.name)
-    const contextWindow = firstCount(entry, WINDOW)
+    // LM Studio loads a model with a smaller window than it could have.
+    const contextWindow = entry.state === 'not-loaded' ? undefined : firstCount(entry, WINDOW)
     const maxOutputTokens = firstCount(entry, OUTPUT)
     if (name === undefined || (contextWindow ?? maxOutputTokens) === undefined) continue
     // Gemini's names begin with the collection.

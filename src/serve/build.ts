@@ -200,7 +200,7 @@ const openKeys = (
     database,
     read,
     file: () => current.config.accounts,
-    pepper: () => current.config.settings.auth.pepper,
+    auth: () => current.config.settings.auth,
     auditDays: () => current.config.settings.audit.keepDays,
     ...on,
     onState: (problem) => logControlState(log, database ? null : folder, problem),

@@ -7,7 +7,7 @@ import type { ControlOperation, ControlPlace } from '../../src/edge/control/mess
 /** Opens the database of keys as another process: `control.db` in a folder, or a shared one. The caller closes it. */
 export const openControl = async (place: string | ControlPlace) => {
   const at = typeof place === 'string' ? { folder: place, database: null } : place
-  const database = await ControlDatabase.open(at, { pepper: null, auditDays: 365, file: NO_ACCOUNTS })
+  const database = await ControlDatabase.open(at, { pepper: null, configured: [], auditDays: 365, file: NO_ACCOUNTS })
   const run = async (operation: ControlOperation): Promise<JsonObject> => {
     const actor = { kind: 'cli', id: 'test', name: 'test' }
     const context = { actor, from: null, requestId: null, teams: null, idempotencyKey: null }

@@ -32,7 +32,7 @@ const given = async ({ production = false, path = join(folder, String(folders++)
   const state = { now: 1_700_000_000_000, current: true, fails: false, isStored: true }
   const database = await ControlDatabase.open(
     { folder: path, database: null },
-    { pepper: null, auditDays: 365, file: NO_ACCOUNTS },
+    { pepper: null, configured: [], auditDays: 365, file: NO_ACCOUNTS },
   )
   after(() => database.close())
   const operations: ControlOperation[] = []

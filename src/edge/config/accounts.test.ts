@@ -436,7 +436,7 @@ test('accounts: a record of the file with the ID of a stored one replaces it', (
   assert.deepEqual(lines({ env, yaml: 'teams: { default: {} }\n', stored: () => byDefault }), [])
 })
 
-test('accounts: a secret that a key of the database has is refused', () => {
+test('accounts: a secret that a key of the database has is a warning', () => {
   const key: ClientKey = {
     id: 'key_stored',
     name: 'other',
@@ -453,12 +453,12 @@ test('accounts: a secret that a key of the database has is refused', () => {
     secrets: [{ digest: DIGEST, last4: '', createdAt: 0, until: null }],
     managed: 'api',
   }
-  assert.deepEqual(
-    lines({ env, yaml: `keys: { a: { digest: "${DIGEST}" } }\n`, stored: () => ({ ...stored, keys: [key] }) }),
-    [
-      'headgate.yaml:1:9: keys.a: found the same secret as the key "other" of the database (key_stored); allowed: another secret for each key',
-    ],
-  )
+  const yaml = `keys: { a: { digest: "${DIGEST}" } }\n`
+  const result = load({ env, yaml, stored: () => ({ ...stored, keys: [key] }) })
+  assert.ok(result.ok)
+  assert.deepEqual(result.warnings, [
+    'headgate.yaml:1:9: the key "a" has the same secret as the key "other" of the database (key_stored), which has no effect. Revoke that key.',
+  ])
 })
 
 test('accounts: while the database cannot be read, its names are not checked', () => {

@@ -19,6 +19,7 @@ import type { Alerts } from '../../core/config.ts'
 import { parseDollars } from '../../core/money.ts'
 import { nearest } from '../../core/nearest.ts'
 import { Secret } from '../../core/secret.ts'
+import type { Settings } from '../../core/settings.ts'
 import { accountNameProblem } from '../../policy/accounts/account-name.ts'
 import { budgetOverlap, MAX_BUDGETS } from '../../policy/accounts/budget-count.ts'
 import { isWellFormedKey, keyKindOf, last4 } from '../../policy/accounts/client-key.ts'
@@ -30,7 +31,7 @@ import type { BudgetEntry, KeyEntry, PriceEntry, TeamEntry } from './account-sch
 import type { FileContent } from './file-content.ts'
 import { fileId, fingerprint } from './key-digest.ts'
 import { type Problem, quote } from './problem.ts'
-import { storedDigest } from './secret-digest.ts'
+import { digestsOf, storedDigest } from './secret-digest.ts'
 import { isNamedTimezone } from './setting-problems.ts'
 
 type Path = readonly PropertyKey[]
@@ -44,7 +45,7 @@ export type AccountSources = {
     readonly written: string
     readonly filled: boolean
   }
-  readonly pepper: string | undefined
+  readonly auth: Pick<Settings['auth'], 'keys' | 'admin' | 'pepper'>
   /** IDs of the configured providers. */
   readonly providers: readonly string[]
   /** The records of the database, whose teams and keys the file may name; null: unknown, so names are not checked. */
@@ -105,7 +106,8 @@ class AccountsReader {
     const isEmpty = Object.values(records).every((list) => list.length === 0)
     const accounts = isEmpty ? NO_ACCOUNTS : { ...records, places: this.#places }
     const { stored } = this.#sources
-    this.#refuseSharedSecrets(accounts.keys, stored?.keys ?? [])
+    this.#refuseSharedSecrets(accounts.keys)
+    this.#warnOfTakenSecrets(accounts.keys, stored?.keys ?? [])
     if (stored) this.#refuseStoredNames(accounts, stored)
     if (stored && this.#problems.length === 0) this.#refuseOverlap(accounts, stored)
     return { accounts, alerts, problems: this.#problems, warnings: this.#warnings }
@@ -222,7 +224,7 @@ class AccountsReader {
       return []
     }
     const created = this.#instant(createdAt, [...path, 'createdAt']) ?? 0
-    const { pepper } = this.#sources
+    const { pepper } = this.#sources.auth
     if (secret !== undefined) {
       this.#checkSecret(secret, [...path, 'secret'])
       return [{ digest: storedDigest(secret, pepper), last4: last4(secret), createdAt: created, until: null }]
@@ -418,20 +420,45 @@ class AccountsReader {
 
   // ── Checks of all records ─────────────────────────────────────────────────────────────────────────────────────
 
-  #refuseSharedSecrets(keys: readonly ClientKey[], stored: readonly ClientKey[]): void {
+  #refuseSharedSecrets(keys: readonly ClientKey[]): void {
     const owners = new Map<string, ClientKey>()
-    for (const key of keys.length > 0 ? stored : []) for (const { digest } of key.secrets) owners.set(digest, key)
     for (const key of keys)
       for (const { digest } of key.secrets) {
         const owner = owners.get(digest)
         if (owner && owner.id !== key.id)
           this.#refuse(
             ['keys', key.name],
-            `the same secret as the key ${quote(owner.name)}${owner.managed === 'api' ? ` of the database (${owner.id})` : ''}`,
+            `the same secret as the key ${quote(owner.name)}`,
             'another secret for each key',
             'name',
           )
         owners.set(digest, key)
+      }
+  }
+
+  /**
+   * A secret that a key of the database or of the environment has too. No reason to refuse the file: others write the
+   * database, and must not be able to prevent a start. `KeyIndex` decides which one counts.
+   */
+  #warnOfTakenSecrets(keys: readonly ClientKey[], stored: readonly ClientKey[]): void {
+    if (keys.length === 0) return
+    const { keys: configured, admin, pepper } = this.#sources.auth
+    const owners = new Map<string, string>()
+    for (const { id, name, secrets } of stored)
+      for (const { digest } of secrets)
+        owners.set(digest, `the key ${quote(name)} of the database (${id}), which has no effect. Revoke that key`)
+    const own = (secret: string, setting: string) => {
+      for (const digest of digestsOf(secret, pepper))
+        owners.set(digest, `${setting}, which takes precedence. Give the key another secret`)
+    }
+    for (const secret of configured) own(secret, 'auth.keys')
+    if (admin !== undefined) own(admin, 'auth.admin')
+    for (const { id, name, secrets } of keys)
+      for (const { digest } of secrets) {
+        const owner = owners.get(digest)
+        if (owner === undefined || owner.includes(`(${id})`)) continue
+        const where = this.#sources.placeOf(['keys', name]).name
+        this.#warnings.push(`${where}: the key ${quote(name)} has the same secret as ${owner}.`)
       }
   }
 

@@ -298,7 +298,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
   const accounts = file?.reader.accountsFrom({
     content,
     placeOf,
-    pepper: merged.data?.auth.pepper,
+    auth: merged.data?.auth ?? { keys: [] },
     providers: upstreams.instances.map(({ id }) => id),
     stored:
       merged.data && !areNamesIncomplete(problems) && hasAccounts(content) ? (stored ?? noAccounts)(merged.data) : null,

@@ -8,6 +8,12 @@ export const plainDigest = (secret: string): string => `s1:${hash('sha256', secr
 export const pepperedDigest = (secret: string, pepper: string): string =>
   `h1:${createHmac('sha256', pepper).update(secret).digest('hex')}`
 
+/** Every form in which a secret may be stored. */
+export const digestsOf = (secret: string, pepper: string | undefined): readonly string[] => [
+  plainDigest(secret),
+  ...(pepper === undefined ? [] : [pepperedDigest(secret, pepper)]),
+]
+
 /** The form in which a new secret is stored. */
 export const storedDigest = (secret: string, pepper: string | undefined): string =>
   pepper === undefined ? plainDigest(secret) : pepperedDigest(secret, pepper)

@@ -44,7 +44,7 @@ const given = (place: ControlPlace, since: number | null = null) => {
   const client = new ControlClient(
     {
       ...place,
-      settings: () => ({ pepper: null, auditDays: 365, file: NO_ACCOUNTS }),
+      settings: () => ({ pepper: null, configured: [], auditDays: 365, file: NO_ACCOUNTS }),
       onChange: (change) => changes.push(change),
       onComplete: (stored) => complete.push(stored),
       onState: (problem) => states.push(problem),
@@ -94,7 +94,7 @@ import { ControlClient } from ${JSON.stringify(new URL('./client.ts', import.met
 import { NO_ACCOUNTS } from ${JSON.stringify(new URL('../../core/accounts.ts', import.meta.url).href)}
 const place = JSON.parse(process.argv[1])
 const ignore = () => {}
-const client = new ControlClient({ ...place, settings: () => ({ pepper: null, auditDays: 365, file: NO_ACCOUNTS }),
+const client = new ControlClient({ ...place, settings: () => ({ pepper: null, configured: [], auditDays: 365, file: NO_ACCOUNTS }),
   onChange: ignore, onComplete: ignore, onState: ignore }, null)
 const context = { actor: { kind: 'cli', id: 'x', name: 'x' }, from: null, requestId: null, teams: null, idempotencyKey: null }
 for (let n = 0; ; n++) {

@@ -17,7 +17,7 @@ import { CONTROL_MIGRATIONS } from './schema.ts'
 const folder = mkdtempSync(join(tmpdir(), 'headgate-control-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
 
-const SETTINGS: ControlSettings = { pepper: null, auditDays: 365, file: NO_ACCOUNTS }
+const SETTINGS: ControlSettings = { pepper: null, configured: [], auditDays: 365, file: NO_ACCOUNTS }
 const CONTEXT: ControlContext = {
   actor: { kind: 'operator', id: 'root', name: 'root' },
   from: '127.0.0.1',

@@ -206,8 +206,7 @@ export class ControlDatabase {
       const once = onceOf(operation, context)
       const earlier = once && (await db.selectFrom('once').selectAll().where('key', '=', once.key).executeTakeFirst())
       if (earlier && earlier.at >= now - KEPT.once) return replay(earlier, once.print)
-      const { pepper, file } = this.#settings
-      const result = await write({ db, context, pepper, places: file.places, now }, operation)
+      const result = await write({ db, context, settings: this.#settings, now }, operation)
       const problem = result.ok ? this.#overlap(operation, result.value) : null
       if (problem !== null) throw new TooManyBudgets(problem)
       if (!once || !result.ok) return result

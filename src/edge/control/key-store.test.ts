@@ -19,7 +19,7 @@ const given = (t: TestContext) => {
       return readStoredAccounts(place.folder)
     },
     file: () => NO_ACCOUNTS,
-    pepper: () => undefined,
+    auth: () => ({ keys: [] }),
     auditDays: () => 365,
     date: Date.now,
     onState: (problem) => assert.equal(problem, null),

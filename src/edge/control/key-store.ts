@@ -5,10 +5,12 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type AccountRecords, type Directory, type FileAccounts, NO_ACCOUNTS } from '../../core/accounts.ts'
+import type { Settings } from '../../core/settings.ts'
 import { buildDirectory, changeDirectory } from '../../policy/accounts/directory.ts'
 import { problemOf } from '../sqlite/errors.ts'
 import type { OnStoreTime } from '../sqlite/on-store-time.ts'
 import { ControlClient } from './client.ts'
+import { controlSettings } from './control-settings.ts'
 import type {
   AccountsChange,
   AdminToken,
@@ -28,7 +30,7 @@ export type KeyStoreOptions = ControlPlace & {
   /** Reads the file or the snapshot; null: there is none. Throws if the file cannot be read. */
   readonly read?: (place: ControlPlace) => StoredAccounts | null
   readonly file: () => FileAccounts
-  readonly pepper: () => string | undefined
+  readonly auth: () => Pick<Settings['auth'], 'keys' | 'admin' | 'pepper'>
   readonly auditDays: () => number
   /** ms since 1970. */
   readonly date: () => number
@@ -80,7 +82,7 @@ export class KeyStore {
   /** Reads the file or the snapshot. If that fails, the thread tries again each second. */
   constructor(options: KeyStoreOptions) {
     this.#options = options
-    const { folder, database, file, pepper, auditDays } = options
+    const { folder, database, file, auth, auditDays } = options
     this.#stored = this.#read()
     this.#isLoaded = database === null && this.#stored !== null
     if (database && this.#stored === null)
@@ -95,7 +97,7 @@ export class KeyStore {
       {
         folder,
         database,
-        settings: () => ({ file: file(), pepper: pepper() ?? null, auditDays: auditDays() }),
+        settings: () => controlSettings({ accounts: file(), auth: auth(), auditDays: auditDays() }),
         onChange: (change) => {
           if (this.#isNews(change.seq)) this.#apply(change)
         },

@@ -155,9 +155,11 @@ export type AccountsChange = {
   readonly decisions: readonly Decision[] | null
 }
 
-/** `pepper` and `file` may change while the thread runs. */
+/** They may change while the thread runs. */
 export type ControlSettings = {
   readonly pepper: string | null
+  /** The digests of `auth.keys` and `auth.admin`, in every form. */
+  readonly configured: readonly string[]
   readonly auditDays: number
   readonly file: FileAccounts
 }

@@ -1,13 +1,13 @@
 /** Writes of records. Each runs in one transaction; it checks everything before its first write. */
 import { randomBytes } from 'node:crypto'
 import type { Kysely } from 'kysely'
-import { DEFAULT_TEAM, type FileAccounts } from '../../core/accounts.ts'
+import { type ClientKey, DEFAULT_TEAM } from '../../core/accounts.ts'
 import { isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { mergePatch } from '../../core/merge-patch.ts'
 import { createAccountId, createKey, keyKindOf, last4 } from '../../policy/accounts/client-key.ts'
-import { storedDigest } from '../config/secret-digest.ts'
+import { digestsOf, storedDigest } from '../config/secret-digest.ts'
 import { addAuditRow } from './audit.ts'
-import type { BulkAction, ControlContext, ControlResult, ControlWrite } from './messages.ts'
+import type { BulkAction, ControlContext, ControlResult, ControlSettings, ControlWrite } from './messages.ts'
 import {
   type AnyRecord,
   filteredRecords,
@@ -27,8 +27,7 @@ import { valueMessage } from './value-message.ts'
 export type WriteScope = {
   readonly db: Kysely<ControlTables>
   readonly context: ControlContext
-  readonly pepper: string | null
-  readonly places: FileAccounts['places']
+  readonly settings: Pick<ControlSettings, 'pepper' | 'configured' | 'file'>
   readonly now: number
 }
 
@@ -59,12 +58,12 @@ export const createRecord = async (
   if ('ok' in checked) return checked
   const { doc, team, name, expires } = checked
   if (!mayWrite(context, kind, team)) return notPermitted(kind)
+  if (imported?.data.digest !== undefined && context.teams !== null) return DIGEST_NOT_PERMITTED
   const taken = await nameProblem(scope, { kind, team, name, id: null })
   if (taken) return taken
   const id = createAccountId(PREFIXES[kind], randomBytes)
   const made = hasSecret(kind) ? newSecret(scope, kind, imported?.data) : null
-  if (made && (await isStored(db, made.digest)))
-    return refused(409, 'secret_taken', 'Another key has this secret. Give each key its own.', 'secret')
+  if (imported && (await isTaken(scope, imported.data))) return SECRET_TAKEN
   const row: RecordRow = {
     id,
     kind,
@@ -320,11 +319,14 @@ const mayWrite = ({ teams }: ControlContext, kind: RecordKind, team: string): bo
 const notPermitted = (kind: string): ControlResult =>
   refused(403, 'not_permitted', `Your role does not permit this change of a ${kind}.`)
 
-const byFile = ({ places }: WriteScope, { kind, id, name }: Pick<RecordRow, 'kind' | 'id' | 'name'>): ControlResult =>
+const byFile = (
+  { settings: { file } }: WriteScope,
+  { kind, id, name }: Pick<RecordRow, 'kind' | 'id' | 'name'>,
+): ControlResult =>
   refused(
     409,
     'managed_by_file',
-    `The ${kind} "${name}" is defined in ${places[id] ?? 'headgate.yaml'}. Change it there.`,
+    `The ${kind} "${name}" is defined in ${file.places[id] ?? 'headgate.yaml'}. Change it there.`,
   )
 
 /** States of records that are kept for their names, which others may have. */
@@ -439,8 +441,22 @@ type NewSecret = {
 
 const hasSecret = (kind: RecordKind): kind is 'key' | 'token' => kind === 'key' || kind === 'token'
 
+/** A digest names a key whose secret the actor need not know: it would let a team take over the key of another one. */
+const DIGEST_NOT_PERMITTED = refused(
+  403,
+  'not_permitted',
+  'Only an administrator of all teams may import a digest. Import the secret, or have a secret generated.',
+  'digest',
+)
+const SECRET_TAKEN = refused(
+  409,
+  'secret_taken',
+  'Another key or token has this secret, in the database, in headgate.yaml or in auth.keys or auth.admin. Give each its own.',
+  'secret',
+)
+
 const newSecret = (
-  { pepper }: WriteScope,
+  { settings: { pepper } }: WriteScope,
   kind: 'key' | 'token',
   given:
     | {
@@ -461,8 +477,19 @@ const addSecret = async ({ db, now }: WriteScope, owner: string, { digest, last4
   await db.insertInto('secret').values({ digest, owner, last4: end, created: now, until: null }).execute()
 }
 
-const isStored = async (db: Kysely<ControlTables>, digest: string): Promise<boolean> =>
-  (await db.selectFrom('secret').select('digest').where('digest', '=', digest).executeTakeFirst()) !== undefined
+/** Whether another credential has the secret or the digest: a key or token of the database, revoked ones included, or a configured one. */
+const isTaken = async (
+  { db, settings: { pepper, configured, file } }: WriteScope,
+  { secret, digest }: { readonly secret?: string | undefined; readonly digest?: string | undefined },
+): Promise<boolean> => {
+  const digests = digest !== undefined ? [digest] : secret !== undefined ? digestsOf(secret, pepper ?? undefined) : []
+  if (digests.length === 0) return false
+  const isOf = ({ secrets }: ClientKey) => secrets.some((one) => digests.includes(one.digest))
+  if (digests.some((one) => configured.includes(one)) || file.keys.some(isOf)) return true
+  return (
+    (await db.selectFrom('secret').select('digest').where('digest', 'in', digests).executeTakeFirst()) !== undefined
+  )
+}
 
 // ── Common parts of writes ─────────────────────────────────────────────────────────────────────────────────────
 

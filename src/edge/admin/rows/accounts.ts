@@ -207,7 +207,7 @@ const KEYS: RecordArea = {
   patchBody: { limits: { concurrent: 50 }, tags: { app: null } },
   secret: SHOWN_ONCE,
   about:
-    'The answer contains the secret, which is shown once. `secret` or `digest` imports an existing key. An administrator of a team creates keys of that team; a key never has more access than its team.',
+    'The answer contains the secret, which is shown once. `secret` or `digest` imports an existing key that no other credential has, in the database, in headgate.yaml or in the environment; only administrators of all teams import digests. An administrator of a team creates keys of that team; a key never has more access than its team.',
 }
 const PRICES: RecordArea = {
   kind: 'price',

@@ -6,6 +6,7 @@ import { userInfo } from 'node:os'
 import { isObject, type JsonObject, list, text } from '../../../core/json.ts'
 import { nearest } from '../../../core/nearest.ts'
 import { ControlClient } from '../../control/client.ts'
+import { controlSettings } from '../../control/control-settings.ts'
 import type { ControlError, ControlOperation } from '../../control/messages.ts'
 import { sharedControl } from '../../control/place.ts'
 import { type Cli, CliError, EXIT } from '../cli.ts'
@@ -112,7 +113,7 @@ const onFiles = (cli: Cli, local: Local): RecordStore => {
     {
       folder: local.dataDir,
       database: shared && { ...shared, snapshot: false },
-      settings: () => ({ pepper: auth.pepper ?? null, auditDays: audit.keepDays, file: config.accounts }),
+      settings: () => controlSettings({ accounts: config.accounts, auth, auditDays: audit.keepDays }),
       onChange: () => {},
       onComplete: () => {},
       // Operations fail with the problem.

@@ -14,7 +14,7 @@ import { BoundedMap } from '../../../gateway/health/bounded-map.ts'
 import { isWellFormedKey, keyKindOf } from '../../../policy/accounts/client-key.ts'
 import { principalOf } from '../../../policy/accounts/principal.ts'
 import { clientKeyIds } from '../../config/ids.ts'
-import { pepperedDigest, plainDigest } from '../../config/secret-digest.ts'
+import { digestsOf } from '../../config/secret-digest.ts'
 import type { AdminToken } from '../../control/messages.ts'
 import { slashesIn } from './mask-path.ts'
 
@@ -31,6 +31,9 @@ export type KnownKey =
   | { readonly kind: 'operator' }
   | { readonly kind: 'token'; readonly token: AdminToken }
   | { readonly kind: 'key'; readonly key: ClientKey; readonly secret: KeySecret; readonly team: Team }
+
+/** A key of headgate.yaml or of the database, or an admin token. */
+type StoredKey = Extract<KnownKey, { readonly kind: 'token' | 'key' }>
 
 /** All keys at one time. */
 export type KeySet = {
@@ -55,11 +58,13 @@ export class KeyIndex {
   /** The keys of the configuration, by salted digest. */
   readonly #configured = new Map<string, KnownKey>()
   /** The others, by stored digest. */
-  readonly #stored = new Map<string, KnownKey>()
+  readonly #stored = new Map<string, StoredKey>()
+  /** Those whose digest a key that precedes them has, too. */
+  readonly #shadowed = new Map<string, readonly StoredKey[]>()
   /** Digests with a pepper exist. */
   #isPeppered = false
   /** The stored digest of keys that were found. */
-  readonly #found = new BoundedMap<string>()
+  #found = new BoundedMap<string>()
   #unknown = new BoundedMap<true>()
   readonly #clients = new Map<string, Client>()
 
@@ -137,29 +142,58 @@ export class KeyIndex {
   }
 
   #storedDigestOf(presented: string): string | undefined {
-    const plain = plainDigest(presented)
-    if (this.#stored.has(plain)) return plain
-    if (!this.#isPeppered || this.#pepper === undefined) return undefined
-    const peppered = pepperedDigest(presented, this.#pepper)
-    return this.#stored.has(peppered) ? peppered : undefined
+    const digests = digestsOf(presented, this.#isPeppered ? this.#pepper : undefined)
+    const [first, second] = digests.filter((digest) => this.#stored.has(digest))
+    if (first === undefined || second === undefined) return first
+    const [one, other] = [this.#stored.get(first), this.#stored.get(second)]
+    return one && other && precedes(other, one) ? second : first
   }
 
-  #store(digest: string, known: KnownKey): void {
-    if (!this.#stored.has(digest) && !this.#unknown.isEmpty) this.#unknown = new BoundedMap()
-    this.#stored.set(digest, known)
+  #store(digest: string, known: StoredKey): void {
     if (digest.startsWith('h1:')) this.#isPeppered = true
+    const holder = this.#stored.get(digest)
+    if (!holder) {
+      if (!this.#unknown.isEmpty) this.#unknown = new BoundedMap()
+      // With a pepper, a key that was found by one digest may have to give way to the owner of the other.
+      if (this.#isPeppered && !this.#found.isEmpty) this.#found = new BoundedMap()
+    }
+    const isFirst = !holder || precedes(known, holder)
+    if (isFirst) this.#stored.set(digest, known)
+    if (holder) this.#shadow(digest, [...(this.#shadowed.get(digest) ?? []), isFirst ? holder : known])
   }
 
-  /** `owner`: the ID of the key or token; another one may have the digest meanwhile. */
+  /** `owner`: the ID of the key or token. The next one with the digest, if there is one, has it from now on. */
   #remove(digest: string, owner: string): void {
-    const known = this.#stored.get(digest)
-    const id = known?.kind === 'key' ? known.key.id : known?.kind === 'token' ? known.token.id : undefined
-    if (id === owner) this.#stored.delete(digest)
+    const others = this.#shadowed.get(digest)?.filter((known) => idOf(known) !== owner) ?? []
+    const holder = this.#stored.get(digest)
+    if (!holder || idOf(holder) !== owner) return this.#shadow(digest, others)
+    const [next, ...rest] = others.toSorted((one, other) => (precedes(one, other) ? -1 : 1))
+    if (next) this.#stored.set(digest, next)
+    else this.#stored.delete(digest)
+    this.#shadow(digest, rest)
+  }
+
+  #shadow(digest: string, others: readonly StoredKey[]): void {
+    if (others.length > 0) this.#shadowed.set(digest, others)
+    else this.#shadowed.delete(digest)
   }
 
   #salted(text: string): string {
     return hash('sha256', this.#salt + text, 'base64')
   }
+}
+
+const idOf = (known: StoredKey): string => (known.kind === 'key' ? known.key.id : known.token.id)
+
+/**
+ * Which of two owners of a secret counts: the key of headgate.yaml, otherwise the older one. So what others write to the
+ * database never takes a key from its owner.
+ */
+const precedes = (one: StoredKey, other: StoredKey): boolean => rankOf(one) < rankOf(other)
+
+const rankOf = (known: StoredKey): number => {
+  if (known.kind === 'token') return 0
+  return known.key.managed === 'file' ? -1 : known.key.createdAt
 }
 
 /** Whether a text has the prefix of this gateway's keys and a wrong checksum. */

@@ -6,6 +6,8 @@ import type { HeaderLookup } from './headers.ts'
 export type IncomingRequest = {
   /** Request ID: the client's `x-request-id` if valid, otherwise generated (`req_…`). */
   readonly id: string
+  /** The gateway's own ID, under which the request is recorded, where `id` is the client's: clients repeat theirs. */
+  readonly ownId?: string
   readonly method: string
   /** The path as sent, without the query and not decoded. */
   readonly path: string

@@ -6,13 +6,13 @@ import type { PriceSource, UsageSource } from './accounts.ts'
 
 export type JournalRecord = AttemptOpened | AttemptClosed | RequestEnded
 
-/** Identifies a request within its process. Request IDs may repeat, since clients can set them. */
+/** Identifies a request within its process. */
 type CallNumber = { readonly call: number }
 
 /** Written before the attempt is sent. */
 export type AttemptOpened = CallNumber & {
   readonly type: 'attempt_opened'
-  /** The request's ID. */
+  /** The gateway's own ID of the request, which no other request has. */
   readonly request: string
   /** Number of the attempt within the request, from 0. */
   readonly attempt: number
@@ -33,6 +33,8 @@ export type AttemptOpened = CallNumber & {
   /** The route and the kind of client by which usage is grouped. */
   readonly route: string | null
   readonly client: string | null
+  /** The ID that the client gave the request (`x-request-id`), which others may have too. */
+  readonly clientRequestId: string | null
 }
 
 /**
@@ -125,6 +127,8 @@ export type RequestEnded = CallNumber & {
   readonly trace: string | null
   /** The kind of client (`clientOf`). */
   readonly client: string | null
+  /** The ID that the client gave the request. */
+  readonly clientRequestId: string | null
 }
 
 /** Why a request was routed and answered as it was. Targets as `provider/model`. */

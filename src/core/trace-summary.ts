@@ -27,7 +27,10 @@ export type AttemptRecord = {
 
 /** Summary of a request for the log. Times in ms. */
 export type TraceSummary = {
+  /** As the client received it. */
   readonly id: string
+  /** The gateway's own ID, under which the request is recorded. */
+  readonly ownId: string
   readonly style: string
   /** The requested model; `upstreamModel` is the model that answered. */
   readonly model: string
@@ -247,6 +250,7 @@ export const summarize = (trace: Trace): TraceSummary => {
   const totalMs = Math.max(0, end - received.at)
   return {
     id: received.id,
+    ownId: received.ownId ?? received.id,
     style: received.style,
     model: received.model,
     stream: received.stream,

@@ -12,6 +12,8 @@ export type TraceEvent =
       /** The kind of client, from its User-Agent. */
       readonly family: string
       readonly id: string
+      /** The gateway's own ID, where `id` is the client's. */
+      readonly ownId?: string | undefined
       readonly style: string
       readonly model: string
       readonly stream: boolean

@@ -28,6 +28,7 @@ export const openedRecord = (call: number, changes: Partial<AttemptOpened> = {})
   charges: [budgetCharge('bud_a', NOON)],
   route: 'fast',
   client: 'openai-sdk',
+  clientRequestId: null,
   ...changes,
 })
 
@@ -79,5 +80,6 @@ export const endedRecord = (call: number, changes: Partial<RequestEnded> = {}): 
   saved: 0,
   trace: null,
   client: 'openai-sdk',
+  clientRequestId: null,
   ...changes,
 })

@@ -194,6 +194,8 @@ export const requests = words({
     facts: {
       id: 'ID',
       received: 'Received',
+      clientId: 'ID from the client',
+      sameClientId: 'Also with this ID',
       client: 'Client',
       style: 'Style',
       streamed: 'streamed',

@@ -4,7 +4,7 @@ import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { mergePatch } from '../../core/merge-patch.ts'
-import { requestId } from '../http/app/request-id.ts'
+import { newRequestId } from '../http/app/request-id.ts'
 import { findRoute, type Handlers } from '../http/app/routes.ts'
 import type { StoredBodies } from '../ledger/bodies/messages.ts'
 
@@ -37,7 +37,7 @@ export class Replays {
   }
 
   /** The replay with this ID, or why it cannot be sent now. */
-  prepare(bodies: StoredBodies, changes: ReplayChanges, id = requestId(undefined)): Outcome<ReplayedRequest> {
+  prepare(bodies: StoredBodies, changes: ReplayChanges, id = newRequestId()): Outcome<ReplayedRequest> {
     const body = replayedBody(bodies, changes)
     if (!body.ok) return body
     const found = findRoute(bodies.path)

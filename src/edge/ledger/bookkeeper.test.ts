@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
-import { test } from 'node:test'
+import { DatabaseSync, StatementSync } from 'node:sqlite'
+import { mock, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { answered, checkSums, closers, count, ENDED, given, OWN, storeAll } from '../../../test/support/bookkeeping.ts'
 import { type LedgerEngine, onEachEngine, SQLITE } from '../../../test/support/ledger-engines.ts'
@@ -184,6 +184,27 @@ onEachEngine((engine) => {
     assert.deepEqual(checkSums(), { attempts: 20, requests: 20, cost: 1_400 })
   })
 
+  test('bookkeeper: n requests with one ID take n inserts for themselves and n for those that are moved', async () => {
+    if (engine.name !== 'SQLite') return
+    const inserts = async (n: number) => {
+      const { open, write, checkSums } = given(engine)
+      const records = count(n).flatMap((call) => [
+        openedRecord(call, { request: 'same', at: NOON + (call % 7) }),
+        closedRecord(call),
+        endedRecord(call, { request: 'same', received: NOON + (call % 7) }),
+      ])
+      write(ENDED, records)
+      const run = mock.method(StatementSync.prototype, 'run')
+      await storeAll(open())
+      const runs = run.mock.callCount()
+      run.mock.restore()
+      assert.equal(checkSums().requests, n)
+      return runs
+    }
+    const [few, many] = [await inserts(1_000), await inserts(4_000)]
+    assert.ok(many < 4.2 * few, `${few} and ${many} statements`)
+  })
+
   test('bookkeeper: the cost of a hedge that ends late goes to its own request, although others have the same ID and time', async () => {
     const { open, write, reading, checkSums } = given(engine)
     const bookkeeper = open()
@@ -321,7 +342,7 @@ onEachEngine((engine) => {
     await second.step()
     assert.match(
       second.problem ?? '',
-      /(usage\.db|the schema headgate_usage) was written by a newer version of Headgate \(schema version 9, supported: 2\)/,
+      /(usage\.db|the schema headgate_usage) was written by a newer version of Headgate \(schema version 9, supported: 3\)/,
     )
     assert.equal(events.at(-1)?.event, 'degraded')
   })

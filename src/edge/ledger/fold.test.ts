@@ -211,6 +211,16 @@ test('fold: the state continues from the database after each record', () => {
   }
 })
 
+test('fold: a request of an ended process keeps the ID of its client', () => {
+  const fold = given()
+  fold.add(openedRecord(1, { clientRequestId: 'mine' }), 'a.1-0')
+  fold.endProcess('a.1-0')
+  assert.deepEqual(
+    fold.take().requests.map(({ id, client_request_id }) => [id, client_request_id]),
+    [['req_1', 'mine']],
+  )
+})
+
 test('fold: requests of one ID, at once and in several processes, are separate', () => {
   const fold = given()
   for (const [call, process] of [

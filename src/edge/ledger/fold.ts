@@ -167,13 +167,13 @@ export class LedgerFold {
   // ── Attempts ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   #open(record: AttemptOpened, process: string): void {
-    const { call, key, team, style, tag, route, client, charges } = record
+    const { call, key, team, style, tag, route, client, charges, clientRequestId } = record
     const request = this.#requestOf(process, call)
     if (request.attempts.has(record.attempt)) {
       this.orphans++
       return
     }
-    const opened = { process, call, key, team, style, tag, route, client, charges, ended: null }
+    const opened = { process, call, key, team, style, tag, route, client, charges, clientRequestId, ended: null }
     const attempt = {
       row: openRow(record, this.#callOf(process, record.call)),
       opened,
@@ -248,12 +248,13 @@ export class LedgerFold {
     const [first] = request.attempts.values()
     if (!first) return
     const { row, opened } = first
-    const { key, team, style, tag, route, client } = opened
+    const { key, team, style, tag, route, client, clientRequestId = null } = opened
     this.#endWith(
       request,
       {
         ...NO_REQUEST,
         id: row.request,
+        client_request_id: clientRequestId,
         call: row.call,
         received: row.started,
         style,
@@ -523,6 +524,7 @@ const NO_REQUEST = {
 const endedRow = (record: RequestEnded, call: number, node: string): RequestRow => ({
   ...NO_REQUEST,
   id: record.request,
+  client_request_id: record.clientRequestId,
   call,
   received: record.received,
   ended: record.at,

@@ -172,7 +172,7 @@ for (const [name, value, record] of earlier)
 
 test('journal record: items that were added later are null, and charges may be pairs', () => {
   const items: unknown[] = JSON.parse(opened)
-  items.splice(-2)
+  items.splice(-3)
   items[items.length - 1] = [['bud_a', NOON]]
   assert.deepEqual(decodeRecord(JSON.stringify(items)), openedRecord(1, { route: null, client: null }))
 })

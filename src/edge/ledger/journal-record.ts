@@ -64,6 +64,7 @@ const openedList = (record: AttemptOpened) => [
   record.charges,
   optional(record.route),
   optional(record.client),
+  optional(record.clientRequestId),
 ]
 
 const closedList = (record: AttemptClosed) => [
@@ -121,6 +122,7 @@ const endedList = (record: RequestEnded) => [
   record.saved,
   optional(record.trace),
   optional(record.client),
+  optional(record.clientRequestId),
 ]
 
 // ── Decoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -181,7 +183,7 @@ const decoderOf = (type: unknown): ((items: readonly unknown[]) => JournalRecord
 
 const decodeOpened = (items: readonly unknown[]): AttemptOpened => {
   const [call, attempt, at, request, key, team, style, tag, ...target] = items
-  const [provider, model, credential, hedge, reserved, charges, route, client] = target
+  const [provider, model, credential, hedge, reserved, charges, route, client, clientRequestId] = target
   return {
     type: 'attempt_opened',
     call: integer(call),
@@ -200,6 +202,7 @@ const decodeOpened = (items: readonly unknown[]): AttemptOpened => {
     charges: list(charges).map(charge),
     route: optionalText(route),
     client: optionalText(client),
+    clientRequestId: optionalText(clientRequestId),
   }
 }
 
@@ -246,7 +249,7 @@ const decodeEnded = (items: readonly unknown[]): RequestEnded => {
   const [call, request, received, at, style, stream, asked, route, provider, model, ...owner] = items
   const [key, team, person, endUser, tags, tag, ...result] = owner
   const [outcome, status, code, message, trail, decision, cache, ...figures] = result
-  const [firstContentMs, overheadUs, saved, trace, client] = figures
+  const [firstContentMs, overheadUs, saved, trace, client, clientRequestId] = figures
   return {
     type: 'request_ended',
     call: integer(call),
@@ -277,6 +280,7 @@ const decodeEnded = (items: readonly unknown[]): RequestEnded => {
     saved: amount(saved),
     trace: optionalText(trace),
     client: optionalText(client),
+    clientRequestId: optionalText(clientRequestId),
   }
 }
 

@@ -119,6 +119,8 @@ const prepareStatements = (database: SqlDatabase) => ({
     `UPDATE attempt SET ${[...CHANGED, 'opened'].map((column) => `${column} = ?`).join(', ')} WHERE started = ? AND request = ? AND n = ?`,
   ),
   insertRequest: database.prepare(`${insertInto('request', REQUEST_COLUMNS)} ON CONFLICT DO NOTHING`),
+  lastReceived: database.prepare('SELECT max(received) AS last FROM request WHERE id = ?'),
+  lastStarted: database.prepare('SELECT max(started) AS last FROM attempt WHERE request = ?'),
   addToRequest:
     database.prepare(`UPDATE request SET input = input + ?, output = output + ?, cache_read = cache_read + ?,
     cache_write = cache_write + ?, reasoning = reasoning + ?,
@@ -330,14 +332,17 @@ export class UsageDatabase {
   }
 
   #write(batch: LedgerBatch, positions: readonly JournalRow[], { stored }: StoredNames): void {
-    const { insertRequest, addToRequest, addHour, addDay, addSum, setFacet, setPosition } = this.#statements
+    const { insertRequest, lastReceived, addToRequest, addHour, addDay, addSum, setFacet, setPosition } =
+      this.#statements
     this.#writeAttempts(batch.attempts, stored)
-    insertAll(batch.requests, 'received', (rows) =>
-      runAll(
-        insertRequest,
-        rows.map((row) => valuesOf(REQUEST_COLUMNS, row)),
-      ),
-    )
+    insertAll(batch.requests, 'received', {
+      insert: (rows) =>
+        runAll(
+          insertRequest,
+          rows.map((row) => valuesOf(REQUEST_COLUMNS, row)),
+        ),
+      last: ({ id }) => Number(lastReceived.get(id)?.last),
+    })
     runAll(addToRequest, batch.additions.map(additionValues))
     runAll(
       addHour,
@@ -362,7 +367,7 @@ export class UsageDatabase {
   }
 
   #writeAttempts(attempts: LedgerBatch['attempts'], stored: StoredNames['stored']): void {
-    const { insertAttempt, updateAttempt } = this.#statements
+    const { insertAttempt, lastStarted, updateAttempt } = this.#statements
     const all = [...attempts].map((attempt) => {
       const opened = { ...attempt.opened, process: stored(attempt.opened.process) }
       return { attempt, row: attempt.row, opened: attempt.isComplete ? null : JSON.stringify(opened) }
@@ -375,12 +380,14 @@ export class UsageDatabase {
     )
     const added = all.filter(({ attempt }) => !attempt.stored)
     const rows = added.map(({ row, opened }) => ({ ...row, opened }))
-    const inserted = insertAll(rows, 'started', (next) =>
-      runAll(
-        insertAttempt,
-        next.map((row) => [...valuesOf(ATTEMPT_COLUMNS, row), row.opened]),
-      ),
-    )
+    const inserted = insertAll(rows, 'started', {
+      insert: (next) =>
+        runAll(
+          insertAttempt,
+          next.map((row) => [...valuesOf(ATTEMPT_COLUMNS, row), row.opened]),
+        ),
+      last: ({ request }) => Number(lastStarted.get(request)?.last),
+    })
     for (const [index, { attempt, row }] of added.entries())
       attempt.row = { ...row, started: inserted[index]?.started ?? row.started }
   }
@@ -468,24 +475,29 @@ export class UsageDatabase {
   }
 }
 
+/** Statements for rows of one table. `insert` returns the number of added rows for each. */
+type Insertion<Row> = {
+  readonly insert: (rows: readonly Row[]) => readonly number[]
+  /** The last time of the rows with the same ID. */
+  readonly last: (row: Row) => number
+}
+
 /**
- * Inserts rows. If the key of one is taken, its time is moved by 1 ms until it is free: clients can send one request ID
- * several times in a millisecond. `insert` returns the number of added rows for each. Returns the rows as inserted.
+ * Inserts rows. If the key of one is taken, it is moved behind the last one of its ID, so that n equal IDs take n steps: in
+ * journals of earlier versions the ID is the client's. Returns the rows as inserted.
  */
 const insertAll = <Time extends string, Row extends { readonly [name in Time]: number }>(
   rows: readonly Row[],
   time: Time,
-  insert: (rows: readonly Row[]) => readonly number[],
+  { insert, last }: Insertion<Row>,
 ): readonly Row[] => {
-  const inserted = [...rows]
-  const changes = insert(inserted)
-  for (const [index, row] of rows.entries()) {
-    let next = row
-    for (let isIn = changes[index] !== 0; !isIn; isIn = insert([next])[0] !== 0)
-      next = { ...next, [time]: next[time] + 1 }
-    inserted[index] = next
-  }
-  return inserted
+  const changes = insert(rows)
+  return rows.map((row, index) => {
+    if (changes[index] !== 0) return row
+    const moved = { ...row, [time]: last(row) + 1 }
+    insert([moved])
+    return moved
+  })
 }
 
 const valuesOf = <Row>(columns: readonly (keyof Row)[], row: Row): SqlValue[] =>

@@ -22,8 +22,11 @@ export type UsageTables = {
 }
 
 export type RequestRow = {
+  /** The gateway's own ID, which no other request has. */
   readonly id: string
-  /** Number of the call, which tells requests with the same ID apart (`callNumber`). */
+  /** The ID that the client gave the request (`x-request-id`), which others may have too. */
+  readonly client_request_id: string | null
+  /** Number of the call (`callNumber`). */
   readonly call: number
   readonly received: number
   readonly ended: number | null
@@ -141,6 +144,7 @@ export const REQUEST_COLUMNS: readonly (keyof RequestRow)[] = [
   'saved',
   'trace',
   'node',
+  'client_request_id',
 ]
 
 /** Columns of the table `attempt` but `opened`, in the order of exports. */
@@ -191,6 +195,8 @@ export type OpenedColumn = {
   readonly route: string | null
   readonly client: string | null
   readonly charges: readonly BudgetCharge[]
+  /** Absent: the attempt was stored by an earlier version. */
+  readonly clientRequestId?: string | null
   /** The time of receipt of the request, after its end. */
   readonly ended: number | null
 }
@@ -338,8 +344,18 @@ const REBUILT: readonly RebuiltTable[] = [
   { table: 'budget_sum', create: BUDGET_SUM, kept: ['counter', 'period_start', 'node', 'spent'], added: ['process'] },
 ]
 
+/** Before, clients gave requests the IDs under which they are stored. */
+const CLIENT_REQUEST_ID = [
+  'ALTER TABLE request ADD COLUMN client_request_id TEXT',
+  'CREATE INDEX request_client_id ON request (client_request_id, received) WHERE client_request_id IS NOT NULL',
+]
+
 /** Raw SQL: kysely's schema builder has no `WITHOUT ROWID`. */
-const MIGRATIONS: readonly Migration[] = [migrationOf(FIRST), { up: (db) => upgradeTables(db, REBUILT) }]
+const MIGRATIONS: readonly Migration[] = [
+  migrationOf(FIRST),
+  { up: (db) => upgradeTables(db, REBUILT) },
+  migrationOf(CLIENT_REQUEST_ID),
+]
 
 /**
  * The gateways that store usage, and when they have done so last, by the clock of the database. `since`: when it was opened
@@ -348,13 +364,17 @@ const MIGRATIONS: readonly Migration[] = [migrationOf(FIRST), { up: (db) => upgr
 const GATEWAY = `CREATE TABLE gateway (node TEXT PRIMARY KEY, since INTEGER NOT NULL, seen INTEGER NOT NULL)`
 
 /** The same versions: files before the first release were upgraded by the second. */
-const SHARED_MIGRATIONS: readonly Migration[] = [migrationOf(FIRST), migrationOf([GATEWAY])]
+const SHARED_MIGRATIONS: readonly Migration[] = [
+  migrationOf(FIRST),
+  migrationOf([GATEWAY]),
+  migrationOf(CLIENT_REQUEST_ID),
+]
 
 /** The file's name in the data folder. */
 export const USAGE_FILE = 'usage.db'
 
-export const USAGE_SCHEMA: SchemaVersions = { file: USAGE_FILE, migrations: MIGRATIONS, oldestReader: 1 }
+export const USAGE_SCHEMA: SchemaVersions = { file: USAGE_FILE, migrations: MIGRATIONS, oldestReader: 1, read: 3 }
 export const SHARED_USAGE: SharedSchema = {
   name: 'headgate_usage',
-  versions: { file: USAGE_FILE, migrations: SHARED_MIGRATIONS, oldestReader: 2 },
+  versions: { file: USAGE_FILE, migrations: SHARED_MIGRATIONS, oldestReader: 2, read: 3 },
 }

@@ -119,7 +119,8 @@ const requestEvent = (trace: Trace, view: LiveView): Omit<LiveEvent, 'id'> => {
   const { at: received, date, family } = first?.type === 'received' ? first : { at: 0, date: 0, family: '' }
   return made('requests', 'request', [team], {
     object: 'request',
-    id: clip(summary.id),
+    id: clip(summary.ownId),
+    client_request_id: summary.ownId === summary.id ? null : clip(summary.id),
     received_at: iso(date),
     ended_at: iso(date + summary.totalMs),
     style: summary.style,

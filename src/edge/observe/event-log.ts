@@ -20,6 +20,7 @@ const requestFields = (summary: TraceSummary): Fields => {
   const { usage, failure, firstContentMs, cost } = summary
   return {
     id: summary.id,
+    ledger_id: summary.ownId === summary.id ? undefined : summary.ownId,
     style: summary.style,
     stream: summary.stream,
     client: summary.client,

@@ -16,6 +16,8 @@ export type SchemaVersions = {
   readonly file: string
   readonly migrations: readonly Migration[]
   readonly oldestReader: number
+  /** The oldest schema that this program reads without upgrading it; by default `oldestReader`. */
+  readonly read?: number
 }
 
 type SchemaVersionTable = {
@@ -63,7 +65,7 @@ export const readableVersion = (
 
 /** Whether there is a schema that this program can read. Throws if only a newer one can. */
 export const isReadable = (database: DatabaseSync | PostgresDatabase, versions: SchemaVersions): boolean =>
-  (readableVersion(database, versions) ?? -1) >= versions.oldestReader
+  (readableVersion(database, versions) ?? -1) >= (versions.read ?? versions.oldestReader)
 
 /** A migration of statements as SQLite understands them. */
 export const migrationOf = (statements: readonly string[]): Migration => ({

@@ -31,6 +31,9 @@ export type AccountsOptions = Pick<AccountsState, 'world' | 'prices' | 'journal'
   readonly authority?: RemoteAuthority | undefined
 }
 
+/** The members of a request that its account records. */
+type ReceivedCall = Pick<IncomingRequest, 'id' | 'ownId' | 'principal' | 'headers'>
+
 export class Accounts {
   readonly #state: AccountsState
   readonly #remote: RemoteAuthority | null
@@ -51,22 +54,17 @@ export class Accounts {
   }
 
   /** Opens the account of a call. `style`: the kind of call, as named in the log. */
-  open(
-    { id, principal, headers }: Pick<IncomingRequest, 'id' | 'principal' | 'headers'>,
-    style: string,
-  ): RequestAccount {
+  open({ id, ownId, principal, headers }: ReceivedCall, style: string): RequestAccount {
     const received = this.#state.world.date()
     const trace = headers('traceparent') ?? null
     const client = clientOf(headers('user-agent') ?? '').family
-    const call = { number: this.#calls++, id, style, principal, received, trace, client }
+    const ids = ownId === undefined ? { id, clientRequestId: null } : { id: ownId, clientRequestId: id }
+    const call = { number: this.#calls++, ...ids, style, principal, received, trace, client }
     return new RequestAccount(this.#state, call)
   }
 
   /** The limit or budget that refuses every call for text of this client, or null. Takes nothing. */
-  async refusal(
-    received: Pick<IncomingRequest, 'id' | 'principal' | 'headers'>,
-    style: string,
-  ): Promise<Failure | null> {
+  async refusal(received: ReceivedCall, style: string): Promise<Failure | null> {
     const account = this.open(received, style)
     account.describe({ ...NO_DEMAND, output: 'text' })
     return account.refusal()
@@ -79,7 +77,7 @@ export class Accounts {
     planned: { readonly candidate: Candidate; readonly modelMaximum: number | undefined },
   ): Nano | null {
     const received = this.#state.world.date()
-    const call = { number: 0, id, style: '', principal, received, trace: null, client: '' }
+    const call = { number: 0, id, clientRequestId: null, style: '', principal, received, trace: null, client: '' }
     const found = planAttempt(this.#state, call, demand, planned)
     return 'id' in found ? null : found.estimated
   }

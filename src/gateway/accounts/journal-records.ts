@@ -13,7 +13,7 @@ import type { CallDemand } from './demand.ts'
 import type { AccountedCall, Charged, OpenAttempt } from './open-attempt.ts'
 
 export const openedRecord = (
-  { number, id, style, principal, client }: AccountedCall,
+  { number, id, style, principal, client, clientRequestId }: AccountedCall,
   attempt: OpenAttempt,
   { hedge, rules, route }: { readonly hedge: boolean; readonly rules: AccountRules; readonly route: string | null },
 ): AttemptOpened => {
@@ -36,6 +36,7 @@ export const openedRecord = (
     charges: attempt.cells.map(({ charge }) => charge),
     route,
     client,
+    clientRequestId,
   }
 }
 
@@ -72,7 +73,7 @@ type EndedCall = {
 }
 
 export const endedRecord = (
-  { number, id, style, principal, received, trace: parent, client }: AccountedCall,
+  { number, id, style, principal, received, trace: parent, client, clientRequestId }: AccountedCall,
   { endUser, route, plan }: CallDemand,
   trace: Trace,
   { at, rules, saved }: EndedCall,
@@ -109,6 +110,7 @@ export const endedRecord = (
     saved,
     trace: parent,
     client,
+    clientRequestId,
   }
 }
 

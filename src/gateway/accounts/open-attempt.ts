@@ -17,7 +17,10 @@ import type { CallDemand } from './demand.ts'
 export type AccountedCall = {
   /** Number of the call in this process. */
   readonly number: number
+  /** The gateway's own ID. */
   readonly id: string
+  /** The ID that the client gave the request. */
+  readonly clientRequestId: string | null
   readonly style: string
   readonly principal: Principal
   readonly received: number

@@ -38,10 +38,10 @@ export class Recorder {
     this.account = gateway.accounts.open(received, style)
     this.bodies = gateway.bodies?.open(received) ?? null
     const at = gateway.world.now()
-    const { id, principal } = received
+    const { id, ownId, principal } = received
     const { received: date, family } = this.account
     const client = principal.id === '' ? {} : { client: principal.id, team: principal.team.name }
-    this.#events.push({ type: 'received', at, date, family, id, style, model: '', stream: false, ...client })
+    this.#events.push({ type: 'received', at, date, family, id, ownId, style, model: '', stream: false, ...client })
   }
 
   /** The events so far, in order. */

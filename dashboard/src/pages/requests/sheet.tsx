@@ -3,7 +3,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChild, ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import type { AttemptEntry, RequestEntry } from '../../../../src/edge/ledger/reading/queries.ts'
+import type { AttemptEntry, FoundRequest, RequestEntry } from '../../../../src/edge/ledger/reading/queries.ts'
 import { placePath, shared } from '../../address.ts'
 import { hasRole, type Problem, read, useResource } from '../../api.ts'
 import { addDollars, count, duration, fullTime, money } from '../../format.ts'
@@ -203,14 +203,17 @@ const Cost = ({ request }: { readonly request: RequestEntry }) => {
 
 // ── Facts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const Facts = ({ request }: { readonly request: RequestEntry }) => {
+const Facts = ({ request }: { readonly request: RequestEntry & Partial<FoundRequest> }) => {
   const { facts } = w.sheet
-  const { key, team, end_user, tags, cache, client, trace, node, style, stream, received_at } = request
+  const { key, team, end_user, tags, cache, client, trace, node, style, stream, received_at, client_request_id } =
+    request
   const tagText = Object.entries(tags)
     .map(([name, value]) => `${name}:${value}`)
     .join(' ')
   const rows: readonly (readonly [string, string | null | undefined])[] = [
     [facts.received, fullTime(Date.parse(received_at))],
+    [facts.clientId, client_request_id],
+    [facts.sameClientId, (request.same_client_id ?? []).map(({ id }) => id).join(' ') || null],
     [facts.client, client],
     [facts.style, `${style}, ${stream ? facts.streamed : facts.whole}`],
     [facts.key, key === null ? w.noKey : `${key.name ?? ''} ${key.id}`.trim()],
@@ -424,7 +427,8 @@ const NotEnded = ({ id, problem, reload }: NotEndedProps) => {
 export const Sheet = ({ id, rows }: SheetProps) => {
   const { value, problem, isLoading, reload } = useResource(id, () => readDetail(id), { isolated: true })
   const panel = useRef<HTMLElement>(null)
-  const detail = value?.id === id ? value : undefined
+  // The ID may be the one that the client gave.
+  const detail = value?.id === id || value?.client_request_id === id ? value : undefined
   // What the list has is shown at once.
   const row: ListedRequest | undefined = detail ?? rows.find((one) => one.id === id)
   useEffect(() => {

@@ -49,7 +49,11 @@ const decision = z
 export const request = z
   .strictObject({
     object: z.literal('request'),
-    id: z.string(),
+    id: z.string().describe('Given by the gateway'),
+    client_request_id: z
+      .string()
+      .nullable()
+      .describe('Given by the client as `x-request-id`; others may have the same. Null: none'),
     received_at: time,
     ended_at: time.nullable(),
     style: z.string(),
@@ -84,6 +88,13 @@ export const request = z
     attempts: z.array(attempt),
   })
   .meta({ id: 'Request' })
+export const foundRequest = request
+  .extend({
+    same_client_id: z
+      .array(z.strictObject({ id: z.string(), received_at: time }))
+      .describe('Others to which the client gave the same ID, the newest first, at most 20'),
+  })
+  .meta({ id: 'FoundRequest' })
 
 const storedBody = z
   .strictObject({
@@ -158,6 +169,7 @@ export const requestsPage = z
 export const REQUEST_EXAMPLE = {
   object: 'request',
   id: 'req_kdvbwqhzmrtckdvbwqhz',
+  client_request_id: null,
   received_at: '2026-11-23T10:00:00.000Z',
   ended_at: '2026-11-23T10:00:03.421Z',
   style: 'messages',

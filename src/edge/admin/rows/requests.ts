@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
 import type { StoredBodies } from '../../ledger/bodies/messages.ts'
 import { REQUESTS_PARAMETERS, RUNNING_PARAMETERS } from '../../ledger/reading/parameters.ts'
-import type { RequestEntry } from '../../ledger/reading/queries.ts'
+import type { FoundRequest } from '../../ledger/reading/queries.ts'
 import { noteAudit, noteOnce } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { count, id, listOf, named, time } from '../fields.ts'
@@ -11,7 +11,7 @@ import { lettersOf } from '../letters.ts'
 import { notReplayable, type ReplayChanges } from '../replay.ts'
 import { type AdminCall, row } from '../row.ts'
 import { scoped, shown } from '../usage-query.ts'
-import { keptBodies, REQUEST_EXAMPLE, request, requestsPage } from './request-schemas.ts'
+import { foundRequest, keptBodies, REQUEST_EXAMPLE, requestsPage } from './request-schemas.ts'
 
 const running = z
   .strictObject({
@@ -93,11 +93,12 @@ export const requestRows = [
     method: 'GET',
     path: '/requests/{id}',
     summary: 'Show a request with its attempts',
+    about: 'By the ID of the gateway, or by the one that the client gave in `x-request-id`: of several, the newest.',
     role: 'viewer',
     scope: 'team',
     params: id,
-    answer: request,
-    example: { params: { id: REQUEST_EXAMPLE.id }, answer: REQUEST_EXAMPLE },
+    answer: foundRequest,
+    example: { params: { id: REQUEST_EXAMPLE.id }, answer: { ...REQUEST_EXAMPLE, same_client_id: [] } },
     async handle(deps, call) {
       const found = await requestOf(deps, call)
       return found.ok ? good({ body: found.value }) : found
@@ -181,7 +182,7 @@ const noteReplay = async ({ control }: AdminDeps, call: ReplayCall): Promise<Out
 type RequestCall = AdminCall & { readonly params: { readonly id: string } }
 
 /** The request, if it is of a team in which the actor has the role. */
-const requestOf = async ({ usage }: AdminDeps, { params, teams }: RequestCall): Promise<Outcome<RequestEntry>> => {
+const requestOf = async ({ usage }: AdminDeps, { params, teams }: RequestCall): Promise<Outcome<FoundRequest>> => {
   const found = await usage.request({ id: params.id, key: null, team: teams })
   if (!found.ok) return found
   return found.value ? good(found.value) : bad(NO_REQUEST)

@@ -43,6 +43,25 @@ const planLines = (plan: JsonObject, { paint }: Cli): readonly string[] => [
     .map((skipped) => `skipped ${Object.values(skipped).map(String).join(': ')}`),
 ]
 
+/** The newest request with an ID that is also the name of a list, such as `running`. */
+const requestWithId = async (gateway: GatewayClient, id: string): Promise<JsonObject> => {
+  const from = encodeURIComponent(new Date(0).toISOString())
+  const { body } = await gateway.call(
+    `/admin/api/v1/requests?request_id=${encodeURIComponent(id)}&from=${from}&limit=1`,
+  )
+  const [request] = list(isObject(body) ? body.data : undefined).filter(isObject)
+  if (!request) throw new CliError(EXIT.conflict, `No request has the ID ${id}.`)
+  return request
+}
+
+/** Other requests with the ID that the client gave this one. */
+const namesakes = (request: JsonObject): readonly string[] => {
+  const others = list(request.same_client_id).filter(isObject)
+  if (others.length === 0) return []
+  const ids = others.map(({ id, received_at }) => `    ${text(id)}  ${text(received_at)}`)
+  return [`  the client gave its ID ${text(request.client_request_id)} to others too, the newest first:`, ...ids]
+}
+
 /** A request of the ledger. Without permission for the admin API it is read with the client key that made it. */
 const explainRequest = async (cli: Cli, gateway: GatewayClient, id: string, key: string | undefined): Promise<void> => {
   const path = `/requests/${encodeURIComponent(id)}`
@@ -51,10 +70,12 @@ const explainRequest = async (cli: Cli, gateway: GatewayClient, id: string, key:
     if (error instanceof CliError && error.code === EXIT.notPermitted && key !== undefined) return withKey()
     throw error
   })
-  const request = isObject(answer.body) ? answer.body : {}
+  const found = isObject(answer.body) ? answer.body : {}
+  const request = found.object === 'request' ? found : await requestWithId(gateway, id)
   const code = text(request.code)
-  cli.answer(answer.body, () => [
+  cli.answer(request, () => [
     ...waterfall(request, cli.paint),
+    ...namesakes(request),
     ...(code === undefined ? [] : [`  about ${code}: ${gateway.url}/docs/errors#${code}`]),
   ])
 }

@@ -18,7 +18,7 @@ import { errorResponse, idHeaders } from './error-response.ts'
 import { isLocal } from './local-request.ts'
 import { DASHBOARD_BASE, isDashboardPath, isDocsPath, isNavigation, type Pages } from './page-request.ts'
 import { HttpReply, type ReplyAccounting } from './reply.ts'
-import { requestId } from './request-id.ts'
+import { newRequestId, requestIds } from './request-id.ts'
 import { type ApiRoute, allowed, findRoute, isModelPath, takes } from './routes.ts'
 import type { ServerContext } from './server-context.ts'
 import type { Unread } from './unread-answers.ts'
@@ -35,7 +35,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   readonly #connection: ConnectionContext
   readonly #settings: Settings
   readonly #accessPolicy: AccessPolicy
-  readonly #id: string
+  readonly #ids: Pick<IncomingRequest, 'id' | 'ownId'>
   #route: ApiRoute | null = null
   /** The part of the path that matched `{id}`. */
   #rest = ''
@@ -62,8 +62,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.#memoryOwner = connection.network
     this.#settings = server.settings()
     this.#accessPolicy = admission.accessPolicyFor(this.#settings)
-    this.#id = requestId(headers('x-request-id'))
-    const common = { ...idHeaders(this.path, this.#id), ...corsHeaders(headers('origin'), this.#accessPolicy) }
+    this.#ids = requestIds(headers('x-request-id'))
+    const common = { ...idHeaders(this.path, this.#ids.id), ...corsHeaders(headers('origin'), this.#accessPolicy) }
     this.reply = new HttpReply(exchange, common, this)
     exchange.writeTimeout = this.#settings.timeout.clientWrite
     if (admission.phase !== 'serving' || connection.overLimit) exchange.closeAfter()
@@ -104,7 +104,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { address } = this.#connection.connection
     const { hosts } = exchange
     const request: AdminRequest = {
-      id: this.#id,
+      id: this.#ids.id,
       method,
       path: this.path,
       query: queryOf(target),
@@ -239,7 +239,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   #call(route: ApiRoute, body: EncodedText): void {
     const { method, target, headers } = this.exchange
     const request: IncomingRequest = {
-      id: this.#id,
+      ...this.#ids,
       method,
       path: this.path,
       query: queryOf(target),
@@ -267,9 +267,9 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   }
 
   broke(error: unknown): void {
-    this.#server.onError(error, this.#id)
+    this.#server.onError(error, this.#ids.id)
     if (this.reply.begun) return this.reply.abort()
-    const { status, headers, body } = errorResponse(INTERNAL, this.#id, this.path)
+    const { status, headers, body } = errorResponse(INTERNAL, this.#ids.id, this.path)
     this.reply.writeHead(status, headers)
     this.reply.end(body)
   }
@@ -277,13 +277,13 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   /** Sends an error response. `why`: the limit of the gateway that caused it. */
   refuse(failure: Failure, extraHeaders: ResponseHeaders = {}, why?: ShedReason): void {
     const { exchange, path, reply } = this
-    const { status, headers, body } = errorResponse(failure, this.#id, path)
+    const { status, headers, body } = errorResponse(failure, this.#ids.id, path)
     // Every response to a model call has this header, also a refusal.
     const attempts = isModelPath(path) ? { 'x-headgate-attempts': '0' } : {}
     const { method } = exchange
     const client = this.#principal.id
     this.#server.onRefused({
-      id: this.#id,
+      id: this.#ids.id,
       method,
       path,
       status: statusOf(failure),
@@ -308,7 +308,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
 
   endUnread(bytes: number): void {
     this.#aborted = true
-    this.#server.onUnread({ id: this.#id, path: this.path, client: this.#principal.id, bytes })
+    this.#server.onUnread({ id: this.#ids.id, path: this.path, client: this.#principal.id, bytes })
     this.exchange.cut()
   }
 
@@ -334,7 +334,7 @@ export const refuseMalformed = (server: ServerContext, context: ConnectionContex
   const [active] = context.active
   // In the middle of a response the client would parse the error as a part of it.
   if (active?.reply.begun) return context.connection.destroy()
-  const id = requestId(undefined)
+  const id = newRequestId()
   // The path is known if only the body of the request is incomplete.
   const path = active?.path ?? ''
   const failure = MALFORMED[problem]

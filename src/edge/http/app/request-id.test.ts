@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
-import { requestId } from './request-id.ts'
+import { newRequestId, requestIds } from './request-id.ts'
 
 test('request IDs: those of one second are neighbours, and follow those of earlier seconds', () => {
   mock.timers.enable({ apis: ['Date'], now: 1_800_000_000_000 })
@@ -8,7 +8,7 @@ test('request IDs: those of one second are neighbours, and follow those of earli
     const seconds = Array.from({ length: 60 }, () => {
       mock.timers.tick(1_000)
       // More than are made at once.
-      return Array.from({ length: 300 }, () => requestId(undefined))
+      return Array.from({ length: 300 }, newRequestId)
     })
     const all = seconds.flat()
     assert.equal(new Set(all).size, all.length)
@@ -19,4 +19,13 @@ test('request IDs: those of one second are neighbours, and follow those of earli
   } finally {
     mock.timers.reset()
   }
+})
+
+test('request IDs: a request whose client names it has one of the gateway too', () => {
+  const [one, other] = [requestIds('mine'), requestIds('mine')]
+  assert.deepEqual([one.id, other.id], ['mine', 'mine'])
+  assert.match(one.ownId ?? '', /^req_[a-z]{20}$/)
+  assert.notEqual(one.ownId, other.ownId)
+  for (const unusable of [undefined, '', 'a b', 'x'.repeat(129), `sk-${'a1B2'.repeat(12)}`])
+    assert.deepEqual(Object.keys(requestIds(unusable)), ['id'], `${unusable}`)
 })

@@ -10,9 +10,12 @@ const isUsable = (presented: string): boolean => VALID.test(presented) && !isKey
 /** Letters of an ID: its time, so that neighbours in time are neighbours in the indexes of `usage.db`, then random ones. */
 const LETTERS = { time: 7, random: 13 }
 
-/** The client's ID if it is valid in headers and logs, otherwise `req_` and 20 letters. */
-export const requestId = (presented: string | undefined): string =>
-  presented !== undefined && isUsable(presented) ? presented : `req_${own()}`
+/** A new ID: `req_` and 20 letters. */
+export const newRequestId = (): string => `req_${own()}`
+
+/** The IDs of a request (`IncomingRequest`): the client's if it is valid in headers and logs, with one of our own. */
+export const requestIds = (presented: string | undefined): { readonly id: string; readonly ownId?: string } =>
+  presented !== undefined && isUsable(presented) ? { id: presented, ownId: newRequestId() } : { id: newRequestId() }
 
 /** Random letters for many IDs at once: a system call costs more than the rest of an ID. */
 const pool = Buffer.alloc(200 * LETTERS.random)

@@ -12,7 +12,7 @@ import { type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } f
 import { canonicalPath } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { SHUTTING_DOWN } from './request-handler.ts'
-import { requestId } from './request-id.ts'
+import { requestIds } from './request-id.ts'
 import { type ApiRoute, findRoute } from './routes.ts'
 import type { ServerContext } from './server-context.ts'
 import { type WebSockets, webSockets } from './web-socket.ts'
@@ -42,7 +42,8 @@ export class Upgrade {
     const { admission } = server
     const { target, headers } = head
     const settings = server.settings()
-    const id = requestId(headers('x-request-id'))
+    const ids = requestIds(headers('x-request-id'))
+    const { id } = ids
     const path = canonicalPath(pathOf(target))
     const policy = admission.accessPolicyFor(settings)
     const common = { ...idHeaders(path, id), ...corsHeaders(headers('origin'), policy) }
@@ -73,7 +74,7 @@ export class Upgrade {
     const shed = admission.shed(connection, settings.limit)
     if (shed) return refuse(shedFailure(shed), shed)
     const visitor: IncomingRequest = {
-      id,
+      ...ids,
       method: 'GET',
       path,
       query: queryOf(target),

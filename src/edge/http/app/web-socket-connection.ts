@@ -220,7 +220,15 @@ export class WebSocketConnection {
     const seat = this.#options.seat()
     if (!seat.ok) return this.#refuse(task.lane, seat.failure, id)
     const { principal } = admitted.value
-    const received: IncomingRequest = { ...this.#visitor, principal, id, method: 'POST', body: { text: task.body } }
+    const { ownId } = this.#visitor
+    const ids = ownId === undefined ? { id } : { id, ownId: this.#turnOf(ownId) }
+    const received: IncomingRequest = {
+      ...this.#visitor,
+      ...ids,
+      principal,
+      method: 'POST',
+      body: { text: task.body },
+    }
     const onFailed = () => {
       // Open Responses: a response that a failed turn continued is evicted from the connection's memory.
       if (task.previous !== null) this.#responses.delete(task.previous, received.client)
@@ -250,15 +258,20 @@ export class WebSocketConnection {
     this.#peer.send(errorEvent(response, lane), () => {})
   }
 
+  #nextId(): string {
+    this.#turns++
+    return this.#turnOf(this.#visitor.id)
+  }
+
   /**
-   * The upgrade's ID and letters that count the turns. No digits: some clients mistake digits in an ID for an HTTP
+   * An ID of the upgrade and letters that count the turns. No digits: some clients mistake digits in an ID for an HTTP
    * status.
    */
-  #nextId(): string {
+  #turnOf(id: string): string {
     let letters = ''
-    for (let left = ++this.#turns; left > 0; left = Math.floor((left - 1) / 26))
+    for (let left = this.#turns; left > 0; left = Math.floor((left - 1) / 26))
       letters = String.fromCharCode(97 + ((left - 1) % 26)) + letters
-    return `${this.#visitor.id}.${letters}`
+    return `${id}.${letters}`
   }
 
   // ── End ────────────────────────────────────────────────────────────────────────────────────────────────────────

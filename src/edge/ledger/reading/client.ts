@@ -18,6 +18,7 @@ import type {
   FacetsQuery,
   Forecast,
   ForecastsQuery,
+  FoundRequest,
   Lanes,
   LanesQuery,
   ListPage,
@@ -126,7 +127,7 @@ export class UsageReader {
     return page.ok ? good(this.#withNames(page.value)) : page
   }
 
-  async request(query: RequestQuery): Promise<Outcome<RequestEntry | null>> {
+  async request(query: RequestQuery): Promise<Outcome<FoundRequest | null>> {
     const found = await this.#readFresh('request', query)
     return found.ok ? good(found.value && this.#named(found.value)) : found
   }

@@ -24,6 +24,7 @@ const REQUEST_COLUMNS = [
 
 const SEARCHED = [
   'id',
+  'client_request_id',
   'asked',
   'provider',
   'model',
@@ -38,9 +39,10 @@ type Requests = ExpressionBuilder<UsageTables, 'request'>
 export const requestCondition =
   (filter: RequestFilter) =>
   (eb: Requests): Expression<SqlBool> => {
-    const { status, result, tag, fell_back, demo, min_ms, min_cost, q } = filter
+    const { request_id, status, result, tag, fell_back, demo, min_ms, min_cost, q } = filter
     const conditions: readonly Condition[] = [
       ...REQUEST_COLUMNS.map((column) => anyOf(eb, column, filter[column])),
+      request_id && eb.or([eb('id', 'in', request_id), eb('client_request_id', 'in', request_id)]),
       status && eb.or(status.map((one) => statusIs(eb, one))),
       result && eb.or(result.map((one) => RESULT[one])),
       tag && eb.or(tag.map(hasTag)),

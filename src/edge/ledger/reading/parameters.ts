@@ -113,6 +113,7 @@ const REQUEST_FILTER = {
   asked: TEXTS.optional().describe('the model as the client named it'),
   route: TEXTS.optional(),
   style: TEXTS.optional(),
+  request_id: TEXTS.optional().describe('the ID of the gateway, or the one that the client gave in `x-request-id`'),
   end_user: TEXTS.optional(),
   client: CLIENT,
   outcome: anyOf(z.enum(['answered', 'refused', 'interrupted', 'client_gone', 'unknown'])).optional(),
@@ -134,7 +135,7 @@ const REQUEST_FILTER = {
     })
     .optional()
     .describe('in US dollars'),
-  q: z.string().min(1).max(200).optional().describe('text in the ID, model names, error code, message or trail'),
+  q: z.string().min(1).max(200).optional().describe('text in an ID, model names, error code, message or trail'),
 }
 
 /** Members of the schemas whose values are filters. */

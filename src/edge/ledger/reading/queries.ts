@@ -57,6 +57,8 @@ export type RequestFilter = {
   readonly asked?: readonly string[]
   readonly route?: readonly string[]
   readonly style?: readonly string[]
+  /** IDs of the gateway, or those that clients gave. */
+  readonly request_id?: readonly string[]
   readonly end_user?: readonly string[]
   readonly client?: readonly string[]
   readonly outcome?: readonly string[]
@@ -103,7 +105,7 @@ export type RequestsQuery = SharedQuery &
   }
 
 /**
- * `key`: the ID of a client's key, whose requests alone are found, without what only operators may see. Empty: requests
+ * `id`: the ID of the gateway, or the one that the client gave. `key`: the ID of a client's key, whose requests alone are found, without what only operators may see. Empty: requests
  * without a key.
  */
 export type RequestQuery = { readonly id: string; readonly key: string | null; readonly team: readonly string[] | null }
@@ -245,6 +247,8 @@ export type NamedId = { readonly id: string; readonly name: string | null }
 export type RequestEntry = {
   readonly object: 'request'
   readonly id: string
+  /** The ID that the client gave it, which others may have too; null: none. */
+  readonly client_request_id: string | null
   readonly received_at: string
   readonly ended_at: string | null
   readonly style: string
@@ -277,6 +281,11 @@ export type RequestEntry = {
   /** Null: nothing was planned and nothing failed. */
   readonly decision: RoutingDecision | null
   readonly attempts: readonly AttemptEntry[]
+}
+
+/** One request. `same_client_id`: others to which the client gave the same ID, the newest first, at most 20. */
+export type FoundRequest = RequestEntry & {
+  readonly same_client_id: readonly { readonly id: string; readonly received_at: string }[]
 }
 
 /** Requests by outcome. `fell_back` and `cached` are parts of them; null where only hourly sums were read. */
@@ -453,7 +462,7 @@ export type ExportLine = { readonly text: string; readonly team: string | null; 
 type Reads = {
   readonly usage: readonly [UsageQuery, UsageReport]
   readonly requests: readonly [RequestsQuery, RequestsPage]
-  readonly request: readonly [RequestQuery, RequestEntry | null]
+  readonly request: readonly [RequestQuery, FoundRequest | null]
   readonly facets: readonly [FacetsQuery, Facets]
   readonly summary: readonly [SummaryQuery, Summary]
   readonly lanes: readonly [LanesQuery, Lanes]

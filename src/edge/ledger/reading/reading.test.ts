@@ -358,6 +358,8 @@ onEachEngine((engine) => {
     assert.deepEqual(request, {
       object: 'request',
       id: 'req_1',
+      client_request_id: null,
+      same_client_id: [],
       received_at: '2026-11-22T10:00:00.000Z',
       ended_at: '2026-11-22T10:00:03.421Z',
       style: 'chat',
@@ -416,6 +418,33 @@ onEachEngine((engine) => {
     ])
       assert.equal(succeeded(await ledger.reader.request({ ...query, team: null })), null)
     assert.equal(succeeded(await ledger.reader.request({ id: 'same', key: null, team: ['team_b'] })), null)
+  })
+
+  test('reading: requests are found by the ID that clients gave, the newest first, and by their own', async () => {
+    await using ledger = usageLedger({ engine, now: NOON })
+    for (const call of [1, 2, 3, 4])
+      await ledger.store([
+        openedRecord(call, { clientRequestId: 'mine' }),
+        closedRecord(call),
+        endedRecord(call, { clientRequestId: 'mine', ...(call === 4 && { key: 'key_b', team: 'team_b' }) }),
+      ])
+    // A client names its request as another one is stored.
+    await ledger.store([endedRecord(5, { clientRequestId: 'req_1' })])
+    const idsOf = async (id: string, of: { readonly key?: string; readonly team?: readonly string[] } = {}) => {
+      const found = succeeded(await ledger.reader.request({ id, key: of.key ?? null, team: of.team ?? null }))
+      return found && [found.id, found.client_request_id, found.same_client_id.map(({ id: other }) => other).join()]
+    }
+    assert.deepEqual(await idsOf('mine'), ['req_4', 'mine', 'req_3,req_2,req_1'])
+    assert.deepEqual(await idsOf('mine', { key: 'key_a' }), ['req_3', 'mine', 'req_2,req_1'])
+    assert.deepEqual(await idsOf('mine', { team: ['team_b'] }), ['req_4', 'mine', ''])
+    assert.deepEqual(await idsOf('req_2'), ['req_2', 'mine', 'req_4,req_3,req_1'])
+    assert.deepEqual(await idsOf('req_1'), ['req_1', 'mine', 'req_4,req_3,req_2'])
+    assert.deepEqual(await idsOf('req_5'), ['req_5', 'req_1', ''])
+    const listed = async (filter: RequestsQuery['filter']) =>
+      succeeded(await ledger.reader.requests(requests({ filter }))).data.map(({ id }) => id)
+    assert.deepEqual(await listed({ request_id: ['mine'] }), ['req_4', 'req_3', 'req_2', 'req_1'])
+    assert.deepEqual(await listed({ request_id: ['req_1'] }), ['req_5', 'req_1'])
+    assert.deepEqual(await listed({ q: 'MINE' }), ['req_4', 'req_3', 'req_2', 'req_1'])
   })
 
   test('reading: requests of one client with the same ID and time have their own attempts', async () => {

@@ -10,6 +10,7 @@ import {
   DIMENSIONS,
   type Facets,
   type FacetsQuery,
+  type FoundRequest,
   type OutcomeHistogram,
   type RequestEntry,
   type RequestQuery,
@@ -23,7 +24,9 @@ import { isoTime, requestEntry } from './request-shape.ts'
 const COUNTED = 10_000
 /** Attempts of one request in a result. */
 const ATTEMPTS = 64
-/** ms before the receipt of a request at which its attempts are looked for: receipts of equal IDs are moved apart. */
+/** Requests with the same ID of the client in a result. */
+const SAME_ID = 20
+/** ms before the receipt of a request at which its attempts are looked for: those of equal IDs were moved apart. */
 const BEFORE = 1_000
 /** Values per facet, and the days of sums from which those of single teams are read. */
 const FACETS = { values: 1_000, days: 30 }
@@ -73,13 +76,39 @@ const orderOf = (sort: RequestSort) => {
   }
 }
 
-/** Null if no request has this ID. Of several, the newest. */
-export const oneRequest = async (reads: LedgerReads, { id, key, team }: RequestQuery): Promise<RequestEntry | null> => {
-  let rows = reads.db.selectFrom('request').selectAll().where('id', '=', id).orderBy('received', 'desc').limit(1)
+/** Null if no request has this ID. Of several to which the client gave it, the newest. */
+export const oneRequest = async (reads: LedgerReads, query: RequestQuery): Promise<FoundRequest | null> => {
+  const { id, key } = query
+  const newest = readable(reads, query).selectAll().orderBy('received', 'desc').limit(1)
+  const row =
+    (await newest.where('id', '=', id).executeTakeFirst()) ??
+    (await newest.where('client_request_id', '=', id).executeTakeFirst())
+  if (!row) return null
+  const entry = requestEntry(row, await attemptsOf(reads, row), key === null)
+  return { ...entry, same_client_id: await sameClientId(reads, query, row) }
+}
+
+const sameClientId = async (
+  reads: LedgerReads,
+  query: RequestQuery,
+  { id, client_request_id }: RequestRow,
+): Promise<FoundRequest['same_client_id']> => {
+  if (client_request_id === null) return []
+  const rows = await readable(reads, query)
+    .select(['id', 'received'])
+    .where('client_request_id', '=', client_request_id)
+    .where('id', '<>', id)
+    .orderBy('received', 'desc')
+    .limit(SAME_ID)
+    .execute()
+  return rows.map((row) => ({ id: row.id, received_at: isoTime(row.received) }))
+}
+
+/** The requests that this reader may see. */
+const readable = ({ db }: LedgerReads, { key, team }: RequestQuery) => {
+  let rows = db.selectFrom('request')
   if (key !== null) rows = key === '' ? rows.where('key', 'is', null) : rows.where('key', '=', key)
-  if (team) rows = rows.where('team', 'in', team)
-  const row = await rows.executeTakeFirst()
-  return row ? requestEntry(row, await attemptsOf(reads, row), key === null) : null
+  return team ? rows.where('team', 'in', team) : rows
 }
 
 /** What filter menus show: of all requests, or of those of some teams. */
@@ -132,7 +161,7 @@ const ofTeams = async (db: LedgerReads['db'], teams: readonly string[], since: s
 const matching = ({ db }: LedgerReads, { from, to, filter }: Pick<RequestsQuery, 'from' | 'to' | 'filter'>) =>
   db.selectFrom('request').where('received', '>=', from).where('received', '<', to).where(requestCondition(filter))
 
-/** Request IDs can repeat, so an attempt is found by the call and the time as well. */
+/** By the call and the time as well: before, requests were stored under the IDs of clients, which repeat. */
 const attemptsOf = ({ db }: LedgerReads, row: RequestRow): Promise<readonly AttemptRow[]> =>
   db
     .selectFrom('attempt')

@@ -11,6 +11,7 @@ export const dollars = (nano: number | null): string | null => (nano === null ? 
 export const requestEntry = (row: RequestRow, attempts: readonly AttemptRow[], full = true): RequestEntry => ({
   object: 'request',
   id: row.id,
+  client_request_id: row.client_request_id,
   received_at: isoTime(row.received),
   ended_at: row.ended === null ? null : isoTime(row.ended),
   style: row.style,

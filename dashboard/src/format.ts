@@ -138,14 +138,15 @@ export const bytes = (value: number): string => {
   return `${oneDigit.format(value / 1_000_000)} MB`
 }
 
+/** The beginning of a text that a spreadsheet evaluates as a formula. */
+const FORMULA = /^(?=[\s\p{Cc}\p{Cf}]*[=+\-@\u2212\uFF1D\uFF0B\uFF0D\uFF20\uFE66\uFE62\uFE63\uFE6B]|[\t\r\n])/u
+
 /** Rows as CSV. A text that a spreadsheet would run begins with an apostrophe. */
 export const csvOf = (rows: readonly (readonly (string | number)[])[]): string =>
   rows
     .map((cells) =>
       cells
-        .map((cell) =>
-          typeof cell === 'number' ? cell : `"${cell.replace(/^(?=[=+\-@\t\r])/, "'").replaceAll('"', '""')}"`,
-        )
+        .map((cell) => (typeof cell === 'number' ? cell : `"${cell.replace(FORMULA, "'").replaceAll('"', '""')}"`))
         .join(','),
     )
     .join('\n')

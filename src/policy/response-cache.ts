@@ -2,7 +2,8 @@
 import type { CacheRules } from '../core/accounts.ts'
 import { withoutBillingLines } from '../core/billing-line.ts'
 import type { ChatEvent, ChatRequest, Part } from '../core/chat.ts'
-import { isObject, type JsonObject, list, object } from '../core/json.ts'
+import { isItemReference } from '../core/item-reference.ts'
+import { isObject, type Json, type JsonObject, list, object } from '../core/json.ts'
 import type { Trace } from '../core/trace.ts'
 import { canonicalJson, hasDuplicateMembers } from './idempotency-key.ts'
 import { hasEffects, TOOLS_BY_NAME } from './retry/retry-safety.ts'
@@ -106,7 +107,7 @@ const isSet = (body: JsonObject, name: string): boolean => {
   return value !== undefined && value !== null && value !== false
 }
 
-const isReference = (item: unknown): boolean => isObject(item) && item.type === 'item_reference'
+const isReference = (item: Json): boolean => isObject(item) && isItemReference(item)
 
 /** The content at a URL or file ID can change between two requests. */
 const isReferenced = (part: Part): boolean =>

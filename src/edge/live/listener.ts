@@ -71,12 +71,14 @@ export class LiveListener {
     if (this.topics.includes('requests')) this.#more++
   }
 
-  /** Takes an event if it concerns this client, for the next `flush`. `text`: its `frameOf`. */
-  push({ topic, teams, isExtra }: LiveEvent, text: string): void {
+  /** Takes an event if it concerns this client, for the next `flush`. `ofAll`: its `frameOf`. */
+  push(event: LiveEvent, ofAll: string): void {
+    const { topic, teams, isExtra, dataForTeams } = event
     if (!this.topics.includes(topic)) return
     if (isExtra && this.isSampled) return this.skip()
     const allowed = this.#teams
     if (teams !== null && allowed !== null && !teams.some((team) => allowed.includes(team))) return
+    const text = allowed !== null && dataForTeams !== undefined ? frameOf({ ...event, data: dataForTeams }) : ofAll
     const hasPlace = () => this.#waiting.length < WAITING.events && this.#characters + text.length <= WAITING.characters
     if (!hasPlace()) this.flush()
     if (hasPlace()) {

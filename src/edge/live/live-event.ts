@@ -25,6 +25,8 @@ export type LiveEvent = {
   readonly teams: readonly string[] | null
   /** JSON on one line. */
   readonly data: string
+  /** The same for viewers of single teams, where it differs. */
+  readonly dataForTeams?: string
   /** A request that is not in the sample. */
   readonly isExtra?: true
 }
@@ -58,11 +60,11 @@ export const liveEventOf = (event: GatewayEvent, view: LiveView): Omit<LiveEvent
       return requestEvent(event.trace, view)
     case 'circuit': {
       const { what, name, from, to, why, request = null } = event
-      return made('circuits', 'circuit', null, { at, what, name, from, to, why, request, ...nodeOf(view) })
+      return transition('circuits', 'circuit', { at, what, name, from, to, why, request, ...nodeOf(view) })
     }
     case 'key': {
       const { provider, key, from, to, until, why = null, request = null } = event
-      return made('keys', 'key', null, { at, provider, key, from, to, until, why, request, ...nodeOf(view) })
+      return transition('keys', 'key', { at, provider, key, from, to, until, why, request, ...nodeOf(view) })
     }
     case 'fallback': {
       const { id, client, from, to, kind } = event
@@ -106,6 +108,12 @@ const made = (
   name,
   teams,
   data: JSON.stringify(data),
+})
+
+/** A change that concerns every team. The request that caused it may be of another team than the viewer's. */
+const transition = <Data extends { readonly request: string | null }>(topic: LiveTopic, name: string, data: Data) => ({
+  ...made(topic, name, null, data),
+  ...(data.request !== null && { dataForTeams: JSON.stringify({ ...data, request: null }) }),
 })
 
 /** The row of a request as in `/admin/api/v1/requests`, without what only the ledger has. */

@@ -33,14 +33,12 @@ for (const [style, members] of [
     const { gateway } = gatewayHarness([instance('first', ['k1'], BOTH), instance('second', ['k1'], BOTH)], () => {})
     const textFor = (model: string) => JSON.stringify({ model, ...members })
     let text = textFor('m')
-    const parsed = parseOnce(
-      gateway,
-      receivedOf({
-        get text() {
-          return text
-        },
-      }),
-    )
+    const received = receivedOf({
+      get text() {
+        return text
+      },
+    })
+    const parsed = parseOnce(gateway, { received, audience: 'client' })
     assert.ok(parsed.ok)
     // Another parsing would fail.
     text = text.replaceAll(/["{}[\]]/g, ' ')
@@ -54,7 +52,7 @@ for (const [style, members] of [
 test('explain: a body that cannot be parsed has the same error for every model', () => {
   const { gateway } = gatewayHarness([instance('first')], () => {})
   const received = receivedOf({ text: '{' })
-  const parsed = parseOnce(gateway, received)
+  const parsed = parseOnce(gateway, { received, audience: 'client' })
   assert.deepEqual(parsed, explain(gateway, received))
   assert.equal(parsed.ok, false)
 })

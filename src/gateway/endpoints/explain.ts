@@ -23,22 +23,22 @@ import { type InboundRequest, isCompatible, prepareRequest } from '../upstream/o
 import { parseRequest } from '../upstream/parse-request.ts'
 import { EMBEDDINGS, type ParsedEmbeddings, parseEmbeddings, prepareEmbeddings } from './embeddings.ts'
 
-/** The plan for a request, with the present state of each candidate, or with the assumed one. */
-export const explain = (
-  gateway: Gateway,
-  received: IncomingRequest,
-  assume: Assumption = NO_ASSUMPTION,
-): Outcome<JsonObject> => {
-  const parsed = parseOnce(gateway, received)
-  return parsed.ok ? parsed.value(assume) : parsed
+/** The plan for a request of a client, with the present state of each candidate. */
+export const explain = (gateway: Gateway, received: IncomingRequest): Outcome<JsonObject> => {
+  const parsed = parseOnce(gateway, { received, audience: 'client' })
+  return parsed.ok ? parsed.value(NO_ASSUMPTION) : parsed
 }
+
+/** Who asks: only operators see the reasons that an operator has written for a decision. */
+export type Asking = { readonly received: IncomingRequest; readonly audience: 'client' | 'operator' }
 
 /** The plan of a parsed request. `model`: instead of the one that it names. */
 type Explain = (assume: Assumption, model?: string) => Outcome<JsonObject>
 
 /** Parses a request whose plan is explained several times, such as for each route. */
-export const parseOnce = (gateway: Gateway, received: IncomingRequest): Outcome<Explain> => {
-  if (isEmbeddings(received)) return parseForEmbeddings(gateway, received)
+export const parseOnce = (gateway: Gateway, asking: Asking): Outcome<Explain> => {
+  const { received } = asking
+  if (isEmbeddings(received)) return parseForEmbeddings(gateway, asking)
   const style = styleOf(received)
   if (!style.ok) return style
   const protocol = style.value
@@ -47,13 +47,13 @@ export const parseOnce = (gateway: Gateway, received: IncomingRequest): Outcome<
   const inbound = parsed.value
   return good((assume, model) => {
     const request = model === undefined ? inbound.request : { ...inbound.request, model }
-    return explainText(gateway, received, { ...inbound, request }, assume)
+    return explainText(gateway, asking, { ...inbound, request }, assume)
   })
 }
 
 const explainText = (
   gateway: Gateway,
-  received: IncomingRequest,
+  { received, audience }: Asking,
   inbound: InboundRequest,
   assume: Assumption,
 ): Outcome<JsonObject> => {
@@ -63,7 +63,7 @@ const explainText = (
   const plan = planFor(gateway, config, { model: inbound.request.model, style: protocol.style, principal })
   if (!plan.ok) return plan
   const keysOf = keyOrder(gateway, config, inbound)
-  const states = keyStates(gateway, config, assume, { candidates: plan.value.candidates, keysOf })
+  const states = keyStates(gateway, config, assume, { candidates: plan.value.candidates, keysOf, audience })
   const { request, body: members } = inbound
   const demand = textDemand({ request, members, body: received.body, plan: plan.value })
   const detailsOf = (candidate: Candidate): JsonObject => ({
@@ -87,14 +87,17 @@ const costOf = (
   return nano === null ? null : formatDollars(nano)
 }
 
-const parseForEmbeddings = (gateway: Gateway, { body, principal }: IncomingRequest): Outcome<Explain> => {
+const parseForEmbeddings = (gateway: Gateway, { received, audience }: Asking): Outcome<Explain> => {
+  const { body, principal } = received
   const parsed = parseEmbeddings(body, gateway.config().settings.limit)
   if (!parsed.ok) return parsed
   const asked = parsed.value.request.model
-  return good((assume, model = asked) => explainEmbeddings(gateway, parsed.value, { model, principal, assume }))
+  return good((assume, model = asked) =>
+    explainEmbeddings(gateway, parsed.value, { model, principal, assume, audience }),
+  )
 }
 
-type ExplainedEmbeddings = {
+type ExplainedEmbeddings = Pick<Asking, 'audience'> & {
   readonly model: string
   readonly principal: IncomingRequest['principal']
   readonly assume: Assumption
@@ -103,13 +106,13 @@ type ExplainedEmbeddings = {
 const explainEmbeddings = (
   gateway: Gateway,
   parsed: ParsedEmbeddings,
-  { model, principal, assume }: ExplainedEmbeddings,
+  { model, principal, assume, audience }: ExplainedEmbeddings,
 ): Outcome<JsonObject> => {
   const config = assumedConfig(gateway.config(), assume)
   const plan = planFor(gateway, config, { model, style: EMBEDDINGS, principal, drafting: draftEmbeddings })
   if (!plan.ok) return plan
   const keysOf = keyOrder(gateway, config, null)
-  const states = keyStates(gateway, config, assume, { candidates: plan.value.candidates, keysOf })
+  const states = keyStates(gateway, config, assume, { candidates: plan.value.candidates, keysOf, audience })
   const detailsOf = (candidate: Candidate): JsonObject => {
     const prepared = prepareEmbeddings(parsed, candidate)
     return {
@@ -123,7 +126,7 @@ const explainEmbeddings = (
   return good({ ...explained(model, plan.value, detailsOf), style: EMBEDDINGS })
 }
 
-type PlannedKeys = {
+type PlannedKeys = Pick<Asking, 'audience'> & {
   readonly candidates: readonly Candidate[]
   readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
 }
@@ -136,7 +139,7 @@ const keyStates = (
   { health }: Gateway,
   { settings }: Config,
   assume: Assumption,
-  { candidates, keysOf }: PlannedKeys,
+  { candidates, keysOf, audience }: PlannedKeys,
 ) => {
   const isReady = (target: Target) =>
     assumedRefusal(assume, target) === null && health.peek(target, settings, 'normal') === null
@@ -150,7 +153,7 @@ const keyStates = (
         id: key.id,
         may_be_tried: refusal === null,
         ...(refusal && { because: refusal.why, until: health.iso(refusal.until) }),
-        ...(refusal?.decision !== undefined && { reason: refusal.decision }),
+        ...(audience === 'operator' && refusal?.decision !== undefined && { reason: refusal.decision }),
       }
     })
 }

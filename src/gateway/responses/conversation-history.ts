@@ -1,10 +1,11 @@
 /** Reads the earlier turns of a stored conversation, and single items that a request references by id. */
 
 import { good, type Outcome } from '../../core/failure.ts'
+import { isItemReference } from '../../core/item-reference.ts'
 import { type JsonObject, text } from '../../core/json.ts'
 import { sizeUpTo } from '../../core/large-write.ts'
 import type { MemoryStore, ResponseStore, StoredResponse } from '../../core/stored-response.ts'
-import { type ItemReading, isReference, itemsIn, portableItem } from './conversation-items.ts'
+import { type ItemReading, itemsIn, portableItem } from './conversation-items.ts'
 
 /** Most turns of a conversation, and most characters of their stored JSON. Few providers accept as much. */
 export const MAX_TURNS = 10_000
@@ -82,7 +83,7 @@ export const readReferences = async (
   const referenced = new Map<string, ReferencedItem>()
   // A turn may have megabytes: it is parsed once, however many of its items are referenced.
   const known = new Map<string, ReferencedItem>()
-  const ids = new Set(items.filter(isReference).map((reference) => text(reference.id) ?? ''))
+  const ids = new Set(items.filter(isItemReference).map((reference) => text(reference.id) ?? ''))
   let size = 0
   for (const id of [...ids].slice(0, MAX_REFERENCED)) {
     if (!known.has(id) && size <= MAX_CHARACTERS) {

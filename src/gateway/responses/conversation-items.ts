@@ -12,10 +12,6 @@ export const itemsOf = (input: Json | undefined): readonly JsonObject[] =>
     ? [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: input }] }]
     : list(input).filter(isObject)
 
-/** Whether an item references an earlier one by its id. */
-export const isReference = ({ type, role, id }: JsonObject): boolean =>
-  type === 'item_reference' || (type === undefined && role === undefined && id !== undefined)
-
 /** Input items as they are listed later: each with an id, messages with their type and status. */
 export const withIds = (
   items: readonly JsonObject[],

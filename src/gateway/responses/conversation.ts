@@ -8,7 +8,8 @@
 
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
-import { type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
+import { isItemReference } from '../../core/item-reference.ts'
+import { type Json, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
 import { DEEPEST, rewrite, survey } from '../../core/json-text.ts'
 import { writeLarge } from '../../core/large-write.ts'
 import type { StorageInfo } from '../../core/protocol.ts'
@@ -233,6 +234,8 @@ export const turnFor = async (
   if (!referenced.ok) return referenced
   const references = referenced.value
   if (sizeOfReferenced(input, references) > MAX_CHARACTERS) return bad(tooLong('input'))
+  const unknown = input.findIndex((item) => isItemReference(item) && !references.has(text(item.id) ?? ''))
+  if (unknown !== -1) return bad(unknownItem(input[unknown]?.id, unknown))
   const items = input.map((item) => references.get(text(item.id) ?? '')?.item ?? item)
   const unchanged = () => good(new ConversationTurn(deps, { inbound, kept, items, upstream: null }))
   if (previous === null && references.size === 0) return unchanged()
@@ -335,6 +338,14 @@ const tooLong = (param: string): Failure =>
     'invalid_request',
     `The conversation is too long (limit ${MAX_TURNS} turns and ${MAX_CHARACTERS} characters). Start a new conversation with a summary of it.`,
     { param },
+  )
+
+/** The provider would look it up among the items of all clients that share its key. */
+const unknownItem = (id: Json | undefined, at: number): Failure =>
+  fail(
+    'invalid_request',
+    `Item with id ${JSON.stringify(text(id)?.slice(0, 100) ?? null)} not found: it was never stored, has expired, or belongs to another client. Send the item itself as input instead.`,
+    { status: 404, param: `input[${at}]` },
   )
 
 const unknownPrevious = (id: string): Failure =>

@@ -94,7 +94,8 @@ const allowed = (
   }
   const isRoute = config.routes.has(route)
   const names = () => listModels(config, gateway.lists(), gateway.catalogue, rules).map(({ id }) => id)
-  if (isRoute && !allowsName(rules.routes, route)) return bad(modelNotAllowed(model, names()))
+  const isNameAllowed = isRoute ? allowsName(rules.routes, route) : !rules.routesOnly
+  if (!isNameAllowed) return bad(modelNotAllowed(model, names()))
   // The error of an unknown name suggests other names: only those that the key may use.
   if (!found.ok) return found.failure.kind === 'unknown_model' && !isRoute ? bad(unknownModel(model, names())) : found
   const draft = allowedDraft(found.value.draft, rules, requested)

@@ -10,6 +10,8 @@ import { contains, type IpRange, parseIp, parseIpRange } from './ip-range.ts'
 export type KeyAccessRules = {
   readonly models: readonly NameRule[]
   readonly routes: readonly NameRule[]
+  /** An owner lists routes and no models, so a client may name routes only. */
+  readonly routesOnly: boolean
   readonly providers: readonly NameRule[]
   readonly styles: readonly NameRule[]
   readonly ips: readonly IpRule[]
@@ -25,6 +27,7 @@ export const keyAccessRules = (access: readonly Access[]): KeyAccessRules => {
   return {
     models: names('models'),
     routes: names('routes'),
+    routesOnly: access.some(({ routes, models }) => routes !== null && models === null),
     providers: names('providers'),
     styles: names('styles'),
     ips: access.flatMap(({ ips }) => (ips === null ? [] : [divide(ips, parseIpRange)])),

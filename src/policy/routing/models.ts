@@ -87,6 +87,7 @@ export const listModels = (
   }
   for (const route of config.routes.values())
     if (!rules || mayUseRoute(sources, rules, route)) add(route.name, GATEWAY, undefined)
+  if (rules?.routesOnly) return [...found.values()]
   const all = instances.flatMap((instance) =>
     [...modelsOf(sources, instance)]
       .filter((model) => !rules || allowsTarget(rules, { requested: null, provider: instance.id, model }))

@@ -8,6 +8,7 @@ import type {
   Setting,
   Tool,
 } from '../../core/chat.ts'
+import { isItemReference } from '../../core/item-reference.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { mapMember } from '../../core/json-edit.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
@@ -417,7 +418,7 @@ const encodeTurn = (draft: ResponsesDraft, message: Message, index: number): Jso
       }
       case 'foreign':
         endText()
-        if (part.protocol === 'openai-responses') items.push(part.raw)
+        if (part.protocol === 'openai-responses' && !isUnresolved(draft.request, part.raw)) items.push(part.raw)
         else draft.losses.unfit(part.at)
         break
       case 'image':
@@ -431,6 +432,12 @@ const encodeTurn = (draft: ResponsesDraft, message: Message, index: number): Jso
   endText()
   return items
 }
+
+/**
+ * Whether this is a reference that the gateway has not replaced by its item. Those of a client's own body are checked; one in
+ * a body of another shape would be looked up among the items of all clients that share the provider's key.
+ */
+const isUnresolved = ({ reshaped }: ChatRequest, raw: JsonObject): boolean => reshaped === true && isItemReference(raw)
 
 /** Whether the target can read this encrypted reasoning, as far as is known. */
 const mayRead = ({ target }: ResponsesDraft, { issuer, value }: ReasoningSignature): boolean =>

@@ -156,7 +156,11 @@ const writesIn = async (
 }
 
 /** Changes of circuits and keys of providers, and starts, of all processes. */
-const processChanges = async (deps: AdminDeps, { from, to }: TimeRange): Promise<readonly Change[]> => {
+const processChanges = async (
+  deps: AdminDeps,
+  call: AdminCall,
+  { from, to }: TimeRange,
+): Promise<readonly Change[]> => {
   const { instances } = deps.gateway.config()
   const sharing = (place: string) =>
     instances.flatMap((one) => ([endpointId(one), proxyId(one)].includes(place) ? [one.id] : []))
@@ -180,7 +184,9 @@ const processChanges = async (deps: AdminDeps, { from, to }: TimeRange): Promise
     const inRange = started >= from && started < to ? [start] : []
     // The audit log has what operators decide, once for all processes.
     const own = transitions.filter(({ what, why }) => why !== 'operator' || !['provider', 'key'].includes(what))
-    return [...inRange, ...own.map((one) => transitionChange(one, node, sharing))]
+    // The request may be of another team.
+    const shown = call.teams === null ? own : own.map((one) => ({ ...one, request: null }))
+    return [...inRange, ...shown.map((one) => transitionChange(one, node, sharing))]
   })
 }
 
@@ -193,7 +199,7 @@ export const changeRows = [
     path: '/changes',
     summary: 'List what has changed, newest first',
     about:
-      'Reloads of the configuration, writes of teams, keys, budgets and prices, changes of circuits and of keys of providers with the request that caused them, and the starts of the processes. No values of records and no secrets; the audit log has those. By default of the last 24 hours. Reloads, circuits and starts are those since each process has started. Viewers of some teams see the writes of these teams, and no reloads.',
+      'Reloads of the configuration, writes of teams, keys, budgets and prices, changes of circuits and of keys of providers with the request that caused them, and the starts of the processes. No values of records and no secrets; the audit log has those. By default of the last 24 hours. Reloads, circuits and starts are those since each process has started. Viewers of some teams see the writes of these teams, no reloads, and no IDs of requests.',
     role: 'viewer',
     scope: 'any',
     query: CHANGES_PARAMETERS,
@@ -242,7 +248,7 @@ export const changeRows = [
               .filter(({ at, outcome }) => at >= wanted.from && at < wanted.to && outcome !== 'unchanged')
               .map((entry) => reloadChange(entry))
           : []
-      const all = [...writes.value, ...reloads, ...(await processChanges(deps, wanted))]
+      const all = [...writes.value, ...reloads, ...(await processChanges(deps, call, wanted))]
         .filter((one) => after === undefined || cursorOf(one) < after)
         .toSorted((one, other) => (cursorOf(one) < cursorOf(other) ? 1 : -1))
       const data = all.slice(0, limit)

@@ -7,7 +7,7 @@ import type { IncomingRequest } from '../../../core/http-exchange.ts'
 import { isObject, type JsonObject, list } from '../../../core/json.ts'
 import { nearest } from '../../../core/nearest.ts'
 import { ownTurn } from '../../../core/steps.ts'
-import { explain, parseOnce } from '../../../gateway/endpoints/explain.ts'
+import { parseOnce } from '../../../gateway/endpoints/explain.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
 import { type KeyState, keyState, principalOf } from '../../../policy/accounts/principal.ts'
 import { type Assumption, NO_ASSUMPTION } from '../../../policy/routing/assumption.ts'
@@ -179,7 +179,8 @@ export const explainRows = [
       })
       if (body.for === '*') {
         const data: ReturnType<typeof planOf>[] = []
-        const parsed = parseOnce(gateway, receivedFor({ ...(body.request ?? QUESTION), model: AUTO }))
+        const received = receivedFor({ ...(body.request ?? QUESTION), model: AUTO })
+        const parsed = parseOnce(gateway, { received, audience: 'operator' })
         for (const model of new Set([...gateway.config().routes.keys(), AUTO])) {
           await ownTurn(gateway.world.turn)
           data.push(planOf(gateway, parsed, model, assume))
@@ -187,7 +188,8 @@ export const explainRows = [
         return good({ body: { object: 'list' as const, data, has_more: false, next: null } })
       }
       const received = receivedFor(body.request ?? {})
-      const explained = explain(gateway, received, assume)
+      const parsed = parseOnce(gateway, { received, audience: 'operator' })
+      const explained = parsed.ok ? parsed.value(assume) : parsed
       if (!explained.ok) return explained
       const style = String(explained.value.style)
       const failure = await gateway.accounts.refusal(received, style)

@@ -24,10 +24,10 @@ export const exportText = (format: 'csv' | 'jsonl', { columns, lines }: ExportPa
 }
 
 /**
- * Spreadsheets evaluate cells that begin with one of these as formulas; some of them ignore a tab or a line break before it
- * (OWASP, CSV injection).
+ * Spreadsheets evaluate cells that begin with one of these as formulas, also in full width or as small forms. Some of them
+ * ignore blanks, control and invisible characters before it (OWASP, CSV injection).
  */
-const FORMULA = /^[=+\-@\t\r\n]/
+const FORMULA = /^(?:[\t\r\n]|[\s\p{Cc}\p{Cf}]*[=+\-@\u2212\uFF1D\uFF0B\uFF0D\uFF20\uFE66\uFE62\uFE63\uFE6B])/u
 
 const csvCell = (value: ExportCell): string => {
   if (value === null) return ''

@@ -236,9 +236,35 @@ describe('connect', { concurrency: 3 }, () => {
       await run('claude', '--no-request')
       writeFileSync(file, '{"mine":1}')
       const { code, stderr } = await run('claude', '--undo')
-      assert.equal(code, 6)
-      assert.match(stderr, /was changed since it was connected.+headgate-backup/)
+      assert.equal(code, 0, stderr)
       assert.equal(readFileSync(file, 'utf8'), '{"mine":1}')
+      const toml = join(home, '.codex', 'config.toml')
+      mkdirSync(dirname(toml))
+      writeFileSync(toml, 'model = "gpt-5"\n')
+      await run('codex', '--no-request')
+      writeFileSync(toml, 'mine = 1\n')
+      const refused = await run('codex', '--undo')
+      assert.equal(refused.code, 6)
+      assert.match(refused.stderr, /was changed since it was connected.+headgate-backup.+--force/)
+      assert.equal(readFileSync(toml, 'utf8'), 'mine = 1\n')
+      assert.equal((await run('codex', '--undo', '--force')).code, 0)
+      assert.equal(readFileSync(toml, 'utf8'), 'model = "gpt-5"\n')
+      assert.deepEqual(filesIn(home), [file, toml, `${toml}.headgate-changed`].toSorted())
+    }))
+
+  test('what a client wrote into its file since stays, and the connection is taken out', () =>
+    inHome(async (home, run) => {
+      const file = join(home, '.qwen', 'settings.json')
+      mkdirSync(dirname(file))
+      writeFileSync(file, '{\n  "model": { "name": "qwen3-coder-plus" }, // mine\n}\n')
+      await run('qwen', '--no-request')
+      // As qwen-code writes it at its first start.
+      writeFileSync(file, JSON.stringify({ ...readJsonText(readFileSync(file, 'utf8')), $version: 4 }, null, 2))
+      const { code, stdout, stderr } = await run('qwen', '--undo')
+      assert.equal(code, 0, stderr)
+      assert.match(stdout, /was changed since, so only the values of the connection were taken out/)
+      assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { model: { name: 'qwen3-coder-plus' }, $version: 4 })
+      assert.deepEqual(filesIn(home), [file])
     }))
 
   test('a symbolic link stays one, and the file it leads to is changed', () =>
@@ -273,12 +299,15 @@ describe('connect', { concurrency: 3 }, () => {
       assert.ok(existsSync(join(home, '.claude', 'settings.json')))
     }))
 
-  test('a client with variables only has them printed, without the key', () =>
+  test('a client with variables only has them printed, to be copied with the key', () =>
     inHome(async (home, run) => {
+      const n8n = await run('n8n', '--no-request')
+      const variable = `CREDENTIALS_OVERWRITE_DATA='{"openAiApi":{"apiKey":"${KEY}","url":"${gateway.url}/v1"}}'\n`
+      assert.ok(n8n.stdout.includes(variable), n8n.stdout)
       const { code, stdout } = await run('open-webui', '--no-request')
       assert.equal(code, 0)
       assert.ok(stdout.includes(`OPENAI_API_BASE_URL=${gateway.url}/v1\n`), stdout)
-      assert.ok(!stdout.includes(KEY))
+      assert.ok(stdout.includes(`OPENAI_API_KEY=${KEY}\n`), stdout)
       assert.deepEqual(filesIn(home), [])
     }))
 

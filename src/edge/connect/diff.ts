@@ -7,14 +7,21 @@ const SECRET_VALUE =
 const SECRET_FORM = /\b(?:sk|pk|gsk|hgk|hga|xai)[-_][-_A-Za-z0-9]{12,}|\bBearer\s+[^"'\s]+/g
 
 /** A placeholder, or a short number such as a limit of tokens. */
-const isHarmless = (value: string): boolean => /^(?:["']?any["']?|[0-9]{1,9})$/.test(value)
+const isHarmless = (value: string): boolean => /^(?:["']?(?:Bearer )?any["']?|[0-9]{1,9})$/.test(value)
+
+/** A name that only contains such a word is often one of a choice: `"tokenSource": "manual"`. */
+const isChoice = (name: string, value: string): boolean =>
+  /^["']?[A-Za-z]{1,16}["']?$/.test(value) &&
+  !/(?:key|token|secret|password|authorization|credential)s?["']?\s*[:=]\s*$/i.test(name)
 
 /** Masks values that may be secrets. `known`: secrets that are masked wherever they are. */
 export const maskLine = (line: string, known: readonly string[]): string =>
   known
     .reduce((text, secret) => text.replaceAll(secret, '[redacted]'), line)
-    .replace(SECRET_VALUE, (whole, name: string, value: string) => (isHarmless(value) ? whole : `${name}[redacted]`))
-    .replace(SECRET_FORM, '[redacted]')
+    .replace(SECRET_VALUE, (whole, name: string, value: string) =>
+      isHarmless(value) || isChoice(name, value) ? whole : `${name}[redacted]`,
+    )
+    .replace(SECRET_FORM, (whole) => (isHarmless(whole) ? whole : '[redacted]'))
 
 /** The changed lines with a sign, and two lines of context. Empty if the lines are equal. */
 export const diffLines = (before: string, after: string, secrets: readonly string[]): readonly string[] =>

@@ -103,6 +103,25 @@ export const setJson = (source: string, path: readonly string[], value: Json): s
   return setIn(text, root, path, { value, newline, unit })
 }
 
+/** Returns the text without the member at the path. Without such a member it is as it was. Throws `JsonTextError`. */
+export const removeJson = (text: string, path: readonly string[]): string => {
+  let place = rootOf(text)
+  for (const name of path.slice(0, -1)) {
+    const member = place.members.findLast((one) => one.name === name)
+    if (!member || text[member.valueStart] !== '{') return text
+    place = readObject(text, member.valueStart)
+  }
+  const at = place.members.findLastIndex(({ name }) => name === path.at(-1))
+  const [before, member, next] = [place.members[at - 1], place.members[at], place.members[at + 1]]
+  if (!member) return text
+  const [from, to] = before
+    ? [before.valueEnd, member.valueEnd]
+    : next
+      ? [member.start, next.start]
+      : [place.open + 1, place.close]
+  return text.slice(0, from) + text.slice(to)
+}
+
 type Style = { readonly value: Json; readonly newline: string; readonly unit: string }
 
 const setIn = (text: string, place: JsonObjectPlace, path: readonly string[], style: Style): string => {

@@ -7,6 +7,7 @@ import { diffLines, maskLine } from './diff.ts'
 import { readJsonText, setJson } from './edit-json.ts'
 import { setToml } from './edit-toml.ts'
 import { setYaml } from './edit-yaml.ts'
+import { undoneJson, valuesIn } from './undo-json.ts'
 
 describe('JSON with comments', () => {
   for (const [what, before, after] of [
@@ -147,7 +148,34 @@ describe('the difference', () => {
     })
 
   test('a number of tokens is no secret', () => {
-    assert.equal(maskLine('"max_tokens": 128000,', []), '"max_tokens": 128000,')
+    for (const line of [
+      '"max_tokens": 128000,',
+      'http_headers = { Authorization = "Bearer any" }',
+      '"tokenSource": "manual",',
+      'credentialStore = keychain',
+      '"apiKey": "any"',
+    ])
+      assert.equal(maskLine(line, []), line)
+    assert.equal(maskLine('"password": "hunter",', []), '"password": [redacted],')
     assert.equal(maskLine('"token": 1234567890123456', []), '"token": [redacted]')
   })
+})
+
+test('the values of a connection are taken out of a JSON file that was rewritten', () => {
+  const cases: readonly (readonly [original: string, rewritten: (text: string) => string, left: object])[] = [
+    ['{}', (text) => text, {}],
+    ['{}', (text) => JSON.stringify({ ...JSON.parse(text), $version: 4 }), { $version: 4 }],
+    ['{"env":{"A":"1"},"url":"old"}', (text) => text, { env: { A: '1' }, url: 'old' }],
+    // A value that the user has changed since stays.
+    ['{}', (text) => text.replace('k-1', 'mine'), { env: { deep: { KEY: 'mine' } } }],
+    ['{"env":{}}', (text) => text, { env: {} }],
+  ]
+  const changes = [
+    { path: ['url'], value: 'new' },
+    { path: ['env', 'deep'], value: { KEY: 'k-1', other: [1, 2] } },
+  ]
+  for (const [original, rewritten, left] of cases) {
+    const text = rewritten(changes.reduce((now, { path, value }) => setJson(now, path, value), original))
+    assert.deepEqual(readJsonText(undoneJson(text, readJsonText(original), valuesIn(changes))), left, text)
+  }
 })

@@ -5,8 +5,9 @@ import { join, resolve } from 'node:path'
 import { object } from '../../../core/json.ts'
 import { nearest } from '../../../core/nearest.ts'
 import { CLIENTS, type ClientFile, type ClientRow, type Connection } from '../../connect/clients.ts'
-import { diffLines, maskLine } from '../../connect/diff.ts'
+import { diffLines } from '../../connect/diff.ts'
 import { ConfigTextError, editConfig, envLines } from '../../connect/edit.ts'
+import { valuesIn } from '../../connect/undo-json.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { readConfigFile, restoreConfigFile, writeConfigFile } from '../connect/config-file.ts'
 import { bodyOf, errorOf, type GatewayClient, gatewayOf } from '../gateway-client.ts'
@@ -15,6 +16,7 @@ import { table } from '../table.ts'
 type ConnectOptions = {
   readonly dryRun?: true
   readonly undo?: true
+  readonly force?: true
   readonly key?: string
   readonly model: string
   readonly file?: string
@@ -126,10 +128,12 @@ const edited = async (
   }
 }
 
-const undo = (cli: Cli, row: ClientRow, path: string | null): void => {
+const UNDONE = 'was changed since, so only the values of the connection were taken out'
+
+const undo = (cli: Cli, row: ClientRow, path: string | null, force: boolean): void => {
   if (path === null) throw new CliError(EXIT.usage, `${row.title} has no file of its own: name the one with --file.`)
-  const result = restoreConfigFile(path)
-  cli.answer({ client: row.name, file: path, result }, () => [`${path} ${result}`])
+  const result = restoreConfigFile(path, force)
+  cli.answer({ client: row.name, file: path, result }, () => [`${path} ${result === 'undone' ? UNDONE : result}`])
 }
 
 const connect = async (cli: Cli, row: ClientRow, path: string | null, options: ConnectOptions): Promise<void> => {
@@ -140,10 +144,11 @@ const connect = async (cli: Cli, row: ClientRow, path: string | null, options: C
   const text = path === null ? null : await edited(before ?? row.file?.initial ?? '', row, changes, path)
   const diff = text === null ? [] : diffLines(before ?? '', text, secrets)
   const isWritten = path !== null && text !== null && text !== before && options.dryRun !== true
-  if (isWritten) writeConfigFile(path, text)
+  if (isWritten) writeConfigFile(path, text, row.format === 'json' ? valuesIn(changes) : [])
   const sent = options.dryRun || !options.request ? null : await sendRequest(row, gateway, connection)
   const answered = sent && 'by' in sent ? sent.by : null
-  const variables = path === null ? envLines(changes).map((line) => maskLine(line, secrets)) : []
+  // To be copied, so with the key. The difference of a file is only to be read.
+  const variables = path === null ? envLines(changes) : []
   cli.answer(
     {
       client: row.name,
@@ -174,13 +179,13 @@ const connect = async (cli: Cli, row: ClientRow, path: string | null, options: C
 const painted = (line: string, { paint }: Cli): string =>
   line.startsWith('+') ? paint.good(line) : line.startsWith('-') ? paint.bad(line) : line
 
-const listClients = ({ answer, host, paint }: Cli): void => {
-  const data = CLIENTS.map(({ name, title, file }) => ({ name, title, file: file && placeOf(file, host.env) }))
-  answer({ object: 'list', data }, () =>
+const listClients = (cli: Cli): void => {
+  const data = CLIENTS.map(({ name, title, file }) => ({ name, title, file: file && placeOf(file, cli.host.env) }))
+  cli.answer({ object: 'list', data }, () =>
     table(
       ['CLIENT', 'NAME', 'FILE'],
       data.map(({ name, title, file }) => [name, title, file ?? 'variables']),
-      paint,
+      cli,
     ),
   )
 }
@@ -191,7 +196,8 @@ export const define: DefineVerb = (command, cli) => {
     .option('-m, --model <name>', 'model or route that the client requests', 'auto')
     .option('--key <key>', 'client key (HEADGATE_API_KEY)')
     .option('--dry-run', 'print the difference and write nothing')
-    .option('--undo', 'restore the file as it was, byte for byte')
+    .option('--undo', 'restore the file as it was, byte for byte; of a changed JSON file take out the values')
+    .option('--force', 'for --undo: restore a file that was changed since, and keep the changed one beside it')
     .option('--file <path>', 'file of variables, for clients without a file of their own')
     .option('--no-request', 'send no request at the end')
     .addHelpText(
@@ -202,7 +208,7 @@ export const define: DefineVerb = (command, cli) => {
       if (name === undefined) return listClients(cli())
       const row = rowOf(name)
       const path = pathOf(row, cli().host, options.file)
-      if (options.undo) undo(cli(), row, path)
+      if (options.undo) undo(cli(), row, path, options.force === true)
       else await connect(cli(), row, path, options)
     })
 }

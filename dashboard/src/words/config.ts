@@ -88,8 +88,9 @@ export const config = words({
     found: (n: number) => (n === 0 ? 'Nothing is known to stand here.' : counted(n, 'entry', 'entries')),
     open: 'Open headgate.yaml',
     start: 'Start from what runs',
-    startAbout:
-      'Settings, providers and routes. Secrets, keys of providers, teams and client keys of the file are not in it.',
+    startAbout: 'The whole configuration. Secrets are variables, client keys are digests.',
+    startNeeds: 'The whole configuration needs the role admin.',
+    unwritten: 'What runs cannot be written as a file without a loss. Open your file instead. It would change:',
     check: 'Check',
     checking: 'Checking…',
     needs: 'Checking needs the role operator.',
@@ -110,7 +111,7 @@ export const config = words({
     difference: 'Difference to the text it began with',
     noDifference: 'The text is as it began.',
     replace: 'The text that is here now is replaced.',
-    omitted: (names: string) => `Not included, copy them from your file: ${names}`,
-    generated: 'Made from the running configuration: what its file sets.',
+    needed: (names: string) => `Set these variables to the secrets of your file: ${names}`,
+    generated: 'Made from the running configuration: what the environment does not set.',
   },
 })

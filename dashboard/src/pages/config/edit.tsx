@@ -1,6 +1,6 @@
 /** A copy of the file in the browser: checked by the gateway's own loader, compared, then downloaded or copied. */
 import { signal, useSignal } from '@preact/signals'
-import { hasRole, offlineSince, type Problem, problemIn, write } from '../../api.ts'
+import { hasRole, offlineSince, type Problem, problemIn, read, write } from '../../api.ts'
 import { LineDifference } from '../../parts/line-difference.tsx'
 import { Copy, Failed } from '../../parts/states.tsx'
 import { useId } from '../../parts/use-id.ts'
@@ -9,7 +9,7 @@ import { en } from '../../words/en.ts'
 import { CompletingText } from './completing-text.tsx'
 import { CopyProblems, ProblemList } from './problems.tsx'
 import { ReloadButton } from './reloads.tsx'
-import { type CheckedText, omittedParts, type ShownConfig, valueText, yamlOf } from './shapes.ts'
+import { type CheckedText, type ShownConfig, valueText, type WrittenText } from './shapes.ts'
 
 /** The copy stays while other pages are shown. It may contain secrets, so it is never stored. */
 const text = signal('')
@@ -29,10 +29,10 @@ const openFile = async (input: HTMLInputElement): Promise<void> => {
   input.value = ''
 }
 
-const startText = (config: ShownConfig): string => {
-  const omitted = omittedParts(config)
-  const lines = [texts.edit.generated, ...(omitted.length > 0 ? [texts.edit.omitted(omitted.join(', '))] : [])]
-  return yamlOf(config, lines)
+/** The text with a comment on the variables that it needs. */
+const commented = ({ text, variables }: WrittenText): string => {
+  const lines = [texts.edit.generated, ...(variables.length > 0 ? [texts.edit.needed(variables.join(', '))] : [])]
+  return [...lines.map((line) => `# ${line}`), text ?? ''].join('\n')
 }
 
 /** Saves the text as a file. */
@@ -133,6 +133,19 @@ export const Edit = ({ config }: { readonly config: ShownConfig | null }) => {
   const checked = useSignal<Checked | null>(null)
   const problem = useSignal<Problem | null>(null)
   const isBusy = useSignal(false)
+  const refused = useSignal<readonly string[]>([])
+  const start = async () => {
+    isBusy.value = true
+    problem.value = null
+    try {
+      const written = await read<WrittenText>('/config/text')
+      refused.value = written.differences
+      if (written.text !== null) begin(commented(written))
+    } catch (error) {
+      problem.value = problemIn(error)
+    }
+    isBusy.value = false
+  }
   const why = hasRole('operator', 'all')
     ? offlineSince.value === null
       ? null
@@ -162,13 +175,28 @@ export const Edit = ({ config }: { readonly config: ShownConfig | null }) => {
             onChange={({ currentTarget }) => void openFile(currentTarget)}
           />
         </label>
-        {config && (
-          <button type="button" class="button" title={texts.edit.startAbout} onClick={() => begin(startText(config))}>
-            {texts.edit.start}
-          </button>
-        )}
-        <span class="dim small">{texts.edit.startAbout}</span>
+        <button
+          type="button"
+          class="button"
+          disabled={isBusy.value || !hasRole('admin', 'all') || offlineSince.value !== null}
+          onClick={() => void start()}
+        >
+          {texts.edit.start}
+        </button>
+        <span class="dim small">{hasRole('admin', 'all') ? texts.edit.startAbout : texts.edit.startNeeds}</span>
       </div>
+      {refused.value.length > 0 && (
+        <section class="panel" role="status">
+          <p class="bad">{texts.edit.unwritten}</p>
+          <ul class="config-problems">
+            {refused.value.map((line) => (
+              <li key={line} class="mono">
+                {line}
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
       <div class="field">
         <label for={textId}>{texts.edit.text}</label>
         <CompletingText

@@ -37,6 +37,12 @@ export type ShownConfig = {
     readonly origin: string
   }[]
 }
+/** What runs as the text of a file; null: it cannot be written. */
+export type WrittenText = {
+  readonly text: string | null
+  readonly variables: readonly string[]
+  readonly differences: readonly string[]
+}
 export type ConfigProblems = {
   readonly since: string | null
   readonly problems: readonly ShownProblem[]
@@ -62,8 +68,6 @@ export type CheckedText = {
   }[]
 }
 
-const isInFile = (origin: string): boolean => /:[0-9]+$/.test(origin)
-
 /** A value as the page shows it; null: it is not set. */
 export const valueText = (value: unknown): string | null =>
   value === null || value === undefined
@@ -73,56 +77,3 @@ export const valueText = (value: unknown): string | null =>
       : Array.isArray(value) && value.every((one) => typeof one === 'string')
         ? value.join(', ')
         : JSON.stringify(value)
-
-/** Values of secrets are `set` or counted. */
-const isMasked = (value: unknown): boolean =>
-  value === 'set' || (typeof value === 'string' && /^[0-9]+ values?$/.test(value))
-
-/**
- * YAML of what the file sets: settings, providers without what is secret or not known here, and routes. JSON is YAML, so
- * values are written as JSON. `comments`: the first lines.
- */
-export const yamlOf = ({ settings, providers, routes }: ShownConfig, comments: readonly string[]): string => {
-  const groups = new Map<string, string[]>()
-  for (const { name, value, origin } of settings) {
-    if (!isInFile(origin) || value === null || isMasked(value)) continue
-    const [group = '', member] = name.split('.')
-    const text = JSON.stringify(value)
-    if (member === undefined) groups.set(`${group}: ${text}`, [])
-    else groups.set(`${group}:`, [...(groups.get(`${group}:`) ?? []), `  ${member}: ${text}`])
-  }
-  const instances = providers
-    .filter(({ origin }) => isInFile(origin))
-    .flatMap(({ id, kind, base_url, models }) => [
-      `  ${JSON.stringify(id)}:`,
-      `    kind: ${JSON.stringify(kind)}`,
-      `    baseUrl: ${JSON.stringify(base_url)}`,
-      ...(models.length > 0 ? [`    models: ${JSON.stringify(models)}`] : []),
-    ])
-  const places = routes
-    .filter(({ origin }) => isInFile(origin))
-    .flatMap(({ name, targets }) => [
-      `  ${JSON.stringify(name)}:`,
-      '    targets:',
-      ...targets.map(({ provider, model, weight = 1 }) => {
-        const place = JSON.stringify(model === undefined ? provider : `${provider}/${model}`)
-        return `      - ${weight === 1 ? place : JSON.stringify({ provider, model, weight })}`
-      }),
-    ])
-  return [
-    ...comments.map((line) => `# ${line}`),
-    ...[...groups].flatMap(([head, members]) => [head, ...members]),
-    ...(instances.length > 0 ? ['providers:', ...instances] : []),
-    ...(places.length > 0 ? ['routes:', ...places] : []),
-    '',
-  ].join('\n')
-}
-
-const LEFT_OUT = 'keys, styles, aggregate and variables of providers'
-
-/** The parts of the file that `yamlOf` leaves out, by name. */
-export const omittedParts = ({ settings, providers, accounts }: ShownConfig): readonly string[] => [
-  ...settings.filter(({ origin, value }) => isInFile(origin) && isMasked(value)).map(({ name }) => name),
-  ...(providers.some(({ origin }) => isInFile(origin)) ? [LEFT_OUT] : []),
-  ...new Set(accounts.filter(({ origin }) => isInFile(origin)).map(({ kind }) => `${kind}s`)),
-]

@@ -9,6 +9,7 @@ import type { ReloadEntry } from '../../config/reload-state.ts'
 import { settingRows } from '../../config/rows.ts'
 import { checkConfig } from '../config-check.ts'
 import { changedRoutes } from '../config-routes.ts'
+import { configText } from '../config-text.ts'
 import { listOf, time } from '../fields.ts'
 import { row } from '../row.ts'
 
@@ -130,6 +131,42 @@ export const configRows = [
       })
       const stale = reloads()[0]?.outcome === 'refused'
       return good({ body: { object: 'config' as const, stale, ...shown, settings } })
+    },
+  }),
+  row({
+    method: 'GET',
+    path: '/config/text',
+    summary: 'Write the running configuration as the text of headgate.yaml',
+    about:
+      'Secrets are references to variables; keys of clients are digests. The text is loaded in the environment of this process and compared with what runs: if anything would be lost, there is no text.',
+    role: 'admin',
+    scope: 'all',
+    answer: z.strictObject({
+      object: z.literal('config_text'),
+      text: z.string().nullable(),
+      variables: z
+        .array(z.string())
+        .describe('Variables of secrets that the text names and the environment does not have'),
+      differences: z.array(z.string()).describe('Why there is no text'),
+    }),
+    example: {
+      answer: {
+        object: 'config_text',
+        text: 'providers:\n  openai: {}\nroutes:\n  fast:\n    targets:\n      - openai/gpt-5-mini\n',
+        variables: [],
+        differences: [],
+      },
+    },
+    async handle({ configuration, control }) {
+      const { text, variables, differences } = await configText(configuration, control.directory())
+      return good({
+        body: {
+          object: 'config_text' as const,
+          text,
+          variables: [...variables],
+          differences: [...differences],
+        },
+      })
     },
   }),
   row({

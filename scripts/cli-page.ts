@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
+import { filled, HELP_WIDTH } from '../src/edge/cli/help-text.ts'
 import { buildProgram } from '../src/edge/cli/run.ts'
 
 export const CLI_PAGE = join(import.meta.dirname, '..', 'docs', 'cli.md')
@@ -22,10 +23,10 @@ const helpOf = (command: Command): string => {
   let text = ''
   command.configureOutput({
     writeOut: (part) => {
-      text += part
+      text += filled(part, HELP_WIDTH)
     },
   })
-  command.configureHelp({ showGlobalOptions: false, helpWidth: 100 })
+  command.configureHelp({ showGlobalOptions: false, helpWidth: HELP_WIDTH })
   command.outputHelp()
   return text.trimEnd()
 }

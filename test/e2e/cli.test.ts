@@ -117,7 +117,7 @@ describe('verbs that use a running gateway', () => {
 
   test('a refused value is stated once', async () => {
     const { code, stderr } = await here(['logs', '--status', 'abc'])
-    assert.deepEqual([code, stderr.trim().split('\n').length], [1, 1], stderr)
+    assert.deepEqual([code, stderr.trim().split('\n').length], [2, 1], stderr)
   })
 
   test('providers lists the state, and test calls the provider', async () => {

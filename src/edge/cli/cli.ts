@@ -52,6 +52,8 @@ export type Cli = {
   readonly host: CliHost
   readonly options: GlobalOptions
   readonly paint: Paint
+  /** Of the terminal, in characters; null: the output is no terminal. */
+  readonly width: number | null
   /** Writes a line to stdout. */
   readonly print: (line: string) => void
   /** Writes a line to stderr, unless `-q`. */

@@ -159,6 +159,19 @@ const PASS_KEY = 'Pass --key, or set HEADGATE_API_KEY.'
 const PASS_TOKEN = 'Pass --token, or set HEADGATE_ADMIN_TOKEN.'
 const isModelApi = (url: string): boolean => URL.canParse(url) && new URL(url).pathname.startsWith('/v1/')
 
+/** A request that the gateway refused. */
+export class RefusedError extends CliError {
+  readonly status: number
+  constructor(status: number, code: ConstructorParameters<typeof CliError>[0], message: string) {
+    super(code, message)
+    this.status = status
+  }
+}
+
+/** A value that the admin API refuses was an argument. A refused model call was not, or not necessarily. */
+const exitOf = (status: number, url: string): ConstructorParameters<typeof CliError>[0] =>
+  (status === 400 || status === 422) && !isModelApi(url) ? EXIT.usage : (EXITS[status] ?? EXIT.failed)
+
 const EXITS: { readonly [status: number]: ConstructorParameters<typeof CliError>[0] } = {
   401: EXIT.notPermitted,
   403: EXIT.notPermitted,
@@ -168,12 +181,12 @@ const EXITS: { readonly [status: number]: ConstructorParameters<typeof CliError>
 }
 
 /** The error for a refused request, with the gateway's message. */
-export const errorOf = ({ status, url }: Pick<Response, 'status' | 'url'>, body: Json): CliError => {
+export const errorOf = ({ status, url }: Pick<Response, 'status' | 'url'>, body: Json): RefusedError => {
   const error = isObject(body) && isObject(body.error) ? body.error : undefined
   const message = typeof error?.message === 'string' ? error.message : `The gateway answered with status ${status}.`
   const errors = Array.isArray(error?.errors) ? error.errors.filter(isObject) : []
   // The message contains the only one.
   const details = errors.length > 1 ? errors.map(({ path, message: text }) => `\n  ${path}: ${text}`) : []
   const hint = status === 401 ? ` ${isModelApi(url) ? PASS_KEY : PASS_TOKEN}` : ''
-  return new CliError(EXITS[status] ?? EXIT.failed, message + details.join('') + hint)
+  return new RefusedError(status, exitOf(status, url), message + details.join('') + hint)
 }

@@ -153,7 +153,7 @@ test('columns are as wide as their widest cell', () => {
         ['xyz', '1'],
         ['', '2'],
       ],
-      noPaint,
+      { paint: noPaint, width: null },
     ),
     ['A    LONG', 'xyz  1', '     2'],
   )

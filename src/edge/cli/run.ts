@@ -1,8 +1,10 @@
 /** Runs a verb: parses the arguments, loads the verb's module and converts errors to exit codes. */
 import { Command, CommanderError } from 'commander'
+import { nearest } from '../../core/nearest.ts'
 import { colours, noPaint, wantsColour } from '../observe/colour.ts'
 import { plain } from '../observe/line.ts'
 import { type Cli, CliError, type CliHost, EXIT, type GlobalOptions } from './cli.ts'
+import { filled, helpWidth } from './help-text.ts'
 import { VERBS } from './verbs.ts'
 
 const ABOUT = 'One address for every text-generation model. Without a verb the gateway starts.'
@@ -21,14 +23,58 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 configuration invalid, 4 cannot reach t
 Example: headgate status --json
 `
 
-/** The lines of a help text are at most this long, on every terminal. */
-const HELP_WIDTH = 100
-
-/** Options of the program that take a value. */
+/** Options of the program that take a value, and those that take none. */
 const WITH_VALUE = new Set(['--url', '--token'])
+const WITHOUT_VALUE = new Set(['--json', '--no-color', '-q', '--quiet', '-V', '--version'])
 
-const nameOfVerb = (words: readonly string[]): string | undefined =>
-  words.find((word, at) => !word.startsWith('-') && !WITH_VALUE.has(words[at - 1] ?? ''))
+/** Moves the options of the program to the front, because they may be anywhere. Options of verbs belong where they are. */
+const separated = (
+  words: readonly string[],
+): { readonly globals: readonly string[]; readonly rest: readonly string[] } => {
+  const [globals, rest]: [string[], string[]] = [[], []]
+  const end = words.includes('--') ? words.indexOf('--') : words.length
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] ?? ''
+    const name = word.split('=')[0] ?? ''
+    if (at >= end) rest.push(word)
+    else if (WITHOUT_VALUE.has(word) || (WITH_VALUE.has(name) && name !== word)) globals.push(word)
+    else if (WITH_VALUE.has(word)) globals.push(word, ...words.slice(++at, at + 1))
+    else rest.push(word)
+  }
+  return { globals, rest }
+}
+
+/** Characters of a line of the terminal: of a pipe only what COLUMNS says. */
+const widthOf = ({ stdout, env }: CliHost): number | null => {
+  const given = /^[1-9][0-9]{1,4}$/.test(env.COLUMNS ?? '') ? Number(env.COLUMNS) : null
+  return stdout.columns ?? given
+}
+
+/**
+ * The options after the name of a subcommand are those of the subcommand, also where its verb has options of the same name.
+ * Options of the verb before that name have no effect on the subcommand, so they are refused.
+ */
+const separateOptions = (command: Command): void => {
+  command.enablePositionalOptions().hook('preSubcommand', (verb, sub) => {
+    const [early] = verb.options.filter((option) => verb.getOptionValueSource(option.attributeName()) === 'cli')
+    if (!early) return
+    const isShared = sub.options.some(({ long }) => long === early.long)
+    const name = `${verb.name()} ${sub.name()}`
+    throw new CliError(
+      EXIT.usage,
+      isShared
+        ? `Write ${early.long} after the subcommand: headgate ${name} ${early.flags}`
+        : `${early.long} is an option of headgate ${verb.name()} and has no effect on ${name}.`,
+    )
+  })
+}
+
+/** A misspelled option of the program is not known to the verb that reports it. */
+const withGlobalHint = (text: string): string => {
+  const [, unknown] = /unknown option '(--[^']{1,40})'\n$/.exec(text) ?? []
+  const [near] = unknown === undefined ? [] : nearest(unknown, [...WITH_VALUE, ...WITHOUT_VALUE])
+  return near === undefined ? text : `${text}(Did you mean ${near}?)\n`
+}
 
 /** Builds the program. Only the verbs for which `isLoaded` is true have their options; the others have a name and a summary. */
 export const buildProgram = async (
@@ -36,6 +82,7 @@ export const buildProgram = async (
   cli: (program: Command) => Cli,
   isLoaded: (name: string) => boolean,
 ): Promise<Command> => {
+  const width = helpWidth(widthOf(host))
   const program = new Command('headgate')
     .description(ABOUT)
     .version(host.version, '-V, --version', 'print the version')
@@ -45,20 +92,23 @@ export const buildProgram = async (
     .option('--url <address>', 'address of the gateway instead of the one of this folder (HEADGATE_URL)')
     .option('--token <token>', 'admin token (HEADGATE_ADMIN_TOKEN, AUTH_ADMIN)')
     .helpOption('-h, --help', 'print help')
-    .configureHelp({ showGlobalOptions: true, helpWidth: HELP_WIDTH })
+    .configureHelp({ showGlobalOptions: true, helpWidth: width, minWidthToWrap: 12 })
     .configureOutput({
-      writeOut: (text) => void host.stdout.write(text),
+      writeOut: (text) => void host.stdout.write(filled(text, width)),
       writeErr: (text) => void host.stderr.write(text.replace(/^error: /, 'headgate: ')),
+      outputError: (text, write) => write(withGlobalHint(text)),
       getOutHasColors: () => false,
       getErrHasColors: () => false,
     })
     .exitOverride()
+    .enablePositionalOptions()
     .addHelpText('after', AFTER)
   for (const { name, summary, load } of VERBS) {
     const command = program
       .command(name)
       .description(`${summary[0]?.toUpperCase()}${summary.slice(1)}.`)
       .summary(summary)
+    separateOptions(command)
     if (isLoaded(name)) (await load()).define(command, () => cli(program))
   }
   return program
@@ -67,15 +117,16 @@ export const buildProgram = async (
 /** Runs a verb and returns the exit code. */
 export const runCli = async (words: readonly string[], host: CliHost): Promise<number> => {
   let code: number = EXIT.done
-  const wanted = nameOfVerb(words)
-  const names = wanted === 'help' ? words : [wanted]
+  const { globals, rest } = separated(words)
+  const wanted = rest.find((word) => !word.startsWith('-'))
+  const names = wanted === 'help' ? rest : [wanted]
   const program = await buildProgram(
     host,
     (built) => openCli(host, built.opts(), (set) => (code = set)),
     (name) => names.includes(name),
   )
   try {
-    await program.parseAsync(words, { from: 'user' })
+    await program.parseAsync([...globals, ...rest], { from: 'user' })
     return code
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage
@@ -103,6 +154,7 @@ const openCli = (host: CliHost, given: Partial<GlobalOptions>, exit: Cli['exit']
     host,
     options,
     paint: isColoured ? colours : noPaint,
+    width: widthOf(host),
     print,
     note: (line) => {
       if (!options.quiet) host.stderr.write(`${plain(line)}\n`)

@@ -3,29 +3,98 @@ import { formatDollars } from '../../core/money.ts'
 import type { Paint } from '../observe/colour.ts'
 import { plain } from '../observe/line.ts'
 
-/** A cell: a text, or a text with a colour. */
-export type Cell = string | { readonly text: string; readonly paint: (text: string) => string }
+/** A cell: a text, or a text with a colour and the value by which rows are sorted. */
+export type Cell =
+  | string
+  | { readonly text: string; readonly paint?: (text: string) => string; readonly sort?: number | string }
 
-const textOf = (cell: Cell): string => plain(typeof cell === 'string' ? cell : cell.text)
+/** The terminal: its colours, and its width in characters; null: the output has no width. */
+export type Look = { readonly paint: Paint; readonly width: number | null }
 
-/** Formats rows as columns below their headings. Texts may come from clients and providers, so control characters are escaped. */
+export const textOf = (cell: Cell | undefined): string => plain(typeof cell === 'string' ? cell : (cell?.text ?? ''))
+
+/** Characters between two columns. */
+const GAP = 2
+/** Characters that a column keeps in a narrow terminal. */
+const LEAST = 10
+
+const widthOf = (widths: readonly number[]): number =>
+  widths.reduce((sum, width) => sum + width, 0) + GAP * Math.max(0, widths.length - 1)
+
+/** The widths of the columns of a table: as wide as their widest cell; in a narrow terminal the widest are cut. */
+const fitted = (widths: readonly number[], most: number | null): readonly number[] => {
+  const fit = [...widths]
+  for (let over = widthOf(fit) - (most ?? Number.POSITIVE_INFINITY); over > 0; over--) {
+    const widest = fit.indexOf(Math.max(...fit))
+    if ((fit[widest] ?? 0) <= LEAST) break
+    fit[widest] = (fit[widest] ?? 0) - 1
+  }
+  return fit
+}
+
+/** Cuts the middle, because names with a common beginning differ at their end. */
+const cut = (text: string, width: number): string => {
+  if (text.length <= width) return text
+  const end = Math.floor((width - 1) / 2)
+  return `${text.slice(0, width - 1 - end)}…${text.slice(text.length - end)}`
+}
+
+/** The lines of a text of at most `width` characters, broken between words where there are any. */
+export const wrapped = (text: string, width: number): readonly string[] => {
+  const lines: string[] = []
+  let rest = text
+  while (rest.length > width) {
+    const space = rest.lastIndexOf(' ', width)
+    const at = space > 0 ? space : width
+    lines.push(rest.slice(0, at))
+    rest = rest.slice(at).trimStart()
+  }
+  return [...lines, rest]
+}
+
+/**
+ * Formats rows as columns below their headings, in the width of the terminal: the last column is wrapped, and others are cut.
+ * Texts may come from clients and providers, so control characters are escaped.
+ */
 export const table = (
   headings: readonly string[],
   rows: readonly (readonly Cell[])[],
-  paint: Paint,
+  { paint, width }: Look,
 ): readonly string[] => {
-  const widths = headings.map((heading, column) =>
-    Math.max(heading.length, ...rows.map((row) => textOf(row[column] ?? '').length)),
+  const needed = headings.map((heading, column) =>
+    Math.max(heading.length, ...rows.map((row) => textOf(row[column]).length)),
   )
-  const line = (cells: readonly Cell[], style: (text: string) => string = (text) => text): string =>
-    cells
-      .map((cell, column) => {
-        const padded = column === cells.length - 1 ? textOf(cell) : textOf(cell).padEnd(widths[column] ?? 0)
-        return typeof cell === 'string' ? style(padded) : cell.paint(padded)
-      })
-      .join('  ')
-      .trimEnd()
-  return [line(headings, paint.dim), ...rows.map((row) => line(row))]
+  const widths = fitted(needed, width)
+  const last = headings.length - 1
+  const indent = ' '.repeat(widthOf(widths.slice(0, -1)) + (last > 0 ? GAP : 0))
+  const linesOf = (cells: readonly Cell[], style: (text: string) => string = (text) => text): readonly string[] => {
+    const styleOf = (cell: Cell | undefined) => (typeof cell === 'object' && cell.paint ? cell.paint : style)
+    const shown = cells.slice(0, -1).map((cell, column) => {
+      const size = widths[column] ?? 0
+      return styleOf(cell)(cut(textOf(cell), size).padEnd(size))
+    })
+    const ends = wrapped(textOf(cells.at(-1)), widths[last] ?? 0)
+    return ends.map((end, at) => {
+      const text = styleOf(cells.at(-1))(end)
+      return (at === 0 ? [...shown, text].join(' '.repeat(GAP)) : indent + text).trimEnd()
+    })
+  }
+  return [...linesOf(headings, paint.dim), ...rows.flatMap((row) => linesOf(row))]
+}
+
+/** How many columns fit into the terminal when all are cut. At least one. */
+export const columnsThatFit = (
+  headings: readonly string[],
+  rows: readonly (readonly Cell[])[],
+  most: number | null,
+): number => {
+  if (most === null) return headings.length
+  const least = headings.map((heading, column) =>
+    Math.min(LEAST, Math.max(heading.length, ...rows.map((row) => textOf(row[column]).length))),
+  )
+  let count = headings.length
+  while (count > 1 && widthOf(least.slice(0, count)) > most) count--
+  return count
 }
 
 const UNITS = [

@@ -24,7 +24,7 @@ export type RecordStore = {
 type RecordOperation = ControlOperation & { readonly cut?: boolean }
 
 /** The records that the command line manages. */
-export type RecordName = 'team' | 'key' | 'budget' | 'price'
+export type RecordName = 'team' | 'key' | 'budget' | 'price' | 'token'
 
 const API = '/admin/api/v1'
 
@@ -89,6 +89,8 @@ const requestOf = (operation: RecordOperation): AdminRequestLine => {
     case 'block':
     case 'unblock':
       return { method: 'POST', path: placeOf(operation.kind, operation.id, `/${operation.do}`) }
+    case 'audit':
+      return { method: 'GET', path: `/audit${queryOf(operation.query)}` }
     case 'verify':
       return { method: 'GET', path: '/audit/verify', timeout: VERIFICATION }
     default:
@@ -140,12 +142,14 @@ const onFiles = (cli: Cli, local: Local): RecordStore => {
 
 const errorOf = ({ status, message, errors = [] }: ControlError): CliError => {
   const conflict = status === 404 || status === 409 || status === 412
+  const code = conflict ? EXIT.conflict : status === 400 || status === 422 ? EXIT.usage : EXIT.failed
   const details = errors.length > 1 ? errors.map(({ path, message: one }) => `\n  ${path}: ${one}`).join('') : ''
-  return new CliError(conflict ? EXIT.conflict : EXIT.failed, message + details)
+  return new CliError(code, message + details)
 }
 
-/** Pages of a list that are read; 200 entries each. */
+/** Pages of a list that are read, and their entries. */
 const MAX_PAGES = 500
+const PAGE = 200
 
 /** All records that match. */
 export const listAll = async (
@@ -153,22 +157,26 @@ export const listAll = async (
   kind: RecordName,
   query: object = {},
 ): Promise<readonly JsonObject[]> => {
+  return await pagesOf((page) => store.run({ do: 'list', kind, query: { ...query, ...page } }))
+}
+
+/** The entries of all pages of a list, at most `most`. */
+export const pagesOf = async (
+  read: (page: { readonly limit: number; readonly after?: string }) => Promise<JsonObject>,
+  most: number = MAX_PAGES * PAGE,
+): Promise<readonly JsonObject[]> => {
   const found: JsonObject[] = []
   let after: string | undefined
-  for (let page = 0; page < MAX_PAGES; page++) {
-    const answer = await store.run({
-      do: 'list',
-      kind,
-      query: { ...query, limit: 200, ...(after !== undefined && { after }) },
-    })
+  do {
+    const limit = Math.min(PAGE, most - found.length)
+    const answer = await read({ limit, ...(after !== undefined && { after }) })
     found.push(...list(answer.data).filter(isObject))
     after = text(answer.next)
-    if (after === undefined) break
-  }
+  } while (after !== undefined && found.length < most)
   return found
 }
 
-const ID = /^(?:key|team|bud|prc)_[a-z]+$/
+const ID = /^(?:key|team|bud|prc|adm)_[a-z]+$/
 
 /** Whether a text has the form of an ID. */
 export const isRecordId = (text: string): boolean => ID.test(text)

@@ -2,9 +2,10 @@
 import type { Command } from 'commander'
 import { isObject, type JsonObject, list, object, text } from '../../../core/json.ts'
 import { findRecord, idOf, listAll, namesOf, type RecordStore, withRecords } from '../accounts/record-store.ts'
-import { globList, repeated, tagsOf } from '../arguments.ts'
+import { globList, repeated, tagsOf, wholeNumber } from '../arguments.ts'
 import { resetDay } from '../budget-text.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
+import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import { type Cell, moneyText, table } from '../table.ts'
 
 type BudgetOptions = {
@@ -57,7 +58,7 @@ const cells = (budget: JsonObject, { paint }: Cli): readonly Cell[] => {
 }
 
 const print = (cli: Cli, budget: JsonObject): void =>
-  cli.answer(budget, () => table(HEADINGS, [cells(budget, cli)], cli.paint))
+  cli.answer(budget, () => table(HEADINGS, [cells(budget, cli)], cli))
 
 /** Counters that are shown. */
 const MAX_COUNTERS = 20
@@ -74,7 +75,7 @@ const counterLines = async (cli: Cli, store: RecordStore, { id, per }: JsonObjec
   })
   return rows.length === 0
     ? []
-    : ['', ...table([OWNERS[text(per) ?? ''] ?? '', 'SPENT', 'RESERVED', 'LEFT'], rows, cli.paint)]
+    : ['', ...table([OWNERS[text(per) ?? ''] ?? '', 'SPENT', 'RESERVED', 'LEFT'], rows, cli)]
 }
 
 const OWNERS: { readonly [per: string]: string } = { team: 'TEAM', key: 'KEY', user: 'USER', end_user: 'END USER' }
@@ -83,7 +84,7 @@ const show = async (cli: Cli, store: RecordStore, name: string): Promise<void> =
   const { id } = await findRecord(store, 'budget', name)
   const budget = await store.run({ do: 'get', kind: 'budget', id: text(id) ?? '' })
   const counters = await counterLines(cli, store, budget)
-  cli.answer(budget, () => [...table(HEADINGS, [cells(budget, cli)], cli.paint), ...counters])
+  cli.answer(budget, () => [...table(HEADINGS, [cells(budget, cli)], cli), ...counters])
 }
 
 const alertsOf = (written: string | undefined): readonly number[] => {
@@ -116,7 +117,7 @@ const create = (cli: Cli, name: string, options: BudgetOptions): Promise<void> =
       enforcement: options.strict ? 'strict' : 'fast',
       countFrom: options.countFrom,
       alerts: [...alertsOf(options.alert)],
-      ...(options.startDay !== undefined && { startDay: Number(options.startDay) }),
+      ...(options.startDay !== undefined && { startDay: wholeNumber('--start-day', options.startDay) ?? null }),
       ...(options.reserve !== undefined && { reserve: options.reserve }),
       ...(options.onOverrun !== undefined && { onOverrun: options.onOverrun }),
     }
@@ -178,22 +179,18 @@ const defineAdjustments = (command: Command, cli: () => Cli): void => {
 
 export const define: DefineVerb = (command, cli) => {
   command.addHelpText('after', '\nExample: headgate budgets list')
-  command
-    .command('list')
+  withListing(command.command('list'))
     .description(
       'List budgets with what is spent and left, and what a running gateway projects for the end of the period.',
     )
-    .addHelpText('after', '\nExample: headgate budgets list --json')
-    .action(() =>
+    .addHelpText('after', '\nExample: headgate budgets list --sort left')
+    .action((options: ListingOptions) =>
       withRecords(cli(), async (store) => {
-        const data = await listAll(store, 'budget', store.gateway ? { forecast: true } : {})
-        cli().answer({ object: 'list', data }, () =>
-          table(
-            HEADINGS,
-            data.map((budget) => cells(budget, cli())),
-            cli().paint,
-          ),
-        )
+        const rows = await listAll(store, 'budget', store.gateway ? { forecast: true } : {})
+        answerList(cli(), options, { headings: HEADINGS, rows, cells: (budget) => cells(budget, cli()) }, (data) => ({
+          object: 'list',
+          data,
+        }))
       }),
     )
   command

@@ -22,7 +22,7 @@ export const define: DefineVerb = (command, cli) => {
     .description('Show the databases of the data folder and of DATABASE_URL with their schema versions.')
     .addHelpText('after', `${SCHEMAS_HELP}\n\nExample: headgate db status`)
     .action(async () => {
-      const { answer, exit, host, paint } = cli()
+      const { answer, exit, host } = cli()
       const local = await readLocal(host)
       const { dataDir } = local
       const shared = sharedIn(local)
@@ -41,7 +41,7 @@ export const define: DefineVerb = (command, cli) => {
             version === null ? '–' : `${version} of ${newest}`,
             problem ?? isLate(version, newest),
           ]),
-          paint,
+          cli(),
         ),
         ...(shared
           ? [
@@ -57,7 +57,7 @@ export const define: DefineVerb = (command, cli) => {
                     .join(', ') || '–',
                   problem ?? (version === null ? 'no tables' : isLate(version, newest)),
                 ]),
-                paint,
+                cli(),
               ),
             ]
           : []),
@@ -72,7 +72,7 @@ export const define: DefineVerb = (command, cli) => {
       '\nRun it before gateways with database.migrate never start. It can be repeated.\nExits with 3 without DATABASE_URL.\n\nExample: headgate db migrate --wait 60s',
     )
     .action(async ({ wait = '0s' }: { wait?: string }) => {
-      const { answer, host, note, paint } = cli()
+      const { answer, host, note } = cli()
       const limit = durationMs(wait)
       if (limit === undefined) throw new CliError(EXIT.usage, '--wait needs a duration such as 60s.')
       const { url } = sharedOf(await readLocal(host))
@@ -81,7 +81,7 @@ export const define: DefineVerb = (command, cli) => {
         table(
           ['NAME', 'BEFORE', 'NOW'],
           done.map(({ schema, before, version }) => [schema, before === null ? '–' : `${before}`, `${version}`]),
-          paint,
+          cli(),
         ),
       )
     })
@@ -124,7 +124,7 @@ export const define: DefineVerb = (command, cli) => {
                 ? { text: 'the same', paint: paint.good }
                 : { text: 'different', paint: paint.bad },
           ]),
-          paint,
+          cli(),
         ),
       )
     })

@@ -233,7 +233,7 @@ export const define: DefineVerb = (command, cli) => {
         table(
           ['CHECK', 'RESULT', 'DETAIL'],
           found.map(({ check, status, detail }) => [check, { text: status, paint: paints[status] }, detail]),
-          paint,
+          cli(),
         ),
       )
     })

@@ -23,9 +23,9 @@ const refusedLines = (plan: JsonObject, paint: Cli['paint']): readonly string[] 
   return refused ? [paint.bad(`refused now: ${text(refused.code)}: ${text(refused.message)}`)] : []
 }
 
-const planLines = (plan: JsonObject, { paint }: Cli): readonly string[] => [
-  `${paint.bold(text(plan.model) ?? '')}: chosen by ${text(plan.by) ?? ''}`,
-  ...refusedLines(plan, paint),
+const planLines = (plan: JsonObject, cli: Cli): readonly string[] => [
+  `${cli.paint.bold(text(plan.model) ?? '')}: chosen by ${text(plan.by) ?? ''}`,
+  ...refusedLines(plan, cli.paint),
   ...table(
     ['#', 'TARGET', 'BECAUSE', 'STATE'],
     list(plan.targets)
@@ -36,7 +36,7 @@ const planLines = (plan: JsonObject, { paint }: Cli): readonly string[] => [
         text(target.because) ?? '',
         stateOf(target),
       ]),
-    paint,
+    cli,
   ),
   ...list(plan.skipped)
     .filter(isObject)

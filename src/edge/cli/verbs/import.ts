@@ -147,7 +147,7 @@ const runImport = async (cli: Cli, origin: ImportOrigin, file: string, options: 
     ...table(
       ['LINE', 'MEMBER', 'RESULT', 'HERE', 'WHY'],
       rows.map(({ line, member, outcome, to, why }) => [String(line), member, outcome, to || '–', why]),
-      cli.paint,
+      cli,
     ),
     '',
     `${count('taken')} taken, ${changed} changed, ${leftOut} left out`,

@@ -27,6 +27,7 @@ import {
 import { repeated, shellWord, tagsOf, timeOf } from '../arguments.ts'
 import { resetDay } from '../budget-text.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
+import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import { readLocal, validConfig } from '../local.ts'
 import { type Cell, moneyText, table } from '../table.ts'
 
@@ -231,7 +232,7 @@ const scan = (cli: Cli, files: readonly string[]): void => {
 
 const show = (cli: Cli, key: JsonObject, teams: ReadonlyMap<string, string>): void =>
   cli.answer(key, () => [
-    ...table(HEADINGS, [keyCells(key, teams, cli)], cli.paint),
+    ...table(HEADINGS, [keyCells(key, teams, cli)], cli),
     ...Object.entries(object(key.access) ?? {}).flatMap(([dimension, globs]) =>
       Array.isArray(globs) ? [`${dimension}: ${globs.length === 0 ? 'nothing' : globs.join(', ')}`] : [],
     ),
@@ -325,35 +326,37 @@ const defineChanges = (command: Command, cli: () => Cli): void => {
     )
 }
 
-type ListOptions = { readonly team?: string; readonly status?: string; readonly tag?: readonly string[] }
+type ListOptions = ListingOptions & {
+  readonly team?: string
+  readonly status?: string
+  readonly tag?: readonly string[]
+}
 
 export const define: DefineVerb = (command, cli) => {
   command.addHelpText(
     'after',
     '\nWithout a running gateway the files of the data folder are used.\n\nExample: headgate keys list --team search',
   )
-  command
-    .command('list')
+  withListing(command.command('list'))
     .description('List client keys.')
     .option('--team <team>', 'only keys of this team')
     .option('--status <status>', 'only active, blocked, expired or revoked keys')
     .option('--tag <name=value>', 'only keys with this tag', repeated)
-    .addHelpText('after', '\nExample: headgate keys list --team search --json')
-    .action(({ team, status, tag = [] }: ListOptions) =>
+    .addHelpText('after', '\nExample: headgate keys list --team search --sort last-used')
+    .action(({ team, status, tag = [], ...options }: ListOptions) =>
       withRecords(cli(), async (store) => {
         const query = {
           ...(team !== undefined && { team: [await idOf(store, 'team', team)] }),
           ...(status !== undefined && { status: [status] }),
           ...(tag.length > 0 && { tag: tag.map((one) => one.replace('=', ':')) }),
         }
-        const data = await listAll(store, 'key', query)
-        const teams = cli().options.json ? new Map() : await namesOf(store, 'team')
-        cli().answer({ object: 'list', data }, () =>
-          table(
-            HEADINGS,
-            data.map((key) => keyCells(key, teams, cli())),
-            cli().paint,
-          ),
+        const rows = await listAll(store, 'key', query)
+        const teams = await namesOf(store, 'team')
+        answerList(
+          cli(),
+          options,
+          { headings: HEADINGS, rows, cells: (key) => keyCells(key, teams, cli()) },
+          (data) => ({ object: 'list', data }),
         )
       }),
     )

@@ -97,7 +97,7 @@ export const define: DefineVerb = (command, cli) => {
     .option('--team <team>', 'only requests of this team')
     .option('--status <code>', 'only this status, such as 404 or 5xx')
     .option('--slow <duration>', 'only requests that took at least this long, such as 5s')
-    .option('--since <time>', 'beginning, without -f: 1h, or 2026-11-23', '1h')
+    .option('--since <time>', 'beginning, without -f: 1h, yesterday or 2026-11-23', '1h')
     .option('--limit <count>', 'at most this many, without -f', '50')
     .addHelpText('after', '\nExample: headgate logs -f --status 5xx')
     .action(async (options: RequestLogOptions) => {

@@ -2,15 +2,25 @@
 import { isObject, type JsonObject, list, number, object, text } from '../../../core/json.ts'
 import { type DefineVerb, EXIT } from '../cli.ts'
 import { type GatewayClient, gatewayOf } from '../gateway-client.ts'
-import { table } from '../table.ts'
+import { answerList, type ListingOptions, withListing } from '../listing.ts'
+import type { Cell } from '../table.ts'
 
-type ModelsOptions = { readonly provider?: string; readonly price?: true; readonly key?: string }
+type ModelsOptions = ListingOptions & { readonly provider?: string; readonly price?: true; readonly key?: string }
 
 const priceText = (model: JsonObject): string => {
   const pricing = object(model.pricing)
   const [input, output] = [number(pricing?.input), number(pricing?.output)]
   return input === undefined ? '–' : `$${input} / ${output === undefined ? '–' : `$${output}`}`
 }
+
+const HEADINGS = ['MODEL', 'OWNER', 'CONTEXT', 'PRICE in / out per 1M tokens']
+
+const cells = (model: JsonObject): readonly Cell[] => [
+  text(model.id) ?? '',
+  text(model.owned_by) ?? '',
+  String(number(model.context_window) ?? '–'),
+  { text: priceText(model), sort: number(object(model.pricing)?.input) ?? '–' },
+]
 
 /** With a client key the models that it may use, otherwise all. */
 const modelsOf = async (gateway: GatewayClient, given: string | undefined): Promise<readonly JsonObject[]> => {
@@ -32,15 +42,15 @@ const modelsOf = async (gateway: GatewayClient, given: string | undefined): Prom
 }
 
 export const define: DefineVerb = (command, cli) => {
-  command
+  withListing(command)
     .argument('[filter]', 'part of the name')
     .option('--provider <id>', 'only models of this provider')
     .option('--price', 'only models with a known price')
     .option('--key <key>', 'client key (HEADGATE_API_KEY)')
     .addHelpText('after', '\nExample: headgate models claude --price')
     .action(async (filter: string | undefined, options: ModelsOptions) => {
-      const { answer, exit, paint } = cli()
-      const data = (await modelsOf(await gatewayOf(cli()), options.key))
+      const { exit } = cli()
+      const rows = (await modelsOf(await gatewayOf(cli()), options.key))
         .filter(({ id }) =>
           text(id)
             ?.toLowerCase()
@@ -48,20 +58,10 @@ export const define: DefineVerb = (command, cli) => {
         )
         .filter(({ owned_by }) => options.provider === undefined || owned_by === options.provider)
         .filter(({ pricing }) => !options.price || pricing !== undefined)
-      if (data.length === 0) exit(EXIT.conflict)
-      answer({ object: 'list', data }, () =>
-        data.length === 0
-          ? ['No model matches.']
-          : table(
-              ['MODEL', 'OWNER', 'CONTEXT', 'PRICE in / out per 1M tokens'],
-              data.map((model) => [
-                text(model.id) ?? '',
-                text(model.owned_by) ?? '',
-                String(number(model.context_window) ?? '–'),
-                priceText(model),
-              ]),
-              paint,
-            ),
-      )
+      if (rows.length === 0) exit(EXIT.conflict)
+      answerList(cli(), options, { headings: HEADINGS, rows, cells, none: 'No model matches.' }, (data) => ({
+        object: 'list',
+        data,
+      }))
     })
 }

@@ -2,8 +2,9 @@
 import { type JsonObject, number, object, text } from '../../../core/json.ts'
 import { findRecord, listAll, type RecordStore, withRecords } from '../accounts/record-store.ts'
 import { timeOf } from '../arguments.ts'
-import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
-import { table } from '../table.ts'
+import { CliError, type DefineVerb, EXIT } from '../cli.ts'
+import { answerList, type ListingOptions, withListing } from '../listing.ts'
+import { type Cell, table } from '../table.ts'
 
 /** The prices by their options, in dollars per million tokens. `factor` multiplies the whole cost. */
 const PARTS = {
@@ -17,21 +18,18 @@ const PARTS = {
 
 type SetOptions = { readonly [part in keyof typeof PARTS]?: string } & { readonly from?: string }
 
-const rows = (prices: readonly JsonObject[], { paint }: Cli): readonly string[] =>
-  table(
-    ['PROVIDER', 'MODEL', 'FROM', 'PER MILLION TOKENS', 'ID', 'MANAGED'],
-    prices.map((price) => [
-      text(price.provider) ?? '',
-      text(price.model) ?? '',
-      text(price.effective_from)?.slice(0, 10) ?? 'always',
-      Object.entries(object(price.prices) ?? {})
-        .map(([part, value]) => (part === 'factor' ? `factor ${value}` : `${part} $${number(value) ?? '…'}`))
-        .join(', '),
-      text(price.id) ?? '',
-      text(price.managed) ?? '',
-    ]),
-    paint,
-  )
+const HEADINGS = ['PROVIDER', 'MODEL', 'FROM', 'PER MILLION TOKENS', 'ID', 'MANAGED']
+
+const cells = (price: JsonObject): readonly Cell[] => [
+  text(price.provider) ?? '',
+  text(price.model) ?? '',
+  text(price.effective_from)?.slice(0, 10) ?? 'always',
+  Object.entries(object(price.prices) ?? {})
+    .map(([part, value]) => (part === 'factor' ? `factor ${value}` : `${part} $${number(value) ?? '…'}`))
+    .join(', '),
+  text(price.id) ?? '',
+  text(price.managed) ?? '',
+]
 
 const pricesOf = (options: SetOptions): JsonObject => {
   const prices: Record<string, number> = {}
@@ -68,14 +66,13 @@ const replace = async (store: RecordStore, body: JsonObject): Promise<JsonObject
 
 export const define: DefineVerb = (command, cli) => {
   command.addHelpText('after', '\nExample: headgate prices list')
-  command
-    .command('list')
+  withListing(command.command('list'))
     .description('List price overrides.')
     .addHelpText('after', '\nExample: headgate prices list --json')
-    .action(() =>
+    .action((options: ListingOptions) =>
       withRecords(cli(), async (store) => {
-        const data = await listAll(store, 'price')
-        cli().answer({ object: 'list', data }, () => rows(data, cli()))
+        const rows = await listAll(store, 'price')
+        answerList(cli(), options, { headings: HEADINGS, rows, cells }, (data) => ({ object: 'list', data }))
       }),
     )
   command
@@ -96,7 +93,7 @@ export const define: DefineVerb = (command, cli) => {
       const from = options.from === undefined ? {} : { effective_from: timeOf('--from', options.from, 1) }
       return withRecords(cli(), async (store) => {
         const price = await replace(store, { provider, model, ...from, prices })
-        cli().answer(price, () => rows([price], cli()))
+        cli().answer(price, () => table(HEADINGS, [cells(price)], cli()))
       })
     })
   command

@@ -1,13 +1,14 @@
 /** `headgate providers`: the configured providers with their state, the supported ones, and a test call. */
-import { isObject, list, number, object, text } from '../../../core/json.ts'
+import { isObject, type JsonObject, list, number, object, text } from '../../../core/json.ts'
 import type { Provider } from '../../../core/provider.ts'
 import { loadProviders } from '../../catalogue/load-providers.ts'
 import { durationMs } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { findGateway, gatewayOf } from '../gateway-client.ts'
+import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import { readLocal, validConfig } from '../local.ts'
 import { checkKeys, type KeyCheck } from '../provider-check.ts'
-import { providerRows } from '../provider-rows.ts'
+import { PROVIDER_HEADINGS, providerCells } from '../provider-rows.ts'
 import { type Cell, table } from '../table.ts'
 
 const variableOf = ({ name, keyless, keylessVariables }: Provider): string => {
@@ -16,41 +17,46 @@ const variableOf = ({ name, keyless, keylessVariables }: Provider): string => {
   return [`${prefix}_API_KEY`, ...(keylessVariables ?? []).map((suffix) => `${prefix}_${suffix}`)].join(' or ')
 }
 
-const listSupported = async ({ answer, paint }: Cli): Promise<void> => {
-  const all = [...(await loadProviders()).values()].filter(({ builtin, generic }) => !builtin && !generic)
-  answer(
-    { object: 'list', data: all.map((one) => ({ id: one.name, title: one.title, variable: variableOf(one) })) },
-    () =>
-      table(
-        ['PROVIDER', 'NAME', 'SET'],
-        all.map((one) => [one.name, one.title, variableOf(one)]),
-        paint,
-      ),
+const listSupported = async (cli: Cli, options: ListingOptions): Promise<void> => {
+  const rows = [...(await loadProviders()).values()]
+    .filter(({ builtin, generic }) => !builtin && !generic)
+    .map((one) => ({ id: one.name, title: one.title, variable: variableOf(one) }))
+  answerList(
+    cli,
+    options,
+    { headings: ['PROVIDER', 'NAME', 'SET'], rows, cells: ({ id, title, variable }) => [id, title, variable] },
+    (data) => ({ object: 'list', data }),
   )
 }
 
-const listConfigured = async (cli: Cli): Promise<void> => {
+const listConfigured = async (cli: Cli, options: ListingOptions): Promise<void> => {
   const local = await readLocal(cli.host)
   const gateway = await findGateway(cli, local)
   if (gateway) {
     const { body } = await gateway.call('/providers/status')
-    cli.answer(body, () => providerRows(isObject(body) ? list(body.data) : [], cli.paint))
+    const rows = isObject(body) ? list(body.data).filter(isObject) : []
+    const cells = (row: JsonObject) => providerCells(row, cli)
+    const whole = isObject(body) ? body : {}
+    answerList(cli, options, { headings: PROVIDER_HEADINGS, rows, cells }, (data) => ({ ...whole, data }))
     return
   }
   const { config } = validConfig(local)
   cli.note('No gateway is running: this is the configuration of this folder.')
-  const data = config.instances.map(({ id, provider, keys, models }) => ({
+  const rows = config.instances.map(({ id, provider, keys, models }) => ({
     id,
     kind: provider.name,
     keys: keys.filter(({ secret }) => secret !== null).length,
     models,
   }))
-  cli.answer({ object: 'list', data }, () =>
-    table(
-      ['PROVIDER', 'KIND', 'KEYS', 'MODELS'],
-      data.map(({ id, kind, keys, models }) => [id, kind, String(keys), models.join(', ') || 'provider default']),
-      cli.paint,
-    ),
+  answerList(
+    cli,
+    options,
+    {
+      headings: ['PROVIDER', 'KIND', 'KEYS', 'MODELS'],
+      rows,
+      cells: ({ id, kind, keys, models }) => [id, kind, String(keys), models.join(', ') || 'provider default'],
+    },
+    (data) => ({ object: 'list', data }),
   )
 }
 
@@ -78,7 +84,7 @@ const testProvider = async (cli: Cli, id: string): Promise<void> => {
     table(
       ['PROVIDER', 'KEY', 'RESULT', 'DETAIL'],
       checks.map((check) => checkRow(check, cli)),
-      cli.paint,
+      cli,
     ),
   )
 }
@@ -114,10 +120,12 @@ const setCircuit = async (cli: Cli, id: string, body: object): Promise<void> => 
 type DisableOptions = { readonly until?: string; readonly reason: string }
 
 export const define: DefineVerb = (command, cli) => {
-  command
+  withListing(command)
     .option('--all', 'list all supported providers and the variables that configure them')
     .addHelpText('after', '\nExample: headgate providers test openai')
-    .action(({ all }: { all?: true }) => (all ? listSupported(cli()) : listConfigured(cli())))
+    .action(({ all, ...options }: ListingOptions & { all?: true }) =>
+      all ? listSupported(cli(), options) : listConfigured(cli(), options),
+    )
   command
     .command('test <id>')
     .description("Fetch the provider's model list with each of its keys, which is free of charge.")

@@ -3,14 +3,14 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../../core/json.ts'
 import { resetDay } from '../budget-text.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
-import { type GatewayClient, gatewayOf } from '../gateway-client.ts'
-import { providerRows } from '../provider-rows.ts'
+import { type GatewayClient, gatewayOf, RefusedError } from '../gateway-client.ts'
+import { providerTable } from '../provider-rows.ts'
 import { durationText, moneyText } from '../table.ts'
 
 /** ms between two readings of `--watch`. */
 const INTERVAL = 2_000
 
-/** A part that needs a permission which this caller may not have. */
+/** A part that needs a permission which this caller may not have. A token that is not accepted is an error. */
 const optional = async (
   gateway: GatewayClient,
   path: string,
@@ -18,7 +18,8 @@ const optional = async (
   try {
     return await gateway.call(path)
   } catch (error) {
-    if (!(error instanceof CliError) || error.code !== EXIT.notPermitted) throw error
+    if (!(error instanceof RefusedError) || error.code !== EXIT.notPermitted) throw error
+    if (error.status === 401 && gateway.token !== undefined) throw error
     return { body: null, problem: error.message }
   }
 }
@@ -83,7 +84,7 @@ const showOnce = async (cli: Cli, gateway: GatewayClient): Promise<void> => {
     ),
     ...ledgerLines(ledger, cli),
     ...budgets.map((budget) => budgetLine(budget, cli)),
-    ...(rows ? ['', ...providerRows(rows, cli.paint)] : [`Providers: ${providers.problem}`]),
+    ...(rows ? ['', ...providerTable(rows.filter(isObject), cli)] : [`Providers: ${providers.problem}`]),
   ])
 }
 

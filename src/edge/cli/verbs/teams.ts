@@ -12,29 +12,29 @@ import {
 } from '../accounts/restrictions.ts'
 import { tagsOf } from '../arguments.ts'
 import type { Cli, DefineVerb } from '../cli.ts'
-import { table } from '../table.ts'
+import { answerList, type ListingOptions, withListing } from '../listing.ts'
+import { type Cell, table } from '../table.ts'
 
 const limit = (value: Json | undefined): string => (typeof value === 'number' ? String(value) : '–')
 
-const rows = (teams: readonly JsonObject[], { paint }: Cli): readonly string[] =>
-  table(
-    ['NAME', 'ID', 'STATUS', 'MODELS', 'REQUESTS/MIN', 'TOKENS/MIN', 'CONCURRENT', 'MANAGED'],
-    teams.map((team) => {
-      const limits = object(team.limits)
-      const models = object(team.access)?.models
-      return [
-        text(team.name) ?? '',
-        text(team.id) ?? '',
-        { text: text(team.status) ?? '', paint: team.status === 'active' ? paint.good : paint.bad },
-        Array.isArray(models) ? list(models).join(', ') || 'nothing' : 'any',
-        limit(limits?.requestsPerMinute),
-        limit(limits?.tokensPerMinute),
-        limit(limits?.concurrent),
-        text(team.managed) ?? '',
-      ]
-    }),
-    paint,
-  )
+const HEADINGS = ['NAME', 'ID', 'STATUS', 'MODELS', 'REQUESTS/MIN', 'TOKENS/MIN', 'CONCURRENT', 'MANAGED']
+
+const cells = (team: JsonObject, { paint }: Cli): readonly Cell[] => {
+  const limits = object(team.limits)
+  const models = object(team.access)?.models
+  return [
+    text(team.name) ?? '',
+    text(team.id) ?? '',
+    { text: text(team.status) ?? '', paint: team.status === 'active' ? paint.good : paint.bad },
+    Array.isArray(models) ? list(models).join(', ') || 'nothing' : 'any',
+    limit(limits?.requestsPerMinute),
+    limit(limits?.tokensPerMinute),
+    limit(limits?.concurrent),
+    text(team.managed) ?? '',
+  ]
+}
+
+const lines = (team: JsonObject, cli: Cli): readonly string[] => table(HEADINGS, [cells(team, cli)], cli)
 
 const withAccess = (command: Command): Command =>
   command
@@ -48,7 +48,7 @@ const defineWrites = (command: Command, cli: () => Cli): void => {
       const body = { name, ...restrictionsOf(options), tags: tagsOf(options.tag) }
       return withRecords(cli(), async (store) => {
         const team = await store.run({ do: 'create', kind: 'team', body })
-        cli().answer(team, () => rows([team], cli()))
+        cli().answer(team, () => lines(team, cli()))
       })
     })
   const updated = command
@@ -61,21 +61,23 @@ const defineWrites = (command: Command, cli: () => Cli): void => {
       return withRecords(cli(), async (store) => {
         const id = await idOf(store, 'team', name)
         const team = await store.run({ do: 'patch', kind: 'team', id, patch, rev: null })
-        cli().answer(team, () => rows([team], cli()))
+        cli().answer(team, () => lines(team, cli()))
       })
     })
 }
 
 export const define: DefineVerb = (command, cli) => {
   command.addHelpText('after', '\nExample: headgate teams list')
-  command
-    .command('list')
+  withListing(command.command('list'))
     .description('List teams.')
-    .addHelpText('after', '\nExample: headgate teams list --json')
-    .action(() =>
+    .addHelpText('after', '\nExample: headgate teams list --columns name,tokens-min')
+    .action((options: ListingOptions) =>
       withRecords(cli(), async (store) => {
-        const data = await listAll(store, 'team')
-        cli().answer({ object: 'list', data }, () => rows(data, cli()))
+        const rows = await listAll(store, 'team')
+        answerList(cli(), options, { headings: HEADINGS, rows, cells: (team) => cells(team, cli()) }, (data) => ({
+          object: 'list',
+          data,
+        }))
       }),
     )
   defineWrites(command, cli)
@@ -86,7 +88,7 @@ export const define: DefineVerb = (command, cli) => {
     .action((name: string) =>
       withRecords(cli(), async (store) => {
         const team = await findRecord(store, 'team', name)
-        cli().answer(team, () => rows([team], cli()))
+        cli().answer(team, () => lines(team, cli()))
       }),
     )
   for (const action of ['block', 'unblock'] as const)

@@ -1,6 +1,7 @@
 /** `headgate try`: one prompt to several models at the same time, with the answers and their figures. */
 import { isObject, type Json, type JsonObject, list, number, object, parseJson, text } from '../../../core/json.ts'
 import { plain } from '../../observe/line.ts'
+import { wholeNumber } from '../arguments.ts'
 import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
 import { bodyOf, errorOf, type GatewayClient, gatewayOf } from '../gateway-client.ts'
 import { moneyText, table } from '../table.ts'
@@ -103,20 +104,20 @@ const parsed = (source: string): Json => {
 
 const figure = (value: number | null): string => (value === null ? '–' : String(value))
 
-const summary = (trials: readonly Trial[], { paint }: Cli): readonly string[] =>
+const summary = (trials: readonly Trial[], cli: Cli): readonly string[] =>
   table(
     ['MODEL', 'ANSWERED BY', 'STATUS', 'FIRST MS', 'TOTAL MS', 'IN', 'OUT', 'COST'],
     trials.map((trial) => [
       trial.asked,
       trial.provider === null ? '–' : `${trial.provider}/${trial.model ?? ''}`,
-      { text: String(trial.status), paint: trial.error === null ? paint.good : paint.bad },
+      { text: String(trial.status), paint: trial.error === null ? cli.paint.good : cli.paint.bad },
       figure(trial.first_ms),
       figure(trial.total_ms),
       figure(trial.input),
       figure(trial.output),
       moneyText(trial.cost),
     ]),
-    paint,
+    cli,
   )
 
 export const define: DefineVerb = (command, cli) => {
@@ -140,7 +141,7 @@ export const define: DefineVerb = (command, cli) => {
       const shown = options.stream === true && names.length === 1 && !global.json
       const request = {
         messages: [{ role: 'user', content: prompt }],
-        ...(options.maxTokens !== undefined && { max_tokens: Number(options.maxTokens) }),
+        ...(options.maxTokens !== undefined && { max_tokens: wholeNumber('--max-tokens', options.maxTokens) ?? null }),
       }
       const onText = (piece: string) => {
         if (shown) host.stdout.write(piece.replace(/[\p{Cc}]/gu, (char) => (char === '\n' ? char : '\u{fffd}')))

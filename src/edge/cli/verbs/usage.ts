@@ -3,34 +3,41 @@ import { createWriteStream, readFileSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { gunzipSync } from 'node:zlib'
-import { isObject, type JsonObject, list, number, object, text } from '../../../core/json.ts'
+import { isObject, type Json, type JsonObject, list, number, object, text } from '../../../core/json.ts'
 import { namesOf, queryOf, throughGateway } from '../accounts/record-store.ts'
 import { timeOf } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
-import { bodyOf, errorOf, gatewayOf } from '../gateway-client.ts'
-import { moneyText, table } from '../table.ts'
+import { bodyOf, errorOf, type GatewayClient, gatewayOf } from '../gateway-client.ts'
+import { answerList, type ListingOptions, withListing } from '../listing.ts'
+import { type Cell, moneyText, table } from '../table.ts'
 
 const API = '/admin/api/v1/usage'
 
 type RangeOptions = { readonly since: string; readonly until?: string }
-type UsageOptions = RangeOptions & { readonly by?: string; readonly bucket: string; readonly tz?: string }
+type UsageOptions = RangeOptions &
+  ListingOptions & { readonly by?: string; readonly bucket: string; readonly tz?: string }
 
-const range = ({ since, until }: RangeOptions) => ({
-  from: timeOf('--since', since, -1),
-  ...(until !== undefined && { to: timeOf('--until', until, -1) }),
+const range = ({ since, until, tz }: RangeOptions & { readonly tz?: string }) => ({
+  from: timeOf('--since', since, -1, tz),
+  ...(until !== undefined && { to: timeOf('--until', until, -1, tz) }),
 })
 
 const count = (value: unknown): string => (typeof value === 'number' ? value.toLocaleString('en') : '–')
 
-const figures = (row: JsonObject): readonly string[] => [
+/** Money whose order is that of the whole amount, not of the rounded one. */
+const money = (value: Json | undefined): Cell => ({ text: moneyText(text(value)), sort: Number(text(value) ?? 0) })
+
+const figures = (row: JsonObject): readonly Cell[] => [
   count(row.requests),
   count(row.input),
   count(row.output),
-  moneyText(text(row.cost)),
-  moneyText(text(row.saved)),
+  money(row.cost),
+  money(row.saved),
   count(row.estimated),
   count(row.unpriced),
 ]
+
+const FIGURES = ['REQUESTS', 'INPUT', 'OUTPUT', 'COST', 'SAVED', 'ESTIMATED', 'UNPRICED']
 
 /** Names by ID. A name that several have, such as that of a deleted team, is followed by the ID. */
 const distinctNames = (names: { readonly [id: string]: unknown }): ReadonlyMap<string, string> => {
@@ -39,49 +46,72 @@ const distinctNames = (names: { readonly [id: string]: unknown }): ReadonlyMap<s
   return new Map(entries.map(([id, name]) => [id, owners.get(name)?.length === 1 ? name : `${name} (${id})`]))
 }
 
+/** Pages of a report that are read. */
+const MAX_PAGES = 200
+
+/** The whole report: all pages as one. */
+const wholeReport = async (gateway: GatewayClient, query: object): Promise<JsonObject> => {
+  const first = await gateway.call(API + queryOf(query))
+  const whole = isObject(first.body) ? first.body : {}
+  const data = [...list(whole.data)]
+  let names = object(whole.names) ?? {}
+  let after = text(whole.next)
+  for (let page = 1; after !== undefined && page < MAX_PAGES; page++) {
+    const { body } = await gateway.call(API + queryOf({ ...query, after }))
+    const next = isObject(body) ? body : {}
+    data.push(...list(next.data))
+    names = { ...names, ...object(next.names) }
+    after = text(next.next)
+  }
+  return { ...whole, data, names, has_more: after !== undefined, next: after ?? null }
+}
+
+/** The rows with the names of their team and key beside the IDs. */
+const named = (rows: readonly JsonObject[], names: ReadonlyMap<string, string>): readonly JsonObject[] =>
+  rows.map((row) => {
+    const nameOf = (id: Json | undefined) => names.get(text(id) ?? '') ?? null
+    return {
+      ...row,
+      ...(row.team !== undefined && { team_name: nameOf(row.team) }),
+      ...(row.key !== undefined && { key_name: nameOf(row.key) }),
+    }
+  })
+
+/** The dearest first, within each period. */
+const byCost = (rows: readonly JsonObject[]): readonly JsonObject[] =>
+  rows.toSorted((a, b) => {
+    const [first, second] = [text(a.start) ?? '', text(b.start) ?? '']
+    if (first !== second) return first < second ? -1 : 1
+    return Number(text(b.cost) ?? 0) - Number(text(a.cost) ?? 0)
+  })
+
 const report = async (cli: Cli, options: UsageOptions): Promise<void> => {
   const gateway = await gatewayOf(cli)
   const { by, bucket, tz } = options
   const dimensions = by === undefined ? [] : by.split(',').map((name) => name.trim())
   const query = { ...range(options), ...(by !== undefined && { by: dimensions.join(',') }), bucket, tz }
-  const { body } = await gateway.call(API + queryOf(query))
-  const rows = (isObject(body) ? list(body.data) : []).filter(isObject)
-  const names = isObject(body) ? distinctNames(object(body.names) ?? {}) : new Map<string, string>()
+  const whole = await wholeReport(gateway, query)
+  const names = distinctNames(object(whole.names) ?? {})
+  const rows = byCost(named(list(whole.data).filter(isObject), names))
   const shown = (value: unknown): string => (typeof value === 'string' ? (names.get(value) ?? value) : '–')
-  cli.answer(body, () => {
-    const start = bucket === 'none' ? [] : ['START']
-    const total = isObject(body) ? object(body.total) : undefined
-    return table(
-      [
-        ...start,
-        ...dimensions.map((name) => name.toUpperCase()),
-        'REQUESTS',
-        'INPUT',
-        'OUTPUT',
-        'COST',
-        'SAVED',
-        'ESTIMATED',
-        'UNPRICED',
+  const hasStart = bucket !== 'none'
+  const total = object(whole.total)
+  const labels = [...(hasStart ? ['total'] : []), ...dimensions.map((_, at) => (at === 0 && !hasStart ? 'total' : ''))]
+  answerList(
+    cli,
+    options,
+    {
+      headings: [...(hasStart ? ['START'] : []), ...dimensions.map((name) => name.toUpperCase()), ...FIGURES],
+      rows,
+      cells: (row) => [
+        ...(hasStart ? [shown(row.start).replace(/:00\.000Z$/, 'Z')] : []),
+        ...dimensions.map((name) => shown(row[name])),
+        ...figures(row),
       ],
-      [
-        ...rows.map((row) => [
-          ...(bucket === 'none' ? [] : [shown(row.start).replace(/:00\.000Z$/, 'Z')]),
-          ...dimensions.map((name) => shown(row[name])),
-          ...figures(row),
-        ]),
-        ...(total
-          ? [
-              [
-                ...start.map(() => 'total'),
-                ...dimensions.map((_, at) => (at === 0 && start.length === 0 ? 'total' : '')),
-                ...figures(total),
-              ],
-            ]
-          : []),
-      ],
-      cli.paint,
-    )
-  })
+      total: total && [...labels, ...figures(total)],
+    },
+    (data) => ({ ...whole, data }),
+  )
 }
 
 type ExportOptions = RangeOptions & { readonly format: string; readonly level: string; readonly output?: string }
@@ -129,7 +159,7 @@ const reconcile = async (cli: Cli, provider: string, file: string, apply: boolea
         moneyText(text(row.difference)),
         String(number(row.estimated) ?? text(row.estimated) ?? '–'),
       ]),
-      cli.paint,
+      cli,
     ),
   )
 }
@@ -166,26 +196,26 @@ const reprice = async (cli: Cli, { from, to, provider, dryRun }: RepriceOptions)
         moneyText(text(row.now)),
         moneyText(text(row.difference)),
       ]),
-      cli.paint,
+      cli,
     ),
     `${count(report?.applied)} adjustments written, ${count(report?.skipped)} attempts without a comparable price`,
   ])
 }
 
 export const define: DefineVerb = (command, cli) => {
-  command
+  withListing(command)
     .option('--by <dimensions>', 'comma list of team, key, model, provider, tag, style, route, client', 'team')
-    .option('--since <time>', 'beginning: 7d, 24h, or 2026-11-01', '7d')
-    .option('--until <time>', 'end; default: now')
+    .option('--since <time>', 'beginning: 7d, 24h, yesterday, "this month" or 2026-11-01', '7d')
+    .option('--until <time>', 'end, such as today; default: now')
     .option('--bucket <size>', 'hour, day or none', 'none')
-    .option('--tz <zone>', 'IANA time zone of days')
+    .option('--tz <zone>', 'IANA time zone of days and dates; otherwise UTC')
     .addHelpText('after', '\nExample: headgate usage --by team,model --since 30d --bucket day')
     .action((options: UsageOptions) => report(cli(), options))
   command
     .command('export')
     .description('Write requests, attempts or days as CSV or JSON lines.')
-    .option('--since <time>', 'beginning: 7d, 24h, or 2026-11-01', '7d')
-    .option('--until <time>', 'end; default: now')
+    .option('--since <time>', 'beginning: 7d, 24h, yesterday, "this month" or 2026-11-01', '7d')
+    .option('--until <time>', 'end, such as today; default: now')
     .option('--format <name>', 'csv or jsonl', 'csv')
     .option('--level <name>', 'request, attempt or day', 'request')
     .option('-o, --output <file>', 'file instead of stdout')
@@ -210,8 +240,8 @@ Example: headgate usage reconcile bedrock data-export-00001.csv.gz`,
   command
     .command('reprice')
     .description('Compare costs in the ledger with the current prices, and write the differences as adjustments.')
-    .requiredOption('--from <time>', 'beginning: 7d, 24h, or 2026-11-01')
-    .option('--to <time>', 'end; default: now')
+    .requiredOption('--from <time>', 'beginning: 7d, 24h, yesterday, "this month" or 2026-11-01')
+    .option('--to <time>', 'end, such as today; default: now')
     .option('--provider <id>', 'only attempts at this provider')
     .option('--dry-run', 'write nothing')
     .addHelpText('after', '\nExample: headgate usage reprice --from 2026-11-01 --dry-run')

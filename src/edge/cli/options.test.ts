@@ -1,0 +1,297 @@
+/** The options of all verbs: each reaches its own command, whatever the options of the commands above it. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { test } from 'node:test'
+import type { Command, Option } from 'commander'
+import { timeOf } from './arguments.ts'
+import { CliError, type CliHost } from './cli.ts'
+import { buildProgram, runCli } from './run.ts'
+
+type Output = { readonly host: CliHost; readonly stdout: () => string; readonly stderr: () => string }
+
+/** A host whose terminal has `columns` characters. */
+const hostOf = (columns?: number): Output => {
+  const written = { stdout: '', stderr: '' }
+  const write = (name: 'stdout' | 'stderr') => (text: string) => {
+    written[name] += text
+    return true
+  }
+  return {
+    host: {
+      env: {},
+      folder: '/nonexistent',
+      home: new URL('../../..', import.meta.url),
+      version: '0.0.0',
+      stdout: { write: write('stdout'), ...(columns !== undefined && { columns }) },
+      stderr: { write: write('stderr') },
+    },
+    stdout: () => written.stdout,
+    stderr: () => written.stderr,
+  }
+}
+
+const build = () =>
+  buildProgram(
+    hostOf().host,
+    () => {
+      throw new Error('no action runs')
+    },
+    () => true,
+  )
+
+/** The commands that run something, with the words that lead to them. */
+const leavesOf = (
+  command: Command,
+  words: readonly string[] = [],
+): readonly (readonly [readonly string[], Command])[] => [
+  [words, command] as const,
+  ...command.commands.flatMap((sub) => leavesOf(sub, [...words, sub.name()])),
+]
+
+const VALUE = 'a-value'
+const wordsOf = ({ long, short, required, optional }: Option): readonly string[] => {
+  const flag = long ?? short ?? ''
+  return required || optional ? [flag, VALUE] : [flag]
+}
+
+test('every option of every verb reaches its own command', async () => {
+  const program = await build()
+  const names = new Map<string, string>()
+  let checked = 0
+  for (const [words, command] of leavesOf(program)) {
+    const path = words.join(' ')
+    if (words.length === 0) continue
+    for (const option of command.options)
+      for (const flag of [option.long, option.short].filter((one) => one !== undefined)) {
+        assert.ok(!program.options.some(({ long, short }) => long === flag || short === flag), `${path} ${flag}`)
+        names.set(flag, path)
+      }
+    // A fresh program for each: values stay in a command that was parsed.
+    for (const at of command.options.keys()) {
+      const fresh = await build()
+      const leaf = words.reduce((found, name) => found.commands.find((sub) => sub.name() === name) ?? found, fresh)
+      let opts: Record<string, unknown> | undefined
+      leaf.action(() => {
+        opts = leaf.opts()
+      })
+      const option = leaf.options[at]
+      assert.ok(option)
+      const others = leaf.options.filter((other) => other.mandatory && other !== option).flatMap(wordsOf)
+      const operands = leaf.registeredArguments.filter(({ required }) => required).map(() => VALUE)
+      await fresh.parseAsync([...words, ...operands, ...others, ...wordsOf(option)], { from: 'user' })
+      assert.ok(opts, path)
+      const name = option.attributeName()
+      assert.equal(leaf.getOptionValueSource(name), 'cli', `${path} ${option.long}`)
+      const value = opts[name]
+      const expected = option.required || option.optional ? VALUE : !option.negate
+      assert.deepEqual(Array.isArray(value) ? value[0] : value, expected, `${path} ${option.long}`)
+      checked++
+    }
+  }
+  assert.ok(checked > 100, String(checked))
+})
+
+test('an option of the verb before its subcommand is refused', async () => {
+  for (const [words, message] of [
+    ['usage --since 1h export', /Write --since after the subcommand: headgate usage export --since <time>/],
+    ['usage --by team export', /--by is an option of headgate usage and has no effect on usage export/],
+    ['providers --all test openai', /--all is an option of headgate providers/],
+  ] as const) {
+    const out = hostOf()
+    assert.equal(await runCli(words.split(' '), out.host), 2, words)
+    assert.match(out.stderr(), message)
+  }
+})
+
+/** A gateway that records the paths of requests and answers with `body`. */
+const withGateway = async (
+  answers: (path: string) => readonly [status: number, body: unknown],
+  run: (url: string, paths: readonly string[]) => Promise<void>,
+): Promise<void> => {
+  const paths: string[] = []
+  const server = createServer((request, response) => {
+    paths.push(request.url ?? '')
+    const [status, body] = answers(request.url ?? '')
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    // The address of a listening TCP server.
+    await run(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, paths)
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+const NO_ROWS = [200, { object: 'list', data: [], total: {}, names: {} }] as const
+
+test('usage export sends its own range', () =>
+  withGateway(
+    () => NO_ROWS,
+    async (url, paths) => {
+      for (const words of [
+        ['usage', 'export', '--since', '2026-11-20', '--until', '2026-11-21'],
+        ['usage', 'export', '--since=2026-11-20', '--until=2026-11-21', '--level', 'day'],
+        ['--quiet', 'usage', 'export', '--until', '2026-11-21', '--since', '2026-11-20'],
+      ])
+        assert.equal(await runCli([...words, '--url', url], hostOf().host), 0)
+      assert.equal(paths.length, 3)
+      for (const path of paths) {
+        const query = new URL(path, url).searchParams
+        assert.equal(query.get('from'), '2026-11-20T00:00:00.000Z')
+        assert.equal(query.get('to'), '2026-11-21T00:00:00.000Z')
+      }
+    },
+  ))
+
+test('a value that the gateway refuses is a usage error, a refused token is not permitted', () =>
+  withGateway(
+    (path) =>
+      path === '/health'
+        ? [200, { status: 'ok' }]
+        : [path.startsWith('/admin') ? 400 : 401, { error: { message: 'no' } }],
+    async (url) => {
+      const codes = []
+      for (const words of [
+        'logs --status 9xx',
+        'usage --by tteam',
+        'keys list --status x',
+        'budgets create b --amount abc',
+        'status --token wrong',
+      ])
+        codes.push(await runCli([...words.split(' '), '--url', url], hostOf().host))
+      assert.deepEqual(codes, [2, 2, 2, 2, 5])
+    },
+  ))
+
+const USAGE = {
+  object: 'list',
+  data: [
+    {
+      team: 'team_a',
+      requests: 1_200,
+      input: 1,
+      output: 1,
+      cost: '0.500000000',
+      saved: '0',
+      estimated: 0,
+      unpriced: 0,
+    },
+    { team: 'team_b', requests: 9, input: 1, output: 1, cost: '12.000000000', saved: '0', estimated: 0, unpriced: 0 },
+    { team: 'team_c', requests: 90, input: 1, output: 1, cost: '2.000000000', saved: '0', estimated: 0, unpriced: 0 },
+  ],
+  total: { requests: 1_299, cost: '14.500000000' },
+  names: { team_a: 'alpha', team_b: 'beta', team_c: 'a team with a long name of its own' },
+  has_more: false,
+  next: null,
+}
+
+test('a report is in the order of cost, and --sort and --columns choose others', () =>
+  withGateway(
+    () => [200, USAGE],
+    async (url) => {
+      const run = async (...words: string[]) => {
+        const out = hostOf()
+        const code = await runCli(['usage', ...words, '--url', url], out.host)
+        return { code, out: out.stdout(), err: out.stderr() }
+      }
+      const firsts = (text: string) =>
+        text
+          .trimEnd()
+          .split('\n')
+          .map((line) => line.split(/ {2,}/)[0]?.split(' ')[0])
+      assert.deepEqual(firsts((await run()).out), ['TEAM', 'beta', 'a', 'alpha', 'total'])
+      assert.deepEqual(firsts((await run('--sort', 'requests')).out), ['TEAM', 'alpha', 'a', 'beta', 'total'])
+      assert.deepEqual(firsts((await run('--sort', '-requests')).out), ['TEAM', 'beta', 'a', 'alpha', 'total'])
+      assert.equal(
+        (await run('--columns', 'cost,team', '--sort', 'team')).out,
+        'COST    TEAM\n$2.00   a team with a long name of its own\n$0.50   alpha\n$12.00  beta\n$14.50  total\n',
+      )
+      const wrong = await run('--sort', 'costs')
+      assert.deepEqual([wrong.code, /Did you mean cost\?/.test(wrong.err)], [2, true])
+      const json = JSON.parse((await run('--json')).out)
+      assert.deepEqual(
+        json.data.map((row: { team_name: string }) => row.team_name),
+        ['beta', 'a team with a long name of its own', 'alpha'],
+      )
+    },
+  ))
+
+test('tables and help keep to the width of the terminal', () =>
+  withGateway(
+    () => [200, USAGE],
+    async (url) => {
+      for (const columns of [48, 60, 80]) {
+        for (const words of [
+          ['usage', '--url', url],
+          ['--help'],
+          ['usage', 'export', '--help'],
+          ['db', 'move', '--help'],
+        ]) {
+          const out = hostOf(columns)
+          await runCli(words, out.host)
+          const long = out
+            .stdout()
+            .split('\n')
+            .filter((line) => line.length > columns)
+          assert.deepEqual(long, [], words.join(' '))
+        }
+      }
+      const wide = hostOf(400)
+      await runCli(['db', 'move', '--help'], wide.host)
+      assert.ok(
+        wide
+          .stdout()
+          .split('\n')
+          .every((line) => line.length <= 100),
+      )
+    },
+  ))
+
+test('words name the beginning of a day, week, month or year', () => {
+  const at = (word: string, zone?: string) => timeOf('--since', word, -1, zone)
+  const today = new Date().toISOString().slice(0, 10)
+  assert.equal(at('today'), `${today}T00:00:00.000Z`)
+  assert.equal(Date.parse(at('today')) - Date.parse(at('Yesterday')), 86_400_000)
+  for (const word of ['this month', 'this-month', 'This  Month'])
+    assert.equal(at(word), `${today.slice(0, 7)}-01T00:00:00.000Z`)
+  assert.equal(new Date(at('last week')).getUTCDay(), 1)
+  assert.equal(at('2026-11-25', 'Asia/Tokyo'), '2026-11-24T15:00:00.000Z')
+  assert.equal(at('2026-03-29', 'Europe/Berlin'), '2026-03-28T23:00:00.000Z')
+  assert.equal(at('2026-11-25T10:00:00Z', 'Asia/Tokyo'), '2026-11-25T10:00:00.000Z')
+  for (const wrong of ['tomorow', '2026-13-01', '', 'month'])
+    assert.throws(
+      () => at(wrong),
+      (error) => error instanceof CliError && error.code === 2,
+      wrong,
+    )
+  assert.throws(() => at('today', 'Nowhere/Here'), /--tz needs/)
+})
+
+const HAS_BASH = spawnSync('bash', ['--version']).status === 0
+
+test('completion of bash offers verbs, subcommands and their own options', {
+  skip: !HAS_BASH && 'no bash',
+}, async () => {
+  const out = hostOf()
+  assert.equal(await runCli(['completion', 'bash'], out.host), 0)
+  const cases: readonly (readonly [words: string, offered: RegExp])[] = [
+    ['wh', /^what-if$/],
+    ['keys cr', /^create$/],
+    ['usage export --s', /^--since$/],
+    ['usage --json --so', /^--sort$/],
+    ['keys create x --exp', /^--expires$/],
+    ['providers --to', /^--token$/],
+  ]
+  const calls = cases.map(([words]) => {
+    const list = words.split(' ')
+    return `COMP_WORDS=(headgate ${words}); COMP_CWORD=${list.length}; _headgate; echo "\${COMPREPLY[@]}"`
+  })
+  const { stdout, stderr } = spawnSync('bash', ['-c', `${out.stdout()}\n${calls.join('\n')}`], { encoding: 'utf8' })
+  assert.equal(stderr, '')
+  const lines = stdout.trimEnd().split('\n')
+  for (const [at, [words, offered]] of cases.entries()) assert.match(lines[at] ?? '', offered, words)
+})

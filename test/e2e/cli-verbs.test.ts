@@ -33,8 +33,8 @@ const ROWS: readonly Row[] = [
   ['providers', '--all', 0, 'object'],
   ['providers test', 'openai', 0, 'object'],
   ['providers test', 'nowhere', 6, 'object'],
-  ['providers disable', 'openai $key --reason test', 0, 'object'],
-  ['providers enable', 'openai $key', 0, 'object'],
+  ['providers disable', 'groq $key --reason test', 0, 'object'],
+  ['providers enable', 'groq $key', 0, 'object'],
   ['providers disable', 'openai ffffffff --reason test', 6, 'object'],
   ['providers rest', 'groq --for 10m --reason test', 0, 'object'],
   ['providers rest', 'groq --for soon', 2, 'object'],
@@ -187,7 +187,7 @@ describe('verbs', { concurrency: 4 }, () => {
       await done(`prices set openai y${n} --factor 2`)
     }
     const { data } = (await done('providers --json')).json()
-    credential = data.find(({ id }: { id: string }) => id === 'openai').keys[0].id
+    credential = data.find(({ id }: { id: string }) => id === 'groq').keys[0].id
     for (let tries = 0; (await run(['explain', request])).code !== 0; tries++) {
       assert.ok(tries < 60, 'the request is not stored')
       await sleep(100)

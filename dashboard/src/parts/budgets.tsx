@@ -16,7 +16,11 @@ const { budgets: text } = keysWords
 const FORECASTS = 30
 const EVERY = 60_000
 
-type BudgetForecast = { readonly projected: string | null; readonly exhausted_at: string | null }
+type BudgetForecast = {
+  readonly projected: string | null
+  readonly exhausted_at: string | null
+  readonly basis: 'present' | 'week' | 'period' | null
+}
 type BudgetDialogName = 'create' | 'edit' | 'adjust' | 'reset' | 'remove'
 type OpenBudget = { readonly what: BudgetDialogName; readonly id: string }
 
@@ -152,12 +156,23 @@ const Row = ({ budget, data, forecast, open }: RowProps) => {
 }
 
 const Forecast = ({ forecast, budget }: Pick<RowProps, 'forecast' | 'budget'>) => {
-  const { projected = null, exhausted_at: at = null } = forecast ?? {}
-  if (at !== null) return <span class="warn">{text.exhausted(moment(Date.parse(at)))}</span>
+  const { projected = null, exhausted_at: at = null, basis = null } = forecast ?? {}
+  const rest = basis === null ? '' : `, ${text.bases[basis]}`
+  if (shareOf(budget.now.spent, budget.amount) >= 1) return <span class="bad">{text.isSpent}</span>
+  if (at !== null)
+    return (
+      <span class="warn">
+        {text.exhausted(moment(Date.parse(at)))}
+        {rest}
+      </span>
+    )
   if (projected === null) return <Unknown why={text.noForecast} />
   const { period_end: end } = budget.now
   return (
-    <>{end === null ? text.projectedTotal(money(projected)) : text.projected(money(projected), day(Date.parse(end)))}</>
+    <>
+      {end === null ? text.projectedTotal(money(projected)) : text.projected(money(projected), day(Date.parse(end)))}
+      {rest}
+    </>
   )
 }
 

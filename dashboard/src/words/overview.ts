@@ -39,7 +39,7 @@ export const overviewWords = words({
   nothing: 'Nothing needs attention: circuits are closed, keys are in use, and budgets are below 80 %.',
   unreadable: (what: string, why: string) => `${what} could not be read: ${why}`,
   budget: (name: string, share: string) => `Budget ${name}: ${share} spent`,
-  budgetEnds: (time: string) => `at this rate spent ${time}`,
+  budgetEnds: (time: string) => `by its forecast spent ${time}`,
   provider: (id: string, state: string) => `${id}: ${state}`,
   key: (provider: string, key: string, state: string) => `${provider}: key ${key} ${state}`,
   client: (family: string, status: string) => `${family} was refused${status}`,

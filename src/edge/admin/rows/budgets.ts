@@ -31,10 +31,16 @@ const forecast = z
   .strictObject({
     object: z.literal('forecast'),
     projected: z.string().nullable().describe('Spent at the end of the period; null: no end, or no data'),
-    exhausted_at: time.nullable(),
+    exhausted_at: time.nullable().describe('null also if it is spent already'),
+    basis: z
+      .enum(['present', 'week', 'period'])
+      .nullable()
+      .describe(
+        'On what it rests. `present`: the present rate, which is above the usual one, for a day; `week`: the same hours of the last seven days; `period`: the average of the period so far; null: there is no data',
+      ),
   })
   .meta({ id: 'Forecast' })
-const NO_FORECAST: Forecast = { object: 'forecast', projected: null, exhausted_at: null }
+const NO_FORECAST: Forecast = { object: 'forecast', projected: null, exhausted_at: null, basis: null }
 
 const NOW = {
   period_start: '2026-10-31T23:00:00.000Z',
@@ -341,14 +347,14 @@ export const budgetRows = [
     path: '/budgets/{id}/forecast',
     summary: 'Estimate when a budget will be spent',
     about:
-      'From the last seven days by hour of the week. A budget that selects by tags or is counted per user continues with the rate of its period so far.',
+      'From the last seven days by hour of the week, and for a day never below the present rate. A budget that selects by tags or is counted per user continues with the rate of its period so far.',
     role: 'viewer',
     scope: 'team',
     params: id,
     answer: forecast,
     example: {
       params: { id: BUDGET.id },
-      answer: { object: 'forecast', projected: '1910.000000000', exhausted_at: null },
+      answer: { object: 'forecast', projected: '1910.000000000', exhausted_at: null, basis: 'week' },
     },
     async handle(deps, call) {
       const found = await readable(deps, call)

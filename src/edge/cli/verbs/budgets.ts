@@ -30,9 +30,20 @@ type BudgetOptions = {
 
 const HEADINGS = ['NAME', 'PERIOD', 'SPENT', 'RESERVED', 'LIMIT', 'LEFT', 'STATE']
 
+/** On what a forecast rests. */
+const BASES: { readonly [basis: string]: string } = {
+  present: 'at the present rate',
+  week: 'as in the last week',
+  period: 'as in this period',
+}
+
 const stateOf = (budget: JsonObject, left: number | null): string => {
-  const projected = text(object(budget.forecast)?.projected)
-  const outlook = projected === undefined ? [] : [`projected ${moneyText(projected)}`]
+  const { projected, basis } = object(budget.forecast) ?? {}
+  const rest = BASES[text(basis) ?? '']
+  const outlook =
+    text(projected) === undefined
+      ? []
+      : [`projected ${moneyText(text(projected))}${rest === undefined ? '' : ` ${rest}`}`]
   // With a counter for each owner there is no state of the whole.
   if (left === null) return outlook[0] ?? '–'
   if (left > 0) return ['ok', ...outlook].join(', ')

@@ -72,11 +72,16 @@ const directModels = async (
   down: readonly string[],
   since: string,
 ): Promise<readonly Row[]> => {
-  const query = { from: since, by: 'provider,model,style,route', bucket: 'none', provider: down }
-  const { body } = await gateway.call(`/admin/api/v1/usage${queryOf(query)}`)
-  const used = (isObject(body) ? list(body.data) : [])
-    .filter(isObject)
-    .filter(({ route, style }) => route === null && STYLES.has(text(style) ?? ''))
+  const reports = await Promise.all(
+    down.map(async (provider) => {
+      const query = { from: since, by: 'model,style,route', bucket: 'none', provider }
+      const { body } = await gateway.call(`/admin/api/v1/usage${queryOf(query)}`)
+      return (isObject(body) ? list(body.data) : []).filter(isObject).map((row) => ({ ...row, provider }))
+    }),
+  )
+  const used = reports
+    .flat()
+    .filter(({ route, style }: JsonObject) => route === null && STYLES.has(text(style) ?? ''))
     .map((row: JsonObject) => ({
       model: `${text(row.provider)}/${text(row.model)}`,
       style: text(row.style) ?? 'chat',

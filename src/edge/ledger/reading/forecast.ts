@@ -10,6 +10,10 @@ const HOUR = 3_600_000
 const WEEK = 168
 /** Spenders whose budgets are remembered during a query. */
 const MOST_KNOWN = 50_000
+/** Hours for which the present rate is expected to last. */
+const PRESENT = 24
+/** The least part of an hour from which a rate is made: one call is none. */
+const LEAST_PART = 1 / 6
 /** Hours that are projected at most: a year. */
 const MOST = 366 * 24
 
@@ -26,30 +30,50 @@ export const forecastsOf = async (
     await addCosts(
       reads,
       counted.filter(({ budget }) => budget.by === 'week'),
-      { since, end: Math.floor(now / HOUR) },
+      { since, end: Math.floor(now / HOUR) + 1 },
     )
   return counted.map(({ budget, costs }) => {
     const isWeekly = budget.by === 'week'
     // Without data there is no rate.
     if (isWeekly && since === null) return forecastOf(budget, now, null)
     const hasWeek = isWeekly && since !== null && since < Math.floor(now / HOUR)
-    return forecastOf(budget, now, hasWeek ? weekRate(costs, since, now) : periodRate(budget, now))
+    const usual = hasWeek ? weekRate(costs, since, now) : periodRate(budget, now)
+    const basis = hasWeek ? 'week' : 'period'
+    return forecastOf(budget, now, usual && { usual, basis, present: presentRate(costs, now) })
   })
 }
 
-const forecastOf = (budget: ForecastQuery, now: number, rate: HourlyRate | null): Forecast => {
-  if (!rate)
-    return {
-      object: 'forecast',
-      projected: null,
-      exhausted_at: budget.spent >= budget.amount ? isoTime(now) : null,
-    }
-  const { projected, exhaustedAt } = project({ ...budget, now }, rate)
+/** `usual`: what is expected of each hour. `present`: nano-dollars an hour. */
+type Rates = { readonly usual: HourlyRate; readonly basis: 'week' | 'period'; readonly present: number }
+
+/** The present rate lasts for a day, unless more is usual: a forecast is never below it, however unusual the day. */
+const forecastOf = (budget: ForecastQuery, now: number, rates: Rates | null): Forecast => {
+  const isSpent = budget.spent >= budget.amount
+  if (!rates) return { object: 'forecast', projected: null, exhausted_at: null, basis: null }
+  const { usual, basis, present } = rates
+  const until = Math.floor(now / HOUR) + PRESENT
+  let isRaised = false
+  const { projected, exhaustedAt } = project({ ...budget, now }, (hour) => {
+    const expected = usual(hour)
+    if (hour > until || present <= expected) return expected
+    isRaised = true
+    return present
+  })
   return {
     object: 'forecast',
     projected: projected === null ? null : formatDollars(Math.round(projected)),
-    exhausted_at: exhaustedAt === null ? null : isoTime(Math.round(exhaustedAt)),
+    // When a spent budget was spent is not known.
+    exhausted_at: exhaustedAt === null || isSpent ? null : isoTime(Math.round(exhaustedAt)),
+    basis: isRaised ? 'present' : basis,
   }
+}
+
+/** What is spent now, in nano-dollars an hour: of this hour so far, or with the hour before it, whichever is more. */
+const presentRate = (costs: ReadonlyMap<number, number>, now: number): number => {
+  const hour = Math.floor(now / HOUR)
+  const part = now / HOUR - hour
+  const [last, current] = [costs.get(hour - 1) ?? 0, costs.get(hour) ?? 0]
+  return Math.max(0, current / Math.max(part, LEAST_PART), (last + current) / (1 + part))
 }
 
 /** What is spent in an hour, in nano-dollars. `hour`: its number since 1970. */
@@ -88,7 +112,7 @@ const periodRate = ({ period_start, spent }: ForecastQuery, now: number): Hourly
 /** The same hour of the last week; the average of the hours since `since` where they are fewer. */
 const weekRate = (costs: ReadonlyMap<number, number>, since: number, now: number): HourlyRate => {
   const current = Math.floor(now / HOUR)
-  const sum = [...costs.values()].reduce((total, cost) => total + cost, 0)
+  const sum = [...costs].reduce((total, [hour, cost]) => (hour < current ? total + cost : total), 0)
   const average = sum / (current - since)
   return (hour) => {
     const weeks = Math.ceil((hour - current + 1) / WEEK)

@@ -426,11 +426,15 @@ export type OngoingAttempt = {
 }
 export type OngoingAttempts = ListPage<OngoingAttempt>
 
-/** `projected`: what the counter will have spent at the end of the period; null: it has none, or there is no data. */
+/**
+ * `projected`: what the counter will have spent at the end of the period; null: it has none, or there is no data.
+ * `exhausted_at`: null also if it is spent already. `basis`: on what it rests; null: there is no data.
+ */
 export type Forecast = {
   readonly object: 'forecast'
   readonly projected: string | null
   readonly exhausted_at: string | null
+  readonly basis: 'present' | 'week' | 'period' | null
 }
 
 /** `of`: the counter of a budget; null: the adjustment has none. */

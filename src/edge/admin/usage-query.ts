@@ -4,6 +4,7 @@ import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.
 import { DEMO } from '../../core/provider.ts'
 import { rangeOf } from '../ledger/reading/parameters.ts'
 import type { TimeRange } from '../ledger/reading/queries.ts'
+import type { AdminDeps } from './deps.ts'
 import { invalid } from './validation.ts'
 
 export const EMPTY_RANGE: Failure = invalid([{ path: 'from', message: 'It must be before `to`.' }], 'query')
@@ -26,23 +27,34 @@ export const summed = <Query extends { readonly filter: SumFilter }>(
     : { ...query, filter: { ...filter, demo: false } }
 }
 
-type Filter = { readonly team?: readonly string[] }
+type Filter = { readonly team?: readonly string[]; readonly key?: readonly string[] }
 
-/** The query with a whole range, and limited to the teams of the actor. */
+/** The query with a whole range, with IDs for the names of teams and keys, and limited to the teams of the actor. */
 export const scoped = <Query extends Partial<TimeRange> & { readonly filter: Filter }>(
+  { gateway, control }: Pick<AdminDeps, 'gateway' | 'control'>,
   query: Query,
   kind: Parameters<typeof rangeOf>[1],
-  now: number,
   teams: readonly string[] | null,
 ): Outcome<Query & TimeRange> => {
-  const range = rangeOf(query, kind, now)
+  const range = rangeOf(query, kind, gateway.world.date())
   if (!range) return bad(EMPTY_RANGE)
-  const { team } = query.filter
-  if (teams === null) return good({ ...query, ...range })
+  const directory = control.directory()
+  const { team: named, key } = query.filter
+  const team = named && idsOf(named, directory.teams)
+  const filter = { ...query.filter, ...(team && { team }), ...(key && { key: idsOf(key, directory.keys) }) }
+  if (teams === null) return good({ ...query, ...range, filter })
   const allowed = team === undefined ? teams : team.filter((one) => teams.includes(one))
-  return allowed.length === 0
-    ? bad(OTHER_TEAM)
-    : good({ ...query, ...range, filter: { ...query.filter, team: allowed } })
+  return allowed.length === 0 ? bad(OTHER_TEAM) : good({ ...query, ...range, filter: { ...filter, team: allowed } })
+}
+
+/** IDs stay, also those of deleted records; of the rest, a name becomes the ID of its record. */
+const idsOf = (
+  values: readonly string[],
+  records: ReadonlyMap<string, { readonly id: string; readonly name: string }>,
+): readonly string[] => {
+  if (values.every((value) => value === '' || records.has(value))) return values
+  const byName = new Map([...records.values()].map(({ id, name }) => [name, id]))
+  return values.map((value) => (records.has(value) ? value : (byName.get(value) ?? value)))
 }
 
 /** The answer with what was found as its body. */

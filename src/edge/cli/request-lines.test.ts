@@ -96,9 +96,13 @@ test('a request is explained by its plan, what was skipped and why it failed', (
 test('a request of the log is one line, with control characters escaped', () => {
   assert.equal(
     requestLine({ ...REQUEST, asked: 'a\u001b[31m' }, noPaint),
-    '10:41:07 200  a\\u001b[31m → groq/llama  3421 ms (first 3097)  9→58  $0.00025  req_kdvbwqhzmrtc',
+    '10:41:07 200  search-prod  a\\u001b[31m → groq/llama  3421 ms (first 3097)  9→58  $0.00025  req_kdvbwqhzmrtc',
   )
   assert.match(requestLine({}, noPaint), /–/)
+  assert.match(
+    requestLine({ ...REQUEST, team: { id: 'team_s', name: 'search' } }, noPaint),
+    / {2}search\/search-prod {2}claude/,
+  )
 })
 
 test('an answer from the cache has its target and what it saved', () => {

@@ -16,7 +16,13 @@ const answeredBy = ({ provider, model, cache }: JsonObject): string => {
 /** What an answer from the cache would have cost. */
 const savedText = ({ saved }: JsonObject): string => (Number(text(saved)) > 0 ? `saved ${moneyText(text(saved))}` : '')
 
-/** One line for the list and for `logs`: time, status, what answered, duration, tokens, cost, ID. */
+/** The names of the team and the key: `search/search-prod`. Empty without a key. */
+const clientOf = ({ team, key }: JsonObject): string => {
+  const [ofTeam, ofKey] = [object(team), object(key)].map((one) => text(one?.name) ?? text(one?.id))
+  return ofKey === undefined ? '' : plain(ofTeam === undefined ? ofKey : `${ofTeam}/${ofKey}`)
+}
+
+/** One line for the list and for `logs`: time, status, team and key, what answered, duration, tokens, cost, ID. */
 export const requestLine = (request: JsonObject, paint: Paint): string => {
   const usage = object(request.usage)
   const tokens = `${number(usage?.input) ?? '–'}→${number(usage?.output) ?? '–'}`
@@ -24,6 +30,7 @@ export const requestLine = (request: JsonObject, paint: Paint): string => {
   const time = text(request.received_at)?.slice(11, 19) ?? ''
   const parts = [
     (isFine(request) ? paint.good : paint.bad)(status),
+    clientOf(request),
     plain(`${text(request.asked) ?? ''} → ${answeredBy(request)}`),
     `${number(request.total_ms) ?? '–'} ms (first ${number(request.first_content_ms) ?? '–'})`,
     tokens,

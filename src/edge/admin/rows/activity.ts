@@ -138,9 +138,9 @@ export const activityRows = [
     query: SUMMARY_PARAMETERS,
     answer: summary,
     example: { query: { compare: 'true' } },
-    async handle({ usage, gateway }, { query, teams }) {
-      const whole = scoped(summed(query, gateway.config()), 'summary', gateway.world.date(), teams)
-      return whole.ok ? shown(await usage.summary(whole.value)) : whole
+    async handle(deps, { query, teams }) {
+      const whole = scoped(deps, summed(query, deps.gateway.config()), 'summary', teams)
+      return whole.ok ? shown(await deps.usage.summary(whole.value)) : whole
     },
   }),
   row({

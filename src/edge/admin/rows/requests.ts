@@ -51,9 +51,9 @@ export const requestRows = [
         count: { value: 1, exact: true },
       },
     },
-    async handle({ usage, gateway }, { query, teams }) {
-      const whole = scoped(query, 'requests', gateway.world.date(), teams)
-      return whole.ok ? shown(await usage.requests(whole.value)) : whole
+    async handle(deps, { query, teams }) {
+      const whole = scoped(deps, query, 'requests', teams)
+      return whole.ok ? shown(await deps.usage.requests(whole.value)) : whole
     },
   }),
   row({

@@ -89,9 +89,9 @@ export const usageRows = [
     query: USAGE_PARAMETERS,
     answer: usageReport,
     example: { query: { by: 'team', bucket: 'day' }, answer: REPORT },
-    async handle({ usage, gateway }, { query, teams }) {
-      const whole = scoped(summed(query, gateway.config()), 'usage', gateway.world.date(), teams)
-      return whole.ok ? shown(await usage.usage(whole.value)) : whole
+    async handle(deps, { query, teams }) {
+      const whole = scoped(deps, summed(query, deps.gateway.config()), 'usage', teams)
+      return whole.ok ? shown(await deps.usage.usage(whole.value)) : whole
     },
   }),
   row({
@@ -105,12 +105,12 @@ export const usageRows = [
     query: EXPORT_PARAMETERS,
     answer: { media: 'text/csv', about: 'CSV with a head, or JSON lines (application/x-ndjson).' },
     example: { query: { format: 'csv', level: 'request' } },
-    async handle({ usage, gateway }, { query, teams, request: { headers } }) {
+    async handle(deps, { query, teams, request: { headers } }) {
       // Days are sums; the other levels are lists.
-      const asked = query.level === 'day' ? summed(query, gateway.config()) : query
-      const whole = scoped(asked, 'export', gateway.world.date(), teams)
+      const asked = query.level === 'day' ? summed(query, deps.gateway.config()) : query
+      const whole = scoped(deps, asked, 'export', teams)
       if (!whole.ok) return whole
-      const source = usage.export(whole.value)
+      const source = deps.usage.export(whole.value)
       const first = await source.read()
       if (!first.ok) return first
       const gzip = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/i.test(headers('accept-encoding') ?? '')
@@ -140,13 +140,13 @@ export const usageRows = [
     query: USAGE_PARAMETERS,
     answer: usageReport,
     example: { params: { id: 'key_kdvbwqhzmrtc' }, query: { by: 'model' }, answer: REPORT },
-    async handle({ control, usage, gateway }, call) {
+    async handle(deps, call) {
       const { params, query, teams } = call
-      const whole = scoped(summed(query, gateway.config()), 'usage', gateway.world.date(), teams)
+      const whole = scoped(deps, summed(query, deps.gateway.config()), 'usage', teams)
       if (!whole.ok) return whole
-      const key = teams === null ? null : await runFor(control, call, { do: 'get', kind: 'key', id: params.id })
+      const key = teams === null ? null : await runFor(deps.control, call, { do: 'get', kind: 'key', id: params.id })
       if (key?.ok === false) return key
-      return shown(await usage.usage({ ...whole.value, filter: { ...whole.value.filter, key: [params.id] } }))
+      return shown(await deps.usage.usage({ ...whole.value, filter: { ...whole.value.filter, key: [params.id] } }))
     },
   }),
 ]

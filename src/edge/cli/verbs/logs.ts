@@ -1,7 +1,7 @@
 /** `headgate logs`: one line for each request, from the ledger or as they end. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { isObject, type JsonObject, list, number, readJson, text } from '../../../core/json.ts'
-import { idOf, queryOf, throughGateway } from '../accounts/record-store.ts'
+import { isObject, type JsonObject, list, number, object, readJson, text } from '../../../core/json.ts'
+import { idOf, isRecordId, queryOf, type RecordStore, throughGateway } from '../accounts/record-store.ts'
 import { durationMs, timeOf } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { bodyOf, errorOf, type GatewayClient, gatewayOf } from '../gateway-client.ts'
@@ -10,6 +10,10 @@ import { requestLine } from '../request-lines.ts'
 type RequestLogOptions = {
   readonly follow?: true
   readonly team?: string
+  readonly key?: string
+  readonly model?: string
+  readonly endUser?: string
+  readonly text?: string
   readonly status?: string
   readonly slow?: string
   readonly since: string
@@ -43,11 +47,35 @@ async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Event
   }
 }
 
-const matches = (request: JsonObject, { status }: RequestLogOptions, slow: number | undefined): boolean => {
-  const code = String(number(request.status) ?? '')
-  const isStatus = status === undefined || code === status || (status.endsWith('xx') && code[0] === status[0])
-  return isStatus && (slow === undefined || (number(request.total_ms) ?? 0) >= slow)
+/** `key`: its ID. */
+type FollowFilter = {
+  readonly team: string | undefined
+  readonly key: string | undefined
+  readonly model: string | undefined
+  readonly statuses: readonly string[]
+  readonly slow: number | undefined
 }
+
+const matches = (request: JsonObject, { key, model, statuses, slow }: FollowFilter): boolean => {
+  const code = String(number(request.status) ?? '')
+  const isStatus = statuses.some((status) => code === status || (status.endsWith('xx') && code[0] === status[0]))
+  return (
+    (statuses.length === 0 || isStatus) &&
+    (key === undefined || object(request.key)?.id === key) &&
+    (model === undefined || request.asked === model || request.model === model) &&
+    (slow === undefined || (number(request.total_ms) ?? 0) >= slow)
+  )
+}
+
+/** Revoked keys and those of `auth.keys` are found by their ID only. */
+const keyOf = async (records: RecordStore, key: string): Promise<string> =>
+  isRecordId(key) || STATIC_KEY.test(key) ? key : await idOf(records, 'key', key)
+
+const STATIC_KEY = /^[0-9a-f]{4,16}$/
+
+/** `4xx,5xx` as a list. */
+const statusesOf = (text: string | undefined): readonly string[] =>
+  text === undefined ? [] : text.split(',').map((one) => one.trim())
 
 /** ms until the stream is opened again after it ended. */
 const AGAIN = 1_000
@@ -55,18 +83,12 @@ const AGAIN = 1_000
 /** Events that are recognized when they are repeated. */
 const SEEN = 500
 
-const follow = async (
-  cli: Cli,
-  gateway: GatewayClient,
-  team: string | undefined,
-  options: RequestLogOptions,
-): Promise<void> => {
-  const slow = slowMs(options.slow)
+const follow = async (cli: Cli, gateway: GatewayClient, filter: FollowFilter): Promise<void> => {
   let last: string | null = null
   // After a reconnect some events are sent again.
   let seen: readonly string[] = []
   for (;;) {
-    const response = await gateway.send(`/admin/api/v1/live${queryOf({ topics: 'requests', team })}`, {
+    const response = await gateway.send(`/admin/api/v1/live${queryOf({ topics: 'requests', team: filter.team })}`, {
       headers: {
         accept: 'text/event-stream',
         ...(gateway.token && { authorization: `Bearer ${gateway.token}` }),
@@ -82,7 +104,7 @@ const follow = async (
         if (id !== null) seen = [id, ...seen].slice(0, SEEN)
         if (event === 'gap') cli.note('Some requests are missing here: the connection was too slow.')
         const request = event === 'request' ? readJson(data) : undefined
-        if (isObject(request) && matches(request, options, slow)) print(request, cli)
+        if (isObject(request) && matches(request, filter)) print(request, cli)
       }
     } catch (error) {
       cli.note(`The stream ended: ${error instanceof Error ? error.message : 'unknown error'}.`)
@@ -94,22 +116,36 @@ const follow = async (
 export const define: DefineVerb = (command, cli) => {
   command
     .option('-f, --follow', 'print requests as they end, until interrupted')
-    .option('--team <team>', 'only requests of this team')
-    .option('--status <code>', 'only this status, such as 404 or 5xx')
+    .option('--team <team>', 'only requests of this team: name or ID')
+    .option('--key <key>', 'only requests of this client key: name or ID')
+    .option('--model <model>', 'only requests for this model or route, or answered by this model')
+    .option('--end-user <user>', 'only requests of this end user, without -f')
+    .option('--text <text>', 'only requests with this text in an error, model, trail or ID, without -f')
+    .option('--status <code>', 'only this status, such as 404 or 5xx; several with commas')
     .option('--slow <duration>', 'only requests that took at least this long, such as 5s')
     .option('--since <time>', 'beginning, without -f: 1h, yesterday or 2026-11-23', '1h')
     .option('--limit <count>', 'at most this many, without -f', '50')
-    .addHelpText('after', '\nExample: headgate logs -f --status 5xx')
+    .addHelpText(
+      'after',
+      '\nExample: headgate logs -f --status 5xx\nExample: headgate logs --key search-prod --text "rate limit"',
+    )
     .action(async (options: RequestLogOptions) => {
+      const { model, endUser, text: q } = options
+      if (options.follow && (endUser !== undefined || q !== undefined))
+        throw new CliError(EXIT.usage, `${q === undefined ? '--end-user' : '--text'} does not work with --follow.`)
+      const slow = slowMs(options.slow)
       const gateway = await gatewayOf(cli())
-      const team = options.team === undefined ? undefined : await idOf(throughGateway(gateway), 'team', options.team)
-      if (options.follow) return await follow(cli(), gateway, team, options)
+      const records = throughGateway(gateway)
+      const team = options.team === undefined ? undefined : await idOf(records, 'team', options.team)
+      const key = options.key === undefined ? undefined : await keyOf(records, options.key)
+      const statuses = statusesOf(options.status)
+      if (options.follow) return await follow(cli(), gateway, { team, key, model, statuses, slow })
       const query = {
         from: timeOf('--since', options.since, -1),
         limit: options.limit,
-        team,
-        status: options.status,
-        min_ms: slowMs(options.slow),
+        ...{ team, key, any_model: model, end_user: endUser, q },
+        status: statuses,
+        min_ms: slow,
       }
       const { body } = await gateway.call(`/admin/api/v1/requests${queryOf(query)}`)
       const rows = (isObject(body) ? list(body.data) : []).filter(isObject)

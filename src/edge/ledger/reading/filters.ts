@@ -39,10 +39,11 @@ type Requests = ExpressionBuilder<UsageTables, 'request'>
 export const requestCondition =
   (filter: RequestFilter) =>
   (eb: Requests): Expression<SqlBool> => {
-    const { request_id, status, result, tag, fell_back, demo, min_ms, min_cost, q } = filter
+    const { any_model, request_id, status, result, tag, fell_back, demo, min_ms, min_cost, q } = filter
     const conditions: readonly Condition[] = [
       ...REQUEST_COLUMNS.map((column) => anyOf(eb, column, filter[column])),
       request_id && eb.or([eb('id', 'in', request_id), eb('client_request_id', 'in', request_id)]),
+      any_model && eb.or([eb('asked', 'in', any_model), eb('model', 'in', any_model)]),
       status && eb.or(status.map((one) => statusIs(eb, one))),
       result && eb.or(result.map((one) => RESULT[one])),
       tag && eb.or(tag.map(hasTag)),
@@ -50,7 +51,7 @@ export const requestCondition =
       demo === false ? NOT_DEMO : undefined,
       min_ms === undefined ? undefined : eb('total_ms', '>=', min_ms),
       min_cost === undefined ? undefined : eb('cost', '>=', min_cost),
-      q === undefined ? undefined : eb.or(SEARCHED.map((column) => contains(column, q))),
+      q === undefined ? undefined : eb.or([...SEARCHED.map((column) => contains(column, q)), failedWith(q)]),
     ]
     return eb.and(conditions.filter((condition) => condition !== undefined))
   }
@@ -94,10 +95,15 @@ const hasTag = (tag: string): Expression<SqlBool> => {
 }
 
 /** Letters of ASCII are equal in both cases. SQLite's `LIKE` ignores the case, that of Postgres does not. */
-const contains = (column: (typeof SEARCHED)[number], text: string): Expression<SqlBool> => {
+const contains = (column: string, text: string): Expression<SqlBool> => {
   const pattern = text.replace(/[A-Z]/g, (letter) => letter.toLowerCase()).replace(/[\\%_]/g, '\\$&')
   return sql<SqlBool>`lower(${sql.ref(column)}) LIKE ${`%${pattern}%`} ESCAPE '\\'`
 }
+
+/** The text is in the error of an attempt or in its kind. */
+const failedWith = (text: string): Expression<SqlBool> =>
+  sql<SqlBool>`(attempts > 0 AND EXISTS (SELECT 1 FROM attempt WHERE attempt.request = request.id AND attempt.call = request.call
+    AND attempt.started BETWEEN request.received AND request.ended AND attempt.kind IS NOT NULL AND (${contains('attempt.message', text)} OR ${contains('attempt.kind', text)})))`
 
 /** The sums of a filter. They have an empty text where there is no value. */
 export const usageCondition =

@@ -94,8 +94,8 @@ const DEMO_FILTER = BOOLEAN.optional().describe(
 )
 
 const USAGE_FILTER = {
-  team: TEXTS.optional(),
-  key: TEXTS.optional(),
+  team: TEXTS.optional().describe('IDs or names'),
+  key: TEXTS.optional().describe('IDs or names'),
   model: TEXTS.optional(),
   provider: TEXTS.optional(),
   tag: TEXTS.optional().describe('values of the tag in `usage.rollupTag`'),
@@ -106,11 +106,12 @@ const USAGE_FILTER = {
 }
 
 const REQUEST_FILTER = {
-  team: TEXTS.optional(),
-  key: TEXTS.optional(),
+  team: TEXTS.optional().describe('IDs or names'),
+  key: TEXTS.optional().describe('IDs or names'),
   provider: TEXTS.optional(),
   model: TEXTS.optional().describe('the model that answered'),
   asked: TEXTS.optional().describe('the model as the client named it'),
+  any_model: TEXTS.optional().describe('the model as the client named it, or the model that answered'),
   route: TEXTS.optional(),
   style: TEXTS.optional(),
   request_id: TEXTS.optional().describe('the ID of the gateway, or the one that the client gave in `x-request-id`'),
@@ -135,7 +136,12 @@ const REQUEST_FILTER = {
     })
     .optional()
     .describe('in US dollars'),
-  q: z.string().min(1).max(200).optional().describe('text in an ID, model names, error code, message or trail'),
+  q: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .describe('text in an ID, model names, error code, message or trail, or in the error of an attempt'),
 }
 
 /** Members of the schemas whose values are filters. */

@@ -55,6 +55,8 @@ export type RequestFilter = {
   readonly provider?: readonly string[]
   readonly model?: readonly string[]
   readonly asked?: readonly string[]
+  /** The model that was named or that answered. */
+  readonly any_model?: readonly string[]
   readonly route?: readonly string[]
   readonly style?: readonly string[]
   /** IDs of the gateway, or those that clients gave. */

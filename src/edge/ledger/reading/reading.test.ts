@@ -492,7 +492,12 @@ onEachEngine((engine) => {
     await ledger.store([
       endedRecord(1, { ...special, at: NOON + 9_000 }),
       openedRecord(2),
-      closedRecord(2, { cost: 5_000_000_000, outcome: 'failed', kind: 'timeout' }),
+      closedRecord(2, {
+        cost: 5_000_000_000,
+        outcome: 'failed',
+        kind: 'timeout',
+        message: 'Cluster EU-2 is 100% busy',
+      }),
       openedRecord(2, { attempt: 1 }),
       closedRecord(2, { attempt: 1 }),
       endedRecord(2),
@@ -508,6 +513,8 @@ onEachEngine((engine) => {
       [{ key: ['key_x', ''] }, [3, 1]],
       [{ provider: ['px'], model: ['mx'], asked: ['ax'], route: ['rx'], style: ['messages'], end_user: ['ux'] }, [1]],
       [{ client: ['codex'] }, [1]],
+      [{ any_model: ['ax'] }, [1]],
+      [{ any_model: ['none', 'mx'] }, [1]],
       [{ outcome: ['refused'] }, [1]],
       [{ code: ['cx'] }, [1]],
       [{ cache: ['hit', 'shared'] }, [1]],
@@ -524,9 +531,13 @@ onEachEngine((engine) => {
       [{ min_ms: 5_000 }, [1]],
       [{ min_cost: 5_000_000_000 }, [2]],
       [{ q: 'open%ai' }, [1]],
-      [{ q: '%' }, [1]],
+      [{ q: '%' }, [2, 1]],
       [{ q: 'REQ_3' }, [3]],
       [{ q: '\\' }, []],
+      [{ q: 'cluster eu-2' }, [2]],
+      [{ q: '100% b' }, [2]],
+      [{ q: 'TIMEOUT' }, [2]],
+      [{ q: 'cluster_eu' }, []],
     ]
     for (const [filter, calls] of cases) {
       const page = succeeded(await ledger.reader.requests(requests({ filter, count: true })))

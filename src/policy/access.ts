@@ -113,6 +113,9 @@ export const isSafeHost = (written: string, hosts: AccessPolicy['hosts']): boole
 /** Whether a `Host`, with or without a port, is a loopback name or address. */
 export const isLoopbackHost = (written: string): boolean => isLoopback(authority(written).name)
 
+/** Whether an origin is of a page at a loopback name or address. */
+export const isLoopbackOrigin = (origin: string): boolean => isLoopback(originAuthority(origin)?.name ?? '')
+
 const isFixed = (name: string): boolean => isLoopback(name) || isIpAddress(name)
 
 const isIpAddress = (name: string): boolean => /^(?:[0-9]{1,3}\.){3}[0-9]{1,3}$/.test(name) || name.startsWith('[')

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { parse } from 'yaml'
+import { PAGES } from '../docs/support.ts'
 import { COMPOSE_SCHEMA, linterPath, skipWithoutFile, skipWithoutLinter } from './support/tools.ts'
 
 const DEPLOY = join(import.meta.dirname, '..', '..', 'deploy')
@@ -28,6 +29,26 @@ test('systemd: the unit is valid and its exposure is low', {
   const { status, stdout } = spawnSync('systemd-analyze', words, { encoding: 'utf8', timeout: 60_000 })
   assert.equal(status, 0, stdout)
 })
+
+test('systemd: the service is closed by default, and its variables may open it', () => {
+  const unit = readFileSync(UNIT, 'utf8')
+  const set = [...unit.matchAll(/^Environment=(.*)$/gm)].flatMap(([, list = '']) => list.split(' '))
+  for (const closed of ['NODE_ENV=production', 'HOST=127.0.0.1', 'AUTH_REQUIRED=true']) assert.ok(set.includes(closed))
+  const example = readFileSync(join(DEPLOY, 'systemd', 'headgate.env.example'), 'utf8')
+  assert.doesNotMatch(example, /^(?:HOST|AUTH_REQUIRED)=/m)
+})
+
+test('compose: every call needs a client key by default', () => {
+  assert.match(readFileSync(join(DEPLOY, 'compose', 'env.example'), 'utf8'), /^AUTH_REQUIRED=true$/m)
+})
+
+for (const page of PAGES.filter(({ path }) => path.startsWith('docs/deploy/')))
+  test(`${page.path}: a command that uses the admin token comes after one that sets it`, () => {
+    const commands = page.blocks.filter(({ info }) => info[0] === 'sh').map(({ text }) => text)
+    const used = commands.findIndex((text) => /\$AUTH_ADMIN\b/.test(text))
+    const set = commands.findIndex((text) => /^export (?:.* )?AUTH_ADMIN=/m.test(text))
+    assert.ok(used === -1 || (set !== -1 && set <= used))
+  })
 
 test('systemd: the time to stop is longer than the drain', () => {
   const stop = Number(/^TimeoutStopSec=(\d+)$/m.exec(readFileSync(UNIT, 'utf8'))?.[1])

@@ -269,7 +269,7 @@ describe('three gateways that share Postgres and Valkey', {
       { 'x-api-key': secret },
       { authorization: `BEARER  ${secret}` },
       { ...bearer(secret), 'x-api-key': `other-${at}` },
-      { ...bearer(secret), cookie: `headgate=other-${at}` },
+      { ...bearer(secret), cookie: `__Host-headgate=other-${at}` },
     ][at % 5] ?? {}
   test('the balancer sends a key to the same gateway, in whichever header it is', async () => {
     const { secret } = await keyWith({ name: 'steady' })

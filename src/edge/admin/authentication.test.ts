@@ -185,9 +185,26 @@ describe('a session', () => {
   })
   test('is not created over plain http from another machine', async () => {
     const { authentication } = await given()
-    const elsewhere = requestWith({}, { admin: ADMIN, hosts: ['10.0.0.5:3000'], local: false })
-    const found = await authentication.begin(ADMIN, elsewhere)
-    assert.ok(!found.ok && found.failure.kind === 'invalid_request')
+    for (const [origin, host] of [
+      ['http://10.0.0.5:3000', '10.0.0.5:3000'],
+      ['http://gate.example', 'gate.example'],
+      // Through a proxy that replaces `Host`.
+      ['http://gate.example', '127.0.0.1:3000'],
+      ['http://localhost.gate.example', 'localhost:3000'],
+      ['null', 'localhost:3000'],
+    ] as const) {
+      const elsewhere = requestWith({ origin }, { admin: ADMIN, hosts: [host], local: false })
+      const found = await authentication.begin(ADMIN, elsewhere)
+      assert.ok(!found.ok && found.failure.kind === 'invalid_request', `${origin} ${host}`)
+    }
+  })
+  test('is created for a browser that calls its own machine, also where the peer is the bridge of a container', async () => {
+    const { authentication } = await given({ production: true })
+    const more = { admin: ADMIN, hosts: ['localhost:3000'], address: '172.17.0.1', local: false }
+    const found = await authentication.begin(ADMIN, requestWith({ origin: 'http://localhost:3000' }, more))
+    assert.ok(found.ok)
+    const [cookie = ''] = found.value.cookie.split(';')
+    assert.equal(await outcome(authentication, requestWith({ cookie }, more)), 'bootstrap')
   })
   test('needs its CSRF value for a write', async () => {
     const { call, session } = await begun()

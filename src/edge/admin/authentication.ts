@@ -1,6 +1,6 @@
 /** The actor of a request: by token, by session, or as a request of this machine. */
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
-import { accessProblem, presentedKeys } from '../../policy/access.ts'
+import { accessProblem, isLoopbackHost, isLoopbackOrigin, presentedKeys } from '../../policy/access.ts'
 import { usesHttps } from '../../policy/accounts/client-address.ts'
 import { addressGroup } from '../../policy/health/shed.ts'
 import type { RunOperation } from '../control/messages.ts'
@@ -169,11 +169,16 @@ const cookieOf = (request: AdminRequest): string | undefined => {
   return undefined
 }
 
-/** `__Host-` binds the cookie to this host and needs https. Null: neither https nor a loopback address. */
-const cookieName = ({ headers, local, hosts }: AdminRequest): string | null => {
+/**
+ * `__Host-` binds the cookie to this host and needs https. Without https the browser must be on the machine that it calls: by
+ * its own headers, which decide about its own cookie only, since a container sees the address of its bridge. Null: neither.
+ */
+const cookieName = ({ headers, hosts }: AdminRequest): string | null => {
   if (usesHttps(headers)) return SECURE_COOKIE
-  if (!local) return null
-  return `${LOOPBACK_COOKIE}${/:([0-9]{1,5})$/.exec(hosts[0] ?? '')?.[1] ?? '80'}`
+  const [host = ''] = hosts
+  const origin = headers('origin')
+  if (!isLoopbackHost(host) || (origin !== undefined && !isLoopbackOrigin(origin))) return null
+  return `${LOOPBACK_COOKIE}${/:([0-9]{1,5})$/.exec(host)?.[1] ?? '80'}`
 }
 
 /** `__Host-` needs the path `/`. The other cookie would be sent to every local server, so its path is that of its reader. */

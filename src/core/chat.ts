@@ -317,6 +317,8 @@ export type Usage = {
   readonly unknown?: 'input' | 'output'
   /** What is billed, where that is not what was counted. */
   readonly billed?: { readonly input: number; readonly output: number }
+  /** Steps that the counts do not include: Claude's compaction, and its advisor, which is another model. */
+  readonly further?: readonly FurtherStep[]
   /** Calls of tools that the provider ran, by name: `{ web_search: 2 }`. */
   readonly toolCalls?: { readonly [name: string]: number }
   /** The service tier that the upstream used, in lower case: `default`, `flex`, `priority`. */
@@ -329,6 +331,11 @@ export type Usage = {
   readonly reportedCost?: number
   /** The usage object from the upstream. */
   readonly raw?: JsonObject
+}
+
+/** A step of an answer that is billed beside it. `model`: absent if it is that of the answer. */
+export type FurtherStep = Pick<Usage, 'input' | 'output' | 'cacheRead' | 'cacheWrite' | 'cacheWrite1h'> & {
+  readonly model?: string
 }
 
 /** A whole answer. */

@@ -1,8 +1,9 @@
 import type { JsonObject } from '../core/json.ts'
 import { withoutMember } from '../core/json-edit.ts'
-import type { Provider, Variables } from '../core/provider.ts'
+import type { PricedAs, Provider, Variables } from '../core/provider.ts'
 import anthropic from './anthropic.ts'
 import gemini from './gemini.ts'
+import { HAS_REGIONAL_PRICE, REGIONAL } from './quirks/regional-price.ts'
 import type { RequestQuirk } from './quirks/request.ts'
 
 const GLOBAL_URL = 'https://aiplatform.googleapis.com/v1'
@@ -50,6 +51,14 @@ const claudeQuirks: RequestQuirk = (body, model, lost, protocol) =>
       )
     : body
 
+/** Claude costs what it costs at Anthropic, from 4.5 on more in a region. */
+const pricedAs = (model: string, { LOCATION = 'global' }: Variables): PricedAs | undefined => {
+  if (!CLAUDE.test(model)) return undefined
+  const name = model.replace(/^anthropic\//, '')
+  const isRegional = LOCATION !== 'global' && HAS_REGIONAL_PRICE.test(name)
+  return { provider: anthropic.name, model: name, ...(isRegional && { factor: REGIONAL }) }
+}
+
 /**
  * Its page states 250 texts and 20,000 tokens
  * (https://cloud.google.com/vertex-ai/generative-ai/docs/embeddings/get-text-embeddings); Gemini models take one text
@@ -89,6 +98,7 @@ export default {
   knownModels: ['gemini-2.5-flash', 'gemini-2.5-flash-lite', 'gemini-2.5-pro', 'gemini-3-flash-preview'],
   quirks: { ...gemini.quirks, requestBody: claudeQuirks, path: bareModel },
   catalogue: 'gemini',
+  pricedAs,
   embeds: {
     protocol: 'vertex-embeddings',
     models: ['gemini-embedding-001', 'text-embedding-005', 'text-multilingual-embedding-002'],

@@ -15,7 +15,11 @@ export type Pricing = {
   readonly usual?: PriceList['service']
   /** What the request asked for. */
   readonly asked?: Service | undefined
+  /** The prices of another model of the provider. */
+  readonly pricesOf?: PricesOf | undefined
 }
+
+type PricesOf = (model: string) => PriceOverride | undefined
 
 /** The cost of an attempt. `nano`: null if a required price is unknown or a count is invalid; never 0 for that reason. */
 export type AttemptCost =
@@ -27,12 +31,12 @@ const UNKNOWN: AttemptCost = { nano: null, source: 'none', version: null }
 const UPSTREAM = 'up'
 
 /** The cost of an attempt: the upstream's own figure, or else by the override, or else by the catalogue. */
-export const costOf = ({ usage, catalogue, override, usual, asked }: Pricing): AttemptCost => {
+export const costOf = ({ usage, catalogue, override, usual, asked, pricesOf }: Pricing): AttemptCost => {
   const { reportedCost } = usage
   const stated = reportedCost === undefined ? null : rounded(reportedCost)
   if (stated !== null) return { nano: stated, source: 'upstream', version: UPSTREAM }
   const prices = effectivePrices(catalogue?.prices, override?.prices, usual)
-  const nano = prices && rounded(exactCost(usage, prices, asked))
+  const nano = prices && rounded(exactCost(usage, prices, asked) + furtherCost(usage, prices, { asked, pricesOf }))
   if (nano === undefined || nano === null) return UNKNOWN
   if (override) return { nano, source: 'override', version: override.version }
   return catalogue ? { nano, source: 'catalogue', version: catalogue.version } : UNKNOWN
@@ -83,6 +87,21 @@ const exactCost = (reported: PricedUsage, prices: PriceOverride, asked: Service 
   return (tokens * serviceFactor(usage, prices, asked) + tools.reduce(sum, 0)) * (prices.factor ?? 1)
 }
 
+/** The cost of steps that the counts of the answer do not include, each priced by its own size, and by its own model if known. */
+const furtherCost = (
+  { further = NO_STEPS, ...usage }: PricedUsage,
+  prices: PriceOverride,
+  { asked, pricesOf }: Pick<Pricing, 'asked' | 'pricesOf'>,
+): number =>
+  further
+    .map(({ model, ...step }) => {
+      const its = (model === undefined ? undefined : pricesOf?.(model)) ?? prices
+      return tokenCost(step, tierFor(step.input, its)) * serviceFactor(usage, its, asked) * (its.factor ?? 1)
+    })
+    .reduce(sum, 0)
+
+const NO_STEPS: NonNullable<PricedUsage['further']> = []
+
 const SERVICE = ['serviceTier', 'speed', 'region'] as const
 
 /**
@@ -94,11 +113,51 @@ const serviceFactor = (stated: Service, { service }: PriceOverride, asked: Servi
   let factor = 1
   for (const name of SERVICE) {
     const given = stated[name]
-    if (given !== undefined) factor *= own(service, given) ?? 1
-    else if (asked?.[name] !== undefined) factor *= Math.max(1, own(service, asked[name]) ?? 1)
+    if (given !== undefined) factor *= factorOf(service, name, given)
+    else if (asked?.[name] !== undefined) factor *= Math.max(1, factorOf(service, name, asked[name]))
   }
   return factor
 }
+
+/**
+ * OpenAI calls its tier `priority` `fast` since 2026-07-30, and may answer with either (vercel/ai#18589). Anthropic's speed of this
+ * name is another thing.
+ */
+const factorOf = (
+  service: NonNullable<PriceList['service']>,
+  name: (typeof SERVICE)[number],
+  value: string,
+): number => {
+  const tier = name === 'serviceTier' && value === 'fast' ? 'priority' : value
+  return own(service, tier) ?? 1
+}
+
+/** A price list with the prices of tokens multiplied. */
+export const timesTokens = <List extends PriceList>(prices: List, factor: number): List => {
+  const { tiers } = prices
+  const times = (list: TokenPrices): TokenPrices =>
+    Object.fromEntries(TOKEN_PRICES.flatMap((name) => (list[name] === undefined ? [] : [[name, list[name] * factor]])))
+  return {
+    ...prices,
+    ...times(prices),
+    ...(tiers && { tiers: tiers.map((tier) => ({ ...tier, ...times(tier) })) }),
+  }
+}
+
+const TOKEN_PRICES = [
+  'input',
+  'output',
+  'cacheRead',
+  'cacheWrite',
+  'cacheWrite1h',
+  'audioInput',
+  'imageInput',
+  'videoInput',
+  'reasoning',
+  'audioOutput',
+  'imageOutput',
+  'videoOutput',
+] as const satisfies readonly (keyof TokenPrices)[]
 
 /**
  * Adds parts to a total that cannot include them, because they are larger. Seen in recordings: cached tokens of Grok on Azure

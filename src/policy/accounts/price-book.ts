@@ -3,7 +3,7 @@ import type { PriceOverride, PriceRule, Service } from '../../core/accounts.ts'
 import { type Catalogue, type CataloguePrices, factsOf } from '../../core/config.ts'
 import type { Nano } from '../../core/money.ts'
 import type { Instance } from '../../core/provider.ts'
-import { type AttemptCost, costOf, effectivePrices, type PricedUsage, reservationOf } from './cost.ts'
+import { type AttemptCost, costOf, effectivePrices, type PricedUsage, reservationOf, timesTokens } from './cost.ts'
 import { type Glob, matchesGlob, parseGlob } from './glob.ts'
 
 /** A model at a provider instance, at the time (ms since 1970) at which the request was received. */
@@ -50,7 +50,7 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
     const found = models.get(model)
     if (found) return found
     if (models.size >= MAX_MODELS) models.clear()
-    const prices = factsOf(catalogue, instance, model)?.prices
+    const prices = factsOf(catalogue, instance, model)?.prices ?? elsewhere(catalogue, instance, model)
     const [id, name] = [instance.id.toLowerCase(), model.toLowerCase()]
     const matching = sorted.filter((one) => matchesGlob(one.provider, id) && matchesGlob(one.model, name))
     const made: KnownPrices = {
@@ -81,8 +81,10 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
    */
   const listsOfAnswer = (of: PricedModel, answering: string | null | undefined) => {
     const asked = listsOf(of)
-    if (!answering || answering === of.model || !isListed(catalogue, of.instance, answering)) return asked
-    if (isNameOf(answering, of.model)) return asked
+    if (!answering || answering === of.model || isNameOf(answering, of.model)) return asked
+    // The name of a deployment says nothing about its model, so a snapshot that is not listed is better than nothing.
+    const isUnknown = asked.catalogue === undefined && asked.override === undefined
+    if (!isUnknown && !isListed(catalogue, of.instance, answering)) return asked
     const answered = listsOf({ ...of, model: answering })
     const isPriced = answered.catalogue !== undefined || answered.override !== undefined
     const isSet = asked.override !== undefined && asked.override.version !== answered.override?.version
@@ -97,10 +99,27 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
     costOfAttempt: ({ usage, asked, answering, ...of }) =>
       of.instance.provider.builtin
         ? BUILTIN
-        : costOf({ usage, asked, usual: of.instance.provider.service, ...listsOfAnswer(of, answering) }),
+        : costOf({
+            usage,
+            asked,
+            usual: of.instance.provider.service,
+            ...listsOfAnswer(of, answering),
+            pricesOf: (model) => effective({ ...of, model }),
+          }),
     reservation: ({ asked, ...of }) => (of.instance.provider.builtin ? 0 : reservationOf(of, effective(of), asked)),
     blendedPrice: (of) => blended(effective(of)),
   }
+}
+
+/** The prices of another entry of the catalogue, where the provider states one. */
+const elsewhere = (
+  catalogue: Catalogue,
+  { provider, variables }: Instance,
+  model: string,
+): CataloguePrices | undefined => {
+  const as = provider.pricedAs?.(model, variables)
+  const prices = as && catalogue(as.provider ?? provider.catalogue ?? provider.name, as.model)?.prices
+  return prices && as.factor !== undefined ? timesTokens(prices, as.factor) : prices
 }
 
 /** The prices that may apply to a model. */

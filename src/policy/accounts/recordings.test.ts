@@ -11,7 +11,7 @@ import {
 } from '../../../test/support/recordings.ts'
 import type { PriceList } from '../../core/accounts.ts'
 import type { Usage } from '../../core/chat.ts'
-import { isObject, type Json, type JsonObject, number, object, text } from '../../core/json.ts'
+import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { openCatalogue } from '../../edge/catalogue/catalogue.ts'
 import * as anthropic from '../../protocols/anthropic-messages/finish-and-usage.ts'
 import * as gemini from '../../protocols/gemini/finish-and-usage.ts'
@@ -101,6 +101,17 @@ const PRICES = { input: 1_009, output: 10_007, cacheRead: 101, cacheWrite: 1_303
 
 const count = (value: Json | undefined): number => number(value) ?? 0
 
+const claudePrice = (usage: JsonObject): number => {
+  const hour = count(object(usage.cache_creation)?.ephemeral_1h_input_tokens)
+  return (
+    count(usage.input_tokens) * PRICES.input +
+    count(usage.cache_read_input_tokens) * PRICES.cacheRead +
+    (count(usage.cache_creation_input_tokens) - hour) * PRICES.cacheWrite +
+    hour * PRICES.cacheWrite1h +
+    count(usage.output_tokens) * PRICES.output
+  )
+}
+
 /** One API: its usage as decoded by the gateway, and its price computed from the vendor's own members. */
 const vendors: readonly (readonly [
   api: string,
@@ -115,15 +126,11 @@ const vendors: readonly (readonly [
     },
     (usages) => {
       const merged = usages.reduce(anthropic.mergeUsage)
-      const written = object(merged.cache_creation)
-      const hour = count(written?.ephemeral_1h_input_tokens)
-      return (
-        count(merged.input_tokens) * PRICES.input +
-        count(merged.cache_read_input_tokens) * PRICES.cacheRead +
-        (count(merged.cache_creation_input_tokens) - hour) * PRICES.cacheWrite +
-        hour * PRICES.cacheWrite1h +
-        count(merged.output_tokens) * PRICES.output
-      )
+      const beside = list(merged.iterations).flatMap((entry) => {
+        const step = object(entry)
+        return step?.type === 'compaction' || step?.type === 'advisor_message' ? [step] : []
+      })
+      return [merged, ...beside].map(claudePrice).reduce((sum, one) => sum + one, 0)
     },
   ],
   [
@@ -216,8 +223,9 @@ const rate = (price: number | { readonly base: number } | undefined): number | u
 const differsBecause = (
   { model_price: theirs }: PriceCalculation,
   ours: PriceList,
-  { serviceTier, toolCalls, cacheRead = 0, audioInput = 0, audioOutput = 0, raw }: Usage,
+  { serviceTier, toolCalls, further, cacheRead = 0, audioInput = 0, audioOutput = 0, raw }: Usage,
 ): string | undefined => {
+  if (further) return 'it prices neither compaction nor the advisor'
   if (rate(theirs.input_mtok) !== (ours.input ?? 0) / 1e3 || rate(theirs.output_mtok) !== (ours.output ?? 0) / 1e3)
     return 'the sources of the catalogue state different prices'
   if (serviceTier !== undefined && Object.hasOwn(ours.service ?? {}, serviceTier)) return 'it knows no service tiers'

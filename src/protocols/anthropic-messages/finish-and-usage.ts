@@ -1,6 +1,6 @@
 /** Stop reasons and token usage, both directions. */
-import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
-import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
+import type { Finish, FinishKind, FurtherStep, Usage } from '../../core/chat.ts'
+import { isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { anthropicTier } from '../shared/service-tiers.ts'
 import { hostedCalls, usageOf } from '../shared/usage.ts'
 import { countsIn } from '../shared/usage-members.ts'
@@ -102,6 +102,7 @@ export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
       ...counts,
       input,
       total,
+      further: furtherSteps(raw.iterations),
       // Fetches are free.
       toolCalls: hostedCalls(raw, undefined),
       serviceTier: text(raw.service_tier),
@@ -111,6 +112,28 @@ export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
     raw,
   )
 }
+
+/** Iterations that the totals do not include. Declined attempts of a fallback are not billed. */
+const BESIDE: ReadonlySet<string> = new Set(['compaction', 'advisor_message'])
+
+/** What is billed beside the totals (pydantic/pydantic-ai#5065, ccusage/ccusage#1115). */
+const furtherSteps = (iterations: Json | undefined): readonly FurtherStep[] =>
+  list(iterations).flatMap((entry): FurtherStep[] => {
+    const step = object(entry)
+    if (!step || !BESIDE.has(text(step.type) ?? '')) return []
+    const { input = 0, output = 0, cacheRead = 0, cacheWrite = 0, cacheWrite1h = 0 } = countsIn(step)
+    const model = text(step.model)
+    return [
+      {
+        input: input + cacheRead + cacheWrite,
+        output,
+        cacheRead,
+        cacheWrite,
+        cacheWrite1h,
+        ...(model !== undefined && { model }),
+      },
+    ]
+  })
 
 /** Token counts in this format. Unknown counts are 0, because clients add them up. */
 export const encodeUsage = (usage: Usage | undefined): JsonObject => {

@@ -24,8 +24,12 @@ export const citationsOf = (metadata: JsonObject, answer: string): Citation[] =>
 export const groundedCalls = (metadata: Json | undefined): Usage['toolCalls'] => {
   const grounding = object(metadata)
   if (!grounding) return undefined
-  const maps = list(grounding.groundingChunks).some((chunk) => object(object(chunk)?.maps) !== undefined)
-  return toolCallsOf({ web_search: new Set(list(grounding.webSearchQueries).filter(Boolean)).size, maps: maps ? 1 : 0 })
+  const chunks = list(grounding.groundingChunks).map((chunk) => object(chunk) ?? {})
+  const maps = chunks.some((chunk) => object(chunk.maps) !== undefined)
+  // Where all that was found is places, the queries are those of the maps.
+  const isWeb = !maps || chunks.some((chunk) => object(chunk.web) !== undefined)
+  const queries = isWeb ? new Set(list(grounding.webSearchQueries).filter(Boolean)).size : 0
+  return toolCallsOf({ web_search: queries, maps: maps ? 1 : 0 })
 }
 
 /** Passages recited from known works, with their sources. */

@@ -17,6 +17,8 @@ type CountName =
   | 'audioInput'
   | 'imageInput'
   | 'videoInput'
+  | 'audioCached'
+  | 'imageCached'
   | 'audioOutput'
   | 'imageOutput'
   | 'videoOutput'
@@ -53,6 +55,14 @@ const INPUT_DETAILS: MemberNames = new Map<string, CountName | MemberNames>([
   ['video_tokens', 'videoInput'],
   ['cache_creation', WRITTEN],
   ['cache_creation_token_details', WRITTEN],
+  // OpenAI's audio models.
+  [
+    'cached_tokens_details',
+    new Map<string, CountName>([
+      ['audio_tokens', 'audioCached'],
+      ['image_tokens', 'imageCached'],
+    ]),
+  ],
 ])
 
 const OUTPUT_DETAILS: MemberNames = new Map<string, CountName>([
@@ -97,6 +107,9 @@ const NAMES: MemberNames = new Map<string, CountName | MemberNames>([
 export const countsIn = (raw: JsonObject): UsageCounts => {
   const counts: UsageCounts = {}
   addCounts(counts, raw, NAMES)
+  const { audioCached, imageCached } = counts
+  if (audioCached) counts.audioInput = Math.max(0, (counts.audioInput ?? 0) - audioCached)
+  if (imageCached) counts.imageInput = Math.max(0, (counts.imageInput ?? 0) - imageCached)
   if (counts.cacheWrite5m === undefined && counts.cacheWrite1h === undefined) return counts
   const { cacheWrite5m = 0, cacheWrite1h = 0, ...rest } = counts
   const written = cacheWrite5m + cacheWrite1h

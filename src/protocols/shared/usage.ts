@@ -29,6 +29,7 @@ export const usageOf = (reported: ReportedUsage, raw: JsonObject): Usage | undef
     if (value && value.length <= MAX_NAME) usage[name] = value.toLowerCase()
   }
   if (reported.toolCalls) usage.toolCalls = reported.toolCalls
+  if (reported.further && reported.further.length > 0) usage.further = reported.further
   if (reported.billed) usage.billed = reported.billed
   return usage
 }

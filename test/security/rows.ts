@@ -10,7 +10,6 @@ export type Row = {
   readonly not?: string
 }
 
-const NO_PAGES = 'there is no dashboard'
 const here = (...names: readonly string[]) => names.map((name) => `test/security/${name}.test.ts`)
 
 export const ROWS: readonly Row[] = [
@@ -41,7 +40,10 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-08',
     attack: 'client keys on admin routes',
-    tests: ['test/e2e/admin.test.ts', 'src/edge/admin/validation.test.ts', 'src/edge/admin/authentication.test.ts'],
+    tests: [
+      ...here('doors'),
+      ...['test/e2e/admin.test.ts', 'src/edge/admin/validation.test.ts', 'src/edge/admin/authentication.test.ts'],
+    ],
   },
   { id: 'SEC-09', attack: 'headers that resemble control headers', tests: here('destinations') },
   { id: 'SEC-10', attack: 'members that name a destination', tests: here('destinations') },
@@ -62,17 +64,26 @@ export const ROWS: readonly Row[] = [
     attack: 'response smuggling',
     tests: [...here('hostile-upstream'), 'src/edge/upstream-http/dial.test.ts'],
   },
-  { id: 'SEC-15', attack: 'scripts in the dashboard', not: NO_PAGES },
+  {
+    id: 'SEC-15',
+    attack: 'scripts in the dashboard',
+    tests: ['test/e2e/dashboard.test.ts', 'test/dashboard/playground.test.ts', 'test/e2e/docs.test.ts'],
+  },
   {
     id: 'SEC-16',
     attack: 'static files',
-    tests: here('privacy'),
-    not: 'no file is served; paths that look like one are 404',
+    tests: [...here('privacy'), 'test/e2e/dashboard.test.ts', 'test/e2e/docs.test.ts'],
+    not: 'only files of the dashboard and of the documentation, by their names in a list, are served',
   },
   {
     id: 'SEC-17',
     attack: 'CSRF, DNS rebinding',
-    tests: ['src/policy/access.test.ts', 'src/edge/http/app/server-access.test.ts', 'test/e2e/bad-input.test.ts'],
+    tests: [
+      ...here('doors'),
+      'src/policy/access.test.ts',
+      'src/edge/http/app/server-access.test.ts',
+      'test/e2e/bad-input.test.ts',
+    ],
   },
   {
     id: 'SEC-18',
@@ -93,6 +104,7 @@ export const ROWS: readonly Row[] = [
     id: 'SEC-20',
     attack: 'another tenant’s cached answer',
     tests: [
+      ...here('tenants'),
       ...['test/e2e/coalescing.test.ts', 'test/e2e/idempotency.test.ts', 'test/e2e/stored-responses.test.ts'],
       ...['src/gateway/sharing/cached-call.test.ts', 'test/e2e/response-cache.test.ts'],
     ],

@@ -62,6 +62,7 @@ const THREADS = [
   'edge/control/control-thread.mjs',
   'edge/counters/counters-thread.mjs',
   'edge/backup/backup-thread.mjs',
+  'edge/checking/check-thread.mjs',
   'edge/postgres/postgres-thread.mjs',
 ].map((path) => join(ROOT, 'src', path))
 

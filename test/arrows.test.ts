@@ -106,6 +106,8 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'edge/shared-database': ['edge/control', 'edge/ledger', 'edge/postgres', 'edge/sql', 'edge/sqlite'],
   'edge/counters': ['edge/ledger', 'edge/observe', 'edge/sqlite'],
   'edge/config': [],
+  // Checks of configurations in a thread.
+  'edge/checking': ['edge/catalogue', 'edge/config', 'edge/sqlite'],
   'edge/observe': ['edge/process'],
   'edge/identity': ['edge/config', 'edge/net'],
   'edge/process': ['edge/config', 'edge/sqlite'],
@@ -116,6 +118,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'edge/admin': [
     'edge/alerts',
     'edge/backup',
+    'edge/checking',
     'edge/config',
     'edge/connect',
     'edge/control',

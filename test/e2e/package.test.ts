@@ -66,6 +66,7 @@ test('contains the bundle and its licences, and no sources', () => {
     'dist/ledger-thread.mjs',
     'dist/reading-thread.mjs',
     'dist/bodies-thread.mjs',
+    'dist/check-thread.mjs',
     'dist/docs-thread.mjs',
     'dist/dashboard/index.html',
     'dist/dashboard/LICENCES.txt',

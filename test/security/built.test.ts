@@ -40,12 +40,12 @@ test('built: only the server and the upstream client use the network', () => {
 
 test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(importing(/^(?:node:)?(?:cluster|vm|repl|inspector|wasi)/), [])
-  // One place creates threads, for databases, their backups, shared counters and the documentation: they run files of the
+  // One place creates threads, for databases, their backups, shared counters, the documentation and checks of configurations: they run files of the
   // project and get no environment. A connection to Postgres has another one below the thread of its database.
   const threads = 'edge/sqlite/database-thread.ts'
   const connections = 'edge/postgres/database.ts'
   const inThreads =
-    /^edge\/(?:(?:store|ledger|control|counters|backup)\/(?:[a-z-]+\/)?(?:[a-z-]+-thread\.mjs|(?:[a-z-]+-)?thread\.ts)|postgres\/(?:connection\.ts|postgres-thread\.mjs))$/
+    /^edge\/(?:(?:store|ledger|control|counters|backup|checking)\/(?:[a-z-]+\/)?(?:[a-z-]+-thread\.mjs|(?:[a-z-]+-)?thread\.ts)|postgres\/(?:connection\.ts|postgres-thread\.mjs))$/
   const usingThreads = importing(/^(?:node:)?worker_threads/).filter((file) => !inThreads.test(file))
   assert.deepEqual(usingThreads.toSorted(), [connections, threads])
   assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), [threads])
@@ -61,7 +61,15 @@ test('built: no process is started and no text is evaluated', () => {
   assert.match(source.get(queried) ?? '', /\{ file, memory, data \} = this\.#options/)
   assert.match(source.get(queried) ?? '', /startThread<\w+>\(\{\s*file,\s*memory,\s*data: data\(\),/)
   const clients = [...starting.filter((file) => file !== queried), ...importing(/\/queried-thread\.ts$/)]
-  const rooms = ['edge/store/', 'edge/ledger/', 'edge/control/', 'edge/counters/', 'edge/backup/', 'edge/docs/']
+  const rooms = [
+    'edge/store/',
+    'edge/ledger/',
+    'edge/control/',
+    'edge/counters/',
+    'edge/backup/',
+    'edge/checking/',
+    'edge/docs/',
+  ]
   assert.deepEqual(outside(clients, ...rooms), [])
   for (const client of clients) {
     assert.match(source.get(client) ?? '', /THREAD = new URL\('\.\/[a-z-]+-thread\.mjs', import\.meta\.url\)/, client)
@@ -79,6 +87,7 @@ test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(containing(/\b(?:execFile|spawn)(?:Sync)?\(\s*['"`]|shell:/), [])
   // The compile cache, and a package loaded by name on first use.
   assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), [
+    'edge/checking/check-thread.mjs',
     'edge/control/control-thread.mjs',
     'edge/counters/counters-thread.mjs',
     'edge/http/app/web-socket.ts',

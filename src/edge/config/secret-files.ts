@@ -23,8 +23,10 @@ export const NO_FILES: SecretFiles = new Map()
 export const pathInReference = (reference: string): string | undefined =>
   reference.startsWith('file:') ? reference.slice('file:'.length).trim() : undefined
 
-const REFERENCES = /\$\{([^}]*)\}/g
-const referencesIn = (text: string): readonly string[] => [...text.matchAll(REFERENCES)].map(([, name = '']) => name)
+/** Also matches a reference without its brace, up to the end, so that the time is linear. */
+const REFERENCES = /\$\{([^}]*)(\}?)/g
+const referencesIn = (text: string): readonly string[] =>
+  [...text.matchAll(REFERENCES)].flatMap(([, name = '', end]) => (end === '' ? [] : name))
 
 /** Variables that hold a secret in any installation. */
 const SECRET_VARIABLE =

@@ -1,9 +1,10 @@
 /**
- * Parses YAML into plain values and remembers the location of each. Size, depth and alias expansion are limited. `${NAME}`
- * in a value is replaced from the environment, and `${file:/path}` from a file.
+ * Parses YAML into plain values and remembers the location of each. Size, depth, anchors and alias expansion are limited.
+ * `${NAME}` in a value is replaced from the environment, and `${file:/path}` from a file.
  */
 
 import {
+  type Alias,
   type Document,
   isAlias,
   isMap,
@@ -12,17 +13,18 @@ import {
   LineCounter,
   type Node,
   parseDocument,
+  visit,
   type YAMLMap,
 } from 'yaml'
 import type { Env } from './env.ts'
 import { MAX_FILE } from './file-limit.ts'
 import { type Problem, quote } from './problem.ts'
 import { ALLOWED_FILE, pathInReference, type SecretFiles } from './secret-files.ts'
+import { MAX_DEPTH, yamlExcess } from './yaml-limits.ts'
 
 const MAX_NODES = 50_000
-const MAX_DEPTH = 32
 
-/** The location of a value and of its name, such as `headgate.yaml:3:12`, and its source text. */
+/** The location of a value and of its name, such as `headgate.yaml:3:12`, and its source text. Plain data. */
 type Place = {
   readonly name: string
   readonly value: string
@@ -39,14 +41,21 @@ export type Tree =
       readonly value: unknown
       /** The location of a path, or of its nearest ancestor that is in the file. */
       readonly placeOf: (path: readonly PropertyKey[]) => Place
+      /** The locations by path: plain data, from which `readPlaces` makes `placeOf`. */
+      readonly places: Places
+      /** Values, aliases counted each time. */
+      readonly count: number
       /** Environment variables that the text refers to. */
       readonly names: ReadonlySet<string>
       readonly problems: readonly Problem[]
     }
 
+type Places = { readonly start: string; readonly byPath: ReadonlyMap<string, Place> }
+
 const pathKey = (path: readonly PropertyKey[]): string => JSON.stringify(path.map(String))
 
-const REFERENCE = /\$(\$\{)|\$\{([^}]*)\}/g
+/** Without a brace at its end, a reference is plain text to the end of the value. */
+const REFERENCE = /\$(\$\{)|\$\{([^}]*)(\}?)/g
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
 
 const refused = (where: string, found: string, allowed: string): Tree => ({
@@ -60,6 +69,8 @@ export type ReferenceValues = { readonly env: Env; readonly files?: SecretFiles 
 /** Parses the text of a configuration file. `file`: its name for locations. Never throws: errors are returned as problems. */
 export const readTree = (text: string, file: string, values: ReferenceValues): Tree => {
   if (text.length > MAX_FILE) return refused(file, `${text.length} characters`, `at most ${MAX_FILE}`)
+  const excess = yamlExcess(text)
+  if (excess) return refused(`${file}:${excess.line}`, excess.found, excess.allowed)
   const lines = new LineCounter()
   const at = (offset: number): string => {
     const { line, col } = lines.linePos(offset)
@@ -95,16 +106,37 @@ export const readTree = (text: string, file: string, values: ReferenceValues): T
   const value = converter.convert(document.contents as Node | null, [], start)
   if (converter.isTooLarge)
     return refused(file, `more than ${MAX_NODES} values`, `at most ${MAX_NODES} (aliases count each time)`)
-  const { places, names, problems } = converter
+  const { names, problems } = converter
+  const places = { start, byPath: converter.places }
+  return { ok: true, value, placeOf: readPlaces(places), places, count: converter.count, names, problems }
+}
+
+/** Finds the location of a path, or of its nearest ancestor that is in the file. */
+export const readPlaces = ({ start, byPath }: Places) => {
   const nowhere: Place = { name: start, value: start, written: '', filled: false }
-  const placeOf = (path: readonly PropertyKey[]): Place => {
+  return (path: readonly PropertyKey[]): Place => {
     for (let length = path.length; length >= 0; length--) {
-      const place = places.get(pathKey(path.slice(0, length)))
+      const place = byPath.get(pathKey(path.slice(0, length)))
       if (place) return place
     }
     return nowhere
   }
-  return { ok: true, value, placeOf, names, problems }
+}
+
+/** The node of each alias: the last one before it with its anchor. The library searches the whole document for each. */
+const aliasTargets = (document: Document): ReadonlyMap<Alias, Node> => {
+  const anchors = new Map<string, Node>()
+  const targets = new Map<Alias, Node>()
+  visit(document, {
+    Alias(_, alias) {
+      const target = anchors.get(alias.source)
+      if (target) targets.set(alias, target)
+    },
+    Value(_, node) {
+      if (node.anchor !== undefined) anchors.set(node.anchor, node)
+    },
+  })
+  return targets
 }
 
 /** Converts the nodes of a document to plain values, and collects their places and problems. */
@@ -112,7 +144,7 @@ class TreeConverter {
   readonly places = new Map<string, Place>()
   readonly names = new Set<string>()
   readonly problems: Problem[] = []
-  readonly #document: Document
+  readonly #targets: ReadonlyMap<Alias, Node>
   readonly #at: (offset: number) => string
   readonly #values: ReferenceValues
   #nodes = 0
@@ -120,9 +152,14 @@ class TreeConverter {
 
   /** `at`: the location of an offset in the text. */
   constructor(document: Document, at: (offset: number) => string, values: ReferenceValues) {
-    this.#document = document
+    this.#targets = aliasTargets(document)
     this.#at = at
     this.#values = values
+  }
+
+  /** Values so far. */
+  get count(): number {
+    return this.#nodes
   }
 
   get isTooLarge(): boolean {
@@ -144,7 +181,7 @@ class TreeConverter {
       this.places.set(pathKey(path), { name, value: where, written, filled })
     }
     if (isAlias(node)) {
-      const target = node.resolve(this.#document)
+      const target = this.#targets.get(node)
       if (target) return this.convert(target, path, where)
       place(`*${node.source}`)
       this.#refuse(where, `*${node.source}, an alias without an anchor`, 'an anchor defined above')
@@ -200,8 +237,9 @@ class TreeConverter {
   /** Replaces references to environment variables. */
   #fill(written: string, where: string): { readonly text: string; readonly filled: boolean } {
     let filled = false
-    const replace = (reference: string, escaped: string | undefined, name: string | undefined): string => {
+    const replace = (reference: string, escaped?: string, name?: string, end?: string): string => {
       if (escaped) return escaped
+      if (end === '') return reference
       const path = pathInReference(name ?? '')
       if (path !== undefined) {
         filled = true

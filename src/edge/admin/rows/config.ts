@@ -243,7 +243,7 @@ export const configRows = [
     path: '/config/check',
     summary: 'Check a configuration file without applying it',
     about:
-      'The body is the text of headgate.yaml. It is read as at a start, with the environment of this process; variables and key files that it names are replaced by placeholders, so that no answer contains their values. `changes` are the settings that would differ from the running ones; `routes` are the routes whose targets would differ now. Nothing is sent upstream.',
+      'The body is the text of headgate.yaml. It is read as at a start, with the environment of this process; variables and key files that it names are replaced by placeholders, so that no answer contains their values. `changes` are the settings that would differ from the running ones; `routes` are the routes whose targets would differ now; they are not compared for files of more than 2000 values. At most 200 problems are listed. A text that needs more than 10 s has a problem. Nothing is sent upstream.',
     role: 'operator',
     scope: 'all',
     body: 'text',
@@ -269,7 +269,9 @@ export const configRows = [
       },
     },
     async handle({ configuration, gateway }, { body }) {
-      const { ok, problems, warnings, changes, config } = await checkConfig(body, configuration)
+      const checked = await checkConfig(body, configuration)
+      if (!checked.ok) return checked
+      const { ok, problems, warnings, changes, config } = checked.value
       const routes = config === null ? [] : await changedRoutes(gateway, config)
       return good({
         body: {

@@ -7,6 +7,7 @@ import { openCatalogue } from '../../catalogue/catalogue.ts'
 import { loadProviders } from '../../catalogue/load-providers.ts'
 import { MAX_FILE } from '../../config/file-limit.ts'
 import { maskerFor } from '../../config/problem.ts'
+import { yamlExcess } from '../../config/yaml-limits.ts'
 import type { Imported } from '../../import/imported.ts'
 import { importLitellm } from '../../import/litellm.ts'
 import { importOpenrouter, type KnownProviders } from '../../import/openrouter.ts'
@@ -82,6 +83,9 @@ const knownProviders = async (): Promise<KnownProviders> => {
 const readSourceFile = async (cli: Cli, { read, lacks }: ImportOrigin, file: string): Promise<Imported> => {
   const text = await textOf(resolve(cli.host.folder, file), file)
   if (text === undefined) throw new CliError(EXIT.invalidConfig, `${file} does not exist.`)
+  const excess = yamlExcess(text)
+  if (excess)
+    throw new CliError(EXIT.invalidConfig, `${file}:${excess.line}: found ${excess.found}; allowed: ${excess.allowed}.`)
   const parsed = parseSource(text)
   if (!parsed.ok)
     throw new CliError(EXIT.invalidConfig, `${file}:${parsed.line}: found ${parsed.why}; allowed: YAML or JSON.`)

@@ -4,7 +4,7 @@ import { DEFAULT_TEAM, FULL_ACCESS, NO_ACCOUNTS, NO_LIMITS, type Team } from '..
 import { plainDigest } from '../../src/edge/config/secret-digest.ts'
 import type { AdminToken } from '../../src/edge/control/messages.ts'
 import { buildDirectory } from '../../src/policy/accounts/directory.ts'
-import { onBothServers, send } from '../support/app-server.ts'
+import { onBothServers, send, sendBytes } from '../support/app-server.ts'
 
 const PAGES = ['/metrics', '/providers/status'] as const
 const ADMIN = 'the-token-of-the-operator'
@@ -47,6 +47,16 @@ onBothServers(
     assert.equal((await send(server.port, 'GET', '/health')).status, 200)
   },
 )
+
+onBothServers('doors: nginx without any setting is no local client, outside production too', async ({ given }) => {
+  const { server } = await given()
+  for (const page of PAGES) {
+    const request = (version: string) =>
+      `GET ${page} HTTP/${version}\r\nHost: 127.0.0.1:${server.port}\r\nConnection: close\r\n\r\n`
+    assert.match(await sendBytes(server.port, request('1.0')), /^HTTP\/1\.1 401 /)
+    assert.match(await sendBytes(server.port, request('1.1')), /^HTTP\/1\.1 200 /)
+  }
+})
 
 for (const header of ['CF-Connecting-IP', 'True-Client-IP', 'X-Client-IP', 'Forwarded', 'Via', 'X-Real-IP', 'CDN-Loop'])
   onBothServers(`doors: a request of a proxy counts as local by no address of it (${header})`, async ({ given }) => {

@@ -197,6 +197,7 @@ test(`refusals: ${CASES} wrong, blocked and foreign keys leave no reason to retr
       const request = {
         route,
         hosts: [],
+        version: '1.1',
         address: '',
         headers: (header: string) => (header === 'authorization' && text !== undefined ? `Bearer ${text}` : undefined),
       }

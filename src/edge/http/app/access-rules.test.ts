@@ -86,7 +86,7 @@ const given = (options: Given = {}) => {
     const credentials = credentialHeaders(...[presented].flat())
     const headers = (name: string) =>
       name === 'x-forwarded-for' && forwarded !== '' ? forwarded : credentials.get(name)
-    const result = rules.check(parsed, { route, address, hosts: [host], headers })
+    const result = rules.check(parsed, { route, version: '1.1', address, hosts: [host], headers })
     return result.ok ? result.value : result.failure.kind
   }
   /** The ID of the principal, or the kind of the failure. */
@@ -152,6 +152,7 @@ test('access: blocked, revoked, expired and unknown keys have the same answer', 
   const answer = (presented: string) => {
     const request = {
       route: ROUTES.chat as ApiRoute,
+      version: '1.1',
       address: '',
       hosts: [],
       headers: (name: string) => credentialHeaders(presented).get(name),
@@ -407,12 +408,15 @@ test('access: of 100,000 keys each is found', () => {
 
 test('access: each forwarding header makes a loopback request foreign', () => {
   const from = (address: string, name = '') => ({
+    version: '1.1',
     address,
     hosts: ['localhost:3000'],
     headers: (asked: string) => (asked === name ? '' : undefined),
   })
   assert.deepEqual([isLocal(from('127.0.0.1')), isLocal(from('::1')), isLocal(from('10.0.0.5'))], [true, true, false])
   for (const name of FORWARDING) assert.equal(isLocal(from('127.0.0.1', name)), false, name)
+  // nginx sends 1.0 by default, with the host of the gateway.
+  assert.equal(isLocal({ ...from('127.0.0.1'), version: '1.0' }), false)
   assert.equal(isLocal({ ...from('127.0.0.1'), hosts: [] }), false)
   assert.equal(isLocal({ ...from('127.0.0.1'), hosts: ['localhost', 'localhost'] }), false)
 })

@@ -3,8 +3,9 @@ import { isIP } from 'node:net'
 import type { HeaderLookup } from '../../../core/headers.ts'
 import { isLoopbackHost } from '../../../policy/access.ts'
 
-/** The origin of a request. `address`: the peer of the connection. `hosts`: the value of every Host line. */
+/** The origin of a request. `address`: the peer of the connection. `hosts`: the value of every Host line. `version`: of HTTP. */
 export type RequestOrigin = {
+  readonly version: string
   readonly address: string
   readonly hosts: readonly string[]
   readonly headers: HeaderLookup
@@ -35,10 +36,12 @@ export const FORWARDING = [
 
 /**
  * Whether a request comes from this machine and is for it: a loopback peer that calls a loopback name. A forwarding header
- * means that a local proxy sends it for another client. A proxy that sends none and changes `Host` cannot be recognised,
- * so in production nothing depends on this.
+ * means that a local proxy sends it for another client, and so does HTTP/1.0, which nginx speaks by default and clients no
+ * longer do. Another proxy that sends no header and changes `Host` cannot be recognised, so in production nothing depends on
+ * this.
  */
-export const isLocal = ({ address, hosts, headers }: RequestOrigin): boolean =>
+export const isLocal = ({ version, address, hosts, headers }: RequestOrigin): boolean =>
+  version === '1.1' &&
   isLoopback(address) &&
   hosts.length === 1 &&
   isLoopbackHost(hosts[0] ?? '') &&

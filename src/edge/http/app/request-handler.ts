@@ -102,7 +102,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { method, target, headers } = exchange
     const { access } = this.#server.admission
     const { address } = this.#connection.connection
-    const { hosts } = exchange
+    const { version, hosts } = exchange
     const request: AdminRequest = {
       id: this.#ids.id,
       method,
@@ -110,7 +110,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       query: queryOf(target),
       headers,
       hosts,
-      local: isLocal({ address, hosts, headers }),
+      local: isLocal({ version, address, hosts, headers }),
       address: access.addressOf(this.#settings, { address, headers }),
       settings: this.#settings,
       accessPolicy: this.#accessPolicy,
@@ -123,12 +123,12 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   }
 
   #servePage(pages: Pages): void {
-    const { method, headers, hosts } = this.exchange
+    const { version, method, headers, hosts } = this.exchange
     if (method === 'OPTIONS') return this.#respondEmpty(PAGES_ALLOW)
     if (method !== 'GET' && method !== 'HEAD')
       return this.refuse(fail('method_not_allowed', `Pages take GET, not ${method}.`), PAGES_ALLOW)
     const { address } = this.#connection.connection
-    const request = { method, path: this.path, headers, local: isLocal({ address, hosts, headers }) }
+    const request = { method, path: this.path, headers, local: isLocal({ version, address, hosts, headers }) }
     pages.serve(request, this.reply).catch((error) => this.broke(error))
   }
 
@@ -181,12 +181,13 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
 
   #admit(route: ApiRoute): void {
     const { exchange } = this
-    const { headers, hosts } = exchange
+    const { version, headers, hosts } = exchange
     const { admission } = this.#server
     const settings = this.#settings
     this.#route = route
     const admitted = admission.access.check(settings, {
       route,
+      version,
       address: this.#connection.connection.address,
       hosts,
       headers,

@@ -69,7 +69,13 @@ export class Upgrade {
     if (!this.#sockets || !route) return void socket.destroy()
     if (admission.phase !== 'serving') return refuse(SHUTTING_DOWN)
     const { address } = connection.connection
-    const admitted = admission.access.check(settings, { route, address, hosts: head.hosts, headers })
+    const admitted = admission.access.check(settings, {
+      route,
+      version: head.version,
+      address,
+      hosts: head.hosts,
+      headers,
+    })
     if (!admitted.ok) return refuse(admitted.failure)
     const shed = admission.shed(connection, settings.limit)
     if (shed) return refuse(shedFailure(shed), shed)
@@ -125,7 +131,7 @@ const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: Socket
     admits({ path, headers }, address) {
       const route = routeAt(path)
       if (!route) throw new Error('a WebSocket was accepted on a path without a route')
-      return admission.access.check(settings(), { route, address, hosts: [], headers })
+      return admission.access.check(settings(), { route, version: '1.1', address, hosts: [], headers })
     },
     unread: {
       set: ({ principal: { id } }, address, answer, bytes) =>

@@ -310,6 +310,12 @@ export const settingsSchema = z.strictObject({
         .enum(['allow', 'refuse'])
         .default('allow')
         .describe('a model without a known price, where a hard budget applies: call it without a charge, or skip it'),
+      whenUnknown: z
+        .enum(['refuse', 'serve'])
+        .default('refuse')
+        .describe(
+          'a hard budget whose earlier usage is not known, because it cannot be read or that takes long: answer 503 budget_unavailable until it is, or count from zero until then',
+        ),
     })
     .prefault({}),
   cache: z

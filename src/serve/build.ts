@@ -117,7 +117,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   })
   const reload = reloadState(world.date)
   const limits = await openLimits({ current, keys, ledger, log, worker }, { world, onTime: onTime('limits') })
-  const problems = () => problemsOf({ responses, keys, ledger, reload, limits })
+  const problems = () => problemsOf({ responses, keys, ledger, reload, limits, budgets })
   const gateway: Gateway = {
     world,
     emit,
@@ -251,16 +251,19 @@ const problemsOf = ({
   ledger,
   reload,
   limits,
-}: Pick<Runtime, 'responses' | 'keys' | 'ledger' | 'reload' | 'limits'>): readonly HealthProblem[] => {
+  budgets,
+}: Pick<Runtime, 'responses' | 'keys' | 'ledger' | 'reload' | 'limits' | 'budgets'>): readonly HealthProblem[] => {
   const store = responses.problem()
   const control = keys.problem()
   const unrecorded = ledger.problem()
   const unshared = limits?.problem()
+  const unknown = budgets.unknown()
   return [
     store && { component: 'store' as const, ...store },
     unrecorded && { component: 'ledger' as const, ...unrecorded },
     control && { component: 'control' as const, ...control },
     unshared && { component: 'limits' as const, ...unshared },
+    unknown && { component: 'budgets' as const, ...unknown },
     reload.problem(),
   ].filter((problem) => problem !== null && problem !== undefined)
 }
@@ -270,7 +273,11 @@ const restoringOf = ({ current, log }: Pick<Runtime, 'current' | 'log'>) => ({
   isRecorded: () => current.config.settings.usage.ledger,
   onProblem: (reason: string, unread: readonly Budget[]) => {
     const names = unread.map(({ name }) => name).join(', ')
-    const message = `Budgets start as unspent until earlier usage can be read: ${reason} (${names}).`
+    const meanwhile =
+      whenUnknown(current.config) === 'serve'
+        ? 'Budgets count from zero until it can'
+        : 'Hard ones answer 503 budget_unavailable until it can (budget.whenUnknown, BUDGET_WHEN_UNKNOWN), soft ones count from zero'
+    const message = `The earlier usage of budgets cannot be read: ${reason} (${names}). ${meanwhile}.`
     log.error('ledger', { message })
   },
 })
@@ -298,6 +305,7 @@ const openLimits = async (
     ...restoringOf({ current, log }),
     ledger,
     budgets: () => budgetList(keys),
+    servesUnknown: () => whenUnknown(current.config) === 'serve',
     date: world.date,
     later: world.later,
     onRestored: () => log.info('ledger', { message: EARLIER_USAGE_COUNTS }),
@@ -323,9 +331,9 @@ const restoredBudgets = ({
   return worker
     ? new SentBudgets({
         ...restoring,
-        budgets: () => budgetList(keys),
+        rules: () => ({ budgets: budgetList(keys), whenUnknown: whenUnknown(current.config) }),
         ledger,
-        send: (list) => worker.accounts.setBudgets(list),
+        send: (rules) => worker.accounts.setBudgets(rules),
       })
     : new RestoredBudgets({
         ...restoring,
@@ -378,9 +386,17 @@ const budgetsOf = memoizeLast((budgets: Directory['budgets']): readonly BudgetSc
 
 const cacheBytes = ({ settings }: Config): number => settings.cache.maxMegabytes * 1024 * 1024
 
-const accountRules = ({ settings: { budget, usage } }: Config) => ({
-  maxOutput: budget.maxOutput,
-  unknownPrice: budget.unknownPrice,
-  rollupTag: usage.rollupTag,
-  endUser: usage.endUser,
-})
+const accountRules = (config: Config) => {
+  const { budget, usage } = config.settings
+  return {
+    maxOutput: budget.maxOutput,
+    unknownPrice: budget.unknownPrice,
+    whenUnknown: whenUnknown(config),
+    rollupTag: usage.rollupTag,
+    endUser: usage.endUser,
+  }
+}
+
+/** Without records there is no earlier usage. */
+const whenUnknown = ({ settings: { budget, usage } }: Config): 'refuse' | 'serve' =>
+  usage.ledger ? budget.whenUnknown : 'serve'

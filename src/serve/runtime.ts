@@ -81,7 +81,7 @@ export type Runtime = Pick<StartOptions, 'home' | 'version'> & {
   readonly ledger: UsageLedger
   readonly bodies: RequestBodies
   readonly keys: KeyStore
-  readonly budgets: Pick<RestoredBudgets, 'changed'>
+  readonly budgets: Pick<RestoredBudgets, 'changed' | 'unknown'>
   /** Limits that several gateways share. Null: this one counts alone. `shared`: null: the supervisor has the connection. */
   readonly limits: { readonly problem: () => LimitsProblem | null; readonly shared: SharedLimits | null } | null
   readonly reload: ReturnType<typeof reloadState>

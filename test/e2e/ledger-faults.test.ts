@@ -50,6 +50,8 @@ const begin = async (data: string, settings: object = {}, more: Parameters<typeo
     routes: { r: { targets: ['first/m', 'second/m'] } },
     prices: [{ provider: '*', model: '*', perMillion: { input: 10, output: 40 } }],
     budgets: { all: { amount: '1000', period: 'total' } },
+    // From the start, some disks cannot be read.
+    budget: { whenUnknown: 'serve' },
     auth: { admin: ADMIN },
     ...settings,
   })

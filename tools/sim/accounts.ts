@@ -47,7 +47,7 @@ export class SimAccounts {
       budgets: () => scopes,
       prices: () => prices,
       journal: () => (hasJournal ? journal : null),
-      rules: () => ({ maxOutput: 32_768, unknownPrice: 'allow', endUser: true }),
+      rules: () => ({ maxOutput: 32_768, unknownPrice: 'allow', whenUnknown: 'serve', endUser: true }),
     })
     if (!hasJournal) this.#records = []
   }

@@ -11,7 +11,14 @@ import type { AlertView } from '../../policy/alerts/conditions.ts'
 const DEAD = ['suspended', 'quota_exhausted']
 
 /** Stores by the component of their problems. */
-const STORES = { store: 'responses', ledger: 'usage', control: 'control', limits: 'limits', config: null } as const
+const STORES = {
+  store: 'responses',
+  ledger: 'usage',
+  control: 'control',
+  limits: 'limits',
+  config: null,
+  budgets: null,
+} as const
 
 /** What the gateway does not contain. `ledgerLag`: ms by which the usage database lags behind the journal. */
 export type AlertFacts = {

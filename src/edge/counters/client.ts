@@ -13,6 +13,7 @@ import type {
   CountersThreadOptions,
   FromCountersThread,
   NodeSpent,
+  RedisState,
   ToCountersThread,
 } from './messages.ts'
 
@@ -37,7 +38,10 @@ export class CountersClient {
   readonly #options: CountersClientOptions
   readonly #thread: QueriedThread<ToCountersThread, FromCountersThread>
   #budgets: readonly Budget[] = []
-  #state: CountersState
+  #state: RedisState
+  /** Redis has answered since the start of the thread. */
+  #hasAnswered = false
+  #unread: readonly string[] = []
   #starts = 0
   readonly #started = Promise.withResolvers<void>()
 
@@ -49,6 +53,7 @@ export class CountersClient {
       file: THREAD,
       memory: MEMORY,
       data: () => {
+        this.#hasAnswered = false
         if (this.#starts++ > 0) setImmediate(options.onRestart)
         return { url, node, shares, budgets: this.#budgets } satisfies CountersThreadOptions
       },
@@ -58,9 +63,9 @@ export class CountersClient {
     this.#thread.start()
   }
 
-  /** Why Redis cannot be used, or null; and how many processes have a share without it. */
+  /** Why Redis cannot be used, or null; how many processes have a share without it; and which budgets are not known. */
   get state(): CountersState {
-    return this.#state
+    return { ...this.#state, unknown: this.#hasAnswered ? this.#unread : null }
   }
 
   /** Resolves when Redis has answered first, or does not within 2 s. */
@@ -73,6 +78,13 @@ export class CountersClient {
   setBudgets(budgets: readonly Budget[]): void {
     this.#budgets = budgets
     this.#thread.post({ do: 'budgets', budgets })
+  }
+
+  /** IDs of budgets whose earlier usage this gateway has not counted. */
+  setUnread(budgets: readonly string[]): void {
+    if (budgets.length === 0 && this.#unread.length === 0) return
+    this.#unread = budgets
+    this.#options.onState(this.state)
   }
 
   run(source: number, operations: readonly CounterOperation[]): void {
@@ -124,9 +136,10 @@ export class CountersClient {
     }
   }
 
-  #changed(state: CountersState): void {
+  #changed(state: RedisState): void {
     this.#started.resolve()
     this.#state = state
-    this.#options.onState(state)
+    if (state.problem === null) this.#hasAnswered = true
+    this.#options.onState(this.state)
   }
 }

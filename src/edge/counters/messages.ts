@@ -38,7 +38,7 @@ export type ToCountersThread =
 export type FromCountersThread =
   | { readonly do: 'answers'; readonly source: number; readonly answers: readonly CounterAnswer[] }
   /** `problem`: why Redis cannot be used; null: it is used. Questions without an answer get none. */
-  | ({ readonly do: 'state' } & CountersState)
+  | ({ readonly do: 'state' } & RedisState)
   /** What budgets have spent and reserved. `taken`: the last `take` of each process that is counted. */
   | { readonly do: 'figures'; readonly figures: readonly CounterFigures[]; readonly taken: TakenTickets }
   /** ms that Redis took for a batch of scripts, since the last message. */
@@ -47,4 +47,7 @@ export type FromCountersThread =
 export type TakenTickets = readonly (readonly [source: number, ticket: number])[]
 
 /** `shares`: processes of all gateways that use a share each while Redis does not answer. */
-export type CountersState = { readonly problem: string | null; readonly shares: number }
+export type RedisState = { readonly problem: string | null; readonly shares: number }
+
+/** `unknown`: IDs of budgets whose earlier usage is not counted; null: Redis has not answered yet, so none is known. */
+export type CountersState = RedisState & { readonly unknown: readonly string[] | null }

@@ -3,6 +3,7 @@
  * Operations of one turn of the event loop are one message. Without an answer, the process uses its share of what was left
  * at the last answer.
  */
+import type { Budget } from '../../core/accounts.ts'
 import type { Nano } from '../../core/money.ts'
 import {
   type AccountCells,
@@ -17,6 +18,7 @@ import type { Charge, Demand, LimitRefusal, RateCounter, SlotCounter } from '../
 import { levelOf } from '../../policy/accounts/token-bucket.ts'
 import { afterIdle } from './after-idle.ts'
 import type { CounterAnswer, CounterClaim, CounterOperation } from './counter-messages.ts'
+import type { CountersState } from './messages.ts'
 
 export type SharedAuthorityOptions = {
   readonly send: (operations: readonly CounterOperation[]) => void
@@ -26,6 +28,8 @@ export type SharedAuthorityOptions = {
   readonly now: () => number
   /** ms for an answer. */
   readonly timeout: () => number
+  /** Whether a hard budget must not be used, because what it has spent is not known. Absent: the one that decides knows. */
+  readonly isUnknown?: (budget: Budget) => boolean
   /** Corrects what a counter has spent. Absent: the process that stores the correction does. */
   readonly adjust?: (correction: SpentSum) => void
 }
@@ -71,6 +75,8 @@ export class SharedAuthority implements RemoteAuthority {
   }
 
   reserve(cells: AccountCells, demand: Demand): Eventual<ReserveResult> {
+    const unknown = this.#unknownIn(cells)
+    if (unknown) return unavailable(unknown)
     const strict = strictIn(cells)
     if (strict && (this.#isAlone || this.#isLate)) return unavailable(strict)
     if (this.#isAlone) return this.#reserveOwn(cells, demand)
@@ -94,6 +100,8 @@ export class SharedAuthority implements RemoteAuthority {
   }
 
   check(cells: AccountCells, demand: Demand): Eventual<LimitRefusal | null> {
+    const unknown = this.#unknownIn(cells)
+    if (unknown) return unavailable(unknown).refusal
     if (this.#isAlone) return null
     return this.#ask({ do: 'check', ticket: ++this.#tickets, claim: claimOf(cells, demand) }, (answer) => {
       if (answer) this.#show(answer, cells)
@@ -173,6 +181,11 @@ export class SharedAuthority implements RemoteAuthority {
   onLost(): void {
     this.#expire(Number.POSITIVE_INFINITY)
     this.#isAlone = true
+  }
+
+  #unknownIn({ budgets }: AccountCells): BudgetCell | undefined {
+    const { isUnknown } = this.#options
+    return isUnknown && budgets.find(({ budget }) => budget.mode === 'hard' && isUnknown(budget))
   }
 
   #ask<T>(operation: CounterOperation, use: (answer: CounterAnswer | null) => T): Promise<T> {
@@ -356,10 +369,16 @@ const claimOf = ({ limits, budgets }: AccountCells, demand: Demand): CounterClai
 const strictIn = ({ budgets }: AccountCells): BudgetCell | undefined =>
   budgets.find(({ budget }) => budget.mode === 'hard' && budget.enforcement === 'strict')
 
-const unavailable = ({ id }: BudgetCell): ReserveResult => ({ refusal: { why: 'budget', id, unavailable: true } })
+const unavailable = ({ id }: BudgetCell): { readonly refusal: LimitRefusal } => ({
+  refusal: { why: 'budget', id, unavailable: true },
+})
 
 // Every reservation of an authority returns to it.
 const sharedOf = (reservation: Reservation): SharedReservation => reservation as SharedReservation
+
+/** Whether what a budget has spent is not known. */
+export const isUnknown = ({ unknown }: Pick<CountersState, 'unknown'>, { id }: Budget): boolean =>
+  unknown === null || unknown.includes(id)
 
 /** JSON has no Infinity. */
 const refusalOf = ({ refusal }: CounterAnswer): LimitRefusal | null =>

@@ -3,15 +3,18 @@ import { createHash } from 'node:crypto'
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import { nodeName } from '../ledger/node-name.ts'
+import type { LedgerProblem } from '../ledger/usage-ledger.ts'
 import type { OnStoreTime } from '../sqlite/on-store-time.ts'
 import { CountersClient } from './client.ts'
 import type { CountersState } from './messages.ts'
 import { SeededBudgets, type SeededBudgetsOptions } from './seeded-budgets.ts'
-import { REDIS_TIMEOUT, SharedAuthority } from './shared-authority.ts'
+import { isUnknown, REDIS_TIMEOUT, SharedAuthority } from './shared-authority.ts'
 
 export type SharedLimitsOptions = Omit<SeededBudgetsOptions, 'counters'> & {
   readonly url: string
   readonly node: string
+  /** Whether hard budgets are used before their earlier usage is counted. */
+  readonly servesUnknown: () => boolean
   readonly onState: (state: CountersState) => void
   readonly onTime: OnStoreTime
 }
@@ -33,12 +36,13 @@ export class SharedLimits {
   readonly #client: CountersClient
   readonly #seeded: SeededBudgets
 
-  constructor({ url, node, onState, onTime, ...options }: SharedLimitsOptions) {
+  constructor({ url, node, servesUnknown, onState, onTime, ...options }: SharedLimitsOptions) {
     this.authority = new SharedAuthority({
       send: (operations) => this.#client.run(SOURCE, operations),
       of: () => this.#client.state.shares,
       now: () => performance.now(),
       timeout: () => REDIS_TIMEOUT,
+      isUnknown: (budget) => !servesUnknown() && isUnknown(this.#client.state, budget),
       adjust: (correction) => {
         this.#seeded.corrected()
         this.#client.add([correction])
@@ -55,7 +59,7 @@ export class SharedLimits {
         if (state.problem !== null) this.authority.onLost()
         onState(state)
       },
-      onRestart: () => void this.#seeded.changed(),
+      onRestart: () => void this.#seeded.restarted(),
     })
     this.#seeded = new SeededBudgets({ ...options, counters: this.#client })
   }
@@ -63,6 +67,11 @@ export class SharedLimits {
   /** The budgets may have changed. */
   changed(): Promise<void> {
     return this.#seeded.changed()
+  }
+
+  /** Why earlier usage is not counted, and since when; null: it is. */
+  unknown(): LedgerProblem | null {
+    return this.#seeded.unknown()
   }
 
   /** Frees what is in progress, within 2 s. */

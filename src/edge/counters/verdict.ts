@@ -15,7 +15,9 @@ export const verdictOf = (
 ): Verdict => {
   const counted = budgets.flatMap((counter, at) => {
     const [used = 0, held = 0] = values.budgets[at] ?? []
-    return counter ? [{ id: counter.id, mode: counter.budget.mode, granted: counter.budget.amount, used, held }] : []
+    return counter
+      ? [{ id: counter.id, mode: counter.budget.mode, granted: counter.budget.amount, used, held, isKnown: true }]
+      : []
   })
   if (isGranted) {
     const exceeded = counted.filter(({ mode, granted, used, held }) => mode === 'soft' && used + held > granted)

@@ -12,9 +12,9 @@ import type { LedgerSum } from './usage-database.ts'
 const NOW = Date.UTC(2026, 10, 1)
 
 /** Budgets of a process that started at `NOW`. What it spends is in the ledger at once, unless usage is not recorded. */
-const given = () => {
+const given = (servesUnknown = true) => {
   let scopes: readonly BudgetScope[] = []
-  const counters = new BudgetCounters(() => scopes)
+  const counters = new BudgetCounters(() => scopes, { servesUnknown: () => servesUnknown })
   const authority = new CounterAuthority(() => 0)
   const ledger = new Map<string, LedgerSum>()
   const reads: number[] = []
@@ -65,7 +65,15 @@ const given = () => {
       if (state.isRecorded) add(`${id}:`, cost, 0)
     }
   }
+  const refusalOf = (id: string) => {
+    const refusal = authority.check(
+      { limits: [], slots: [], rates: [], budgets: [cell(id)] },
+      { first: true, tokens: 0, cost: 1 },
+    )
+    return refusal && (refusal.unavailable ? 'unknown' : 'spent')
+  }
   return {
+    refusalOf,
     state,
     reads,
     problems,
@@ -220,4 +228,66 @@ test('restored budgets: changes while the ledger is read, which fails, add no fu
     await retry()
     assert.equal(reads.length, expected)
   }
+})
+
+const SPENT = 10_000
+
+test('restored budgets: a hard budget is unknown until the ledger is read, a soft one is not refused', async () => {
+  const { state, change, retry, store, refusalOf, known } = given(false)
+  store('bud_file:', SPENT)
+  state.problem = 'the disk is full'
+  const changed = change(FILE, created('bud_soft', 0, { mode: 'soft' }))
+  assert.equal(refusalOf('bud_file'), 'unknown')
+  await changed
+  assert.deepEqual([refusalOf('bud_file'), refusalOf('bud_soft')], ['unknown', null])
+  assert.deepEqual(known.unknown(), { reason: 'the disk is full', since: NOW })
+  await retry()
+  assert.equal(refusalOf('bud_file'), 'unknown')
+  state.problem = ''
+  await retry()
+  assert.deepEqual([refusalOf('bud_file'), known.unknown()], ['spent', null])
+})
+
+test('restored budgets: a ledger that is read slowly leaves a hard budget unknown, and says so', async () => {
+  const { state, change, store, refusalOf, known } = given(false)
+  store('bud_file:', SPENT)
+  let whileReading: unknown[] = []
+  state.whileReading = () => {
+    whileReading = [refusalOf('bud_file'), known.unknown()]
+  }
+  await change(FILE)
+  assert.deepEqual(whileReading, ['unknown', { reason: 'earlier usage is being read', since: NOW }])
+  assert.equal(refusalOf('bud_file'), 'spent')
+})
+
+test('restored budgets: a budget that is changed or added again is unknown until the ledger is read again', async () => {
+  const { change, spend, refusalOf } = given(false)
+  await change(FILE)
+  spend('bud_file', SPENT)
+  for (const budget of [
+    { ...FILE, period: 'hour' as const },
+    { ...FILE, period: 'day' as const },
+  ]) {
+    const changed = change(budget)
+    assert.equal(refusalOf('bud_file'), 'unknown', budget.period)
+    await changed
+    assert.equal(refusalOf('bud_file'), 'spent', budget.period)
+  }
+})
+
+test('restored budgets: a budget that is created later is known at once, also while the ledger cannot be read', async () => {
+  const { state, change, refusalOf } = given(false)
+  state.problem = 'the disk is full'
+  await change(FILE)
+  const changed = change(FILE, created('bud_new', NOW + 1))
+  assert.deepEqual([refusalOf('bud_file'), refusalOf('bud_new')], ['unknown', null])
+  await changed
+})
+
+test('restored budgets: with budget.whenUnknown: serve they count from zero until the ledger is read', async () => {
+  const { state, change, store, refusalOf, known } = given()
+  store('bud_file:', SPENT)
+  state.problem = 'the disk is full'
+  await change(FILE)
+  assert.deepEqual([refusalOf('bud_file'), known.unknown()?.reason], [null, 'the disk is full'])
 })

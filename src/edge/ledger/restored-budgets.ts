@@ -1,6 +1,7 @@
 /**
  * Counts what was spent of a budget before its counters were created in this process: at the start, when it is added again,
- * or when its period is what it was before. Otherwise a restart or a reload would renew the budget.
+ * or when its period is what it was before. Otherwise a restart or a reload would renew the budget. Until then a hard budget
+ * is not used, unless the configuration allows that (`budget.whenUnknown`).
  */
 import type { Budget } from '../../core/accounts.ts'
 import type { Nano } from '../../core/money.ts'
@@ -8,7 +9,7 @@ import type { World } from '../../core/world.ts'
 import type { Accounts } from '../../gateway/accounts/accounts.ts'
 import type { BudgetCell, CounterUse, UnrestoredCounters } from '../../gateway/accounts/budget-counters.ts'
 import { periodAt } from '../../policy/accounts/period.ts'
-import type { UsageLedger } from './usage-ledger.ts'
+import type { LedgerProblem, UsageLedger } from './usage-ledger.ts'
 
 export type RestoredBudgetsOptions = {
   readonly accounts: Pick<Accounts, 'unrestored' | 'usesOf' | 'restore'>
@@ -18,7 +19,7 @@ export type RestoredBudgetsOptions = {
   /** ms since 1970. */
   readonly date: () => number
   readonly later: World['later']
-  /** The ledger cannot be read: earlier usage of these budgets does not count until it can. */
+  /** The ledger cannot be read: earlier usage of these budgets is not known until it can. */
   readonly onProblem: (reason: string, budgets: readonly Budget[]) => void
   /** After a problem: earlier usage counts. */
   readonly onRestored: () => void
@@ -27,8 +28,11 @@ export type RestoredBudgetsOptions = {
 /** For the log. */
 export const EARLIER_USAGE_COUNTS = 'Earlier usage counts in budgets again.'
 
+/** The reason for `/health` while the ledger is read. */
+export const READING = 'earlier usage is being read'
+
 /** ms until the ledger is read again after a problem. */
-const RETRY = 5_000
+const RETRY = 1_000
 
 /** What the current periods of budgets have spent (`spentSince`). `now`: ms since 1970. */
 export const spentOf = (
@@ -51,6 +55,8 @@ export class RestoredBudgets {
   /** What counters had used when usage began to be recorded: the ledger does not contain it. */
   #unrecorded: ReadonlyMap<BudgetCell, Nano> = new Map()
   #problem: string | null = null
+  /** ms since 1970 from which budgets have counters without earlier usage; null: none. */
+  #unknownSince: number | null = null
   #isRetryDue = false
   #last: Promise<void> = Promise.resolve()
 
@@ -64,12 +70,18 @@ export class RestoredBudgets {
     return this.#problem
   }
 
+  /** The same, with the time since when, also while earlier usage is read. */
+  unknown(): LedgerProblem | null {
+    return this.#unknownSince === null ? null : { reason: this.#problem ?? READING, since: this.#unknownSince }
+  }
+
   /**
    * The budgets may have changed, or usage is recorded now. Resolves when those that have appeared are restored. After a
    * problem it resolves at once, and they are restored with the others.
    */
   changed(): Promise<void> {
     this.#followRecording()
+    this.#restoreNew()
     if (this.#isRecorded && this.#problem === null) this.#last = this.#last.then(() => this.#restore())
     return this.#problem === null ? this.#last : Promise.resolve()
   }
@@ -89,15 +101,12 @@ export class RestoredBudgets {
    */
   async #restore(): Promise<void> {
     const { accounts, ledger, date } = this.#options
-    // This process has counted all that counts of a budget that is newer than itself.
-    const isNew = ({ budget, isChanged }: UnrestoredCounters) =>
-      !isChanged && budget.countFrom === 'creation' && budget.createdAt >= this.#started
-    const unrestored = accounts.unrestored()
-    for (const counters of unrestored) if (isNew(counters)) accounts.restore(counters, [], [])
-    const earlier = unrestored
-      .filter((counters) => !isNew(counters))
+    this.#restoreNew()
+    const earlier = accounts
+      .unrestored()
       .map((counters) => ({ counters, recorded: counters.isComplete ? [] : this.#recordedUses(counters) }))
     if (earlier.length === 0) return this.#onRead()
+    this.#unknownSince ??= date()
     const budgets = earlier.map(({ counters }) => counters.budget)
     const sums = await spentOf(ledger, budgets, date())
     if (sums === null) return
@@ -106,6 +115,16 @@ export class RestoredBudgets {
     for (const { counters, recorded } of earlier)
       accounts.restore(counters, counters.isComplete ? earlierSums : sums, recorded)
     this.#onRead()
+  }
+
+  /** This process has counted all that counts of a budget that is newer than itself. */
+  #restoreNew(): void {
+    const { accounts } = this.#options
+    for (const counters of accounts.unrestored()) {
+      const { budget, isChanged } = counters
+      if (!isChanged && budget.countFrom === 'creation' && budget.createdAt >= this.#started)
+        accounts.restore(counters, [], [])
+    }
   }
 
   #recordedUses(counters: UnrestoredCounters): readonly CounterUse[] {
@@ -127,6 +146,7 @@ export class RestoredBudgets {
   }
 
   #onRead(): void {
+    this.#unknownSince = null
     if (this.#problem === null) return
     this.#problem = null
     this.#options.onRestored()

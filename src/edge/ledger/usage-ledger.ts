@@ -49,8 +49,15 @@ export type SharedLedgerOptions = Pick<
 /** A problem of the ledger. `since`: ms since 1970. */
 export type LedgerProblem = { readonly reason: string; readonly since: number }
 
-/** The state of the bookkeeper in another process. `problem`: why usage cannot be stored. */
-export type SharedLedgerState = { readonly problem: string | null; readonly lagMs: number }
+/**
+ * The state of the bookkeeper in another process. `problem`: why usage cannot be stored; `unknown`: why the earlier usage of
+ * budgets is not known.
+ */
+export type SharedLedgerState = {
+  readonly problem: string | null
+  readonly lagMs: number
+  readonly unknown: string | null
+}
 
 type LedgerState = { readonly lagMs: number; readonly dropped: number }
 
@@ -72,7 +79,9 @@ export class UsageLedger implements Journal {
   #waiting: ((writer: JournalWriter) => void)[] = []
   #problem: LedgerProblem | null = null
   /** The state of the bookkeeper of all workers. */
-  #shared: SharedLedgerState = { problem: null, lagMs: 0 }
+  #shared: SharedLedgerState = { problem: null, lagMs: 0, unknown: null }
+  /** ms since 1970. */
+  #unknownSince = 0
   /** The name of this process in the journal, once it is loaded. */
   #process = ''
   #isClosed = false
@@ -84,6 +93,12 @@ export class UsageLedger implements Journal {
   /** Why usage cannot be recorded or stored, or null. */
   problem(): LedgerProblem | null {
     return this.#problem
+  }
+
+  /** Why the earlier usage of budgets is not known to the process that decides about them; null: it is. */
+  unknownBudgets(): LedgerProblem | null {
+    const { unknown } = this.#shared
+    return unknown === null ? null : { reason: unknown, since: this.#unknownSince }
   }
 
   /** `lagMs`: age of the oldest record that is not stored. `dropped`: records that could not be written. */
@@ -128,6 +143,7 @@ export class UsageLedger implements Journal {
 
   /** The bookkeeper in another process has reported its state. */
   sharedState(state: SharedLedgerState): void {
+    if (this.#shared.unknown === null) this.#unknownSince = this.#options.date()
     this.#shared = state
     this.#update()
   }

@@ -1,12 +1,12 @@
 /** Limits, budgets and usage in a worker: messages to the supervisor, which has them for all workers. */
-import type { Budget } from '../../core/accounts.ts'
 import type { CountersState } from '../counters/messages.ts'
-import { REDIS_TIMEOUT, SharedAuthority, SUPERVISOR_TIMEOUT } from '../counters/shared-authority.ts'
+import { isUnknown, REDIS_TIMEOUT, SharedAuthority, SUPERVISOR_TIMEOUT } from '../counters/shared-authority.ts'
 import type { Adjusted, Adjustment } from '../ledger/usage-database.ts'
 import type { SharedBookkeeper } from '../ledger/usage-ledger.ts'
 import type {
   AccountsFromSupervisor,
   AccountsFromWorker,
+  BudgetRules,
   SharedLedgerAnswer,
   SharedLedgerQuery,
   SharedLimitsStore,
@@ -24,11 +24,14 @@ export class AccountsLink implements SharedBookkeeper {
   /** Number of processes that share the limits. */
   #shares: number
   #isRedis = false
+  #servesUnknown = false
+  /** As in `CountersState`. */
+  #unknown: CountersState['unknown'] = null
   #onState: (state: CountersState) => void = () => {}
   readonly #queries = new Map<number, (answer: SharedLedgerAnswer) => void>()
   #count = 0
   /** The budgets that the supervisor has, as JSON. */
-  #budgets = '[]'
+  #budgets = JSON.stringify({ budgets: [], whenUnknown: 'refuse' } satisfies BudgetRules)
   #counting: Promise<string | null> = Promise.resolve(null)
 
   /** `of`: number of workers. */
@@ -40,6 +43,7 @@ export class AccountsLink implements SharedBookkeeper {
       of: () => this.#shares,
       now: () => performance.now(),
       timeout: () => (this.#isRedis ? REDIS_TIMEOUT : SUPERVISOR_TIMEOUT),
+      isUnknown: (budget) => this.#isRedis && !this.#servesUnknown && isUnknown({ unknown: this.#unknown }, budget),
     })
   }
 
@@ -59,11 +63,12 @@ export class AccountsLink implements SharedBookkeeper {
    * Sends the budgets if they have changed. Resolves when what was spent of them earlier is counted, with the reason if it
    * cannot be.
    */
-  setBudgets(budgets: readonly Budget[]): Promise<string | null> {
-    const text = JSON.stringify(budgets)
+  setBudgets(rules: BudgetRules): Promise<string | null> {
+    this.#servesUnknown = rules.whenUnknown === 'serve'
+    const text = JSON.stringify(rules)
     if (text === this.#budgets) return this.#counting
     this.#budgets = text
-    this.#counting = this.#ask((id) => this.#send({ type: 'budgets', id, budgets }), BUDGETS_TIMEOUT).then(problemOf)
+    this.#counting = this.#ask((id) => this.#send({ type: 'budgets', id, ...rules }), BUDGETS_TIMEOUT).then(problemOf)
     return this.#counting
   }
 
@@ -84,6 +89,7 @@ export class AccountsLink implements SharedBookkeeper {
         return this.authority.onFigures(message.figures, message.taken)
       case 'limits_state':
         this.#shares = message.shares
+        this.#unknown = message.unknown
         if (message.problem !== null) this.authority.onLost()
         return this.#onState(message)
       case 'budgets_counted':

@@ -6,6 +6,7 @@ import { CountersClient } from '../counters/client.ts'
 import type { CounterOperation } from '../counters/counter-messages.ts'
 import type { CountersState, CountersThreadOptions } from '../counters/messages.ts'
 import { SeededBudgets } from '../counters/seeded-budgets.ts'
+import type { BudgetRules } from './messages.ts'
 import { type AccountsWorker, later, type WorkerCounters, type WorkerCountersOptions } from './worker-counters.ts'
 
 export type RedisWorkerCountersOptions = WorkerCountersOptions &
@@ -41,7 +42,7 @@ export class RedisWorkerCounters implements WorkerCounters {
         onState(state)
         for (const worker of serving()) worker.send({ type: 'limits_state', ...state })
       },
-      onRestart: () => void this.#seeded.changed(),
+      onRestart: () => void this.#seeded.restarted(),
     })
     this.#seeded = new SeededBudgets({
       ...options,
@@ -54,7 +55,7 @@ export class RedisWorkerCounters implements WorkerCounters {
     })
   }
 
-  async setBudgets(budgets: readonly Budget[]): Promise<string | null> {
+  async setBudgets({ budgets }: BudgetRules): Promise<string | null> {
     this.#budgets = budgets
     await this.#seeded.changed()
     return this.#seeded.problem

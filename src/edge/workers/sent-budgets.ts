@@ -1,13 +1,13 @@
 /** Sends the budgets of a worker to the supervisor, which counts what is spent of them. */
-import type { Budget } from '../../core/accounts.ts'
 import type { RestoredBudgetsOptions } from '../ledger/restored-budgets.ts'
-import type { UsageLedger } from '../ledger/usage-ledger.ts'
+import type { LedgerProblem, UsageLedger } from '../ledger/usage-ledger.ts'
+import type { BudgetRules } from './messages.ts'
 
 export type SentBudgetsOptions = Pick<RestoredBudgetsOptions, 'isRecorded' | 'onProblem'> & {
-  readonly budgets: () => readonly Budget[]
-  readonly ledger: Pick<UsageLedger, 'open'>
+  readonly rules: () => BudgetRules
+  readonly ledger: Pick<UsageLedger, 'open' | 'unknownBudgets'>
   /** Resolves when earlier usage is counted; a text is the reason why it is not. */
-  readonly send: (budgets: readonly Budget[]) => Promise<string | null>
+  readonly send: (rules: BudgetRules) => Promise<string | null>
 }
 
 export class SentBudgets {
@@ -19,11 +19,16 @@ export class SentBudgets {
 
   /** The budgets may have changed. Resolves when what was spent of them earlier is counted. */
   async changed(): Promise<void> {
-    const { budgets, isRecorded, ledger, send, onProblem } = this.#options
+    const { rules, isRecorded, ledger, send, onProblem } = this.#options
     // The supervisor reads the ledger of the first worker that records.
-    if (isRecorded() && budgets().length > 0) await ledger.open()
-    const sent = budgets()
+    if (isRecorded() && rules().budgets.length > 0) await ledger.open()
+    const sent = rules()
     const problem = await send(sent)
-    if (problem !== null) onProblem(problem, sent)
+    if (problem !== null) onProblem(problem, sent.budgets)
+  }
+
+  /** Why earlier usage is not counted, and since when; null: it is. */
+  unknown(): LedgerProblem | null {
+    return this.#options.ledger.unknownBudgets()
   }
 }

@@ -32,6 +32,7 @@ const BUDGETS: AccountsFromWorker = {
   type: 'budgets',
   id: 1,
   budgets: [testBudget(1_000, { id: 'bud_a', period: 'total' })],
+  whenUnknown: 'serve',
 }
 const reserve = (cost: number): AccountsFromWorker => {
   const demand = { first: true, tokens: 0, cost }

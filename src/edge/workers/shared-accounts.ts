@@ -2,7 +2,6 @@
  * Limits, budgets and usage of all workers, in the supervisor: it has the counters, unless Redis has them, and stores the
  * journals of all of them.
  */
-import type { Budget } from '../../core/accounts.ts'
 import type { CounterSpend } from '../../core/journal.ts'
 import type { CountersState } from '../counters/messages.ts'
 import type { LedgerClient } from '../ledger/client.ts'
@@ -11,7 +10,13 @@ import type { CountedPeriodOf } from '../ledger/period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from '../ledger/progress.ts'
 import type { LedgerSum } from '../ledger/usage-database.ts'
 import type { SharedLedgerOptions, SharedLedgerState } from '../ledger/usage-ledger.ts'
-import type { AccountsFromWorker, SharedLedgerAnswer, SharedLedgerQuery, SharedLimitsStore } from './messages.ts'
+import type {
+  AccountsFromWorker,
+  BudgetRules,
+  SharedLedgerAnswer,
+  SharedLedgerQuery,
+  SharedLimitsStore,
+} from './messages.ts'
 import { SupervisorCounters } from './supervisor-counters.ts'
 import type { AccountsWorker, WorkerCounters, WorkerCountersOptions } from './worker-counters.ts'
 
@@ -40,7 +45,7 @@ export class SharedAccounts {
   /** The names of the workers' processes in the journal. */
   readonly #processes = new Map<AccountsWorker, string>()
   #limits: SharedLedgerOptions['limits'] | null = null
-  #state: SharedLedgerState = { problem: null, lagMs: 0 }
+  #state: SharedLedgerState = { problem: null, lagMs: 0, unknown: null }
   #progress = NO_PROGRESS
 
   constructor(options: SharedAccountsOptions) {
@@ -61,7 +66,8 @@ export class SharedAccounts {
       case 'ledger_query':
         return void this.#answer(worker, message.id, message.query)
       case 'budgets':
-        return void this.#setBudgets(message.budgets).then((problem) => {
+        return void this.#setBudgets(message).then((problem) => {
+          this.#changed({ ...this.#state, unknown: problem })
           this.#counters.sendAll(worker)
           worker.send({ type: 'budgets_counted', id: message.id, problem })
         })
@@ -89,16 +95,19 @@ export class SharedAccounts {
 
   // ── Budgets ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async #setBudgets(budgets: readonly Budget[]): Promise<string | null> {
+  async #setBudgets({ budgets, whenUnknown }: BudgetRules): Promise<string | null> {
     await this.#opening
-    return this.#counters.setBudgets(budgets)
+    return this.#counters.setBudgets({ budgets, whenUnknown })
   }
 
   #counterOptions(): WorkerCountersOptions {
     const { serving, onRestored } = this.#options
     return {
       serving,
-      onRestored,
+      onRestored: () => {
+        this.#changed({ ...this.#state, unknown: null })
+        onRestored()
+      },
       ledger: { spentSince: (since, counted) => this.#spentSince(since, counted) },
       isRecorded: () => this.#ledger !== null,
     }
@@ -134,8 +143,8 @@ export class SharedAccounts {
 
   #openLedger(worker: AccountsWorker, options: SharedLedgerOptions): void {
     this.#limits = options.limits
-    const { problem, lagMs } = this.#state
-    if (problem !== null || lagMs > 0) worker.send({ type: 'ledger_state', ...this.#state })
+    const { problem, lagMs, unknown } = this.#state
+    if (problem !== null || lagMs > 0 || unknown !== null) worker.send({ type: 'ledger_state', ...this.#state })
     if (this.#ledger) return void this.#ledger.then((ledger) => ledger.limitsChanged())
     this.#ledger = this.#createLedger(options)
     // Budgets that were sent before usage was recorded can be restored now.
@@ -152,15 +161,14 @@ export class SharedAccounts {
       process: thisProcess(),
       limits: () => this.#limits ?? limits,
       report: (event) => {
-        const { lagMs } = this.#state
-        if (event.event === 'degraded') this.#changed({ problem: event.reason, lagMs })
-        else if (event.event === 'ok') this.#changed({ problem: null, lagMs })
+        if (event.event === 'degraded') this.#changed({ ...this.#state, problem: event.reason })
+        else if (event.event === 'ok') this.#changed({ ...this.#state, problem: null })
         else this.#options.onMalformed(event)
       },
       onProgress: (progress) => {
         this.#progress = progress
         for (const ms of progress.commits) this.#options.onTime('usage', COMMIT, ms)
-        this.#changed({ problem: this.#state.problem, lagMs: progress.lagMs })
+        this.#changed({ ...this.#state, lagMs: progress.lagMs })
       },
     })
     ledger.start()
@@ -168,8 +176,8 @@ export class SharedAccounts {
   }
 
   #changed(state: SharedLedgerState): void {
-    const { problem, lagMs } = this.#state
-    if (state.problem === problem && state.lagMs === lagMs) return
+    const { problem, lagMs, unknown } = this.#state
+    if (state.problem === problem && state.lagMs === lagMs && state.unknown === unknown) return
     this.#state = state
     if (state.problem !== problem) this.#options.report(state.problem)
     for (const worker of this.#options.serving()) worker.send({ type: 'ledger_state', ...state })

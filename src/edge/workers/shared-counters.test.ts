@@ -10,7 +10,7 @@ import { BudgetCounters } from '../../gateway/accounts/budget-counters.ts'
 import { LimitCounters } from '../../gateway/accounts/limit-counters.ts'
 import type { Charge, Demand } from '../../policy/accounts/admission.ts'
 import { budgetScope } from '../../policy/accounts/budget-scope.ts'
-import { SharedAuthority, SUPERVISOR_TIMEOUT } from '../counters/shared-authority.ts'
+import { isUnknown, SharedAuthority, SUPERVISOR_TIMEOUT } from '../counters/shared-authority.ts'
 import { SharedCounters } from './shared-counters.ts'
 
 const AMOUNT = 1_000
@@ -67,7 +67,7 @@ const given = (count: number, budget = BUDGET) => {
   const clock = { now: 1_000 }
   const now = () => clock.now
   const counters = new SharedCounters<Worker>({ now, date: () => 0 })
-  counters.setBudgets([budget])
+  counters.setBudgets({ budgets: [budget], whenUnknown: 'serve' })
   const sizes: number[] = []
   /** Messages that a stopped supervisor has not read. */
   const unread: (() => void)[] = []
@@ -343,6 +343,37 @@ describe('a supervisor that does not answer', () => {
     supervisor.stopped = true
     assert.equal(await late(51), 'budget degraded')
     assert.equal(await second.start(needs(50)), null)
+  })
+
+  test('a hard budget whose earlier usage is not counted is unknown to all workers', async () => {
+    const { workers, counters } = given(2)
+    counters.setBudgets({ budgets: [BUDGET], whenUnknown: 'refuse' })
+    for (const worker of workers) assert.equal(await worker.start(needs(1)), 'budget unavailable')
+    for (const unrestored of counters.budgets.unrestored()) counters.budgets.restore(unrestored, [], [])
+    assert.equal(await workers[0]?.start(needs(AMOUNT)), null)
+    assert.equal(await workers[1]?.start(needs(1)), 'budget')
+  })
+
+  test('a process that Redis has not answered, or whose ledger is not read, spends no hard budget', async () => {
+    let unknown: readonly string[] | null = null
+    const sent: unknown[] = []
+    const authority = new SharedAuthority({
+      of: () => 1,
+      timeout: () => 1_000,
+      now: () => 0,
+      send: (operations) => sent.push(...operations),
+      isUnknown: (budget) => isUnknown({ unknown }, budget),
+    })
+    const worker = new Worker(authority, () => 0, BUDGET)
+    authority.onLost()
+    assert.equal(await worker.start(needs(1)), 'budget unavailable')
+    unknown = [BUDGET.id]
+    assert.equal(await worker.start(needs(1)), 'budget unavailable')
+    unknown = []
+    assert.equal(await worker.start(needs(1)), null)
+    const soft = new Worker(authority, () => 0, { ...BUDGET, mode: 'soft' })
+    unknown = null
+    assert.equal(await soft.start(needs(1)), null)
   })
 
   test('a strict budget is refused after 50 ms, then at once, until it answers', async (context) => {

@@ -2,7 +2,6 @@
  * The counters of limits and budgets of all workers, in the supervisor: the same that a single process has. They
  * record what each worker has reserved, and release it when the worker ends.
  */
-import type { Budget } from '../../core/accounts.ts'
 import { budgetCharge, type CounterSpend } from '../../core/journal.ts'
 import type { Nano } from '../../core/money.ts'
 import { type AccountCells, CounterAuthority, type Reservation } from '../../gateway/accounts/authority.ts'
@@ -20,6 +19,7 @@ import { type BudgetScope, budgetScope } from '../../policy/accounts/budget-scop
 import { chargedCost } from '../../policy/accounts/charge.ts'
 import { levelOf } from '../../policy/accounts/token-bucket.ts'
 import type { CounterAnswer, CounterClaim, CounterOperation, CounterValues } from '../counters/counter-messages.ts'
+import type { BudgetRules } from './messages.ts'
 
 /** `now`: monotonic, in ms. `date`: ms since 1970. */
 type CounterClocks = { readonly now: () => number; readonly date: () => number }
@@ -61,7 +61,8 @@ export class SharedCounters<Worker extends object> {
   #scopes: readonly BudgetScope[] = []
   /** The budgets as JSON. */
   #text = ''
-  readonly budgets = new BudgetCounters(() => this.#scopes)
+  #servesUnknown = false
+  readonly budgets = new BudgetCounters(() => this.#scopes, { servesUnknown: () => this.#servesUnknown })
 
   constructor(clocks: CounterClocks) {
     this.#clocks = clocks
@@ -69,7 +70,8 @@ export class SharedCounters<Worker extends object> {
   }
 
   /** The budgets of the worker that has read the configuration last. */
-  setBudgets(budgets: readonly Budget[]): void {
+  setBudgets({ budgets, whenUnknown }: BudgetRules): void {
+    this.#servesUnknown = whenUnknown === 'serve'
     const text = JSON.stringify(budgets)
     if (text !== this.#text) this.#scopes = budgets.map(budgetScope)
     this.#text = text

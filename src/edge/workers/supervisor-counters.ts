@@ -1,9 +1,9 @@
 /** The counters of all workers in the supervisor itself. */
-import type { Budget } from '../../core/accounts.ts'
 import type { CounterSpend } from '../../core/journal.ts'
 import type { CounterFigures, SpentSum } from '../../gateway/accounts/budget-counters.ts'
 import type { CounterOperation } from '../counters/counter-messages.ts'
 import { RestoredBudgets } from '../ledger/restored-budgets.ts'
+import type { BudgetRules } from './messages.ts'
 import { SharedCounters } from './shared-counters.ts'
 import { type AccountsWorker, later, type WorkerCounters, type WorkerCountersOptions } from './worker-counters.ts'
 
@@ -32,8 +32,8 @@ export class SupervisorCounters implements WorkerCounters {
     })
   }
 
-  async setBudgets(budgets: readonly Budget[]): Promise<string | null> {
-    this.#counters.setBudgets(budgets)
+  async setBudgets(rules: BudgetRules): Promise<string | null> {
+    this.#counters.setBudgets(rules)
     await this.#restored.changed()
     return this.#restored.problem
   }

@@ -1,17 +1,16 @@
 /** The counters of limits and budgets of all workers, for the supervisor. */
-import type { Budget } from '../../core/accounts.ts'
 import type { CounterSpend } from '../../core/journal.ts'
 import type { SpentSum } from '../../gateway/accounts/budget-counters.ts'
 import type { CounterOperation } from '../counters/counter-messages.ts'
 import type { RestoredBudgetsOptions } from '../ledger/restored-budgets.ts'
-import type { AccountsFromSupervisor } from './messages.ts'
+import type { AccountsFromSupervisor, BudgetRules } from './messages.ts'
 
 /** A worker that can receive messages. */
 export type AccountsWorker = { send(message: AccountsFromSupervisor): void }
 
 export type WorkerCounters = {
   /** Resolves when what was spent of the budgets earlier is counted, with the reason if it is not. */
-  setBudgets(budgets: readonly Budget[]): Promise<string | null>
+  setBudgets(rules: BudgetRules): Promise<string | null>
   /** Usage is recorded from now on. */
   onRecording(): void
   run(worker: AccountsWorker, operations: readonly CounterOperation[]): void

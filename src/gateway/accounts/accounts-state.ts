@@ -14,6 +14,8 @@ export type AccountRules = {
   readonly maxOutput: number
   /** Whether a model without a known price may be called where a hard budget applies. */
   readonly unknownPrice: 'allow' | 'refuse'
+  /** Whether a hard budget is used before what was spent of it earlier is counted. */
+  readonly whenUnknown: 'refuse' | 'serve'
   /** The tag by whose values totals are kept. */
   readonly rollupTag?: string | undefined
   /** Whether the end user is recorded. */

@@ -69,7 +69,7 @@ const given = (script: (asked: ScriptedCall) => void = answers, input: Given = {
     budgets: () => scopes,
     prices: () => prices,
     journal: () => (input.journal === false ? null : journal),
-    rules: () => ({ maxOutput: 32_768, unknownPrice: 'allow', endUser: false, ...input.rules }),
+    rules: () => ({ maxOutput: 32_768, unknownPrice: 'allow', whenUnknown: 'serve', endUser: false, ...input.rules }),
   })
   let number = 0
   return {

@@ -46,7 +46,10 @@ export class Accounts {
       ...options,
       authority: authority ?? new CounterAuthority(world.now),
       limits: new LimitCounters(),
-      budgets: new BudgetCounters(budgets),
+      budgets: new BudgetCounters(budgets, {
+        // Where another process decides, it knows.
+        servesUnknown: () => this.#remote !== null || options.rules().whenUnknown === 'serve',
+      }),
       history: new AnswerHistory(),
       streams: new SharedTimer(),
     }

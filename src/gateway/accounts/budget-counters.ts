@@ -61,6 +61,9 @@ const MAX_PERIODS = 3
 /** Counters that are kept of budgets that were removed or are counted by another period or owner now. */
 const MAX_KEPT = 1_000
 
+/** `servesUnknown`: hard budgets are used before what was spent earlier is counted. */
+export type BudgetCountersOptions = { readonly maxOwners?: number; readonly servesUnknown?: () => boolean }
+
 type CountedPeriod = Period & { readonly cells: Map<string, BudgetCell> }
 /** The counters of one budget, as long as it is counted the same way. The latest period is the last one. */
 type CountedBudget = {
@@ -74,6 +77,7 @@ type CountedBudget = {
 export class BudgetCounters {
   readonly #scopes: () => readonly BudgetScope[]
   readonly #maxOwners: number
+  readonly #servesUnknown: () => boolean
   /** By the ID of the budget, also of removed ones. */
   readonly #counted = new Map<string, CountedBudget>()
   /**
@@ -87,9 +91,13 @@ export class BudgetCounters {
   /** The scopes that `#counted` follows. */
   #followed: readonly BudgetScope[] = []
 
-  constructor(scopes: () => readonly BudgetScope[], maxOwners = MAX_OWNERS) {
+  constructor(
+    scopes: () => readonly BudgetScope[],
+    { maxOwners = MAX_OWNERS, servesUnknown = () => true }: BudgetCountersOptions = {},
+  ) {
     this.#scopes = scopes
     this.#maxOwners = maxOwners
+    this.#servesUnknown = servesUnknown
   }
 
   /** Whether there is no budget. */
@@ -234,6 +242,7 @@ export class BudgetCounters {
         cell.budget = budget
         cell.mode = budget.mode
         cell.granted = budget.amount
+        cell.isKnown = this.#isKnown(counted)
       }
   }
 
@@ -266,7 +275,10 @@ export class BudgetCounters {
     const period = this.#periodAt(counted, received)
     const { cells } = period
     const known = cells.get(owner)
-    if (known) return known
+    if (known) {
+      if (!known.isKnown) known.isKnown = this.#isKnown(counted)
+      return known
+    }
     if (cells.size >= this.#maxOwners) this.#dropIdle(cells)
     if (cells.size >= this.#maxOwners && owner !== OTHERS)
       return budget.mode === 'hard' ? null : this.#cell(counted, OTHERS, received)
@@ -281,9 +293,14 @@ export class BudgetCounters {
       granted: budget.amount,
       used: 0,
       held: 0,
+      isKnown: this.#isKnown(counted),
     }
     cells.set(owner, cell)
     return cell
+  }
+
+  #isKnown({ isRestored }: CountedBudget): boolean {
+    return isRestored || this.#servesUnknown()
   }
 
   #dropIdle(cells: Map<string, BudgetCell>): void {

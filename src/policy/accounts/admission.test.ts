@@ -35,6 +35,7 @@ const budget = (id: string, granted: number, more: Partial<BudgetCounter> = {}):
   granted,
   used: 0,
   held: 0,
+  isKnown: true,
   ...more,
 })
 const counters = (parts: Partial<Counters>): Counters => ({ slots: [], rates: [], budgets: [], ...parts })

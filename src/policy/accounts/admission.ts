@@ -32,6 +32,8 @@ export type BudgetCounter = {
   used: Nano
   /** Reservations of attempts in progress. */
   held: Nano
+  /** False: what was spent earlier is not counted yet, so a hard budget cannot be used. */
+  isKnown: boolean
 }
 
 /** All counters that apply to an attempt. */
@@ -49,8 +51,8 @@ export type Hold = { readonly tokens: number; readonly cost: Nano }
 
 /**
  * The first limit that refuses. `retryAfter`: ms until all rates have enough; Infinity if a limit is 0. `degraded`: only a
- * part of the limit could be used, because the process that decides does not answer. `unavailable`: the budget is strict, so
- * nothing of it could be used.
+ * part of the limit could be used, because the process that decides does not answer. `unavailable`: nothing of the budget could
+ * be used, because it is strict or what it has spent is not known.
  */
 export type LimitRefusal = (
   | { readonly why: 'concurrent'; readonly id: string }
@@ -121,7 +123,13 @@ export const remainingOf = ({ granted, used, held }: BudgetCounter): Nano => Mat
 export const refusalOf = ({ slots, rates, budgets }: Counters, demand: Demand, now: number): LimitRefusal | null => {
   const full = demand.first ? slots.find(({ live, limit }) => live >= limit) : undefined
   if (full) return { why: 'concurrent', id: full.id }
-  return rateRefusal(rates, demand, now) ?? budgetRefusal(budgets, demand.cost)
+  return rateRefusal(rates, demand, now) ?? unknownRefusal(budgets) ?? budgetRefusal(budgets, demand.cost)
+}
+
+const unknownRefusal = (budgets: readonly BudgetCounter[]): LimitRefusal | null => {
+  for (const { id, mode, isKnown } of budgets)
+    if (!isKnown && mode === 'hard') return { why: 'budget', id, unavailable: true }
+  return null
 }
 
 /** The rate with the longest wait of those that refuse. */

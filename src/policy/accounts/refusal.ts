@@ -30,12 +30,16 @@ const exceeded = ({ budget, periodEnd }: RefusingBudget, state: string, degraded
   })
 }
 
-/** A strict budget is not spent while the process that counts does not answer: 503, which clients retry. */
+/** What a hard budget has spent is not known, or a strict one cannot be counted at present: 503, which clients retry. */
 export const budgetUnavailable = ({ id }: Budget): Failure =>
-  fail('budget_unavailable', 'The budget of this request cannot be checked at present. Try again later.', {
-    limit: `budget; id=${id}${DEGRADED}`,
-    retryAfter: UNAVAILABLE_WAIT,
-  })
+  fail(
+    'budget_unavailable',
+    'The budget of this request cannot be checked: what it has spent is not known at present. Try again later.',
+    {
+      limit: `budget; id=${id}${DEGRADED}`,
+      retryAfter: UNAVAILABLE_WAIT,
+    },
+  )
 
 /** Too many owners of one budget have a counter in this process. */
 export const ownersFailure = ({ id }: Budget): Failure =>

@@ -435,7 +435,7 @@ export const SCHEMAS: { readonly [name: string]: JsonObject } = {
         ...listOf(
           open(
             {
-              component: oneOf('store', 'config', 'control', 'ledger', 'limits'),
+              component: oneOf('store', 'config', 'control', 'ledger', 'limits', 'budgets'),
               reason: { type: 'string' },
               since: { type: 'string' },
             },

@@ -134,6 +134,34 @@ export const budgetsOf = (
 
 const isOwn = ({ appliesTo: { keys }, per }: BudgetRecord): boolean => keys?.length === 1 || per === 'key'
 
+/** A budget of one key or team, and what it has spent of it in the present period. */
+export type OwnBudget = { readonly budget: BudgetRecord; readonly spent: string }
+
+/**
+ * The budget of each key or team, by its ID: one for it alone, or one with a counter for each. Of several the fullest.
+ * Budgets of some models, providers or tags only count a part of its cost, so they are left out.
+ */
+export const ownBudgets = (
+  { data, counters }: { readonly data: readonly BudgetRecord[]; readonly counters: CountersById },
+  group: string,
+): ReadonlyMap<string, OwnBudget> => {
+  const found = new Map<string, OwnBudget>()
+  const add = (id: string, own: OwnBudget) => {
+    const before = found.get(id)
+    if (!before || shareOf(before.spent, before.budget.amount) < shareOf(own.spent, own.budget.amount))
+      found.set(id, own)
+  }
+  for (const budget of data) {
+    const { teams, keys, models, providers, tags } = budget.appliesTo
+    if (models !== null || providers !== null || tags !== null) continue
+    const owners = group === 'key' ? keys : keys === null ? teams : null
+    if (budget.per === 'all' && owners?.length === 1 && owners[0] !== undefined)
+      add(owners[0], { budget, spent: budget.now.spent })
+    if (budget.per === group) for (const { of, spent } of counters[budget.id] ?? []) add(of, { budget, spent })
+  }
+  return found
+}
+
 /** What a changed amount does at once. */
 export type AmountEffect = { readonly kind: 'blocks' | 'unblocks' | 'leaves' | 'invalid'; readonly left: string }
 

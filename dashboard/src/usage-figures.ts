@@ -164,15 +164,25 @@ const HOUR = 3_600_000
 const sorted = (amounts: readonly bigint[]): readonly bigint[] =>
   amounts.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0))
 
+/** `basis`: the present rate is above what earlier days cost from this time on, or those days. */
+export type DayForecast = { readonly total: string; readonly basis: 'present' | 'days' }
+
+/** Times of a forecast in ms since 1970. `recent`: what the last `ms` cost. */
+type DayTimes = {
+  readonly now: number
+  readonly midnight: number
+  readonly recent: { readonly cost: string; readonly ms: number }
+}
+
 /**
- * The cost of today at its end: what is spent, and the median of what earlier days cost from this time of the day on. `hours`:
- * the costs of earlier hours. Null with fewer than three earlier days.
+ * The cost of today at its end: what is spent, and the median of what earlier days cost from this time of the day on, but
+ * never less than at the present rate. `hours`: the costs of earlier hours. Null with fewer than three earlier days.
  */
 export const dayForecast = (
   hours: readonly Pick<UsageRow, 'start' | 'cost'>[],
   spent: string,
-  { now, midnight }: { readonly now: number; readonly midnight: number },
-): string | null => {
+  { now, midnight, recent }: DayTimes,
+): DayForecast | null => {
   const costs = hours.map(({ start = '', cost }) => ({ at: Date.parse(start), nano: nanoOf(cost) }))
   const first = Math.min(...costs.map(({ at }) => at))
   const rests: bigint[] = []
@@ -187,7 +197,35 @@ export const dayForecast = (
       }, 0n),
     )
   }
-  return rests.length < LEAST_DAYS ? null : dollarsOf(nanoOf(spent) + quantile(sorted(rests), 0.5))
+  if (rests.length < LEAST_DAYS) return null
+  const usual = quantile(sorted(rests), 0.5)
+  const left = BigInt(Math.max(0, Math.round(midnight + DAY - now)))
+  const present = recent.ms > 0 ? (nanoOf(recent.cost) * left) / BigInt(Math.round(recent.ms)) : 0n
+  const isPresent = present > usual
+  return { total: dollarsOf(nanoOf(spent) + (isPresent ? present : usual)), basis: isPresent ? 'present' : 'days' }
+}
+
+/** ms of which the present rate is taken, at least. */
+const RECENT = HOUR
+
+/** The cost of the last buckets of a series, as many as have an hour. */
+export const recentCost = (
+  series: readonly { readonly start: string; readonly cost: string }[],
+  now: number,
+): { readonly cost: string; readonly ms: number } => {
+  const past = series.filter(({ start }) => Date.parse(start) < now)
+  const found = past.findLastIndex(({ start }) => now - Date.parse(start) >= RECENT)
+  const used = past.slice(Math.max(0, found))
+  const [first] = used
+  return first
+    ? { cost: addDollars(used.map(({ cost }) => cost)), ms: Math.max(RECENT, now - Date.parse(first.start)) }
+    : { cost: '0', ms: 0 }
+}
+
+/** What the rest of a day costs if it is as its beginning. */
+const restOfDay = (done: bigint, elapsed: number): bigint => {
+  const passed = Math.min(1, Math.max(elapsed, 1 / 24))
+  return done > 0n ? (done * BigInt(Math.round((1 - passed) * 1e6))) / BigInt(Math.round(passed * 1e6)) : 0n
 }
 
 const quantile = (values: readonly bigint[], share: number): bigint =>
@@ -196,9 +234,10 @@ const dateOf = (at: number): string => new Date(at).toISOString().slice(0, 10)
 
 /**
  * The cost of the month of `today` (a date): what is spent, and for each day to come the median of the last days of its
- * weekday, with their quartiles as range. Null with fewer than three whole days.
+ * weekday, with their quartiles as range. The rest of today is at least as its beginning. `elapsed`: the part of today that
+ * has passed. Null with fewer than three whole days.
  */
-export const monthForecast = (days: readonly DayCost[], today: string): MonthForecast | null => {
+export const monthForecast = (days: readonly DayCost[], today: string, elapsed: number): MonthForecast | null => {
   const whole = days.filter(({ day }) => day < today).toSorted((a, b) => (a.day < b.day ? 1 : -1))
   if (whole.length < LEAST_DAYS) return null
   const month = today.slice(0, 7)
@@ -214,9 +253,10 @@ export const monthForecast = (days: readonly DayCost[], today: string): MonthFor
     const past = sorted(used.map(({ cost }) => nanoOf(cost)))
     // What today has cost already is counted once.
     const done = at === start ? nanoOf(days.find(({ day }) => day === today)?.cost ?? '0') : 0n
+    const least = at === start ? restOfDay(done, elapsed) : 0n
     const more = (share: number) => {
       const rest = quantile(past, share) - done
-      return rest > 0n ? rest : 0n
+      return rest > least ? rest : least
     }
     totals.low += more(0.25)
     totals.mid += more(0.5)

@@ -1,4 +1,5 @@
 /** Six figures, two charts, providers, what needs attention, what is under way, and what has changed. */
+import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import type { Summary } from '../../../src/edge/ledger/reading/queries.ts'
 import type { SeenClient } from '../../../src/edge/observe/clients-seen.ts'
@@ -31,7 +32,7 @@ import { EVERY, type ProviderData, rangeKey, rangeQuery, useProviders, whyNoActi
 import type { ListedChange, ProviderRow } from '../provider-row.ts'
 import { useRunning } from '../running.ts'
 import { current, gatewayNow, go, isTight, now, pageHref } from '../store.ts'
-import { DAY, dayForecast, type UsageRow } from '../usage-figures.ts'
+import { DAY, type DayForecast, dayForecast, recentCost, type UsageRow } from '../usage-figures.ts'
 import { en } from '../words/en.ts'
 import { overviewWords as w } from '../words/overview.ts'
 import { providerWords } from '../words/providers.ts'
@@ -97,7 +98,7 @@ type CostToday = {
   readonly cost: string
   readonly budget: ListedBudget | undefined
   /** At the end of the day; null: too few days are known. */
-  readonly forecast: string | null
+  readonly forecast: DayForecast | null
 }
 
 const CostFigure = ({ summary, today }: { readonly summary: Summary; readonly today: CostToday | undefined }) => (
@@ -112,7 +113,11 @@ const CostFigure = ({ summary, today }: { readonly summary: Summary; readonly to
       values={summary.series.map(({ cost }) => Number(cost))}
       text={w.figures.course(w.figures.cost)}
     />
-    {today?.forecast != null && <p class="dim small">{w.figures.byMidnight(money(today.forecast))}</p>}
+    {today?.forecast != null && (
+      <p class="dim small">
+        {w.figures.byMidnight(money(today.forecast.total), w.figures.bases[today.forecast.basis])}
+      </p>
+    )}
   </Figure>
 )
 
@@ -371,37 +376,54 @@ const useAttention = (data: ProviderData, budgets: Resource<List<ListedBudget>>)
   return { lines, isRead: data.rows !== undefined && budgets.value !== undefined, problems }
 }
 
-const AttentionPanel = ({ lines, isRead, problems }: AttentionData) => (
-  <Panel title={lines.length === 0 ? w.attention : `${w.attention} (${lines.length})`}>
-    {lines.length === 0 && problems.length === 0 && (isRead ? <p class="dim">{w.nothing}</p> : <Loading rows={2} />)}
-    <ul class="overview-attention">
-      {lines.slice(0, MOST.attention).map(({ id, tone, text, detail, page, object }) => (
-        <li key={id}>
-          <span class={tone} aria-hidden="true">
-            {tone === 'bad' ? '◆' : '▲'}
-          </span>
-          <span class="change-text">
-            <a href={pageHref(page, object)}>{text}</a>
-            {detail !== '' && <span class="dim"> – {detail}</span>}
-          </span>
-        </li>
+const AttentionPanel = ({ lines, isRead, problems }: AttentionData) => {
+  const isAll = useSignal(false)
+  const shown = isAll.value ? lines : lines.slice(0, MOST.attention)
+  const rest = lines.length - MOST.attention
+  return (
+    <Panel title={lines.length === 0 ? w.attention : `${w.attention} (${count(lines.length)})`}>
+      {lines.length === 0 && problems.length === 0 && (isRead ? <p class="dim">{w.nothing}</p> : <Loading rows={2} />)}
+      <ul class="overview-attention">
+        {shown.map(({ id, tone, text, detail, page, object }) => (
+          <li key={id}>
+            <span class={tone} aria-hidden="true">
+              {tone === 'bad' ? '◆' : '▲'}
+            </span>
+            <span class="change-text">
+              <a href={pageHref(page, object)}>{text}</a>
+              {detail !== '' && <span class="dim"> – {detail}</span>}
+            </span>
+          </li>
+        ))}
+      </ul>
+      {rest > 0 && (
+        <button
+          type="button"
+          class="button quiet small"
+          aria-expanded={isAll.value}
+          onClick={() => {
+            isAll.value = !isAll.value
+          }}
+        >
+          {isAll.value ? w.fewer : w.moreAttention(rest)}
+        </button>
+      )}
+      {problems.map(({ what, problem }) => (
+        <p key={what} class="bad">
+          {w.unreadable(what, problem.message)}
+        </p>
       ))}
-    </ul>
-    {problems.map(({ what, problem }) => (
-      <p key={what} class="bad">
-        {w.unreadable(what, problem.message)}
-      </p>
-    ))}
-  </Panel>
-)
+    </Panel>
+  )
+}
 
 const UnderWay = () => {
-  const { running, problem } = useRunning()
+  const { running, total, problem } = useRunning()
   return (
-    <Panel title={requestWords.running.title(running?.length ?? 0)}>
+    <Panel title={requestWords.running.title(total)}>
       {!running && (problem ? <NotRead problem={problem} /> : <Loading rows={1} />)}
       {running?.length === 0 && <p class="dim">{requestWords.running.none}</p>}
-      {running && <RunningList running={running} />}
+      {running && <RunningList running={running} total={total} />}
     </Panel>
   )
 }
@@ -470,7 +492,11 @@ const useToday = (budgets: Resource<List<ListedBudget>>): CostToday | undefined 
     found.value && {
       cost: found.value.figures.cost,
       budget: daily.length === 1 ? daily[0] : undefined,
-      forecast: dayForecast(hours.value?.data ?? [], found.value.figures.cost, { now: now.value, midnight: start }),
+      forecast: dayForecast(hours.value?.data ?? [], found.value.figures.cost, {
+        now: now.value,
+        midnight: start,
+        recent: recentCost(found.value.series, now.value),
+      }),
     }
   )
 }

@@ -257,7 +257,7 @@ const useRows = (key: string) => {
 /** The requests in progress, folded: opened, it stays open on the next visit. */
 const UnderWay = () => {
   const isOpen = useSignal(stored('running') === 'open')
-  const { running = [] } = useRunning(isOpen.value)
+  const { running = [], total } = useRunning(isOpen.value)
   const [longest] = running
   return (
     <details
@@ -270,12 +270,16 @@ const UnderWay = () => {
     >
       <summary>
         <span class="num">
-          {w.running.title(running.length)}
+          {w.running.title(total)}
           {longest && <span class="dim">, {w.running.longest(ageOf(longest))}</span>}
         </span>
       </summary>
       {isOpen.value &&
-        (running.length === 0 ? <p class="dim small">{w.running.none}</p> : <RunningList running={running} />)}
+        (running.length === 0 ? (
+          <p class="dim small">{w.running.none}</p>
+        ) : (
+          <RunningList running={running} total={total} />
+        ))}
     </details>
   )
 }

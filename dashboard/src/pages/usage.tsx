@@ -2,7 +2,15 @@
 import { placePath, toPage, valuesOf, withParam } from '../address.ts'
 import { apiPath, read, useResource } from '../api.ts'
 import { compact, count, csvOf, day, minute, money, percent, shareOf } from '../format.ts'
-import type { BudgetRecord, KeyRecord, RecordList, TeamRecord } from '../key-records.ts'
+import {
+  type BudgetCounter,
+  type BudgetRecord,
+  type KeyRecord,
+  type OwnBudget,
+  ownBudgets,
+  type RecordList,
+  type TeamRecord,
+} from '../key-records.ts'
 import { useMarks } from '../marks.ts'
 import { Bars, type ChartSeries } from '../parts/chart.tsx'
 import { Figure } from '../parts/figure.tsx'
@@ -31,6 +39,7 @@ import {
   withOther,
 } from '../usage-figures.ts'
 import { en } from '../words/en.ts'
+import { keysWords } from '../words/keys.ts'
 import { usageWords } from '../words/usage.ts'
 
 type Names = { readonly [id: string]: string }
@@ -233,7 +242,7 @@ type FiguresProps = {
 
 const Figures = ({ total, before, past }: FiguresProps) => {
   const days: readonly DayCost[] = past.map(({ start = '', cost }) => ({ day: start, cost }))
-  const forecast = monthForecast(days, new Date(now.value).toISOString().slice(0, 10))
+  const forecast = monthForecast(days, new Date(now.value).toISOString().slice(0, 10), (now.value % DAY) / DAY)
   const hasBefore = before !== null && before.cost !== '0.000000000'
   const change = hasBefore ? { ratio: shareOf(total.cost, before.cost) - 1, good: 'down' as const } : null
   const cost = (
@@ -253,7 +262,9 @@ const Figures = ({ total, before, past }: FiguresProps) => {
         {...(forecast && { unit: usageWords.by(day(Date.parse(forecast.end))) })}
       >
         <p class="dim small">
-          {forecast ? usageWords.range(money(forecast.low), money(forecast.high)) : usageWords.noForecast}
+          {forecast
+            ? `${usageWords.range(money(forecast.low), money(forecast.high))}, ${usageWords.forecastBasis}`
+            : usageWords.noForecast}
         </p>
       </Figure>
       <Figure label={usageWords.saved} value={money(total.saved)} />
@@ -314,18 +325,28 @@ const CostChart = ({ starts, lines, nameOf, isHours }: CostChartProps) => {
   )
 }
 
-/** The budgets of one key or team, by its ID. */
-const useBudgets = (group: UsageGroup): ReadonlyMap<string, BudgetRecord> => {
-  const budgets = useResource(group === 'key' || group === 'team' ? 'usage budgets' : null, () =>
-    read<RecordList<BudgetRecord>>('/budgets', { limit: 200 }),
+/** Budgets with a counter for each owner of which the counters are read. */
+const WITH_COUNTERS = 10
+
+/** What is spent of the budgets of one key or team, by its ID. Empty for a range that does not end now. */
+const useBudgets = (group: UsageGroup): ReadonlyMap<string, OwnBudget> => {
+  const isPresent = current.value.to === null || currentRange().to >= now.value - BUDGET_LAG
+  const found = useResource(
+    isPresent && (group === 'key' || group === 'team') ? `usage budgets ${group}` : null,
+    async () => {
+      const { data } = await read<RecordList<BudgetRecord>>('/budgets', { limit: 200 })
+      const each = data.filter(({ per }) => per === group).slice(0, WITH_COUNTERS)
+      const counters = await Promise.all(
+        each.map(({ id }) => read<RecordList<BudgetCounter>>(`/budgets/${id}/counters`, { limit: 200 })),
+      )
+      return { data, counters: Object.fromEntries(each.map(({ id }, at) => [id, counters[at]?.data ?? []])) }
+    },
   )
-  return new Map(
-    (budgets.value?.data ?? []).flatMap((budget) => {
-      const owners = group === 'key' ? budget.appliesTo.keys : budget.appliesTo.teams
-      return owners?.length === 1 && budget.per === 'all' ? owners.map((id) => [id, budget] as const) : []
-    }),
-  )
+  return found.value && isPresent ? ownBudgets(found.value, group) : new Map()
 }
+
+/** ms by which the end of a range may be in the past, for the present figures of budgets. */
+const BUDGET_LAG = 60_000
 
 type CostTableProps = LinesProps & { readonly total: UsageTotals; readonly before: readonly UsageRow[] }
 
@@ -415,12 +436,13 @@ const CostTable = ({ lines, total, before, nameOf }: CostTableProps) => {
   )
 }
 
-const OfBudget = ({ budget }: { readonly budget: BudgetRecord }) => {
-  const share = shareOf(budget.now.spent, budget.amount)
+/** With the period of the budget, which is not that of the costs beside it. */
+const OfBudget = ({ budget: { budget, spent } }: { readonly budget: OwnBudget }) => {
+  const share = shareOf(spent, budget.amount)
   return (
-    <span class="keys-budget">
+    <span class="keys-budget" title={usageWords.spent(budget.name, percent(share))}>
       <SpentBar share={share} label={usageWords.spent(budget.name, percent(share))} />
-      <span>{percent(share)}</span>
+      <span>{usageWords.ofBudget(percent(share), money(budget.amount), keysWords.periods[budget.period])}</span>
     </span>
   )
 }

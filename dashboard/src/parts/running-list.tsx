@@ -12,7 +12,13 @@ const MOST = 6
 export const ageOf = ({ started_at }: Pick<OngoingAttempt, 'started_at'>): string =>
   age(Math.max(0, now.value - Date.parse(started_at)))
 
-export const RunningList = ({ running }: { readonly running: readonly RunningRequest[] }) => (
+export const RunningList = ({
+  running,
+  total,
+}: {
+  readonly running: readonly RunningRequest[]
+  readonly total: number
+}) => (
   <>
     <ul class="running">
       {running.slice(0, MOST).map((one) => (
@@ -32,6 +38,6 @@ export const RunningList = ({ running }: { readonly running: readonly RunningReq
         </li>
       ))}
     </ul>
-    {running.length > MOST && <p class="dim small">{w.running.more(count(running.length - MOST))}</p>}
+    {total > MOST && <p class="dim small">{w.running.more(count(total - MOST))}</p>}
   </>
 )

@@ -37,10 +37,10 @@ export const routes = words({
   },
   unknown: {
     facts: 'The catalogue has no facts for this model.',
-    latency: 'Measured after the first answers of this provider.',
+    latency: 'Measured after the first answers of this model.',
     target: 'Nothing answers, so there are no facts.',
   },
-  latency: (text: string) => `${text} is the median of the provider’s last answers.`,
+  latency: (text: string) => `${text} is the median of the model’s last answers.`,
   state: {
     ready: 'ready',
     unfit: 'cannot carry this request',

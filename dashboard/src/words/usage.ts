@@ -6,6 +6,7 @@ export const usageWords = words({
   forecast: 'Forecast for this month',
   by: (day: string) => `by ${day}`,
   range: (low: string, high: string) => `range ${low}–${high}`,
+  forecastBasis: 'from the same weekdays and from today',
   noForecast: 'fewer than three days of data',
   saved: 'Saved by the cache',
   lost: 'Lost in failed attempts',
@@ -49,7 +50,7 @@ export const usageWords = words({
     cost: 'Cost',
     share: 'Share',
     perThousand: 'Per 1k requests',
-    budget: 'Of budget',
+    budget: 'Of budget, now',
     before: 'Before',
     trend: 'Trend',
   },
@@ -67,5 +68,6 @@ export const usageWords = words({
   connect: 'Connect a client',
   emptyFiltered: 'No usage matches the filter in this range.',
   spent: (name: string, share: string) => `Budget ${name}: ${share} spent`,
+  ofBudget: (share: string, amount: string, period: string) => `${share} of ${amount} ${period}`,
   atLeast: 'at least',
 })

@@ -192,8 +192,11 @@ const statusOf = (health: UpstreamHealth, { state, retryAt }: CircuitSummary, is
 })
 
 /** A model and its deployments, one a key. */
+const rounded = (ms: number | undefined): number | null => (ms === undefined ? null : Math.round(ms))
+
 const modelStatus = (health: UpstreamHealth, settings: Settings, target: Candidate) => ({
   id: target.model,
+  latency_ms: { first_content_p50: rounded(health.load.firstContentOf(target)) },
   ...statusOf(health, modelCircuit(health, settings, target), health.cooldowns.of(modelId(target)) !== undefined),
   keys: target.instance.keys.map((key) => {
     const cooldown = health.cooldowns.of(deploymentId({ candidate: target, key }))

@@ -11,13 +11,20 @@ import { BoundedMap } from './bounded-map.ts'
 const MAX_MODELS = 200
 const MAX_NAME_LENGTH = 500
 
-/** Number of recent times to first content from which the status page's quantiles are computed. */
-const SAMPLES = 256
+/** Number of recent times to first content from which the status page's quantiles are computed, of an instance and of a model. */
+const SAMPLES = { instance: 256, model: 32 }
 
 /** A ring buffer. `next`: the index of the oldest value. */
 type Samples = { readonly values: number[]; next: number }
 
 type KeyLoad = { inFlight: number; requests: number }
+
+const addSample = (map: BoundedMap<Samples>, id: string, ms: number, most: number): void => {
+  const samples = map.get(id) ?? { values: [], next: 0 }
+  samples.values[samples.next] = ms
+  samples.next = (samples.next + 1) % most
+  map.set(id, samples)
+}
 
 /** Load and latency since the start. */
 export class UpstreamLoad {
@@ -27,6 +34,8 @@ export class UpstreamLoad {
   readonly #busy = new Map<string, number>()
   readonly #speed = new BoundedMap<Ewma>()
   readonly #samples = new BoundedMap<Samples>()
+  /** By model at an instance. */
+  readonly #modelSamples = new BoundedMap<Samples>()
   /** Rate limits from the last response headers, by key and model: most providers count them for each model. */
   readonly #quotas = new BoundedMap<Quota>()
   /** Requested models by instance, newest last. */
@@ -59,10 +68,8 @@ export class UpstreamLoad {
     const model = modelId(candidate)
     const { id } = candidate.instance
     this.#speed.set(model, observe(this.#speed.get(model), ms, this.#world.now()))
-    const samples = this.#samples.get(id) ?? { values: [], next: 0 }
-    samples.values[samples.next] = ms
-    samples.next = (samples.next + 1) % SAMPLES
-    this.#samples.set(id, samples)
+    addSample(this.#samples, id, ms, SAMPLES.instance)
+    addSample(this.#modelSamples, model, ms, SAMPLES.model)
   }
 
   /** Requests in flight with this key. */
@@ -88,6 +95,11 @@ export class UpstreamLoad {
   /** Median and 95th percentile of the time to first content in ms, over recent answers; empty before the first. */
   firstContent(instance: Instance): readonly number[] {
     return quantiles(this.#samples.get(instance.id)?.values ?? [], [0.5, 0.95])
+  }
+
+  /** Median of the time to first content of a model in ms; undefined before its first answer. */
+  firstContentOf(candidate: Candidate): number | undefined {
+    return quantiles(this.#modelSamples.get(modelId(candidate))?.values ?? [], [0.5])[0]
   }
 
   /** Stores the rate limits in the response headers, if there are any. */

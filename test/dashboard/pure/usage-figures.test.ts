@@ -10,6 +10,7 @@ import {
   distinctNames,
   monthForecast,
   perThousand,
+  recentCost,
   type UsageRow,
   usageLines,
   withEveryStart,
@@ -105,7 +106,7 @@ describe('the forecast of a month', () => {
       day(new Date(Date.parse('2026-10-12') + n * DAY).toISOString().slice(0, 10), '2.000000000'),
     )
     const known = past.filter(({ day: date }) => date < '2026-11-29')
-    assert.deepEqual(monthForecast([...known, day('2026-11-29', '0.500000000')], '2026-11-29'), {
+    assert.deepEqual(monthForecast([...known, day('2026-11-29', '0.500000000')], '2026-11-29', 1), {
       total: '60.000000000',
       low: '60.000000000',
       high: '60.000000000',
@@ -115,7 +116,7 @@ describe('the forecast of a month', () => {
 
   test('is unknown with fewer than three whole days', () => {
     assert.equal(
-      monthForecast([day('2026-11-01', '1'), day('2026-11-02', '1'), day('2026-11-03', '1')], '2026-11-03'),
+      monthForecast([day('2026-11-01', '1'), day('2026-11-02', '1'), day('2026-11-03', '1')], '2026-11-03', 1),
       null,
     )
   })
@@ -127,7 +128,7 @@ describe('the forecast of a month', () => {
         const days = amounts.map((cost, n) =>
           day(new Date(Date.parse('2026-11-20') - n * DAY).toISOString().slice(0, 10), cost),
         )
-        const found = monthForecast(days, '2026-11-20') ?? assert.fail()
+        const found = monthForecast(days, '2026-11-20', 1) ?? assert.fail()
         const spent = addDollars(days.filter((one) => one.day >= '2026-11-01').map(({ cost }) => cost))
         const [low, total, high] = [found.low, found.total, found.high].map(nanoOf)
         assert.ok(low !== undefined && total !== undefined && high !== undefined)
@@ -143,6 +144,7 @@ test('names that several IDs have are followed by the ID', () => {
 })
 
 describe('the forecast of a day', () => {
+  const NOTHING = { cost: '0', ms: 0 }
   const midnight = Date.parse('2026-11-23T00:00:00Z')
   const hour = (at: number, cost: string) => ({ start: new Date(midnight + at * 3_600_000).toISOString(), cost })
   const days = (count: number, costs: readonly string[]) =>
@@ -153,19 +155,51 @@ describe('the forecast of a day', () => {
   test('adds what earlier days cost from this time on', () => {
     const now = midnight + 12.25 * 3_600_000
     // Of the hour from 12:00, three quarters are to come.
-    assert.equal(dayForecast(days(3, ['8', '4', '1']), '5.000000000', { now, midnight }), '9.000000000')
-    assert.equal(dayForecast(days(3, ['8', '4', '1']), '5', { now: midnight + DAY - 1, midnight }), '5.000000000')
+    assert.equal(
+      dayForecast(days(3, ['8', '4', '1']), '5.000000000', { now, midnight, recent: NOTHING })?.total,
+      '9.000000000',
+    )
+    assert.equal(
+      dayForecast(days(3, ['8', '4', '1']), '5', { now: midnight + DAY - 1, midnight, recent: NOTHING })?.total,
+      '5.000000000',
+    )
   })
 
   test('takes the median of the days', () => {
     const now = midnight + 12 * 3_600_000
     const hours = [hour(12 - 24, '1'), hour(12 - 48, '100'), hour(12 - 72, '2'), hour(0 - 72, '0')]
-    assert.equal(dayForecast(hours, '0', { now, midnight }), '2.000000000')
+    assert.equal(dayForecast(hours, '0', { now, midnight, recent: NOTHING })?.total, '2.000000000')
+  })
+
+  test('is never below the present rate, and says so', () => {
+    const now = midnight + 18 * 3_600_000
+    const past = days(3, ['8', '4', '1'])
+    // A dollar a minute since a quarter of an hour: at least that until midnight.
+    const recent = { cost: '15.000000000', ms: 3_600_000 }
+    assert.deepEqual(dayForecast(past, '20', { now, midnight, recent }), { total: '110.000000000', basis: 'present' })
+    assert.deepEqual(dayForecast(past, '20', { now, midnight, recent: { cost: '0.100000000', ms: 3_600_000 } }), {
+      total: '21.000000000',
+      basis: 'days',
+    })
+    const series = [0, 30, 60, 90].map((minutes) => ({
+      start: new Date(now - (100 - minutes) * 60_000).toISOString(),
+      cost: '1.000000000',
+    }))
+    // Buckets from 70, 40 and 10 minutes ago.
+    assert.deepEqual(recentCost(series, now), { cost: '3.000000000', ms: 70 * 60_000 })
+    assert.deepEqual(recentCost([], now), NOTHING)
+  })
+
+  test('the rest of today is at least as its beginning in the forecast of a month', () => {
+    const known = ['2026-11-24', '2026-11-25', '2026-11-26', '2026-11-27'].map((day) => ({ day, cost: '2.000000000' }))
+    const today = { day: '2026-11-30', cost: '30.000000000' }
+    assert.equal(monthForecast([...known, today], '2026-11-30', 0.5)?.total, '68.000000000')
+    assert.equal(monthForecast([...known, today], '2026-11-30', 1)?.total, '38.000000000')
   })
 
   test('is unknown with fewer than three days, and without any', () => {
     const now = midnight + 12 * 3_600_000
-    assert.equal(dayForecast(days(2, ['1', '1', '1']), '1', { now, midnight }), null)
-    assert.equal(dayForecast([], '1', { now, midnight }), null)
+    assert.equal(dayForecast(days(2, ['1', '1', '1']), '1', { now, midnight, recent: NOTHING }), null)
+    assert.equal(dayForecast([], '1', { now, midnight, recent: NOTHING }), null)
   })
 })

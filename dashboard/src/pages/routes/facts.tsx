@@ -17,7 +17,10 @@ export type ModelFacts = {
 export type ProviderFacts = {
   readonly id: string
   readonly status: string
-  readonly latency_ms: { readonly first_content_p50: number | null }
+  readonly models: readonly {
+    readonly id: string
+    readonly latency_ms: { readonly first_content_p50: number | null }
+  }[]
 }
 /** What is known, by `provider/model` and by provider. */
 export type Facts = {
@@ -57,8 +60,15 @@ export const Price = ({ model, why = texts.unknown.facts }: OfModel) => {
 export const Can = ({ model, why = texts.unknown.facts }: OfModel) =>
   model?.capabilities === undefined ? <Unknown why={why} /> : model.capabilities.map(canWord).join(' · ')
 
-export const FirstContent = ({ provider }: { readonly provider: ProviderFacts | undefined }) => {
-  const ms = provider?.latency_ms.first_content_p50 ?? null
+/** Of a model at its provider: models of one provider differ. */
+export const FirstContent = ({
+  provider,
+  model,
+}: {
+  readonly provider: ProviderFacts | undefined
+  readonly model: string
+}) => {
+  const ms = provider?.models.find(({ id }) => id === model)?.latency_ms.first_content_p50 ?? null
   if (ms === null) return <Unknown why={texts.unknown.latency} />
   return <span title={texts.latency(duration(ms))}>{duration(ms)}</span>
 }

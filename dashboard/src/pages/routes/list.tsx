@@ -119,7 +119,10 @@ const Rows = ({ plans, facts }: ListProps) => {
                 <Can model={model} {...(why !== undefined && { why })} />
               </td>
               <td class="end">
-                <FirstContent provider={facts.providers.get(plan.answers?.provider ?? '')} />
+                <FirstContent
+                  provider={facts.providers.get(plan.answers?.provider ?? '')}
+                  model={plan.answers?.model ?? ''}
+                />
               </td>
               <td class="end">
                 <Use name={plan.model} />

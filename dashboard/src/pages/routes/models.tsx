@@ -60,7 +60,12 @@ export const Models = ({ providers }: { readonly providers: ReadonlyMap<string, 
       head: texts.list.first,
       align: 'end',
       width: '7rem',
-      cell: ({ owned_by: owner }) => <FirstContent provider={providers.get(owner)} />,
+      cell: ({ id, owned_by: owner }) => (
+        <FirstContent
+          provider={providers.get(owner)}
+          model={id.startsWith(`${owner}/`) ? id.slice(owner.length + 1) : id}
+        />
+      ),
     },
   ]
   return (

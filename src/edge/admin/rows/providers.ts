@@ -38,7 +38,16 @@ const provider = z
         reason: z.string().optional().describe('Why an operator disabled it'),
       }),
     ),
-    models: z.array(z.looseObject({ id: z.string(), status, circuit })),
+    models: z.array(
+      z.looseObject({
+        id: z.string(),
+        status,
+        circuit,
+        latency_ms: z
+          .strictObject({ first_content_p50: z.number().nullable() })
+          .describe('Median of its own last answers; null: none yet'),
+      }),
+    ),
     minutes: z
       .array(
         z.strictObject({

@@ -79,7 +79,10 @@ export const requestRows = [
     role: 'viewer',
     scope: 'team',
     query: RUNNING_PARAMETERS,
-    answer: listOf(running),
+    answer: z.strictObject({
+      ...listOf(running).shape,
+      total: count.describe('Requests in progress, also those that are not listed'),
+    }),
     example: {},
     async handle({ usage, gateway }, { query, teams }) {
       const found = await usage.running({ ...query, teams })

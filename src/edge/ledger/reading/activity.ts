@@ -84,16 +84,29 @@ const latenciesOf = async (reads: LedgerReads, range: TimeRange, provider: strin
     .execute()
   const totals = sample.map(({ total }) => total).sort((one, other) => one - other)
   const firsts = sample.flatMap(({ first_content_ms: ms }) => ms ?? []).sort((one, other) => one - other)
-  const histogram = [...BOUNDS, null].map((most, index) => {
-    const least = BOUNDS[index - 1] ?? -1
-    return { most_ms: most, attempts: totals.filter((ms) => ms > least && (most === null || ms <= most)).length }
-  })
   return {
     p50_ms: quantile(totals, 0.5),
     p95_ms: quantile(totals, 0.95),
     first_content_p50_ms: quantile(firsts, 0.5),
-    histogram,
+    histogram: await histogramOf(reads, range, provider),
   }
+}
+
+/** Of all completed attempts of the range. */
+const histogramOf = async (reads: LedgerReads, range: TimeRange, provider: string) => {
+  const within = BOUNDS.map((most, index) => countWhere(sql`ended - started <= ${sql.lit(most)}`).as(`b${index}`))
+  const found = await attemptsIn(reads, range)
+    .select([sql<number>`count(*)`.as('all'), ...within])
+    .where('provider', '=', provider)
+    .where('outcome', '=', 'ok')
+    .where('ended', 'is not', null)
+    .executeTakeFirst()
+  const counts = new Map(Object.entries(found ?? {}).map(([name, value]) => [name, Number(value)]))
+  const upTo = (index: number): number => counts.get(index < BOUNDS.length ? `b${index}` : 'all') ?? 0
+  return [...BOUNDS, null].map((most, index) => ({
+    most_ms: most,
+    attempts: upTo(index) - (index === 0 ? 0 : upTo(index - 1)),
+  }))
 }
 
 const quantile = (sorted: readonly number[], share: number): number | null =>
@@ -116,18 +129,19 @@ const errorsOf = (reads: LedgerReads, range: TimeRange, provider: string) =>
     .execute()
     .then((rows) => rows.map(({ last, ...row }) => ({ ...row, last_at: isoTime(last) })))
 
-/** The longest first. */
+/** The longest first, with the number of all requests that have one. */
 export const runningOf = async ({ db }: LedgerReads, { teams }: OngoingQuery): Promise<OngoingAttempts> => {
-  let attempts = db
-    .selectFrom('attempt')
-    .select(['request', 'n', 'started', 'provider', 'model', 'credential', 'key', 'team'])
-    .where('opened', 'is not', null)
-    .where('outcome', '=', 'open')
+  let attempts = db.selectFrom('attempt').where('opened', 'is not', null).where('outcome', '=', 'open')
   if (teams !== null) attempts = attempts.where('team', 'in', teams)
   const rows = await attempts
+    .select(['request', 'n', 'started', 'provider', 'model', 'credential', 'key', 'team'])
     .orderBy('started')
     .limit(MOST.running + 1)
     .execute()
+  const counted =
+    rows.length > MOST.running
+      ? await attempts.select(sql<number>`count(DISTINCT request)`.as('total')).executeTakeFirst()
+      : { total: new Set(rows.map(({ request }) => request)).size }
   return {
     object: 'list',
     data: rows.slice(0, MOST.running).map(({ started, key, team, ...row }) => ({
@@ -136,6 +150,7 @@ export const runningOf = async ({ db }: LedgerReads, { teams }: OngoingQuery): P
       key: key === null ? null : { id: key, name: null },
       team: team === null ? null : { id: team, name: null },
     })),
+    total: Number(counted?.total ?? 0),
     has_more: rows.length > MOST.running,
     next: null,
   }

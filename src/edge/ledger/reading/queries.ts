@@ -395,7 +395,7 @@ export type ProviderActivity = {
   readonly p50_ms: number | null
   readonly p95_ms: number | null
   readonly first_content_p50_ms: number | null
-  /** Completed attempts by duration; the last bar has no upper bound. */
+  /** All completed attempts by duration; the last bar has no upper bound. */
   readonly histogram: readonly { readonly most_ms: number | null; readonly attempts: number }[]
   readonly errors: readonly {
     readonly kind: string
@@ -426,7 +426,8 @@ export type OngoingAttempt = {
   readonly key: NamedId | null
   readonly team: NamedId | null
 }
-export type OngoingAttempts = ListPage<OngoingAttempt>
+/** `total`: requests with an attempt in progress, also those that are not listed. */
+export type OngoingAttempts = ListPage<OngoingAttempt> & { readonly total: number }
 
 /**
  * `projected`: what the counter will have spent at the end of the period; null: it has none, or there is no data.

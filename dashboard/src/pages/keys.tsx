@@ -75,7 +75,7 @@ const allKeys = async (query: Parameters<typeof read>[1]): Promise<readonly KeyR
 
 const readBudgets = async () => {
   const { data } = await read<RecordList<BudgetRecord>>('/budgets', { limit: PAGE, sort: 'name' })
-  const several = data.filter(({ per }) => per === 'key' || per === 'team')
+  const several = data.filter(({ per }) => per !== 'all')
   const lists = await Promise.all(
     several.map(({ id }) =>
       read<RecordList<BudgetRecord['now'] & { of: string; remaining: string }>>(`/budgets/${id}/counters`, {

@@ -179,13 +179,16 @@ const Forecast = ({ forecast, budget }: Pick<RowProps, 'forecast' | 'budget'>) =
 /** The fullest counters of a budget for each owner. */
 const Counters = ({ budget, data }: Pick<RowProps, 'budget' | 'data'>) => {
   const counters = (data.counters[budget.id] ?? []).slice(0, 5)
-  const nameOf = (of: string): string =>
-    budget.per === 'team' ? teamName(data, of) : (data.keys.find(({ id }) => id === of)?.name ?? of)
+  const nameOf = (of: string): string => {
+    if (of === '') return text.withoutUser
+    return budget.per === 'team' ? teamName(data, of) : (data.keys.find(({ id }) => id === of)?.name ?? of)
+  }
   return (
     <>
       <p class="num">
         {money(budget.amount)} {keysWords.periods[budget.period]}, {text.per[budget.per]}
       </p>
+      {counters.length === 0 && <p class="dim">{text.noCounters}</p>}
       <ul class="stack" aria-label={text.counters}>
         {counters.map(({ of, spent }) => {
           const share = shareOf(spent, budget.amount)

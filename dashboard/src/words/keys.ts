@@ -184,6 +184,8 @@ export const keysWords = words({
     projectedTotal: (amount: string) => amount,
     bases: { present: 'at the present rate', week: 'as in the last week', period: 'as in this period' },
     isSpent: 'spent',
+    withoutUser: 'requests without a user',
+    noCounters: 'Nothing was spent in this period.',
     noForecast: 'too little use to estimate',
     reserved: (amount: string) => `${amount} in progress`,
     degraded: 'The process that counts does not answer; the figures are earlier ones.',

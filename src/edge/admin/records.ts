@@ -41,7 +41,7 @@ export const budgetNow = z
   .strictObject({
     period_start: time,
     period_end: time.nullable().describe('null: the period has no end'),
-    spent: dollars,
+    spent: dollars.describe('Of all counters together'),
     reserved: dollars.describe('By requests in progress'),
     remaining: dollars.nullable().describe('null: the budget has a counter for each owner; see its counters'),
     as_of: time,

@@ -5,7 +5,7 @@ import { keyId } from '../../core/target.ts'
 import { outagesOf } from '../../gateway/endpoints/outages.ts'
 import { defaultModelOf, type HealthProblem } from '../../gateway/endpoints/pages.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import type { AlertView } from '../../policy/alerts/conditions.ts'
+import type { AlertView, BudgetView } from '../../policy/alerts/conditions.ts'
 
 /** Cooldowns that end only when the operator or the provider acts. */
 const DEAD = ['suspended', 'quota_exhausted']
@@ -28,6 +28,14 @@ export type AlertFacts = {
   readonly ledgerLag: number
 }
 
+/** With the name of a team or key in place of its ID. */
+const withOwnerName = (state: BudgetView, { teams, keys }: Directory): BudgetView => {
+  const { per } = state.budget
+  if (per !== 'team' && per !== 'key') return state
+  const name = (per === 'team' ? teams : keys).get(state.owner)?.name
+  return name === undefined ? state : { ...state, owner: name }
+}
+
 /** The part of the view that is not counted from events. */
 export type StateView = Omit<AlertView, 'now' | 'answers' | 'requests'>
 
@@ -38,7 +46,7 @@ export const alertView = async (
   const { accounts, health } = gateway
   const outages = outagesOf(health, config, (instance) => defaultModelOf(gateway, instance))
   return {
-    budgets: (await accounts.budgetFigures()).states,
+    budgets: (await accounts.budgetFigures()).states.map((state) => withOwnerName(state, directory)),
     openCircuits: outages.providers,
     closedRoutes: outages.routes,
     deadKeys: config.instances.flatMap((instance) =>

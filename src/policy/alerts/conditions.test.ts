@@ -142,6 +142,9 @@ test('alert conditions: a budget of several owners names how many there are, and
   assert.deepEqual(messageOf(owners(1)), [
     'The budget "research" is 90 % spent for 1 owner: "user-0" (90.00 of 100.00 dollars).',
   ])
+  assert.deepEqual(messageOf(owners(1, () => '')), [
+    'The budget "research" is 90 % spent for 1 owner: requests without a user (90.00 of 100.00 dollars).',
+  ])
   assert.deepEqual(messageOf(owners(4_000)), [
     'The budget "research" is 90 % spent for 4000 owners, the most by "user-3999", "user-3998", "user-3997" (90.99975 of 100.00 dollars).',
   ])

@@ -31,6 +31,7 @@ export type AlertCondition = {
 
 export type BudgetView = {
   readonly budget: Budget
+  /** The name of a team, key or user; empty: all, or requests without a user. */
   readonly owner: string
   readonly periodStart: number
   readonly periodEnd: number
@@ -130,9 +131,12 @@ const mostSpent = (states: readonly BudgetView[]): readonly BudgetView[] => {
   return most
 }
 
+/** The owner of the counter that requests without a user share. */
+const NAMELESS = 'requests without a user'
+
 /** `1 owner: "a"`, or the count and the owners that spent the most. */
 const ownersOf = (most: readonly BudgetView[], count: number): string => {
-  const names = most.map(({ owner }) => quotedName(owner)).join(', ')
+  const names = most.map(({ owner }) => (owner === '' ? NAMELESS : quotedName(owner))).join(', ')
   return count === 1 ? `1 owner: ${names}` : `${count} owners, the most by ${names}`
 }
 

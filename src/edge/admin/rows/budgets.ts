@@ -20,7 +20,11 @@ type StoredBudget = z.input<typeof stored>
 type ShownBudget = z.input<typeof budget>
 
 export const counter = z.strictObject({
-  of: z.string().describe('The ID of a team or key, or the name of a user; empty: one counter for all'),
+  of: z
+    .string()
+    .describe(
+      'The ID of a team or key, or the name of a user; empty: one counter for all, or the one that requests without a user share',
+    ),
   spent: z.string(),
   reserved: z.string(),
   remaining: z.string(),

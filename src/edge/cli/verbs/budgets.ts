@@ -51,6 +51,14 @@ const stateOf = (budget: JsonObject, left: number | null): string => {
   return `${budget.mode === 'soft' ? 'exceeded' : 'exhausted'}${day === null ? '' : ` until ${day}`}`
 }
 
+/** After the amount of a budget whose figures are those of all owners together. */
+const EACH: { readonly [per: string]: string } = {
+  team: ' each team',
+  key: ' each key',
+  user: ' each user',
+  end_user: ' each end user',
+}
+
 const cells = (budget: JsonObject, { paint }: Cli): readonly Cell[] => {
   const now = object(budget.now)
   const amount = Number(text(budget.amount))
@@ -62,7 +70,7 @@ const cells = (budget: JsonObject, { paint }: Cli): readonly Cell[] => {
     `${text(budget.period)} ${text(budget.timezone)}`,
     moneyText(text(now?.spent)),
     moneyText(text(now?.reserved)),
-    moneyText(text(budget.amount)),
+    `${moneyText(text(budget.amount))}${EACH[text(budget.per) ?? ''] ?? ''}`,
     left === null ? '–' : `${Math.round(left * 100)} %`,
     { text: stateOf(budget, left), paint: style },
   ]
@@ -71,22 +79,75 @@ const cells = (budget: JsonObject, { paint }: Cli): readonly Cell[] => {
 const print = (cli: Cli, budget: JsonObject): void =>
   cli.answer(budget, () => table(HEADINGS, [cells(budget, cli)], cli))
 
-/** Counters that are shown. */
+/** Counters that are shown of one budget, and in the list. */
 const MAX_COUNTERS = 20
+const LISTED_COUNTERS = 3
 
-/** The counters of a budget that has several, the fullest first, with the names of their teams and keys. */
-const counterLines = async (cli: Cli, store: RecordStore, { id, per }: JsonObject): Promise<readonly string[]> => {
-  if (cli.options.json || per === 'all' || !store.gateway) return []
-  const { body } = await store.gateway.call(`/admin/api/v1/budgets/${text(id)}/counters?limit=${MAX_COUNTERS}`)
-  const counters = isObject(body) ? list(body.data).filter(isObject) : []
-  const names = per === 'team' || per === 'key' ? await namesOf(store, per) : new Map<string, string>()
-  const rows = counters.map(({ of, spent, reserved, remaining }) => {
-    const owner = text(of) ?? ''
-    return [names.get(owner) ?? (owner || '(none)'), ...[spent, reserved, remaining].map((one) => moneyText(text(one)))]
-  })
-  return rows.length === 0
-    ? []
-    : ['', ...table([OWNERS[text(per) ?? ''] ?? '', 'SPENT', 'RESERVED', 'LEFT'], rows, cli)]
+/** The counters of a budget that has several, the fullest first. */
+const countersOf = async (
+  store: RecordStore,
+  { id, per }: JsonObject,
+  limit: number,
+): Promise<readonly JsonObject[] | null> => {
+  if (per === 'all' || !store.gateway) return null
+  const { body } = await store.gateway.call(`/admin/api/v1/budgets/${text(id)}/counters?limit=${limit}`)
+  return isObject(body) ? list(body.data).filter(isObject) : []
+}
+
+type OwnerNames = { readonly [per: string]: ReadonlyMap<string, string> }
+
+const ownerNames = async (store: RecordStore): Promise<OwnerNames> => ({
+  team: await namesOf(store, 'team'),
+  key: await namesOf(store, 'key'),
+})
+
+/** Requests without a user share a counter. */
+const ownerOf = ({ of }: JsonObject, per: string, names: OwnerNames): string => {
+  const owner = text(of) ?? ''
+  return names[per]?.get(owner) ?? (owner === '' ? 'without a user' : owner)
+}
+
+const counterLines = async (cli: Cli, store: RecordStore, budget: JsonObject): Promise<readonly string[]> => {
+  const counters = cli.options.json ? null : await countersOf(store, budget, MAX_COUNTERS)
+  if (counters === null || counters.length === 0) return []
+  const [per, names] = [text(budget.per) ?? '', await ownerNames(store)]
+  const rows = counters.map((counter) => [
+    ownerOf(counter, per, names),
+    ...[counter.spent, counter.reserved, counter.remaining].map((one) => moneyText(text(one))),
+  ])
+  return ['', ...table([OWNERS[per] ?? '', 'SPENT', 'RESERVED', 'LEFT'], rows, cli)]
+}
+
+/** A line of the list: a budget, or one counter of a budget that has one for each owner. */
+type BudgetRow = { readonly budget: JsonObject; readonly counter: JsonObject | null; readonly owner: string }
+
+/** Budgets, each that is counted for each owner followed by its fullest counters: its amount is the limit of one of them. */
+const rowsOf = async (store: RecordStore, budgets: readonly JsonObject[]): Promise<readonly BudgetRow[]> => {
+  const found = await Promise.all(budgets.map((budget) => countersOf(store, budget, LISTED_COUNTERS)))
+  const names = found.some((counters) => counters !== null && counters.length > 0) ? await ownerNames(store) : {}
+  return budgets.flatMap((budget, at) => [
+    { budget, counter: null, owner: '' },
+    ...(found[at] ?? []).map((counter) => ({
+      budget,
+      counter,
+      owner: ownerOf(counter, text(budget.per) ?? '', names),
+    })),
+  ])
+}
+
+/** The budget with its listed counters, if it has one for each owner. */
+const withCounters = (budget: JsonObject, rows: readonly BudgetRow[]): JsonObject => {
+  const counters = rows.flatMap((row) =>
+    row.budget === budget && row.counter !== null ? [{ ...row.counter, name: row.owner }] : [],
+  )
+  return budget.per === 'all' || counters.length === 0 ? budget : { ...budget, counters }
+}
+
+const rowCells = ({ budget, counter, owner }: BudgetRow, cli: Cli): readonly Cell[] => {
+  if (counter === null) return cells(budget, cli)
+  const { amount, period, timezone, name } = budget
+  const now = { ...object(budget.now), ...counter }
+  return cells({ amount, period, timezone, now, name: `${text(name)}: ${owner}`, mode: budget.mode ?? null }, cli)
 }
 
 const OWNERS: { readonly [per: string]: string } = { team: 'TEAM', key: 'KEY', user: 'USER', end_user: 'END USER' }
@@ -197,10 +258,11 @@ export const define: DefineVerb = (command, cli) => {
     .addHelpText('after', '\nExample: headgate budgets list --sort left')
     .action((options: ListingOptions) =>
       withRecords(cli(), async (store) => {
-        const rows = await listAll(store, 'budget', store.gateway ? { forecast: true } : {})
-        answerList(cli(), options, { headings: HEADINGS, rows, cells: (budget) => cells(budget, cli()) }, (data) => ({
+        const budgets = await listAll(store, 'budget', store.gateway ? { forecast: true } : {})
+        const rows = await rowsOf(store, budgets)
+        answerList(cli(), options, { headings: HEADINGS, rows, cells: (row) => rowCells(row, cli()) }, (sorted) => ({
           object: 'list',
-          data,
+          data: sorted.filter(({ counter }) => counter === null).map(({ budget }) => withCounters(budget, rows)),
         }))
       }),
     )

@@ -116,6 +116,7 @@ describe('the Configuration page', { skip: skipBrowser }, () => {
       await open(`${PAGE}/edit`)
       await page.getByRole('button', { name: 'Start from what runs' }).click()
       const text = page.getByLabel('Text of headgate.yaml')
+      await page.waitForFunction(() => document.querySelector('textarea')?.value.includes('routes:'))
       const begun = await text.inputValue()
       assert.match(
         begun,

@@ -465,7 +465,7 @@ const settings: readonly (readonly [
       inferenceConfig: { maxTokens: 4_000 },
       additionalModelRequestFields: { thinking: { type: 'enabled', budget_tokens: 2_000 } },
     },
-    ['e'],
+    [],
   ],
   [
     "a budget above the model's maximum",

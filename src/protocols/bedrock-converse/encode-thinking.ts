@@ -132,7 +132,8 @@ const byBudget: EncodeThinking = (intent, input, losses) => {
   const requested = intent.kind === 'budget' ? intent.tokens : budgetOfEffort(level).tokens
   const tokens = fitBudget(requested, input.limit ?? Number.POSITIVE_INFINITY)
   if (tokens === null) return withoutThinking(intent, input, losses)
-  if (effort && level && !(sized?.exact && tokens === requested)) losses.lose(effort.at)
+  // The size of a budget for an effort is the gateway's own choice, as at Anthropic.
+  if (effort && level && !sized?.exact) losses.lose(effort.at)
   if (intent.kind === 'budget' && tokens !== intent.tokens) losses.lose(intent.at)
   return { fields: { thinking: { type: 'enabled', budget_tokens: tokens } }, at: intent.at, on: true }
 }

@@ -12,6 +12,7 @@ import {
   finishReasonOf,
   hasUrl,
   isFiltered,
+  stopSequenceIn,
 } from '../shared/openai-finish-and-usage.ts'
 import { decodeImages, type ForeignBlock } from '../shared/output-media.ts'
 import { detailsOf, readDetails, reasoningText } from '../shared/reasoning-members.ts'
@@ -95,6 +96,7 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   const end = finishEvent(finishReasonOf(choice), {
     calls: blocks.some((block) => block.type === 'tool-call'),
     refused: blocks.some((block) => block.type === 'refusal'),
+    stopSequence: stopSequenceIn(choice),
   })
   if (end.type === 'failure') return [end]
   const searched = blocks.some(({ citations }) => citations?.some(hasUrl))

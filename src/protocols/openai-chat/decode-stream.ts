@@ -14,6 +14,7 @@ import {
   finishEvent,
   finishReasonOf,
   hasUrl,
+  stopSequenceIn,
 } from '../shared/openai-finish-and-usage.ts'
 import type { ForeignBlock } from '../shared/output-media.ts'
 import { detailsOf, readDetail, reasoningText } from '../shared/reasoning-members.ts'
@@ -38,6 +39,7 @@ class ChunkReader implements StreamDecoder {
   #finished = false
   #answerId: string | undefined
   #reason: string | null = null
+  #stopSequence: string | undefined
   #sources = NO_SOURCES
   /** Whether each choice has finished: the first, and further ones by index. */
   #first: boolean | undefined
@@ -140,7 +142,9 @@ class ChunkReader implements StreamDecoder {
     // Servers without real streaming send a complete message.
     const delta = object(choice.delta) ?? object(choice.message)
     if (delta) readDelta(delta, object(choice.logprobs), this.#blocks, this.#answerId)
-    if (reason !== null) this.#reason = reason
+    if (reason === null) return
+    this.#reason = reason
+    this.#stopSequence = stopSequenceIn(choice)
   }
 
   #finish(): void {
@@ -150,7 +154,11 @@ class ChunkReader implements StreamDecoder {
     blocks.closeAll()
     if (blocks.hasNamelessCall())
       return this.#breakOff(failureEvent(fail('malformed', 'The model called a function without a name.')))
-    const end = finishEvent(this.#reason, { calls: blocks.called, refused: blocks.refused })
+    const end = finishEvent(this.#reason, {
+      calls: blocks.called,
+      refused: blocks.refused,
+      stopSequence: this.#stopSequence,
+    })
     if (end.type === 'failure') this.#over = true
     this.#out.push(end)
   }

@@ -32,18 +32,29 @@ const FINISHES: ReadonlyMap<string, FinishKind> = new Map([
   ['unexpected_tool_call', 'malformed'],
 ])
 
-/** Kinds of content in the answer that determine its finish. */
-type AnswerContent = { readonly calls: boolean; readonly refused: boolean }
+/** What determines the finish of an answer: kinds of its content, and the stop sequence that the server matched. */
+type AnswerContent = { readonly calls: boolean; readonly refused: boolean; readonly stopSequence?: string | undefined }
 
 /**
  * The finish event of an answer. Calls are detected by content: Gemini and Ollama return `stop` after a call, and so does
  * OpenAI for a forced tool. A reason that reports an error becomes a failure.
  */
-export const finishEvent = (raw: string | null, { calls, refused }: AnswerContent): ChatEvent => {
+export const finishEvent = (raw: string | null, { calls, refused, stopSequence }: AnswerContent): ChatEvent => {
   const kind = raw === null ? 'stop' : (FINISHES.get(raw.toLowerCase()) ?? 'stop')
   if (kind === 'malformed') return failureEvent(fail('malformed', 'The model returned a malformed function call.'))
   if (kind === 'error') return failureEvent(fail('error_in_stream', 'The provider ended the answer with an error.'))
-  return { type: 'finish', finish: { kind: kindOf(kind, { calls, refused }), raw } satisfies Finish }
+  const known = kindOf(kind, { calls, refused })
+  const matched = known === 'stop' && stopSequence !== undefined && { stopSequence }
+  return { type: 'finish', finish: { kind: known, raw, ...matched } satisfies Finish }
+}
+
+/**
+ * The stop sequence that a server says it matched: `stop_reason` of vLLM, `matched_stop` of SGLang (agentgateway/agentgateway#3283).
+ * A number is a token; a reason of another format is none.
+ */
+export const stopSequenceIn = (choice: JsonObject): string | undefined => {
+  const reason = text(choice.stop_reason) || undefined
+  return reason !== undefined && !FINISHES.has(reason) ? reason : text(choice.matched_stop) || undefined
 }
 
 const kindOf = (kind: FinishKind, { calls, refused }: AnswerContent): FinishKind => {

@@ -89,6 +89,8 @@ export type Catalogue = ((provider: string, model: string) => ModelFacts | undef
    * count.
    */
   readonly lists?: (provider: string, model: string) => boolean
+  /** The prices of all models of a provider. */
+  readonly prices?: (provider: string) => readonly CataloguePrices[]
 }
 
 /**

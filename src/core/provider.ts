@@ -99,6 +99,8 @@ export type Provider = {
   readonly pricedAs?: (model: string, variables: Variables) => PricedAs | undefined
   /** Its name in the model catalogue, where that differs from `name`. */
   readonly catalogue?: string
+  /** Further names in the catalogue, of makers whose models it sells. Their prices count for models without a known one. */
+  readonly makers?: readonly string[]
 }
 
 /** An entry of the catalogue, and the factor of its prices of tokens. `provider`: another one of the catalogue. */

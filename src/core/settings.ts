@@ -307,9 +307,11 @@ export const settingsSchema = z.strictObject({
         'output tokens that a budget reserves for a call if neither the request nor the model limits them',
       ),
       unknownPrice: z
-        .enum(['allow', 'refuse'])
-        .default('allow')
-        .describe('a model without a known price, where a hard budget applies: call it without a charge, or skip it'),
+        .enum(['dearest', 'refuse', 'allow'])
+        .default('dearest')
+        .describe(
+          'a model without a known price, where a hard budget applies: charge the dearest known prices of its provider (without any, skip it), always skip it, or call it without a charge',
+        ),
       whenUnknown: z
         .enum(['refuse', 'serve'])
         .default('refuse')

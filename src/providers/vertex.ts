@@ -99,6 +99,7 @@ export default {
   quirks: { ...gemini.quirks, requestBody: claudeQuirks, path: bareModel },
   catalogue: 'gemini',
   pricedAs,
+  makers: ['anthropic'],
   embeds: {
     protocol: 'vertex-embeddings',
     models: ['gemini-embedding-001', 'text-embedding-005', 'text-multilingual-embedding-002'],

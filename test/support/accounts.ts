@@ -18,7 +18,7 @@ export const testAccounts = (world: World, more: Partial<AccountsOptions> = {}):
 
 const NO_BUDGETS: ReturnType<AccountsOptions['budgets']> = []
 const NO_PRICES = priceBook(() => undefined, [])
-const RULES = { maxOutput: 32_768, unknownPrice: 'allow', whenUnknown: 'serve', endUser: false } as const
+const RULES = { maxOutput: 32_768, unknownPrice: 'dearest', whenUnknown: 'serve', endUser: false } as const
 
 /** A hard budget of all calls in the month. */
 export const testBudget = (amount: number, more: Partial<Budget> = {}): Budget => ({

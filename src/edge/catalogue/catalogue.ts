@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { TokenPrices } from '../../core/accounts.ts'
 import type { Catalogue, CataloguePrices, ModelFacts } from '../../core/config.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import { modelName } from '../../core/model-name.ts'
 
 /** The file's format. Prices in nano-dollars per token; null or absent if unknown. */
 export type CatalogueFile = {
@@ -56,6 +57,7 @@ export const openCatalogue = (report: (problem: string) => void, file: URL | str
   return Object.assign((provider: string, model: string) => opened()(provider, model), {
     date: () => opened().date?.(),
     lists: (provider: string, model: string) => opened().lists?.(provider, model) ?? false,
+    prices: (provider: string) => opened().prices?.(provider) ?? [],
   })
 }
 
@@ -210,20 +212,36 @@ export const lookUp = (entries: Pick<Entries, 'get'>): Catalogue =>
     (provider: string, model: string) => {
       const models = entries.get(provider)
       if (!models) return undefined
-      const name = withoutFolder(model)
-      const exact = models.get(name)
+      const exact = models.get(model)
       if (exact) return exact
-      const undated = models.get(name.replace(DATE, ''))
-      if (undated) return undated
+      const named = byNormalName(models)
+      const name = modelName(model)
+      const found = named.get(name) ?? named.get(name.replace(DATE, ''))
+      if (found) return found
       const colon = name.lastIndexOf(':')
-      const variantOf = colon > 0 ? models.get(name.slice(0, colon)) : undefined
+      const variantOf = colon > 0 ? named.get(name.slice(0, colon)) : undefined
       return variantOf && withoutPrices(variantOf)
     },
-    { lists: (provider: string, model: string) => entries.get(provider)?.has(withoutFolder(model)) ?? false },
+    {
+      // Spellings do not count: their number is unbounded.
+      lists: (provider: string, model: string) => entries.get(provider)?.has(withoutFolder(model)) ?? false,
+      prices: (provider: string) => [...(entries.get(provider)?.values() ?? [])].flatMap(({ prices }) => prices ?? []),
+    },
   )
 
 /** Gemini clients send `models/gemini-…`. */
 const withoutFolder = (model: string): string => (model.startsWith('models/') ? model.slice('models/'.length) : model)
+
+/** The entries of a provider by the normal form of their names. Of two that differ only in it, the first one. */
+const byNormalName = (models: Models): Models => {
+  const known = normalNames.get(models)
+  if (known) return known
+  const named = new Map<string, ModelFacts>()
+  for (const [model, facts] of models) if (!named.has(modelName(model))) named.set(modelName(model), facts)
+  normalNames.set(models, named)
+  return named
+}
+const normalNames = new WeakMap<Models, Models>()
 
 const withoutPrices = ({ contextWindow, maxOutputTokens, capabilities }: ModelFacts): ModelFacts => ({
   ...(contextWindow !== undefined && { contextWindow }),

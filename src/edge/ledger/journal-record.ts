@@ -137,7 +137,7 @@ const ATTEMPT_OUTCOMES: readonly RecordedOutcome[] = [
 ]
 const REQUEST_OUTCOMES: readonly RequestOutcome[] = ['answered', 'refused', 'interrupted', 'client_gone', 'unknown']
 const USAGE_SOURCES: readonly UsageSource[] = ['exact', 'estimated']
-const PRICE_SOURCES: readonly PriceSource[] = ['upstream', 'override', 'catalogue', 'none']
+const PRICE_SOURCES: readonly PriceSource[] = ['upstream', 'override', 'catalogue', 'assumed', 'none']
 const CACHE_RESULTS: readonly CacheResult[] = ['off', 'bypass', 'miss', 'hit', 'shared']
 
 /** Decodes a line without its newline. Undefined if it is malformed. */

@@ -6,7 +6,7 @@ import type { Budget } from '../../core/accounts.ts'
 import { parseCharge } from '../../core/journal.ts'
 import { isObject } from '../../core/json.ts'
 import { budgetScope, counterOwner, countsPrincipal } from '../../policy/accounts/budget-scope.ts'
-import { allowsTarget } from '../../policy/accounts/key-access.ts'
+import { countsTarget } from '../../policy/accounts/key-access.ts'
 import type { SqlDatabase } from '../sql/database.ts'
 import { CHARGED, type OpenedColumn } from './usage-schema.ts'
 
@@ -62,7 +62,7 @@ const spentByOwner = (database: SqlDatabase, { budget, start }: CountedPeriodOf)
     const target = { requested: text(row.asked), provider: text(row.provider), model: text(row.model) }
     // End users are recorded only with `usage.endUser`.
     const isUnknown = budget.per === 'end_user' && row.end_user === null
-    if (isUnknown || !countsPrincipal(budget, client) || !allowsTarget(scope, target)) continue
+    if (isUnknown || !countsPrincipal(budget, client) || !countsTarget(scope, target)) continue
     add(sums, counterOwner(budget, client, text(row.end_user)), Number(row.spent))
   }
   return sums

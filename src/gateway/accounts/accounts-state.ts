@@ -13,7 +13,7 @@ export type AccountRules = {
   /** Output tokens that a budget reserves at most. */
   readonly maxOutput: number
   /** Whether a model without a known price may be called where a hard budget applies. */
-  readonly unknownPrice: 'allow' | 'refuse'
+  readonly unknownPrice: 'dearest' | 'refuse' | 'allow'
   /** Whether a hard budget is used before what was spent of it earlier is counted. */
   readonly whenUnknown: 'refuse' | 'serve'
   /** The tag by whose values totals are kept. */

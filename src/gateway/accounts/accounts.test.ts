@@ -21,7 +21,7 @@ const PRICES: Readonly<Record<string, { readonly input: number; readonly output:
   a: { input: 10, output: 40 },
   b: { input: 1, output: 4 },
 }
-const catalogue: Catalogue = (provider) => {
+const PRICED: Catalogue = (provider) => {
   const prices = PRICES[provider]
   return prices && { prices }
 }
@@ -48,6 +48,7 @@ type Given = {
   readonly principal?: Principal
   readonly settings?: object
   readonly rules?: Partial<AccountRules>
+  readonly catalogue?: Catalogue
   readonly instances?: Parameters<typeof gatewayHarness>[0]
   /** False: there is no journal. */
   readonly journal?: false | JournalResult
@@ -56,7 +57,7 @@ type Given = {
 }
 
 const given = (script: (asked: ScriptedCall) => void = answers, input: Given = {}) => {
-  const { principal = testPrincipal(), settings = {}, instances = [A] } = input
+  const { principal = testPrincipal(), settings = {}, instances = [A], catalogue = PRICED } = input
   const harness = gatewayHarness(instances, script, settings as object & Record<string, unknown>, catalogue)
   const { world } = harness
   const { journal, records } = memoryJournal(
@@ -69,7 +70,7 @@ const given = (script: (asked: ScriptedCall) => void = answers, input: Given = {
     budgets: () => scopes,
     prices: () => prices,
     journal: () => (input.journal === false ? null : journal),
-    rules: () => ({ maxOutput: 32_768, unknownPrice: 'allow', whenUnknown: 'serve', endUser: false, ...input.rules }),
+    rules: () => ({ maxOutput: 32_768, unknownPrice: 'dearest', whenUnknown: 'serve', endUser: false, ...input.rules }),
   })
   let number = 0
   return {
@@ -677,6 +678,8 @@ describe('a budget', () => {
     for (const [unknownPrice, status] of [
       ['allow', 200],
       ['refuse', 402],
+      // The provider has no price at all.
+      ['dearest', 402],
     ] as const) {
       const { ask, world } = given(answers, {
         instances: [unpriced],
@@ -687,6 +690,43 @@ describe('a budget', () => {
       await world.advance(1)
       assert.equal(reply.status, status)
     }
+  })
+
+  describe('without a known price: the dearest price of the provider', () => {
+    const prices = { input: 20, output: 70 }
+    const dearest: Catalogue = Object.assign(
+      (_: string, model: string) => (model === 'dear' ? { prices } : undefined),
+      {
+        prices: (name: string) => (name === 'c' ? [prices] : []),
+      },
+    )
+    const asked = (mode: 'hard' | 'soft') =>
+      given(answers, { instances: [instance('c')], budgets: [testBudget(1e9, { mode })], catalogue: dearest })
+
+    test('is reserved and charged, and marked as estimated', async () => {
+      const { ask, world, records, state } = asked('hard')
+      const reply = ask()
+      await world.advance(1)
+      assert.equal(reply.status, 200)
+      assert.equal(opened(records)[0]?.reserved, INPUT * prices.input + 1_024 * prices.output)
+      const cost = 3 * prices.input + 2 * prices.output
+      assert.deepEqual(
+        closed(records).map((record) => [record.cost, record.usageSource, record.priceSource]),
+        [[cost, 'estimated', 'assumed']],
+      )
+      assert.deepEqual(state(), [cost, 0, 1e9 - cost])
+      assert.equal(reply.headers['x-headgate-usage'], 'estimated')
+    })
+
+    test('is not assumed for a soft budget', async () => {
+      const { ask, world, records } = asked('soft')
+      ask()
+      await world.advance(1)
+      assert.deepEqual(
+        closed(records).map((record) => [record.cost, record.priceSource]),
+        [[null, 'none']],
+      )
+    })
   })
 
   test('without a known price: the cost is not stated as 0 because an earlier attempt cost nothing', async () => {

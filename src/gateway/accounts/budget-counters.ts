@@ -7,7 +7,7 @@ import { type BudgetCharge, budgetCharge } from '../../core/journal.ts'
 import { addNano, type Nano } from '../../core/money.ts'
 import { type BudgetCounter, remainingOf } from '../../policy/accounts/admission.ts'
 import { type BudgetScope, counterOwner, countsPrincipal } from '../../policy/accounts/budget-scope.ts'
-import { type AccessTarget, allowsTarget } from '../../policy/accounts/key-access.ts'
+import { type AccessTarget, countsTarget } from '../../policy/accounts/key-access.ts'
 import { type Period, periodAt } from '../../policy/accounts/period.ts'
 
 /** What was spent of a counter in earlier runs, as stored in the ledger. */
@@ -120,7 +120,7 @@ export class BudgetCounters {
     const cells: BudgetCell[] = []
     for (const scope of scopes) {
       const { budget, models, providers } = scope
-      if (models.length + providers.length > 0 && !(target && allowsTarget(scope, target))) continue
+      if (models.length + providers.length > 0 && !(target && countsTarget(scope, target))) continue
       const cell = this.#cell(this.#countedOf(scope), counterOwner(budget, principal, endUser), received)
       if (!cell) return budget
       cells.push(cell)

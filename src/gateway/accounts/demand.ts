@@ -70,7 +70,7 @@ const tokensOfBody = ({ text: body, bytes }: EncodedText): number => tokensOfByt
 
 const plannedFor = (plan: Plan, model: string): Pick<CallDemand, 'asked' | 'route' | 'plan'> => ({
   asked: plan.by === 'default' ? null : model,
-  route: plan.by === 'route' ? model : null,
+  route: plan.by === 'route' ? (plan.route ?? model) : null,
   plan,
 })
 

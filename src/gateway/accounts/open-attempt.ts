@@ -7,6 +7,7 @@ import { type ChargedEnd, chargedUsage } from '../../policy/accounts/charge.ts'
 import type { AttemptCost, PricedUsage } from '../../policy/accounts/cost.ts'
 import { estimateOutput } from '../../policy/accounts/estimate.ts'
 import type { AccessTarget } from '../../policy/accounts/key-access.ts'
+import type { UnknownPrice } from '../../policy/accounts/price-book.ts'
 import { outputTokens, type TokenSource } from '../call/usage.ts'
 import type { AccountsState } from './accounts-state.ts'
 import type { Reservation } from './authority.ts'
@@ -37,6 +38,8 @@ export type PlannedAttempt = {
   readonly estimate: { readonly raw: number; readonly input: number; readonly output: number }
   /** The service that the request asks for. */
   readonly asked: Service
+  /** What applies if no price is known. */
+  readonly unknownPrice: UnknownPrice | undefined
   /** The estimate, reserved at first. */
   readonly hold: Hold
   /** ms since 1970, before its reservation. */
@@ -73,7 +76,7 @@ export const payingCells = (
 
 /**
  * What an attempt at this target would reserve. `estimated`: its cost; null: the price is unknown. `isUnpriced`: and a hard
- * budget applies. A budget instead: it has no counter left.
+ * budget does not allow that. A budget instead: it has no counter left.
  */
 export const planAttempt = (
   state: AccountsState,
@@ -88,10 +91,14 @@ export const planAttempt = (
   const output = demand.output === 'text' ? outputOf(state, call, demand, { cells, model, modelMaximum }) : 0
   const estimate = { raw: demand.input, input: state.history.inputOf(model, demand.input), output }
   const at = call.received
-  const estimated = isFree(demand) ? 0 : state.prices().reservation({ instance, model, at, ...estimate, asked })
-  const isUnpriced = estimated === null && cells.some(({ budget }) => budget.mode === 'hard')
+  const isHard = cells.some(({ budget }) => budget.mode === 'hard')
+  const rule = state.rules().unknownPrice
+  const unknownPrice = isHard && rule === 'dearest' ? rule : undefined
+  const priced = { instance, model, at, ...estimate, asked, unknownPrice }
+  const estimated = isFree(demand) ? 0 : state.prices().reservation(priced)
+  const isUnpriced = estimated === null && isHard && rule !== 'allow'
   const hold = { tokens: isFree(demand) ? 0 : estimate.input + output, cost: estimated ?? 0 }
-  return { cells, estimate, asked, hold, at: state.world.date(), estimated, isUnpriced }
+  return { cells, estimate, asked, unknownPrice, hold, at: state.world.date(), estimated, isUnpriced }
 }
 
 type Answering = {
@@ -116,7 +123,7 @@ const outputOf = (
 export const chargeOf = (
   state: AccountsState,
   { received }: AccountedCall,
-  { target, source, estimate, asked }: OpenAttempt,
+  { target, source, estimate, asked, unknownPrice }: OpenAttempt,
   end: ChargedEnd,
 ): Charged => {
   const { instance, model } = target.candidate
@@ -128,8 +135,11 @@ export const chargeOf = (
     reservedOutput: estimate.output,
   })
   const answering = source?.model() ?? null
-  const cost = state.prices().costOfAttempt({ instance, model, answering, at: received, usage, asked })
-  return { usage, usageSource, cost: cost.nano === null && isNothing(usage) ? NO_COST : cost }
+  const priced = { instance, model, answering, at: received, usage, asked, unknownPrice }
+  const cost = state.prices().costOfAttempt(priced)
+  if (isNothing(usage) && (cost.nano === null || cost.source === 'assumed'))
+    return { usage, usageSource, cost: NO_COST }
+  return { usage, usageSource: cost.source === 'assumed' ? 'estimated' : usageSource, cost }
 }
 
 const isNothing = ({ input, output }: PricedUsage): boolean => input === 0 && output === 0

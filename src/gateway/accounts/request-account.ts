@@ -149,7 +149,7 @@ export class RequestAccount implements TimerClient {
     const planned = planAttempt(this.#state, this.#call, this.#demand, { candidate: target.candidate, modelMaximum })
     if ('id' in planned) return this.#refuseTarget(ownersFailure(planned))
     const { cells, hold, isUnpriced } = planned
-    if (isUnpriced && this.#state.rules().unknownPrice === 'refuse') return this.#refuseTarget(unpricedFailure())
+    if (isUnpriced) return this.#refuseTarget(unpricedFailure(target.candidate.instance.id, this.#state.rules()))
     if (cells.length === 0 && this.#hasNoLimits) return this.#prepare(target, planned, null)
     const reserving = this.#state.authority.reserve(this.#with(cells), this.#demandOf(hold))
     return whenKnown(reserving, (result) => this.#onReserved(target, planned, result))
@@ -170,7 +170,7 @@ export class RequestAccount implements TimerClient {
 
   #prepare(
     target: Target,
-    { cells, estimate, asked, hold, at }: PlannedAttempt,
+    { cells, estimate, asked, unknownPrice, hold, at }: PlannedAttempt,
     reservation: Reservation | null,
   ): null {
     this.#pending = {
@@ -180,6 +180,7 @@ export class RequestAccount implements TimerClient {
       reservation,
       estimate,
       asked,
+      unknownPrice,
       at,
       hold,
       recorded: false,
@@ -428,8 +429,8 @@ export class RequestAccount implements TimerClient {
       const charge = { tokens: isFree(this.#demand) ? 0 : usage.input + usage.output, cost: cost.nano }
       this.#state.authority.settle(attempt.reservation, charge)
     }
-    if (cost.nano === null) this.#isUnpriced = true
-    else this.#cost = (this.#cost ?? 0) + cost.nano
+    if (cost.nano === null || cost.source === 'assumed') this.#isUnpriced = true
+    if (cost.nano !== null) this.#cost = (this.#cost ?? 0) + cost.nano
     if (usageSource === 'estimated') this.#usageSource = 'estimated'
     const { model } = attempt.target.candidate
     if (end === 'answered' && usageSource === 'exact' && !isFree(this.#demand))

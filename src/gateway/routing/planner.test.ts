@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import { defaultSettings } from '../../../test/support/settings.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
-import { ANONYMOUS } from '../../core/accounts.ts'
+import { ANONYMOUS, FULL_ACCESS } from '../../core/accounts.ts'
 import type { ClientProtocolName, UpstreamProtocolName } from '../../core/chat.ts'
 import { draftPlan } from '../../policy/routing/plan.ts'
 import { createResponse } from '../responses/create-response.ts'
@@ -246,6 +246,19 @@ for (const strategy of ['priority', 'weighted'] as const)
     const candidates = plans.map(([first]) => (first?.ok ? new Set(first.value.candidates) : assert.fail()))
     assert.deepEqual(candidates[0]?.symmetricDifference(candidates[2] ?? new Set()), new Set())
   })
+
+test('planning: a route that is denied is denied in any case', () => {
+  const gateway = planner()
+  const config = routesNamed(2, 'priority')
+  const access = [{ ...FULL_ACCESS, routes: ['*', '!Route-0'] }]
+  for (const [model, is] of [
+    ['route-0', false],
+    ['ROUTE-0', false],
+    [' Route-0 ', false],
+    [' Route-1 ', true],
+  ] as const)
+    assert.equal(planFor(gateway, config, { ...CHAT, model, principal: { ...CHAT.principal, access } }).ok, is, model)
+})
 
 test('planning: only the newest of the names that clients send are cached', () => {
   const gateway = planner()

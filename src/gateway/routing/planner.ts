@@ -7,7 +7,7 @@ import type { Candidate, Plan } from '../../core/target.ts'
 import { allowsName, type KeyAccessRules, restrictionsOf } from '../../policy/accounts/key-access.ts'
 import { affinityOf } from '../../policy/routing/affinity.ts'
 import { allowedDraft, modelNotAllowed, styleNotAllowed } from '../../policy/routing/allowed-plan.ts'
-import { listModels } from '../../policy/routing/models.ts'
+import { listModels, routeNamed } from '../../policy/routing/models.ts'
 import { orderKeys } from '../../policy/routing/order.ts'
 import {
   draftPlan,
@@ -92,12 +92,12 @@ const allowed = (
     const { plan, draft } = found.value
     return good(plan ?? orderedPlan(draft, momentOf(gateway)))
   }
-  const isRoute = config.routes.has(route)
+  const named = routeNamed(config, route)
   const names = () => listModels(config, gateway.lists(), gateway.catalogue, rules).map(({ id }) => id)
-  const isNameAllowed = isRoute ? allowsName(rules.routes, route) : !rules.routesOnly
+  const isNameAllowed = named ? allowsName(rules.routes, named.name) : !rules.routesOnly
   if (!isNameAllowed) return bad(modelNotAllowed(model, names()))
   // The error of an unknown name suggests other names: only those that the key may use.
-  if (!found.ok) return found.failure.kind === 'unknown_model' && !isRoute ? bad(unknownModel(model, names())) : found
+  if (!found.ok) return found.failure.kind === 'unknown_model' && !named ? bad(unknownModel(model, names())) : found
   const draft = allowedDraft(found.value.draft, rules, requested)
   return draft ? good(orderedPlan(draft, momentOf(gateway))) : bad(modelNotAllowed(model, names()))
 }

@@ -1,7 +1,7 @@
 /** The number of budgets that count one request. Each one has a counter that the request reserves and settles. */
 import { ANONYMOUS, type Budget, type Directory, type Principal } from '../../core/accounts.ts'
 import { type BudgetScope, budgetScope, countsPrincipal } from './budget-scope.ts'
-import { allowsTarget } from './key-access.ts'
+import { countsTarget } from './key-access.ts'
 import { principalOf } from './principal.ts'
 
 /** The most budgets that may count one request. */
@@ -40,7 +40,7 @@ const overlapOf = (scopes: readonly BudgetScope[]): readonly Budget[] | undefine
   for (const model of models)
     for (const provider of providers) {
       const target = { requested: model, provider, model: model.slice(model.indexOf('/') + 1) }
-      const counting = scopes.filter((scope) => allowsTarget(scope, target))
+      const counting = scopes.filter((scope) => countsTarget(scope, target))
       if (counting.length > MAX_BUDGETS) return counting.map(({ budget }) => budget)
     }
   return undefined

@@ -19,7 +19,7 @@ export const budgetScope = (budget: Budget): BudgetScope => ({
 /** What budgets count by: a client, or what the ledger has of it. */
 export type CountedClient = Pick<Principal, 'id' | 'user' | 'tags'> & { readonly team: Pick<Principal['team'], 'id'> }
 
-/** Whether a budget counts this principal, at the targets that its models and providers allow (`allowsTarget`). */
+/** Whether a budget counts this principal, at the targets that its models and providers allow (`countsTarget`). */
 export const countsPrincipal = ({ appliesTo }: Pick<Budget, 'appliesTo'>, principal: CountedClient): boolean =>
   (appliesTo.teams?.includes(principal.team.id) ?? true) &&
   (appliesTo.keys?.includes(principal.id) ?? true) &&

@@ -55,6 +55,25 @@ const targets: readonly (readonly [
   [['*', '!claude-opus*'], 'anthropic/claude-opus-5', 'anthropic', 'claude-opus-5', false],
   [['*', '!claude-opus*'], 'ANTHROPIC/CLAUDE-OPUS-5', 'anthropic', 'CLAUDE-OPUS-5', false],
   [['*', '!claude-opus*'], 'best', 'anthropic', 'claude-opus-5', false],
+  // Nor can it be avoided by another spelling, a version or a tuned model.
+  ...(
+    [
+      ['openai', ' Claude-Opus-5 '],
+      ['gemini', 'models/claude-opus-5'],
+      ['vertex', 'anthropic/claude-opus-5'],
+      ['vertex', 'claude-opus-5@20260501'],
+      ['bedrock', 'us.anthropic.claude-opus-5'],
+      ['bedrock', 'arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.claude-opus-5-v1:0'],
+      ['openrouter', 'anthropic/claude-opus-5-latest'],
+      ['openai', 'ft:claude-opus-5:org::id'],
+    ] as const
+  ).map(([provider, model]) => [['*', '!claude-opus-5'], null, provider, model, false] as const),
+  // An allowed name allows its spellings, but no version, which may be another model or in another region.
+  [['openai/gpt-5'], null, 'openai', ' GPT-5', true],
+  [['models/gemini-2.5-flash'], null, 'gemini', 'gemini-2.5-flash', true],
+  [['gpt-5'], null, 'openai', 'ft:gpt-5:org::id', false],
+  [['eu.anthropic.*'], null, 'bedrock', 'us.anthropic.claude-opus-5', false],
+  [['gpt-4o'], null, 'openai', 'gpt-4o-2024-05-13', false],
   [['*', '!anthropic/*'], 'claude-opus-5', 'bedrock', 'claude-opus-5', true],
   [['*', '!anthropic/*'], 'claude-opus-5', 'anthropic', 'claude-opus-5', false],
   [['fast', '!fast'], 'fast', 'openai', 'gpt-5-mini', false],

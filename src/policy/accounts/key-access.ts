@@ -3,6 +3,7 @@
  * allowed if a glob matches it and no glob with `!` does. `null` restricts nothing, `[]` allows nothing.
  */
 import type { Access, AccessList, Principal } from '../../core/accounts.ts'
+import { modelName, modelNames } from '../../core/model-name.ts'
 import { type Glob, matchesGlob, parseGlob } from './glob.ts'
 import { contains, type IpRange, parseIp, parseIpRange } from './ip-range.ts'
 
@@ -51,7 +52,9 @@ export const restrictionsOf = ({ access }: Pick<Principal, 'access'>): KeyAccess
 const restrictions = new WeakMap<Principal['access'], KeyAccessRules | null>()
 
 /** Prepares one list of globs. Empty: no restriction. */
-export const nameRule = (list: AccessList): readonly NameRule[] => (list === null ? [] : [divide(list, parseGlob)])
+export const nameRule = (list: AccessList): readonly NameRule[] => (list === null ? [] : [divide(list, parseName)])
+
+const parseName = (glob: string): Glob => parseGlob(modelName(glob))
 
 const divide = <T>(list: readonly string[], parse: (entry: string) => T) => ({
   allowed: list.filter((entry) => !entry.startsWith('!')).map(parse),
@@ -61,10 +64,14 @@ const divide = <T>(list: readonly string[], parse: (entry: string) => T) => ({
 /** Whether every list allows one of these names of the same thing. A denial of any of the names counts. */
 export const allowsName = (rules: readonly NameRule[], ...names: readonly string[]): boolean => {
   if (rules.length === 0) return true
-  const folded = names.map((name) => name.toLowerCase())
-  const matches = (glob: Glob) => folded.some((name) => matchesGlob(glob, name))
+  const matches = matcherOf(names.map(modelName))
   return rules.every(({ allowed, denied }) => !denied.some(matches) && allowed.some(matches))
 }
+
+const matcherOf =
+  (names: readonly string[]) =>
+  (glob: Glob): boolean =>
+    names.some((name) => matchesGlob(glob, name))
 
 /**
  * A target of a request. `requested`: the model or route that the client named; null if that name was replaced, as by the
@@ -79,20 +86,52 @@ export type AccessTarget = {
 
 /**
  * Whether a target is allowed, by the dimensions `models` and `providers`. `models` is matched against the requested name,
- * `provider/model` and the model alone, so that `!claude-opus*` also denies `anthropic/claude-opus-5`.
+ * `provider/model` and the model alone, so that `!claude-opus*` also denies `anthropic/claude-opus-5`. In doubt it is denied: a
+ * denial also applies to versions of the model (a date, a region, a tuned model), an allowed name to no other.
  */
 export const allowsTarget = (
   { models, providers }: Pick<KeyAccessRules, 'models' | 'providers'>,
   target: AccessTarget,
-): boolean =>
-  allowsName(providers, target.provider) && (models.length === 0 || allowsName(models, ...modelNames(target)))
+): boolean => {
+  if (!allowsName(providers, target.provider)) return false
+  if (models.length === 0) return true
+  const { own, kin } = targetNames(target)
+  const [isOwn, isKin] = [matcherOf(own), matcherOf(kin)]
+  return models.every(
+    ({ allowed, denied }) => !denied.some((glob) => isOwn(glob) || isKin(glob)) && allowed.some(isOwn),
+  )
+}
 
-/** All names by which a glob of models matches a target. */
-export const modelNames = ({ requested, provider, model }: AccessTarget): readonly string[] => [
-  ...(requested === null ? [] : [requested]),
-  `${provider}/${model}`,
+/**
+ * Whether a budget with these lists counts a target, by the same names. In doubt it counts: a name in the list also stands for
+ * versions of the model, and only the name itself is excluded.
+ */
+export const countsTarget = (
+  { models, providers }: Pick<KeyAccessRules, 'models' | 'providers'>,
+  target: AccessTarget,
+): boolean => {
+  if (!allowsName(providers, target.provider)) return false
+  if (models.length === 0) return true
+  const { own, kin } = targetNames(target)
+  const [isOwn, isKin] = [matcherOf(own), matcherOf(kin)]
+  return models.every(
+    ({ allowed, denied }) => !denied.some(isOwn) && allowed.some((glob) => isOwn(glob) || isKin(glob)),
+  )
+}
+
+/** The names by which a glob of models matches a target, and those of models of which it is a version. */
+const targetNames = ({
+  requested,
+  provider,
   model,
-]
+}: AccessTarget): { readonly own: readonly string[]; readonly kin: readonly string[] } => {
+  const { name, kin } = modelNames(model)
+  const instance = provider.toLowerCase()
+  return {
+    own: [...(requested === null ? [] : [modelName(requested)]), `${instance}/${name}`, name],
+    kin: kin.flatMap((one) => [`${instance}/${one}`, one]),
+  }
+}
 
 /**
  * Whether a client address is allowed. An address that cannot be parsed is refused where a list exists; a denial that

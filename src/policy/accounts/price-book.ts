@@ -1,19 +1,25 @@
 /** The prices of all models at one time: those of the catalogue, and those that operators set in their place. */
-import type { PriceOverride, PriceRule, Service } from '../../core/accounts.ts'
+import type { PriceList, PriceOverride, PriceRule, Service } from '../../core/accounts.ts'
 import { type Catalogue, type CataloguePrices, factsOf } from '../../core/config.ts'
+import { type ModelNames, modelName, modelNames } from '../../core/model-name.ts'
 import type { Nano } from '../../core/money.ts'
 import type { Instance } from '../../core/provider.ts'
 import { type AttemptCost, costOf, effectivePrices, type PricedUsage, reservationOf, timesTokens } from './cost.ts'
+import { dearestPrices } from './dearest-prices.ts'
 import { type Glob, matchesGlob, parseGlob } from './glob.ts'
 
 /** A model at a provider instance, at the time (ms since 1970) at which the request was received. */
 export type PricedModel = { readonly instance: Instance; readonly model: string; readonly at: number }
+
+/** What applies to a model without a known price: the dearest prices of its provider. Absent: its cost is unknown. */
+export type UnknownPrice = 'dearest'
 
 /** An attempt to be priced. `answering`: the model that the answer names. `asked`: what the request asked for. */
 type PricedAnswer = PricedModel & {
   readonly usage: PricedUsage
   readonly answering?: string | null
   readonly asked?: Service
+  readonly unknownPrice?: UnknownPrice | undefined
 }
 
 export type PriceBook = {
@@ -21,7 +27,12 @@ export type PriceBook = {
   readonly costOfAttempt: (attempt: PricedAnswer) => AttemptCost
   /** What to reserve for an attempt, from estimated tokens. Null: a price is unknown. */
   readonly reservation: (
-    attempt: PricedModel & { readonly input: number; readonly output: number; readonly asked?: Service },
+    attempt: PricedModel & {
+      readonly input: number
+      readonly output: number
+      readonly asked?: Service
+      readonly unknownPrice?: UnknownPrice | undefined
+    },
   ) => Nano | null
   /**
    * One figure to compare models by price, in nano-dollars per token: three parts input, one part output. Undefined: a price
@@ -50,9 +61,9 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
     const found = models.get(model)
     if (found) return found
     if (models.size >= MAX_MODELS) models.clear()
-    const prices = factsOf(catalogue, instance, model)?.prices ?? elsewhere(catalogue, instance, model)
-    const [id, name] = [instance.id.toLowerCase(), model.toLowerCase()]
-    const matching = sorted.filter((one) => matchesGlob(one.provider, id) && matchesGlob(one.model, name))
+    const names = modelNames(model)
+    const prices = listedPrices(catalogue, instance, names)
+    const matching = rulesFor(sorted, instance, names)
     const made: KnownPrices = {
       catalogue: prices && { prices, version: `cat:${catalogue.date?.() ?? 'undated'}` },
       overrides: matching.map(({ rule: { id: ruleId, model: of, prices: set, effectiveFrom } }) => ({
@@ -82,6 +93,8 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
   const listsOfAnswer = (of: PricedModel, answering: string | null | undefined) => {
     const asked = listsOf(of)
     if (!answering || answering === of.model || isNameOf(answering, of.model)) return asked
+    // A tuned model costs more than the model that its answer may name.
+    if (modelNames(of.model).isTuned && !modelNames(answering).isTuned) return asked
     // The name of a deployment says nothing about its model, so a snapshot that is not listed is better than nothing.
     const isUnknown = asked.catalogue === undefined && asked.override === undefined
     if (!isUnknown && !isListed(catalogue, of.instance, answering)) return asked
@@ -90,25 +103,72 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
     const isSet = asked.override !== undefined && asked.override.version !== answered.override?.version
     return isPriced && (!isSet || answered.override?.isExact === true) ? answered : asked
   }
-  const effective = (of: PricedModel): PriceOverride | undefined => {
-    const { catalogue: listed, override } = listsOf(of)
-    return effectivePrices(listed?.prices, override?.prices, of.instance.provider.service)
+  const effective = ({ catalogue: listed, override }: Lists, { instance }: PricedModel): PriceOverride | undefined =>
+    effectivePrices(listed?.prices, override?.prices, instance.provider.service)
+
+  const dearest = new WeakMap<Instance, PriceList | null>()
+  /** The lists of a model without a known price. What a rule sets for it stays. Null: the provider has no known price. */
+  const assumedLists = (instance: Instance, { override }: Lists): Lists | null => {
+    const known = dearest.get(instance)
+    const prices = known === undefined ? dearestPrices(catalogue, rules, instance) : known
+    dearest.set(instance, prices)
+    return prices && { catalogue: { prices, version: 'dearest' }, override }
   }
 
   return {
-    costOfAttempt: ({ usage, asked, answering, ...of }) =>
-      of.instance.provider.builtin
-        ? BUILTIN
-        : costOf({
-            usage,
-            asked,
-            usual: of.instance.provider.service,
-            ...listsOfAnswer(of, answering),
-            pricesOf: (model) => effective({ ...of, model }),
-          }),
-    reservation: ({ asked, ...of }) => (of.instance.provider.builtin ? 0 : reservationOf(of, effective(of), asked)),
-    blendedPrice: (of) => blended(effective(of)),
+    costOfAttempt: ({ usage, asked, answering, unknownPrice, ...of }) => {
+      const { instance } = of
+      if (instance.provider.builtin) return BUILTIN
+      const lists = listsOfAnswer(of, answering)
+      const pricesOf = (model: string) => effective(listsOf({ ...of, model }), of)
+      const pricing = { usage, asked, usual: instance.provider.service, pricesOf }
+      const cost = costOf({ ...pricing, ...lists })
+      if (cost.nano !== null || !unknownPrice) return cost
+      const assumed = costOf({ ...pricing, ...assumedLists(instance, lists) })
+      return assumed.nano === null ? assumed : { ...assumed, source: 'assumed' }
+    },
+    reservation: ({ asked, unknownPrice, ...of }) => {
+      if (of.instance.provider.builtin) return 0
+      const lists = listsOf(of)
+      const known = reservationOf(of, effective(lists, of), asked)
+      if (known !== null || !unknownPrice) return known
+      const assumed = assumedLists(of.instance, lists)
+      return assumed && reservationOf(of, effective(assumed, of), asked)
+    },
+    blendedPrice: (of) => blended(effective(listsOf(of), of)),
   }
+}
+
+/** The prices that apply to a model at some time. */
+type Lists = {
+  readonly catalogue: { readonly prices: PriceList; readonly version: string } | undefined
+  readonly override: KnownPrices['overrides'][number] | undefined
+}
+
+/** The prices of the catalogue: of the name, or of the model of which it is a version, unless it was tuned. */
+const listedPrices = (
+  catalogue: Catalogue,
+  instance: Instance,
+  { name, kin, isTuned }: ModelNames,
+): CataloguePrices | undefined => {
+  for (const one of isTuned ? [name] : [name, ...kin]) {
+    const prices = factsOf(catalogue, instance, one)?.prices ?? elsewhere(catalogue, instance, one)
+    if (prices) return prices
+  }
+  return undefined
+}
+
+/** The rules for a name; without any, those for the model of which it is a version, unless it was tuned. */
+const rulesFor = (
+  rules: readonly RuleWithGlobs[],
+  instance: Instance,
+  { name, kin, isTuned }: ModelNames,
+): readonly RuleWithGlobs[] => {
+  const id = instance.id.toLowerCase()
+  const matching = (names: readonly string[]) =>
+    rules.filter((rule) => matchesGlob(rule.provider, id) && names.some((one) => matchesGlob(rule.model, one)))
+  const own = matching([name])
+  return own.length > 0 || isTuned ? own : matching(kin)
 }
 
 /** The prices of another entry of the catalogue, where the provider states one. */
@@ -165,7 +225,7 @@ type RuleWithGlobs = {
 const ruleWithGlobs = (rule: PriceRule): RuleWithGlobs => ({
   rule,
   provider: parseGlob(rule.provider),
-  model: parseGlob(rule.model),
+  model: parseGlob(modelName(rule.model)),
   precedence: [...exactness(rule.provider), ...exactness(rule.model), rule.effectiveFrom],
 })
 

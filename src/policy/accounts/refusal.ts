@@ -47,13 +47,21 @@ export const ownersFailure = ({ id }: Budget): Failure =>
     limit: `budget; id=${id}`,
   })
 
-/** No price is known for any target, and a budget must not be spent without one. */
-export const unpricedFailure = (): Failure =>
-  fail(
+/** No price is known for the target, and a hard budget must not be spent without one. `provider`: the ID of its instance. */
+export const unpricedFailure = (
+  provider: string,
+  { unknownPrice }: { readonly unknownPrice: 'dearest' | 'refuse' | 'allow' },
+): Failure => {
+  const unknown =
+    unknownPrice === 'refuse'
+      ? 'The price of this model is unknown'
+      : `The price of this model is unknown, as are all prices of the provider ${JSON.stringify(provider)}`
+  return fail(
     'budget_exceeded',
-    'The price of this model is unknown, and a budget applies that allows models with known prices only.',
+    `${unknown}, and a hard budget applies. The operator can set its price under \`prices\` in headgate.yaml (a perMillion of zero if it is free), or \`budget.unknownPrice: allow\`.`,
     { limit: 'budget; unpriced' },
   )
+}
 
 /** A limit of requests, tokens or concurrency: 429, which clients retry. */
 export const limitFailure = (refusal: Exclude<LimitRefusal, { readonly why: 'budget' }>): Failure => {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { defaultSettings } from '../../../test/support/settings.ts'
 import type { Catalogue, Config } from '../../core/config.ts'
 import type { Instance, Provider } from '../../core/provider.ts'
-import { hasModel, isListedModel } from './models.ts'
+import { isListedModel, modelAt, routeNamed } from './models.ts'
 
 const provider: Provider = {
   name: 'openai',
@@ -44,7 +44,33 @@ for (const model of ['invented', 'fast', '', 'gpt-x:invented', 'gpt-x-2031-01-01
     assert.equal(isListedModel(sources, 'east', model), false))
 
 test('models: a variant of a known model may be requested, but is not listed', () =>
-  assert.equal(hasModel(sources, instance, 'gpt-x:invented'), true))
+  assert.equal(modelAt(sources, instance, 'gpt-x:invented'), 'gpt-x:invented'))
 
 test('models: no model of an unknown instance is listed', () =>
   assert.equal(isListedModel(sources, 'west', 'configured'), false))
+
+for (const [written, name] of [
+  ['configured', 'configured'],
+  [' Configured ', 'configured'],
+  ['FETCHED', 'fetched'],
+  ['models/Built-In', 'built-in'],
+  ['invented', undefined],
+] as const)
+  test(`models: ${JSON.stringify(written)} is sent as ${name}`, () =>
+    assert.equal(modelAt(sources, instance, written), name))
+
+test('models: of two names that differ only in case, the one as written is sent', () => {
+  const both = { ...instance, models: ['Model-A', 'model-a', 'MODEL-A'] }
+  for (const name of both.models) assert.equal(modelAt(sources, both, name), name)
+})
+
+test('models: a route is found by its name in any case, and the exact name comes first', () => {
+  const routes = new Map(['Fast', 'fast'].map((name) => [name, { name, targets: [], fallback: [] }]))
+  for (const [name, found] of [
+    ['fast', 'fast'],
+    ['Fast', 'Fast'],
+    [' FAST ', 'Fast'],
+    ['slow', undefined],
+  ] as const)
+    assert.equal(routeNamed({ routes }, name)?.name, found)
+})

@@ -1,5 +1,6 @@
 /** Which provider instance has which model: from its own list, the configuration and the catalogue. */
 import { type Catalogue, type Config, factsOf, type ModelFacts, type Route } from '../../core/config.ts'
+import { modelName } from '../../core/model-name.ts'
 import type { Instance } from '../../core/provider.ts'
 import { allowsName, allowsTarget, type KeyAccessRules } from '../accounts/key-access.ts'
 
@@ -19,16 +20,40 @@ export const usableInstances = ({ instances }: Config): readonly Instance[] => {
   return real.length > 0 ? real : instances
 }
 
-/** Whether an instance has a model, according to any source. */
-export const hasModel = ({ lists, catalogue }: ModelSources, instance: Instance, model: string): boolean =>
-  instance.models.includes(model) ||
-  (lists.get(instance.id)?.includes(model) ?? false) ||
-  (instance.provider.knownModels?.includes(model) ?? false) ||
-  factsOf(catalogue, instance, model) !== undefined
+/**
+ * The name of a model at an instance, according to any source; undefined: it has no such model. Names are compared in their
+ * normal form. The spelling is that of the list, because some providers distinguish case.
+ */
+export const modelAt = ({ lists, catalogue }: ModelSources, instance: Instance, model: string): string | undefined =>
+  nameIn(instance.models, model) ??
+  nameIn(lists.get(instance.id), model) ??
+  nameIn(instance.provider.knownModels, model) ??
+  (factsOf(catalogue, instance, model) === undefined ? undefined : model)
+
+/** A model's name as a list of names has it; undefined: the list lacks it. */
+export const nameIn = (list: readonly string[] | undefined, model: string): string | undefined => {
+  if (!list || list.length === 0) return undefined
+  const known = normalNames.get(list) ?? new Map(list.map((name) => [modelName(name), name]))
+  normalNames.set(list, known)
+  const found = known.get(modelName(model))
+  // Two names of the list may differ only in case.
+  return found !== undefined && list.includes(model) ? model : found
+}
+const normalNames = new WeakMap<readonly string[], ReadonlyMap<string, string>>()
+
+/** The route with this name. Of two that differ only in case, the one with exactly this name, or else the first. */
+export const routeNamed = ({ routes }: Pick<Config, 'routes'>, name: string): Route | undefined => {
+  const exact = routes.get(name)
+  if (exact || routes.size === 0) return exact
+  const known = normalRoutes.get(routes) ?? new Map([...routes].reverse().map(([of, route]) => [modelName(of), route]))
+  normalRoutes.set(routes, known)
+  return known.get(modelName(name))
+}
+const normalRoutes = new WeakMap<Config['routes'], ReadonlyMap<string, Route>>()
 
 /**
  * Whether a model of this provider instance is named by the configuration, the provider's own list or the catalogue.
- * Unlike `hasModel`, names that only resemble a known one (another date or variant) do not count: their number is unbounded.
+ * Unlike `modelAt`, names that only resemble a known one (another date or variant) do not count: their number is unbounded.
  */
 export const isListedModel = (sources: ModelSources, id: string, model: string): boolean => {
   const { config, lists, catalogue } = sources
@@ -53,8 +78,11 @@ export const defaultModel = ({ lists }: ModelSources, { id, models, provider }: 
 export const instancesNamed = (instances: readonly Instance[], name: string): readonly Instance[] => {
   const exact = instances.filter(({ id }) => id === name)
   if (exact.length > 0) return exact
+  const normal = modelName(name)
+  const same = instances.filter(({ id }) => id.toLowerCase() === normal)
+  if (same.length > 0) return same
   return instances.filter(
-    ({ provider }) => !provider.generic && (provider.name === name || (provider.aliases?.includes(name) ?? false)),
+    ({ provider }) => !provider.generic && (provider.name === normal || (provider.aliases?.includes(normal) ?? false)),
   )
 }
 

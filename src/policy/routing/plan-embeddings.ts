@@ -5,26 +5,28 @@
  */
 import type { Route, RouteTarget } from '../../core/config.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
+import { modelName } from '../../core/model-name.ts'
 import { nearest } from '../../core/nearest.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Candidate, Plan, Skipped } from '../../core/target.ts'
-import { hasModel, instancesNamed, type ModelSources, prefixOf, usableInstances } from './models.ts'
+import { instancesNamed, type ModelSources, modelAt, nameIn, prefixOf, routeNamed, usableInstances } from './models.ts'
 import { AUTO, candidate, emptyRoute, type PlanDraft, type PlanInput, planDraft, quoted, unconfigured } from './plan.ts'
 
 /** Plans a request for embeddings by its model name. Fails with `unconfigured`, `unsupported` or `unknown_model`. */
 export const draftEmbeddings = (input: PlanInput): Outcome<PlanDraft> => {
-  const { config, model } = input
+  const { config } = input
+  const model = input.model.trim()
   const all = usableInstances(config)
   if (all.length === 0) return bad(unconfigured())
   const able = all.filter(({ provider }) => provider.embeds)
   const skipped = all.filter(({ provider }) => !provider.embeds).map((instance) => skip(instance, model, UNABLE))
-  const route = config.routes.get(model)
+  const route = routeNamed(config, model)
   if (route) return byRoute(input, all, route)
 
   const head = prefixOf(model)
   const named = head === undefined ? [] : instancesNamed(all, head)
   if (head !== undefined && named.length > 0) {
-    const rest = model.slice(head.length + 1)
+    const rest = model.slice(head.length + 1).trim()
     const own = named
       .filter(({ provider }) => provider.embeds)
       .flatMap((instance) =>
@@ -46,7 +48,7 @@ export const draftEmbeddings = (input: PlanInput): Outcome<PlanDraft> => {
   if (able.length === 0)
     return bad(fail('unsupported', `No configured provider supports embeddings. ${ADD}`, { param: 'model' }))
 
-  if (model === AUTO) return byDefault(input, able, skipped)
+  if (modelName(model) === AUTO) return byDefault(input, able, skipped)
   const listing = candidatesWith(input, able, [model])
   if (listing.length > 0) return good(planned(input, { by: 'listed', own: listing, others: [] }, skipped))
   // The vectors of the built-in demo provider have no meaning, so it accepts any name.
@@ -73,8 +75,8 @@ const isEmbeddingName = (model: string): boolean => /embed/i.test(model)
 const usualModel = ({ lists }: ModelSources, { id, models, provider }: Instance): string | undefined =>
   models.find(isEmbeddingName) ?? provider.embeds?.models[0] ?? lists.get(id)?.find(isEmbeddingName)
 
-const hasEmbeddings = (input: PlanInput, instance: Instance, model: string): boolean =>
-  (instance.provider.embeds?.models.includes(model) ?? false) || hasModel(input, instance, model)
+const embeddingsAt = (input: PlanInput, instance: Instance, model: string): string | undefined =>
+  nameIn(instance.provider.embeds?.models, model) ?? modelAt(input, instance, model)
 
 /** The instances that have one of these names, each with the first name it has. */
 const candidatesWith = (
@@ -85,7 +87,7 @@ const candidatesWith = (
   instances.flatMap((instance) =>
     candidates(
       instance,
-      names.find((name) => hasEmbeddings(input, instance, name)),
+      names.flatMap((name) => embeddingsAt(input, instance, name) ?? [])[0],
       `${instance.id} has it`,
     ),
   )

@@ -103,6 +103,24 @@ const inShort = (model: string, given: Given = {}): string => {
 const cases: readonly [name: string, model: string, given: Given, expected: string][] = [
   ['a route', 'fast', {}, 'route openai:gpt-5-mini my-llm:qwen-local gemini:gemini-pro openrouter:openrouter/best'],
   [
+    'a route in another case',
+    ' FAST',
+    { settings: { fallback: 'same-model' } },
+    'route openai:gpt-5-mini my-llm:qwen-local gemini:gemini-pro',
+  ],
+  [
+    'a provider in another case, with blanks',
+    ' OpenAI/ GPT-5-Mini ',
+    { settings: { fallback: 'none' } },
+    'provider openai:GPT-5-Mini',
+  ],
+  [
+    'a listed model in another case: the listed name is sent',
+    'Shared-1',
+    { settings: { fallback: 'same-model' } },
+    'listed openrouter:shared-1 my-llm:shared-1',
+  ],
+  [
     'a route whose name looks like a provider’s model',
     'openai/mine',
     {},

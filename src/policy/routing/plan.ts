@@ -5,17 +5,19 @@
 import type { Config, Route, RouteTarget } from '../../core/config.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { JsonObject } from '../../core/json.ts'
+import { modelName } from '../../core/model-name.ts'
 import { nearest } from '../../core/nearest.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Settings, Strategy } from '../../core/settings.ts'
 import { type Candidate, modelId, type Plan, type Skipped } from '../../core/target.ts'
 import {
   defaultModel,
-  hasModel,
   instancesNamed,
   listModels,
   type ModelSources,
+  modelAt,
   prefixOf,
+  routeNamed,
   usableInstances,
 } from './models.ts'
 import { type CandidateView, orderCandidates } from './order.ts'
@@ -67,7 +69,7 @@ export const draftPlan = (input: PlanInput): Outcome<PlanDraft> => {
   const { groups, skipped } = withFallback(input, instances, resolved)
   if (groups.every(({ candidates }) => candidates.length === 0)) return bad(emptyRoute(model))
   const draft = planDraft(config, resolved.by, groups, [...resolved.skipped, ...skipped])
-  return good(resolved.by === 'route' ? { ...draft, route: model } : draft)
+  return good(resolved.route === undefined ? draft : { ...draft, route: resolved.route })
 }
 
 /** Builds a draft from its groups. */
@@ -104,6 +106,8 @@ export const hasFixedOrder = ({ groups }: PlanDraft): boolean =>
 /** What a model name refers to. `sameAs`: the names under which other providers may have the same model. */
 type ResolvedName = {
   readonly by: Plan['by']
+  /** The name of the route. */
+  readonly route?: string
   readonly groups: readonly CandidateGroup[]
   readonly sameAs: readonly string[]
   readonly skipped: readonly Skipped[]
@@ -111,9 +115,10 @@ type ResolvedName = {
 
 /** Resolves the model name. Undefined: the name is unknown and the settings reject unknown names. */
 const resolveName = (input: PlanInput, instances: readonly Instance[]): ResolvedName | undefined => {
-  const { config, model } = input
+  const { config } = input
+  const model = input.model.trim()
   const { strategy, unknownModel } = config.settings
-  const route = config.routes.get(model)
+  const route = routeNamed(config, model)
   if (route) return byRoute(input, instances, route)
 
   const one = (by: Plan['by'], candidates: readonly Candidate[], sameAs: readonly string[]): ResolvedName => ({
@@ -125,7 +130,7 @@ const resolveName = (input: PlanInput, instances: readonly Instance[]): Resolved
   const head = prefixOf(model)
   const named = head === undefined ? [] : instancesNamed(instances, head)
   if (head !== undefined && named.length > 0) {
-    const rest = model.slice(head.length + 1)
+    const rest = model.slice(head.length + 1).trim()
     const because = `the model's name begins with "${head}/"`
     const candidates = named.map((instance) =>
       candidate(instance, rest === '' ? usualModel(input, instance) : rest, because),
@@ -133,14 +138,12 @@ const resolveName = (input: PlanInput, instances: readonly Instance[]): Resolved
     // Other providers may list it with or without the maker's name as a prefix.
     return one('provider', candidates, rest === '' ? [] : [rest, model])
   }
-  if (model !== AUTO) {
-    const listing = instances.filter((instance) => hasModel(input, instance, model))
-    if (listing.length > 0)
-      return one(
-        'listed',
-        listing.map((instance) => candidate(instance, model, `${instance.id} has it`)),
-        [model],
-      )
+  if (modelName(model) !== AUTO) {
+    const listing = instances.flatMap((instance) => {
+      const name = modelAt(input, instance, model)
+      return name === undefined ? [] : candidate(instance, name, `${instance.id} has it`)
+    })
+    if (listing.length > 0) return one('listed', listing, [model])
     if (unknownModel === 'reject') return undefined
   }
   return one(
@@ -162,6 +165,7 @@ const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route)
   }
   return {
     by: 'route',
+    route: route.name,
     groups: [
       {
         candidates: route.targets.flatMap((target) => resolve(target, `the route "${route.name}"`)),
@@ -191,7 +195,7 @@ const withFallback = (
   const rest: Candidate[] = []
   for (const instance of instances) {
     if (own.has(instance)) continue
-    const same = sameAs.find((name) => hasModel(input, instance, name))
+    const [same] = sameAs.flatMap((name) => modelAt(input, instance, name) ?? [])
     if (same === undefined) rest.push(candidate(instance, usualModel(input, instance), 'fallback: any'))
     else having.push(candidate(instance, same, `${instance.id} has the same model`))
   }

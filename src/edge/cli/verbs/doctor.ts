@@ -197,7 +197,7 @@ const prices: Check = ({ loaded }, { host }) => {
     finding(
       'prices',
       'warning',
-      `no price is known for ${unpriced.map(({ id }) => id).join(', ')}: their cost is not counted`,
+      `no price is known for ${unpriced.map(({ id }) => id).join(', ')}: their cost is unknown, and a hard budget charges the dearest price of the provider or refuses them; set one with headgate prices set`,
     ),
   ]
 }

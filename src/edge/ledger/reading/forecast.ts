@@ -1,7 +1,7 @@
 /** When a budget counter will be spent, and how much at the end of its period. */
 import { sql } from 'kysely'
 import { formatDollars, MAX_NANO } from '../../../core/money.ts'
-import { allowsName, modelNames, nameRule } from '../../../policy/accounts/key-access.ts'
+import { countsTarget, nameRule } from '../../../policy/accounts/key-access.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import type { Forecast, ForecastQuery, ForecastsQuery } from './queries.ts'
 import { isoTime } from './request-shape.ts'
@@ -186,8 +186,7 @@ const selectorOf = (budget: ForecastQuery): ((row: Spender) => boolean) => {
     const name = `${provider}/${model}`
     const known = allowed.get(name)
     if (known !== undefined) return known
-    const is =
-      allowsName(providers, provider) && allowsName(models, ...modelNames({ requested: null, provider, model }))
+    const is = countsTarget({ models, providers }, { requested: null, provider, model })
     allowed.set(name, is)
     return is
   }

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Access, PriceRule } from '../../src/core/accounts.ts'
+import { FULL_ACCESS } from '../../src/core/accounts.ts'
+import type { Instance } from '../../src/core/provider.ts'
+import { openCatalogue } from '../../src/edge/catalogue/catalogue.ts'
+import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
+import { budgetScope } from '../../src/policy/accounts/budget-scope.ts'
+import { allowsTarget, countsTarget, keyAccessRules } from '../../src/policy/accounts/key-access.ts'
+import { priceBook } from '../../src/policy/accounts/price-book.ts'
+import { testBudget } from '../support/accounts.ts'
+
+const catalogue = openCatalogue((problem) => assert.fail(problem))
+const providers = await loadProviders()
+
+const instance = (name: string, variables: Instance['variables'] = {}): Instance => {
+  const provider = providers.get(name)
+  assert.ok(provider, name)
+  return { id: name, provider, baseUrl: 'http://a.test', keys: [], models: [], speaks: provider.speaks, variables }
+}
+const TOKENS = { input: 1_000, output: 1_000 }
+const AT = Date.parse('2026-11-27')
+const book = priceBook(catalogue, [])
+
+const costs = (name: string, model: string, variables?: Instance['variables']) => {
+  const of = { instance: instance(name, variables), model, at: AT, unknownPrice: 'dearest' } as const
+  return {
+    reserved: book.reservation({ ...of, ...TOKENS }),
+    charged: book.costOfAttempt({ ...of, usage: TOKENS }),
+  }
+}
+
+/** A model, and other names under which a provider serves it or one that is not cheaper. */
+const SPELLINGS: readonly (readonly [provider: string, model: string, names: readonly string[]])[] = [
+  ['openai', 'gpt-5', ['GPT-5', ' gpt-5 ', 'gpt-5\u00a0', 'gpt-5-latest', 'Gpt-5-2025-08-07', 'models/gpt-5']],
+  ['openai', 'gpt-5', ['ft:gpt-5:org::id', 'FT:GPT-5-2025-08-07:o:n:i', 'gpt-5-never-heard-of', 'gpt-5:x']],
+  ['azure-openai', 'gpt-5', ['GPT-5', 'gpt-5.ft-0123456789abcdef', 'my-deployment']],
+  ['vertex', 'gemini-2.5-flash', ['google/gemini-2.5-flash', 'Google/Gemini-2.5-Flash', 'gemini-2.5-flash@default']],
+  ['vertex', 'gemini-2.5-flash', ['publishers/google/models/gemini-2.5-flash', 'models/gemini-2.5-flash']],
+  [
+    'vertex',
+    'claude-opus-4-5',
+    ['claude-opus-4-5@20251101', 'anthropic/claude-opus-4-5@20251101', 'claude-opus-4-5@default'],
+  ],
+  ['gemini', 'gemini-2.5-pro', ['models/gemini-2.5-pro', 'MODELS/gemini-2.5-pro', 'tunedModels/mine']],
+  ['anthropic', 'claude-opus-5', ['CLAUDE-OPUS-5', 'claude-opus-5-20260501', 'claude-opus-5-latest']],
+  [
+    'bedrock',
+    'anthropic.claude-3-opus-20240229-v1:0',
+    [
+      'us.anthropic.claude-3-opus-20240229-v1:0',
+      'eu.anthropic.claude-3-opus-20240229-v1:0',
+      'us-gov.anthropic.claude-3-opus-20240229-v1:0',
+      'GLOBAL.anthropic.claude-3-opus-20240229-v1:0',
+      'anthropic.claude-3-opus-20240229-v1:0:200k',
+      'arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-3-opus-20240229-v1:0',
+      'arn:aws:bedrock:us-east-1::foundation-model/anthropic.claude-3-opus-20240229-v1:0',
+      'arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2c3',
+      'arn:aws:bedrock:us-east-1:123456789012:provisioned-model/a1b2c3',
+    ],
+  ],
+  ['groq', 'openai/gpt-oss-120b', ['OpenAI/GPT-OSS-120B', 'openai/gpt-oss-120b ', 'unheard/of']],
+]
+
+for (const [name, model, names] of SPELLINGS)
+  for (const spelling of names)
+    test(`spelling of a model: ${name}/${spelling} costs a hard budget at least what ${model} costs`, () => {
+      const known = costs(name, model)
+      const other = costs(name, spelling)
+      assert.ok(known.reserved && known.charged.nano, 'the model has a price')
+      assert.ok(other.reserved !== null && other.reserved >= known.reserved, `reserved ${other.reserved}`)
+      assert.ok(
+        other.charged.nano !== null && other.charged.nano >= known.charged.nano,
+        `charged ${other.charged.nano}`,
+      )
+    })
+
+for (const [name, model, names] of SPELLINGS)
+  for (const spelling of names.filter((one) => !/my-|a1b2c3|mine|unheard|never|:x$/.test(one)))
+    test(`spelling of a model: ${name}/${spelling} passes no denial of ${model}, and no budget of it`, () => {
+      const target = { requested: spelling, provider: name, model: spelling }
+      for (const denied of [`!${model}`, `!${name}/${model}`, `!${model}*`]) {
+        const models: Access['models'] = ['*', denied]
+        assert.equal(allowsTarget(keyAccessRules([{ ...FULL_ACCESS, models }]), target), false, denied)
+      }
+      const appliesTo = { ...testBudget(1).appliesTo, models: [`${name}/${model}`] }
+      assert.equal(countsTarget(budgetScope(testBudget(1, { appliesTo })), target), true)
+    })
+
+test('spelling of a model: Claude in a region costs more than at the global endpoint', () => {
+  const dearer = (a: ReturnType<typeof costs>, b: ReturnType<typeof costs>) =>
+    assert.equal(Math.round((100 * (a.charged.nano ?? 0)) / (b.charged.nano ?? 1)), 110)
+  const claude = 'anthropic.claude-sonnet-4-6'
+  for (const place of ['us.', 'eu.', 'jp.', 'arn:aws:bedrock:us-east-1:1:inference-profile/us.'])
+    for (const version of ['', '-v1:0', '-v1:0:200k', '-20260217'])
+      dearer(costs('bedrock', `${place}${claude}${version}`), costs('bedrock', `global.${claude}`))
+  dearer(
+    costs('vertex', 'claude-sonnet-4-6', { LOCATION: 'us-east5' }),
+    costs('vertex', 'claude-sonnet-4-6', { LOCATION: 'global' }),
+  )
+})
+
+test('model without a price: a provider without any is not free for a hard budget, unless a rule says so', () => {
+  for (const name of ['ollama', 'vllm', 'openai-compatible']) assert.equal(costs(name, 'llama3').reserved, null)
+  const free: PriceRule = {
+    ...{ id: 'prc_local', provider: 'ollama', model: '*', prices: { input: 0, output: 0 }, effectiveFrom: 0 },
+    managed: 'file',
+  }
+  const of = { instance: instance('ollama'), model: 'llama3', at: AT, unknownPrice: 'dearest' } as const
+  assert.equal(priceBook(catalogue, [free]).reservation({ ...of, ...TOKENS }), 0)
+})

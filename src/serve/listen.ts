@@ -2,6 +2,7 @@
 import type { HeaderLookup } from '../core/headers.ts'
 import { isAdminPath, loadedOnUse } from '../edge/http/app/admin-request.ts'
 import { handlersFor } from '../edge/http/app/handlers.ts'
+import { isModelPath, protocolAt } from '../edge/http/app/routes.ts'
 import { type Server, startServer } from '../edge/http/app/server.ts'
 import { createResponse } from '../gateway/responses/create-response.ts'
 import { openAdmin, openClientPages, openDashboard, openDocs, sharedMetrics } from './admin-parts.ts'
@@ -51,8 +52,13 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
       log.warn('unread_ended', { ...ended, client: client || undefined })
       metrics.shed('unread')
     },
-    onRefused: ({ id, method, path, status, failure, headers, client, why }) => {
+    onRefused: (refused) => {
+      const { id, method, path, status, failure, headers, client, why } = refused
       if (headers && isApiCall(path, headers)) clients.refused({ id, method, path, headers }, status, failure)
+      if (!headers || isApiCall(path, headers)) {
+        const style = isModelPath(path) ? protocolAt(path) : 'http'
+        gateway.accounts.refused({ ...refused, style, isIdentified: Boolean(client) })
+      }
       log.info('refused', {
         id,
         method,

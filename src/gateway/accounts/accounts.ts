@@ -22,6 +22,7 @@ import {
 import { type CallDemand, NO_DEMAND } from './demand.ts'
 import { LimitCounters } from './limit-counters.ts'
 import { planAttempt } from './open-attempt.ts'
+import { type RefusedCall, RefusedCalls } from './refused-calls.ts'
 import { RequestAccount } from './request-account.ts'
 
 export type AccountsOptions = Pick<AccountsState, 'world' | 'prices' | 'journal' | 'rules'> & {
@@ -37,6 +38,7 @@ type ReceivedCall = Pick<IncomingRequest, 'id' | 'ownId' | 'principal' | 'header
 export class Accounts {
   readonly #state: AccountsState
   readonly #remote: RemoteAuthority | null
+  readonly #refused: RefusedCalls
   #calls = 0
 
   constructor({ budgets, authority, ...options }: AccountsOptions) {
@@ -53,6 +55,7 @@ export class Accounts {
       history: new AnswerHistory(),
       streams: new SharedTimer(),
     }
+    this.#refused = new RefusedCalls(options)
     this.#remote?.follow((figures) => this.#state.budgets.show(figures))
   }
 
@@ -64,6 +67,11 @@ export class Accounts {
     const ids = ownId === undefined ? { id, clientRequestId: null } : { id: ownId, clientRequestId: id }
     const call = { number: this.#calls++, ...ids, style, principal, received, trace, client }
     return new RequestAccount(this.#state, call)
+  }
+
+  /** Records a request that was refused before it became a call. */
+  refused(call: RefusedCall): void {
+    this.#refused.record(call, () => this.#calls++)
   }
 
   /** The limit or budget that refuses every call for text of this client, or null. Takes nothing. */

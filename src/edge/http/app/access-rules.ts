@@ -3,6 +3,7 @@ import { DEFAULT_TEAM, type Directory, type Principal } from '../../../core/acco
 import { bad, type Failure, fail, good, type Outcome } from '../../../core/failure.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
 import type { Settings } from '../../../core/settings.ts'
+import type { RefusedOwner } from '../../../gateway/accounts/refused-calls.ts'
 import { CREDENTIALS, isSafeHost } from '../../../policy/access.ts'
 import { clientAddress, proxyRanges } from '../../../policy/accounts/client-address.ts'
 import type { IpRange } from '../../../policy/accounts/ip-range.ts'
@@ -128,6 +129,18 @@ export class AccessRules {
     return kind === 'static' || kind === 'key'
   }
 
+  /** The client key that a refused request presented, and why it may not be used; null: none that is known. */
+  ownerOf(settings: Settings, headers: HeaderLookup): RefusedOwner | null {
+    const { known } = credentialIn(this.#currentFor(settings).index, headers)
+    if (known?.kind === 'static')
+      return { key: known.client.principal.id, team: known.client.principal.team.id, why: null }
+    if (known?.kind !== 'key') return null
+    const { key, secret, team } = known
+    const now = this.#now()
+    const state = isCurrent(secret, now) ? keyState(key, team, now) : 'rotated'
+    return { key: key.id, team: team.id, why: state === 'active' ? null : NOT_USABLE[state] }
+  }
+
   /** The address of the client: behind trusted proxies the one that they state. */
   addressOf(settings: Settings, request: Pick<AccessRequest, 'address' | 'headers'>): string {
     // On a socket for both families, IPv4 addresses are mapped.
@@ -246,6 +259,15 @@ const addressOf = (
   { proxies }: Pick<CurrentKeys, 'proxies'>,
   { address, headers }: Pick<AccessRequest, 'address' | 'headers'>,
 ): string => clientAddress(address, headers('x-forwarded-for'), proxies)
+
+/** Why a key may not be used, for the operator. The client receives the same message for all but a blocked team. */
+const NOT_USABLE: { readonly [state in Exclude<ReturnType<typeof keyState>, 'active'> | 'rotated']: string } = {
+  blocked: 'The key is blocked.',
+  revoked: 'The key was revoked.',
+  expired: 'The key has expired.',
+  rotated: 'The key was rotated, and its former secret is no longer valid.',
+  team_blocked: 'The team is blocked.',
+}
 
 const UNAVAILABLE = fail('keys_unavailable', 'The keys of this gateway cannot be read at present. Try again later.', {
   retryAfter: 2_000,

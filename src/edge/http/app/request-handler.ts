@@ -284,7 +284,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { method } = exchange
     const client = this.#principal.id
     this.#server.onRefused({
-      id: this.#ids.id,
+      ...this.#ids,
+      source: this.#memoryOwner,
       method,
       path,
       status: statusOf(failure),
@@ -339,7 +340,8 @@ export const refuseMalformed = (server: ServerContext, context: ConnectionContex
   // The path is known if only the body of the request is incomplete.
   const path = active?.path ?? ''
   const failure = MALFORMED[problem]
-  server.onRefused({ id, method: active?.exchange.method ?? '', path, status: statusOf(failure), failure })
+  const { network: source } = context
+  server.onRefused({ id, source, method: active?.exchange.method ?? '', path, status: statusOf(failure), failure })
   context.connection.endWith(errorText(errorResponse(failure, id, path)))
 }
 

@@ -2,6 +2,7 @@ import type { Failure } from '../../../core/failure.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
 import type { IncomingRequest } from '../../../core/http-exchange.ts'
 import type { Settings } from '../../../core/settings.ts'
+import type { RefusedOwner } from '../../../gateway/accounts/refused-calls.ts'
 import type { ShedReason } from '../../../policy/health/shed.ts'
 import type { AdminApi } from './admin-request.ts'
 import type { Admission } from './admission.ts'
@@ -32,6 +33,8 @@ export type ServerContext = {
 /** A request that was refused before it reached a handler. */
 export type RefusedRequest = {
   readonly id: string
+  /** See `IncomingRequest`. */
+  readonly ownId?: string | undefined
   readonly method: string
   readonly path: string
   readonly status: number
@@ -42,7 +45,12 @@ export type RefusedRequest = {
   readonly client?: string
   /** The limit of the gateway that caused the refusal. */
   readonly why?: ShedReason
+  /** The network of the client, or its key. */
+  readonly source: string
 }
+
+/** The same with the key that was presented, which is looked up on demand. */
+export type ReportedRefusal = RefusedRequest & { readonly owner: () => RefusedOwner | null }
 
 /** An unread response that was aborted to free memory. */
 export type UnreadEnded = {

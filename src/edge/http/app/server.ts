@@ -10,7 +10,7 @@ import { Admission, type ConnectionContext, REQUEST_LIMITS } from './admission.t
 import type { PageParts } from './page-request.ts'
 import { RequestHandler, refuseMalformed } from './request-handler.ts'
 import { findRoute, type Handlers } from './routes.ts'
-import type { RefusedRequest, ServerContext, UnreadEnded } from './server-context.ts'
+import type { ReportedRefusal, ServerContext, UnreadEnded } from './server-context.ts'
 import { type Drain, Shutdown } from './shutdown.ts'
 import { Upgrade } from './upgrade.ts'
 import { type AnswerTurn, SOCKET_TIMING, type SocketTiming } from './web-socket-connection.ts'
@@ -42,7 +42,7 @@ export type ServerOptions = {
   /** A model call is passed to its handler. */
   readonly onCall?: (request: IncomingRequest) => void
   /** A request was refused before it reached a handler. */
-  readonly onRefused?: (refused: RefusedRequest) => void
+  readonly onRefused?: (refused: ReportedRefusal) => void
   /** An unread response was aborted to free memory. */
   readonly onUnread?: (ended: UnreadEnded) => void
   /** The load of the process; the caller stops it. Absent: the server measures for itself. */
@@ -105,7 +105,12 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     admission,
     onError,
     onCall: (request) => options.onCall?.(request),
-    onRefused: (refused) => options.onRefused?.({ ...refused, path: loggedPath(refused.path) }),
+    onRefused: (refused) =>
+      options.onRefused?.({
+        ...refused,
+        path: loggedPath(refused.path),
+        owner: () => (refused.headers ? admission.access.ownerOf(settings(), refused.headers) : null),
+      }),
     onUnread: (ended) => options.onUnread?.({ ...ended, path: loggedPath(ended.path) }),
     linger: timing.linger,
   }

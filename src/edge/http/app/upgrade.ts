@@ -12,7 +12,7 @@ import { type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } f
 import { canonicalPath } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { SHUTTING_DOWN } from './request-handler.ts'
-import { requestIds } from './request-id.ts'
+import { newRequestId, requestIds } from './request-id.ts'
 import { type ApiRoute, findRoute } from './routes.ts'
 import type { ServerContext } from './server-context.ts'
 import { type WebSockets, webSockets } from './web-socket.ts'
@@ -50,7 +50,8 @@ export class Upgrade {
     const refuse = (failure: Failure, why?: ShedReason) => {
       const response = errorResponse(failure, id, path)
       server.onRefused({
-        id,
+        ...ids,
+        source: connection.network,
         method: 'WEBSOCKET',
         path,
         status: response.status,
@@ -139,8 +140,18 @@ const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: Socket
       ended: ({ id, path, principal }, bytes) => server.onUnread({ id, path, client: principal.id, bytes }),
     },
     onError: server.onError,
-    onRefused: ({ id, path, failure }) =>
-      server.onRefused({ id, method: 'WEBSOCKET', path, status: statusOf(failure), failure }),
+    onRefused: ({ id, visitor: { path, headers, principal, client }, failure }) =>
+      server.onRefused({
+        id,
+        ownId: newRequestId(),
+        method: 'WEBSOCKET',
+        path,
+        status: statusOf(failure),
+        failure,
+        headers,
+        client: principal.id,
+        source: principal.id === '' ? `websocket ${client}` : memoryOwnerOf(principal.id),
+      }),
     timing,
   }
 }

@@ -29,7 +29,11 @@ export type WebSocketOptions = {
   readonly onError: (error: unknown, requestId: string) => void
   readonly unread: UnreadAccounting
   /** A message was refused before it became a turn. */
-  readonly onRefused: (refused: { readonly id: string; readonly path: string; readonly failure: Failure }) => void
+  readonly onRefused: (refused: {
+    readonly id: string
+    readonly visitor: IncomingRequest
+    readonly failure: Failure
+  }) => void
   readonly timing: SocketTiming
 }
 
@@ -254,7 +258,7 @@ export class WebSocketConnection {
 
   #refuse(lane: string | null, failure: Failure, requestId: string): void {
     const response = errorResponse(openaiResponses, failure, { requestId, availableIn: 0 })
-    this.#options.onRefused({ id: requestId, path: this.#visitor.path, failure })
+    this.#options.onRefused({ id: requestId, visitor: this.#visitor, failure })
     this.#peer.send(errorEvent(response, lane), () => {})
   }
 

@@ -7,7 +7,7 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join, relative } from 'node:path'
 import { type CodeSplittingGroup, type OutputChunk, type Plugin, rolldown } from 'rolldown'
 import { buildDashboard } from '../dashboard/build.ts'
-import { icon, style } from '../dashboard/site/assets.ts'
+import { finder, icon, style } from '../dashboard/site/assets.ts'
 import { PROVIDER_FILE } from '../src/edge/catalogue/provider-files.ts'
 import { launchRows, settingRows } from '../src/edge/config/rows.ts'
 
@@ -45,7 +45,7 @@ const constants = (values: Readonly<Record<string, unknown>>): string =>
 const GENERATED: { readonly [path: string]: () => string } = {
   'src/edge/catalogue/provider-files.ts': providerTable,
   'src/edge/config/rows.ts': () => constants({ settingRows, launchRows }),
-  'dashboard/site/assets.ts': () => constants({ icon, style }),
+  'dashboard/site/assets.ts': () => constants({ finder, icon, style }),
 }
 
 const generatedModules: Plugin = {

@@ -1,10 +1,11 @@
 /** The files of the documentation, as texts: every page as HTML and as Markdown, the lists for language models, the style. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
-import { icon, style } from './assets.ts'
+import { finder, icon, style } from './assets.ts'
 import { type Rendered, renderPage } from './markdown.ts'
-import { fileOf, frame, HEADINGS_FILE, headingsPage } from './page-frame.ts'
+import { FIND_FILE, fileOf, findPage, frame } from './page-frame.ts'
 import { llmsText, pagesIn, readPage, sectionsIn } from './pages.ts'
+import { textsOf } from './section-texts.ts'
 
 /** The pages in their order: those of the list, then all others. */
 const inOrder = (docs: string): readonly string[] => {
@@ -44,12 +45,14 @@ export const siteFiles = (root: string): ReadonlyMap<string, string> => {
   const { version }: { readonly version: string } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const site = { sections: sectionsIn(readPage(docs, 'index.md')), version }
   const rendered = renderAll(docs)
-  const pages = [...rendered, [HEADINGS_FILE, headingsPage(rendered)] as const]
+  const pages = [...rendered, [FIND_FILE, findPage(rendered)] as const]
   return new Map([
     ...pagesIn(docs).map((path): [string, string] => [path, readPage(docs, path)]),
     ...pages.map(([file, page]): [string, string] => [file, frame(site, file, page)]),
     ['llms.txt', llmsText(docs)],
     ['llms-full.txt', wholeText(docs)],
+    ['sections.json', JSON.stringify(textsOf(rendered, site.sections))],
+    ['find.js', finder],
     ['icon.svg', icon],
     ['style.css', style],
   ])

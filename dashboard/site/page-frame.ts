@@ -1,4 +1,4 @@
-/** The frame of a page: head, navigation, contents, next page. No script is needed, and none is allowed. */
+/** The frame of a page: head, navigation, contents, next page. Only the page of the search has a script. */
 import { posix } from 'node:path'
 import { escapeHtml, type Heading, type Rendered } from './markdown.ts'
 import type { Listed, Section } from './pages.ts'
@@ -6,8 +6,8 @@ import type { Listed, Section } from './pages.ts'
 /** The file of a page: `clients/codex.md` is `clients/codex.html`. */
 export const fileOf = (path: string): string => path.replace(/\.md$/, '.html')
 
-/** The file with the headings of all pages. */
-export const HEADINGS_FILE = 'headings.html'
+/** The page of the search, which also has the headings of all pages. */
+export const FIND_FILE = 'find.html'
 
 /** The list, and the version of the gateway. */
 export type Site = { readonly sections: readonly Section[]; readonly version: string }
@@ -51,7 +51,9 @@ const neighbours = ({ sections }: Site, page: string): string => {
 export const frame = (site: Site, page: string, { title, html, headings }: Rendered): string => {
   const [heading = '', rest = ''] = html.split(/(?<=<\/h1>\n)/, 2)
   const source =
-    page === HEADINGS_FILE ? '' : `<a href="${escapeHtml(from(page, page.replace(/html$/, 'md')))}">As Markdown</a>`
+    page === FIND_FILE ? '' : `<a href="${escapeHtml(from(page, page.replace(/html$/, 'md')))}">As Markdown</a>`
+  const field = searchField(from(page, FIND_FILE))
+  const script = page === FIND_FILE ? '\n<script type="module" src="find.js"></script>' : ''
   const name = title === 'Headgate' ? title : `${title} · Headgate`
   return `<!doctype html>
 <html lang="en">
@@ -61,12 +63,12 @@ export const frame = (site: Site, page: string, { title, html, headings }: Rende
 <meta name="color-scheme" content="light dark">
 <title>${escapeHtml(name)}</title>
 <link rel="icon" href="${from(page, 'icon.svg')}">
-<link rel="stylesheet" href="${from(page, 'style.css')}">
+<link rel="stylesheet" href="${from(page, 'style.css')}">${script}
 </head>
 <body>
 <a class="skip" href="#page-text">To the text</a>
 <header><a class="brand" href="${from(page, 'index.html')}">Headgate</a> <span class="version">${escapeHtml(site.version)}</span>
-<span class="tools"><a class="to-pages" href="#page-list">Pages</a> <a href="${from(page, HEADINGS_FILE)}">Find</a> ${source}</span></header>
+<span class="tools"><a class="to-pages" href="#page-list">Pages</a> ${page === FIND_FILE ? '' : field} ${source}</span></header>
 <div class="columns">
 <main id="page-text">
 ${heading}${contents(headings)}${rest}${neighbours(site, page)}
@@ -78,8 +80,12 @@ ${navigation(site, page)}
 `
 }
 
-/** The page of all headings, by page in the order of the list. */
-export const headingsPage = (rendered: ReadonlyMap<string, Rendered>): Rendered => {
+/** A field that leads to the page of the search; `action`: its address. */
+const searchField = (action: string): string =>
+  `<form role="search" action="${escapeHtml(action)}"><input type="search" name="q" placeholder="Search" aria-label="Search the documentation" maxlength="200"></form>`
+
+/** The page of the search, with all headings by page in the order of the list. */
+export const findPage = (rendered: ReadonlyMap<string, Rendered>): Rendered => {
   const parts = [...rendered].map(([file, { title, headings }]) => {
     const items = headings
       .slice(1)
@@ -90,6 +96,7 @@ export const headingsPage = (rendered: ReadonlyMap<string, Rendered>): Rendered 
     const list = items.length > 0 ? `<ul>${items.join('')}</ul>` : ''
     return `<h2><a href="${escapeHtml(file)}">${escapeHtml(title)}</a></h2>${list}`
   })
-  const html = `<h1 id="find">Find</h1>\n<p>The headings of all pages. Search this page with your browser (Ctrl+F).</p><div class="headings">${parts.join('\n')}</div>`
+  const results = `${searchField(FIND_FILE)}\n<div id="results" aria-live="polite"></div>`
+  const html = `<h1 id="find">Find</h1>\n${results}\n<p>The headings of all pages:</p><div class="headings">${parts.join('\n')}</div>`
   return { title: 'Find', html, headings: [{ depth: 1, text: 'Find', anchor: 'find' }] }
 }

@@ -1,4 +1,4 @@
-/** The documentation in a browser: accessible, in both themes and widths, without a script. */
+/** The documentation in a browser: accessible, in both themes and widths, and its search. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
@@ -7,7 +7,7 @@ import { type Started, start } from '../e2e/support/process.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
 
-const PAGES = ['index', 'errors', 'clients/codex', 'headings'] as const
+const PAGES = ['index', 'errors', 'clients/codex', 'find'] as const
 
 describe('the documentation', { skip: skipBrowser, concurrency: false }, () => {
   let browser: Browser
@@ -40,12 +40,32 @@ describe('the documentation', { skip: skipBrowser, concurrency: false }, () => {
       await page.getByRole('link', { name: 'Pages', exact: true }).click()
       await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Errors' }).click()
       await page.getByRole('heading', { level: 1, name: 'Errors' }).waitFor()
-      await page.getByRole('link', { name: 'Find' }).click()
+      await page.goto(`${gateway.url}/docs/find`)
       await page.getByRole('link', { name: 'Budgets and limits' }).click()
       assert.equal(new URL(page.url()).hash, '#budgets-and-limits')
       await page.getByRole('link', { name: /^Next: / }).click()
       await page.getByRole('link', { name: 'Headgate', exact: true }).click()
       await page.getByRole('heading', { level: 1, name: 'Headgate' }).waitFor()
+    })
+  })
+
+  test('finds a text from any page, as one types, and by the address', async () => {
+    await withDashboard(browser, { url: gateway.url }, async ({ page }) => {
+      await page.goto(`${gateway.url}/docs/clients/codex`)
+      const field = page.getByRole('searchbox', { name: 'Search the documentation' })
+      await field.fill('budget_exceeded')
+      await field.press('Enter')
+      const results = page.locator('#results')
+      await results
+        .getByRole('link', { name: /^Errors/ })
+        .first()
+        .waitFor()
+      await field.fill('no such <b>word</b> qqqq')
+      await field.fill('qqqq')
+      await results.getByText('No page has these words.').waitFor()
+      await page.goto(`${gateway.url}/docs/find.html?q=${encodeURIComponent('behind nginx')}`)
+      await results.getByRole('link').first().click()
+      assert.match(page.url(), /\/docs\/deploy\//)
     })
   })
 })

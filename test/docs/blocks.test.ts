@@ -89,9 +89,12 @@ describe('YAML', async () => {
     if (mark !== undefined && mark !== 'run') continue
     test(`${placeOf(block)} is a valid headgate.yaml`, () => {
       const named = [...block.text.matchAll(/\$\{(\w+)\}/g)].map(([, name = '']) => name)
-      const keys = ['OPENAI_API_KEY', 'ANTHROPIC_API_KEY', ...named].map((name) => [name, value(name)])
+      const keys = ['OPENAI_API_KEY', 'ANTHROPIC_API_KEY', 'BEDROCK_API_KEY', ...named].map((name) => [
+        name,
+        value(name),
+      ])
       // A page with a second gateway has it on this port.
-      const env = { ...Object.fromEntries(keys), PORT: '3001' }
+      const env = { ...Object.fromEntries(keys), PORT: '3001', BEDROCK_REGION: 'us-east-1' }
       const file = { name: 'headgate.yaml', text: block.text, reader: fileReader }
       const result = configure({ env, file, providers })
       assert.ok(result.ok, result.ok ? '' : JSON.stringify(result.problems))

@@ -10,7 +10,7 @@ import { verbatim } from './support/verbatim.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const POLICY =
-  "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
 describe('the documentation', () => {
   let gateway: Started
@@ -28,6 +28,9 @@ describe('the documentation', () => {
       ['/docs/errors.html', 'text/html; charset=utf-8', /<tr id="model_not_found">/],
       ['/docs/migrate/litellm', 'text/html; charset=utf-8', /href="\.\.\/style\.css"/],
       ['/docs/errors.md', 'text/plain; charset=utf-8', /^# Errors\n/],
+      ['/docs/find', 'text/html; charset=utf-8', /<script type="module" src="find\.js"><\/script>/],
+      ['/docs/find.js', 'text/javascript; charset=utf-8', /export const search/],
+      ['/docs/sections.json', 'application/json', /"anchor":"model_not_found"|"heading":/],
       ['/docs/style.css', 'text/css; charset=utf-8', /--accent/],
       ['/docs/images/overview.png', 'image/png', /PNG/],
       ['/llms.txt', 'text/plain; charset=utf-8', /^# Headgate\n/],
@@ -44,12 +47,13 @@ describe('the documentation', () => {
     }
   })
 
-  test('has no script, form or address of another machine in a page', async () => {
+  test('has no script, frame or address of another machine in a page, and one form', async () => {
     const html = await (await get('/docs/configuration')).text()
     assert.doesNotMatch(
       html,
-      /<(?:script|form|iframe|object|style|base|link rel="(?!stylesheet|icon))| on\w+=|src="https?:/i,
+      /<(?:script|iframe|object|style|base|link rel="(?!stylesheet|icon))| on\w+=|src="https?:/i,
     )
+    assert.deepEqual(html.match(/<form[^>]*>/g), ['<form role="search" action="find.html">'])
   })
 
   test('has a row for the code of an error, to which the error leads', async () => {

@@ -70,7 +70,7 @@ export const CLIENTS: readonly ClientRow[] = [
     traps: [
       'Use `ANTHROPIC_AUTH_TOKEN`. With `ANTHROPIC_API_KEY` the interactive mode shows "Not logged in" and sends nothing.',
       'The base URL has no `/v1`: Claude Code adds `/v1/messages` itself.',
-      "It requests models by Anthropic's names. Without an Anthropic provider such a name is unknown, and the default route answers; a route with the name that it requests chooses the targets.",
+      "It requests models by Anthropic's names. Without an Anthropic provider such a name is unknown, and the default route answers; a route with the name that it requests chooses the targets ([an example for Bedrock](../routing.md#routes)).",
       'After an error in the middle of a stream it sends the same request again without streaming, so one prompt can be two requests.',
       'Its requests contain paths of your machine. Think of that before you keep bodies (`bodies.sample`).',
     ],

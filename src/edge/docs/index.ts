@@ -8,8 +8,14 @@ import { DOCS_BASE, type Pages, rootFrom } from '../http/app/page-request.ts'
 import { startThread } from '../sqlite/database-thread.ts'
 import { docsPlan } from './plan.ts'
 
-/** Pages have no script and no form. */
-const HEADERS = pageHeaders(["style-src 'self'", "img-src 'self'", "form-action 'none'"])
+/** The search is a form and a script that reads a file; pages cannot bring any others. */
+const HEADERS = pageHeaders([
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self'",
+  "connect-src 'self'",
+  "form-action 'self'",
+])
 
 const SMALL_STYLE_PATH = `${DOCS_BASE}/small.css`
 
@@ -61,7 +67,7 @@ const NO_PAGE =
   `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Headgate: no such page</title>` +
   `<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="{root}docs/small.css"></head>` +
   `<body><main><h1>No such page</h1><p><a href="{root}docs/">All pages</a> · ` +
-  `<a href="{root}docs/headings.html">Find a heading</a></p></main></body></html>`
+  `<a href="{root}docs/find.html">Search</a></p></main></body></html>`
 
 /** Opens the documentation. */
 export const openDocs = ({ home, ...options }: PageOptions): Pages => {

@@ -12,8 +12,8 @@ export type CounterClaim = Pick<Principal, 'limits'> & {
   readonly demand: Demand
 }
 
-/** A counter of a budget in a period (ms since 1970). */
-type CounterName = readonly [budget: string, owner: string, periodStart: number]
+/** A counter of a budget in a period (ms since 1970). `client`: the ID of the key that has named an end user. */
+type CounterName = readonly [budget: string, owner: string, periodStart: number, client?: string]
 
 /** `ticket`: identifies a reservation of a worker, or a question. */
 export type CounterOperation =

@@ -361,7 +361,9 @@ const NOTHING: Charge = { tokens: 0, cost: 0 }
 
 const claimOf = ({ limits, budgets }: AccountCells, demand: Demand): CounterClaim => ({
   limits,
-  budgets: budgets.map(({ budget, owner, periodStart }) => [budget.id, owner, periodStart] as const),
+  budgets: budgets.map(({ budget, owner, periodStart, client }) =>
+    client === '' ? [budget.id, owner, periodStart] : [budget.id, owner, periodStart, client],
+  ),
   demand,
 })
 

@@ -242,7 +242,7 @@ export class SharedCounters<Worker extends object> {
   }
 
   #find({ limits, budgets: names }: CounterClaim): ClaimedCells {
-    const found = names.map(([id, owner, periodStart]) => this.budgets.cellOf(id, owner, periodStart))
+    const found = names.map(([id, owner, periodStart, client]) => this.budgets.cellOf(id, owner, periodStart, client))
     const budgets = found.map((cell) => (cell && 'charge' in cell ? cell : null))
     const full = found.find((cell) => cell !== null && 'amount' in cell)
     const cells = {

@@ -9,6 +9,7 @@ import { type BudgetCounter, remainingOf } from '../../policy/accounts/admission
 import { type BudgetScope, counterOwner, countsPrincipal } from '../../policy/accounts/budget-scope.ts'
 import { type AccessTarget, countsTarget } from '../../policy/accounts/key-access.ts'
 import { type Period, periodAt } from '../../policy/accounts/period.ts'
+import { OwnerCells } from './owner-cells.ts'
 
 /** What was spent of a counter in earlier runs, as stored in the ledger. */
 export type SpentSum = { readonly counter: string; readonly period_start: number; readonly spent: Nano }
@@ -34,6 +35,8 @@ export type CounterFigures = Pick<BudgetState, 'owner' | 'periodStart' | 'spent'
 export type BudgetCell = BudgetCounter & {
   readonly charge: BudgetCharge
   readonly owner: string
+  /** The ID of the key that has named this end user first; empty: unknown, or the owner is no end user. */
+  client: string
   readonly periodStart: number
   readonly periodEnd: number
   budget: Budget
@@ -51,7 +54,10 @@ export type UnrestoredCounters = {
   readonly isComplete: boolean
 }
 
-/** Counters of one budget. When they are all in use, an unseen owner is refused (hard) or counted with others (soft). */
+/**
+ * Counters of one budget, shared by its clients. When they are all in use, an unseen owner of a client that has its share is
+ * refused (hard) or counted with others (soft).
+ */
 export const MAX_OWNERS = 100_000
 /** The owner of what is counted together. */
 const OTHERS = '*'
@@ -64,7 +70,7 @@ const MAX_KEPT = 1_000
 /** `servesUnknown`: hard budgets are used before what was spent earlier is counted. */
 export type BudgetCountersOptions = { readonly maxOwners?: number; readonly servesUnknown?: () => boolean }
 
-type CountedPeriod = Period & { readonly cells: Map<string, BudgetCell> }
+type CountedPeriod = Period & { readonly cells: OwnerCells<BudgetCell> }
 /** The counters of one budget, as long as it is counted the same way. The latest period is the last one. */
 type CountedBudget = {
   scope: BudgetScope
@@ -121,18 +127,18 @@ export class BudgetCounters {
     for (const scope of scopes) {
       const { budget, models, providers } = scope
       if (models.length + providers.length > 0 && !(target && countsTarget(scope, target))) continue
-      const cell = this.#cell(this.#countedOf(scope), counterOwner(budget, principal, endUser), received)
+      const cell = this.#cell(this.#countedOf(scope), counterOwner(budget, principal, endUser), received, principal.id)
       if (!cell) return budget
       cells.push(cell)
     }
     return cells
   }
 
-  /** The counter of one owner. Null: there was no such budget. Returns a hard budget without a free counter instead. */
-  cellOf(id: string, owner: string, received: number): BudgetCell | Budget | null {
+  /** The counter of one owner; `client`: the key that has named it. Null: there was no such budget. Returns a hard budget without a free counter instead. */
+  cellOf(id: string, owner: string, received: number, client = ''): BudgetCell | Budget | null {
     this.#current()
     const counted = this.#counted.get(id)
-    return counted ? (this.#cell(counted, owner, received) ?? counted.scope.budget) : null
+    return counted ? (this.#cell(counted, owner, received, client) ?? counted.scope.budget) : null
   }
 
   /** The counters that count a principal at some target. Those of its end users are left out. */
@@ -270,21 +276,23 @@ export class BudgetCounters {
     return cell
   }
 
-  #cell(counted: CountedBudget, owner: string, received: number): BudgetCell | null {
+  #cell(counted: CountedBudget, owner: string, received: number, key = ''): BudgetCell | null {
     const { budget } = counted.scope
+    // The other owners are those of the configuration.
+    const client = budget.per === 'end_user' ? key : ''
     const period = this.#periodAt(counted, received)
     const { cells } = period
-    const known = cells.get(owner)
+    const known = cells.get(owner, client)
     if (known) {
       if (!known.isKnown) known.isKnown = this.#isKnown(counted)
       return known
     }
-    if (cells.size >= this.#maxOwners) this.#dropIdle(cells)
-    if (cells.size >= this.#maxOwners && owner !== OTHERS)
+    if (owner !== OTHERS && !cells.hasRoom(client))
       return budget.mode === 'hard' ? null : this.#cell(counted, OTHERS, received)
     const cell: BudgetCell = {
       budget,
       owner,
+      client,
       charge: budgetCharge(`${budget.id}:${owner}`, period.start),
       periodStart: period.start,
       periodEnd: period.end,
@@ -295,16 +303,12 @@ export class BudgetCounters {
       held: 0,
       isKnown: this.#isKnown(counted),
     }
-    cells.set(owner, cell)
+    cells.add(cell)
     return cell
   }
 
   #isKnown({ isRestored }: CountedBudget): boolean {
     return isRestored || this.#servesUnknown()
-  }
-
-  #dropIdle(cells: Map<string, BudgetCell>): void {
-    for (const [owner, { used, held }] of cells) if (used === 0 && held === 0) cells.delete(owner)
   }
 
   /** A clock that goes back does not return to an earlier period: only a new period replaces the latest one. */
@@ -314,7 +318,7 @@ export class BudgetCounters {
     const [oldest] = periods
     // The clock went back, or the request was received longer ago than periods are kept.
     if (oldest && at < oldest.start) return oldest
-    const made: CountedPeriod = { ...periodAt(counted.scope.budget, at), cells: new Map() }
+    const made: CountedPeriod = { ...periodAt(counted.scope.budget, at), cells: new OwnerCells(this.#maxOwners) }
     counted.periods = [...periods, made].sort((a, b) => a.start - b.start).slice(-MAX_PERIODS)
     return made
   }

@@ -41,11 +41,15 @@ export const budgetUnavailable = ({ id }: Budget): Failure =>
     },
   )
 
-/** Too many owners of one budget have a counter in this process. */
+/** A client has named so many end users that a new one has no counter. */
 export const ownersFailure = ({ id }: Budget): Failure =>
-  fail('budget_exceeded', 'The budget of this request cannot be checked: it has too many users.', {
-    limit: `budget; id=${id}`,
-  })
+  fail(
+    'budget_exceeded',
+    'The budget of this request cannot be checked: this client has named too many end users. Name one that is known.',
+    {
+      limit: `budget; id=${id}`,
+    },
+  )
 
 /** No price is known for the target, and a hard budget must not be spent without one. `provider`: the ID of its instance. */
 export const unpricedFailure = (

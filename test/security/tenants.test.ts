@@ -155,16 +155,17 @@ test('items of other clients are never looked up under the shared key of a provi
   assert.equal(own.status, 200, own.body)
 })
 
-test('an operator’s reason is not shown to clients by POST /v1/route', async () => {
+test('an operator’s reason is not shown to clients, by POST /v1/route or the status of providers', async () => {
   const { call, gateway, requestOf } = given()
   const reason = 'incident at the bank, ask Ann'
   const body = { model: 'up/m', input: 'hi' }
   for (const key of [null, 'k1']) {
     gateway.health.cooldowns.decide([{ provider: 'up', key, until: Number.POSITIVE_INFINITY, reason }])
-    for (const route of ['explain', 'responses', 'chat', 'models'] as const) {
+    for (const route of ['explain', 'responses', 'chat', 'models', 'providersStatus'] as const) {
       const shown = await call(route, keyWith('key_a'), body)
       assert.doesNotMatch(shown.body, /incident|Ann/, route)
     }
+    assert.match((await call('providersStatus', ANONYMOUS, {})).body, /incident/)
     const parsed = parseOnce(gateway, { received: requestOf('explain', ANONYMOUS, body), audience: 'operator' })
     assert.match(JSON.stringify(parsed.ok && parsed.value(NO_ASSUMPTION)), /incident/)
   }

@@ -1,11 +1,12 @@
 /** Response bodies of `/providers/status`, `/health` and `/v1/models`. */
 import type { Principal } from '../../core/accounts.ts'
 import type { ModelFacts } from '../../core/config.ts'
-import type { JsonObject } from '../../core/json.ts'
+import { type JsonObject, parseObject } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
 import { restrictionsOf } from '../../policy/accounts/key-access.ts'
 import { defaultModel, type ListedModel, listModels } from '../../policy/routing/models.ts'
 import type { Gateway } from '../gateway.ts'
+import type { Asking } from './explain.ts'
 import { providersStatus, standing } from './status.ts'
 
 /** The models in a provider's status: configured, default and requested ones. */
@@ -26,9 +27,14 @@ const modelsOf =
 export const defaultModelOf = (gateway: Gateway, instance: Instance): string | undefined =>
   defaultModel({ config: gateway.config(), lists: gateway.lists(), catalogue: gateway.catalogue }, instance)
 
-/** The body of `/providers/status`. */
-export const statusPage = (gateway: Gateway): JsonObject =>
-  providersStatus(gateway.health, gateway.config(), modelsOf(gateway))
+/** The body of `/providers/status`. A client does not see the reasons that an operator has written. */
+export const statusPage = (gateway: Gateway, audience: Asking['audience'] = 'operator'): JsonObject => {
+  const page = providersStatus(gateway.health, gateway.config(), modelsOf(gateway))
+  return audience === 'operator' ? page : withoutReasons(page)
+}
+
+const withoutReasons = (page: JsonObject): JsonObject =>
+  parseObject(JSON.stringify(page, (name, value) => (name === 'reason' ? '' : value))) ?? {}
 
 /** The state of the process, for `/health`. */
 export type HealthFacts = {

@@ -173,7 +173,8 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
     },
     live: (_received, reply) => json(reply, 200, { status: 'ok' }),
     ready: (_received, reply) => ready(reply),
-    providersStatus: (_received, reply) => json(reply, 200, { ...statusPage(gateway), ...identity }),
+    providersStatus: ({ principal }, reply) =>
+      json(reply, 200, { ...statusPage(gateway, principal.id === '' ? 'operator' : 'client'), ...identity }),
     metrics: async (received, reply) => {
       const page = await deps.metrics()
       if (page === null)

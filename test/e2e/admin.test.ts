@@ -553,10 +553,11 @@ test('a disabled key of a provider is skipped, with its reason, also after a res
         [shown.status, shown.keys[0].status, shown.keys[0].reason],
         ['unavailable', 'disabled', 'The key leaked'],
       )
-      assert.match(
-        (await send('/v1/route', question)).text,
-        /"because":"disabled","until":null,"reason":"The key leaked"/,
-      )
+      const plan = await send('/v1/route', question)
+      assert.match(plan.text, /"because":"disabled","until":null/)
+      assert.doesNotMatch(plan.text, /leaked/)
+      const shownToOperators = await send('/admin/api/v1/explain', { request: question, style: 'chat' })
+      assert.match(shownToOperators.text, /"because":"disabled","until":null,"reason":"The key leaked"/)
     }
     await using again = await start(settings)
     const { send, calls, becomes } = given(again)

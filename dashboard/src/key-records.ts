@@ -116,7 +116,10 @@ const counts = ({ appliesTo: { teams, keys, tags } }: BudgetRecord, key: KeyReco
 /** The counters of budgets that have several, by the ID of the budget. */
 export type CountersById = { readonly [budget: string]: readonly BudgetCounter[] | undefined }
 
-/** The budgets that count the requests of a key, those of the key alone first, then the fullest. */
+/**
+ * The budgets that count the requests of a key: its own, those of its team, then the rest, of each the fullest first. Those
+ * of some models or providers are last: they count a part of its requests, if any.
+ */
 export const budgetsOf = (
   key: KeyRecord,
   budgets: readonly BudgetRecord[],
@@ -130,9 +133,18 @@ export const budgetsOf = (
         owner === null ? budget.now.spent : (counters[budget.id]?.find(({ of }) => of === owner)?.spent ?? '0')
       return { budget, spent, share: shareOf(spent, budget.amount) }
     })
-    .toSorted((a, b) => Number(isOwn(b.budget)) - Number(isOwn(a.budget)) || b.share - a.share)
+    .toSorted((a, b) => distance(a.budget) - distance(b.budget) || b.share - a.share)
 
-const isOwn = ({ appliesTo: { keys }, per }: BudgetRecord): boolean => keys?.length === 1 || per === 'key'
+/** How near a budget is to a key that it counts. */
+const distance = (budget: BudgetRecord): number => {
+  const { appliesTo, per } = budget
+  const near = appliesTo.keys?.length === 1 || per === 'key' ? 0 : appliesTo.teams !== null || per === 'team' ? 1 : 2
+  return isScoped(budget) ? 3 + near : near
+}
+
+/** Whether a budget counts requests for some models or providers only. */
+export const isScoped = ({ appliesTo: { models, providers } }: BudgetRecord): boolean =>
+  models !== null || providers !== null
 
 /** A budget of one key or team, and what it has spent of it in the present period. */
 export type OwnBudget = { readonly budget: BudgetRecord; readonly spent: string }

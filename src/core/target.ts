@@ -1,4 +1,5 @@
 import type { Instance, ProviderKey } from './provider.ts'
+import type { Strategy } from './settings.ts'
 
 /** A model of a provider instance that may serve a request. The key is chosen for each attempt. */
 export type Candidate = {
@@ -20,6 +21,8 @@ export type Plan = {
   readonly route?: string
   readonly candidates: readonly Candidate[]
   readonly skipped: readonly Skipped[]
+  /** Of a plan in the expected order: how the first target is chosen, and the share of each candidate in that choice. */
+  readonly odds?: { readonly strategy: Strategy; readonly shares: ReadonlyMap<Candidate, number> }
 }
 
 export type Skipped = { readonly provider: string; readonly model: string; readonly key?: string; readonly why: string }

@@ -5,6 +5,7 @@ import {
   type BudgetRecord,
   budgetsOf,
   type CountersById,
+  isScoped,
   type KeyRecord,
   keyState,
   type TeamRecord,
@@ -104,8 +105,16 @@ export const Used = ({ keyRecord: { last_used_at: at } }: { readonly keyRecord: 
 }
 
 export const BudgetCell = ({ keyRecord, data }: { readonly keyRecord: KeyRecord; readonly data: KeysData }) => {
-  const [first, ...others] = budgetsOf(keyRecord, data.budgets, data.counters)
+  const all = budgetsOf(keyRecord, data.budgets, data.counters)
+  const [first, ...others] = all
   if (!first) return <span class="dim">–</span>
+  // The budget of some models says little about a key: every key may have it.
+  if (isScoped(first.budget))
+    return (
+      <span class="dim" title={all.map(({ budget }) => budget.name).join(', ')}>
+        {keysWords.onlyScoped(all.length)}
+      </span>
+    )
   const { budget, spent, share } = first
   const text = keysWords.of(money(spent), money(budget.amount), keysWords.periods[budget.period])
   return (

@@ -38,6 +38,7 @@ export const keysWords = words({
   atOnce: (n: string) => `${n} concurrent`,
   of: (spent: string, amount: string, period: string) => `${spent} of ${amount} ${period}`,
   spentShare: (name: string, share: string) => `Budget ${name}: ${share} spent`,
+  onlyScoped: (n: number) => `${n.toLocaleString()} of some models only`,
   periods: {
     hour: 'per hour',
     day: 'per day',

@@ -15,6 +15,13 @@ export const routes = words({
     clear: 'Clear',
     noProviders: 'No provider is configured.',
   },
+  strategy: (name: string) =>
+    ({
+      priority: 'in this order',
+      weighted: 'by weight, drawn for each request',
+      latency: 'the fastest first',
+      cost: 'the cheapest first',
+    })[name] ?? name,
   list: {
     title: 'Targets of each route',
     label: 'Routes, and their targets in order',

@@ -60,7 +60,12 @@ const explainText = (
   const { protocol } = inbound
   const config = assumedConfig(gateway.config(), assume)
   const { principal } = received
-  const plan = planFor(gateway, config, { model: inbound.request.model, style: protocol.style, principal })
+  const plan = planFor(gateway, config, {
+    model: inbound.request.model,
+    style: protocol.style,
+    principal,
+    isExpected: true,
+  })
   if (!plan.ok) return plan
   const keysOf = keyOrder(gateway, config, inbound)
   const states = keyStates(gateway, config, assume, { candidates: plan.value.candidates, keysOf, audience })
@@ -109,7 +114,13 @@ const explainEmbeddings = (
   { model, principal, assume, audience }: ExplainedEmbeddings,
 ): Outcome<JsonObject> => {
   const config = assumedConfig(gateway.config(), assume)
-  const plan = planFor(gateway, config, { model, style: EMBEDDINGS, principal, drafting: draftEmbeddings })
+  const plan = planFor(gateway, config, {
+    model,
+    style: EMBEDDINGS,
+    principal,
+    drafting: draftEmbeddings,
+    isExpected: true,
+  })
   if (!plan.ok) return plan
   const keysOf = keyOrder(gateway, config, null)
   const states = keyStates(gateway, config, assume, { candidates: plan.value.candidates, keysOf, audience })

@@ -55,20 +55,22 @@ export type PlanRequest = {
   readonly principal: Principal
   /** The rules for the kind of model: chat (absent) or embeddings. */
   readonly drafting?: Drafting
+  /** The order that is expected most often, to be shown, instead of one that is drawn for a request. */
+  readonly isExpected?: boolean
 }
 
 /** The plan for a request: the targets for its model name that its principal may use. */
 export const planFor = (gateway: Planner, config: Config, wanted: PlanRequest): Outcome<Plan> => {
-  const { model, style, principal, drafting = draftPlan } = wanted
+  const { model, style, principal, drafting = draftPlan, isExpected = false } = wanted
   const rules = restrictionsOf(principal)
   if (rules && !allowsName(rules.styles, style)) return bad(styleNotAllowed(style))
   const found = cachedPlan(gateway, config, model, drafting)
   const { defaultRoute } = principal
   if (defaultRoute !== null && drafting === draftPlan && found.ok && found.value.draft.by === 'default') {
     const replaced = cachedPlan(gateway, config, defaultRoute, drafting)
-    return allowed(gateway, config, { rules, model, route: defaultRoute, requested: null }, replaced)
+    return allowed(gateway, config, { rules, model, route: defaultRoute, requested: null, isExpected }, replaced)
   }
-  return allowed(gateway, config, { rules, model, route: model, requested: model }, found)
+  return allowed(gateway, config, { rules, model, route: model, requested: model, isExpected }, found)
 }
 
 type AccessCheck = {
@@ -79,18 +81,20 @@ type AccessCheck = {
   readonly route: string
   /** As in `allowedDraft`. */
   readonly requested: string | null
+  readonly isExpected: boolean
 }
 
 const allowed = (
   gateway: Planner,
   config: Config,
-  { rules, model, route, requested }: AccessCheck,
+  { rules, model, route, requested, isExpected }: AccessCheck,
   found: Outcome<CachedPlan>,
 ): Outcome<Plan> => {
+  const moment = () => (isExpected ? { ...momentOf(gateway), random: null } : momentOf(gateway))
   if (!rules) {
     if (!found.ok) return found
     const { plan, draft } = found.value
-    return good(plan ?? orderedPlan(draft, momentOf(gateway)))
+    return good(plan && !isExpected ? plan : orderedPlan(draft, moment()))
   }
   const named = routeNamed(config, route)
   const names = () => listModels(config, gateway.lists(), gateway.catalogue, rules).map(({ id }) => id)
@@ -99,7 +103,7 @@ const allowed = (
   // The error of an unknown name suggests other names: only those that the key may use.
   if (!found.ok) return found.failure.kind === 'unknown_model' && !named ? bad(unknownModel(model, names())) : found
   const draft = allowedDraft(found.value.draft, rules, requested)
-  return draft ? good(orderedPlan(draft, momentOf(gateway))) : bad(modelNotAllowed(model, names()))
+  return draft ? good(orderedPlan(draft, moment())) : bad(modelNotAllowed(model, names()))
 }
 
 const cachedPlan = (gateway: Planner, config: Config, model: string, drafting: Drafting): Outcome<CachedPlan> => {

@@ -547,3 +547,11 @@ test('order: latency reads each candidate’s latency once', () => {
   )
   assert.equal(reads, 200)
 })
+
+test('order: the expected order is the same each time: the heaviest or the fastest first', () => {
+  const given = named({ a: 1, b: 9, c: 0, d: 3 })
+  assert.equal(ids(orderCandidates(given, 'weighted', view(), null)), 'bdac')
+  const latency = (one: Candidate) => ({ a: 30, b: 20, c: 10 })[one.instance.id] ?? 40
+  assert.equal(ids(orderCandidates(given, 'latency', view({ latency }), null)), 'cbad')
+  assert.equal(ids(orderCandidates(given, 'priority', view(), null)), 'abcd')
+})

@@ -26,21 +26,26 @@ export type KeyView = {
   readonly affinity?: string
 }
 
-/** Orders candidates of equal rank by the strategy. `random`: from 0 up to, but not including, 1. */
+/**
+ * Orders candidates of equal rank by the strategy. `random`: from 0 up to, but not including, 1; null: the order that is
+ * expected most often, the same each time.
+ */
 export const orderCandidates = (
   candidates: readonly Candidate[],
   strategy: Strategy,
   view: CandidateView,
-  random: () => number,
+  random: (() => number) | null,
 ): readonly Candidate[] => {
   if (candidates.length < 2) return candidates
   switch (strategy) {
     case 'priority':
       return candidates
     case 'weighted':
-      return shuffled(candidates, ({ weight }) => weight, random)
+      return random
+        ? shuffled(candidates, ({ weight }) => weight, random)
+        : sortedBy(candidates, ({ weight }) => -weight)
     case 'latency':
-      return bestOfTwo(candidates, view.latency, random)
+      return random ? bestOfTwo(candidates, view.latency, random) : sortedBy(candidates, view.latency)
     case 'cost':
       return sortedBy(candidates, (candidate) => view.price(candidate) ?? Number.POSITIVE_INFINITY)
     default:

@@ -74,7 +74,7 @@ type Given = {
   readonly instances?: readonly Instance[]
   readonly settings?: Partial<Settings>
   readonly routes?: readonly Route[]
-  readonly random?: () => number
+  readonly random?: (() => number) | null
   readonly latency?: (candidate: Candidate) => number
 }
 const allInstances = [openai, gemini, router, local]
@@ -90,7 +90,7 @@ const planFor = (model: string, given: Given = {}) =>
     lists,
     catalogue,
     view: { latency: given.latency ?? (() => 0), price },
-    random: given.random ?? (() => 0.5),
+    random: given.random === undefined ? () => 0.5 : given.random,
   })
 /** The plan as text: how the name was resolved, and the candidates. */
 const inShort = (model: string, given: Given = {}): string => {
@@ -334,6 +334,32 @@ test('plan: states the reason for each candidate and for each skipped one', () =
   assert.deepEqual(lost.value.skipped, [
     { provider: 'unconfigured', model: 'x', why: 'this provider is not configured' },
   ])
+})
+
+test('plan: the expected order of a weighted route is the same each time, with the share of each target', () => {
+  const weighted: Route = {
+    ...route('w', [target('gemini/a', 1), target('my-llm/b', 3)], [target('openai/c')]),
+    strategy: 'weighted',
+  }
+  const made = planFor('w', { routes: [weighted], random: null, settings: { fallback: 'none' } })
+  assert.ok(made.ok)
+  const { strategy, targets } = JSON.parse(JSON.stringify(explainPlan('w', made.value)))
+  assert.equal(strategy, 'weighted')
+  assert.deepEqual(
+    targets.map((one: { model: string; share?: number }) => [one.model, one.share ?? null]),
+    [['b', 0.75]],
+  )
+  const all = planFor('w', { routes: [weighted], random: null })
+  assert.ok(all.ok)
+  const shown = JSON.parse(JSON.stringify(explainPlan('w', all.value))).targets.slice(0, 3)
+  assert.deepEqual(
+    shown.map((one: { model: string; share?: number }) => [one.model, one.share ?? null]),
+    [
+      ['b', 0.75],
+      ['a', 0.25],
+      ['c', null],
+    ],
+  )
 })
 
 test('plan: explainPlan returns JSON with the current state of each target', () => {

@@ -31,7 +31,8 @@ export type PlanInput = ModelSources & {
 /** The input that can differ for each request: current latencies, prices and randomness. */
 export type OrderingInput = {
   readonly view: CandidateView
-  readonly random: () => number
+  /** Null: the expected order, to be shown. */
+  readonly random: (() => number) | null
 }
 
 /** The model name with which clients leave the choice to the gateway. */
@@ -86,7 +87,11 @@ export const planDraft = (
 /** The plan for one request: orders each group of the draft by its strategy. */
 export const orderedPlan = (draft: PlanDraft, input: OrderingInput): Plan => {
   const { groups, repeats, onlyFirst, skipped } = draft
-  const resolved = { by: draft.by, ...(draft.route !== undefined && { route: draft.route }) }
+  const resolved = {
+    by: draft.by,
+    ...(draft.route !== undefined && { route: draft.route }),
+    ...(input.random === null && { odds: oddsOf(groups) }),
+  }
   const ranked = groups.flatMap(({ candidates, strategy }) => ordered(input, candidates, strategy))
   const candidates = repeats ? unique(ranked) : ranked
   if (!onlyFirst) return { ...resolved, candidates, skipped }
@@ -97,6 +102,15 @@ export const orderedPlan = (draft: PlanDraft, input: OrderingInput): Plan => {
     candidates: candidates.filter(({ instance }) => instance === only),
     skipped: [...skipped, ...taken.map((one) => skippedFor(one, 'none'))],
   }
+}
+
+/** How the first target is chosen among the candidates of the first rank. */
+const oddsOf = (groups: PlanDraft['groups']): NonNullable<Plan['odds']> => {
+  const first = groups.find(({ candidates }) => candidates.length > 0)
+  const { strategy = 'priority', candidates = [] } = first ?? {}
+  const sum = candidates.reduce((total, { weight }) => total + weight, 0)
+  const shares = strategy === 'weighted' && sum > 0 ? candidates.map((one) => [one, one.weight / sum] as const) : []
+  return { strategy, shares: new Map(shares) }
 }
 
 /** Whether the order is the same for all requests, so that the plan can be cached too. Prices may change at any time. */
@@ -293,17 +307,19 @@ export const quoted = (word: string): string =>
 /** The plan as `POST /v1/route` returns it. `now` adds the current state of a candidate: its circuit and cooldowns. */
 export const explainPlan = (
   model: string,
-  { by, candidates, skipped }: Plan,
+  { by, candidates, skipped, odds }: Plan,
   now: (candidate: Candidate) => JsonObject = () => ({}),
 ): JsonObject => ({
   object: 'route',
   model,
   by,
+  ...(odds && { strategy: odds.strategy }),
   targets: candidates.map((one) => ({
     provider: one.instance.id,
     model: one.model,
     because: one.because,
     weight: one.weight,
+    ...(odds?.shares.has(one) && { share: odds.shares.get(one) ?? 0 }),
     ...now(one),
   })),
   skipped: skipped.map((one) => ({ ...one })),

@@ -61,7 +61,7 @@ test('budgets from 80 %, with the time at which they are spent; several counters
       ['warn', 'Budget near: 95% spent'],
     ],
   )
-  assert.match(found[1]?.detail ?? '', /^at this rate spent /)
+  assert.match(found[1]?.detail ?? '', /^by its forecast spent /)
 })
 
 test('the worst come first; refused clients only for an hour', () => {

@@ -110,6 +110,8 @@ test('the budgets of a key are those that count it: its own first, then the full
     budget('team', { appliesTo: { ...ALL, teams: ['team_a'] } }, '9'),
     budget('other-team', { appliesTo: { ...ALL, teams: ['team_b'] } }),
     budget('own', { appliesTo: { ...ALL, keys: ['key_a'] } }, '2'),
+    budget('opus', { appliesTo: { ...ALL, models: ['*opus*'] } }, '10.17'),
+    budget('own-opus', { appliesTo: { ...ALL, keys: ['key_a'], models: ['*opus*'] } }, '1'),
     budget('tagged', { appliesTo: { ...ALL, tags: { app: 'x' } } }, '3'),
     budget('other-tag', { appliesTo: { ...ALL, tags: { app: 'y' } } }),
     budget('each', { per: 'key' }, '99'),
@@ -129,6 +131,9 @@ test('the budgets of a key are those that count it: its own first, then the full
       ['team', 0.9],
       ['tagged', 0.3],
       ['everyone', 0.1],
+      // What counts some models only is last, however full.
+      ['own-opus', 0.1],
+      ['opus', 1.017],
     ],
   )
 })

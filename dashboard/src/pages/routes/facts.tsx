@@ -1,5 +1,5 @@
 /** The facts of a model beside its routes: context, price, capabilities, own latency, and the state of a target. */
-import { duration, minute } from '../../format.ts'
+import { duration, minute, percent } from '../../format.ts'
 import { Unknown } from '../../parts/states.tsx'
 import { routes as texts } from '../../words/routes.ts'
 import { type PlannedTarget, type PlanPlace, placeName, stateOf } from './plans.ts'
@@ -105,6 +105,7 @@ export const TargetLine = ({ target }: { readonly target: PlannedTarget }) => {
   return (
     <>
       <StateMark target={target} /> <span class={is === 'ready' ? '' : 'routes-out'}>{placeName(target)}</span>
+      {target.share !== undefined && <span class="small dim num"> {percent(target.share)}</span>}
       {is !== 'ready' && (
         <span class="small dim" aria-hidden="true">
           {' '}

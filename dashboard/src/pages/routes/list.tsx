@@ -21,6 +21,9 @@ const Name = ({ plan }: { readonly plan: ShownRoute }) => (
       {plan.model}
     </a>
     {plan.model === AUTO && <span class="small dim">{texts.list.auto}</span>}
+    {plan.strategy !== undefined && plan.targets.length > 1 && (
+      <span class="small dim">{texts.strategy(plan.strategy)}</span>
+    )}
   </>
 )
 

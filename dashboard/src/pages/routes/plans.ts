@@ -10,6 +10,8 @@ type PlanKey = {
 }
 export type PlannedTarget = PlanPlace & {
   readonly because: string
+  /** Of the requests for a route with weights, while all targets are ready. */
+  readonly share?: number
   readonly fit: boolean
   readonly unfit_for?: readonly string[]
   readonly only_without?: readonly string[]
@@ -22,6 +24,8 @@ export type PlannedTarget = PlanPlace & {
 export type ShownPlan = {
   readonly model: string
   readonly by?: string
+  /** How the first target is chosen. */
+  readonly strategy?: string
   readonly targets: readonly PlannedTarget[]
   readonly skipped?: readonly (PlanPlace & { readonly why: string })[]
 }

@@ -1,5 +1,5 @@
 /** `headgate explain`: what happened to a request, or the plan for a model name. */
-import { isObject, type JsonObject, list, object, text } from '../../../core/json.ts'
+import { isObject, type JsonObject, list, number, object, text } from '../../../core/json.ts'
 import { idOf, throughGateway } from '../accounts/record-store.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { type GatewayClient, gatewayOf } from '../gateway-client.ts'
@@ -23,16 +23,30 @@ const refusedLines = (plan: JsonObject, paint: Cli['paint']): readonly string[] 
   return refused ? [paint.bad(`refused now: ${text(refused.code)}: ${text(refused.message)}`)] : []
 }
 
+/** How requests choose among the first targets, which the order below cannot show. */
+const ORDERS: { readonly [strategy: string]: string } = {
+  weighted: ', by weight: each request draws its order',
+  latency: ', the fastest first: concurrent requests are spread',
+  cost: ', the cheapest first',
+}
+
+const hasShares = (plan: JsonObject): boolean =>
+  list(plan.targets).some((target) => isObject(target) && number(target.share) !== undefined)
+
+const shareText = ({ share }: JsonObject): string =>
+  number(share) === undefined ? 'failover' : `${Math.round((number(share) ?? 0) * 100)} %`
+
 const planLines = (plan: JsonObject, cli: Cli): readonly string[] => [
-  `${cli.paint.bold(text(plan.model) ?? '')}: chosen by ${text(plan.by) ?? ''}`,
+  `${cli.paint.bold(text(plan.model) ?? '')}: chosen by ${text(plan.by) ?? ''}${ORDERS[text(plan.strategy) ?? ''] ?? ''}`,
   ...refusedLines(plan, cli.paint),
   ...table(
-    ['#', 'TARGET', 'BECAUSE', 'STATE'],
+    ['#', 'TARGET', ...(hasShares(plan) ? ['FIRST FOR'] : []), 'BECAUSE', 'STATE'],
     list(plan.targets)
       .filter(isObject)
       .map((target, at) => [
         String(at + 1),
         `${text(target.provider) ?? ''}/${text(target.model) ?? ''}`,
+        ...(hasShares(plan) ? [shareText(target)] : []),
         text(target.because) ?? '',
         stateOf(target),
       ]),

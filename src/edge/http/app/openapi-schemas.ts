@@ -404,6 +404,11 @@ export const SCHEMAS: { readonly [name: string]: JsonObject } = {
               provider: { type: 'string' },
               model: { type: 'string' },
               because: { type: 'string' },
+              weight: { type: 'number' },
+              share: {
+                type: 'number',
+                description: 'Of the requests for which it is first, with the strategy `weighted`.',
+              },
               fit: { type: 'boolean', description: 'Whether the target supports everything the request requires.' },
               unfit_for: listOf({ type: 'string' }),
               only_without: {
@@ -416,7 +421,7 @@ export const SCHEMAS: { readonly [name: string]: JsonObject } = {
             ['provider', 'model', 'because'],
           ),
         ),
-        description: 'In the order they are tried.',
+        description: 'In the order that is expected most often. With `weighted` and `latency` it differs by request.',
       },
       skipped: listOf(
         open({ provider: { type: 'string' }, model: { type: 'string' }, why: { type: 'string' } }, ['provider', 'why']),

@@ -12,6 +12,9 @@ const NANO_PER_DOLLAR = 1_000_000_000
 const MAX_DOLLARS = 9_007_199
 export const MAX_NANO: Nano = MAX_DOLLARS * NANO_PER_DOLLAR
 
+/** The largest cost of one attempt: a million dollars. Larger ones are unknown, because sums of them would overflow. */
+export const MAX_COST: Nano = 1e15
+
 /** Digits after the decimal point. */
 const DECIMALS = 9
 

@@ -17,6 +17,7 @@ import {
   type RequestOutcome,
 } from '../../core/journal.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
+import { MAX_COST } from '../../core/money.ts'
 
 // ── Encoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -46,6 +47,10 @@ const listOf = (record: JournalRecord): readonly unknown[] => {
 const truncated = (text: string, most = MAX_TEXT): string => (text.length > most ? text.slice(0, most) : text)
 const optional = (text: string | null, most?: number): string | null => (text === null ? null : truncated(text, most))
 
+/** An amount that can be read again; null: unknown. */
+const written = (value: number | null): number | null => (value !== null && isAmount(value) ? value : null)
+const isAmount = (value: number): boolean => Number.isSafeInteger(value) && Math.abs(value) <= MAX_COST
+
 const openedList = (record: AttemptOpened) => [
   OPENED,
   record.call,
@@ -60,7 +65,7 @@ const openedList = (record: AttemptOpened) => [
   truncated(record.model),
   truncated(record.credential),
   record.hedge ? 1 : 0,
-  record.reserved,
+  written(record.reserved) ?? 0,
   record.charges,
   optional(record.route),
   optional(record.client),
@@ -86,7 +91,7 @@ const closedList = (record: AttemptClosed) => [
   record.tokens.audioInput,
   record.tokens.audioOutput,
   record.usageSource,
-  record.cost,
+  written(record.cost),
   record.priceSource,
   optional(record.priceVersion),
 ]
@@ -119,7 +124,7 @@ const endedList = (record: RequestEnded) => [
   record.cache,
   record.firstContentMs,
   record.overheadUs,
-  record.saved,
+  written(record.saved) ?? 0,
   optional(record.trace),
   optional(record.client),
   optional(record.clientRequestId),
@@ -289,10 +294,9 @@ const integer = (value: unknown): number => {
   throw new TypeError('not an integer')
 }
 
-/** Larger values would overflow sums: 10^15 nano-dollars are a million dollars for one attempt. */
 const amount = (value: unknown): number => {
   const found = integer(value)
-  if (Math.abs(found) <= 1e15) return found
+  if (Math.abs(found) <= MAX_COST) return found
   throw new TypeError('not an amount')
 }
 

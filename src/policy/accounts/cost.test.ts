@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { PriceList, PriceOverride } from '../../core/accounts.ts'
-import { MAX_NANO } from '../../core/money.ts'
+import { MAX_COST } from '../../core/money.ts'
 import { type AttemptCost, costOf, effectivePrices, type PricedUsage, reservationOf } from './cost.ts'
 
 /** Like Claude Sonnet: $3 and $15 per million, cache reads a tenth, writes 1.25 and 2 times the input price. */
@@ -142,7 +142,7 @@ const cases: readonly (readonly [
   ['a negative count of a part', { input: 1, output: 1, cacheRead: -1 }, claude, null],
   ['NaN tokens', { input: Number.NaN, output: 1 }, claude, null],
   ['infinite tokens', { input: 1, output: Number.POSITIVE_INFINITY }, claude, null],
-  ['more than the limit of an amount', { input: MAX_NANO, output: 0 }, { input: 1.1 }, null],
+  ['more than the limit of an amount', { input: MAX_COST, output: 0 }, { input: 1.1 }, null],
 ]
 for (const [name, usage, prices, nano] of cases) test(`cost: ${name}`, () => assert.equal(nanoOf(usage, prices), nano))
 
@@ -174,7 +174,7 @@ test("cost: the upstream's own figure comes first, then the override, then the c
 test("cost: the upstream's own figure is rounded half up, may be 0, and is ignored if invalid", () => {
   assert.equal(costOf({ usage: { ...usage, reportedCost: 0.5 } }).nano, 1)
   assert.equal(costOf({ usage: { ...usage, reportedCost: 0 } }).nano, 0)
-  for (const reportedCost of [-1, Number.NaN, Number.POSITIVE_INFINITY, MAX_NANO + 1]) {
+  for (const reportedCost of [-1, Number.NaN, Number.POSITIVE_INFINITY, MAX_COST + 1]) {
     assert.equal(costOf({ usage: { ...usage, reportedCost }, catalogue }).source, 'catalogue')
     assert.deepEqual(costOf({ usage: { ...usage, reportedCost } }), none)
   }
@@ -224,6 +224,7 @@ test('cost: a reservation is rounded up, and null without prices', () => {
   assert.equal(reservationOf({ input: 0, output: 0 }, claude), 0)
   assert.equal(reservationOf({ input: 1, output: 1 }, undefined), null)
   assert.equal(reservationOf({ input: 1, output: 1 }, { input: 1 }), null)
+  assert.equal(reservationOf({ input: 1_000, output: 0 }, { input: 1e13 }), MAX_COST)
   assert.equal(reservationOf({ input: Number.NaN, output: 1 }, claude), null)
 })
 

@@ -1,7 +1,7 @@
 /** The cost of an attempt from its token counts and the prices of the model, rounded once to whole nano-dollars. */
 import type { PriceList, PriceOverride, PriceSource, Service, TokenPrices } from '../../core/accounts.ts'
 import type { Usage } from '../../core/chat.ts'
-import { MAX_NANO, type Nano } from '../../core/money.ts'
+import { MAX_COST, type Nano } from '../../core/money.ts'
 
 /** What an attempt used, for pricing. */
 export type PricedUsage = Omit<Usage, 'raw'>
@@ -21,7 +21,10 @@ export type Pricing = {
 
 type PricesOf = (model: string) => PriceOverride | undefined
 
-/** The cost of an attempt. `nano`: null if a required price is unknown or a count is invalid; never 0 for that reason. */
+/**
+ * The cost of an attempt. `nano`: null if a required price is unknown, a count is invalid or the cost exceeds `MAX_COST`; never 0
+ * for that reason.
+ */
 export type AttemptCost =
   | { readonly nano: Nano; readonly source: Exclude<PriceSource, 'none'>; readonly version: string }
   | { readonly nano: null; readonly source: 'none'; readonly version: null }
@@ -64,7 +67,7 @@ const overridden = (catalogue: PriceList, override: PriceOverride): PriceOverrid
 }
 
 /**
- * The cost to reserve for an attempt, from estimated tokens; rounded up. Null if a price is unknown. No part of the input
+ * The cost to reserve for an attempt, from estimated tokens; rounded up, at most `MAX_COST`. Null if a price is unknown. No part of the input
  * is assumed to be cached.
  */
 export const reservationOf = (
@@ -73,7 +76,7 @@ export const reservationOf = (
   asked?: Service,
 ): Nano | null => {
   const exact = prices && exactCost({ input, output }, prices, asked)
-  return exact === undefined || !(exact >= 0) || exact > MAX_NANO ? null : Math.ceil(exact - tolerance(exact))
+  return exact === undefined || !(exact >= 0) ? null : Math.min(MAX_COST, Math.ceil(exact - tolerance(exact)))
 }
 
 /** The cost before rounding; NaN if a required price is unknown or a count is invalid. */
@@ -225,7 +228,7 @@ const sum = (one: number, other: number): number => one + other
 /** Rounds half up. Null: not an amount. */
 const rounded = (nano: number): Nano | null => {
   const whole = Math.floor(nano + 0.5 + tolerance(nano))
-  return nano >= 0 && whole <= MAX_NANO ? whole : null
+  return nano >= 0 && whole <= MAX_COST ? whole : null
 }
 
 /** The largest error of fifteen sums and products in binary fractions. With it, an exact half is rounded up. */

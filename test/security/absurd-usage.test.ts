@@ -1,0 +1,147 @@
+/** What an upstream reports of its usage is not trusted: what cannot be right is unknown, which is estimated and never free. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type ChatEvent, fold, type Usage } from '../../src/core/chat.ts'
+import type { Json, JsonObject } from '../../src/core/json.ts'
+import { MAX_COST } from '../../src/core/money.ts'
+import { decodeRecord, encodeRecord } from '../../src/edge/ledger/journal-record.ts'
+import { type ChargedEnd, chargedUsage } from '../../src/policy/accounts/charge.ts'
+import { costOf } from '../../src/policy/accounts/cost.ts'
+import { decodeAnswer as ofMessages } from '../../src/protocols/anthropic-messages/decode-answer.ts'
+import { decodeAnswer as ofConverse } from '../../src/protocols/bedrock-converse/decode-answer.ts'
+import { decodeAnswer as ofCohere } from '../../src/protocols/cohere/decode-answer.ts'
+import { decodeAnswer as ofGemini } from '../../src/protocols/gemini/decode-answer.ts'
+import { decodeAnswer as ofOllama } from '../../src/protocols/ollama/decode-answer.ts'
+import { decodeAnswer as ofChat } from '../../src/protocols/openai-chat/decode-answer.ts'
+import { decodeAnswer as ofResponses } from '../../src/protocols/openai-responses/decode-answer.ts'
+import { closedRecord, openedRecord } from '../support/ledger-records.ts'
+
+const TEXT = 'word '.repeat(500)
+const ESTIMATE = { input: 70, output: 600 }
+
+const content = [{ type: 'text', text: TEXT }]
+const formats: readonly (readonly [
+  name: string,
+  decode: (usage: JsonObject) => readonly ChatEvent[],
+  input: string,
+  output: string,
+])[] = [
+  [
+    'chat',
+    (usage) => ofChat({ choices: [{ message: { content: TEXT }, finish_reason: 'stop' }], usage }),
+    'prompt_tokens',
+    'completion_tokens',
+  ],
+  [
+    'responses',
+    (usage) =>
+      ofResponses({
+        status: 'completed',
+        output: [{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: TEXT }] }],
+        usage,
+      }),
+    'input_tokens',
+    'output_tokens',
+  ],
+  [
+    'messages',
+    (usage) => ofMessages({ type: 'message', role: 'assistant', content, stop_reason: 'end_turn', usage }),
+    'input_tokens',
+    'output_tokens',
+  ],
+  [
+    'gemini',
+    (usageMetadata) =>
+      ofGemini({ candidates: [{ content: { parts: [{ text: TEXT }] }, finishReason: 'STOP' }], usageMetadata }),
+    'promptTokenCount',
+    'candidatesTokenCount',
+  ],
+  [
+    'converse',
+    (usage) => ofConverse({ output: { message: { content: [{ text: TEXT }] } }, stopReason: 'end_turn', usage }),
+    'inputTokens',
+    'outputTokens',
+  ],
+  [
+    'cohere',
+    (tokens) => ofCohere({ message: { content }, finish_reason: 'COMPLETE', usage: { tokens } }),
+    'input_tokens',
+    'output_tokens',
+  ],
+  [
+    'ollama',
+    (usage) => ofOllama({ message: { role: 'assistant', content: TEXT }, done: true, done_reason: 'stop', ...usage }),
+    'prompt_eval_count',
+    'eval_count',
+  ],
+]
+
+const ABSURD: readonly (Json | undefined)[] = [
+  ...[undefined, null, -5, -1, '500', '', 1e308, 1e15, 2 ** 32 - 5, 2 ** 53, 0.5, true, [], {}, [500], { count: 500 }],
+]
+
+const chargedFor = (usage: Usage | undefined, end: ChargedEnd = 'answered') =>
+  chargedUsage(end, {
+    reported: usage,
+    estimatedInput: () => ESTIMATE.input,
+    estimatedOutput: () => ESTIMATE.output,
+    textLength: () => TEXT.length,
+    reservedOutput: 0,
+  })
+
+for (const [name, decode, input, output] of formats) {
+  test(`usage that cannot be right: ${name} with an absurd output is estimated`, () => {
+    for (const value of ABSURD)
+      for (const end of ['answered', 'interrupted'] as const) {
+        const usage = { [input]: 10, ...(value !== undefined && { [output]: value }) }
+        const charged = chargedFor(fold(decode(usage)).usage, end)
+        const about = `${JSON.stringify(usage)} ${end}`
+        assert.equal(charged.source, 'estimated', about)
+        assert.ok(charged.usage.output >= ESTIMATE.output, `${about}: ${charged.usage.output}`)
+        assert.equal(charged.usage.input, 10, about)
+      }
+  })
+
+  test(`usage that cannot be right: ${name} with an absurd input is estimated`, () => {
+    for (const value of [...ABSURD, 0]) {
+      const usage = { ...(value !== undefined && { [input]: value }), [output]: 500 }
+      const charged = chargedFor(fold(decode(usage)).usage)
+      assert.equal(charged.source, 'estimated', JSON.stringify(usage))
+      assert.ok(charged.usage.input >= ESTIMATE.input, JSON.stringify(usage))
+      assert.equal(charged.usage.output, 500, JSON.stringify(usage))
+    }
+  })
+}
+
+test('amounts beyond a journal line: a cost of more than a million dollars is unknown, and its line can be read', () => {
+  const prices = { input: 1e15, output: 1e15 }
+  const usage = { input: 3, output: 1 }
+  for (const cost of [
+    costOf({ usage, catalogue: { prices, version: 'cat' } }),
+    costOf({ usage, override: { prices, version: 'ovr' } }),
+    costOf({ usage: { ...usage, reportedCost: 4e15 } }),
+    costOf({ usage: { ...usage, reportedCost: 1e308 } }),
+  ])
+    assert.deepEqual([cost.nano, cost.source], [null, 'none'])
+  // The upstream's own figure is not believed, so the price list applies.
+  const listed = costOf({
+    usage: { ...usage, reportedCost: 2e15 },
+    catalogue: { prices: { input: 2, output: 3 }, version: 'cat' },
+  })
+  assert.deepEqual([listed.nano, listed.source], [9, 'catalogue'])
+  for (const amount of [
+    MAX_COST,
+    MAX_COST + 1,
+    4e15,
+    2 ** 53,
+    1e308,
+    Number.POSITIVE_INFINITY,
+    Number.NaN,
+    0.5,
+    -(2 ** 60),
+  ]) {
+    const closed = decodeRecord(encodeRecord(closedRecord(1, { cost: amount })).trimEnd())
+    assert.equal(closed?.type === 'attempt_closed' && closed.cost, amount === MAX_COST ? MAX_COST : null, `${amount}`)
+    assert.equal(decodeRecord(encodeRecord(openedRecord(1, { reserved: amount })).trimEnd())?.type, 'attempt_opened')
+  }
+})

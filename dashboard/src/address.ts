@@ -23,7 +23,7 @@ export type Place = {
   readonly page: PageName
   /** The object whose details are shown; null: none. */
   readonly id: string | null
-  /** `-15m`, `now` or an ISO time; null: the default of the page. */
+  /** `-15m`, `now`, `yesterday`, a date or an ISO time; null: the default of the page. */
   readonly from: string | null
   readonly to: string | null
   readonly params: Params
@@ -41,8 +41,26 @@ const USUAL_FROM = '-15m'
 const TRAVELLING = ['status', 'provider', 'model', 'asked', 'route', 'key', 'team', 'tag', 'client', 'style'] as const
 
 const isPage = (text: string): text is PageName => PAGES.some((page) => page === text)
+/** Beginnings of days and months, in the time zone of the browser. */
+const CALENDAR: { readonly [word: string]: (today: Date) => Date } = {
+  today: (at) => new Date(at.getFullYear(), at.getMonth(), at.getDate()),
+  yesterday: (at) => new Date(at.getFullYear(), at.getMonth(), at.getDate() - 1),
+  month: (at) => new Date(at.getFullYear(), at.getMonth(), 1),
+  'last-month': (at) => new Date(at.getFullYear(), at.getMonth() - 1, 1),
+}
+const DATE = /^(\d{4})-(\d\d)-(\d\d)$/
+
+/** The beginning of a date, or of the day after it, in the time zone of the browser; null: it is no date. */
+const dateAt = (text: string, days: number): number | null => {
+  const [, year, month, day] = DATE.exec(text) ?? []
+  if (year === undefined || Number.isNaN(Date.parse(text))) return null
+  return new Date(Number(year), Number(month) - 1, Number(day) + days).getTime()
+}
+
 const isTime = (text: string): boolean =>
   text === 'now' ||
+  Object.hasOwn(CALENDAR, text) ||
+  dateAt(text, 0) !== null ||
   /^-[1-9][0-9]{0,4}[mhd]$/.test(text) ||
   (/^\d{4}-\d\d-\d\dT/.test(text) && !Number.isNaN(Date.parse(text)))
 
@@ -144,16 +162,18 @@ export const agoOf = (text: string): number | null => {
   return amount === undefined ? null : Number(amount) * UNITS[unit as keyof typeof UNITS]
 }
 
-const timeAt = (text: string, now: number): number => {
+/** `days`: those after the beginning of a date. A range ends with its last date. */
+const timeAt = (text: string, now: number, days: number): number => {
   if (text === 'now') return now
+  const word = Object.hasOwn(CALENDAR, text) ? CALENDAR[text] : undefined
   const ago = agoOf(text)
-  return ago === null ? Date.parse(text) : now - ago
+  return word ? word(new Date(now)).getTime() : ago === null ? (dateAt(text, days) ?? Date.parse(text)) : now - ago
 }
 
 /** The range at a time. One that is empty or reversed becomes a minute long. */
 export const rangeAt = (place: Place, now: number): Range => {
   const { from, to } = boundsOf(place)
-  const range = { from: timeAt(from, now), to: timeAt(to, now) }
+  const range = { from: timeAt(from, now, 0), to: timeAt(to, now, 1) }
   return range.from < range.to ? range : { from: range.to - UNITS.m, to: range.to }
 }
 

@@ -8,6 +8,14 @@ import { Menu } from './menu.tsx'
 
 const LENGTHS = ['-5m', '-15m', '-60m', '-6h', '-24h', '-7d', '-30d', '-90d'] as const
 
+/** Days and months of the calendar. */
+const CALENDAR = [
+  ['today', { from: 'today', to: null }],
+  ['yesterday', { from: 'yesterday', to: 'today' }],
+  ['month', { from: 'month', to: null }],
+  ['lastMonth', { from: 'last-month', to: 'month' }],
+] as const
+
 /** `15 min`, `6 hours`, `30 days`. */
 const lengthText = (ms: number): string => {
   const minutes = ms / 60_000
@@ -21,6 +29,8 @@ export const rangeText = (): string => {
   const { from, to } = boundsOf(current.value)
   const ago = agoOf(from)
   if (ago !== null && to === 'now') return en.range.last(lengthText(ago))
+  const named = CALENDAR.find(([, bounds]) => bounds.from === from && (bounds.to ?? 'now') === to)
+  if (named) return en.range[named[0]]
   const range = rangeAt(current.value, gatewayNow())
   return `${moment(range.from)} – ${to === 'now' ? en.time.justNow : moment(range.to)}`
 }
@@ -85,6 +95,19 @@ export const RangePicker = () => {
                 }}
               >
                 {lengthText(agoOf(length) ?? 0)}
+              </button>
+            ))}
+            {CALENDAR.map(([name, bounds]) => (
+              <button
+                key={name}
+                type="button"
+                aria-pressed={from === bounds.from && to === (bounds.to ?? 'now')}
+                onClick={() => {
+                  go({ ...current.value, ...bounds })
+                  close()
+                }}
+              >
+                {en.range[name]}
               </button>
             ))}
           </div>

@@ -77,7 +77,7 @@ test('other paths belong to no page', () => {
 })
 
 test('an unknown parameter stays, and an invalid time is a parameter', () => {
-  assert.deepEqual(given('/dashboard/?from=yesterday&colour=red').params, { from: ['yesterday'], colour: ['red'] })
+  assert.deepEqual(given('/dashboard/?from=someday&colour=red').params, { from: ['someday'], colour: ['red'] })
 })
 
 test('range and filters go along to another page, other parameters do not', () => {
@@ -95,6 +95,22 @@ test('a range is relative to now, and shared as absolute', () => {
   )
   const reversed = rangeAt(given('/dashboard/?from=now&to=-60m'), now)
   assert.ok(reversed.from < reversed.to)
+})
+
+test('dates and days of the calendar are ranges in the time zone of the browser', () => {
+  const now = new Date(2026, 10, 26, 18, 30).getTime()
+  const at = (month: number, day: number) => new Date(2026, month - 1, day).getTime()
+  for (const [query, from, to] of [
+    ['from=today', at(11, 26), now],
+    ['from=yesterday&to=today', at(11, 25), at(11, 26)],
+    ['from=month', at(11, 1), now],
+    ['from=last-month&to=month', at(10, 1), at(11, 1)],
+    ['from=2026-11-25', at(11, 25), now],
+    // The last date belongs to the range.
+    ['from=2026-11-25&to=2026-11-25', at(11, 25), at(11, 26)],
+  ] as const)
+    assert.deepEqual(rangeAt(given(`/dashboard/usage?${query}`), now), { from, to }, query)
+  assert.deepEqual(given('/dashboard/?from=2026-13-45').params, { from: ['2026-13-45'] })
 })
 
 test('a parameter without values is removed', () => {

@@ -9,9 +9,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Bookkeeper } from '../src/edge/ledger/bookkeeper.ts'
+import { USAGE_FILE } from '../src/edge/ledger/file.ts'
 import { thisProcess } from '../src/edge/ledger/segment-files.ts'
 import type { UsageLimits } from '../src/edge/ledger/usage-database.ts'
-import { USAGE_FILE } from '../src/edge/ledger/usage-schema.ts'
 import { fillLedger } from '../test/support/usage-ledger.ts'
 
 const MIB = 1_048_576

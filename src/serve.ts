@@ -78,6 +78,7 @@ const start = async (options: StartOptions): Promise<void> => {
   const end = handleSignals(runtime, (signal) => drain(runtime, server, watching, signal))
   connectToSupervisor(runtime, server, watching, end)
   void startAlerts(runtime)
+  void runtime.ledger.openEarlier()
   process.on('uncaughtException', (error) => runtime.gateway.emit({ event: 'error', error }))
   process.on('unhandledRejection', (error) => runtime.gateway.emit({ event: 'error', error }))
 }

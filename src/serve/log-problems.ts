@@ -55,6 +55,10 @@ export const ledgerLog = (log: Log, folder: string | null, journal: string): ((e
         hasFailed = false
         return log[level]('ledger', { status: 'ok', message: `Usage is stored in ${place} ${message}.` })
       }
+      case 'behind':
+        return failed(
+          `Usage is stored later than it is recorded, by ${Math.round(event.lagMs / 1_000)} s: reports and a next start wait for it. Check the load of this machine and of the disk of ${place}.`,
+        )
       case 'malformed':
         return log.error('ledger', { status: 'malformed', message: malformedMessage(event) })
       default:

@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { JournalRecord } from '../../src/core/journal.ts'
 import { Bookkeeper } from '../../src/edge/ledger/bookkeeper.ts'
+import { USAGE_FILE } from '../../src/edge/ledger/file.ts'
 import { encodeRecord } from '../../src/edge/ledger/journal-record.ts'
 import { UsageReader, type UsageReaderOptions } from '../../src/edge/ledger/reading/client.ts'
 import { processName, segmentFile, thisProcess } from '../../src/edge/ledger/segment-files.ts'
-import { USAGE_FILE } from '../../src/edge/ledger/usage-schema.ts'
 import { type LedgerEngine, SQLITE, type StoredRow } from './ledger-engines.ts'
 
 export type UsageLedger = AsyncDisposable & {

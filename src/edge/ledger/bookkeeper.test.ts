@@ -12,9 +12,9 @@ import { closedRecord, endedRecord, NOON, openedRecord } from '../../../test/sup
 import { PostgresDatabase } from '../postgres/database.ts'
 import type { SqlDatabase } from '../sql/database.ts'
 import { Bookkeeper, type BookkeeperEvent } from './bookkeeper.ts'
+import { USAGE_FILE } from './file.ts'
 import { encodeRecord } from './journal-record.ts'
 import { listSegments, processName, segmentFile, thisProcess } from './segment-files.ts'
-import { USAGE_FILE } from './usage-schema.ts'
 
 const KILLS = Number(process.env.LEDGER_KILLS ?? 50)
 const PARALLEL = 4

@@ -10,9 +10,9 @@ import { Worker } from 'node:worker_threads'
 import { closedRecord, endedRecord, NOON, openedRecord } from '../../../test/support/ledger-records.ts'
 import type { BookkeeperEvent } from './bookkeeper.ts'
 import { LedgerClient } from './client.ts'
+import { USAGE_FILE } from './file.ts'
 import { JournalWriter } from './journal-writer.ts'
 import { listSegments, processName, thisProcess } from './segment-files.ts'
-import { USAGE_FILE } from './usage-schema.ts'
 
 const closers: (() => unknown)[] = []
 after(async () => {

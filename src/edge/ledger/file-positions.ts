@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { hasTable } from '../sql/migrate.ts'
-import { type JournalRow, USAGE_FILE } from './usage-schema.ts'
+import { USAGE_FILE } from './file.ts'
+import type { JournalRow } from './usage-schema.ts'
 
 /**
  * Positions up to which `usage.db` contains the segments of a journal. Records that are stored there are not stored again in

@@ -1,7 +1,8 @@
 /**
  * The ledger of the serving process: the writer of its journal and the client of the bookkeeper. Both are loaded with the
- * first model call.
+ * first model call, or after a start that finds earlier records.
  */
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AttemptClosed, AttemptOpened, Journal, JournalListener, RequestEnded } from '../../core/journal.ts'
 import type { Settings } from '../../core/settings.ts'
@@ -9,13 +10,17 @@ import { sharedDatabase } from '../sql/shared-database.ts'
 import type { OnStoreTime } from '../sqlite/on-store-time.ts'
 import type { BookkeeperEvent } from './bookkeeper.ts'
 import type { LedgerClient, LedgerClientOptions } from './client.ts'
+import { USAGE_FILE } from './file.ts'
 import type { JournalWriter } from './journal-writer.ts'
 import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from './progress.ts'
 import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './usage-database.ts'
 
-/** `unwritable`: the journal itself cannot be written. */
-export type LedgerEvent = BookkeeperEvent | { readonly event: 'unwritable'; readonly reason: string }
+/** `unwritable`: the journal itself cannot be written. `behind`: records are stored this much later than they are written. */
+export type LedgerEvent =
+  | BookkeeperEvent
+  | { readonly event: 'unwritable'; readonly reason: string }
+  | { readonly event: 'behind'; readonly lagMs: number }
 
 export type UsageLedgerOptions = {
   /** The settings at the start of the process; those of retention are read again. */
@@ -62,6 +67,9 @@ export type SharedLedgerState = {
 type LedgerState = { readonly lagMs: number; readonly dropped: number }
 
 const MIB = 1_048_576
+/** ms by which the bookkeeper is behind the journal, and for how long, before that is a problem. */
+const BEHIND = { lag: 10_000, for: 10_000 }
+const IS_BEHIND = 'usage is stored later than it is recorded; see headgate_ledger_lag_seconds'
 /** Name of this node in `usage.db`, which only this machine writes. */
 const NODE = 'local'
 
@@ -85,6 +93,9 @@ export class UsageLedger implements Journal {
   /** The name of this process in the journal, once it is loaded. */
   #process = ''
   #isClosed = false
+  /** ms since 1970 from which the bookkeeper is behind; null: it is not. */
+  #behindSince: number | null = null
+  #isBehindReported = false
 
   constructor(options: UsageLedgerOptions) {
     this.#options = options
@@ -92,7 +103,9 @@ export class UsageLedger implements Journal {
 
   /** Why usage cannot be recorded or stored, or null. */
   problem(): LedgerProblem | null {
-    return this.#problem
+    const since = this.#behindSince
+    if (this.#problem || since === null || this.#options.date() - since < BEHIND.for) return this.#problem
+    return { reason: IS_BEHIND, since }
   }
 
   /** Why the earlier usage of budgets is not known to the process that decides about them; null: it is. */
@@ -124,8 +137,8 @@ export class UsageLedger implements Journal {
   async flush(): Promise<string | null> {
     const { worker } = this.#options
     // Nothing was recorded yet.
-    if (!this.#loaded) return null
-    const { writer, client } = this.#loaded
+    if (!this.#loading) return null
+    const { writer, client } = await this.#loading
     writer.flush()
     return client ? client.flush() : (worker?.bookkeeper.flush() ?? null)
   }
@@ -146,6 +159,7 @@ export class UsageLedger implements Journal {
     if (this.#shared.unknown === null) this.#unknownSince = this.#options.date()
     this.#shared = state
     this.#update()
+    this.#followLag(state.lagMs)
   }
 
   /**
@@ -158,6 +172,15 @@ export class UsageLedger implements Journal {
     if (!client) return null
     writer.flush()
     return (await client.flush()) ?? client.sums(since, counted)
+  }
+
+  /**
+   * Stores what earlier processes have recorded, and upgrades their database: otherwise reports lack it until the first call.
+   * Of several workers the first one does it.
+   */
+  async openEarlier(): Promise<void> {
+    const { settings, worker } = this.#options
+    if (settings().usage.ledger && (worker?.number ?? 1) === 1 && hasEarlier(settings())) await this.#load()
   }
 
   /** Begins to record: another process that stores the journal is informed of it. */
@@ -218,7 +241,8 @@ export class UsageLedger implements Journal {
           process,
           limits: () => settings().usage,
           report: (event) => this.#changed(event),
-          onProgress: ({ commits }) => {
+          onProgress: ({ commits, lagMs }) => {
+            this.#followLag(lagMs)
             for (const ms of commits) this.#options.onTime?.(COMMIT, ms)
           },
         })
@@ -242,6 +266,21 @@ export class UsageLedger implements Journal {
     this.#options.report(event)
   }
 
+  #followLag(lagMs: number): void {
+    const { date, report, worker } = this.#options
+    if (lagMs < BEHIND.lag) {
+      if (this.#isBehindReported) report({ event: 'ok' })
+      this.#behindSince = null
+      this.#isBehindReported = false
+      return
+    }
+    this.#behindSince ??= date()
+    // Of several workers one reports it.
+    if (this.#isBehindReported || (worker?.number ?? 1) > 1 || date() - this.#behindSince < BEHIND.for) return
+    this.#isBehindReported = true
+    report({ event: 'behind', lagMs })
+  }
+
   /** The writer and the bookkeeper report separately: the ledger works if both do. */
   #update(): void {
     const { writer, client } = this.#loaded ?? {}
@@ -256,6 +295,12 @@ const UNREACHABLE = 'the process that stores usage does not respond'
 /** The folder of the journal, as written in the settings. */
 export const journalFolder = ({ data, ledger }: Pick<Settings, 'data' | 'ledger'>): string =>
   ledger.folder ?? join(data.dir, 'journal')
+
+/** Whether there may be records of earlier processes. */
+const hasEarlier = (settings: Pick<Settings, 'data' | 'database' | 'ledger'>): boolean =>
+  sharedDatabase(settings) !== null ||
+  existsSync(join(settings.data.dir, USAGE_FILE)) ||
+  existsSync(journalFolder(settings))
 
 const bookkeeperOptions = (settings: Pick<Settings, 'data' | 'database' | 'ledger' | 'usage'>) => {
   const database = sharedDatabase(settings)

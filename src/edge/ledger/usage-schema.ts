@@ -8,6 +8,7 @@ import type { Migration } from 'kysely/migration'
 import type { BudgetCharge } from '../../core/journal.ts'
 import { migrationOf, type SchemaVersions } from '../sql/migrate.ts'
 import type { SharedSchema } from '../sql/open-shared.ts'
+import { USAGE_FILE } from './file.ts'
 import { type RebuiltTable, upgradeTables } from './usage-upgrade.ts'
 
 export type UsageTables = {
@@ -369,9 +370,6 @@ const SHARED_MIGRATIONS: readonly Migration[] = [
   migrationOf([GATEWAY]),
   migrationOf(CLIENT_REQUEST_ID),
 ]
-
-/** The file's name in the data folder. */
-export const USAGE_FILE = 'usage.db'
 
 export const USAGE_SCHEMA: SchemaVersions = { file: USAGE_FILE, migrations: MIGRATIONS, oldestReader: 1, read: 3 }
 export const SHARED_USAGE: SharedSchema = {

@@ -8,8 +8,9 @@ import { after, test } from 'node:test'
 import { sql } from 'kysely'
 import { NOON } from '../../../test/support/ledger-records.ts'
 import { migrateSchema } from '../sql/migrate.ts'
+import { USAGE_FILE } from './file.ts'
 import { UsageDatabase } from './usage-database.ts'
-import { NO_COUNTS, USAGE_FILE } from './usage-schema.ts'
+import { NO_COUNTS } from './usage-schema.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-usage-upgrade-'))
 after(() => rmSync(folder, { recursive: true, force: true }))

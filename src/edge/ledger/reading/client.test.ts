@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { endedRecord, NOON } from '../../../../test/support/ledger-records.ts'
 import { fillLedger, usageLedger } from '../../../../test/support/usage-ledger.ts'
-import { USAGE_FILE } from '../usage-schema.ts'
+import { USAGE_FILE } from '../file.ts'
 import type { RequestsQuery, UsageQuery } from './queries.ts'
 
 const HOUR = 3_600_000

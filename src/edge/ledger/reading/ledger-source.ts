@@ -11,7 +11,8 @@ import { dialectOf } from '../../sql/dialect.ts'
 import { isReadable, migrateSchema } from '../../sql/migrate.ts'
 import type { SharedDatabase } from '../../sql/shared-database.ts'
 import { watchMoved } from '../../sqlite/opened-files.ts'
-import { SHARED_USAGE, USAGE_FILE, USAGE_SCHEMA, type UsageTables } from '../usage-schema.ts'
+import { USAGE_FILE } from '../file.ts'
+import { SHARED_USAGE, USAGE_SCHEMA, type UsageTables } from '../usage-schema.ts'
 import type { BucketMemory } from './bucket-memory.ts'
 
 /** What a query reads from. */

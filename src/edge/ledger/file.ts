@@ -1,0 +1,2 @@
+/** The name of the ledger's file in the data folder. */
+export const USAGE_FILE = 'usage.db'

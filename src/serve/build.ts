@@ -43,6 +43,7 @@ import { priceBook } from '../policy/accounts/price-book.ts'
 import { proxyFor } from '../policy/egress/proxy-rules.ts'
 import { bufferLimitBytes } from '../policy/health/shed.ts'
 import { isListedModel } from '../policy/routing/models.ts'
+import { openIncidents } from './incidents.ts'
 import { ledgerLog, logControlState, logSnapshotState, logStoreChange } from './log-problems.ts'
 import { type Current, logFormatOf, paint, type Runtime, type StartOptions } from './runtime.ts'
 
@@ -82,6 +83,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   const lists = new FetchedModelLists(world, (id, limits) => gateway.health.limits.list(id, limits))
   const activeCalls = new ActiveCalls()
   const transitions = new TransitionLog(world.date)
+  const incidents = await openIncidents({ current, log, worker }, world)
   const clients = new ClientsSeen(world.date)
   const minutes = new ProviderMinutes(world.date)
   if (launch.heapTuning === 'on') limitYoungGeneration(() => activeCalls.size)
@@ -92,6 +94,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
       (event) => current.alerting?.observe(event),
       (event) => current.live?.observe(event),
       (event) => transitions.observe(event),
+      (event) => incidents.log.observe(event),
       (event) => event.event === 'request' && clients.ended(summaryOf(event.trace)),
       (event) => event.event === 'request' && minutes.record(summaryOf(event.trace)),
     ],
@@ -164,6 +167,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     limits,
     reload,
     transitions,
+    incidents,
     clients,
     minutes,
     problems,

@@ -30,6 +30,7 @@ import type { WorkerLink } from '../edge/workers/worker.ts'
 import type { FetchedModelLists } from '../gateway/endpoints/model-lists.ts'
 import type { HealthProblem } from '../gateway/endpoints/pages.ts'
 import type { Gateway } from '../gateway/gateway.ts'
+import type { Incidents } from './incidents.ts'
 
 export const terminal = process.stdout.isTTY === true
 
@@ -86,6 +87,7 @@ export type Runtime = Pick<StartOptions, 'home' | 'version'> & {
   readonly limits: { readonly problem: () => LimitsProblem | null; readonly shared: SharedLimits | null } | null
   readonly reload: ReturnType<typeof reloadState>
   readonly transitions: TransitionLog
+  readonly incidents: Incidents
   readonly clients: ClientsSeen
   readonly minutes: ProviderMinutes
   readonly problems: () => readonly HealthProblem[]

@@ -91,6 +91,7 @@ const ROWS: readonly Row[] = [
   ['usage export', '--format jsonl', 0, 'lines'],
   ['usage reconcile', 'openai invoice.csv', 0, 'object'],
   ['usage reprice', '--from 1d --dry-run', 0, 'object'],
+  ['incidents', '--provider demo --sort lost', 0, 'object'],
   ['logs', '', 0, 'lines'],
   ['replay', '$request', 0, 'object'],
   ['replay', '$request --diff', 0, 'object'],

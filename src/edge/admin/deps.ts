@@ -13,6 +13,7 @@ import type { RequestBodies } from '../ledger/bodies/body-keeper.ts'
 import type { UsageReader } from '../ledger/reading/client.ts'
 import type { UsageLedger } from '../ledger/usage-ledger.ts'
 import type { LiveHub } from '../live/hub.ts'
+import type { IncidentLog } from '../live/incident-log.ts'
 import type { TransitionLog } from '../live/transition-log.ts'
 import type { ClientsSeen } from '../observe/clients-seen.ts'
 import type { ProviderMinutes } from '../observe/provider-minutes.ts'
@@ -40,6 +41,8 @@ export type AdminDeps = {
   readonly refresh: () => Promise<void>
   /** The last changes of circuits and keys in this process. */
   readonly transitions: Pick<TransitionLog, 'between'>
+  /** The outages of providers in this process, and in earlier ones. */
+  readonly incidents: Pick<IncidentLog, 'all'>
   /** The kinds of clients that have called this process. */
   readonly clients: Pick<ClientsSeen, 'all'>
   /** The attempts of this process at each provider, by minute. */

@@ -22,6 +22,8 @@ export type NodeQuery =
   | { readonly do: 'clients' }
   /** Its start, and changes of circuits and keys from `from` until before `to` (ms since 1970). */
   | { readonly do: 'changes'; readonly from: number; readonly to: number }
+  /** The outages of providers. */
+  | { readonly do: 'incidents' }
   /** The alerts that were sent and are not over. Of several workers the first one sends them. */
   | { readonly do: 'alerts' }
   /** Reads the teams, keys, budgets and prices that were written so far. */
@@ -31,7 +33,16 @@ type PurgedAnswers = { readonly team?: string; readonly key?: string; readonly m
 
 export type NodeDeps = Pick<
   AdminDeps,
-  'gateway' | 'process' | 'configuration' | 'nodes' | 'transitions' | 'clients' | 'minutes' | 'refresh' | 'alerts'
+  | 'gateway'
+  | 'process'
+  | 'configuration'
+  | 'nodes'
+  | 'transitions'
+  | 'incidents'
+  | 'clients'
+  | 'minutes'
+  | 'refresh'
+  | 'alerts'
 >
 
 type NodeAnswer = { readonly node: string | null; readonly value: JsonObject }
@@ -89,6 +100,8 @@ export const answerNode = async (deps: NodeDeps, query: NodeQuery): Promise<Json
         pid: process.pid,
         transitions: deps.transitions.between(query, MAX_TRANSITIONS).map((one) => ({ ...one })),
       }
+    case 'incidents':
+      return { incidents: deps.incidents.all().map((one) => ({ ...one })) }
     case 'alerts':
       return { state: deps.alerts() }
     case 'refresh':

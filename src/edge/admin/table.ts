@@ -16,6 +16,7 @@ import { clientRows } from './rows/clients.ts'
 import { configRows } from './rows/config.ts'
 import { correctionRows } from './rows/corrections.ts'
 import { explainRows } from './rows/explain.ts'
+import { incidentRows } from './rows/incidents.ts'
 import { liveRows } from './rows/live.ts'
 import { providerRows } from './rows/providers.ts'
 import { requestRows } from './rows/requests.ts'
@@ -36,6 +37,7 @@ const rows: readonly AdminRow[] = [
   ...alertRows,
   ...auditRows,
   ...changeRows,
+  ...incidentRows,
   ...clientRows,
   ...providerRows,
   ...explainRows,

@@ -99,6 +99,8 @@ test('a request of the log is one line, with control characters escaped', () => 
     '10:41:07 200  search-prod  a\\u001b[31m → groq/llama  3421 ms (first 3097)  9→58  $0.00025  req_kdvbwqhzmrtc',
   )
   assert.match(requestLine({}, noPaint), /–/)
+  const refused = { ...REQUEST, asked: '', provider: null, message: 'POST /v1/x: There is no such path.' }
+  assert.match(requestLine(refused, noPaint), / {2}POST \/v1\/x: There is no such path\. {2}/)
   assert.match(
     requestLine({ ...REQUEST, team: { id: 'team_s', name: 'search' } }, noPaint),
     / {2}search\/search-prod {2}claude/,

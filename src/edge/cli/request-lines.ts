@@ -22,6 +22,12 @@ const clientOf = ({ team, key }: JsonObject): string => {
   return ofKey === undefined ? '' : plain(ofTeam === undefined ? ofKey : `${ofTeam}/${ofKey}`)
 }
 
+/** The model and what answered; of a request that was refused before it named a model, its path and the reason. */
+const subjectOf = (request: JsonObject): string => {
+  const [asked, message] = [text(request.asked) ?? '', text(request.message) ?? '']
+  return asked === '' && message !== '' ? message.slice(0, 120) : `${asked} → ${answeredBy(request)}`
+}
+
 /** One line for the list and for `logs`: time, status, team and key, what answered, duration, tokens, cost, ID. */
 export const requestLine = (request: JsonObject, paint: Paint): string => {
   const usage = object(request.usage)
@@ -31,7 +37,7 @@ export const requestLine = (request: JsonObject, paint: Paint): string => {
   const parts = [
     (isFine(request) ? paint.good : paint.bad)(status),
     clientOf(request),
-    plain(`${text(request.asked) ?? ''} → ${answeredBy(request)}`),
+    plain(subjectOf(request)),
     `${number(request.total_ms) ?? '–'} ms (first ${number(request.first_content_ms) ?? '–'})`,
     tokens,
     moneyText(text(request.cost)),

@@ -54,7 +54,8 @@ export class TransitionLog {
   }
 }
 
-const transitionOf = (event: GatewayEvent): Omit<Transition, 'number' | 'at'> | null => {
+/** The change that an event reports; null: it reports none. */
+export const transitionOf = (event: GatewayEvent): Omit<Transition, 'number' | 'at'> | null => {
   if (event.event === 'key') {
     const { provider, key, from, to, until, why = null, request = null } = event
     return { what: 'key', provider, credential: key, model: null, base_url: null, from, to, why, until, request }

@@ -24,7 +24,15 @@ import {
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
 /** The default length of a range, in ms. */
-const DEFAULT_RANGE = { requests: DAY, usage: 30 * DAY, export: DAY, summary: HOUR, lanes: HOUR, changes: DAY } as const
+const DEFAULT_RANGE = {
+  requests: DAY,
+  usage: 30 * DAY,
+  export: DAY,
+  summary: HOUR,
+  lanes: HOUR,
+  changes: DAY,
+  incidents: 7 * DAY,
+} as const
 /** The most values of a filter, and characters of one. */
 const MOST = { values: 200, characters: 600 }
 
@@ -331,6 +339,11 @@ export const CHANGES_PARAMETERS = z
   .strictObject({ ...RANGE, limit: integer(1, 200).default(50), after: TEXT.optional() })
   .transform(({ from, to, limit, after }) => ({ ...bounds(from, to), limit, after }))
 export type ChangesQuery = z.output<typeof CHANGES_PARAMETERS>
+
+/** `/incidents`, of which processes have a list. */
+export const INCIDENTS_PARAMETERS = z
+  .strictObject({ ...RANGE, provider: TEXTS.optional(), limit: integer(1, 200).default(50), after: TEXT.optional() })
+  .transform(({ from, to, ...rest }) => ({ ...bounds(from, to), ...rest }))
 
 const bounds = (from: number | undefined, to: number | undefined): Partial<TimeRange> => ({
   ...(from !== undefined && { from }),

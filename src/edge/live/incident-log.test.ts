@@ -1,0 +1,204 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { fail } from '../../core/failure.ts'
+import type { Trace } from '../../core/trace.ts'
+import { type Incident, mergeIncidents } from './incident.ts'
+import { incidentWriter, readIncidents } from './incident-file.ts'
+import { IncidentLog } from './incident-log.ts'
+
+const given = (earlier: readonly Incident[] = []) => {
+  let now = 1_000_000
+  let timers: { at: number; run: () => void }[] = []
+  const reported: string[] = []
+  let stored: readonly Incident[] = []
+  const log = new IncidentLog({
+    date: () => now,
+    later(ms, run) {
+      timers.push({ at: now + ms, run })
+      return () => {}
+    },
+    providers: () => ['groq', 'house', 'other'],
+    sharing: (place) => (place === 'https://shared.test/v1' ? ['house', 'other'] : []),
+    report: ({ providers, end }) => reported.push(`${providers.join('+')} ${end === null ? 'begin' : 'end'}`),
+    changed: (incidents) => {
+      stored = incidents
+    },
+    earlier,
+  })
+  const circuit = (what: 'model' | 'deployment' | 'endpoint' | 'provider', name: string, to: string, why = 'status') =>
+    log.observe({ event: 'circuit', what, name, from: 'closed', to, why, request: 'req_1' })
+  const request = (trace: Trace) => log.observe({ event: 'request', trace })
+  const pass = (ms: number) => {
+    now += ms
+    const due = timers.filter(({ at }) => at <= now)
+    timers = timers.filter(({ at }) => at > now)
+    for (const { run } of due) run()
+  }
+  return { log, circuit, request, pass, reported, stored: () => stored }
+}
+
+const received = {
+  type: 'received',
+  at: 0,
+  date: 0,
+  family: '',
+  id: 'r',
+  style: '',
+  model: 'x',
+  stream: false,
+} as const
+const attempt = (provider: string, model: string) => ({ type: 'attempt', at: 1, provider, model, key: 'k' }) as const
+const failed = (number: number) =>
+  ({ type: 'failed', at: 2, attempt: number, failure: fail('status', 'x', { status: 503 }) }) as const
+const committed = (number: number) => ({ type: 'committed', at: 2, attempt: number, status: 200 }) as const
+const ended = (how: 'answered' | 'refused' | 'interrupted', status: number) =>
+  ({ type: 'ended', at: 3, how, status }) as const
+const skipped = (provider: string, model: string, why: string) =>
+  ({ type: 'skipped', targets: [{ provider, model, key: 'k', why }], more: 0 }) as const
+
+const figures = ({ failures, rerouted, lost }: Incident) => [failures, rerouted, lost]
+
+test('incidents: an outage with many probes and several models is one incident', () => {
+  const { log, circuit, pass, reported } = given()
+  circuit('deployment', 'groq k llama', 'open')
+  circuit('model', 'groq qwen', 'open', 'overloaded')
+  for (let probe = 0; probe < 10; probe++) {
+    pass(10_000)
+    circuit('deployment', 'groq k llama', 'half_open', 'time to probe')
+    circuit('deployment', 'groq k llama', 'open', 'status')
+  }
+  circuit('deployment', 'groq k llama', 'closed', 'an answer came')
+  pass(5_000)
+  circuit('model', 'groq qwen', 'closed', 'an answer came')
+  const [incident, ...others] = log.all()
+  assert.deepEqual(others, [])
+  assert.deepEqual(
+    [incident?.providers, incident?.models, incident?.cause, incident?.request, incident?.ended_by],
+    [['groq'], ['llama', 'qwen'], 'status', 'req_1', 'recovered'],
+  )
+  assert.equal((incident?.end ?? 0) - (incident?.begin ?? 0), 105_000)
+  assert.deepEqual(reported, ['groq begin'])
+  pass(60_000)
+  assert.deepEqual(reported, ['groq begin', 'groq end'])
+})
+
+test('incidents: one that opens again within a minute goes on, later is another', () => {
+  const { log, circuit, pass, reported } = given()
+  for (const wait of [30_000, 59_000, 61_000, 61_000]) {
+    circuit('model', 'groq llama', 'open')
+    circuit('model', 'groq llama', 'closed')
+    pass(wait)
+  }
+  assert.equal(log.all().length, 2)
+  assert.deepEqual(reported, ['groq begin', 'groq end', 'groq begin', 'groq end'])
+})
+
+test('incidents: providers at one base URL have one incident, and a rest of an operator has none', () => {
+  const { log, circuit } = given()
+  circuit('endpoint', 'https://shared.test/v1', 'open', 'refused')
+  circuit('model', 'other m', 'open')
+  circuit('provider', 'groq', 'open', 'operator')
+  assert.deepEqual(
+    log.all().map(({ providers, base_url, models }) => [providers, base_url, models]),
+    [[['house', 'other'], 'https://shared.test/v1', ['m']]],
+  )
+})
+
+test('incidents: requests are counted by what became of them', () => {
+  const { log, circuit, request } = given()
+  const other = [attempt('house', 'm'), committed(0), ended('answered', 200)] as const
+  request([received, skipped('groq', 'llama', 'circuit'), ...other])
+  circuit('model', 'groq llama', 'open')
+  request([received, skipped('groq', 'llama', 'circuit'), ...other])
+  request([received, skipped('groq', 'llama', 'warming'), ...other])
+  request([received, skipped('groq', 'llama', 'budget'), ...other])
+  request([received, skipped('groq', 'qwen', 'circuit'), ...other])
+  request([received, attempt('groq', 'llama'), failed(0), attempt('house', 'm'), committed(1), ended('answered', 200)])
+  request([
+    received,
+    attempt('groq', 'llama'),
+    failed(0),
+    attempt('groq', 'llama'),
+    committed(1),
+    ended('answered', 200),
+  ])
+  request([received, attempt('groq', 'llama'), failed(0), ended('refused', 503)])
+  request([received, skipped('groq', 'llama', 'circuit'), ended('refused', 503)])
+  request([received, skipped('groq', 'llama', 'circuit'), ended('refused', 402)])
+  const [incident] = log.all()
+  assert.deepEqual(incident && figures(incident), [3, 3, 2])
+})
+
+test('incidents: those of an ended process are over, and 500 are kept', () => {
+  const one: Incident = {
+    ...{ id: 'a', providers: ['groq'], models: [], base_url: null, begin: 5, end: null, ended_by: null },
+    ...{ cause: 'status', request: null, failures: 0, rerouted: 0, lost: 0 },
+  }
+  const { log, circuit, pass, stored } = given([one])
+  assert.deepEqual(
+    log.all().map(({ end, ended_by }) => [end, ended_by]),
+    [[1_000_000, 'restart']],
+  )
+  for (let n = 0; n < 600; n++) {
+    circuit('model', 'groq llama', 'open')
+    circuit('model', 'groq llama', 'closed')
+    pass(120_000)
+  }
+  assert.equal(stored().length, 500)
+  circuit('model', 'house m', 'open')
+  log.stop()
+  assert.equal(stored().at(-1)?.ended_by, 'restart')
+})
+
+test('incidents: the same outage in several processes is one', () => {
+  const one: Incident = {
+    ...{
+      id: 'a',
+      providers: ['groq'],
+      models: ['a'],
+      base_url: null,
+      begin: 1_000,
+      end: 90_000,
+      ended_by: 'recovered',
+    },
+    ...{ cause: 'status', request: null, failures: 1, rerouted: 2, lost: 3 },
+  }
+  const merged = mergeIncidents([
+    [one, { ...one, begin: 500_000, end: 510_000 }],
+    [{ ...one, models: ['b'], begin: 2_000, end: 95_000 }],
+    [{ ...one, providers: ['house'] }],
+  ])
+  assert.deepEqual(
+    merged.map(({ providers, models, begin, end, lost }) => [providers[0], models.join(), begin, end, lost]),
+    [
+      ['groq', 'a', 500_000, 510_000, 3],
+      ['groq', 'a,b', 1_000, 95_000, 6],
+      ['house', 'a', 1_000, 90_000, 3],
+    ],
+  )
+})
+
+test('incidents: the file keeps them, and an invalid one is ignored', async (context) => {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-incidents-'))
+  context.after(() => rmSync(folder, { recursive: true, force: true }))
+  const { circuit, stored } = given()
+  circuit('model', 'groq llama', 'open')
+  const writer = incidentWriter(() => folder, undefined, assert.fail)
+  writer.write(stored())
+  writer.write(stored())
+  await writer.done()
+  assert.deepEqual(await readIncidents(folder, undefined), stored())
+  assert.deepEqual(await readIncidents(folder, 2), [])
+  const reasons: string[] = []
+  const broken = incidentWriter(
+    () => join(folder, 'incidents.json'),
+    1,
+    (reason) => reasons.push(reason),
+  )
+  broken.write([])
+  await broken.done()
+  assert.equal(reasons.length, 1)
+})

@@ -202,7 +202,13 @@ export const settingsSchema = z.strictObject({
     .prefault({}),
   data: z
     .strictObject({
-      dir: z.string().min(1).default('.headgate').describe('folder of the database of stored responses'),
+      dir: z
+        .string()
+        .min(1)
+        .default('.headgate')
+        .describe(
+          'folder of everything that the gateway stores: client keys, budgets, usage, kept bodies, stored responses',
+        ),
     })
     .prefault({}),
   database: z

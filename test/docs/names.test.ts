@@ -34,6 +34,8 @@ const FILE_MEMBERS: ReadonlySet<string> = new Set([
   'alerts.rules.budget',
   'alerts.url',
   'usage.cost',
+  // A member of Claude's answers.
+  'usage.iterations',
   'usage.db',
   'bodies.db',
   'stream.ts',
@@ -100,8 +102,11 @@ test('names: every error code named with its status exists', () => {
   )
 })
 
-/** Codes of the admin API that are no kinds of failure. */
-const OTHER_CODES = ['managed_by_file']
+/** Codes of the admin API that are no kinds of failure: those that its code refuses with. */
+const OTHER_CODES = globSync('src/edge/{admin,control}/**/*.ts', { cwd: ROOT })
+  .filter((path) => !path.endsWith('.test.ts'))
+  .flatMap((path) => [...read(path).matchAll(/^\s+'([a-z]+(?:_[a-z]+)+)',$|\b409, '([a-z_]+)'/gm)])
+  .map(([, one, other]) => one ?? other ?? '')
 
 /** The help text of each verb, by its name: `headgate keys create`. */
 const help = new Map(

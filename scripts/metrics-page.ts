@@ -85,12 +85,13 @@ curl -s http://localhost:3000/metrics | grep '^headgate_requests_total' || echo 
 \`\`\`
 
 The page has the figures of all teams. It needs the admin token (\`AUTH_ADMIN\`) or an admin token with a role for all teams; a key of
-\`AUTH_KEYS\` suffices where there is no team. Only outside production, requests of the same machine need none:
+\`AUTH_KEYS\` suffices where there is no team. Only outside production, requests of the same machine need none. For Prometheus,
+\`headgate tokens create prometheus --role viewer\` prints a token that can only read:
 
 \`\`\`yaml prometheus
 scrape_configs:
   - job_name: headgate
-    authorization: { credentials: ADMIN_TOKEN }
+    authorization: { credentials: TOKEN }
     static_configs: [{ targets: ["headgate:3000"] }]
 \`\`\`
 

@@ -154,6 +154,7 @@ export const requests = words({
     skippedKey: (key: string) => `key ${key}`,
     morePlanned: (n: number) => `and ${counted(n, 'other target')}`,
     limit: (text: string) => `Refused by a limit: ${text}`,
+    limitOf: (name: string) => `Refused by ${name}`,
     dropped: 'Not sent, because the provider does not take it',
     cost: 'Cost',
     price: (source: string) => `price: ${source}`,

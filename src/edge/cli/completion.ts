@@ -66,7 +66,13 @@ const zsh = (commands: Commands): string =>
     '  done',
     '  compadd -- ${=$(_headgate_words "$place")} || _files',
     '}',
-    'if [ "$funcstack[1]" = "_headgate" ]; then _headgate "$@"; else compdef _headgate headgate; fi',
+    // In a folder of $fpath the file is the function; otherwise it is registered, which needs compinit.
+    'if [ "$funcstack[1]" = "_headgate" ]; then',
+    '  _headgate "$@"',
+    'else',
+    '  if ! typeset -f compdef > /dev/null; then autoload -Uz compinit && compinit; fi',
+    '  compdef _headgate headgate',
+    'fi',
   ].join('\n')
 
 /** A text in single quotes, for fish. */

@@ -98,10 +98,7 @@ export const answerList = <Row>(
       ),
       ...(hidden.length === 0
         ? []
-        : wrapped(
-            `${hidden.length} columns not shown, see --columns: ${hidden.map(nameOf).join(', ')}`,
-            cli.width ?? 0,
-          ).map(cli.paint.dim)),
+        : wrapped(`not shown, see --columns: ${hidden.map(nameOf).join(', ')}`, cli.width ?? 0).map(cli.paint.dim)),
     ]
   })
 }

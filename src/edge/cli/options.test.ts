@@ -105,6 +105,13 @@ test('an option of the verb before its subcommand is refused', async () => {
   }
 })
 
+test('the help of a subcommand lists no options of its verb as global ones', async () => {
+  const out = hostOf()
+  assert.equal(await runCli(['usage', 'export', '--help'], out.host), 0)
+  assert.doesNotMatch(out.stdout(), /--by|--sort/)
+  assert.match(out.stdout(), /Global Options:[\s\S]+--token/)
+})
+
 /** A gateway that records the paths of requests and answers with `body`. */
 const withGateway = async (
   answers: (path: string) => readonly [status: number, body: unknown],

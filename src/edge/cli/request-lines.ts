@@ -115,7 +115,12 @@ const RESOLVED: { readonly [by: string]: string } = {
 const texts = (value: Json | undefined): readonly string[] => list(value).filter((one) => typeof one === 'string')
 
 /** Why the request failed, and why it was routed as it was: lines with a name. */
-const decisionLines = ({ message, attempts, decision }: JsonObject): readonly (readonly [string, string])[] => {
+const decisionLines = ({
+  message,
+  attempts,
+  decision,
+  limited_by: limitedBy,
+}: JsonObject): readonly (readonly [string, string])[] => {
   const failures = list(attempts)
     .filter(isObject)
     .flatMap((attempt) => {
@@ -131,7 +136,7 @@ const decisionLines = ({ message, attempts, decision }: JsonObject): readonly (r
   const named = [
     ...failures,
     ['failed because', text(message) ?? ''] as const,
-    ['limit', text(limit) ?? ''] as const,
+    ['limit', [text(object(limitedBy)?.name), text(limit)].filter(Boolean).join(', ')] as const,
     ['resolved by', RESOLVED[text(by) ?? ''] ?? ''] as const,
     ['plan', `${planned.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`] as const,
     ['skipped', skips.join(', ')] as const,

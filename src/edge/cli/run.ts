@@ -69,6 +69,8 @@ const separateOptions = (command: Command): void => {
   })
 }
 
+const rootOf = (command: Command): Command => (command.parent ? rootOf(command.parent) : command)
+
 /** A misspelled option of the program is not known to the verb that reports it. */
 const withGlobalHint = (text: string): string => {
   const [, unknown] = /unknown option '(--[^']{1,40})'\n$/.exec(text) ?? []
@@ -92,7 +94,13 @@ export const buildProgram = async (
     .option('--url <address>', 'address of the gateway instead of the one of this folder (HEADGATE_URL)')
     .option('--token <token>', 'admin token (HEADGATE_ADMIN_TOKEN, AUTH_ADMIN)')
     .helpOption('-h, --help', 'print help')
-    .configureHelp({ showGlobalOptions: true, helpWidth: width, minWidthToWrap: 12 })
+    .configureHelp({
+      showGlobalOptions: true,
+      helpWidth: width,
+      minWidthToWrap: 12,
+      // Those of a verb are not options of its subcommands.
+      visibleGlobalOptions: (command) => (command.parent ? [...rootOf(command).options] : []),
+    })
     .configureOutput({
       writeOut: (text) => void host.stdout.write(filled(text, width)),
       writeErr: (text) => void host.stderr.write(text.replace(/^error: /, 'headgate: ')),

@@ -15,8 +15,8 @@ export const textOf = (cell: Cell | undefined): string => plain(typeof cell === 
 
 /** Characters between two columns. */
 const GAP = 2
-/** Characters that a column keeps in a narrow terminal. */
-const LEAST = 10
+/** Characters that a column keeps in a narrow terminal, and those that are worth showing in a list: a time, a name with an ID. */
+const LEAST = { kept: 10, listed: 20 }
 
 const widthOf = (widths: readonly number[]): number =>
   widths.reduce((sum, width) => sum + width, 0) + GAP * Math.max(0, widths.length - 1)
@@ -26,7 +26,7 @@ const fitted = (widths: readonly number[], most: number | null): readonly number
   const fit = [...widths]
   for (let over = widthOf(fit) - (most ?? Number.POSITIVE_INFINITY); over > 0; over--) {
     const widest = fit.indexOf(Math.max(...fit))
-    if ((fit[widest] ?? 0) <= LEAST) break
+    if ((fit[widest] ?? 0) <= LEAST.kept) break
     fit[widest] = (fit[widest] ?? 0) - 1
   }
   return fit
@@ -82,7 +82,7 @@ export const table = (
   return [...linesOf(headings, paint.dim), ...rows.flatMap((row) => linesOf(row))]
 }
 
-/** How many columns fit into the terminal when all are cut. At least one. */
+/** How many columns fit into the terminal without cutting them short. At least one. */
 export const columnsThatFit = (
   headings: readonly string[],
   rows: readonly (readonly Cell[])[],
@@ -90,7 +90,7 @@ export const columnsThatFit = (
 ): number => {
   if (most === null) return headings.length
   const least = headings.map((heading, column) =>
-    Math.min(LEAST, Math.max(heading.length, ...rows.map((row) => textOf(row[column]).length))),
+    Math.min(LEAST.listed, Math.max(heading.length, ...rows.map((row) => textOf(row[column]).length))),
   )
   let count = headings.length
   while (count > 1 && widthOf(least.slice(0, count)) > most) count--

@@ -16,7 +16,7 @@ import { isOk, type ListedAttempt, type ListedRequest } from '../../request-row.
 import { PREFIX, ROOT } from '../../root.ts'
 import { useRunning } from '../../running.ts'
 import { bind } from '../../shortcuts.ts'
-import { current, gatewayNow, go, toast } from '../../store.ts'
+import { current, gatewayNow, go, pageHref, toast } from '../../store.ts'
 import { en } from '../../words/en.ts'
 import { requests as w } from '../../words/requests.ts'
 import { Bodies } from './bodies.tsx'
@@ -98,7 +98,7 @@ const resolvedText = ({ asked, route, decision, attempts }: RequestEntry): strin
   }
 }
 
-const Why = ({ request }: { readonly request: RequestEntry }) => {
+const Why = ({ request }: { readonly request: RequestEntry & Partial<FoundRequest> }) => {
   const { decision, attempts } = request
   const tried = new Set(attempts.map(({ provider, model }) => `${provider}/${model}`))
   const skipped = decision?.skipped ?? []
@@ -133,7 +133,16 @@ const Why = ({ request }: { readonly request: RequestEntry }) => {
         </ol>
       )}
       {decision !== null && decision.more > 0 && <p class="dim">{w.sheet.morePlanned(decision.more)}</p>}
-      {decision?.limit != null && <p class="bad">{w.sheet.limit(decision.limit)}</p>}
+      {decision?.limit != null && (
+        <p class="bad">
+          {request.limited_by && (
+            <>
+              <a href={pageHref('keys')}>{w.sheet.limitOf(request.limited_by.name)}</a>.{' '}
+            </>
+          )}
+          {w.sheet.limit(decision.limit)}
+        </p>
+      )}
       {decision !== null && decision.dropped.length > 0 && (
         <p>
           {w.sheet.dropped}: <bdi class="mono">{decision.dropped.join(', ')}</bdi>

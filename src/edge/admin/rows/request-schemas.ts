@@ -93,6 +93,10 @@ export const foundRequest = request
     same_client_id: z
       .array(z.strictObject({ id: z.string(), received_at: time }))
       .describe('Others to which the client gave the same ID, the newest first, at most 20'),
+    limited_by: z
+      .strictObject({ id: z.string(), name: z.string() })
+      .nullable()
+      .describe('The budget, team or key whose limit refused it, if it still exists'),
   })
   .meta({ id: 'FoundRequest' })
 

@@ -101,10 +101,15 @@ export const requestRows = [
     scope: 'team',
     params: id,
     answer: foundRequest,
-    example: { params: { id: REQUEST_EXAMPLE.id }, answer: { ...REQUEST_EXAMPLE, same_client_id: [] } },
+    example: {
+      params: { id: REQUEST_EXAMPLE.id },
+      answer: { ...REQUEST_EXAMPLE, same_client_id: [], limited_by: null },
+    },
     async handle(deps, call) {
       const found = await requestOf(deps, call)
-      return found.ok ? good({ body: found.value }) : found
+      if (!found.ok) return found
+      const { decision } = found.value
+      return good({ body: { ...found.value, limited_by: limiterOf(deps, decision?.limit ?? null) } })
     },
   }),
   row({
@@ -183,6 +188,14 @@ const noteReplay = async ({ control }: AdminDeps, call: ReplayCall): Promise<Out
 }
 
 type RequestCall = AdminCall & { readonly params: { readonly id: string } }
+
+/** The budget, team or key that a limit names; null: it names none, or it was deleted. */
+const limiterOf = ({ control }: AdminDeps, limit: string | null) => {
+  const [, id = ''] = /\bid=((?:bud|team|key)_[a-z0-9]{1,64})/.exec(limit ?? '') ?? []
+  const { budgets, teams, keys } = control.directory()
+  const found = budgets.get(id) ?? teams.get(id) ?? keys.get(id)
+  return found ? { id, name: found.name } : null
+}
 
 /** The request, if it is of a team in which the actor has the role. */
 const requestOf = async ({ usage }: AdminDeps, { params, teams }: RequestCall): Promise<Outcome<FoundRequest>> => {

@@ -10,7 +10,7 @@ export const define: DefineVerb = (command, cli) => {
       'after',
       `
 bash:  eval "$(headgate completion bash)"           in ~/.bashrc
-zsh:   eval "$(headgate completion zsh)"            in ~/.zshrc, after compinit
+zsh:   eval "$(headgate completion zsh)"            in ~/.zshrc
 fish:  headgate completion fish | source            in ~/.config/fish/config.fish
 
 Example: headgate completion bash > ~/.local/share/bash-completion/completions/headgate`,

@@ -9,7 +9,7 @@ import { timeOf } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { bodyOf, errorOf, type GatewayClient, gatewayOf } from '../gateway-client.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
-import { type Cell, moneyText, table } from '../table.ts'
+import { type Cell, moneyText } from '../table.ts'
 
 const API = '/admin/api/v1/usage'
 
@@ -136,7 +136,9 @@ const exportRows = async (cli: Cli, options: ExportOptions): Promise<void> => {
   cli.answer({ file: output }, () => [`written to ${output}`])
 }
 
-const reconcile = async (cli: Cli, provider: string, file: string, apply: boolean): Promise<void> => {
+type ReconcileOptions = ListingOptions & { readonly apply?: true }
+
+const reconcile = async (cli: Cli, provider: string, file: string, options: ReconcileOptions): Promise<void> => {
   let invoice: string
   try {
     const bytes = readFileSync(file)
@@ -145,33 +147,41 @@ const reconcile = async (cli: Cli, provider: string, file: string, apply: boolea
     throw new CliError(EXIT.usage, `${file} cannot be read.`)
   }
   const gateway = await gatewayOf(cli)
-  const { body } = await gateway.call(`${API}/reconcile`, { method: 'POST', body: { provider, invoice, apply } })
+  const { body } = await gateway.call(`${API}/reconcile`, {
+    method: 'POST',
+    body: { provider, invoice, apply: options.apply === true },
+  })
   const rows = (isObject(body) ? list(body.data) : []).filter(isObject)
-  cli.answer(body, () =>
-    table(
-      ['DAY', 'MODEL', 'OURS', 'ADJUSTED', 'THEIRS', 'DIFFERENCE', 'ESTIMATED'],
-      rows.map((row) => [
+  const whole = isObject(body) ? body : {}
+  answerList(
+    cli,
+    options,
+    {
+      headings: ['DAY', 'MODEL', 'OURS', 'ADJUSTED', 'THEIRS', 'DIFFERENCE', 'ESTIMATED'],
+      rows,
+      cells: (row) => [
         text(row.day) ?? '',
         text(row.model) ?? '',
-        moneyText(text(row.ours)),
-        moneyText(text(row.adjusted)),
-        moneyText(text(row.theirs)),
-        moneyText(text(row.difference)),
+        money(row.ours),
+        money(row.adjusted),
+        money(row.theirs),
+        money(row.difference),
         String(number(row.estimated) ?? text(row.estimated) ?? '–'),
-      ]),
-      cli,
-    ),
+      ],
+    },
+    (data) => ({ ...whole, data }),
   )
 }
 
-type RepriceOptions = {
+type RepriceOptions = ListingOptions & {
   readonly from: string
   readonly to?: string
   readonly provider?: string
   readonly dryRun?: true
 }
 
-const reprice = async (cli: Cli, { from, to, provider, dryRun }: RepriceOptions): Promise<void> => {
+const reprice = async (cli: Cli, options: RepriceOptions): Promise<void> => {
+  const { from, to, provider, dryRun } = options
   const gateway = await gatewayOf(cli)
   const body = {
     from: timeOf('--from', from, -1),
@@ -182,24 +192,30 @@ const reprice = async (cli: Cli, { from, to, provider, dryRun }: RepriceOptions)
   const answer = await gateway.call(`${API}/reprice`, { method: 'POST', body, timeout: EXPORT_TIMEOUT })
   const report = object(answer.body)
   const rows = list(report?.data).filter(isObject)
-  const names = cli.options.json ? new Map<string, string>() : await namesOf(throughGateway(gateway), 'key')
-  cli.answer(answer.body, () => [
-    ...table(
-      ['DAY', 'KEY', 'MODEL', 'ATTEMPTS', 'COST', 'ADJUSTED', 'NOW', 'DIFFERENCE'],
-      rows.map((row) => [
+  const names = await namesOf(throughGateway(gateway), 'key')
+  answerList(
+    cli,
+    options,
+    {
+      headings: ['DAY', 'KEY', 'MODEL', 'ATTEMPTS', 'COST', 'ADJUSTED', 'NOW', 'DIFFERENCE'],
+      rows,
+      cells: (row) => [
         text(row.day) ?? '',
         names.get(text(row.key) ?? '') ?? text(row.key) ?? '–',
         `${text(row.provider) ?? ''}/${text(row.model) ?? ''}`,
         count(row.attempts),
-        moneyText(text(row.cost)),
-        moneyText(text(row.adjusted)),
-        moneyText(text(row.now)),
-        moneyText(text(row.difference)),
-      ]),
-      cli,
-    ),
-    `${count(report?.applied)} adjustments written, ${count(report?.skipped)} attempts without a comparable price`,
-  ])
+        money(row.cost),
+        money(row.adjusted),
+        money(row.now),
+        money(row.difference),
+      ],
+    },
+    (data) => ({ ...report, data }),
+  )
+  if (!cli.options.json)
+    cli.print(
+      `${count(report?.applied)} adjustments written, ${count(report?.skipped)} attempts without a comparable price`,
+    )
 }
 
 export const define: DefineVerb = (command, cli) => {
@@ -221,8 +237,7 @@ export const define: DefineVerb = (command, cli) => {
     .option('-o, --output <file>', 'file instead of stdout')
     .addHelpText('after', '\nExample: headgate usage export --since 30d --level day -o usage.csv')
     .action((options: ExportOptions) => exportRows(cli(), options))
-  command
-    .command('reconcile <provider> <file>')
+  withListing(command.command('reconcile <provider> <file>'))
     .description("Compare the ledger with a provider's invoice or cost export.")
     .option('--apply', 'write the differences to the ledger as adjustments')
     .addHelpText(
@@ -234,11 +249,8 @@ the cost API of OpenAI, Anthropic or OpenRouter. A file whose name ends in .gz i
 Example: headgate usage reconcile openai invoice.csv
 Example: headgate usage reconcile bedrock data-export-00001.csv.gz`,
     )
-    .action((provider: string, file: string, { apply }: { apply?: true }) =>
-      reconcile(cli(), provider, file, apply === true),
-    )
-  command
-    .command('reprice')
+    .action((provider: string, file: string, options: ReconcileOptions) => reconcile(cli(), provider, file, options))
+  withListing(command.command('reprice'))
     .description('Compare costs in the ledger with the current prices, and write the differences as adjustments.')
     .requiredOption('--from <time>', 'beginning: 7d, 24h, yesterday, "this month" or 2026-11-01')
     .option('--to <time>', 'end, such as today; default: now')

@@ -287,6 +287,8 @@ export type RequestEntry = {
 
 /** One request. `same_client_id`: others to which the client gave the same ID, the newest first, at most 20. */
 export type FoundRequest = RequestEntry & {
+  /** What its limit names; added by the admin API. */
+  readonly limited_by?: { readonly id: string; readonly name: string } | null
   readonly same_client_id: readonly { readonly id: string; readonly received_at: string }[]
 }
 

@@ -117,6 +117,8 @@ scrape_configs:
 | \`client\` | the ID of the client key; \`-\` without one |
 | \`model\` | the provider's name of the model; \`other\` if neither the catalogue nor a list knows it |
 
+<!-- fact: src/edge/observe/registry.ts MAX_VALUES "at most 1,000 values" -->
+<!-- fact: src/edge/observe/registry.ts MAX_LINES "at most 20,000 lines" -->
 A label has at most 1,000 values and a metric at most 20,000 lines; what is beyond is counted as \`other\`. With \`WORKERS\` the page
 is that of all processes together.
 `

@@ -132,6 +132,7 @@ The file contains any setting, by section, and what only it can express: provide
 [teams, keys, budgets, prices and alerts](#teams-keys-budgets-and-prices).
 \`\${NAME}\` in a value is replaced by that environment variable, which must be set; \`$\${\` stands for \`\${\`.
 
+<!-- fact: src/edge/config/secret-files.ts MAX_SECRET_FILE "64 KB" -->
 Secrets can be in files, as container platforms mount them: \`\${file:/run/secrets/openai}\` in a value, or
 \`OPENAI_API_KEY_FILE=/run/secrets/openai\` instead of \`OPENAI_API_KEY\` (also for \`AUTH_KEYS\`, \`AUTH_ADMIN\`, \`AUTH_PEPPER\`, every
 other provider key, and every variable that the file refers to). A file may have 64 KB; a newline at its end is dropped, and a

@@ -184,7 +184,7 @@ export const budgetSchema = z.strictObject({
     .enum(['fast', 'strict'])
     .default('fast')
     .describe(
-      'with `WORKERS`, while the first process does not answer: `fast` continues with a share of what was left, `strict` refuses with 503 after 50 ms',
+      'while the counters that `WORKERS` or several gateways share do not answer: `fast` continues with a share of what was left, `strict` refuses with 503 after 50 ms',
     ),
   countFrom: z
     .enum(['creation', 'period'])

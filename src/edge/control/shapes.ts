@@ -118,7 +118,7 @@ export const BUDGET_BODY = z
       .enum(['fast', 'strict'])
       .default('fast')
       .describe(
-        'With `WORKERS`, while the first process does not answer: `fast` continues with a share of what was left, `strict` refuses with 503 after 50 ms',
+        'While the counters that `WORKERS` or several gateways share do not answer: `fast` continues with a share of what was left, `strict` refuses with 503 after 50 ms',
       ),
     countFrom: z
       .enum(['creation', 'period'])

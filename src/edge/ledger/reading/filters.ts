@@ -7,7 +7,7 @@ import { DIMENSIONS, type RequestFilter, type ResultName, type UsageFilter } fro
 /** `AND`s conditions; those that are undefined do not apply. */
 type Condition = Expression<SqlBool> | undefined
 
-const REQUEST_COLUMNS = [
+const FILTERED_COLUMNS = [
   'team',
   'key',
   'provider',
@@ -41,7 +41,7 @@ export const requestCondition =
   (eb: Requests): Expression<SqlBool> => {
     const { any_model, request_id, status, result, tag, fell_back, demo, min_ms, min_cost, q } = filter
     const conditions: readonly Condition[] = [
-      ...REQUEST_COLUMNS.map((column) => anyOf(eb, column, filter[column])),
+      ...FILTERED_COLUMNS.map((column) => anyOf(eb, column, filter[column])),
       request_id && eb.or([eb('id', 'in', request_id), eb('client_request_id', 'in', request_id)]),
       any_model && eb.or([eb('asked', 'in', any_model), eb('model', 'in', any_model)]),
       status && eb.or(status.map((one) => statusIs(eb, one))),
@@ -56,7 +56,7 @@ export const requestCondition =
     return eb.and(conditions.filter((condition) => condition !== undefined))
   }
 
-const anyOf = (eb: Requests, column: (typeof REQUEST_COLUMNS)[number], values?: readonly string[]): Condition => {
+const anyOf = (eb: Requests, column: (typeof FILTERED_COLUMNS)[number], values?: readonly string[]): Condition => {
   if (!values) return undefined
   const isOne = eb(column, 'in', values)
   return values.includes('') ? eb.or([isOne, eb(column, 'is', null)]) : isOne

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { ROWS_VARIABLE, Tally } from '../test/conformance/tally.ts'
-import { newRows, readRows } from './conformance.ts'
+import { newRows, page, readRows } from './conformance.ts'
 
 test('conformance: without recordings there are no rows', () => {
   const { file, done } = newRows()
@@ -39,4 +39,36 @@ test('conformance: rows are read in sorted order; an empty tally adds none', () 
     else process.env[ROWS_VARIABLE] = before
     done()
   }
+})
+
+test('conformance: the page begins with what the results mean', () => {
+  const row = { passed: 0, failed: 0, excluded: {}, noted: {} }
+  const text = page([
+    {
+      ...row,
+      table: 'requests',
+      name: 'chat request → gemini',
+      passed: 199,
+      excluded: { 'unfit for gemini: n': 1, 'invalid here and upstream': 5 },
+    },
+    { ...row, table: 'requests', name: 'chat request → messages', passed: 3, excluded: { 'unfit for messages: n': 1 } },
+    { ...row, table: 'requests', name: 'messages request → gemini', passed: 2 },
+    {
+      ...row,
+      table: 'conversations',
+      name: 'groq ← chat',
+      passed: 8,
+      excluded: { repeated: 1, 'failed over': 2, refused: 1 },
+    },
+  ])
+  const [title, ...parts] = [...text.matchAll(/^## (.+)$/gm)].map(([, heading]) => heading)
+  assert.deepEqual([title, parts[0]], ['In short', 'Conversations across vendors'])
+  assert.match(
+    text,
+    /\| client \| to gemini \| to messages \|\n.*\n\| chat \| 99 % \| 75 % \|\n\| messages \| 100 % \| {2}\|/,
+  )
+  assert.match(
+    text,
+    /of 12 turns after the first, the vendor that was wanted answered\n {2}9, another one 2, and .* error in 1\./,
+  )
 })

@@ -159,6 +159,43 @@ const turns = (rows: readonly Row[], title: string, part: 0 | 1): string => {
   return tableOf([title, 'turns', 'answered', ...TURN_RESULTS], lines)
 }
 
+/** A share in whole percent, rounded down: 100 % means all. */
+const percent = (part: number, whole: number): string => (whole === 0 ? '' : `${Math.floor((100 * part) / whole)} %`)
+
+/** What the results mean for someone who chooses a provider for a client. */
+const conclusion = (rows: readonly Row[]): string => {
+  const pairs = of(rows, 'requests').map((row) => {
+    const [client = '', upstream = ''] = row.name.split(' request → ')
+    const unfit = sum(Object.entries(row.excluded).flatMap(([why, times]) => (/^unfit/.test(why) ? [times] : [])))
+    return { client, upstream, share: percent(row.passed, row.passed + row.failed + unfit) }
+  })
+  const upstreams = [...new Set(pairs.map(({ upstream }) => upstream))].filter((name) => name !== '')
+  const carried = [...Map.groupBy(pairs, ({ client }) => client)].map(([client, own]) => [
+    client,
+    ...upstreams.map((upstream) => own.find((pair) => pair.upstream === upstream)?.share ?? ''),
+  ])
+  const turns = of(rows, CONVERSATIONS)
+  const count = (result: string) => sum(turns.map(({ excluded }) => excluded[result] ?? 0))
+  const answered = sum(turns.map(({ passed }) => passed))
+  const all = answered + sum(TURN_RESULTS.map(count))
+  const failed = sum(rows.map((row) => row.failed))
+  return `## In short
+
+- **The same format** on both sides: the request is changed only where it must be, and the answer passes through with its bytes.
+- **Answers** in another format lose nothing that the client's format can express: text, tool calls, reasoning, citations, finish
+  reason and token counts are compared, ${failed === 0 ? 'and no check fails' : `and ${failed} checks fail`}.
+- **Requests** are sent to another format only if it can carry them. The gateway tries another target for the rest, and the client
+  gets 400 \`unsupported_parameter\` if there is none. Of the recorded requests, most of which try a feature,
+  these shares can be carried:
+
+${tableOf(['client', ...upstreams.map((name) => `to ${name}`)], carried)}
+
+- **The vendor changes in a conversation**: of ${all} turns after the first, the vendor that was wanted answered
+  ${answered + count('repeated')}, another one ${count('failed over') + count('cannot') + count('not tried')}, and the client received an error in ${count('refused')}.
+
+[Requests](#requests-translated-to-every-upstream-format) lists the members that cannot be carried.`
+}
+
 /** The part of the page about conversations in which the vendor changes. */
 const conversationsPart = (conversations: readonly Row[]): string => `## Conversations across vendors
 
@@ -243,6 +280,12 @@ This page shows how the translation between API formats is tested, and the resul
 project's own exchanges, which every clone has, and recordings of real provider traffic, which are not part of the
 repository.
 
+${conclusion(rows)}
+
+${conversationsPart(conversations)}
+
+## How it is tested
+
     npm run conformance
 
 runs the tests, prints these tables and writes this page.
@@ -318,8 +361,6 @@ ${tableOf(
   ['call', 'recordings'],
   of(rows, 'other calls').map((row) => [row.name, score(row)]),
 )}
-
-${conversationsPart(conversations)}
 
 ${reportedPart(readReports())}
 

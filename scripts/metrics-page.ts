@@ -24,7 +24,8 @@ const PARTS: readonly (readonly [title: string, names: RegExp])[] = [
     /^headgate_(?:attempts|failovers|hedges|targets_skipped|breaker|key_transitions|circuit|key_active|key_in_flight)/,
   ],
   ['Tokens, cost and cache', /^headgate_(?:tokens|cost|usage_estimated|unpriced|cache)/],
-  ['Teams, client keys and budgets', /^headgate_(?:team|key_requests|admission|budget|alerts)/],
+  ['Teams, client keys and budgets', /^headgate_(?:team|key_requests|admission|budget)/],
+  ['Alerts', /^headgate_alerts/],
   ['Load and storage', /^headgate_(?:shed|in_flight|connections|buffered|event_loop|store|ledger|bodies|config)/],
   ['The process', /^headgate_(?:info|worker)|^(?:process|nodejs)_/],
   ['By the conventions of OpenTelemetry', /^gen_ai_/],
@@ -116,6 +117,18 @@ scrape_configs:
 | \`class\` | the result of an attempt: \`ok\`, \`aborted\`, \`abandoned\`, or the [code of its error](errors.md) |
 | \`client\` | the ID of the client key; \`-\` without one |
 | \`model\` | the provider's name of the model; \`other\` if neither the catalogue nor a list knows it |
+| \`reason\` | the [code of the error](errors.md) that ended the answer |
+| \`why\` of skipped targets | \`circuit\`, \`warming\` (slow start), \`retry_budget\`, \`budget\`, \`window\` (the request is too long), \`unfit\`, or the state of the key: \`rate_limited\`, \`quota_exhausted\`, \`suspended\` and others |
+| \`why\` of refused requests | \`budget\`, \`access\`, \`auth\`, or the limit: \`requests\`, \`tokens\`, \`concurrent\` |
+| \`why\` of shed requests | \`concurrent\`, \`connections\`, \`address\`, \`buffered\`, \`event_loop\`, \`heap\`, or the code of the error (\`draining\`) |
+| \`how\` | \`joined\` or \`stored\` (the same \`Idempotency-Key\`), \`coalesced\`, \`cache\`, \`left\` |
+| \`what\` | the kind of circuit: \`deployment\` (a key at a model), \`model\`, \`endpoint\` (a base URL), \`proxy\`, \`answers\` (a model that answers without content), or \`provider\` for a rest that an operator began or ended |
+| \`phase\` | \`waiting\` (before the first content), \`content\` |
+| \`type\` | \`input\`, \`output\`, \`cache_read\`, \`cache_write\`, \`reasoning\` |
+| \`result\` of alerts | \`sent\`, \`failed\`, \`dropped\` |
+
+Buckets of histograms: times from 0.01 s, each twice the one before, to 82 s; the gateway's own time from 0.1 ms to 10 s; tokens by
+powers of 4.
 
 <!-- fact: src/edge/observe/registry.ts MAX_VALUES "at most 1,000 values" -->
 <!-- fact: src/edge/observe/registry.ts MAX_LINES "at most 20,000 lines" -->

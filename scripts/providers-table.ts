@@ -144,8 +144,8 @@ curl http://localhost:3000/v1/models
 
 In the table:
 
-- **variable**: after an *or*, the variable that switches the provider on without a key. Calls are then signed with the identity of
-  the machine, as the note explains.
+- **variable**: set it to use the provider. Where it says *or*, set one of the two: the first is an API key. The second is a region or a
+  project; then no key is needed, and calls are signed with the cloud identity of the machine, as the note explains.
 - **styles**: a request in one of these API styles passes through unchanged. A request in another style is
   translated to the first of them, or to another one if the first cannot express a part of the request.
 - **on request**: further styles of the provider, which support fewer features, or are not known to support all. Enable them with \`<NAME>_STYLES\`.

@@ -1,4 +1,4 @@
-/** Stores adjustments: corrections of what budgets have spent, and of costs, which stay as rows of the ledger. */
+/** Stores adjustments: corrections of what budgets have spent, or of costs. Each is a row of the ledger; no row is changed. */
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { randomLetters } from '../../gateway/call/ids.ts'
 import type { Adjusted, Adjustment } from '../ledger/usage-database.ts'

@@ -151,7 +151,10 @@ const conditionOf = (
   const [, digits] = /^"([0-9]{1,15})"$/.exec(tag) ?? []
   if (digits === undefined && tag !== '*')
     return bad(
-      fail('precondition_failed', 'If-Match is not an ETag of this object, such as "3". Read the object again.'),
+      fail(
+        'precondition_failed',
+        'If-Match must be an ETag of this object, a number in quotation marks such as "3", or *. Read the object again.',
+      ),
     )
   return good({ revision: digits === undefined ? null : Number(digits), query: rest })
 }

@@ -20,7 +20,7 @@ export type LiveHubOptions = LiveView & {
 
 /** Listeners of one process. */
 const MAX_LISTENERS = 50
-/** Of one actor, so that a program which leaks streams leaves places to others. Viewers may share a token: ten with four tabs. */
+/** Of one actor: a program that leaks streams must leave places to others. Ten viewers with four tabs each may share a token. */
 const MAX_OF_ACTOR = 40
 /** ms and number of events that are kept. */
 const KEPT = { ms: 60_000, events: 2_000 }

@@ -17,8 +17,8 @@ export type TimerClient = Indexed & {
 }
 
 /**
- * Clients per ms of minimum interval between scans. A scan of this many takes 1 µs, so that scanning takes a thousandth of
- * the time at most.
+ * A scan of this many clients takes 1 µs. The interval between two scans is at least 1 ms for this many, so scans take at most
+ * a thousandth of the time.
  */
 const CLIENTS_PER_MS = 128
 

@@ -111,7 +111,10 @@ const NORMAL_ENDS: ReadonlySet<string> = new Set(['stop', 'stop_sequence', 'end_
 const PIPED = Promise.resolve<AttemptOutcome>({ ok: false, failure: fail('internal', 'already piped') })
 
 /** An internal error after content has been sent. */
-export const internalError = fail('internal', 'Internal gateway error within this answer. See the gateway log.')
+export const internalError = fail(
+  'internal',
+  'Internal gateway error within this answer. Repeat the request; the log of the gateway has the reason under its request ID.',
+)
 const internalReadError = fail('malformed', 'Internal gateway error while reading the upstream answer.')
 
 /** The parts of the input that are needed after the header block. */

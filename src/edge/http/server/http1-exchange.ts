@@ -19,7 +19,7 @@ type ExchangeConnection = {
   destroy(): void
 }
 
-/** Replaces the header block once a response has begun: a stream may last for minutes, and does not need it. */
+/** Takes the place of the header block once a response has begun, so that its memory is free: a stream may last for minutes. */
 const RELEASED: ReadHead = {
   method: '',
   target: '',
@@ -88,7 +88,7 @@ export class Http1Exchange implements HttpExchange {
     return this.over || this.#connection.complete
   }
 
-  /** Closing the connection normally would make the partial body look complete. */
+  /** Whether the connection must be reset: the body ends with the connection, so a normal close would make a part look complete. */
   get needsReset(): boolean {
     return this.#endsWithConnection && !this.over
   }

@@ -228,7 +228,7 @@ class NodeExchange implements HttpExchange {
   }
 
   cut(): void {
-    // Without chunks a normal end would make the partial body look complete.
+    // Without chunks the end of the connection ends the body: a reset shows that a part is missing.
     if (this.begun && !this.#chunked) this.#req.socket.resetAndDestroy()
     else this.#res.destroy()
   }

@@ -125,6 +125,8 @@ export const KINDS = {
   unauthenticated: { ...client, status: 401, type: 'authentication_error', code: 'invalid_api_key' },
   /** The team of the client's key is blocked. */
   team_blocked: { ...client, status: 403, type: 'permission_error', code: 'team_blocked' },
+  /** An operator has blocked the end user that the request names. */
+  end_user_blocked: { ...client, status: 403, type: 'permission_error', code: 'end_user_blocked' },
   /** The key may not be used from the client's address. */
   address_not_allowed: { ...client, status: 403, type: 'permission_error', code: 'address_not_allowed' },
   origin: { ...client, status: 403, type: 'permission_error', code: 'origin_not_allowed' },

@@ -38,6 +38,7 @@ import type { HealthProblem } from '../gateway/endpoints/pages.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { UpstreamHealth } from '../gateway/health/upstream-health.ts'
 import { ResponseCache } from '../gateway/sharing/response-cache.ts'
+import type { BlockedUsers } from '../policy/accounts/blocked-users.ts'
 import { type BudgetScope, budgetScope } from '../policy/accounts/budget-scope.ts'
 import { priceBook } from '../policy/accounts/price-book.ts'
 import { proxyFor } from '../policy/egress/proxy-rules.ts'
@@ -246,6 +247,7 @@ const openAccounts = (
     prices,
     journal: () => (current.config.settings.usage.ledger ? ledger : null),
     rules: () => accountRules(current.config),
+    blockedUsers: () => blockedUsersOf(keys.decisions()),
     authority: worker?.accounts.authority ?? limits?.shared?.authority,
   })
 
@@ -383,6 +385,11 @@ const applyDecisions = ({ health, world }: Gateway, keys: KeyStore): void => {
     }),
   )
 }
+
+const blockedUsersOf = memoizeLast((decisions: ReturnType<KeyStore['decisions']>): BlockedUsers | null => {
+  const blocked = decisions.filter(({ kind }) => kind === 'end_user')
+  return blocked.length === 0 ? null : new Map(blocked.map(({ id, until }) => [id, until ?? Number.POSITIVE_INFINITY]))
+})
 
 const budgetsOf = memoizeLast((budgets: Directory['budgets']): readonly BudgetScope[] =>
   [...budgets.values()].map(budgetScope),

@@ -15,6 +15,7 @@ import { changeRows } from './rows/changes.ts'
 import { clientRows } from './rows/clients.ts'
 import { configRows } from './rows/config.ts'
 import { correctionRows } from './rows/corrections.ts'
+import { endUserRows } from './rows/end-users.ts'
 import { explainRows } from './rows/explain.ts'
 import { incidentRows } from './rows/incidents.ts'
 import { liveRows } from './rows/live.ts'
@@ -39,6 +40,7 @@ const rows: readonly AdminRow[] = [
   ...changeRows,
   ...incidentRows,
   ...clientRows,
+  ...endUserRows,
   ...providerRows,
   ...explainRows,
   ...configRows,

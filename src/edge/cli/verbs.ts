@@ -28,6 +28,7 @@ export const VERBS: readonly VerbRow[] = [
   { name: 'adopt', summary: 'move a record from the database to the file', load: () => import('./verbs/adopt.ts') },
   { name: 'export', summary: 'write teams, keys and budgets as YAML', load: () => import('./verbs/export.ts') },
   { name: 'usage', summary: 'report use and cost', load: () => import('./verbs/usage.ts') },
+  { name: 'end-users', summary: 'block end users', load: () => import('./verbs/end-users.ts') },
   { name: 'incidents', summary: 'list the outages of providers', load: () => import('./verbs/incidents.ts') },
   { name: 'logs', summary: 'show requests', load: () => import('./verbs/logs.ts') },
   { name: 'replay', summary: 'send a request again', load: () => import('./verbs/replay.ts') },

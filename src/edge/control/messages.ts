@@ -71,7 +71,7 @@ export type ControlWrite =
   /** `state` null removes the decision. `until`: ISO 8601. */
   | {
       readonly do: 'decide'
-      readonly kind: 'credential' | 'circuit'
+      readonly kind: 'credential' | 'circuit' | 'end_user'
       readonly id: string
       readonly state: string | null
       readonly until: string | null
@@ -119,7 +119,7 @@ export type ControlResult =
 /** Runs an operation on the database of this process. */
 export type RunOperation = (operation: ControlOperation, context: ControlContext) => Promise<ControlResult>
 
-/** An operator's decision about a provider credential or a circuit. `until`: ms since 1970. */
+/** An operator's decision about a provider credential, a circuit or an end user (`blockedUserId`). `until`: ms since 1970. */
 export type Decision = {
   readonly kind: string
   readonly id: string

@@ -251,6 +251,21 @@ const bulkOne = (scope: WriteScope, action: BulkAction, id: string): Promise<Con
 const DECISIONS: { readonly [kind: string]: readonly string[] } = {
   credential: ['disabled'],
   circuit: ['open', 'closed'],
+  end_user: ['blocked'],
+}
+
+/** Characters of the ID of a decision. */
+const MAX_DECIDED = 512
+/** Every process has them in memory. */
+const MAX_BLOCKED = 10_000
+
+const countDecisions = async (db: WriteScope['db'], kind: string): Promise<number> => {
+  const found = await db
+    .selectFrom('decision')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('kind', '=', kind)
+    .executeTakeFirstOrThrow()
+  return Number(found.count)
 }
 
 export const decide = async (
@@ -263,7 +278,9 @@ export const decide = async (
   if (end !== null && Number.isNaN(end)) return badValue('until', 'Write a time as in 2026-12-01T00:00:00Z.')
   if (state !== null && !DECISIONS[kind]?.includes(state))
     return badValue('state', `Choose one of ${DECISIONS[kind]?.join(', ')}.`)
-  if (id === '' || id.length > 256 || reason.length > 1_000)
+  if (state !== null && kind === 'end_user' && (await countDecisions(db, kind)) >= MAX_BLOCKED)
+    return badValue('end_user', `At most ${MAX_BLOCKED} end users can be blocked. Unblock others first.`)
+  if (id === '' || id.length > MAX_DECIDED || reason.length > 1_000)
     return badValue('reason', 'Write at most 1,000 characters.')
   const before = await db
     .selectFrom('decision')

@@ -1,6 +1,7 @@
 /** What the accounts of all calls share. */
 import type { Journal } from '../../core/journal.ts'
 import type { World } from '../../core/world.ts'
+import type { BlockedUsers } from '../../policy/accounts/blocked-users.ts'
 import type { PriceBook } from '../../policy/accounts/price-book.ts'
 import type { SharedTimer, TimerClient } from '../call/shared-timer.ts'
 import type { AnswerHistory } from './answer-history.ts'
@@ -31,6 +32,8 @@ export type AccountsState = {
   /** Null: usage is not recorded. */
   readonly journal: () => Journal | null
   readonly rules: () => AccountRules
+  /** The end users that an operator has blocked; absent or null: none. */
+  readonly blockedUsers?: (() => BlockedUsers | null) | undefined
   readonly limits: LimitCounters
   readonly budgets: BudgetCounters
   readonly history: AnswerHistory

@@ -25,7 +25,7 @@ import { planAttempt } from './open-attempt.ts'
 import { type RefusedCall, RefusedCalls } from './refused-calls.ts'
 import { RequestAccount } from './request-account.ts'
 
-export type AccountsOptions = Pick<AccountsState, 'world' | 'prices' | 'journal' | 'rules'> & {
+export type AccountsOptions = Pick<AccountsState, 'world' | 'prices' | 'journal' | 'rules' | 'blockedUsers'> & {
   /** The current budgets. A change is another array. */
   readonly budgets: () => readonly BudgetScope[]
   /** The process that decides about limits and budgets. Absent: this one. */

@@ -29,6 +29,8 @@ export type CallDemand = {
   readonly output: 'text' | 'none' | 'free'
   /** The end user that the request names. */
   readonly endUser: string | null
+  /** Other names that it gives the end user; absent: none. */
+  readonly otherUsers?: readonly string[] | undefined
 }
 
 /** The demand of a call before its request is known. */
@@ -49,7 +51,7 @@ export const textDemand = ({ request, members, body, plan }: TextCall): CallDema
   choices: choicesOf(request),
   service: serviceOf(members),
   output: 'text',
-  endUser: endUserOf(members),
+  ...endUsersOf(members),
 })
 
 /** A request for embeddings or a token count. */
@@ -63,7 +65,7 @@ export const jsonDemand = ({ body, members, model, plan, output }: JsonDemand): 
   ...plannedFor(plan, model),
   input: output === 'free' ? 0 : tokensOfBody(body),
   output,
-  endUser: endUserOf(members),
+  ...endUsersOf(members),
 })
 
 const tokensOfBody = ({ text: body, bytes }: EncodedText): number => tokensOfBytes(bytes?.length ?? body.length)
@@ -87,8 +89,12 @@ const serviceOf = ({ service_tier, speed, inference_geo }: JsonObject): Service 
 /** Characters of an end user's name. */
 const MAX_NAME = 256
 
-/** The end user, as OpenAI's and Anthropic's requests name it. */
-const endUserOf = ({ user, safety_identifier, metadata }: JsonObject): string | null => {
-  const name = text(safety_identifier) ?? text(user) ?? text(object(metadata)?.user_id)
-  return name === undefined || name === '' ? null : name.slice(0, MAX_NAME)
+/** The end user, as OpenAI's and Anthropic's requests name it: the first of these names counts. */
+const endUsersOf = ({ user, safety_identifier, metadata }: JsonObject): Pick<CallDemand, 'endUser' | 'otherUsers'> => {
+  const names = [text(safety_identifier), text(user), text(object(metadata)?.user_id)]
+  if (names.every((name) => name === undefined)) return NO_USER
+  const [endUser = null, ...others] = names.flatMap((name) => (name ? [name.slice(0, MAX_NAME)] : []))
+  return others.length === 0 ? { endUser } : { endUser, otherUsers: others }
 }
+
+const NO_USER = { endUser: null }

@@ -10,6 +10,7 @@ import type { Target } from '../../core/target.ts'
 import type { EndedEvent, Trace, TraceEvent } from '../../core/trace.ts'
 import type { Demand, Hold, LimitRefusal } from '../../policy/accounts/admission.ts'
 import { endOfFailed, outcomeOfFailed } from '../../policy/accounts/attempt-end.ts'
+import { isBlockedUser } from '../../policy/accounts/blocked-users.ts'
 import type { ChargedEnd } from '../../policy/accounts/charge.ts'
 import { addRateLimitHeaders, type RateLimitNames } from '../../policy/accounts/rate-limit-headers.ts'
 import {
@@ -121,8 +122,23 @@ export class RequestAccount implements TimerClient {
     return whenKnown(checked, (refusal) => refusal && this.#failureOf(refusal, budgets))
   }
 
-  /** The same before the first attempt, if this process decides; otherwise the first reservation shows it. */
+  /** The end user is blocked. */
+  #blocked(): Failure | null {
+    const blocked = this.#state.blockedUsers?.() ?? null
+    const { endUser, otherUsers = [] } = this.#demand
+    if (blocked === null || endUser === null) return null
+    const { team } = this.#call.principal
+    const now = this.#state.world.date()
+    return isBlockedUser(blocked, { team: team.id, users: [endUser, ...otherUsers], now }) ? USER_BLOCKED : null
+  }
+
+  /**
+   * The same before the first attempt, if this process decides; otherwise the first reservation shows it. A blocked end user
+   * is refused in either case.
+   */
   earlyRefusal(): Failure | null {
+    const blocked = this.#blocked()
+    if (blocked) return blocked
     const refusal = this.#state.authority.isLocal ? this.refusal() : null
     return refusal instanceof Promise ? null : refusal
   }
@@ -134,6 +150,8 @@ export class RequestAccount implements TimerClient {
 
   /** Counts a call that may be answered without an attempt. Returns the limit that refuses it, or null. */
   enter(): Eventual<Failure | null> {
+    const blocked = this.#blocked()
+    if (blocked) return blocked
     if (this.#entry || this.#hasNoLimits) return null
     const { authority } = this.#state
     return whenKnown(authority.reserve(this.#with([]), this.#demandOf(NOTHING)), (result) => {
@@ -458,3 +476,8 @@ const NAMES: ReadonlyMap<string, RateLimitNames> = new Map([
   ['messages', 'anthropic'],
   ['count_tokens', 'anthropic'],
 ])
+
+const USER_BLOCKED = fail(
+  'end_user_blocked',
+  'The end user that this request names is blocked. Contact the operator of the gateway.',
+)

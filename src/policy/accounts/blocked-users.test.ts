@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { blockedUserId, isBlockedUser, parseBlockedUser } from './blocked-users.ts'
+
+const blocked = new Map([
+  [blockedUserId({ team: null, user: 'eve' }), Number.POSITIVE_INFINITY],
+  [blockedUserId({ team: 'team_a', user: 'bob smith' }), Number.POSITIVE_INFINITY],
+  [blockedUserId({ team: null, user: 'late' }), 1_000],
+])
+const cases: readonly (readonly [string, string, readonly string[], number, boolean])[] = [
+  ['everywhere', 'team_b', ['eve'], 0, true],
+  ['of one team', 'team_a', ['bob smith'], 0, true],
+  ['of another team', 'team_b', ['bob smith'], 0, false],
+  ['a second name', 'team_b', ['adam', 'eve'], 0, true],
+  ['nobody', 'team_a', [], 0, false],
+  ['a name that begins with the ID of a team', 'x', ['team_a bob smith'], 0, false],
+  ['a name that is part of one', 'team_a', ['bob'], 0, false],
+  ['before its end', 'team_a', ['late'], 999, true],
+  ['after its end', 'team_a', ['late'], 1_000, false],
+]
+for (const [name, team, users, now, expected] of cases)
+  test(`blocked users: ${name}`, () => assert.equal(isBlockedUser(blocked, { team, users, now }), expected))
+
+test('blocked users: an ID is read again', () => {
+  for (const one of [
+    { team: null, user: 'a b' },
+    { team: 'team_a', user: ' a' },
+  ])
+    assert.deepEqual(parseBlockedUser(blockedUserId(one)), one)
+})

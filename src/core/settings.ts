@@ -273,7 +273,7 @@ export const settingsSchema = z.strictObject({
         .boolean()
         .default(false)
         .describe(
-          'if a client disconnects, continue to read its answer (whole, or a stream that has begun) from the provider for up to 30 s to charge the exact usage; otherwise at least the reservation is charged',
+          'if a client disconnects, continue to read its answer (whole, or a stream that has begun) from the provider for up to 30 s to charge the exact usage; otherwise at least the reservation is charged. Whole answers are always read where a hard budget applies',
         ),
     })
     .prefault({}),

@@ -227,10 +227,11 @@ describe('charges of a real process', { concurrency: false }, () => {
     JSON.stringify({ model, stream, max_tokens: MAX_TOKENS, messages: [{ role: 'user', content: 'hello' }], ...more })
   const nextId = () => `call-${String.fromCharCode(97 + calls++)}`
   const rowsOf = async (id: string) => {
-    const { attempts, requests } = await untilStored(data, id, (usage) => usage.requests.some((one) => one.id === id))
-    const request = requests.find((one) => one.id === id)
+    const isNamed = (one: StoredRequest) => one.client_request_id === id
+    const { attempts, requests } = await untilStored(data, id, (usage) => usage.requests.some(isNamed))
+    const request = requests.find(isNamed)
     assert.ok(request)
-    return { request, attempts: attempts.filter((one) => one.request === id).toSorted((a, b) => a.n - b.n) }
+    return { request, attempts: attempts.filter((one) => one.request === request.id).toSorted((a, b) => a.n - b.n) }
   }
   const checkCost = (request: StoredRequest, attempts: readonly StoredAttempt[], header: string | null) => {
     const cost = attempts.reduce((sum, attempt) => sum + (attempt.cost ?? 0), 0)

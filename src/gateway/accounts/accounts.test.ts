@@ -274,11 +274,12 @@ describe('an attempt is charged by its end', () => {
     ],
     ['a timeout costs what was reserved', question(), () => {}, 'wait', 'failed', 'estimated', RESERVED.a],
     [
-      'a client that leaves before the answer pays what was reserved',
+      'a client that leaves before an answer that does not come pays what was reserved',
       question(),
       () => {},
       'disconnect',
-      'client_gone',
+      // The answer is read on, until the time for its first byte is over.
+      'failed',
       'estimated',
       RESERVED.a,
     ],
@@ -421,12 +422,13 @@ describe('an attempt is charged by its end', () => {
     })
   })
 
-  describe('with `usage.drainOnAbort` a whole answer is read after its client has left', () => {
-    const left = async () => {
+  describe('a whole answer is read after its client has left, for a hard budget or with `usage.drainOnAbort`', () => {
+    const left = async (mode: 'hard' | 'soft' = 'hard') => {
       const harness = given(() => {}, {
         instances: [A, B],
-        budgets: [testBudget(1e9)],
-        settings: { usage: { drainOnAbort: true }, hedge: { percent: 100, delay: 5_000 } },
+        budgets: [testBudget(1e9, { mode })],
+        // A hard budget needs the count anyway.
+        settings: { usage: { drainOnAbort: mode === 'soft' }, hedge: { percent: 100, delay: 5_000 } },
       })
       const { ask, world, gateway, records, state } = harness
       const reply = ask()
@@ -450,11 +452,22 @@ describe('an attempt is charged by its end', () => {
       return { ...harness, upstream, settled }
     }
 
-    test('and its count is charged', async () => {
-      const { world, upstream, settled } = await left()
-      whole(upstream)
+    for (const mode of ['hard', 'soft'] as const)
+      test(`and its count is charged (${mode})`, async () => {
+        const { world, upstream, settled } = await left(mode)
+        whole(upstream)
+        await world.advance(1)
+        assert.deepEqual(await settled(), [['exact', COST.a]])
+      })
+
+    test('not for a soft budget alone', async () => {
+      const { ask, world, records } = given(() => {}, { budgets: [testBudget(1e9, { mode: 'soft' })] })
+      const reply = ask()
+      await world.advance(1_000)
+      reply.disconnect()
       await world.advance(1)
-      assert.deepEqual(await settled(), [['exact', COST.a]])
+      assert.equal(world.calls[0]?.aborted, true)
+      assert.equal(closed(records)[0]?.cost, RESERVED.a)
     })
 
     test('for at most 30 s', async () => {
@@ -477,6 +490,36 @@ describe('an attempt is charged by its end', () => {
       assert.equal(upstream.aborted, true)
       assert.deepEqual(await settled(), [['estimated', RESERVED.a]])
     })
+  })
+
+  test('a client that leaves pays for what it has asked for, also after short answers', async () => {
+    const short = chatAnswer.whole('Hello')
+    let count = 0
+    const script = (asked: ScriptedCall) => {
+      if (count++ < 20) respondWith.json(asked, 200, short)
+    }
+    for (const [more, output] of [
+      [{ max_tokens: 8_000 }, 8_000],
+      [{ max_tokens: 8_000, n: 2 }, 16_000],
+      [{ max_tokens: 1e9 }, 32_768],
+      [{}, 1_024],
+    ] as const) {
+      count = 0
+      const { ask, world, records } = given(script, { budgets: [testBudget(1e12)] })
+      for (let n = 0; n < 20; n++) {
+        ask(question())
+        await world.advance(1)
+      }
+      const reply = ask(question(more))
+      await world.advance(1)
+      reply.disconnect()
+      await world.advance(31_000)
+      const last = closed(records).at(-1)
+      assert.equal(last?.tokens.output, output)
+      assert.ok((last?.cost ?? 0) >= output * 40)
+      // The usual length of 2 tokens is reserved.
+      assert.ok((opened(records).at(-1)?.reserved ?? 0) < 10_000)
+    }
   })
 
   for (const stream of [false, true])
@@ -648,7 +691,9 @@ describe('a budget', () => {
     assert.deepEqual(state(), [0, 2 * RESERVED.a, 0.5 * RESERVED.a])
     for (const reply of replies.slice(0, 2)) reply.disconnect()
     await world.advance(1)
-    // What the upstream has generated is unknown.
+    // What the upstream generates is read for 30 s more.
+    assert.deepEqual(state(), [0, 2 * RESERVED.a, 0.5 * RESERVED.a])
+    await world.advance(30_000)
     assert.deepEqual(state(), [2 * RESERVED.a, 0, 0.5 * RESERVED.a])
   })
 

@@ -23,6 +23,8 @@ export type CallDemand = {
   readonly requested?: number | undefined
   /** Number of choices. */
   readonly choices?: number | undefined
+  /** The answer is delivered whole: nothing of it can be seen before its end. */
+  readonly isWhole?: boolean
   /** The service that the request asks for. */
   readonly service?: Service | undefined
   /** `text`: an answer of estimated length. `none`: an answer without output tokens. `free`: the call costs nothing. */
@@ -49,6 +51,7 @@ export const textDemand = ({ request, members, body, plan }: TextCall): CallDema
   input: body && request.messages.every(isText) ? tokensOfBody(body) : estimateTokens(request),
   requested: request.settings.maxOutputTokens?.value,
   choices: choicesOf(request),
+  isWhole: !request.stream,
   service: serviceOf(members),
   output: 'text',
   ...endUsersOf(members),

@@ -5,7 +5,7 @@ import type { Candidate, Target } from '../../core/target.ts'
 import type { Hold } from '../../policy/accounts/admission.ts'
 import { type ChargedEnd, chargedUsage } from '../../policy/accounts/charge.ts'
 import type { AttemptCost, PricedUsage } from '../../policy/accounts/cost.ts'
-import { estimateOutput } from '../../policy/accounts/estimate.ts'
+import { estimateOutput, owedOutput } from '../../policy/accounts/estimate.ts'
 import type { AccessTarget } from '../../policy/accounts/key-access.ts'
 import type { UnknownPrice } from '../../policy/accounts/price-book.ts'
 import { outputTokens, type TokenSource } from '../call/usage.ts'
@@ -36,6 +36,8 @@ export type PlannedAttempt = {
   readonly cells: readonly BudgetCell[]
   /** Estimated input, before and after its correction, and output. */
   readonly estimate: { readonly raw: number; readonly input: number; readonly output: number }
+  /** The maximum of the model. */
+  readonly modelMaximum: number | undefined
   /** The service that the request asks for. */
   readonly asked: Service
   /** What applies if no price is known. */
@@ -98,7 +100,7 @@ export const planAttempt = (
   const estimated = isFree(demand) ? 0 : state.prices().reservation(priced)
   const isUnpriced = estimated === null && isHard && rule !== 'allow'
   const hold = { tokens: isFree(demand) ? 0 : estimate.input + output, cost: estimated ?? 0 }
-  return { cells, estimate, asked, unknownPrice, hold, at: state.world.date(), estimated, isUnpriced }
+  return { cells, estimate, modelMaximum, asked, unknownPrice, hold, at: state.world.date(), estimated, isUnpriced }
 }
 
 type Answering = {
@@ -119,20 +121,29 @@ const outputOf = (
   return estimateOutput({ requested, modelMaximum, usual, choices }, mode, rules().maxOutput)
 }
 
+/** How an attempt ends. `isLeft`: its client left. */
+type AttemptCharge = { readonly end: ChargedEnd; readonly demand: CallDemand; readonly isLeft?: boolean }
+
 /** What an attempt costs that ends so, or would if it ended now. */
 export const chargeOf = (
   state: AccountsState,
   { received }: AccountedCall,
-  { target, source, estimate, asked, unknownPrice }: OpenAttempt,
-  end: ChargedEnd,
+  { target, source, estimate, modelMaximum, asked, unknownPrice }: OpenAttempt,
+  { end, demand, isLeft = false }: AttemptCharge,
 ): Charged => {
   const { instance, model } = target.candidate
+  const owed = () => {
+    if (demand.output !== 'text') return 0
+    const isUnseen = isLeft && demand.isWhole === true
+    const known = { reserved: estimate.output, isUnseen, maxOutput: state.rules().maxOutput }
+    return owedOutput({ requested: demand.requested, choices: demand.choices, modelMaximum }, known)
+  }
   const { usage, source: usageSource } = chargedUsage(end, {
     reported: source?.usage() ?? undefined,
     estimatedInput: () => estimate.input,
     estimatedOutput: () => (source ? outputTokens(source.output()) : 0),
     textLength: () => source?.output().length ?? 0,
-    reservedOutput: estimate.output,
+    owedOutput: owed,
   })
   const answering = source?.model() ?? null
   const priced = { instance, model, answering, at: received, usage, asked, unknownPrice }

@@ -75,6 +75,8 @@ export class RequestAccount implements TimerClient {
   #usageSource: UsageSource = 'exact'
   /** What a shared answer would have cost. */
   #saved: Nano = 0
+  /** The client has left, and the answer is read without it. */
+  #isLeft = false
   #over = false
 
   constructor(state: AccountsState, call: AccountedCall) {
@@ -102,6 +104,16 @@ export class RequestAccount implements TimerClient {
   get outputTokens(): number | null {
     const source = this.#attempts.findLast((attempt) => attempt?.committedAt)?.source
     return source ? Math.max(source.usage()?.output ?? 0, outputTokens(source.output())) : null
+  }
+
+  /** Whether a hard budget pays for an attempt in progress. */
+  get isHard(): boolean {
+    return this.#attempts.some((attempt) => attempt?.cells.some(({ budget }) => budget.mode === 'hard'))
+  }
+
+  /** The client has left, and the answer is read without it. */
+  clientLeft(): void {
+    this.#isLeft = true
   }
 
   /** Sets what the attempts of this call need. */
@@ -186,17 +198,15 @@ export class RequestAccount implements TimerClient {
     return this.#prepare(target, planned, reservation)
   }
 
-  #prepare(
-    target: Target,
-    { cells, estimate, asked, unknownPrice, hold, at }: PlannedAttempt,
-    reservation: Reservation | null,
-  ): null {
+  #prepare(target: Target, planned: PlannedAttempt, reservation: Reservation | null): null {
+    const { cells, estimate, modelMaximum, asked, unknownPrice, hold, at } = planned
     this.#pending = {
       number: this.#recorded++,
       target,
       cells,
       reservation,
       estimate,
+      modelMaximum,
       asked,
       unknownPrice,
       at,
@@ -400,7 +410,7 @@ export class RequestAccount implements TimerClient {
 
   #extend(attempt: OpenAttempt): void {
     const { reservation } = attempt
-    const { nano } = this.#charge(attempt, 'interrupted').cost
+    const { nano } = this.#charge(attempt, { end: 'interrupted' }).cost
     if (!reservation || nano === null || nano <= reservation.hold.cost) return
     const reserved = reservation.hold.cost
     const more = Math.max(2 * nano, 2 * reserved) - reserved
@@ -441,7 +451,7 @@ export class RequestAccount implements TimerClient {
   #settle(attempt: OpenAttempt, reason: ChargedEnd, how: AttemptEnd): void {
     // Its count is that of the whole answer, although the client did not receive it.
     const end = reason === 'given_up' && attempt.source?.finished() ? 'answered' : reason
-    const charged = this.#charge(attempt, end)
+    const charged = this.#charge(attempt, { end, isLeft: this.#isLeft || how.outcome === 'client_gone' })
     const { usage, usageSource, cost } = charged
     if (attempt.reservation) {
       const charge = { tokens: isFree(this.#demand) ? 0 : usage.input + usage.output, cost: cost.nano }
@@ -458,8 +468,9 @@ export class RequestAccount implements TimerClient {
     this.#state.journal()?.append(closedRecord({ call: this.#call, attempt, at }, how, charged))
   }
 
-  #charge(attempt: OpenAttempt, end: ChargedEnd): Charged {
-    return chargeOf(this.#state, this.#call, attempt, isFree(this.#demand) ? NOT_SENT : end)
+  #charge(attempt: OpenAttempt, how: { readonly end: ChargedEnd; readonly isLeft?: boolean }): Charged {
+    const demand = this.#demand
+    return chargeOf(this.#state, this.#call, attempt, { ...how, demand, end: isFree(demand) ? NOT_SENT : how.end })
   }
 }
 

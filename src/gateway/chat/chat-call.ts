@@ -55,7 +55,7 @@ type PreparedRequest = { readonly inbound: InboundRequest; readonly prepared: Ou
 class ChatAttempts implements AttemptSpec<OutboundRequest> {
   readonly hedging?: Hedging
   readonly hedgesProbes: boolean
-  readonly readsToEnd: boolean
+  readonly isWhole: boolean
   readonly #deps: RouterDeps
   readonly #inbound: InboundRequest
   readonly #settings: Settings
@@ -88,7 +88,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     this.#outputs = new OutputLimits(deps)
     // No client waits for a background response.
     this.hedgesProbes = mayHedge(inbound.request) && !turn?.storage.background
-    this.readsToEnd = settings.usage.drainOnAbort && !inbound.request.stream
+    this.isWhole = !inbound.request.stream
     if (settings.hedge.percent > 0 && this.hedgesProbes) this.hedging = hedging(deps.health, settings, inbound)
   }
 

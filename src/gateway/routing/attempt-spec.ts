@@ -28,8 +28,8 @@ export type AttemptSpec<Ready extends Compatibility> = {
   readonly mayFailOver?: (failure: Failure) => boolean
   /** When to start a second attempt while the first is slow. Absent: never. */
   readonly hedging?: Hedging
-  /** Whether the answer of a client that has left is read to its end within 30 s, because its count is charged. Absent: no. */
-  readonly readsToEnd?: boolean
+  /** The answer is delivered whole. If its client leaves, it may be read to its end, because its count is charged. */
+  readonly isWhole?: boolean
   /** Whether a second attempt may run beside a probe of an open circuit. Absent: no, because a repetition has effects. */
   readonly hedgesProbes?: boolean
 }

@@ -265,9 +265,15 @@ class RoutingRun<Ready extends Compatibility> {
     const { isProbe } = permit
     this.#running.push({ target, prepared, permit, attempt, number, startedAt, isFirst, isProbe })
     stop.onCancel((reason) => {
-      if (reason.kind === 'client_gone' && this.#spec.readsToEnd) this.#drain(reason)
+      if (reason.kind === 'client_gone' && this.#readsToEnd) this.#drain(reason)
       else this.#failAll(reason)
     })
+  }
+
+  /** Whether an answer is read to its end after its client has left. A hard budget must count what was generated. */
+  get #readsToEnd(): boolean {
+    const { account, config } = this.#context
+    return this.#spec.isWhole === true && (config.settings.usage.drainOnAbort || account.isHard)
   }
 
   #failAll(reason: Failure): void {
@@ -279,6 +285,7 @@ class RoutingRun<Ready extends Compatibility> {
     const { activeCalls, world } = this.#deps
     this.#draining = new Cancellation(this.#context.stop.client)
     this.#draining.onCancel(() => this.#failAll(reason))
+    this.#context.account.clientLeft()
     activeCalls.startDeadline(world, this.#draining, DRAIN)
   }
 

@@ -12,7 +12,7 @@ const tokens = (output: number, counted?: PricedUsage): AttemptTokens => ({
   estimatedInput: () => 90,
   estimatedOutput: () => output,
   textLength: () => 4 * output,
-  reservedOutput: 64,
+  owedOutput: () => 64,
 })
 
 const cases: readonly (readonly [
@@ -56,7 +56,7 @@ for (const [end, given, usage, source] of cases)
 
 test('charge: a complete count needs no estimate', () => {
   const fail = () => assert.fail('estimated')
-  const estimates = { estimatedInput: fail, estimatedOutput: fail, reservedOutput: 64 }
+  const estimates = { estimatedInput: fail, estimatedOutput: fail, owedOutput: fail }
   chargedUsage('answered', { ...estimates, reported, textLength: () => 9 })
   chargedUsage('refused', { ...estimates, textLength: fail })
 })

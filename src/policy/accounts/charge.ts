@@ -23,8 +23,8 @@ export type AttemptTokens = {
   readonly estimatedOutput: () => number
   /** UTF-16 code units of that text. */
   readonly textLength: () => number
-  /** Output tokens that were reserved before the attempt was sent. */
-  readonly reservedOutput: number
+  /** The least output tokens of an answer that was given up; see `owedOutput`. */
+  readonly owedOutput: () => number
 }
 
 /** Tokens to charge. */
@@ -58,7 +58,7 @@ export const chargedUsage = (end: ChargedEnd, { reported, ...estimate }: Attempt
       return { usage: { ...withoutCost(reported), input: input(), output }, source: 'estimated' }
     }
     case 'given_up': {
-      const output = Math.max(reported?.output ?? 0, estimate.estimatedOutput(), estimate.reservedOutput)
+      const output = Math.max(reported?.output ?? 0, estimate.estimatedOutput(), estimate.owedOutput())
       return { usage: { ...withoutCost(reported), input: input(), output }, source: 'estimated' }
     }
     default:
@@ -75,7 +75,7 @@ const MAX_TOKEN_LENGTH = 256
  */
 export const completed = (
   reported: PricedUsage,
-  estimate: Omit<AttemptTokens, 'reported' | 'reservedOutput'>,
+  estimate: Omit<AttemptTokens, 'reported' | 'owedOutput'>,
 ): ChargedUsage => {
   const length = estimate.textLength()
   if (isPlausible(reported, length)) return { usage: reported, source: 'exact' }

@@ -100,6 +100,25 @@ const UNKNOWN_LENGTH = 1_024
 export const MAX_OUTPUT = 32_768
 
 /**
+ * The least output tokens to charge for an attempt whose answer was not read to its end. `reserved`: what was reserved for it.
+ * Earlier short answers must not make it cheaper. `isUnseen`: nothing of the answer could be seen and its client left, so all
+ * that the client has asked for may have been generated.
+ */
+export const owedOutput = (
+  { requested, modelMaximum, choices = 1 }: Omit<OutputBounds, 'usual'>,
+  {
+    reserved,
+    isUnseen,
+    maxOutput,
+  }: { readonly reserved: number; readonly isUnseen: boolean; readonly maxOutput: number },
+): number => {
+  const usual = Math.max(reserved, estimateOutput({ requested, modelMaximum, choices }, 'typical'))
+  if (!isUnseen || requested === undefined || !(requested > 0)) return usual
+  const most = modelMaximum !== undefined && modelMaximum > 0 ? modelMaximum : maxOutput
+  return Math.max(usual, Math.ceil(Math.min(requested, most)) * Math.max(1, choices))
+}
+
+/**
  * Estimates the output tokens of an attempt. `typical`: the usual length, because reserving a model's whole window would
  * refuse requests while there is money. `max`: the longest possible answer, up to `maxOutput`.
  */

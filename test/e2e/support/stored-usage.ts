@@ -32,6 +32,8 @@ export type StoredAttempt = {
 /** A row of the table `request`. */
 export type StoredRequest = {
   readonly id: string
+  /** `x-request-id` of the client. */
+  readonly client_request_id: string | null
   readonly received: number
   readonly ended: number | null
   readonly outcome: string

@@ -86,7 +86,7 @@ const chargedFor = (usage: Usage | undefined, end: ChargedEnd = 'answered') =>
     estimatedInput: () => ESTIMATE.input,
     estimatedOutput: () => ESTIMATE.output,
     textLength: () => TEXT.length,
-    reservedOutput: 0,
+    owedOutput: () => 0,
   })
 
 for (const [name, decode, input, output] of formats) {

@@ -19,6 +19,7 @@ export const FORWARDING = [
   ...['forwarded', 'via', 'x-forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto'],
   ...['x-forwarded-port', 'x-forwarded-server', 'x-forwarded-by', 'x-forwarded-prefix', 'x-forwarded-scheme'],
   ...['x-forwarded-ssl', 'x-forwarded-path', 'x-forwarded-uri', 'x-forwarded-method', 'x-forwarded-user'],
+  ...['x-forwarded-client-cert', 'x-forwarded-context', 'x-original-uri', 'x-envoy-original-path', 'x-request-start'],
   ...['x-original-forwarded-for', 'x-original-host', 'x-original-url', 'x-proxyuser-ip', 'proxy-client-ip'],
   ...['x-real-ip', 'x-real-port', 'x-client-ip', 'x-cluster-client-ip', 'x-remote-ip', 'x-remote-addr', 'client-ip'],
   ...['true-client-ip', 'cf-connecting-ip', 'cf-connecting-ipv6', 'cf-ray', 'cf-visitor', 'cdn-loop'],

@@ -2,13 +2,18 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Access, PriceRule } from '../../src/core/accounts.ts'
 import { FULL_ACCESS } from '../../src/core/accounts.ts'
+import type { Catalogue } from '../../src/core/config.ts'
+import { type Failure, fail } from '../../src/core/failure.ts'
 import type { Instance } from '../../src/core/provider.ts'
 import { openCatalogue } from '../../src/edge/catalogue/catalogue.ts'
 import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
+import { serveChat } from '../../src/gateway/chat/serve-chat.ts'
 import { budgetScope } from '../../src/policy/accounts/budget-scope.ts'
 import { allowsTarget, countsTarget, keyAccessRules } from '../../src/policy/accounts/key-access.ts'
 import { priceBook } from '../../src/policy/accounts/price-book.ts'
-import { testBudget } from '../support/accounts.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import { testAccounts, testBudget, testPrincipal } from '../support/accounts.ts'
+import { CapturedReply, gatewayHarness, instance as testInstance } from '../support/gateway.ts'
 
 const catalogue = openCatalogue((problem) => assert.fail(problem))
 const providers = await loadProviders()
@@ -109,3 +114,52 @@ test('model without a price: a provider without any is not free for a hard budge
   const of = { instance: instance('ollama'), model: 'llama3', at: AT, unknownPrice: 'dearest' } as const
   assert.equal(priceBook(catalogue, [free]).reservation({ ...of, ...TOKENS }), 0)
 })
+
+/** Generates 1,000 tokens of output for each call, and answers only after its client has left. */
+const GENERATED = 1_000
+const PRICE = { input: 10, output: 40 }
+
+const spentBy = async (
+  style: 'openai-chat' | 'openai-responses' | 'anthropic-messages',
+  stream: boolean,
+  leave: (reply: CapturedReply, cancel: (reason: Failure) => void) => void,
+): Promise<readonly [spent: number, calls: number, statuses: ReadonlySet<number | null>]> => {
+  const prices: Catalogue = () => ({ prices: PRICE })
+  const slow = testInstance('a')
+  const { world, gateway } = gatewayHarness([slow], () => {}, {}, prices)
+  const scopes = [budgetScope(testBudget(10 * GENERATED * PRICE.output))]
+  const priced = priceBook(prices, [])
+  const accounts = testAccounts(world, { budgets: () => scopes, prices: () => priced })
+  const limit = style === 'openai-responses' ? 'max_output_tokens' : 'max_tokens'
+  const asked = style === 'openai-responses' ? { input: 'hello' } : { messages: [{ role: 'user', content: 'hello' }] }
+  const body = JSON.stringify({ model: 'm', stream, [limit]: GENERATED, ...asked })
+  const statuses = new Set<number | null>()
+  for (let n = 0; n < 12; n++) {
+    const reply = new CapturedReply()
+    const protocol = protocols[style]
+    const received = {
+      ...{ id: `req_${n}`, method: 'POST', path: protocol.path, query: '', headers: () => undefined, local: true },
+      ...{ body: { text: body }, client: '', principal: testPrincipal() },
+    }
+    reply.done = serveChat({ ...gateway, accounts }, { protocol, received, responseWriter: reply })
+    await world.advance(500)
+    leave(reply, (reason) => gateway.activeCalls.cancelOf(testPrincipal().id, reason))
+    await world.advance(31_000)
+    await reply.done
+    statuses.add(reply.status)
+  }
+  return [accounts.budgetStates()[0]?.spent ?? 0, world.calls.length, statuses]
+}
+
+for (const style of ['openai-chat', 'openai-responses', 'anthropic-messages'] as const)
+  for (const stream of [false, true])
+    for (const [how, leave] of [
+      ['its client', (reply) => reply.disconnect()],
+      ['an operator', (_, cancel) => cancel(fail('unauthenticated', 'The key was revoked.'))],
+      ['its deadline', (_, cancel) => cancel(fail('deadline', 'The answer was not complete in time.'))],
+    ] as const satisfies readonly (readonly [string, Parameters<typeof spentBy>[2]])[])
+      test(`answer given up by ${how}: it counts in a hard budget (${style}${stream ? ', streamed' : ''})`, async () => {
+        const [spent, calls, statuses] = await spentBy(style, stream, leave)
+        assert.ok(spent >= calls * GENERATED * PRICE.output, `${spent} for ${calls} calls`)
+        assert.ok(calls < 10 && statuses.has(402), 'the budget ends')
+      })

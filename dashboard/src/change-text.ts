@@ -39,6 +39,10 @@ export const changeShape = ({ action }: Pick<ListedChange, 'action'>): readonly 
   return ['○', 'dim']
 }
 
+/** A probe of an open circuit, or its failure: an outage has many, which say nothing new. */
+export const isProbe = ({ kind, action, details }: ListedChange): boolean =>
+  kind === 'circuit' && (action === 'circuit.half_open' || details.includes('half_open → open'))
+
 /** Changes that a chart marks: configuration, starts, and circuits that opened. */
-export const isMarked = ({ kind, action }: ListedChange): boolean =>
-  kind === 'config' || kind === 'start' || action === 'circuit.open'
+export const isMarked = (change: ListedChange): boolean =>
+  change.kind === 'config' || change.kind === 'start' || (change.action === 'circuit.open' && !isProbe(change))

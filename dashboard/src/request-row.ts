@@ -149,6 +149,7 @@ export const REQUEST_FILTERS = {
   tag: 'tag',
   client: 'client',
   style: 'style',
+  end_user: 'end_user',
   code: 'code',
   http: 'status',
   min_ms: 'min_ms',

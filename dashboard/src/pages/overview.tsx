@@ -14,7 +14,7 @@ import {
   type ListedBudget,
   type SystemProblem,
 } from '../attention.ts'
-import { changeTitle, isMarked } from '../change-text.ts'
+import { changeTitle, isMarked, isProbe } from '../change-text.ts'
 import { count, duration, money, percent } from '../format.ts'
 import type { RecordList } from '../key-records.ts'
 import { everyUnlessHeld, useReloadOn } from '../live.ts'
@@ -44,6 +44,8 @@ type List<Entry> = { readonly data: readonly Entry[] }
 const TIMES = { slow: 30_000, hours: 600_000 }
 /** Lines of the lists. */
 const MOST = { providers: 8, changes: 6, attention: 8 }
+/** Changes that are read for the list: an outage has many probes, which it leaves out. */
+const READ_CHANGES = 200
 
 // ── Figures ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -431,10 +433,11 @@ const UnderWay = () => {
 const Changes = () => {
   const { value, problem, reload } = useResource(
     'changes',
-    () => read<List<ListedChange>>('/changes', { limit: MOST.changes }),
+    () => read<List<ListedChange>>('/changes', { limit: READ_CHANGES }),
     { every: everyUnlessHeld(EVERY) },
   )
   useReloadOn(['circuits', 'keys'], reload, 1_000)
+  const shown = (value?.data ?? []).filter((change) => !isProbe(change)).slice(0, MOST.changes)
   return (
     <Panel title={w.changes}>
       {!value ? (
@@ -443,11 +446,11 @@ const Changes = () => {
         ) : (
           <Loading rows={3} />
         )
-      ) : value.data.length === 0 ? (
+      ) : shown.length === 0 ? (
         <p class="dim">{w.noChanges}</p>
       ) : (
         <ul class="change-list">
-          {value.data.map((change) => (
+          {shown.map((change) => (
             <ChangeLine key={change.id} change={change} isLong />
           ))}
         </ul>

@@ -3,9 +3,11 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { Lanes as LanesAnswer, ProviderActivity } from '../../../src/edge/ledger/reading/queries.ts'
 import { valuesOf, withParam } from '../address.ts'
 import { read, useResource } from '../api.ts'
+import { isProbe } from '../change-text.ts'
 import { clock, count, duration, fullTime, percent } from '../format.ts'
 import { everyUnlessHeld } from '../live.ts'
 import { ChangeLine } from '../parts/change-line.tsx'
+import { IncidentList } from '../parts/incident-list.tsx'
 import { Lanes, type ShownLane } from '../parts/lanes.tsx'
 import { ProviderActions } from '../parts/provider-actions.tsx'
 import {
@@ -312,9 +314,15 @@ const Detail = ({ row, data }: { readonly row: ProviderRow; readonly data: Provi
         />
       )}
       <div class="provider-facts">
+        {data.isActivityAllowed && (
+          <section>
+            <h3>{words.detail.incidents}</h3>
+            <IncidentList provider={id} />
+          </section>
+        )}
         <section>
           <h3>{words.detail.transitions}</h3>
-          <Transitions changes={own.slice(0, 30)} />
+          <Transitions changes={own.filter((change) => !isProbe(change)).slice(0, 30)} />
         </section>
         {data.isActivityAllowed && (
           <>

@@ -78,6 +78,7 @@ const useFilters = (): readonly Filter[] => {
     { name: 'key', label: w.filters.key, options: options('key') },
     { name: 'client', rare: true, label: w.filters.client, options: options('client') },
     { name: 'style', rare: true, label: w.filters.style, options: STYLES },
+    { name: 'end_user', rare: true, label: w.filters.end_user, placeholder: w.endUserPlaceholder },
     { name: 'tag', rare: true, label: w.filters.tag, placeholder: w.tagPlaceholder },
     {
       name: 'min_ms',

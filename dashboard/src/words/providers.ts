@@ -93,6 +93,11 @@ export const providerWords = words({
     pick: 'Lane',
     lanesSummary: (attempts: number, lanes: number, failed: number) =>
       `${counted(attempts, 'attempt')} in ${counted(lanes, 'lane')}, ${failed.toLocaleString()} failed or limited.`,
+    incidents: 'Outages',
+    noIncidents: 'No outage in this range.',
+    incident: (end: string | null, length: string) => (end === null ? `lasts, ${length}` : `until ${end}, ${length}`),
+    incidentFigures: ({ failures, rerouted, lost }: { failures: number; rerouted: number; lost: number }) =>
+      `${counted(failures, 'failed attempt')}, ${rerouted.toLocaleString()} answered elsewhere, ${lost.toLocaleString()} lost`,
     transitions: 'Transitions',
     noTransitions: 'The state did not change in this range.',
     errors: 'Errors by kind',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { changeDetail, changeTitle } from '../../../dashboard/src/change-text.ts'
+import { changeDetail, changeTitle, isMarked, isProbe } from '../../../dashboard/src/change-text.ts'
 import {
   changesOf,
   type ListedChange,
@@ -183,4 +183,19 @@ test('changes as text', () => {
   assert.equal(changeTitle(change(1, 'circuit.open', { model: null, actor })), 'groq: rests by admin')
   const made = change(1, 'key.create', { kind: 'account', object: { id: 'key_1', name: 'ci' }, providers: [], actor })
   assert.equal(changeTitle(made), 'Key ci created by admin')
+})
+
+test('of an outage, lists and charts show its begin and its end', () => {
+  const outage = [
+    change(1, 'circuit.open', { details: ['closed → open', 'timeout'] }),
+    change(2, 'circuit.half_open', { details: ['open → half_open', 'time to probe'] }),
+    change(3, 'circuit.open', { details: ['half_open → open', 'timeout'] }),
+    change(4, 'circuit.half_open', { details: ['open → half_open', 'time to probe'] }),
+    change(5, 'circuit.closed', { details: ['half_open → closed', 'an answer came'] }),
+  ]
+  assert.deepEqual(
+    outage.filter((one) => !isProbe(one)).map(({ action }) => action),
+    ['circuit.open', 'circuit.closed'],
+  )
+  assert.equal(outage.filter(isMarked).length, 1)
 })

@@ -664,6 +664,14 @@ describe('a budget', () => {
     assert.equal(reply.json.error.type, 'billing_error')
   })
 
+  test('that is used up is the reason, not the missing price of another target', async () => {
+    const { ask, world } = given(answers, { instances: [A, instance('c')], budgets: [testBudget(10)] })
+    const reply = ask()
+    await world.advance(1)
+    assert.equal(reply.status, 402)
+    assert.match(reply.json.error.message, /has too little left/)
+  })
+
   test('that cannot afford a target uses a cheaper one, and the trail shows it', async () => {
     const { ask, world } = given(answers, { instances: [A, B], budgets: [testBudget(RESERVED.b)] })
     const reply = ask()

@@ -65,7 +65,7 @@ export class RequestAccount implements TimerClient {
   #recorded = 0
   /** A limit refuses every attempt. */
   #limited: Failure | null = null
-  /** The last refusal of a budget. */
+  /** The first refusal of a budget: that of the target that was asked for. */
   #unaffordable: Failure | null = null
   #warnings: readonly string[] = []
   /** Known cost of settled attempts; null: none has one. */
@@ -370,7 +370,7 @@ export class RequestAccount implements TimerClient {
   }
 
   #refuseTarget(failure: Failure | null): AttemptRefusal {
-    this.#unaffordable = failure
+    this.#unaffordable ??= failure
     return 'budget'
   }
 

@@ -169,6 +169,8 @@ test('the values of a connection are taken out of a JSON file that was rewritten
     // A value that the user has changed since stays.
     ['{}', (text) => text.replace('k-1', 'mine'), { env: { deep: { KEY: 'mine' } } }],
     ['{"env":{}}', (text) => text, { env: {} }],
+    // What the user had before stays, although it is what was written.
+    ['{"url":"new","env":{"deep":{"KEY":"k-1"}}}', (text) => text, { url: 'new', env: { deep: { KEY: 'k-1' } } }],
   ]
   const changes = [
     { path: ['url'], value: 'new' },

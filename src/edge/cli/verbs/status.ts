@@ -75,7 +75,8 @@ const showOnce = async (cli: Cli, gateway: GatewayClient): Promise<void> => {
   const rows = isObject(providers.body) ? list(providers.body.data) : null
   cli.exit(health.status === 'ok' ? EXIT.done : EXIT.failed)
   const system = await optional(gateway, '/admin/api/v1/system')
-  const budgets = nearTheirEnd((await optional(gateway, '/admin/api/v1/budgets?limit=200')).body)
+  const listed = await optional(gateway, '/admin/api/v1/budgets?limit=200')
+  const budgets = nearTheirEnd(listed.body)
   const ledger = (isObject(system.body) && object(system.body.ledger)) || null
   cli.answer({ url: gateway.url, health, providers: rows, budgets: [...budgets], ledger }, () => [
     healthLine(health, gateway.url, cli),
@@ -84,6 +85,7 @@ const showOnce = async (cli: Cli, gateway: GatewayClient): Promise<void> => {
     ),
     ...ledgerLines(ledger, cli),
     ...budgets.map((budget) => budgetLine(budget, cli)),
+    ...(listed.problem === undefined ? [] : [`Budgets: ${listed.problem}`]),
     ...(rows ? ['', ...providerTable(rows.filter(isObject), cli)] : [`Providers: ${providers.problem}`]),
   ])
 }

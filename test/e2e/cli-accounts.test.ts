@@ -428,7 +428,10 @@ describe('keys, teams and budgets of a running gateway', () => {
     // The bookkeeper writes rows within a second; a busy machine takes longer.
     let log = await here('logs')
     for (let tries = 0; tries < 20 && !log.stdout.includes(id); tries++) log = await here('logs')
-    assert.match(log.stdout, new RegExp(`^\\d\\d:\\d\\d:\\d\\d 200  default/logged  demo/chain → demo/\\w+  \\d+ ms .+ ${id}$`, 'm'))
+    assert.match(
+      log.stdout,
+      new RegExp(`^\\d\\d:\\d\\d:\\d\\d 200  default/logged  demo/chain → demo/\\w+  \\d+ ms .+ ${id}$`, 'm'),
+    )
     assert.equal((await done('logs', '--status', '5xx')).stdout, '')
     const explained = await done('explain', id)
     assert.match(explained.stdout, /^200 after \d fallbacks? · demo\/chain → demo\/\w+ · \d+ ms .+\n/)

@@ -136,7 +136,7 @@ const assertRows = async (data: string, from: number) => {
 describe('a full disk', { skip }, () => {
   const small = () => {
     const folder = newFolder()
-    assert.equal(mount('size=8m', folder), '')
+    assert.equal(mount('size=12m', folder), '')
     closers.push(() => unmount(folder))
     return folder
   }

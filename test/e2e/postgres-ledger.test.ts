@@ -54,6 +54,8 @@ describe('a ledger in Postgres', { skip: skipPostgres }, () => {
       routes: { r: { targets: ['first/m', 'second/m'] } },
       prices: [{ provider: '*', model: '*', perMillion: { input: 10, output: 40 } }],
       budgets: { all: { amount: '1000', period: 'total' } },
+      // A gateway is started while Postgres is gone.
+      budget: { whenUnknown: 'serve' },
       // Keys are in the same database, and another suite is about them.
       auth: { admin: ADMIN, required: false },
     })

@@ -32,8 +32,8 @@ export type StoredAttempt = {
 /** A row of the table `request`. */
 export type StoredRequest = {
   readonly id: string
-  /** `x-request-id` of the client. */
-  readonly client_request_id: string | null
+  /** `x-request-id` of the client. Absent: an earlier version has stored it. */
+  readonly client_request_id?: string | null
   readonly received: number
   readonly ended: number | null
   readonly outcome: string
@@ -73,17 +73,35 @@ export const spentOfBudgets = (place: string): number =>
     return sum?.spent ?? 0
   })
 
-/** All attempts and requests. Before the first one is stored there is no database, and they are empty. */
+/**
+ * All attempts and requests, by the IDs that tests have given them. Before the first one is stored there is no database, and they
+ * are empty.
+ */
 export const storedUsage = (place: string): StoredUsage => {
   try {
-    return reading(place, (all) => ({
+    return reading(place, (all) => {
       // The columns are those of the schema.
-      attempts: all('SELECT * FROM attempt ORDER BY started, request, n') as readonly StoredAttempt[],
-      requests: all('SELECT * FROM request ORDER BY received, id') as readonly StoredRequest[],
-    }))
+      const attempts = all('SELECT * FROM attempt ORDER BY started, request, n') as readonly StoredAttempt[]
+      const requests = all('SELECT * FROM request ORDER BY received, id') as readonly StoredRequest[]
+      const given = new Map(requests.map(({ id, client_request_id }) => [id, client_request_id ?? id]))
+      const nameOf = (id: string) => given.get(id) ?? id
+      return {
+        attempts: attempts.map((attempt) => ({
+          ...attempt,
+          request: openedName(attempt.opened) ?? nameOf(attempt.request),
+        })),
+        requests: requests.map((request) => ({ ...request, id: nameOf(request.id) })),
+      }
+    })
   } catch {
     return { attempts: [], requests: [] }
   }
+}
+
+/** The ID that the client gave the request of an attempt that is not complete. */
+const openedName = (opened: string | null): string | null => {
+  const { clientRequestId } = JSON.parse(opened ?? '{}') as { readonly clientRequestId?: string | null }
+  return clientRequestId ?? null
 }
 
 const ATTEMPTS =

@@ -2,8 +2,8 @@
  * What the pages state about the program is so: defaults and values of settings, statuses of codes, rules of alerts, members of
  * budgets, paths, headers, folders, features that exist or are missing, and numbers with a marker.
  *
- * A marker is a comment on the line before a paragraph or table: it names a constant of the source, and the words of the
- * paragraph that state its value.
+ * A marker is a comment on the line before a paragraph or table: it names a constant of the source, and the words that state
+ * its value, here or further below in the section.
  *
  *     <!-- fact: src/edge/alerts/alerting.ts MAX_WAITING "At most 100" -->
  */
@@ -309,6 +309,7 @@ const FEATURES: readonly (readonly [name: string, words: RegExp, has: boolean])[
   ['images', /\bimages\b/, hasPath('/v1/images/generations')],
   ['audio', /\baudio\b/, hasPath('/v1/audio/speech')],
   ['batches', /\bbatches\b/, hasPath('/v1/batches')],
+  ["Gemini's own API", /\bGemini's own API\b/, hasPath('/v1beta/models/{id}')],
   ['MCP', /\bMCP\b/, hasPath('/mcp')],
 ]
 
@@ -373,9 +374,8 @@ test('facts: numbers with a marker are those of the program', () => {
       const real = constantOf(file, name)
       assert.ok(real !== null, `${path}: ${file} has no ${name}`)
       assert.ok(numbersOf(words).includes(real), `${path}: "${words}", but ${name} is ${real}`)
-      const [, paragraph = ''] = prose.split(whole)
-      const [next = ''] = paragraph.replace(/^(?:\s*<!-- fact: .+? -->)*\s*/, '').split('\n\n')
-      assert.ok(next.replaceAll('\n', ' ').includes(words), `${path}: the paragraph after the marker lacks "${words}"`)
+      const [section = ''] = prose.slice(prose.indexOf(whole) + whole.length).split(/^#/m)
+      assert.ok(section.replaceAll('\n', ' ').includes(words), `${path}: the section after the marker lacks "${words}"`)
     }
   assert.ok(seen.size >= 10, `${seen.size} markers`)
 })

@@ -97,7 +97,7 @@ export const CLIENTS: readonly ClientRow[] = [
     prompt: 'codex exec --skip-git-repo-check "Say hello"',
     traps: [
       '`wire_api` must be `responses`; Codex no longer accepts `chat`.',
-      'Codex warns that it has no metadata for the model `auto`, because it does not know the names of routes. The request works; `headgate connect codex -m gpt-5` requests a model that it knows.',
+      'Codex warns that it has no metadata for the model `auto`, because it does not know the names of routes. The request works; `headgate connect codex -m gpt-5` requests a model that it knows, and `model_context_window = 200000` in its file states the window of another, so that long sessions are compacted in time.',
       'On 429 and 5xx Codex shows only the status and the request ID. `headgate explain ID` has the rest.',
       'It repeats a request up to 30 times within half a minute while no provider answers. All of them count towards the limits of its key.',
       'To keep the key out of the file, replace `http_headers` by `env_key = "HEADGATE_API_KEY"` and set that variable.',

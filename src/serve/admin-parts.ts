@@ -13,7 +13,7 @@ import { budgetReadings } from '../edge/observe/account-metrics.ts'
 import { readingsText } from '../edge/observe/registry.ts'
 import { sharedDatabase } from '../edge/sql/shared-database.ts'
 import type { WorkerLink } from '../edge/workers/worker.ts'
-import type { Runtime } from './runtime.ts'
+import { isKeyed, type Runtime } from './runtime.ts'
 
 /** Loads the live events. */
 const openLive = async ({ current, gateway, keys, worker, started }: Runtime): Promise<LiveHub> => {
@@ -37,7 +37,12 @@ export const openAdmin = async (runtime: Runtime, handlers: Handlers) => {
   const nodes = nodeDeps(runtime)
   return openAdminApi({
     ...nodes,
-    control: { run: runInAllNodes(nodes, keys.run), isStored: keys.isStored, directory: keys.directory },
+    control: {
+      run: runInAllNodes(nodes, keys.run),
+      isStored: keys.isStored,
+      isOpen: () => !isKeyed(runtime),
+      directory: keys.directory,
+    },
     tokens: keys.tokens,
     usage: await openReader(runtime),
     ledger,

@@ -104,7 +104,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   const onTime = (store: string) => (op: string, ms: number) => metrics.store(store, op, ms)
   const responses = openResponses(current, log, { date: world.date, onTime: onTime('responses') })
   const ledger = openLedger({ current, log, worker }, { date: world.date, onTime: onTime('usage') })
-  const keys = openKeys({ current, log }, options.read, {
+  const keys = openKeys({ current, log, production: launch.production }, options.read, {
     date: world.date,
     onTime: onTime('control'),
     onChange(records) {
@@ -193,7 +193,7 @@ const reportUnlogged = (error: unknown): void => {
 }
 
 const openKeys = (
-  { current, log }: Pick<Runtime, 'current' | 'log'>,
+  { current, log, production }: Pick<Runtime, 'current' | 'log'> & { readonly production: boolean },
   read: StartOptions['read'],
   on: Pick<KeyStoreOptions, 'date' | 'onChange' | 'onTime'>,
 ): KeyStore => {
@@ -207,6 +207,16 @@ const openKeys = (
     file: () => current.config.accounts,
     auth: () => current.config.settings.auth,
     auditDays: () => current.config.settings.audit.keepDays,
+    isConfigured() {
+      const { keys, admin } = current.config.settings.auth
+      return production || database !== null || keys.length > 0 || admin !== undefined
+    },
+    needsStore() {
+      const { accounts, settings } = current.config
+      const { keys, admin, required } = settings.auth
+      const hasOthers = keys.length > 0 || accounts.keys.length > 0 || required === false
+      return (production || admin !== undefined) && !hasOthers
+    },
     ...on,
     onState: (problem) => logControlState(log, database ? null : folder, problem),
     onSnapshot: (problem) => logSnapshotState(log, folder, problem),

@@ -10,7 +10,7 @@ const POSTGRES = 'Postgres (database.url, DATABASE_URL)'
 export function logControlState(log: Log, folder: string | null, problem: string | null): void {
   if (problem === null) return log.info('control', { status: 'ok' })
   const place = folder === null ? POSTGRES : `${folder} (data.dir, DATA_DIR)`
-  const message = `The database of keys and budgets in ${place} cannot be used: ${problem}. Known keys stay valid; changes are refused until it can.`
+  const message = `The database of keys and budgets in ${place} cannot be used: ${problem}. Known keys stay valid, others are refused (503 keys_unavailable).`
   log.error('control', { status: 'degraded', message })
 }
 

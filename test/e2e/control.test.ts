@@ -105,7 +105,7 @@ test('control: while the database cannot be read, keys are 503, and they work on
   assert.equal(refused.status, 503)
   assert.match(await refused.text(), /"keys_unavailable"/)
   assert.equal(refused.headers.get('retry-after'), '2')
-  assert.equal(await statusOf(gateway), 401)
+  assert.equal(await statusOf(gateway), 503)
   const health = await healthOf(gateway)
   assert.deepEqual([health.status, health.problems?.[0]?.component], ['degraded', 'control'])
   assert.ok(!JSON.stringify(health).includes(folder))

@@ -71,7 +71,7 @@ describe('what the dashboard reads', { concurrency: false }, () => {
         routes: { fast: { targets: ['alpha/gpt-5'], fallback: ['beta/small'] }, alone: { targets: ['alpha/gpt-5'] } },
         fallback: 'none',
       },
-      { AUTH_ADMIN: ADMIN },
+      { AUTH_ADMIN: ADMIN, AUTH_REQUIRED: 'auto' },
     )
   })
 

@@ -418,7 +418,10 @@ describe('errors: no provider configured', () => {
   const on = stage()
   let gateway: Started
   before(async () => {
-    gateway = await on.gateway({ providers: {} }, { NODE_ENV: 'production', HOST: '127.0.0.1', DRAIN_DELAY: '0' })
+    gateway = await on.gateway(
+      { providers: {} },
+      { NODE_ENV: 'production', HOST: '127.0.0.1', DRAIN_DELAY: '0', AUTH_REQUIRED: 'false' },
+    )
   })
   for (const style of STYLES)
     for (const stream of [false, true])

@@ -36,7 +36,14 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
   const newUrl = () => server.newDatabase().replace('headgate@', `headgate:${CANARY}@`)
   const gateway = async (url: string, folder = newFolder(), env: Readonly<Record<string, string>> = {}) => {
     const started = await start({
-      env: { DATABASE_URL: url, DATA_DIR: folder, AUTH_ADMIN: ADMIN, USAGE_LEDGER: 'false', ...env },
+      env: {
+        DATABASE_URL: url,
+        DATA_DIR: folder,
+        AUTH_ADMIN: ADMIN,
+        AUTH_REQUIRED: 'auto',
+        USAGE_LEDGER: 'false',
+        ...env,
+      },
     })
     outputs.push(started.output)
     return started
@@ -70,17 +77,17 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
     return health.problems?.find(({ component }: { component: string }) => component === 'control')?.reason ?? null
   }
 
-  test('an empty database leaves gateways open, and a key of one is valid and revoked on the other', async () => {
+  test('an empty database requires keys, and a key of one is valid and revoked on the other', async () => {
     const url = newUrl()
     await using a = await gateway(url)
     await using b = await gateway(url)
     await until(async () => (await isReady(a)) && (await isReady(b)), 'both are ready')
-    assert.deepEqual([await statusOf(a), await statusOf(b)], [200, 200])
+    assert.deepEqual([await statusOf(a), await statusOf(b)], [401, 401])
     const { id, secret } = await createKey(a, 'one')
     assert.equal(await statusOf(a, secret), 200)
     assert.equal(await statusOf(a), 401)
-    await becomes(b, undefined, 401)
-    assert.equal(await statusOf(b, secret), 200)
+    await becomes(b, secret, 200)
+    assert.equal(await statusOf(b), 401)
     const other = await createKey(b, 'two')
     await becomes(a, other.secret, 200)
     const revoked = await fetch(`${a.url}/admin/api/v1/keys/${id}?force=true`, {
@@ -159,7 +166,7 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
       assert.equal(await isReady(late), false)
       assert.equal(await statusOf(late, secret), 503)
       // It does not know whether there are keys: it must not be open.
-      assert.equal(await statusOf(late), 401)
+      assert.equal(await statusOf(late), 503)
       await until(async () => (await problemOf(late)) === 'Postgres refuses connections', 'the reason is shown')
       await server.start()
       stopped = false
@@ -208,12 +215,14 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
   test('another database does not use the snapshot', async () => {
     const [url, other] = [newUrl(), newUrl()]
     const folder = newFolder()
+    let known = ''
     {
       await using maker = await gateway(url, folder)
-      await createKey(maker, 'known')
+      known = (await createKey(maker, 'known')).secret
     }
     await using late = await gateway(other, folder)
-    await becomes(late, undefined, 200)
+    await becomes(late, undefined, 401)
+    assert.equal(await statusOf(late, known), 401)
   })
 
   test('with database.migrate never a missing schema is reported, and headgate db migrate creates it', async () => {
@@ -238,7 +247,7 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
       )
     }
     await until(() => isReady(late), 'it is ready')
-    assert.equal(await statusOf(late), 200)
+    assert.equal(await statusOf(late), 401)
   })
 
   test('a schema that is lost is not created again, so that the gateway stays closed', async () => {
@@ -266,7 +275,7 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
     }
     await using late = await gateway(url, folder)
     await until(async () => /lost its client keys/.test(String(await problemOf(late))), 'the loss is shown')
-    assert.equal(await statusOf(late), 401)
+    assert.equal(await statusOf(late), 503)
   })
 
   test('several workers share the keys, too', async () => {

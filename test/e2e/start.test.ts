@@ -52,7 +52,8 @@ test('start: the printed curl command works unchanged', async () => {
 })
 
 test('start: in production without a provider it serves, and reports what is missing', async () => {
-  await using gateway = await start({ env: { NODE_ENV: 'production', HOST: '127.0.0.1', DRAIN_DELAY: '0' } })
+  const env = { NODE_ENV: 'production', HOST: '127.0.0.1', DRAIN_DELAY: '0', AUTH_REQUIRED: 'false' }
+  await using gateway = await start({ env })
   const answer = await post(`${gateway.base}/chat/completions`, {
     model: 'x',
     messages: [{ role: 'user', content: 'x' }],
@@ -71,7 +72,7 @@ for (const [name, env, warned] of [
   ['on loopback without client keys', { HOST: '127.0.0.1' }, false],
 ] as const)
   test(`start: ${name}: ${warned ? 'a' : 'no'} warning about open access`, async () => {
-    await using gateway = await start({ env: { NODE_ENV: 'production', DRAIN_DELAY: '0', ...env } })
+    await using gateway = await start({ env })
     await post(`${gateway.base}/chat/completions`, {})
     await gateway.stop()
     const lines = gateway

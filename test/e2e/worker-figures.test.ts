@@ -39,6 +39,7 @@ describe('the admin API of several workers', { skip: skipWithoutProc }, () => {
     gateway = await start({
       env: {
         WORKERS: '2',
+        AUTH_REQUIRED: 'false',
         DATA_DIR: data,
         OPENAI_API_KEY: 'sk-0123456789',
         OPENAI_BASE_URL: `${upstream.url}/v1`,

@@ -4,6 +4,7 @@ import { DEFAULT_TEAM, FULL_ACCESS, NO_ACCOUNTS, NO_LIMITS, type Team } from '..
 import { plainDigest } from '../../src/edge/config/secret-digest.ts'
 import type { AdminToken } from '../../src/edge/control/messages.ts'
 import { buildDirectory } from '../../src/policy/accounts/directory.ts'
+import { namesCredential } from '../../src/policy/accounts/named-credentials.ts'
 import { onBothServers, send, sendBytes } from '../support/app-server.ts'
 
 const PAGES = ['/metrics', '/providers/status'] as const
@@ -29,7 +30,13 @@ const token = (id: string, bindings: AdminToken['bindings']): AdminToken => ({
 })
 const keysOf = (teams: readonly Team[], tokens: readonly AdminToken[] = []) => {
   const directory = buildDirectory(NO_ACCOUNTS, { ...NO_ACCOUNTS, teams })
-  return { directory: () => directory, tokens: () => tokens, isUnavailable: () => false, used() {} }
+  return {
+    directory: () => directory,
+    tokens: () => tokens,
+    isNamed: () => namesCredential(directory),
+    isUnavailable: () => false,
+    used() {},
+  }
 }
 
 onBothServers(

@@ -18,6 +18,7 @@ import { errorEvent } from '../../src/edge/http/app/web-socket-reply.ts'
 import { accountNameProblem } from '../../src/policy/accounts/account-name.ts'
 import { budgetScope } from '../../src/policy/accounts/budget-scope.ts'
 import { buildDirectory } from '../../src/policy/accounts/directory.ts'
+import { namesCredential } from '../../src/policy/accounts/named-credentials.ts'
 import { priceBook } from '../../src/policy/accounts/price-book.ts'
 import { testAccounts, testBudget, testPrincipal } from '../support/accounts.ts'
 import { CapturedReply, gatewayHarness, instance } from '../support/gateway.ts'
@@ -181,7 +182,13 @@ test(`refusals: ${CASES} wrong, blocked and foreign keys leave no reason to retr
     const status = at % 2 === 0 ? 'blocked' : 'active'
     const more = { access: FULL_ACCESS, limits: NO_LIMITS, cache: null, tags: {}, managed: 'api' } as const
     const directory = buildDirectory(NO_ACCOUNTS, { ...NO_ACCOUNTS, teams: [{ ...team, status, ...more }] })
-    const source = { directory: () => directory, tokens: () => [], isUnavailable: () => false, used() {} }
+    const source = {
+      directory: () => directory,
+      tokens: () => [],
+      isNamed: () => namesCredential(directory),
+      isUnavailable: () => false,
+      used() {},
+    }
     const rules = new AccessRules(source, { now: () => 0 })
     const presented: readonly (readonly [
       route: 'chat' | 'messages' | 'responses' | 'metrics',

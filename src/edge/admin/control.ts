@@ -65,6 +65,27 @@ export const failureOf = ({ status, code, message, path, errors }: ControlError)
     ...(status === 503 && { retryAfter: 2_000 }),
   })
 
+/** Adds a warning for the operator to an answer. */
+export const withWarning = <Answer>(outcome: Outcome<Answered<Answer>>, warning: string): Outcome<Answered<Answer>> => {
+  if (!outcome.ok || 'stream' in outcome.value) return outcome
+  const { headers } = outcome.value
+  const before = headers?.['x-headgate-warning']
+  const all = before === undefined ? warning : `${before}; ${warning}`
+  return good({ ...outcome.value, headers: { ...headers, 'x-headgate-warning': all } })
+}
+
+/** The same after a write by which an open gateway requires keys. */
+export const withClosed = <Answer>(
+  { control }: { readonly control: Control },
+  outcome: Outcome<Answered<Answer>>,
+): Outcome<Answered<Answer>> => {
+  if (control.isOpen()) return outcome
+  const { keys } = control.directory()
+  return withWarning(outcome, keys.size > 0 ? CLOSED : `${CLOSED}. There is none so far: headgate keys create NAME`)
+}
+
+const CLOSED = 'from now on every model call needs a client key (AUTH_REQUIRED=false keeps the gateway open)'
+
 type Defined<T> = { [Name in keyof T]: Exclude<T[Name], undefined> }
 
 /** An object without the members that are undefined. */

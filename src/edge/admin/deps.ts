@@ -90,5 +90,7 @@ export type Control = {
   readonly run: RunOperation
   /** Whether there is a database. */
   readonly isStored: () => boolean
+  /** Whether model calls need no client key. */
+  readonly isOpen: () => boolean
   readonly directory: () => Directory
 }

@@ -20,12 +20,14 @@ import { refused } from './results.ts'
 
 export type ControlClientOptions = ControlPlace & {
   readonly settings: () => ControlSettings
+  /** See `ControlThreadOptions`. Absent: a file is created where there is none. */
+  readonly earlier?: () => Pick<ControlThreadOptions, 'isKnown' | 'hasKeys'>
   /** Rows that have changed, by this process or another one, at most 1 s ago. */
   readonly onChange: (change: AccountsChange) => void
   /** All rows, where the changes are not known. */
   readonly onComplete: (stored: StoredAccounts) => void
-  /** The database cannot be used, or works again (null). The text contains no path. */
-  readonly onState: (problem: string | null) => void
+  /** The database cannot be used, or works again (null). The text contains no path. `isLost`: see `FromControlThread`. */
+  readonly onState: (problem: string | null, isLost: boolean) => void
   /** The snapshot cannot be written, or is written again (null). */
   readonly onSnapshot?: ((problem: string | null) => void) | undefined
   readonly onTime?: OnStoreTime | undefined
@@ -53,7 +55,7 @@ export class ControlClient {
   constructor(options: ControlClientOptions, since: number | null) {
     this.#options = options
     this.#seq = since
-    const { folder, database, settings } = options
+    const { folder, database, settings, earlier = () => ({ isKnown: false, hasKeys: false }) } = options
     this.#thread = new QueriedThread({
       file: THREAD,
       memory: MEMORY,
@@ -62,11 +64,12 @@ export class ControlClient {
           folder,
           database,
           settings: settings(),
+          ...earlier(),
           // A snapshot needs everything.
           since: database?.snapshot ? null : this.#seq,
         }) satisfies ControlThreadOptions,
       onMessage: (message) => this.#receive(message),
-      onProblem: (problem) => this.#state(problem),
+      onProblem: (problem) => this.#state(problem, false),
     })
   }
 
@@ -133,7 +136,7 @@ export class ControlClient {
         this.#seq = message.stored.seq
         return this.#options.onComplete(message.stored)
       case 'state':
-        return this.#state(message.problem)
+        return this.#state(message.problem, message.isLost)
       case 'snapshot':
         return this.#options.onSnapshot?.(message.problem)
       default:
@@ -141,10 +144,10 @@ export class ControlClient {
     }
   }
 
-  #state(problem: string | null): void {
+  #state(problem: string | null, isLost: boolean): void {
     if (problem === this.#problem) return
     this.#problem = problem
-    this.#options.onState(problem)
+    this.#options.onState(problem, isLost)
   }
 }
 

@@ -59,6 +59,8 @@ export class ControlDatabase {
   #settings: ControlSettings
   /** The version of the storage whose changes were read. */
   #version = -1
+  /** There may be changes in the log of the file. */
+  #isWritten = false
 
   private constructor(storage: ControlStorage, settings: ControlSettings) {
     const { database } = storage
@@ -70,9 +72,12 @@ export class ControlDatabase {
     this.apply(settings)
   }
 
-  /** Opens the database, or creates it with its schema. */
-  static async open({ folder, database }: ControlPlace, settings: ControlSettings): Promise<ControlDatabase> {
-    const storage = database ? await openPostgresStorage(database) : await openFileStorage(folder)
+  /** Opens the database, or creates it with its schema unless it was there before (`isKnown`). */
+  static async open(
+    { folder, database, isKnown = false }: ControlPlace & { readonly isKnown?: boolean },
+    settings: ControlSettings,
+  ): Promise<ControlDatabase> {
+    const storage = database ? await openPostgresStorage(database, isKnown) : await openFileStorage(folder, isKnown)
     try {
       return new ControlDatabase(storage, settings)
     } catch (error) {
@@ -176,6 +181,13 @@ export class ControlDatabase {
     })
   }
 
+  /** Moves changes into the main file, after they were stored. */
+  settle(): void {
+    if (!this.#isWritten) return
+    this.#isWritten = false
+    this.#storage.settle()
+  }
+
   close(): void {
     this.#database.close()
   }
@@ -223,8 +235,10 @@ export class ControlDatabase {
       if (error instanceof TooManyBudgets) return refused(409, 'too_many_budgets', error.message)
       throw error
     })
+    if (result.ok && operation.do === 'create' && operation.kind !== 'price') this.#storage.name()
     // This connection's own writes do not change the version in a file.
     this.#version = -1
+    this.#isWritten = true
     return result
   }
 }

@@ -5,16 +5,17 @@ import { DatabaseSync } from 'node:sqlite'
 import { migrateSchema } from '../sql/migrate.ts'
 import { makeFolder } from '../sqlite/folder.ts'
 import { watchMoved } from '../sqlite/opened-files.ts'
-import { CONTROL_FILE, NO_TABLES } from './read-accounts.ts'
+import { CONTROL_FILE, isNamed, NO_TABLES } from './read-accounts.ts'
 import { CONTROL_SCHEMA, type ControlStorage } from './storage.ts'
 
 /** ms to wait for another process. */
 const BUSY = 2_000
 
-/** Opens the file, or creates it with its schema. */
-export const openFileStorage = async (folder: string): Promise<ControlStorage> => {
-  makeFolder(folder)
+/** Opens the file, or creates it with its schema. `isKnown`: it was there before, and a missing one is not created. */
+export const openFileStorage = async (folder: string, isKnown: boolean): Promise<ControlStorage> => {
   const path = join(folder, CONTROL_FILE)
+  if (isKnown && !existsSync(path)) throw new Error(LOST_FILE)
+  makeFolder(folder)
   if (!existsSync(path)) await create(path)
   const database = openFile(path)
   try {
@@ -24,8 +25,24 @@ export const openFileStorage = async (folder: string): Promise<ControlStorage> =
     throw error
   }
   const dataVersion = database.prepare('PRAGMA data_version')
-  return { database, isLost: watchMoved([path]), version: () => Number(dataVersion.get()?.data_version) }
+  const settle = () => database.exec('PRAGMA wal_checkpoint(PASSIVE)')
+  let isStored = isNamed(database)
+  return {
+    database,
+    isLost: watchMoved([path]),
+    version: () => Number(dataVersion.get()?.data_version),
+    name() {
+      if (isStored) return
+      database.exec('PRAGMA user_version = 1')
+      settle()
+      isStored = true
+    },
+    settle,
+  }
 }
+
+/** The keys of the lost file stay valid in memory; a new, empty file would refuse them. */
+const LOST_FILE = `${CONTROL_FILE} was deleted, moved or cannot be reached. Restore it, or restart the gateway`
 
 const openFile = (path: string): DatabaseSync => {
   const database = new DatabaseSync(path)

@@ -21,6 +21,8 @@ const given = (t: TestContext) => {
     file: () => NO_ACCOUNTS,
     auth: () => ({ keys: [] }),
     auditDays: () => 365,
+    isConfigured: () => false,
+    needsStore: () => false,
     date: Date.now,
     onState: (problem) => assert.equal(problem, null),
   })

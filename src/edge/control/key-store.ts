@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { type AccountRecords, type Directory, type FileAccounts, NO_ACCOUNTS } from '../../core/accounts.ts'
 import type { Settings } from '../../core/settings.ts'
 import { buildDirectory, changeDirectory } from '../../policy/accounts/directory.ts'
+import { namesCredential } from '../../policy/accounts/named-credentials.ts'
 import { problemOf } from '../sqlite/errors.ts'
 import type { OnStoreTime } from '../sqlite/on-store-time.ts'
 import { ControlClient } from './client.ts'
@@ -32,6 +33,10 @@ export type KeyStoreOptions = ControlPlace & {
   readonly file: () => FileAccounts
   readonly auth: () => Pick<Settings['auth'], 'keys' | 'admin' | 'pepper'>
   readonly auditDays: () => number
+  /** The configuration itself requires keys: it names a credential, or the gateway is in production. */
+  readonly isConfigured: () => boolean
+  /** The only keys that clients can have are stored: a database that is missing cannot be told from one that never was. */
+  readonly needsStore: () => boolean
   /** ms since 1970. */
   readonly date: () => number
   /** The directory, the admin tokens or the decisions have changed. `records`: those that were written, where it is known. */
@@ -53,6 +58,10 @@ const PROCESS: ControlContext = {
 }
 /** ms between two checks whether another process has created the database, and until the thread is started. */
 const TIMES = { check: 1_000, start: 1_000 }
+
+/** The problem of a file that is needed. */
+const MISSING =
+  'there is no control.db in the data folder, so no client key is known. If its folder is not mounted or not the right one, correct that. In a new installation, create the first key: headgate keys create NAME'
 
 const NOTHING: StoredAccounts = {
   seq: 0,
@@ -76,6 +85,10 @@ export class KeyStore {
   #decisions: readonly Decision[]
   #timer: NodeJS.Timeout | null = null
   #problem: { readonly reason: string; readonly since: number } | null = null
+  /** The file is missing or cannot be opened, though it could be before. */
+  #isLost = false
+  /** A credential was named, now or earlier. */
+  #isNamed = false
   /** The thread has sent what it has read, and sends changes from now on. */
   #isFollowing = false
 
@@ -92,19 +105,25 @@ export class KeyStore {
     this.#storedDirectory = buildDirectory(NO_ACCOUNTS, records)
     this.#tokens = tokens
     this.#decisions = decisions
+    this.#isNamed = this.#stored?.isNamed === true
+    this.#observe()
     const hasFile = this.#stored !== NOTHING && this.#stored !== null
     this.#client = new ControlClient(
       {
         folder,
         database,
         settings: () => controlSettings({ accounts: file(), auth: auth(), auditDays: auditDays() }),
+        earlier: () => ({ isKnown: this.#stored !== NOTHING, hasKeys: this.#storedDirectory.keys.size > 0 }),
         onChange: (change) => {
           if (this.#isNews(change.seq)) this.#apply(change)
         },
         onComplete: (complete) => {
           if (this.#isNews(complete.seq)) this.#replace(complete)
         },
-        onState: (problem) => this.#state(problem),
+        onState: (problem, isLost) => {
+          this.#isLost = isLost
+          this.#state(problem)
+        },
         onSnapshot: options.onSnapshot,
         onTime: options.onTime,
       },
@@ -121,10 +140,12 @@ export class KeyStore {
   readonly tokens = (): readonly AdminToken[] => this.#tokens
   /** Decisions about credentials and circuits; some may have ended. */
   readonly decisions = (): readonly Decision[] => this.#decisions
-  /** There is a database, and it could not be read so far: a key that is unknown may be one of its keys. */
-  readonly isUnavailable = (): boolean => !this.#isLoaded
-  /** A shared database could not be read so far, and there is no snapshot of it: the process can serve no key. */
-  readonly isLoading = (): boolean => this.#options.database !== null && this.#stored === null
+  /** The database could not be found, opened or read: a key that is unknown may be one of its keys. */
+  readonly isUnavailable = (): boolean => !this.#isLoaded || this.#isLost || this.#isMissing()
+  /** A credential was named at some time of this installation: model calls need a key from then on. */
+  readonly isNamed = (): boolean => this.#isNamed
+  /** The keys are unknown, also from a snapshot of a shared database: the process cannot serve their clients. */
+  readonly isLoading = (): boolean => (this.#options.database === null ? this.isUnavailable() : this.#stored === null)
   /** Resolves once the database was read. */
   readonly loaded: Promise<void> = this.#load.promise
 
@@ -170,6 +191,7 @@ export class KeyStore {
   /** Uses the records of the current file and the current settings. */
   settingsChanged(): void {
     this.#directory = buildDirectory(this.#options.file(), this.#records())
+    this.#observe()
     this.#client.settingsChanged()
     this.#options.onChange?.([])
   }
@@ -177,6 +199,17 @@ export class KeyStore {
   async close(): Promise<void> {
     if (this.#timer) clearTimeout(this.#timer)
     await this.#client.close()
+  }
+
+  #isMissing(): boolean {
+    return this.#stored === NOTHING && this.#options.needsStore()
+  }
+
+  /** Remembers that a credential was named: the end of the last one must not open the gateway. */
+  #observe(): void {
+    this.#isNamed ||= this.#options.isConfigured() || this.#tokens.length > 0 || namesCredential(this.#directory)
+    if (this.#isMissing()) this.#state(MISSING)
+    else if (this.#problem?.reason === MISSING) this.#state(null)
   }
 
   #read(): StoredAccounts | null {
@@ -228,17 +261,21 @@ export class KeyStore {
     this.#storedDirectory = changeDirectory(this.#storedDirectory, records, removed)
     this.#tokens = tokens ?? this.#tokens
     this.#decisions = decisions ?? this.#decisions
+    this.#observe()
     this.#options.onChange?.(writtenRecords({ records, removed, tokens, decisions }))
   }
 
   #replace(stored: StoredAccounts): void {
     this.#stored = stored
     this.#isLoaded = true
+    this.#isLost = false
     this.#load.resolve()
     this.#directory = buildDirectory(this.#options.file(), stored.records)
     this.#storedDirectory = buildDirectory(NO_ACCOUNTS, stored.records)
     this.#tokens = stored.tokens
     this.#decisions = stored.decisions
+    this.#isNamed ||= stored.isNamed === true
+    this.#observe()
     if (this.#problem) this.#state(null)
     this.#options.onChange?.([])
   }

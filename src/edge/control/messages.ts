@@ -144,6 +144,8 @@ export type StoredAccounts = {
   readonly records: AccountRecords
   readonly tokens: readonly AdminToken[]
   readonly decisions: readonly Decision[]
+  /** A key, team, budget or token was stored at some time. Absent: unknown. */
+  readonly isNamed?: boolean
 }
 
 /** Changes up to `seq`. `tokens` and `decisions`: all of them if any has changed, otherwise null. */
@@ -164,11 +166,8 @@ export type ControlSettings = {
   readonly file: FileAccounts
 }
 
-/**
- * `snapshot`: a copy of what the serving process needs is kept in the data folder, for starts without the database. `isKnown`:
- * the database had a schema before.
- */
-export type SharedControl = SharedDatabase & { readonly snapshot: boolean; readonly isKnown?: boolean }
+/** `snapshot`: a copy of what the serving process needs is kept in the data folder, for starts without the database. */
+export type SharedControl = SharedDatabase & { readonly snapshot: boolean }
 
 /** Where the records are: in the shared database, or in `control.db` in the folder. */
 export type ControlPlace = {
@@ -180,6 +179,10 @@ export type ControlThreadOptions = ControlPlace & {
   readonly settings: ControlSettings
   /** The last change that the client has applied; null: none, so that the first message contains everything. */
   readonly since: number | null
+  /** There was a file, or it could not be found out: a missing one is lost, and not created. */
+  readonly isKnown: boolean
+  /** It had client keys. */
+  readonly hasKeys: boolean
 }
 
 export type ToControlThread =
@@ -193,7 +196,7 @@ export type FromControlThread =
   | { readonly number: number; readonly result: ControlResult }
   | { readonly do: 'changed'; readonly change: AccountsChange }
   | { readonly do: 'complete'; readonly stored: StoredAccounts }
-  /** `problem` contains no path; null: the database works. */
-  | { readonly do: 'state'; readonly problem: string | null }
+  /** `problem` contains no path; null: the database works. `isLost`: its file is missing, or cannot be opened. */
+  | { readonly do: 'state'; readonly problem: string | null; readonly isLost: boolean }
   /** Why the snapshot cannot be written, without a path; null: it is written again. */
   | { readonly do: 'snapshot'; readonly problem: string | null }

@@ -5,7 +5,7 @@ import { lastSeq } from './read-accounts.ts'
 import { type ControlStorage, SHARED_CONTROL } from './storage.ts'
 
 /** Connects. If a schema that was there before is missing, its keys are lost: a new, empty one would open the gateway. */
-export const openPostgresStorage = async (shared: SharedControl): Promise<ControlStorage> => {
-  const database = await openShared(shared, { ...SHARED_CONTROL, mayCreate: !shared.isKnown })
-  return { database, isLost: () => database.isLost, version: () => lastSeq(database) }
+export const openPostgresStorage = async (shared: SharedControl, isKnown: boolean): Promise<ControlStorage> => {
+  const database = await openShared(shared, { ...SHARED_CONTROL, mayCreate: !isKnown })
+  return { database, isLost: () => database.isLost, version: () => lastSeq(database), name() {}, settle() {} }
 }

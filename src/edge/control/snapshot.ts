@@ -7,7 +7,8 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, write
 import { join } from 'node:path'
 import type { StoredAccounts } from './messages.ts'
 
-const SNAPSHOT_FILE = 'control-snapshot.json'
+/** The file's name in the data folder. */
+export const SNAPSHOT_FILE = 'control-snapshot.json'
 /** A snapshot of another format is not read. Raise it when the types of the records change; a test compares their members. */
 const FORMAT = 1
 

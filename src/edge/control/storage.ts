@@ -12,6 +12,10 @@ export type ControlStorage = {
   readonly isLost: () => boolean
   /** Another number after changes of other connections. */
   readonly version: () => number
+  /** Remembers that a key, team, budget or token was stored; see `isNamed`. A shared database is named by its URL. */
+  readonly name: () => void
+  /** Moves changes into the main file, so that a copy without its log has them. */
+  readonly settle: () => void
 }
 
 export const CONTROL_SCHEMA = { file: CONTROL_FILE, migrations: CONTROL_MIGRATIONS, oldestReader: 1 }

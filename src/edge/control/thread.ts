@@ -1,8 +1,6 @@
 /** Runs operations on the database in a thread, and reports changes. Loaded by `control-thread.mjs`. */
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import type { MessagePort } from 'node:worker_threads'
-import { problemOf } from '../sqlite/errors.ts'
+import { isBusy, problemOf } from '../sqlite/errors.ts'
 import type { AuditCheck } from './audit.ts'
 import { ControlDatabase } from './control-database.ts'
 import type {
@@ -14,7 +12,6 @@ import type {
   StoredAccounts,
   ToControlThread,
 } from './messages.ts'
-import { CONTROL_FILE } from './read-accounts.ts'
 import { refused } from './results.ts'
 import { readSnapshot } from './snapshot.ts'
 import { SnapshotKeeper } from './snapshot-keeper.ts'
@@ -33,8 +30,11 @@ export const serveControl = (port: MessagePort, options: ControlThreadOptions): 
   thread.start()
 }
 
-const LOST_KEYS =
-  'the schema headgate_control has lost its client keys. Restore a backup of it. To begin without keys instead, stop all gateways and delete control-snapshot.json in their data folders'
+const LOST_KEYS = {
+  file: 'control.db has lost its client keys. Restore a backup of it. To begin without keys instead, stop the gateway and delete control.db',
+  shared:
+    'the schema headgate_control has lost its client keys. Restore a backup of it. To begin without keys instead, stop all gateways and delete control-snapshot.json in their data folders',
+}
 
 class ControlThread {
   readonly #port: MessagePort
@@ -49,20 +49,22 @@ class ControlThread {
   #last: Promise<void> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
   #sweepAt = 0
-  /** The database was opened before, by this process or an earlier one. */
-  #isKnown = false
-  /** The shared database has had client keys. */
-  #hasKeys = false
-  /** The open file was deleted or moved. */
-  #isMoved = false
+  /** The database was there before: opened by this process or an earlier one. */
+  #isKnown: boolean
+  /** It has had client keys. */
+  #hasKeys: boolean
   /** Until this time of the monotonic clock the database is not opened, because of the error. */
   #retry: { readonly at: number; readonly error: unknown } | null = null
   #problem: string | null | undefined
   #snapshotProblem: string | null = null
   #isClosing = false
 
-  constructor(port: MessagePort, { folder, database, settings, since }: ControlThreadOptions) {
+  constructor(port: MessagePort, options: ControlThreadOptions) {
+    const { folder, database, settings, since, isKnown, hasKeys } = options
     this.#port = port
+    // Of a shared database the snapshot states it, later.
+    this.#isKnown = database === null && isKnown
+    this.#hasKeys = hasKeys
     this.#place = { folder, database }
     this.#usual = database ? INTERVAL.shared : INTERVAL.file
     this.#snapshot = database?.snapshot
@@ -129,7 +131,7 @@ class ControlThread {
     try {
       const database = await this.#open()
       // A database that has lost its keys must not be written.
-      if (this.#place.database) this.#report(database)
+      this.#report(database)
       const result = await run(database)
       if (result === null) return
       // Before the answer: a client that has created a key may use it at once.
@@ -148,6 +150,7 @@ class ControlThread {
     try {
       const database = await this.#open()
       this.#report(database)
+      database.settle()
       pause = await this.#sweep(database)
     } catch (error) {
       this.#failed(error)
@@ -165,17 +168,12 @@ class ControlThread {
   }
 
   async #open(): Promise<ControlDatabase> {
-    const { folder, database } = this.#place
+    const { database } = this.#place
     if (this.#database?.isLost) {
       this.#close()
-      this.#isMoved = database === null
-      // After a failover the last changes may be others.
+      // A restored file, or the database after a failover, may have other changes.
       this.#seq = null
     }
-    // The keys of the lost file stay valid in memory; a new, empty file would refuse them.
-    if (this.#isMoved && !existsSync(join(folder, CONTROL_FILE)))
-      throw new Error(`${CONTROL_FILE} was deleted or moved while in use. Restore it, or restart the gateway`)
-    this.#isMoved = false
     if (this.#database) return this.#database
     if (this.#retry && performance.now() < this.#retry.at) throw this.#retry.error
     try {
@@ -188,16 +186,16 @@ class ControlThread {
     }
   }
 
-  /** The place, with whether its database had a schema before. */
-  #knownPlace(): ControlPlace {
+  /** The place, with whether its database was there before. */
+  #knownPlace(): ControlPlace & { readonly isKnown: boolean } {
     const { folder, database } = this.#place
-    if (!database) return this.#place
+    if (!database) return { ...this.#place, isKnown: this.#isKnown }
     const earlier = this.#isKnown || !database.snapshot ? null : readSnapshot(folder, database.url)
     if (earlier) {
       this.#isKnown = true
       this.#hasKeys = earlier.records.keys.length > 0
     }
-    return { folder, database: { ...database, isKnown: this.#isKnown } }
+    return { folder, database, isKnown: this.#isKnown }
   }
 
   #report(database: ControlDatabase): void {
@@ -216,25 +214,28 @@ class ControlThread {
     this.#state(null)
   }
 
-  /** Keys are revoked, never deleted: a shared database without any has lost them, and would open the gateway. */
+  /** Keys are revoked, never deleted: a database without any has lost them, and would refuse every key. */
   #checkKeys({ records }: StoredAccounts): void {
-    if (!this.#place.database) return
     const hasKeys = records.keys.length > 0
-    if (!hasKeys && this.#hasKeys) throw new Error(LOST_KEYS)
+    if (!hasKeys && this.#hasKeys) {
+      if (this.#place.database) throw new Error(LOST_KEYS.shared)
+      this.#close()
+      throw new Error(LOST_KEYS.file)
+    }
     this.#hasKeys = hasKeys
   }
 
   /** Returns the reason. */
   #failed(error: unknown): string {
     const problem = problemOf(error)
-    this.#state(problem)
+    this.#state(problem, this.#place.database === null && this.#database === null && !isBusy(error))
     return problem
   }
 
-  #state(problem: string | null): void {
+  #state(problem: string | null, isLost = false): void {
     if (problem === this.#problem) return
     this.#problem = problem
-    this.#post({ do: 'state', problem })
+    this.#post({ do: 'state', problem, isLost })
   }
 
   #snapshotState(problem: string | null): void {

@@ -58,6 +58,17 @@ export type Run = {
   readonly exited: Promise<number | null>
 }
 
+/**
+ * Tests of the admin API and of budgets call models without a key, which these would require. A test of that
+ * rule, or of keys that it creates, states `AUTH_REQUIRED`.
+ */
+const openUnlessKeyed = ({ env = {}, files = {} }: StartOptions): Readonly<Record<string, string>> => {
+  const file = files['headgate.yaml'] ?? ''
+  const isKeyed = env.AUTH_KEYS !== undefined || /\b(?:digest|secret)"?:|\bauth"?:\s*\{?\s*"?keys/.test(file)
+  const isClosed = env.AUTH_ADMIN !== undefined || /\b(?:budgets|teams|admin)"?:/.test(file)
+  return isClosed && !isKeyed ? { AUTH_REQUIRED: 'false' } : {}
+}
+
 /** Starts the process without waiting for it to listen. The caller stops it. */
 export const run = async (options: StartOptions = {}): Promise<Run> => {
   const { env = {}, files = {}, limits, program: file = MAIN, args: words = [] } = options
@@ -67,7 +78,14 @@ export const run = async (options: StartOptions = {}): Promise<Run> => {
   const [command, ...args] = limits ? (['sh', '-c', `ulimit ${limits}; exec "$0" "$@"`, ...program] as const) : program
   const child = spawn(command, args, {
     cwd: folder,
-    env: { PATH: process.env.PATH ?? '', PORT: '0', LOG_FORMAT: 'json', ...speakers, ...env },
+    env: {
+      PATH: process.env.PATH ?? '',
+      PORT: '0',
+      LOG_FORMAT: 'json',
+      ...speakers,
+      ...openUnlessKeyed(options),
+      ...env,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''

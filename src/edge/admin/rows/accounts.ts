@@ -1,15 +1,19 @@
 /** Teams, client keys, prices and admin tokens. */
 import { z } from 'zod'
-import { good } from '../../../core/failure.ts'
+import type { Outcome } from '../../../core/failure.ts'
+import type { Settings } from '../../../core/settings.ts'
+import { restrictionsOf } from '../../../policy/accounts/key-access.ts'
+import { principalOf } from '../../../policy/accounts/principal.ts'
+import { listModels } from '../../../policy/routing/models.ts'
 import type { RecordKind } from '../../control/shapes.ts'
 import { KEY_BODY, PRICE_BODY, TEAM_BODY, TOKEN_BODY } from '../../control/shapes.ts'
 import type { Role, RoleScope } from '../actor.ts'
-import { defined, runFor } from '../control.ts'
+import { defined, runFor, withClosed, withWarning } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { id, listOf } from '../fields.ts'
 import { askNodes } from '../nodes.ts'
 import { key, keyFilter, newKey, patchOf, price, recordList, team, token } from '../records.ts'
-import { type AdminCall, type AdminRow, row } from '../row.ts'
+import { type AdminRow, type Answered, row } from '../row.ts'
 
 const COMMON = {
   status: 'active',
@@ -136,13 +140,28 @@ const create = ({ kind, path, noun, writes, shown, body, example, newBody, secre
     status: 201,
     example: { body: newBody, answer: { ...example, ...(secret !== null && { secret }) } },
     async handle(deps, call) {
-      const wasOpen = kind === 'key' && isOpenUntilKey(deps, call)
+      const wasOpen = kind !== 'price' && deps.control.isOpen()
       const created = await runFor<Record<string, unknown>>(deps.control, call, { do: 'create', kind, body: call.body })
-      if (!created.ok || !wasOpen || 'stream' in created.value) return created
-      const warning = 'this is the first client key; model calls without a key are refused from now on'
-      return good({ ...created.value, headers: { ...created.value.headers, 'x-headgate-warning': warning } })
+      const warning = kind === 'key' ? unusableKey(deps, created) : null
+      const answered = warning === null ? created : withWarning(created, warning)
+      return wasOpen ? withClosed(deps, answered) : answered
     },
   })
+
+/** A warning about a key that may use nothing of what is configured, such as one for a route that does not exist. */
+const unusableKey = (
+  { control, gateway }: AdminDeps,
+  created: Outcome<Answered<Record<string, unknown>>>,
+): string | null => {
+  if (!created.ok || 'stream' in created.value) return null
+  const { keys, teams } = control.directory()
+  const made = keys.get(String(created.value.body.id))
+  const team = made && teams.get(made.team)
+  if (!team) return null
+  const rules = restrictionsOf(principalOf(made, team))
+  if (!rules || listModels(gateway.config(), gateway.lists(), gateway.catalogue, rules).length > 0) return null
+  return 'the access of this key and its team permits no model and no route that is configured now, so its calls are refused; headgate models lists the names'
+}
 
 const change = ({ kind, path, noun, writes, shown, patch, example, patchBody }: RecordArea): AdminRow[] =>
   patch === null
@@ -163,12 +182,6 @@ const change = ({ kind, path, noun, writes, shown, patch, example, patchBody }: 
             runFor(control, call, { do: 'patch', kind, id: call.params.id, patch: call.body, rev: call.revision }),
         }),
       ]
-
-/** Whether model calls need no client key, but will with the first one. */
-const isOpenUntilKey = ({ control }: AdminDeps, { request }: AdminCall<unknown, unknown, unknown>): boolean => {
-  const { required, keys } = request.settings.auth
-  return required === 'auto' && keys.length === 0 && control.directory().keys.size === 0
-}
 
 const TEAMS: RecordArea = {
   kind: 'team',
@@ -243,6 +256,18 @@ const TOKENS: RecordArea = {
   secret: 'hga_0123456789abcdefghijABCDEFGHIJ01234567',
   about: 'The answer contains the secret, which is shown once.',
 }
+
+/** Whether no client has a key that may be used, though all need one. */
+const isLastKey = ({ control }: AdminDeps, { auth }: Settings): boolean =>
+  !control.isOpen() &&
+  auth.keys.length === 0 &&
+  control
+    .directory()
+    .keys.values()
+    .every(({ status }) => status === 'revoked')
+
+const LAST_KEY =
+  'this was the last client key, and every model call needs one: create another (headgate keys create NAME), or set AUTH_REQUIRED=false to serve without keys'
 
 const removal = {
   method: 'DELETE',
@@ -357,7 +382,7 @@ export const accountRows: readonly AdminRow[] = [
         rev: call.revision,
       })
       if (done.ok && call.query.cut) await askNodes(deps, { do: 'cut', key: revoked })
-      return done
+      return isLastKey(deps, call.request.settings) ? withWarning(done, LAST_KEY) : done
     },
   }),
   row({

@@ -9,7 +9,7 @@ import { END_OF_TIME, periodAt } from '../../../policy/accounts/period.ts'
 import { BUDGET_BODY } from '../../control/shapes.ts'
 import type { Forecast, ForecastQuery } from '../../ledger/reading/queries.ts'
 import type { LiveBudget } from '../../live/listener.ts'
-import { defined, runFor } from '../control.ts'
+import { defined, runFor, withClosed } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { id, listOf, page, time } from '../fields.ts'
 import { budget, type budgetNow, patchOf, recordList } from '../records.ts'
@@ -259,8 +259,12 @@ export const budgetRows = [
       body: { name: 'research', amount: '2500.00', period: 'month', timezone: 'Europe/Berlin', alerts: [50, 80, 100] },
       answer: BUDGET,
     },
-    handle: (deps, call) =>
-      withNow(deps, runFor(deps.control, call, { do: 'create', kind: 'budget', body: call.body })),
+    async handle(deps, call) {
+      const wasOpen = deps.control.isOpen()
+      const created = runFor<StoredBudget>(deps.control, call, { do: 'create', kind: 'budget', body: call.body })
+      const answered = await withNow(deps, created)
+      return wasOpen ? withClosed(deps, answered) : answered
+    },
   }),
   row({
     method: 'GET',

@@ -73,6 +73,7 @@ const given = (options: Given = {}) => {
   const source = {
     directory: () => state.directory,
     tokens: () => tokens,
+    isNamed: () => state.directory.keys.size > 0,
     isUnavailable: () => state.unavailable,
     used: (id: string) => used.push(id),
   }
@@ -270,8 +271,9 @@ test('access: while the database cannot be read, unknown keys are 503, and confi
   assert.equal(idOf('imported-key-of-a-client'), 'keys_unavailable')
   assert.notEqual(idOf('static-key'), 'keys_unavailable')
   assert.equal(idOf('hgk_mistyped'), 'unauthenticated')
-  assert.equal(idOf(), 'unauthenticated')
+  assert.equal(idOf(), 'keys_unavailable')
   state.unavailable = false
+  assert.equal(idOf(), 'unauthenticated')
   assert.equal(idOf(newKey()), 'unauthenticated')
 })
 

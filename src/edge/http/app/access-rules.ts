@@ -22,7 +22,9 @@ export type KeySource = {
   /** Another object after each change. */
   readonly directory: () => Directory
   readonly tokens: () => readonly AdminToken[]
-  /** There is a database, and it could not be read so far: its keys are unknown. */
+  /** A credential was named at some time of this installation. */
+  readonly isNamed: () => boolean
+  /** The database could not be found, opened or read: its keys are unknown. */
   readonly isUnavailable: () => boolean
   /** A key was used, at most once an hour. `now`: ms since 1970. */
   readonly used: (key: string, now: number) => void
@@ -33,17 +35,18 @@ const NO_TOKENS: readonly AdminToken[] = []
 const NO_KEYS: KeySource = {
   directory: () => NO_DIRECTORY,
   tokens: () => NO_TOKENS,
+  isNamed: () => false,
   isUnavailable: () => false,
   used() {},
 }
 
-/** Whether model calls need a key. A key that was revoked or has expired counts: its end must not open the gateway. */
+/** Whether model calls need a key: with `auto`, unless no credential was ever named. */
 export const isKeyRequired = (
   { auth }: Settings,
-  { directory, isUnavailable }: Pick<KeySource, 'directory' | 'isUnavailable'>,
+  { isNamed, isUnavailable }: Pick<KeySource, 'isNamed' | 'isUnavailable'>,
 ): boolean => {
   if (auth.required !== 'auto') return auth.required
-  return auth.keys.length > 0 || directory().keys.size > 0 || isUnavailable()
+  return isNamed() || auth.keys.length > 0 || isUnavailable()
 }
 
 /** A request to authenticate. */
@@ -98,7 +101,7 @@ export class AccessRules {
     if (!isRequired && index.isEmpty) return this.#admitUnkeyed(current, request)
     const { presented, known } = credentialIn(index, request.headers)
     if (!isRequired && presented === undefined) return this.#admitUnkeyed(current, request)
-    if (presented === undefined) return bad(fail('unauthenticated', keyProblem(access, presented)))
+    if (presented === undefined) return bad(this.#unkeyed(access))
     if (known?.kind === 'key') return this.#checkKey(current, known, request)
     if (known?.kind === 'static') return this.#admit(current, known.client, request)
     // Clients of an open gateway often send a placeholder.
@@ -197,6 +200,11 @@ export class AccessRules {
     return this.#admit(current, current.index.anonymous, request)
   }
 
+  /** A request without a key, where one is needed. */
+  #unkeyed(access: ApiRoute['access']): Failure {
+    return this.#source.isUnavailable() ? UNAVAILABLE : fail('unauthenticated', keyProblem(access, undefined))
+  }
+
   #refuseUnknown(
     current: CurrentKeys,
     request: AccessRequest,
@@ -269,9 +277,11 @@ const NOT_USABLE: { readonly [state in Exclude<ReturnType<typeof keyState>, 'act
   team_blocked: 'The team is blocked.',
 }
 
-const UNAVAILABLE = fail('keys_unavailable', 'The keys of this gateway cannot be read at present. Try again later.', {
-  retryAfter: 2_000,
-})
+const UNAVAILABLE = fail(
+  'keys_unavailable',
+  'The client keys of this gateway cannot be read at present. Try again later; its log and /health have the reason.',
+  { retryAfter: 2_000 },
+)
 const TEAM_BLOCKED = fail('team_blocked', 'The team of this API key is blocked. Contact the operator of the gateway.')
 const ADDRESS_NOT_ALLOWED = fail(
   'address_not_allowed',

@@ -60,6 +60,8 @@ export type Cli = {
   readonly note: (line: string) => void
   /** Writes the result: with `--json` the value as one line, otherwise the lines. */
   readonly answer: (value: unknown, lines: () => readonly string[]) => void
+  /** Builds the program with the options of all verbs. */
+  readonly wholeProgram: () => Promise<Command>
   /** Sets the exit code of a verb that has printed its result. */
   readonly exit: (code: ExitCode) => void
 }

@@ -171,6 +171,12 @@ const openCli = (host: CliHost, given: Partial<GlobalOptions>, exit: Cli['exit']
       if (options.json) return print(JSON.stringify(value))
       for (const line of lines()) print(line)
     },
+    wholeProgram: () =>
+      buildProgram(
+        host,
+        () => openCli(host, given, exit),
+        () => true,
+      ),
     exit,
   }
 }

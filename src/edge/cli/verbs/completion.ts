@@ -1,4 +1,5 @@
 /** `headgate completion`: completion of verbs, subcommands and options for a shell. */
+import type { Command } from 'commander'
 import type { DefineVerb } from '../cli.ts'
 import { CliError, EXIT } from '../cli.ts'
 import { type CompletedCommand, SHELLS } from '../completion.ts'
@@ -18,19 +19,14 @@ Example: headgate completion bash > ~/.local/share/bash-completion/completions/h
     .action(async (shell: string) => {
       const script = Object.hasOwn(SHELLS, shell) ? SHELLS[shell as keyof typeof SHELLS] : undefined
       if (!script) throw new CliError(EXIT.usage, `Unknown shell. Known: ${Object.keys(SHELLS).join(', ')}.`)
-      // The program loads this verb, so it is loaded on use.
-      const { buildProgram } = await import('../run.ts')
-      const program = await buildProgram(cli().host, cli, () => true)
-      const { answer } = cli()
-      const text = script(commandsOf(program, ''))
+      const { answer, wholeProgram } = cli()
+      const text = script(commandsOf(await wholeProgram(), ''))
       answer({ shell, script: text }, () => [text])
     })
 }
 
-type ProgramCommand = Awaited<ReturnType<typeof import('../run.ts').buildProgram>>
-
 /** The program and all commands below it. */
-const commandsOf = (command: ProgramCommand, place: string): readonly CompletedCommand[] => {
+const commandsOf = (command: Command, place: string): readonly CompletedCommand[] => {
   const subcommands = command.commands.map((one) => ({ name: one.name(), about: one.summary() || one.description() }))
   const options = command.options.flatMap(({ long, description, required }) =>
     long ? [{ name: long, about: description, hasValue: required }] : [],

@@ -122,6 +122,7 @@ test('every documented setting exists with its name and default', () => {
     ['ledger.spoolMegabytes', 'LEDGER_SPOOL_MEGABYTES', 2048],
     ['budget.maxOutput', 'BUDGET_MAX_OUTPUT', 32768],
     ['budget.unknownPrice', 'BUDGET_UNKNOWN_PRICE', 'dearest'],
+    ['budget.whenUnknown', 'BUDGET_WHEN_UNKNOWN', 'refuse'],
     ['cache.maxMegabytes', 'CACHE_MAX_MEGABYTES', 64],
     ['bodies.sample', 'BODIES_SAMPLE', 0],
     ['bodies.keepDays', 'BODIES_KEEP_DAYS', 7],

@@ -193,7 +193,7 @@ export const matches = (request: ListedRequest, place: Place): boolean | null =>
     const wanted = valuesOf(place, name)
     return wanted.length === 0 || wanted.includes(value ?? '')
   }
-  const isKnown = ['route', 'tag'].every((name) => valuesOf(place, name).length === 0)
+  const isKnown = ['route', 'tag', 'end_user'].every((name) => valuesOf(place, name).length === 0)
   const isStatus = valuesOf(place, 'http').every((status) =>
     status.endsWith('xx') ? String(request.status)[0] === status[0] : String(request.status) === status,
   )

@@ -491,3 +491,26 @@ describe('access: several credentials in one request', () => {
     assert.equal(open.idOf([foreign, newKey()]), 'unauthenticated')
   })
 })
+
+test('access: the owner of a refused key is known, with the reason, and that of another text is not', () => {
+  const [active, revoked, expired, rotated] = [newKey(), newKey(), newKey(), newKey()]
+  const old = { digest: plainDigest(rotated), last4: '', createdAt: 0, until: NOW - 1 }
+  const keys = [
+    key(active),
+    key(revoked, { id: 'key_b', name: 'b', status: 'revoked' }),
+    key(expired, { id: 'key_c', name: 'c', expiresAt: NOW }),
+    key(newKey(), { id: 'key_d', name: 'd', secrets: [old] }),
+  ]
+  const { rules, parsed } = given({ records: { keys }, settings: { auth: { keys: ['static-key'] } } })
+  const ownerOf = (...presented: readonly string[]) => {
+    const headers = credentialHeaders(...presented)
+    const owner = rules.ownerOf(parsed, (name) => headers.get(name))
+    return owner && `${owner.key} ${owner.team}: ${owner.why ?? 'usable'}`
+  }
+  assert.equal(ownerOf(active), 'key_a team_search: usable')
+  assert.equal(ownerOf(revoked), 'key_b team_search: The key was revoked.')
+  assert.equal(ownerOf('wrong', expired), 'key_c team_search: The key has expired.')
+  assert.match(ownerOf(rotated) ?? '', /^key_d team_search: The key was rotated/)
+  assert.match(ownerOf('static-key') ?? '', /: usable$/)
+  for (const wrong of ['', 'sk-wrong', newKey(), `${revoked}x`]) assert.equal(ownerOf(wrong), null)
+})

@@ -257,8 +257,8 @@ const readmeTable = (providers: Providers): string => {
 
 ${markdownTable(['provider', 'variable', 'styles', 'on request', 'can'], all.map(readmeRow))}
 
-After an *or*: the variable that switches it on without a key, with the identity of the machine. *On request*: with
-\`<NAME>_STYLES\`.
+Where it says *or*, set one of the two: an API key, or a region or project, for which the cloud identity of the machine signs. *On
+request*: styles to enable with \`<NAME>_STYLES\`.
 
 </details>
 ${END}`

@@ -13,8 +13,9 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { KINDS } from '../../src/core/failure.ts'
 import { TABLE } from '../../src/edge/admin/table.ts'
+import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { alertsSchema, budgetSchema } from '../../src/edge/config/account-schema.ts'
-import { jsonSchemaOf, type Schema, type SettingRow } from '../../src/edge/config/definition.ts'
+import { jsonSchemaOf, type Schema, type SettingRow, styleNames } from '../../src/edge/config/definition.ts'
 import { launchRows, settingRows } from '../../src/edge/config/rows.ts'
 import { ADMIN_BASE } from '../../src/edge/http/app/admin-request.ts'
 import { pathsOf, ROUTES } from '../../src/edge/http/app/routes.ts'
@@ -347,6 +348,29 @@ test('facts: docs/compare.md names every feature that is missing', () => {
     FEATURES.filter(([, words, has]) => !has && !missing.some((row) => words.test(row))).map(([name]) => name),
     [],
   )
+})
+
+test('facts: counts of formats and providers are those of the program', async () => {
+  const hosted = [...(await loadProviders()).values()].filter(({ builtin, generic }) => !builtin && !generic).length
+  const formats = Object.keys(styleNames).length
+  const found = { formats: 0, providers: 0 }
+  for (const { path, prose } of PAGES) {
+    for (const [text] of prose.matchAll(/\b\w+ wire formats\b/g)) {
+      const [stated] = numbersOf(text)
+      if (stated === undefined) continue
+      found.formats++
+      assert.equal(stated, formats, `${path}: ${text}`)
+    }
+    for (const [text, more, , count] of prose.matchAll(/\b(more than )?((\d+) (?:others|providers))\b/g)) {
+      if (path === 'docs/compare.md') continue
+      found.providers++
+      assert.ok(
+        more === undefined ? Number(count) === hosted : Number(count) < hosted,
+        `${path}: ${text}, in truth ${hosted}`,
+      )
+    }
+  }
+  assert.ok(found.formats > 1 && found.providers > 1, JSON.stringify(found))
 })
 
 /** The value of a constant in the text of a source file, as a number; `NAME.member` is a member of an object. */

@@ -102,7 +102,11 @@ const detectingReader = (head: ResponseHead, context: DecodeContext): AnswerBody
 }
 
 const webPage = (status: number): Failure =>
-  fail('not_json', 'the upstream returned a web page instead of an answer', { status })
+  fail(
+    'not_json',
+    'the upstream returned a web page instead of an answer: check its base URL, and proxies on the way',
+    { status },
+  )
 
 const refuse = (failure: Failure): AnswerBodyReader => ({
   push: () => [{ events: [{ type: 'failure', failure }] }],

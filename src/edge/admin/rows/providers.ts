@@ -160,7 +160,14 @@ const PROVIDER = {
   resting: null,
   endpoint: { status: 'available' },
   keys: [{ id: 'a1f3', status: 'active', in_flight: 1, requests: 12, until: null }],
-  models: [{ id: 'gpt-5-mini', status: 'available', circuit: { state: 'closed' } }],
+  models: [
+    {
+      id: 'gpt-5-mini',
+      status: 'available',
+      circuit: { state: 'closed' },
+      latency_ms: { first_content_p50: 312, first_content_p95: 800 },
+    },
+  ],
   minutes: [],
   latency_ms: { first_content_p50: 312, first_content_p95: 800 },
   last_error: null,

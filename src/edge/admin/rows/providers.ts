@@ -165,7 +165,7 @@ const PROVIDER = {
       id: 'gpt-5-mini',
       status: 'available',
       circuit: { state: 'closed' },
-      latency_ms: { first_content_p50: 312, first_content_p95: 800 },
+      latency_ms: { first_content_p50: 312 },
     },
   ],
   minutes: [],

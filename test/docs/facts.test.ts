@@ -64,8 +64,9 @@ const states = (text: string, value: unknown): boolean => {
   return Array.isArray(value) ? plain.replace(/\s*,\s*/g, ',') === value.join(',') : plain === String(value)
 }
 
-/** Statements of a default in running text: `a.b` (5) · `a.b` (default 5) · `a.b`, default `x` · `a.b: x` (the default). */
+/** Statements of a default: `a.b` (5) · `a.b` (default 5) · `a.b`, default `x` · `a.b: x` (the default) · 5 s (`a.b`). */
 const DEFAULTS: readonly RegExp[] = [
+  /(?<value>[0-9][0-9,.]* (?:ms|s|seconds?|minutes?|hours?|days?|KB|MB|GB)) \(`(?<name>[A-Za-z][\w.]*)`\)/g,
   /`(?<name>[A-Za-z][\w.]*)` \((?:the )?(?:default:? )?(?<value>`[^`]+`|[0-9][0-9,.]*(?: (?:ms|s|seconds|minutes|hours|days|KB|MB|GB))?)\)/g,
   /`(?<name>[A-Za-z][\w.]*)`[,;]? (?:whose )?(?:by )?default:?(?: is)? (?<value>`[^`]+`|[0-9][0-9,.]*(?: (?:ms|s|MB|GB|days))?)/g,
   /`(?<name>[A-Za-z][\w.]*)(?:: |=)(?<value>[^`]+)`,? (?:\((?:the )?default\b|is the default\b|the default\b)/g,
@@ -82,7 +83,7 @@ test('facts: each default of a setting that a page states is its default', () =>
       }),
     ),
   )
-  assert.ok(stated.length > 8, `${stated.length} statements`)
+  assert.ok(stated.length > 10, `${stated.length} statements`)
   const wrong = stated.filter(({ row, value }) => !states(value, row.schema.default))
   assert.deepEqual(
     wrong.map(
@@ -412,7 +413,7 @@ test('facts: the tests find false sentences', () => {
       states('[ 80, 100 ]', [80, 100]),
   )
   assert.ok(!states('20 s', 30_000) && !states('`serve`', 'refuse') && !states('[ 80 ]', [80, 100]))
-  const [inBrackets] = 'the rows of `usage.keepDays` (90 days) stay'.matchAll(DEFAULTS[0] ?? /$/g)
+  const [inBrackets] = 'the rows of `usage.keepDays` (90 days) stay'.matchAll(DEFAULTS[1] ?? /$/g)
   assert.deepEqual({ ...inBrackets?.groups }, { name: 'usage.keepDays', value: '90 days' })
   const page = {
     path: 'x.md',

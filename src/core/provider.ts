@@ -45,7 +45,7 @@ export type Provider = {
   readonly defaultModel?: string
   /**
    * Endpoint of the model list. `decode`: the names in it; limits of models are read from any list. `nativePath`: a list that
-   * states more, relative to the base URL without `basePath`; a server that lacks it is asked for `path`. Absent: no list can be
+   * states more, relative to the base URL without `basePath`; for a server that lacks it, `path` is tried. Absent: no list can be
    * fetched.
    */
   readonly models?: {

@@ -5,10 +5,7 @@ import type { Incident } from '../edge/live/incident.ts'
 import { incidentWriter, readIncidents } from '../edge/live/incident-file.ts'
 import { IncidentLog } from '../edge/live/incident-log.ts'
 import type { Log } from '../edge/observe/log.ts'
-import type { Runtime } from './runtime.ts'
-
-/** `stop`: ends those that last, and waits for the file. */
-export type Incidents = { readonly log: IncidentLog; readonly stop: () => Promise<void> }
+import type { Incidents, Runtime } from './runtime.ts'
 
 export const openIncidents = async (
   { current, log, worker }: Pick<Runtime, 'current' | 'log' | 'worker'>,

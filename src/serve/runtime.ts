@@ -17,6 +17,7 @@ import type { UsageReader } from '../edge/ledger/reading/client.ts'
 import type { RestoredBudgets } from '../edge/ledger/restored-budgets.ts'
 import type { UsageLedger } from '../edge/ledger/usage-ledger.ts'
 import type { LiveHub } from '../edge/live/hub.ts'
+import type { IncidentLog } from '../edge/live/incident-log.ts'
 import type { TransitionLog } from '../edge/live/transition-log.ts'
 import type { ClientsSeen } from '../edge/observe/clients-seen.ts'
 import { paintFor } from '../edge/observe/colour.ts'
@@ -30,7 +31,6 @@ import type { WorkerLink } from '../edge/workers/worker.ts'
 import type { FetchedModelLists } from '../gateway/endpoints/model-lists.ts'
 import type { HealthProblem } from '../gateway/endpoints/pages.ts'
 import type { Gateway } from '../gateway/gateway.ts'
-import type { Incidents } from './incidents.ts'
 
 export const terminal = process.stdout.isTTY === true
 
@@ -65,6 +65,9 @@ export type StartOptions = {
   readonly worker: WorkerLink | undefined
   readonly read: (place: ControlPlace) => StoredAccounts | null
 }
+
+/** `stop`: ends those that last, and waits for the file. */
+export type Incidents = { readonly log: IncidentLog; readonly stop: () => Promise<void> }
 
 /** The parts of the running process. */
 export type Runtime = Pick<StartOptions, 'home' | 'version'> & {

@@ -149,6 +149,8 @@ test('built: credentials are looked up by a digest with a secret random salt', (
 test('built: secrets are revealed only for authentication and redaction', () => {
   assert.deepEqual(containing(/\.reveal\(\)/).toSorted(), [
     'edge/alerts/webhook.ts',
+    // The variable that has this value, whose name a written configuration states.
+    'edge/config/config-yaml.ts',
     'edge/ledger/bodies/body-keeper.ts',
     // The credentials of a proxy.
     'edge/upstream-http/dial.ts',

@@ -5,10 +5,10 @@ import type { TraceSummary } from '../../core/trace-summary.ts'
 const PART = 10_000
 const PARTS = 360
 
-type Part = { readonly number: number; all: number; failed: number }
+type CountedSpan = { readonly number: number; all: number; failed: number }
 
 export class FailedShare {
-  #parts: Part[] = []
+  #parts: CountedSpan[] = []
 
   /** Counts an ended request. Requests that the gateway refused (4xx), and those whose client left, show nothing about providers. */
   add(now: number, { outcome, status }: Pick<TraceSummary, 'outcome' | 'status'>): void {

@@ -70,7 +70,7 @@ class References {
   }
 }
 
-type Section = { [name: string]: unknown }
+type YamlSection = { [name: string]: unknown }
 
 /** The text of a file that configures the same. Throws if two client keys have one name. */
 export const configYaml = (config: FullConfig, sources: YamlSources): ConfigYaml => {
@@ -78,7 +78,7 @@ export const configYaml = (config: FullConfig, sources: YamlSources): ConfigYaml
   const { bare } = sources
   const instances = config.instances.filter(({ provider }) => !provider.builtin)
   const routes = [...config.routes].filter(([name, route]) => !isEqual(bare?.routes.get(name), route))
-  const sections: Section = {
+  const sections: YamlSection = {
     ...settingsSection(config, bare, references),
     ...(instances.length > 0 && {
       providers: Object.fromEntries(
@@ -117,13 +117,13 @@ const referenced = (value: unknown): unknown => {
 }
 
 /** The settings that the environment and the defaults do not have. */
-const settingsSection = (config: FullConfig, bare: FullConfig | null, references: References): Section => {
-  const root: Section = {}
+const settingsSection = (config: FullConfig, bare: FullConfig | null, references: References): YamlSection => {
+  const root: YamlSection = {}
   for (const { path, secret, env } of settingRows) {
     const value = settingAt(config.settings, path)
     if (value === undefined || (bare && isEqual(value, settingAt(bare.settings, path)))) continue
     let section = root
-    for (const step of path.slice(0, -1)) section = section[step] = { ...(section[step] as Section | undefined) }
+    for (const step of path.slice(0, -1)) section = section[step] = { ...(section[step] as YamlSection | undefined) }
     section[path.at(-1) ?? ''] = secret ? secretSetting(value, env, references) : value
   }
   return root
@@ -135,7 +135,7 @@ const secretSetting = (value: unknown, variable: string, references: References)
     : references.to(String(value), `FILE_${variable}`)
 
 /** `bare`: the instance as the environment alone configures it. */
-const providerEntry = (instance: Instance, bare: Instance | undefined, references: References): Section => {
+const providerEntry = (instance: Instance, bare: Instance | undefined, references: References): YamlSection => {
   const { id, provider, baseUrl, models, limits, speaks, aggregate } = instance
   const prefix = envPrefix(id)
   const keys = keysEntry(instance, bare).map(({ secret, weight }, at) => {
@@ -216,7 +216,7 @@ const variablesEntry = ({ id, provider, variables }: Instance, bare: Instance | 
       )
 }
 
-const routeEntry = ({ strategy, targets, fallback, cache }: Route): Section => ({
+const routeEntry = ({ strategy, targets, fallback, cache }: Route): YamlSection => ({
   strategy,
   targets: targets.map(targetEntry),
   fallback: fallback.length === 0 ? undefined : fallback.map(targetEntry),
@@ -229,7 +229,7 @@ const targetEntry = ({ provider, model, weight }: RouteTarget): unknown =>
 const alertsEntry = (
   { url, secret, format, rules }: NonNullable<FullConfig['alerts']>,
   references: References,
-): Section => ({
+): YamlSection => ({
   url: references.toSecret(url, 'FILE_ALERTS_URL'),
   secret: secret === null ? undefined : references.toSecret(secret, 'FILE_ALERTS_SECRET'),
   format,

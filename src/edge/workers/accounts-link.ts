@@ -6,7 +6,7 @@ import type { SharedBookkeeper } from '../ledger/usage-ledger.ts'
 import type {
   AccountsFromSupervisor,
   AccountsFromWorker,
-  BudgetRules,
+  SentBudgetRules,
   SharedLedgerAnswer,
   SharedLedgerQuery,
   SharedLimitsStore,
@@ -31,7 +31,7 @@ export class AccountsLink implements SharedBookkeeper {
   readonly #queries = new Map<number, (answer: SharedLedgerAnswer) => void>()
   #count = 0
   /** The budgets that the supervisor has, as JSON. */
-  #budgets = JSON.stringify({ budgets: [], whenUnknown: 'refuse' } satisfies BudgetRules)
+  #budgets = JSON.stringify({ budgets: [], whenUnknown: 'refuse' } satisfies SentBudgetRules)
   #counting: Promise<string | null> = Promise.resolve(null)
 
   /** `of`: number of workers. */
@@ -63,7 +63,7 @@ export class AccountsLink implements SharedBookkeeper {
    * Sends the budgets if they have changed. Resolves when what was spent of them earlier is counted, with the reason if it
    * cannot be.
    */
-  setBudgets(rules: BudgetRules): Promise<string | null> {
+  setBudgets(rules: SentBudgetRules): Promise<string | null> {
     this.#servesUnknown = rules.whenUnknown === 'serve'
     const text = JSON.stringify(rules)
     if (text === this.#budgets) return this.#counting

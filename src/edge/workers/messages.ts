@@ -19,13 +19,13 @@ export type AccountsFromWorker =
   | { readonly type: 'ledger'; readonly process: string; readonly options: SharedLedgerOptions }
   | { readonly type: 'ledger_query'; readonly id: number; readonly query: SharedLedgerQuery }
   /** The budgets of the configuration, at the start and when they have changed. */
-  | ({ readonly type: 'budgets'; readonly id: number } & BudgetRules)
+  | ({ readonly type: 'budgets'; readonly id: number } & SentBudgetRules)
   | { readonly type: 'counters'; readonly operations: readonly CounterOperation[] }
   /** Several gateways share their limits in Redis. Sent before the budgets. */
   | ({ readonly type: 'shared_limits' } & SharedLimitsStore)
 
 /** `whenUnknown`: whether hard budgets are used before what was spent of them earlier is counted. */
-export type BudgetRules = { readonly budgets: readonly Budget[]; readonly whenUnknown: 'refuse' | 'serve' }
+export type SentBudgetRules = { readonly budgets: readonly Budget[]; readonly whenUnknown: 'refuse' | 'serve' }
 
 /** `url`: a secret. `node`: a name that no other gateway has. */
 export type SharedLimitsStore = { readonly url: string; readonly node: string }

@@ -6,7 +6,7 @@ import { CountersClient } from '../counters/client.ts'
 import type { CounterOperation } from '../counters/counter-messages.ts'
 import type { CountersState, CountersThreadOptions } from '../counters/messages.ts'
 import { SeededBudgets } from '../counters/seeded-budgets.ts'
-import type { BudgetRules } from './messages.ts'
+import type { SentBudgetRules } from './messages.ts'
 import { type AccountsWorker, later, type WorkerCounters, type WorkerCountersOptions } from './worker-counters.ts'
 
 export type RedisWorkerCountersOptions = WorkerCountersOptions &
@@ -55,7 +55,7 @@ export class RedisWorkerCounters implements WorkerCounters {
     })
   }
 
-  async setBudgets({ budgets }: BudgetRules): Promise<string | null> {
+  async setBudgets({ budgets }: SentBudgetRules): Promise<string | null> {
     this.#budgets = budgets
     await this.#seeded.changed()
     return this.#seeded.problem

@@ -1,13 +1,13 @@
 /** Sends the budgets of a worker to the supervisor, which counts what is spent of them. */
 import type { RestoredBudgetsOptions } from '../ledger/restored-budgets.ts'
 import type { LedgerProblem, UsageLedger } from '../ledger/usage-ledger.ts'
-import type { BudgetRules } from './messages.ts'
+import type { SentBudgetRules } from './messages.ts'
 
 export type SentBudgetsOptions = Pick<RestoredBudgetsOptions, 'isRecorded' | 'onProblem'> & {
-  readonly rules: () => BudgetRules
+  readonly rules: () => SentBudgetRules
   readonly ledger: Pick<UsageLedger, 'open' | 'unknownBudgets'>
   /** Resolves when earlier usage is counted; a text is the reason why it is not. */
-  readonly send: (rules: BudgetRules) => Promise<string | null>
+  readonly send: (rules: SentBudgetRules) => Promise<string | null>
 }
 
 export class SentBudgets {

@@ -12,7 +12,7 @@ import type { LedgerSum } from '../ledger/usage-database.ts'
 import type { SharedLedgerOptions, SharedLedgerState } from '../ledger/usage-ledger.ts'
 import type {
   AccountsFromWorker,
-  BudgetRules,
+  SentBudgetRules,
   SharedLedgerAnswer,
   SharedLedgerQuery,
   SharedLimitsStore,
@@ -95,7 +95,7 @@ export class SharedAccounts {
 
   // ── Budgets ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async #setBudgets({ budgets, whenUnknown }: BudgetRules): Promise<string | null> {
+  async #setBudgets({ budgets, whenUnknown }: SentBudgetRules): Promise<string | null> {
     await this.#opening
     return this.#counters.setBudgets({ budgets, whenUnknown })
   }

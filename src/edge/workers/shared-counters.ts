@@ -19,7 +19,7 @@ import { type BudgetScope, budgetScope } from '../../policy/accounts/budget-scop
 import { chargedCost } from '../../policy/accounts/charge.ts'
 import { levelOf } from '../../policy/accounts/token-bucket.ts'
 import type { CounterAnswer, CounterClaim, CounterOperation, CounterValues } from '../counters/counter-messages.ts'
-import type { BudgetRules } from './messages.ts'
+import type { SentBudgetRules } from './messages.ts'
 
 /** `now`: monotonic, in ms. `date`: ms since 1970. */
 type CounterClocks = { readonly now: () => number; readonly date: () => number }
@@ -70,7 +70,7 @@ export class SharedCounters<Worker extends object> {
   }
 
   /** The budgets of the worker that has read the configuration last. */
-  setBudgets({ budgets, whenUnknown }: BudgetRules): void {
+  setBudgets({ budgets, whenUnknown }: SentBudgetRules): void {
     this.#servesUnknown = whenUnknown === 'serve'
     const text = JSON.stringify(budgets)
     if (text !== this.#text) this.#scopes = budgets.map(budgetScope)

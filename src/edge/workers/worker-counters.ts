@@ -3,14 +3,14 @@ import type { CounterSpend } from '../../core/journal.ts'
 import type { SpentSum } from '../../gateway/accounts/budget-counters.ts'
 import type { CounterOperation } from '../counters/counter-messages.ts'
 import type { RestoredBudgetsOptions } from '../ledger/restored-budgets.ts'
-import type { AccountsFromSupervisor, BudgetRules } from './messages.ts'
+import type { AccountsFromSupervisor, SentBudgetRules } from './messages.ts'
 
 /** A worker that can receive messages. */
 export type AccountsWorker = { send(message: AccountsFromSupervisor): void }
 
 export type WorkerCounters = {
   /** Resolves when what was spent of the budgets earlier is counted, with the reason if it is not. */
-  setBudgets(rules: BudgetRules): Promise<string | null>
+  setBudgets(rules: SentBudgetRules): Promise<string | null>
   /** Usage is recorded from now on. */
   onRecording(): void
   run(worker: AccountsWorker, operations: readonly CounterOperation[]): void

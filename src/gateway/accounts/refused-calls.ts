@@ -3,13 +3,14 @@
  * of the gateway. A flood of them must fill neither the ledger nor memory, so each source and all together have a rate. What
  * is above it is only counted, and the next listed request of the source states the number.
  */
+
+import { BoundedMap } from '../../core/bounded-map.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { RequestEnded } from '../../core/journal.ts'
 import { recordedCode } from '../../policy/accounts/attempt-end.ts'
 import { fullBucket, hasTokens, type TokenBucket, takeTokens } from '../../policy/accounts/token-bucket.ts'
 import { clientOf } from '../../policy/client-families.ts'
-import { BoundedMap } from '../health/bounded-map.ts'
 import type { AccountsState } from './accounts-state.ts'
 
 /** The key that was presented, if it is or was one of this gateway. `why`: why it may not be used; null: it may. */
@@ -39,11 +40,11 @@ const PER_MINUTE = { source: 20, identified: 600, others: 60 } as const
 /** Characters of a path, and of a message with it. */
 const MOST = { path: 150, message: 420 } as const
 
-type Source = { readonly bucket: TokenBucket; unlisted: number }
+type RefusedSource = { readonly bucket: TokenBucket; unlisted: number }
 
 export class RefusedCalls {
   readonly #state: Pick<AccountsState, 'world' | 'journal'>
-  readonly #sources = new BoundedMap<Source>()
+  readonly #sources = new BoundedMap<RefusedSource>()
   readonly #all = new Map<'identified' | 'others', TokenBucket>()
 
   constructor(state: Pick<AccountsState, 'world' | 'journal'>) {

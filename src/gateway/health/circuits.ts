@@ -3,6 +3,7 @@
  * and `policy/health/slow-start.ts`.
  */
 
+import { BoundedMap } from '../../core/bounded-map.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { CircuitRules } from '../../core/settings.ts'
 import { endpointId, type Names, namesOf, proxyId, type Target } from '../../core/target.ts'
@@ -10,7 +11,6 @@ import type { GatewayEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
 import * as circuit from '../../policy/health/breaker.ts'
 import { warmUpDelay } from '../../policy/health/slow-start.ts'
-import { BoundedMap } from './bounded-map.ts'
 
 /** The scope of a circuit. `answers`: counts the empty answers of a deployment. */
 export type CircuitScope = 'deployment' | 'model' | 'endpoint' | 'proxy' | 'answers'

@@ -1,5 +1,6 @@
 /** Cooldowns of keys, deployments, models and endpoints, and the events about them. The rules are in `policy/health/cooldown.ts`. */
 
+import { BoundedMap } from '../../core/bounded-map.ts'
 import { type Failure, rowOf } from '../../core/failure.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import { deploymentId, endpointId, keyId, modelId, type Target } from '../../core/target.ts'
@@ -12,7 +13,6 @@ import {
   startCooldown,
   startTrial,
 } from '../../policy/health/cooldown.ts'
-import { BoundedMap } from './bounded-map.ts'
 
 /** Keys rejected within this time (ms) of each other count as rejected together. */
 const TOGETHER = 60_000

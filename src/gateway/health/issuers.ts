@@ -1,7 +1,7 @@
+import { BoundedMap } from '../../core/bounded-map.ts'
 import type { ReasoningSignature } from '../../core/chat.ts'
 import type { Instance } from '../../core/provider.ts'
 import { endpointId } from '../../core/target.ts'
-import { BoundedMap } from './bounded-map.ts'
 
 /**
  * The endpoints that issued encrypted reasoning. OpenAI, xAI and the resources of Azure cannot read each other's; accounts of

@@ -1,9 +1,10 @@
 /** The limits of models from the best source: the configuration file, a refusal, the provider's list, the catalogue. */
+
+import { BoundedMap } from '../../core/bounded-map.ts'
 import { type Catalogue, factsOf, type ModelFacts } from '../../core/config.ts'
 import type { ModelLimits } from '../../core/provider.ts'
 import { type Candidate, modelId } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
-import { BoundedMap } from './bounded-map.ts'
 
 /** Lifetime of a learned limit in ms. A local server may be started again with another context window. */
 const LIFETIME = 600_000

@@ -1,11 +1,12 @@
 /** Load, latency and remaining rate limits of upstreams. */
+
+import { BoundedMap } from '../../core/bounded-map.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import { type Candidate, deploymentId, keyId, modelId, type Target } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
 import { type Ewma, expectedWait, observe, quantiles } from '../../policy/health/latency.ts'
 import { type Quota, type QuotaLimit, quotaIn, scarcestLimit } from '../../policy/health/quota.ts'
-import { BoundedMap } from './bounded-map.ts'
 
 /** Limits of the models listed for a provider on the status page: number, and characters of a name. Clients choose names. */
 const MAX_MODELS = 200

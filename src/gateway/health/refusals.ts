@@ -2,12 +2,13 @@
  * What providers have rejected: protocols, members of requests, reasoning signatures of other providers, and too many
  * inputs in one embeddings call. Entries expire after ten minutes.
  */
+
+import { BoundedMap } from '../../core/bounded-map.ts'
 import type { UpstreamProtocolName } from '../../core/chat.ts'
 import type { Json } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
 import { type Candidate, endpointId, modelId } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
-import { BoundedMap } from './bounded-map.ts'
 
 /** Lifetime of an entry in ms. Servers are upgraded, so what was rejected is then sent again. */
 const LIFETIME = 600_000

@@ -1,10 +1,11 @@
 /** Retry and hedge budgets. The rules are in `policy/retry/retry-budget.ts` and `policy/routing/hedge.ts`. */
+
+import { BoundedMap } from '../../core/bounded-map.ts'
 import type { Settings } from '../../core/settings.ts'
 import { type Candidate, modelId } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
 import { countFirst, emptyBudget, type RetryBudget, requestRepeat } from '../../policy/retry/retry-budget.ts'
 import { addWait, earn, hedgeAfter, noCredit, type ObservedWait, spend } from '../../policy/routing/hedge.ts'
-import { BoundedMap } from './bounded-map.ts'
 
 /** Opening times are recorded by mode, because whole answers take longer to open than streams. */
 export type ResponseMode = 'streamed' | 'whole'

@@ -2,6 +2,8 @@
  * The gateway's in-memory state of its upstreams: circuits, cooldowns, budgets, load and latency. The rules are pure
  * functions in `policy/`; the files in this folder store their results and emit changes.
  */
+
+import { BoundedMap } from '../../core/bounded-map.ts'
 import { type Failure, rowOf } from '../../core/failure.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
@@ -9,7 +11,6 @@ import type { Candidate, Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
 import type { Cooldown, CooldownReason } from '../../policy/health/cooldown.ts'
-import { BoundedMap } from './bounded-map.ts'
 import { type AdmissionMode, type CircuitClaims, Circuits } from './circuits.ts'
 import { Cooldowns } from './cooldowns.ts'
 import { Issuers } from './issuers.ts'

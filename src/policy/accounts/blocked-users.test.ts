@@ -12,7 +12,7 @@ const cases: readonly (readonly [string, string, readonly string[], number, bool
   ['of one team', 'team_a', ['bob smith'], 0, true],
   ['of another team', 'team_b', ['bob smith'], 0, false],
   ['a second name', 'team_b', ['adam', 'eve'], 0, true],
-  ['nobody', 'team_a', [], 0, false],
+  ['no user', 'team_a', [], 0, false],
   ['a name that begins with the ID of a team', 'x', ['team_a bob smith'], 0, false],
   ['a name that is part of one', 'team_a', ['bob'], 0, false],
   ['before its end', 'team_a', ['late'], 999, true],

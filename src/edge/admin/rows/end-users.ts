@@ -31,12 +31,12 @@ const decided = z
   .strictObject({ object: z.literal('end_user'), end_user: z.string(), team: named, blocked: z.boolean() })
   .meta({ id: 'EndUserDecision' })
 
-type Named = { readonly end_user: string; readonly team?: string | undefined }
+type NamedEndUser = { readonly end_user: string; readonly team?: string | undefined }
 
 /** Blocks or unblocks. */
 const decide = async (
   deps: AdminDeps,
-  call: AdminCall<unknown, unknown, Named>,
+  call: AdminCall<unknown, unknown, NamedEndUser>,
   {
     state,
     until,

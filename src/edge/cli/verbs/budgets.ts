@@ -94,15 +94,15 @@ const countersOf = async (
   return isObject(body) ? list(body.data).filter(isObject) : []
 }
 
-type OwnerNames = { readonly [per: string]: ReadonlyMap<string, string> }
+type NamesByKind = { readonly [per: string]: ReadonlyMap<string, string> }
 
-const ownerNames = async (store: RecordStore): Promise<OwnerNames> => ({
+const ownerNames = async (store: RecordStore): Promise<NamesByKind> => ({
   team: await namesOf(store, 'team'),
   key: await namesOf(store, 'key'),
 })
 
 /** Requests without a user share a counter. */
-const ownerOf = ({ of }: JsonObject, per: string, names: OwnerNames): string => {
+const ownerOf = ({ of }: JsonObject, per: string, names: NamesByKind): string => {
   const owner = text(of) ?? ''
   return names[per]?.get(owner) ?? (owner === '' ? 'without a user' : owner)
 }

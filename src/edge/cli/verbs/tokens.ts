@@ -31,10 +31,10 @@ const cells = (token: JsonObject, teams: ReadonlyMap<string, string>, { paint }:
   ]
 }
 
-type CreateOptions = { readonly role: string; readonly team?: readonly string[]; readonly expires?: string }
+type TokenOptions = { readonly role: string; readonly team?: readonly string[]; readonly expires?: string }
 
 /** The secret is alone on stdout; the rest is a note on stderr. */
-const create = (cli: Cli, name: string, { role, team = [], expires }: CreateOptions): Promise<void> => {
+const create = (cli: Cli, name: string, { role, team = [], expires }: TokenOptions): Promise<void> => {
   if (!ROLES.includes(role)) throw new CliError(EXIT.usage, `--role is one of ${ROLES.join(', ')}.`)
   const end = expires === undefined ? null : timeOf('--expires', expires, 1)
   return withRecords(cli, async (store) => {
@@ -73,7 +73,7 @@ export const define: DefineVerb = (command, cli) => {
     .option('--team <team>', 'only for this team; may be repeated. Otherwise for everything', repeated)
     .option('--expires <time>', 'end of its validity: 90d, or 2026-12-31')
     .addHelpText('after', '\nExample: headgate tokens create ci --role viewer --team search --expires 90d')
-    .action((name: string, options: CreateOptions) => create(cli(), name, options))
+    .action((name: string, options: TokenOptions) => create(cli(), name, options))
   command
     .command('revoke <token>')
     .description('Revoke an admin token for ever. Its sessions end.')

@@ -10,7 +10,7 @@ import type { Cell } from '../table.ts'
 type WhatIfOptions = ListingOptions & { readonly since: string }
 
 /** A route, or a model that clients name. `requests`: of the time before now; null: not counted. */
-type Row = {
+type WhatIfRow = {
   readonly model: string
   readonly direct: boolean
   readonly requests: number | null
@@ -29,7 +29,7 @@ const targetText = (target: Json | undefined): string | null => {
   return found ? `${text(found.provider)}/${text(found.model)}` : null
 }
 
-const routes = async (gateway: GatewayClient, down: readonly string[]): Promise<readonly Row[]> => {
+const routes = async (gateway: GatewayClient, down: readonly string[]): Promise<readonly WhatIfRow[]> => {
   const body = { for: '*', assume: { down } }
   const answer = await gateway.call('/admin/api/v1/explain', { method: 'POST', body })
   return (isObject(answer.body) ? list(answer.body.data) : []).filter(isObject).map((plan) => ({
@@ -71,7 +71,7 @@ const directModels = async (
   gateway: GatewayClient,
   down: readonly string[],
   since: string,
-): Promise<readonly Row[]> => {
+): Promise<readonly WhatIfRow[]> => {
   const reports = await Promise.all(
     down.map(async (provider) => {
       const query = { from: since, by: 'model,style,route', bucket: 'none', provider }
@@ -98,7 +98,7 @@ const directModels = async (
   )
 }
 
-const cells = ({ model, direct, requests, before, answers, loses }: Row, { paint }: Cli): readonly Cell[] => [
+const cells = ({ model, direct, requests, before, answers, loses }: WhatIfRow, { paint }: Cli): readonly Cell[] => [
   model,
   direct ? 'clients' : 'a route',
   requests === null ? '–' : requests.toLocaleString('en'),

@@ -109,7 +109,7 @@ export class AccessRules {
     return this.#refuseUnknown(current, request, { presented, known })
   }
 
-  /** Pages with the figures of all teams: without credentials where nobody else can be reached, otherwise for all teams. */
+  /** Pages with the figures of all teams: without credentials where no other client can reach them, otherwise for all teams. */
   #checkOperator(current: CurrentKeys, request: AccessRequest): Outcome<Client> {
     const { index, settings, directory } = current
     const isClosed = this.#production && (!index.isEmpty || this.isKeyRequired(settings))

@@ -9,8 +9,8 @@ import {
   type Principal,
   type Team,
 } from '../../../core/accounts.ts'
+import { BoundedMap } from '../../../core/bounded-map.ts'
 import type { Settings } from '../../../core/settings.ts'
-import { BoundedMap } from '../../../gateway/health/bounded-map.ts'
 import { isWellFormedKey, keyKindOf } from '../../../policy/accounts/client-key.ts'
 import { principalOf } from '../../../policy/accounts/principal.ts'
 import { clientKeyIds } from '../../config/ids.ts'

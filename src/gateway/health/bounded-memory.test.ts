@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defaultSettings } from '../../../test/support/settings.ts'
 import { stillWorld } from '../../../test/support/still-world.ts'
+import { BoundedMap } from '../../core/bounded-map.ts'
 import { fail } from '../../core/failure.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Target } from '../../core/target.ts'
-import { BoundedMap } from './bounded-map.ts'
 import { UpstreamHealth } from './upstream-health.ts'
 
 const MAX = 10_000

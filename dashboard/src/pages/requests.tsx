@@ -3,6 +3,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChild } from 'preact'
 import { useCallback, useEffect, useRef } from 'preact/hooks'
+import { REQUEST_STYLES } from '../../../src/core/request-styles.ts'
 import type { Facets, OutcomeHistogram, RequestsPage } from '../../../src/edge/ledger/reading/queries.ts'
 import { boundsOf, isCurrent, type Place, placePath, rangeAt, valuesOf, withParam } from '../address.ts'
 import { apiPath, read, session, useResource } from '../api.ts'
@@ -42,7 +43,7 @@ const PAGE = 200
 const FIGURES = 10_000
 
 const RESULTS = Object.entries(w.results).map(([value, label]) => ({ value, label }))
-const STYLES = ['chat', 'responses', 'messages', 'completions', 'embeddings'].map((value) => ({ value, label: value }))
+const STYLES = REQUEST_STYLES.map((value) => ({ value, label: value }))
 
 /** The range and the filters as parameters of the API. */
 const fullQuery = (place: Place) => {

@@ -6,6 +6,7 @@ import { bad, fail, good, KINDS, type Outcome } from '../../../core/failure.ts'
 import type { IncomingRequest } from '../../../core/http-exchange.ts'
 import { isObject, type JsonObject, list } from '../../../core/json.ts'
 import { nearest } from '../../../core/nearest.ts'
+import { REQUEST_STYLES } from '../../../core/request-styles.ts'
 import { ownTurn } from '../../../core/steps.ts'
 import { parseOnce } from '../../../gateway/endpoints/explain.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
@@ -15,8 +16,6 @@ import { AUTO } from '../../../policy/routing/plan.ts'
 import { listOf } from '../fields.ts'
 import { row } from '../row.ts'
 import { invalid } from '../validation.ts'
-
-const STYLES = ['chat', 'responses', 'messages', 'completions', 'embeddings'] as const
 
 /** The client of an explanation; `state` null: a request without a key. */
 type ExplainedClient = {
@@ -152,7 +151,7 @@ export const explainRows = [
           .max(200)
           .optional()
           .describe('The ID of a client key: its access, limits and budgets apply'),
-        style: z.enum(STYLES).optional().describe('The style of the body; default: recognised by its members'),
+        style: z.enum(REQUEST_STYLES).optional().describe('The style of the body; default: recognised by its members'),
         assume: assumption.optional(),
       })
       .refine(forAll, { path: ['request'], message: 'It is required, unless `for` is "*".' }),

@@ -1,5 +1,6 @@
 /** `headgate what-if`: the targets of all routes, and of models that are requested directly, as if providers were down. */
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../../core/json.ts'
+import { REQUEST_STYLES } from '../../../core/request-styles.ts'
 import { queryOf } from '../accounts/record-store.ts'
 import { timeOf } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
@@ -42,7 +43,7 @@ const routes = async (gateway: GatewayClient, down: readonly string[]): Promise<
   }))
 }
 
-const STYLES = new Set(['chat', 'responses', 'messages', 'completions', 'embeddings'])
+const STYLES: ReadonlySet<string> = new Set(REQUEST_STYLES)
 
 /** The first target of the plan for a model; null: none can be tried. */
 const planned = async (

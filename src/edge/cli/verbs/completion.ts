@@ -10,18 +10,18 @@ export const define: DefineVerb = (command, cli) => {
     .addHelpText(
       'after',
       `
-bash:  eval "$(headgate completion bash)"           in ~/.bashrc
-zsh:   eval "$(headgate completion zsh)"            in ~/.zshrc
-fish:  headgate completion fish | source            in ~/.config/fish/config.fish
+In ~/.bashrc, and with zsh in ~/.zshrc: source <(headgate completion bash)
+
+In ~/.config/fish/config.fish: headgate completion fish | source
 
 Example: headgate completion bash > ~/.local/share/bash-completion/completions/headgate`,
     )
-    .action(async (shell: string) => {
-      const script = Object.hasOwn(SHELLS, shell) ? SHELLS[shell as keyof typeof SHELLS] : undefined
+    .action(async (name: string) => {
+      const script = Object.hasOwn(SHELLS, name) ? SHELLS[name as keyof typeof SHELLS] : undefined
       if (!script) throw new CliError(EXIT.usage, `Unknown shell. Known: ${Object.keys(SHELLS).join(', ')}.`)
       const { answer, wholeProgram } = cli()
       const text = script(commandsOf(await wholeProgram(), ''))
-      answer({ shell, script: text }, () => [text])
+      answer({ name, script: text }, () => [text])
     })
 }
 

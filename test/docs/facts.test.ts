@@ -19,6 +19,9 @@ import { jsonSchemaOf, type Schema, type SettingRow, styleNames } from '../../sr
 import { launchRows, settingRows } from '../../src/edge/config/rows.ts'
 import { ADMIN_BASE } from '../../src/edge/http/app/admin-request.ts'
 import { pathsOf, ROUTES } from '../../src/edge/http/app/routes.ts'
+import { TARGETS } from '../../tools/fuzz/targets.ts'
+import { INVARIANTS } from '../../tools/sim/invariants.ts'
+import { ROWS } from '../security/rows.ts'
 import { PAGES, ROOT } from './support.ts'
 
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
@@ -372,6 +375,16 @@ test('facts: counts of formats and providers are those of the program', async ()
     }
   }
   assert.ok(found.formats > 1 && found.providers > 1, JSON.stringify(found))
+})
+
+test('facts: counts of tests in docs/reliability.md are those of the tests', () => {
+  const { prose } = pageOf('docs/reliability.md')
+  const stated = (pattern: RegExp): number => Number(pattern.exec(prose)?.[1])
+  assert.equal(stated(/\| (\d+) rows, all with tests \|/), ROWS.length)
+  assert.ok(ROWS.every(({ tests = [] }) => tests.length > 0))
+  assert.equal(stated(/\| (\d+) targets, /), TARGETS.length)
+  const checked = Object.values(INVARIANTS).filter((row) => 'check' in row)
+  assert.equal(stated(/keeps (\d+) invariants/), checked.length)
 })
 
 /** The value of a constant in the text of a source file, as a number; `NAME.member` is a member of an object. */

@@ -158,7 +158,7 @@ export const settingsSchema = z.strictObject({
         512,
         1,
         1_048_576,
-        'memory for requests in progress, whole answers being received, and answers that clients read slowly. Above it, the client (by key, otherwise by address) with the most unread bytes loses its oldest unread answer; then new model calls are refused. Above twice as much, answers of more than 1 MB that are being received are aborted',
+        'memory for requests in progress, whole answers being received, and answers that clients read slowly. Above it, the client (by key, otherwise by address) with the most unread bytes loses its oldest unread answer; then new model calls are refused. What one client sends takes at most as much as stays free. Above twice as much, answers of more than 1 MB that are being received are aborted',
       ),
       eventLoopDelay: ms(
         1_000,

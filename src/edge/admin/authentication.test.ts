@@ -69,7 +69,7 @@ const requestWith = (
     settings: settingsSchema.parse(admin === undefined ? {} : { auth: { admin } }),
     accessPolicy: { loopback: false, keyed: false, port: 3000, hosts: [], origins: ['https://app.example'] },
     isClientKey: (key) => key === 'client-key',
-    body: Promise.resolve(good('')),
+    readBody: () => Promise.resolve(good('')),
     beginCall: () => null,
     refuse: () => assert.fail('the request was refused'),
     ...rest,

@@ -20,7 +20,7 @@ import { type CallDemand, textDemand } from '../accounts/demand.ts'
 import type { Gateway } from '../gateway.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import { type InboundRequest, isCompatible, prepareRequest } from '../upstream/outbound-request.ts'
-import { parseRequest } from '../upstream/parse-request.ts'
+import { parseInTurns, parseRequest } from '../upstream/parse-request.ts'
 import { EMBEDDINGS, type ParsedEmbeddings, parseEmbeddings, prepareEmbeddings } from './embeddings.ts'
 
 /** The plan for a request of a client, with the present state of each candidate. */
@@ -28,6 +28,27 @@ export const explain = (gateway: Gateway, received: IncomingRequest): Outcome<Js
   const parsed = parseOnce(gateway, { received, audience: 'client' })
   return parsed.ok ? parsed.value(NO_ASSUMPTION) : parsed
 }
+
+/** The same for a call of a client: it counts in the client's limits as a request, and a large body is parsed in pieces. */
+export const explainCall = async (gateway: Gateway, received: IncomingRequest): Promise<Outcome<JsonObject>> => {
+  const account = gateway.accounts.open(received, ROUTE)
+  try {
+    const limited = await account.enter()
+    if (limited) return bad(limited)
+    if (isEmbeddings(received)) return explain(gateway, received)
+    const style = styleOf(received)
+    if (!style.ok) return style
+    const { world } = gateway
+    const parsed = await parseInTurns(style.value, received, gateway.config().settings.limit, world.turn)
+    if (!parsed.ok) return parsed
+    return explainText(gateway, { received, audience: 'client' }, parsed.value, NO_ASSUMPTION)
+  } finally {
+    account.close()
+  }
+}
+
+/** The kind of call. */
+const ROUTE = 'route'
 
 /** Who asks: only operators see the reasons that an operator has written for a decision. */
 export type Asking = { readonly received: IncomingRequest; readonly audience: 'client' | 'operator' }

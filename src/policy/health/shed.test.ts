@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defaultSettings } from '../../../test/support/settings.ts'
-import { addressGroup, type Load, shedFailure, shedReason } from './shed.ts'
+import { addressGroup, bodyShed, type Load, shedFailure, shedReason } from './shed.ts'
 
 const limit = { ...defaultSettings.limit, concurrent: 10, bufferedMegabytes: 1, eventLoopDelay: 200 }
 const calm: Load = { calls: 0, held: 0, delays: [0, 0, 0, 0, 0], heap: 0.1 }
@@ -28,6 +28,17 @@ for (const [name, load, why] of cases)
 test('shed: an eventLoopDelay of 0 disables the check', () => {
   assert.equal(shedReason({ ...calm, delays: Array(5).fill(1e6) }, { ...limit, eventLoopDelay: 0 }), null)
 })
+
+for (const [name, bytes, memory, why] of [
+  ['the first body of a client', 60, { own: 0, held: 40, limit: 100 }, null],
+  ['a body above the limit', 61, { own: 0, held: 40, limit: 100 }, 'buffered'],
+  ['a client alone at half of the limit', 1, { own: 49, held: 49, limit: 100 }, null],
+  ['a client alone above half of the limit', 2, { own: 49, held: 49, limit: 100 }, 'share'],
+  ['one of two clients above a third', 2, { own: 33, held: 66, limit: 100 }, 'share'],
+] as const)
+  test(`shed: ${name}: ${why ?? 'accepted'}`, () => {
+    assert.equal(bodyShed(bytes, memory), why)
+  })
 
 const messages = [
   ['concurrent', 'The gateway is at its limit of requests in progress (limit.concurrent).'],

@@ -17,8 +17,11 @@ export type Load = {
   readonly heap: number
 }
 
-/** Why a call is refused. `connections` and `address`: the limit that the call's connection exceeds. */
-export type ShedReason = 'concurrent' | 'connections' | 'address' | 'buffered' | 'event_loop' | 'heap'
+/**
+ * Why a call is refused. `connections` and `address`: the limit that the call's connection exceeds. `share`: that of its
+ * client in the limit of buffered bytes.
+ */
+export type ShedReason = 'concurrent' | 'connections' | 'address' | 'buffered' | 'share' | 'event_loop' | 'heap'
 
 /** The event loop counts as overloaded after this many seconds of delay in a row: short delays are normal on a busy machine. */
 export const LATE_SECONDS = 5
@@ -40,11 +43,27 @@ export const shedReason = ({ calls, held, delays, heap }: Load, limit: Settings[
   return late ? 'event_loop' : null
 }
 
+/**
+ * Why a client may not buffer so many more bytes; null: it may. A client holds at most as much as stays free for the others: one
+ * alone half of the limit, two a third each. So a client that holds nothing finds memory, however many others take all they can.
+ * `own`: bytes that it holds; `held`: all buffered bytes.
+ */
+export const bodyShed = (
+  bytes: number,
+  { own, held, limit }: { readonly own: number; readonly held: number; readonly limit: number },
+): Extract<ShedReason, 'buffered' | 'share'> | null => {
+  const free = limit - held - bytes
+  if (free < 0) return 'buffered'
+  return own > 0 && own + bytes > free ? 'share' : null
+}
+
 const MESSAGES: Readonly<Record<ShedReason, string>> = {
   concurrent: 'The gateway is at its limit of requests in progress (limit.concurrent).',
   connections: 'The gateway is at its limit of connections (limit.connections).',
   address: 'Too many connections come from this address (limit.connectionsPerAddress).',
   buffered: 'Requests and answers in progress have reached the memory limit (limit.bufferedMegabytes).',
+  share:
+    'Requests of this client in progress have reached its share of the memory limit: as much as stays free (limit.bufferedMegabytes).',
   event_loop: 'The gateway is overloaded: its event loop is delayed (limit.eventLoopDelay).',
   heap: 'The gateway has too little memory for further requests.',
 }

@@ -28,13 +28,16 @@ export type AdminRequest = Pick<IncomingRequest, 'id' | 'method' | 'path' | 'que
   readonly accessPolicy: AccessPolicy
   /** Whether a presented key is the key of a client, which is no admin credential. */
   readonly isClientKey: (presented: string) => boolean
-  /** The body as text; its content type has not been checked. */
-  readonly body: Promise<Outcome<string>>
+  /** Reads the body as text, once; its content type has not been checked. */
+  readonly readBody: (from: BodySender) => Promise<Outcome<string>>
   /** Counts the request as a model call until its end. Returns why it is refused at the present load; null: it is not. */
   readonly beginCall: () => Failure | null
   /** Sends an error response; an unread body is handled. */
   readonly refuse: (failure: Failure, headers?: ResponseHeaders) => void
 }
+
+/** The sender of a body. `unknown`: the request has no valid credentials so far, such as a sign-in. */
+export type BodySender = 'actor' | 'unknown'
 
 /** A part of the server. A rejection becomes a 500 response. */
 export type LoadedPart<Received> = { readonly serve: (request: Received, reply: ResponseWriter) => Promise<void> }
@@ -57,23 +60,41 @@ export const loadedOnUse = <Received>(load: () => Promise<LoadedPart<Received>>)
   }
 }
 
-/** Bytes of a body. A configuration file has at most as many; a prompt may contain images. */
-const MAX_BODY = { usual: 1_048_576, modelCall: 8 * 1_048_576 }
+/** Bytes of a body. A configuration file has at most as many; a prompt may contain images. `unknown`: of an unknown sender. */
+const MAX_BODY = { unknown: 4_096, usual: 1_048_576, modelCall: 8 * 1_048_576 }
+/** Bytes of a body that operators may send when the memory for bodies is full. */
+const ALWAYS = 65_536
 
 /** Whether the admin API passes this path to the model API. */
-export const isTryPath = (path: string): boolean => path.startsWith(`${ADMIN_BASE}/try/`)
+const isTryPath = (path: string): boolean => path.startsWith(`${ADMIN_BASE}/try/`)
+
+type BodyRequest = { readonly path: string; readonly limit: number; readonly from: BodySender }
+
+/** Memory for a body. `reserveSmall`: takes it also if it is full. */
+type BodyReserve = {
+  reserve(bytes: number): Failure | null
+  reserveSmall(bytes: number): void
+}
 
 /**
- * Reads a body from its first byte on, since the server keeps no part of it. If the client disconnects before its end, the
- * promise is never settled. `limit`: in bytes, of any body. `reserve`: reserves memory.
+ * Reads a body that the server has held. If the client disconnects before its end, the promise is never settled. `limit`: in
+ * bytes, of any body.
  */
 export const readBody = (
   exchange: HttpExchange,
-  { path, limit }: { readonly path: string; readonly limit: number },
-  reserve: (bytes: number) => Failure | null,
+  { path, limit, from }: BodyRequest,
+  memory: BodyReserve,
 ): Promise<Outcome<string>> => {
   if (BODILESS.has(exchange.method)) return Promise.resolve(good(''))
-  const maxBytes = Math.min(limit, isTryPath(path) ? MAX_BODY.modelCall : MAX_BODY.usual)
+  const usual = isTryPath(path) ? MAX_BODY.modelCall : MAX_BODY.usual
+  const maxBytes = Math.min(limit, from === 'unknown' ? MAX_BODY.unknown : usual)
+  let received = 0
+  const reserve = (bytes: number): Failure | null => {
+    received += bytes
+    if (from === 'unknown' || received > ALWAYS) return memory.reserve(bytes)
+    memory.reserveSmall(bytes)
+    return null
+  }
   const unfit = textProblem(exchange.headers, maxBytes)
   if (unfit) return Promise.resolve(bad(unfit))
   if (exchange.expects === 'continue') exchange.sendContinue()

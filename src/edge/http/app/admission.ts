@@ -6,6 +6,7 @@ import { addressGroup, bufferLimitBytes, type ShedReason } from '../../../policy
 import type { HeldBytes, LoadMeter } from '../../process/load.ts'
 import type { ClientConnection, HttpExchange, IncomingHead } from '../server/http-server.ts'
 import { AccessRules, type KeySource } from './access-rules.ts'
+import { BodyMemory } from './body-memory.ts'
 import { isLoopback } from './local-request.ts'
 import type { HttpReply } from './reply.ts'
 import { type UnreadAnswers, unreadAnswers } from './unread-answers.ts'
@@ -54,6 +55,8 @@ export class Admission {
   readonly held: HeldBytes
   /** Responses that clients have not read. */
   readonly unread: UnreadAnswers
+  /** What clients have sent. */
+  readonly bodies: BodyMemory
   readonly access: AccessRules
   phase: Phase = 'serving'
   /** HTTP requests in progress. */
@@ -71,7 +74,9 @@ export class Admission {
     this.#settings = settings
     this.#load = load
     this.held = load.held
-    this.unread = unreadAnswers(load.held, () => bufferLimitBytes(settings().limit))
+    const limit = () => bufferLimitBytes(settings().limit)
+    this.unread = unreadAnswers(load.held, limit)
+    this.bodies = new BodyMemory(load.held, this.unread, limit)
     this.#accessPolicy = { loopback: isLoopback(host ?? ''), keyed: false, port, hosts: [], origins: [] }
   }
 
@@ -109,6 +114,12 @@ export class Admission {
   networkOf(address: string): string {
     if (address !== this.#lastNetwork.address) this.#lastNetwork = { address, network: addressGroup(address) }
     return this.#lastNetwork.network
+  }
+
+  /** The name under which the memory of a client is counted: its key, or the network of its address. */
+  memoryOwner(key: string, address: string, headers: IncomingHead['headers']): string {
+    if (key !== '') return memoryOwnerOf(key)
+    return this.networkOf(this.access.addressOf(this.#settings(), { address, headers }))
   }
 
   /** Connections above `limit.connections` that still get a response, so that health checks work at the limit. */

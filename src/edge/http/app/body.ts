@@ -68,6 +68,9 @@ export type BodyListener = {
 export const collect = (exchange: HttpExchange, maxBytes: number, listener: BodyListener): void =>
   exchange.pipeBody(new BodyReader(exchange, maxBytes, listener))
 
+/** Bytes of memory that a part takes at least: a body can come in chunks of one byte. */
+const LEAST = 256
+
 class BodyReader implements BodySink {
   readonly #exchange: HttpExchange
   readonly #maxBytes: number
@@ -83,7 +86,8 @@ class BodyReader implements BodySink {
 
   push(part: Buffer): void {
     this.#size += part.length
-    const problem = this.#size > this.#maxBytes ? tooLarge(this.#maxBytes) : this.#listener.reserve(part.length)
+    const memory = Math.max(part.length, LEAST)
+    const problem = this.#size > this.#maxBytes ? tooLarge(this.#maxBytes) : this.#listener.reserve(memory)
     if (!problem) {
       this.#parts.push(part)
       return

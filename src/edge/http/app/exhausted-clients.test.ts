@@ -98,6 +98,21 @@ for (const name of MODEL_ROUTES) {
   })
 }
 
+test('exhausted clients: a limit of requests counts explanations of routes', async () => {
+  const { handlers, world } = setting([])
+  const principal = testPrincipal({ requestsPerMinute: 2 })
+  const statuses: (number | null)[] = []
+  const ask = async (style: string) => {
+    const reply = new CapturedReply()
+    const done = handlers.explain({ ...received('chat', principal), path: '/v1/route', query: style }, reply, '')
+    await world.advance(1)
+    await done
+    statuses.push(reply.status)
+  }
+  for (const style of ['style=chat', '', 'style=chat']) await ask(style)
+  assert.deepEqual(statuses, [200, 200, 429])
+})
+
 test('exhausted clients: a background response is refused before it is stored', async () => {
   const { handlers, world, gateway } = setting([EXHAUSTED])
   const reply = new CapturedReply()

@@ -8,7 +8,7 @@ import { nearest } from '../../../core/nearest.ts'
 import { serveChat } from '../../../gateway/chat/serve-chat.ts'
 import { countTokens } from '../../../gateway/endpoints/count-tokens.ts'
 import { EMBEDDINGS, serveEmbeddings } from '../../../gateway/endpoints/embeddings.ts'
-import { explain } from '../../../gateway/endpoints/explain.ts'
+import { explainCall } from '../../../gateway/endpoints/explain.ts'
 import { type HealthProblem, healthPage, modelPage, modelsPage, statusPage } from '../../../gateway/endpoints/pages.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
 import { compact } from '../../../gateway/responses/compact.ts'
@@ -137,8 +137,8 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
         responseWriter: reply,
         withHistory: withHistoryFrom(gateway, received),
       }),
-    explain: (received, reply) => {
-      const answer = explain(gateway, received)
+    explain: async (received, reply) => {
+      const answer = await explainCall(gateway, received)
       if (answer.ok) return json(reply, 200, answer.value)
       refuse(reply, answer.failure, received)
     },

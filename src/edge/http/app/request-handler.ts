@@ -5,13 +5,13 @@ import { type Failure, fail } from '../../../core/failure.ts'
 import type { IncomingRequest } from '../../../core/http-exchange.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { type AccessPolicy, corsHeaders, preflightHeaders } from '../../../policy/access.ts'
-import { bufferLimitBytes, type ShedReason, shedFailure } from '../../../policy/health/shed.ts'
+import { type ShedReason, shedFailure } from '../../../policy/health/shed.ts'
 import { statusOf } from '../../../policy/reply/final-error.ts'
 import { errorText } from '../server/error-text.ts'
 import type { HttpExchange, RequestProblem, ResponseHeaders } from '../server/http-server.ts'
 import { challengeFor } from './access-rules.ts'
-import { type AdminApi, type AdminRequest, isAdminPath, isTryPath, readBody } from './admin-request.ts'
-import { type ActiveRequest, type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './admission.ts'
+import { type AdminApi, type AdminRequest, isAdminPath, readBody } from './admin-request.ts'
+import { type ActiveRequest, type ConnectionContext, headProblem, pathOf, queryOf } from './admission.ts'
 import { type BodyListener, bodyProblem, collect } from './body.ts'
 import { canonicalPath, withDeployment } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
@@ -19,7 +19,7 @@ import { isLocal } from './local-request.ts'
 import { DASHBOARD_BASE, isDashboardPath, isDocsPath, isNavigation, type Pages } from './page-request.ts'
 import { HttpReply, type ReplyAccounting } from './reply.ts'
 import { newRequestId, requestIds } from './request-id.ts'
-import { type ApiRoute, allowed, findRoute, isModelPath, takes } from './routes.ts'
+import { type ApiRoute, allowed, findRoute, isCounted, isModelPath, takes } from './routes.ts'
 import type { ServerContext } from './server-context.ts'
 import type { Unread } from './unread-answers.ts'
 
@@ -41,7 +41,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   #rest = ''
   #owner = ''
   #principal = ANONYMOUS
-  /** The client whose share of memory an unread response takes. */
+  /** The client whose share of memory its body and an unread response take. */
   #memoryOwner: string
   /** The response was aborted to free memory. */
   #aborted = false
@@ -96,13 +96,16 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (route) this.#admit(route)
   }
 
-  /** The admin API checks the method, the path and the credentials itself, while the body is received. */
+  /** The admin API checks the method, the path and the credentials itself. It reads the body afterwards. */
   #serveAdmin(admin: AdminApi): void {
     const { exchange } = this
     const { method, target, headers } = exchange
-    const { access } = this.#server.admission
+    const { admission } = this.#server
+    const { access } = admission
     const { address } = this.#connection.connection
     const { version, hosts } = exchange
+    this.#memoryOwner = admission.memoryOwner('', address, headers)
+    exchange.holdBody()
     const request: AdminRequest = {
       id: this.#ids.id,
       method,
@@ -115,7 +118,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       settings: this.#settings,
       accessPolicy: this.#accessPolicy,
       isClientKey: (key) => access.isClientKey(this.#settings, key),
-      body: readBody(exchange, { path: this.path, limit: this.#settings.limit.body }, (bytes) => this.reserve(bytes)),
+      readBody: (from) => readBody(exchange, { path: this.path, limit: this.#settings.limit.body, from }, this),
       beginCall: () => this.#beginCall(),
       refuse: (failure, extraHeaders) => this.refuse(failure, extraHeaders),
     }
@@ -195,31 +198,33 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (!admitted.ok) return this.refuse(admitted.failure, challengeFor(admitted.failure))
     this.#principal = admitted.value.principal
     this.#owner = admitted.value.owner
-    if (this.#principal.id !== '') this.#memoryOwner = memoryOwnerOf(this.#principal.id)
-    if (route.model) admission.unread.makeRoom(0)
-    const shed = route.model ? admission.shed(this.#connection, settings.limit) : null
+    this.#memoryOwner = admission.memoryOwner(this.#principal.id, this.#connection.connection.address, headers)
+    const counted = isCounted(route)
+    if (counted) admission.unread.makeRoom(0)
+    const shed = counted ? admission.shed(this.#connection, settings.limit) : null
     if (shed) return this.refuse(shedFailure(shed), {}, shed)
 
     if (route.method !== 'POST') return this.#call(route, { text: '' })
-    const unfit = bodyProblem(headers, settings.limit.body)
+    const maxBody = Math.min(settings.limit.body, route.maxBody ?? Number.POSITIVE_INFINITY)
+    const unfit = bodyProblem(headers, maxBody)
     if (unfit) return this.refuse(unfit)
     if (exchange.expects === 'continue') exchange.sendContinue()
-    collect(exchange, settings.limit.body, this)
+    collect(exchange, maxBody, this)
   }
 
   reserve(bytes: number): Failure | null {
-    const { admission, settings } = this.#server
-    admission.unread.makeRoom(bytes)
-    if (
-      (this.#route?.model || isTryPath(this.path)) &&
-      admission.held.bytes() + bytes > bufferLimitBytes(settings().limit)
-    ) {
-      this.#outOfMemory = 'buffered'
-      return shedFailure(this.#outOfMemory)
+    const shed = this.#server.admission.bodies.take(this.#memoryOwner, bytes)
+    if (shed) {
+      this.#outOfMemory = shed
+      return shedFailure(shed)
     }
     this.#bodyBytes += bytes
-    admission.held.change(bytes)
     return null
+  }
+
+  reserveSmall(bytes: number): void {
+    this.#server.admission.bodies.count(this.#memoryOwner, bytes)
+    this.#bodyBytes += bytes
   }
 
   invalid(failure: Failure): void {
@@ -232,7 +237,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (!route) throw new Error('a body was read for a request without a route')
     if (!this.#isActive) return
     // Other calls may have been admitted while the body arrived.
-    if (route.model && admission.calls >= settings().limit.concurrent)
+    if (isCounted(route) && admission.calls >= settings().limit.concurrent)
       return this.refuse(shedFailure('concurrent'), {}, 'concurrent')
     this.#call(route, body)
   }
@@ -250,11 +255,11 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       principal: this.#principal,
       holder: this.#memoryOwner,
     }
-    if (route.model) {
+    if (isCounted(route)) {
       this.#counted = true
       this.#server.admission.calls++
-      this.#server.onCall(request)
     }
+    if (route.model) this.#server.onCall(request)
     try {
       this.#server.handlers[route.name](request, this.reply, this.#rest)?.catch((error) => this.broke(error))
     } catch (error) {
@@ -321,7 +326,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     connection.active = connection.active.filter((request) => request !== this)
     admission.requests--
     if (this.#counted) admission.calls--
-    admission.held.change(-this.#bodyBytes)
+    admission.bodies.count(this.#memoryOwner, -this.#bodyBytes)
   }
 }
 

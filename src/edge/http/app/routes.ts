@@ -13,8 +13,12 @@ type RouteRow = {
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** `client`: clients. `operator`: clients, the operator and local requests. `open`: everyone. */
   readonly access: 'client' | 'operator' | 'open'
-  /** A model call: it counts towards the limits, and a WebSocket upgrade on its path gets status 426. */
+  /** A model call: a WebSocket upgrade on its path gets status 426, and `limit.concurrent` counts it. */
   readonly model: boolean
+  /** Not a model call, but as much work: `limit.concurrent` counts it. */
+  readonly counted?: true
+  /** Maximum bytes of its body; absent: `limit.body`. */
+  readonly maxBody?: number
   /** The API style of the call, and of every error on its path. */
   readonly protocol?: ClientProtocolName
   /** The path also accepts WebSocket. */
@@ -66,6 +70,8 @@ export const ROUTES = {
     method: 'POST',
     access: 'client',
     model: false,
+    // A cancellation needs no body, and has no other limit: it must be possible when a limit is reached.
+    maxBody: 4_096,
     protocol: 'openai-responses',
   },
   messages: { path: '/v1/messages', method: 'POST', access: 'client', model: true, protocol: 'anthropic-messages' },
@@ -86,7 +92,7 @@ export const ROUTES = {
   embeddings: { path: '/v1/embeddings', method: 'POST', access: 'client', model: true, protocol: 'openai-chat' },
   models: { path: '/v1/models', method: 'GET', access: 'client', model: false },
   model: { path: '/v1/models/{id}', method: 'GET', access: 'client', model: false },
-  explain: { path: '/v1/route', method: 'POST', access: 'client', model: false },
+  explain: { path: '/v1/route', method: 'POST', access: 'client', model: false, counted: true },
   usage: { path: '/v1/usage', method: 'GET', access: 'client', model: false },
   request: { path: '/v1/requests/{id}', method: 'GET', access: 'client', model: false },
   health: { path: '/health', method: 'GET', access: 'open', model: false },
@@ -196,6 +202,9 @@ const unknown = (path: string, masked: string): Failure => {
       : `${shown} does not exist. /openapi.json lists the paths; clients need a base URL that ends in /v1.`,
   )
 }
+
+/** Whether `limit.concurrent` and load shedding apply to calls of a route. */
+export const isCounted = ({ model, counted }: RouteRow): boolean => model || counted === true
 
 /** The `Allow` header of a path. */
 export const allowed = (routes: readonly ApiRoute[]): string =>

@@ -15,6 +15,7 @@ import { SHUTTING_DOWN } from './request-handler.ts'
 import { newRequestId, requestIds } from './request-id.ts'
 import { type ApiRoute, findRoute } from './routes.ts'
 import type { ServerContext } from './server-context.ts'
+import { SocketMemory } from './socket-memory.ts'
 import { type WebSockets, webSockets } from './web-socket.ts'
 import type { AnswerTurn, SocketTiming, WebSocketOptions } from './web-socket-connection.ts'
 
@@ -117,6 +118,8 @@ const routeAt = (path: string): ApiRoute | undefined => {
 const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: SocketTiming): WebSocketOptions => {
   const { admission, settings } = server
   const { unread } = admission
+  const ownerOf = ({ principal, headers }: IncomingRequest, address: string) =>
+    admission.memoryOwner(principal.id, address, headers)
   return {
     settings,
     answer,
@@ -135,10 +138,10 @@ const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: Socket
       return admission.access.check(settings(), { route, version: '1.1', address, hosts: [], headers })
     },
     unread: {
-      set: ({ principal: { id } }, address, answer, bytes) =>
-        unread.set(id !== '' ? memoryOwnerOf(id) : admission.networkOf(address), answer, bytes),
+      set: (visitor, address, answer, bytes) => unread.set(ownerOf(visitor, address), answer, bytes),
       ended: ({ id, path, principal }, bytes) => server.onUnread({ id, path, client: principal.id, bytes }),
     },
+    memoryFor: (visitor, address) => new SocketMemory(admission.bodies, ownerOf(visitor, address)),
     onError: server.onError,
     onRefused: ({ id, visitor: { path, headers, principal, client }, failure }) =>
       server.onRefused({

@@ -8,9 +8,11 @@ import type { Settings } from '../../../core/settings.ts'
 import { inTurns, PIECE } from '../../../core/steps.ts'
 import type { MemoryStore } from '../../../core/stored-response.ts'
 import { errorResponse } from '../../../gateway/call/error-response.ts'
+import { shedFailure } from '../../../policy/health/shed.ts'
 import { openaiResponses } from '../../../protocols/openai-responses/index.ts'
 import { turn } from '../../process/turns.ts'
 import type { Client } from './key-index.ts'
+import type { SocketMemory } from './socket-memory.ts'
 import { BINARY, parseTask, parseTaskSteps, type SocketTask, type TurnTask, textOf } from './web-socket-message.ts'
 import { errorEvent, FULL, SocketBacklog, TurnReply, type UnreadAccounting } from './web-socket-reply.ts'
 
@@ -26,6 +28,8 @@ export type WebSocketOptions = {
   readonly seat: () => Outcome<() => void>
   /** Checks the key again before each turn: it may have been revoked or changed since the upgrade. */
   readonly admits: (visitor: IncomingRequest, address: string) => Outcome<Client>
+  /** Counts the messages of a connection. */
+  readonly memoryFor: (visitor: IncomingRequest, address: string) => SocketMemory
   readonly onError: (error: unknown, requestId: string) => void
   readonly unread: UnreadAccounting
   /** A message was refused before it became a turn. */
@@ -78,7 +82,9 @@ export class WebSocketConnection {
   readonly #address: string
   readonly #responses: MemoryStore
   readonly #backlog: SocketBacklog
-  readonly #queue: SocketTask[] = []
+  readonly #memory: SocketMemory
+  /** `held`: characters of the message. */
+  readonly #queue: { readonly task: SocketTask; readonly held: number }[] = []
   #queuedSize = 0
   #turns = 0
   /** Settles when the large message in progress and those received after it are parsed. */
@@ -103,6 +109,7 @@ export class WebSocketConnection {
       address: this.#address,
       terminate: () => peer.terminate(),
     })
+    this.#memory = options.memoryFor(this.#visitor, this.#address)
     socket.setKeepAlive(true, timing.ping)
     const pinging = setInterval(() => this.#ping(), timing.ping)
     const lifetime = setTimeout(() => this.#end(tooOld(timing.lifetime)), timing.lifetime)
@@ -113,15 +120,20 @@ export class WebSocketConnection {
       clearTimeout(lifetime)
       this.#queue.length = 0
       this.#backlog.set(0)
+      this.#memory.clear()
       onClosed()
       this.#reply?.left()
     }
+    // Before the listener of the library, which emits the messages that a read completes.
+    socket.prependListener('data', (part: Buffer) => this.#count(part.length))
     peer.on('message', (data, binary) => this.#receive(data, binary))
-    peer.on('pong', () => {
+    peer.on('pong', (data) => {
       this.#lastReceived = performance.now()
+      this.#memory.control(data.length)
     })
-    peer.on('ping', () => {
+    peer.on('ping', (data) => {
       this.#lastReceived = performance.now()
+      this.#memory.control(data.length)
       this.#applyBackpressure()
     })
     // `ws` closes the connection after a protocol error, with the code for it (1002, 1007, 1009).
@@ -150,18 +162,31 @@ export class WebSocketConnection {
 
   // ── Messages ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+  /** Counts bytes of a message that may never be complete. Without memory for them, the connection ends. */
+  #count(bytes: number): void {
+    const why = this.#memory.received(bytes)
+    if (!why || this.#closed) return
+    this.#memory.clear()
+    this.#peer.pause()
+    this.#refuse(null, shedFailure(why), this.#nextId())
+    // "Try again later"; the library ends a connection that does not answer.
+    this.#peer.close(1013, KINDS.busy.code)
+  }
+
   #receive(data: RawData, binary: boolean): void {
     if (this.#closed) return
     this.#lastReceived = performance.now()
     this.#applyBackpressure()
     const text = binary ? '' : textOf(data)
-    if (text.length <= PIECE && !this.#parsing) return this.#enqueue(binary ? BINARY : parseTask(text))
+    const held = text.length
+    this.#memory.message(held)
+    if (held <= PIECE && !this.#parsing) return this.#enqueue(binary ? BINARY : parseTask(text), held)
     // Later messages wait for a large one, so that turns keep their order.
     this.#peer.pause()
     const parsing = (this.#parsing ?? Promise.resolve())
       .then(() => (binary ? BINARY : inTurns(parseTaskSteps(text), turn)))
       .then(
-        (task) => this.#enqueue(task),
+        (task) => this.#enqueue(task, held),
         (error) => this.#options.onError(error, this.#visitor.id),
       )
       .then(() => {
@@ -175,12 +200,14 @@ export class WebSocketConnection {
   }
 
   /** Undefined: a notification without a response. */
-  #enqueue(task: SocketTask | undefined): void {
-    if (!task || this.#closed) return
+  #enqueue(task: SocketTask | undefined, held: number): void {
+    if (!task || this.#closed) return this.#memory.done(held)
     const { body } = this.#options.settings().limit
-    if (this.#reply && (this.#queue.length >= MAX_QUEUED || this.#queuedSize + task.size > body))
+    if (this.#reply && (this.#queue.length >= MAX_QUEUED || this.#queuedSize + task.size > body)) {
+      this.#memory.done(held)
       return this.#refuse(task.lane, QUEUE_FULL, this.#nextId())
-    this.#queue.push(task)
+    }
+    this.#queue.push({ task, held })
     this.#queuedSize += task.size
     if (!this.#reply) this.#next()
   }
@@ -200,29 +227,36 @@ export class WebSocketConnection {
   /** Starts the oldest queued turn. No turn may be in progress. */
   #next(): void {
     while (!this.#closed && !this.#reply) {
-      const task = this.#queue.shift()
+      const { task, held } = this.#queue.shift() ?? { task: null, held: 0 }
       if (!task) {
         if (this.#endReason) this.#close(this.#endReason)
         return
       }
       this.#queuedSize -= task.size
       const id = this.#nextId()
+      const begins = task.kind === 'turn' && !this.#endReason && this.#begin(task, id, held)
+      if (begins) return
       if (task.kind === 'refusal') this.#refuse(task.lane, task.failure, id)
       else if (this.#endReason) this.#refuse(task.lane, this.#endReason, id)
-      else this.#begin(task, id)
+      this.#memory.done(held)
     }
   }
 
-  #begin(task: TurnTask, id: string): void {
+  /** Returns false if the turn was refused. */
+  #begin(task: TurnTask, id: string, held: number): boolean {
     const admitted = this.#options.admits(this.#visitor, this.#address)
     if (!admitted.ok) {
-      this.#queue.length = 0
+      for (const waiting of this.#queue.splice(0)) this.#memory.done(waiting.held)
       this.#queuedSize = 0
       this.#refuse(task.lane, admitted.failure, id)
-      return this.#peer.close(1008, KINDS[admitted.failure.kind].code)
+      this.#peer.close(1008, KINDS[admitted.failure.kind].code)
+      return false
     }
     const seat = this.#options.seat()
-    if (!seat.ok) return this.#refuse(task.lane, seat.failure, id)
+    if (!seat.ok) {
+      this.#refuse(task.lane, seat.failure, id)
+      return false
+    }
     const { principal } = admitted.value
     const { ownId } = this.#visitor
     const ids = ownId === undefined ? { id } : { id, ownId: this.#turnOf(ownId) }
@@ -241,6 +275,7 @@ export class WebSocketConnection {
     this.#reply = reply
     const done = () => {
       seat.value()
+      this.#memory.done(held)
       this.#reply = null
       this.#next()
     }
@@ -254,6 +289,7 @@ export class WebSocketConnection {
       .then(() => this.#options.answer(received, reply, this.#responses))
       .catch(broken)
       .finally(done)
+    return true
   }
 
   #refuse(lane: string | null, failure: Failure, requestId: string): void {

@@ -49,8 +49,13 @@ export type HttpExchange = IncomingHead & {
   writeTimeout: number
   /** Sends `100 Continue`. */
   sendContinue(): void
-  /** Passes the parts that follow to a sink; null drops them. Called while `serve` runs, the sink receives the whole body. */
+  /**
+   * Passes the parts that follow to a sink; null drops them. Called while `serve` runs or after `holdBody`, the sink receives
+   * the whole body.
+   */
   pipeBody(sink: BodySink | null): void
+  /** Stops reading until `pipeBody` or the end of the response. Called while `serve` runs; at most one read is kept. */
+  holdBody(): void
   /** Closes the connection after this response. */
   closeAfter(): void
   /** Sends a complete response; a null body for a status without one. Throws where a header is not valid. */

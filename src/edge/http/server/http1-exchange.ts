@@ -9,6 +9,9 @@ type ExchangeConnection = {
   /** The current request has been received. */
   readonly complete: boolean
   readonly unsent: number
+  /** Reads on after `pause`. */
+  resume(): void
+  pause(): void
   /** The last header lines of a response. */
   tail(keepAlive: boolean): string
   /** `ascii`: of the body. False: the client is slow. */
@@ -38,6 +41,10 @@ export class Http1Exchange implements HttpExchange {
   readonly method: string
   #read: ReadHead
   #sink: BodySink | null = null
+  /** The parts that wait for a sink; null: none do. */
+  #held: Buffer[] | null = null
+  /** The body is complete, and waits for a sink. */
+  #isHeldWhole = false
   listener = NO_LISTENER
   writeTimeout = 0
   begun = false
@@ -99,11 +106,16 @@ export class Http1Exchange implements HttpExchange {
 
   /** A part of the request body was received. */
   receive(part: Buffer): void {
-    this.#sink?.push(part)
+    if (this.#held) this.#held.push(part)
+    else this.#sink?.push(part)
   }
 
   /** The request body is complete. */
   received(): void {
+    if (this.#held) {
+      this.#isHeldWhole = true
+      return
+    }
     const sink = this.#sink
     this.#sink = null
     sink?.end()
@@ -121,6 +133,24 @@ export class Http1Exchange implements HttpExchange {
 
   pipeBody(sink: BodySink | null): void {
     this.#sink = sink
+    const parts = this.#release()
+    if (!parts) return
+    // The sink may refuse the body at any part.
+    for (const part of parts) this.#sink?.push(part)
+    if (this.#isHeldWhole) this.received()
+  }
+
+  holdBody(): void {
+    this.#held = []
+    this.#connection.pause()
+  }
+
+  /** Reads on. Returns the parts that were held; null: none were. */
+  #release(): readonly Buffer[] | null {
+    const parts = this.#held
+    this.#held = null
+    if (parts) this.#connection.resume()
+    return parts
   }
 
   closeAfter(): void {
@@ -128,6 +158,7 @@ export class Http1Exchange implements HttpExchange {
   }
 
   answer(status: number, headers: ResponseHeaders, body: string | null): void {
+    this.#release()
     const bytes = body === null ? 0 : Buffer.byteLength(body)
     const length = body === null ? '' : `content-length: ${bytes}\r\n`
     const head = `${statusLine(status)}${linesOf(headers)}${length}${this.#connection.tail(this.keeps)}`
@@ -139,6 +170,7 @@ export class Http1Exchange implements HttpExchange {
   }
 
   begin(status: number, headers: ResponseHeaders): void {
+    this.#release()
     // HTTP/1.0 has no chunks: the end of the connection ends the body.
     const chunked = this.version === '1.1'
     if (!chunked) this.keeps = false

@@ -284,6 +284,14 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
     return this.#reader.done
   }
 
+  pause(): void {
+    this.#socket.pause()
+  }
+
+  resume(): void {
+    if (this.#pipelined.length <= MAX_PIPELINED) this.#socket.resume()
+  }
+
   tail(keepAlive: boolean): string {
     return this.#server.tails.of(keepAlive)
   }

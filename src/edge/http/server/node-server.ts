@@ -178,11 +178,16 @@ class NodeExchange implements HttpExchange {
     this.#req.pipeBody(sink)
   }
 
+  holdBody(): void {
+    this.#req.holdBody()
+  }
+
   closeAfter(): void {
     this.#res.shouldKeepAlive = false
   }
 
   answer(status: number, headers: ResponseHeaders, body: string | null): void {
+    this.#req.releaseBody()
     const { socket } = this.#req
     // `res.socket` is set once the responses to earlier requests were sent.
     if (!this.#res.shouldKeepAlive && !this.complete && this.#res.socket === socket && body !== null) {
@@ -202,6 +207,7 @@ class NodeExchange implements HttpExchange {
    * first chunk; then `chunkedEncoding = false` stops Node from encoding chunks again. HTTP/1.0 has no chunks.
    */
   begin(status: number, headers: ResponseHeaders): void {
+    this.#req.releaseBody()
     this.#chunked = this.#res.useChunkedEncodingByDefault
     this.#res.writeHead(status, listed(headers, this.#chunked ? ['transfer-encoding', 'chunked'] : []))
     if (this.#chunked) this.#res.chunkedEncoding = false
@@ -268,13 +274,34 @@ const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}
  */
 class Incoming extends IncomingMessage {
   #sink: BodySink | null = null
+  /** The parts that wait for a sink, and null for the end; null: none do. */
+  #held: (Buffer | null)[] | null = null
 
   /** Null: the body waits to be read, as in any stream. */
   pipeBody(sink: BodySink | null): void {
     this.#sink = sink
+    const parts = this.#held
+    if (!parts) return
+    this.#held = null
+    for (const part of parts) this.push(part)
+    // Node has stopped reading since `push` returned false.
+    if (!this.complete) this._read(0)
+  }
+
+  holdBody(): void {
+    this.#held = []
+  }
+
+  /** Without a sink, Node drops the body after the response. */
+  releaseBody(): void {
+    if (this.#held) this.pipeBody(null)
   }
 
   override push(part: Buffer | null): boolean {
+    if (this.#held) {
+      this.#held.push(part)
+      return false
+    }
     const sink = this.#sink
     if (!sink) return super.push(part)
     if (part !== null) {

@@ -174,7 +174,7 @@ export const settingsSchema = z.strictObject({
         .min(1)
         .optional()
         .describe(
-          'token of the administrator: for the admin API, the dashboard, status and metrics. Without it, they answer only outside production, to requests of this machine that come without a proxy',
+          'token of the administrator: for the admin API, the dashboard, status and metrics. Without it, they answer only outside production, to requests of this machine that come without a proxy. At least 24 characters; a shorter one is a warning, and in production refused',
         ),
       required: z
         .union([z.enum(['auto']), z.boolean()])

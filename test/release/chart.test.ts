@@ -232,7 +232,7 @@ describe('chart: with helm', { skip: skipWithout('helm', SCHEMAS) }, () => {
     try {
       const named: readonly { name: string; value?: string }[] = container.env
       const values = named.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value] as const]))
-      const local = { PORT: '0', DATA_DIR: 'data', DRAIN_DELAY: '0', AUTH_ADMIN: 'admin-canary-0123456789' }
+      const local = { PORT: '0', DATA_DIR: 'data', DRAIN_DELAY: '0', AUTH_ADMIN: 'admin-canary-0123456789ab' }
       const env = { ...Object.fromEntries(values), ...local, DATABASE_URL: postgres.url }
       await using gateway = await start({ env })
       const isReady = async () => (await fetch(`${gateway.url}/health/ready`)).status === 200

@@ -11,10 +11,12 @@ import { SESSION_AGE } from '../control/logins.ts'
 import type { ControlOperation } from '../control/messages.ts'
 import { refused } from '../control/results.ts'
 import type { AdminRequest } from '../http/app/admin-request.ts'
+import { FailedAttempts } from '../http/app/failed-attempts.ts'
 import { type AdminActor, hasRole, teamsOf } from './actor.ts'
 import { Authentication } from './authentication.ts'
 
 const ADMIN = 'operator-secret'
+const LONG = 'operator-secret-of-many-characters'
 const TOKEN = 'hga_token'
 const tokenActor: AdminActor = {
   kind: 'token',
@@ -69,6 +71,7 @@ const requestWith = (
     settings: settingsSchema.parse(admin === undefined ? {} : { auth: { admin } }),
     accessPolicy: { loopback: false, keyed: false, port: 3000, hosts: [], origins: ['https://app.example'] },
     isClientKey: (key) => key === 'client-key',
+    failed: new FailedAttempts(Date.now),
     readBody: () => Promise.resolve(good('')),
     beginCall: () => null,
     refuse: () => assert.fail('the request was refused'),
@@ -129,17 +132,24 @@ describe('a presented token', () => {
     assert.equal(await outcome(authentication, requestWith(bearer('x'))), 'unauthenticated')
   })
 
-  test('that is wrong twenty times locks guesses from this address for a while, and never a token of the database', async () => {
+  test('that is wrong twenty times locks guesses from this address for a while, and never a token that is long', async () => {
     const { authentication, state } = await given()
-    const wrong = requestWith(bearer('x'), { admin: ADMIN })
-    for (let n = 0; n < 20; n++) assert.equal(await outcome(authentication, wrong), 'unauthenticated')
-    assert.equal(await outcome(authentication, wrong), 'too_many_attempts')
-    assert.equal(await outcome(authentication, requestWith(bearer(ADMIN), { admin: ADMIN })), 'too_many_attempts')
-    assert.equal(await outcome(authentication, requestWith(bearer(TOKEN))), 'token')
-    const elsewhere = requestWith(bearer(ADMIN), { admin: ADMIN, address: '203.0.113.8' })
-    assert.equal(await outcome(authentication, elsewhere), 'bootstrap')
+    const failed = new FailedAttempts(() => state.now)
+    const of = (token: string, admin: string, address = '203.0.113.7') =>
+      outcome(authentication, requestWith(bearer(token), { admin, failed, address }))
+    for (let n = 0; n < 20; n++) assert.equal(await of('x', ADMIN), 'unauthenticated')
+    assert.equal(await of('x', ADMIN), 'too_many_attempts')
+    // A short token could be found by guessing: it is not even compared, unless this address has used it before.
+    assert.equal(await of(ADMIN, ADMIN), 'too_many_attempts')
+    assert.equal(await of('client-key', ADMIN), 'too_many_attempts')
+    assert.equal(await of(TOKEN, ADMIN), 'token')
+    assert.equal(await of(LONG, LONG), 'bootstrap')
+    assert.equal(await of(ADMIN, ADMIN, '203.0.113.8'), 'bootstrap')
     state.now += 3_001
-    assert.equal(await outcome(authentication, requestWith(bearer(ADMIN), { admin: ADMIN })), 'bootstrap')
+    assert.equal(await of(ADMIN, ADMIN), 'bootstrap')
+    for (let n = 0; n < 20; n++) await of('x', ADMIN)
+    assert.equal(await of('x', ADMIN), 'too_many_attempts')
+    assert.equal(await of(ADMIN, ADMIN), 'bootstrap')
   })
 })
 

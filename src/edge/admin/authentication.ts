@@ -34,14 +34,12 @@ export type AuthenticationOptions = {
 export class Authentication {
   readonly #options: AuthenticationOptions
   readonly #sessions: Sessions
-  readonly #failed: FailedAttempts
   /** Cookies without a session: each costs a search in the database. */
   readonly #unknown: FailedAttempts
 
   constructor(options: AuthenticationOptions) {
     this.#options = options
     this.#sessions = new Sessions(options)
-    this.#failed = new FailedAttempts(options.now)
     this.#unknown = new FailedAttempts(options.now)
   }
 
@@ -122,19 +120,20 @@ export class Authentication {
 
   /** Several credentials: one may be of a sign-in in front of the gateway. */
   #actorOf(presented: readonly string[], request: AdminRequest): Outcome<AdminActor> {
-    const { settings, address } = request
+    const { settings, address, failed } = request
     // Tokens of the database are random: guesses need no limit, and a correct one is never refused.
     for (const key of presented) {
       const actor = this.#options.tokens.actorOf(key)
       if (actor) return good(actor)
     }
-    if (presented.some((key) => request.isClientKey(key))) return bad(CLIENT_KEY)
     const network = addressGroup(address)
-    const wait = this.#failed.waitFor(network)
-    if (wait > 0) return bad(fail('too_many_attempts', TOO_MANY, { retryAfter: wait }))
     const { admin } = settings.auth
-    if (admin !== undefined && presented.some((key) => isEqualSecret(key, admin))) return good(BOOTSTRAP)
-    this.#failed.add(network)
+    const isAdmin = (key: string) => admin !== undefined && isEqualSecret(key, admin)
+    const right = presented.find(isAdmin) ?? presented.find((key) => request.isClientKey(key))
+    const wait = right === undefined ? failed.waitFor(network) : failed.waitForRight(network, right)
+    if (wait > 0) return bad(fail('too_many_attempts', TOO_MANY, { retryAfter: wait }))
+    if (right !== undefined) return isAdmin(right) ? good(BOOTSTRAP) : bad(CLIENT_KEY)
+    failed.add(network, presented.length)
     return bad(WRONG)
   }
 }

@@ -6,6 +6,7 @@ import { nearest } from '../../core/nearest.ts'
 import type { Instance, Providers } from '../../core/provider.ts'
 import { type Settings, settingsSchema } from '../../core/settings.ts'
 import { type ProxyRules, proxyFor } from '../../policy/egress/proxy-rules.ts'
+import { adminTokenProblem } from './admin-token.ts'
 import { envName } from './definition.ts'
 import { parseDotenv } from './dotenv.ts'
 import type { Env } from './env.ts'
@@ -14,7 +15,7 @@ import { emptyFile, type FileContent } from './file-content.ts'
 import type { FileReader } from './file-reader.ts'
 import type { RouteEntry } from './file-schema.ts'
 import { instanceName, keyless } from './ids.ts'
-import { maskerFor, type Problem, quote } from './problem.ts'
+import { maskerFor, type Problem, problemLine, quote } from './problem.ts'
 import { quoteWarnings, unquoted } from './quoted-values.ts'
 import { launchRows, settingRows } from './rows.ts'
 import { NO_FILES, type SecretFiles, withFileVariables } from './secret-files.ts'
@@ -295,6 +296,10 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
   const refused = upstreams.problems.length > 0 || problems.some(({ what }) => what?.startsWith('providers'))
   if (!refused) problems.push(...routes.problems)
   const merged = settingsSchema.safeParse(over(above.values, content.settings))
+  const inFile = content.settings.auth !== undefined && variable(env, 'AUTH_ADMIN') === undefined
+  const short = adminTokenProblem(merged.data?.auth.admin, inFile ? placeOf(['auth', 'admin']).value : 'AUTH_ADMIN')
+  if (short && launch?.production) problems.push(short)
+  else if (short) warnings.push(problemLine(short))
   const accounts = file?.reader.accountsFrom({
     content,
     placeOf,

@@ -4,12 +4,13 @@ import { bad, type Failure, fail, good, type Outcome } from '../../../core/failu
 import type { HeaderLookup } from '../../../core/headers.ts'
 import type { Settings } from '../../../core/settings.ts'
 import type { RefusedOwner } from '../../../gateway/accounts/refused-calls.ts'
-import { CREDENTIALS, isSafeHost } from '../../../policy/access.ts'
+import { CREDENTIALS, isSafeHost, presentedKeys } from '../../../policy/access.ts'
 import { clientAddress, proxyRanges } from '../../../policy/accounts/client-address.ts'
 import type { IpRange } from '../../../policy/accounts/ip-range.ts'
 import { allowsAddress, type KeyAccessRules, keyAccessRules } from '../../../policy/accounts/key-access.ts'
 import { isCurrent, keyState } from '../../../policy/accounts/principal.ts'
 import { addressGroup } from '../../../policy/health/shed.ts'
+import { SHORTEST_TOKEN } from '../../config/admin-token.ts'
 import type { AdminToken } from '../../control/messages.ts'
 import { FailedAttempts } from './failed-attempts.ts'
 import { type Client, isMistyped, KeyIndex, type KnownKey } from './key-index.ts'
@@ -71,7 +72,8 @@ export class AccessRules {
   readonly #now: () => number
   readonly #production: boolean
   #current: CurrentKeys | null = null
-  readonly #failed: FailedAttempts
+  /** The failures at each address. The admin API counts in the same place. */
+  readonly failed: FailedAttempts
   /** The address rules of each client that has any. */
   readonly #addresses = new WeakMap<Principal, Pick<KeyAccessRules, 'ips'>>()
   /** The hour of the last use of each key. */
@@ -82,7 +84,7 @@ export class AccessRules {
     this.#source = source
     this.#now = now
     this.#production = production
-    this.#failed = new FailedAttempts(now)
+    this.failed = new FailedAttempts(now)
   }
 
   /** Whether model calls need a key. */
@@ -102,6 +104,8 @@ export class AccessRules {
     const { presented, known } = credentialIn(index, request.headers)
     if (!isRequired && presented === undefined) return this.#admitUnkeyed(current, request)
     if (presented === undefined) return bad(this.#unkeyed(access))
+    const limited = known && this.#limitRight(current, request, presented)
+    if (limited) return bad(limited)
     if (known?.kind === 'key') return this.#checkKey(current, known, request)
     if (known?.kind === 'static') return this.#admit(current, known.client, request)
     // Clients of an open gateway often send a placeholder.
@@ -116,6 +120,8 @@ export class AccessRules {
     if (!isClosed && isLocal(request)) return good(index.anonymous)
     const { presented, known } = credentialIn(index, request.headers)
     if (presented === undefined) return bad(fail('unauthenticated', keyProblem('operator', presented)))
+    const limited = known && this.#limitRight(current, request, presented)
+    if (limited) return bad(limited)
     if (known?.kind === 'key') return this.#checkKey(current, known, request)
     if (known?.kind === 'static') {
       if (this.#source.isUnavailable()) return bad(UNAVAILABLE)
@@ -210,8 +216,19 @@ export class AccessRules {
     request: AccessRequest,
     { presented, known }: { readonly presented: string; readonly known: KnownKey | undefined },
   ): Outcome<Client> {
-    if (!known && this.#source.isUnavailable() && !isMistyped(presented)) return bad(UNAVAILABLE)
-    return bad(this.#refuse(current, request))
+    const refused = this.#refuse(current, request)
+    const mayBeStored =
+      this.#source.isUnavailable() && !isMistyped(presented) && known?.kind !== 'key' && known?.kind !== 'token'
+    // Short guesses are limited while keys cannot be read, too; a stored key is long.
+    const isGuess = presented.length < SHORTEST_TOKEN && refused.kind === 'too_many_attempts'
+    return bad(mayBeStored && !isGuess ? UNAVAILABLE : refused)
+  }
+
+  /** Why a known key is not even checked now; null: it is. Costs nothing for a key that cannot be guessed. */
+  #limitRight(current: CurrentKeys, request: AccessRequest, presented: string): Failure | null {
+    if (presented.length >= SHORTEST_TOKEN) return null
+    const wait = this.failed.waitForRight(addressGroup(addressOf(current, request)), presented)
+    return wait > 0 ? fail('too_many_attempts', TOO_MANY_FAILURES, { retryAfter: wait }) : null
   }
 
   /** The same failure for unknown, blocked, revoked and expired keys, so that it reveals nothing about former keys. */
@@ -219,9 +236,9 @@ export class AccessRules {
     const { route } = request
     const { presented } = credentialIn(current.index, request.headers)
     const network = addressGroup(addressOf(current, request))
-    const wait = this.#failed.waitFor(network)
+    const wait = this.failed.waitFor(network)
     if (wait > 0) return fail('too_many_attempts', TOO_MANY_FAILURES, { retryAfter: wait })
-    this.#failed.add(network)
+    this.failed.add(network, presentedKeys(request.headers).length)
     return fail('unauthenticated', keyProblem(route.access, presented))
   }
 

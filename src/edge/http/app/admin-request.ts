@@ -5,6 +5,7 @@ import type { Settings } from '../../../core/settings.ts'
 import type { AccessPolicy } from '../../../policy/access.ts'
 import type { HttpExchange, ResponseHeaders } from '../server/http-server.ts'
 import { collect, textProblem } from './body.ts'
+import type { FailedAttempts } from './failed-attempts.ts'
 
 /** The path of the admin API; all its paths begin with it. */
 export const ADMIN_BASE = '/admin/api/v1'
@@ -28,6 +29,8 @@ export type AdminRequest = Pick<IncomingRequest, 'id' | 'method' | 'path' | 'que
   readonly accessPolicy: AccessPolicy
   /** Whether a presented key is the key of a client, which is no admin credential. */
   readonly isClientKey: (presented: string) => boolean
+  /** Counts wrong credentials, those of model calls and pages included. */
+  readonly failed: FailedAttempts
   /** Reads the body as text, once; its content type has not been checked. */
   readonly readBody: (from: BodySender) => Promise<Outcome<string>>
   /** Counts the request as a model call until its end. Returns why it is refused at the present load; null: it is not. */

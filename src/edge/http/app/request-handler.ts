@@ -117,6 +117,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       address: access.addressOf(this.#settings, { address, headers }),
       settings: this.#settings,
       accessPolicy: this.#accessPolicy,
+      failed: access.failed,
       isClientKey: (key) => access.isClientKey(this.#settings, key),
       readBody: (from) => readBody(exchange, { path: this.path, limit: this.#settings.limit.body, from }, this),
       beginCall: () => this.#beginCall(),

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { hash } from 'node:crypto'
 import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -123,3 +124,24 @@ test('with a shared database, the files that are not used are not part of it', (
     rmSync(from.journal, { recursive: true })
     await assert.rejects(writeBackup(join(folder, 'c'), from, { usage: true, version: '' }), /pg_dump/)
   }))
+
+for (const [name, content] of [
+  ['a text', 'x'.repeat(9_000)],
+  ['an empty file', ''],
+  ['the head of a database', 'SQLite format 3\0'],
+] as const)
+  test(`an archive whose control.db is ${name} is not restored`, () =>
+    inFolder(async (folder) => {
+      const path = join(folder, 'control.db')
+      writeFileSync(path, content)
+      const bytes = content.length
+      const files = [{ name: 'control.db', bytes, sha256: hash('sha256', content), schema: 3 }]
+      const page = JSON.stringify({ format: 1, version: '0', created_at: '', files })
+      writeFileSync(join(folder, 'manifest.json'), page)
+      const file = join(folder, 'b.tar.gz')
+      const manifest = { name: 'manifest.json', path: join(folder, 'manifest.json'), bytes: page.length }
+      await writeArchive(file, [manifest, { name: 'control.db', path, bytes }])
+      const to = { data: join(folder, 'to'), journal: join(folder, 'to', 'journal'), isShared: false }
+      await assert.rejects(restoreBackup(file, to, false), /control\.db .*Nothing was changed/)
+      assert.deepEqual(readdirSync(to.data), [])
+    }))

@@ -25,7 +25,7 @@ import { listSegments, parseSegment } from '../ledger/segment-files.ts'
 import { makeFolder } from '../sqlite/folder.ts'
 import { schemaVersionOf } from '../sqlite/schema-version.ts'
 import { ArchiveError, readArchive, writeArchive } from './archive.ts'
-import { DATABASES, IN_POSTGRES } from './data-files.ts'
+import { DATABASES, databasesIn, IN_POSTGRES } from './data-files.ts'
 
 /** The folders of a gateway. `isShared`: keys and usage are in Postgres. */
 export type DataFolders = { readonly data: string; readonly journal: string; readonly isShared: boolean }
@@ -206,6 +206,11 @@ const extract = async (file: string, work: string): Promise<BackupManifest> => {
     if ((await hashOf(path, bytes)) !== expected.sha256) throw new ArchiveError(`${name} is damaged`)
   }
   if (!manifest || found.size !== manifest.files.length) throw new ArchiveError('files are missing')
+  for (const { file: name, version, problem } of databasesIn(work)) {
+    if (problem !== null) throw new ArchiveError(`${name} is no database that can be read (${problem})`)
+    // The gateway would take it for one that has lost its keys.
+    if (name === 'control.db' && version === null) throw new ArchiveError(`${name} contains no tables of Headgate`)
+  }
   return manifest
 }
 

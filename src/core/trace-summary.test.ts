@@ -124,6 +124,7 @@ test('summarize: reports target, times and usage of an answer', () => {
       firstContentMs: 96,
       totalMs: 412,
       overheadMs: 5,
+      ownId: 'req_abc',
       usage: { input: 9, output: 58, cacheRead: 4 },
       estimated: undefined,
       cost: undefined,

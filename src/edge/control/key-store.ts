@@ -35,7 +35,7 @@ export type KeyStoreOptions = ControlPlace & {
   readonly auditDays: () => number
   /** The configuration itself requires keys: it names a credential, or the gateway is in production. */
   readonly isConfigured: () => boolean
-  /** The only keys that clients can have are stored: a database that is missing cannot be told from one that never was. */
+  /** The only keys that clients can have are stored: a database that is missing cannot be distinguished from one that never was. */
   readonly needsStore: () => boolean
   /** ms since 1970. */
   readonly date: () => number

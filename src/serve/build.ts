@@ -217,6 +217,7 @@ const openKeys = (
       const hasOthers = keys.length > 0 || accounts.keys.length > 0 || required === false
       return (production || admin !== undefined) && !hasOthers
     },
+    isReadyWithoutStore: () => current.config.settings.auth.required === true,
     ...on,
     onState: (problem) => logControlState(log, database ? null : folder, problem),
     onSnapshot: (problem) => logSnapshotState(log, folder, problem),

@@ -126,7 +126,7 @@ const spentBy = async (
 ): Promise<readonly [spent: number, calls: number, statuses: ReadonlySet<number | null>]> => {
   const prices: Catalogue = () => ({ prices: PRICE })
   const slow = testInstance('a')
-  const { world, gateway } = gatewayHarness([slow], () => {}, {}, prices)
+  const { world, gateway } = gatewayHarness([slow], () => {}, { circuit: { timeout: 60_000 } }, prices)
   const scopes = [budgetScope(testBudget(10 * GENERATED * PRICE.output))]
   const priced = priceBook(prices, [])
   const accounts = testAccounts(world, { budgets: () => scopes, prices: () => priced })

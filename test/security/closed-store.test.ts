@@ -310,3 +310,15 @@ test('lost keys: a production gateway whose data folder is gone refuses calls, i
     [[503, 'keys_unavailable'], 503, 400],
   )
 })
+
+test('lost keys: where keys are required by hand, a balancer leads to the first key, and calls stay 503', () => {
+  const options = { isConfigured: () => true, needsStore: () => true, isReadyWithoutStore: () => true }
+  const missing = gate(newFolder(), options)
+  assert.equal(missing.answer(), 'keys_unavailable')
+  assert.equal(missing.answer('hgk_unknown'), 'keys_unavailable')
+  assert.equal(missing.isReady(), true)
+  // Only a database that is not there may be that of a new installation.
+  const broken = newFolder()
+  mkdirSync(join(broken, DATA, 'control.db'), { recursive: true })
+  assert.equal(gate(broken, options).isReady(), false)
+})

@@ -37,6 +37,11 @@ export type KeyStoreOptions = ControlPlace & {
   readonly isConfigured: () => boolean
   /** The only keys that clients can have are stored: a database that is missing cannot be distinguished from one that never was. */
   readonly needsStore: () => boolean
+  /**
+   * Whether the process is ready although its database is missing: the operator has stated that keys are required, so a new
+   * installation behind a balancer must be reachable for its first key. Calls are refused as in every other case.
+   */
+  readonly isReadyWithoutStore?: () => boolean
   /** ms since 1970. */
   readonly date: () => number
   /** The directory, the admin tokens or the decisions have changed. `records`: those that were written, where it is known. */
@@ -145,7 +150,11 @@ export class KeyStore {
   /** A credential was named at some time of this installation: model calls need a key from then on. */
   readonly isNamed = (): boolean => this.#isNamed
   /** The keys are unknown, also from a snapshot of a shared database: the process cannot serve their clients. */
-  readonly isLoading = (): boolean => (this.#options.database === null ? this.isUnavailable() : this.#stored === null)
+  readonly isLoading = (): boolean => {
+    const { database, isReadyWithoutStore } = this.#options
+    if (database !== null) return this.#stored === null
+    return this.isUnavailable() && !(this.#isMissing() && this.#isLoaded && isReadyWithoutStore?.())
+  }
   /** Resolves once the database was read. */
   readonly loaded: Promise<void> = this.#load.promise
 

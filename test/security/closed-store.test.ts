@@ -315,7 +315,7 @@ test('lost keys: where keys are required by hand, a balancer leads to the first 
   const options = { isConfigured: () => true, needsStore: () => true, isReadyWithoutStore: () => true }
   const missing = gate(newFolder(), options)
   assert.equal(missing.answer(), 'keys_unavailable')
-  assert.equal(missing.answer('hgk_unknown'), 'keys_unavailable')
+  assert.equal(missing.answer('sk-any'), 'keys_unavailable')
   assert.equal(missing.isReady(), true)
   // Only a database that is not there may be that of a new installation.
   const broken = newFolder()

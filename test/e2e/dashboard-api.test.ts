@@ -286,8 +286,8 @@ describe('what the dashboard reads', { concurrency: false }, () => {
     }
     assert.equal((await admin('GET', '/budgets')).json().data[0].forecast, undefined)
     const { stdout } = await run('budgets', 'list')
-    assert.match(stdout, /^projected .* ok, projected \$\d[\d,.]*$/m)
-    assert.match(stdout, /^each .* – +projected \$\d[\d,.]*$/m)
+    assert.match(stdout, /^projected .* ok, projected \$\d[\d,.]* as in this period$/m)
+    assert.match(stdout, /^each .* – +projected \$\d[\d,.]* as in this period$/m)
     for (const id of ids) await admin('DELETE', `/budgets/${id}?force=true`)
   })
 

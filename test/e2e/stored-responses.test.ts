@@ -552,14 +552,14 @@ describe('stored responses', () => {
     const file = join(dataDir(), '..', 'a-file')
     writeFileSync(file, '')
     const one = await place('one', 'openai-chat')
-    const gateway = await begin([one], { DATA_DIR: join(file, 'data') })
+    const gateway = await begin([one], { DATA_DIR: join(file, 'data'), AUTH_REQUIRED: 'false' })
     const client = sdk(gateway)
     for (let turn = 0; turn < 2; turn++) {
       const answer = await client.responses.create({ model: 'm', input: 'a' })
       assert.partialDeepStrictEqual(answer, { status: 'completed', store: false })
     }
     const errors = (await gateway.logged()).filter(({ level }) => level === 'error')
-    assert.deepEqual(errors.map(({ event }) => event).sort(), ['ledger', 'store'])
+    assert.deepEqual(errors.map(({ event }) => event).sort(), ['control', 'ledger', 'store'])
     assert.match(String(errors.find(({ event }) => event === 'store')?.message), /DATA_DIR/)
   })
 })

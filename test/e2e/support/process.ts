@@ -64,7 +64,7 @@ export type Run = {
  */
 const openUnlessKeyed = ({ env = {}, files = {} }: StartOptions): Readonly<Record<string, string>> => {
   const file = files['headgate.yaml'] ?? ''
-  const isKeyed = env.AUTH_KEYS !== undefined || /\b(?:digest|secret)"?:|\bauth"?:\s*\{?\s*"?keys/.test(file)
+  const isKeyed = env.AUTH_KEYS !== undefined || /\b(?:digest|secret|required)"?:|\bauth"?:\s*\{?\s*"?keys/.test(file)
   const isClosed = env.AUTH_ADMIN !== undefined || /\b(?:budgets|teams|admin)"?:/.test(file)
   return isClosed && !isKeyed ? { AUTH_REQUIRED: 'false' } : {}
 }

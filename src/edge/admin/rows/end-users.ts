@@ -117,8 +117,8 @@ export const endUserRows = [
     }),
     answer: decided,
     example: {
-      body: { end_user: 'user-4711', team: 'search', reason: 'abuse' },
-      answer: { object: 'end_user', ...EXAMPLE, blocked: true },
+      body: { end_user: 'user-4711', reason: 'abuse' },
+      answer: { object: 'end_user', end_user: 'user-4711', team: null, blocked: true },
     },
     handle: (deps, call) => decide(deps, call, { state: 'blocked', until: call.body.until, reason: call.body.reason }),
   }),
@@ -132,8 +132,8 @@ export const endUserRows = [
     body: z.strictObject({ end_user: user, team }),
     answer: decided,
     example: {
-      body: { end_user: 'user-4711', team: 'search' },
-      answer: { object: 'end_user', ...EXAMPLE, blocked: false },
+      body: { end_user: 'user-4711' },
+      answer: { object: 'end_user', end_user: 'user-4711', team: null, blocked: false },
     },
     handle: (deps, call) => decide(deps, call, { state: null, until: null, reason: '' }),
   }),

@@ -202,3 +202,20 @@ test('incidents: the file keeps them, and an invalid one is ignored', async (con
   await broken.done()
   assert.equal(reasons.length, 1)
 })
+
+test('incidents: the failures that opened the circuit are part of it, older ones and those elsewhere are not', () => {
+  const { log, circuit, request, pass } = given()
+  const failure = [received, attempt('groq', 'llama'), failed(0)]
+  request([...failure, ended('refused', 502)])
+  pass(61_000)
+  const [other] = [[received, attempt('other', 'm'), failed(0), ended('refused', 502)]]
+  request(other)
+  request([...failure, attempt('house', 'm'), committed(1), ended('answered', 200)])
+  pass(2_000)
+  request([...failure, ended('refused', 502)])
+  circuit('model', 'groq llama', 'open')
+  const [incident] = log.all()
+  assert.ok(incident)
+  assert.deepEqual(figures(incident), [2, 1, 1])
+  assert.equal(incident.begin, 1_061_000)
+})

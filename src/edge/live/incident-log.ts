@@ -1,11 +1,11 @@
 /**
  * Derives the outages of providers from the changes of circuits: an incident begins when the first circuit of a provider opens
- * and ends when all of them are closed. Half-open and open pairs in between are part of it. Requests are counted only while
- * there is an incident.
+ * and ends when all of them are closed. Half-open and open pairs in between are part of it. Requests are counted from the
+ * failures that opened the circuit.
  */
 import { rowOf } from '../../core/failure.ts'
 import type { GatewayEvent, Trace } from '../../core/trace.ts'
-import { type AttemptRecord, summaryOf } from '../../core/trace-summary.ts'
+import { type AttemptRecord, summaryOf, type TraceSummary } from '../../core/trace-summary.ts'
 import { type Incident, RESUME } from './incident.ts'
 import { transitionOf } from './transition-log.ts'
 
@@ -31,7 +31,9 @@ type Tracked = {
 }
 
 /** Incidents that are kept, circuits of one that are followed, and models of one that are listed. */
-const MOST = { incidents: 500, circuits: 1_000, models: 50 } as const
+const MOST = { incidents: 500, circuits: 1_000, models: 50, recent: 100 } as const
+/** ms before a circuit opens within which failures are part of its incident. */
+const LEAD = 60_000
 /** Why a target was skipped: its circuit. */
 const SKIPPED: ReadonlySet<string> = new Set(['circuit', 'warming'])
 
@@ -41,6 +43,8 @@ export class IncidentLog {
   #past: Incident[]
   /** Those that last, and those that ended less than a minute ago. */
   #current: Tracked[] = []
+  /** Requests that failed at a target without an incident, the oldest first. `at`: ms since 1970. */
+  #recent: { readonly at: number; readonly summary: TraceSummary }[] = []
   #count = 0
 
   constructor(options: IncidentLogOptions) {
@@ -52,9 +56,8 @@ export class IncidentLog {
   }
 
   observe(event: GatewayEvent): void {
-    if (event.event === 'request') {
-      if (this.#current.length > 0) this.#countRequest(event.trace)
-    } else if (event.event === 'circuit' && event.what !== 'provider') this.#follow(event)
+    if (event.event === 'request') this.#countRequest(event.trace)
+    else if (event.event === 'circuit' && event.what !== 'provider') this.#follow(event)
   }
 
   /** All incidents, the newest first. */
@@ -109,8 +112,9 @@ export class IncidentLog {
         rerouted: 0,
         lost: 0,
       }
-      this.#current.push({ incident, open: new Set([circuit]) })
-      this.#options.report(incident)
+      const whole = this.#withEarlier(incident)
+      this.#current.push({ incident: whole, open: new Set([circuit]) })
+      this.#options.report(whole)
       this.#save()
     }
   }
@@ -147,28 +151,52 @@ export class IncidentLog {
     })
   }
 
+  /** Begins an incident with the failures that led to it. */
+  #withEarlier(incident: Incident): Incident {
+    const { begin } = incident
+    let whole = incident
+    this.#recent = this.#recent.filter(({ at, summary }) => {
+      const counted = at < begin - LEAD ? null : countedIn(whole, summary)
+      if (counted) whole = { ...counted, begin: Math.min(whole.begin, at) }
+      return counted === null
+    })
+    return whole
+  }
+
   /** Adds a request to the incidents that it met. */
   #countRequest(trace: Trace): void {
-    const { attempts, skipped, outcome, status, provider, upstreamModel } = summaryOf(trace)
+    const summary = summaryOf(trace)
+    let isMet = false
     for (const tracked of this.#current) {
-      const { incident } = tracked
-      const failures = attempts.filter((one) => hasFailed(one) && isAt(incident, one.provider, one.model)).length
-      const isMet =
-        failures > 0 || skipped.some((one) => SKIPPED.has(one.why) && isAt(incident, one.provider, one.model))
-      if (!isMet) continue
-      const isRerouted = outcome === 'answered' && !isAt(incident, provider ?? '', upstreamModel ?? '')
-      const isLost = outcome === 'interrupted' || (outcome === 'refused' && status >= 500)
-      tracked.incident = {
-        ...incident,
-        failures: incident.failures + failures,
-        rerouted: incident.rerouted + (isRerouted ? 1 : 0),
-        lost: incident.lost + (isLost ? 1 : 0),
-      }
+      const counted = countedIn(tracked.incident, summary)
+      if (!counted) continue
+      tracked.incident = counted
+      isMet = true
     }
+    if (isMet || !summary.attempts.some(hasFailed)) return
+    this.#recent = [...this.#recent, { at: this.#options.date(), summary }].slice(-MOST.recent)
   }
 
   #save(): void {
     this.#options.changed([...this.#past, ...this.#current.map(({ incident }) => incident)].slice(-MOST.incidents))
+  }
+}
+
+/** The incident with a request that it concerned; null: it did not. */
+const countedIn = (
+  incident: Incident,
+  { attempts, skipped, outcome, status, provider, upstreamModel }: TraceSummary,
+): Incident | null => {
+  const failures = attempts.filter((one) => hasFailed(one) && isAt(incident, one.provider, one.model)).length
+  if (failures === 0 && !skipped.some((one) => SKIPPED.has(one.why) && isAt(incident, one.provider, one.model)))
+    return null
+  const isRerouted = outcome === 'answered' && !isAt(incident, provider ?? '', upstreamModel ?? '')
+  const isLost = outcome === 'interrupted' || (outcome === 'refused' && status >= 500)
+  return {
+    ...incident,
+    failures: incident.failures + failures,
+    rerouted: incident.rerouted + (isRerouted ? 1 : 0),
+    lost: incident.lost + (isLost ? 1 : 0),
   }
 }
 

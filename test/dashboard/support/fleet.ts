@@ -56,10 +56,13 @@ export const startFleet = async (env: Readonly<Record<string, string>> = {}): Pr
     circuit: { firstProbe: 0, resetTimeout: 300_000 },
   })
   const closed = () => Promise.all(upstreams.map((one) => one.close()))
-  const gateway = await start({ env, files: { 'headgate.yaml': file } }).catch(async (error) => {
-    await closed()
-    throw error
-  })
+  // Budgets that a test creates would require keys.
+  const gateway = await start({ env: { AUTH_REQUIRED: 'false', ...env }, files: { 'headgate.yaml': file } }).catch(
+    async (error) => {
+      await closed()
+      throw error
+    },
+  )
   const ask = async (model: string, body: object = {}) => {
     const answer = await post(`${gateway.base}/chat/completions`, {
       model,

@@ -104,7 +104,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   const onTime = (store: string) => (op: string, ms: number) => metrics.store(store, op, ms)
   const responses = openResponses(current, log, { date: world.date, onTime: onTime('responses') })
   const ledger = openLedger({ current, log, worker }, { date: world.date, onTime: onTime('usage') })
-  const keys = openKeys({ current, log, production: launch.production }, options.read, {
+  const keys = openKeys({ current, log }, options.read, {
     date: world.date,
     onTime: onTime('control'),
     onChange(records) {
@@ -193,7 +193,7 @@ const reportUnlogged = (error: unknown): void => {
 }
 
 const openKeys = (
-  { current, log, production }: Pick<Runtime, 'current' | 'log'> & { readonly production: boolean },
+  { current, log }: Pick<Runtime, 'current' | 'log'>,
   read: StartOptions['read'],
   on: Pick<KeyStoreOptions, 'date' | 'onChange' | 'onTime'>,
 ): KeyStore => {
@@ -209,13 +209,13 @@ const openKeys = (
     auditDays: () => current.config.settings.audit.keepDays,
     isConfigured() {
       const { keys, admin } = current.config.settings.auth
-      return production || database !== null || keys.length > 0 || admin !== undefined
+      return database !== null || keys.length > 0 || admin !== undefined
     },
     needsStore() {
       const { accounts, settings } = current.config
       const { keys, admin, required } = settings.auth
       const hasOthers = keys.length > 0 || accounts.keys.length > 0 || required === false
-      return (production || admin !== undefined) && !hasOthers
+      return admin !== undefined && !hasOthers
     },
     isReadyWithoutStore: () => current.config.settings.auth.required === true,
     ...on,

@@ -35,7 +35,7 @@ const until = async (holds: () => Promise<boolean>, what: () => string): Promise
 const isReady = async ({ url }: Started): Promise<boolean> => (await fetch(`${url}/health/ready`)).status === 200
 
 const started = (url: string, env: Readonly<Record<string, string>> = {}): Promise<Started> =>
-  start({ env: { AUTH_ADMIN: ADMIN, DATABASE_URL: url, ...env } })
+  start({ env: { AUTH_ADMIN: ADMIN, AUTH_REQUIRED: 'auto', DATABASE_URL: url, ...env } })
 
 const migrate = async (url: string): Promise<void> => {
   const { code, stderr } = await verb(['db', 'migrate', '--wait', '10s'], { env: { DATABASE_URL: url } })

@@ -4,7 +4,7 @@ import { accessProblem, isLoopbackHost, isLoopbackOrigin, presentedKeys } from '
 import { usesHttps } from '../../policy/accounts/client-address.ts'
 import { addressGroup } from '../../policy/health/shed.ts'
 import type { RunOperation } from '../control/messages.ts'
-import { ADMIN_BASE, type AdminRequest } from '../http/app/admin-request.ts'
+import type { AdminRequest } from '../http/app/admin-request.ts'
 import { FailedAttempts } from '../http/app/failed-attempts.ts'
 import { type AdminActor, BOOTSTRAP, LOCAL } from './actor.ts'
 import type { AdminTokens } from './admin-tokens.ts'
@@ -182,4 +182,4 @@ const cookieName = ({ headers, hosts }: AdminRequest): string | null => {
 
 /** `__Host-` needs the path `/`. The other cookie would be sent to every local server, so its path is that of its reader. */
 const attributes = (name: string): string =>
-  name === SECURE_COOKIE ? 'Path=/; HttpOnly; SameSite=Lax; Secure' : `Path=${ADMIN_BASE}; HttpOnly; SameSite=Lax`
+  name === SECURE_COOKIE ? 'Path=/; HttpOnly; SameSite=Lax; Secure' : 'HttpOnly; SameSite=Lax'

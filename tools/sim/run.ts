@@ -386,8 +386,9 @@ class Simulation {
     call.later = null
     call.reply.leave()
     this.#checks.push(() => {
+      // A whole answer that a hard budget pays for is read to its end.
       for (const dial of call.dials)
-        if (dial.played && !dial.played.over && !dial.finished && !call.shareable)
+        if (dial.played && !dial.played.over && !dial.finished && !call.shareable && call.request.stream)
           this.#watch.breach(
             25,
             `the client of request ${call.number} disconnected, but attempt ${dial.tag} (${dial.mode}) continues`,

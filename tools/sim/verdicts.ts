@@ -49,7 +49,9 @@ export const judge = (judged: Judged): void => {
   const limit = settings.timeout.request
   // After a complete answer without its client, the gateway waits for the end of the body.
   const grace = ended.how === 'answered' && reply.gone ? BODY_END_GRACE : 0
-  if (!isStored && !(leader && reply.slow) && limit > 0 && ended.at - at > limit + grace + LATE)
+  // A whole answer that a hard budget pays for is read on after its client has left.
+  const isReadOn = reply.gone && !call.request.stream
+  if (!isStored && !isReadOn && !(leader && reply.slow) && limit > 0 && ended.at - at > limit + grace + LATE)
     watch.breach(19, `${name} took ${ended.at - at} ms of ${limit}`)
   // A client that disconnected after the terminator receives nothing more.
   if (!reply.over && !reply.gone) return watch.breach(2, `${name} has ended (${ended.how}), but its response has not`)

@@ -1,8 +1,15 @@
 /** Lists as tables: their order, their columns, and what fits into the terminal. */
 import type { Command } from 'commander'
+import { type Json, text } from '../../core/json.ts'
 import { nearest } from '../../core/nearest.ts'
 import { type Cli, CliError, EXIT } from './cli.ts'
 import { type Cell, columnsThatFit, table, textOf, wrapped } from './table.ts'
+
+/** The day of an ISO time, for a table. */
+export const dayOf = (value: Json | undefined): string => text(value)?.slice(0, 10) ?? '–'
+
+/** An ISO time without fractions of a second, for a table; undefined if there is none. */
+export const secondOf = (value: Json | undefined): string | undefined => text(value)?.replace(/\.\d+Z$/, 'Z')
 
 /** The options of a verb that prints a list. */
 export type ListingOptions = { readonly sort?: string; readonly columns?: string }
@@ -74,12 +81,18 @@ const sorted = <Row>({ headings, rows, cells }: Listing<Row>, sort: string | und
     .map(({ row }) => row)
 }
 
-/** Prints rows as a table. `value`: what `--json` prints of the sorted rows. Throws `CliError` for an unknown column. */
+/** A list as `--json` prints it. */
+const listed = <Row>(data: readonly Row[]): unknown => ({ object: 'list', data })
+
+/**
+ * Prints rows as a table. `value`: what `--json` prints of the sorted rows, if it is more than the list. Throws `CliError` for an
+ * unknown column.
+ */
 export const answerList = <Row>(
   cli: Cli,
   { sort, columns }: ListingOptions,
   listing: Listing<Row>,
-  value: (rows: readonly Row[]) => unknown,
+  value: (rows: readonly Row[]) => unknown = listed,
 ): void => {
   const { headings, cells, total, none } = listing
   const chosen = columns?.split(',').map((name) => columnOf('--columns', name, headings))

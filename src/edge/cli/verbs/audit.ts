@@ -10,7 +10,7 @@ import {
 } from '../accounts/record-store.ts'
 import { repeated, timeOf, wholeNumber } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
-import { answerList, type ListingOptions, withListing } from '../listing.ts'
+import { answerList, type ListingOptions, secondOf, withListing } from '../listing.ts'
 import type { Cell } from '../table.ts'
 
 type AuditOptions = ListingOptions & {
@@ -37,7 +37,7 @@ const objectOf = (entry: JsonObject): string => {
 }
 
 const cells = (entry: JsonObject): readonly Cell[] => [
-  text(entry.at)?.replace(/\.\d+Z$/, 'Z') ?? '',
+  secondOf(entry.at) ?? '',
   text(object(entry.actor)?.name) ?? '',
   text(entry.action) ?? '',
   objectOf(entry),
@@ -73,10 +73,7 @@ const listEntries = (cli: Cli, options: AuditOptions): Promise<void> =>
       ...(named !== undefined && { object: [await objectId(store, named)] }),
     }
     const rows = await pagesOf((page) => store.run({ do: 'audit', query: { ...query, ...page } }), most)
-    answerList(cli, options, { headings: HEADINGS, rows, cells, none: 'No entry matches.' }, (data) => ({
-      object: 'list',
-      data,
-    }))
+    answerList(cli, options, { headings: HEADINGS, rows, cells, none: 'No entry matches.' })
   })
 
 export const define: DefineVerb = (command, cli) => {

@@ -3,7 +3,7 @@ import { isObject, type JsonObject, list, object, text } from '../../../core/jso
 import { timeOf } from '../arguments.ts'
 import type { Cli, DefineVerb } from '../cli.ts'
 import { gatewayOf } from '../gateway-client.ts'
-import { answerList, type ListingOptions, withListing } from '../listing.ts'
+import { answerList, type ListingOptions, secondOf, withListing } from '../listing.ts'
 import type { Cell } from '../table.ts'
 
 const API = '/admin/api/v1/end-users'
@@ -27,10 +27,10 @@ const send = async (cli: Cli, action: 'block' | 'unblock', end_user: string, opt
 const cells = (blocked: JsonObject): readonly Cell[] => [
   text(blocked.end_user) ?? '',
   text(object(blocked.team)?.name) ?? text(object(blocked.team)?.id) ?? 'all',
-  text(blocked.until)?.replace(/\.\d+Z$/, 'Z') ?? 'unblocked',
+  secondOf(blocked.until) ?? 'unblocked',
   text(blocked.reason) ?? '',
   text(blocked.actor) ?? '',
-  text(blocked.at)?.replace(/\.\d+Z$/, 'Z') ?? '',
+  secondOf(blocked.at) ?? '',
 ]
 
 const listBlocked = async (cli: Cli, options: ListingOptions): Promise<void> => {
@@ -38,10 +38,7 @@ const listBlocked = async (cli: Cli, options: ListingOptions): Promise<void> => 
   const { body } = await gateway.call(`${API}/blocked`)
   const rows = list(isObject(body) ? body.data : undefined).filter(isObject)
   const headings = ['END USER', 'TEAM', 'UNTIL', 'REASON', 'BY', 'AT']
-  answerList(cli, options, { headings, rows, cells, none: 'No end user is blocked.' }, (data) => ({
-    object: 'list',
-    data,
-  }))
+  answerList(cli, options, { headings, rows, cells, none: 'No end user is blocked.' })
 }
 
 export const define: DefineVerb = (command, cli) => {

@@ -4,7 +4,7 @@ import { queryOf } from '../accounts/record-store.ts'
 import { repeated, timeOf } from '../arguments.ts'
 import type { Cli, DefineVerb } from '../cli.ts'
 import { gatewayOf } from '../gateway-client.ts'
-import { answerList, type ListingOptions, withListing } from '../listing.ts'
+import { answerList, type ListingOptions, secondOf, withListing } from '../listing.ts'
 import { type Cell, durationText } from '../table.ts'
 
 type IncidentsOptions = ListingOptions & {
@@ -23,8 +23,8 @@ const cells = (incident: JsonObject): readonly Cell[] => {
   const seconds = number(incident.seconds) ?? 0
   return [
     joined(incident.providers),
-    text(incident.begin)?.replace(/\.\d+Z$/, 'Z') ?? '',
-    text(incident.end)?.replace(/\.\d+Z$/, 'Z') ?? 'lasts',
+    secondOf(incident.begin) ?? '',
+    secondOf(incident.end) ?? 'lasts',
     { text: durationText(seconds * 1_000), sort: seconds },
     text(incident.cause) ?? '',
     String(number(incident.failures) ?? 0),

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import type { Command } from 'commander'
-import { isObject, type Json, type JsonObject, list, object, text } from '../../../core/json.ts'
+import { isObject, type JsonObject, list, object, text } from '../../../core/json.ts'
 import { nearest } from '../../../core/nearest.ts'
 import { createKey, keysIn, last4 } from '../../../policy/accounts/client-key.ts'
 import { storedDigest } from '../../config/secret-digest.ts'
@@ -27,7 +27,7 @@ import {
 import { repeated, shellWord, tagsOf, timeOf } from '../arguments.ts'
 import { resetDay } from '../budget-text.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
-import { answerList, type ListingOptions, withListing } from '../listing.ts'
+import { answerList, dayOf, type ListingOptions, withListing } from '../listing.ts'
 import { readLocal, validConfig } from '../local.ts'
 import { type Cell, moneyText, table } from '../table.ts'
 
@@ -54,8 +54,6 @@ const limitsText = (limits: JsonObject | undefined): string => {
   return parts.join(', ') || '–'
 }
 
-const day = (value: Json | undefined): string => text(value)?.slice(0, 10) ?? '–'
-
 const keyCells = (key: JsonObject, teams: ReadonlyMap<string, string>, { paint }: Cli): readonly Cell[] => {
   const status = text(key.status) ?? ''
   return [
@@ -65,8 +63,8 @@ const keyCells = (key: JsonObject, teams: ReadonlyMap<string, string>, { paint }
     { text: status, paint: status === 'active' ? paint.good : paint.bad },
     `…${text(key.last4) ?? ''}`,
     limitsText(object(key.limits)),
-    day(key.expires_at),
-    day(key.last_used_at),
+    dayOf(key.expires_at),
+    dayOf(key.last_used_at),
   ]
 }
 
@@ -82,7 +80,7 @@ const printSecret = async (cli: Cli, store: RecordStore, key: JsonObject): Promi
     text(key.id),
     text(key.name),
     `team ${(await namesOf(store, 'team')).get(team) ?? team}`,
-    key.expires_at ? `expires ${day(key.expires_at)}` : '',
+    key.expires_at ? `expires ${dayOf(key.expires_at)}` : '',
   ]
   cli.note(`  ${[...parts, limitsText(object(key.limits))].filter((part) => part && part !== '–').join('  ')}`)
   cli.note('  The key is shown once. Keep it now.')
@@ -242,7 +240,7 @@ const show = (cli: Cli, key: JsonObject, teams: ReadonlyMap<string, string>): vo
       .filter(isObject)
       .map(
         (secret) =>
-          `secret …${text(secret.last4)} created ${day(secret.created_at)}${secret.until ? `, valid until ${text(secret.until)}` : ''}`,
+          `secret …${text(secret.last4)} created ${dayOf(secret.created_at)}${secret.until ? `, valid until ${text(secret.until)}` : ''}`,
       ),
   ])
 
@@ -354,12 +352,7 @@ export const define: DefineVerb = (command, cli) => {
         }
         const rows = await listAll(store, 'key', query)
         const teams = await namesOf(store, 'team')
-        answerList(
-          cli(),
-          options,
-          { headings: HEADINGS, rows, cells: (key) => keyCells(key, teams, cli()) },
-          (data) => ({ object: 'list', data }),
-        )
+        answerList(cli(), options, { headings: HEADINGS, rows, cells: (key) => keyCells(key, teams, cli()) })
       }),
     )
   defineCreate(command, cli)

@@ -59,9 +59,6 @@ export const define: DefineVerb = (command, cli) => {
         .filter(({ owned_by }) => options.provider === undefined || owned_by === options.provider)
         .filter(({ pricing }) => !options.price || pricing !== undefined)
       if (rows.length === 0) exit(EXIT.conflict)
-      answerList(cli(), options, { headings: HEADINGS, rows, cells, none: 'No model matches.' }, (data) => ({
-        object: 'list',
-        data,
-      }))
+      answerList(cli(), options, { headings: HEADINGS, rows, cells, none: 'No model matches.' })
     })
 }

@@ -72,7 +72,7 @@ export const define: DefineVerb = (command, cli) => {
     .action((options: ListingOptions) =>
       withRecords(cli(), async (store) => {
         const rows = await listAll(store, 'price')
-        answerList(cli(), options, { headings: HEADINGS, rows, cells }, (data) => ({ object: 'list', data }))
+        answerList(cli(), options, { headings: HEADINGS, rows, cells })
       }),
     )
   command

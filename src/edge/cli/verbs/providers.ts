@@ -21,12 +21,11 @@ const listSupported = async (cli: Cli, options: ListingOptions): Promise<void> =
   const rows = [...(await loadProviders()).values()]
     .filter(({ builtin, generic }) => !builtin && !generic)
     .map((one) => ({ id: one.name, title: one.title, variable: variableOf(one) }))
-  answerList(
-    cli,
-    options,
-    { headings: ['PROVIDER', 'NAME', 'SET'], rows, cells: ({ id, title, variable }) => [id, title, variable] },
-    (data) => ({ object: 'list', data }),
-  )
+  answerList(cli, options, {
+    headings: ['PROVIDER', 'NAME', 'SET'],
+    rows,
+    cells: ({ id, title, variable }) => [id, title, variable],
+  })
 }
 
 const listConfigured = async (cli: Cli, options: ListingOptions): Promise<void> => {
@@ -48,16 +47,11 @@ const listConfigured = async (cli: Cli, options: ListingOptions): Promise<void> 
     keys: keys.filter(({ secret }) => secret !== null).length,
     models,
   }))
-  answerList(
-    cli,
-    options,
-    {
-      headings: ['PROVIDER', 'KIND', 'KEYS', 'MODELS'],
-      rows,
-      cells: ({ id, kind, keys, models }) => [id, kind, String(keys), models.join(', ') || 'provider default'],
-    },
-    (data) => ({ object: 'list', data }),
-  )
+  answerList(cli, options, {
+    headings: ['PROVIDER', 'KIND', 'KEYS', 'MODELS'],
+    rows,
+    cells: ({ id, kind, keys, models }) => [id, kind, String(keys), models.join(', ') || 'provider default'],
+  })
 }
 
 const checkRow = ({ provider, key, ok, detail }: KeyCheck, { paint }: Cli): readonly Cell[] => [

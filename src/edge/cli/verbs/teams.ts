@@ -74,10 +74,7 @@ export const define: DefineVerb = (command, cli) => {
     .action((options: ListingOptions) =>
       withRecords(cli(), async (store) => {
         const rows = await listAll(store, 'team')
-        answerList(cli(), options, { headings: HEADINGS, rows, cells: (team) => cells(team, cli()) }, (data) => ({
-          object: 'list',
-          data,
-        }))
+        answerList(cli(), options, { headings: HEADINGS, rows, cells: (team) => cells(team, cli()) })
       }),
     )
   defineWrites(command, cli)

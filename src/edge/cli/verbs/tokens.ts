@@ -3,13 +3,11 @@ import { isObject, type JsonObject, list, text } from '../../../core/json.ts'
 import { idOf, listAll, namesOf, withRecords } from '../accounts/record-store.ts'
 import { repeated, timeOf } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
-import { answerList, type ListingOptions, withListing } from '../listing.ts'
+import { answerList, dayOf, type ListingOptions, withListing } from '../listing.ts'
 import type { Cell } from '../table.ts'
 
 const ROLES = ['viewer', 'operator', 'admin']
 const HEADINGS = ['NAME', 'ID', 'ROLES', 'STATUS', 'SECRET', 'EXPIRES', 'LAST USED', 'CREATED BY']
-
-const day = (value: unknown): string => (typeof value === 'string' ? value.slice(0, 10) : '–')
 
 const cells = (token: JsonObject, teams: ReadonlyMap<string, string>, { paint }: Cli): readonly Cell[] => {
   const status = text(token.status) ?? ''
@@ -25,8 +23,8 @@ const cells = (token: JsonObject, teams: ReadonlyMap<string, string>, { paint }:
     roles.join(', '),
     { text: status, paint: status === 'active' ? paint.good : paint.bad },
     `…${text(token.last4) ?? ''}`,
-    day(token.expires_at),
-    day(token.last_used_at),
+    dayOf(token.expires_at),
+    dayOf(token.last_used_at),
     text(token.created_by) ?? '',
   ]
 }
@@ -44,7 +42,7 @@ const create = (cli: Cli, name: string, { role, team = [], expires }: TokenOptio
     if (cli.options.json) return cli.print(JSON.stringify(token))
     cli.print(text(token.secret) ?? '')
     const scope = team.length === 0 ? 'of everything' : `of ${team.join(', ')}`
-    cli.note(`  ${text(token.id)}  ${name}  ${role} ${scope}${end === null ? '' : `  expires ${day(end)}`}`)
+    cli.note(`  ${text(token.id)}  ${name}  ${role} ${scope}${end === null ? '' : `  expires ${dayOf(end)}`}`)
     cli.note('  The token is shown once. Keep it now.')
   })
 }
@@ -58,12 +56,12 @@ export const define: DefineVerb = (command, cli) => {
       withRecords(cli(), async (store) => {
         const rows = await listAll(store, 'token')
         const teams = await namesOf(store, 'team')
-        answerList(
-          cli(),
-          options,
-          { headings: HEADINGS, rows, cells: (token) => cells(token, teams, cli()), none: 'There is no admin token.' },
-          (data) => ({ object: 'list', data }),
-        )
+        answerList(cli(), options, {
+          headings: HEADINGS,
+          rows,
+          cells: (token) => cells(token, teams, cli()),
+          none: 'There is no admin token.',
+        })
       }),
     )
   command

@@ -29,14 +29,22 @@ export const listOf = <T extends z.ZodType>(entry: T) =>
     next: z.string().nullable().describe('Send it as `after` for the next page; null: this is the last one'),
   })
 
+type MemoryPageOptions = {
+  readonly limit: number
+  readonly after?: string | undefined
+  /** The last keys are first. */
+  readonly isDescending?: boolean
+}
+
 /** A page of a list in memory, sorted by its unique key. */
 export const pageOf = <T>(
   entries: readonly T[],
-  { limit, after }: { readonly limit: number; readonly after?: string | undefined },
+  { limit, after, isDescending = false }: MemoryPageOptions,
   keyOf: (entry: T) => string,
 ) => {
-  const sorted = entries.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))
-  const rest = after === undefined ? sorted : sorted.filter((entry) => keyOf(entry) > after)
+  const isBefore = (one: string, other: string) => (isDescending ? one > other : one < other)
+  const sorted = entries.toSorted((a, b) => (isBefore(keyOf(a), keyOf(b)) ? -1 : 1))
+  const rest = after === undefined ? sorted : sorted.filter((entry) => isBefore(after, keyOf(entry)))
   const data = rest.slice(0, limit)
   const last = data.at(-1)
   const has_more = rest.length > data.length

@@ -9,7 +9,7 @@ import type { TimeRange } from '../../ledger/reading/queries.ts'
 import type { Transition } from '../../live/transition-log.ts'
 import { runFor } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
-import { listOf, time } from '../fields.ts'
+import { listOf, pageOf, time } from '../fields.ts'
 import { askNodes } from '../nodes.ts'
 import { type AdminCall, row } from '../row.ts'
 import { invalid } from '../validation.ts'
@@ -249,15 +249,9 @@ export const changeRows = [
               .map((entry) => reloadChange(entry))
           : []
       const all = [...writes.value, ...reloads, ...(await processChanges(deps, call, wanted))]
-        .filter((one) => after === undefined || cursorOf(one) < after)
-        .toSorted((one, other) => (cursorOf(one) < cursorOf(other) ? 1 : -1))
-      const data = all.slice(0, limit)
-      const end = data.at(-1)
-      const next = all.length > limit && end ? cursorOf(end) : null
       const { from, to } = range
-      return good({
-        body: { object: 'list' as const, data, has_more: next !== null, next, from: iso(from), to: iso(to) },
-      })
+      const page = pageOf(all, { limit, after, isDescending: true }, cursorOf)
+      return good({ body: { ...page, from: iso(from), to: iso(to) } })
     },
   }),
 ]

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { bad, good } from '../../../core/failure.ts'
 import { INCIDENTS_PARAMETERS, rangeOf } from '../../ledger/reading/parameters.ts'
 import { type Incident, mergeIncidents } from '../../live/incident.ts'
-import { count, listOf, time } from '../fields.ts'
+import { count, listOf, pageOf, time } from '../fields.ts'
 import { askNodes } from '../nodes.ts'
 import { row } from '../row.ts'
 import { EMPTY_RANGE } from '../usage-query.ts'
@@ -92,14 +92,9 @@ export const incidentRows = [
       const found = mergeIncidents(answers.map(({ value }) => value.incidents as unknown as readonly Incident[]))
         .filter(({ begin, end }) => begin < to && (end ?? now) >= from)
         .filter(({ providers }) => !provider || providers.some((id) => provider.includes(id)))
-        .filter((one) => after === undefined || cursorOf(one) < after)
-      const page = found.slice(0, limit)
-      const last = page.at(-1)
-      const next = found.length > limit && last ? cursorOf(last) : null
-      const data = page.map((one) => shownIncident(one, now))
-      return good({
-        body: { object: 'list' as const, data, has_more: next !== null, next, from: iso(from), to: iso(to) },
-      })
+      const page = pageOf(found, { limit, after, isDescending: true }, cursorOf)
+      const data = page.data.map((one) => shownIncident(one, now))
+      return good({ body: { ...page, data, from: iso(from), to: iso(to) } })
     },
   }),
 ]

@@ -147,7 +147,8 @@ export const timesTokens = <List extends PriceList>(prices: List, factor: number
   }
 }
 
-const TOKEN_PRICES = [
+/** The prices of tokens in a list. */
+export const TOKEN_PRICES = [
   'input',
   'output',
   'cacheRead',

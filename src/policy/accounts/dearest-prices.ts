@@ -2,22 +2,8 @@
 import type { PriceList, PriceRule, TokenPrices } from '../../core/accounts.ts'
 import type { Catalogue } from '../../core/config.ts'
 import type { Instance } from '../../core/provider.ts'
+import { TOKEN_PRICES } from './cost.ts'
 import { matchesGlob, parseGlob } from './glob.ts'
-
-const TOKENS = [
-  'input',
-  'output',
-  'cacheRead',
-  'cacheWrite',
-  'cacheWrite1h',
-  'audioInput',
-  'imageInput',
-  'videoInput',
-  'reasoning',
-  'audioOutput',
-  'imageOutput',
-  'videoOutput',
-] as const satisfies readonly (keyof TokenPrices)[]
 
 /**
  * Of each kind of token, service and tool the dearest price that the catalogue or a rule has for a model of the provider, at any
@@ -42,7 +28,7 @@ export const dearestPrices = (
   ]
   const found: { -readonly [name in keyof TokenPrices]: number } = {}
   const raise = (prices: TokenPrices, by: number) => {
-    for (const name of TOKENS) {
+    for (const name of TOKEN_PRICES) {
       const price = prices[name]
       if (price !== undefined) found[name] = Math.max(found[name] ?? 0, price * by)
     }

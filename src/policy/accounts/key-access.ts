@@ -89,34 +89,31 @@ export type AccessTarget = {
  * `provider/model` and the model alone, so that `!claude-opus*` also denies `anthropic/claude-opus-5`. In doubt it is denied: a
  * denial also applies to versions of the model (a date, a region, a tuned model), an allowed name to no other.
  */
-export const allowsTarget = (
-  { models, providers }: Pick<KeyAccessRules, 'models' | 'providers'>,
-  target: AccessTarget,
-): boolean => {
-  if (!allowsName(providers, target.provider)) return false
-  if (models.length === 0) return true
-  const { own, kin } = targetNames(target)
-  const [isOwn, isKin] = [matcherOf(own), matcherOf(kin)]
-  return models.every(
-    ({ allowed, denied }) => !denied.some((glob) => isOwn(glob) || isKin(glob)) && allowed.some(isOwn),
-  )
-}
+export const allowsTarget = (lists: TargetLists, target: AccessTarget): boolean => matchesLists(lists, target, permits)
+
+const permits: ListTest = ({ allowed, denied }, isOwn, isKin) =>
+  !denied.some((glob) => isOwn(glob) || isKin(glob)) && allowed.some(isOwn)
 
 /**
  * Whether a budget with these lists counts a target, by the same names. In doubt it counts: a name in the list also stands for
  * versions of the model, and only the name itself is excluded.
  */
-export const countsTarget = (
-  { models, providers }: Pick<KeyAccessRules, 'models' | 'providers'>,
-  target: AccessTarget,
-): boolean => {
+export const countsTarget = (lists: TargetLists, target: AccessTarget): boolean => matchesLists(lists, target, counts)
+
+const counts: ListTest = ({ allowed, denied }, isOwn, isKin) =>
+  !denied.some(isOwn) && allowed.some((glob) => isOwn(glob) || isKin(glob))
+
+type TargetLists = Pick<KeyAccessRules, 'models' | 'providers'>
+type GlobTest = (glob: Glob) => boolean
+/** Whether a list of models fits a target. `isOwn`: the glob matches one of its own names; `isKin`: one of its kin. */
+type ListTest = (list: NameRule, isOwn: GlobTest, isKin: GlobTest) => boolean
+
+const matchesLists = ({ models, providers }: TargetLists, target: AccessTarget, fits: ListTest): boolean => {
   if (!allowsName(providers, target.provider)) return false
   if (models.length === 0) return true
   const { own, kin } = targetNames(target)
   const [isOwn, isKin] = [matcherOf(own), matcherOf(kin)]
-  return models.every(
-    ({ allowed, denied }) => !denied.some(isOwn) && allowed.some((glob) => isOwn(glob) || isKin(glob)),
-  )
+  return models.every((list) => fits(list, isOwn, isKin))
 }
 
 /** The names by which a glob of models matches a target, and those of models of which it is a version. */

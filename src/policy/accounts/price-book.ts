@@ -205,9 +205,7 @@ const isNameOf = (answering: string, requested: string): boolean => {
 }
 
 const baseName = (model: string): string =>
-  model
-    .toLowerCase()
-    .replace(/^models\//, '')
+  modelName(model)
     .replace(/:[a-z-]{1,40}$/, '')
     .replace(/[-@](?:latest|20[0-9]{2}-?[01][0-9]-?[0-3][0-9]|[0-9]{3,4}|[01][0-9]-20[0-9]{2})$/, '')
 

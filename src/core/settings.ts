@@ -180,7 +180,7 @@ export const settingsSchema = z.strictObject({
         .union([z.enum(['auto']), z.boolean()])
         .default('auto')
         .describe(
-          'whether model calls need a client key; `auto`: not outside production while the installation has never named a credential (`auth.keys`, `auth.admin`, a key, team, budget or admin token, `database.url`). `false` opens the gateway',
+          'whether model calls need a client key; `auto`: not while the installation has never named a credential (`auth.keys`, `auth.admin`, a key, team, budget or admin token, `database.url`). `false` opens the gateway',
         )
         .meta({ allowed: 'auto, true or false' }),
       pepper: z

@@ -33,7 +33,7 @@ export type KeyStoreOptions = ControlPlace & {
   readonly file: () => FileAccounts
   readonly auth: () => Pick<Settings['auth'], 'keys' | 'admin' | 'pepper'>
   readonly auditDays: () => number
-  /** The configuration itself requires keys: it names a credential, or the gateway is in production. */
+  /** The configuration itself requires keys: it names a credential. */
   readonly isConfigured: () => boolean
   /** The only keys that clients can have are stored: a database that is missing cannot be distinguished from one that never was. */
   readonly needsStore: () => boolean

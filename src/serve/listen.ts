@@ -4,6 +4,7 @@ import { isAdminPath, loadedOnUse } from '../edge/http/app/admin-request.ts'
 import { handlersFor } from '../edge/http/app/handlers.ts'
 import { isModelPath, protocolAt } from '../edge/http/app/routes.ts'
 import { type Server, startServer } from '../edge/http/app/server.ts'
+import { READING } from '../edge/ledger/restored-budgets.ts'
 import { createResponse } from '../gateway/responses/create-response.ts'
 import { openAdmin, openClientPages, openDashboard, openDocs, sharedMetrics } from './admin-parts.ts'
 import { isKeyed, type Runtime, refuseToStart } from './runtime.ts'
@@ -21,7 +22,7 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
     started,
     uptime: () => process.uptime() * 1000,
     draining: () => server.draining(),
-    loading: runtime.keys.isLoading,
+    loading: isLoading(runtime),
     keyed: () => isKeyed(runtime),
     problems,
     metrics: worker ? () => sharedMetrics(runtime, worker) : () => metrics.text(),
@@ -74,6 +75,19 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
     load,
   }).catch(refuseToListen)
   return server
+}
+
+/**
+ * Whether the gateway cannot serve its clients yet: their keys are unknown, or what their budgets have spent is being read at
+ * the start. Budgets that are read later, after a change, do not make it unready again.
+ */
+const isLoading = ({ keys, budgets }: Runtime): (() => boolean) => {
+  let areBudgetsRead = false
+  return () => {
+    if (keys.isLoading()) return true
+    areBudgetsRead ||= budgets.unknown()?.reason !== READING
+    return !areBudgetsRead
+  }
 }
 
 /** Whether a refused request may come from a client of the model API: not from a page, and not for the admin API. */

@@ -121,7 +121,9 @@ describe('three gateways that share Postgres and Valkey', {
     return {
       check(most: number) {
         assert.ok(replies.every(({ status }) => status === 200 || status === 429))
-        assert.ok(answered >= (isExact ? 55 : 15) && answered <= most, `${answered} were answered, at most ${most}`)
+        // Two gateways alone may serve a share of 20 each while the third still reaches Valkey.
+        const [least, limit] = isExact ? [55, most] : [15, most + 40]
+        assert.ok(answered >= least && answered <= limit, `${answered} were answered, at most ${limit}`)
       },
     }
   }

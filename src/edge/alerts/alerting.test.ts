@@ -73,7 +73,10 @@ const quiet: Awaited<ReturnType<AlertingOptions['view']>> = {
 }
 const dead: AlertView['deadKeys'][number] = { provider: 'openai', key: 'a1f3', why: 'suspended' }
 
-/** Alerting in a folder of its own, stopped at the end of the test. */
+/** Those that a test has started. */
+const running = new WeakMap<TestContext, (() => Promise<void>)[]>()
+
+/** Alerting in a folder of its own, or of an earlier one, stopped at the end of the test before the folder is removed. */
 const start = (
   context: TestContext,
   alerts: Alerts,
@@ -94,11 +97,17 @@ const start = (
     report: (event) => events.push(event),
     ...more,
   })
-  context.after(async () => {
+  const stops = running.get(context) ?? []
+  running.set(context, stops)
+  stops.push(async () => {
     await alerting.stop()
     await opened.close()
-    if (!folder) rmSync(dir, { recursive: true, force: true })
   })
+  if (!folder)
+    context.after(async () => {
+      for (const stop of stops) await stop()
+      rmSync(dir, { recursive: true, force: true })
+    })
   return { alerting, events, folder: dir }
 }
 

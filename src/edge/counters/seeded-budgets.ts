@@ -34,7 +34,8 @@ export class SeededBudgets {
   #counted: ReadonlySet<string> = new Set()
   /** ms since 1970 from which budgets lack earlier usage; null: none. */
   #unknownSince: number | null = null
-  #isStarted = false
+  /** What was spent earlier is counted, or cannot be. */
+  #first: Promise<unknown> | null = null
   /** The ledger was read once: before, no charge could count twice. */
   #isRead = false
   #cancelNext: () => void = () => {}
@@ -68,15 +69,14 @@ export class SeededBudgets {
     this.#corrections++
   }
 
-  /** The budgets may have changed. The first call resolves when what was spent earlier is counted, or cannot be. */
+  /** The budgets may have changed. Calls at the start resolve when what was spent earlier is counted, or cannot be. */
   async changed(): Promise<void> {
     const { counters, budgets } = this.#options
     counters.setBudgets(budgets())
     this.#noteUnread()
     const seeding = this.#seed()
-    if (this.#isStarted) return
-    this.#isStarted = true
-    await Promise.all([seeding, counters.started()])
+    this.#first ??= Promise.all([seeding, counters.started()])
+    await this.#first
   }
 
   #seed(): Promise<void> {

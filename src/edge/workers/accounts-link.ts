@@ -10,7 +10,7 @@ import type {
   SharedLedgerAnswer,
   SharedLedgerQuery,
   SharedLimitsStore,
-} from './messages.ts'
+} from './account-messages.ts'
 
 /** ms for the bookkeeper to store the journal. */
 const LEDGER_TIMEOUT = 10_000

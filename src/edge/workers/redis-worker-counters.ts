@@ -6,7 +6,7 @@ import { CountersClient } from '../counters/client.ts'
 import type { CounterOperation } from '../counters/counter-messages.ts'
 import type { CountersState, CountersThreadOptions } from '../counters/messages.ts'
 import { SeededBudgets } from '../counters/seeded-budgets.ts'
-import type { SentBudgetRules } from './messages.ts'
+import type { SentBudgetRules } from './account-messages.ts'
 import { type AccountsWorker, later, type WorkerCounters, type WorkerCountersOptions } from './worker-counters.ts'
 
 export type RedisWorkerCountersOptions = WorkerCountersOptions &

@@ -1,7 +1,7 @@
 /** Sends the budgets of a worker to the supervisor, which counts what is spent of them. */
 import type { RestoredBudgetsOptions } from '../ledger/restored-budgets.ts'
 import type { LedgerProblem, UsageLedger } from '../ledger/usage-ledger.ts'
-import type { SentBudgetRules } from './messages.ts'
+import type { SentBudgetRules } from './account-messages.ts'
 
 export type SentBudgetsOptions = Pick<RestoredBudgetsOptions, 'isRecorded' | 'onProblem'> & {
   readonly rules: () => SentBudgetRules

@@ -9,7 +9,7 @@ import { testBudget } from '../../../test/support/accounts.ts'
 import { USAGE_FILE } from '../ledger/file.ts'
 import type { MalformedSegment } from '../ledger/malformed-segment.ts'
 import { processName, segmentFile } from '../ledger/segment-files.ts'
-import type { AccountsFromSupervisor, AccountsFromWorker } from './messages.ts'
+import type { AccountsFromSupervisor, AccountsFromWorker } from './account-messages.ts'
 import { SharedAccounts, type SharedAccountsOptions } from './shared-accounts.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-shared-accounts-'))

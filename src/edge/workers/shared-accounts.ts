@@ -16,7 +16,7 @@ import type {
   SharedLedgerAnswer,
   SharedLedgerQuery,
   SharedLimitsStore,
-} from './messages.ts'
+} from './account-messages.ts'
 import { SupervisorCounters } from './supervisor-counters.ts'
 import type { AccountsWorker, WorkerCounters, WorkerCountersOptions } from './worker-counters.ts'
 

@@ -19,7 +19,7 @@ import { type BudgetScope, budgetScope } from '../../policy/accounts/budget-scop
 import { chargedCost } from '../../policy/accounts/charge.ts'
 import { levelOf } from '../../policy/accounts/token-bucket.ts'
 import type { CounterAnswer, CounterClaim, CounterOperation, CounterValues } from '../counters/counter-messages.ts'
-import type { SentBudgetRules } from './messages.ts'
+import type { SentBudgetRules } from './account-messages.ts'
 
 /** `now`: monotonic, in ms. `date`: ms since 1970. */
 type CounterClocks = { readonly now: () => number; readonly date: () => number }

@@ -3,7 +3,7 @@ import type { CounterSpend } from '../../core/journal.ts'
 import type { CounterFigures, SpentSum } from '../../gateway/accounts/budget-counters.ts'
 import type { CounterOperation } from '../counters/counter-messages.ts'
 import { RestoredBudgets } from '../ledger/restored-budgets.ts'
-import type { SentBudgetRules } from './messages.ts'
+import type { SentBudgetRules } from './account-messages.ts'
 import { SharedCounters } from './shared-counters.ts'
 import { type AccountsWorker, later, type WorkerCounters, type WorkerCountersOptions } from './worker-counters.ts'
 

@@ -3,7 +3,7 @@ import type { CounterSpend } from '../../core/journal.ts'
 import type { SpentSum } from '../../gateway/accounts/budget-counters.ts'
 import type { CounterOperation } from '../counters/counter-messages.ts'
 import type { RestoredBudgetsOptions } from '../ledger/restored-budgets.ts'
-import type { AccountsFromSupervisor, SentBudgetRules } from './messages.ts'
+import type { AccountsFromSupervisor, SentBudgetRules } from './account-messages.ts'
 
 /** A worker that can receive messages. */
 export type AccountsWorker = { send(message: AccountsFromSupervisor): void }

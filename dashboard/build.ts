@@ -7,6 +7,7 @@ import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'no
 import { basename, join } from 'node:path'
 import { rolldown } from 'rolldown'
 import { publish } from './publish.ts'
+import { NAV_PAGES } from './src/page-table.ts'
 
 const HERE = import.meta.dirname
 /** The server replaces `{root}` by the way from the page to the root of the gateway. */
@@ -54,6 +55,12 @@ const styles = (): string => {
   return smaller(sorted.map((file) => readFileSync(join(HERE, file), 'utf8')).join('\n'))
 }
 
+/** The navigation, as it is before the scripts run. */
+const links = (): string =>
+  NAV_PAGES.map(
+    ({ name, text }) => `<a href="{root}dashboard/${name === 'overview' ? '' : name}" data-page="${name}">${text}</a>`,
+  ).join('\n        ')
+
 /** Bundles the sources. `minify: false` is for development. */
 export const bundle = async ({ minify = true }: { readonly minify?: boolean } = {}): Promise<Built> => {
   const bundled = await rolldown({
@@ -90,10 +97,7 @@ export const bundle = async ({ minify = true }: { readonly minify?: boolean } = 
     `<script type="module" src="${ASSETS}${main.fileName}"></script>`,
   ].join('\n    ')
   const html = readFileSync(join(HERE, 'index.html'), 'utf8')
-  files.set(
-    'index.html',
-    html.replace('<!-- assets -->', () => head),
-  )
+  files.set('index.html', html.replace('<!-- assets -->', () => head).replace('<!-- pages -->', links))
   files.set('LICENCES.txt', noticesOf(chunks.flatMap(({ moduleIds }) => moduleIds)))
   return files
 }

@@ -1,19 +1,6 @@
 /** The address of a view: page, object, time range, and everything else that is shown. Pure. */
+import { isPageName, PAGES, type PageName, USUAL_FROM } from './page-table.ts'
 import { ROOT } from './root.ts'
-
-export const PAGES = [
-  'overview',
-  'requests',
-  'providers',
-  'routes',
-  'usage',
-  'keys',
-  'playground',
-  'connect',
-  'config',
-  'login',
-] as const
-export type PageName = (typeof PAGES)[number]
 
 /** Parameters of the address; each has one value or several. */
 export type Params = { readonly [name: string]: readonly string[] }
@@ -34,13 +21,9 @@ export type Range = { readonly from: number; readonly to: number }
 
 const BASE = `${ROOT}dashboard/`
 const UNITS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const
-/** The default start of the range, by page. */
-const DEFAULT_FROM: { readonly [page in PageName]?: string } = { usage: '-30d', keys: '-30d', providers: '-60m' }
-const USUAL_FROM = '-15m'
 /** Parameters that stay when another page is opened. */
 const TRAVELLING = ['status', 'provider', 'model', 'asked', 'route', 'key', 'team', 'tag', 'client', 'style'] as const
 
-const isPage = (text: string): text is PageName => PAGES.some((page) => page === text)
 /** Beginnings of days and months, in the time zone of the browser. */
 const CALENDAR: { readonly [word: string]: (today: Date) => Date } = {
   today: (at) => new Date(at.getFullYear(), at.getMonth(), at.getDate()),
@@ -92,7 +75,7 @@ export const parsePlace = (pathname: string, search: string): Place | null => {
   if (pathname !== BASE.slice(0, -1) && !pathname.startsWith(BASE)) return null
   const [name = '', ...rest] = pathname.slice(BASE.length).split('/')
   const page = name === '' ? 'overview' : name
-  if (!isPage(page)) return null
+  if (!isPageName(page)) return null
   const id = rest.join('/')
   let from: string | null = null
   let to: string | null = null
@@ -151,7 +134,7 @@ export const withParam = (place: Place, name: string, values: readonly string[])
 
 /** The start and end of the range as they are written in the address, or the defaults of the page. */
 export const boundsOf = ({ page, from, to }: Place): { readonly from: string; readonly to: string } => ({
-  from: from ?? DEFAULT_FROM[page] ?? USUAL_FROM,
+  from: from ?? PAGES[page].from ?? USUAL_FROM,
   to: to ?? 'now',
 })
 

@@ -1,8 +1,8 @@
 /** The navigation, and the page of the address. */
 
 import { signal, useSignalEffect } from '@preact/signals'
-import type { PageName } from './address.ts'
 import { isOld } from './live.ts'
+import { NAV_PAGES, type NavName, PAGES, type PageName } from './page-table.ts'
 import { type PageModule, pages } from './pages.ts'
 import { Failed, Loading, PageHead } from './parts/states.tsx'
 import { SessionControls } from './parts/tools.tsx'
@@ -10,38 +10,26 @@ import { ROOT } from './root.ts'
 import { current, isNarrow, pageHref, place } from './store.ts'
 import { en } from './words/en.ts'
 
-const SHORT: readonly (readonly [page: PageName, text: string])[] = [
-  ['overview', en.pages.overview],
-  ['requests', en.pages.requests],
-  ['providers', en.pages.providers],
-  ['routes', en.pages.routes],
-  ['usage', en.nav.usage],
-  ['keys', en.nav.keys],
-  ['playground', en.pages.playground],
-  ['connect', en.pages.connect],
-  ['config', en.nav.config],
-]
-/** Pages of the bar at the bottom of a narrow screen; the others are in the menu "More". */
-const FIRST: readonly PageName[] = ['overview', 'requests', 'providers', 'keys']
-
-const PageLink = ({ page, text }: { readonly page: PageName; readonly text: string }) => (
+const PageLink = ({ page }: { readonly page: NavName }) => (
   <a href={pageHref(page)} data-page={page} aria-current={place.value?.page === page ? 'page' : undefined}>
-    {text}
+    {en.nav[page]}
   </a>
 )
 
+const links = (where: readonly ('bar' | 'more')[]) =>
+  NAV_PAGES.filter(({ narrow }) => where.includes(narrow)).map(({ name }) => <PageLink key={name} page={name} />)
+
 export const Navigation = () => {
-  const links = SHORT.map(([page, text]) => [page, <PageLink key={page} page={page} text={text} />] as const)
-  if (!isNarrow.value) return <>{links.map(([, link]) => link)}</>
-  const isInMore = !FIRST.includes(current.value.page)
+  if (!isNarrow.value) return <>{links(['bar', 'more'])}</>
+  const isInMore = PAGES[current.value.page].nav?.narrow !== 'bar'
   return (
     <>
-      {links.filter(([page]) => FIRST.includes(page)).map(([, link]) => link)}
+      {links(['bar'])}
       <button type="button" popovertarget="more-pages" data-current={isInMore || undefined}>
         {en.pages.more}
       </button>
       <div id="more-pages" popover="auto" class="menu more-pages">
-        {links.filter(([page]) => !FIRST.includes(page)).map(([, link]) => link)}
+        {links(['more'])}
         <SessionControls />
       </div>
     </>

@@ -1,6 +1,6 @@
 /** The pages. Each is loaded when it is first shown, and has a file in `pages/` and its words in `words/`. */
 import type { ComponentChild } from 'preact'
-import type { PageName } from './address.ts'
+import type { PageName } from './page-table.ts'
 
 /** What the file of a page exports. */
 export type PageModule = { readonly Page: () => ComponentChild }

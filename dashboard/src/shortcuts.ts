@@ -1,6 +1,6 @@
 /** The table of shortcuts, from which the handler, the sheet of `?` and the hints are made. */
 import { signal } from '@preact/signals'
-import type { PageName } from './address.ts'
+import { NAV_PAGES, type NavName } from './page-table.ts'
 import { goToPage, hasLetters, nextTheme } from './store.ts'
 import { en } from './words/en.ts'
 
@@ -15,24 +15,12 @@ export type Shortcut = {
   readonly group: ShortcutGroup
 }
 
-const PAGE_KEYS: readonly (readonly [key: string, page: PageName])[] = [
-  ['o', 'overview'],
-  ['r', 'requests'],
-  ['p', 'providers'],
-  ['t', 'routes'],
-  ['u', 'usage'],
-  ['k', 'keys'],
-  ['y', 'playground'],
-  ['n', 'connect'],
-  ['c', 'config'],
-]
-
 export const SHORTCUTS: readonly Shortcut[] = [
-  ...PAGE_KEYS.map(
-    ([key, page]): Shortcut => ({
-      id: `page-${page}`,
-      keys: [`g ${key}`],
-      about: en.keys.page(en.pages[page]),
+  ...NAV_PAGES.map(
+    ({ name, letter }): Shortcut => ({
+      id: `page-${name}`,
+      keys: [`g ${letter}`],
+      about: en.keys.page(en.pages[name]),
       group: 'everywhere',
     }),
   ),
@@ -55,7 +43,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
 ]
 
 export type ShortcutId =
-  | `page-${PageName}`
+  | `page-${NavName}`
   | 'filter'
   | 'palette'
   | 'hold'
@@ -113,7 +101,7 @@ const run = (id: string, event: KeyboardEvent): boolean => {
 /** Begins to handle keys. */
 export const startShortcuts = (): void => {
   let prefixed = 0
-  for (const [, page] of PAGE_KEYS) bind(`page-${page}`, () => goToPage(page))
+  for (const { name } of NAV_PAGES) bind(`page-${name}`, () => goToPage(name))
   bind('theme', nextTheme)
   bind('help', () => {
     isHelpOpen.value = !isHelpOpen.value

@@ -1,6 +1,7 @@
 /** What the whole page shares: the address, the session, the theme, the clock, toasts and notices. */
 import { computed, signal } from '@preact/signals'
-import { type PageName, type Place, parsePlace, placePath, rangeAt, toPage } from './address.ts'
+import { type Place, parsePlace, placePath, rangeAt, toPage } from './address.ts'
+import type { PageName } from './page-table.ts'
 
 // ── Address ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 

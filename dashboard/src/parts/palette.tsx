@@ -1,9 +1,9 @@
 /** The palette of Ctrl-K: pages, actions, providers, models, keys, and a pasted request ID. */
 import { signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { PAGES, type PageName } from '../address.ts'
 import { read, useResource } from '../api.ts'
 import { toggleHold } from '../live.ts'
+import { NAV_PAGES, type PageName } from '../page-table.ts'
 import { bind, isHelpOpen } from '../shortcuts.ts'
 import { goToPage, nextTheme } from '../store.ts'
 import { en } from '../words/en.ts'
@@ -21,10 +21,10 @@ const close = (): void => {
 }
 
 const FIXED: readonly PaletteEntry[] = [
-  ...PAGES.filter((page) => page !== 'login').map((page) => ({
-    id: page,
-    text: en.palette.goTo(en.pages[page]),
-    run: () => goToPage(page),
+  ...NAV_PAGES.map(({ name }) => ({
+    id: name,
+    text: en.palette.goTo(en.pages[name]),
+    run: () => goToPage(name),
   })),
   { id: 'theme', text: en.keys.theme, run: nextTheme },
   { id: 'hold', text: en.keys.hold, run: toggleHold },

@@ -1,21 +1,10 @@
 /** Words of the frame and of the parts that every page has. Each page has its own file beside this one. */
+import { ofPages } from '../page-table.ts'
 import { counted, words } from './words.ts'
 
 export const en = words({
-  pages: {
-    overview: 'Overview',
-    requests: 'Requests',
-    providers: 'Providers',
-    routes: 'Routes',
-    usage: 'Usage & cost',
-    keys: 'Keys & budgets',
-    playground: 'Playground',
-    connect: 'Connect',
-    config: 'Configuration',
-    login: 'Sign in',
-    more: 'More',
-  },
-  nav: { usage: 'Usage', keys: 'Keys', config: 'Config' },
+  pages: { ...ofPages(({ title }) => title), more: 'More' },
+  nav: ofPages(({ title, nav }) => nav?.text ?? title),
   range: {
     label: 'Time range',
     last: (text: string) => `last ${text}`,

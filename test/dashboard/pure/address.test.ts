@@ -3,7 +3,6 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import {
   boundsOf,
-  PAGES,
   type Place,
   parsePlace,
   placePath,
@@ -12,6 +11,7 @@ import {
   toPage,
   withParam,
 } from '../../../dashboard/src/address.ts'
+import { PAGE_NAMES } from '../../../dashboard/src/page-table.ts'
 
 const read = (path: string): Place | null => {
   const { pathname, search } = new URL(path, 'http://localhost')
@@ -28,7 +28,7 @@ const time = fc.constantFrom(null, 'now', '-15m', '-24h', '-30d', '2026-11-23T10
 const name = text.filter((one) => !['from', 'to', '__proto__'].includes(one))
 const places = fc.record(
   {
-    page: fc.constantFrom(...PAGES),
+    page: fc.constantFrom(...PAGE_NAMES),
     id: fc.option(text),
     from: time,
     to: time,

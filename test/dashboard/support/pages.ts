@@ -1,22 +1,28 @@
 /** The pages of the dashboard, and what is measured in each of them. */
 import assert from 'node:assert/strict'
 import type { Browser, Page } from 'playwright-core'
+import { NAV_PAGES, type NavName } from '../../../dashboard/src/page-table.ts'
 import { type DashboardOptions, type OpenDashboard, withDashboard } from './dashboard.ts'
 
-/** Name, address, and what shows that its data has been read. */
-export const PAGES = [
-  ['overview', '/dashboard/', '.overview-provider'],
-  ['requests', '/dashboard/requests', '.outcome'],
-  ['providers', '/dashboard/providers', '.provider-name'],
-  ['routes', '/dashboard/routes', '.routes-targets'],
-  ['usage', '/dashboard/usage', '.usage-table td'],
-  ['keys', '/dashboard/keys', 'a[href*="/keys/key_"]'],
-  ['playground', '/dashboard/playground', '.playground-column'],
-  ['connect', '/dashboard/connect', '.connect-code'],
-  ['config', '/dashboard/config', '.config-name'],
-] as const
+/** What shows that the data of a page has been read. */
+const SHOWN: { readonly [name in NavName]: string } = {
+  overview: '.overview-provider',
+  requests: '.outcome',
+  providers: '.provider-name',
+  routes: '.routes-targets',
+  usage: '.usage-table td',
+  keys: 'a[href*="/keys/key_"]',
+  playground: '.playground-column',
+  connect: '.connect-code',
+  config: '.config-name',
+}
 
-export type PageName = (typeof PAGES)[number][0]
+/** Name, address, and what shows that its data has been read. */
+export const PAGES = NAV_PAGES.map(
+  ({ name }) => [name, `/dashboard/${name === 'overview' ? '' : name}`, SHOWN[name]] as const,
+)
+
+export type PageName = NavName
 
 /** Runs a step on all open pages at the same time. */
 export type OnEachPage = (

@@ -108,6 +108,7 @@ const start = async (open: OpenHttpServer): Promise<Running> => {
       connections.add(connection)
       return connection
     },
+    keeps: () => true,
     serve(_connection, exchange) {
       const parts: Buffer[] = []
       exchange.pipeBody({

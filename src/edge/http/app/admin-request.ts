@@ -4,6 +4,7 @@ import type { IncomingRequest, ResponseWriter } from '../../../core/http-exchang
 import type { Settings } from '../../../core/settings.ts'
 import type { AccessPolicy } from '../../../policy/access.ts'
 import type { HttpExchange, ResponseHeaders } from '../server/http-server.ts'
+import { UNKNOWN_BYTES } from './admission.ts'
 import { collect, textProblem } from './body.ts'
 import type { FailedAttempts } from './failed-attempts.ts'
 
@@ -64,7 +65,7 @@ export const loadedOnUse = <Received>(load: () => Promise<LoadedPart<Received>>)
 }
 
 /** Bytes of a body. A configuration file has at most as many; a prompt may contain images. `unknown`: of an unknown sender. */
-const MAX_BODY = { unknown: 4_096, usual: 1_048_576, modelCall: 8 * 1_048_576 }
+const MAX_BODY = { unknown: UNKNOWN_BYTES, usual: 1_048_576, modelCall: 8 * 1_048_576 }
 /** Bytes of a body that operators may send when the memory for bodies is full. */
 const ALWAYS = 65_536
 

@@ -32,7 +32,12 @@ export type ConnectionContext = {
   overLimit: ShedReason | null
   /** Requests without a complete response: one, or several if the server emits pipelined requests. */
   active: readonly ActiveRequest[]
+  /** Counted bytes of the connection that belong to no request. */
+  kept: number
 }
+
+/** Bytes of a connection that may be in memory, whatever else is, before it is known who sends them. */
+export const UNKNOWN_BYTES = 4_096
 
 /** `draining`: connections close after their response. `ending`: new requests are refused. */
 export type Phase = 'serving' | 'draining' | 'ending'
@@ -91,7 +96,7 @@ export class Admission {
     const network = this.networkOf(connection.address)
     const count = (this.#perNetwork.get(network) ?? 0) + 1
     this.#perNetwork.set(network, count)
-    const context: ConnectionContext = { connection, network, overLimit: null, active: [] }
+    const context: ConnectionContext = { connection, network, overLimit: null, active: [], kept: 0 }
     this.connections.add(context)
     if (this.connections.size > limit.connections) context.overLimit = 'connections'
     else if (limit.connectionsPerAddress > 0 && count > limit.connectionsPerAddress) context.overLimit = 'address'
@@ -104,10 +109,21 @@ export class Admission {
     const count = (this.#perNetwork.get(context.network) ?? 1) - 1
     if (count > 0) this.#perNetwork.set(context.network, count)
     else this.#perNetwork.delete(context.network)
+    this.keep(context, 0)
     for (const request of context.active) {
       request.done()
       request.reply.left()
     }
+  }
+
+  /** Sets the bytes of a connection that belong to no request. False: there is no memory for them. */
+  keep(context: ConnectionContext, bytes: number): boolean {
+    const more = Math.max(0, bytes - UNKNOWN_BYTES) - context.kept
+    if (more === 0) return true
+    if (more < 0) this.bodies.count(context.network, more)
+    else if (this.bodies.take(context.network, more)) return false
+    context.kept += more
+    return true
   }
 
   /** The network of an address. The last one is cached: clients and proxies open many connections from one address. */

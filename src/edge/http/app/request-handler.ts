@@ -1,7 +1,7 @@
 /** One HTTP request from its header block to its response: checks, body, handler, accounting. */
 import { ANONYMOUS } from '../../../core/accounts.ts'
 import type { EncodedText } from '../../../core/encoded-text.ts'
-import { type Failure, fail } from '../../../core/failure.ts'
+import { bad, type Failure, fail, type Outcome } from '../../../core/failure.ts'
 import type { IncomingRequest } from '../../../core/http-exchange.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { type AccessPolicy, corsHeaders, preflightHeaders } from '../../../policy/access.ts'
@@ -10,8 +10,8 @@ import { statusOf } from '../../../policy/reply/final-error.ts'
 import { errorText } from '../server/error-text.ts'
 import type { HttpExchange, RequestProblem, ResponseHeaders } from '../server/http-server.ts'
 import { challengeFor } from './access-rules.ts'
-import { type AdminApi, type AdminRequest, isAdminPath, readBody } from './admin-request.ts'
-import { type ActiveRequest, type ConnectionContext, headProblem, pathOf, queryOf } from './admission.ts'
+import { type AdminApi, type AdminRequest, type BodySender, isAdminPath, readBody } from './admin-request.ts'
+import { type ActiveRequest, type ConnectionContext, headProblem, pathOf, queryOf, UNKNOWN_BYTES } from './admission.ts'
 import { type BodyListener, bodyProblem, collect } from './body.ts'
 import { canonicalPath, withDeployment } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
@@ -105,7 +105,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { address } = this.#connection.connection
     const { version, hosts } = exchange
     this.#memoryOwner = admission.memoryOwner('', address, headers)
-    exchange.holdBody()
+    exchange.holdBody((bytes) => this.#hold(bytes))
     const request: AdminRequest = {
       id: this.#ids.id,
       method,
@@ -119,11 +119,24 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       accessPolicy: this.#accessPolicy,
       failed: access.failed,
       isClientKey: (key) => access.isClientKey(this.#settings, key),
-      readBody: (from) => readBody(exchange, { path: this.path, limit: this.#settings.limit.body, from }, this),
+      readBody: (from) => this.#readBody(from),
       beginCall: () => this.#beginCall(),
       refuse: (failure, extraHeaders) => this.refuse(failure, extraHeaders),
     }
     admin.serve(request, this.reply).catch((error) => this.broke(error))
+  }
+
+  /** Counts a part of a body that is held until its sender is known. Without memory for it, the body is dropped. */
+  #hold(bytes: number): void {
+    if (this.#bodyBytes + bytes <= UNKNOWN_BYTES) this.reserveSmall(bytes)
+    else if (this.reserve(bytes)) this.exchange.pipeBody(null)
+  }
+
+  #readBody(from: BodySender): Promise<Outcome<string>> {
+    if (this.#outOfMemory) return Promise.resolve(bad(shedFailure(this.#outOfMemory)))
+    // Its parts are counted again, as they are read.
+    this.reserveSmall(-this.#bodyBytes)
+    return readBody(this.exchange, { path: this.path, limit: this.#settings.limit.body, from }, this)
   }
 
   #servePage(pages: Pages): void {
@@ -360,6 +373,7 @@ const mustClose = ({ complete, expects, headers }: HttpExchange, status: number)
 }
 
 const MALFORMED: { readonly [problem in RequestProblem]: Failure } = {
+  no_memory: shedFailure('share'),
   late: fail('request_timeout', 'The request took too long to arrive.'),
   long_head: fail('invalid_request', 'The header block of the request is larger than 16 KiB.', { status: 431 }),
   long_extension: fail('body_too_large', 'Chunk extensions are too large (limit 1 KiB).'),

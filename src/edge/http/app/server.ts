@@ -127,6 +127,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
       grants: (head, protocol) => upgrade.grants(head, protocol),
       upgrade: (connection, head, socket, first) => upgrade.accept(connection, head, socket, first),
       malformed: (connection, problem) => refuseMalformed(context, connection, problem),
+      keeps: (connection, bytes) => admission.keep(connection, bytes),
       closed: (connection) => admission.disconnect(connection),
       failed: (error) => onError(error, ''),
     },

@@ -61,6 +61,7 @@ const given = async (
     grants: () => made.upgrade !== null,
     upgrade: (_line, _head, socket, first) => made.upgrade?.(socket, first),
     malformed: (line, problem) => line.endWith(`HTTP/1.1 400 ${problem}\r\ncontent-length: 0\r\n\r\n`),
+    keeps: () => true,
     closed(line) {
       lines.delete(line)
       made.left.push(line)

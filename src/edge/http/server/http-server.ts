@@ -54,8 +54,11 @@ export type HttpExchange = IncomingHead & {
    * the whole body.
    */
   pipeBody(sink: BodySink | null): void
-  /** Stops reading until `pipeBody` or the end of the response. Called while `serve` runs; at most one read is kept. */
-  holdBody(): void
+  /**
+   * Stops reading until `pipeBody` or the end of the response. Called while `serve` runs. At most one read is kept (64 KiB): Node
+   * reads no less from a socket. `held` receives the bytes of each part; it may call `pipeBody(null)`, which drops them.
+   */
+  holdBody(held: (bytes: number) => void): void
   /** Closes the connection after this response. */
   closeAfter(): void
   /** Sends a complete response; a null body for a status without one. Throws where a header is not valid. */
@@ -83,8 +86,11 @@ export const NO_LISTENER: ExchangeListener = { drained() {}, finished() {} }
 /** Consumes a request body. The sink may keep the parts. */
 export type BodySink = { push(part: Buffer): void; end(): void }
 
-/** Why received bytes are not a valid request. `long_extension`: chunk extensions; `late`: the request timed out. */
-export type RequestProblem = 'not_http' | 'long_head' | 'long_extension' | 'late'
+/**
+ * Why received bytes are not a valid request. `long_extension`: chunk extensions; `late`: the request timed out; `no_memory`: there
+ * is none to keep them.
+ */
+export type RequestProblem = 'not_http' | 'long_head' | 'long_extension' | 'late' | 'no_memory'
 
 /** Serves connections. `Context`: the handler's state of a connection, which the server passes back. */
 export type ServerHandler<Context> = {
@@ -96,6 +102,11 @@ export type ServerHandler<Context> = {
   /** Takes over the socket of a granted upgrade. `first`: bytes received after the request. */
   upgrade(context: Context, head: IncomingHead, socket: Socket, first: Buffer): void
   malformed(context: Context, problem: RequestProblem): void
+  /**
+   * A connection keeps so many bytes that belong to no exchange: a part of a header block, or pipelined requests. `node:http` does
+   * not report them. False: there is no memory for them.
+   */
+  keeps(context: Context, bytes: number): boolean
   /** The connection has closed. Called once, also for an upgraded one. */
   closed(context: Context): void
   failed(error: unknown): void

@@ -35,6 +35,8 @@ const RELEASED: ReadHead = {
   upgrade: undefined,
 }
 
+const ignored = (): void => {}
+
 /** One exchange; see `HttpExchange`. */
 export class Http1Exchange implements HttpExchange {
   readonly #connection: ExchangeConnection
@@ -43,6 +45,7 @@ export class Http1Exchange implements HttpExchange {
   #sink: BodySink | null = null
   /** The parts that wait for a sink; null: none do. */
   #held: Buffer[] | null = null
+  #countHeld: (bytes: number) => void = ignored
   /** The body is complete, and waits for a sink. */
   #isHeldWhole = false
   listener = NO_LISTENER
@@ -106,8 +109,9 @@ export class Http1Exchange implements HttpExchange {
 
   /** A part of the request body was received. */
   receive(part: Buffer): void {
-    if (this.#held) this.#held.push(part)
-    else this.#sink?.push(part)
+    if (!this.#held) return this.#sink?.push(part)
+    this.#held.push(part)
+    this.#countHeld(part.length)
   }
 
   /** The request body is complete. */
@@ -140,8 +144,9 @@ export class Http1Exchange implements HttpExchange {
     if (this.#isHeldWhole) this.received()
   }
 
-  holdBody(): void {
+  holdBody(held: (bytes: number) => void): void {
     this.#held = []
+    this.#countHeld = held
     this.#connection.pause()
   }
 

@@ -116,6 +116,10 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   #pipelined: Buffer = NOTHING
   #reading = false
   #served = 0
+  /** Bytes that belong to no exchange, as last reported. */
+  #kept = 0
+  /** There was no memory for pipelined bytes: further ones are dropped until the connection closes. */
+  #isDeaf = false
   /** The last response was sent; received bytes are dropped until the connection closes. */
   #closing = false
   /** Start of the current phase: idle, request in progress or closing; in ms. */
@@ -165,10 +169,11 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   // ── Reading ────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #receive(part: Buffer): void {
-    if (this.#closing) return
-    if (this.#pipelined.length > 0) return this.#keepPipelined(part)
+    if (this.#closing || this.#isDeaf) return
     try {
-      this.#read(part)
+      if (this.#pipelined.length > 0) this.#keepPipelined(part)
+      else this.#read(part)
+      this.#reportKept()
     } catch (error) {
       this.#server.handler.failed(error)
       this.destroy()
@@ -198,6 +203,24 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   #keepPipelined(part: Buffer): void {
     this.#pipelined = this.#pipelined.length === 0 ? part : Buffer.concat([this.#pipelined, part])
     if (this.#pipelined.length > MAX_PIPELINED) this.#socket.pause()
+  }
+
+  /** Reports the bytes that belong to no exchange, if they changed. */
+  #reportKept(): void {
+    const kept = this.#pipelined.length + this.#reader.kept
+    if (kept === this.#kept || this.#closing) return
+    this.#kept = kept
+    if (this.#server.handler.keeps(this.#context, kept)) return
+    if (!this.#exchange) return this.#refuse('no_memory')
+    this.#isDeaf = true
+    this.#exchange.closeAfter()
+    this.#dropPipelined()
+  }
+
+  #dropPipelined(): void {
+    this.#pipelined = NOTHING
+    if (this.#kept > 0) this.#server.handler.keeps(this.#context, 0)
+    this.#kept = 0
   }
 
   #onEnd(): void {
@@ -270,7 +293,7 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   #close(): void {
     this.#closing = true
     this.#since = performance.now()
-    this.#pipelined = NOTHING
+    this.#dropPipelined()
     this.#socket.resume()
   }
 

@@ -178,8 +178,8 @@ class NodeExchange implements HttpExchange {
     this.#req.pipeBody(sink)
   }
 
-  holdBody(): void {
-    this.#req.holdBody()
+  holdBody(held: (bytes: number) => void): void {
+    this.#req.holdBody(held)
   }
 
   closeAfter(): void {
@@ -276,6 +276,7 @@ class Incoming extends IncomingMessage {
   #sink: BodySink | null = null
   /** The parts that wait for a sink, and null for the end; null: none do. */
   #held: (Buffer | null)[] | null = null
+  #countHeld: (bytes: number) => void = () => {}
 
   /** Null: the body waits to be read, as in any stream. */
   pipeBody(sink: BodySink | null): void {
@@ -283,13 +284,14 @@ class Incoming extends IncomingMessage {
     const parts = this.#held
     if (!parts) return
     this.#held = null
-    for (const part of parts) this.push(part)
+    for (const part of parts) if (sink || part === null) this.push(part)
     // Node has stopped reading since `push` returned false.
     if (!this.complete) this._read(0)
   }
 
-  holdBody(): void {
+  holdBody(held: (bytes: number) => void): void {
     this.#held = []
+    this.#countHeld = held
   }
 
   /** Without a sink, Node drops the body after the response. */
@@ -300,6 +302,7 @@ class Incoming extends IncomingMessage {
   override push(part: Buffer | null): boolean {
     if (this.#held) {
       this.#held.push(part)
+      if (part) this.#countHeld(part.length)
       return false
     }
     const sink = this.#sink

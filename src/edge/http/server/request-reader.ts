@@ -63,6 +63,11 @@ export class RequestReader {
     return this.#state === 'body' && this.#body.done
   }
 
+  /** Characters of an incomplete header block. */
+  get kept(): number {
+    return this.#partial.length
+  }
+
   /** The parser is in a permanent error state and reads nothing further. */
   get problem(): RequestProblem | null {
     return this.#problem

@@ -95,16 +95,16 @@ export type Provider = {
   readonly family?: string | 'of the model'
   /** Offset from UTC of the times that its errors state without a zone: `+08:00`. Absent: they are in UTC. */
   readonly timeOffset?: string
-  /** Where the catalogue has the prices of a model that it does not list under this name. */
-  readonly pricedAs?: (model: string, variables: Variables) => PricedAs | undefined
+  /** Where the catalogue has the prices of a model, and what they are multiplied by here. `model`: the normal form of its name. */
+  readonly pricedAs?: (model: string, place: Pick<Instance, 'variables' | 'baseUrl'>) => PricedAs | undefined
   /** Its name in the model catalogue, where that differs from `name`. */
   readonly catalogue?: string
   /** Further names in the catalogue, of makers whose models it sells. Their prices count for models without a known one. */
   readonly makers?: readonly string[]
 }
 
-/** An entry of the catalogue, and the factor of its prices of tokens. `provider`: another one of the catalogue. */
-export type PricedAs = { readonly provider?: string; readonly model: string; readonly factor?: number }
+/** `provider`: the one of the catalogue that has the prices; absent: its own. `factor`: of the prices of tokens. */
+export type PricedAs = { readonly provider?: string; readonly factor?: number }
 
 /** Providers by name, in the order in which they are tried. */
 export type Providers = ReadonlyMap<string, Provider>

@@ -1,6 +1,6 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { PricedAs, Provider, Variables } from '../core/provider.ts'
-import { HAS_REGIONAL_PRICE, REGIONAL } from './quirks/regional-price.ts'
+import { CLAUDE_IN_REGION, REGIONAL } from './quirks/regional-prices.ts'
 import { encryptedReasoningModels, onlyResponses, type RequestQuirk, reasoningModels } from './quirks/request.ts'
 
 /** A region's endpoint. Region names are letters, digits and hyphens; anything else could change the host. */
@@ -57,19 +57,12 @@ const openaiQuirks: RequestQuirk = (body, model, lost, protocol) =>
 /** The address ends before any version; a base URL of the compatible endpoint is accepted too. */
 const hostOnly = (url: string): string => url.replace(/\/+$/, '').replace(/\/openai\/v1$/, '')
 
-/** The name in an ARN, or the name itself. An application's profile has an ARN that names no model. */
-const nameIn = (model: string): string => model.slice(model.lastIndexOf('/') + 1)
-/** The geography of an inference profile. */
-const PROFILE = /^(us|eu|apac|jp|au|ca|sa|us-gov|global)\.(?=[a-z0-9-]+\.)/
+/** The global inference profile of a model, also by its ARN. Every other one, and none, is a region (BerriAI/litellm#42679). */
+const GLOBAL = /(?:^|\/)global\./
 
-/** An inference profile costs what its model costs, but Claude from 4.5 on more than with `global`. */
-const pricedAs = (model: string): PricedAs => {
-  const name = nameIn(model)
-  const geography = PROFILE.exec(name)?.[1]
-  const listed = name.replace(PROFILE, '')
-  const isRegional = geography !== undefined && geography !== 'global' && HAS_REGIONAL_PRICE.test(listed)
-  return { model: listed, ...(isRegional && { factor: REGIONAL }) }
-}
+/** The catalogue has the price of the global profile. */
+const pricedAs = (model: string): PricedAs | undefined =>
+  CLAUDE_IN_REGION.test(model) && !GLOBAL.test(model) ? { factor: REGIONAL } : undefined
 
 export default {
   name: 'bedrock',

@@ -3,6 +3,7 @@ import type { Provider } from '../core/provider.ts'
 import { EMBEDDINGS_LIMITS } from './quirks/limits.ts'
 import { chatIds } from './quirks/model-list.ts'
 import { BREAKPOINTS, CHAT, compatibleMembers, RESPONSES } from './quirks/openai.ts'
+import { OPENAI_IN_REGION, REGIONAL } from './quirks/regional-prices.ts'
 import { encryptedReasoningModels } from './quirks/request.ts'
 
 const errors: ErrorTable = {
@@ -30,6 +31,12 @@ const errors: ErrorTable = {
   ],
 }
 
+/** A host that processes in a region: `https://eu.api.openai.com`. */
+const REGIONAL_HOST = /^https:\/\/[a-z]{2}\.api\.openai\.com/
+
+const pricedAs: Provider['pricedAs'] = (model, { baseUrl }) =>
+  REGIONAL_HOST.test(baseUrl) && OPENAI_IN_REGION.test(model) ? { factor: REGIONAL } : undefined
+
 export default {
   name: 'openai',
   title: 'OpenAI',
@@ -48,6 +55,7 @@ export default {
   encryptsReasoning: encryptedReasoningModels,
   cacheMarks: [BREAKPOINTS],
   // Accepts sampling settings unless reasoning is requested, so any request can fall back to it.
+  pricedAs,
   defaultModel: 'gpt-5.4-mini',
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: compatibleMembers, errors },

@@ -1,9 +1,9 @@
 import type { JsonObject } from '../core/json.ts'
 import { withoutMember } from '../core/json-edit.ts'
-import type { PricedAs, Provider, Variables } from '../core/provider.ts'
+import type { Provider, Variables } from '../core/provider.ts'
 import anthropic from './anthropic.ts'
 import gemini from './gemini.ts'
-import { HAS_REGIONAL_PRICE, REGIONAL } from './quirks/regional-price.ts'
+import { CLAUDE_IN_REGION, GEMINI_IN_REGION, REGIONAL } from './quirks/regional-prices.ts'
 import type { RequestQuirk } from './quirks/request.ts'
 
 const GLOBAL_URL = 'https://aiplatform.googleapis.com/v1'
@@ -51,12 +51,11 @@ const claudeQuirks: RequestQuirk = (body, model, lost, protocol) =>
       )
     : body
 
-/** Claude costs what it costs at Anthropic, from 4.5 on more in a region. */
-const pricedAs = (model: string, { LOCATION = 'global' }: Variables): PricedAs | undefined => {
-  if (!CLAUDE.test(model)) return undefined
-  const name = model.replace(/^anthropic\//, '')
-  const isRegional = LOCATION !== 'global' && HAS_REGIONAL_PRICE.test(name)
-  return { provider: anthropic.name, model: name, ...(isRegional && { factor: REGIONAL }) }
+/** Claude costs what it costs at Anthropic. In a region newer models cost more. */
+const pricedAs: Provider['pricedAs'] = (model, { variables: { LOCATION = 'global' } }) => {
+  const isRegional = LOCATION !== 'global' && (CLAUDE_IN_REGION.test(model) || GEMINI_IN_REGION.test(model))
+  const isClaude = /(?:^|\/)claude-/.test(model)
+  return { ...(isClaude && { provider: anthropic.name }), ...(isRegional && { factor: REGIONAL }) }
 }
 
 /**

@@ -18,17 +18,17 @@ import { CapturedReply, gatewayHarness, instance as testInstance } from '../supp
 const catalogue = openCatalogue((problem) => assert.fail(problem))
 const providers = await loadProviders()
 
-const instance = (name: string, variables: Instance['variables'] = {}): Instance => {
+const instance = (name: string, variables: Instance['variables'] = {}, baseUrl = 'http://a.test'): Instance => {
   const provider = providers.get(name)
   assert.ok(provider, name)
-  return { id: name, provider, baseUrl: 'http://a.test', keys: [], models: [], speaks: provider.speaks, variables }
+  return { id: name, provider, baseUrl, keys: [], models: [], speaks: provider.speaks, variables }
 }
 const TOKENS = { input: 1_000, output: 1_000 }
 const AT = Date.parse('2026-11-27')
 const book = priceBook(catalogue, [])
 
-const costs = (name: string, model: string, variables?: Instance['variables']) => {
-  const of = { instance: instance(name, variables), model, at: AT, unknownPrice: 'dearest' } as const
+const costs = (name: string, model: string, variables?: Instance['variables'], baseUrl?: string) => {
+  const of = { instance: instance(name, variables, baseUrl), model, at: AT, unknownPrice: 'dearest' } as const
   return {
     reserved: book.reservation({ ...of, ...TOKENS }),
     charged: book.costOfAttempt({ ...of, usage: TOKENS }),
@@ -92,17 +92,50 @@ for (const [name, model, names] of SPELLINGS)
       assert.equal(countsTarget(budgetScope(testBudget(1, { appliesTo })), target), true)
     })
 
+/** Percent of the price of another name. */
+const percentOf = (one: ReturnType<typeof costs>, other: ReturnType<typeof costs>) => [
+  Math.round((100 * (one.charged.nano ?? 0)) / (other.charged.nano ?? 1)),
+  Math.round((100 * (one.reserved ?? 0)) / (other.reserved ?? 1)),
+]
+
 test('spelling of a model: Claude in a region costs more than at the global endpoint', () => {
-  const dearer = (a: ReturnType<typeof costs>, b: ReturnType<typeof costs>) =>
-    assert.equal(Math.round((100 * (a.charged.nano ?? 0)) / (b.charged.nano ?? 1)), 110)
   const claude = 'anthropic.claude-sonnet-4-6'
-  for (const place of ['us.', 'eu.', 'jp.', 'arn:aws:bedrock:us-east-1:1:inference-profile/us.'])
-    for (const version of ['', '-v1:0', '-v1:0:200k', '-20260217'])
-      dearer(costs('bedrock', `${place}${claude}${version}`), costs('bedrock', `global.${claude}`))
-  dearer(
-    costs('vertex', 'claude-sonnet-4-6', { LOCATION: 'us-east5' }),
-    costs('vertex', 'claude-sonnet-4-6', { LOCATION: 'global' }),
-  )
+  const global = costs('bedrock', `global.${claude}`)
+  const arn = 'arn:aws:bedrock:us-east-1:1:'
+  const places = ['us.', 'eu.', 'jp.', 'au.', 'apac.', 'ca.', 'uk.', 'emea.', 'US-GOV.', `${arn}inference-profile/us.`]
+  for (const place of ['', ...places, `${arn}:foundation-model/`])
+    for (const version of ['', '-v1:0', '-v1:0:200k', '-20260217', ' '])
+      assert.deepEqual(percentOf(costs('bedrock', `${place}${claude}${version}`), global), [110, 110], place)
+  for (const place of ['Global.', `${arn}inference-profile/global.`])
+    for (const version of ['', '-v1', '-v1:0'])
+      assert.deepEqual(percentOf(costs('bedrock', `${place}${claude}${version}`), global), [100, 100], place)
+  const older = 'anthropic.claude-sonnet-4-20250514-v1:0'
+  assert.deepEqual(percentOf(costs('bedrock', `us.${older}`), costs('bedrock', older)), [100, 100])
+})
+
+test('spelling of a model: the region of Vertex AI costs more, for models that have a price there', () => {
+  const at = (LOCATION: string, model: string) => costs('vertex', model, { LOCATION })
+  for (const [model, percent] of [
+    ['claude-sonnet-4-6', 110],
+    ['Anthropic/Claude-Sonnet-4-6@default', 110],
+    ['publishers/anthropic/models/claude-sonnet-4-6', 110],
+    ['gemini-3.5-flash', 110],
+    ['google/gemini-3.5-flash', 110],
+    ['gemini-2.5-flash', 100],
+  ] as const)
+    for (const location of ['us-east5', 'eu'])
+      assert.deepEqual(percentOf(at(location, model), at('global', model)), [percent, percent], model)
+})
+
+test('spelling of a model: a regional host of OpenAI costs more, for models that have a price there', () => {
+  const at = (host: string, model: string) => costs('openai', model, {}, `https://${host}/v1`)
+  for (const [model, percent] of [
+    ['gpt-5.4', 110],
+    ['GPT-5.4-mini-2026-03-17', 110],
+    ['gpt-5.1', 100],
+  ] as const)
+    for (const host of ['eu.api.openai.com', 'us.api.openai.com'])
+      assert.deepEqual(percentOf(at(host, model), at('api.openai.com', model)), [percent, percent], `${host} ${model}`)
 })
 
 test('model without a price: a provider without any is not free for a hard budget, unless a rule says so', () => {

@@ -1,6 +1,6 @@
 /** The prices of all models at one time: those of the catalogue, and those that operators set in their place. */
 import type { PriceList, PriceOverride, PriceRule, Service } from '../../core/accounts.ts'
-import { type Catalogue, type CataloguePrices, factsOf } from '../../core/config.ts'
+import type { Catalogue, CataloguePrices } from '../../core/config.ts'
 import { type ModelNames, modelName, modelNames } from '../../core/model-name.ts'
 import type { Nano } from '../../core/money.ts'
 import type { Instance } from '../../core/provider.ts'
@@ -93,8 +93,9 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
   const listsOfAnswer = (of: PricedModel, answering: string | null | undefined) => {
     const asked = listsOf(of)
     if (!answering || answering === of.model || isNameOf(answering, of.model)) return asked
-    // A tuned model costs more than the model that its answer may name.
-    if (modelNames(of.model).isTuned && !modelNames(answering).isTuned) return asked
+    // An answer may name the model without its region, which costs more, or the one that was tuned, which costs less.
+    const names = modelNames(of.model)
+    if (names.kin.includes(modelName(answering)) || (names.isTuned && !modelNames(answering).isTuned)) return asked
     // The name of a deployment says nothing about its model, so a snapshot that is not listed is better than nothing.
     const isUnknown = asked.catalogue === undefined && asked.override === undefined
     if (!isUnknown && !isListed(catalogue, of.instance, answering)) return asked
@@ -145,15 +146,21 @@ type Lists = {
   readonly override: KnownPrices['overrides'][number] | undefined
 }
 
-/** The prices of the catalogue: of the name, or of the model of which it is a version, unless it was tuned. */
+/**
+ * The prices of the catalogue: of the name, or of the model of which it is a version, unless it was tuned. The whole name decides
+ * what the provider adds to them, because kin lack the region.
+ */
 const listedPrices = (
   catalogue: Catalogue,
   instance: Instance,
   { name, kin, isTuned }: ModelNames,
 ): CataloguePrices | undefined => {
+  const { provider } = instance
+  const as = provider.pricedAs?.(name, instance)
+  const listing = as?.provider ?? provider.catalogue ?? provider.name
   for (const one of isTuned ? [name] : [name, ...kin]) {
-    const prices = factsOf(catalogue, instance, one)?.prices ?? elsewhere(catalogue, instance, one)
-    if (prices) return prices
+    const prices = catalogue(listing, one)?.prices
+    if (prices) return as?.factor === undefined ? prices : timesTokens(prices, as.factor)
   }
   return undefined
 }
@@ -169,17 +176,6 @@ const rulesFor = (
     rules.filter((rule) => matchesGlob(rule.provider, id) && names.some((one) => matchesGlob(rule.model, one)))
   const own = matching([name])
   return own.length > 0 || isTuned ? own : matching(kin)
-}
-
-/** The prices of another entry of the catalogue, where the provider states one. */
-const elsewhere = (
-  catalogue: Catalogue,
-  { provider, variables }: Instance,
-  model: string,
-): CataloguePrices | undefined => {
-  const as = provider.pricedAs?.(model, variables)
-  const prices = as && catalogue(as.provider ?? provider.catalogue ?? provider.name, as.model)?.prices
-  return prices && as.factor !== undefined ? timesTokens(prices, as.factor) : prices
 }
 
 /** The prices that may apply to a model. */

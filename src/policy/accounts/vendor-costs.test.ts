@@ -630,7 +630,7 @@ const CONVERSE: readonly Case[] = [
   ],
   [
     'read and written',
-    'bedrock/anthropic.claude-sonnet-4-5',
+    'bedrock/global.anthropic.claude-sonnet-4-5',
     'bedrock-converse',
     converse({
       inputTokens: 503,
@@ -647,7 +647,7 @@ const CONVERSE: readonly Case[] = [
   ],
   [
     'priority',
-    'bedrock/anthropic.claude-sonnet-4-5',
+    'bedrock/global.anthropic.claude-sonnet-4-5',
     'bedrock-converse',
     converse({ inputTokens: 1_103, outputTokens: 457, totalTokens: 1_560 }, { serviceTier: { type: 'priority' } }),
     1.75 * (1_103 * 3_000 + 457 * 15_000),
@@ -1289,7 +1289,7 @@ const OF_CONVERSE: readonly Case[] = [
   ],
   [
     'flex',
-    'bedrock/anthropic.claude-sonnet-4-5',
+    'bedrock/global.anthropic.claude-sonnet-4-5',
     'bedrock-converse',
     converse(turn, { serviceTier: { type: 'flex' } }),
     SONNET / 2,
@@ -1579,6 +1579,16 @@ test('cost: Claude on Vertex AI costs more in a region, from 4.5 on', () => {
   assert.equal(cost('claude-sonnet-4-5@20250929', 'us-east5'), 4_950_000)
   assert.equal(cost('anthropic/claude-opus-5', 'eu'), 8_250_000)
   assert.equal(cost('gemini-2.5-flash', 'europe-west1'), 550_000)
+})
+
+test('cost: an answer that names the model of a profile has the price of the profile', () => {
+  const made = instance('bedrock', ['k1'], PROVIDERS.bedrock)
+  const usage = { input: 1_000, output: 100 }
+  const cost = (model: string) =>
+    book.costOfAttempt({ instance: made, model, at: 0, usage, answering: 'anthropic.claude-sonnet-4-5' }).nano
+  assert.equal(cost('global.anthropic.claude-sonnet-4-5'), 4_500_000)
+  assert.equal(cost('jp.anthropic.claude-sonnet-4-5'), 4_950_000)
+  assert.equal(cost('anthropic.claude-sonnet-4-5'), 4_950_000)
 })
 
 test('cost: a rule of the operator has the price of a regional profile as it is written', () => {

@@ -22,6 +22,8 @@ export type StoredResponse = {
   /** IDs of input and output items, which later requests may reference (`item_reference`). */
   readonly items: readonly string[]
   readonly maker: Maker | null
+  /** The names that its request gave the end user. Absent: none. */
+  readonly users?: readonly string[] | undefined
 }
 
 export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled'

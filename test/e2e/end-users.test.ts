@@ -39,7 +39,7 @@ describe('end users', { concurrency: false }, () => {
     for (const [path, body] of requests('user 4711')) {
       const { status, text } = await post(path, body)
       assert.equal(status, 403, `${path} ${JSON.stringify(body)}`)
-      assert.match(text, /end_user_blocked|The end user that this request names is blocked/)
+      assert.match(text, /end_user_blocked|The end user of this request is blocked/)
     }
     for (const [path, body] of requests('user 471')) assert.equal((await post(path, body)).status, 200, path)
     const list = await run('list')

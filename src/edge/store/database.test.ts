@@ -73,6 +73,7 @@ const response = (id: string, more: Partial<StoredResponse> = {}): StoredRespons
   events: null,
   items: [`msg_${id}`],
   maker: null,
+  users: [],
   ...more,
 })
 
@@ -87,6 +88,7 @@ test('store: a stored response is read unchanged, in a new process too', () => {
       events: '{"type":"a"}\n{"type":"b"}',
       items: ['msg_1', 'rs_2', 'fc_3'],
       maker: { instance: 'one', key: 'a1f3', model: 'm', id: 'resp_theirs' },
+      users: ['eve 4711', 'other'],
     }),
   ]
   for (const one of all) store.put(one)
@@ -261,6 +263,20 @@ test('store: responses left unfinished by an earlier process are failed', () => 
     0,
   )
   again.close()
+})
+
+test('store: a file of the first version is upgraded, and its responses have no end user', () => {
+  const setting = given()
+  setting.store.put(response('old', { users: ['eve'] }))
+  setting.store.close()
+  const older = new DatabaseSync(join(setting.folder, FILE))
+  older.exec('ALTER TABLE response DROP COLUMN users; PRAGMA user_version = 1')
+  older.close()
+  const upgraded = setting.reopen()
+  assert.deepEqual(upgraded.get('old', 'me'), response('old'))
+  upgraded.put(response('new', { users: ['eve'] }))
+  assert.deepEqual(upgraded.get('new', 'me')?.users, ['eve'])
+  upgraded.close()
 })
 
 test('store: a file of a newer version is not touched', () => {

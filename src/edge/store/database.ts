@@ -67,7 +67,7 @@ const AROUND = 40 * 1024
 /** Pages of the log (64 MB) at which SQLite checkpoints at a commit, in case `checkpoint` could not. */
 const LOG_PAGES = 16_000
 /** Schema version; a file of a later version is not touched. */
-const VERSION = 1
+const VERSION = 2
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS response (
@@ -83,6 +83,7 @@ const SCHEMA = `
     events TEXT,
     maker TEXT,
     worker TEXT,
+    users TEXT,
     PRIMARY KEY (owner, id)
   );
   CREATE INDEX IF NOT EXISTS response_touched ON response (touched);
@@ -122,7 +123,7 @@ const openFile = (path: string): DatabaseSync => {
         `${FILE} was written by a newer version of Headgate (schema version ${version}, supported: ${VERSION})`,
       )
     // Only if needed: this takes the lock, which another process may hold.
-    if (version < VERSION) database.exec(SCHEMA)
+    if (version < VERSION) upgrade(database)
     database.exec(`PRAGMA busy_timeout = ${BUSY.open}; PRAGMA wal_autocheckpoint = ${LOG_PAGES}`)
     return database
   } catch (error) {
@@ -131,9 +132,18 @@ const openFile = (path: string): DatabaseSync => {
   }
 }
 
+/** In one transaction, since other processes may open the file at the same time. */
+const upgrade = (database: DatabaseSync): void =>
+  inTransaction(database, () => {
+    const columns = database.prepare("SELECT name FROM pragma_table_info('response')").all()
+    if (columns.length > 0 && !columns.some(({ name }) => name === 'users'))
+      database.exec('ALTER TABLE response ADD COLUMN users TEXT')
+    database.exec(SCHEMA)
+  })
+
 const prepareStatements = (database: DatabaseSync) => ({
   insert: database.prepare(
-    'INSERT INTO response (owner, id, previous, status, created, touched, size, input, response, events, maker, worker) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)',
+    'INSERT INTO response (owner, id, previous, status, created, touched, size, input, response, events, maker, worker, users) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)',
   ),
   insertItem: database.prepare('INSERT OR REPLACE INTO item (owner, id, response) VALUES (?,?,?)'),
   itemsOf: database.prepare('SELECT id FROM item WHERE owner = ? AND response = ?'),
@@ -184,7 +194,7 @@ class ResponseDatabase implements Database {
   }
 
   put(stored: StoredResponse): number {
-    const { owner, id, previous, status, created, input, response, events, items, maker } = stored
+    const { owner, id, previous, status, created, input, response, events, items, maker, users = [] } = stored
     const { insert, insertItem, prolong, remove } = this.#statements
     const touched = this.#options.date()
     const size = [input, response, events ?? ''].reduce((sum, text) => sum + Buffer.byteLength(text), 0)
@@ -202,6 +212,7 @@ class ResponseDatabase implements Database {
       events,
       maker && JSON.stringify(maker),
       status === 'queued' || status === 'in_progress' ? this.#options.worker : null,
+      users.length === 0 ? null : JSON.stringify(users),
     )
     for (const item of items) insertItem.run(owner, item, id)
     if (previous !== null) prolong.run(previous, owner, touched)
@@ -315,4 +326,5 @@ const readRow = (row: Record<string, unknown>): Omit<StoredResponse, 'items'> =>
   response: String(row.response),
   events: row.events === null ? null : String(row.events),
   maker: row.maker === null ? null : (JSON.parse(String(row.maker)) as StoredResponse['maker']),
+  users: row.users === null ? [] : (JSON.parse(String(row.users)) as StoredResponse['users']),
 })

@@ -2,6 +2,7 @@
 import type { Principal } from '../../core/accounts.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
+import type { JsonObject } from '../../core/json.ts'
 import type { Nano } from '../../core/money.ts'
 import type { Candidate } from '../../core/target.ts'
 import type { Counters } from '../../policy/accounts/admission.ts'
@@ -19,7 +20,8 @@ import {
   stateOf,
   type UnrestoredCounters,
 } from './budget-counters.ts'
-import { type CallDemand, NO_DEMAND } from './demand.ts'
+import { type CallDemand, endUsersOf, NO_DEMAND } from './demand.ts'
+import { blockOf } from './end-user-block.ts'
 import { LimitCounters } from './limit-counters.ts'
 import { planAttempt } from './open-attempt.ts'
 import { type RefusedCall, RefusedCalls } from './refused-calls.ts'
@@ -74,11 +76,16 @@ export class Accounts {
     this.#refused.record(call, () => this.#calls++)
   }
 
-  /** The limit or budget that refuses every call for text of this client, or null. Takes nothing. */
-  async refusal(received: ReceivedCall, style: string): Promise<Failure | null> {
+  /** What refuses a call for text with these members whatever its target: a block, limit or budget. Takes nothing. */
+  async refusal(received: ReceivedCall, style: string, members: JsonObject): Promise<Failure | null> {
     const account = this.open(received, style)
-    account.describe({ ...NO_DEMAND, output: 'text' })
-    return account.refusal()
+    account.describe({ ...NO_DEMAND, output: 'text', ...endUsersOf(members) })
+    return account.identify(members) ?? account.refusal()
+  }
+
+  /** Why a client receives nothing for an end user with these names; null: none of them is blocked. */
+  blockOf(principal: Principal, users: readonly string[]): Failure | null {
+    return blockOf(this.#state, principal, users)
   }
 
   /** What an attempt at a candidate is estimated to cost, as budgets reserve it; null: it is unknown. Takes nothing. */

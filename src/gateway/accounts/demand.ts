@@ -92,12 +92,17 @@ const serviceOf = ({ service_tier, speed, inference_geo }: JsonObject): Service 
 /** Characters of an end user's name. */
 const MAX_NAME = 256
 
-/** The end user, as OpenAI's and Anthropic's requests name it: the first of these names counts. */
-const endUsersOf = ({ user, safety_identifier, metadata }: JsonObject): Pick<CallDemand, 'endUser' | 'otherUsers'> => {
+/** The names of the end user, as OpenAI's and Anthropic's requests give them: the first one counts in budgets. */
+export const namedUsers = ({ user, safety_identifier, metadata }: JsonObject): readonly string[] => {
   const names = [text(safety_identifier), text(user), text(object(metadata)?.user_id)]
-  if (names.every((name) => name === undefined)) return NO_USER
-  const [endUser = null, ...others] = names.flatMap((name) => (name ? [name.slice(0, MAX_NAME)] : []))
-  return others.length === 0 ? { endUser } : { endUser, otherUsers: others }
+  if (names.every((name) => name === undefined)) return NO_USERS
+  return names.flatMap((name) => (name ? [name.slice(0, MAX_NAME)] : []))
 }
 
-const NO_USER = { endUser: null }
+const NO_USERS: readonly string[] = []
+
+/** The end user of a request with these members. */
+export const endUsersOf = (members: JsonObject): Pick<CallDemand, 'endUser' | 'otherUsers'> => {
+  const [endUser = null, ...others] = namedUsers(members)
+  return others.length === 0 ? { endUser } : { endUser, otherUsers: others }
+}

@@ -4,13 +4,13 @@
  */
 import type { UsageSource } from '../../core/accounts.ts'
 import { type Failure, fail } from '../../core/failure.ts'
+import type { JsonObject } from '../../core/json.ts'
 import type { JournalResult } from '../../core/journal.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
 import type { Target } from '../../core/target.ts'
 import type { EndedEvent, Trace, TraceEvent } from '../../core/trace.ts'
 import type { Demand, Hold, LimitRefusal } from '../../policy/accounts/admission.ts'
 import { endOfFailed, outcomeOfFailed } from '../../policy/accounts/attempt-end.ts'
-import { isBlockedUser } from '../../policy/accounts/blocked-users.ts'
 import type { ChargedEnd } from '../../policy/accounts/charge.ts'
 import { addRateLimitHeaders, type RateLimitNames } from '../../policy/accounts/rate-limit-headers.ts'
 import {
@@ -26,7 +26,8 @@ import { outputTokens, type TokenSource } from '../call/usage.ts'
 import type { AccountsState } from './accounts-state.ts'
 import { type AccountCells, type Eventual, type Reservation, type ReserveResult, whenKnown } from './authority.ts'
 import type { BudgetCell } from './budget-counters.ts'
-import { type CallDemand, NO_DEMAND } from './demand.ts'
+import { type CallDemand, endUsersOf, NO_DEMAND, namedUsers } from './demand.ts'
+import { blockOf } from './end-user-block.ts'
 import { type AttemptEnd, closedRecord, endedRecord, openedRecord } from './journal-records.ts'
 import type { LimitCells } from './limit-counters.ts'
 import {
@@ -116,6 +117,14 @@ export class RequestAccount implements TimerClient {
     this.#isLeft = true
   }
 
+  /** Sets the end user, by the members of the request. Returns why the call must not be answered, or null. */
+  identify(members: JsonObject): Failure | null {
+    const users = endUsersOf(members)
+    if (users.endUser === null) return null
+    this.#demand = { ...this.#demand, ...users }
+    return blockOf(this.#state, this.#call.principal, namedUsers(members))
+  }
+
   /** Sets what the attempts of this call need. */
   describe(demand: CallDemand): void {
     this.#demand = demand
@@ -134,23 +143,8 @@ export class RequestAccount implements TimerClient {
     return whenKnown(checked, (refusal) => refusal && this.#failureOf(refusal, budgets))
   }
 
-  /** The end user is blocked. */
-  #blocked(): Failure | null {
-    const blocked = this.#state.blockedUsers?.() ?? null
-    const { endUser, otherUsers = [] } = this.#demand
-    if (blocked === null || endUser === null) return null
-    const { team } = this.#call.principal
-    const now = this.#state.world.date()
-    return isBlockedUser(blocked, { team: team.id, users: [endUser, ...otherUsers], now }) ? USER_BLOCKED : null
-  }
-
-  /**
-   * The same before the first attempt, if this process decides; otherwise the first reservation shows it. A blocked end user
-   * is refused in either case.
-   */
+  /** The same before the first attempt, if this process decides; otherwise the first reservation shows it. */
   earlyRefusal(): Failure | null {
-    const blocked = this.#blocked()
-    if (blocked) return blocked
     const refusal = this.#state.authority.isLocal ? this.refusal() : null
     return refusal instanceof Promise ? null : refusal
   }
@@ -162,8 +156,6 @@ export class RequestAccount implements TimerClient {
 
   /** Counts a call that may be answered without an attempt. Returns the limit that refuses it, or null. */
   enter(): Eventual<Failure | null> {
-    const blocked = this.#blocked()
-    if (blocked) return blocked
     if (this.#entry || this.#hasNoLimits) return null
     const { authority } = this.#state
     return whenKnown(authority.reserve(this.#with([]), this.#demandOf(NOTHING)), (result) => {
@@ -487,8 +479,3 @@ const NAMES: ReadonlyMap<string, RateLimitNames> = new Map([
   ['messages', 'anthropic'],
   ['count_tokens', 'anthropic'],
 ])
-
-const USER_BLOCKED = fail(
-  'end_user_blocked',
-  'The end user that this request names is blocked. Contact the operator of the gateway.',
-)

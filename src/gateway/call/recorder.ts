@@ -2,6 +2,7 @@
 
 import type { Failure } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
+import type { JsonObject } from '../../core/json.ts'
 import type { CallBodies } from '../../core/kept-bodies.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { Target } from '../../core/target.ts'
@@ -14,6 +15,9 @@ import { errorResponse } from './error-response.ts'
 import type { TokenUsage } from './usage.ts'
 
 type RecorderDeps = Pick<RouterDeps, 'world' | 'emit' | 'accounts' | 'bodies'>
+
+/** What is known of a call after its request is parsed. `members`: of the client's own body. */
+type ParsedCall = { readonly model: string; readonly stream: boolean; readonly members: JsonObject }
 
 /** The trace of one request. The log line, the metrics and the response headers are derived from it. */
 export class Recorder {
@@ -49,10 +53,11 @@ export class Recorder {
     return this.#events
   }
 
-  /** Adds the model and the streaming flag, after the request is parsed. */
-  received(model: string, stream: boolean): void {
+  /** Adds the model and the end user after the request is parsed. Returns why the end user is refused, or null. */
+  received({ model, stream, members }: ParsedCall): Failure | null {
     const first = this.#events[0]
     if (first?.type === 'received') this.#events[0] = { ...first, model, stream }
+    return this.account.identify(members)
   }
 
   /** Appends an event. */

@@ -154,7 +154,11 @@ const planCall = async (call: CallContext): Promise<PlannedCall | null> => {
     return null
   }
   const { request } = parsed.value
-  recorder.received(request.model, request.stream)
+  const blocked = recorder.received({ model: request.model, stream: request.stream, members: parsed.value.body })
+  if (blocked) {
+    writeAndRecordError(call, blocked, null)
+    return null
+  }
   const started = startTurn ? await startTurn(parsed.value) : undefined
   if (started?.ok === false) {
     writeAndRecordError(call, started.failure, null)

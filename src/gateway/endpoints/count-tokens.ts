@@ -48,7 +48,9 @@ export const countTokens = (
     const decoder = { ...protocol, decodeRequest: counting.decodeRequest }
     const parsed = await parseInTurns(decoder, received, config.settings.limit, gateway.world.turn)
     if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
-    recorder.received(parsed.value.request.model, false)
+    const { request, body } = parsed.value
+    const blocked = recorder.received({ model: request.model, stream: false, members: body })
+    if (blocked) return writeAndRecordError(call, blocked, 0)
     const whole = withHistory ? await withHistory(parsed.value) : parsed
     if (!whole.ok) return writeAndRecordError(call, whole.failure, null)
     const inbound = { ...countable(whole.value, counting), query: received.query }
@@ -60,7 +62,7 @@ export const countTokens = (
     account.describe(
       jsonDemand({
         body: received.body,
-        members: inbound.body,
+        members: body,
         model: inbound.request.model,
         plan: plan.value,
         output: 'free',

@@ -60,7 +60,8 @@ export const serveEmbeddings = (
     const parsed = decoded(await readInTurns(received.body, config.settings.limit, gateway.world.turn))
     if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
     const { request } = parsed.value
-    recorder.received(request.model, false)
+    const blocked = recorder.received({ model: request.model, stream: false, members: parsed.value.body })
+    if (blocked) return writeAndRecordError(call, blocked, null)
     const plan = planFor(gateway, config, {
       model: request.model,
       style: EMBEDDINGS,

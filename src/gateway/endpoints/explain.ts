@@ -35,12 +35,17 @@ export const explainCall = async (gateway: Gateway, received: IncomingRequest): 
   try {
     const limited = await account.enter()
     if (limited) return bad(limited)
-    if (isEmbeddings(received)) return explain(gateway, received)
+    if (isEmbeddings(received)) {
+      const blocked = account.identify(parseObject(received.body.text) ?? {})
+      return blocked ? bad(blocked) : explain(gateway, received)
+    }
     const style = styleOf(received)
     if (!style.ok) return style
     const { world } = gateway
     const parsed = await parseInTurns(style.value, received, gateway.config().settings.limit, world.turn)
     if (!parsed.ok) return parsed
+    const blocked = account.identify(parsed.value.body)
+    if (blocked) return bad(blocked)
     return explainText(gateway, { received, audience: 'client' }, parsed.value, NO_ASSUMPTION)
   } finally {
     account.close()

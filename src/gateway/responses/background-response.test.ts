@@ -20,6 +20,7 @@ const given = (hasRoom = () => true, gate = Promise.resolve()) => {
   let gone = 0
   const job = new BackgroundResponse({
     owner: 'me',
+    users: [],
     queued: body('queued', { created_at: 7, model: 'asked' }),
     failed: ({ kind, message }) => body('failed', { error: { code: kind, message } }),
     hasRoom,

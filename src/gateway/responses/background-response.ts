@@ -16,6 +16,8 @@ export type BackgroundEvent = { readonly number: number; readonly type: string; 
 
 export type BackgroundOptions = {
   readonly owner: string
+  /** The names that its request gives the end user. */
+  readonly users: readonly string[]
   /** The initial response object, with status `queued`. */
   readonly queued: JsonObject
   /** The response that reports a failure. */
@@ -35,6 +37,7 @@ const CHECK_INTERVAL = 64 * 1024
 /** A response that is answered in the background. */
 export class BackgroundResponse implements ResponseWriter {
   readonly owner: string
+  readonly users: readonly string[]
   readonly #options: BackgroundOptions
   readonly #events: BackgroundEvent[] = []
   readonly #watchers = new Set<() => void>()
@@ -50,6 +53,7 @@ export class BackgroundResponse implements ResponseWriter {
   constructor(options: BackgroundOptions) {
     this.#options = options
     this.owner = options.owner
+    this.users = options.users
     this.#response = options.queued
   }
 

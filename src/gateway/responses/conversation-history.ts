@@ -1,10 +1,12 @@
 /** Reads the earlier turns of a stored conversation, and single items that a request references by id. */
 
-import { good, type Outcome } from '../../core/failure.ts'
+import { bad, type Failure, good, type Outcome } from '../../core/failure.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { isItemReference } from '../../core/item-reference.ts'
 import { type JsonObject, text } from '../../core/json.ts'
 import { sizeUpTo } from '../../core/large-write.ts'
 import type { MemoryStore, ResponseStore, StoredResponse } from '../../core/stored-response.ts'
+import type { Gateway } from '../gateway.ts'
 import { type ItemReading, itemsIn, portableItem } from './conversation-items.ts'
 
 /** Most turns of a conversation, and most characters of their stored JSON. Few providers accept as much. */
@@ -20,7 +22,17 @@ export type ResponseStores = {
   readonly durable: ResponseStore | null
   /** The turns of one WebSocket connection that are not to be stored (`store: false`). */
   readonly connection?: MemoryStore
+  /** Why a stored response may not be used now; null: it may. Absent: all may. */
+  readonly refusalOf?: StoredRefusal
 }
+
+type StoredRefusal = (stored: Pick<StoredResponse, 'users'>) => Failure | null
+
+/** Refuses what is stored for an end user that is blocked now, also where the request names none. */
+export const storedRefusal =
+  ({ accounts }: Pick<Gateway, 'accounts'>, { principal }: Pick<IncomingRequest, 'principal'>): StoredRefusal =>
+  ({ users = [] }) =>
+    accounts.blockOf(principal, users)
 
 /** The turns of a conversation. */
 export type ConversationHistory = {
@@ -40,11 +52,12 @@ export type FindTurns = (id: string) => Promise<Outcome<readonly StoredResponse[
 
 /** Reads the connection's store first, then the durable store. */
 export const findTurnsIn =
-  ({ durable, connection }: ResponseStores, owner: string): FindTurns =>
+  ({ durable, connection, refusalOf }: ResponseStores, owner: string): FindTurns =>
   async (id) => {
     const inMemory = connection?.get(id, owner)
-    if (inMemory) return good([inMemory])
-    return durable ? durable.turns(id, owner) : good([])
+    const found = inMemory || !durable ? good(inMemory ? [inMemory] : []) : await durable.turns(id, owner)
+    const refused = found.ok && refusalOf ? found.value.map(refusalOf).find((failure) => failure !== null) : null
+    return refused ? bad(refused) : found
   }
 
 /** The turns of a conversation up to and including this one. */
@@ -75,7 +88,7 @@ export type ReferencedItem = { readonly item: JsonObject; readonly turn: StoredR
 
 /** The items that a request references by id, by that id. Unknown ids are left out. */
 export const readReferences = async (
-  { durable, connection }: ResponseStores,
+  { durable, connection, refusalOf }: ResponseStores,
   reading: ItemReading & { readonly owner: string },
   items: readonly JsonObject[],
 ): Promise<Outcome<ReadonlyMap<string, ReferencedItem>>> => {
@@ -91,6 +104,8 @@ export const readReferences = async (
       const holding = inMemory || !durable ? good(inMemory) : await durable.findByItem(id, owner)
       if (!holding.ok) return holding
       const turn = holding.value
+      const refused = (turn && refusalOf?.(turn)) ?? null
+      if (refused) return bad(refused)
       if (turn) {
         size += sizeOf(turn)
         for (const item of await itemsIn(turn, reading))

@@ -20,6 +20,7 @@ import type { Candidate, Target } from '../../core/target.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { supportsStoredResponses } from '../../policy/routing/choose-protocol.ts'
 import { protocols } from '../../protocols/index.ts'
+import { namedUsers } from '../accounts/demand.ts'
 import type { StoredTurn } from '../chat/turn.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
@@ -197,6 +198,7 @@ export class ConversationTurn implements StoredTurn {
         .slice(-MAX_REFERENCED)
         .flatMap((item) => text(object(item)?.id) ?? []),
       maker: this.#maker,
+      users: namedUsers(this.inbound.body),
     }
   }
 }

@@ -16,6 +16,7 @@ import { supportsStoredResponses } from '../../policy/routing/choose-protocol.ts
 import { usableInstances } from '../../policy/routing/models.ts'
 import { protocols } from '../../protocols/index.ts'
 import { failedResponse, pendingResponse } from '../../protocols/openai-responses/pending-response.ts'
+import { namedUsers } from '../accounts/demand.ts'
 import { sendUntried } from '../call/error-response.ts'
 import { randomLetters } from '../call/ids.ts'
 import { Recorder, writeAndRecordError } from '../call/recorder.ts'
@@ -26,6 +27,7 @@ import type { InboundRequest } from '../upstream/outbound-request.ts'
 import { parseInTurns } from '../upstream/parse-request.ts'
 import { BackgroundResponse } from './background-response.ts'
 import { type ConversationTurn, newId, type TurnDeps, type TurnOptions, turnFor } from './conversation.ts'
+import { storedRefusal } from './conversation-history.ts'
 import { RecordingWriter } from './recording-writer.ts'
 import { sendEvents } from './retrieve-response.ts'
 
@@ -106,12 +108,13 @@ export const withHistoryFrom =
     return turn.ok ? good(turn.value.inbound) : turn
   }
 
-const turnDeps = (gateway: Gateway, { client }: IncomingRequest, connection: MemoryStore | undefined): TurnDeps => {
+const turnDeps = (gateway: Gateway, received: IncomingRequest, connection: MemoryStore | undefined): TurnDeps => {
   const { world, responses, health } = gateway
+  const { client } = received
   const config = gateway.config()
   const durable = config.settings.responses.keepDays > 0 ? responses : null
   return {
-    stores: connection ? { durable, connection } : { durable },
+    stores: { durable, refusalOf: storedRefusal(gateway, received), ...(connection && { connection }) },
     owner: client,
     limits: config.settings.limit,
     loopTurn: world.turn,
@@ -146,12 +149,16 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   const { gateway, deps, received, responseWriter } = call
   const refuse = (failure: Failure) => {
     const recorder = new Recorder(gateway, received, openaiResponses.style)
+    if (parsed.ok) {
+      const { request, body: members } = parsed.value
+      recorder.received({ model: request.model, stream: request.stream, members })
+    }
     writeAndRecordError({ protocol: openaiResponses, responseWriter, recorder }, failure, null)
   }
   const parsed = await parseInTurns(openaiResponses, received, deps.limits, deps.loopTurn)
   if (!parsed.ok) return refuse(parsed.failure)
   // Otherwise only the stored response would contain the error.
-  const limited = await gateway.accounts.refusal(received, openaiResponses.style)
+  const limited = await gateway.accounts.refusal(received, openaiResponses.style, parsed.value.body)
   if (limited) return refuse(limited)
   const notStorable = storageProblem(deps, parsed.value)
   if (notStorable) return refuse(notStorable)
@@ -172,6 +179,7 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   const queued = pendingResponse(context, 'queued')
   const job = new BackgroundResponse({
     owner: received.client,
+    users: namedUsers(parsed.value.body),
     queued,
     failed: (failure) => failedResponse(context, failure),
     hasRoom: () => bufferedBy(jobs) <= 2 * MAX_BUFFERED,
@@ -266,6 +274,8 @@ const prepareTurn = async ({ gateway, deps, received, responseWriter }: Response
   const source = isEmpty ? { text: JSON.stringify({ ...body, input: '' }) } : received.body
   const parsed = await parseInTurns(openaiResponses, { ...received, body: source }, deps.limits, deps.loopTurn)
   if (!parsed.ok) return refuse(parsed.failure)
+  const blocked = gateway.accounts.blockOf(received.principal, namedUsers(parsed.value.body))
+  if (blocked) return refuse(blocked)
   const inbound = isEmpty ? { ...parsed.value, body: { ...parsed.value.body, input: [] } } : parsed.value
   const turn = await startedTurn(deps, inbound, { id: newId(deps), background: false })
   if (!turn.ok) return refuse(turn.failure)

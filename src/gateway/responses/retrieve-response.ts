@@ -14,7 +14,7 @@ import { randomLetters } from '../call/ids.ts'
 import { STREAM_HEADERS } from '../chat/client-stream.ts'
 import type { Gateway } from '../gateway.ts'
 import type { BackgroundEvent, BackgroundResponse } from './background-response.ts'
-import { readHistory } from './conversation-history.ts'
+import { findTurnsIn, readHistory, storedRefusal } from './conversation-history.ts'
 import { eventsIn, isFinal } from './recording-writer.ts'
 
 type ResponseHandler = (
@@ -49,8 +49,11 @@ const handlerOf =
 export const showResponse = handlerOf(async (gateway, received, id) => {
   const query = new URLSearchParams(received.query)
   const isStream = query.get('stream') === 'true'
+  const refusalOf = storedRefusal(gateway, received)
   const job = jobOf(gateway, received, id)
   if (job) {
+    const refused = refusalOf(job)
+    if (refused) return bad(refused)
     if (!isStream) return good(JSON.stringify(job.response))
     const after = startingAfter(query)
     return after.ok ? good({ source: job, after: after.value }) : after
@@ -58,6 +61,8 @@ export const showResponse = handlerOf(async (gateway, received, id) => {
   const stored = await storedOf(gateway, received, id)
   if (!stored.ok) return stored
   const { response, status } = stored.value
+  const refused = refusalOf(stored.value)
+  if (refused) return bad(refused)
   if (!isStream) return good(response)
   const after = startingAfter(query)
   if (!after.ok) return after
@@ -89,7 +94,8 @@ const watchNothing: EventsToSend['source']['watch'] = () => () => {}
  * `order=asc`.
  */
 export const listInput = handlerOf(async (gateway, received, id) => {
-  const history = await readHistory((turnId) => gateway.responses.turns(turnId, received.client), id)
+  const stores = { durable: gateway.responses, refusalOf: storedRefusal(gateway, received) }
+  const history = await readHistory(findTurnsIn(stores, received.client), id)
   if (!history.ok) return history
   const earlier = history.value.turns.slice(0, -1)
   const stored = history.value.turns.at(-1)

@@ -196,9 +196,10 @@ class ResponseSharing {
   }
 
   /** Answers a call from a shared response. Resolves when its client has received it, and its end has been recorded. */
-  #attach(call: ShareableCall, response: SharedResponse, how: 'joined' | 'stored' | 'coalesced'): Promise<void> {
-    const { received, responseWriter } = call
-    const recorder = this.#recorderOf(call)
+  async #attach(call: ShareableCall, response: SharedResponse, how: 'joined' | 'stored' | 'coalesced'): Promise<void> {
+    const { protocol, received, responseWriter } = call
+    const { recorder, blocked } = this.#recorderOf(call)
+    if (blocked) return writeAndRecordError({ protocol, responseWriter, recorder }, blocked, null)
     recorder.note({ type: 'shared', how, with: response.id })
     this.#responses.markRead(response)
     response.grace?.()
@@ -239,16 +240,17 @@ class ResponseSharing {
     return `${DUPLICATE}${received.client} ${print}`
   }
 
-  #recorderOf({ received, style }: ShareableCall): Recorder {
+  /** A recorder for a call that is not served. `blocked`: why its end user is refused. */
+  #recorderOf({ received, style }: ShareableCall): { readonly recorder: Recorder; readonly blocked: Failure | null } {
     const recorder = new Recorder(this.#gateway, received, style)
-    const body = parseObject(received.body.text)
-    recorder.received(text(body?.model) ?? '', body?.stream === true)
-    return recorder
+    const members = parseObject(received.body.text) ?? {}
+    const blocked = recorder.received({ model: text(members.model) ?? '', stream: members.stream === true, members })
+    return { recorder, blocked }
   }
 
   #refuse(call: ShareableCall, failure: Failure): void {
     const { protocol, responseWriter } = call
-    writeAndRecordError({ protocol, responseWriter, recorder: this.#recorderOf(call) }, failure, null)
+    writeAndRecordError({ protocol, responseWriter, recorder: this.#recorderOf(call).recorder }, failure, null)
   }
 }
 

@@ -191,7 +191,7 @@ export const explainRows = [
       const explained = parsed.ok ? parsed.value(assume) : parsed
       if (!explained.ok) return explained
       const style = String(explained.value.style)
-      const failure = await gateway.accounts.refusal(received, style)
+      const failure = await gateway.accounts.refusal(received, style, body.request ?? {})
       const isActive = state === null || state === 'active'
       const refused = isActive
         ? failure && { code: failure.code ?? KINDS[failure.kind].code, message: failure.message }

@@ -4,8 +4,8 @@
  */
 import type { UsageSource } from '../../core/accounts.ts'
 import { type Failure, fail } from '../../core/failure.ts'
-import type { JsonObject } from '../../core/json.ts'
 import type { JournalResult } from '../../core/journal.ts'
+import type { JsonObject } from '../../core/json.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
 import type { Target } from '../../core/target.ts'
 import type { EndedEvent, Trace, TraceEvent } from '../../core/trace.ts'

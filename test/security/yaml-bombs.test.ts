@@ -13,6 +13,9 @@ const filled = (text: string): string => times(text, Math.floor(MB / text.length
 const lines = (count: number, line: (at: number) => string): string =>
   Array.from({ length: count }, (_, at) => line(at)).join('\n')
 
+/** What is counted. */
+const COUNTED = /^more than \d+ (?:words and marks|entries|commas|comments|question marks)$/
+
 /** Texts that the parser needs up to a minute for, and what is found in them. */
 const REFUSED: readonly (readonly [name: string, text: () => string, found: RegExp])[] = [
   ['merge keys', () => `a: &a { x: 1 }\n${lines(4_000, (at) => `b${at}: { <<: *a }`)}`, /1000 aliases/],
@@ -31,20 +34,26 @@ const REFUSED: readonly (readonly [name: string, text: () => string, found: RegE
   ['open sections', () => filled('{a: '), /brackets nested too deeply/],
   ['lists in lists', () => `${times('[', 20_000)}${times(']', 20_000)}`, /brackets nested too deeply/],
   ['closing brackets', () => filled(']'), /without its opening bracket/],
-  ['pairs of quotes', () => filled('"" '), /words and marks/],
-  ['quoted entries', () => `[${times('"",', 300_000)}`, /words and marks/],
-  ['commas', () => `[${times(',', MB - 2)}]`, /words and marks/],
-  ['empty entries', () => filled('-\n'), /words and marks/],
-  ['entries on a line', () => filled('- '), /words and marks/],
-  ['reserved characters', () => filled('- @\n'), /words and marks/],
-  ['names without values', () => filled('? '), /words and marks/],
-  ['values without names', () => filled(':\n'), /words and marks/],
-  ['one name', () => filled('a: 1\n'), /words and marks/],
-  ['comments', () => filled('#\n'), /words and marks/],
-  ['tabs', () => filled('a:\t1\n'), /words and marks/],
-  ['short block texts', () => filled('a: |\n x\n'), /words and marks/],
-  ['documents', () => filled('a: 1\n---\n'), /words and marks/],
-  ['other indentation', () => filled('  a: 1\n b: 2\n'), /words and marks/],
+  ['pairs of quotes', () => filled('"" '), COUNTED],
+  ['quoted entries', () => `[${times('"",', 300_000)}`, COUNTED],
+  ['commas', () => `[${times(',', MB - 2)}]`, /50000 commas/],
+  ['few commas', () => `[${times(',', 200_000)}`, /50000 commas/],
+  ['commas in a map', () => `{${times(',\n', 100_000)}}`, /50000 commas/],
+  ['colons in a map', () => `{${times(':,', 100_000)}}`, /50000 (entries|commas)/],
+  ['empty maps', () => `[${times('{},', 100_000)}]`, /50000 commas/],
+  ['pairs in a list', () => `[${lines(60_000, (at) => `a${at}: 1,`)}]`, /50000 entries/],
+  ['nested dashes', () => times('- - - -\n', 60_000), /50000 entries/],
+  ['empty entries', () => filled('-\n'), COUNTED],
+  ['entries on a line', () => filled('- '), COUNTED],
+  ['reserved characters', () => filled('- @\n'), COUNTED],
+  ['names without values', () => filled('? '), COUNTED],
+  ['values without names', () => filled(':\n'), COUNTED],
+  ['one name', () => filled('a: 1\n'), COUNTED],
+  ['comments', () => filled('#\n'), COUNTED],
+  ['tabs', () => filled('a:\t1\n'), COUNTED],
+  ['short block texts', () => filled('a: |\n x\n'), COUNTED],
+  ['documents', () => filled('a: 1\n---\n'), COUNTED],
+  ['other indentation', () => filled('  a: 1\n b: 2\n'), COUNTED],
 ]
 for (const [name, text, found] of REFUSED)
   test(`YAML bombs: a text is refused before it is parsed (${name})`, () => {
@@ -60,6 +69,7 @@ for (const [name, text] of [
   ['a section that others repeat', `a: &a { x: 1 }\nb: *a\nc: [*a, *a]\n`],
   ['signs in texts', `a: "${times('& * ! ] ', 500)}"\nb: |\n${times('  &x *y ]\n', 500)}c: x${times(' & *', 500)}\n`],
   ['signs in comments', `a: 1 # ${times('&x *y ', 1_000)}\n`],
+  ['entries of a full file', lines(49_000, (at) => `a${at}: 1`)],
 ] as const)
   test(`YAML bombs: ordinary YAML is accepted (${name})`, () => {
     const tree = readTree(text, 'f', { env: {} })
@@ -82,6 +92,35 @@ test('YAML bombs: a reference without an end is text, read once', () => {
   const text = `a: "${times('${', 100_000)}"\n`
   const tree = readTree(text, 'f', { env: {} })
   assert.ok(tree.ok && tree.problems.length === 0)
+})
+
+/** Texts within the limits, with a fault in each entry: the parser needed seconds, and reported all of them. */
+for (const [name, text, found] of [
+  ['wrong escapes', () => `a: "${times('\\z', 500_000)}"`, /escape/],
+  ['wrong escapes in many entries', () => lines(20_000, (at) => `a${at}: "\\z"`), /escape/],
+  ['reserved characters', () => lines(20_000, (at) => `a${at}: @x`), /reserved/],
+  ['lines without a colon', () => `a: 1\n${times('x\n', 50_000)}`, /Implicit/],
+  ['entries without commas', () => `[${times('"a" ', 30_000)}]`, /Missing ,/],
+  ['quotes without commas in a map', () => `{${times("'a' ", 30_000)}}`, /Missing ,/],
+  ['changing indentation', () => lines(20_000, (at) => `${' '.repeat(at % 3)}a${at}: 1`), /./],
+  ['texts behind quotes', () => lines(20_000, (at) => `a${at}: "x" y`), /./],
+  ['documents', () => times('--- a\n', 20_000), /more than one document/],
+] as const)
+  test(`YAML bombs: the parser stops after ten faults (${name})`, () => {
+    const tree = readTree(text(), 'f', { env: {} })
+    assert.ok(!tree.ok)
+    assert.ok(tree.problems.length <= 10)
+    assert.match(tree.problems[0]?.found ?? '', found)
+    assert.match(tree.problems[0]?.where ?? '', /^f:\d+:\d+$/)
+  })
+
+test('YAML bombs: a file with a problem in each entry reports a thousand', () => {
+  const tree = readTree(
+    lines(20_000, () => 'a: 1'),
+    'f',
+    { env: {} },
+  )
+  assert.equal(tree.problems.length, 1_000)
 })
 
 /** The parser needs seconds for it, within the limits. */

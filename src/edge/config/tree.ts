@@ -5,6 +5,7 @@
 
 import {
   type Alias,
+  Composer,
   type Document,
   isAlias,
   isMap,
@@ -12,17 +13,16 @@ import {
   isSeq,
   LineCounter,
   type Node,
-  parseDocument,
+  Parser,
   visit,
+  type YAMLError,
   type YAMLMap,
 } from 'yaml'
 import type { Env } from './env.ts'
 import { MAX_FILE } from './file-limit.ts'
 import { type Problem, quote } from './problem.ts'
 import { ALLOWED_FILE, pathInReference, type SecretFiles } from './secret-files.ts'
-import { MAX_DEPTH, yamlExcess } from './yaml-limits.ts'
-
-const MAX_NODES = 50_000
+import { MAX_DEPTH, MAX_VALUES, yamlExcess } from './yaml-limits.ts'
 
 /** The location of a value and of its name, such as `headgate.yaml:3:12`, and its source text. Plain data. */
 type Place = {
@@ -76,26 +76,13 @@ export const readTree = (text: string, file: string, values: ReferenceValues): T
     const { line, col } = lines.linePos(offset)
     return `${file}:${line}:${col}`
   }
-  let document: Document
-  try {
-    document = parseDocument(text, {
-      lineCounter: lines,
-      prettyErrors: false,
-      stringKeys: false,
-      strict: true,
-      // The library compares each name with all before it: 1.9 s for 10,000 routes. Duplicates are checked below.
-      uniqueKeys: false,
-    })
-  } catch (error) {
-    // The parser is recursive: it throws instead of reporting only if the nesting is too deep for the stack.
-    const found = error instanceof RangeError ? 'brackets nested too deeply' : 'text that cannot be parsed'
-    return refused(file, found, `YAML, at most ${MAX_DEPTH} levels deep`)
-  }
-  const faults = [...document.errors, ...document.warnings]
-  if (faults.length > 0)
+  const document = parseLimited(text, lines)
+  if (document === null) return refused(file, 'text that cannot be parsed', `YAML, at most ${MAX_DEPTH} levels deep`)
+  const faults = 'faults' in document ? document.faults : [...document.errors, ...document.warnings]
+  if ('faults' in document || faults.length > 0)
     return {
       ok: false,
-      problems: faults.slice(0, 10).map(({ pos, message }) => ({
+      problems: faults.slice(0, MAX_FAULTS).map(({ pos, message }) => ({
         where: at(pos[0]),
         found: `text that is not YAML (${message.replace(/\s+/g, ' ').slice(0, 160)})`,
         allowed: 'YAML',
@@ -105,10 +92,44 @@ export const readTree = (text: string, file: string, values: ReferenceValues): T
   const converter = new TreeConverter(document, at, values)
   const value = converter.convert(document.contents as Node | null, [], start)
   if (converter.isTooLarge)
-    return refused(file, `more than ${MAX_NODES} values`, `at most ${MAX_NODES} (aliases count each time)`)
+    return refused(file, `more than ${MAX_VALUES} values`, `at most ${MAX_VALUES} (aliases count each time)`)
   const { names, problems } = converter
   const places = { start, byPath: converter.places }
   return { ok: true, value, placeOf: readPlaces(places), places, count: converter.count, names, problems }
+}
+
+/** Faults of a text that are reported. The parser needs long for texts with many, so it stops after these. */
+const MAX_FAULTS = 10
+
+/** Not in the types of the library: the parser reports each fault to it at once. */
+type Faults = { onError: (...fault: unknown[]) => void; readonly errors: readonly Fault[] }
+type Fault = Pick<YAMLError, 'pos' | 'message'>
+
+/** Parses a text. Returns its first faults if there are `MAX_FAULTS`; null: the parser has failed. */
+const parseLimited = (text: string, lines: LineCounter): Document | { readonly faults: readonly Fault[] } | null => {
+  const composer = new Composer({
+    prettyErrors: false,
+    stringKeys: false,
+    strict: true,
+    // The library compares each name with all before it: 1.9 s for 10,000 routes. Duplicates are checked below.
+    uniqueKeys: false,
+  })
+  const reported = composer as unknown as Faults
+  const report = reported.onError
+  reported.onError = (...fault) => {
+    report(...fault)
+    // Only an exception ends the parser.
+    if (reported.errors.length >= MAX_FAULTS) throw new Error('the text has too many faults')
+  }
+  try {
+    const tokens = new Parser(lines.addNewLine).parse(text)
+    const [first, second] = composer.compose(tokens, true, text.length)
+    if (second) return { faults: [{ pos: [second.range[0], second.range[1]], message: 'more than one document' }] }
+    return first ?? null
+  } catch {
+    // The parser is recursive, and throws if the nesting is too deep for the stack.
+    return reported.errors.length > 0 ? { faults: reported.errors } : null
+  }
 }
 
 /** Finds the location of a path, or of its nearest ancestor that is in the file. */
@@ -139,6 +160,9 @@ const aliasTargets = (document: Document): ReadonlyMap<Alias, Node> => {
   return targets
 }
 
+/** Problems of one file that are reported. */
+const MAX_PROBLEMS = 1_000
+
 /** Converts the nodes of a document to plain values, and collects their places and problems. */
 class TreeConverter {
   readonly places = new Map<string, Place>()
@@ -163,7 +187,7 @@ class TreeConverter {
   }
 
   get isTooLarge(): boolean {
-    return this.#nodes > MAX_NODES
+    return this.#nodes > MAX_VALUES
   }
 
   /** `name`: the location of the value's name. Returns null for invalid values. */
@@ -268,6 +292,6 @@ class TreeConverter {
   }
 
   #refuse(where: string, found: string, allowed: string): void {
-    this.problems.push({ where, found, allowed })
+    if (this.problems.length < MAX_PROBLEMS) this.problems.push({ where, found, allowed })
   }
 }

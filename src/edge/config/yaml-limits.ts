@@ -6,8 +6,21 @@ import { Lexer } from 'yaml'
 
 /** The deepest level of a value, and of brackets. */
 export const MAX_DEPTH = 32
-/** Anchors, and aliases of them: files share a few sections in this way. No setting has a tag. */
-const MAX = { anchors: 100, aliases: 1_000, tags: 100 }
+/** Values of a file, and aliases of them each time. */
+export const MAX_VALUES = 50_000
+/**
+ * Anchors, and aliases of them: files share a few sections in this way. No setting has a tag or a name of several lines. Each value
+ * is after a colon, a dash or a comma.
+ */
+const MAX = {
+  anchors: 100,
+  aliases: 1_000,
+  tags: 100,
+  'question marks': 100,
+  entries: MAX_VALUES,
+  commas: MAX_VALUES,
+  comments: MAX_VALUES,
+} as const
 /** A file of 50,000 values has about 350,000. */
 const MAX_TOKENS = 500_000
 
@@ -21,7 +34,15 @@ const SCALAR = '\u001f'
 
 /** The first limit that a text exceeds; null: it may be parsed. */
 export const yamlExcess = (text: string): YamlExcess | null => {
-  const count = { anchors: 0, aliases: 0, tags: 0 }
+  const count: Record<keyof typeof MAX, number> = {
+    anchors: 0,
+    aliases: 0,
+    tags: 0,
+    'question marks': 0,
+    entries: 0,
+    commas: 0,
+    comments: 0,
+  }
   let tokens = 0
   let depth = 0
   let offset = 0
@@ -47,10 +68,15 @@ export const yamlExcess = (text: string): YamlExcess | null => {
   return null
 }
 
-const KINDS: { readonly [first: string]: 'anchors' | 'aliases' | 'tags' } = {
+const KINDS: { readonly [first: string]: keyof typeof MAX } = {
   '&': 'anchors',
   '*': 'aliases',
   '!': 'tags',
+  '?': 'question marks',
+  ':': 'entries',
+  '-': 'entries',
+  ',': 'commas',
+  '#': 'comments',
 }
 
 const lineAt = (text: string, offset: number): number => {

@@ -22,10 +22,9 @@ export type Window = { readonly from: number; readonly to: number }
 
 /** The first pattern that matches the place wins. */
 const AREAS: readonly (readonly [RegExp, string])[] = [
-  [/^src\/edge\/upstream-http\//, 'headgate: client of providers'],
-  [/^src\/edge\/http\//, 'headgate: server'],
-  [/^src\/edge\/observe\//, 'headgate: log and metrics'],
-  [/^src\/edge\//, 'headgate: other edges'],
+  [/^src\/transport\/client\//, 'headgate: client of providers'],
+  [/^src\/(?:transport\/server|server)\//, 'headgate: server'],
+  [/^src\/observe\//, 'headgate: log and metrics'],
   [/^src\/protocols\//, 'headgate: protocols'],
   [/^src\/(?:gateway|policy|core|providers)\//, 'headgate: gateway, policy, core'],
   [/^src\/|^bin\/|^dist\//, 'headgate: the rest'],

@@ -5,10 +5,10 @@
  */
 import { writeFileSync } from 'node:fs'
 import { z } from 'zod'
-import type { AdminRow } from '../src/edge/admin/row.ts'
-import { TABLE } from '../src/edge/admin/table.ts'
-import { parametersIn } from '../src/edge/admin/validation.ts'
-import { ADMIN_BASE } from '../src/edge/http/app/admin-request.ts'
+import type { AdminRow } from '../src/server/admin/row.ts'
+import { TABLE } from '../src/server/admin/table.ts'
+import { parametersIn } from '../src/server/admin/validation.ts'
+import { ADMIN_BASE } from '../src/server/admin-request.ts'
 
 export const PAGE_FILE = new URL('../docs/admin-api.md', import.meta.url)
 

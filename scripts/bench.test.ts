@@ -163,7 +163,7 @@ describe('bench: the page', () => {
 /** `all → begin → (parse | write)`, and idle time. Every sample is one millisecond. */
 const nodes = [
   [1, '(root)', '', [2, 5, 6]],
-  [2, 'begin', 'file:///home/user/project/src/edge/http/app/server.ts', [3, 4]],
+  [2, 'begin', 'file:///home/user/project/src/server/server.ts', [3, 4]],
   [3, 'parse', 'file:///home/user/project/src/protocols/shared/type-checks.ts', []],
   [4, 'writeUtf8String', '', []],
   [5, '(idle)', '', []],
@@ -187,7 +187,7 @@ describe('bench: profiles', () => {
     assert.equal(root.total, 5000)
     assert.deepEqual(byFunction(root, 2), [
       { name: 'parse', place: 'src/protocols/shared/type-checks.ts:10', percent: 40 },
-      { name: 'begin', place: 'src/edge/http/app/server.ts:10', percent: 20 },
+      { name: 'begin', place: 'src/server/server.ts:10', percent: 20 },
     ])
     assert.deepEqual(byArea(root), {
       'headgate: protocols': 40,

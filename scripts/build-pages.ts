@@ -3,9 +3,9 @@
  * `npm run build:docs`.
  */
 import { join } from 'node:path'
-import { build, builtFolder } from '../src/edge/built-pages/building.ts'
-import { dashboardPlan } from '../src/edge/dashboard/plan.ts'
-import { docsPlan } from '../src/edge/docs/plan.ts'
+import { build, builtFolder } from '../src/server/pages/building.ts'
+import { dashboardPlan } from '../src/server/pages/dashboard/plan.ts'
+import { docsPlan } from '../src/server/pages/docs/plan.ts'
 
 const home = join(import.meta.dirname, '..')
 const plan = process.argv[2] === 'docs' ? docsPlan(home) : dashboardPlan(home)

@@ -8,8 +8,8 @@ import { basename, join, relative } from 'node:path'
 import { type CodeSplittingGroup, type OutputChunk, type Plugin, rolldown } from 'rolldown'
 import { buildDashboard } from '../dashboard/build.ts'
 import { finder, icon, style } from '../dashboard/site/assets.ts'
-import { PROVIDER_FILE } from '../src/edge/catalogue/provider-files.ts'
-import { launchRows, settingRows } from '../src/edge/config/rows.ts'
+import { PROVIDER_FILE } from '../src/config/catalogue/provider-files.ts'
+import { launchRows, settingRows } from '../src/config/rows.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
@@ -43,8 +43,8 @@ const constants = (values: Readonly<Record<string, unknown>>): string =>
     .map(([name, value]) => `export const ${name} = ${JSON.stringify(value)}\n`)
     .join('')
 const GENERATED: { readonly [path: string]: () => string } = {
-  'src/edge/catalogue/provider-files.ts': providerTable,
-  'src/edge/config/rows.ts': () => constants({ settingRows, launchRows }),
+  'src/config/catalogue/provider-files.ts': providerTable,
+  'src/config/rows.ts': () => constants({ settingRows, launchRows }),
   'dashboard/site/assets.ts': () => constants({ finder, icon, style }),
 }
 
@@ -55,21 +55,21 @@ const generatedModules: Plugin = {
 
 /** Entry points of threads. */
 const THREADS = [
-  'edge/store/store-thread.mjs',
-  'edge/ledger/ledger-thread.mjs',
-  'edge/ledger/reading/reading-thread.mjs',
-  'edge/ledger/bodies/bodies-thread.mjs',
-  'edge/control/control-thread.mjs',
-  'edge/counters/counters-thread.mjs',
-  'edge/backup/backup-thread.mjs',
-  'edge/checking/check-thread.mjs',
-  'edge/postgres/postgres-thread.mjs',
+  'storage/responses/store-thread.mjs',
+  'usage/bookkeeper/ledger-thread.mjs',
+  'usage/reading/reading-thread.mjs',
+  'usage/bodies/bodies-thread.mjs',
+  'records/store/control-thread.mjs',
+  'limits/counters-thread.mjs',
+  'backup/backup-thread.mjs',
+  'config/checking/check-thread.mjs',
+  'storage/sql/postgres/postgres-thread.mjs',
 ].map((path) => join(ROOT, 'src', path))
 
 /** Finds the modules of a start, and those of threads: a thread must not load a file with modules of the server. */
 const moduleGroups = (): Plugin & { readonly groups: readonly CodeSplittingGroup[] } => {
   const main = new Set([join(ROOT, 'src', 'main.ts')])
-  const serve = new Set([join(ROOT, 'src', 'serve.ts')])
+  const serve = new Set([join(ROOT, 'src', 'process', 'serve.ts')])
   const threads = new Set(THREADS)
   return {
     name: 'groups of modules',

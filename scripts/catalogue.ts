@@ -11,9 +11,9 @@
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { CATALOGUE_FILE, decodeCatalogue } from '../src/config/catalogue/catalogue.ts'
+import { loadProviders } from '../src/config/catalogue/load-providers.ts'
 import type { Json } from '../src/core/json.ts'
-import { CATALOGUE_FILE, decodeCatalogue } from '../src/edge/catalogue/catalogue.ts'
-import { loadProviders } from '../src/edge/catalogue/load-providers.ts'
 import { catalogueText, type Imported, importCatalogue, joinCatalogues } from './catalogue/import.ts'
 import { served, sourceNames } from './catalogue/names.ts'
 

@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { filled, HELP_WIDTH } from '../src/edge/cli/help-text.ts'
-import { buildProgram } from '../src/edge/cli/run.ts'
+import { filled, HELP_WIDTH } from '../src/cli/help-text.ts'
+import { buildProgram } from '../src/cli/run.ts'
 
 export const CLI_PAGE = join(import.meta.dirname, '..', 'docs', 'cli.md')
 

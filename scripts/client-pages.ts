@@ -2,8 +2,8 @@
 import { globSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SDKS, testLine } from '../dashboard/src/connect/lines.ts'
-import { CLIENTS, type ClientRow, type Connection } from '../src/edge/connect/clients.ts'
-import { editConfig, envLines } from '../src/edge/connect/edit.ts'
+import { CLIENTS, type ClientRow, type Connection } from '../src/connect/clients.ts'
+import { editConfig, envLines } from '../src/connect/edit.ts'
 
 export const CLIENTS_FOLDER = join(import.meta.dirname, '..', 'docs', 'clients')
 

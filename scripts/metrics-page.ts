@@ -4,9 +4,9 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { accountMetrics } from '../src/edge/observe/account-metrics.ts'
-import { createInstruments } from '../src/edge/observe/metrics.ts'
-import type { Registry } from '../src/edge/observe/registry.ts'
+import { accountMetrics } from '../src/observe/account-metrics.ts'
+import { createInstruments } from '../src/observe/metrics.ts'
+import type { Registry } from '../src/observe/registry.ts'
 import { post, start } from '../test/e2e/support/process.ts'
 
 export const METRICS_PAGE = join(import.meta.dirname, '..', 'docs', 'metrics.md')
@@ -130,8 +130,8 @@ scrape_configs:
 Buckets of histograms: times from 0.01 s, each twice the one before, to 82 s; the gateway's own time from 0.1 ms to 10 s; tokens by
 powers of 4.
 
-<!-- fact: src/edge/observe/registry.ts MAX_VALUES "at most 1,000 values" -->
-<!-- fact: src/edge/observe/registry.ts MAX_LINES "at most 20,000 lines" -->
+<!-- fact: src/observe/registry.ts MAX_VALUES "at most 1,000 values" -->
+<!-- fact: src/observe/registry.ts MAX_LINES "at most 20,000 lines" -->
 A label has at most 1,000 values and a metric at most 20,000 lines; what is beyond is counted as \`other\`. With \`WORKERS\` the page
 is that of all processes together.
 `

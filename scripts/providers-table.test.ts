@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { loadProviders } from '../src/edge/catalogue/load-providers.ts'
-import { configure } from '../src/edge/config/configure.ts'
+import { loadProviders } from '../src/config/catalogue/load-providers.ts'
+import { configure } from '../src/config/configure.ts'
 import { PAGE_FILE, providersPage, README_FILE, readmeWith } from './providers-table.ts'
 
 const providers = await loadProviders()

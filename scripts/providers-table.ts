@@ -4,11 +4,11 @@
  *   node scripts/providers-table.ts
  */
 import { readFileSync, writeFileSync } from 'node:fs'
+import { CATALOGUE_FILE } from '../src/config/catalogue/catalogue.ts'
+import { loadProviders } from '../src/config/catalogue/load-providers.ts'
+import { styleNames } from '../src/config/definition.ts'
 import { isObject, list, object, parseJson } from '../src/core/json.ts'
 import type { ProtocolSupport, Provider, Providers } from '../src/core/provider.ts'
-import { CATALOGUE_FILE } from '../src/edge/catalogue/catalogue.ts'
-import { loadProviders } from '../src/edge/catalogue/load-providers.ts'
-import { styleNames } from '../src/edge/config/definition.ts'
 import { markdownTable } from './markdown-table.ts'
 
 export const PAGE_FILE = new URL('../docs/providers.md', import.meta.url)

@@ -3,7 +3,7 @@
  * test fails if they are out of date.
  */
 import { writeFile } from 'node:fs/promises'
-import { loadProviders } from '../src/edge/catalogue/load-providers.ts'
+import { loadProviders } from '../src/config/catalogue/load-providers.ts'
 import { configurationPage, publishedSchema, sampleEnv } from './schema/reference.ts'
 
 const root = new URL('../', import.meta.url)

@@ -8,7 +8,7 @@
 import { readFileSync } from 'node:fs'
 import { enableCompileCache, flushCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { workerCount } from './edge/config/worker-count.ts'
+import { workerCount } from './config/worker-count.ts'
 
 // Node 22.18 to 23 also strip types, but would fail later on missing APIs. Older versions cannot parse this file; there
 // bin/headgate.mjs prints the same message.
@@ -27,9 +27,7 @@ const version = (): string => JSON.parse(readFileSync(new URL('../package.json',
 const [, program = '', ...words] = process.argv
 // Dynamic imports, since static ones would load before this file runs.
 const command =
-  words.length > 0
-    ? await (await import('./edge/cli/launch.ts')).readCommand(words)
-    : { kind: 'start' as const, env: {} }
+  words.length > 0 ? await (await import('./cli/launch.ts')).readCommand(words) : { kind: 'start' as const, env: {} }
 switch (command.kind) {
   case 'version':
     process.stdout.write(`${version()}\n`)
@@ -39,7 +37,7 @@ switch (command.kind) {
     process.exitCode = 2
     break
   case 'verb': {
-    const { runCli } = await import('./edge/cli/run.ts')
+    const { runCli } = await import('./cli/run.ts')
     const { env, stdout, stderr } = process
     // The reader of a pipe has ended, such as `head`.
     for (const out of [stdout, stderr])
@@ -55,10 +53,10 @@ switch (command.kind) {
     Object.assign(process.env, command.env)
     const workers = workerCount(process.env, process.cwd())
     if (workers > 1) {
-      const { supervise } = await import('./edge/workers/supervise.ts')
+      const { supervise } = await import('./process/workers/supervise.ts')
       supervise({ program, args: [], env: process.env, workers })
     } else {
-      const { serve } = await import('./serve.ts')
+      const { serve } = await import('./process/serve.ts')
       await serve()
     }
     break

@@ -1,5 +1,5 @@
 /** What an operator should look at, the worst first. Pure. */
-import type { SeenClient } from '../../src/edge/observe/clients-seen.ts'
+import type { SeenClient } from '../../src/observe/clients-seen.ts'
 import { age, clock, moment, percent } from './format.ts'
 import type { ProviderRow } from './provider-row.ts'
 import { overviewWords as w } from './words/overview.ts'

@@ -1,5 +1,5 @@
 /** Reading what a request leaves: its record and its bodies are stored a moment after its end. */
-import type { RequestEntry } from '../../src/edge/ledger/reading/queries.ts'
+import type { RequestEntry } from '../../src/usage/reading/queries.ts'
 import { ApiError, read } from './api.ts'
 
 /** ms between two readings, and how long they go on: a busy gateway stores its records later. */

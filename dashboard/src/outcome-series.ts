@@ -1,5 +1,5 @@
 /** Requests over time by what became of them, as series of a chart (`ChartSeries` of parts/chart.tsx). Pure. */
-import type { OutcomeCounts } from '../../src/edge/ledger/reading/queries.ts'
+import type { OutcomeCounts } from '../../src/usage/reading/queries.ts'
 import { requests as w } from './words/requests.ts'
 
 export const outcomeSeries = (data: readonly OutcomeCounts[]) => {

@@ -1,5 +1,5 @@
 /** Reads providers, their attempts and their transitions, and again when something about them changes. */
-import type { Activity, ProviderActivity } from '../../src/edge/ledger/reading/queries.ts'
+import type { Activity, ProviderActivity } from '../../src/usage/reading/queries.ts'
 import { boundsOf, type Range, rangeAt } from './address.ts'
 import { hasRole, type Problem, read, session, useResource } from './api.ts'
 import { everyUnlessHeld, useReloadOn } from './live.ts'

@@ -1,5 +1,5 @@
 /** Providers as rows: their state in one word, why, what is next, and the geometry of strips and lanes. Pure. */
-import type { ProviderActivity } from '../../src/edge/ledger/reading/queries.ts'
+import type { ProviderActivity } from '../../src/usage/reading/queries.ts'
 import type { Range } from './address.ts'
 
 type CircuitName = 'closed' | 'open' | 'half_open'

@@ -1,5 +1,5 @@
 /** Requests as rows: what became of them, their path and its geometry, and whether a filter finds them. Pure. */
-import type { AttemptEntry, RequestEntry, ResultName } from '../../src/edge/ledger/reading/queries.ts'
+import type { AttemptEntry, RequestEntry, ResultName } from '../../src/usage/reading/queries.ts'
 import { type Place, valuesOf } from './address.ts'
 
 /** An attempt in a list, also of a live event. */

@@ -1,5 +1,5 @@
 /** Reads the requests in progress. */
-import type { OngoingAttempt } from '../../src/edge/ledger/reading/queries.ts'
+import type { OngoingAttempt } from '../../src/usage/reading/queries.ts'
 import { type Resource, read, useResource } from './api.ts'
 import { everyUnlessHeld, useReloadOn } from './live.ts'
 

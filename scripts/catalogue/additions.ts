@@ -1,5 +1,5 @@
 /** Facts about models that no source of the catalogue has. Each states where it is published. */
-import type { Entry } from '../../src/edge/catalogue/catalogue.ts'
+import type { Entry } from '../../src/config/catalogue/catalogue.ts'
 
 type Addition = {
   readonly provider: string

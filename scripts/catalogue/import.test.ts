@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { decodeCatalogue } from '../../src/config/catalogue/catalogue.ts'
+import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import type { Json } from '../../src/core/json.ts'
-import { decodeCatalogue } from '../../src/edge/catalogue/catalogue.ts'
-import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { catalogueText, importCatalogue, joinCatalogues } from './import.ts'
 import { served, sourceNames } from './names.ts'
 

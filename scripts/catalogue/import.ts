@@ -1,7 +1,8 @@
 /** Imports catalogues of other projects: LiteLLM's price file, models.dev's `api.json`, genai-prices' `data.json`. */
+
+import type { CatalogueFile, Entry, EntryPrices, Source } from '../../src/config/catalogue/catalogue.ts'
 import type { TokenPrices } from '../../src/core/accounts.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../src/core/json.ts'
-import type { CatalogueFile, Entry, EntryPrices, Source } from '../../src/edge/catalogue/catalogue.ts'
 import { withAdditions } from './additions.ts'
 
 /** Providers and their models, with the names used here. */

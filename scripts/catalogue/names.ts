@@ -1,6 +1,7 @@
 /** Maps provider names of the catalogue's sources, if they differ from the names and aliases used here. */
+
+import { findProvider } from '../../src/config/catalogue/load-providers.ts'
 import type { Providers } from '../../src/core/provider.ts'
-import { findProvider } from '../../src/edge/catalogue/load-providers.ts'
 
 const SOURCE_NAMES: { readonly [theirs: string]: string } = {
   together_ai: 'together',

@@ -1,9 +1,10 @@
 /** Published forms of the configuration, generated from its definition: JSON Schema, documentation page, sample `.env`. */
+
+import { allowedBy, jsonSchemaOf, type SettingRow, styleNames } from '../../src/config/definition.ts'
+import { fileSchema } from '../../src/config/file-schema.ts'
+import { launchRows, settingRows } from '../../src/config/rows.ts'
 import type { Provider, Providers } from '../../src/core/provider.ts'
-import { allowedBy, jsonSchemaOf, type SettingRow, styleNames } from '../../src/edge/config/definition.ts'
-import { fileSchema } from '../../src/edge/config/file-schema.ts'
-import { envPrefix } from '../../src/edge/config/ids.ts'
-import { launchRows, settingRows } from '../../src/edge/config/rows.ts'
+import { envPrefix } from '../../src/records/entities/ids.ts'
 import { markdownTable } from '../markdown-table.ts'
 
 const listedLaunchRows = launchRows.filter(({ schema }) => !schema.unlisted)
@@ -132,7 +133,7 @@ The file contains any setting, by section, and what only it can express: provide
 [teams, keys, budgets, prices and alerts](#teams-keys-budgets-and-prices).
 \`\${NAME}\` in a value is replaced by that environment variable, which must be set; \`$\${\` stands for \`\${\`.
 
-<!-- fact: src/edge/config/secret-files.ts MAX_SECRET_FILE "64 KB" -->
+<!-- fact: src/config/secret-files.ts MAX_SECRET_FILE "64 KB" -->
 Secrets can be in files, as container platforms mount them: \`\${file:/run/secrets/openai}\` in a value, or
 \`OPENAI_API_KEY_FILE=/run/secrets/openai\` instead of \`OPENAI_API_KEY\` (also for \`AUTH_KEYS\`, \`AUTH_ADMIN\`, \`AUTH_PEPPER\`, every
 other provider key, and every variable that the file refers to). A file may have 64 KB; a newline at its end is dropped, and a

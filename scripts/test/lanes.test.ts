@@ -35,11 +35,11 @@ test('lanes: conformance has every file that docs/conformance.md is made from', 
 
 const isolations = [
   ['src/policy/health/breaker.test.ts', 'shared'],
-  ['src/edge/http/app/server-limits.test.ts', 'process'],
+  ['src/server/server-limits.test.ts', 'process'],
   ['tools/sim/sim.test.ts', 'process'],
   ['test/e2e/errors.test.ts', 'process'],
   ['test/e2e/timers.test.ts', 'alone'],
-  ['src/edge/process/heap-tuning.test.ts', 'alone'],
+  ['src/runtime/heap-tuning.test.ts', 'alone'],
   ['test/security/regexes.test.ts', 'alone'],
 ] as const
 for (const [file, isolation] of isolations)

@@ -75,7 +75,7 @@ const isPure = startsWith('src/core/', 'src/policy/', 'src/protocols/', 'src/pro
  * time, they pass on two cores with a load of 10.
  */
 export const ALONE = [
-  'src/edge/process/heap-tuning',
+  'src/runtime/heap-tuning',
   'test/conformance/bulk',
   'test/e2e/abandoned',
   'test/e2e/rolling-restart',

@@ -166,7 +166,7 @@ export type Auth =
     }
   | 'none'
 
-/** A cloud identity that provides credentials, and their scope. See `src/edge/identity`. */
+/** A cloud identity that provides credentials, and their scope. See `src/transport/identity`. */
 export type Identity =
   | { readonly cloud: 'aws'; readonly service: string; readonly region: string }
   | { readonly cloud: 'google'; readonly scope: string }

@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
+import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import { isObject, type JsonObject, list } from '../../src/core/json.ts'
 import type { Instance, Provider, Variables } from '../../src/core/provider.ts'
-import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { parseEmbeddings, prepareEmbeddings } from '../../src/gateway/endpoints/embeddings.ts'
 import { recordingsOf, requireRecordings, skipWithoutRecordings } from '../support/recordings.ts'
 import { problemsOf, type SchemaName } from '../support/schemas.ts'

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import { fold } from '../../src/core/chat.ts'
 import type { ErrorRow, ErrorTable } from '../../src/core/error-table.ts'
 import { type Failure, type FailureKind, KINDS } from '../../src/core/failure.ts'
@@ -11,7 +12,6 @@ import { isObject, type Json, type JsonObject, list, object } from '../../src/co
 import type { UpstreamProtocol } from '../../src/core/protocol.ts'
 import type { Provider } from '../../src/core/provider.ts'
 import { run } from '../../src/core/stage.ts'
-import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { readerFor } from '../../src/gateway/upstream/answer-reader.ts'
 import { matchingRow } from '../../src/protocols/errors/classify.ts'
 import { COMMON_ERRORS } from '../../src/protocols/errors/common-errors.ts'

@@ -5,9 +5,9 @@
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../src/core/json.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
-import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { type InboundRequest, prepareRequest } from '../../src/gateway/upstream/outbound-request.ts'
 import { parseRequest } from '../../src/gateway/upstream/parse-request.ts'
 import { clientProtocolByStyle, upstreamProtocols } from '../../src/protocols/index.ts'

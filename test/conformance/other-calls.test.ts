@@ -1,10 +1,10 @@
 /** Recorded answers of other calls than chat: embeddings in both encodings, token counts, and model lists. */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
+import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import type { EmbeddingsProtocolName } from '../../src/core/embeddings.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../src/core/json.ts'
 import type { Instance } from '../../src/core/provider.ts'
-import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { FetchedModelLists } from '../../src/gateway/endpoints/model-lists.ts'
 import { anthropicMessages } from '../../src/protocols/anthropic-messages/index.ts'
 import { embeddingsProtocols } from '../../src/protocols/embeddings/index.ts'

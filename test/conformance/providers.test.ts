@@ -4,10 +4,10 @@
  */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
+import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import type { ProtocolName } from '../../src/core/chat.ts'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
-import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { type OutboundRequest, prepareRequest } from '../../src/gateway/upstream/outbound-request.ts'
 import { parseRequest } from '../../src/gateway/upstream/parse-request.ts'
 import { clientProtocolByStyle } from '../../src/protocols/index.ts'

@@ -6,6 +6,7 @@
  */
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
+import { findProvider, loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import {
   type AnswerBlock,
   type ChatAnswer,
@@ -18,7 +19,6 @@ import {
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 import type { AnswerContext, ClientProtocol, Protocol, StreamStep, UpstreamProtocol } from '../../src/core/protocol.ts'
 import { run } from '../../src/core/stage.ts'
-import { findProvider, loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { errorResponse } from '../../src/gateway/call/error-response.ts'
 import { readerFor } from '../../src/gateway/upstream/answer-reader.ts'
 import { finalError } from '../../src/policy/reply/final-error.ts'

@@ -1,14 +1,14 @@
 /** Runs conversations through a gateway in this process, with the fake vendors as upstreams and a manual clock. */
 
 import assert from 'node:assert/strict'
+import { openCatalogue } from '../../src/config/catalogue/catalogue.ts'
+import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
+import { configure } from '../../src/config/configure.ts'
 import { ANONYMOUS } from '../../src/core/accounts.ts'
 import type { Config } from '../../src/core/config.ts'
 import type { IncomingRequest } from '../../src/core/http-exchange.ts'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
-import { openCatalogue } from '../../src/edge/catalogue/catalogue.ts'
-import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
-import { configure } from '../../src/edge/config/configure.ts'
 import { ActiveCalls } from '../../src/gateway/call/cancellation.ts'
 import { serveChat } from '../../src/gateway/chat/serve-chat.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'

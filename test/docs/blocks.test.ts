@@ -9,9 +9,9 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
-import { configure } from '../../src/edge/config/configure.ts'
-import { fileReader } from '../../src/edge/config/file-reader.ts'
+import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
+import { configure } from '../../src/config/configure.ts'
+import { fileReader } from '../../src/config/file-reader.ts'
 import { type Started, start } from '../e2e/support/process.ts'
 import { type Block, blocksOf, PAGES, placeOf, ROOT } from './support.ts'
 

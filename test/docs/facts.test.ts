@@ -5,20 +5,20 @@
  * A marker is a comment on the line before a paragraph or table: it names a constant of the source, and the words that state
  * its value, here or further below in the section.
  *
- *     <!-- fact: src/edge/alerts/alerting.ts MAX_WAITING "At most 100" -->
+ *     <!-- fact: src/observe/alerts/alerting.ts MAX_WAITING "At most 100" -->
  */
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
+import { jsonSchemaOf, type Schema, type SettingRow, styleNames } from '../../src/config/definition.ts'
+import { launchRows, settingRows } from '../../src/config/rows.ts'
 import { KINDS } from '../../src/core/failure.ts'
-import { TABLE } from '../../src/edge/admin/table.ts'
-import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
-import { alertsSchema, budgetSchema } from '../../src/edge/config/account-schema.ts'
-import { jsonSchemaOf, type Schema, type SettingRow, styleNames } from '../../src/edge/config/definition.ts'
-import { launchRows, settingRows } from '../../src/edge/config/rows.ts'
-import { ADMIN_BASE } from '../../src/edge/http/app/admin-request.ts'
-import { pathsOf, ROUTES } from '../../src/edge/http/app/routes.ts'
+import { alertsSchema, budgetSchema } from '../../src/records/entities/account-schema.ts'
+import { TABLE } from '../../src/server/admin/table.ts'
+import { ADMIN_BASE } from '../../src/server/admin-request.ts'
+import { pathsOf, ROUTES } from '../../src/server/routes.ts'
 import { TARGETS } from '../../tools/fuzz/targets.ts'
 import { INVARIANTS } from '../../tools/sim/invariants.ts'
 import { ROWS } from '../security/rows.ts'
@@ -286,12 +286,12 @@ test('facts: files and folders of the source that a page names exist', () => {
 })
 
 /** Files of the examples in CONTRIBUTING.md. */
-const IMAGINED: ReadonlySet<string> = new Set(['src/providers/quickcloud.ts', 'src/edge/cli/verbs/NAME.ts'])
+const IMAGINED: ReadonlySet<string> = new Set(['src/providers/quickcloud.ts', 'src/cli/verbs/NAME.ts'])
 
 test('facts: docs/architecture.md has every thread', () => {
-  const threads = globSync('src/edge/**/*-thread.mjs', { cwd: ROOT }).map((path) => dirname(path.replaceAll('\\', '/')))
+  const threads = globSync('src/**/*-thread.mjs', { cwd: ROOT }).map((path) => dirname(path.replaceAll('\\', '/')))
   const [, table = ''] = /^## Threads\n([\s\S]*?)(?=^## )/m.exec(read('docs/architecture.md')) ?? []
-  const named = [...table.matchAll(/^\| .+ \| `(src\/edge\/[\w/-]+)` \|/gm)].map(([, path]) => path)
+  const named = [...table.matchAll(/^\| .+ \| `(src\/[\w/-]+)` \|/gm)].map(([, path]) => path)
   assert.deepEqual(named.toSorted(), threads.toSorted())
 })
 

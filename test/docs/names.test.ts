@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { launchRows, settingRows } from '../../src/config/rows.ts'
 import { KINDS } from '../../src/core/failure.ts'
-import { launchRows, settingRows } from '../../src/edge/config/rows.ts'
 import { blocksOf, PAGES, placeOf, ROOT } from './support.ts'
 
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
@@ -59,7 +59,7 @@ const EMERGENCY = new Set(['HTTP_SERVER', 'HTTP_CLIENT', 'HEAP_TUNING'])
 /** Constants of the source, which the page for developers names. */
 const isConstant = (path: string, name: string): boolean =>
   path === 'docs/architecture.md' && SOURCE.some((text) => text.includes(`const ${name}`))
-const SOURCE = globSync('src/edge/**/*.ts', { cwd: ROOT }).map(read)
+const SOURCE = globSync('src/**/*.ts', { cwd: ROOT }).map(read)
 
 test('names: every variable named in a page exists', () => {
   const unknown = named.flatMap(({ path, spans, blocks }) =>
@@ -113,7 +113,7 @@ test('names: every error code named with its status exists', () => {
 })
 
 /** Codes of the admin API that are no kinds of failure: those that its code refuses with. */
-const OTHER_CODES = globSync('src/edge/{admin,control}/**/*.ts', { cwd: ROOT })
+const OTHER_CODES = globSync('src/{server/admin,records/store}/**/*.ts', { cwd: ROOT })
   .filter((path) => !path.endsWith('.test.ts'))
   .flatMap((path) => [...read(path).matchAll(/^\s+'([a-z]+(?:_[a-z]+)+)',$|\b409, '([a-z_]+)'/gm)])
   .map(([, one, other]) => one ?? other ?? '')

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { ROLES } from '../../src/edge/admin/actor.ts'
-import { DATABASES } from '../../src/edge/backup/data-files.ts'
-import { SESSION_AGE } from '../../src/edge/control/logins.ts'
+import { DATABASES } from '../../src/backup/data-files.ts'
+import { SESSION_AGE } from '../../src/records/store/logins.ts'
+import { ROLES } from '../../src/server/admin/actor.ts'
 import { PAGES, ROOT } from './support.ts'
 
 const { prose, blocks } = PAGES.find(({ path }) => path === 'SECURITY.md') ?? assert.fail('there is no SECURITY.md')

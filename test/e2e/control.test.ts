@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { readStoredAccounts } from '../../src/edge/control/read-accounts.ts'
+import { readStoredAccounts } from '../../src/records/store/read-accounts.ts'
 import { openControl } from '../support/control.ts'
 import { run, type Started, start } from './support/process.ts'
 

@@ -23,7 +23,7 @@ const formats = (name: string): TestCitation => ['test/e2e/faults-formats.test.t
 const timers = (name: string): TestCitation => ['test/e2e/timers.test.ts', name]
 const circuits = (name: string): TestCitation => ['test/e2e/circuits.test.ts', name]
 const ledger = (name: string): TestCitation => ['test/e2e/ledger-faults.test.ts', name]
-const dial = (name: string): TestCitation => ['src/edge/upstream-http/dial.test.ts', name]
+const dial = (name: string): TestCitation => ['src/transport/client/dial.test.ts', name]
 const row = (id: string, what: string, proofs: readonly TestCitation[], note?: string): Fault => ({
   id,
   what,
@@ -149,11 +149,11 @@ export const FAULTS: readonly Fault[] = [
   row('F45', 'a disconnect before content', [around('before the header block'), around('waiting for a retry')]),
   row('F46', 'the gateway is full', [['test/e2e/errors.test.ts', 'errors: too many at once']]),
   row('F47', 'an internal error', [
-    ['src/edge/http/app/server-errors.test.ts', 'http: a handler that throws is an internal error'],
+    ['src/server/server-errors.test.ts', 'http: a handler that throws is an internal error'],
   ]),
   row('F48', 'draining', [
     timers('drain.delay: not ready at once'),
-    ['src/edge/http/app/server-lifecycle.test.ts', 'http: a drain continues to serve during its delay'],
+    ['src/server/server-lifecycle.test.ts', 'http: a drain continues to serve during its delay'],
   ]),
   row('F49', 'the store is unavailable', [
     around('a full disk'),
@@ -299,7 +299,7 @@ export const FAULTS: readonly Fault[] = [
   ),
   row('70', 'a full disk', [
     around('a full disk'),
-    ['src/edge/store/database.test.ts', 'store: a full disk is an error, and stored responses remain'],
+    ['src/storage/responses/database.test.ts', 'store: a full disk is an error, and stored responses remain'],
     ledger('with `serve` no request fails'),
     ledger('with `refuse` nothing is served unrecorded'),
     ledger('a limit of the size of files'),
@@ -312,7 +312,7 @@ export const FAULTS: readonly Fault[] = [
   row(
     '72',
     'the clock jumps',
-    [['src/edge/process/world.test.ts', 'world: no timer fires before its time by the same clock']],
+    [['src/runtime/world.test.ts', 'world: no timer fires before its time by the same clock']],
     'the test cannot move the clock without root: every wait uses the monotonic clock (core/world.ts), and the simulator moves the wall clock',
   ),
   row('73', 'SIGTERM at each phase', [

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, test } from 'node:test'
-import { googleHeaders } from '../../src/edge/identity/google.ts'
-import { dialer } from '../../src/edge/upstream-http/dial.ts'
+import { dialer } from '../../src/transport/client/dial.ts'
+import { googleHeaders } from '../../src/transport/identity/google.ts'
 
 let tokens = 0
 const metadata = createServer((req, res) => {

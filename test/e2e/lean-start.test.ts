@@ -28,17 +28,17 @@ const DEAR = [
 
 /** The project's own files that only some configurations need. */
 const LATER = [
-  ['edge/identity/index.ts', 'cloud credentials'],
-  ['edge/upstream-http/undici-connection.ts', 'HTTP_CLIENT=undici'],
-  ['edge/config/tree.ts', 'headgate.yaml'],
-  ['edge/workers/worker.ts', 'WORKERS'],
-  ['edge/admin/index.ts', 'the admin API'],
-  ['edge/workers/supervise.ts', 'WORKERS'],
-  ['edge/counters/client.ts', 'redis.url'],
-  ['edge/counters/shared-authority.ts', 'redis.url'],
-  ['edge/ledger/journal-writer.ts', 'usage.ledger'],
-  ['edge/ledger/client.ts', 'usage.ledger'],
-  ['edge/ledger/bodies/client.ts', 'bodies'],
+  ['transport/identity/index.ts', 'cloud credentials'],
+  ['transport/client/undici-connection.ts', 'HTTP_CLIENT=undici'],
+  ['config/tree.ts', 'headgate.yaml'],
+  ['process/workers/worker.ts', 'WORKERS'],
+  ['server/admin/index.ts', 'the admin API'],
+  ['process/workers/supervise.ts', 'WORKERS'],
+  ['limits/client.ts', 'redis.url'],
+  ['limits/shared-authority.ts', 'redis.url'],
+  ['usage/journal/journal-writer.ts', 'usage.ledger'],
+  ['usage/bookkeeper/client.ts', 'usage.ledger'],
+  ['usage/bodies/client.ts', 'bodies'],
 ] as const
 
 /** Without the ledger, which the first model call loads. */
@@ -83,7 +83,7 @@ describe('start-up loads few modules', () => {
     // Guards against an empty list: `net` must be there.
     assert.ok(builtins.has('net'))
     for (const [name, use] of DEAR) assert.ok(!builtins.has(name), `${name} is loaded, which is for ${use}`)
-    assert.ok(files.some((url) => url.endsWith('/src/serve.ts')))
+    assert.ok(files.some((url) => url.endsWith('/src/process/serve.ts')))
     for (const [name, use] of LATER)
       assert.ok(!files.some((url) => url.endsWith(`/src/${name}`)), `${name} is loaded, which is for ${use}`)
   })
@@ -96,7 +96,7 @@ describe('start-up loads few modules', () => {
     const { packages, files } = await loadedBy(gateway)
     assert.deepEqual(packages, PACKAGES)
     assert.deepEqual(
-      files.filter((url) => url.includes('/src/edge/cli/')).map((url) => url.replace(/.*\//, '')),
+      files.filter((url) => url.includes('/src/cli/')).map((url) => url.replace(/.*\//, '')),
       ['launch.ts', 'start-options.ts'],
     )
   })
@@ -104,7 +104,7 @@ describe('start-up loads few modules', () => {
   test('the first model call loads the ledger, and the event loop loads no SQLite for it', async () => {
     const { packages, builtins, files } = await loaded()
     assert.deepEqual(packages, PACKAGES)
-    assert.ok(files.some((url) => url.endsWith('/edge/ledger/journal-writer.ts')))
+    assert.ok(files.some((url) => url.endsWith('/usage/journal-writer.ts')))
     assert.ok(!builtins.has('sqlite'))
   })
 

@@ -4,7 +4,6 @@ import { test } from 'node:test'
 import { type ChatEvent, fold, type Usage } from '../../src/core/chat.ts'
 import type { Json, JsonObject } from '../../src/core/json.ts'
 import { MAX_COST } from '../../src/core/money.ts'
-import { decodeRecord, encodeRecord } from '../../src/edge/ledger/journal-record.ts'
 import { type ChargedEnd, chargedUsage } from '../../src/policy/accounts/charge.ts'
 import { costOf } from '../../src/policy/accounts/cost.ts'
 import { decodeAnswer as ofMessages } from '../../src/protocols/anthropic-messages/decode-answer.ts'
@@ -14,6 +13,7 @@ import { decodeAnswer as ofGemini } from '../../src/protocols/gemini/decode-answ
 import { decodeAnswer as ofOllama } from '../../src/protocols/ollama/decode-answer.ts'
 import { decodeAnswer as ofChat } from '../../src/protocols/openai-chat/decode-answer.ts'
 import { decodeAnswer as ofResponses } from '../../src/protocols/openai-responses/decode-answer.ts'
+import { decodeRecord, encodeRecord } from '../../src/usage/journal/journal-record.ts'
 import { closedRecord, openedRecord } from '../support/ledger-records.ts'
 
 const TEXT = 'word '.repeat(500)

@@ -1,7 +1,7 @@
 /** Text of clients in alerts: a receiver must show it as text. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { slackBody } from '../../src/edge/alerts/webhook.ts'
+import { slackBody } from '../../src/observe/alerts/webhook.ts'
 import { type AlertView, alertConditions } from '../../src/policy/alerts/conditions.ts'
 import { testBudget } from '../support/accounts.ts'
 

@@ -25,27 +25,27 @@ test('built: only the server and the upstream client use the network', () => {
   const network = importing(/^(?:node:)?(?:net|tls|http|https|http2|dgram|dns|dns\/promises|quic|undici|ws|inspector)$/)
   assert.ok(network.length > 3)
   // A worker's supervisor binds the port before the workers listen. The check of the command line binds it for a moment.
-  const binding = ['edge/workers/worker.ts', 'edge/cli/verbs/doctor.ts']
-  assert.deepEqual(outside(network, 'edge/http/', 'edge/upstream-http/', ...binding), [])
+  const binding = ['process/workers/worker.ts', 'cli/verbs/doctor.ts']
+  assert.deepEqual(outside(network, 'transport/server/', 'server/', 'transport/client/', ...binding), [])
   // These have their own network code or sign requests; no client input reaches them.
-  assert.deepEqual(outside(importing(/^(?:@aws-sdk\/|aws4fetch|google-auth-library)/), 'edge/identity/'), [])
+  assert.deepEqual(outside(importing(/^(?:@aws-sdk\/|aws4fetch|google-auth-library)/), 'transport/identity/'), [])
   // The clients of shared stores, in threads of their own.
-  assert.deepEqual(outside(importing(/^pg(?:$|[/-])/), 'edge/postgres/'), [])
-  assert.deepEqual(outside(importing(/^ioredis/), 'edge/counters/'), [])
+  assert.deepEqual(outside(importing(/^pg(?:$|[/-])/), 'storage/sql/postgres/'), [])
+  assert.deepEqual(outside(importing(/^ioredis/), 'limits/'), [])
   // The command line calls a gateway. It is a process of its own: the gateway loads only the reader of its arguments.
   const calling = containing(/(?<![#.\w])(?:fetch|XMLHttpRequest|EventSource|importScripts)\s*\(|new WebSocket\(/)
-  assert.deepEqual(calling, ['edge/cli/gateway-client.ts'])
-  assert.deepEqual(outside(importing(/\/cli\//), 'edge/cli/'), ['main.ts'])
+  assert.deepEqual(calling, ['cli/gateway-client.ts'])
+  assert.deepEqual(outside(importing(/\/cli\//), 'cli/'), ['main.ts'])
 })
 
 test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(importing(/^(?:node:)?(?:cluster|vm|repl|inspector|wasi)/), [])
   // One place creates threads, for databases, their backups, shared counters, the documentation and checks of configurations: they run files of the
   // project and get no environment. A connection to Postgres has another one below the thread of its database.
-  const threads = 'edge/sqlite/database-thread.ts'
-  const connections = 'edge/postgres/database.ts'
+  const threads = 'storage/thread/database-thread.ts'
+  const connections = 'storage/sql/postgres/database.ts'
   const inThreads =
-    /^edge\/(?:(?:store|ledger|control|counters|backup|checking)\/(?:[a-z-]+\/)?(?:[a-z-]+-thread\.mjs|(?:[a-z-]+-)?thread\.ts)|postgres\/(?:connection\.ts|postgres-thread\.mjs))$/
+    /^(?:(?:storage\/responses|usage\/[a-z]+|records\/store|limits|backup|config\/checking)\/(?:[a-z-]+-thread\.mjs|(?:[a-z-]+-)?thread\.ts)|storage\/sql\/postgres\/(?:connection\.ts|postgres-thread\.mjs))$/
   const usingThreads = importing(/^(?:node:)?worker_threads/).filter((file) => !inThreads.test(file))
   assert.deepEqual(usingThreads.toSorted(), [connections, threads])
   assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), [threads])
@@ -57,18 +57,18 @@ test('built: no process is started and no text is evaluated', () => {
   )
   assert.match(source.get(threads) ?? '', /new Worker\(file, \{ workerData, env: \{\}, execArgv: \[\]/)
   const starting = importing(/\/database-thread\.ts$/)
-  const queried = 'edge/sqlite/queried-thread.ts'
+  const queried = 'storage/thread/queried-thread.ts'
   assert.match(source.get(queried) ?? '', /\{ file, memory, data \} = this\.#options/)
   assert.match(source.get(queried) ?? '', /startThread<\w+>\(\{\s*file,\s*memory,\s*data: data\(\),/)
   const clients = [...starting.filter((file) => file !== queried), ...importing(/\/queried-thread\.ts$/)]
   const rooms = [
-    'edge/store/',
-    'edge/ledger/',
-    'edge/control/',
-    'edge/counters/',
-    'edge/backup/',
-    'edge/checking/',
-    'edge/docs/',
+    'storage/responses/',
+    'usage/',
+    'records/store/',
+    'limits/',
+    'backup/',
+    'config/checking/',
+    'server/pages/docs/',
   ]
   assert.deepEqual(outside(clients, ...rooms), [])
   for (const client of clients) {
@@ -76,35 +76,35 @@ test('built: no process is started and no text is evaluated', () => {
     assert.match(source.get(client) ?? '', /(?:startThread<\w+>|new QueriedThread)\(\{\s*file: THREAD,/, client)
   }
   // Starts copies of itself, as many as configured, and in a clone the build of its pages, without the environment.
-  const builder = 'edge/built-pages/building.ts'
+  const builder = 'server/pages/building.ts'
   assert.deepEqual(
     importing(/^(?:node:)?child_process/).toSorted(),
-    ['edge/workers/worker-process.ts', builder].toSorted(),
+    ['process/workers/worker-process.ts', builder].toSorted(),
   )
   assert.match(source.get(builder) ?? '', /spawn\(process\.execPath, \[program, folder\], \{/)
   assert.match(source.get(builder) ?? '', /env: \{ PATH: process\.env\.PATH \?\? '' \},/)
-  assert.match(source.get('edge/workers/worker-process.ts') ?? '', /fork\(program, /)
+  assert.match(source.get('process/workers/worker-process.ts') ?? '', /fork\(program, /)
   assert.deepEqual(containing(/\b(?:execFile|spawn)(?:Sync)?\(\s*['"`]|shell:/), [])
   // The compile cache, and a package loaded by name on first use.
   assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), [
-    'edge/checking/check-thread.mjs',
-    'edge/control/control-thread.mjs',
-    'edge/counters/counters-thread.mjs',
-    'edge/http/app/web-socket.ts',
-    'edge/ledger/bodies/bodies-thread.mjs',
-    'edge/ledger/ledger-thread.mjs',
-    'edge/ledger/reading/reading-thread.mjs',
-    'edge/postgres/database.ts',
-    'edge/postgres/postgres-thread.mjs',
-    'edge/sqlite/database-thread.ts',
-    'edge/store/store-thread.mjs',
+    'config/checking/check-thread.mjs',
+    'limits/counters-thread.mjs',
     'main.ts',
+    'records/store/control-thread.mjs',
+    'server/web-socket.ts',
+    'storage/responses/store-thread.mjs',
+    'storage/sql/postgres/database.ts',
+    'storage/sql/postgres/postgres-thread.mjs',
+    'storage/thread/database-thread.ts',
+    'usage/bodies/bodies-thread.mjs',
+    'usage/bookkeeper/ledger-thread.mjs',
+    'usage/reading/reading-thread.mjs',
   ])
   assert.deepEqual(containing(/registerHooks|module\.register|syncBuiltin/), [])
   assert.deepEqual(containing(/(?<![.\w])eval\(|new Function\(|(?<![.\w])Function\(|process\.(?:dlopen|binding)/), [])
   // No module name is computed from input, except the providers folder, read at start.
   const computed = [...source].filter(([, text]) => /import\((?!\s*'[^']+'\s*\))/.test(text)).map(([file]) => file)
-  assert.deepEqual(computed, ['edge/catalogue/provider-files.ts'])
+  assert.deepEqual(computed, ['config/catalogue/provider-files.ts'])
 })
 
 test('built: the parsers are strict, and certificates are verified', () => {
@@ -114,7 +114,7 @@ test('built: the parsers are strict, and certificates are verified', () => {
     ),
     [],
   )
-  assert.deepEqual(outside(containing(/rejectUnauthorized:\s*true/), 'edge/upstream-http/'), [])
+  assert.deepEqual(outside(containing(/rejectUnauthorized:\s*true/), 'transport/client/'), [])
   assert.ok(containing(/rejectUnauthorized:\s*true/).length > 0)
 })
 
@@ -124,12 +124,12 @@ test('built: no debugger, heap snapshot or diagnostic report', () => {
     [...text.matchAll(/setFlagsFromString\(([^)]*)\)/g)].map(([, flag]) => [file, flag]),
   )
   assert.deepEqual(flags, [
-    ['edge/process/heap-tuning.ts', "may ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1'"],
+    ['runtime/heap-tuning.ts', "may ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1'"],
   ])
 })
 
 test('built: credentials are looked up by a digest with a secret random salt', () => {
-  const keys = source.get('edge/http/app/key-index.ts') ?? ''
+  const keys = source.get('server/key-index.ts') ?? ''
   assert.match(keys, /#salt = randomBytes\(32\)/)
   assert.match(keys, /hash\('sha256', this\.#salt \+ text/)
   assert.match(
@@ -148,16 +148,16 @@ test('built: credentials are looked up by a digest with a secret random salt', (
 
 test('built: secrets are revealed only for authentication and redaction', () => {
   assert.deepEqual(containing(/\.reveal\(\)/).toSorted(), [
-    'edge/alerts/webhook.ts',
     // The variable that has this value, whose name a written configuration states.
-    'edge/config/config-yaml.ts',
-    'edge/ledger/bodies/body-keeper.ts',
-    // The credentials of a proxy.
-    'edge/upstream-http/dial.ts',
-    'edge/upstream-http/proxy-hop.ts',
+    'config/config-yaml.ts',
     // Headers that the operator sets for a provider.
     'gateway/upstream/client-headers.ts',
     'gateway/upstream/outbound-request.ts',
     'gateway/upstream/redact.ts',
+    'observe/alerts/webhook.ts',
+    // The credentials of a proxy.
+    'transport/client/dial.ts',
+    'transport/client/proxy-hop.ts',
+    'usage/bodies/body-keeper.ts',
   ])
 })

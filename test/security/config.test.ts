@@ -7,7 +7,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { readTexts } from '../../src/edge/config/load.ts'
+import { readTexts } from '../../src/config/load.ts'
 
 const CASES = [
   ['.env', 'OPENAI_API_KEY=sk-0123456789', 0o644, true],

@@ -20,9 +20,12 @@ import { type Witness, witness } from './support/witness.ts'
 
 const RECORDER = pathToFileURL(join(import.meta.dirname, 'support', 'recorder.ts')).href
 const threadAt = (...path: readonly string[]) =>
-  pathToFileURL(join(import.meta.dirname, '..', '..', 'src', 'edge', ...path)).href
+  pathToFileURL(join(import.meta.dirname, '..', '..', 'src', ...path)).href
 /** The bookkeeper, and the store, in which a previous response is looked for. */
-const THREADS = [threadAt('ledger', 'ledger-thread.mjs'), threadAt('store', 'store-thread.mjs')]
+const THREADS = [
+  threadAt('usage', 'bookkeeper', 'ledger-thread.mjs'),
+  threadAt('storage', 'responses', 'store-thread.mjs'),
+]
 
 const on = stage()
 const canaries: Canary[] = []

@@ -1,10 +1,10 @@
 /** Who may read the pages of operators: local requests, proxies, rebound names, keys and tokens of one team. */
 import assert from 'node:assert/strict'
 import { DEFAULT_TEAM, FULL_ACCESS, NO_ACCOUNTS, NO_LIMITS, type Team } from '../../src/core/accounts.ts'
-import { plainDigest } from '../../src/edge/config/secret-digest.ts'
-import type { AdminToken } from '../../src/edge/control/messages.ts'
 import { buildDirectory } from '../../src/policy/accounts/directory.ts'
 import { namesCredential } from '../../src/policy/accounts/named-credentials.ts'
+import { plainDigest } from '../../src/records/entities/secret-digest.ts'
+import type { AdminToken } from '../../src/records/store/messages.ts'
 import { onBothServers, send, sendBytes } from '../support/app-server.ts'
 
 const PAGES = ['/metrics', '/providers/status'] as const

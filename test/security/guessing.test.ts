@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { settingsSchema } from '../../src/core/settings.ts'
-import { AccessRules } from '../../src/edge/http/app/access-rules.ts'
-import { type ApiRoute, ROUTES } from '../../src/edge/http/app/routes.ts'
+import { AccessRules } from '../../src/server/access-rules.ts'
+import { type ApiRoute, ROUTES } from '../../src/server/routes.ts'
 import { load } from '../support/config.ts'
 
 const LONG = 'a-token-of-at-least-24-characters'

@@ -16,7 +16,7 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-01',
     attack: 'started without client keys',
-    tests: ['test/e2e/start.test.ts', 'src/edge/observe/banner.test.ts', 'src/edge/http/app/server-access.test.ts'],
+    tests: ['test/e2e/start.test.ts', 'src/observe/banner.test.ts', 'src/server/server-access.test.ts'],
   },
   {
     id: 'SEC-02',
@@ -25,7 +25,7 @@ export const ROWS: readonly Row[] = [
       ...here('echo'),
       'src/gateway/upstream/redact.test.ts',
       'test/e2e/bad-input.test.ts',
-      'src/edge/identity/mask.test.ts',
+      'src/transport/identity/mask.test.ts',
     ],
   },
   { id: 'SEC-03', attack: 'exceptions, DEBUG=*, inspect, debug routes', tests: here('privacy', 'built') },
@@ -35,14 +35,14 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-07',
     attack: 'ambiguous request targets and Hosts',
-    tests: ['src/edge/http/app/server-malformed.test.ts', 'src/policy/access.test.ts', ...here('smuggling')],
+    tests: ['src/server/server-malformed.test.ts', 'src/policy/access.test.ts', ...here('smuggling')],
   },
   {
     id: 'SEC-08',
     attack: 'client keys on admin routes',
     tests: [
       ...here('doors'),
-      ...['test/e2e/admin.test.ts', 'src/edge/admin/validation.test.ts', 'src/edge/admin/authentication.test.ts'],
+      ...['test/e2e/admin.test.ts', 'src/server/admin/validation.test.ts', 'src/server/admin/authentication.test.ts'],
     ],
   },
   { id: 'SEC-09', attack: 'headers that resemble control headers', tests: here('destinations') },
@@ -57,12 +57,12 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-13',
     attack: 'request smuggling',
-    tests: [...here('smuggling'), 'src/edge/http/app/server-malformed.test.ts'],
+    tests: [...here('smuggling'), 'src/server/server-malformed.test.ts'],
   },
   {
     id: 'SEC-14',
     attack: 'response smuggling',
-    tests: [...here('hostile-upstream'), 'src/edge/upstream-http/dial.test.ts'],
+    tests: [...here('hostile-upstream'), 'src/transport/client/dial.test.ts'],
   },
   {
     id: 'SEC-15',
@@ -81,23 +81,19 @@ export const ROWS: readonly Row[] = [
     tests: [
       ...here('doors'),
       'src/policy/access.test.ts',
-      'src/edge/http/app/server-access.test.ts',
+      'src/server/server-access.test.ts',
       'test/e2e/bad-input.test.ts',
     ],
   },
   {
     id: 'SEC-18',
     attack: 'CORS from anywhere',
-    tests: ['src/policy/access.test.ts', 'src/edge/http/app/server-access.test.ts'],
+    tests: ['src/policy/access.test.ts', 'src/server/server-access.test.ts'],
   },
   {
     id: 'SEC-19',
     attack: 'timing of key checks',
-    tests: [
-      ...here('built', 'privacy'),
-      'src/edge/http/app/key-index.test.ts',
-      'src/edge/http/app/access-rules.test.ts',
-    ],
+    tests: [...here('built', 'privacy'), 'src/server/key-index.test.ts', 'src/server/access-rules.test.ts'],
     not: 'times are too noisy to assert: a look-up computes one digest and compares no key',
   },
   {
@@ -118,7 +114,7 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-23',
     attack: 'bodies that are expensive to parse',
-    tests: [...here('bombs'), 'src/edge/http/app/json-limits.test.ts'],
+    tests: [...here('bombs'), 'src/server/json-limits.test.ts'],
   },
   {
     id: 'SEC-24',
@@ -139,44 +135,40 @@ export const ROWS: readonly Row[] = [
     tests: here('regexes'),
     not: 'those for the operator’s own configuration are not checked',
   },
-  { id: 'SEC-29', attack: 'forged log lines', tests: [...here('privacy'), 'src/edge/observe/log.test.ts'] },
+  { id: 'SEC-29', attack: 'forged log lines', tests: [...here('privacy'), 'src/observe/log.test.ts'] },
   {
     id: 'SEC-30',
     attack: 'Redis injection',
-    tests: ['src/edge/counters/redis-counters.test.ts'],
+    tests: ['src/limits/redis-counters.test.ts'],
     not: 'keys contain IDs and digests only, and scripts get values as arguments',
   },
   {
     id: 'SEC-31',
     attack: 'SQL injection',
-    tests: ['src/edge/store/database.test.ts', 'src/edge/ledger/bookkeeper.test.ts'],
+    tests: ['src/storage/responses/database.test.ts', 'src/usage/bookkeeper/bookkeeper.test.ts'],
     not: 'the response store and the ledger use SQL with parameters',
   },
   { id: 'SEC-32', attack: 'prompts in the log', tests: here('privacy') },
   {
     id: 'SEC-33',
     attack: 'the cache of key checks',
-    tests: [
-      'src/edge/http/app/access-rules.test.ts',
-      'src/edge/http/app/key-index.test.ts',
-      'test/e2e/control.test.ts',
-    ],
+    tests: ['src/server/access-rules.test.ts', 'src/server/key-index.test.ts', 'test/e2e/control.test.ts'],
   },
   {
     id: 'SEC-34',
     attack: 'keys at rest',
-    tests: [...here('keys-at-rest'), 'src/edge/control/control-database.test.ts', 'test/e2e/admin.test.ts'],
+    tests: [...here('keys-at-rest'), 'src/records/store/control-database.test.ts', 'test/e2e/admin.test.ts'],
   },
   {
     id: 'SEC-35',
     attack: 'slow clients',
-    tests: ['src/edge/http/app/server-limits.test.ts', 'test/e2e/timers.test.ts'],
+    tests: ['src/server/server-limits.test.ts', 'test/e2e/timers.test.ts'],
   },
   { id: 'SEC-36', attack: 'compression bombs', tests: here('bombs', 'hostile-upstream') },
   {
     id: 'SEC-37',
     attack: 'unbounded consumption',
-    tests: [...here('bombs'), 'src/edge/http/app/exhausted-clients.test.ts', 'test/e2e/account-limits.test.ts'],
+    tests: [...here('bombs'), 'src/server/exhausted-clients.test.ts', 'test/e2e/account-limits.test.ts'],
   },
   {
     id: 'SEC-38',
@@ -186,12 +178,12 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-39',
     attack: 'errors that distinguish keys',
-    tests: [...here('privacy', 'refusals'), 'src/edge/http/app/access-rules.test.ts'],
+    tests: [...here('privacy', 'refusals'), 'src/server/access-rules.test.ts'],
   },
   {
     id: 'SEC-40',
     attack: 'the configuration’s file',
-    tests: ['test/e2e/reload.test.ts', 'src/edge/config/watch.test.ts', ...here('config')],
+    tests: ['test/e2e/reload.test.ts', 'src/config/watch.test.ts', ...here('config')],
   },
   { id: 'SEC-41', attack: 'child processes', tests: here('built', 'destinations') },
   { id: 'SEC-50', attack: 'dependencies and their scripts', tests: here('supply') },

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { tmpdir } from 'node:os'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { ConfigChecks } from '../../src/edge/checking/client.ts'
-import { readTree } from '../../src/edge/config/tree.ts'
-import { yamlExcess } from '../../src/edge/config/yaml-limits.ts'
+import { ConfigChecks } from '../../src/config/checking/client.ts'
+import { readTree } from '../../src/config/tree.ts'
+import { yamlExcess } from '../../src/config/yaml-limits.ts'
 
 const MB = 1_048_576
 const times = (text: string, count: number): string => text.repeat(count)

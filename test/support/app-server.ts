@@ -6,9 +6,9 @@ import type { IncomingRequest, ResponseWriter } from '../../src/core/http-exchan
 import { isObject, type JsonObject, object } from '../../src/core/json.ts'
 import { RETRY_TRIGGERS } from '../../src/core/retry-triggers.ts'
 import { type Settings, settingsSchema } from '../../src/core/settings.ts'
-import { type Handlers, ROUTES } from '../../src/edge/http/app/routes.ts'
-import { type Server, type ServerOptions, startServer } from '../../src/edge/http/app/server.ts'
-import type { RefusedRequest } from '../../src/edge/http/app/server-context.ts'
+import { type Handlers, ROUTES } from '../../src/server/routes.ts'
+import { type Server, type ServerOptions, startServer } from '../../src/server/server.ts'
+import type { RefusedRequest } from '../../src/server/server-context.ts'
 
 /** A request that reached a handler. */
 export type HandlerCall = {

@@ -1,9 +1,9 @@
 /** Providers of every kind and a loader, for tests of the configuration. */
 import assert from 'node:assert/strict'
+import { configure, type Loaded, type Texts } from '../../src/config/configure.ts'
+import { fileReader } from '../../src/config/file-reader.ts'
+import { problemLine } from '../../src/config/problem.ts'
 import type { Provider, Providers } from '../../src/core/provider.ts'
-import { configure, type Loaded, type Texts } from '../../src/edge/config/configure.ts'
-import { fileReader } from '../../src/edge/config/file-reader.ts'
-import { problemLine } from '../../src/edge/config/problem.ts'
 
 const provider = (name: string, order: number, more: Partial<Provider> = {}): Provider => ({
   name,

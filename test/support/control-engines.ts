@@ -1,11 +1,11 @@
 /** The engines of the database of keys, so that one suite runs on each. */
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { ControlPlace, StoredAccounts } from '../../src/edge/control/messages.ts'
-import { CONTROL_FILE, readStoredAccounts } from '../../src/edge/control/read-accounts.ts'
-import { readSharedAccounts } from '../../src/edge/control/read-shared.ts'
-import { SHARED_CONTROL } from '../../src/edge/control/storage.ts'
-import { PostgresDatabase } from '../../src/edge/postgres/database.ts'
+import type { ControlPlace, StoredAccounts } from '../../src/records/store/messages.ts'
+import { CONTROL_FILE, readStoredAccounts } from '../../src/records/store/read-accounts.ts'
+import { readSharedAccounts } from '../../src/records/store/read-shared.ts'
+import { SHARED_CONTROL } from '../../src/records/store/storage.ts'
+import { PostgresDatabase } from '../../src/storage/sql/postgres/database.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from './postgres.ts'
 
 /** An engine that was started. */

@@ -1,8 +1,8 @@
 /** Databases of keys for tests. */
 import { NO_ACCOUNTS } from '../../src/core/accounts.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import { ControlDatabase } from '../../src/edge/control/control-database.ts'
-import type { ControlOperation, ControlPlace } from '../../src/edge/control/messages.ts'
+import { ControlDatabase } from '../../src/records/store/control-database.ts'
+import type { ControlOperation, ControlPlace } from '../../src/records/store/messages.ts'
 
 /** Opens the database of keys as another process: `control.db` in a folder, or a shared one. The caller closes it. */
 export const openControl = async (place: string | ControlPlace) => {

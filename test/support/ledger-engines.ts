@@ -2,10 +2,10 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe } from 'node:test'
-import { USAGE_FILE } from '../../src/edge/ledger/file.ts'
-import { SHARED_USAGE } from '../../src/edge/ledger/usage-schema.ts'
-import { PostgresDatabase } from '../../src/edge/postgres/database.ts'
-import type { SharedDatabase } from '../../src/edge/sql/shared-database.ts'
+import { PostgresDatabase } from '../../src/storage/sql/postgres/database.ts'
+import type { SharedDatabase } from '../../src/storage/sql/shared-database.ts'
+import { SHARED_USAGE } from '../../src/usage/columns/usage-schema.ts'
+import { USAGE_FILE } from '../../src/usage/journal/file.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from './postgres.ts'
 
 export type StoredRow = Readonly<Record<string, unknown>>

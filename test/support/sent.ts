@@ -1,10 +1,10 @@
 /** Requests as a vendor receives them, with the real provider files. */
 import assert from 'node:assert/strict'
+import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import type { ClientProtocolName, UpstreamProtocolName } from '../../src/core/chat.ts'
 import type { ModelFacts } from '../../src/core/config.ts'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import type { Instance } from '../../src/core/provider.ts'
-import { loadProviders } from '../../src/edge/catalogue/load-providers.ts'
 import { prepareRequest } from '../../src/gateway/upstream/outbound-request.ts'
 import { parseRequest } from '../../src/gateway/upstream/parse-request.ts'
 import { protocols } from '../../src/protocols/index.ts'

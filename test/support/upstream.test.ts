@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { after, test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import { dialer } from '../../src/edge/upstream-http/dial.ts'
+import { dialer } from '../../src/transport/client/dial.ts'
 import { type AnswerContent, answerBody, answerWith, errorBody, failWith, piecesOf, replay } from './answers.ts'
 import { type Act, refusingUrl, startUpstream, type UpstreamRequest, until } from './upstream.ts'
 

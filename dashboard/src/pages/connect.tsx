@@ -4,7 +4,7 @@ import { signal } from '@preact/signals'
 import type { ComponentChild } from 'preact'
 import { useCallback } from 'preact/hooks'
 import type { AnswerStyle } from '../../../src/core/shown-answer.ts'
-import type { SeenProblem, SeenRequest } from '../../../src/edge/observe/clients-seen.ts'
+import type { SeenProblem, SeenRequest } from '../../../src/observe/clients-seen.ts'
 import { valuesOf, withParam } from '../address.ts'
 import { read, useResource } from '../api.ts'
 import {

@@ -1,8 +1,8 @@
 /** Six figures, two charts, providers, what needs attention, what is under way, and what has changed. */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import type { Summary } from '../../../src/edge/ledger/reading/queries.ts'
-import type { SeenClient } from '../../../src/edge/observe/clients-seen.ts'
+import type { SeenClient } from '../../../src/observe/clients-seen.ts'
+import type { Summary } from '../../../src/usage/reading/queries.ts'
 import { placePath, toPage, withParam } from '../address.ts'
 import { hasRole, type Problem, type Resource, read, useResource } from '../api.ts'
 import {

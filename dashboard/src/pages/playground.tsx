@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals'
 import { useEffect, useLayoutEffect, useMemo } from 'preact/hooks'
 import { parsed } from '../../../src/core/plain-json.ts'
-import type { RequestEntry } from '../../../src/edge/ledger/reading/queries.ts'
+import type { RequestEntry } from '../../../src/usage/reading/queries.ts'
 import { valuesOf, withParam } from '../address.ts'
 import { hasRole, offlineSince, problemIn, read, session, useResource } from '../api.ts'
 import { readBodies } from '../kept-bodies.ts'

@@ -1,6 +1,6 @@
 /** One row for each provider; the details have swim lanes, transitions, errors and what an operator can do. */
 import { useEffect, useRef } from 'preact/hooks'
-import type { Lanes as LanesAnswer, ProviderActivity } from '../../../src/edge/ledger/reading/queries.ts'
+import type { Lanes as LanesAnswer, ProviderActivity } from '../../../src/usage/reading/queries.ts'
 import { valuesOf, withParam } from '../address.ts'
 import { read, useResource } from '../api.ts'
 import { isProbe } from '../change-text.ts'

@@ -1,5 +1,5 @@
 /** Requests in progress: target, key, attempt and age of each. */
-import type { OngoingAttempt } from '../../../src/edge/ledger/reading/queries.ts'
+import type { OngoingAttempt } from '../../../src/usage/reading/queries.ts'
 import { age, count } from '../format.ts'
 import type { RunningRequest } from '../running.ts'
 import { now } from '../store.ts'

@@ -8,7 +8,7 @@ import {
   wholeAnswer,
   withEvent,
 } from '../../../src/core/shown-answer.ts'
-import type { RequestEntry } from '../../../src/edge/ledger/reading/queries.ts'
+import type { RequestEntry } from '../../../src/usage/reading/queries.ts'
 import { callModel, problemIn } from '../api.ts'
 import { lateRequest } from '../late-request.ts'
 import type { BuiltRequest } from './request.ts'

@@ -34,7 +34,7 @@ const NOTHING: ChargedUsage = { usage: { input: 0, output: 0 }, source: 'exact' 
 
 /**
  * The amount that a budget is charged for an attempt: its cost, or its reservation if the cost is unknown, as after a crash. Every
- * counter and sum of budgets follows this rule; `CHARGED` in `src/edge/ledger/usage-schema.ts` is the same in SQL.
+ * counter and sum of budgets follows this rule; `CHARGED` in `src/usage/columns/usage-schema.ts` is the same in SQL.
  */
 export const chargedCost = (cost: Nano | null, reserved: Nano): Nano => cost ?? reserved
 

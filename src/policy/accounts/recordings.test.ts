@@ -9,10 +9,10 @@ import {
   requireRecordings,
   skipWithoutRecordings,
 } from '../../../test/support/recordings.ts'
+import { openCatalogue } from '../../config/catalogue/catalogue.ts'
 import type { PriceList } from '../../core/accounts.ts'
 import type { Usage } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
-import { openCatalogue } from '../../edge/catalogue/catalogue.ts'
 import * as anthropic from '../../protocols/anthropic-messages/finish-and-usage.ts'
 import * as gemini from '../../protocols/gemini/finish-and-usage.ts'
 import * as chat from '../../protocols/shared/usage-members.ts'

@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { styleNames } from '../../../src/config/definition.ts'
 import type { UpstreamProtocolName } from '../../../src/core/chat.ts'
 import { isObject, type JsonObject, list, text } from '../../../src/core/json.ts'
-import { styleNames } from '../../../src/edge/config/definition.ts'
 import { upstreamProtocols } from '../../../src/protocols/index.ts'
 import { type Started, start } from '../../e2e/support/process.ts'
 import { answerWith } from '../../support/answers.ts'

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { completionsAt, type MemberSchema } from '../../../dashboard/src/pages/config/completion.ts'
-import { jsonSchemaOf } from '../../../src/edge/config/definition.ts'
-import { fileSchema } from '../../../src/edge/config/file-schema.ts'
+import { jsonSchemaOf } from '../../../src/config/definition.ts'
+import { fileSchema } from '../../../src/config/file-schema.ts'
 
 const SCHEMA = jsonSchemaOf(fileSchema) as MemberSchema
 

@@ -3,9 +3,9 @@
  * stalls: it loops forever or, with HANG=wait, blocks in a system call.
  */
 
-import { WORKER_VARIABLE } from '../../../src/edge/config/worker-count.ts'
-import { supervise } from '../../../src/edge/workers/supervise.ts'
-import { connectWorker } from '../../../src/edge/workers/worker.ts'
+import { WORKER_VARIABLE } from '../../../src/config/worker-count.ts'
+import { supervise } from '../../../src/process/workers/supervise.ts'
+import { connectWorker } from '../../../src/process/workers/worker.ts'
 
 /** Program for `start`. */
 export const HANGING = import.meta.filename

@@ -6,8 +6,8 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { SHARED_USAGE } from '../../../src/edge/ledger/usage-schema.ts'
-import { PostgresDatabase } from '../../../src/edge/postgres/database.ts'
+import { PostgresDatabase } from '../../../src/storage/sql/postgres/database.ts'
+import { SHARED_USAGE } from '../../../src/usage/columns/usage-schema.ts'
 
 /** A row of the table `attempt`. Times in ms since 1970, amounts in nano-dollars. */
 export type StoredAttempt = {

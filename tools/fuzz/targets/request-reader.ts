@@ -11,10 +11,10 @@ import type {
   HttpServer,
   OpenHttpServer,
   ServerHandler,
-} from '../../../src/edge/http/server/http-server.ts'
-import { http1Server } from '../../../src/edge/http/server/http1-server.ts'
-import { nodeServer } from '../../../src/edge/http/server/node-server.ts'
-import { RequestReader } from '../../../src/edge/http/server/request-reader.ts'
+} from '../../../src/transport/server/http-server.ts'
+import { http1Server } from '../../../src/transport/server/http1-server.ts'
+import { nodeServer } from '../../../src/transport/server/node-server.ts'
+import { RequestReader } from '../../../src/transport/server/request-reader.ts'
 import { changed, slicings, type Target } from '../engine.ts'
 import { evil, VALID } from './port.ts'
 

@@ -1,5 +1,5 @@
 /** A request as a curl command for any common shell. Pure. */
-import type { StoredBodies } from '../../../../src/edge/ledger/bodies/messages.ts'
+import type { StoredBodies } from '../../../../src/usage/bodies/messages.ts'
 import type { ListedRequest } from '../../request-row.ts'
 
 const PATHS: { readonly [style: string]: string } = {

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { answerText } from '../../../../src/core/shown-answer.ts'
-import type { ListPage, RequestEntry } from '../../../../src/edge/ledger/reading/queries.ts'
+import type { ListPage, RequestEntry } from '../../../../src/usage/reading/queries.ts'
 import { type Problem, problemIn, read, useResource, write } from '../../api.ts'
 import { count, duration, money } from '../../format.ts'
 import { readBodies } from '../../kept-bodies.ts'

@@ -3,7 +3,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChild, ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import type { AttemptEntry, FoundRequest, RequestEntry } from '../../../../src/edge/ledger/reading/queries.ts'
+import type { AttemptEntry, FoundRequest, RequestEntry } from '../../../../src/usage/reading/queries.ts'
 import { placePath, shared } from '../../address.ts'
 import { hasRole, type Problem, read, useResource } from '../../api.ts'
 import { addDollars, count, duration, fullTime, money } from '../../format.ts'

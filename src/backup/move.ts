@@ -1,0 +1,262 @@
+/**
+ * Copies `control.db` and `usage.db` of a stopped gateway into an empty shared database, and compares the two. Rows that are
+ * there already are not doubled, so a copy that was interrupted can be repeated.
+ */
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { CONTROL_FILE } from '../records/store/read-accounts.ts'
+import { CONTROL_SCHEMA, SHARED_CONTROL } from '../records/store/storage.ts'
+import { runAll, type SqlDatabase, type SqlRow, type SqlValue } from '../storage/sql/database.ts'
+import { readableVersion, type SchemaVersions } from '../storage/sql/migrate.ts'
+import { PostgresDatabase } from '../storage/sql/postgres/database.ts'
+import { inTransaction } from '../storage/sql/transaction.ts'
+import { SHARED_USAGE, USAGE_SCHEMA } from '../usage/columns/usage-schema.ts'
+import { USAGE_FILE } from '../usage/journal/file.ts'
+import { nodeName, storedNames } from '../usage/journal/node-name.ts'
+import { listSegments } from '../usage/journal/segment-files.ts'
+import { migrateSchemas } from './schemas.ts'
+
+/** The copy cannot begin. The message is a sentence with a remedy. */
+export class MoveError extends Error {}
+
+export type MoveOptions = {
+  /** The data folder and the journal of the gateway. */
+  readonly folders: { readonly data: string; readonly journal: string }
+  readonly url: string
+  /** Continues a copy that was interrupted: the target is not empty. */
+  readonly resume: boolean
+  readonly dryRun: boolean
+  /** Called after each table. */
+  readonly onTable: (table: string) => void
+}
+
+/** `sum`: of the amounts in nano-dollars; null: the table has none. */
+type Total = { readonly rows: number; readonly sum: number | null }
+/** `target` null: nothing was copied. */
+export type MovedTable = { readonly table: string; readonly source: Total; readonly target: Total | null }
+
+type Row = Readonly<Record<string, SqlValue>>
+
+type TableMove = {
+  readonly table: string
+  readonly key: readonly string[]
+  /** The column with amounts. */
+  readonly amount?: string
+  /** Rows to copy. Default: all columns of the table. */
+  readonly rows?: string
+  /** A row as it is in the shared database. */
+  readonly convert?: (row: Row, node: string) => Row
+  /** A row that the target has is replaced, otherwise kept. */
+  readonly replaces?: true
+}
+
+/** In a file the gateway has no name. */
+const LOCAL = 'local'
+const withNode = (row: Row, node: string): Row => (row.node === LOCAL ? { ...row, node } : row)
+
+const ROLLUP = ['node', 'team', 'key', 'provider', 'model', 'style', 'tag', 'route', 'client', 'outcome']
+
+const CONTROL: readonly TableMove[] = [
+  { table: 'record', key: ['id'], replaces: true },
+  { table: 'secret', key: ['digest'], replaces: true },
+  { table: 'key_use', key: ['id'], replaces: true },
+  { table: 'decision', key: ['kind', 'id'], replaces: true },
+  { table: 'once', key: ['key'], replaces: true },
+  { table: 'audit', key: ['seq'] },
+  { table: 'audit_range', key: ['id'], replaces: true },
+]
+const USAGE: readonly TableMove[] = [
+  { table: 'request', key: ['received', 'id'], amount: 'cost', convert: withNode },
+  { table: 'attempt', key: ['started', 'request', 'n'], amount: 'cost' },
+  { table: 'usage_hour', key: ['hour', ...ROLLUP], amount: 'cost', convert: withNode },
+  { table: 'usage_day', key: ['day', ...ROLLUP], amount: 'cost', convert: withNode },
+  {
+    table: 'budget_sum',
+    key: ['counter', 'period_start', 'node', 'process'],
+    amount: 'spent',
+    // The processes that have spent it have ended.
+    rows: `SELECT counter, period_start, node, '' AS process, sum(spent) AS spent FROM budget_sum
+      GROUP BY counter, period_start, node`,
+    convert: withNode,
+    replaces: true,
+  },
+  { table: 'adjustment', key: ['id'], amount: 'amount' },
+  { table: 'facet', key: ['name', 'value'] },
+  {
+    table: 'journal',
+    key: ['segment'],
+    convert: (row, node) => ({ ...row, segment: storedNames(node, true).stored(String(row.segment)) }),
+  },
+]
+
+type FileMove = {
+  readonly file: string
+  readonly versions: SchemaVersions
+  readonly schema: string
+  readonly tables: readonly TableMove[]
+}
+const FILES: readonly FileMove[] = [
+  { file: CONTROL_FILE, versions: CONTROL_SCHEMA, schema: SHARED_CONTROL.name, tables: CONTROL },
+  { file: USAGE_FILE, versions: USAGE_SCHEMA, schema: SHARED_USAGE.name, tables: USAGE },
+]
+
+/** Rows in a transaction, and rows that are compared at once. */
+const PAGE = { copied: 1_000, compared: 50_000 }
+
+/** Copies all tables and compares them. Throws `MoveError`, or the error of a database. */
+export const moveToShared = async (options: MoveOptions): Promise<readonly MovedTable[]> => {
+  const { data, journal } = options.folders
+  const files = FILES.filter(({ file }) => existsSync(join(data, file)))
+  if (files.length === 0) throw new MoveError(`There is nothing to move in ${data}.`)
+  const opened = files.map((move) => ({ move, source: openSource(join(data, move.file), move) }))
+  try {
+    const checkJournals = () => {
+      for (const { move, source } of opened) if (move.file === USAGE_FILE) checkJournal(source, journal)
+    }
+    if (options.dryRun) {
+      checkJournals()
+      return opened.flatMap(({ move, source }) =>
+        move.tables.map((one) => ({ table: one.table, source: totalOf(source, one, one.rows), target: null })),
+      )
+    }
+    await migrateSchemas(options.url)
+    const node = nodeName(data)
+    const targets = opened.map((one) => ({ ...one, target: openTarget(options.url, one.move) }))
+    try {
+      for (const { move, source, target } of targets) checkTarget(move, source, target, options.resume)
+      // A gateway that uses the target already stores its journal there.
+      checkJournals()
+      return targets.flatMap(({ move, source, target }) => {
+        const moved = move.tables.map((one): MovedTable => {
+          copy(source, target, one, node)
+          options.onTable(one.table)
+          return {
+            table: one.table,
+            source: totalOf(source, one, one.rows),
+            target: totalOf(target, one, undefined),
+          }
+        })
+        if (move.file === CONTROL_FILE) noteAll(target)
+        return moved
+      })
+    } finally {
+      for (const { target } of targets) target.close()
+    }
+  } finally {
+    for (const { source } of opened) source.close()
+  }
+}
+
+/** Whether the target has all rows and amounts of the source. */
+export const isSame = ({ source, target }: MovedTable): boolean =>
+  target === null || (source.rows === target.rows && source.sum === target.sum)
+
+const openSource = (path: string, { file, versions }: FileMove): DatabaseSync => {
+  const source = new DatabaseSync(path, { readOnly: true })
+  const version = readableVersion(source, versions)
+  if (version === versions.migrations.length) return source
+  source.close()
+  throw new MoveError(
+    `${file} has schema version ${version ?? 'none'} (needed: ${versions.migrations.length}). Start this version of the gateway once without DATABASE_URL, stop it, and repeat.`,
+  )
+}
+
+const openTarget = (url: string, { schema }: FileMove): PostgresDatabase => PostgresDatabase.open({ url, schema })
+
+/** What the journal contains must be in the file: numbers of calls are others in a shared database. */
+const checkJournal = (source: SqlDatabase, journal: string): void => {
+  const position = source.prepare('SELECT position FROM journal WHERE segment = ?')
+  const isUnread = listSegments(journal).some(
+    ({ file }) => statSync(join(journal, file)).size > Number(position.get(file)?.position ?? 0),
+  )
+  const open = source.prepare('SELECT 1 FROM attempt WHERE opened IS NOT NULL LIMIT 1').get()
+  if (isUnread || open)
+    throw new MoveError(
+      `The journal has records that are not in ${USAGE_FILE}. Start the gateway without DATABASE_URL, stop it after ten seconds, and repeat.`,
+    )
+}
+
+const checkTarget = ({ file, schema }: FileMove, source: SqlDatabase, target: SqlDatabase, resume: boolean): void => {
+  const has = (query: string) => target.prepare(query).get() !== undefined
+  if (!resume) {
+    const isUsed =
+      file === CONTROL_FILE
+        ? has("SELECT 1 FROM record WHERE id <> 'team_default' LIMIT 1") || has('SELECT 1 FROM audit LIMIT 1')
+        : has('SELECT 1 FROM request LIMIT 1') || has('SELECT 1 FROM usage_day LIMIT 1')
+    if (isUsed)
+      throw new MoveError(`The schema ${schema} is not empty. Pass --resume to continue a move that was interrupted.`)
+    return
+  }
+  if (file !== CONTROL_FILE) return
+  // Each write of a gateway adds an audit row: such changes would be undone.
+  const last = target.prepare('SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1').get()
+  const same =
+    last && source.prepare('SELECT 1 FROM audit WHERE seq = ? AND hash = ?').get(last.seq ?? 0, last.hash ?? '')
+  if (last && !same)
+    throw new MoveError(`A gateway has changed the schema ${schema} since. What it has changed would be lost.`)
+}
+
+const copy = (source: SqlDatabase, target: SqlDatabase, one: TableMove, node: string): void => {
+  const { table, key, rows = `SELECT * FROM ${table}`, convert, replaces } = one
+  let columns: readonly string[] = []
+  let page: SqlValue[][] = []
+  const flush = () => {
+    if (page.length === 0) return
+    const others = columns.filter((column) => !key.includes(column))
+    const set = others.map((column) => `${column} = excluded.${column}`).join(', ')
+    const conflict = replaces && others.length > 0 ? `(${key.join(', ')}) DO UPDATE SET ${set}` : 'DO NOTHING'
+    const insert = target.prepare(
+      `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')}) ON CONFLICT ${conflict}`,
+    )
+    const values = page
+    inTransaction(target, () => runAll(insert, values))
+    page = []
+  }
+  for (const found of source.prepare(rows).iterate()) {
+    const row = convert ? convert(found, node) : found
+    if (columns.length === 0) columns = Object.keys(row)
+    page.push(columns.map((column) => row[column] ?? null))
+    if (page.length >= PAGE.copied) flush()
+  }
+  flush()
+}
+
+/** Reads in parts, because a statement has a time limit. `rows`: what is copied, if not the table. */
+const totalOf = (database: SqlDatabase, { table, key, amount }: TableMove, rows: string | undefined): Total => {
+  const sumOf = amount === undefined ? 'NULL' : `coalesce(sum(${amount}), 0)`
+  const columns = key.join(', ')
+  const marks = key.map(() => '?').join(', ')
+  const from = rows === undefined ? table : `(${rows}) AS copied`
+  let count = 0
+  let sum = 0
+  let after: readonly SqlValue[] = []
+  for (;;) {
+    const start = after.length > 0 ? `(${columns}) > (${marks})` : '1 = 1'
+    const end: SqlRow | undefined = database
+      .prepare(`SELECT ${columns} FROM ${from} WHERE ${start} ORDER BY ${columns} LIMIT 1 OFFSET ${PAGE.compared - 1}`)
+      .get(...after)
+    const last = end && key.map((column) => end[column] ?? null)
+    const part = database
+      .prepare(
+        `SELECT count(*) AS rows, ${sumOf} AS total FROM ${from} WHERE ${start}${last ? ` AND (${columns}) <= (${marks})` : ''}`,
+      )
+      .get(...after, ...(last ?? []))
+    count += Number(part?.rows)
+    sum += Number(part?.total)
+    if (!last) return { rows: count, sum: amount === undefined ? null : sum }
+    after = last
+  }
+}
+
+/** Gateways that are connected read everything: the changes before the newest one are missing. */
+const noteAll = (target: SqlDatabase): void =>
+  inTransaction(target, () => {
+    const insert = target.prepare('INSERT INTO change (kind, id, at) VALUES (?, ?, ?)')
+    const now = Date.now()
+    runAll(insert, [
+      ['team', 'team_default', now],
+      ['team', 'team_default', now],
+    ])
+    target.exec('DELETE FROM change WHERE seq < (SELECT max(seq) FROM change)')
+  })

@@ -1,0 +1,60 @@
+/** Access, limits and tags of keys and teams: options of the command line as members of the API. */
+import type { Command } from 'commander'
+import type { JsonObject } from '../../core/json.ts'
+import { given, globList, repeated, tagsOf, wholeNumber } from '../arguments.ts'
+import { CliError, EXIT } from '../cli.ts'
+
+export type RestrictionOptions = {
+  readonly models?: string
+  readonly routes?: string
+  readonly providers?: string
+  readonly styles?: string
+  readonly ips?: string
+  readonly rpm?: string
+  readonly tpm?: string
+  readonly concurrent?: string
+  readonly tag?: readonly string[]
+}
+
+/** The options of limits and tags, after those of access. */
+export const withLimits = (command: Command): Command =>
+  command
+    .option('--rpm <count>', 'requests a minute')
+    .option('--tpm <count>', 'tokens a minute')
+    .option('--concurrent <count>', 'requests in progress at the same time')
+
+export const withTags = (command: Command): Command =>
+  command.option('--tag <name=value>', 'tag for budgets and reports; may be repeated', repeated)
+
+/** What is restricted, without what no option names. */
+export const restrictionsOf = (options: RestrictionOptions) => {
+  const { models, routes, providers, styles, ips } = options
+  const lists = { models, routes, providers, styles, ips }
+  return {
+    access: given(Object.fromEntries(Object.entries(lists).map(([dimension, value]) => [dimension, globList(value)]))),
+    limits: given({
+      requestsPerMinute: wholeNumber('--rpm', options.rpm),
+      tokensPerMinute: wholeNumber('--tpm', options.tpm),
+      concurrent: wholeNumber('--concurrent', options.concurrent),
+    }),
+  }
+}
+
+const isEmpty = (value: JsonObject): boolean => Object.keys(value).length === 0
+
+/** The JSON Merge Patch of the options. `more`: further members. Throws `CliError` if nothing is to be changed. */
+export const patchOf = (options: RestrictionOptions, more: JsonObject = {}): JsonObject => {
+  const { access, limits } = restrictionsOf(options)
+  const tags = Object.entries(tagsOf(options.tag)).map(([name, value]) => [name, value === '' ? null : value])
+  const patch = {
+    ...more,
+    ...(!isEmpty(access) && { access }),
+    ...(!isEmpty(limits) && { limits }),
+    ...(tags.length > 0 && { tags: Object.fromEntries(tags) }),
+  }
+  if (isEmpty(patch)) throw new CliError(EXIT.usage, 'Name what is to be changed, such as --rpm 600. --help has all.')
+  return patch
+}
+
+/** How an option takes a value away. */
+export const REMOVAL = '"any" removes a restriction, "unlimited" a limit, and --tag name= a tag.'

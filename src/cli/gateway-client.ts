@@ -1,0 +1,192 @@
+/** Finds the gateway of a command and sends requests to it. */
+import { isObject, type Json, parseJson } from '../core/json.ts'
+import { urlOf } from '../observe/banner.ts'
+import { readRunFile } from '../runtime/run-file.ts'
+import { isAlive } from '../storage/files/process-alive.ts'
+import { type Cli, CliError, EXIT } from './cli.ts'
+import { type Local, readLocal } from './local.ts'
+
+/** Time limit of a request, in ms. */
+const TIMEOUT = 30_000
+
+/** An answer of the gateway. */
+export type Answer = { readonly status: number; readonly headers: Headers; readonly body: Json }
+
+export type Call = {
+  readonly method?: string
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+  /** ms. */
+  readonly timeout?: number
+  readonly signal?: AbortSignal
+}
+
+/** The gateway that a command uses. */
+export type GatewayClient = {
+  /** Without a slash at the end. */
+  readonly url: string
+  /** The admin token; undefined: none is known. */
+  readonly token: string | undefined
+  /** A client key; undefined: none is known. */
+  readonly key: string | undefined
+  /** Sends a request and returns the response, whatever its status. Throws `CliError` (cannot reach). */
+  readonly send: (path: string, call?: Call) => Promise<Response>
+  /** Sends a request with the admin token and returns the body. Throws `CliError` for any status from 400. */
+  readonly call: (path: string, call?: Call) => Promise<Answer>
+}
+
+type Address = { readonly url: string; readonly isLocal: boolean }
+
+const TRIMMED = /(?<!\/)\/+$/
+
+/** The address given by an option or a variable; null: none. Throws `CliError` if it is no HTTP address. */
+const givenUrl = ({ options, host: { env } }: Cli): string | null => {
+  const given = options.url ?? env.HEADGATE_URL
+  if (given === undefined || given === '') return null
+  if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol))
+    throw new CliError(
+      EXIT.usage,
+      'The address of the gateway must begin with http:// or https://: --url http://127.0.0.1:3000',
+    )
+  // Users paste the base URL of an SDK.
+  return given.replace(TRIMMED, '').replace(/\/v1$/, '')
+}
+
+/** The running gateway of this folder; null: none, or only a file of one that has ended. */
+export const runningHere = ({ dataDir }: Pick<Local, 'dataDir'>): Address | null => {
+  const run = readRunFile(dataDir)
+  return run && isAlive(run.pid) ? { url: urlOf(run), isLocal: true } : null
+}
+
+const unreachable = (local: Local): CliError => {
+  const stale = readRunFile(local.dataDir)
+  const found = stale ? ` (run.json is left over from process ${stale.pid}, which has ended)` : ''
+  return new CliError(
+    EXIT.unreachable,
+    `No gateway is running with the data folder ${local.dataDir}${found}. Start one with headgate, or pass --url.`,
+  )
+}
+
+/**
+ * Without `run.json` (a folder that cannot be written) the configured port is used if a gateway responds there. Another
+ * program must not receive a token.
+ */
+const atConfiguredPort = async ({ loaded }: Local): Promise<Address | null> => {
+  const { port = 0, host } = loaded.launch ?? {}
+  if (port === 0) return null
+  const url = urlOf({ host: host ?? '', port })
+  try {
+    const response = await fetch(`${url}/health`, { signal: AbortSignal.timeout(2_000), redirect: 'error' })
+    const body = parseJson(await response.text())
+    return isObject(body) && typeof body.uptime_ms === 'number' && isObject(body.providers)
+      ? { url, isLocal: true }
+      : null
+  } catch {
+    return null
+  }
+}
+
+/** The gateway at `--url`, or the one of this folder; null: there is none. */
+export const findGateway = async (cli: Cli, local?: Local): Promise<GatewayClient | null> => {
+  const given = givenUrl(cli)
+  const here = local ?? (await readLocal(cli.host))
+  const target = given === null ? (runningHere(here) ?? (await atConfiguredPort(here))) : { url: given, isLocal: false }
+  return target && openClient(cli, target, here)
+}
+
+/** The same, and an error if there is none. */
+export const gatewayOf = async (cli: Cli, local?: Local): Promise<GatewayClient> => {
+  const here = local ?? (await readLocal(cli.host))
+  const gateway = await findGateway(cli, here)
+  if (gateway) return gateway
+  throw unreachable(here)
+}
+
+const openClient = ({ options, host: { env } }: Cli, { url, isLocal }: Address, { loaded }: Local): GatewayClient => {
+  // Secrets of the folder's files are sent to the folder's own gateway only.
+  const auth = isLocal && loaded.ok ? loaded.config.settings.auth : undefined
+  const token = [options.token, env.HEADGATE_ADMIN_TOKEN, env.AUTH_ADMIN, auth?.admin].find(Boolean)
+  const key = [env.HEADGATE_API_KEY, auth?.keys[0]].find(Boolean)
+  const send = async (path: string, { method = 'GET', body, headers, timeout = TIMEOUT, signal }: Call = {}) => {
+    const limit = AbortSignal.timeout(timeout)
+    try {
+      return await fetch(url + path, {
+        method,
+        headers: {
+          accept: 'application/json',
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+        signal: signal ? AbortSignal.any([limit, signal]) : limit,
+        redirect: 'error',
+      })
+    } catch (error) {
+      if (signal?.aborted) throw error
+      throw new CliError(EXIT.unreachable, `The gateway at ${url} cannot be reached: ${causeOf(error, timeout)}.`)
+    }
+  }
+  const call = async (path: string, options: Call = {}): Promise<Answer> => {
+    const bearer = token && { authorization: `Bearer ${token}` }
+    const response = await send(path, { ...options, headers: { ...bearer, ...options.headers } })
+    const body = await bodyOf(response)
+    if (response.status >= 400) throw errorOf(response, body)
+    return { status: response.status, headers: response.headers, body }
+  }
+  return { url, token, key, send, call }
+}
+
+const causeOf = (error: unknown, timeout: number): string => {
+  if (!(error instanceof Error)) return 'unknown error'
+  if (error.name === 'TimeoutError') return `no answer within ${timeout / 1_000} s`
+  const { cause } = error
+  if (cause instanceof Error && 'code' in cause && typeof cause.code === 'string') return cause.code
+  return cause instanceof Error ? cause.message : error.message
+}
+
+/** Parses a JSON body; a text if it is not JSON. */
+export const bodyOf = async (response: Response): Promise<Json> => {
+  const text = await response.text()
+  try {
+    // JSON.parse returns only JSON values.
+    return parseJson(text) as Json
+  } catch {
+    return text.slice(0, 2_000)
+  }
+}
+
+const PASS_KEY = 'Pass --key, or set HEADGATE_API_KEY.'
+const PASS_TOKEN = 'Pass --token, or set HEADGATE_ADMIN_TOKEN.'
+const isModelApi = (url: string): boolean => URL.canParse(url) && new URL(url).pathname.startsWith('/v1/')
+
+/** A request that the gateway refused. */
+export class RefusedError extends CliError {
+  readonly status: number
+  constructor(status: number, code: ConstructorParameters<typeof CliError>[0], message: string) {
+    super(code, message)
+    this.status = status
+  }
+}
+
+/** A value that the admin API refuses was an argument. A refused model call was not, or not necessarily. */
+const exitOf = (status: number, url: string): ConstructorParameters<typeof CliError>[0] =>
+  (status === 400 || status === 422) && !isModelApi(url) ? EXIT.usage : (EXITS[status] ?? EXIT.failed)
+
+const EXITS: { readonly [status: number]: ConstructorParameters<typeof CliError>[0] } = {
+  401: EXIT.notPermitted,
+  403: EXIT.notPermitted,
+  404: EXIT.conflict,
+  409: EXIT.conflict,
+  412: EXIT.conflict,
+}
+
+/** The error for a refused request, with the gateway's message. */
+export const errorOf = ({ status, url }: Pick<Response, 'status' | 'url'>, body: Json): RefusedError => {
+  const error = isObject(body) && isObject(body.error) ? body.error : undefined
+  const message = typeof error?.message === 'string' ? error.message : `The gateway answered with status ${status}.`
+  const errors = Array.isArray(error?.errors) ? error.errors.filter(isObject) : []
+  // The message contains the only one.
+  const details = errors.length > 1 ? errors.map(({ path, message: text }) => `\n  ${path}: ${text}`) : []
+  const hint = status === 401 ? ` ${isModelApi(url) ? PASS_KEY : PASS_TOKEN}` : ''
+  return new RefusedError(status, exitOf(status, url), message + details.join('') + hint)
+}

@@ -1,0 +1,214 @@
+/** `headgate connect`: writes the gateway's address and a client key into a client's configuration. */
+import { existsSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { CLIENTS, type ClientFile, type ClientRow, type Connection } from '../../connect/clients.ts'
+import { diffLines } from '../../connect/diff.ts'
+import { ConfigTextError, editConfig, envLines } from '../../connect/edit.ts'
+import { valuesIn } from '../../connect/undo-json.ts'
+import { object } from '../../core/json.ts'
+import { nearest } from '../../core/nearest.ts'
+import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
+import { readConfigFile, restoreConfigFile, writeConfigFile } from '../connect/config-file.ts'
+import { bodyOf, errorOf, type GatewayClient, gatewayOf } from '../gateway-client.ts'
+import { table } from '../table.ts'
+
+type ConnectOptions = {
+  readonly dryRun?: true
+  readonly undo?: true
+  readonly force?: true
+  readonly key?: string
+  readonly model: string
+  readonly file?: string
+  /** False with `--no-request`. */
+  readonly request: boolean
+}
+
+/** The value of a key where the gateway requires none. Clients refuse an empty one. */
+const ANY_KEY = 'any'
+
+const rowOf = (name: string): ClientRow => {
+  const row = CLIENTS.find((client) => client.name === name)
+  if (row) return row
+  const names = CLIENTS.map((client) => client.name)
+  const [meant] = nearest(name, names)
+  throw new CliError(EXIT.usage, `Unknown client. ${meant ? `Did you mean ${meant}? ` : ''}Known: ${names.join(', ')}.`)
+}
+
+/** The path of a client's file; null: it has none. */
+const pathOf = (row: ClientRow, { env, folder }: Cli['host'], given: string | undefined): string | null => {
+  if (given !== undefined) {
+    if (row.file)
+      throw new CliError(EXIT.usage, `--file is for clients without a file of their own; ${row.title} has one.`)
+    return resolve(folder, given)
+  }
+  return row.file && placeOf(row.file, env)
+}
+
+const placeOf = ({ folder, variable, names }: ClientFile, env: Cli['host']['env']): string => {
+  const other = variable && env[variable.name]
+  const place = other ? join(other, variable.below) : join(env.HOME || homedir(), folder)
+  const paths = names.map((name) => join(place, name))
+  // A client has at least one name.
+  return paths.find((path) => existsSync(path)) ?? paths.at(-1) ?? place
+}
+
+const needsKey = async (gateway: GatewayClient): Promise<boolean> => {
+  const response = await gateway.send('/health')
+  return object(await bodyOf(response))?.auth === 'keys'
+}
+
+const connectionTo = async (
+  cli: Cli,
+  options: ConnectOptions,
+): Promise<{ readonly gateway: GatewayClient; readonly connection: Connection }> => {
+  const gateway = await gatewayOf(cli)
+  const key = options.key ?? gateway.key
+  if (key === undefined && (await needsKey(gateway)))
+    throw new CliError(EXIT.notPermitted, 'The gateway requires a client key: --key, or headgate keys create NAME.')
+  return {
+    gateway,
+    connection: { url: gateway.url, key: key ?? ANY_KEY, model: options.model, now: new Date().toISOString() },
+  }
+}
+
+const QUESTION = 'Reply with the word ok.'
+const MAX_TOKENS = 16
+const REQUESTS = {
+  chat: {
+    path: '/v1/chat/completions',
+    body: { messages: [{ role: 'user', content: QUESTION }], max_tokens: MAX_TOKENS },
+  },
+  responses: { path: '/v1/responses', body: { input: QUESTION, store: false, max_output_tokens: MAX_TOKENS } },
+  messages: { path: '/v1/messages', body: { messages: [{ role: 'user', content: QUESTION }], max_tokens: MAX_TOKENS } },
+} as const
+
+/** Time limit of the request, in ms. */
+const TIMEOUT = 60_000
+
+/** The result of the request: what answered, or why it failed. */
+type RequestResult = { readonly by: string } | { readonly error: CliError }
+
+/** Sends one request as the client would. */
+const sendRequest = async (
+  row: ClientRow,
+  gateway: GatewayClient,
+  { key, model }: Connection,
+): Promise<RequestResult> => {
+  const { path, body } = REQUESTS[row.style]
+  const headers = {
+    authorization: `Bearer ${key}`,
+    ...(row.style === 'messages' && { 'anthropic-version': '2023-06-01' }),
+  }
+  try {
+    const response = await gateway.send(path, { method: 'POST', body: { ...body, model }, headers, timeout: TIMEOUT })
+    const answer = await bodyOf(response)
+    if (!response.ok) return { error: errorOf(response, answer) }
+    return { by: `${response.headers.get('x-headgate-provider')}/${response.headers.get('x-headgate-model')}` }
+  } catch (error) {
+    if (error instanceof CliError) return { error }
+    throw error
+  }
+}
+
+const edited = async (
+  text: string,
+  row: ClientRow,
+  changes: ReturnType<ClientRow['changes']>,
+  path: string,
+): Promise<string> => {
+  try {
+    return await editConfig(text, row, changes)
+  } catch (error) {
+    if (!(error instanceof ConfigTextError)) throw error
+    throw new CliError(
+      EXIT.failed,
+      `${path} cannot be changed: ${error.message}. Correct it, and run the command again.`,
+    )
+  }
+}
+
+const UNDONE = 'was changed since, so only the values of the connection were taken out'
+
+const undo = (cli: Cli, row: ClientRow, path: string | null, force: boolean): void => {
+  if (path === null) throw new CliError(EXIT.usage, `${row.title} has no file of its own: name the one with --file.`)
+  const result = restoreConfigFile(path, force)
+  cli.answer({ client: row.name, file: path, result }, () => [`${path} ${result === 'undone' ? UNDONE : result}`])
+}
+
+const connect = async (cli: Cli, row: ClientRow, path: string | null, options: ConnectOptions): Promise<void> => {
+  const { gateway, connection } = await connectionTo(cli, options)
+  const changes = row.changes(connection)
+  const secrets = connection.key === ANY_KEY ? [] : [connection.key]
+  const before = path === null ? null : readConfigFile(path)
+  const text = path === null ? null : await edited(before ?? row.file?.initial ?? '', row, changes, path)
+  const diff = text === null ? [] : diffLines(before ?? '', text, secrets)
+  const isWritten = path !== null && text !== null && text !== before && options.dryRun !== true
+  if (isWritten) writeConfigFile(path, text, row.format === 'json' ? valuesIn(changes) : [])
+  const sent = options.dryRun || !options.request ? null : await sendRequest(row, gateway, connection)
+  const answered = sent && 'by' in sent ? sent.by : null
+  // To be copied, so with the key. The difference of a file is only to be read.
+  const variables = path === null ? envLines(changes) : []
+  cli.answer(
+    {
+      client: row.name,
+      file: path,
+      written: isWritten,
+      diff,
+      variables,
+      answered_by: answered,
+      note: row.note ?? null,
+    },
+    () => [
+      ...(path === null
+        ? [`Set these variables where ${row.title} is started, or write them to a file with --file:`]
+        : [path]),
+      ...(path === null ? variables : diff.length === 0 ? ['no change'] : diff.map((line) => painted(line, cli))),
+      ...(options.dryRun ? ['not written (--dry-run)'] : []),
+      ...(isWritten ? [`written; headgate connect ${row.name} --undo restores it`] : []),
+      ...(answered === null ? [] : [`one request was answered by ${answered}`]),
+      ...(row.note ? [row.note] : []),
+    ],
+  )
+  if (sent && 'error' in sent) {
+    const place = isWritten ? 'The file is written, but the request failed' : 'The request failed'
+    throw new CliError(sent.error.code, `${place}: ${sent.error.message}`)
+  }
+}
+
+const painted = (line: string, { paint }: Cli): string =>
+  line.startsWith('+') ? paint.good(line) : line.startsWith('-') ? paint.bad(line) : line
+
+const listClients = (cli: Cli): void => {
+  const data = CLIENTS.map(({ name, title, file }) => ({ name, title, file: file && placeOf(file, cli.host.env) }))
+  cli.answer({ object: 'list', data }, () =>
+    table(
+      ['CLIENT', 'NAME', 'FILE'],
+      data.map(({ name, title, file }) => [name, title, file ?? 'variables']),
+      cli,
+    ),
+  )
+}
+
+export const define: DefineVerb = (command, cli) => {
+  command
+    .argument('[client]', `one of ${CLIENTS.map(({ name }) => name).join(', ')}; without it they are listed`)
+    .option('-m, --model <name>', 'model or route that the client requests', 'auto')
+    .option('--key <key>', 'client key (HEADGATE_API_KEY)')
+    .option('--dry-run', 'print the difference and write nothing')
+    .option('--undo', 'restore the file as it was, byte for byte; of a changed JSON file take out the values')
+    .option('--force', 'for --undo: restore a file that was changed since, and keep the changed one beside it')
+    .option('--file <path>', 'file of variables, for clients without a file of their own')
+    .option('--no-request', 'send no request at the end')
+    .addHelpText(
+      'after',
+      "\nChanges only the client's own configuration file and keeps the original beside it. The request at the end costs a\nfew tokens.\n\nExample: headgate connect claude --dry-run",
+    )
+    .action(async (name: string | undefined, options: ConnectOptions) => {
+      if (name === undefined) return listClients(cli())
+      const row = rowOf(name)
+      const path = pathOf(row, cli().host, options.file)
+      if (options.undo) undo(cli(), row, path, options.force === true)
+      else await connect(cli(), row, path, options)
+    })
+}

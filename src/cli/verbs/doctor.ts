@@ -1,0 +1,240 @@
+/** `headgate doctor`: checks this machine, the configuration, the data folder and the provider keys. */
+import { chmodSync, existsSync, readdirSync, statfsSync, statSync } from 'node:fs'
+import { access, constants } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { schemaStates } from '../../backup/schemas.ts'
+import { openCatalogue } from '../../config/catalogue/catalogue.ts'
+import { problemLine } from '../../config/problem.ts'
+import { priceBook } from '../../policy/accounts/price-book.ts'
+import { listModels } from '../../policy/routing/models.ts'
+import { schemaVersionOf } from '../../storage/sql/sqlite/schema-version.ts'
+import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
+import { runningHere } from '../gateway-client.ts'
+import { type Local, readLocal, sharedIn } from '../local.ts'
+import { checkKeys } from '../provider-check.ts'
+import { checkProxies } from '../proxy-check.ts'
+import { table } from '../table.ts'
+
+type Finding = {
+  readonly check: string
+  readonly status: 'ok' | 'warning' | 'failed' | 'skipped'
+  readonly detail: string
+}
+/** A check returns its findings. `fix` allows changes of file modes. */
+type Check = (local: Local, cli: Cli, fix: boolean) => Promise<readonly Finding[]> | readonly Finding[]
+
+const finding = (check: string, status: Finding['status'], detail: string): Finding => ({ check, status, detail })
+
+const MIN_NODE = 24
+const node: Check = () => {
+  const { node: version } = process.versions
+  const isEnough = Number(version.split('.')[0]) >= MIN_NODE
+  return [
+    finding('node', isEnough ? 'ok' : 'failed', isEnough ? version : `${version}; ${MIN_NODE} or newer is needed`),
+  ]
+}
+
+const configuration: Check = ({ loaded }) => [
+  ...(loaded.ok
+    ? [
+        finding(
+          'configuration',
+          'ok',
+          `${loaded.sources.file ?? 'environment only'}, ${loaded.config.instances.length} providers`,
+        ),
+      ]
+    : loaded.problems.map((problem) => finding('configuration', 'failed', problemLine(problem)))),
+  ...loaded.warnings.map((warning) => finding('configuration', 'warning', warning)),
+]
+
+/** Whether the port can be used: `null`, or the error code. */
+const portProblem = (port: number, host: string | undefined): Promise<string | null> =>
+  new Promise((done) => {
+    const server = createServer()
+    server.once('error', (error: NodeJS.ErrnoException) => done(error.code ?? error.message))
+    server.listen({ port, ...(host !== undefined && { host }) }, () => server.close(() => done(null)))
+  })
+
+const port: Check = async (local) => {
+  const running = runningHere(local)
+  if (running) return [finding('port', 'ok', `a gateway of this folder serves ${running.url}`)]
+  const { launch } = local.loaded
+  if (!launch) return [finding('port', 'skipped', 'the configuration is invalid')]
+  const problem = await portProblem(launch.port, launch.host)
+  const choice = `choose another: headgate start --port ${launch.port + 1}`
+  return [
+    finding(
+      'port',
+      problem === null ? 'ok' : 'failed',
+      problem === null ? `${launch.port} is free` : `${launch.port} cannot be used (${problem}); ${choice}`,
+    ),
+  ]
+}
+
+/** The folder, or its nearest ancestor that exists. */
+const existing = (folder: string): string =>
+  existsSync(folder) || dirname(folder) === folder ? folder : existing(dirname(folder))
+
+const MEBIBYTE = 1024 * 1024
+const [LOW_DISK, FULL_DISK] = [1024 * MEBIBYTE, 100 * MEBIBYTE]
+
+const dataFolder: Check = async ({ dataDir }) => {
+  const place = existing(dataDir)
+  const isWritable = await access(place, constants.W_OK).then(
+    () => true,
+    () => false,
+  )
+  const { bavail, bsize } = statfsSync(place)
+  const free = bavail * bsize
+  const amount = `${Math.round(free / MEBIBYTE).toLocaleString('en')} MiB free`
+  return [
+    finding(
+      'data folder',
+      isWritable ? 'ok' : 'failed',
+      isWritable ? dataDir : `${dataDir} cannot be written; set DATA_DIR`,
+    ),
+    finding('disk', free < FULL_DISK ? 'failed' : free < LOW_DISK ? 'warning' : 'ok', amount),
+  ]
+}
+
+/** Files that only their owner may read. */
+const privateFiles = ({ dataDir }: Local, { host }: Cli): readonly string[] => [
+  ...['.env', 'headgate.yaml'].map((name) => join(host.folder, name)),
+  ...(existsSync(dataDir) ? [dataDir, ...readdirSync(dataDir).map((name) => join(dataDir, name))] : []),
+]
+
+const fileModes: Check = (local, cli, fix) => {
+  if (process.platform === 'win32') return [finding('file modes', 'skipped', 'Windows keeps permissions elsewhere')]
+  const open = privateFiles(local, cli).filter((path) => {
+    const stats = statSync(path, { throwIfNoEntry: false })
+    return stats !== undefined && (stats.mode & 0o007) !== 0
+  })
+  if (open.length === 0) return [finding('file modes', 'ok', 'no file is readable by other users')]
+  if (!fix)
+    return open.map((path) =>
+      finding('file modes', 'warning', `${path} is accessible to every user; headgate doctor --fix changes that`),
+    )
+  return open.map((path) => {
+    chmodSync(path, statSync(path).mode & 0o770)
+    return finding('file modes', 'ok', `${path} is no longer accessible to other users`)
+  })
+}
+
+/** Databases of the data folder. */
+const DATABASES = ['responses.db', 'control.db', 'usage.db']
+
+const databases: Check = ({ dataDir }) =>
+  DATABASES.filter((name) => existsSync(join(dataDir, name))).map((name) => {
+    try {
+      const version = schemaVersionOf(join(dataDir, name))
+      return finding('database', 'ok', version === null ? name : `${name}, schema version ${version}`)
+    } catch (error) {
+      return finding('database', 'failed', `${name}: ${error instanceof Error ? error.message : 'cannot be opened'}`)
+    }
+  })
+
+const sharedSchemas: Check = async (local) => {
+  const shared = sharedIn(local)
+  if (!shared) return []
+  const states = await schemaStates(shared.url)
+  return states.map(({ schema, version, newest, problem }) => {
+    if (problem !== null) return finding('Postgres', 'failed', `${schema}: ${problem}`)
+    const found = version === null ? 'no tables so far' : `schema version ${version}`
+    if (version === newest) return finding('Postgres', 'ok', `${schema}, ${found}`)
+    return shared.migrate === 'auto'
+      ? finding('Postgres', 'ok', `${schema}, ${found}; the next start migrates it to ${newest}`)
+      : finding('Postgres', 'failed', `${schema}, ${found} (needed: ${newest}); run: headgate db migrate`)
+  })
+}
+
+/** A clock further away than this breaks signatures of cloud providers and expiry times, in ms. */
+const CLOCK_TOLERANCE = 60_000
+
+const providers: Check = async ({ loaded }, { host }) => {
+  if (!loaded.ok) return [finding('provider keys', 'skipped', 'the configuration is invalid')]
+  const checks = await checkKeys(loaded.config.instances, host, loaded.launch.proxies)
+  const clocks = checks.flatMap(({ clock }) => (clock === null ? [] : [clock])).toSorted((a, b) => a - b)
+  const clock = clocks[Math.floor(clocks.length / 2)]
+  return [
+    ...checks.map(({ provider, key, ok, detail }) =>
+      finding('provider key', ok === null ? 'skipped' : ok ? 'ok' : 'failed', `${provider} ${key}: ${detail}`),
+    ),
+    clock === undefined
+      ? finding('clock', 'skipped', 'no provider responded with its time')
+      : Math.abs(clock) <= CLOCK_TOLERANCE
+        ? finding('clock', 'ok', 'agrees with the providers')
+        : finding(
+            'clock',
+            'warning',
+            `differs by ${Math.round(clock / 1_000)} s from the providers; synchronise the clock`,
+          ),
+  ]
+}
+
+const proxies: Check = async ({ loaded }) => {
+  if (!loaded.launch) return [finding('proxies', 'skipped', 'the configuration is invalid')]
+  const found = await checkProxies(loaded.launch.proxies, loaded.ok ? loaded.config.instances : [])
+  return found.map(({ status, detail }) => finding('proxies', status, detail))
+}
+
+const prices: Check = ({ loaded }, { host }) => {
+  if (!loaded.ok) return []
+  const catalogue = openCatalogue(() => {}, new URL('data/catalogue.json', host.home))
+  const builtin = new Set(loaded.config.instances.filter(({ provider }) => provider.builtin).map(({ id }) => id))
+  const configured = new Set(
+    loaded.config.instances.flatMap(({ id, models }) => models.map((model) => `${id}/${model}`)),
+  )
+  const book = priceBook(catalogue, loaded.config.accounts.prices)
+  const unpriced = listModels(loaded.config, new Map(), catalogue).filter(({ id, owner }) => {
+    const instance = loaded.config.instances.find((one) => one.id === owner)
+    if (!instance || !configured.has(id) || builtin.has(owner)) return false
+    const model = id.slice(owner.length + 1)
+    return book.reservation({ instance, model, at: Date.now(), input: 1, output: 1 }) === null
+  })
+  if (unpriced.length === 0) return [finding('prices', 'ok', 'every configured model has a price')]
+  return [
+    finding(
+      'prices',
+      'warning',
+      `no price is known for ${unpriced.map(({ id }) => id).join(', ')}: their cost is unknown, and a hard budget charges the dearest price of the provider or refuses them; set one with headgate prices set`,
+    ),
+  ]
+}
+
+const CHECKS: readonly Check[] = [
+  node,
+  configuration,
+  port,
+  dataFolder,
+  fileModes,
+  databases,
+  sharedSchemas,
+  providers,
+  proxies,
+  prices,
+]
+
+export const define: DefineVerb = (command, cli) => {
+  command
+    .option('--fix', 'remove the access of other users from files with secrets')
+    .addHelpText(
+      'after',
+      "\nFetches each provider's model list to check its keys, which is free of charge, and connects once through each proxy.\n\nExample: headgate doctor",
+    )
+    .action(async ({ fix }: { fix?: true }) => {
+      const { answer, exit, paint } = cli()
+      const local = await readLocal(cli().host)
+      const found = (await Promise.all(CHECKS.map((check) => check(local, cli(), fix === true)))).flat()
+      if (!local.loaded.ok) exit(EXIT.invalidConfig)
+      else if (found.some(({ status }) => status === 'failed')) exit(EXIT.failed)
+      const paints = { ok: paint.good, warning: paint.warn, failed: paint.bad, skipped: paint.dim }
+      answer({ object: 'list', data: found }, () =>
+        table(
+          ['CHECK', 'RESULT', 'DETAIL'],
+          found.map(({ check, status, detail }) => [check, { text: status, paint: paints[status] }, detail]),
+          cli(),
+        ),
+      )
+    })
+}

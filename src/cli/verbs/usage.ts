@@ -1,0 +1,261 @@
+/** `headgate usage`: what was used and what it cost, from the ledger of a running gateway. */
+import { createWriteStream, readFileSync } from 'node:fs'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { gunzipSync } from 'node:zlib'
+import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import { namesOf, queryOf, throughGateway } from '../accounts/record-store.ts'
+import { timeOf } from '../arguments.ts'
+import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
+import { bodyOf, errorOf, type GatewayClient, gatewayOf } from '../gateway-client.ts'
+import { answerList, type ListingOptions, withListing } from '../listing.ts'
+import { type Cell, moneyText } from '../table.ts'
+
+const API = '/admin/api/v1/usage'
+
+type RangeOptions = { readonly since: string; readonly until?: string }
+type UsageOptions = RangeOptions &
+  ListingOptions & { readonly by?: string; readonly bucket: string; readonly tz?: string }
+
+const range = ({ since, until, tz }: RangeOptions & { readonly tz?: string }) => ({
+  from: timeOf('--since', since, -1, tz),
+  ...(until !== undefined && { to: timeOf('--until', until, -1, tz) }),
+})
+
+const count = (value: unknown): string => (typeof value === 'number' ? value.toLocaleString('en') : '–')
+
+/** Money whose order is that of the whole amount, not of the rounded one. */
+const money = (value: Json | undefined): Cell => ({ text: moneyText(text(value)), sort: Number(text(value) ?? 0) })
+
+const figures = (row: JsonObject): readonly Cell[] => [
+  count(row.requests),
+  count(row.input),
+  count(row.output),
+  money(row.cost),
+  money(row.saved),
+  count(row.estimated),
+  count(row.unpriced),
+]
+
+const FIGURES = ['REQUESTS', 'INPUT', 'OUTPUT', 'COST', 'SAVED', 'ESTIMATED', 'UNPRICED']
+
+/** Names by ID. A name that several have, such as that of a deleted team, is followed by the ID. */
+const distinctNames = (names: { readonly [id: string]: unknown }): ReadonlyMap<string, string> => {
+  const entries = Object.entries(names).map(([id, name]) => [id, text(name) ?? id] as const)
+  const owners = Map.groupBy(entries, ([, name]) => name)
+  return new Map(entries.map(([id, name]) => [id, owners.get(name)?.length === 1 ? name : `${name} (${id})`]))
+}
+
+/** Pages of a report that are read. */
+const MAX_PAGES = 200
+
+/** The whole report: all pages as one. */
+const wholeReport = async (gateway: GatewayClient, query: object): Promise<JsonObject> => {
+  const first = await gateway.call(API + queryOf(query))
+  const whole = isObject(first.body) ? first.body : {}
+  const data = [...list(whole.data)]
+  let names = object(whole.names) ?? {}
+  let after = text(whole.next)
+  for (let page = 1; after !== undefined && page < MAX_PAGES; page++) {
+    const { body } = await gateway.call(API + queryOf({ ...query, after }))
+    const next = isObject(body) ? body : {}
+    data.push(...list(next.data))
+    names = { ...names, ...object(next.names) }
+    after = text(next.next)
+  }
+  return { ...whole, data, names, has_more: after !== undefined, next: after ?? null }
+}
+
+/** The rows with the names of their team and key beside the IDs. */
+const named = (rows: readonly JsonObject[], names: ReadonlyMap<string, string>): readonly JsonObject[] =>
+  rows.map((row) => {
+    const nameOf = (id: Json | undefined) => names.get(text(id) ?? '') ?? null
+    return {
+      ...row,
+      ...(row.team !== undefined && { team_name: nameOf(row.team) }),
+      ...(row.key !== undefined && { key_name: nameOf(row.key) }),
+    }
+  })
+
+/** The dearest first, within each period. */
+const byCost = (rows: readonly JsonObject[]): readonly JsonObject[] =>
+  rows.toSorted((a, b) => {
+    const [first, second] = [text(a.start) ?? '', text(b.start) ?? '']
+    if (first !== second) return first < second ? -1 : 1
+    return Number(text(b.cost) ?? 0) - Number(text(a.cost) ?? 0)
+  })
+
+const report = async (cli: Cli, options: UsageOptions): Promise<void> => {
+  const gateway = await gatewayOf(cli)
+  const { by, bucket, tz } = options
+  const dimensions = by === undefined ? [] : by.split(',').map((name) => name.trim())
+  const query = { ...range(options), ...(by !== undefined && { by: dimensions.join(',') }), bucket, tz }
+  const whole = await wholeReport(gateway, query)
+  const names = distinctNames(object(whole.names) ?? {})
+  const rows = byCost(named(list(whole.data).filter(isObject), names))
+  const shown = (value: unknown): string => (typeof value === 'string' ? (names.get(value) ?? value) : '–')
+  const hasStart = bucket !== 'none'
+  const total = object(whole.total)
+  const labels = [...(hasStart ? ['total'] : []), ...dimensions.map((_, at) => (at === 0 && !hasStart ? 'total' : ''))]
+  answerList(
+    cli,
+    options,
+    {
+      headings: [...(hasStart ? ['START'] : []), ...dimensions.map((name) => name.toUpperCase()), ...FIGURES],
+      rows,
+      cells: (row) => [
+        ...(hasStart ? [shown(row.start).replace(/:00\.000Z$/, 'Z')] : []),
+        ...dimensions.map((name) => shown(row[name])),
+        ...figures(row),
+      ],
+      total: total && [...labels, ...figures(total)],
+    },
+    (data) => ({ ...whole, data }),
+  )
+}
+
+type ExportOptions = RangeOptions & { readonly format: string; readonly level: string; readonly output?: string }
+
+/** Time limit of an export, in ms. */
+const EXPORT_TIMEOUT = 60 * 60_000
+
+const exportRows = async (cli: Cli, options: ExportOptions): Promise<void> => {
+  const gateway = await gatewayOf(cli)
+  const { format, level, output } = options
+  const response = await gateway.send(`${API}/export${queryOf({ ...range(options), format, level })}`, {
+    headers: { accept: '*/*', ...(gateway.token && { authorization: `Bearer ${gateway.token}` }) },
+    timeout: EXPORT_TIMEOUT,
+  })
+  if (!response.ok || !response.body) throw errorOf(response, await bodyOf(response))
+  if (output === undefined) {
+    const decoder = new TextDecoder()
+    for await (const chunk of response.body) cli.host.stdout.write(decoder.decode(chunk, { stream: true }))
+    return
+  }
+  await pipeline(Readable.fromWeb(response.body), createWriteStream(output, { mode: 0o600 }))
+  cli.answer({ file: output }, () => [`written to ${output}`])
+}
+
+type ReconcileOptions = ListingOptions & { readonly apply?: true }
+
+const reconcile = async (cli: Cli, provider: string, file: string, options: ReconcileOptions): Promise<void> => {
+  let invoice: string
+  try {
+    const bytes = readFileSync(file)
+    invoice = (file.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString()
+  } catch {
+    throw new CliError(EXIT.usage, `${file} cannot be read.`)
+  }
+  const gateway = await gatewayOf(cli)
+  const { body } = await gateway.call(`${API}/reconcile`, {
+    method: 'POST',
+    body: { provider, invoice, apply: options.apply === true },
+  })
+  const rows = (isObject(body) ? list(body.data) : []).filter(isObject)
+  const whole = isObject(body) ? body : {}
+  answerList(
+    cli,
+    options,
+    {
+      headings: ['DAY', 'MODEL', 'OURS', 'ADJUSTED', 'THEIRS', 'DIFFERENCE', 'ESTIMATED'],
+      rows,
+      cells: (row) => [
+        text(row.day) ?? '',
+        text(row.model) ?? '',
+        money(row.ours),
+        money(row.adjusted),
+        money(row.theirs),
+        money(row.difference),
+        String(number(row.estimated) ?? text(row.estimated) ?? '–'),
+      ],
+    },
+    (data) => ({ ...whole, data }),
+  )
+}
+
+type RepriceOptions = ListingOptions & {
+  readonly from: string
+  readonly to?: string
+  readonly provider?: string
+  readonly dryRun?: true
+}
+
+const reprice = async (cli: Cli, options: RepriceOptions): Promise<void> => {
+  const { from, to, provider, dryRun } = options
+  const gateway = await gatewayOf(cli)
+  const body = {
+    from: timeOf('--from', from, -1),
+    ...(to !== undefined && { to: timeOf('--to', to, -1) }),
+    ...(provider !== undefined && { provider }),
+    dry_run: dryRun === true,
+  }
+  const answer = await gateway.call(`${API}/reprice`, { method: 'POST', body, timeout: EXPORT_TIMEOUT })
+  const report = object(answer.body)
+  const rows = list(report?.data).filter(isObject)
+  const names = await namesOf(throughGateway(gateway), 'key')
+  answerList(
+    cli,
+    options,
+    {
+      headings: ['DAY', 'KEY', 'MODEL', 'ATTEMPTS', 'COST', 'ADJUSTED', 'NOW', 'DIFFERENCE'],
+      rows,
+      cells: (row) => [
+        text(row.day) ?? '',
+        names.get(text(row.key) ?? '') ?? text(row.key) ?? '–',
+        `${text(row.provider) ?? ''}/${text(row.model) ?? ''}`,
+        count(row.attempts),
+        money(row.cost),
+        money(row.adjusted),
+        money(row.now),
+        money(row.difference),
+      ],
+    },
+    (data) => ({ ...report, data }),
+  )
+  if (!cli.options.json)
+    cli.print(
+      `${count(report?.applied)} adjustments written, ${count(report?.skipped)} attempts without a comparable price`,
+    )
+}
+
+export const define: DefineVerb = (command, cli) => {
+  withListing(command)
+    .option('--by <dimensions>', 'comma list of team, key, model, provider, tag, style, route, client', 'team')
+    .option('--since <time>', 'beginning: 7d, 24h, yesterday, "this month" or 2026-11-01', '7d')
+    .option('--until <time>', 'end, such as today; default: now')
+    .option('--bucket <size>', 'hour, day or none', 'none')
+    .option('--tz <zone>', 'IANA time zone of days and dates; otherwise UTC')
+    .addHelpText('after', '\nExample: headgate usage --by team,model --since 30d --bucket day')
+    .action((options: UsageOptions) => report(cli(), options))
+  command
+    .command('export')
+    .description('Write requests, attempts or days as CSV or JSON lines.')
+    .option('--since <time>', 'beginning: 7d, 24h, yesterday, "this month" or 2026-11-01', '7d')
+    .option('--until <time>', 'end, such as today; default: now')
+    .option('--format <name>', 'csv or jsonl', 'csv')
+    .option('--level <name>', 'request, attempt or day', 'request')
+    .option('-o, --output <file>', 'file instead of stdout')
+    .addHelpText('after', '\nExample: headgate usage export --since 30d --level day -o usage.csv')
+    .action((options: ExportOptions) => exportRows(cli(), options))
+  withListing(command.command('reconcile <provider> <file>'))
+    .description("Compare the ledger with a provider's invoice or cost export.")
+    .option('--apply', 'write the differences to the ledger as adjustments')
+    .addHelpText(
+      'after',
+      `
+Formats: CSV with the columns day, model and amount (dollars); a cost and usage export of AWS, for Bedrock; the JSON of
+the cost API of OpenAI, Anthropic or OpenRouter. A file whose name ends in .gz is decompressed.
+
+Example: headgate usage reconcile openai invoice.csv
+Example: headgate usage reconcile bedrock data-export-00001.csv.gz`,
+    )
+    .action((provider: string, file: string, options: ReconcileOptions) => reconcile(cli(), provider, file, options))
+  withListing(command.command('reprice'))
+    .description('Compare costs in the ledger with the current prices, and write the differences as adjustments.')
+    .requiredOption('--from <time>', 'beginning: 7d, 24h, yesterday, "this month" or 2026-11-01')
+    .option('--to <time>', 'end, such as today; default: now')
+    .option('--provider <id>', 'only attempts at this provider')
+    .option('--dry-run', 'write nothing')
+    .addHelpText('after', '\nExample: headgate usage reprice --from 2026-11-01 --dry-run')
+    .action((options: RepriceOptions) => reprice(cli(), options))
+}

@@ -1,0 +1,335 @@
+/** Builds a configuration from texts, completely or not at all. No I/O. */
+
+import { type AccountRecords, NO_ACCOUNTS } from '../core/accounts.ts'
+import type { Config, FullConfig, Route, RouteTarget } from '../core/config.ts'
+import { nearest } from '../core/nearest.ts'
+import type { Instance, Providers } from '../core/provider.ts'
+import { type Settings, settingsSchema } from '../core/settings.ts'
+import { type ProxyRules, proxyFor } from '../policy/egress/proxy-rules.ts'
+import { instanceName, keyless } from '../records/entities/ids.ts'
+import { adminTokenProblem } from './admin-token.ts'
+import { envName } from './definition.ts'
+import { parseDotenv } from './dotenv.ts'
+import type { Env } from './env.ts'
+import { type Launch, launchFrom, misspelledSettings, settingsFrom, variable } from './environment.ts'
+import { emptyFile, type FileContent } from './file-content.ts'
+import type { FileReader } from './file-reader.ts'
+import type { RouteEntry } from './file-schema.ts'
+import { maskerFor, type Problem, problemLine, quote } from './problem.ts'
+import { quoteWarnings, unquoted } from './quoted-values.ts'
+import { launchRows, settingRows } from './rows.ts'
+import { NO_FILES, type SecretFiles, withFileVariables } from './secret-files.ts'
+import { settingProblems } from './setting-problems.ts'
+import { commaList } from './text-values.ts'
+import type { Tree } from './tree.ts'
+import { upstreamsFrom } from './upstreams.ts'
+
+/** The files a configuration came from. */
+export type Sources = { readonly dotenv: string | null; readonly file: string | null }
+
+export type Loaded =
+  | {
+      readonly ok: true
+      readonly config: FullConfig
+      readonly launch: Launch
+      readonly warnings: readonly string[]
+      readonly sources: Sources
+    }
+  | {
+      readonly ok: false
+      readonly problems: readonly Problem[]
+      /** Set if the launch values are valid, since the log's format depends on them. */
+      readonly launch: Launch | undefined
+      readonly warnings: readonly string[]
+    }
+
+/** The file's text and its reader. */
+export type TextOfFile = { readonly name: string; readonly text: string; readonly reader: FileReader }
+
+export type Texts = {
+  readonly env: Env
+  /** The text of the `.env` file, if there is one. */
+  readonly dotenv?: string | undefined
+  readonly file?: TextOfFile | undefined
+  /** The contents of files with secrets. */
+  readonly files?: SecretFiles | undefined
+  readonly providers: Providers
+  /**
+   * Reads the teams, keys and budgets of the database, which those of the file may refer to. Absent: there is none. Null:
+   * the database cannot be read.
+   */
+  readonly stored?: ((settings: Settings) => AccountRecords | null) | undefined
+}
+
+/** The environment, without quotation marks, merged with `.env`. Real variables take precedence, even empty ones. */
+export const environmentOf = (env: Env, dotenv: string | undefined): Env => {
+  const own = unquoted(env)
+  if (dotenv === undefined) return own
+  const added = parseDotenv(dotenv)
+  const joined: Record<string, string | undefined> = Object.create(null)
+  for (const [name, value] of [...Object.entries(added), ...Object.entries(own)])
+    if (value !== undefined) joined[name] = value
+  return joined
+}
+
+type PlaceOf = Extract<Tree, { ok: true }>['placeOf']
+
+const readTarget = (
+  written: RouteEntry['targets'][number],
+  instances: readonly Instance[],
+): { readonly target: RouteTarget; readonly known: boolean } => {
+  const target = typeof written === 'string' ? { provider: written, model: undefined, weight: 1 } : written
+  const slash = typeof written === 'string' ? written.indexOf('/') : -1
+  const provider = instanceName(slash === -1 ? target.provider : target.provider.slice(0, slash))
+  const model = slash === -1 ? target.model : target.provider.slice(slash + 1)
+  return {
+    target: { provider, ...(model !== undefined && model !== '' && { model }), weight: target.weight },
+    known: instances.some(
+      ({ id, provider: kind }) => id === provider || (id === kind.name && kind.aliases?.includes(provider)),
+    ),
+  }
+}
+
+const routesFrom = (
+  entries: FileContent['routes'],
+  instances: readonly Instance[],
+  leftOut: readonly string[],
+  placeOf: PlaceOf,
+): { readonly routes: ReadonlyMap<string, Route>; readonly problems: readonly Problem[] } => {
+  const problems: Problem[] = []
+  const routes = new Map<string, Route>()
+  const names = instances.map(({ id }) => id)
+  for (const [name, entry] of entries) {
+    const read = (section: 'targets' | 'fallback'): readonly RouteTarget[] =>
+      entry[section].map((written, index) => {
+        const { target, known } = readTarget(written, instances)
+        const path = ['routes', name, section, index]
+        if (!known) {
+          const [meant] = nearest(target.provider, names)
+          problems.push({
+            where: placeOf(typeof written === 'string' ? path : [...path, 'provider']).value,
+            what: path.join('.'),
+            found: leftOut.includes(target.provider)
+              ? `the provider ${quote(target.provider)}, which is not in PROVIDERS`
+              : `the provider ${quote(target.provider)}, which is not configured`,
+            allowed:
+              names.length === 0
+                ? 'a configured provider; there is none'
+                : `${meant ? `did you mean ${meant}? ` : ''}${names.join(', ')}`,
+          })
+        }
+        const owner = instances.find(
+          ({ id, provider }) =>
+            id === target.provider || (id === provider.name && provider.aliases?.includes(target.provider)),
+        )
+        return owner ? { ...target, provider: owner.id } : target
+      })
+    const { strategy, cache } = entry
+    routes.set(name, {
+      name,
+      targets: read('targets'),
+      fallback: read('fallback'),
+      ...(strategy !== undefined && { strategy }),
+      ...(cache !== undefined && { cache }),
+    })
+  }
+  return { routes, problems }
+}
+
+/** The demo provider and a route that shows a fallback. Used only without other providers, and never in production. */
+const demonstration = (providers: Texts['providers']): Pick<Config, 'instances' | 'routes'> => {
+  const provider = [...providers.values()].find(({ builtin }) => builtin)
+  if (!provider) return { instances: [], routes: new Map() }
+  const { name, speaks } = provider
+  const instance: Instance = {
+    id: name,
+    provider,
+    baseUrl: provider.baseUrl ?? `${name}:`,
+    keys: keyless(name),
+    models: [],
+    speaks,
+    variables: {},
+  }
+  const chain: Route = {
+    name: `${name}/chain`,
+    strategy: 'priority',
+    targets: ['down', 'flaky', 'echo'].map((model) => ({ provider: name, model, weight: 1 })),
+    fallback: [],
+  }
+  return { instances: [instance], routes: new Map([[chain.name, chain]]) }
+}
+
+type Section = Readonly<Record<string, unknown>>
+const isSection = (value: unknown): value is Section =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Merges `above` over `below`, section by section. */
+const over = (above: Section, below: Section): Section => {
+  const out: Record<string, unknown> = { ...below }
+  for (const [name, value] of Object.entries(above)) {
+    const under = out[name]
+    out[name] = isSection(value) && isSection(under) ? over(value, under) : value
+  }
+  return out
+}
+
+const behindProxy = (instance: Instance, proxies: ProxyRules): Instance => {
+  const proxy = proxyFor(proxies, new URL(instance.baseUrl))
+  return proxy ? { ...instance, proxy: proxy.name } : instance
+}
+
+/** Freezes plain data. Functions, maps and providers (shared between configurations) are left as they are. */
+const frozen = <T>(value: T): T => {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  const plain = Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype
+  if (!plain) return value
+  for (const [name, inner] of Object.entries(value)) if (name !== 'provider' || typeof inner === 'string') frozen(inner)
+  return Object.freeze(value)
+}
+
+/** The location of a setting, or of an entry of its list. */
+const placeIn =
+  ({ placeOf }: { readonly placeOf: PlaceOf }) =>
+  (path: readonly string[], entry?: number) => {
+    const whole = entry === undefined ? path : [...path, entry]
+    return { where: placeOf(whole).value, what: whole.join('.') }
+  }
+
+const HARMLESS = new Set([...settingRows, ...launchRows].filter(({ secret }) => !secret).map(({ env }) => env))
+
+const DRAIN_DELAY_IN_PRODUCTION = 5000
+
+const byPlace = (a: Problem, b: Problem): number => {
+  const key = ({ where }: Problem) => where.split(':')
+  const [fileA, lineA = '', colA = ''] = key(a)
+  const [fileB, lineB = '', colB = ''] = key(b)
+  if (fileA !== fileB) return (fileA ?? '') < (fileB ?? '') ? -1 : 1
+  return Number(lineA) - Number(lineB) || Number(colA) - Number(colB)
+}
+
+/** Keeps the first problem per location, which is the cause of the others. */
+const tidy = (problems: readonly Problem[], mask: (text: string) => string): readonly Problem[] => {
+  const seen = new Set<string>()
+  return problems
+    .filter(({ where, found }) => {
+      const key = /:\d+:\d+$/.test(where) ? where : `${where} ${found}`
+      return !seen.has(key) && seen.add(key)
+    })
+    .map(({ where, what, found, allowed }) => ({
+      where,
+      ...(what !== undefined && { what: mask(what) }),
+      found: mask(found),
+      allowed: mask(allowed),
+    }))
+    .sort(byPlace)
+}
+
+const contentsOf = (files: SecretFiles): readonly string[] =>
+  [...files.values()].flatMap((file) => ('text' in file ? [file.text] : []))
+
+/** Literal secrets in the file. */
+const secretsIn = ({ providers, settings, keys: clientKeys, alerts }: FileContent): readonly string[] => {
+  const { auth, database, redis } = settings
+  const own = [
+    ...(isSection(auth) ? [auth.keys, auth.admin, auth.pepper].flat() : []),
+    ...[database, redis].map((section) => (isSection(section) ? section.url : undefined)),
+  ]
+  const keys = [...providers.values()].flatMap((entry) => entry.keys ?? [])
+  return [
+    ...own,
+    ...[...providers.values()].flatMap(({ headers = {} }) => Object.values(headers)),
+    ...keys.map((key) => (typeof key === 'string' ? key : key.value)),
+    ...[...clientKeys.values()].map(({ secret }) => secret),
+    ...[alerts?.url, alerts?.secret],
+  ].filter((value) => typeof value === 'string')
+}
+
+/** The database is read only for these sections. */
+const hasAccounts = ({ teams, keys, budgets }: FileContent): boolean => teams.size + keys.size + budgets.size > 0
+
+const noAccounts = (): AccountRecords => NO_ACCOUNTS
+
+/** A refused team or key would be reported again by every reference to it. */
+const areNamesIncomplete = (problems: readonly Problem[]): boolean =>
+  problems.some(({ what = '' }) => /^(?:teams|keys)\b/.test(what))
+
+export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers, stored }: Texts): Loaded => {
+  const filled = withFileVariables(environmentOf(real, dotenv), file?.text ?? '', files, providers)
+  const { env } = filled
+  const { launch, problems: launchProblems, warnings: launchWarnings } = launchFrom(env)
+  const above = settingsFrom(env)
+  const problems: Problem[] = [
+    ...filled.problems,
+    ...launchProblems,
+    ...above.problems,
+    ...settingProblems(above.values, (path) => ({ where: envName(path) })),
+  ]
+
+  const tree = file?.reader.readTree(file.text, file.name, { env, files })
+  let content = emptyFile
+  if (tree && !tree.ok) problems.push(...tree.problems)
+  if (file && tree?.ok) {
+    const read = file.reader.readFile(tree)
+    content = read.content
+    problems.push(...read.problems, ...settingProblems(content.settings, placeIn(tree)))
+  }
+  const placeOf: PlaceOf = tree?.ok ? tree.placeOf : () => ({ name: '', value: '', written: '', filled: false })
+  const mask = maskerFor(env, [...secretsIn(content), ...contentsOf(files)], HARMLESS)
+
+  const order = variable(env, 'PROVIDERS')
+  const upstreams = upstreamsFrom({
+    env,
+    file: { entries: content.providers, placeOf },
+    providers,
+    order: order === undefined ? undefined : commaList(order),
+    ownPort: launch?.port ?? 0,
+  })
+  const routes = routesFrom(content.routes, upstreams.instances, upstreams.leftOut, placeOf)
+  const warnings = [
+    ...quoteWarnings(real, file?.text ?? '', providers),
+    ...launchWarnings,
+    ...misspelledSettings(env),
+    ...upstreams.warnings,
+  ].map(mask)
+  problems.push(...upstreams.problems)
+  // If a provider was refused, routes to it would be reported as well: only the provider's problem is reported.
+  const refused = upstreams.problems.length > 0 || problems.some(({ what }) => what?.startsWith('providers'))
+  if (!refused) problems.push(...routes.problems)
+  const merged = settingsSchema.safeParse(over(above.values, content.settings))
+  const inFile = content.settings.auth !== undefined && variable(env, 'AUTH_ADMIN') === undefined
+  const short = adminTokenProblem(merged.data?.auth.admin, inFile ? placeOf(['auth', 'admin']).value : 'AUTH_ADMIN')
+  if (short && launch?.production) problems.push(short)
+  else if (short) warnings.push(problemLine(short))
+  const accounts = file?.reader.accountsFrom({
+    content,
+    placeOf,
+    auth: merged.data?.auth ?? { keys: [] },
+    providers: upstreams.instances.map(({ id }) => id),
+    stored:
+      merged.data && !areNamesIncomplete(problems) && hasAccounts(content) ? (stored ?? noAccounts)(merged.data) : null,
+  })
+  problems.push(...(accounts?.problems ?? []))
+  warnings.push(...(accounts?.warnings ?? []).map(mask))
+  if (problems.length > 0 || launch === undefined || !merged.success)
+    return { ok: false, problems: tidy(problems, mask), launch, warnings }
+
+  const parsed = merged.data
+  const delay = parsed.drain.delay ?? (launch.production ? DRAIN_DELAY_IN_PRODUCTION : 0)
+  const settings: Settings = { ...parsed, drain: { ...parsed.drain, delay } }
+  const alone = upstreams.instances.length === 0 && !launch.production
+  const demo = alone ? demonstration(providers) : undefined
+  const config: FullConfig = {
+    settings,
+    instances: demo?.instances ?? upstreams.instances.map((instance) => behindProxy(instance, launch.proxies)),
+    routes: demo ? new Map([...demo.routes, ...routes.routes]) : routes.routes,
+    accounts: accounts?.accounts ?? NO_ACCOUNTS,
+    alerts: accounts?.alerts ?? null,
+  }
+  return {
+    ok: true,
+    config: frozen(config),
+    launch,
+    warnings,
+    sources: { dotenv: dotenv === undefined ? null : '.env', file: file?.name ?? null },
+  }
+}

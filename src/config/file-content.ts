@@ -1,0 +1,28 @@
+/** The parsed configuration file, and the functions that read it, which are loaded only if there is a file. */
+import type { AlertsEntry, BudgetEntry, KeyEntry, PriceEntry, TeamEntry } from '../records/entities/account-schema.ts'
+import type { ProviderEntry, RouteEntry } from './file-schema.ts'
+
+/** The parsed file. Maps, so that names chosen by operators cannot reach a prototype. */
+export type FileContent = {
+  /** As written, without defaults, so that environment variables can override them. */
+  readonly settings: Readonly<Record<string, unknown>>
+  readonly providers: ReadonlyMap<string, ProviderEntry>
+  readonly routes: ReadonlyMap<string, RouteEntry>
+  readonly teams: ReadonlyMap<string, TeamEntry>
+  readonly keys: ReadonlyMap<string, KeyEntry>
+  readonly budgets: ReadonlyMap<string, BudgetEntry>
+  /** By their position in the list. */
+  readonly prices: ReadonlyMap<number, PriceEntry>
+  readonly alerts: AlertsEntry | null
+}
+
+export const emptyFile: FileContent = {
+  settings: {},
+  providers: new Map(),
+  routes: new Map(),
+  teams: new Map(),
+  keys: new Map(),
+  budgets: new Map(),
+  prices: new Map(),
+  alerts: null,
+}

@@ -1,0 +1,89 @@
+/**
+ * The schema of the configuration file: all settings, and what only the file can express. The published JSON Schema is
+ * generated from `fileSchema`.
+ */
+import { z } from 'zod'
+import { settingsSchema } from '../core/settings.ts'
+import {
+  alertsSchema,
+  budgetSchema,
+  cacheSchema,
+  clientKeySchema,
+  priceSchema,
+  teamSchema,
+} from '../records/entities/account-schema.ts'
+import { styleNames } from './definition.ts'
+
+const weight = z.number().positive().max(1_000_000).default(1).describe('share of the load, relative to the others')
+const text = z.string().min(1)
+
+const keySchema = z.union([text, z.strictObject({ value: text, weight })])
+const tokens = z.int().min(1).max(1_000_000_000).optional()
+const modelSchema = z.union([
+  text,
+  z.strictObject({
+    id: text,
+    contextWindow: tokens.describe('context window in tokens, instead of the one in the catalogue'),
+    maxOutputTokens: tokens.describe('most output tokens of an answer, instead of those in the catalogue'),
+  }),
+])
+const targetSchema = z.union([text, z.strictObject({ provider: text, model: text.optional(), weight })])
+
+export const providerSchema = z.strictObject({
+  kind: text
+    .optional()
+    .describe("a known provider's name, or openai-compatible; required unless the name is a known one"),
+  baseUrl: text.optional().describe('base URL instead of the default one, with the version segment'),
+  keys: z
+    .array(keySchema)
+    .optional()
+    .describe(`keys, as "\${NAME}" or with a weight; keys from the environment are added`),
+  models: z.array(modelSchema).optional().describe('models, as names or with their limits; the first is the default'),
+  styles: z
+    .array(z.enum(Object.values(styleNames)))
+    .min(1)
+    .optional()
+    .describe('API styles to use with it'),
+  aggregate: z
+    .boolean()
+    .optional()
+    .describe('request a stream also for whole answers, so that an interrupted one can be retried on another target'),
+  headers: z
+    .record(z.string(), text)
+    .optional()
+    .describe(`headers of every request to it, such as "\${GATE_TOKEN}"; clients cannot replace them`),
+  forwardHeaders: z
+    .array(text)
+    .optional()
+    .describe('names of client headers that are forwarded, instead of those that it is known to read; [] for none'),
+  variables: z.record(z.string(), text).optional().describe('further values it needs, such as apiVersion for Azure'),
+})
+
+export const routeSchema = z.strictObject({
+  strategy: settingsSchema.shape.strategy
+    .unwrap()
+    .optional()
+    .describe('order of its targets; default: the setting `strategy`'),
+  targets: z
+    .array(targetSchema)
+    .min(1)
+    .describe('provider/model, a provider alone (its default model), or with a weight'),
+  fallback: z.array(targetSchema).default([]).describe('tried in order after the targets'),
+  cache: cacheSchema,
+})
+
+/** The sections that only the file has. */
+const sections = {
+  providers: z.record(z.string(), providerSchema).optional().describe('providers by name; tried in this order'),
+  routes: z.record(z.string().min(1), routeSchema).optional().describe('names that clients can send as `model`'),
+  teams: z.record(z.string().min(1), teamSchema).optional().describe('teams by name: groups of client keys'),
+  keys: z.record(z.string().min(1), clientKeySchema).optional().describe('client keys by name'),
+  budgets: z.record(z.string().min(1), budgetSchema).optional().describe('budgets by name'),
+  prices: z.array(priceSchema).optional().describe('prices that differ from the catalogue'),
+  alerts: alertsSchema.optional().describe('webhook that receives alerts'),
+}
+
+export const fileSchema = z.strictObject({ ...settingsSchema.shape, ...sections })
+
+export type ProviderEntry = z.output<typeof providerSchema>
+export type RouteEntry = z.output<typeof routeSchema>

@@ -1,9 +1,0 @@
-import type { Settings } from '../../core/settings.ts'
-import { sharedDatabase } from '../sql/shared-database.ts'
-import type { SharedControl } from './messages.ts'
-
-/** The shared database of the settings, with a snapshot; null: files in the data folder. */
-export const sharedControl = (settings: Pick<Settings, 'database'>): SharedControl | null => {
-  const shared = sharedDatabase(settings)
-  return shared && { ...shared, snapshot: true }
-}

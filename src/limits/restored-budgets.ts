@@ -1,0 +1,156 @@
+/**
+ * Counts what was spent of a budget before its counters were created in this process: at the start, when it is added again,
+ * or when its period is what it was before. Otherwise a restart or a reload would renew the budget. Until then a hard budget
+ * is not used, unless the configuration allows that (`budget.whenUnknown`).
+ */
+import type { Budget } from '../core/accounts.ts'
+import type { Nano } from '../core/money.ts'
+import type { World } from '../core/world.ts'
+import type { Accounts } from '../gateway/accounts/accounts.ts'
+import type { BudgetCell, CounterUse, UnrestoredCounters } from '../gateway/accounts/budget-counters.ts'
+import { periodAt } from '../policy/accounts/period.ts'
+import type { LedgerProblem, UsageLedger } from '../usage/bookkeeper/usage-ledger.ts'
+
+export type RestoredBudgetsOptions = {
+  readonly accounts: Pick<Accounts, 'unrestored' | 'usesOf' | 'restore'>
+  readonly ledger: Pick<UsageLedger, 'spentSince'>
+  /** Whether usage is recorded. */
+  readonly isRecorded: () => boolean
+  /** ms since 1970. */
+  readonly date: () => number
+  readonly later: World['later']
+  /** The ledger cannot be read: earlier usage of these budgets is not known until it can. */
+  readonly onProblem: (reason: string, budgets: readonly Budget[]) => void
+  /** After a problem: earlier usage counts. */
+  readonly onRestored: () => void
+}
+
+/** For the log. */
+export const EARLIER_USAGE_COUNTS = 'Earlier usage counts in budgets again.'
+
+/** The reason for `/health` while the ledger is read. */
+export const READING = 'earlier usage is being read'
+
+/** ms until the ledger is read again after a problem. */
+const RETRY = 1_000
+
+/** What the current periods of budgets have spent (`spentSince`). `now`: ms since 1970. */
+export const spentOf = (
+  ledger: RestoredBudgetsOptions['ledger'],
+  budgets: readonly Budget[],
+  now: number,
+): ReturnType<UsageLedger['spentSince']> => {
+  const periods = budgets.map((budget) => ({ budget, start: periodAt(budget, now).start }))
+  return ledger.spentSince(
+    Math.min(...periods.map(({ start }) => start)),
+    periods.filter(({ budget }) => budget.countFrom === 'period'),
+  )
+}
+
+export class RestoredBudgets {
+  readonly #options: RestoredBudgetsOptions
+  /** ms since 1970. */
+  readonly #started: number
+  #isRecorded = false
+  /** What counters had used when usage began to be recorded: the ledger does not contain it. */
+  #unrecorded: ReadonlyMap<BudgetCell, Nano> = new Map()
+  #problem: string | null = null
+  /** ms since 1970 from which budgets have counters without earlier usage; null: none. */
+  #unknownSince: number | null = null
+  #isRetryDue = false
+  #last: Promise<void> = Promise.resolve()
+
+  constructor(options: RestoredBudgetsOptions) {
+    this.#options = options
+    this.#started = options.date()
+  }
+
+  /** Why earlier usage does not count, or null. */
+  get problem(): string | null {
+    return this.#problem
+  }
+
+  /** The same, with the time since when, also while earlier usage is read. */
+  unknown(): LedgerProblem | null {
+    return this.#unknownSince === null ? null : { reason: this.#problem ?? READING, since: this.#unknownSince }
+  }
+
+  /**
+   * The budgets may have changed, or usage is recorded now. Resolves when those that have appeared are restored. After a
+   * problem it resolves at once, and they are restored with the others.
+   */
+  changed(): Promise<void> {
+    this.#followRecording()
+    this.#restoreNew()
+    if (this.#isRecorded && this.#problem === null) this.#last = this.#last.then(() => this.#restore())
+    return this.#problem === null ? this.#last : Promise.resolve()
+  }
+
+  #followRecording(): void {
+    const { accounts, isRecorded } = this.#options
+    const wasRecorded = this.#isRecorded
+    this.#isRecorded = isRecorded()
+    if (wasRecorded || !this.#isRecorded) return
+    const uses = accounts.unrestored().flatMap((counters) => accounts.usesOf(counters))
+    this.#unrecorded = new Map(uses.map(({ cell, used }) => [cell, used]))
+  }
+
+  /**
+   * Counters that have all that this process has spent of a budget lack what was spent earlier. Others lack what other
+   * counters have spent too: what they spend themselves while the ledger is read may count twice, until the process ends.
+   */
+  async #restore(): Promise<void> {
+    const { accounts, ledger, date } = this.#options
+    this.#restoreNew()
+    const earlier = accounts
+      .unrestored()
+      .map((counters) => ({ counters, recorded: counters.isComplete ? [] : this.#recordedUses(counters) }))
+    if (earlier.length === 0) return this.#onRead()
+    this.#unknownSince ??= date()
+    const budgets = earlier.map(({ counters }) => counters.budget)
+    const sums = await spentOf(ledger, budgets, date())
+    if (sums === null) return
+    if (typeof sums === 'string') return this.#onProblem(sums, budgets)
+    const earlierSums = sums.map((sum) => ({ ...sum, spent: sum.earlier }))
+    for (const { counters, recorded } of earlier)
+      accounts.restore(counters, counters.isComplete ? earlierSums : sums, recorded)
+    this.#onRead()
+  }
+
+  /** This process has counted all that counts of a budget that is newer than itself. */
+  #restoreNew(): void {
+    const { accounts } = this.#options
+    for (const counters of accounts.unrestored()) {
+      const { budget, isChanged } = counters
+      if (!isChanged && budget.countFrom === 'creation' && budget.createdAt >= this.#started)
+        accounts.restore(counters, [], [])
+    }
+  }
+
+  #recordedUses(counters: UnrestoredCounters): readonly CounterUse[] {
+    const uses = this.#options.accounts.usesOf(counters)
+    return uses.map(({ cell, used }) => ({ cell, used: used - (this.#unrecorded.get(cell) ?? 0) }))
+  }
+
+  #onProblem(reason: string, budgets: readonly Budget[]): void {
+    const { later, onProblem } = this.#options
+    if (this.#problem === null) onProblem(reason, budgets)
+    this.#problem = reason
+    // Changes that came while the ledger was read have failed too: one retry serves all.
+    if (this.#isRetryDue) return
+    this.#isRetryDue = true
+    later(RETRY, () => {
+      this.#isRetryDue = false
+      void this.#restore()
+    })
+  }
+
+  #onRead(): void {
+    this.#unknownSince = null
+    if (this.#problem === null) return
+    this.#problem = null
+    this.#options.onRestored()
+    // Budgets may have appeared while the ledger was read.
+    void this.changed()
+  }
+}

@@ -1,0 +1,81 @@
+/** Limits and budgets that the only process of this gateway shares with other gateways, in Redis. */
+import { createHash } from 'node:crypto'
+import { hostname } from 'node:os'
+import { resolve } from 'node:path'
+import type { OnStoreTime } from '../storage/thread/on-store-time.ts'
+import type { LedgerProblem } from '../usage/bookkeeper/usage-ledger.ts'
+import { nodeName } from '../usage/journal/node-name.ts'
+import { CountersClient } from './client.ts'
+import type { CountersState } from './messages.ts'
+import { SeededBudgets, type SeededBudgetsOptions } from './seeded-budgets.ts'
+import { isUnknown, REDIS_TIMEOUT, SharedAuthority } from './shared-authority.ts'
+
+export type SharedLimitsOptions = Omit<SeededBudgetsOptions, 'counters'> & {
+  readonly url: string
+  readonly node: string
+  /** Whether hard budgets are used before their earlier usage is counted. */
+  readonly servesUnknown: () => boolean
+  readonly onState: (state: CountersState) => void
+  readonly onTime: OnStoreTime
+}
+
+/** The only process. */
+const SOURCE = 0
+
+/** A name that no other gateway has: the one of its ledger. In a folder without write permission: of the host and the folder. */
+export const sharedName = (folder: string): string => {
+  try {
+    return nodeName(folder)
+  } catch {
+    return `${hostname()}-${createHash('sha256').update(resolve(folder)).digest('hex').slice(0, 12)}`
+  }
+}
+
+export class SharedLimits {
+  readonly authority: SharedAuthority
+  readonly #client: CountersClient
+  readonly #seeded: SeededBudgets
+
+  constructor({ url, node, servesUnknown, onState, onTime, ...options }: SharedLimitsOptions) {
+    this.authority = new SharedAuthority({
+      send: (operations) => this.#client.run(SOURCE, operations),
+      of: () => this.#client.state.shares,
+      now: () => performance.now(),
+      timeout: () => REDIS_TIMEOUT,
+      isUnknown: (budget) => !servesUnknown() && isUnknown(this.#client.state, budget),
+      adjust: (correction) => {
+        this.#seeded.corrected()
+        this.#client.add([correction])
+      },
+    })
+    this.#client = new CountersClient({
+      url,
+      node,
+      shares: 1,
+      onTime,
+      onAnswers: (_, answers) => this.authority.onAnswers(answers),
+      onFigures: (figures, takenBy) => this.authority.onFigures(figures, takenBy?.(SOURCE) ?? null),
+      onState: (state) => {
+        if (state.problem !== null) this.authority.onLost()
+        onState(state)
+      },
+      onRestart: () => void this.#seeded.restarted(),
+    })
+    this.#seeded = new SeededBudgets({ ...options, counters: this.#client })
+  }
+
+  /** The budgets may have changed. */
+  changed(): Promise<void> {
+    return this.#seeded.changed()
+  }
+
+  /** Why earlier usage is not counted, and since when; null: it is. */
+  unknown(): LedgerProblem | null {
+    return this.#seeded.unknown()
+  }
+
+  /** Frees what is in progress, within 2 s. */
+  close(): Promise<void> {
+    return this.#client.close()
+  }
+}

@@ -1,0 +1,140 @@
+/** Limits and budgets of all workers in the supervisor, on a real ledger. */
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { after, test } from 'node:test'
+import { testBudget } from '../../../test/support/accounts.ts'
+import { USAGE_FILE } from '../../usage/journal/file.ts'
+import type { MalformedSegment } from '../../usage/journal/malformed-segment.ts'
+import { processName, segmentFile } from '../../usage/journal/segment-files.ts'
+import type { AccountsFromSupervisor, AccountsFromWorker } from './account-messages.ts'
+import { SharedAccounts, type SharedAccountsOptions } from './shared-accounts.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'headgate-shared-accounts-'))
+after(() => rmSync(folder, { recursive: true, force: true }))
+
+const LEDGER: AccountsFromWorker = {
+  type: 'ledger',
+  process: '1-1-1',
+  options: {
+    folder,
+    journal: join(folder, 'journal'),
+    database: null,
+    node: 'local',
+    timezone: 'UTC',
+    syncs: false,
+    limits: { keepDays: 90, keepHours: 30, maxMegabytes: 1_024 },
+  },
+}
+const BUDGETS: AccountsFromWorker = {
+  type: 'budgets',
+  id: 1,
+  budgets: [testBudget(1_000, { id: 'bud_a', period: 'total' })],
+  whenUnknown: 'serve',
+}
+const reserve = (cost: number): AccountsFromWorker => {
+  const demand = { first: true, tokens: 0, cost }
+  return {
+    type: 'counters',
+    operations: [{ do: 'reserve', ticket: 1, claim: { limits: [], budgets: [['bud_a', '', 0]], demand } }],
+  }
+}
+
+/** A supervisor with one worker. */
+const given = (onMalformed: SharedAccountsOptions['onMalformed'] = () => {}) => {
+  const waiting = new Map<string, (message: AccountsFromSupervisor) => void>()
+  const worker = { send: (message: AccountsFromSupervisor) => waiting.get(message.type)?.(message) }
+  const shared = new SharedAccounts({
+    serving: () => [worker],
+    report: () => {},
+    onMalformed,
+    onRestored: () => {},
+    onTime: () => {},
+    workers: 1,
+    onLimitsState: () => {},
+  })
+  const send = (message: AccountsFromWorker) => shared.onMessage(worker, message)
+  const answer = (type: AccountsFromSupervisor['type']) =>
+    new Promise<AccountsFromSupervisor>((resolve) => waiting.set(type, resolve))
+  /** Whether a reservation is granted. */
+  const isGranted = async (cost: number) => {
+    const counted = answer('counted')
+    send(reserve(cost))
+    const message = await counted
+    return message.type === 'counted' && message.answers[0]?.refusal === null
+  }
+  return { shared, send, answer, isGranted }
+}
+const ADJUSTMENT = {
+  id: 'adj_a',
+  at: 0,
+  budget: 'bud_a',
+  counter: 'bud_a:',
+  period_start: 0,
+  key: null,
+  amount: 850,
+  reason: 'test',
+  actor: 'test',
+}
+
+/** What this process has spent looks like that of one that has ended. */
+const endProcess = () => {
+  const database = new DatabaseSync(join(folder, USAGE_FILE))
+  database.exec("UPDATE budget_sum SET process = '1.1-0'")
+  database.close()
+}
+
+test('what is stored as spent counts, and an adjustment at once', async () => {
+  for (const run of ['first', 'second']) {
+    const { shared, send, answer, isGranted } = given()
+    send(LEDGER)
+    const counted = answer('budgets_counted')
+    send(BUDGETS)
+    const message = await counted
+    assert.equal(message.type === 'budgets_counted' && message.problem, null)
+    if (run === 'first') {
+      assert.equal(await isGranted(151), true)
+      const stored = answer('ledger_answer')
+      send({ type: 'ledger_query', id: 1, query: { do: 'adjust', adjustment: ADJUSTMENT } })
+      await stored
+    } else assert.equal(await isGranted(151), false)
+    assert.equal(await isGranted(149), run === 'second')
+    await shared.close()
+    endProcess()
+  }
+})
+
+test('unreadable lines of a journal are reported', async () => {
+  mkdirSync(join(folder, 'journal'), { recursive: true })
+  const segment = segmentFile(processName({ start: 1, pid: 1, worker: 1 }), 1)
+  writeFileSync(join(folder, 'journal', segment), 'no record\n')
+  const { promise, resolve } = Promise.withResolvers<MalformedSegment>()
+  const { shared, send } = given(resolve)
+  send(LEDGER)
+  const { lines, segment: found } = await promise
+  assert.deepEqual([found, lines], [segment, 1])
+  await shared.close()
+})
+
+test('without a ledger a budget begins as unspent', async () => {
+  const { shared, send, answer, isGranted } = given()
+  const counted = answer('budgets_counted')
+  send(BUDGETS)
+  await counted
+  assert.equal(await isGranted(1_000), true)
+  await shared.close()
+})
+
+test('what budgets have spent is sent to the workers: with the budgets, and after a change', async () => {
+  const { shared, send, answer, isGranted } = given()
+  const atFirst = answer('figures')
+  send(BUDGETS)
+  const figures = { budget: 'bud_a', owner: '', periodStart: 0, spent: 0 }
+  assert.deepEqual(await atFirst, { type: 'figures', figures: [{ ...figures, reserved: 0 }], taken: 0 })
+  const changed = answer('figures')
+  assert.equal(await isGranted(100), true)
+  assert.deepEqual(await changed, { type: 'figures', figures: [{ ...figures, reserved: 100 }], taken: 0 })
+  await shared.close()
+})

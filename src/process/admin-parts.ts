@@ -1,0 +1,171 @@
+/** The parts that are loaded when they are used: the admin API, the dashboard, the documentation, the pages of clients, live events. */
+
+import { fileURLToPath } from 'node:url'
+import { budgetReadings } from '../observe/account-metrics.ts'
+import type { LiveHub } from '../observe/live/hub.ts'
+import { readingsText } from '../observe/registry.ts'
+import { DASHBOARD } from '../server/admin/dashboard-client.ts'
+import type { NodeDeps, NodeQuery } from '../server/admin/nodes.ts'
+import type { ClientPages } from '../server/client-pages.ts'
+import type { Pages } from '../server/page-request.ts'
+import type { PageOptions } from '../server/pages/source.ts'
+import type { Handlers } from '../server/routes.ts'
+import { sharedDatabase } from '../storage/sql/shared-database.ts'
+import type { UsageReader } from '../usage/reading/client.ts'
+import { isKeyed, type Runtime } from './runtime.ts'
+import type { WorkerLink } from './workers/worker.ts'
+
+/** Loads the live events. */
+const openLive = async ({ current, gateway, keys, worker, started }: Runtime): Promise<LiveHub> => {
+  const { LiveHub } = await import('../observe/live/hub.ts')
+  current.live ??= new LiveHub({
+    date: gateway.world.date,
+    keyOf: (id) => keys.directory().keys.get(id),
+    node: worker && `${worker.number}/${worker.of}`,
+    worker: worker?.number ?? 1,
+    instance: worker?.instance ?? `${process.pid}-${started}`,
+    others: worker?.live ?? null,
+  })
+  return current.live
+}
+
+/** Loads the admin API. */
+export const openAdmin = async (runtime: Runtime, handlers: Handlers) => {
+  const { bodies, keys, ledger } = runtime
+  const { openAdminApi } = await import('../server/admin/index.ts')
+  const { runInAllNodes } = await import('../server/admin/nodes.ts')
+  const nodes = nodeDeps(runtime)
+  return openAdminApi({
+    ...nodes,
+    control: {
+      run: runInAllNodes(nodes, keys.run),
+      isStored: keys.isStored,
+      isOpen: () => !isKeyed(runtime),
+      directory: keys.directory,
+    },
+    tokens: keys.tokens,
+    usage: await openReader(runtime),
+    ledger,
+    bodies,
+    handlers,
+    live: () => openLive(runtime),
+  })
+}
+
+const pageOptions = ({ home, loaded, log }: Runtime, name: 'dashboard' | 'docs'): PageOptions => ({
+  home: fileURLToPath(home),
+  production: loaded.launch.production,
+  now: () => performance.now(),
+  onBuilt: (result) => {
+    if (result.done) return log.info(name, { status: 'built' })
+    const message = `The build failed (${result.problem}). "npm run build:${name}" shows the problem.`
+    log.warn(name, { status: result.problem, message })
+  },
+})
+
+/** Loads the dashboard. */
+export const openDashboard = async (runtime: Runtime): Promise<Pages> => {
+  const dashboard = await import('../server/pages/dashboard/index.ts')
+  return dashboard.openDashboard(pageOptions(runtime, 'dashboard'))
+}
+
+/** Loads the documentation. */
+export const openDocs = async (runtime: Runtime): Promise<Pages> => {
+  const docs = await import('../server/pages/docs/index.ts')
+  return docs.openDocs(pageOptions(runtime, 'docs'))
+}
+
+/** What the admin API reads of this process. */
+const nodeDeps = (runtime: Runtime): NodeDeps => {
+  const {
+    version,
+    current,
+    gateway,
+    loaded,
+    sources,
+    reload,
+    transitions,
+    incidents,
+    clients,
+    minutes,
+    problems,
+    worker,
+    started,
+    keys,
+  } = runtime
+  return {
+    gateway,
+    nodes: worker?.nodes ?? null,
+    refresh: keys.refresh,
+    transitions,
+    incidents: incidents.log,
+    clients,
+    minutes,
+    alerts: () => current.alerting?.state() ?? null,
+    process: {
+      version,
+      startedAt: started * 1000,
+      uptime: () => process.uptime() * 1000,
+      production: loaded.launch.production,
+      draining: () => current.server?.draining() === true,
+      live: () => current.server?.live() ?? 0,
+      connections: () => current.server?.connections() ?? 0,
+      problems,
+      worker: worker ? { number: worker.number, of: worker.of } : null,
+    },
+    configuration: {
+      sources,
+      running: () => current.config,
+      warnings: () => current.warnings,
+      reloads: reload.history,
+      reload: async () => await current.watching?.reload(),
+    },
+  }
+}
+
+const openReader = async (runtime: Runtime): Promise<UsageReader> => {
+  const { current, gateway, keys, ledger } = runtime
+  const { UsageReader } = await import('../usage/reading/client.ts')
+  current.reader ??= new UsageReader({
+    folder: current.config.settings.data.dir,
+    database: sharedDatabase(current.config.settings),
+    timezone: current.config.settings.usage.timezone,
+    keepHours: () => current.config.settings.usage.keepHours,
+    date: gateway.world.date,
+    flush: () => ledger.flush(),
+    names: {
+      key: (id) => keys.directory().keys.get(id)?.name ?? (id === DASHBOARD ? id : null),
+      team: (id) => keys.directory().teams.get(id)?.name ?? null,
+    },
+  })
+  return current.reader
+}
+
+/** Loads the pages about a client's own usage and requests. */
+export const openClientPages = async (runtime: Runtime): Promise<ClientPages> => {
+  const pages = await import('../server/admin/client-pages.ts')
+  return pages.openClientPages(runtime.gateway, await openReader(runtime))
+}
+
+/** Answers a query of the admin API of another worker. */
+export const answerQuery = async (runtime: Runtime, ask: string): Promise<string> => {
+  const { answerNode } = await import('../server/admin/nodes.ts')
+  // Another worker of the same program has sent it.
+  return JSON.stringify(await answerNode(nodeDeps(runtime), JSON.parse(ask) as NodeQuery))
+}
+
+/** The metrics page of all workers, with the budgets that they share. Null: it is not available. */
+export const sharedMetrics = async (runtime: Runtime, worker: WorkerLink): Promise<string | null> => {
+  const budgets = [...runtime.keys.directory().budgets.values()]
+  if (budgets.length === 0) return worker.metrics()
+  const [page, { states }] = await Promise.all([worker.metrics(), runtime.gateway.accounts.budgetFigures()])
+  const { perKey } = runtime.current.config.settings.metrics
+  return page === null ? null : page + readingsText(budgetReadings(states, perKey))
+}
+
+/** Sends live events to the other workers, or ends that. */
+export const followLive = async (runtime: Runtime, on: boolean): Promise<void> => {
+  if (!on) return runtime.current.live?.follow(false)
+  const live = await openLive(runtime)
+  live.follow(true)
+}

@@ -1,0 +1,425 @@
+/** Creates the parts of the process in their order. */
+
+import { openCatalogue } from '../config/catalogue/catalogue.ts'
+import { type ConfigSources, readEnvironment } from '../config/load.ts'
+import { reloadState } from '../config/reload-state.ts'
+import type { Budget, Directory } from '../core/accounts.ts'
+import type { Config } from '../core/config.ts'
+import { memoizeLast } from '../core/memoize-last.ts'
+import { summaryOf } from '../core/trace-summary.ts'
+import { Accounts } from '../gateway/accounts/accounts.ts'
+import { ActiveCalls } from '../gateway/call/cancellation.ts'
+import { FetchedModelLists } from '../gateway/endpoints/model-lists.ts'
+import type { HealthProblem } from '../gateway/endpoints/pages.ts'
+import type { Gateway } from '../gateway/gateway.ts'
+import { UpstreamHealth } from '../gateway/health/upstream-health.ts'
+import { ResponseCache } from '../gateway/sharing/response-cache.ts'
+import { EARLIER_USAGE_COUNTS, RestoredBudgets } from '../limits/restored-budgets.ts'
+import { SentBudgets } from '../limits/workers/sent-budgets.ts'
+import { budgetReadings } from '../observe/account-metrics.ts'
+import { ClientsSeen } from '../observe/clients-seen.ts'
+import { eventBus } from '../observe/event-bus.ts'
+import { bookkeeperReadings, ledgerReadings } from '../observe/ledger-readings.ts'
+import { auditEvent } from '../observe/live/live-event.ts'
+import { TransitionLog } from '../observe/live/transition-log.ts'
+import { type Log, openLog } from '../observe/log.ts'
+import { createMetrics } from '../observe/metrics.ts'
+import { ProviderMinutes } from '../observe/provider-minutes.ts'
+import { healthReadings, loadReadings, readingsOf } from '../observe/readings.ts'
+import type { BlockedUsers } from '../policy/accounts/blocked-users.ts'
+import { type BudgetScope, budgetScope } from '../policy/accounts/budget-scope.ts'
+import { priceBook } from '../policy/accounts/price-book.ts'
+import { proxyFor } from '../policy/egress/proxy-rules.ts'
+import { bufferLimitBytes } from '../policy/health/shed.ts'
+import { isListedModel } from '../policy/routing/models.ts'
+import { KeyStore, type KeyStoreOptions } from '../records/store/key-store.ts'
+import { sharedControl } from '../records/store/place.ts'
+import { withByteAccounting } from '../runtime/buffered-bytes.ts'
+import { limitYoungGeneration } from '../runtime/heap-tuning.ts'
+import { measureLoad } from '../runtime/load.ts'
+import { turn } from '../runtime/turns.ts'
+import { realWorld } from '../runtime/world.ts'
+import { fingerprint } from '../server/fingerprint.ts'
+import { type StoreOptions, threadedStore } from '../storage/responses/client.ts'
+import { connectionFor, dialer } from '../transport/client/dial.ts'
+import { signing } from '../transport/identity/signing.ts'
+import { RequestBodies } from '../usage/bodies/body-keeper.ts'
+import { journalFolder, UsageLedger, type UsageLedgerOptions } from '../usage/bookkeeper/usage-ledger.ts'
+import { openIncidents } from './incidents.ts'
+import { ledgerLog, logControlState, logSnapshotState, logStoreChange } from './log-problems.ts'
+import { type Current, logFormatOf, paint, type Runtime, type StartOptions } from './runtime.ts'
+
+/** Creates everything that the server needs. */
+export const build = async ({ home, version, loaded, worker, ...options }: StartOptions): Promise<Runtime> => {
+  const sources: ConfigSources = { ...options.sources, stored: () => keys.stored() }
+  const { launch } = loaded
+  const config = worker ? worker.share(loaded.config) : loaded.config
+  const warnings = [...loaded.warnings, ...(worker ? worker.warnings(config) : [])]
+  const current = currentOf(config, warnings)
+  const catalogue = openCatalogue(
+    (problem) => log.warn('catalogue', { message: problem }),
+    new URL('data/catalogue.json', home),
+  )
+  const pricesOf = memoizeLast((rules: Directory['prices']) => priceBook(catalogue, rules))
+  const prices = () => pricesOf(keys.directory().prices)
+  const log = openLog({
+    out: worker?.out ?? process.stdout,
+    level: launch.logLevel,
+    format: logFormatOf(loaded),
+    shared: worker && { worker: worker.number, whole: worker.whole },
+    paint,
+  })
+  const upstream = dialer({
+    open: await connectionFor(launch.httpClient),
+    proxyFor: (url) => proxyFor(launch.proxies, url),
+  })
+  const signed = signing({
+    dial: upstream.dial,
+    environment: () => readEnvironment(sources),
+    report: (error) => log.warn('sign_in', error),
+  })
+  const load = measureLoad()
+  const limit = () => bufferLimitBytes(current.config.settings.limit)
+  const world = realWorld({ dial: withByteAccounting(signed.dial, { held: load.held, limit, turn }) })
+  const started = Math.floor(world.date() / 1000)
+  const lists = new FetchedModelLists(world, (id, limits) => gateway.health.limits.list(id, limits))
+  const activeCalls = new ActiveCalls()
+  const transitions = new TransitionLog(world.date)
+  const incidents = await openIncidents({ current, log, worker }, world)
+  const clients = new ClientsSeen(world.date)
+  const minutes = new ProviderMinutes(world.date)
+  if (launch.heapTuning === 'on') limitYoungGeneration(() => activeCalls.size)
+  const emit = eventBus(
+    [
+      (event) => log.record(event),
+      (event) => metrics.record(event),
+      (event) => current.alerting?.observe(event),
+      (event) => current.live?.observe(event),
+      (event) => transitions.observe(event),
+      (event) => incidents.log.observe(event),
+      (event) => event.event === 'request' && clients.ended(summaryOf(event.trace)),
+      (event) => event.event === 'request' && minutes.record(summaryOf(event.trace)),
+    ],
+    reportUnlogged,
+  )
+  const onTime = (store: string) => (op: string, ms: number) => metrics.store(store, op, ms)
+  const responses = openResponses(current, log, { date: world.date, onTime: onTime('responses') })
+  const ledger = openLedger({ current, log, worker }, { date: world.date, onTime: onTime('usage') })
+  const keys = openKeys({ current, log }, options.read, {
+    date: world.date,
+    onTime: onTime('control'),
+    onChange(records) {
+      for (const record of records) current.live?.note(auditEvent(record, world.date()))
+      applyDecisions(gateway, keys)
+      void budgets.changed()
+    },
+  })
+  const bodies = new RequestBodies({
+    folder: config.settings.data.dir,
+    settings: () => current.config.settings.bodies,
+    date: world.date,
+    onTime: onTime('bodies'),
+  })
+  const reload = reloadState(world.date)
+  const limits = await openLimits({ current, keys, ledger, log, worker }, { world, onTime: onTime('limits') })
+  const problems = () => problemsOf({ responses, keys, ledger, reload, limits, budgets })
+  const gateway: Gateway = {
+    world,
+    emit,
+    bodies,
+    activeCalls,
+    health: new UpstreamHealth(world, emit),
+    catalogue,
+    prices,
+    config: () => current.config,
+    lists: () => lists.all,
+    responses,
+    accounts: openAccounts({ world, prices }, { current, keys, ledger, worker, limits }),
+    cache: new ResponseCache({ world, fingerprint, limit: () => cacheBytes(current.config) }),
+    jobs: new Map(),
+  }
+  const budgets = limits?.shared ?? restoredBudgets({ current, gateway, keys, ledger, log, worker })
+  applyDecisions(gateway, keys)
+  const perKey = () => current.config.settings.metrics.perKey
+  const metrics = createMetrics({
+    version,
+    started,
+    readings: () => metricReadings({ current, gateway, load, problems, ledger, bodies, worker, limits }),
+    perKey,
+    isKnown: (provider, model) =>
+      isListedModel({ config: current.config, lists: lists.all, catalogue }, provider, model),
+  })
+  return {
+    current,
+    home,
+    version,
+    loaded,
+    worker,
+    sources,
+    log,
+    metrics,
+    gateway,
+    load,
+    lists,
+    responses,
+    ledger,
+    bodies,
+    keys,
+    budgets,
+    limits,
+    reload,
+    transitions,
+    incidents,
+    clients,
+    minutes,
+    problems,
+    dialer: upstream,
+    signing: signed,
+    started,
+  }
+}
+
+const currentOf = (config: Current['config'], warnings: Current['warnings']): Current => ({
+  config,
+  server: undefined,
+  watching: undefined,
+  alerting: undefined,
+  reader: undefined,
+  live: undefined,
+  warnings,
+})
+
+const reportUnlogged = (error: unknown): void => {
+  process.stderr.write(`headgate: A gateway event could not be logged: ${error}\n`)
+}
+
+const openKeys = (
+  { current, log }: Pick<Runtime, 'current' | 'log'>,
+  read: StartOptions['read'],
+  on: Pick<KeyStoreOptions, 'date' | 'onChange' | 'onTime'>,
+): KeyStore => {
+  const { settings } = current.config
+  const folder = settings.data.dir
+  const database = sharedControl(settings)
+  return new KeyStore({
+    folder,
+    database,
+    read,
+    file: () => current.config.accounts,
+    auth: () => current.config.settings.auth,
+    auditDays: () => current.config.settings.audit.keepDays,
+    isConfigured() {
+      const { keys, admin } = current.config.settings.auth
+      return database !== null || keys.length > 0 || admin !== undefined
+    },
+    needsStore() {
+      const { accounts, settings } = current.config
+      const { keys, admin, required } = settings.auth
+      const hasOthers = keys.length > 0 || accounts.keys.length > 0 || required === false
+      return admin !== undefined && !hasOthers
+    },
+    isReadyWithoutStore: () => current.config.settings.auth.required === true,
+    ...on,
+    onState: (problem) => logControlState(log, database ? null : folder, problem),
+    onSnapshot: (problem) => logSnapshotState(log, folder, problem),
+  })
+}
+
+const openResponses = (current: Current, log: Log, on: Pick<StoreOptions, 'date' | 'onTime'>) => {
+  const { dir } = current.config.settings.data
+  return threadedStore({
+    folder: dir,
+    limits: () => current.config.settings.responses,
+    ...on,
+    changed: (change) => logStoreChange(log, dir, change),
+  })
+}
+
+const openLedger = (
+  { current, log, worker }: Pick<Runtime, 'current' | 'log' | 'worker'>,
+  on: Pick<UsageLedgerOptions, 'date' | 'onTime'>,
+) => {
+  const { settings } = current.config
+  const { dir } = settings.data
+  return new UsageLedger({
+    settings: () => current.config.settings,
+    worker: worker && { number: worker.number, bookkeeper: worker.accounts },
+    ...on,
+    report: ledgerLog(log, settings.database.url === undefined ? dir : null, journalFolder(settings)),
+  })
+}
+
+const openAccounts = (
+  { world, prices }: Pick<Gateway, 'world' | 'prices'>,
+  { current, keys, ledger, worker, limits }: Pick<Runtime, 'current' | 'keys' | 'ledger' | 'worker' | 'limits'>,
+): Accounts =>
+  new Accounts({
+    world,
+    budgets: () => budgetsOf(keys.directory().budgets),
+    prices,
+    journal: () => (current.config.settings.usage.ledger ? ledger : null),
+    rules: () => accountRules(current.config),
+    blockedUsers: () => blockedUsersOf(keys.decisions()),
+    authority: worker?.accounts.authority ?? limits?.shared?.authority,
+  })
+
+const problemsOf = ({
+  responses,
+  keys,
+  ledger,
+  reload,
+  limits,
+  budgets,
+}: Pick<Runtime, 'responses' | 'keys' | 'ledger' | 'reload' | 'limits' | 'budgets'>): readonly HealthProblem[] => {
+  const store = responses.problem()
+  const control = keys.problem()
+  const unrecorded = ledger.problem()
+  const unshared = limits?.problem()
+  const unknown = budgets.unknown()
+  return [
+    store && { component: 'store' as const, ...store },
+    unrecorded && { component: 'ledger' as const, ...unrecorded },
+    control && { component: 'control' as const, ...control },
+    unshared && { component: 'limits' as const, ...unshared },
+    unknown && { component: 'budgets' as const, ...unknown },
+    reload.problem(),
+  ].filter((problem) => problem !== null && problem !== undefined)
+}
+
+/** What all that read earlier usage need. */
+const restoringOf = ({ current, log }: Pick<Runtime, 'current' | 'log'>) => ({
+  isRecorded: () => current.config.settings.usage.ledger,
+  onProblem: (reason: string, unread: readonly Budget[]) => {
+    const names = unread.map(({ name }) => name).join(', ')
+    const meanwhile =
+      whenUnknown(current.config) === 'serve'
+        ? 'Budgets count from zero until it can'
+        : 'Hard ones answer 503 budget_unavailable until it can (budget.whenUnknown, BUDGET_WHEN_UNKNOWN), soft ones count from zero'
+    const message = `The earlier usage of budgets cannot be read: ${reason} (${names}). ${meanwhile}.`
+    log.error('ledger', { message })
+  },
+})
+
+/** Limits that several gateways share in Redis; null: this gateway counts alone. */
+const openLimits = async (
+  { current, keys, ledger, log, worker }: Pick<Runtime, 'current' | 'keys' | 'ledger' | 'log' | 'worker'>,
+  { world, onTime }: Pick<Gateway, 'world'> & Required<Pick<UsageLedgerOptions, 'onTime'>>,
+): Promise<Runtime['limits']> => {
+  const { redis, data } = current.config.settings
+  if (redis.url === undefined) return null
+  const [{ LimitsReport }, { sharedName, SharedLimits }] = await Promise.all([
+    import('../limits/limits-report.ts'),
+    import('../limits/shared-limits.ts'),
+  ])
+  const report = new LimitsReport(world.date, () => (worker ? null : log))
+  const store = { url: redis.url, node: sharedName(data.dir) }
+  const problem = () => report.problem
+  if (worker) {
+    worker.accounts.shareLimits(store, (state) => report.report(state))
+    return { problem, shared: null }
+  }
+  const shared = new SharedLimits({
+    ...store,
+    ...restoringOf({ current, log }),
+    ledger,
+    budgets: () => budgetList(keys),
+    servesUnknown: () => whenUnknown(current.config) === 'serve',
+    date: world.date,
+    later: world.later,
+    onRestored: () => log.info('ledger', { message: EARLIER_USAGE_COUNTS }),
+    onState: (state) => report.report(state),
+    onTime,
+  })
+  return { problem, shared }
+}
+
+const budgetList = (keys: KeyStore): readonly Budget[] =>
+  budgetsOf(keys.directory().budgets).map(({ budget }) => budget)
+
+/** Reads what budgets have spent in earlier runs; of several workers the supervisor does. */
+const restoredBudgets = ({
+  current,
+  gateway,
+  keys,
+  ledger,
+  log,
+  worker,
+}: Pick<Runtime, 'current' | 'gateway' | 'keys' | 'ledger' | 'log' | 'worker'>): Runtime['budgets'] => {
+  const restoring = restoringOf({ current, log })
+  return worker
+    ? new SentBudgets({
+        ...restoring,
+        rules: () => ({ budgets: budgetList(keys), whenUnknown: whenUnknown(current.config) }),
+        ledger,
+        send: (rules) => worker.accounts.setBudgets(rules),
+      })
+    : new RestoredBudgets({
+        ...restoring,
+        accounts: gateway.accounts,
+        ledger,
+        date: gateway.world.date,
+        later: gateway.world.later,
+        onRestored: () => log.info('ledger', { message: EARLIER_USAGE_COUNTS }),
+      })
+}
+
+const metricReadings = ({
+  current,
+  gateway,
+  load,
+  problems,
+  ledger,
+  bodies,
+  worker,
+  limits,
+}: Pick<Runtime, 'current' | 'gateway' | 'load' | 'problems' | 'ledger' | 'bodies' | 'worker' | 'limits'>) => [
+  ...readingsOf(gateway),
+  ...(current.server ? loadReadings(load, current.server) : []),
+  ...healthReadings(problems(), limits !== null),
+  ...ledgerReadings({ dropped: ledger.state().dropped, lostBodies: bodies.lost }),
+  // Of several workers the page is completed with those of all together.
+  ...(worker
+    ? []
+    : [
+        ...bookkeeperReadings(ledger.progress()),
+        ...budgetReadings(gateway.accounts.budgetStates(), current.config.settings.metrics.perKey),
+      ]),
+]
+
+/** Stops using the keys that an operator has disabled, and the providers that rest. */
+const applyDecisions = ({ health, world }: Gateway, keys: KeyStore): void => {
+  const toMonotonic = world.now() - world.date()
+  health.cooldowns.decide(
+    keys.decisions().flatMap(({ kind, id, state, until, reason }) => {
+      const [provider = '', key = null] = id.split(' ')
+      const isInEffect = kind === 'credential' ? state === 'disabled' && key !== null : state === 'open'
+      return isInEffect ? [{ provider, key, until: until === null ? Infinity : until + toMonotonic, reason }] : []
+    }),
+  )
+}
+
+const blockedUsersOf = memoizeLast((decisions: ReturnType<KeyStore['decisions']>): BlockedUsers | null => {
+  const blocked = decisions.filter(({ kind }) => kind === 'end_user')
+  return blocked.length === 0 ? null : new Map(blocked.map(({ id, until }) => [id, until ?? Number.POSITIVE_INFINITY]))
+})
+
+const budgetsOf = memoizeLast((budgets: Directory['budgets']): readonly BudgetScope[] =>
+  [...budgets.values()].map(budgetScope),
+)
+
+const cacheBytes = ({ settings }: Config): number => settings.cache.maxMegabytes * 1024 * 1024
+
+const accountRules = (config: Config) => {
+  const { budget, usage } = config.settings
+  return {
+    maxOutput: budget.maxOutput,
+    unknownPrice: budget.unknownPrice,
+    whenUnknown: whenUnknown(config),
+    rollupTag: usage.rollupTag,
+    endUser: usage.endUser,
+  }
+}
+
+/** Without records there is no earlier usage. */
+const whenUnknown = ({ settings: { budget, usage } }: Config): 'refuse' | 'serve' =>
+  usage.ledger ? budget.whenUnknown : 'serve'

@@ -1,0 +1,111 @@
+/** Starts the server. */
+import type { HeaderLookup } from '../core/headers.ts'
+import { createResponse } from '../gateway/responses/create-response.ts'
+import { READING } from '../limits/restored-budgets.ts'
+import { isAdminPath, loadedOnUse } from '../server/admin-request.ts'
+import { handlersFor } from '../server/handlers.ts'
+import { isModelPath, protocolAt } from '../server/routes.ts'
+import { type Server, startServer } from '../server/server.ts'
+import { openAdmin, openClientPages, openDashboard, openDocs, sharedMetrics } from './admin-parts.ts'
+import { isKeyed, type Runtime, refuseToStart } from './runtime.ts'
+
+/** Starts the server, or exits with a message if the port cannot be used. */
+export const listen = async (runtime: Runtime): Promise<Server> => {
+  const { version, gateway, loaded, log, metrics, worker, started, problems, load, clients } = runtime
+  const { launch } = loaded
+  const { host } = launch
+  const refuseToListen = (error: NodeJS.ErrnoException) => refuseToStart([notListening(error, launch.port, host)])
+  const port = worker ? await worker.claim(launch.port, host).catch(refuseToListen) : launch.port
+  const handlers = handlersFor({
+    gateway,
+    version,
+    started,
+    uptime: () => process.uptime() * 1000,
+    draining: () => server.draining(),
+    loading: isLoading(runtime),
+    keyed: () => isKeyed(runtime),
+    problems,
+    metrics: worker ? () => sharedMetrics(runtime, worker) : () => metrics.text(),
+    clientPages: () => openClientPages(runtime),
+    worker,
+  })
+  const server: Server = await startServer({
+    port,
+    host,
+    reusePort: worker !== undefined,
+    httpServer: launch.httpServer,
+    settings: () => runtime.current.config.settings,
+    production: launch.production,
+    keys: runtime.keys,
+    handlers,
+    admin: loadedOnUse(() => openAdmin(runtime, handlers)),
+    pages: {
+      dashboard: loadedOnUse(() => openDashboard(runtime)),
+      docs: loadedOnUse(() => openDocs(runtime)),
+    },
+    answerTurn: (received, reply, connection) => {
+      clients.arrived(received)
+      return createResponse(gateway, received, reply, connection)
+    },
+    onCall: (request) => clients.arrived(request),
+    onError: (error, id) => gateway.emit({ event: 'error', error, ...(id !== '' && { id }) }),
+    onUnread: ({ client, ...ended }) => {
+      log.warn('unread_ended', { ...ended, client: client || undefined })
+      metrics.shed('unread')
+    },
+    onRefused: (refused) => {
+      const { id, method, path, status, failure, headers, client, why } = refused
+      if (headers && isApiCall(path, headers)) clients.refused({ id, method, path, headers }, status, failure)
+      if (!headers || isApiCall(path, headers)) {
+        const style = isModelPath(path) ? protocolAt(path) : 'http'
+        gateway.accounts.refused({ ...refused, style, isIdentified: Boolean(client) })
+      }
+      log.info('refused', {
+        id,
+        method,
+        path,
+        client: client || undefined,
+        status,
+        kind: failure.kind,
+        message: failure.message,
+      })
+      metrics.refused(failure)
+      if (why !== undefined || failure.kind === 'draining') metrics.shed(why ?? failure.kind)
+    },
+    load,
+  }).catch(refuseToListen)
+  return server
+}
+
+/**
+ * Whether the gateway cannot serve its clients yet: their keys are unknown, or what their budgets have spent is being read at
+ * the start. Budgets that are read later, after a change, do not make it unready again.
+ */
+const isLoading = ({ keys, budgets }: Runtime): (() => boolean) => {
+  let areBudgetsRead = false
+  return () => {
+    if (keys.isLoading()) return true
+    areBudgetsRead ||= budgets.unknown()?.reason !== READING
+    return !areBudgetsRead
+  }
+}
+
+/** Whether a refused request may come from a client of the model API: not from a page, and not for the admin API. */
+const isApiCall = (path: string, headers: HeaderLookup): boolean =>
+  !isAdminPath(path) && headers('sec-fetch-mode') !== 'navigate' && path !== '/favicon.ico'
+
+function notListening(error: NodeJS.ErrnoException, port: number, host: string | undefined): string {
+  switch (error.code) {
+    case 'EADDRINUSE':
+      return `Port ${port} is in use. Choose another: PORT=${port + 1}`
+    case 'EACCES':
+      return `Port ${port} requires more privileges. Choose one above 1023: PORT=3000`
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+      return `HOST=${host} is not an address of this machine. Choose another: HOST=127.0.0.1`
+    case 'ENOTSUP':
+      return 'WORKERS: this system does not support several processes on one port. Set WORKERS=1, or run several instances on different ports behind a load balancer.'
+    default:
+      return `Cannot listen on port ${port}: ${error.message}`
+  }
+}

@@ -1,0 +1,69 @@
+/** Log lines for the state of the databases of the gateway. */
+
+import type { Log } from '../observe/log.ts'
+import type { StoreChange } from '../storage/responses/client.ts'
+import type { LedgerEvent } from '../usage/bookkeeper/usage-ledger.ts'
+import { malformedMessage } from '../usage/journal/malformed-segment.ts'
+
+const POSTGRES = 'Postgres (database.url, DATABASE_URL)'
+
+/** `folder`: of the file; null: the database is in Postgres. */
+export function logControlState(log: Log, folder: string | null, problem: string | null): void {
+  if (problem === null) return log.info('control', { status: 'ok' })
+  const place = folder === null ? POSTGRES : `${folder} (data.dir, DATA_DIR)`
+  const message = `The database of keys and budgets in ${place} cannot be used: ${problem}. Known keys stay valid, others are refused (503 keys_unavailable).`
+  log.error('control', { status: 'degraded', message })
+}
+
+export function logSnapshotState(log: Log, folder: string, problem: string | null): void {
+  if (problem === null) return log.debug('control', { message: `The snapshot of keys and budgets is in ${folder}.` })
+  log.warn('control', {
+    message: `The snapshot of keys and budgets cannot be written to ${folder} (data.dir, DATA_DIR): ${problem}. If Postgres cannot be reached at the next start, keys are refused until it can.`,
+  })
+}
+
+export function logStoreChange(log: Log, folder: string, change: StoreChange): void {
+  const { status } = change
+  if (status === 'degraded')
+    log.error('store', {
+      status,
+      message: `Responses cannot be stored in ${folder} (data.dir, DATA_DIR): ${change.reason}. Answers state store: false until they can.`,
+    })
+  else if (status === 'ok') log.info('store', { status, message: `Responses are stored in ${folder} again.` })
+  else
+    log.warn('store', {
+      status,
+      message: `The database in ${folder} (data.dir, DATA_DIR) was deleted or moved while in use. A new one was created.`,
+    })
+}
+
+/** `folder`: of the file; null: usage is stored in Postgres. `journal`: the folder of the journal. */
+export const ledgerLog = (log: Log, folder: string | null, journal: string): ((event: LedgerEvent) => void) => {
+  const place = folder === null ? POSTGRES : `${folder} (data.dir, DATA_DIR)`
+  let hasFailed = false
+  const failed = (message: string) => {
+    hasFailed = true
+    log.error('ledger', { status: 'degraded', message })
+  }
+  return (event) => {
+    switch (event.event) {
+      case 'unwritable':
+        return failed(`Usage cannot be recorded in ${journal} (ledger.folder, LEDGER_FOLDER): ${event.reason}.`)
+      case 'degraded':
+        return failed(`Usage cannot be stored in ${place}: ${event.reason}. It is kept in the journal until it can.`)
+      case 'ok': {
+        const [level, message] = hasFailed ? (['info', 'again'] as const) : (['debug', 'now'] as const)
+        hasFailed = false
+        return log[level]('ledger', { status: 'ok', message: `Usage is stored in ${place} ${message}.` })
+      }
+      case 'behind':
+        return failed(
+          `Usage is stored later than it is recorded, by ${Math.round(event.lagMs / 1_000)} s: reports and a next start wait for it. Check the load of this machine and of the disk of ${place}.`,
+        )
+      case 'malformed':
+        return log.error('ledger', { status: 'malformed', message: malformedMessage(event) })
+      default:
+        throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
+    }
+  }
+}

@@ -1,0 +1,80 @@
+import { problemLine } from '../config/problem.ts'
+import type { Reloaded } from '../config/watch.ts'
+import type { AlertingEvent } from '../observe/alerts/alerting.ts'
+import { configEvent } from '../observe/live/live-event.ts'
+import { openWarningOf, warnIfOpen } from './announce.ts'
+import type { Runtime } from './runtime.ts'
+
+/** Loads the alerts once they are configured. Of several workers the first one sends them. */
+export const startAlerts = async (runtime: Runtime): Promise<void> => {
+  const { current, gateway, keys, ledger, problems, worker } = runtime
+  if (current.alerting || !current.config.alerts || (worker && worker.number !== 1)) return
+  const [{ Alerting }, { alertView }] = await Promise.all([
+    import('../observe/alerts/alerting.ts'),
+    import('../observe/alerts/view.ts'),
+  ])
+  current.alerting ??= new Alerting({
+    folder: current.config.settings.data.dir,
+    alerts: () => current.config.alerts,
+    dial: gateway.world.dial,
+    view: () =>
+      alertView(gateway, {
+        config: current.config,
+        directory: keys.directory(),
+        problems: problems(),
+        ledgerLag: ledger.state().lagMs,
+      }),
+    report: (event) => reportAlerting(runtime, event),
+  })
+}
+
+const reportAlerting = ({ log, metrics }: Runtime, event: AlertingEvent): void => {
+  switch (event.result) {
+    case 'sent':
+      return metrics.alert(event.rule, 'sent')
+    case 'failed': {
+      metrics.alert(event.rule, 'failed')
+      const message = `An alert was not delivered: ${event.reason}. Check alerts.url in headgate.yaml.`
+      return log.error('alerts', { rule: event.rule, message })
+    }
+    case 'dropped': {
+      for (const [rule, count] of event.rules) metrics.alert(rule, 'dropped', count)
+      const rules = [...event.rules].map(([rule, count]) => `${rule}: ${count}`).join(', ')
+      const message = `${event.count} alerts were dropped, the least urgent first: too many wait for the receiver (${rules}). Check alerts.url in headgate.yaml. The next alert states their number.`
+      return log.error('alerts', { message })
+    }
+    case 'ignored':
+      return log.error('alerts', {
+        message: `${event.count} conditions have no alert, because too many hold at once. Check alerts.rules in headgate.yaml.`,
+      })
+    case 'unstored':
+      return log.error('alerts', {
+        message: `Alerts cannot be stored in the data folder (data.dir, DATA_DIR): ${event.reason}. After a restart, some may be sent again.`,
+      })
+    default:
+      throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
+  }
+}
+
+export const applyReload = (runtime: Runtime, reloaded: Reloaded): void => {
+  const { keys, lists, log, reload, worker } = runtime
+  reload.note(reloaded)
+  const [entry] = reload.history()
+  if (entry) runtime.current.live?.note(configEvent(entry))
+  if (reloaded.kind === 'refused') {
+    for (const problem of reloaded.problems) log.error('config_refused', { message: problemLine(problem) })
+    return
+  }
+  for (const warning of reloaded.warnings) log.warn('config', { message: warning })
+  runtime.current.warnings = reloaded.warnings
+  if (reloaded.kind === 'unchanged') return log.info('config_unchanged')
+  const wasOpen = openWarningOf(runtime) !== null
+  runtime.current.config = worker ? worker.share(reloaded.config) : reloaded.config
+  runtime.ledger.limitsChanged()
+  runtime.bodies.settingsChanged()
+  lists.follow(runtime.current.config.instances)
+  keys.settingsChanged()
+  if (!wasOpen) warnIfOpen(runtime)
+  void startAlerts(runtime)
+  log.info('config_changed', { changes: [...reloaded.changes] })
+}

@@ -1,0 +1,84 @@
+/** Reads the configuration and starts the gateway. Only `main.ts` imports this. */
+
+import { readFileSync } from 'node:fs'
+import { loadProviders } from '../config/catalogue/load-providers.ts'
+import { loadConfig } from '../config/load.ts'
+import { problemLine } from '../config/problem.ts'
+import { watchConfig } from '../config/watch.ts'
+import { WORKER_VARIABLE } from '../config/worker-count.ts'
+import type { Settings } from '../core/settings.ts'
+import type { ControlPlace, StoredAccounts } from '../records/store/messages.ts'
+import { sharedControl } from '../records/store/place.ts'
+import { readAtStart, recordsAtStart } from '../records/store/read-accounts.ts'
+import { announce, publishAddress, warnIfOpen } from './announce.ts'
+import { build } from './build.ts'
+import { listen } from './listen.ts'
+import { applyReload, startAlerts } from './reload.ts'
+import { refuseToStart, type StartOptions } from './runtime.ts'
+import { drain, handleSignals } from './shutdown.ts'
+import { connectToSupervisor } from './supervised.ts'
+
+/** ms to wait for keys in Postgres before the gateway listens. */
+const FIRST_READ = 3_000
+
+/** The folder above the sources, and above the built files. */
+const HOME = new URL('../../', import.meta.url)
+const { version } = JSON.parse(readFileSync(new URL('package.json', HOME), 'utf8'))
+const { env } = process
+
+/**
+ * Starts the gateway, or prints the problems and exits. No top-level await: modules loaded later may import this file and
+ * would wait for it.
+ */
+export const serve = async (): Promise<void> => {
+  const mark = env[WORKER_VARIABLE]
+  const worker = mark === undefined ? undefined : (await import('./workers/worker.ts')).connectWorker(mark)
+  const sources = { env, folder: process.cwd(), providers: await loadProviders() }
+  const reading = readOnce()
+  const loaded = await loadConfig({ ...sources, stored: reading.records })
+  if (!loaded.ok) return refuseToStart(loaded.problems.map(problemLine))
+  await start({ home: HOME, version, sources, loaded, worker, read: reading.read })
+}
+
+/** Reads the database of keys once: for the checks of the file, and for the `KeyStore`. */
+const readOnce = () => {
+  let found: StoredAccounts | null | undefined
+  const read = (place: ControlPlace): StoredAccounts | null => {
+    const accounts = found === undefined ? readAtStart(place) : found
+    found = undefined
+    return accounts
+  }
+  const records = (settings: Settings) =>
+    recordsAtStart({ folder: settings.data.dir, database: sharedControl(settings) }, (place) => {
+      found = readAtStart(place)
+      return found
+    })
+  return { read, records }
+}
+
+const start = async (options: StartOptions): Promise<void> => {
+  const runtime = await build(options)
+  const { sources } = runtime
+  const { loaded, worker } = options
+  await runtime.keys.readShared(FIRST_READ)
+  await runtime.budgets.changed()
+  const server = await listen(runtime)
+  runtime.current.server = server
+  runtime.lists.follow(runtime.current.config.instances)
+  runtime.keys.start()
+  // With several workers the first one announces, once all are listening, and the supervisor writes the file.
+  if (!worker) {
+    announce(runtime, server, performance.now())
+    publishAddress(runtime, server)
+  }
+  // Until then it requires keys.
+  if (runtime.keys.isUnavailable()) void runtime.keys.loaded.then(() => warnIfOpen(runtime))
+  const watching = watchConfig({ ...sources, running: loaded, onReload: (reloaded) => applyReload(runtime, reloaded) })
+  runtime.current.watching = watching
+  const end = handleSignals(runtime, (signal) => drain(runtime, server, watching, signal))
+  connectToSupervisor(runtime, server, watching, end)
+  void startAlerts(runtime)
+  void runtime.ledger.openEarlier()
+  process.on('uncaughtException', (error) => runtime.gateway.emit({ event: 'error', error }))
+  process.on('unhandledRejection', (error) => runtime.gateway.emit({ event: 'error', error }))
+}

@@ -1,0 +1,62 @@
+/** Messages between the workers and their supervisor, over the IPC channel of `fork`. */
+
+import type { AccountsFromSupervisor, AccountsFromWorker } from '../../limits/workers/account-messages.ts'
+import type { LiveBatch } from '../../observe/live/hub.ts'
+
+/** A question of one worker to all of them. */
+export type Query =
+  /** Their metrics pages. */
+  | { readonly about: 'metrics' }
+  /** Cancels a background response, in whichever worker it runs. */
+  | { readonly about: 'cancel'; readonly response: string; readonly owner: string }
+  /** A query of the admin API, as JSON; the reply is `NodeReplyList` as JSON. `within`: ms for the workers to reply. */
+  | { readonly about: 'nodes'; readonly ask: string; readonly within: number }
+
+/** The reply to the query `nodes`. `of`: how many workers there should be. */
+export type NodeReplyList = {
+  readonly of: number
+  readonly replies: readonly { readonly worker: number; readonly reply: string }[]
+}
+
+/** Live events, while a worker has a listener. */
+export type LiveFromWorker =
+  /** Whether this worker needs the events of the others. */
+  { readonly type: 'live'; readonly on: boolean } | ({ readonly type: 'live_events' } & LiveBatch)
+
+export type LiveFromSupervisor =
+  /** Whether another worker needs the events of this one. */
+  { readonly type: 'live'; readonly on: boolean } | ({ readonly type: 'live_events' } & LiveBatch)
+
+export type FromWorker =
+  | {
+      readonly type: 'listening'
+      /** The address for the workers started later. */
+      readonly port: number
+      readonly host: string | undefined
+      /** Log settings for the supervisor, which does not read the configuration. */
+      readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
+      readonly logFormat: 'pretty' | 'json'
+      /** Time limit of a graceful shutdown, in ms. */
+      readonly grace: number
+      /** The folder for `run.json`. */
+      readonly dataDir: string
+    }
+  /** The worker shuts down gracefully, within `within` ms. */
+  | { readonly type: 'ending'; readonly within: number }
+  | { readonly type: 'query'; readonly id: number; readonly query: Query }
+  | { readonly type: 'reply'; readonly id: number; readonly reply: string }
+  | { readonly type: 'pong' }
+  | AccountsFromWorker
+  | LiveFromWorker
+
+export type FromSupervisor =
+  /** All workers are listening, `ms` after the start. */
+  | { readonly type: 'announce'; readonly ms: number }
+  /** Shut down. `time`: 1 is gracefully, 2 at once, 3 immediately without cleanup. */
+  | { readonly type: 'end'; readonly time: number; readonly signal: string }
+  | { readonly type: 'reload' }
+  | { readonly type: 'query'; readonly id: number; readonly query: Query }
+  | { readonly type: 'reply'; readonly id: number; readonly reply: string }
+  | { readonly type: 'ping' }
+  | AccountsFromSupervisor
+  | LiveFromSupervisor

@@ -1,0 +1,202 @@
+/** Operations on `control.db`, their results, and the messages between `client.ts` and `thread.ts`. All are plain JSON data. */
+import type { AccountRecords, FileAccounts } from '../../core/accounts.ts'
+import type { JsonObject } from '../../core/json.ts'
+import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
+import type { RecordKind } from '../entities/shapes.ts'
+
+/** The person or program that makes a request. `kind`: `token`, `user`, `operator` (auth.admin), `cli` … */
+export type Actor = { readonly kind: string; readonly id: string; readonly name: string }
+
+/** Who makes an operation, and how. */
+export type ControlContext = {
+  readonly actor: Actor
+  /** The address of the client. */
+  readonly from: string | null
+  readonly requestId: string | null
+  /** IDs of the teams whose keys the actor may read and change; null: no restriction. */
+  readonly teams: readonly string[] | null
+  /** Repeating a write with the same key within 24 h returns the first answer, without secrets. */
+  readonly idempotencyKey: string | null
+}
+
+/** Filters of a list. Several values of one filter: any of them. */
+export type RecordFilter = {
+  readonly team?: readonly string[]
+  readonly status?: readonly string[]
+  readonly managed?: readonly string[]
+  /** `name:value`. */
+  readonly tag?: readonly string[]
+  /** Part of the name, an ID, or the end of a secret. */
+  readonly q?: string
+  /** ISO 8601. */
+  readonly last_used_before?: string
+}
+export type RecordList = RecordFilter & {
+  /** 1 to 200; default 50. */
+  readonly limit?: number
+  /** `next` of the page before. */
+  readonly after?: string
+  /** `created_at`, `name`, `last_used_at`, `expires_at`, `status`; descending with `-`. Default `-created_at`. */
+  readonly sort?: string
+}
+
+/** `rev`: the expected revision; null: any. */
+type Expected = { readonly id: string; readonly rev: number | null }
+
+export type BulkAction = 'block' | 'unblock' | 'revoke'
+
+export type ControlRead =
+  | ({ readonly do: 'list'; readonly kind: RecordKind } & { readonly query: RecordList })
+  | { readonly do: 'get'; readonly kind: RecordKind; readonly id: string }
+  | { readonly do: 'decisions' }
+  | { readonly do: 'audit'; readonly query: AuditList }
+  /** Checks the hash chain of the audit rows, in batches between which other operations run. */
+  | { readonly do: 'verify' }
+  /** Nothing: as with every operation, the changes so far are reported before the result. */
+  | { readonly do: 'refresh' }
+
+export type ControlWrite =
+  | { readonly do: 'create'; readonly kind: RecordKind; readonly body: unknown }
+  /** `patch`: a JSON Merge Patch (RFC 7396) of the body. */
+  | ({ readonly do: 'patch'; readonly kind: RecordKind; readonly patch: unknown } & Expected)
+  /** A key or token is revoked and stays in lists. `keys`: what happens to the keys of a team. */
+  | ({ readonly do: 'delete'; readonly kind: RecordKind; readonly keys?: 'revoke' } & Expected)
+  /** `overlap`: how long the older secrets stay valid: `0s`, `24h`, `7d`. */
+  | { readonly do: 'rotate'; readonly id: string; readonly overlap: string }
+  /** The secrets that are older than the newest end now. */
+  | { readonly do: 'retire'; readonly id: string }
+  | { readonly do: 'block' | 'unblock'; readonly kind: 'team' | 'key'; readonly id: string }
+  | { readonly do: 'bulk'; readonly action: BulkAction; readonly ids: readonly string[] }
+  | { readonly do: 'bulk'; readonly action: BulkAction; readonly filter: RecordFilter }
+  /** `state` null removes the decision. `until`: ISO 8601. */
+  | {
+      readonly do: 'decide'
+      readonly kind: 'credential' | 'circuit' | 'end_user'
+      readonly id: string
+      readonly state: string | null
+      readonly until: string | null
+      readonly reason: string
+    }
+  /** Adds an audit row for an action that changes no record, such as a login or reading a body. */
+  | { readonly do: 'note'; readonly action: string; readonly object: string; readonly details: JsonObject }
+
+/**
+ * Sessions of browsers; these operations add no audit row. `digest`: of the cookie's value. `login_use` renews the session
+ * and returns it (`StoredLogin`), or an error with status 404.
+ */
+export type ControlLogin =
+  | { readonly do: 'login_create'; readonly digest: string; readonly actor: JsonObject; readonly csrf: string }
+  | { readonly do: 'login_use'; readonly digest: string }
+  | { readonly do: 'login_end'; readonly digest: string }
+
+export type ControlOperation = ControlRead | ControlWrite | ControlLogin
+
+export type AuditList = {
+  readonly actor?: readonly string[]
+  readonly action?: readonly string[]
+  readonly object?: readonly string[]
+  /** ISO 8601, half open. */
+  readonly from?: string
+  readonly to?: string
+  readonly limit?: number
+  readonly after?: string
+}
+
+/** `path`: the member that is wrong, such as `limits.concurrent`. `errors`: all of them. */
+export type ControlError = {
+  readonly code: string
+  readonly message: string
+  readonly path: string | null
+  readonly status: number
+  readonly errors?: readonly { readonly path: string; readonly message: string }[]
+}
+
+/** `replayed`: the answer to an earlier request with the same idempotency key. */
+export type ControlResult =
+  | { readonly ok: true; readonly status: number; readonly value: JsonObject; readonly replayed?: boolean }
+  | { readonly ok: false; readonly error: ControlError }
+
+/** Runs an operation on the database of this process. */
+export type RunOperation = (operation: ControlOperation, context: ControlContext) => Promise<ControlResult>
+
+/** An operator's decision about a provider credential, a circuit or an end user (`blockedUserId`). `until`: ms since 1970. */
+export type Decision = {
+  readonly kind: string
+  readonly id: string
+  readonly state: string
+  readonly until: number | null
+  readonly reason: string
+}
+
+/** An admin token for authentication. */
+export type AdminToken = {
+  readonly id: string
+  readonly name: string
+  readonly status: string
+  readonly expiresAt: number | null
+  readonly digests: readonly string[]
+  readonly bindings: readonly { readonly role: string; readonly team: string | null }[]
+}
+
+/** Everything that the serving process needs from the database, up to the change `seq`. */
+export type StoredAccounts = {
+  readonly seq: number
+  readonly records: AccountRecords
+  readonly tokens: readonly AdminToken[]
+  readonly decisions: readonly Decision[]
+  /** A key, team, budget or token was stored at some time. Absent: unknown. */
+  readonly isNamed?: boolean
+}
+
+/** Changes up to `seq`. `tokens` and `decisions`: all of them if any has changed, otherwise null. */
+export type AccountsChange = {
+  readonly seq: number
+  readonly records: AccountRecords
+  readonly removed: readonly string[]
+  readonly tokens: readonly AdminToken[] | null
+  readonly decisions: readonly Decision[] | null
+}
+
+/** They may change while the thread runs. */
+export type ControlSettings = {
+  readonly pepper: string | null
+  /** The digests of `auth.keys` and `auth.admin`, in every form. */
+  readonly configured: readonly string[]
+  readonly auditDays: number
+  readonly file: FileAccounts
+}
+
+/** `snapshot`: a copy of what the serving process needs is kept in the data folder, for starts without the database. */
+export type SharedControl = SharedDatabase & { readonly snapshot: boolean }
+
+/** Where the records are: in the shared database, or in `control.db` in the folder. */
+export type ControlPlace = {
+  readonly folder: string
+  readonly database: SharedControl | null
+}
+
+export type ControlThreadOptions = ControlPlace & {
+  readonly settings: ControlSettings
+  /** The last change that the client has applied; null: none, so that the first message contains everything. */
+  readonly since: number | null
+  /** There was a file, or it could not be found out: a missing one is lost, and not created. */
+  readonly isKnown: boolean
+  /** It had client keys. */
+  readonly hasKeys: boolean
+}
+
+export type ToControlThread =
+  | { readonly number: number; readonly operation: ControlOperation; readonly context: ControlContext }
+  | { readonly do: 'settings'; readonly settings: ControlSettings }
+  /** IDs of keys, and the start of the hour of their last use in ms since 1970. */
+  | { readonly do: 'used'; readonly uses: readonly (readonly [id: string, hour: number])[] }
+  | { readonly do: 'close' }
+
+export type FromControlThread =
+  | { readonly number: number; readonly result: ControlResult }
+  | { readonly do: 'changed'; readonly change: AccountsChange }
+  | { readonly do: 'complete'; readonly stored: StoredAccounts }
+  /** `problem` contains no path; null: the database works. `isLost`: its file is missing, or cannot be opened. */
+  | { readonly do: 'state'; readonly problem: string | null; readonly isLost: boolean }
+  /** Why the snapshot cannot be written, without a path; null: it is written again. */
+  | { readonly do: 'snapshot'; readonly problem: string | null }

@@ -1,0 +1,49 @@
+/**
+ * `run.json` in the data folder: the address of the gateway that runs there, for the command line. Written when it listens
+ * and removed when it ends. A process that is killed leaves it, so readers check the process ID.
+ */
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { makeFolder } from '../storage/files/folder.ts'
+
+export type RunFile = {
+  /** The process that serves, or the supervisor of the workers. */
+  readonly pid: number
+  /** The address it listens on. */
+  readonly host: string
+  readonly port: number
+}
+
+const pathOf = (folder: string): string => join(folder, 'run.json')
+
+/** Writes the file, readable by its owner only. Without write permission there is none: the gateway serves all the same. */
+export const writeRunFile = (folder: string, run: RunFile): void => {
+  const draft = `${pathOf(folder)}.${run.pid}`
+  try {
+    makeFolder(folder)
+    writeFileSync(draft, `${JSON.stringify(run)}\n`, { mode: 0o600 })
+    renameSync(draft, pathOf(folder))
+  } catch {
+    // A read-only file system, or a permission that is missing.
+  }
+}
+
+/** The file's content; null if there is none or it is not valid. */
+export const readRunFile = (folder: string): RunFile | null => {
+  try {
+    const { pid, host, port }: Partial<Record<string, unknown>> = JSON.parse(readFileSync(pathOf(folder), 'utf8'))
+    return typeof pid === 'number' && typeof host === 'string' && typeof port === 'number' ? { pid, host, port } : null
+  } catch {
+    return null
+  }
+}
+
+/** Removes the file of this process. The file of a gateway that was started later stays. */
+export const removeRunFile = (folder: string, pid: number): void => {
+  if (readRunFile(folder)?.pid !== pid) return
+  try {
+    rmSync(pathOf(folder), { force: true })
+  } catch {
+    // A file that stays is recognised by its process ID.
+  }
+}

@@ -1,0 +1,97 @@
+/** The dependencies of the handlers. */
+
+import type { ConfigSources } from '../../config/load.ts'
+import type { ReloadEntry } from '../../config/reload-state.ts'
+import type { Directory, Principal } from '../../core/accounts.ts'
+import type { FullConfig } from '../../core/config.ts'
+import type { Outcome } from '../../core/failure.ts'
+import type { HealthProblem } from '../../gateway/endpoints/pages.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
+import type { AlertingState } from '../../observe/alerts/alerting.ts'
+import type { ClientsSeen } from '../../observe/clients-seen.ts'
+import type { LiveHub } from '../../observe/live/hub.ts'
+import type { IncidentLog } from '../../observe/live/incident-log.ts'
+import type { TransitionLog } from '../../observe/live/transition-log.ts'
+import type { ProviderMinutes } from '../../observe/provider-minutes.ts'
+import type { RunOperation } from '../../records/store/messages.ts'
+import type { RequestBodies } from '../../usage/bodies/body-keeper.ts'
+import type { UsageLedger } from '../../usage/bookkeeper/usage-ledger.ts'
+import type { UsageReader } from '../../usage/reading/client.ts'
+import type { Handlers } from '../routes.ts'
+import type { Authentication } from './authentication.ts'
+import type { AskNodes } from './node-replies.ts'
+import type { Replays } from './replay.ts'
+
+export type AdminDeps = {
+  readonly gateway: Gateway
+  readonly authentication: Authentication
+  readonly control: Control
+  readonly usage: UsageReader
+  readonly bodies: Pick<RequestBodies, 'read'>
+  readonly replays: Replays
+  /** The handlers of the model API. */
+  readonly handlers: Handlers
+  /** The client of the dashboard's own requests. `source`: the value of their tag `source`. */
+  readonly dashboard: (source: string) => Outcome<Principal>
+  readonly ledger: Pick<UsageLedger, 'adjust' | 'state'>
+  readonly process: ProcessFacts
+  readonly configuration: Configuration
+  /** The other processes that serve the port; null: there are none. */
+  readonly nodes: AskNodes | null
+  /** Waits until this process has read the teams, keys, budgets and prices that were written so far. */
+  readonly refresh: () => Promise<void>
+  /** The last changes of circuits and keys in this process. */
+  readonly transitions: Pick<TransitionLog, 'between'>
+  /** The outages of providers in this process, and in earlier ones. */
+  readonly incidents: Pick<IncidentLog, 'all'>
+  /** The kinds of clients that have called this process. */
+  readonly clients: Pick<ClientsSeen, 'all'>
+  /** The attempts of this process at each provider, by minute. */
+  readonly minutes: Pick<ProviderMinutes, 'of'>
+  /** The alerts that were sent; null: none are configured, or another process sends them. */
+  readonly alerts: () => AlertingState | null
+  /** The live events, loaded on use. */
+  readonly live: () => Promise<LiveHub>
+}
+
+/** The running process. */
+export type ProcessFacts = {
+  readonly version: string
+  /** ms since 1970. */
+  readonly startedAt: number
+  /** ms. */
+  readonly uptime: () => number
+  readonly production: boolean
+  readonly draining: () => boolean
+  /** Requests and WebSocket turns in progress. */
+  readonly live: () => number
+  readonly connections: () => number
+  readonly problems: () => readonly HealthProblem[]
+  /** Null: the only process that serves the port. */
+  readonly worker: { readonly number: number; readonly of: number } | null
+}
+
+/** The configuration on disk and its reloads. */
+export type Configuration = {
+  readonly sources: ConfigSources
+  readonly running: () => FullConfig
+  /** Of the running configuration. */
+  readonly warnings: () => readonly string[]
+  /** Newest first. */
+  readonly reloads: () => readonly ReloadEntry[]
+  /** Reads the files now; `reloads` then has the result. */
+  readonly reload: () => Promise<void>
+}
+
+/**
+ * The teams, keys, budgets, prices and tokens of this process. Messages to the thread of `control.db` are plain JSON, so
+ * that they can also go to another process.
+ */
+export type Control = {
+  readonly run: RunOperation
+  /** Whether there is a database. */
+  readonly isStored: () => boolean
+  /** Whether model calls need no client key. */
+  readonly isOpen: () => boolean
+  readonly directory: () => Directory
+}

@@ -1,0 +1,100 @@
+/** Outages of providers: one entry for each, with its figures. */
+import { z } from 'zod'
+import { bad, good } from '../../../core/failure.ts'
+import { type Incident, mergeIncidents } from '../../../observe/live/incident.ts'
+import { INCIDENTS_PARAMETERS, rangeOf } from '../../../usage/reading/parameters.ts'
+import { count, listOf, pageOf, time } from '../fields.ts'
+import { askNodes } from '../nodes.ts'
+import { row } from '../row.ts'
+import { EMPTY_RANGE } from '../usage-query.ts'
+
+const incident = z
+  .strictObject({
+    id: z.string(),
+    providers: z.array(z.string()).describe('Several if they share a base URL or a proxy'),
+    models: z.array(z.string()).describe('Models whose circuits opened, at most 50'),
+    base_url: z.string().nullable().describe('The base URL or proxy whose circuit opened'),
+    begin: time.describe('When the first circuit opened'),
+    end: time.nullable().describe('When the last one closed; null: it lasts'),
+    seconds: count.describe('Its length so far'),
+    ended_by: z
+      .enum(['recovered', 'operator', 'restart', 'removed'])
+      .nullable()
+      .describe('`restart`: the process ended; `removed`: the provider was removed from the configuration'),
+    cause: z.string().describe('The kind of the failure that opened the first circuit'),
+    request: z.string().nullable().describe('The ID of the request that had it'),
+    failures: count.describe('Attempts that failed since'),
+    rerouted: count.describe('Requests that another target answered'),
+    lost: count.describe('Requests that failed'),
+  })
+  .meta({ id: 'Incident' })
+
+const iso = (at: number): string => new Date(at).toISOString()
+
+const shownIncident = ({ begin, end, ...rest }: Incident, now: number) => ({
+  ...rest,
+  models: [...rest.models],
+  providers: [...rest.providers],
+  begin: iso(begin),
+  end: end === null ? null : iso(end),
+  seconds: Math.max(0, Math.round(((end ?? now) - begin) / 1_000)),
+})
+
+/** Newest first; the ID orders those of the same time. */
+const cursorOf = ({ begin, id }: Incident): string => `${iso(begin)} ${id}`
+
+export const incidentRows = [
+  row({
+    method: 'GET',
+    path: '/incidents',
+    summary: 'List the outages of providers, newest first',
+    about:
+      'An incident begins when a circuit of a provider opens and ends when all of its circuits are closed; one that opens again within a minute continues it. Requests are counted while it lasts. By default those of the last 7 days, of all processes of this gateway; the last 500 of each are kept in the data folder.',
+    role: 'viewer',
+    scope: 'all',
+    query: INCIDENTS_PARAMETERS,
+    answer: z.strictObject({ ...listOf(incident).shape, from: time, to: time }).meta({ id: 'IncidentsPage' }),
+    example: {
+      query: { provider: 'groq' },
+      answer: {
+        object: 'list',
+        data: [
+          {
+            id: 'inc_mif3x1c0_1',
+            providers: ['groq'],
+            models: ['llama-3.3-70b'],
+            base_url: null,
+            begin: '2026-11-23T10:00:00.000Z',
+            end: '2026-11-23T10:02:02.000Z',
+            seconds: 122,
+            ended_by: 'recovered',
+            cause: 'status',
+            request: 'req_kdvbwqhzmrtckdvbwqhz',
+            failures: 41,
+            rerouted: 312,
+            lost: 3,
+          },
+        ],
+        has_more: false,
+        next: null,
+        from: '2026-11-16T10:00:00.000Z',
+        to: '2026-11-23T10:00:00.000Z',
+      },
+    },
+    async handle(deps, { query }) {
+      const now = deps.gateway.world.date()
+      const range = rangeOf(query, 'incidents', now + 1)
+      if (!range) return bad(EMPTY_RANGE)
+      const { from, to } = range
+      const { limit, after, provider } = query
+      const { answers } = await askNodes(deps, { do: 'incidents' })
+      // See `answerNode`.
+      const found = mergeIncidents(answers.map(({ value }) => value.incidents as unknown as readonly Incident[]))
+        .filter(({ begin, end }) => begin < to && (end ?? now) >= from)
+        .filter(({ providers }) => !provider || providers.some((id) => provider.includes(id)))
+      const page = pageOf(found, { limit, after, isDescending: true }, cursorOf)
+      const data = page.data.map((one) => shownIncident(one, now))
+      return good({ body: { ...page, data, from: iso(from), to: iso(to) } })
+    },
+  }),
+]

@@ -1,0 +1,195 @@
+/** The state of the process. */
+import { createReadStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { z } from 'zod'
+import { backUp } from '../../../backup/client.ts'
+import { IN_POSTGRES } from '../../../backup/data-files.ts'
+import { bad, fail, good } from '../../../core/failure.ts'
+import type { ResponseWriter } from '../../../core/http-exchange.ts'
+import type { Settings } from '../../../core/settings.ts'
+import { journalFolder } from '../../../usage/bookkeeper/usage-ledger.ts'
+import { noteAudit } from '../control.ts'
+import { time } from '../fields.ts'
+import { askNodes } from '../nodes.ts'
+import { row } from '../row.ts'
+import { reloadAnswer, reloadEntry } from './config.ts'
+
+const bytes = z.int().min(0)
+
+const problems = z.array(z.strictObject({ component: z.string(), reason: z.string(), since: time }))
+const memory = z.strictObject({ rss: bytes, heap_used: bytes, external: bytes }).describe('In bytes')
+
+/** The state of one process. */
+const facts = {
+  status: z.enum(['ok', 'degraded', 'draining']),
+  pid: z.int(),
+  started_at: time,
+  uptime_ms: z.int().min(0),
+  requests_in_progress: z.int().min(0),
+  connections: z.int().min(0),
+  memory,
+  problems,
+}
+const node = z.strictObject({ node: z.string().nullable(), ...facts })
+
+const system = z
+  .strictObject({
+    object: z.literal('system'),
+    ...facts,
+    version: z.string(),
+    node: z.string().describe('Version of Node.js'),
+    platform: z.string(),
+    production: z.boolean(),
+    catalogue: z.string().nullable().describe('The date of the catalogue of models and prices; null: it has none'),
+    worker: z
+      .strictObject({ number: z.int().min(1), of: z.int().min(1) })
+      .nullable()
+      .describe('The process that answered, where several serve the port (WORKERS)'),
+    ledger: z
+      .strictObject({ lag_ms: z.number().min(0), dropped: z.int().min(0) })
+      .describe('Age of the last stored record while more are left, and records that could not be written'),
+    nodes: z.array(node).describe('Each process that serves the port and has answered, this one first'),
+  })
+  .meta({ id: 'System' })
+
+const foldersOf = (settings: Settings) => ({
+  data: resolve(settings.data.dir),
+  journal: resolve(journalFolder(settings)),
+  isShared: settings.database.url !== undefined,
+})
+
+/** Sends a file as fast as the client reads it, and deletes it. */
+const sendFile = async (file: string, reply: ResponseWriter): Promise<void> => {
+  const source = createReadStream(file)
+  let wake = () => {}
+  reply.onDisconnect(() => {
+    source.destroy()
+    wake()
+  })
+  try {
+    for await (const chunk of source) {
+      // Without an encoding the chunks are buffers.
+      if (reply.write(chunk as Buffer)) continue
+      await new Promise<void>((resume) => {
+        wake = resume
+        reply.onDrain(resume)
+      })
+    }
+    reply.end()
+  } catch {
+    // The client has left, or the file cannot be read: an incomplete body is the only sign.
+    reply.abort()
+  } finally {
+    await rm(file, { force: true })
+  }
+}
+
+export const systemRows = [
+  row({
+    method: 'POST',
+    path: '/system/backup',
+    summary: 'Write a backup of the data folder and send it',
+    about:
+      'A `.tar.gz` as `headgate backup` writes it, for `headgate restore`: the databases and the journal. It contains the digests of keys and the audit log; it has no keys of providers, no headgate.yaml and no pepper. The data folder needs room for a copy. With `DATABASE_URL` it has neither keys, budgets and the audit log nor usage, which are in Postgres (`pg_dump`); the header `x-headgate-warning` says so.',
+    role: 'admin',
+    scope: 'all',
+    answer: { media: 'application/gzip', about: 'The archive' },
+    example: {},
+    async handle(deps, call) {
+      const { configuration, control, process: facts } = deps
+      const folders = foldersOf(configuration.running().settings)
+      const found = await backUp(folders, facts.version)
+      if ('problem' in found)
+        return bad(fail('storage', `The backup cannot be written: ${found.problem}.`, { retryAfter: 2_000 }))
+      await noteAudit(control, call, { action: 'system.backup', object: 'data', details: {} })
+      const day = new Date(deps.gateway.world.date()).toISOString().slice(0, 10)
+      return good({
+        stream(reply) {
+          reply.writeHead(200, {
+            'content-type': 'application/gzip',
+            'content-disposition': `attachment; filename="headgate-${day}.tar.gz"`,
+            'cache-control': 'no-store',
+            ...(folders.isShared && { 'x-headgate-warning': IN_POSTGRES }),
+          })
+          return sendFile(found.file, reply)
+        },
+      })
+    },
+  }),
+  row({
+    method: 'GET',
+    path: '/system',
+    summary: 'Show the state of the process, and of the others that serve the port',
+    role: 'viewer',
+    scope: 'any',
+    answer: system,
+    example: {
+      answer: {
+        object: 'system',
+        status: 'ok',
+        version: '0.1.0',
+        node: 'v24.21.0',
+        platform: 'linux x64',
+        pid: 4711,
+        started_at: '2026-11-23T09:00:00.000Z',
+        uptime_ms: 3_600_000,
+        production: true,
+        catalogue: '2026-11-21',
+        worker: null,
+        requests_in_progress: 3,
+        connections: 12,
+        memory: { rss: 92_000_000, heap_used: 31_000_000, external: 4_000_000 },
+        ledger: { lag_ms: 0, dropped: 0 },
+        problems: [],
+        nodes: [],
+      },
+    },
+    async handle(deps) {
+      const { version, production, worker } = deps.process
+      const { answers } = await askNodes(deps, { do: 'system' })
+      // `answerNode` returns these members.
+      const nodes = answers.map(
+        ({ node: name, value }) => ({ ...value, node: name }) as unknown as z.input<typeof node>,
+      )
+      const [own] = nodes
+      if (!own) return bad(fail('internal', 'This process has not answered.'))
+      const platform = `${process.platform} ${process.arch}`
+      const { lagMs, dropped } = deps.ledger.state()
+      const ledger = { lag_ms: lagMs, dropped }
+      const catalogue = deps.gateway.catalogue.date?.() ?? null
+      const here = { version, node: process.version, platform, production, catalogue, worker, ledger }
+      return good({ body: { ...own, object: 'system' as const, ...here, nodes } })
+    },
+  }),
+  row({
+    method: 'POST',
+    path: '/system/reload',
+    summary: 'Read the configuration again',
+    about:
+      'As SIGHUP does, in all processes. A refused configuration is reported in the answer, and the running one stays.',
+    role: 'operator',
+    scope: 'all',
+    answer: reloadEntry,
+    example: {
+      answer: {
+        at: '2026-11-23T10:00:00.000Z',
+        outcome: 'changed',
+        changes: ['circuit.timeout: 30000 → 20000'],
+        warnings: [],
+        problems: [],
+      },
+    },
+    async handle(deps) {
+      const { configuration, gateway } = deps
+      const before = configuration.reloads()[0]
+      await configuration.reload()
+      const [latest] = configuration.reloads()
+      // The other processes read it too; for this one it is unchanged then.
+      if (deps.process.worker) await askNodes(deps, { do: 'reload' })
+      if (latest && latest !== before) return good({ body: reloadAnswer(latest) })
+      const at = gateway.world.date()
+      return good({ body: reloadAnswer({ at, outcome: 'unchanged', changes: [], warnings: [], problems: [] }) })
+    },
+  }),
+]

@@ -1,0 +1,152 @@
+/** Sums of usage and cost, and exports, from the ledger. */
+import { z } from 'zod'
+import { good } from '../../../core/failure.ts'
+import { EXPORT_PARAMETERS, USAGE_PARAMETERS } from '../../../usage/reading/parameters.ts'
+import { runFor } from '../control.ts'
+import { count, dollars, id, listOf, time } from '../fields.ts'
+import { row } from '../row.ts'
+import { scoped, shown, summed } from '../usage-query.ts'
+import { writeExport } from '../write-export.ts'
+
+const sums = {
+  requests: count,
+  failed: count,
+  attempts: count,
+  input: count,
+  output: count,
+  cache_read: count,
+  cache_write: count,
+  reasoning: count,
+  cost: dollars,
+  saved: dollars,
+  lost: dollars.describe('The part of `cost` of attempts that delivered no whole answer'),
+  estimated: count.describe('Attempts whose usage is estimated'),
+  unpriced: count.describe('Attempts without a known price'),
+  first_content_ms: z.number().nullable(),
+  total_ms: z.number().nullable(),
+}
+const dimension = z.string().nullable().optional()
+const usageEntry = z
+  .strictObject({
+    start: z.string().optional(),
+    team: dimension,
+    key: dimension,
+    model: dimension,
+    provider: dimension,
+    tag: dimension,
+    style: dimension,
+    route: dimension,
+    client: dimension,
+    ...sums,
+  })
+  .meta({ id: 'UsageEntry' })
+const usageReport = z
+  .strictObject({
+    ...listOf(usageEntry).shape,
+    from: time,
+    to: time,
+    total: z.strictObject(sums),
+    names: z.record(z.string(), z.string()).describe('Of the teams and keys in `data`, by ID; deleted ones included'),
+  })
+  .meta({ id: 'UsageReport' })
+
+const SUMS = {
+  requests: 812,
+  failed: 3,
+  attempts: 830,
+  input: 91_000,
+  output: 12_000,
+  cache_read: 0,
+  cache_write: 0,
+  reasoning: 0,
+  cost: '1.840000000',
+  saved: '0.000000000',
+  lost: '0.000000000',
+  estimated: 3,
+  unpriced: 0,
+  first_content_ms: 310,
+  total_ms: 1_200,
+}
+const REPORT = {
+  object: 'list',
+  data: [{ start: '2026-11-22', team: 'team_kdvbwqhzmrtc', ...SUMS }],
+  has_more: false,
+  next: null,
+  from: '2026-11-22T00:00:00.000Z',
+  to: '2026-11-23T00:00:00.000Z',
+  total: SUMS,
+  names: { team_kdvbwqhzmrtc: 'search' },
+}
+
+export const usageRows = [
+  row({
+    method: 'GET',
+    path: '/usage',
+    summary: 'Sum usage and cost',
+    about: 'By default of the last 30 days, by day. Sums are kept when requests are deleted.',
+    role: 'viewer',
+    scope: 'team',
+    query: USAGE_PARAMETERS,
+    answer: usageReport,
+    example: { query: { by: 'team', bucket: 'day' }, answer: REPORT },
+    async handle(deps, { query, teams }) {
+      const whole = scoped(deps, summed(query, deps.gateway.config()), 'usage', teams)
+      return whole.ok ? shown(await deps.usage.usage(whole.value)) : whole
+    },
+  }),
+  row({
+    method: 'GET',
+    path: '/usage/export',
+    summary: 'Export requests, attempts or days as CSV or JSON lines',
+    about:
+      'Streamed, oldest first, with the names of teams and keys in the last two columns, compressed if the client accepts gzip. Cells of a CSV that a spreadsheet would run begin with an apostrophe.',
+    role: 'viewer',
+    scope: 'team',
+    query: EXPORT_PARAMETERS,
+    answer: { media: 'text/csv', about: 'CSV with a head, or JSON lines (application/x-ndjson).' },
+    example: { query: { format: 'csv', level: 'request' } },
+    async handle(deps, { query, teams, request: { headers } }) {
+      // Days are sums; the other levels are lists.
+      const asked = query.level === 'day' ? summed(query, deps.gateway.config()) : query
+      const whole = scoped(deps, asked, 'export', teams)
+      if (!whole.ok) return whole
+      const source = deps.usage.export(whole.value)
+      const first = await source.read()
+      if (!first.ok) return first
+      const gzip = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/i.test(headers('accept-encoding') ?? '')
+      const type = query.format === 'csv' ? 'text/csv; charset=utf-8' : 'application/x-ndjson'
+      return good({
+        stream(reply) {
+          reply.writeHead(200, {
+            'content-type': type,
+            'content-disposition': `attachment; filename="usage.${query.format}"`,
+            'cache-control': 'no-store',
+            vary: 'accept-encoding',
+            ...(gzip && { 'content-encoding': 'gzip' }),
+          })
+          return writeExport(first.value, source, reply, gzip)
+        },
+      })
+    },
+  }),
+  row({
+    method: 'GET',
+    path: '/keys/{id}/usage',
+    summary: 'Sum usage and cost of a client key',
+    about: 'With the parameters of /usage.',
+    role: 'viewer',
+    scope: 'team',
+    params: id,
+    query: USAGE_PARAMETERS,
+    answer: usageReport,
+    example: { params: { id: 'key_kdvbwqhzmrtc' }, query: { by: 'model' }, answer: REPORT },
+    async handle(deps, call) {
+      const { params, query, teams } = call
+      const whole = scoped(deps, summed(query, deps.gateway.config()), 'usage', teams)
+      if (!whole.ok) return whole
+      const key = teams === null ? null : await runFor(deps.control, call, { do: 'get', kind: 'key', id: params.id })
+      if (key?.ok === false) return key
+      return shown(await deps.usage.usage({ ...whole.value, filter: { ...whole.value.filter, key: [params.id] } }))
+    },
+  }),
+]

@@ -1,0 +1,160 @@
+/** Reads request bodies: size, UTF-8 and JSON limits. */
+import { isUtf8 } from 'node:buffer'
+import type { EncodedText } from '../core/encoded-text.ts'
+import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
+import type { HeaderLookup } from '../core/headers.ts'
+import { inTurns, PIECE, type Steps } from '../core/steps.ts'
+import { turn } from '../runtime/turns.ts'
+import type { BodySink, HttpExchange } from '../transport/server/http-server.ts'
+import { exceedsJsonLimits, jsonLimitSteps } from './json-limits.ts'
+
+/** The failure if the headers exclude a JSON body; null: they do not. `maxBytes`: maximum size of the body. */
+export const bodyProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
+  return typeProblem(headers) ?? textProblem(headers, maxBytes)
+}
+
+/** The failure if the body is not JSON by its content type; null: it may be. */
+export const typeProblem = (headers: HeaderLookup): Failure | null => {
+  const type = headers('content-type')
+  return type === undefined || type === 'application/json' || isJson(type) ? null : fail('media_type', wrongType(type))
+}
+
+/** Like `bodyProblem` for a body of any type. */
+export const textProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
+  const encoding = headers('content-encoding')
+  const length = headers('content-length')
+  // A few hundred bytes can inflate to a hundred million; prompts do not need compression.
+  if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
+    return fail('media_type', 'The body is compressed. Send it uncompressed, without Content-Encoding.')
+  if (length !== undefined && Number(length) > maxBytes) return tooLarge(maxBytes)
+  return null
+}
+
+/** The usual cause: curl sends `-d` as a form unless a header sets the type. */
+const wrongType = (type: string): string => {
+  const media = /^[a-z0-9.+-]+\/[a-z0-9.+-]+$/.exec(type.split(';', 1)[0]?.trim().toLowerCase() ?? '')?.[0]
+  const found = media === undefined || media.length > 60 ? 'not JSON in UTF-8' : `${media}, not JSON in UTF-8`
+  const remedy = "Send the header content-type: application/json (curl: -H 'content-type: application/json')."
+  return `The Content-Type is ${found}. ${remedy}`
+}
+
+const isJson = (type: string): boolean => {
+  const [media = '', ...parameters] = type.toLowerCase().split(';')
+  const charset = parameters.map((part) => part.trim()).find((part) => part.startsWith('charset='))
+  const named = charset?.slice('charset='.length).replaceAll('"', '')
+  return (
+    /^application\/(?:[a-z0-9.-]+\+)?json$/.test(media.trim()) &&
+    (named === undefined || named === 'utf-8' || named === 'utf8')
+  )
+}
+
+const tooLarge = (maxBytes: number): Failure =>
+  fail('body_too_large', `The body is too large (limit ${inUnits(maxBytes)}; limit.body, LIMIT_BODY).`)
+
+const inUnits = (bytes: number): string =>
+  bytes % 1_048_576 === 0 ? `${bytes / 1_048_576} MiB` : bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} bytes`
+
+/** Receives a body. Exactly one of `enter`, `unfit` and `broke` is called, once; for a large body even after the client left. */
+export type BodyListener = {
+  /** Reserves memory for a part. Returns a failure if none is available. */
+  reserve(bytes: number): Failure | null
+  received(body: EncodedText): void
+  invalid(failure: Failure): void
+  /** Reading the body failed: a bug. */
+  broke(error: unknown): void
+}
+
+/** Reads a body to its end, and checks its size as it arrives. */
+export const collect = (exchange: HttpExchange, maxBytes: number, listener: BodyListener): void =>
+  exchange.pipeBody(new BodyReader(exchange, maxBytes, listener))
+
+/** Bytes of memory that a part takes at least: a body can come in chunks of one byte. */
+const LEAST = 256
+
+class BodyReader implements BodySink {
+  readonly #exchange: HttpExchange
+  readonly #maxBytes: number
+  readonly #listener: BodyListener
+  readonly #parts: Buffer[] = []
+  #size = 0
+
+  constructor(exchange: HttpExchange, maxBytes: number, listener: BodyListener) {
+    this.#exchange = exchange
+    this.#maxBytes = maxBytes
+    this.#listener = listener
+  }
+
+  push(part: Buffer): void {
+    this.#size += part.length
+    const memory = Math.max(part.length, LEAST)
+    const problem = this.#size > this.#maxBytes ? tooLarge(this.#maxBytes) : this.#listener.reserve(memory)
+    if (!problem) {
+      this.#parts.push(part)
+      return
+    }
+    this.#exchange.pipeBody(null)
+    this.#listener.invalid(problem)
+  }
+
+  end(): void {
+    if (this.#size > PIECE) return this.#endLarge()
+    const [first] = this.#parts
+    const whole = this.#parts.length === 1 && first ? first : Buffer.concat(this.#parts, this.#size)
+    if (!isUtf8(whole)) return this.#listener.invalid(NOT_UTF8)
+    const bytes = withoutByteOrderMark(whole)
+    const text = bytes.toString('utf8')
+    const problem = exceedsJsonLimits(text)
+    if (problem) this.#listener.invalid(problem)
+    // ASCII is encoded as fast as its bytes are copied.
+    else this.#listener.received(bytes.length === text.length ? { text } : { text, bytes })
+  }
+
+  #endLarge(): void {
+    const listener = this.#listener
+    inTurns(readParts(this.#parts.splice(0), this.#size), turn).then(
+      (read) => (read.ok ? listener.received(read.value) : listener.invalid(read.failure)),
+      (error) => listener.broke(error),
+    )
+  }
+}
+
+/** The text of these parts; yields between pieces, so that the event loop stays free. */
+function* readParts(parts: readonly Buffer[], size: number): Steps<Outcome<EncodedText>> {
+  const whole = Buffer.allocUnsafeSlow(size)
+  let filled = 0
+  let pause = PIECE
+  for (const part of parts) {
+    part.copy(whole, filled)
+    filled += part.length
+    if (filled < pause) continue
+    yield
+    pause = filled + PIECE
+  }
+  const bytes = withoutByteOrderMark(whole)
+  const texts: string[] = []
+  for (let at = 0; at < bytes.length; ) {
+    const end = betweenCharacters(bytes, Math.min(bytes.length, at + PIECE))
+    const piece = bytes.subarray(at, end)
+    if (!isUtf8(piece)) return bad(NOT_UTF8)
+    texts.push(piece.toString('utf8'))
+    at = end
+    yield
+  }
+  const text = texts.join('')
+  yield
+  const problem = yield* jsonLimitSteps(text)
+  return problem ? bad(problem) : good({ text, bytes })
+}
+
+/** The start of the character at this offset; a UTF-8 character has up to three further bytes. */
+const betweenCharacters = (bytes: Buffer, at: number): number => {
+  let place = at
+  while (place > at - 3 && place < bytes.length && ((bytes[place] ?? 0) & 0xc0) === 0x80) place--
+  return place
+}
+
+const NOT_UTF8 = fail('invalid_json', 'The body is not valid UTF-8, which JSON requires.')
+
+/** Removes a byte order mark, which some Windows tools write (RFC 8259, section 8.1: parsers may ignore it). */
+const withoutByteOrderMark = (bytes: Buffer): Buffer =>
+  bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes

@@ -1,0 +1,208 @@
+/** The handler of each route. */
+
+import type { ClientProtocolName } from '../core/chat.ts'
+import { fail, type Outcome } from '../core/failure.ts'
+import type { IncomingRequest, ResponseWriter } from '../core/http-exchange.ts'
+import type { JsonObject } from '../core/json.ts'
+import { nearest } from '../core/nearest.ts'
+import { serveChat } from '../gateway/chat/serve-chat.ts'
+import { countTokens } from '../gateway/endpoints/count-tokens.ts'
+import { EMBEDDINGS, serveEmbeddings } from '../gateway/endpoints/embeddings.ts'
+import { explainCall } from '../gateway/endpoints/explain.ts'
+import { type HealthProblem, healthPage, modelPage, modelsPage, statusPage } from '../gateway/endpoints/pages.ts'
+import type { Gateway } from '../gateway/gateway.ts'
+import { compact } from '../gateway/responses/compact.ts'
+import { createResponse, withHistoryFrom } from '../gateway/responses/create-response.ts'
+import { cancelResponse, deleteResponse, listInput, showResponse } from '../gateway/responses/retrieve-response.ts'
+import { repeatableChat, repeatableEmbeddings, shareResponses } from '../gateway/sharing/idempotency.ts'
+import { METRICS_TYPE } from '../observe/metrics.ts'
+import { protocols } from '../protocols/index.ts'
+import type { ClientPages } from './client-pages.ts'
+import { errorResponse } from './error-response.ts'
+import { fingerprint } from './fingerprint.ts'
+import { openapi } from './openapi.ts'
+import { type Handlers, ROUTES } from './routes.ts'
+
+/** The style of a shared compaction in the log; the model call of a compaction is in the responses style. */
+const COMPACT = 'compact'
+
+/** The dependencies of the handlers. */
+export type HandlerDeps = {
+  readonly gateway: Gateway
+  readonly version: string
+  /** s since 1970. */
+  readonly started: number
+  readonly uptime: () => number
+  readonly draining: () => boolean
+  /** The client keys were not read so far. */
+  readonly loading: () => boolean
+  /** Model calls need a client key. */
+  readonly keyed: () => boolean
+  /** Current problems, for `/health`. */
+  readonly problems: () => readonly HealthProblem[]
+  /** The metrics page; null: not all workers responded. */
+  readonly metrics: () => string | Promise<string | null>
+  /** What a client may read about its own use; loaded at the first call. */
+  readonly clientPages: () => Promise<ClientPages>
+  /** Present where several processes serve the port. */
+  readonly worker?: WorkerHandle | undefined
+}
+
+type WorkerHandle = {
+  /** From 1. */
+  readonly number: number
+  readonly of: number
+  /** Cancels a background response in the other workers. */
+  readonly cancel: (response: string, owner: string) => Promise<void>
+}
+
+/** Creates the handlers. */
+export const handlersFor = (deps: HandlerDeps): Handlers => {
+  const { gateway, version, started } = deps
+  const share = shareResponses(gateway, fingerprint)
+  const call = (name: ClientProtocolName) => {
+    const protocol = protocols[name]
+    const { style } = protocol
+    const repeatable = repeatableChat(protocol, false)
+    return (received: IncomingRequest, reply: ResponseWriter) =>
+      share({ protocol, style, received, responseWriter: reply, repeatable }, (shared, to) =>
+        serveChat(shared, { protocol, received, responseWriter: to }),
+      )
+  }
+  const responsesProtocol = protocols[ROUTES.responses.protocol]
+  const repeatableTurn = repeatableChat(responsesProtocol, true)
+  const embeddingsProtocol = protocols[ROUTES.embeddings.protocol]
+  const ready = (reply: ResponseWriter) => {
+    const status = deps.draining() ? 'draining' : deps.loading() ? 'loading' : 'ok'
+    json(reply, status === 'ok' ? 200 : 503, { status })
+  }
+  const { worker } = deps
+  const identity = worker && { worker: { number: worker.number, of: worker.of } }
+  /** Another worker may run the background response; it stores the cancelled response. */
+  const cancelElsewhere = async (id: string, { client }: IncomingRequest): Promise<void> => {
+    if (worker && !gateway.jobs.has(id)) await worker.cancel(id, client)
+  }
+  return {
+    chat: call(ROUTES.chat.protocol),
+    responses: (received, reply) =>
+      share(
+        {
+          protocol: responsesProtocol,
+          style: responsesProtocol.style,
+          received,
+          responseWriter: reply,
+          repeatable: repeatableTurn,
+        },
+        (shared, to) => createResponse(shared, received, to),
+      ),
+    compact: (received, reply) =>
+      share(
+        { protocol: responsesProtocol, style: COMPACT, received, responseWriter: reply, repeatable: () => null },
+        (shared, to) => compact(shared, received, to),
+      ),
+    response: (received, reply, id) => showResponse(gateway, received, reply, id),
+    deleteResponse: async (received, reply, id) => {
+      await cancelElsewhere(id, received)
+      await deleteResponse(gateway, received, reply, id)
+    },
+    responseInput: (received, reply, id) => listInput(gateway, received, reply, id),
+    cancelResponse: async (received, reply, id) => {
+      await cancelElsewhere(id, received)
+      await cancelResponse(gateway, received, reply, id)
+    },
+    messages: call(ROUTES.messages.protocol),
+    completions: call(ROUTES.completions.protocol),
+    embeddings: (received, reply) =>
+      share(
+        {
+          protocol: embeddingsProtocol,
+          style: EMBEDDINGS,
+          received,
+          responseWriter: reply,
+          repeatable: repeatableEmbeddings,
+        },
+        (shared, to) => serveEmbeddings(shared, received, to),
+      ),
+    countTokens: (received, reply) =>
+      countTokens(gateway, { protocol: protocols[ROUTES.countTokens.protocol], received, responseWriter: reply }),
+    inputTokens: (received, reply) =>
+      countTokens(gateway, {
+        protocol: responsesProtocol,
+        received,
+        responseWriter: reply,
+        withHistory: withHistoryFrom(gateway, received),
+      }),
+    explain: async (received, reply) => {
+      const answer = await explainCall(gateway, received)
+      if (answer.ok) return json(reply, 200, answer.value)
+      refuse(reply, answer.failure, received)
+    },
+    models: ({ principal }, reply) => json(reply, 200, modelsPage(gateway, principal, started)),
+    model: (received, reply, id) => {
+      const page = modelPage(gateway, received.principal, id, started)
+      if ('entry' in page) return json(reply, 200, page.entry)
+      const [near] = nearest(id, page.names.slice(0, 2_000))
+      const hint = near === undefined ? 'GET /v1/models lists the models.' : `Did you mean "${near}"?`
+      refuse(reply, fail('unknown_model', `Unknown model. ${hint}`, { param: 'model' }), received)
+    },
+    usage: async (received, reply) => {
+      const pages = await deps.clientPages()
+      own(reply, await pages.usage(received), received)
+    },
+    request: async (received, reply, id) => {
+      const pages = await deps.clientPages()
+      own(reply, await pages.request(received, id), received)
+    },
+    health: (_received, reply) => {
+      const draining = deps.draining()
+      json(reply, draining ? 503 : 200, {
+        ...healthPage(gateway, {
+          version,
+          uptime: deps.uptime(),
+          draining,
+          keyed: deps.keyed(),
+          problems: deps.problems(),
+        }),
+        ...identity,
+      })
+    },
+    live: (_received, reply) => json(reply, 200, { status: 'ok' }),
+    ready: (_received, reply) => ready(reply),
+    providersStatus: ({ principal }, reply) =>
+      json(reply, 200, { ...statusPage(gateway, principal.id === '' ? 'operator' : 'client'), ...identity }),
+    metrics: async (received, reply) => {
+      const page = await deps.metrics()
+      if (page === null)
+        return refuse(reply, fail('busy', 'The metrics of all workers could not be collected. Retry.'), received)
+      reply.writeHead(200, { 'content-type': METRICS_TYPE })
+      reply.end(page)
+    },
+    openapi: (_received, reply) => json(reply, 200, openapi(version)),
+  }
+}
+
+/** Sends what only this client may read. */
+const own = (reply: ResponseWriter, answer: Outcome<JsonObject>, received: IncomingRequest): void =>
+  answer.ok
+    ? json(reply, 200, answer.value, { 'cache-control': 'private, no-store' })
+    : refuse(reply, answer.failure, received)
+
+const json = (
+  reply: ResponseWriter,
+  status: number,
+  body: JsonObject,
+  headers: Readonly<Record<string, string>> = {},
+): void => {
+  reply.writeHead(status, { 'content-type': 'application/json', ...headers })
+  reply.end(JSON.stringify(body))
+}
+
+const refuse = (
+  reply: ResponseWriter,
+  failure: Parameters<typeof errorResponse>[0],
+  { id, path }: IncomingRequest,
+): void => {
+  const { status, headers, body } = errorResponse(failure, id, path)
+  reply.writeHead(status, headers)
+  reply.end(body)
+}

@@ -1,0 +1,219 @@
+/** Finds the owner of a presented key: of the configuration, of headgate.yaml or of the database. */
+import { hash, randomBytes } from 'node:crypto'
+import {
+  ANONYMOUS,
+  type ClientKey,
+  DEFAULT_TEAM,
+  type Directory,
+  type KeySecret,
+  type Principal,
+  type Team,
+} from '../core/accounts.ts'
+import { BoundedMap } from '../core/bounded-map.ts'
+import type { Settings } from '../core/settings.ts'
+import { isWellFormedKey, keyKindOf } from '../policy/accounts/client-key.ts'
+import { principalOf } from '../policy/accounts/principal.ts'
+import { clientKeyIds } from '../records/entities/ids.ts'
+import { digestsOf } from '../records/entities/secret-digest.ts'
+import type { AdminToken } from '../records/store/messages.ts'
+import { slashesIn } from './mask-path.ts'
+
+const NO_DIRECTORY: Directory = { teams: new Map(), keys: new Map(), budgets: new Map(), prices: [] }
+
+/** A client after authentication. `owner`: of stored responses; empty where no key is needed. */
+export type Client = { readonly principal: Principal; readonly owner: string }
+
+/** The owner of a key. */
+export type KnownKey =
+  /** A key of `auth.keys`. */
+  | { readonly kind: 'static'; readonly client: Client }
+  /** `auth.admin`. */
+  | { readonly kind: 'operator' }
+  | { readonly kind: 'token'; readonly token: AdminToken }
+  | { readonly kind: 'key'; readonly key: ClientKey; readonly secret: KeySecret; readonly team: Team }
+
+/** A key of headgate.yaml or of the database, or an admin token. */
+type StoredKey = Extract<KnownKey, { readonly kind: 'token' | 'key' }>
+
+/** All keys at one time. */
+export type KeySet = {
+  readonly auth: Settings['auth']
+  readonly directory: Directory
+  readonly tokens: readonly AdminToken[]
+}
+
+/**
+ * Finds keys by digest, so that the time of a look-up reveals nothing about how far a guess agrees with a key. Keys that
+ * were presented are found with one digest, with a random salt, by which the last 10,000 found and unknown ones are kept.
+ */
+export class KeyIndex {
+  /** The client of requests without a key. */
+  readonly anonymous: Client
+  /** See `OwnKeys.slashes`. */
+  readonly slashes: readonly number[]
+  readonly #salt = randomBytes(32).toString('base64')
+  readonly #pepper: string | undefined
+  #directory: Directory = NO_DIRECTORY
+  #tokens: readonly AdminToken[] = []
+  /** The keys of the configuration, by salted digest. */
+  readonly #configured = new Map<string, KnownKey>()
+  /** The others, by stored digest. */
+  readonly #stored = new Map<string, StoredKey>()
+  /** Those whose digest a key that precedes them has, too. */
+  readonly #shadowed = new Map<string, readonly StoredKey[]>()
+  /** Digests with a pepper exist. */
+  #isPeppered = false
+  /** The stored digest of keys that were found. */
+  #found = new BoundedMap<string>()
+  #unknown = new BoundedMap<true>()
+  readonly #clients = new Map<string, Client>()
+
+  constructor({ auth, directory, tokens }: KeySet) {
+    const { keys, admin, pepper } = auth
+    const principal = defaultPrincipal(directory.teams.get(DEFAULT_TEAM.id))
+    this.anonymous = { principal, owner: '' }
+    this.slashes = slashesIn([...keys, ...(admin === undefined ? [] : [admin])])
+    this.#pepper = pepper
+    if (admin !== undefined) this.#configured.set(this.#salted(admin), { kind: 'operator' })
+    for (const [key, id] of clientKeyIds(keys)) {
+      const client: Client = { principal: { ...principal, id }, owner: ownerOf(key) }
+      this.#configured.set(this.#salted(key), { kind: 'static', client })
+    }
+    this.#apply(directory, tokens)
+  }
+
+  /**
+   * Uses another directory and other tokens. Only what differs is indexed again. False: the configured keys depend on what
+   * has changed, so that another index is needed.
+   */
+  update(directory: Directory, tokens: readonly AdminToken[]): boolean {
+    const { id } = DEFAULT_TEAM
+    if (directory.teams.get(id) !== this.#directory.teams.get(id)) return false
+    this.#apply(directory, tokens)
+    return true
+  }
+
+  #apply(directory: Directory, tokens: readonly AdminToken[]): void {
+    const { teams, keys } = this.#directory
+    if (tokens !== this.#tokens) {
+      for (const token of this.#tokens) for (const digest of token.digests) this.#remove(digest, token.id)
+      for (const token of tokens) for (const digest of token.digests) this.#store(digest, { kind: 'token', token })
+    }
+    if (directory.keys !== keys || directory.teams !== teams) {
+      const isSame = (key: ClientKey, other: Directory) => other.keys.get(key.id) === key
+      const hasSameTeam = ({ team }: ClientKey) => directory.teams.get(team) === teams.get(team)
+      for (const key of keys.values())
+        if (!isSame(key, directory) || !hasSameTeam(key)) {
+          this.#clients.delete(key.id)
+          for (const { digest } of key.secrets) this.#remove(digest, key.id)
+        }
+      for (const key of directory.keys.values()) {
+        if (isSame(key, this.#directory) && hasSameTeam(key)) continue
+        const team = directory.teams.get(key.team)
+        if (team) for (const secret of key.secrets) this.#store(secret.digest, { kind: 'key', key, secret, team })
+      }
+    }
+    this.#directory = directory
+    this.#tokens = tokens
+  }
+
+  get isEmpty(): boolean {
+    return this.#configured.size === 0 && this.#stored.size === 0
+  }
+
+  /** Undefined: unknown. */
+  find(presented: string): KnownKey | undefined {
+    const salted = this.#salted(presented)
+    const known = this.#configured.get(salted) ?? this.#stored.get(this.#found.get(salted) ?? '')
+    if (known || this.#stored.size === 0 || isMistyped(presented) || this.#unknown.get(salted)) return known
+    const digest = this.#storedDigestOf(presented)
+    if (digest === undefined) this.#unknown.set(salted, true)
+    else this.#found.set(salted, digest)
+    return this.#stored.get(digest ?? '')
+  }
+
+  /** The client with a key; the same object for each request. */
+  clientOf(key: ClientKey, team: Team): Client {
+    const known = this.#clients.get(key.id)
+    if (known) return known
+    const client: Client = { principal: principalOf(key, team), owner: key.id }
+    this.#clients.set(key.id, client)
+    return client
+  }
+
+  #storedDigestOf(presented: string): string | undefined {
+    const digests = digestsOf(presented, this.#isPeppered ? this.#pepper : undefined)
+    const [first, second] = digests.filter((digest) => this.#stored.has(digest))
+    if (first === undefined || second === undefined) return first
+    const [one, other] = [this.#stored.get(first), this.#stored.get(second)]
+    return one && other && precedes(other, one) ? second : first
+  }
+
+  #store(digest: string, known: StoredKey): void {
+    if (digest.startsWith('h1:')) this.#isPeppered = true
+    const holder = this.#stored.get(digest)
+    if (!holder) {
+      if (!this.#unknown.isEmpty) this.#unknown = new BoundedMap()
+      // With a pepper, a key that was found by one digest may have to give way to the owner of the other.
+      if (this.#isPeppered && !this.#found.isEmpty) this.#found = new BoundedMap()
+    }
+    const isFirst = !holder || precedes(known, holder)
+    if (isFirst) this.#stored.set(digest, known)
+    if (holder) this.#shadow(digest, [...(this.#shadowed.get(digest) ?? []), isFirst ? holder : known])
+  }
+
+  /** `owner`: the ID of the key or token. The next one with the digest, if there is one, has it from now on. */
+  #remove(digest: string, owner: string): void {
+    const others = this.#shadowed.get(digest)?.filter((known) => idOf(known) !== owner) ?? []
+    const holder = this.#stored.get(digest)
+    if (!holder || idOf(holder) !== owner) return this.#shadow(digest, others)
+    const [next, ...rest] = others.toSorted((one, other) => (precedes(one, other) ? -1 : 1))
+    if (next) this.#stored.set(digest, next)
+    else this.#stored.delete(digest)
+    this.#shadow(digest, rest)
+  }
+
+  #shadow(digest: string, others: readonly StoredKey[]): void {
+    if (others.length > 0) this.#shadowed.set(digest, others)
+    else this.#shadowed.delete(digest)
+  }
+
+  #salted(text: string): string {
+    return hash('sha256', this.#salt + text, 'base64')
+  }
+}
+
+const idOf = (known: StoredKey): string => (known.kind === 'key' ? known.key.id : known.token.id)
+
+/**
+ * Which of two owners of a secret counts: the key of headgate.yaml, otherwise the older one. So what others write to the
+ * database never takes a key from its owner.
+ */
+const precedes = (one: StoredKey, other: StoredKey): boolean => rankOf(one) < rankOf(other)
+
+const rankOf = (known: StoredKey): number => {
+  if (known.kind === 'token') return 0
+  return known.key.managed === 'file' ? -1 : known.key.createdAt
+}
+
+/** Whether a text has the prefix of this gateway's keys and a wrong checksum. */
+export const isMistyped = (presented: string): boolean =>
+  keyKindOf(presented) !== undefined && !isWellFormedKey(presented)
+
+/** The owner of the stored responses of a configured key: 32 hexadecimal digits of its digest. */
+const ownerOf = (key: string): string => hash('sha256', key, 'hex').slice(0, 32)
+
+/** Requests without a key, and keys of the configuration, have what the default team has. */
+const defaultPrincipal = (team: Team | undefined): Principal => {
+  if (!team) return ANONYMOUS
+  const { id, access, limits, tags, cache } = team
+  const restricts = Object.values(access).some((list) => list !== null)
+  const isLimited = Object.values(limits).some((limit) => limit !== null)
+  return {
+    ...ANONYMOUS,
+    access: restricts ? [access] : [],
+    limits: isLimited ? [{ id, limits }] : [],
+    tags,
+    cache,
+  }
+}

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { KINDS } from '../core/failure.ts'
+import { isObject, type JsonObject, object } from '../core/json.ts'
+import { errorResponse } from './error-response.ts'
+import { openapi } from './openapi.ts'
+import { findRoute, pathsOf, ROUTES } from './routes.ts'
+
+const document = openapi('1.2.3')
+const paths = object(document.paths) ?? {}
+const schemas = object(object(document.components)?.schemas) ?? {}
+
+test('openapi: every route is described, and nothing else is', () => {
+  const described = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.keys(object(methods) ?? {}).map((method) => `${method.toUpperCase()} ${path}`),
+  )
+  const served = Object.values(ROUTES).flatMap(({ method, path }) => pathsOf(path).map((twin) => `${method} ${twin}`))
+  assert.deepEqual(described.sort(), served.sort())
+  for (const path of Object.keys(paths)) assert.ok('routes' in findRoute(path.replace('{id}', 'x')))
+})
+
+test('openapi: every operation ID is unique', () => {
+  const names = Object.values(paths).flatMap((methods) =>
+    Object.values(object(methods) ?? {}).map((operation) => object(operation)?.operationId),
+  )
+  assert.equal(new Set(names).size, names.length)
+})
+
+test('openapi: every reference resolves, and every schema is used and compiles', () => {
+  const text = JSON.stringify(document)
+  const wanted = new Set([...text.matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name))
+  assert.deepEqual([...wanted].sort(), Object.keys(schemas).sort())
+  const ajv = ajvWith(document)
+  for (const name of wanted) assert.ok(ajv.compile({ $ref: `api#/components/schemas/${name}` }))
+})
+
+test('openapi: every error matches its schema', () => {
+  const ajv = ajvWith(document)
+  for (const [schema, path] of [
+    ['Error', '/v1/chat/completions'],
+    ['Error', '/nowhere'],
+    ['MessageError', '/v1/messages'],
+  ] as const) {
+    const validate = ajv.compile({ $ref: `api#/components/schemas/${schema}` })
+    for (const kind of Object.keys(KINDS) as (keyof typeof KINDS)[]) {
+      const body: unknown = JSON.parse(errorResponse({ kind, message: 'because' }, 'req_abc', path).body)
+      assert.ok(validate(body), `${kind}: ${JSON.stringify(validate.errors)}`)
+    }
+    assert.ok(!validate({ error: 'no' }))
+  }
+})
+
+const ajvWith = (api: JsonObject) => {
+  assert.ok(isObject(api))
+  const ajv = new Ajv2020({ strict: false, validateFormats: false })
+  return ajv.addSchema(api as object, 'api')
+}

@@ -1,0 +1,411 @@
+/** The API description (OpenAPI 3.1), generated from the table of routes, so that the two cannot differ. */
+import type { JsonObject } from '../core/json.ts'
+import { ref, SCHEMAS } from './openapi-schemas.ts'
+import { pathsOf, protocolAt, ROUTES, type RouteName } from './routes.ts'
+
+type ApiOperation = {
+  readonly summary: string
+  readonly description?: string
+  /** The schema of the request body. */
+  readonly takes?: string
+  readonly gives: { readonly [status: string]: { readonly description: string; readonly content: JsonObject } }
+  /** Error statuses, besides those of every path. */
+  readonly errors?: readonly number[]
+}
+
+const asJson = (name: string): JsonObject => ({ 'application/json': { schema: ref(name) } })
+const asJsonOrEvents = (name: string, about: string): JsonObject => ({
+  ...asJson(name),
+  'text/event-stream': { schema: { type: 'string', description: about } },
+})
+
+/** Error statuses of a model call: invalid requests, a busy gateway, and failed upstreams. */
+const MODEL_ERRORS = [400, 402, 404, 408, 409, 413, 415, 422, 429, 502, 503, 504]
+
+const OPERATIONS: { readonly [name in RouteName]: ApiOperation } = {
+  chat: {
+    summary: 'Create a chat completion',
+    description:
+      'Accepts all members of OpenAI’s API. Unknown members are passed to an upstream of the same style unchanged.',
+    takes: 'ChatCompletionRequest',
+    gives: {
+      '200': {
+        description: 'The completion; with `stream: true` as chunks, ending in `data: [DONE]`.',
+        content: asJsonOrEvents(
+          'ChatCompletion',
+          'Chunks as server-sent events; an error during the stream is a chunk with `error`.',
+        ),
+      },
+    },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  responses: {
+    summary: 'Create a response',
+    description:
+      'The path also accepts WebSocket (`GET` with `Upgrade: websocket`), as defined by OpenAI and Open Responses: each text message `{"type":"response.create", …}` is a turn. Turns run one after the other; each event is one text message; an error is `{"type":"error","status","headers","error"}`. `background` is not available there.',
+    takes: 'ResponseRequest',
+    gives: {
+      '200': {
+        description: 'The response; with `stream: true` as named events with a gapless `sequence_number`.',
+        content: asJsonOrEvents(
+          'Response',
+          'Named events, ending in `response.completed`, `.incomplete` or `.failed`, then `data: [DONE]`.',
+        ),
+      },
+    },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  messages: {
+    summary: 'Create a message (Anthropic style)',
+    description:
+      'Unknown members and the header `anthropic-beta` are passed to an upstream of the same style unchanged. Errors have Anthropic’s format.',
+    takes: 'MessageRequest',
+    gives: {
+      '200': {
+        description: 'The message; with `stream: true` as named events.',
+        content: asJsonOrEvents(
+          'Message',
+          'Named events from `message_start` to `message_stop`, `ping` among them; an error during the stream is `event: error`.',
+        ),
+      },
+    },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  compact: {
+    summary: 'Compact a conversation',
+    description:
+      'The model of the request summarizes it. User messages stay; an opaque item replaces everything else. Send it back before the next input.',
+    takes: 'ResponseRequest',
+    gives: { '200': { description: 'The compacted conversation.', content: asJson('Compaction') } },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  response: {
+    summary: 'Retrieve a stored response',
+    description:
+      'Its current state. With `stream=true` its events after `starting_after`; for a response in progress the stream continues to its end.',
+    gives: {
+      '200': { description: 'The response.', content: asJsonOrEvents('Response', 'The events as server-sent events.') },
+    },
+    errors: [404, 503],
+  },
+  deleteResponse: {
+    summary: 'Delete a stored response',
+    gives: { '200': { description: 'The response was deleted.', content: asJson('Deleted') } },
+    errors: [404, 503],
+  },
+  responseInput: {
+    summary: 'List the input items of a stored response',
+    description: 'The items of its turn and of earlier turns; `limit`, `order`, `after` and `before` select a page.',
+    gives: { '200': { description: 'The items, newest first.', content: asJson('ItemList') } },
+    errors: [404, 503],
+  },
+  cancelResponse: {
+    summary: 'Cancel a background response',
+    gives: { '200': { description: 'The response in its current state.', content: asJson('Response') } },
+    errors: [404, 503],
+  },
+  completions: {
+    summary: 'Create a text completion (legacy OpenAI style)',
+    description:
+      'Sent to a chat model: the prompt is one user message, and the text excludes reasoning. A request has one prompt and one completion; token arrays, `suffix` and `max_tokens: 0` are refused. Without `max_tokens` the model’s limit applies.',
+    takes: 'CompletionRequest',
+    gives: {
+      '200': {
+        description: 'The text; with `stream: true` as chunks, ending in `data: [DONE]`.',
+        content: asJsonOrEvents(
+          'Completion',
+          'Chunks as server-sent events; an error during the stream is a chunk with `error`.',
+        ),
+      },
+    },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  embeddings: {
+    summary: 'Create embeddings',
+    description:
+      'In OpenAI’s style, for providers with embedding models. Failover uses another key or provider of the same model, never another model. An unlisted name is passed on unchanged, and `auto` is the default model of the first provider that has one. `input_type` (`document`, `query`, `classification`, `clustering`) is translated for every provider with an equivalent.',
+    takes: 'EmbeddingsRequest',
+    gives: {
+      '200': {
+        description: 'One vector per input, in their order. `x-headgate-estimated`: the upstream did not count tokens.',
+        content: asJson('Embeddings'),
+      },
+    },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  countTokens: {
+    summary: 'Count the tokens of a message (Anthropic style)',
+    description:
+      'Counted by the first target if it has this API style. Otherwise, or if it cannot count, estimated from the characters and marked with `x-headgate-estimated`.',
+    takes: 'TokenCountRequest',
+    gives: { '200': { description: 'The count.', content: asJson('TokenCount') } },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  inputTokens: {
+    summary: 'Count the input tokens of a response',
+    description:
+      'Includes the turns that the request continues. Counted by the first target if it has this API style. Otherwise, or if it cannot count, estimated from the characters and marked with `x-headgate-estimated`.',
+    takes: 'ResponseRequest',
+    gives: { '200': { description: 'The count.', content: asJson('InputTokens') } },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  models: {
+    summary: 'List the available models',
+    gives: { '200': { description: 'The list, as last fetched from the providers.', content: asJson('ModelList') } },
+  },
+  model: {
+    summary: 'Retrieve a model',
+    gives: { '200': { description: 'The model.', content: asJson('Model') } },
+    errors: [400, 404],
+  },
+  explain: {
+    summary: 'Explain the routing of a request',
+    description:
+      'The body of a model call; nothing is sent upstream. Its API style is recognized by members that only one style has, or by the header `anthropic-version`. Set it with `?style=chat`, `responses`, `messages`, `completions` or `embeddings`.',
+    takes: 'AnyRequest',
+    gives: { '200': { description: 'The plan.', content: asJson('Plan') } },
+    errors: [400, 404, 408, 413, 415, 503],
+  },
+  usage: {
+    summary: 'Retrieve your own limits, budgets and use',
+    description:
+      'With the client’s key; no admin token is needed. By default the use of the last 30 days, by day and model. Set the range with `from` and `to` (ISO 8601), `bucket=hour`, `day` or `none`, and the zone of days with `tz`; `limit` and `after` page.',
+    gives: { '200': { description: 'The figures that also decide about requests.', content: asJson('OwnUsage') } },
+    errors: [400, 503],
+  },
+  request: {
+    summary: 'Retrieve a request of your own',
+    description: 'With the key that made the request. Its ID is in the header `x-request-id` of the answer.',
+    gives: { '200': { description: 'The request with its attempts.', content: asJson('OwnRequest') } },
+    errors: [400, 404, 503],
+  },
+  health: {
+    summary: 'Health of the gateway',
+    gives: {
+      '200': { description: 'The gateway serves requests.', content: asJson('Health') },
+      '503': { description: 'The gateway is shutting down.', content: asJson('Health') },
+    },
+  },
+  live: {
+    summary: 'Liveness',
+    gives: { '200': { description: 'The process is running.', content: asJson('State') } },
+  },
+  ready: {
+    summary: 'Readiness',
+    gives: {
+      '200': { description: 'The gateway accepts requests.', content: asJson('State') },
+      '503': {
+        description: 'The gateway is shutting down, or has not read the client keys so far.',
+        content: asJson('State'),
+      },
+    },
+  },
+  providersStatus: {
+    summary: 'Circuits, keys and models of every provider',
+    gives: { '200': { description: 'All providers, in configured order.', content: asJson('ProviderList') } },
+  },
+  metrics: {
+    summary: 'Metrics for Prometheus',
+    gives: { '200': { description: 'The text format.', content: { 'text/plain': { schema: { type: 'string' } } } } },
+  },
+  openapi: {
+    summary: 'This API description',
+    gives: { '200': { description: 'OpenAPI 3.1.', content: { 'application/json': { schema: { type: 'object' } } } } },
+  },
+}
+
+const ERROR_DESCRIPTIONS: { readonly [status: number]: string } = {
+  400: 'The request is not valid.',
+  401: 'No key, or an unknown key.',
+  402: 'A budget of the client is used up, or no provider has credit left.',
+  403: 'The origin or host name is not allowed.',
+  404: 'Not found.',
+  408: 'The request took too long to arrive.',
+  409: 'A conflict upstream.',
+  413: 'The body is too large.',
+  415: 'The body is not plain JSON.',
+  422: 'The upstream refused the request as not valid.',
+  426: 'This path does not support WebSocket.',
+  429: 'A limit of the client’s key or team is reached, or every target is rate-limited or out of quota.',
+  500: 'Internal gateway error.',
+  502: 'Every target failed.',
+  503: 'No target is available or configured, or the gateway is overloaded.',
+  504: 'Every target timed out.',
+}
+
+const header = (description: string): JsonObject => ({ description, schema: { type: 'string' } })
+const REQUEST_ID = { 'x-request-id': header('The client’s ID if valid, otherwise a generated one.') }
+const ERROR_HEADERS = {
+  ...REQUEST_ID,
+  'x-should-retry': header(
+    '`true` or `false`: whether a retry may succeed. The official SDKs obey it. `false` when `retry-after` exceeds 60, or 5 for `no_target_available`.',
+  ),
+  'retry-after': header('Seconds, on 429 and 503.'),
+  'retry-after-ms': header('The same in milliseconds, where a limit of the client’s key or team refused the request.'),
+  'x-headgate-limit': header(
+    'The limit of the client that refused the request: `requests; id=key_…`, `tokens; id=…`, `concurrent; id=…`, or `budget; id=bud_…; resets=2026-12-01`.',
+  ),
+}
+const LIMITED_ONLY = 'Only for keys and teams with such a limit.'
+const CALL_HEADERS = {
+  ...REQUEST_ID,
+  'x-headgate-provider': header('The provider that answered.'),
+  'x-headgate-model': header('The model that answered.'),
+  'x-headgate-attempts': header('Number of attempts; skipped targets do not count.'),
+  'x-headgate-trail': header(
+    'Each attempt in order (provider, key ID, status or kind of failure), and each skipped target with its reason: `openai#a1f3:503, groq#09be:circuit, anthropic#77c0:200`. Reasons: `circuit`, `warming`, `retry_budget`, `budget` (a budget of the client cannot afford the target), `unfit`, `window`, or a cooldown such as `rate_limited`. At most twelve skipped targets are listed; `+3 skipped` counts the others.',
+  ),
+  'x-headgate-cost': header('Cost of a whole answer in dollars, all attempts included; absent if no price is known.'),
+  'x-headgate-usage': header('Whether that cost is `exact` or `estimated`.'),
+  'x-headgate-warning': header('Budgets that are exceeded but do not refuse: `budget research`.'),
+  ...Object.fromEntries(
+    ['requests', 'tokens'].flatMap((unit) => [
+      [
+        `x-ratelimit-limit-${unit}`,
+        header(`The limit of ${unit} a minute of the client’s key or team, whichever has less left. ${LIMITED_ONLY}`),
+      ],
+      [`x-ratelimit-remaining-${unit}`, header(`What is left of it. ${LIMITED_ONLY}`)],
+      [`x-ratelimit-reset-${unit}`, header(`Until it is full again: \`1s\`, \`6m0s\`. ${LIMITED_ONLY}`)],
+    ]),
+  ),
+  'RateLimit-Policy': header(`The same limits: \`"requests";q=600;w=60\`. ${LIMITED_ONLY}`),
+  RateLimit: header(`What is left of them: \`"requests";r=599;t=1\`. ${LIMITED_ONLY}`),
+  'x-headgate-dropped': header(
+    'Members of the request that were dropped, as a comma-separated list of their paths in the body; on errors, those of the last attempt. A list that is too long ends in `... +37`, the number of omitted paths.',
+  ),
+}
+/** Additional headers on paths of Anthropic's style. */
+const MESSAGE_HEADERS = {
+  'request-id': header('The same as `x-request-id`, under the name that Anthropic’s clients read.'),
+}
+const COUNT_HEADERS = {
+  'x-headgate-estimated': header('`true`: no upstream could count, and the number is an estimate.'),
+}
+
+const MORE_HEADERS: { readonly [name in RouteName]?: JsonObject } = {
+  countTokens: { ...MESSAGE_HEADERS, ...COUNT_HEADERS },
+  inputTokens: COUNT_HEADERS,
+  embeddings: {
+    'x-headgate-estimated': header('`true`: the upstream did not count, and the tokens in `usage` are an estimate.'),
+  },
+}
+
+/** Calls with idempotency keys and coalescing. */
+const SHARED: ReadonlySet<RouteName> = new Set([
+  'chat',
+  'responses',
+  'compact',
+  'messages',
+  'completions',
+  'embeddings',
+])
+
+const SHARED_HEADERS: JsonObject = {
+  'x-headgate-idempotent': header(
+    'This is the response to an earlier request with the same `Idempotency-Key`. `joined`: it was in progress; `stored`: it was complete.',
+  ),
+  'x-headgate-coalesced': header('`true`: this is the response to an identical concurrent request.'),
+  'x-headgate-cache': header(
+    'Only if the response cache is on for the key, its team or the route. `hit; age=12`: a stored answer, received 12 s ago; `miss`: no stored answer; `bypass; why=tools`: the request is not cacheable.',
+  ),
+}
+
+const KEY: JsonObject = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  description:
+    'Identifies this request: a retry with the same key gets the first response from its beginning, also while it is in progress. With a different body it is refused (422).',
+  schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' },
+}
+
+const METADATA: JsonObject = {
+  name: 'x-headgate-metadata',
+  in: 'header',
+  required: false,
+  description:
+    '`body`: the last event of a stream before its end has `headgate: {"cost": "0.000045120", "usage": "exact"}`. Whole answers have the cost in headers.',
+  schema: { type: 'string', enum: ['body'] },
+}
+
+/** Streams that can state their cost. */
+const STATING_COST: ReadonlySet<RouteName> = new Set(['chat', 'responses'])
+
+const operation = (name: RouteName, path: string): JsonObject => {
+  const { summary, description, takes, gives, errors = [] } = OPERATIONS[name]
+  const { access, model } = ROUTES[name]
+  const anthropic = protocolAt(path) === 'anthropic-messages'
+  const more = MORE_HEADERS[name] ?? (anthropic ? MESSAGE_HEADERS : {})
+  const always = access === 'open' ? [400, 403, 500] : [400, 401, 403, 500]
+  const failures = [...new Set([...always, ...errors])]
+    .filter((status) => gives[status] === undefined)
+    .sort((a, b) => a - b)
+  return {
+    // Client generators require unique names.
+    operationId: path === ROUTES[name].path ? name : `${name}Unprefixed`,
+    summary,
+    ...(description && { description }),
+    ...(access !== 'open' && { security: [{ bearer: [] }, { apiKey: [] }, {}] }),
+    ...(path.includes('{id}') && {
+      parameters: [
+        {
+          name: 'id',
+          in: 'path',
+          required: true,
+          description: 'May contain a slash, encoded or not.',
+          schema: { type: 'string' },
+        },
+      ],
+    }),
+    ...(SHARED.has(name) && { parameters: [KEY, ...(STATING_COST.has(name) ? [METADATA] : [])] }),
+    ...(takes && { requestBody: { required: true, content: asJson(takes) } }),
+    responses: {
+      ...Object.fromEntries(
+        Object.entries(gives).map(([status, answer]) => [
+          status,
+          {
+            ...answer,
+            headers: { ...(model ? CALL_HEADERS : REQUEST_ID), ...(SHARED.has(name) && SHARED_HEADERS), ...more },
+          },
+        ]),
+      ),
+      ...Object.fromEntries(
+        failures.map((status) => [
+          status,
+          {
+            description: ERROR_DESCRIPTIONS[status] ?? 'An error.',
+            headers: { ...ERROR_HEADERS, ...(anthropic && MESSAGE_HEADERS) },
+            content: asJson(anthropic ? 'MessageError' : 'Error'),
+          },
+        ]),
+      ),
+    },
+  }
+}
+
+/** Creates the API description. */
+export const openapi = (version: string): JsonObject => {
+  const paths: { [path: string]: JsonObject } = {}
+  // `Object.keys` types the names as strings.
+  for (const name of Object.keys(ROUTES) as RouteName[])
+    for (const path of pathsOf(ROUTES[name].path))
+      paths[path] = { ...paths[path], [ROUTES[name].method.toLowerCase()]: operation(name, path) }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Headgate',
+      version,
+      description: 'One address for text-generation models of every provider. HEAD is served wherever GET is.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    paths,
+    components: {
+      schemas: SCHEMAS,
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer' },
+        apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key' },
+      },
+    },
+  }
+}

@@ -1,0 +1,215 @@
+/** The routes of the gateway, and the access that each requires. */
+
+import type { ClientProtocolName } from '../core/chat.ts'
+import { type Failure, fail } from '../core/failure.ts'
+import type { IncomingRequest, ResponseWriter } from '../core/http-exchange.ts'
+import { nearest } from '../core/nearest.ts'
+
+/** `rest`: the part of the path that matched `{id}`, decoded; empty without one. A thrown error becomes a 500 response. */
+type Handler = (received: IncomingRequest, reply: ResponseWriter, rest: string) => void | Promise<void>
+
+type RouteRow = {
+  readonly path: string
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  /** `client`: clients. `operator`: clients, the operator and local requests. `open`: everyone. */
+  readonly access: 'client' | 'operator' | 'open'
+  /** A model call: a WebSocket upgrade on its path gets status 426, and `limit.concurrent` counts it. */
+  readonly model: boolean
+  /** Not a model call, but as much work: `limit.concurrent` counts it. */
+  readonly counted?: true
+  /** Maximum bytes of its body; absent: `limit.body`. */
+  readonly maxBody?: number
+  /** The API style of the call, and of every error on its path. */
+  readonly protocol?: ClientProtocolName
+  /** The path also accepts WebSocket. */
+  readonly webSocket?: true
+}
+
+/** The table of routes. */
+export const ROUTES = {
+  chat: { path: '/v1/chat/completions', method: 'POST', access: 'client', model: true, protocol: 'openai-chat' },
+  responses: {
+    path: '/v1/responses',
+    method: 'POST',
+    access: 'client',
+    model: true,
+    protocol: 'openai-responses',
+    webSocket: true,
+  },
+  compact: {
+    path: '/v1/responses/compact',
+    method: 'POST',
+    access: 'client',
+    model: true,
+    protocol: 'openai-responses',
+  },
+  inputTokens: {
+    path: '/v1/responses/input_tokens',
+    method: 'POST',
+    access: 'client',
+    model: true,
+    protocol: 'openai-responses',
+  },
+  response: { path: '/v1/responses/{id}', method: 'GET', access: 'client', model: false, protocol: 'openai-responses' },
+  deleteResponse: {
+    path: '/v1/responses/{id}',
+    method: 'DELETE',
+    access: 'client',
+    model: false,
+    protocol: 'openai-responses',
+  },
+  responseInput: {
+    path: '/v1/responses/{id}/input_items',
+    method: 'GET',
+    access: 'client',
+    model: false,
+    protocol: 'openai-responses',
+  },
+  cancelResponse: {
+    path: '/v1/responses/{id}/cancel',
+    method: 'POST',
+    access: 'client',
+    model: false,
+    // A cancellation needs no body, and has no other limit: it must be possible when a limit is reached.
+    maxBody: 4_096,
+    protocol: 'openai-responses',
+  },
+  messages: { path: '/v1/messages', method: 'POST', access: 'client', model: true, protocol: 'anthropic-messages' },
+  countTokens: {
+    path: '/v1/messages/count_tokens',
+    method: 'POST',
+    access: 'client',
+    model: true,
+    protocol: 'anthropic-messages',
+  },
+  completions: {
+    path: '/v1/completions',
+    method: 'POST',
+    access: 'client',
+    model: true,
+    protocol: 'openai-completions',
+  },
+  embeddings: { path: '/v1/embeddings', method: 'POST', access: 'client', model: true, protocol: 'openai-chat' },
+  models: { path: '/v1/models', method: 'GET', access: 'client', model: false },
+  model: { path: '/v1/models/{id}', method: 'GET', access: 'client', model: false },
+  explain: { path: '/v1/route', method: 'POST', access: 'client', model: false, counted: true },
+  usage: { path: '/v1/usage', method: 'GET', access: 'client', model: false },
+  request: { path: '/v1/requests/{id}', method: 'GET', access: 'client', model: false },
+  health: { path: '/health', method: 'GET', access: 'open', model: false },
+  live: { path: '/health/live', method: 'GET', access: 'open', model: false },
+  ready: { path: '/health/ready', method: 'GET', access: 'open', model: false },
+  providersStatus: { path: '/providers/status', method: 'GET', access: 'operator', model: false },
+  metrics: { path: '/metrics', method: 'GET', access: 'operator', model: false },
+  openapi: { path: '/openapi.json', method: 'GET', access: 'open', model: false },
+} as const satisfies { readonly [name: string]: RouteRow }
+
+/** The name of a route. */
+export type RouteName = keyof typeof ROUTES
+/** A handler for each route. */
+export type Handlers = { readonly [name in RouteName]: Handler }
+/** A route with its name. */
+export type ApiRoute = RouteRow & { readonly name: RouteName }
+/** The routes of a path, one for each method. */
+export type RouteMatch = { readonly routes: readonly ApiRoute[]; readonly rest: string }
+
+/** The paths of a route. Clients use base URLs with and without `/v1`: every `/v1/x` is also served at `/x`. */
+export const pathsOf = (path: string): readonly string[] => (path.startsWith('/v1/') ? [path, path.slice(3)] : [path])
+
+const PARAMETER = '{id}'
+
+const exact = new Map<string, ApiRoute[]>()
+const patterns: { readonly prefix: string; readonly suffix: string; readonly routes: ApiRoute[] }[] = []
+// `Object.entries` types the names as strings.
+for (const [name, row] of Object.entries(ROUTES) as [RouteName, RouteRow][])
+  for (const path of pathsOf(row.path)) {
+    const route = { ...row, name }
+    const [prefix = '', suffix] = path.split(PARAMETER)
+    if (suffix === undefined) exact.set(path, [...(exact.get(path) ?? []), route])
+    else {
+      const same = patterns.find((pattern) => pattern.prefix === prefix && pattern.suffix === suffix)
+      if (same) same.routes.push(route)
+      else patterns.push({ prefix, suffix, routes: [route] })
+    }
+  }
+// The longest suffix is the most specific.
+patterns.sort((a, b) => b.suffix.length - a.suffix.length)
+
+/**
+ * Finds the routes of a path as it was sent, the same text that earlier checks have read. One slash at the end is
+ * ignored. `shown` returns the path as an error may name it.
+ */
+export const findRoute = (path: string, shown: (path: string) => string = (plain) => plain): RouteMatch | Failure => {
+  const plain = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
+  const routes = exact.get(plain)
+  if (routes) return { routes, rest: '' }
+  for (const { prefix, suffix, routes } of patterns)
+    if (plain.startsWith(prefix) && plain.endsWith(suffix) && plain.length > prefix.length + suffix.length) {
+      const rest = decoded(plain.slice(prefix.length, plain.length - suffix.length))
+      return rest === undefined
+        ? fail('invalid_request', 'The path has a % that is not followed by two hexadecimal digits of UTF-8.')
+        : { routes, rest }
+    }
+  return unknown(plain, shown(plain))
+}
+
+const protocolPaths = [...exact].flatMap(([path, routes]) =>
+  routes.flatMap(({ protocol }) => (protocol ? [{ path, below: `${path}/`, protocol }] : [])),
+)
+
+/**
+ * The API style of errors on this path, known before the request is parsed. Unknown paths below a call's path
+ * (`/v1/messages/batches`) use its style, all others OpenAI's.
+ */
+export const protocolAt = (path: string): ClientProtocolName =>
+  protocolPaths.find((row) => path === row.path || path.startsWith(row.below))?.protocol ?? 'openai-chat'
+
+const decoded = (text: string): string | undefined => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    // A malformed escape, which the caller reports.
+    return undefined
+  }
+}
+
+/** Whether a model call is served at this path. */
+export const isModelPath = (path: string): boolean => exact.get(path)?.some(({ model }) => model) === true
+
+/** Paths of the clients' APIs that are not served although a client style is: what to use instead. */
+const INSTEAD: readonly (readonly [path: string, remedy: string])[] = [
+  [
+    '/v1/conversations',
+    'Continue a conversation with `previous_response_id` at POST /v1/responses, or send its messages again.',
+  ],
+]
+
+const remedyAt = (path: string): string | undefined =>
+  INSTEAD.find(([served]) => path === served || path.startsWith(`${served}/`))?.[1]
+
+/** Characters of an unknown path in an error. */
+const MAX_SHOWN = 200
+
+const unknown = (path: string, masked: string): Failure => {
+  const shown = masked.length > MAX_SHOWN ? `${masked.slice(0, MAX_SHOWN)}…` : masked
+  const remedy = remedyAt(path)
+  if (remedy !== undefined) return fail('unknown_url', `${shown} is not served here. ${remedy}`)
+  const [near] = nearest(path, exact.keys())
+  const [route] = near === undefined ? [] : (exact.get(near) ?? [])
+  return fail(
+    'unknown_url',
+    route
+      ? `${shown} does not exist. Did you mean ${route.method} ${near}?`
+      : `${shown} does not exist. /openapi.json lists the paths; clients need a base URL that ends in /v1.`,
+  )
+}
+
+/** Whether `limit.concurrent` and load shedding apply to calls of a route. */
+export const isCounted = ({ model, counted }: RouteRow): boolean => model || counted === true
+
+/** The `Allow` header of a path. */
+export const allowed = (routes: readonly ApiRoute[]): string =>
+  [...routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(', ')
+
+/** Whether a route serves this method; GET routes serve HEAD. */
+export const takes = (route: ApiRoute, method: string): boolean =>
+  method === route.method || (method === 'HEAD' && route.method === 'GET')

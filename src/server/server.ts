@@ -1,0 +1,158 @@
+/** The HTTP server of the gateway: wires admission, routing, WebSocket upgrades and shutdown. */
+import type { IncomingRequest } from '../core/http-exchange.ts'
+import type { Settings } from '../core/settings.ts'
+import { type LoadMeter, measureLoad } from '../runtime/load.ts'
+import type { OpenHttpServer, ServerTiming } from '../transport/server/http-server.ts'
+import { http1Server } from '../transport/server/http1-server.ts'
+import type { KeySource } from './access-rules.ts'
+import type { AdminApi } from './admin-request.ts'
+import { Admission, type ConnectionContext, REQUEST_LIMITS } from './admission.ts'
+import type { PageParts } from './page-request.ts'
+import { RequestHandler, refuseMalformed } from './request-handler.ts'
+import { findRoute, type Handlers } from './routes.ts'
+import type { ReportedRefusal, ServerContext, UnreadEnded } from './server-context.ts'
+import { type Drain, Shutdown } from './shutdown.ts'
+import { Upgrade } from './upgrade.ts'
+import { type AnswerTurn, SOCKET_TIMING, type SocketTiming } from './web-socket-connection.ts'
+
+/** The dependencies of a server. */
+export type ServerOptions = {
+  readonly port: number
+  /** Absent: every interface. */
+  readonly host: string | undefined
+  /** Several processes listen on the port; the system gives each connection to one. Rejects with `ENOTSUP` where unsupported. */
+  readonly reusePort?: boolean
+  /** The HTTP implementation; `own` by default. */
+  readonly httpServer?: keyof typeof HTTP_SERVERS
+  /** The current settings; they may change while the server runs. */
+  readonly settings: () => Settings
+  /** Requests of this machine need credentials as all others do. False by default. */
+  readonly production?: boolean
+  readonly handlers: Handlers
+  /** The keys of headgate.yaml and of the database. Absent: only those of the settings. */
+  readonly keys?: KeySource
+  /** Serves the paths of the admin API. Absent: they do not exist. */
+  readonly admin?: AdminApi
+  /** Serves the dashboard and the documentation, if they are enabled. Absent: their paths do not exist. */
+  readonly pages?: PageParts
+  /** Answers a turn received over a WebSocket. Absent: no path accepts WebSocket, and clients get 426. */
+  readonly answerTurn?: AnswerTurn
+  /** A handler threw: a bug of the gateway. */
+  readonly onError: (error: unknown, requestId: string) => void
+  /** A model call is passed to its handler. */
+  readonly onCall?: (request: IncomingRequest) => void
+  /** A request was refused before it reached a handler. */
+  readonly onRefused?: (refused: ReportedRefusal) => void
+  /** An unread response was aborted to free memory. */
+  readonly onUnread?: (ended: UnreadEnded) => void
+  /** The load of the process; the caller stops it. Absent: the server measures for itself. */
+  readonly load?: LoadMeter
+  readonly timing?: Partial<Timing>
+  readonly socketTiming?: Partial<SocketTiming>
+}
+
+/** All in ms. */
+type Timing = ServerTiming & {
+  /** For streams to end after the drain has cancelled them. */
+  readonly farewell: number
+}
+
+const TIMING: Timing = {
+  head: 10_000,
+  request: 60_000,
+  check: 1_000,
+  // Longer than the usual 60 s of load balancers, so that they close first.
+  keepAlive: 65_000,
+  // As nginx's lingering_timeout.
+  linger: 5_000,
+  farewell: 1_000,
+}
+
+/** `node:http` is loaded only where it is configured. */
+const HTTP_SERVERS = {
+  own: async () => http1Server,
+  node: async () => (await import('../transport/server/node-server.ts')).nodeServer,
+} as const satisfies Record<string, () => Promise<OpenHttpServer>>
+
+const REQUESTS_PER_SOCKET = 10_000
+
+/** A running server. */
+export type Server = {
+  readonly port: number
+  readonly draining: () => boolean
+  /** Requests and WebSocket turns in progress. */
+  readonly live: () => number
+  readonly connections: () => number
+  /** Ends gracefully; resolves when nothing is left. A second call skips the waits that remain. */
+  readonly drain: (how: Drain) => Promise<void>
+  /** Ends at once: requests in progress are aborted. */
+  readonly close: () => Promise<void>
+}
+
+/** Starts a server. Rejects with Node's error when it cannot listen (`EADDRINUSE`, `EACCES`). */
+export const startServer = async (options: ServerOptions): Promise<Server> => {
+  const { settings, handlers, onError, host } = options
+  const timing: Timing = { ...TIMING, ...options.timing }
+  const load = options.load ?? measureLoad()
+  const { port: asked, keys, production = false } = options
+  const admission = new Admission({ port: asked, host, settings, load, keys, production })
+  const loggedPath = (path: string): string => admission.loggedPath(path, 'routes' in findRoute(path))
+  const context: ServerContext = {
+    settings,
+    handlers,
+    admin: options.admin,
+    pages: options.pages,
+    admission,
+    onError,
+    onCall: (request) => options.onCall?.(request),
+    onRefused: (refused) =>
+      options.onRefused?.({
+        ...refused,
+        path: loggedPath(refused.path),
+        owner: () => (refused.headers ? admission.access.ownerOf(settings(), refused.headers) : null),
+      }),
+    onUnread: (ended) => options.onUnread?.({ ...ended, path: loggedPath(ended.path) }),
+    linger: timing.linger,
+  }
+  const upgrade = new Upgrade(context, options.answerTurn, { ...SOCKET_TIMING, ...options.socketTiming })
+
+  const openServer: OpenHttpServer = await HTTP_SERVERS[options.httpServer ?? 'own']()
+  const server = openServer<ConnectionContext>(
+    {
+      connected(connection) {
+        server.limitConnections(admission.mostConnections)
+        return admission.connect(connection)
+      },
+      serve: (connection, exchange) => new RequestHandler(context, connection, exchange).begin(),
+      grants: (head, protocol) => upgrade.grants(head, protocol),
+      upgrade: (connection, head, socket, first) => upgrade.accept(connection, head, socket, first),
+      malformed: (connection, problem) => refuseMalformed(context, connection, problem),
+      keeps: (connection, bytes) => admission.keep(connection, bytes),
+      closed: (connection) => admission.disconnect(connection),
+      failed: (error) => onError(error, ''),
+    },
+    { timing, headBytes: REQUEST_LIMITS.headBytes, requestsPerSocket: REQUESTS_PER_SOCKET },
+  )
+
+  const port = await server.listen({ port: asked, host, reusePort: options.reusePort ?? false })
+  admission.listensOn(port)
+  server.limitConnections(admission.mostConnections)
+
+  const shutdown = new Shutdown({
+    server,
+    admission,
+    upgrade,
+    farewell: timing.farewell,
+    stopMeasuring() {
+      if (!options.load) load.stop()
+    },
+  })
+  return {
+    port,
+    draining: () => admission.phase !== 'serving',
+    live: () => admission.requests + upgrade.busy(),
+    connections: () => admission.connections.size,
+    drain: (how) => shutdown.drain(how),
+    close: () => shutdown.close(),
+  }
+}

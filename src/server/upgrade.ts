@@ -1,0 +1,160 @@
+/** Upgrades of HTTP connections to WebSocket. */
+import type { Socket } from 'node:net'
+import { bad, type Failure, good } from '../core/failure.ts'
+import type { IncomingRequest } from '../core/http-exchange.ts'
+import { corsHeaders } from '../policy/access.ts'
+import { type ShedReason, shedFailure } from '../policy/health/shed.ts'
+import { statusOf } from '../policy/reply/final-error.ts'
+import { errorText } from '../transport/server/error-text.ts'
+import { type IncomingHead, sendAndClose } from '../transport/server/http-server.ts'
+import { challengeFor } from './access-rules.ts'
+import { type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './admission.ts'
+import { canonicalPath } from './deployment-path.ts'
+import { errorResponse, idHeaders } from './error-response.ts'
+import { SHUTTING_DOWN } from './request-handler.ts'
+import { newRequestId, requestIds } from './request-id.ts'
+import { type ApiRoute, findRoute } from './routes.ts'
+import type { ServerContext } from './server-context.ts'
+import { SocketMemory } from './socket-memory.ts'
+import { type WebSockets, webSockets } from './web-socket.ts'
+import type { AnswerTurn, SocketTiming, WebSocketOptions } from './web-socket-connection.ts'
+
+/** Admits WebSocket connections, and keeps the open ones. */
+export class Upgrade {
+  readonly #server: ServerContext
+  readonly #sockets: WebSockets | null
+
+  /** Without `answerTurn` no path accepts WebSocket. */
+  constructor(server: ServerContext, answerTurn: AnswerTurn | undefined, timing: SocketTiming) {
+    this.#server = server
+    this.#sockets = answerTurn ? webSockets(socketOptions(server, answerTurn, timing)) : null
+  }
+
+  /** Whether a request may change to this protocol; any other offer, such as h2c, is served as plain HTTP. */
+  grants({ method, target }: IncomingHead, protocol: string): boolean {
+    if (!this.#sockets || method !== 'GET' || protocol.trim().toLowerCase() !== 'websocket') return false
+    const found = findRoute(canonicalPath(pathOf(target)))
+    return 'routes' in found && found.routes.some(({ webSocket }) => webSocket)
+  }
+
+  /** Takes over the socket of a granted upgrade. `first`: bytes received after the request. */
+  accept(connection: ConnectionContext, head: IncomingHead, socket: Socket, first: Buffer): void {
+    const server = this.#server
+    const { admission } = server
+    const { target, headers } = head
+    const settings = server.settings()
+    const ids = requestIds(headers('x-request-id'))
+    const { id } = ids
+    const path = canonicalPath(pathOf(target))
+    const policy = admission.accessPolicyFor(settings)
+    const common = { ...idHeaders(path, id), ...corsHeaders(headers('origin'), policy) }
+    const refuse = (failure: Failure, why?: ShedReason) => {
+      const response = errorResponse(failure, id, path)
+      server.onRefused({
+        ...ids,
+        source: connection.network,
+        method: 'WEBSOCKET',
+        path,
+        status: response.status,
+        failure,
+        headers,
+        ...(why && { why }),
+      })
+      const all = { ...common, 'x-headgate-attempts': '0', ...response.headers, ...challengeFor(failure) }
+      sendAndClose(socket, errorText({ ...response, headers: all }), server.linger)
+    }
+    // While an earlier request has no response, the client would take these bytes for a part of that response.
+    if (connection.active.length > 0) return void socket.destroy()
+    const problem = headProblem(head, policy)
+    if (problem) return refuse(problem)
+    const route = routeAt(path)
+    if (!this.#sockets || !route) return void socket.destroy()
+    if (admission.phase !== 'serving') return refuse(SHUTTING_DOWN)
+    const { address } = connection.connection
+    const admitted = admission.access.check(settings, {
+      route,
+      version: head.version,
+      address,
+      hosts: head.hosts,
+      headers,
+    })
+    if (!admitted.ok) return refuse(admitted.failure)
+    const shed = admission.shed(connection, settings.limit)
+    if (shed) return refuse(shedFailure(shed), shed)
+    const visitor: IncomingRequest = {
+      ...ids,
+      method: 'GET',
+      path,
+      query: queryOf(target),
+      headers,
+      body: { text: '' },
+      client: admitted.value.owner,
+      principal: admitted.value.principal,
+    }
+    this.#sockets.accept({ head, socket, first, visitor, refuse, headers: common })
+  }
+
+  /** Open connections; while draining, those with a turn in progress. */
+  open(): number {
+    return this.#sockets?.open() ?? 0
+  }
+
+  /** Connections with a turn in progress. */
+  busy(): number {
+    return this.#sockets?.busy() ?? 0
+  }
+
+  /** Closes each connection once its turn is complete. */
+  drain(): void {
+    this.#sockets?.drain()
+  }
+}
+
+const routeAt = (path: string): ApiRoute | undefined => {
+  const found = findRoute(path)
+  return 'kind' in found ? undefined : found.routes[0]
+}
+
+const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: SocketTiming): WebSocketOptions => {
+  const { admission, settings } = server
+  const { unread } = admission
+  const ownerOf = ({ principal, headers }: IncomingRequest, address: string) =>
+    admission.memoryOwner(principal.id, address, headers)
+  return {
+    settings,
+    answer,
+    seat() {
+      unread.makeRoom(0)
+      const why = admission.shed({ overLimit: null }, settings().limit)
+      if (why) return bad(shedFailure(why))
+      admission.calls++
+      return good(() => {
+        admission.calls--
+      })
+    },
+    admits({ path, headers }, address) {
+      const route = routeAt(path)
+      if (!route) throw new Error('a WebSocket was accepted on a path without a route')
+      return admission.access.check(settings(), { route, version: '1.1', address, hosts: [], headers })
+    },
+    unread: {
+      set: (visitor, address, answer, bytes) => unread.set(ownerOf(visitor, address), answer, bytes),
+      ended: ({ id, path, principal }, bytes) => server.onUnread({ id, path, client: principal.id, bytes }),
+    },
+    memoryFor: (visitor, address) => new SocketMemory(admission.bodies, ownerOf(visitor, address)),
+    onError: server.onError,
+    onRefused: ({ id, visitor: { path, headers, principal, client }, failure }) =>
+      server.onRefused({
+        id,
+        ownId: newRequestId(),
+        method: 'WEBSOCKET',
+        path,
+        status: statusOf(failure),
+        failure,
+        headers,
+        client: principal.id,
+        source: principal.id === '' ? `websocket ${client}` : memoryOwnerOf(principal.id),
+      }),
+    timing,
+  }
+}

@@ -1,0 +1,244 @@
+import type { HeaderLookup } from '../../core/headers.ts'
+import { NAME, VALUE } from '../net/header-line.ts'
+import { type BodySink, type HttpExchange, NO_LISTENER, type ResponseHeaders } from './http-server.ts'
+import type { ReadHead } from './request-reader.ts'
+import { statusLine } from './status-line.ts'
+
+/** What an exchange needs of its connection. */
+type ExchangeConnection = {
+  /** The current request has been received. */
+  readonly complete: boolean
+  readonly unsent: number
+  /** Reads on after `pause`. */
+  resume(): void
+  pause(): void
+  /** The last header lines of a response. */
+  tail(keepAlive: boolean): string
+  /** `ascii`: of the body. False: the client is slow. */
+  write(head: string, body: string, ascii: boolean): boolean
+  writePart(head: string, part: Uint8Array, tail: string): boolean
+  /** The response has been written. */
+  answered(exchange: Http1Exchange): void
+  destroy(): void
+}
+
+/** Takes the place of the header block once a response has begun, so that its memory is free: a stream may last for minutes. */
+const RELEASED: ReadHead = {
+  method: '',
+  target: '',
+  version: '',
+  headers: () => undefined,
+  hosts: [],
+  lines: 0,
+  expects: 'nothing',
+  keeps: false,
+  upgrade: undefined,
+}
+
+const ignored = (): void => {}
+
+/** One exchange; see `HttpExchange`. */
+export class Http1Exchange implements HttpExchange {
+  readonly #connection: ExchangeConnection
+  readonly method: string
+  #read: ReadHead
+  #sink: BodySink | null = null
+  /** The parts that wait for a sink; null: none do. */
+  #held: Buffer[] | null = null
+  #countHeld: (bytes: number) => void = ignored
+  /** The body is complete, and waits for a sink. */
+  #isHeldWhole = false
+  listener = NO_LISTENER
+  writeTimeout = 0
+  begun = false
+  /** The response is complete on this side. */
+  written = false
+  /** The socket has accepted the complete response. */
+  over = false
+  /** The connection stays open after this response. */
+  keeps: boolean
+  /** The header block of a stream, until it leaves with the first part of the body. */
+  #head = ''
+  #chunked = false
+  /** The end of the connection ends the body. */
+  #endsWithConnection = false
+
+  constructor(connection: ExchangeConnection, read: ReadHead, keeps: boolean) {
+    this.#connection = connection
+    this.method = read.method
+    this.#read = read
+    this.keeps = keeps
+  }
+
+  get target(): string {
+    return this.#read.target
+  }
+
+  get version(): string {
+    return this.#read.version
+  }
+
+  get headers(): HeaderLookup {
+    return this.#read.headers
+  }
+
+  get hosts(): readonly string[] {
+    return this.#read.hosts
+  }
+
+  get lines(): number {
+    return this.#read.lines
+  }
+
+  get expects(): HttpExchange['expects'] {
+    return this.#read.expects
+  }
+
+  get complete(): boolean {
+    return this.over || this.#connection.complete
+  }
+
+  /** Whether the connection must be reset: the body ends with the connection, so a normal close would make a part look complete. */
+  get needsReset(): boolean {
+    return this.#endsWithConnection && !this.over
+  }
+
+  get unsent(): number {
+    return this.over ? 0 : this.#connection.unsent
+  }
+
+  /** A part of the request body was received. */
+  receive(part: Buffer): void {
+    if (!this.#held) return this.#sink?.push(part)
+    this.#held.push(part)
+    this.#countHeld(part.length)
+  }
+
+  /** The request body is complete. */
+  received(): void {
+    if (this.#held) {
+      this.#isHeldWhole = true
+      return
+    }
+    const sink = this.#sink
+    this.#sink = null
+    sink?.end()
+  }
+
+  /** The socket has accepted the complete response. */
+  sent(): void {
+    this.over = true
+    this.listener.finished()
+  }
+
+  sendContinue(): void {
+    if (!this.complete) this.#connection.write('HTTP/1.1 100 Continue\r\n\r\n', '', true)
+  }
+
+  pipeBody(sink: BodySink | null): void {
+    this.#sink = sink
+    const parts = this.#release()
+    if (!parts) return
+    // The sink may refuse the body at any part.
+    for (const part of parts) this.#sink?.push(part)
+    if (this.#isHeldWhole) this.received()
+  }
+
+  holdBody(held: (bytes: number) => void): void {
+    this.#held = []
+    this.#countHeld = held
+    this.#connection.pause()
+  }
+
+  /** Reads on. Returns the parts that were held; null: none were. */
+  #release(): readonly Buffer[] | null {
+    const parts = this.#held
+    this.#held = null
+    if (parts) this.#connection.resume()
+    return parts
+  }
+
+  closeAfter(): void {
+    this.keeps = false
+  }
+
+  answer(status: number, headers: ResponseHeaders, body: string | null): void {
+    this.#release()
+    const bytes = body === null ? 0 : Buffer.byteLength(body)
+    const length = body === null ? '' : `content-length: ${bytes}\r\n`
+    const head = `${statusLine(status)}${linesOf(headers)}${length}${this.#connection.tail(this.keeps)}`
+    this.begun = true
+    const sent = body === null || this.method === 'HEAD' ? '' : body
+    this.#connection.write(head, sent, bytes === sent.length || sent === '')
+    this.written = true
+    this.#connection.answered(this)
+  }
+
+  begin(status: number, headers: ResponseHeaders): void {
+    this.#release()
+    // HTTP/1.0 has no chunks: the end of the connection ends the body.
+    const chunked = this.version === '1.1'
+    if (!chunked) this.keeps = false
+    const coding = chunked ? 'transfer-encoding: chunked\r\n' : ''
+    this.#head = `${statusLine(status)}${linesOf(headers)}${coding}${this.#connection.tail(this.keeps)}`
+    this.#chunked = chunked
+    this.#endsWithConnection = !chunked
+    this.begun = true
+    this.#read = RELEASED
+  }
+
+  write(piece: string | Uint8Array): boolean {
+    return typeof piece === 'string' ? this.#write(piece, '') : this.#writePart(piece)
+  }
+
+  end(text: string): void {
+    this.#write(text, '0\r\n\r\n')
+    this.written = true
+    this.#connection.answered(this)
+  }
+
+  cut(): void {
+    this.#connection.destroy()
+  }
+
+  #writePart(part: Uint8Array): boolean {
+    const head = this.#head
+    this.#head = ''
+    if (this.method === 'HEAD') return this.#connection.write(head, '', true)
+    if (!this.#chunked) return this.#connection.writePart(head, part, '')
+    return this.#connection.writePart(`${head}${part.length.toString(16)}\r\n`, part, '\r\n')
+  }
+
+  /** `close`: the last chunk (RFC 9112, section 7.1); empty before the end. */
+  #write(text: string, close: string): boolean {
+    const head = this.#head
+    this.#head = ''
+    if (this.method === 'HEAD') return this.#connection.write(head, '', true)
+    const bytes = Buffer.byteLength(text)
+    if (!this.#chunked) return this.#connection.write(head, text, bytes === text.length)
+    const chunk = bytes === 0 ? close : `${bytes.toString(16)}\r\n${text}\r\n${close}`
+    return this.#connection.write(head, chunk, bytes === text.length)
+  }
+}
+
+const knownNames = new Set<string>()
+const MAX_KNOWN_NAMES = 256
+
+const isName = (name: string): boolean => {
+  if (knownNames.has(name)) return true
+  if (!NAME.test(name)) return false
+  if (knownNames.size < MAX_KNOWN_NAMES) knownNames.add(name)
+  return true
+}
+
+const linesOf = (headers: ResponseHeaders): string => {
+  let lines = ''
+  for (const name in headers) {
+    const value = headers[name] ?? ''
+    // The error omits the value: it may contain upstream text.
+    if (!isName(name) || !VALUE.test(value))
+      throw new Error(`The response header ${JSON.stringify(name)} is not valid.`)
+    lines += `${name}: ${value}\r\n`
+  }
+  return lines
+}

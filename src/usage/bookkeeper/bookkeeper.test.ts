@@ -1,0 +1,608 @@
+/** `LEDGER_KILLS=10000 npm test -- usage/bookkeeper` kills that many writers; `npm test` kills 50. */
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync, StatementSync } from 'node:sqlite'
+import { mock, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { answered, checkSums, closers, count, ENDED, given, OWN, storeAll } from '../../../test/support/bookkeeping.ts'
+import { type LedgerEngine, onEachEngine, SQLITE } from '../../../test/support/ledger-engines.ts'
+import { closedRecord, endedRecord, NOON, openedRecord } from '../../../test/support/ledger-records.ts'
+import type { SqlDatabase } from '../../storage/sql/database.ts'
+import { PostgresDatabase } from '../../storage/sql/postgres/database.ts'
+import { USAGE_FILE } from '../journal/file.ts'
+import { encodeRecord } from '../journal/journal-record.ts'
+import { listSegments, processName, segmentFile, thisProcess } from '../journal/segment-files.ts'
+import { Bookkeeper, type BookkeeperEvent } from './bookkeeper.ts'
+
+const KILLS = Number(process.env.LEDGER_KILLS ?? 50)
+const PARALLEL = 4
+
+/** Postgres counts rows of transactions at most once a second, with the next one. */
+const rowsAreCounted = async (engine: LedgerEngine, bookkeeper: Bookkeeper, rows: number) => {
+  if (engine.name === 'SQLite') return
+  const counted = () =>
+    engine.reading('', (all) =>
+      all("SELECT sum(n_live_tup) n FROM pg_stat_user_tables WHERE relname IN ('request', 'attempt')"),
+    )
+  for (const end = performance.now() + 60_000; Number(counted()[0]?.n) < rows; await sleep(100)) {
+    assert.ok(performance.now() < end, `${JSON.stringify(counted())} of ${rows} rows are counted`)
+    while (bookkeeper.sweep({ keepDays: 1_000, keepHours: 1_000, maxMegabytes: 1_000_000 }, NOON));
+  }
+}
+
+const correction = {
+  at: NOON,
+  budget: 'bud_a',
+  counter: 'bud_a',
+  period_start: NOON,
+  key: null,
+  reason: 'x',
+  actor: 'adm_a',
+}
+
+// ── Killed processes ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+const script = (name: string) => JSON.stringify(import.meta.resolve(name))
+
+/** Writes attempts, and to standard output the number of each whose record was acknowledged. Every third has a fallback. */
+const writerCode = (folder: string, run: number) => `
+  import { writeSync } from 'node:fs'
+  import { JournalWriter } from ${script('../journal/journal-writer.ts')}
+  import { processName, thisProcess } from ${script('../journal/segment-files.ts')}
+  import { closedRecord, endedRecord, openedRecord } from ${script('../../../test/support/ledger-records.ts')}
+  const writer = new JournalWriter({ folder: ${JSON.stringify(folder)}, process: processName(thisProcess()), sync: 'never',
+    whenUnwritable: 'serve', spoolBytes: 2 ** 31, segmentBytes: 20_000, changed() {} })
+  let [call, acknowledged] = [0, '']
+  const attempt = (call, number) => {
+    const request = 'r${run}-' + call
+    writer.openAttempt(openedRecord(call, { request, attempt: number }), { onJournaled() {
+      acknowledged += request + ' ' + number + '\\n'
+      setTimeout(() => {
+        writer.append(closedRecord(call, { attempt: number }))
+        if (number === 0 && call % 3 === 0) attempt(call, 1)
+        else writer.append(endedRecord(call, { request }))
+      }, Math.random() * 5)
+    } })
+  }
+  const turn = () => {
+    for (let more = Math.random() * 20; more > 0; more--) attempt(++call, 0)
+    if (acknowledged) writeSync(1, acknowledged)
+    acknowledged = ''
+    setTimeout(turn, Math.random() * 2)
+  }
+  turn()`
+
+const startNode = (code: string, root: string, output: number): ChildProcess =>
+  spawn(process.execPath, ['--input-type=module', '-e', code], {
+    stdio: ['ignore', output, 'inherit'],
+    env: { ...process.env, NODE_COMPILE_CACHE: join(root, 'cache') },
+  })
+
+/** Starts a program, waits until it has written something, kills it at a random time, and returns its output. */
+const killed = async (
+  code: string,
+  { root, within, name }: { readonly root: string; readonly within: number; readonly name: string },
+) => {
+  const path = join(root, name)
+  const output = openSync(path, 'w')
+  const child = startNode(code, root, output)
+  const exited = new Promise((resolve) => child.once('exit', resolve))
+  try {
+    for (const end = performance.now() + 60_000; statSync(path).size === 0; await sleep(2)) {
+      assert.ok(performance.now() < end, `${name} writes within 60 s`)
+      assert.equal(child.exitCode, null)
+    }
+    await sleep(Math.random() * within)
+  } finally {
+    child.kill('SIGKILL')
+  }
+  await exited
+  closeSync(output)
+  return readFileSync(path, 'utf8')
+}
+
+onEachEngine((engine) => {
+  test('bookkeeper: sums that are read while the database is opened count nothing twice', async () => {
+    const { open, write, checkSums } = given(engine)
+    write(ENDED, count(200).flatMap(answered))
+    const bookkeeper = open()
+    await Promise.all([bookkeeper.step(), bookkeeper.sums(NOON, []), bookkeeper.sums(NOON, [])])
+    await storeAll(bookkeeper)
+    assert.deepEqual(checkSums(), { attempts: 200, requests: 200, cost: 14_000 })
+  })
+
+  test('bookkeeper: journals become rows and sums; a stored segment of an ended process is deleted', async () => {
+    const { journal, events, open, write, reading, checkSums } = given(engine)
+    write(ENDED, count(700).flatMap(answered))
+    const bookkeeper = open()
+    await storeAll(bookkeeper)
+    assert.deepEqual(checkSums(), { attempts: 700, requests: 700, cost: 49_000 })
+    assert.deepEqual(listSegments(journal), [])
+    assert.deepEqual(events, [{ event: 'ok' }])
+    const [{ nodes, ...sum } = assert.fail('there are no sums')] = await bookkeeper.sums(NOON, [])
+    assert.deepEqual(sum, { counter: 'bud_a', period_start: NOON, spent: 49_000, earlier: 49_000 })
+    assert.deepEqual(
+      nodes.map(({ isOwn, spent }) => [isOwn, spent]),
+      [[true, 49_000]],
+    )
+    assert.deepEqual(await bookkeeper.sums(NOON + 1, []), [])
+    assert.deepEqual(
+      reading((all) => all('SELECT * FROM journal')),
+      [],
+    )
+  })
+
+  test('bookkeeper: the segment of a running process is kept and read on; earlier ones are deleted', async () => {
+    const { journal, open, write, checkSums } = given(engine)
+    const bookkeeper = open()
+    write(OWN, answered(1), 1)
+    write(OWN, answered(2), 2)
+    await storeAll(bookkeeper)
+    assert.deepEqual(
+      listSegments(journal).map(({ number }) => number),
+      [2],
+    )
+    write(OWN, [openedRecord(3), encodeRecord(closedRecord(3)).slice(0, 40)], 2)
+    await storeAll(bookkeeper)
+    assert.equal(checkSums().attempts, 2)
+    write(OWN, [encodeRecord(closedRecord(3)).slice(40), endedRecord(3)], 2)
+    await storeAll(bookkeeper)
+    assert.deepEqual(checkSums(), { attempts: 3, requests: 3, cost: 210 })
+  })
+
+  test('bookkeeper: open attempts of an ended process are closed as unknown at their reservation, once', async () => {
+    const { open, write, reading, checkSums } = given(engine)
+    write(ENDED, [openedRecord(1), openedRecord(2), closedRecord(2), openedRecord(3, { attempt: 1 }), '["c",1,'])
+    write(OWN, [openedRecord(9)])
+    for (let turn = 0; turn < 2; turn++) {
+      const bookkeeper = open()
+      await storeAll(bookkeeper)
+      bookkeeper.close()
+      const rows = reading((all) => all('SELECT request, outcome, cost FROM attempt ORDER BY request'))
+      assert.deepEqual(rows, [
+        { request: 'req_1', outcome: 'unknown', cost: 500 },
+        { request: 'req_2', outcome: 'ok', cost: 70 },
+        { request: 'req_3', outcome: 'unknown', cost: 500 },
+        { request: 'req_9', outcome: 'open', cost: null },
+      ])
+      assert.deepEqual(checkSums(), { attempts: 3, requests: 3, cost: 1_070 })
+    }
+  })
+
+  test('bookkeeper: requests with one ID at one time are separate rows', async () => {
+    const { open, write, checkSums } = given(engine)
+    const same = { request: 'same' }
+    const records = count(20).flatMap((call) => [
+      openedRecord(call, { ...same, at: NOON }),
+      closedRecord(call),
+      endedRecord(call, { ...same, received: NOON }),
+    ])
+    write(ENDED, records)
+    await storeAll(open())
+    assert.deepEqual(checkSums(), { attempts: 20, requests: 20, cost: 1_400 })
+  })
+
+  test('bookkeeper: n requests with one ID take n inserts for themselves and n for those that are moved', async () => {
+    if (engine.name !== 'SQLite') return
+    const inserts = async (n: number) => {
+      const { open, write, checkSums } = given(engine)
+      const records = count(n).flatMap((call) => [
+        openedRecord(call, { request: 'same', at: NOON + (call % 7) }),
+        closedRecord(call),
+        endedRecord(call, { request: 'same', received: NOON + (call % 7) }),
+      ])
+      write(ENDED, records)
+      const run = mock.method(StatementSync.prototype, 'run')
+      await storeAll(open())
+      const runs = run.mock.callCount()
+      run.mock.restore()
+      assert.equal(checkSums().requests, n)
+      return runs
+    }
+    const [few, many] = [await inserts(1_000), await inserts(4_000)]
+    assert.ok(many < 4.2 * few, `${few} and ${many} statements`)
+  })
+
+  test('bookkeeper: the cost of a hedge that ends late goes to its own request, although others have the same ID and time', async () => {
+    const { open, write, reading, checkSums } = given(engine)
+    const bookkeeper = open()
+    const hedge = (call: number, cost: number) => closedRecord(call, { attempt: 1, cost })
+    write(
+      OWN,
+      count(3).flatMap((call) => [
+        openedRecord(call, { request: 'same', at: NOON }),
+        openedRecord(call, { request: 'same', at: NOON, attempt: 1, hedge: true }),
+        closedRecord(call, { cost: call }),
+        endedRecord(call, { request: 'same', received: NOON }),
+      ]),
+    )
+    await storeAll(bookkeeper)
+    write(OWN, [hedge(3, 3_000), hedge(2, 2_000)])
+    await storeAll(bookkeeper)
+    // A bookkeeper that was started later continues.
+    bookkeeper.close()
+    write(OWN, [hedge(1, 1_000)])
+    await storeAll(open())
+    assert.deepEqual(
+      reading((all) =>
+        all('SELECT call - (SELECT min(call) FROM request) + 1 AS call, cost FROM request ORDER BY call'),
+      ),
+      [1, 2, 3].map((call) => ({ call, cost: 1_001 * call })),
+    )
+    checkSums()
+  })
+
+  test('bookkeeper: malformed lines are skipped and reported, and the segment is kept as .broken', async () => {
+    const { journal, events, open, write, checkSums } = given(engine)
+    write(ENDED, [...answered(1), '["c",\n', '\0\0\n', ...answered(2)])
+    await storeAll(open())
+    assert.equal(checkSums().requests, 2)
+    const segment = segmentFile(ENDED, 1)
+    const offset = Buffer.byteLength(answered(1).map(encodeRecord).join(''))
+    assert.deepEqual(
+      events.filter(({ event }) => event === 'malformed'),
+      [{ event: 'malformed', segment, lines: 2, offset }],
+    )
+    assert.deepEqual(readdirSync(journal), [`${segment}.broken`])
+  })
+
+  test('bookkeeper: one works at a time; the next continues after it', async () => {
+    const { open, write, checkSums } = given(engine)
+    const [first, second] = [open(), open()]
+    write(ENDED, answered(1))
+    await storeAll(first)
+    write(OWN, answered(2))
+    await second.step()
+    assert.equal(second.problem, 'another process stores the usage of this folder')
+    first.close()
+    await storeAll(second)
+    assert.deepEqual(checkSums(), { attempts: 2, requests: 2, cost: 140 })
+  })
+
+  test('bookkeeper: the cost of a request is unknown if that of an attempt is, and the others cost nothing', async () => {
+    const { open, write, reading } = given(engine)
+    const bookkeeper = open()
+    const request = (call: number, costs: readonly (number | null)[]) => [
+      ...costs.map((_, attempt) => openedRecord(call, { attempt })),
+      ...costs.map((cost, attempt) => closedRecord(call, { attempt, cost })),
+      endedRecord(call),
+    ]
+    write(OWN, [...request(1, [0, null]), ...request(2, [null]), ...request(3, [70, null]), ...request(4, [0, 0])])
+    await storeAll(bookkeeper)
+    const rows = reading((all) => all('SELECT cost FROM request ORDER BY call'))
+    assert.deepEqual(
+      rows.map(({ cost }) => cost),
+      [null, null, 70, 0],
+    )
+  })
+
+  test('bookkeeper: while it fails its lag grows from the last time that everything was stored, if anything waits', async (t) => {
+    t.mock.timers.enable({ apis: ['Date'], now: NOON })
+    const { open, write } = given(engine)
+    const [first, second] = [open(), open()]
+    await storeAll(first)
+    const lagAfter = async (ms: number) => {
+      t.mock.timers.tick(ms)
+      await second.step()
+      return second.takeProgress().lagMs
+    }
+    // Nothing waits to be stored.
+    assert.equal(await lagAfter(60_000), 0)
+    write(OWN, answered(1))
+    assert.deepEqual([await lagAfter(1_000), await lagAfter(7_000)], [1_000, 8_000])
+    assert.ok(second.takeProgress().journalBytes > 0)
+    first.close()
+    await storeAll(second)
+    const { lagMs, requests, attempts } = second.takeProgress()
+    assert.deepEqual({ lagMs, requests, attempts }, { lagMs: 0, requests: 1, attempts: 1 })
+    // An attempt in progress is one row, also when it ends.
+    write(OWN, [openedRecord(2)])
+    await storeAll(second)
+    write(OWN, [closedRecord(2), endedRecord(2)])
+    await storeAll(second)
+    assert.equal(second.takeProgress().attempts, 2)
+  })
+
+  test('bookkeeper: an error before or after a commit loses and doubles nothing', async (t) => {
+    const { events, open, write, checkSums } = given(engine)
+    write(ENDED, count(1_200).flatMap(answered))
+    write(
+      OWN,
+      count(300).flatMap((call) => [
+        openedRecord(call),
+        openedRecord(call, { attempt: 1 }),
+        closedRecord(call),
+        endedRecord(call),
+      ]),
+    )
+    const type: { readonly prototype: SqlDatabase } = engine.name === 'SQLite' ? DatabaseSync : PostgresDatabase
+    const { exec } = type.prototype
+    let calls = 0
+    t.mock.method(type.prototype, 'exec', function (this: SqlDatabase, sql: string) {
+      if (sql === 'COMMIT' && ++calls % 7 === 1) throw new Error('the disk has failed')
+      exec.call(this, sql)
+      if (sql === 'COMMIT' && calls % 7 === 4) throw new Error('the disk has failed after the commit')
+    })
+    const bookkeeper = open()
+    for (let turn = 0; turn < 100; turn++) await bookkeeper.step()
+    assert.equal(bookkeeper.problem, null)
+    assert.ok(events.some(({ event }) => event === 'degraded'))
+    assert.deepEqual(checkSums(), { attempts: 1_500, requests: 1_500, cost: 105_000 })
+  })
+
+  test('bookkeeper: a database of a newer version is not touched', async () => {
+    const { events, open, reading } = given(engine)
+    const first = open()
+    await storeAll(first)
+    first.close()
+    reading((all) => all('UPDATE schema_version SET version = 9, oldest_reader = 9'))
+    const second = open()
+    await second.step()
+    assert.match(
+      second.problem ?? '',
+      /(usage\.db|the schema headgate_usage) was written by a newer version of Headgate \(schema version 9, supported: 3\)/,
+    )
+    assert.equal(events.at(-1)?.event, 'degraded')
+  })
+
+  test('bookkeeper: expired rows are deleted in batches and the file shrinks; sums and open attempts stay', async () => {
+    const { folder, open, write, reading } = given(engine)
+    const bookkeeper = open()
+    write(ENDED, count(12_000).flatMap(answered))
+    write(OWN, [openedRecord(1)])
+    await storeAll(bookkeeper)
+    const size = () => (engine.name === 'SQLite' ? statSync(join(folder, USAGE_FILE)).size : 0)
+    const limits = { keepDays: 30, keepHours: 90, maxMegabytes: 1_000 }
+    const now = NOON + 31 * 86_400_000
+    assert.equal(bookkeeper.sweep(limits, NOON), false)
+    const before = size()
+    let batches = 1
+    while (bookkeeper.sweep(limits, now)) batches++
+    assert.ok(batches >= 6, `${batches} batches`)
+    assert.deepEqual(
+      reading((all) => all('SELECT outcome FROM attempt')),
+      [{ outcome: 'open' }],
+    )
+    assert.equal(reading((all) => all('SELECT sum(requests) requests FROM usage_hour'))[0]?.requests, 12_000)
+    assert.ok(size() <= before / 4, `${before} → ${size()} bytes`)
+    while (bookkeeper.sweep(limits, NOON + 91 * 86_400_000));
+    assert.deepEqual(
+      reading((all) =>
+        all('SELECT (SELECT count(*) FROM usage_hour) hours, (SELECT sum(requests) FROM usage_day) requests'),
+      ),
+      [{ hours: 0, requests: 12_000 }],
+    )
+  })
+
+  test('bookkeeper: beyond maxMegabytes the oldest rows are deleted', async () => {
+    const { folder, open, write, reading } = given(engine)
+    const bookkeeper = open()
+    write(ENDED, count(20_000).flatMap(answered))
+    await storeAll(bookkeeper)
+    const limits = { keepDays: 30, keepHours: 90, maxMegabytes: 4 }
+    await rowsAreCounted(engine, bookkeeper, 40_000)
+    while (bookkeeper.sweep(limits, NOON));
+    const [left] = reading((all) => all('SELECT count(*) rows, min(received) oldest FROM request'))
+    assert.ok(Number(left?.rows) > 0 && Number(left?.oldest) > NOON + 5_000, JSON.stringify(left))
+    if (engine.name === 'SQLite') assert.ok(statSync(join(folder, USAGE_FILE)).size <= 4 * 1_048_576)
+  })
+
+  test('bookkeeper: beyond maxMegabytes requests and their attempts are deleted alike, however many attempts they have', async () => {
+    const { open, write, reading } = given(engine)
+    const bookkeeper = open()
+    const attempts = [0, 1, 2, 3]
+    const records = count(8_000).flatMap((call) => [
+      ...attempts.flatMap((attempt) => [openedRecord(call, { attempt }), closedRecord(call, { attempt })]),
+      endedRecord(call),
+    ])
+    write(ENDED, records)
+    await storeAll(bookkeeper)
+    await rowsAreCounted(engine, bookkeeper, 40_000)
+    while (bookkeeper.sweep({ keepDays: 30, keepHours: 90, maxMegabytes: 5 }, NOON));
+    const [left] = reading((all) =>
+      all('SELECT (SELECT count(*) FROM request) requests, (SELECT count(*) FROM attempt) attempts'),
+    )
+    assert.ok(Number(left?.requests) > 0, JSON.stringify(left))
+    assert.ok(Math.abs(4 * Number(left?.requests) - Number(left?.attempts)) <= 4, JSON.stringify(left))
+  })
+
+  test('bookkeeper: what earlier processes have spent is known apart, also of several runs', async () => {
+    const { options, open, write, reading } = given(engine)
+    const { start, pid } = options.process
+    const bookkeeper = open()
+    const workers = [start - 1, start + 1].map((at) => processName({ start: at, pid, worker: 1 }))
+    for (const [index, name] of [ENDED, OWN, ...workers].entries()) write(name, answered(index))
+    await storeAll(bookkeeper)
+    await bookkeeper.adjust({ ...correction, id: 'adj_1', amount: -200 })
+    const sums = async (of: Bookkeeper) => (await of.sums(NOON, [])).map(({ spent, earlier }) => [spent, earlier])
+    assert.deepEqual(await sums(bookkeeper), [[80, 140]])
+    bookkeeper.close()
+
+    const next = new Bookkeeper({ ...options, process: { start: start + 2, pid, worker: 0 } }, () => {})
+    closers.push(() => next.close())
+    await storeAll(next)
+    assert.deepEqual(await sums(next), [[80, 80]])
+    const rows = () => reading((all) => all('SELECT spent FROM budget_sum'))
+    assert.equal(rows().length, 4)
+    while (next.sweep({ keepDays: 30, keepHours: 90, maxMegabytes: 1_000 }, NOON));
+    assert.deepEqual(rows(), [{ spent: 80 }])
+    assert.deepEqual(await sums(next), [[80, 80]])
+  })
+
+  test('bookkeeper: adjustments are part of what a counter has spent; a reset leaves nothing; none is stored twice', async () => {
+    const { open, write, reading } = given(engine)
+    const bookkeeper = open()
+    write(OWN, count(10).flatMap(answered))
+    await storeAll(bookkeeper)
+    const spent = async () => (await bookkeeper.sums(NOON, [])).map((row) => row.spent)
+    assert.deepEqual(await bookkeeper.adjust({ ...correction, id: 'adj_1', amount: -200 }), {
+      amount: -200,
+      isNew: true,
+    })
+    assert.deepEqual(await bookkeeper.adjust({ ...correction, id: 'adj_1', amount: -200 }), {
+      amount: -200,
+      isNew: false,
+    })
+    assert.deepEqual(await spent(), [500])
+    assert.deepEqual(await bookkeeper.adjust({ ...correction, id: 'adj_2', amount: 'reset' }), {
+      amount: -500,
+      isNew: true,
+    })
+    assert.deepEqual(await bookkeeper.adjust({ ...correction, id: 'adj_2', amount: 'reset' }), {
+      amount: -500,
+      isNew: false,
+    })
+    assert.deepEqual(await spent(), [0])
+    // Of a key: no counter changes.
+    assert.deepEqual(
+      await bookkeeper.adjust({
+        ...correction,
+        id: 'adj_3',
+        budget: null,
+        counter: null,
+        period_start: null,
+        key: 'key_a',
+        amount: 9,
+      }),
+      { amount: 9, isNew: true },
+    )
+    assert.deepEqual(await spent(), [0])
+    assert.deepEqual(
+      reading((all) => all('SELECT id, amount FROM adjustment')),
+      [
+        { id: 'adj_1', amount: -200 },
+        { id: 'adj_2', amount: -500 },
+        { id: 'adj_3', amount: 9 },
+      ],
+    )
+  })
+
+  test('bookkeeper: attempts have the key and the team of their request; tags are facets', async () => {
+    const { open, write, reading } = given(engine)
+    write(ENDED, [openedRecord(1, { tag: 'search' }), closedRecord(1), endedRecord(1, { tag: 'search' })])
+    await storeAll(open())
+    reading((all) => {
+      assert.deepEqual(all('SELECT key, team FROM attempt'), [{ key: 'key_a', team: 'team_a' }])
+      assert.deepEqual(all("SELECT value FROM facet WHERE name = 'tag'"), [{ value: 'search' }])
+      assert.equal(all("SELECT sum(requests) requests FROM usage_day WHERE tag = 'search'")[0]?.requests, 1)
+    })
+  })
+
+  test('bookkeeper: killed in the middle, the next one loses and doubles nothing', { timeout: 120_000 }, async () => {
+    const { root, folder, journal, options, open, write, checkSums } = given(engine)
+    const requests = 25_000
+    write(
+      ENDED,
+      count(requests).flatMap((call) =>
+        call % 5 === 0 ? [openedRecord(call), closedRecord(call), openedRecord(call, { attempt: 1 })] : answered(call),
+      ),
+    )
+    const code = `
+    import { writeSync } from 'node:fs'
+    import { Bookkeeper } from ${script('./bookkeeper.ts')}
+    import { thisProcess } from ${script('../journal/segment-files.ts')}
+    const bookkeeper = new Bookkeeper({ ...${JSON.stringify(options)}, process: thisProcess() }, () => {})
+    while (await bookkeeper.step()) writeSync(1, 'x')
+    writeSync(1, 'y')
+    setInterval(() => {}, 1_000)`
+    const within = engine.name === 'SQLite' ? 60 : 600
+    let steps = 0
+    let kills = 0
+    // On a busy machine the first kills come after the first step.
+    while (kills < 6 || (steps === kills && kills < 30)) {
+      const output = await killed(code, { root, within, name: `bookkeeper-${kills++}` })
+      steps += output.length
+    }
+    assert.ok(steps > kills)
+    assert.equal(existsSync(join(folder, USAGE_FILE)), engine.name === 'SQLite')
+    await storeAll(open())
+    const { attempts } = checkSums()
+    assert.equal(attempts, requests + requests / 5)
+    assert.deepEqual(listSegments(journal), [])
+  })
+})
+
+test('bookkeeper: a deleted database is created again', async () => {
+  const { folder, open, write, checkSums } = given(SQLITE)
+  const bookkeeper = open()
+  write(OWN, answered(1))
+  await storeAll(bookkeeper)
+  for (const file of ['', '-wal', '-shm']) rmSync(join(folder, USAGE_FILE + file), { force: true })
+  write(OWN, answered(2))
+  await storeAll(bookkeeper)
+  assert.equal(checkSums().requests, 2)
+})
+
+test('bookkeeper: a full disk is reported, and nothing is lost when there is room', async (t) => {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0) return t.skip('mounting needs root on Linux')
+  const { root, folder: unused, journal, write } = given(SQLITE)
+  assert.notEqual(unused, '')
+  const folder = join(root, 'small')
+  mkdirSync(folder)
+  const mount = (options: string) =>
+    spawnSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', folder], { encoding: 'utf8' })
+  const { status, stderr } = mount('size=1m')
+  if (status !== 0) return t.skip(`cannot mount: ${stderr}`)
+  closers.push(() => spawnSync('umount', ['-l', folder]))
+  write(ENDED, count(5_000).flatMap(answered))
+  const events: BookkeeperEvent[] = []
+  const bookkeeper = new Bookkeeper(
+    { folder, journal, database: null, node: 'n1', timezone: 'UTC', syncs: false, process: thisProcess() },
+    (event) => events.push(event),
+  )
+  closers.push(() => bookkeeper.close())
+  for (let turn = 0; turn < 60 && bookkeeper.problem === null; turn++) await bookkeeper.step()
+  assert.match(bookkeeper.problem ?? '', /full/)
+  mount('remount,size=64m')
+  for (let turn = 0; turn < 60; turn++) await bookkeeper.step()
+  await storeAll(bookkeeper)
+  assert.deepEqual(checkSums(SQLITE, folder), { attempts: 5_000, requests: 5_000, cost: 350_000 })
+  assert.deepEqual(
+    events.map(({ event }) => event),
+    ['ok', 'degraded', 'ok'],
+  )
+})
+
+test(`bookkeeper: after kill -9 of ${KILLS} writers every acknowledged attempt has exactly one row`, {
+  timeout: 30_000 + KILLS * 3_000,
+}, async () => {
+  const { root, journal, open, reading, checkSums } = given(SQLITE)
+  const bookkeeper = open()
+  const acknowledged: string[] = []
+  let [run, running] = [0, PARALLEL]
+  const runs = async () => {
+    while (run < KILLS) {
+      const name = `output-${++run}`
+      const output = await killed(writerCode(journal, run), { root, within: 30, name })
+      acknowledged.push(...output.split('\n').slice(0, -1))
+    }
+    running--
+  }
+  const storing = async () => {
+    while (running > 0) {
+      await bookkeeper.step()
+      assert.equal(bookkeeper.problem, null)
+      await sleep(5)
+    }
+  }
+  await Promise.all([storing(), ...count(PARALLEL).map(runs)])
+  await storeAll(bookkeeper)
+
+  const rows = reading((all) => all('SELECT request, n, outcome, opened FROM attempt'))
+  const names = rows.map(({ request, n }) => `${request} ${n}`)
+  const stored = new Set(names)
+  assert.equal(names.length, stored.size, 'no row is doubled')
+  assert.deepEqual(
+    acknowledged.filter((name) => !stored.has(name)),
+    [],
+    'no row is missing',
+  )
+  // Written, but killed before the acknowledgement.
+  assert.ok(names.length - acknowledged.length <= 64 * KILLS)
+  assert.ok(rows.every(({ outcome, opened }) => outcome !== 'open' && opened === null))
+  const { attempts } = checkSums()
+  assert.equal(attempts, names.length)
+  assert.deepEqual(listSegments(journal), [])
+})

@@ -1,0 +1,180 @@
+/** Requests by outcome and time: from hourly sums where buckets and filter allow it, otherwise from rows. */
+import { type Expression, sql } from 'kysely'
+import { MAX_NANO } from '../../core/money.ts'
+import { FELL_BACK, requestCondition, usageCondition } from './filters.ts'
+import type { LedgerReads } from './ledger-source.ts'
+import { DIMENSIONS, type OutcomeCounts, type RequestFilter, type TimeRange, type UsageFilter } from './queries.ts'
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+/** Widths of buckets in ms. */
+const WIDTHS = [
+  ...[1, 2, 5, 10, 15, 30].map((seconds) => seconds * SECOND),
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * MINUTE),
+  ...[1, 2, 3, 6, 12].map((hours) => hours * HOUR),
+  ...[1, 2, 7, 14, 30, 90, 365].map((days) => days * DAY),
+]
+
+/** The width of at most `most` buckets; a range of a day or more has buckets of whole hours. */
+export const bucketWidth = ({ from, to }: TimeRange, most: number): number => {
+  const least = to - from >= DAY ? HOUR : SECOND
+  const isEnough = (width: number) => width >= least && Math.ceil(to / width) - Math.floor(from / width) <= most
+  return WIDTHS.find(isEnough) ?? Math.ceil((2 * (to - from)) / most / DAY) * DAY
+}
+
+/** Multiples of a width that cover the range. */
+export const bucketsOf = ({ from, to }: TimeRange, width: number): readonly TimeRange[] => {
+  const buckets: TimeRange[] = []
+  for (let start = Math.floor(from / width) * width; start < to; start += width)
+    buckets.push({ from: start, to: start + width })
+  return buckets
+}
+
+/** The number of rows that meet a condition. */
+export const countWhere = (condition: Expression<unknown>) => sql<number>`count(*) FILTER (WHERE ${condition})`
+
+/** Counts, and amounts in nano-dollars. */
+export type BucketCounts = OutcomeCounts & { readonly cost: number; readonly saved: number }
+
+/** The value of a bucket. A shared answer may take that of an earlier query; `name` states what value it is. */
+export const bucketValue = <Value>(
+  { memory, now }: LedgerReads,
+  { name, bucket, range, filter }: { name: string; bucket: TimeRange; range: TimeRange; filter: RequestFilter },
+  read: () => Promise<Value>,
+): Promise<Value> =>
+  memory && bucket.from >= range.from && bucket.to <= range.to
+    ? memory.get(`${name} ${JSON.stringify(filter)}`, bucket, now, read)
+    : read()
+
+/** Counts of one bucket. Rows outside `range` do not count, unless hourly sums are read. */
+export const countOutcomes = (
+  reads: LedgerReads,
+  bucket: TimeRange,
+  range: TimeRange,
+  filter: RequestFilter,
+): Promise<BucketCounts> =>
+  bucketValue(reads, { name: 'counts', bucket, range, filter }, () => readOutcomes(reads, bucket, range, filter))
+
+const readOutcomes = async (
+  reads: LedgerReads,
+  bucket: TimeRange,
+  range: TimeRange,
+  filter: RequestFilter,
+): Promise<BucketCounts> => {
+  reads.checkTime()
+  const sums = usageFilterOf(filter)
+  const isHours = bucket.from % HOUR === 0 && bucket.to % HOUR === 0
+  const rows = sums && isHours ? await fromSums(reads, bucket, sums) : await fromRows(reads, bucket, range, filter)
+  const counts = { ...NOTHING }
+  for (const { outcome, requests, fell_back, cached, cost, saved } of rows) {
+    if (isOutcome(outcome)) counts[outcome] += requests
+    counts.fell_back = plus(counts.fell_back, fell_back)
+    counts.cached = plus(counts.cached, cached)
+    counts.cost += cost
+    counts.saved += saved
+  }
+  return counts
+}
+
+/** Adds the counts of several buckets. */
+export const addCounts = (counts: readonly BucketCounts[]): BucketCounts =>
+  counts.reduce(
+    (sum, one) => ({
+      answered: sum.answered + one.answered,
+      refused: sum.refused + one.refused,
+      interrupted: sum.interrupted + one.interrupted,
+      client_gone: sum.client_gone + one.client_gone,
+      unknown: sum.unknown + one.unknown,
+      fell_back: plus(sum.fell_back, one.fell_back),
+      cached: plus(sum.cached, one.cached),
+      cost: Math.min(MAX_NANO, sum.cost + one.cost),
+      saved: Math.min(MAX_NANO, sum.saved + one.saved),
+    }),
+    NOTHING,
+  )
+
+/** The counts without the amounts. */
+export const outcomesOf = ({ cost: _cost, saved: _saved, ...counts }: BucketCounts): OutcomeCounts => counts
+
+export const requestsIn = ({ answered, refused, interrupted, client_gone, unknown }: OutcomeCounts): number =>
+  answered + refused + interrupted + client_gone + unknown
+
+const NOTHING: BucketCounts = {
+  answered: 0,
+  refused: 0,
+  interrupted: 0,
+  client_gone: 0,
+  unknown: 0,
+  fell_back: 0,
+  cached: 0,
+  cost: 0,
+  saved: 0,
+}
+
+const OUTCOMES = ['answered', 'refused', 'interrupted', 'client_gone', 'unknown'] as const
+const isOutcome = (outcome: string): outcome is (typeof OUTCOMES)[number] => OUTCOMES.some((known) => known === outcome)
+const plus = (one: number | null, other: number | null): number | null =>
+  one === null || other === null ? null : one + other
+
+type OutcomeRow = {
+  readonly outcome: string
+  readonly requests: number
+  readonly fell_back: number | null
+  readonly cached: number | null
+  readonly cost: number
+  readonly saved: number
+}
+
+/** The filter as one of sums; null if sums do not have one of its columns. */
+const usageFilterOf = (filter: RequestFilter): (UsageFilter & { readonly outcome?: readonly string[] }) | null => {
+  // The tag of a request filter has a name; that of sums is the value of one tag.
+  const columns: readonly string[] = [...DIMENSIONS.filter((name) => name !== 'tag'), 'outcome', 'demo']
+  const { tag: _tag, ...sums } = filter
+  return Object.entries(filter).every(([name, value]) => value === undefined || columns.includes(name)) ? sums : null
+}
+
+const fromSums = (
+  { db }: LedgerReads,
+  { from, to }: TimeRange,
+  { outcome, ...filter }: UsageFilter & { readonly outcome?: readonly string[] },
+): Promise<readonly OutcomeRow[]> => {
+  const query = db
+    .selectFrom('usage_hour')
+    .where('hour', '>=', from)
+    .where('hour', '<', to)
+    .where(usageCondition(filter))
+    .groupBy('outcome')
+    .select([
+      'outcome',
+      sql<number>`sum(requests)`.as('requests'),
+      sql<null>`NULL`.as('fell_back'),
+      sql<null>`NULL`.as('cached'),
+      sql<number>`sum(cost)`.as('cost'),
+      sql<number>`sum(saved)`.as('saved'),
+    ])
+  return (outcome ? query.where('outcome', 'in', outcome) : query).execute()
+}
+
+const fromRows = (
+  { db }: LedgerReads,
+  bucket: TimeRange,
+  range: TimeRange,
+  filter: RequestFilter,
+): Promise<readonly OutcomeRow[]> =>
+  db
+    .selectFrom('request')
+    .where('received', '>=', Math.max(bucket.from, range.from))
+    .where('received', '<', Math.min(bucket.to, range.to))
+    .where(requestCondition(filter))
+    .groupBy('outcome')
+    .select([
+      'outcome',
+      sql<number>`count(*)`.as('requests'),
+      countWhere(FELL_BACK).as('fell_back'),
+      countWhere(sql`cache IN ('hit', 'shared')`).as('cached'),
+      sql<number>`coalesce(sum(cost), 0)`.as('cost'),
+      sql<number>`sum(saved)`.as('saved'),
+    ])
+    .execute()

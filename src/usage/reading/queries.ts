@@ -1,0 +1,486 @@
+/**
+ * Queries of the usage ledger and their results, all plain JSON. Times of queries are ms since 1970, ranges are half open;
+ * results have the shapes of the admin API: ISO 8601 times and decimal amounts in US dollars.
+ */
+import type { RoutingDecision } from '../../core/journal.ts'
+
+export type TimeRange = { readonly from: number; readonly to: number }
+
+/**
+ * `shared`: the answer may be one that another reader of the same question received, and a range that ends now may differ by
+ * 1 % of its length.
+ */
+export type SharedQuery = { readonly shared?: boolean }
+
+/** What usage can be grouped by. `tag`: the value of the tag in `usage.rollupTag`; `client`: its kind. */
+export const DIMENSIONS = ['team', 'key', 'model', 'provider', 'tag', 'style', 'route', 'client'] as const
+export type Dimension = (typeof DIMENSIONS)[number]
+
+/** For each dimension any of these values. An empty text matches requests without a value. */
+export type UsageFilter = { readonly [name in Dimension]?: readonly string[] } & {
+  /** False: without the requests of the built-in demo. */
+  readonly demo?: boolean
+}
+
+/** Values of an opaque cursor: those of the last row's sort key. */
+export type CursorValues = readonly (string | number)[]
+
+/** The range grows to whole hours or days. `tz`: zone of days; null: that of `usage.timezone`. */
+export type UsageQuery = TimeRange & {
+  readonly by: readonly Dimension[]
+  readonly bucket: 'hour' | 'day' | 'none'
+  readonly tz: string | null
+  readonly filter: UsageFilter
+  readonly limit: number
+  readonly after: CursorValues | null
+}
+
+/** What became of a request, for people; each request has exactly one of these. `refused`: with a 4xx status. */
+export const RESULTS = [
+  'answered',
+  'fell_back',
+  'cached',
+  'refused',
+  'failed',
+  'broke_off',
+  'client_left',
+  'unknown',
+] as const
+export type ResultName = (typeof RESULTS)[number]
+
+/** Any of the values of each member. */
+export type RequestFilter = {
+  readonly team?: readonly string[]
+  readonly key?: readonly string[]
+  readonly provider?: readonly string[]
+  readonly model?: readonly string[]
+  readonly asked?: readonly string[]
+  /** The model that was named or that answered. */
+  readonly any_model?: readonly string[]
+  readonly route?: readonly string[]
+  readonly style?: readonly string[]
+  /** IDs of the gateway, or those that clients gave. */
+  readonly request_id?: readonly string[]
+  readonly end_user?: readonly string[]
+  readonly client?: readonly string[]
+  readonly outcome?: readonly string[]
+  readonly code?: readonly string[]
+  readonly cache?: readonly string[]
+  /** A status, or a class: `404`, `5xx`. */
+  readonly status?: readonly string[]
+  readonly result?: readonly ResultName[]
+  /** `name:value`. */
+  readonly tag?: readonly string[]
+  /** Whether it was answered after an attempt that failed. */
+  readonly fell_back?: boolean
+  /** False: without the requests of the built-in demo. */
+  readonly demo?: boolean
+  readonly min_ms?: number
+  /** Nano-dollars. */
+  readonly min_cost?: number
+  /** Text in the ID, the model names, the error's code and message or the trail, in any case. */
+  readonly q?: string
+}
+
+/** What requests can be sorted by, `-` is descending. Those without a value are last. */
+export const REQUEST_SORTS = [
+  '-received_at',
+  'received_at',
+  '-first_content_ms',
+  'first_content_ms',
+  '-total_ms',
+  'total_ms',
+  '-cost',
+  'cost',
+] as const
+export type RequestSort = (typeof REQUEST_SORTS)[number]
+
+/** By default newest first. `histogram`: the most buckets of a histogram; null: none. */
+export type RequestsQuery = SharedQuery &
+  TimeRange & {
+    readonly filter: RequestFilter
+    readonly sort?: RequestSort
+    readonly limit: number
+    readonly after: CursorValues | null
+    readonly histogram: number | null
+    readonly count: boolean
+  }
+
+/**
+ * `id`: the ID of the gateway, or the one that the client gave. `key`: the ID of a client's key, whose requests alone are found, without what only operators may see. Empty: requests
+ * without a key.
+ */
+export type RequestQuery = { readonly id: string; readonly key: string | null; readonly team: readonly string[] | null }
+
+export type FacetsQuery = { readonly team: readonly string[] | null }
+
+/** `compare`: the range before, of the same length, is summarised too. */
+export type SummaryQuery = SharedQuery & TimeRange & { readonly filter: RequestFilter; readonly compare: boolean }
+
+/** Attempts at a provider, by credential and model. `cells`: the most cells of a lane. */
+export type LanesQuery = TimeRange & { readonly provider: string; readonly cells: number }
+
+/** Attempts at all providers. `cells`: the most cells of a provider. */
+export type ActivityQuery = SharedQuery & TimeRange & { readonly cells: number }
+
+/** Attempts in progress. `teams`: of these teams; null: of all. */
+export type OngoingQuery = SharedQuery & { readonly teams: readonly string[] | null }
+
+/**
+ * When a budget counter will be spent. The lists are those of the budget's selector, limited to the counter's owner; `null`:
+ * all. `by: 'period'`: the selector cannot be evaluated on sums, and the rate of the period so far continues.
+ */
+export type ForecastQuery = {
+  readonly by: 'week' | 'period'
+  readonly teams: readonly string[] | null
+  readonly keys: readonly string[] | null
+  /** Globs, as in `Access`. */
+  readonly models: readonly string[] | null
+  readonly providers: readonly string[] | null
+  readonly period_start: number
+  /** Null: the period has no end. */
+  readonly period_end: number | null
+  /** Nano-dollars. */
+  readonly amount: number
+  readonly spent: number
+}
+
+/** Budgets at the same time; their sums are read once. */
+export type ForecastsQuery = { readonly now: number; readonly budgets: readonly ForecastQuery[] }
+
+/** Oldest first. The filter of `day` has the members of `UsageFilter`. */
+export type ExportQuery = TimeRange & {
+  readonly level: 'request' | 'attempt' | 'day'
+  readonly format: 'csv' | 'jsonl'
+  readonly filter: RequestFilter
+  readonly after: CursorValues | null
+}
+
+/** Newest first. `reason`: its beginning. */
+export type AdjustmentsQuery = TimeRange & {
+  readonly budget: readonly string[] | null
+  readonly reason: string | null
+  readonly limit: number
+  readonly after: CursorValues | null
+}
+
+// ── Results ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export type ListPage<T> = {
+  readonly object: 'list'
+  readonly data: readonly T[]
+  readonly has_more: boolean
+  /** Cursor of the next page. */
+  readonly next: string | null
+}
+
+/** Sums. `failed`: requests that were not answered, except those whose client disconnected. */
+export type UsageSums = {
+  readonly requests: number
+  readonly failed: number
+  readonly attempts: number
+  readonly input: number
+  readonly output: number
+  readonly cache_read: number
+  readonly cache_write: number
+  readonly reasoning: number
+  readonly cost: string
+  readonly saved: string
+  /** The part of `cost` that attempts without a delivered answer had. */
+  readonly lost: string
+  /** Attempts whose usage is estimated, and attempts without a price. */
+  readonly estimated: number
+  readonly unpriced: number
+  /** Averages in ms; null: no request has one. */
+  readonly first_content_ms: number | null
+  readonly total_ms: number | null
+}
+
+/** `start`: a date or the start of an hour; absent without buckets. */
+export type UsageEntry = { readonly start?: string } & { readonly [name in Dimension]?: string | null } & UsageSums
+
+/** `from` and `to`: the range that was summed. */
+export type UsageReport = ListPage<UsageEntry> & {
+  readonly from: string
+  readonly to: string
+  readonly total: UsageSums
+}
+
+/** `names`: of the teams and keys in `data`, by ID; deleted ones included. */
+export type NamedUsageReport = UsageReport & { readonly names: { readonly [id: string]: string } }
+
+export type AttemptEntry = {
+  readonly n: number
+  readonly provider: string
+  readonly model: string
+  readonly credential?: string
+  readonly hedge: boolean
+  readonly outcome: string
+  readonly kind: string | null
+  readonly status: number | null
+  /** Message of the failure. */
+  readonly message: string | null
+  /** ms after the request was received; `first_content_ms` after the start of the attempt. */
+  readonly started_ms: number
+  readonly first_content_ms: number | null
+  readonly ended_ms: number | null
+  readonly reserved: string
+  readonly cost: string | null
+  readonly usage: TokenCounts & {
+    readonly cache_write_1h: number | null
+    readonly audio_input: number | null
+    readonly audio_output: number | null
+  }
+  readonly price: { readonly source: string; readonly version: string | null }
+}
+
+export type TokenCounts = {
+  readonly input: number | null
+  readonly output: number | null
+  readonly cache_read: number | null
+  readonly cache_write: number | null
+  readonly reasoning: number | null
+  readonly source: string | null
+}
+
+/** `name`: null unless the reader has names. */
+export type NamedId = { readonly id: string; readonly name: string | null }
+
+export type RequestEntry = {
+  readonly object: 'request'
+  readonly id: string
+  /** The ID that the client gave it, which others may have too; null: none. */
+  readonly client_request_id: string | null
+  readonly received_at: string
+  readonly ended_at: string | null
+  readonly style: string
+  readonly stream: boolean
+  readonly asked: string
+  readonly route: string | null
+  readonly provider: string | null
+  readonly model: string | null
+  readonly key: NamedId | null
+  readonly team: NamedId | null
+  readonly end_user: string | null
+  /** The kind of client: `claude-code`, `openai-sdk`, `other`. */
+  readonly client: string | null
+  readonly tags: { readonly [name: string]: string }
+  readonly outcome: string
+  readonly status: number
+  readonly code: string | null
+  /** Message of the failure. */
+  readonly message: string | null
+  readonly trail: string | null
+  readonly cache: string
+  readonly first_content_ms: number | null
+  readonly total_ms: number | null
+  readonly overhead_us: number | null
+  readonly usage: TokenCounts
+  readonly cost: string | null
+  readonly saved: string
+  readonly trace: string | null
+  readonly node?: string
+  /** Null: nothing was planned and nothing failed. */
+  readonly decision: RoutingDecision | null
+  readonly attempts: readonly AttemptEntry[]
+}
+
+/** One request. `same_client_id`: others to which the client gave the same ID, the newest first, at most 20. */
+export type FoundRequest = RequestEntry & {
+  /** What its limit names; added by the admin API. */
+  readonly limited_by?: { readonly id: string; readonly name: string } | null
+  readonly same_client_id: readonly { readonly id: string; readonly received_at: string }[]
+}
+
+/** Requests by outcome. `fell_back` and `cached` are parts of them; null where only hourly sums were read. */
+export type OutcomeCounts = {
+  readonly answered: number
+  readonly refused: number
+  readonly interrupted: number
+  readonly client_gone: number
+  readonly unknown: number
+  readonly fell_back: number | null
+  readonly cached: number | null
+}
+
+/** Buckets of `seconds`; those without requests are included. */
+export type OutcomeHistogram = {
+  readonly seconds: number
+  readonly data: readonly ({ readonly start: string } & OutcomeCounts)[]
+}
+
+/** `count.exact` is false above the limit up to which requests are counted. */
+export type RequestsPage = ListPage<RequestEntry> & {
+  readonly from: string
+  readonly to: string
+  readonly count?: { readonly value: number; readonly exact: boolean }
+  readonly histogram?: OutcomeHistogram
+}
+
+export type Facets = { readonly object: 'facets' } & { readonly [name: string]: readonly string[] | 'facets' }
+
+export type SummaryFigures = {
+  readonly requests: number
+  readonly per_minute: number
+  /** Shares of requests, 0 to 1; null without requests. */
+  readonly answered_share: number | null
+  readonly outcomes: OutcomeCounts
+  readonly p50_ms: number | null
+  readonly p95_ms: number | null
+  readonly first_content_p50_ms: number | null
+  readonly first_content_p95_ms: number | null
+  readonly overhead_p95_us: number | null
+  readonly cost: string
+  readonly saved: string
+}
+
+/** Latencies are those of at most 400 requests per point. */
+export type Summary = {
+  readonly object: 'summary'
+  readonly from: string
+  readonly to: string
+  readonly seconds: number
+  readonly figures: SummaryFigures
+  readonly before: SummaryFigures | null
+  readonly series: readonly ({ readonly start: string } & SummaryFigures)[]
+}
+
+export type Lane = {
+  readonly credential: string
+  readonly model: string
+  /** Cells without attempts are left out. `limited`: rate limits and quotas. */
+  readonly cells: readonly LaneCell[]
+}
+export type LaneCell = {
+  readonly start: string
+  readonly attempts: number
+  readonly failed: number
+  readonly limited: number
+  readonly open: number
+  /** The slowest, in ms. */
+  readonly slowest_ms: number | null
+}
+
+/** `failures`: the newest, at most 200. */
+export type Lanes = {
+  readonly object: 'lanes'
+  readonly provider: string
+  readonly from: string
+  readonly to: string
+  readonly seconds: number
+  readonly data: readonly Lane[]
+  readonly failures: readonly {
+    readonly at: string
+    readonly request: string
+    readonly credential: string
+    readonly model: string
+    readonly kind: string | null
+    readonly status: number | null
+  }[]
+}
+
+/** Attempts at a provider in a cell. `failed`: what circuits count, and broken streams. `limited`: rate limits and quotas. */
+export type ActivityCell = {
+  readonly start: string
+  readonly attempts: number
+  readonly failed: number
+  readonly limited: number
+  /** The slowest, in ms. */
+  readonly slowest_ms: number | null
+}
+export type ProviderActivity = {
+  readonly provider: string
+  readonly attempts: number
+  readonly failed: number
+  readonly limited: number
+  /** Of the newest completed attempts, at most 1,000. */
+  readonly p50_ms: number | null
+  readonly p95_ms: number | null
+  readonly first_content_p50_ms: number | null
+  /** All completed attempts by duration; the last bar has no upper bound. */
+  readonly histogram: readonly { readonly most_ms: number | null; readonly attempts: number }[]
+  readonly errors: readonly {
+    readonly kind: string
+    readonly status: number | null
+    readonly count: number
+    readonly last_at: string
+  }[]
+  /** Cells without attempts are left out. */
+  readonly cells: readonly ActivityCell[]
+}
+export type Activity = {
+  readonly object: 'activity'
+  readonly from: string
+  readonly to: string
+  readonly seconds: number
+  readonly data: readonly ProviderActivity[]
+}
+
+/** An attempt in progress. */
+export type OngoingAttempt = {
+  /** The ID of its request. */
+  readonly request: string
+  readonly n: number
+  readonly started_at: string
+  readonly provider: string
+  readonly model: string
+  readonly credential: string
+  readonly key: NamedId | null
+  readonly team: NamedId | null
+}
+/** `total`: requests with an attempt in progress, also those that are not listed. */
+export type OngoingAttempts = ListPage<OngoingAttempt> & { readonly total: number }
+
+/**
+ * `projected`: what the counter will have spent at the end of the period; null: it has none, or there is no data.
+ * `exhausted_at`: null also if it is spent already. `basis`: on what it rests; null: there is no data.
+ */
+export type Forecast = {
+  readonly object: 'forecast'
+  readonly projected: string | null
+  readonly exhausted_at: string | null
+  readonly basis: 'present' | 'week' | 'period' | null
+}
+
+/** `of`: the counter of a budget; null: the adjustment has none. */
+export type AdjustmentEntry = {
+  readonly id: string
+  readonly object: 'adjustment'
+  readonly at: string
+  readonly budget: string | null
+  readonly of: string | null
+  readonly key: string | null
+  readonly amount: string
+  readonly reason: string
+  readonly actor: string
+}
+
+/** `next`: the cursor of the next page; null: this is the last one. */
+/** `columns`: of the lines; only the first page has them. */
+export type ExportPage = {
+  readonly columns: readonly string[] | null
+  readonly lines: readonly ExportLine[]
+  readonly next: CursorValues | null
+}
+
+/** A line without its end and the columns of names, which the reader adds. */
+export type ExportLine = { readonly text: string; readonly team: string | null; readonly key: string | null }
+
+// ── All queries ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+type Reads = {
+  readonly usage: readonly [UsageQuery, UsageReport]
+  readonly requests: readonly [RequestsQuery, RequestsPage]
+  readonly request: readonly [RequestQuery, FoundRequest | null]
+  readonly facets: readonly [FacetsQuery, Facets]
+  readonly summary: readonly [SummaryQuery, Summary]
+  readonly lanes: readonly [LanesQuery, Lanes]
+  readonly activity: readonly [ActivityQuery, Activity]
+  readonly running: readonly [OngoingQuery, OngoingAttempts]
+  readonly forecasts: readonly [ForecastsQuery, readonly Forecast[]]
+  readonly export: readonly [ExportQuery, ExportPage]
+  readonly adjustments: readonly [AdjustmentsQuery, ListPage<AdjustmentEntry>]
+}
+export type ReadName = keyof Reads
+export type ReadQuery<Name extends ReadName = ReadName> = Reads[Name][0]
+export type ReadResult<Name extends ReadName = ReadName> = Reads[Name][1]

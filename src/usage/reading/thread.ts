@@ -1,0 +1,80 @@
+/** Runs queries of the usage ledger in a thread, one after the other. Loaded by `reading-thread.mjs`. */
+import type { MessagePort } from 'node:worker_threads'
+import { PostgresError } from '../../storage/sql/postgres/errors.ts'
+import { problemOf } from '../../storage/sql/sqlite/errors.ts'
+import { activityOf, runningOf } from './activity.ts'
+import { adjustmentsPage } from './adjustment-list.ts'
+import { BucketMemory } from './bucket-memory.ts'
+import { exportPage } from './export-rows.ts'
+import { forecastsOf } from './forecast.ts'
+import { lanesOf } from './lanes.ts'
+import { type LedgerReads, LedgerSource, TooSlow } from './ledger-source.ts'
+import type { FromReadingThread, NamedQuery, ReadingThreadOptions, ToReadingThread } from './messages.ts'
+import type { ReadResult } from './queries.ts'
+import { facetsOf, oneRequest, requestsPage } from './request-list.ts'
+import { summaryOf } from './summary.ts'
+import { usageReport } from './usage-report.ts'
+
+/** Serves the port until the message `close`. */
+export const serveReads = (port: MessagePort, options: ReadingThreadOptions): void => {
+  const { folder, database, timezone, keepHours, limit } = options
+  const source = new LedgerSource(folder, database)
+  const buckets = new BucketMemory()
+  let last: Promise<void> = Promise.resolve()
+  const answer = async ({ number, now, read }: ToReadingThread & { readonly do: 'read' }) => {
+    const began = performance.now()
+    const checkTime = () => {
+      if (performance.now() - began > limit) throw new TooSlow()
+    }
+    const memory = 'shared' in read.query && read.query.shared ? buckets : null
+    let result: FromReadingThread
+    try {
+      const value = await source.read((db) => run({ db, timezone, keepHours, now, checkTime, memory }, read))
+      result = { number, value, ms: performance.now() - began }
+    } catch (error) {
+      result = { number, problem: problemOf(error), slow: isSlow(error) }
+    }
+    port.postMessage(result)
+  }
+  port.on('message', (message: ToReadingThread) => {
+    last = last.then(async () => {
+      if (message.do === 'read') return answer(message)
+      source.close()
+      port.close()
+    })
+  })
+}
+
+/** Postgres ends statements that take too long itself. */
+const isSlow = (error: unknown): boolean =>
+  error instanceof TooSlow || (error instanceof PostgresError && error.code === QUERY_CANCELED)
+const QUERY_CANCELED = '57014'
+
+const run = (reads: LedgerReads, { name, query }: NamedQuery): Promise<ReadResult> => {
+  switch (name) {
+    case 'usage':
+      return usageReport(reads, query)
+    case 'requests':
+      return requestsPage(reads, query)
+    case 'request':
+      return oneRequest(reads, query)
+    case 'facets':
+      return facetsOf(reads, query)
+    case 'summary':
+      return summaryOf(reads, query)
+    case 'lanes':
+      return lanesOf(reads, query)
+    case 'activity':
+      return activityOf(reads, query)
+    case 'running':
+      return runningOf(reads, query)
+    case 'forecasts':
+      return forecastsOf(reads, query)
+    case 'adjustments':
+      return adjustmentsPage(reads, query)
+    case 'export':
+      return exportPage(reads, query)
+    default:
+      throw new Error(`unknown query ${JSON.stringify(name satisfies never)}`)
+  }
+}

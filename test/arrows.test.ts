@@ -89,7 +89,14 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'gateway/routing',
     'gateway/sharing',
   ],
-  'gateway/responses': ['gateway/', 'gateway/call', 'gateway/upstream', 'gateway/routing', 'gateway/chat'],
+  'gateway/responses': [
+    'gateway/',
+    'gateway/accounts',
+    'gateway/call',
+    'gateway/upstream',
+    'gateway/routing',
+    'gateway/chat',
+  ],
   'gateway/sharing': ['gateway/', 'gateway/call', 'gateway/upstream', 'gateway/endpoints'],
 
   // The rooms with I/O, beside the pure folders.

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { memoryJournal, testAccounts, testBudget, testPrincipal } from '../../../test/support/accounts.ts'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
-import type { Budget, Principal } from '../../core/accounts.ts'
+import type { Budget, PriceOverride, PriceRule, Principal } from '../../core/accounts.ts'
 import type { ClientProtocolName } from '../../core/chat.ts'
 import type { Catalogue } from '../../core/config.ts'
 import { fail } from '../../core/failure.ts'
@@ -49,12 +49,19 @@ type Given = {
   readonly settings?: object
   readonly rules?: Partial<AccountRules>
   readonly catalogue?: Catalogue
+  /** What an operator has set for a provider. */
+  readonly prices?: Readonly<Record<string, PriceOverride>>
   readonly instances?: Parameters<typeof gatewayHarness>[0]
   /** False: there is no journal. */
   readonly journal?: false | JournalResult
   /** ms until a record is written. */
   readonly journalMs?: number
 }
+
+const ruleOf = ([provider, prices]: readonly [string, PriceOverride]): PriceRule => ({
+  ...{ id: `prc_${provider}`, provider, model: '*', effectiveFrom: 0, prices },
+  managed: 'file',
+})
 
 const given = (script: (asked: ScriptedCall) => void = answers, input: Given = {}) => {
   const { principal = testPrincipal(), settings = {}, instances = [A], catalogue = PRICED } = input
@@ -65,7 +72,7 @@ const given = (script: (asked: ScriptedCall) => void = answers, input: Given = {
     input.journal || 'accepted',
   )
   let scopes = (input.budgets ?? []).map(budgetScope)
-  const prices = priceBook(catalogue, [])
+  const prices = priceBook(catalogue, Object.entries(input.prices ?? {}).map(ruleOf))
   const accounts = testAccounts(world, {
     budgets: () => scopes,
     prices: () => prices,
@@ -789,6 +796,127 @@ describe('a budget', () => {
     await world.advance(1_000)
     assert.deepEqual([reply.status, reply.headers['x-headgate-attempts']], [200, '2'])
     assert.equal(reply.headers['x-headgate-cost'], undefined)
+  })
+
+  describe('that is spent does not refuse a model that costs nothing', () => {
+    const C = instance('c')
+    const FREE = { input: 0, output: 0 }
+    const spent = (more: Given = {}, script = answers) =>
+      given(script, { instances: [C], prices: { c: FREE }, budgets: [testBudget(0)], ...more })
+
+    test('by a rule of the operator', async () => {
+      const { ask, world, records, state } = spent()
+      const reply = ask()
+      await world.advance(1)
+      assert.equal(reply.status, 200)
+      assert.equal(reply.headers['x-headgate-cost'], '0.000000000')
+      assert.deepEqual(
+        closed(records).map(({ cost, priceSource }) => [cost, priceSource]),
+        [[0, 'override']],
+      )
+      assert.deepEqual(state(), [0, 0, 0])
+    })
+
+    for (const [what, budget] of [
+      ['of its key', { per: 'key' }],
+      ['of its provider alone', { appliesTo: { ...testBudget(0).appliesTo, providers: ['c'] } }],
+      ['that is strict', { enforcement: 'strict' }],
+    ] as const)
+      test(`${what}`, async () => {
+        const { ask, world } = spent({ budgets: [testBudget(0, budget)] })
+        const reply = ask()
+        await world.advance(1)
+        assert.equal(reply.status, 200)
+      })
+
+    test('but it refuses the paid model to which the request would go next', async () => {
+      const fails = (asked: ScriptedCall) => (host(asked) === 'c' ? respondWith.error(asked, 503) : answers(asked))
+      const { ask, world } = spent({ instances: [C, A], settings: { retry: { sameModelWait: 0 } } }, fails)
+      const reply = ask()
+      await world.advance(60_000)
+      assert.ok(world.calls.every((call) => host(call) === 'c'))
+      assert.equal(reply.status, 502)
+      assert.match(reply.json.error.message, /The budget of this request for the month is used up/)
+      assert.equal(reply.headers['x-headgate-limit'], 'budget; id=bud_test; resets=2027-02-01')
+    })
+
+    test('and the free model is tried where the paid one is not', async () => {
+      const { ask, world } = spent({ instances: [A, C] })
+      const reply = ask()
+      await world.advance(1)
+      assert.equal(reply.headers['x-headgate-trail'], 'a#k1:budget, c#k1:200')
+    })
+
+    for (const [what, prices] of [
+      ['only its input is free', { input: 0, output: 1 }],
+      ['its input is dear where it is long', { ...FREE, tiers: [{ above: 10, input: 5 }] }],
+      ['its searches have a price', { ...FREE, tools: { web_search: 1 } }],
+      ['its cache has a price', { ...FREE, cacheWrite: 1 }],
+    ] as const)
+      test(`unless ${what}`, async () => {
+        const { ask, world } = spent({ prices: { c: prices } })
+        const reply = ask()
+        await world.advance(1)
+        assert.equal(reply.status, 402)
+      })
+
+    test('unless its price is only unknown', async () => {
+      const { ask, world } = spent({ prices: {}, rules: { unknownPrice: 'allow' } })
+      const reply = ask()
+      await world.advance(1)
+      assert.equal(reply.status, 402)
+    })
+
+    test('and limits apply', async () => {
+      const { ask, world } = spent({ principal: testPrincipal({ requestsPerMinute: 0 }) })
+      const reply = ask()
+      await world.advance(1)
+      assert.equal(reply.status, 429)
+    })
+  })
+
+  describe('is named where no target may be tried', () => {
+    const ofA = { appliesTo: { ...testBudget(0).appliesTo, providers: ['a', 'b'] } }
+    /** A circuit of `a` that is open. */
+    const broken = async (amount: number, more: Given = {}) => {
+      const harness = given((asked) => (host(asked) === 'a' ? respondWith.error(asked, 503) : answers(asked)), {
+        instances: [A],
+        settings: { circuit: { consecutiveFailures: 1, whenAllOpen: 'fail' }, retry: { maxAttempts: 1 } },
+        ...more,
+      })
+      const { ask, world, change } = harness
+      ask()
+      await world.advance(5_000)
+      change([testBudget(amount, ofA)])
+      return harness
+    }
+
+    test('if its circuits are open and the budget is spent', async () => {
+      const { ask, world } = await broken(0)
+      const reply = ask()
+      await world.advance(5_000)
+      assert.equal(reply.status, 402)
+      assert.match(reply.json.error.message, /The budget of this request for the month is used up/)
+      assert.equal(reply.headers['x-headgate-limit'], 'budget; id=bud_test; resets=2027-02-01')
+    })
+
+    test('beside the circuit, if the budget has room for that target only', async () => {
+      const { ask, world, change } = await broken(0, { instances: [A, B] })
+      change([testBudget(0, { appliesTo: { ...ofA.appliesTo, providers: ['b'] } })])
+      const reply = ask()
+      await world.advance(5_000)
+      assert.equal(reply.status, 503)
+      assert.match(reply.json.error.message, /circuits are open.*The budget of this request for the month is used up/)
+      assert.equal(reply.headers['x-headgate-limit'], 'budget; id=bud_test; resets=2027-02-01')
+    })
+
+    test('not if it has room', async () => {
+      const { ask, world } = await broken(1e9)
+      const reply = ask()
+      await world.advance(5_000)
+      assert.equal(reply.status, 503)
+      assert.equal(reply.headers['x-headgate-limit'], undefined)
+    })
   })
 
   test('continues from what earlier runs have spent', async () => {

@@ -4,7 +4,7 @@ import type { Failure } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Nano } from '../../core/money.ts'
-import type { Candidate } from '../../core/target.ts'
+import type { Candidate, Plan } from '../../core/target.ts'
 import type { Counters } from '../../policy/accounts/admission.ts'
 import type { BudgetScope } from '../../policy/accounts/budget-scope.ts'
 import { clientOf } from '../../policy/client-families.ts'
@@ -76,10 +76,17 @@ export class Accounts {
     this.#refused.record(call, () => this.#calls++)
   }
 
-  /** What refuses a call for text with these members whatever its target: a block, limit or budget. Takes nothing. */
-  async refusal(received: ReceivedCall, style: string, members: JsonObject): Promise<Failure | null> {
+  /**
+   * What refuses a call for text with these members whatever its target: a block, limit or budget. Takes nothing. `plan`: its
+   * targets; null: they are not known.
+   */
+  async refusal(
+    received: ReceivedCall,
+    style: string,
+    { members, plan }: { readonly members: JsonObject; readonly plan: Plan | null },
+  ): Promise<Failure | null> {
     const account = this.open(received, style)
-    account.describe({ ...NO_DEMAND, output: 'text', ...endUsersOf(members) })
+    account.describe({ ...NO_DEMAND, output: 'text', plan, ...endUsersOf(members) })
     return account.identify(members) ?? account.refusal()
   }
 

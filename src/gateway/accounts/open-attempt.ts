@@ -76,6 +76,13 @@ export const payingCells = (
 ): readonly BudgetCell[] | Budget =>
   isFree(demand) ? [] : budgets.cellsFor(principal, demand.endUser, target, received)
 
+/** Whether a model costs nothing, so that no budget has to pay for it. */
+export const costsNothing = (
+  state: AccountsState,
+  { received }: AccountedCall,
+  { instance, model }: Candidate,
+): boolean => state.prices().isFree({ instance, model, at: received })
+
 /**
  * What an attempt at this target would reserve. `estimated`: its cost; null: the price is unknown. `isUnpriced`: and a hard
  * budget does not allow that. A budget instead: it has no counter left.
@@ -88,7 +95,9 @@ export const planAttempt = (
 ): (PlannedAttempt & { readonly estimated: Nano | null; readonly isUnpriced: boolean }) | Budget => {
   const { instance, model } = candidate
   const { service: asked = {} } = demand
-  const cells = payingCells(state, call, demand, { requested: demand.asked, provider: instance.id, model })
+  const paying = payingCells(state, call, demand, { requested: demand.asked, provider: instance.id, model })
+  const isPaid = 'id' in paying || paying.length > 0
+  const cells = isPaid && costsNothing(state, call, candidate) ? NO_CELLS : paying
   if ('id' in cells) return cells
   const output = demand.output === 'text' ? outputOf(state, call, demand, { cells, model, modelMaximum }) : 0
   const estimate = { raw: demand.input, input: state.history.inputOf(model, demand.input), output }
@@ -102,6 +111,8 @@ export const planAttempt = (
   const hold = { tokens: isFree(demand) ? 0 : estimate.input + output, cost: estimated ?? 0 }
   return { cells, estimate, modelMaximum, asked, unknownPrice, hold, at: state.world.date(), estimated, isUnpriced }
 }
+
+const NO_CELLS: readonly BudgetCell[] = []
 
 type Answering = {
   readonly cells: readonly BudgetCell[]

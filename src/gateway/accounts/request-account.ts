@@ -7,7 +7,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import type { JournalResult } from '../../core/journal.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
-import type { Target } from '../../core/target.ts'
+import type { Candidate, Target } from '../../core/target.ts'
 import type { EndedEvent, Trace, TraceEvent } from '../../core/trace.ts'
 import type { Demand, Hold, LimitRefusal } from '../../policy/accounts/admission.ts'
 import { endOfFailed, outcomeOfFailed } from '../../policy/accounts/attempt-end.ts'
@@ -34,12 +34,16 @@ import {
   type AccountedCall,
   type Charged,
   chargeOf,
+  costsNothing,
   isFree,
   type OpenAttempt,
   type PlannedAttempt,
   payingCells,
   planAttempt,
 } from './open-attempt.ts'
+
+/** A target that was not tried, with the reason. */
+type SkippedTarget = { readonly why: string; readonly target?: Target }
 
 /** Why an attempt may not be made. `budget`: not at this target. `limit`: not at all. */
 export type AttemptRefusal = 'budget' | 'limit'
@@ -134,13 +138,23 @@ export class RequestAccount implements TimerClient {
 
   /** The limit or budget that refuses the call whatever its target, or null. Takes nothing. */
   refusal(): Eventual<Failure | null> {
-    const budgets = payingCells(this.#state, this.#call, this.#demand, null)
-    if ('id' in budgets) return ownersFailure(budgets)
-    if (budgets.length === 0 && this.#hasNoLimits) return null
+    const paying = payingCells(this.#state, this.#call, this.#demand, null)
+    if ('id' in paying) return this.#hasFreeTarget ? null : ownersFailure(paying)
+    if (paying.length === 0 && this.#hasNoLimits) return null
     // A budget without a nano-dollar left can pay for nothing.
     const least = { tokens: 0, cost: 1 }
-    const checked = this.#state.authority.check(this.#with(budgets), this.#demandOf(least))
-    return whenKnown(checked, (refusal) => refusal && this.#failureOf(refusal, budgets))
+    const checked = this.#state.authority.check(this.#with(paying), this.#demandOf(least))
+    return whenKnown(checked, (refusal) => {
+      // Limits are checked first, so a budget refuses only what they allow.
+      if (!refusal || (refusal.why === 'budget' && this.#hasFreeTarget)) return null
+      return this.#failureOf(refusal, paying)
+    })
+  }
+
+  /** A target of the plan costs nothing. */
+  get #hasFreeTarget(): boolean {
+    const { plan } = this.#demand
+    return plan?.candidates.some((candidate) => costsNothing(this.#state, this.#call, candidate)) ?? false
   }
 
   /** The same before the first attempt, if this process decides; otherwise the first reservation shows it. */
@@ -223,12 +237,41 @@ export class RequestAccount implements TimerClient {
     return false
   }
 
-  /** The failure of a call for which no attempt could be made; null: its limits did not cause it. */
-  ownFailure(skipped: readonly { readonly why: string }[]): Failure | null {
+  /** The budget that refused a target; null: none did. */
+  get budgetRefusal(): Failure | null {
+    return this.#unaffordable
+  }
+
+  /**
+   * The failure of a call for which no attempt could be made; null: its limits did not cause it. Targets that may not be tried
+   * now for another reason, such as an open circuit, are checked as if they could be.
+   */
+  ownFailure(skipped: readonly SkippedTarget[]): Eventual<Failure | null> {
     if (this.#limited) return this.#limited
-    return skipped.every(({ why }) => why === 'budget' || why === 'unfit' || why === 'window')
-      ? this.#unaffordable
-      : null
+    const others = skipped.filter(({ why }) => why !== 'budget' && why !== 'unfit' && why !== 'window')
+    return others.length === 0 ? this.#unaffordable : this.#refusalOfAll(others)
+  }
+
+  /** The failure if a budget refuses each of these targets; null: one has room. */
+  async #refusalOfAll(skipped: readonly SkippedTarget[]): Promise<Failure | null> {
+    let first = this.#unaffordable
+    for (const { target } of skipped) {
+      const refusal = target ? await this.#checked(target.candidate) : null
+      if (!refusal) return null
+      first ??= refusal
+    }
+    return first
+  }
+
+  /** The budget that would refuse an attempt at a target; null: none would. */
+  #checked(candidate: Candidate): Eventual<Failure | null> {
+    const planned = planAttempt(this.#state, this.#call, this.#demand, { candidate, modelMaximum: undefined })
+    if ('id' in planned) return ownersFailure(planned)
+    const { cells, hold, isUnpriced } = planned
+    if (isUnpriced) return unpricedFailure(candidate.instance.id, this.#state.rules())
+    if (cells.length === 0) return null
+    const checked = this.#state.authority.check(this.#with(cells), this.#demandOf(hold))
+    return whenKnown(checked, (refusal) => (refusal?.why === 'budget' ? this.#failureOf(refusal, cells) : null))
   }
 
   /** A limit of the client refuses every further attempt. */

@@ -157,14 +157,15 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   }
   const parsed = await parseInTurns(openaiResponses, received, deps.limits, deps.loopTurn)
   if (!parsed.ok) return refuse(parsed.failure)
-  // Otherwise only the stored response would contain the error.
-  const limited = await gateway.accounts.refusal(received, openaiResponses.style, parsed.value.body)
-  if (limited) return refuse(limited)
-  const notStorable = storageProblem(deps, parsed.value)
-  if (notStorable) return refuse(notStorable)
   const { model } = parsed.value.request
   const { principal } = received
   const planned = planFor(gateway, gateway.config(), { model, style: openaiResponses.style, principal })
+  // Otherwise only the stored response would contain the error.
+  const plan = planned.ok ? planned.value : null
+  const limited = await gateway.accounts.refusal(received, openaiResponses.style, { members: parsed.value.body, plan })
+  if (limited) return refuse(limited)
+  const notStorable = storageProblem(deps, parsed.value)
+  if (notStorable) return refuse(notStorable)
   if (!planned.ok) return refuse(planned.failure)
   const options = { id: newId(deps), background: true }
   const replay = replayedLetters(deps.randomLetters)

@@ -7,7 +7,7 @@
 import { type Failure, fail, rowOf } from '../../core/failure.ts'
 import type { Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
-import { finalError, type SkippedReason } from '../../policy/reply/final-error.ts'
+import { finalError, type SkippedReason, withBudget } from '../../policy/reply/final-error.ts'
 import { withStatedWait } from '../../policy/retry/stated-wait.ts'
 import { emptyHistory, recordFailure } from '../../policy/routing/next-target.ts'
 import { type Eventual, whenKnown } from '../accounts/authority.ts'
@@ -174,9 +174,9 @@ class RoutingRun<Ready extends Compatibility> {
     if (this.#empty) return { kind: 'answered', result: this.#empty }
     const { failures } = this.#progress
     const { account } = this.#context
-    const own = failures.length === 0 ? (account.ownFailure(skipped) ?? (await account.lateRefusal())) : null
+    const own = failures.length === 0 ? ((await account.ownFailure(skipped)) ?? (await account.lateRefusal())) : null
     if (own) return { kind: 'failed', result: { ok: false, failure: own, availableIn: 0 } }
-    const failure = finalError(failures, skipped)
+    const failure = withBudget(finalError(failures, skipped), account.budgetRefusal)
     return { kind: 'failed', result: { ok: false, failure, availableIn: this.#chooser.availableIn() } }
   }
 

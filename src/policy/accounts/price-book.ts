@@ -1,10 +1,18 @@
 /** The prices of all models at one time: those of the catalogue, and those that operators set in their place. */
-import type { PriceList, PriceOverride, PriceRule, Service } from '../../core/accounts.ts'
+import type { PriceList, PriceOverride, PriceRule, Service, TokenPrices } from '../../core/accounts.ts'
 import type { Catalogue, CataloguePrices } from '../../core/config.ts'
 import { type ModelNames, modelName, modelNames } from '../../core/model-name.ts'
 import type { Nano } from '../../core/money.ts'
 import type { Instance } from '../../core/provider.ts'
-import { type AttemptCost, costOf, effectivePrices, type PricedUsage, reservationOf, timesTokens } from './cost.ts'
+import {
+  type AttemptCost,
+  costOf,
+  effectivePrices,
+  type PricedUsage,
+  reservationOf,
+  TOKEN_PRICES,
+  timesTokens,
+} from './cost.ts'
 import { dearestPrices } from './dearest-prices.ts'
 import { type Glob, matchesGlob, parseGlob } from './glob.ts'
 
@@ -34,6 +42,8 @@ export type PriceBook = {
       readonly unknownPrice?: UnknownPrice | undefined
     },
   ) => Nano | null
+  /** Whether every price is known to be 0, by a rule of the operator: the catalogue has no such price. */
+  readonly isFree: (model: PricedModel) => boolean
   /**
    * One figure to compare models by price, in nano-dollars per token: three parts input, one part output. Undefined: a price
    * is unknown.
@@ -136,6 +146,10 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
       const assumed = assumedLists(of.instance, lists)
       return assumed && reservationOf(of, effective(assumed, of), asked)
     },
+    isFree: (of) => {
+      const lists = listsOf(of)
+      return lists.override !== undefined && areFree(effective(lists, of))
+    },
     blendedPrice: (of) => blended(effective(listsOf(of), of)),
   }
 }
@@ -231,6 +245,19 @@ const byPrecedence = (one: RuleWithGlobs, other: RuleWithGlobs): number => {
     if (difference !== 0) return difference
   }
   return 0
+}
+
+/** Input and output have a price, and no price is above 0. */
+const areFree = (prices: PriceOverride | undefined): boolean => {
+  if (prices?.input === undefined || prices.output === undefined) return false
+  const { tools, tiers, factor } = prices
+  const isNothing = (price: number | undefined) => price === undefined || price === 0
+  const lists: readonly TokenPrices[] = [prices, ...(tiers ?? [])]
+  return (
+    factor === 0 ||
+    (lists.every((list) => TOKEN_PRICES.every((name) => isNothing(list[name]))) &&
+      Object.values(tools ?? {}).every(isNothing))
+  )
 }
 
 const blended = (prices: PriceOverride | undefined): number | undefined =>

@@ -99,6 +99,14 @@ export const finalError = (failures: readonly Failure[], skipped: readonly Skipp
   )
 }
 
+/** Names the budget that had no room for another target, unless the request itself is at fault. */
+export const withBudget = (failure: Failure, budget: Failure | null): Failure => {
+  const status = statusOf(failure)
+  if (budget === null || failure.limit !== undefined || (status < 500 && status !== 429)) return failure
+  const { limit, message } = budget
+  return { ...failure, message: `${failure.message} ${message}`, ...(limit !== undefined && { limit }) }
+}
+
 /** The first target that gave a cause, else the first; the API styles or the cause; and the remedy. */
 const adviceFor = (skipped: readonly SkippedReason[]): string => {
   const targets = skipped.flatMap((one) =>

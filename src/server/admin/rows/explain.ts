@@ -10,6 +10,7 @@ import { REQUEST_STYLES } from '../../../core/request-styles.ts'
 import { ownTurn } from '../../../core/steps.ts'
 import { parseOnce } from '../../../gateway/endpoints/explain.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
+import { planFor } from '../../../gateway/routing/planner.ts'
 import { type KeyState, keyState, principalOf } from '../../../policy/accounts/principal.ts'
 import { type Assumption, NO_ASSUMPTION } from '../../../policy/routing/assumption.ts'
 import { AUTO } from '../../../policy/routing/plan.ts'
@@ -191,7 +192,10 @@ export const explainRows = [
       const explained = parsed.ok ? parsed.value(assume) : parsed
       if (!explained.ok) return explained
       const style = String(explained.value.style)
-      const failure = await gateway.accounts.refusal(received, style, body.request ?? {})
+      const model = String(explained.value.model)
+      const planned = planFor(gateway, gateway.config(), { model, style, principal, isExpected: true })
+      const plan = planned.ok ? planned.value : null
+      const failure = await gateway.accounts.refusal(received, style, { members: body.request ?? {}, plan })
       const isActive = state === null || state === 'active'
       const refused = isActive
         ? failure && { code: failure.code ?? KINDS[failure.kind].code, message: failure.message }

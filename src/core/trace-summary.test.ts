@@ -128,6 +128,7 @@ test('summarize: reports target, times and usage of an answer', () => {
       usage: { input: 9, output: 58, cacheRead: 4 },
       estimated: undefined,
       cost: undefined,
+      isPriceAssumed: undefined,
       failure: undefined,
       dropped: ['logprobs', 'tools[2]'],
       droppedEvents: 0,

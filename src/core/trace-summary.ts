@@ -56,6 +56,8 @@ export type TraceSummary = {
   readonly estimated: true | undefined
   /** The cost of all attempts in nano-dollars; undefined: unknown, or there was none. */
   readonly cost: number | undefined
+  /** A part of the cost is at a price that is not known: the dearest ones of the provider. */
+  readonly isPriceAssumed: true | undefined
   readonly failure: Failure | undefined
   readonly dropped: readonly string[]
   /** Number of unreadable events that were dropped from the answer. */
@@ -270,6 +272,7 @@ export const summarize = (trace: Trace): TraceSummary => {
     usage: recorded?.usage,
     estimated: recorded?.estimated,
     cost: ended?.cost,
+    isPriceAssumed: ended?.isPriceAssumed,
     failure: ended?.failure,
     dropped: drops.flatMap(({ paths }) => paths),
     droppedEvents,

@@ -65,6 +65,8 @@ export type TraceEvent =
       readonly failure?: Failure
       /** The cost of all attempts in nano-dollars; absent: unknown, or there was none. */
       readonly cost?: number
+      /** A part of the cost is at a price that is not known: the dearest ones of the provider. */
+      readonly isPriceAssumed?: true
     }
 
 /**

@@ -99,6 +99,19 @@ test('account metrics: estimated and unpriced answers are counted by model', () 
   assert.deepEqual(lines(page, 'headgate_team_cost_dollars_total'), [])
 })
 
+test('account metrics: answers whose price is assumed are counted by model', () => {
+  const metrics = metricsWith()
+  const trace = traceOf().map((event) =>
+    event.type === 'ended' ? { ...event, cost: 7, isPriceAssumed: true as const } : event,
+  )
+  metrics.record({ event: 'request', trace })
+  const page = metrics.text()
+  assert.deepEqual(lines(page, 'headgate_price_assumed_total'), [
+    'headgate_price_assumed_total{provider="openai",model="m"} 1',
+  ])
+  assert.deepEqual(lines(page, 'headgate_unpriced_total'), [])
+})
+
 const budget = (per: Budget['per']): Budget => ({
   id: `bud_${per}`,
   name: `for ${per}`,

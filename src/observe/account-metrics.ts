@@ -48,6 +48,11 @@ export const accountMetrics = (registry: Registry, perKey: () => boolean): Accou
     ['provider', 'model'],
   )
   const unpriced = registry.counter('headgate_unpriced_total', 'Answers without a known price.', ['provider', 'model'])
+  const assumed = registry.counter(
+    'headgate_price_assumed_total',
+    'Answers charged at the dearest known prices of the provider, because that of the model is unknown (budget.unknownPrice).',
+    ['provider', 'model'],
+  )
   return {
     count: (summary, model, isPriced) => {
       const { provider = '', team = DEFAULT_TEAM.name, client, outcome, usage, failure } = summary
@@ -61,6 +66,7 @@ export const accountMetrics = (registry: Registry, perKey: () => boolean): Accou
       tokens.add({ team, type: 'input' }, usage.input)
       tokens.add({ team, type: 'output' }, usage.output)
       if (!isPriced) unpriced.add({ provider, model })
+      if (summary.isPriceAssumed) assumed.add({ provider, model })
       if (summary.estimated) estimated.add({ provider, model })
     },
     refused: (failure) => {

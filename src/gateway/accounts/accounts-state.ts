@@ -24,7 +24,7 @@ export type AccountRules = {
 }
 
 /** The prices of attempts. */
-export type AttemptPrices = Pick<PriceBook, 'costOfAttempt' | 'reservation'>
+export type AttemptPrices = Pick<PriceBook, 'costOfAttempt' | 'reservation' | 'isFree'>
 
 export type AccountsState = {
   readonly world: World

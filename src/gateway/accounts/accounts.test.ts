@@ -9,6 +9,7 @@ import type { Catalogue } from '../../core/config.ts'
 import { fail } from '../../core/failure.ts'
 import type { JournalRecord, JournalResult } from '../../core/journal.ts'
 import { formatDollars } from '../../core/money.ts'
+import { summaryOf } from '../../core/trace-summary.ts'
 import { budgetScope } from '../../policy/accounts/budget-scope.ts'
 import { priceBook } from '../../policy/accounts/price-book.ts'
 import { protocols } from '../../protocols/index.ts'
@@ -764,7 +765,7 @@ describe('a budget', () => {
       given(answers, { instances: [instance('c')], budgets: [testBudget(1e9, { mode })], catalogue: dearest })
 
     test('is reserved and charged, and marked as estimated', async () => {
-      const { ask, world, records, state } = asked('hard')
+      const { ask, world, records, state, events } = asked('hard')
       const reply = ask()
       await world.advance(1)
       assert.equal(reply.status, 200)
@@ -776,6 +777,8 @@ describe('a budget', () => {
       )
       assert.deepEqual(state(), [cost, 0, 1e9 - cost])
       assert.equal(reply.headers['x-headgate-usage'], 'estimated')
+      const [trace = []] = events.flatMap((event) => (event.event === 'request' ? [event.trace] : []))
+      assert.equal(summaryOf(trace).isPriceAssumed, true)
     })
 
     test('is not assumed for a soft budget', async () => {

@@ -77,6 +77,7 @@ export class RequestAccount implements TimerClient {
   #cost: Nano | null = null
   /** A settled attempt has no known cost. */
   #isUnpriced = false
+  #isPriceAssumed = false
   #usageSource: UsageSource = 'exact'
   /** What a shared answer would have cost. */
   #saved: Nano = 0
@@ -114,6 +115,11 @@ export class RequestAccount implements TimerClient {
   /** Whether a hard budget pays for an attempt in progress. */
   get isHard(): boolean {
     return this.#attempts.some((attempt) => attempt?.cells.some(({ budget }) => budget.mode === 'hard'))
+  }
+
+  /** The cost of a settled attempt is at the dearest prices of its provider, because its own is not known. */
+  get isPriceAssumed(): boolean {
+    return this.#isPriceAssumed
   }
 
   /** The client has left, and the answer is read without it. */
@@ -492,6 +498,7 @@ export class RequestAccount implements TimerClient {
       const charge = { tokens: isFree(this.#demand) ? 0 : usage.input + usage.output, cost: cost.nano }
       this.#state.authority.settle(attempt.reservation, charge)
     }
+    if (cost.source === 'assumed') this.#isPriceAssumed = true
     if (cost.nano === null || cost.source === 'assumed') this.#isUnpriced = true
     if (cost.nano !== null) this.#cost = (this.#cost ?? 0) + cost.nano
     if (usageSource === 'estimated') this.#usageSource = 'estimated'

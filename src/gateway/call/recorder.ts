@@ -134,7 +134,9 @@ export class Recorder {
     const attempted = this.#answeredBy ? undefined : this.#events.findLast((event) => event.type === 'attempt')
     if (attempted?.dropped) this.note({ type: 'dropped', paths: attempted.dropped })
     const cost = this.account.settleAll(how, failure)
-    const end = { ...(failure && { failure }), ...(cost !== undefined && { cost }) }
+    const { isPriceAssumed } = this.account
+    const priced = { ...(cost !== undefined && { cost }), ...(isPriceAssumed && { isPriceAssumed }) }
+    const end = { ...(failure && { failure }), ...priced }
     this.note({ type: 'ended', at: this.#gateway.world.now(), how, status, ...end })
     this.account.end(this.#events)
     this.bodies?.end()

@@ -78,7 +78,13 @@ const breakerText = ({ settings: { circuit } }: Config): string => {
 export const openWarning = (keyed: boolean, host: string): string | null =>
   keyed || LOOPBACK.test(host)
     ? null
-    : `The gateway listens on ${ANY.has(host) ? 'all interfaces' : host} and requires no client key: any machine that reaches it can make model calls. Set AUTH_KEYS (auth.keys), or HOST=127.0.0.1.`
+    : `The gateway listens on ${ANY.has(host) ? 'all interfaces' : host} and requires no client key: any machine that reaches it can make model calls. Set AUTH_REQUIRED=true or AUTH_KEYS (auth.keys), or HOST=127.0.0.1. If client keys were created earlier, this is not the data folder that has them.`
+
+/** The warning of a gateway that other machines reach and that would be open if its data folder were lost. */
+export const FOLDER_CLOSES =
+  'Client keys are required only because the data folder has or had some: without it, the gateway would serve without keys. Set AUTH_REQUIRED=true.'
+
+export const isReachable = (host: string): boolean => !LOOPBACK.test(host)
 
 const authText = ({ config, address, keyed }: Facts): string => {
   const { keys } = config.settings.auth

@@ -1,6 +1,5 @@
 /** What an operator sees at the start: the banner or the log line `ready`, and warnings. */
-
-import { banner, openWarning, readyFields } from '../observe/banner.ts'
+import { banner, FOLDER_CLOSES, isReachable, openWarning, readyFields } from '../observe/banner.ts'
 import { removeRunFile, writeRunFile } from '../runtime/run-file.ts'
 import type { Server } from '../server/server.ts'
 import { isKeyed, paint, type Runtime, terminal } from './runtime.ts'
@@ -10,6 +9,13 @@ export const openWarningOf = (runtime: Runtime) => openWarning(isKeyed(runtime),
 export const warnIfOpen = (runtime: Runtime): void => {
   const message = openWarningOf(runtime)
   if (message !== null) runtime.log.warn('open', { message })
+}
+
+/** Nothing that is stated closes the gateway, so that the loss of its data folder would open it. */
+const warnIfFolderCloses = ({ loaded, current, keys, log }: Runtime): void => {
+  const { required } = current.config.settings.auth
+  if (required === 'auto' && keys.isNamed() && !keys.isStated() && isReachable(loaded.launch.host ?? '::'))
+    log.warn('keys', { message: FOLDER_CLOSES })
 }
 
 /** Prints the banner, or logs `ready`. `readyMs`: ms since the start of the process. */
@@ -35,6 +41,7 @@ export const announce = (runtime: Runtime, server: Server, readyMs: number): voi
     log.info('ready', readyFields(facts))
   }
   warnIfOpen(runtime)
+  warnIfFolderCloses(runtime)
   if (config.instances.length === 0)
     log.error('unconfigured', {
       message:

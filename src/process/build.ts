@@ -216,7 +216,7 @@ const openKeys = (
       const { accounts, settings } = current.config
       const { keys, admin, required } = settings.auth
       const hasOthers = keys.length > 0 || accounts.keys.length > 0 || required === false
-      return admin !== undefined && !hasOthers
+      return (admin !== undefined || required === true) && !hasOthers
     },
     isReadyWithoutStore: () => current.config.settings.auth.required === true,
     ...on,

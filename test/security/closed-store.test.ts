@@ -36,7 +36,11 @@ const DATA = 'data'
 const ROUTE: ApiRoute = { name: 'chat', ...ROUTES.chat }
 
 /** The gate of a process with this data folder. `answer`: the failure of a model call, or `open`. */
-const gate = (home: string, options: Partial<KeyStoreOptions> = {}) => {
+const gate = (
+  home: string,
+  options: Partial<KeyStoreOptions> = {},
+  settings: Parameters<typeof settingsSchema.parse>[0] = {},
+) => {
   const problems: (string | null)[] = []
   const store = new KeyStore({
     folder: join(home, DATA),
@@ -53,7 +57,7 @@ const gate = (home: string, options: Partial<KeyStoreOptions> = {}) => {
   const rules = new AccessRules(store)
   const answer = (presented?: string) => {
     const headers = (name: string) => (name === 'authorization' && presented ? `Bearer ${presented}` : undefined)
-    const result = rules.check(settingsSchema.parse({}), {
+    const result = rules.check(settingsSchema.parse(settings), {
       route: ROUTE,
       address: '192.0.2.1',
       hosts: ['localhost'],
@@ -148,6 +152,33 @@ for (const [loss, lose, skip = false] of losses)
     } finally {
       if (loss.includes('may not')) chmodSync(data, 0o700)
     }
+  })
+
+for (const code of ['EACCES', 'EPERM', 'EIO', 'ENOTDIR', 'EMFILE'])
+  test(`lost keys: control.db cannot be opened (${code}): 503 for every key, and not ready`, async () => {
+    const { home, secret } = await withKey()
+    const read = () => {
+      throw Object.assign(new Error(`${code}: control.db`), { code })
+    }
+    const { problems, answer, isReady } = gate(home, { read })
+    assert.deepEqual([answer(), answer(secret), answer('sk-any')], Array(3).fill('keys_unavailable'))
+    assert.equal(isReady(), false)
+    assert.match(String(problems), /./)
+  })
+
+for (const [name, pepper] of [
+  ['is not set', undefined],
+  ['is another one', 'another pepper of some length'],
+] as const)
+  test(`lost keys: keys that were stored with a pepper open nothing where it ${name}`, async () => {
+    const home = newFolder()
+    const stored = 'the pepper of the first start'
+    using control = await openControl(join(home, DATA), stored)
+    const { secret } = await control.createKey('alice')
+    const auth = (now: string | undefined) => ({ auth: { required: 'auto', ...(now && { pepper: now }) } })
+    assert.equal(gate(home, {}, auth(stored)).answer(secret), 'alice')
+    const { answer } = gate(home, {}, auth(pepper))
+    assert.deepEqual([answer(), answer(secret), answer('sk-any')], Array(3).fill('unauthenticated'))
   })
 
 test('lost keys: a missing control.db is 503 where only stored keys can be valid, until a key is created', async () => {
@@ -321,4 +352,13 @@ test('lost keys: where keys are required by hand, a balancer leads to the first 
   const broken = newFolder()
   mkdirSync(join(broken, DATA, 'control.db'), { recursive: true })
   assert.equal(gate(broken, options).isReady(), false)
+})
+
+test('lost keys: without AUTH_ADMIN too, AUTH_REQUIRED=true is 503 until the first key exists', async () => {
+  const env = { NODE_ENV: 'production', HOST: '127.0.0.1', OPENAI_API_KEY: 'sk-x', AUTH_REQUIRED: 'true' }
+  await using gateway = await start({ env })
+  const { status, json } = await post(`${gateway.base}/chat/completions`, {}, { authorization: 'Bearer sk-any' })
+  assert.deepEqual([status, json().error.code], [503, 'keys_unavailable'])
+  assert.equal((await fetch(`${gateway.url}/health/ready`)).status, 200)
+  assert.match(String((await gateway.line(({ event }) => event === 'control')).message), /there is no control\.db/)
 })

@@ -4,10 +4,10 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { ControlDatabase } from '../../src/records/store/control-database.ts'
 import type { ControlOperation, ControlPlace } from '../../src/records/store/messages.ts'
 
-/** Opens the database of keys as another process: `control.db` in a folder, or a shared one. The caller closes it. */
-export const openControl = async (place: string | ControlPlace) => {
+/** Opens the database of keys as another process: `control.db` in a folder, or a shared one. The caller closes it. `pepper`: of new keys. */
+export const openControl = async (place: string | ControlPlace, pepper: string | null = null) => {
   const at = typeof place === 'string' ? { folder: place, database: null } : place
-  const database = await ControlDatabase.open(at, { pepper: null, configured: [], auditDays: 365, file: NO_ACCOUNTS })
+  const database = await ControlDatabase.open(at, { pepper, configured: [], auditDays: 365, file: NO_ACCOUNTS })
   const run = async (operation: ControlOperation): Promise<JsonObject> => {
     const actor = { kind: 'cli', id: 'test', name: 'test' }
     const context = { actor, from: null, requestId: null, teams: null, idempotencyKey: null }

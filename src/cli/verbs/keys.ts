@@ -144,7 +144,9 @@ const create = async (cli: Cli, name: string, options: CreateOptions): Promise<v
     const key = await store.run({ do: 'create', kind: 'key', body: { ...body, team } })
     await printSecret(cli, store, key)
     if (!store.gateway && (await listAll(store, 'key')).length === 1)
-      cli.note('warning: from now on every model call needs a client key (AUTH_REQUIRED=false keeps the gateway open)')
+      cli.note(
+        'warning: from now on every model call needs a client key (AUTH_REQUIRED=true keeps it so if the data folder is lost, AUTH_REQUIRED=false keeps the gateway open)',
+      )
     if (!cli.options.json) for (const line of await budgetNotes(store, key)) cli.note(line)
   })
 }

@@ -149,6 +149,9 @@ export class KeyStore {
   readonly isUnavailable = (): boolean => !this.#isLoaded || this.#isLost || this.#isMissing()
   /** A credential was named at some time of this installation: model calls need a key from then on. */
   readonly isNamed = (): boolean => this.#isNamed
+  /** The configuration states that there are credentials: its settings, or an account of headgate.yaml. */
+  readonly isStated = (): boolean =>
+    this.#options.isConfigured() || namesCredential(buildDirectory(this.#options.file(), NOTHING.records))
   /** The keys are unknown, also from a snapshot of a shared database: the process cannot serve their clients. */
   readonly isLoading = (): boolean => {
     const { database, isReadyWithoutStore } = this.#options

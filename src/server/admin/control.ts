@@ -84,7 +84,8 @@ export const withClosed = <Answer>(
   return withWarning(outcome, keys.size > 0 ? CLOSED : `${CLOSED}. There is none so far: headgate keys create NAME`)
 }
 
-const CLOSED = 'from now on every model call needs a client key (AUTH_REQUIRED=false keeps the gateway open)'
+const CLOSED =
+  'from now on every model call needs a client key (AUTH_REQUIRED=true keeps it so if the data folder is lost, AUTH_REQUIRED=false keeps the gateway open)'
 
 type Defined<T> = { [Name in keyof T]: Exclude<T[Name], undefined> }
 

@@ -1165,3 +1165,27 @@ describe('a stream states its cost at its end on request', () => {
     assert.match(reply.text, /stream_interrupted/)
   })
 })
+
+test('tokens of steps that the counts of an answer leave out are recorded with them', async () => {
+  const usage = {
+    input_tokens: 10,
+    output_tokens: 5,
+    iterations: [
+      { type: 'compaction', input_tokens: 100, output_tokens: 20, cache_read_input_tokens: 7 },
+      { type: 'message', input_tokens: 10, output_tokens: 5 },
+    ],
+  }
+  const answer = { id: 'msg_1', type: 'message', role: 'assistant', model: 'm', stop_reason: 'end_turn' }
+  const body = JSON.stringify({ ...answer, content: [{ type: 'text', text: 'Hello' }], usage })
+  const { ask, world, records, state } = given((asked) => respondWith.json(asked, 200, body), {
+    instances: [instance('a', ['k1'], { speaks: [{ protocol: 'anthropic-messages' }] })],
+    budgets: [testBudget(1e9)],
+  })
+  ask(question({ max_tokens: 50 }), 'anthropic-messages')
+  await world.advance(1)
+  const [{ tokens, cost } = assert.fail()] = closed(records)
+  assert.deepEqual([tokens.input, tokens.output, tokens.cacheRead], [117, 25, 7])
+  // Only if the columns have all tokens, they can be priced again.
+  assert.equal(cost, tokens.input * 10 + tokens.output * 40)
+  assert.equal(state()?.[0], cost)
+})

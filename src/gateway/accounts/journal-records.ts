@@ -117,16 +117,27 @@ export const endedRecord = (
 const tagOf = ({ tags }: Principal, { rollupTag }: AccountRules): string | null =>
   rollupTag !== undefined && Object.hasOwn(tags, rollupTag) ? (tags[rollupTag] ?? null) : null
 
+/** With the steps that the counts of the answer leave out, because they are billed too. */
 const billedTokens = (usage: PricedUsage): BilledTokens => ({
-  input: usage.input,
-  output: usage.output,
-  cacheRead: usage.cacheRead ?? 0,
-  cacheWrite: usage.cacheWrite ?? 0,
-  cacheWrite1h: usage.cacheWrite1h ?? 0,
+  input: allOf(usage, 'input'),
+  output: allOf(usage, 'output'),
+  cacheRead: allOf(usage, 'cacheRead'),
+  cacheWrite: allOf(usage, 'cacheWrite'),
+  cacheWrite1h: allOf(usage, 'cacheWrite1h'),
   reasoning: usage.reasoning ?? 0,
   audioInput: usage.audioInput ?? 0,
   audioOutput: usage.audioOutput ?? 0,
 })
+
+type StepTokens = 'input' | 'output' | 'cacheRead' | 'cacheWrite' | 'cacheWrite1h'
+
+const allOf = (usage: PricedUsage, name: StepTokens): number => {
+  let sum = usage[name] ?? 0
+  for (const step of usage.further ?? NO_STEPS) sum += step[name] ?? 0
+  return sum
+}
+
+const NO_STEPS: NonNullable<PricedUsage['further']> = []
 
 /** The longest JSON of tags in a record. */
 const MAX_TAGS = 1_024

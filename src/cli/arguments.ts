@@ -38,10 +38,17 @@ export const tagsOf = (values: readonly string[] = []): Readonly<Record<string, 
     }),
   )
 
-const UNITS: { readonly [unit: string]: number } = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }
-const DURATION = /^([0-9]{1,6})([smhdw])$/
+const UNITS: { readonly [unit: string]: number } = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+}
+const DURATION = /^([0-9]{1,6})(ms|[smhdw])$/
 
-/** A duration such as `30m`, `24h` or `7d` in ms; undefined: it is not one. */
+/** A duration such as `500ms`, `30m`, `24h` or `7d` in ms; undefined: it is not one. */
 export const durationMs = (value: string): number | undefined => {
   const [, count, unit = ''] = DURATION.exec(value) ?? []
   const size = UNITS[unit]

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { type Json, text } from '../core/json.ts'
 import { nearest } from '../core/nearest.ts'
 import { type Cli, CliError, EXIT } from './cli.ts'
-import { type Cell, columnsThatFit, table, textOf, wrapped } from './table.ts'
+import { type Cell, columnsThatFit, table, textOf, wrappedText } from './table.ts'
 
 /** The day of an ISO time, for a table. */
 export const dayOf = (value: Json | undefined): string => text(value)?.slice(0, 10) ?? '–'
@@ -28,6 +28,8 @@ export type Listing<Row> = {
   readonly total?: readonly Cell[] | undefined
   /** The line in place of an empty table. */
   readonly none?: string
+  /** Lines below the table, unless columns are chosen. */
+  readonly notes?: readonly string[]
 }
 
 /** The name of a column in options: its words in capitals. `LAST USED` is `last-used`, `PRICE in / out` is `price`. */
@@ -94,7 +96,7 @@ export const answerList = <Row>(
   listing: Listing<Row>,
   value: (rows: readonly Row[]) => unknown = listed,
 ): void => {
-  const { headings, cells, total, none } = listing
+  const { headings, cells, total, none, notes = [] } = listing
   const chosen = columns?.split(',').map((name) => columnOf('--columns', name, headings))
   const rows = sorted(listing, sort)
   cli.answer(value(rows), () => {
@@ -111,7 +113,8 @@ export const answerList = <Row>(
       ),
       ...(hidden.length === 0
         ? []
-        : wrapped(`not shown, see --columns: ${hidden.map(nameOf).join(', ')}`, cli.width ?? 0).map(cli.paint.dim)),
+        : wrappedText(`not shown, see --columns: ${hidden.map(nameOf).join(', ')}`, cli).map(cli.paint.dim)),
+      ...(chosen ? [] : notes),
     ]
   })
 }

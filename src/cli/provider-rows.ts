@@ -1,6 +1,7 @@
 /** The providers of `/providers/status` as rows of a table. */
-import { type Json, type JsonObject, list, number, object, text } from '../core/json.ts'
-import { type Cell, type Look, table } from './table.ts'
+import { isObject, type Json, type JsonObject, list, number, object, text } from '../core/json.ts'
+import { secondOf } from './listing.ts'
+import { type Cell, type Look, table, wrappedText } from './table.ts'
 
 const ms = (value: Json | undefined): string => (typeof value === 'number' ? `${value}` : '–')
 
@@ -36,10 +37,66 @@ export const providerCells = (row: JsonObject, { paint }: Look): readonly Cell[]
   ]
 }
 
-/** The whole table. */
-export const providerTable = (rows: readonly JsonObject[], look: Look): readonly string[] =>
-  table(
+const untilText = (value: Json | undefined, reason: string | undefined): string => {
+  const until = secondOf(value)
+  return `${until === undefined ? '' : ` until ${until}`}${reason ? `: ${reason}` : ''}`
+}
+
+/** An open or half-open circuit and the failure that opened it; empty: it is closed. */
+const circuitReason = (place: JsonObject, error: string | undefined): readonly string[] => {
+  const circuit = object(place.circuit)
+  const state = text(circuit?.state) ?? 'closed'
+  return state === 'closed' ? [] : [`circuit ${state.replace('_', '-')}${untilText(circuit?.retry_at, error)}`]
+}
+
+/** The keys that are not used: disabled by an operator, or limited by the provider. */
+const keyReasons = (keys: Json | undefined): readonly string[] =>
+  list(keys)
+    .filter(isObject)
+    .filter(({ status }) => status !== 'active')
+    .map(({ id, status, until, reason }) => {
+      return `key ${text(id)} ${text(status)?.replace('_', ' ')}${untilText(until, text(reason))}`
+    })
+
+/** Why requests are not sent to a provider, to some of its models or keys, and until when. */
+const reasonsOf = (row: JsonObject): readonly string[] => {
+  const error = text(object(row.last_error)?.code)
+  const resting = object(row.resting)
+  const ofProvider = circuitReason(row, error)
+  const ofModels = list(row.models)
+    .filter(isObject)
+    .flatMap((model) =>
+      [...(ofProvider.length > 0 ? [] : circuitReason(model, error)), ...keyReasons(model.keys)].map(
+        (reason) => `${text(model.id)} ${reason}`,
+      ),
+    )
+  return [
+    ...(resting ? [`rests${untilText(resting.until, text(resting.reason))}`] : []),
+    ...ofProvider,
+    ...keyReasons(row.keys),
+    ...ofModels,
+  ]
+}
+
+/** Reasons of one provider that are printed. */
+const MOST_REASONS = 20
+
+/** One line for each reason why a provider is not or not wholly used. */
+export const providerReasons = (rows: readonly JsonObject[], look: Look): readonly string[] =>
+  rows.flatMap((row) => {
+    const reasons = reasonsOf(row)
+    const more = reasons.length - MOST_REASONS
+    return [...reasons.slice(0, MOST_REASONS), ...(more > 0 ? [`and ${more} more`] : [])].flatMap((reason) =>
+      wrappedText(`${text(row.id)}: ${reason}`, look).map(look.paint.warn),
+    )
+  })
+
+/** The whole table, and the reasons below it. */
+export const providerTable = (rows: readonly JsonObject[], look: Look): readonly string[] => [
+  ...table(
     PROVIDER_HEADINGS,
     rows.map((row) => providerCells(row, look)),
     look,
-  )
+  ),
+  ...providerReasons(rows, look),
+]

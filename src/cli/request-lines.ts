@@ -3,6 +3,7 @@ import { isObject, type Json, type JsonObject, list, number, object, text } from
 import type { Paint } from '../observe/colour.ts'
 import { plain } from '../observe/line.ts'
 import { moneyText } from './table.ts'
+import { padded, textWidth } from './text-width.ts'
 
 const isFine = (request: JsonObject): boolean => request.outcome === 'answered'
 
@@ -80,11 +81,11 @@ export const waterfall = (request: JsonObject, paint: Paint): readonly string[] 
     ]
   })
   const all = [['0 ms', 'gateway', '', `${((number(request.overhead_us) ?? 0) / 1000).toFixed(1)}`, ''], ...rows]
-  const widths = [0, 1, 2, 3].map((column) => Math.max(...all.map((row) => row[column]?.length ?? 0)))
+  const widths = [0, 1, 2, 3].map((column) => Math.max(...all.map((row) => textWidth(row[column] ?? ''))))
   const lines = all.map(
     (row) =>
       `  ${row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .map((cell, column) => padded(cell, widths[column] ?? 0))
         .join('  ')
         .trimEnd()}`,
   )
@@ -92,7 +93,7 @@ export const waterfall = (request: JsonObject, paint: Paint): readonly string[] 
   return [
     [
       isFine(request) ? paint.good(status) : paint.bad(status),
-      plain(`${text(request.asked) ?? ''} → ${answeredBy(request)}`),
+      plain([text(request.asked) ?? '', answeredBy(request)].filter(Boolean).join(' → ')),
       `${number(request.total_ms) ?? '–'} ms${number(request.first_content_ms) === undefined ? '' : ` (first content ${number(request.first_content_ms)})`}`,
       `${moneyText(text(request.cost))}${isEstimated ? ', partly estimated' : ''}`,
       ...(savedText(request) === '' ? [] : [savedText(request)]),

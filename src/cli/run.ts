@@ -142,7 +142,7 @@ export const runCli = async (words: readonly string[], host: CliHost): Promise<n
     host.stderr.write(
       words.includes('--json')
         ? `${JSON.stringify({ error: { message: error.message, exit: error.code } })}\n`
-        : `headgate: ${error.message}\n`,
+        : `headgate: ${error.message.split('\n').map(plain).join('\n')}\n`,
     )
     return error.code
   }

@@ -2,6 +2,7 @@
 import { formatDollars } from '../core/money.ts'
 import type { Paint } from '../observe/colour.ts'
 import { plain } from '../observe/line.ts'
+import { cut, padded, textWidth, wrapped } from './text-width.ts'
 
 /** A cell: a text, or a text with a colour and the value by which rows are sorted. */
 export type Cell =
@@ -32,25 +33,9 @@ const fitted = (widths: readonly number[], most: number | null): readonly number
   return fit
 }
 
-/** Cuts the middle, because names with a common beginning differ at their end. */
-const cut = (text: string, width: number): string => {
-  if (text.length <= width) return text
-  const end = Math.floor((width - 1) / 2)
-  return `${text.slice(0, width - 1 - end)}…${text.slice(text.length - end)}`
-}
-
-/** The lines of a text of at most `width` characters, broken between words where there are any. */
-export const wrapped = (text: string, width: number): readonly string[] => {
-  const lines: string[] = []
-  let rest = text
-  while (rest.length > width) {
-    const space = rest.lastIndexOf(' ', width)
-    const at = space > 0 ? space : width
-    lines.push(rest.slice(0, at))
-    rest = rest.slice(at).trimStart()
-  }
-  return [...lines, rest]
-}
+/** The lines of a text of a client or a provider in the width of the terminal. */
+export const wrappedText = (text: string, { width }: Pick<Look, 'width'>): readonly string[] =>
+  width === null ? [plain(text)] : wrapped(plain(text), width)
 
 /**
  * Formats rows as columns below their headings, in the width of the terminal: the last column is wrapped, and others are cut.
@@ -62,7 +47,7 @@ export const table = (
   { paint, width }: Look,
 ): readonly string[] => {
   const needed = headings.map((heading, column) =>
-    Math.max(heading.length, ...rows.map((row) => textOf(row[column]).length)),
+    Math.max(heading.length, ...rows.map((row) => textWidth(textOf(row[column])))),
   )
   const widths = fitted(needed, width)
   const last = headings.length - 1
@@ -71,7 +56,7 @@ export const table = (
     const styleOf = (cell: Cell | undefined) => (typeof cell === 'object' && cell.paint ? cell.paint : style)
     const shown = cells.slice(0, -1).map((cell, column) => {
       const size = widths[column] ?? 0
-      return styleOf(cell)(cut(textOf(cell), size).padEnd(size))
+      return styleOf(cell)(padded(cut(textOf(cell), size), size))
     })
     const ends = wrapped(textOf(cells.at(-1)), widths[last] ?? 0)
     return ends.map((end, at) => {
@@ -90,7 +75,7 @@ export const columnsThatFit = (
 ): number => {
   if (most === null) return headings.length
   const least = headings.map((heading, column) =>
-    Math.min(LEAST.listed, Math.max(heading.length, ...rows.map((row) => textOf(row[column]).length))),
+    Math.min(LEAST.listed, Math.max(heading.length, ...rows.map((row) => textWidth(textOf(row[column]))))),
   )
   let count = headings.length
   while (count > 1 && widthOf(least.slice(0, count)) > most) count--

@@ -9,7 +9,7 @@ import { findGateway, gatewayOf } from '../gateway-client.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import { readLocal, validConfig } from '../local.ts'
 import { checkKeys, type KeyCheck } from '../provider-check.ts'
-import { PROVIDER_HEADINGS, providerCells } from '../provider-rows.ts'
+import { PROVIDER_HEADINGS, providerCells, providerReasons } from '../provider-rows.ts'
 import { type Cell, table } from '../table.ts'
 
 const variableOf = ({ name, keyless, keylessVariables }: Provider): string => {
@@ -37,7 +37,8 @@ const listConfigured = async (cli: Cli, options: ListingOptions): Promise<void> 
     const rows = isObject(body) ? list(body.data).filter(isObject) : []
     const cells = (row: JsonObject) => providerCells(row, cli)
     const whole = isObject(body) ? body : {}
-    answerList(cli, options, { headings: PROVIDER_HEADINGS, rows, cells }, (data) => ({ ...whole, data }))
+    const notes = providerReasons(rows, cli)
+    answerList(cli, options, { headings: PROVIDER_HEADINGS, rows, cells, notes }, (data) => ({ ...whole, data }))
     return
   }
   const { config } = validConfig(local)

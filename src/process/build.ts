@@ -35,7 +35,7 @@ import { isListedModel } from '../policy/routing/models.ts'
 import { KeyStore, type KeyStoreOptions } from '../records/store/key-store.ts'
 import { sharedControl } from '../records/store/place.ts'
 import { withByteAccounting } from '../runtime/buffered-bytes.ts'
-import { limitYoungGeneration } from '../runtime/heap-tuning.ts'
+import { keepOptimisedCode, limitYoungGeneration } from '../runtime/heap-tuning.ts'
 import { measureLoad } from '../runtime/load.ts'
 import { turn } from '../runtime/turns.ts'
 import { realWorld } from '../runtime/world.ts'
@@ -78,17 +78,19 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     environment: () => readEnvironment(sources),
     report: (error) => log.warn('sign_in', error),
   })
-  const load = measureLoad()
+  const isTuned = launch.heapTuning === 'on'
+  if (isTuned) keepOptimisedCode()
+  const activeCalls = new ActiveCalls()
+  const inFlight = () => activeCalls.size
+  const load = measureLoad({ inFlight, ...(isTuned && { whileBusy: () => limitYoungGeneration(inFlight) }) })
   const limit = () => bufferLimitBytes(current.config.settings.limit)
   const world = realWorld({ dial: withByteAccounting(signed.dial, { held: load.held, limit, turn }) })
   const started = Math.floor(world.date() / 1000)
   const lists = new FetchedModelLists(world, (id, limits) => gateway.health.limits.list(id, limits))
-  const activeCalls = new ActiveCalls()
   const transitions = new TransitionLog(world.date)
   const incidents = await openIncidents({ current, log, worker }, world)
   const clients = new ClientsSeen(world.date)
   const minutes = new ProviderMinutes(world.date)
-  if (launch.heapTuning === 'on') limitYoungGeneration(() => activeCalls.size)
   const emit = eventBus(
     [
       (event) => log.record(event),

@@ -30,3 +30,8 @@ test('heap tuning: the young generation stays below its limit', () => {
   assert.ok(most('10') <= YOUNG_GENERATION_LIMIT.few)
   assert.ok(most('10000') <= YOUNG_GENERATION_LIMIT.many)
 })
+
+test('heap tuning: V8 has the flag of its idle collections', () => {
+  const known = execFileSync(process.execPath, ['--v8-options'], { encoding: 'utf8' })
+  assert.match(known, /--memory-reducer-favors-memory .*\n.*default: --memory-reducer-favors-memory/)
+})

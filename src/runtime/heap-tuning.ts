@@ -1,9 +1,10 @@
 /**
- * Limits V8's young generation. By default it grows to 128 MB, since objects of open streams survive a collection: an idle
- * stream then takes 33 KB resident instead of 14 (4,000 streams, bench/RESULTS.md). Half of it costs nothing. A quarter
- * makes bursts 15 % slower, so it is used only while many requests are in flight. `HEAP_TUNING=off` disables it.
+ * Settings of V8 that a running process can change. `HEAP_TUNING=off` disables them.
  *
- * The flag for the size only works before V8 starts. The growth factor is read for each growth, so it is changed instead.
+ * The young generation grows to 128 MB by default, since objects of open streams survive a collection: an idle stream then
+ * takes 33 KB resident instead of 14 (4,000 streams, bench/RESULTS.md). Half of it costs nothing. A quarter makes bursts
+ * 15 % slower, so it is used only while many requests are in flight. The flag for the size only works before V8 starts. The
+ * growth factor is read for each growth, so it is changed instead.
  */
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8'
 
@@ -16,17 +17,32 @@ const MANY = 500
 /** ms between checks; doubling takes longer than that, even under full load. */
 const CHECK_INTERVAL = 100
 
-/** Starts the checks, which run until the process ends. Growth within one long event loop turn is not reverted. */
-export const limitYoungGeneration = (inFlight: () => number): void => {
+/**
+ * Starts the checks; returns how to stop them, after which V8 may grow it again. Growth within one long event loop turn is
+ * not reverted.
+ */
+export const limitYoungGeneration = (inFlight: () => number): (() => void) => {
   let grows = true
+  const allow = (growth: boolean) => {
+    if (growth === grows) return
+    grows = growth
+    setFlagsFromString(growth ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1')
+  }
   const check = () => {
     const young = getHeapSpaceStatistics().find((space) => space.space_name === 'new_space')
     // V8 shrinks it while little is allocated; then it may grow again.
-    const may =
-      (young?.space_size ?? 0) < (inFlight() < MANY ? YOUNG_GENERATION_LIMIT.few : YOUNG_GENERATION_LIMIT.many)
-    if (may === grows) return
-    grows = may
-    setFlagsFromString(may ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1')
+    allow((young?.space_size ?? 0) < (inFlight() < MANY ? YOUNG_GENERATION_LIMIT.few : YOUNG_GENERATION_LIMIT.many))
   }
-  setInterval(check, CHECK_INTERVAL).unref()
+  const timer = setInterval(check, CHECK_INTERVAL).unref()
+  return () => {
+    clearInterval(timer)
+    allow(true)
+  }
 }
+
+/**
+ * Keeps what V8 has learned about the shapes of objects while the process is idle. V8 then collects garbage twice with the
+ * aim to return memory. Such a collection drops every shape that no object has at that moment, among them those of requests:
+ * the optimised code for them is discarded, and the first 12,000 requests after the pause cost twice as much.
+ */
+export const keepOptimisedCode = (): void => setFlagsFromString('--no-memory-reducer-favors-memory')

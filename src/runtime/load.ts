@@ -55,7 +55,7 @@ export type LoadMeter = {
   readonly held: HeldBytes
   /** Event loop delay in ms: the p99 of the last second. */
   readonly delay: () => number
-  /** The reason to reject another call with this many in flight; null to accept it. */
+  /** A model call has arrived: the reason to reject it with this many in flight; null to accept it. */
   readonly shedding: (calls: number, limit: Settings['limit']) => ShedReason | null
   readonly stop: () => void
 }
@@ -65,15 +65,52 @@ const RESOLUTION = 20
 
 const SECOND = 1_000
 
-/** Starts the measurements, once a second until `stop`. */
-export const measureLoad = (held: HeldBytes = heldBytes()): LoadMeter => {
+/** Seconds without a model call after which the process counts as idle. */
+const BUSY_SECONDS = 5
+
+export type LoadMeterOptions = {
+  readonly held?: HeldBytes
+  /** Model calls in progress, among them streams and background responses. */
+  readonly inFlight?: () => number
+  /** Runs while there are model calls; returns how to stop. */
+  readonly whileBusy?: () => () => void
+}
+
+/**
+ * Starts the measurements, once a second until `stop`. The delay monitor wakes the process 50 times a second, so it runs
+ * only while there are model calls. In an idle process the delay is the lateness of the timer of each second.
+ */
+export const measureLoad = (options: LoadMeterOptions = {}): LoadMeter => {
+  const { held = heldBytes(), inFlight = () => 0, whileBusy = () => () => {} } = options
   const monitor = monitorEventLoopDelay({ resolution: RESOLUTION })
-  monitor.enable()
   let delays: readonly number[] = []
   let heap = 0
-  const sample = () => {
-    delays = [...delays.slice(1 - LATE_SECONDS), Math.max(0, monitor.percentile(99) / 1e6 - RESOLUTION)]
+  /** Seconds since the last call. */
+  let idleSeconds = 0
+  let endBusy: (() => void) | null = null
+  const sleep = () => {
+    endBusy?.()
+    endBusy = null
+    monitor.disable()
+  }
+  const wake = () => {
+    idleSeconds = 0
+    if (endBusy) return
     monitor.reset()
+    monitor.enable()
+    endBusy = whileBusy()
+  }
+  let sampled = performance.now()
+  const sample = () => {
+    const now = performance.now()
+    const delay = endBusy ? monitor.percentile(99) / 1e6 - RESOLUTION : now - sampled - SECOND
+    sampled = now
+    delays = [...delays.slice(1 - LATE_SECONDS), Math.max(0, delay)]
+    if (endBusy) {
+      monitor.reset()
+      idleSeconds = inFlight() > 0 ? 0 : idleSeconds + 1
+      if (idleSeconds > BUSY_SECONDS) sleep()
+    }
     const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()
     heap = used / limit
   }
@@ -82,10 +119,13 @@ export const measureLoad = (held: HeldBytes = heldBytes()): LoadMeter => {
   return {
     held,
     delay: () => delays.at(-1) ?? 0,
-    shedding: (calls, limit) => shedReason({ calls, held: held.bytes(), delays, heap }, limit),
+    shedding(calls, limit) {
+      wake()
+      return shedReason({ calls, held: held.bytes(), delays, heap }, limit)
+    },
     stop() {
       clearInterval(timer)
-      monitor.disable()
+      sleep()
     },
   }
 }

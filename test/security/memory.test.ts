@@ -17,7 +17,7 @@ const bearer = (key: string) => ({ authorization: `Bearer ${key}`, 'content-type
 const KEYED = { auth: { keys: [ONE, TWO] }, limit: { bufferedMegabytes: 4 } }
 
 const loadFor = (t: TestContext): LoadMeter => {
-  const load = measureLoad(heldBytes())
+  const load = measureLoad({ held: heldBytes() })
   t.after(() => load.stop())
   return load
 }

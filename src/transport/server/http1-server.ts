@@ -33,32 +33,40 @@ export const http1Server: OpenHttpServer = <Context>(handler: ServerHandler<Cont
   const { timing } = options
   const connections = new Set<ServerConnection<Context>>()
   const state: ServerState<Context> = { handler, options, connections, tails: new HeaderTails(timing.keepAlive) }
-  const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
-    new ServerConnection(state, socket).begin(),
-  )
-  let lastCheck = performance.now()
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+    new ServerConnection(state, socket).begin()
+    startChecking()
+  })
+  let lastCheck = 0
   const check = (now: number) => {
     for (const connection of connections) connection.check(now)
   }
-  const checking = setInterval(() => {
+  const checkAll = () => {
     const now = performance.now()
     const wasBlocked = now - lastCheck > 2 * timing.check
     lastCheck = now
+    if (connections.size === 0) stopChecking()
     // After the event loop was blocked, bytes that arrived meanwhile are read before a request counts as late.
-    if (wasBlocked) setImmediate(check, now)
+    else if (wasBlocked) setImmediate(check, now)
     else check(now)
-  }, timing.check)
-  checking.unref()
+  }
+  let checking: NodeJS.Timeout | null = null
+  /** Only while there are connections, so that an idle process does not wake up. */
+  const startChecking = () => {
+    if (checking) return
+    lastCheck = performance.now()
+    checking = setInterval(checkAll, timing.check).unref()
+  }
+  const stopChecking = () => {
+    if (checking) clearInterval(checking)
+    checking = null
+  }
   const closeIdle = () => {
     for (const connection of connections) if (connection.idle) connection.destroy()
   }
 
   return {
-    listen: (where) =>
-      listenOn(server, where, (error) => handler.failed(error)).catch((error) => {
-        clearInterval(checking)
-        throw error
-      }),
+    listen: (where) => listenOn(server, where, (error) => handler.failed(error)),
     limitConnections(count) {
       server.maxConnections = count
     },
@@ -66,7 +74,7 @@ export const http1Server: OpenHttpServer = <Context>(handler: ServerHandler<Cont
     close: () =>
       new Promise((resolve) => {
         server.close(() => {
-          clearInterval(checking)
+          stopChecking()
           resolve()
         })
         closeIdle()

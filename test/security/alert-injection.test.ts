@@ -1,7 +1,7 @@
 /** Text of clients in alerts: a receiver must show it as text. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { slackBody } from '../../src/observe/alerts/webhook.ts'
+import { alertBody, slackBody, testBody } from '../../src/observe/alerts/webhook.ts'
 import { type AlertView, alertConditions } from '../../src/policy/alerts/conditions.ts'
 import { testBudget } from '../support/accounts.ts'
 
@@ -61,3 +61,33 @@ for (const [spelling, name] of [
     check(textOf({ keys: [{ id: 'key_a', name, status: 'active', expiresAt: 1_000 }] }))
   })
 }
+
+for (const node of ['<!channel>', '<https://evil.example|host>', 'a&<!here>', 'a\n[critical] <!everyone>', '"<@U1>"'])
+  test(`alert injection: the name of the machine is text in Slack (${JSON.stringify(node)})`, () => {
+    const at = { id: 'a', at: 0, node }
+    const [condition] = alertConditions(rules, { ...view, ...spentBy('any') })
+    assert.ok(condition)
+    for (const body of [testBody('slack', at), slackBody({ condition, isResolved: false }, node)])
+      assert.doesNotMatch((body as { text: string }).text, /[<>\p{Cc}]/u) // The body has one member.
+  })
+
+test('alert injection: names of providers, routes, stores, and their reasons are text in Slack', () => {
+  const name = 'a<!channel>&<https://evil.example|b>\u2028c'
+  const rule = { ...rules, circuitOpen: 1, keyDead: true, storeDown: 1 }
+  const conditions = alertConditions(rule, {
+    ...view,
+    openCircuits: [name],
+    closedRoutes: [name],
+    deadKeys: [{ provider: name, key: 'k', why: name }],
+    brokenStores: [{ store: name, reason: name }],
+    budgets: [{ budget: testBudget(100, { name }), owner: name, periodStart: 0, periodEnd: 9, spent: 90 }],
+  })
+  assert.equal(conditions.length, 5)
+  for (const condition of conditions)
+    for (const isResolved of [false, true]) {
+      const { text } = slackBody({ condition, isResolved }, 'node') as { text: string } // The body has one member.
+      assert.doesNotMatch(text, /[<>\p{Cc}\u2028]/u)
+      const { message } = alertBody({ condition, isResolved }, { id: 'a', at: 0, node: 'node' }) as { message: string }
+      assert.doesNotMatch(message, /[\p{Cc}\u2028]/u)
+    }
+})

@@ -55,7 +55,7 @@ export const testBody = (
   { id, at, node }: { readonly id: string; readonly at: number; readonly node: string },
 ): object =>
   format === 'slack'
-    ? { text: `[info] ${TEST} (${node})` }
+    ? { text: `[info] ${TEST} (${slackText(node)})` }
     : {
         id,
         type: 'test',

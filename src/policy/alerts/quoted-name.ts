@@ -31,11 +31,11 @@ export const boundedMessage = (message: string): string => {
 
 /**
  * A message for receivers with Slack's markup (api.slack.com, "Formatting text for app surfaces", read 2026-11-26): `&`, `<`
- * and `>` are escaped. Quoted names become code, in which Slack and compatible receivers recognise neither addresses nor
+ * and `>` are escaped, and it is one line. Quoted names become code, in which Slack and compatible receivers recognise neither addresses nor
  * mentions nor emphasis.
  */
 export const slackText = (message: string): string =>
-  message
+  boundedMessage(message)
     .replaceAll('`', "'")
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')

@@ -43,7 +43,7 @@ import {
 } from './open-attempt.ts'
 
 /** A target that was not tried, with the reason. */
-type SkippedTarget = { readonly why: string; readonly target?: Target }
+type UntriedTarget = { readonly why: string; readonly target?: Target }
 
 /** Why an attempt may not be made. `budget`: not at this target. `limit`: not at all. */
 export type AttemptRefusal = 'budget' | 'limit'
@@ -252,14 +252,14 @@ export class RequestAccount implements TimerClient {
    * The failure of a call for which no attempt could be made; null: its limits did not cause it. Targets that may not be tried
    * now for another reason, such as an open circuit, are checked as if they could be.
    */
-  ownFailure(skipped: readonly SkippedTarget[]): Eventual<Failure | null> {
+  ownFailure(skipped: readonly UntriedTarget[]): Eventual<Failure | null> {
     if (this.#limited) return this.#limited
     const others = skipped.filter(({ why }) => why !== 'budget' && why !== 'unfit' && why !== 'window')
     return others.length === 0 ? this.#unaffordable : this.#refusalOfAll(others)
   }
 
   /** The failure if a budget refuses each of these targets; null: one has room. */
-  async #refusalOfAll(skipped: readonly SkippedTarget[]): Promise<Failure | null> {
+  async #refusalOfAll(skipped: readonly UntriedTarget[]): Promise<Failure | null> {
     let first = this.#unaffordable
     for (const { target } of skipped) {
       const refusal = target ? await this.#checked(target.candidate) : null

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
 import { type Started, start } from '../e2e/support/process.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { LOOKS, withDashboard } from './support/dashboard.ts'
 
 const PAGE = '/dashboard/config'
 const PEPPER = 'canary-pepper-0123456789'
@@ -204,16 +204,14 @@ describe('the Configuration page', { skip: skipBrowser }, () => {
       assert.ok(!(await text.evaluate((area) => area === document.activeElement)))
     }))
 
-  // The names are those of the table.
-  for (const width of Object.keys(WIDTHS) as WidthName[])
-    for (const theme of THEMES)
-      test(`is accessible ${width} and ${theme}`, () =>
-        withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
-          for (const [section, shown] of SECTIONS) {
-            await open(`${PAGE}${section}`)
-            await page.locator(shown).first().waitFor()
-            await check()
-            await shot(`config${section.replace('/', '-')}`)
-          }
-        }))
+  for (const { width, theme } of LOOKS)
+    test(`is accessible ${width} and ${theme}`, () =>
+      withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
+        for (const [section, shown] of SECTIONS) {
+          await open(`${PAGE}${section}`)
+          await page.locator(shown).first().waitFor()
+          await check()
+          await shot(`config${section.replace('/', '-')}`)
+        }
+      }))
 })

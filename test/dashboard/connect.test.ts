@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
 import { post, type Started, start } from '../e2e/support/process.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { LOOKS, withDashboard } from './support/dashboard.ts'
 
 const KEY = 'client-key-0123456789abcdef'
 const CHAT = { model: 'demo/echo', messages: [{ role: 'user', content: 'Hello' }] }
@@ -130,16 +130,14 @@ describe('connect', { skip: skipBrowser }, () => {
       await page.locator('.connect-code', { hasText: 'model_providers.headgate' }).waitFor()
     }))
 
-  // The names are those of the table.
-  for (const width of Object.keys(WIDTHS) as WidthName[])
-    for (const theme of THEMES)
-      test(`is accessible ${width} and ${theme}`, () =>
-        withDashboard(browser, { url: keyed.url, width, theme }, async ({ page, open: show, check, shot }) => {
-          for (const client of ['claude', 'openai-sdk']) {
-            await show(`/dashboard/connect/${client}`)
-            await page.locator('.connect-live').waitFor()
-            await check()
-            await shot(`connect-${client}`)
-          }
-        }))
+  for (const { width, theme } of LOOKS)
+    test(`is accessible ${width} and ${theme}`, () =>
+      withDashboard(browser, { url: keyed.url, width, theme }, async ({ page, open: show, check, shot }) => {
+        for (const client of ['claude', 'openai-sdk']) {
+          await show(`/dashboard/connect/${client}`)
+          await page.locator('.connect-live').waitFor()
+          await check()
+          await shot(`connect-${client}`)
+        }
+      }))
 })

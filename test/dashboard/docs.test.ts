@@ -5,7 +5,7 @@ import type { Browser } from 'playwright-core'
 import { built } from '../e2e/support/built.ts'
 import { type Started, start } from '../e2e/support/process.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { LOOKS, withDashboard } from './support/dashboard.ts'
 
 const PAGES = ['index', 'errors', 'clients/codex', 'find'] as const
 
@@ -21,18 +21,16 @@ describe('the documentation', { skip: skipBrowser, concurrency: false }, () => {
     await gateway?.stop()
   })
 
-  // Object.keys types the names as strings.
-  for (const width of Object.keys(WIDTHS) as WidthName[])
-    for (const theme of THEMES)
-      test(`is accessible and fits: ${width}, ${theme}`, async () => {
-        await withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, check, shot }) => {
-          for (const name of PAGES) {
-            await page.goto(`${gateway.url}/docs/${name}`)
-            await check()
-            await shot(`docs-${name.replace('/', '-')}`)
-          }
-        })
+  for (const { width, theme } of LOOKS)
+    test(`is accessible and fits: ${width}, ${theme}`, async () => {
+      await withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, check, shot }) => {
+        for (const name of PAGES) {
+          await page.goto(`${gateway.url}/docs/${name}`)
+          await check()
+          await shot(`docs-${name.replace('/', '-')}`)
+        }
       })
+    })
 
   test('leads from a page to the next, to a heading, and back', async () => {
     await withDashboard(browser, { url: gateway.url, width: 'narrow' }, async ({ page }) => {

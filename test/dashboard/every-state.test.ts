@@ -1,19 +1,27 @@
 /**
  * The states of every page: it is loading, held, the gateway is silent, gone and back, a proxy before it fails, there is
- * nothing to show, and the role does not include what the page does. Faults are those of real processes; each state is
- * accessible in every theme and width.
+ * nothing to show, and the role does not include what the page does. Faults are those of real processes. A state is checked for
+ * accessibility on the pages that show it in a way of their own, and fits into every width on all of them.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
 import { type Started, start } from '../e2e/support/process.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { checkLooks, type OpenDashboard, withDashboard } from './support/dashboard.ts'
+import { checkFit, checkLooks, type OpenDashboard, withDashboard } from './support/dashboard.ts'
 import { isRead, listLength, PAGES, type PageName, withPages } from './support/pages.ts'
 import { ADMIN, type Populated, startPopulated } from './support/populated.ts'
 
 /** What Chromium writes to the console when a gateway ends in the middle of a call. */
 const ENDED = /ERR_|Failed to load|status of 50[0-9]|^error: $/
+
+/** A state of the frame is the same on all pages. */
+const FRAME: readonly PageName[] = ['overview']
+/** Cards, a list with its filters, one without, and sections: each has skeletons and failures of its own. */
+const FILLED: readonly PageName[] = ['overview', 'requests', 'keys', 'config']
+
+const look = (dashboard: OpenDashboard, state: string, name: PageName, accessible: readonly PageName[]) =>
+  (accessible.includes(name) ? checkLooks : checkFit)(dashboard, `${state}-${name}`)
 
 describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
   let browser: Browser
@@ -34,7 +42,7 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
     const amount = ({ page }: OpenDashboard, name: PageName, shown: string): Promise<number> =>
       name === 'requests' ? listLength(page) : page.locator(shown).count()
 
-    test('is stopped, gone, and back', () =>
+    test('is stopped, continued, gone, and back', () =>
       withPages(browser, { url: populated.gateway.url, token: ADMIN, expected: ENDED }, async (each, all) => {
         const before = new Map<PageName, number>()
         await each(async (dashboard, name, shown) => {
@@ -45,7 +53,7 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
           const live = page.getByRole('button', { name: /live|held/ })
           await live.click()
           await page.waitForSelector('.live-held')
-          await checkLooks(dashboard, `held-${name}`)
+          await look(dashboard, 'held', name, FRAME)
           await live.click()
           await page.waitForSelector('.live-live')
         })
@@ -57,7 +65,12 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
           assert.match((await page.locator('.live-stale').getAttribute('title')) ?? '', /^Figures are from \d\d:\d\d/)
           await page.waitForSelector('main[data-old]')
           assert.equal(await amount(dashboard, name, shown), before.get(name))
-          await checkLooks(dashboard, `stale-${name}`)
+          await look(dashboard, 'stale', name, FRAME)
+        })
+        populated.gateway.child.kill('SIGCONT')
+        await each(async ({ page }, name) => {
+          await page.waitForSelector('.live-live', { timeout: 60_000 })
+          if (name === 'playground') await page.getByLabel('Prompt', { exact: true }).fill('kept')
         })
         await populated.kill()
         await each(async (dashboard, name, shown) => {
@@ -74,7 +87,8 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
             assert.ok(await page.getByRole('button', { name: written }).first().isDisabled())
             await page.locator('main').getByText('Not possible while the gateway does not answer.').first().waitFor()
           }
-          await checkLooks(dashboard, `offline-${name}`)
+          if (name === 'playground') assert.equal(await page.getByLabel('Prompt', { exact: true }).inputValue(), 'kept')
+          await look(dashboard, 'offline', name, [...FRAME, 'keys', 'playground'])
         })
         await populated.restart()
         await each(async (dashboard, name, shown) => {
@@ -84,7 +98,7 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
           await page.waitForSelector('.live-live', { timeout: 60_000 })
           await page.locator('.notice', { hasText: 'does not answer' }).waitFor({ state: 'detached' })
           await isRead(page, shown)
-          await checkLooks(dashboard, `restarted-${name}`)
+          await look(dashboard, 'restarted', name, FRAME)
         })
         // The session is that of before, and so are the records; what happens now is counted.
         const list = all.get('requests')?.page
@@ -113,7 +127,7 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
           await page.reload()
           await page.locator('main h1').waitFor()
           if (!WITHOUT_DATA.includes(name)) await page.locator('.skeleton').first().waitFor()
-          await checkLooks(dashboard, `loading-${name}`)
+          await look(dashboard, 'loading', name, FILLED)
           answer()
           const message = page
             .locator('main')
@@ -121,7 +135,7 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
             .first()
           if (!WITHOUT_DATA.includes(name)) await message.waitFor()
           await page.waitForFunction(() => document.querySelector('[aria-busy="true"], .skeleton') === null)
-          await checkLooks(dashboard, `failed-${name}`)
+          await look(dashboard, 'failed', name, FILLED)
           await page.unroute(failing)
           const again = page.locator('main').getByRole('button', { name: 'Try again' })
           if ((await again.count()) > 0) for (const button of await again.all()) await button.click().catch(() => {})

@@ -7,7 +7,7 @@ import { fileOf } from '../e2e/support/stage.ts'
 import { answerWith } from '../support/answers.ts'
 import { startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { LOOKS, withDashboard } from './support/dashboard.ts'
 
 const ADMIN = 'operator-token-0123456789'
 const FILE_KEY = 'own-key-of-the-file-0123456789'
@@ -99,44 +99,42 @@ describe('keys and budgets', { skip: skipBrowser, concurrency: false }, () => {
     assert.fail(`no Tab reaches ${name}`)
   }
 
-  // The names are those of the table.
-  for (const width of Object.keys(WIDTHS) as WidthName[])
-    for (const theme of THEMES)
-      test(`is accessible ${width} and ${theme}`, () =>
-        withDashboard(
-          browser,
-          { url: gateway.url, width, theme, expected: /401/ },
-          async ({ page, open, check, shot }) => {
-            await open('/dashboard/keys')
-            await signIn(page)
-            await page.getByRole('link', { name: 'ci', exact: true }).waitFor()
-            await page.getByText(/headgate\.yaml:\d+, read only/).waitFor({ state: 'attached' })
-            await page
-              .getByRole('img', { name: /Budget search: 83/ })
-              .first()
-              .waitFor()
-            await check()
-            await shot('keys')
-            await page.getByRole('button', { name: 'New key' }).click()
-            await check()
-            await shot('keys-create')
-            await page.keyboard.press('Escape')
-            await page.getByRole('link', { name: 'ci', exact: true }).click()
-            await page.getByText(/2 requests in the last hour/).waitFor()
-            await check()
-            await shot('keys-sheet')
-            await page.keyboard.press('Escape')
-            await open('/dashboard/keys?show=budgets')
-            await page.getByRole('heading', { name: 'search' }).waitFor()
-            await check()
-            await shot('budgets')
-            await page.getByRole('button', { name: /^Edit/ }).first().click()
-            await page.getByLabel('Amount in dollars').fill('0.5')
-            await page.getByText(/requests are refused as soon as this is saved/).waitFor()
-            await check()
-            await shot('budget-edit')
-          },
-        ))
+  for (const { width, theme } of LOOKS)
+    test(`is accessible ${width} and ${theme}`, () =>
+      withDashboard(
+        browser,
+        { url: gateway.url, width, theme, expected: /401/ },
+        async ({ page, open, check, shot }) => {
+          await open('/dashboard/keys')
+          await signIn(page)
+          await page.getByRole('link', { name: 'ci', exact: true }).waitFor()
+          await page.getByText(/headgate\.yaml:\d+, read only/).waitFor({ state: 'attached' })
+          await page
+            .getByRole('img', { name: /Budget search: 83/ })
+            .first()
+            .waitFor()
+          await check()
+          await shot('keys')
+          await page.getByRole('button', { name: 'New key' }).click()
+          await check()
+          await shot('keys-create')
+          await page.keyboard.press('Escape')
+          await page.getByRole('link', { name: 'ci', exact: true }).click()
+          await page.getByText(/2 requests in the last hour/).waitFor()
+          await check()
+          await shot('keys-sheet')
+          await page.keyboard.press('Escape')
+          await open('/dashboard/keys?show=budgets')
+          await page.getByRole('heading', { name: 'search' }).waitFor()
+          await check()
+          await shot('budgets')
+          await page.getByRole('button', { name: /^Edit/ }).first().click()
+          await page.getByLabel('Amount in dollars').fill('0.5')
+          await page.getByText(/requests are refused as soon as this is saved/).waitFor()
+          await check()
+          await shot('budget-edit')
+        },
+      ))
 
   test('a key lives without a mouse: create, copy, use, rotate, block, undo, revoke', () =>
     withDashboard(browser, { url: gateway.url, expected: /401/ }, async ({ page, context, open, shot }) => {

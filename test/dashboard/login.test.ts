@@ -9,7 +9,7 @@ import type { Browser, Page } from 'playwright-core'
 import { type Started, start } from '../e2e/support/process.ts'
 import { selfSigned } from '../support/certificate.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { LOOKS, withDashboard } from './support/dashboard.ts'
 
 const TOKEN = 'admin-token-0123456789abcdef'
 /** The browser reports each refused call on the console. */
@@ -33,7 +33,7 @@ describe('the sign-in', { skip: skipBrowser }, () => {
   })
 
   test('a wrong token is refused, later tries wait longer, and the right one opens the page', () =>
-    withDashboard(browser, { url: gateway.url, expected }, async ({ page, open, shot }) => {
+    withDashboard(browser, { url: gateway.url, expected }, async ({ page, context, open, shot }) => {
       await open('/dashboard/config')
       const field = page.getByLabel('Admin token')
       await field.waitFor()
@@ -68,11 +68,12 @@ describe('the sign-in', { skip: skipBrowser }, () => {
       await page.locator('.config-name').first().waitFor()
       assert.equal(await page.locator('dialog[open]').count(), 0)
       assert.ok(!(await page.content()).includes(TOKEN))
-      assert.ok(
-        !(await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }) + document.cookie)).includes(
-          TOKEN,
-        ),
+      const kept = await page.evaluate(
+        () => `${location.href} ${JSON.stringify({ ...localStorage, ...sessionStorage })} ${document.cookie}`,
       )
+      assert.ok(!kept.includes(TOKEN))
+      const [cookie] = await context.cookies()
+      assert.ok(cookie?.httpOnly)
     }))
 
   test('after a session has ended the page keeps its state, and the call is repeated', () =>
@@ -196,14 +197,12 @@ describe('the sign-in', { skip: skipBrowser }, () => {
       assert.deepEqual(refused, [])
     }))
 
-  // The names are those of the table.
-  for (const width of Object.keys(WIDTHS) as WidthName[])
-    for (const theme of THEMES)
-      test(`is accessible ${width} and ${theme}`, () =>
-        withDashboard(browser, { url: gateway.url, width, theme, expected }, async ({ page, open, check, shot }) => {
-          await open('/dashboard/login')
-          await page.getByLabel('Admin token').waitFor()
-          await check()
-          await shot('login')
-        }))
+  for (const { width, theme } of LOOKS)
+    test(`is accessible ${width} and ${theme}`, () =>
+      withDashboard(browser, { url: gateway.url, width, theme, expected }, async ({ page, open, check, shot }) => {
+        await open('/dashboard/login')
+        await page.getByLabel('Admin token').waitFor()
+        await check()
+        await shot('login')
+      }))
 })

@@ -15,7 +15,7 @@ import { post, start } from '../e2e/support/process.ts'
 import { stage } from '../e2e/support/stage.ts'
 import { answerWith } from '../support/answers.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { checkLooks, withDashboard } from './support/dashboard.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 
@@ -107,17 +107,26 @@ describe('a newcomer', { skip: skipBrowser, concurrency: false }, () => {
     })
   })
 
-  // The names are those of the table.
-  for (const width of Object.keys(WIDTHS) as WidthName[])
-    for (const theme of THEMES)
-      test(`the first steps are accessible ${width} and ${theme}`, async () => {
-        await using gateway = await start()
-        await withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
-          await open()
-          await page.getByRole('button', { name: 'Send a demo request' }).click()
-          await page.getByText(/Answered by demo\/echo/).waitFor()
-          await check()
-          await shot('first-run')
-        })
-      })
+  test('the first steps are accessible, and a failure can be tried with a model of the demo', async () => {
+    await using gateway = await start()
+    await withDashboard(browser, { url: gateway.url, expected: /status of 502/ }, async (dashboard) => {
+      const { page, open, shot } = dashboard
+      await open()
+      await page.getByRole('button', { name: 'Send a demo request' }).click()
+      await page.getByText(/Answered by demo\/echo/).waitFor()
+      await checkLooks(dashboard, 'first-run')
+      await shot('first-run')
+      await open('/dashboard/playground')
+      const column = page.locator('.playground-column').first()
+      await column.getByRole('combobox', { name: 'Model or route' }).fill('fails each')
+      await column.getByRole('option').first().click()
+      assert.equal(await column.getByRole('combobox', { name: 'Model or route' }).inputValue(), 'demo/down')
+      await page.getByLabel('Prompt', { exact: true }).fill('Hello')
+      await page.keyboard.press('Control+Enter')
+      await column
+        .getByRole('list', { name: 'Attempts' })
+        .getByText(/demo\/down ✗/)
+        .waitFor()
+    })
+  })
 })

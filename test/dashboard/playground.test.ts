@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
-import { type Started, start } from '../e2e/support/process.ts'
+import type { Started } from '../e2e/support/process.ts'
 import { stage } from '../e2e/support/stage.ts'
 import { answerWith, failWith, piecesOf } from '../support/answers.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { LOOKS, withDashboard } from './support/dashboard.ts'
 
 const HOSTILE =
   '<img src=x onerror="alert(1)"></script><script>alert(2)</script> **bold** [a](javascript:alert(3)) \u202etxet\n<svg onload=alert(4)>'
@@ -171,23 +171,6 @@ describe('the playground', { skip: skipBrowser, concurrency: false }, () => {
       await page.waitForURL(/none/)
     }))
 
-  test('a failure can be tried with a model of the demo', async () => {
-    await using demo = await start()
-    await withDashboard(browser, { url: demo.url, expected: /status of 502/ }, async ({ page, open }) => {
-      await open('/dashboard/playground')
-      const field = column(page, 1).getByRole('combobox', { name: 'Model or route' })
-      await field.fill('fails each')
-      await column(page, 1).getByRole('option').first().click()
-      assert.equal(await field.inputValue(), 'demo/down')
-      await page.getByLabel('Prompt', { exact: true }).fill('Hello')
-      await page.keyboard.press('Control+Enter')
-      await column(page, 1)
-        .getByRole('list', { name: 'Attempts' })
-        .getByText(/demo\/down ✗/)
-        .waitFor()
-    })
-  })
-
   test('each style streams the same text', () =>
     withDashboard(browser, { url: gateway.url }, async ({ page, open }) => {
       await open('/dashboard/playground?with=alpha/big')
@@ -344,34 +327,16 @@ describe('the playground', { skip: skipBrowser, concurrency: false }, () => {
       assert.equal(await column(page, 1).getByLabel('Model or route').inputValue(), 'alpha/big')
     }))
 
-  test('nothing is sent while the gateway does not answer, and what was entered stays', async () => {
-    const other = await startGateway({ providers: { alpha: { baseUrl: 'http://127.0.0.1:9/v1', models: ['big'] } } })
-    const expected = /ERR_|Failed to fetch|network/i
-    await withDashboard(browser, { url: other.url, expected }, async ({ page, open, check, shot }) => {
-      await open('/dashboard/playground')
-      await page.getByLabel('Prompt', { exact: true }).fill('kept')
-      await page.waitForSelector('.live-live')
-      await other.stop()
-      await page.getByText('Not possible while the gateway does not answer.').waitFor()
-      assert.ok(await page.getByRole('button', { name: 'Send' }).isDisabled())
-      assert.equal(await page.getByLabel('Prompt', { exact: true }).inputValue(), 'kept')
-      await check()
-      await shot('playground-offline')
-    })
-  })
-
-  // The names are those of the table.
-  for (const width of Object.keys(WIDTHS) as WidthName[])
-    for (const theme of THEMES)
-      test(`is accessible ${width} and ${theme}`, () =>
-        withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
-          await open(TWO)
-          await check()
-          await page.getByLabel('Prompt', { exact: true }).fill('Explain SSE in one sentence.')
-          await page.getByRole('button', { name: 'Send' }).click()
-          await page.locator('.playground-column[data-state="done"]').first().waitFor()
-          await page.getByRole('heading', { name: 'Comparison' }).waitFor()
-          await check()
-          await shot('playground')
-        }))
+  for (const { width, theme } of LOOKS)
+    test(`is accessible ${width} and ${theme}`, () =>
+      withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
+        await open(TWO)
+        await check()
+        await page.getByLabel('Prompt', { exact: true }).fill('Explain SSE in one sentence.')
+        await page.getByRole('button', { name: 'Send' }).click()
+        await page.locator('.playground-column[data-state="done"]').first().waitFor()
+        await page.getByRole('heading', { name: 'Comparison' }).waitFor()
+        await check()
+        await shot('playground')
+      }))
 })

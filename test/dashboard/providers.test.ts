@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
 import { post } from '../e2e/support/process.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { LOOKS, withDashboard } from './support/dashboard.ts'
 import { type Fleet, startFleet } from './support/fleet.ts'
 
 describe('providers', { skip: skipBrowser, concurrency: false }, () => {
@@ -21,28 +21,26 @@ describe('providers', { skip: skipBrowser, concurrency: false }, () => {
     await Promise.all([browser?.close(), fleet?.stop()])
   })
 
-  // The names are those of the table.
-  for (const width of Object.keys(WIDTHS) as WidthName[])
-    for (const theme of THEMES)
-      test(`shows all at ${width} and ${theme}`, () =>
-        withDashboard(browser, { url: fleet.gateway.url, width, theme }, async ({ page, open, check, shot }) => {
-          await open('/dashboard/providers')
-          const row = page.locator('.table tbody tr').first()
-          await row.getByText(/open \d+ (s|min)/).waitFor()
-          assert.match((await row.textContent()) ?? '', /groq/)
-          assert.match((await row.textContent()) ?? '', /next attempt \d/)
-          await page.locator('.strip').first().waitFor()
-          await check()
-          await shot('providers')
-          await open('/dashboard/providers/groq')
-          await page.getByText(/\d+ of \d+ failed: overloaded ×\d+/).waitFor()
-          await page.locator('.lane-span').first().waitFor()
-          await page.locator('.change-list li').first().waitFor()
-          await check()
-          await shot('provider')
-          await page.locator('.provider-facts').scrollIntoViewIfNeeded()
-          await shot('provider-facts')
-        }))
+  for (const { width, theme } of LOOKS)
+    test(`shows all at ${width} and ${theme}`, () =>
+      withDashboard(browser, { url: fleet.gateway.url, width, theme }, async ({ page, open, check, shot }) => {
+        await open('/dashboard/providers')
+        const row = page.locator('.table tbody tr').first()
+        await row.getByText(/open \d+ (s|min)/).waitFor()
+        assert.match((await row.textContent()) ?? '', /groq/)
+        assert.match((await row.textContent()) ?? '', /next attempt \d/)
+        await page.locator('.strip').first().waitFor()
+        await check()
+        await shot('providers')
+        await open('/dashboard/providers/groq')
+        await page.getByText(/\d+ of \d+ failed: overloaded ×\d+/).waitFor()
+        await page.locator('.lane-span').first().waitFor()
+        await page.locator('.change-list li').first().waitFor()
+        await check()
+        await shot('provider')
+        await page.locator('.provider-facts').scrollIntoViewIfNeeded()
+        await shot('provider-facts')
+      }))
 
   test('says why and when, in a table too, and the cause links to its request', () =>
     withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open, check }) => {

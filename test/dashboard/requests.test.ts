@@ -5,9 +5,8 @@ import type { Browser } from 'playwright-core'
 import { post, start } from '../e2e/support/process.ts'
 import { stage } from '../e2e/support/stage.ts'
 import { answerWith } from '../support/answers.ts'
-import { freePorts } from '../support/ports.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { LOOKS, withDashboard } from './support/dashboard.ts'
 import { HOSTILE, startTraffic, type Traffic } from './support/traffic.ts'
 
 const LIST = '/dashboard/requests'
@@ -28,30 +27,28 @@ describe('the Requests page', { skip: skipBrowser }, () => {
     await Promise.all([browser?.close(), traffic?.close()])
   })
 
-  // The names are those of the table.
-  for (const width of Object.keys(WIDTHS) as WidthName[])
-    for (const theme of THEMES)
-      test(`shows path and result of each request, ${width} and ${theme}`, () =>
-        withDashboard(browser, { url, width, theme }, async ({ page, open, check, shot }) => {
-          await open(LIST)
-          await page.locator('.outcome', { hasText: 'fell back' }).first().waitFor()
-          await page.locator('.bars').waitFor()
-          await page.locator('.bars .mark').first().waitFor({ state: 'attached' })
-          const rows = await page.locator('table.table tbody tr:not(.spacer)').allTextContents()
-          assert.ok(rows.length >= 8, `${rows.length} rows`)
-          for (const words of ['fell back', 'refused 404', 'failed 502', 'broke off', 'answered'])
-            assert.ok(
-              rows.some((row) => row.includes(words)),
-              `no row has "${words}": ${rows.join('\n')}`,
-            )
-          assert.ok(rows.some((row) => /anthropic ✗ .*→ openai ✓/.test(row)))
-          await check()
-          await shot('list')
-          await page.locator('.outcome', { hasText: 'fell back' }).first().click()
-          await page.getByText('Why here').waitFor()
-          await check()
-          await shot('sheet')
-        }))
+  for (const { width, theme } of LOOKS)
+    test(`shows path and result of each request, ${width} and ${theme}`, () =>
+      withDashboard(browser, { url, width, theme }, async ({ page, open, check, shot }) => {
+        await open(LIST)
+        await page.locator('.outcome', { hasText: 'fell back' }).first().waitFor()
+        await page.locator('.bars').waitFor()
+        await page.locator('.bars .mark').first().waitFor({ state: 'attached' })
+        const rows = await page.locator('table.table tbody tr:not(.spacer)').allTextContents()
+        assert.ok(rows.length >= 8, `${rows.length} rows`)
+        for (const words of ['fell back', 'refused 404', 'failed 502', 'broke off', 'answered'])
+          assert.ok(
+            rows.some((row) => row.includes(words)),
+            `no row has "${words}": ${rows.join('\n')}`,
+          )
+        assert.ok(rows.some((row) => /anthropic ✗ .*→ openai ✓/.test(row)))
+        await check()
+        await shot('list')
+        await page.locator('.outcome', { hasText: 'fell back' }).first().click()
+        await page.getByText('Why here').waitFor()
+        await check()
+        await shot('sheet')
+      }))
 
   test('is used with the keyboard alone, and the address keeps all of it', () =>
     withDashboard(browser, { url }, async ({ page, open }) => {
@@ -435,72 +432,4 @@ describe('requests under way and hedges', { skip: skipBrowser }, () => {
       await open(`${LIST}?status=fell_back`)
       await page.getByText('No request matches the filter').waitFor()
     }))
-})
-
-describe('the dashboard of a gateway that stops', { skip: skipBrowser }, () => {
-  test('keeps the figures, says since when, and recovers after a restart', async () => {
-    const browser = await startBrowser()
-    const [port = 0] = await freePorts(1)
-    const env = { PORT: String(port) }
-    let traffic = await startTraffic(env)
-    try {
-      await withDashboard(
-        browser,
-        { url: traffic.gateway.url, expected: /net::ERR_|Failed to load resource|EventSource/ },
-        async ({ page, open, shot, check }) => {
-          await traffic.ask('chat-default')
-          await open(LIST)
-          await page.locator('.outcome', { hasText: 'fell back' }).waitFor()
-          await traffic.close()
-          const line = page.locator('.notice', { hasText: 'The gateway does not answer' })
-          await line.waitFor()
-          await page.waitForSelector('.live-offline')
-          assert.equal(await page.locator('.outcome').count(), 1)
-          await check()
-          await shot('offline')
-          traffic = await startTraffic(env)
-          await page.getByRole('button', { name: 'Try now' }).click()
-          await page.waitForSelector('.live-live, .live-restarted')
-          await line.waitFor({ state: 'detached' })
-        },
-      )
-    } finally {
-      await Promise.all([browser.close(), traffic.close().catch(() => {})])
-    }
-  })
-})
-
-describe('the dashboard of a gateway with a token', { skip: skipBrowser }, () => {
-  test('asks for it once, never keeps it, and refuses a wrong one', async () => {
-    const token = 'admin-canary-0123456789'
-    const [browser, traffic] = await Promise.all([startBrowser(), startTraffic({ AUTH_ADMIN: token })])
-    try {
-      await withDashboard(
-        browser,
-        { url: traffic.gateway.url, expected: /status of 401/ },
-        async ({ page, open, context, check, shot }) => {
-          await open(LIST)
-          const field = page.getByLabel('Admin token')
-          await field.waitFor()
-          await check()
-          await shot('sign-in')
-          await field.fill('wrong')
-          await page.keyboard.press('Enter')
-          await page.getByText('The token was not accepted.').waitFor()
-          await field.fill(token)
-          // After a wrong token the next try waits a second.
-          await page.getByRole('button', { name: 'Sign in' }).click()
-          await page.getByText('No request yet').waitFor()
-          const [cookie] = await context.cookies()
-          assert.ok(cookie?.httpOnly)
-          const kept = await page.evaluate(
-            () => `${location.href} ${JSON.stringify({ ...localStorage, ...sessionStorage })} ${document.cookie}`,
-          )
-          assert.ok(!kept.includes(token))
-        },
-      )
-    } finally {
-      await Promise.all([browser.close(), traffic.close()])
-    }
-  })
 })

@@ -5,7 +5,7 @@ import type { Browser } from 'playwright-core'
 import { type Started, start } from '../e2e/support/process.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { LOOKS, withDashboard } from './support/dashboard.ts'
 
 const PAGE = '/dashboard/routes'
 const FILE = `
@@ -135,24 +135,22 @@ describe('the Routes page', { skip: skipBrowser }, () => {
       await page.getByText('would be tried first').waitFor()
     }))
 
-  // The names are those of the table.
-  for (const width of Object.keys(WIDTHS) as WidthName[])
-    for (const theme of THEMES)
-      test(`is accessible ${width} and ${theme}`, () =>
-        withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
-          await open(PAGE)
-          await page.locator('.routes-targets').first().waitFor()
-          await page.getByText('200k').first().waitFor()
-          await check()
-          await shot('routes')
-          await open(`${PAGE}/chat-default?down=anthropic`)
-          await page.locator('.routes-effect').waitFor()
-          await page.getByText('would be tried first').waitFor()
-          await check()
-          await shot('routes-what-if')
-          await page.locator('#explain').scrollIntoViewIfNeeded()
-          await shot('routes-explain')
-          await page.locator('.routes-page > section').last().scrollIntoViewIfNeeded()
-          await shot('routes-models')
-        }))
+  for (const { width, theme } of LOOKS)
+    test(`is accessible ${width} and ${theme}`, () =>
+      withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
+        await open(PAGE)
+        await page.locator('.routes-targets').first().waitFor()
+        await page.getByText('200k').first().waitFor()
+        await check()
+        await shot('routes')
+        await open(`${PAGE}/chat-default?down=anthropic`)
+        await page.locator('.routes-effect').waitFor()
+        await page.getByText('would be tried first').waitFor()
+        await check()
+        await shot('routes-what-if')
+        await page.locator('#explain').scrollIntoViewIfNeeded()
+        await shot('routes-explain')
+        await page.locator('.routes-page > section').last().scrollIntoViewIfNeeded()
+        await shot('routes-models')
+      }))
 })

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
 import { type Started, start } from '../e2e/support/process.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { LOOKS, withDashboard } from './support/dashboard.ts'
 
 describe('the dashboard', { skip: skipBrowser }, () => {
   let browser: Browser
@@ -18,19 +18,17 @@ describe('the dashboard', { skip: skipBrowser }, () => {
     await Promise.all([browser?.close(), gateway?.stop()])
   })
 
-  // The names are those of the table.
-  for (const width of Object.keys(WIDTHS) as WidthName[])
-    for (const theme of THEMES)
-      test(`opens ${width} and ${theme}, is live, and is accessible`, () =>
-        withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
-          await open()
-          await page.waitForSelector('.live-live')
-          for (const name of ['overview', 'requests']) {
-            await open(name === 'overview' ? '/dashboard/' : `/dashboard/${name}`)
-            await check()
-            await shot(name)
-          }
-        }))
+  for (const { width, theme } of LOOKS)
+    test(`opens ${width} and ${theme}, is live, and is accessible`, () =>
+      withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
+        await open()
+        await page.waitForSelector('.live-live')
+        for (const name of ['overview', 'requests']) {
+          await open(name === 'overview' ? '/dashboard/' : `/dashboard/${name}`)
+          await check()
+          await shot(name)
+        }
+      }))
 
   test('navigates by keyboard, keeps the range, and goes back', () =>
     withDashboard(browser, { url: gateway.url }, async ({ page, open, shot }) => {

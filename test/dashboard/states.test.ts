@@ -78,27 +78,6 @@ describe('the pages', { skip: skipBrowser }, () => {
       })
     }))
 
-  test('say that nothing comes, and keep the figures', () =>
-    withDashboard(
-      browser,
-      { url: gateway.url, expected: /ERR_|Failed to load/ },
-      async ({ page, open, shot, check }) => {
-        await open(LIST)
-        await page.waitForSelector('.live-live')
-        await page.locator('.outcome').first().waitFor()
-        gateway.child.kill('SIGSTOP')
-        try {
-          await page.waitForSelector('.live-stale', { timeout: 60_000 })
-          assert.ok((await rowsIn(page)) > 10)
-          await check()
-          await shot('stale')
-        } finally {
-          gateway.child.kill('SIGCONT')
-        }
-        await page.waitForSelector('.live-live')
-      },
-    ))
-
   test('are legible with longer texts, at 200 % zoom, and with more space between letters', () =>
     withDashboard(browser, { url: gateway.url, storage: { pseudo: 'on' } }, async ({ page, open, check, shot }) => {
       for (const width of [1280, 640, 360]) {

@@ -8,7 +8,7 @@ import { startWith } from '../e2e/support/stage.ts'
 import { answerWith } from '../support/answers.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
-import { THEMES, WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { LOOKS, withDashboard } from './support/dashboard.ts'
 
 const ANSWER = { text: 'hello', input: 100, output: 100 }
 
@@ -50,38 +50,37 @@ describe('usage and cost', { skip: skipBrowser, concurrency: false }, () => {
   const authorization = (secret: string | undefined): Record<string, string> =>
     secret === undefined ? {} : { authorization: `Bearer ${secret}` }
 
-  for (const width of Object.keys(WIDTHS) as WidthName[])
-    for (const theme of THEMES)
-      test(`question 3, ${width} and ${theme}: what it costs, by whom, one action from the overview`, () =>
-        withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
-          await open()
-          if (width === 'wide') await page.getByRole('link', { name: 'Usage', exact: true }).click()
-          else await open('/dashboard/usage')
-          const row = page.getByRole('row').filter({ has: page.getByRole('rowheader', { name: 'ci' }) })
-          await row.waitFor()
-          assert.match((await row.textContent()) ?? '', /66\.7\s?%/)
-          await page.getByText('had no known price', { exact: false }).waitFor()
-          await page.getByText(/^Prices: catalogue of 20\d\d-\d\d-\d\d · 1 price is overridden$/).waitFor()
-          await check()
-          await shot('usage')
-          await page.getByRole('button', { name: 'Model', exact: true }).first().click()
-          await page.getByRole('rowheader', { name: 'odd' }).waitFor()
-          const odd = (await page.getByRole('row').filter({ hasText: 'odd' }).first().textContent()) ?? ''
-          assert.match(odd, /unknown/)
-          assert.doesNotMatch(odd, /\$0/)
-          await check()
-          await shot('usage-model')
-          if (width === 'narrow') return
-          await page.emulateMedia({ media: 'print' })
-          // Printed: the filters in words, and charts as tables.
-          await page.getByText('last 30 days · Group by model').waitFor()
-          await page.locator('.chart .data-table').waitFor()
-          assert.equal(await page.locator('.plot').count(), 0)
-          await shot('usage-print')
-          await page.emulateMedia({ media: 'screen' })
-          await page.getByRole('link', { name: 'small', exact: true }).click()
-          await page.waitForURL(/\/dashboard\/requests\?.*model=/)
-        }))
+  for (const { width, theme } of LOOKS)
+    test(`question 3, ${width} and ${theme}: what it costs, by whom, one action from the overview`, () =>
+      withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
+        await open()
+        if (width === 'wide') await page.getByRole('link', { name: 'Usage', exact: true }).click()
+        else await open('/dashboard/usage')
+        const row = page.getByRole('row').filter({ has: page.getByRole('rowheader', { name: 'ci' }) })
+        await row.waitFor()
+        assert.match((await row.textContent()) ?? '', /66\.7\s?%/)
+        await page.getByText('had no known price', { exact: false }).waitFor()
+        await page.getByText(/^Prices: catalogue of 20\d\d-\d\d-\d\d · 1 price is overridden$/).waitFor()
+        await check()
+        await shot('usage')
+        await page.getByRole('button', { name: 'Model', exact: true }).first().click()
+        await page.getByRole('rowheader', { name: 'odd' }).waitFor()
+        const odd = (await page.getByRole('row').filter({ hasText: 'odd' }).first().textContent()) ?? ''
+        assert.match(odd, /unknown/)
+        assert.doesNotMatch(odd, /\$0/)
+        await check()
+        await shot('usage-model')
+        if (width === 'narrow') return
+        await page.emulateMedia({ media: 'print' })
+        // Printed: the filters in words, and charts as tables.
+        await page.getByText('last 30 days · Group by model').waitFor()
+        await page.locator('.chart .data-table').waitFor()
+        assert.equal(await page.locator('.plot').count(), 0)
+        await shot('usage-print')
+        await page.emulateMedia({ media: 'screen' })
+        await page.getByRole('link', { name: 'small', exact: true }).click()
+        await page.waitForURL(/\/dashboard\/requests\?.*model=/)
+      }))
 
   test('the table is copied as CSV, and its days are downloaded with the same filter', () =>
     withDashboard(browser, { url: gateway.url }, async ({ page, open, check, shot }) => {

@@ -12,6 +12,14 @@ export const WIDTHS = { wide: { width: 1280, height: 800 }, narrow: { width: 360
 export type WidthName = keyof typeof WIDTHS
 export const THEMES = ['light', 'dark'] as const
 export type ThemeName = (typeof THEMES)[number]
+/**
+ * In what a state of a page is looked at: each width and each theme once. A theme changes nothing but colours, and a width
+ * nothing but places; `every-page.test.ts` has each page in all four.
+ */
+export const LOOKS: readonly { readonly width: WidthName; readonly theme: ThemeName }[] = [
+  { width: 'wide', theme: 'light' },
+  { width: 'narrow', theme: 'dark' },
+]
 
 /** ms for anything to appear; a busy machine needs some of it. */
 const PATIENCE = 30_000
@@ -39,10 +47,14 @@ export type OpenDashboard = {
   readonly context: BrowserContext
   /** Opens an address below `/dashboard/`, and waits until its page is shown. */
   readonly open: (path?: string) => Promise<void>
-  /** Saves a picture as `.cache/dashboard-shots/NAME-WIDTH-THEME.png`. */
-  readonly shot: (name: string) => Promise<void>
+  /** With `SHOTS=write`, saves a picture as `.cache/dashboard-shots/NAME-WIDTH-THEME.png`. */
+  readonly shot: (name: string, options?: { readonly always?: boolean }) => Promise<void>
   /** Checks accessibility (WCAG 2.2 AA) and that nothing is wider than the window. */
   readonly check: () => Promise<void>
+  /** Checks the accessibility of the colours alone: all that depends on the theme. */
+  readonly checkColors: () => Promise<void>
+  /** Checks that nothing is wider than the window. */
+  readonly fits: () => Promise<void>
   /** What went wrong so far: policy, console, errors, other origins. */
   readonly problems: readonly string[]
 }
@@ -58,7 +70,7 @@ export const withDashboard = async (
   try {
     await run(dashboard)
   } catch (error) {
-    await dashboard.shot('failed').catch(() => {})
+    await dashboard.shot('failed', { always: true }).catch(() => {})
     throw new Error(`${error instanceof Error ? error.message : error}${problems()}`, { cause: error })
   } finally {
     await dashboard.context.close()
@@ -111,6 +123,13 @@ const openDashboard = async (browser: Browser, options: DashboardOptions): Promi
       Reflect.get(window, 'reportViolation')(`${violatedDirective} ${blockedURI} ${sourceFile}`)
     })
   }, storage)
+  const fits = async () => {
+    const { inner, whole } = await page.evaluate(() => ({
+      inner: document.documentElement.clientWidth,
+      whole: document.documentElement.scrollWidth,
+    }))
+    assert.ok(whole <= inner, `the page is ${whole} px wide in a window of ${inner} px`)
+  }
   return {
     page,
     context,
@@ -121,42 +140,41 @@ const openDashboard = async (browser: Browser, options: DashboardOptions): Promi
       await page.waitForSelector('#tools button')
       await page.waitForSelector('main h1')
     },
-    async shot(name) {
+    async shot(name, { always = false } = {}) {
+      if (!always && process.env.SHOTS !== 'write') return
       mkdirSync(SHOTS, { recursive: true })
       await page.screenshot({ path: join(SHOTS, `${name}-${width}-${theme}.png`), fullPage: false })
     },
     async check() {
       await checkAccessibility(page)
-      const { inner, whole } = await page.evaluate(() => ({
-        inner: document.documentElement.clientWidth,
-        whole: document.documentElement.scrollWidth,
-      }))
-      assert.ok(whole <= inner, `the page is ${whole} px wide in a window of ${inner} px`)
+      await fits()
     },
+    checkColors: () => checkAccessibility(page, { type: 'rule', values: COLOR_RULES }),
+    fits,
   }
 }
 
-/** Themes change colours only: the other rules are the same in both. */
+/** Rules whose result depends on the theme. */
 const COLOR_RULES = ['color-contrast', 'link-in-text-block']
-const LOOKS = [
-  ['narrow', 'light', 'colors'],
-  ['narrow', 'dark', 'all'],
-  ['wide', 'dark', 'colors'],
-  ['wide', 'light', 'all'],
-] as const
 
-/** Checks a state of the page in every theme and width, without opening it again; at the end it is wide and light. */
-export const checkLooks = async ({ page, check, shot }: OpenDashboard, name: string): Promise<void> => {
-  for (const [width, colorScheme, rules] of LOOKS) {
+/** Checks a state of the page in every look, without opening it again; at the end it is wide and light. */
+export const checkLooks = async ({ page, check }: OpenDashboard, name: string): Promise<void> => {
+  for (const { width, theme } of LOOKS.toReversed()) {
     await page.setViewportSize(WIDTHS[width])
-    await page.emulateMedia({ colorScheme })
+    await page.emulateMedia({ colorScheme: theme })
     try {
-      if (rules === 'all') await check()
-      else await checkAccessibility(page, { type: 'rule', values: COLOR_RULES })
+      await check()
     } catch (error) {
-      throw new Error(`${name}, ${width}, ${colorScheme}: ${error instanceof Error ? error.message : error}`)
+      throw new Error(`${name}, ${width}, ${theme}: ${error instanceof Error ? error.message : error}`)
     }
-    if (rules === 'all') await shot(`state-${name}-${width}-${colorScheme}`)
+  }
+}
+
+/** Checks that a state of the page fits into every width, without opening it again; at the end it is wide. */
+export const checkFit = async ({ page, fits }: OpenDashboard, name: string): Promise<void> => {
+  for (const width of ['narrow', 'wide'] as const) {
+    await page.setViewportSize(WIDTHS[width])
+    await fits().catch((error) => assert.fail(`${name}, ${width}: ${error.message}`))
   }
 }
 
@@ -174,7 +192,11 @@ const checkAccessibility = async (page: Page, rules = ALL_RULES): Promise<void> 
   // An evaluated script is not subject to the policy of the page.
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe.source)
   const found = await page.evaluate(async (runOnly) => {
-    const { violations } = await Reflect.get(window, 'axe').run(document, { runOnly })
+    const { violations } = await Reflect.get(window, 'axe').run(document, {
+      runOnly,
+      resultTypes: ['violations'],
+      preload: false,
+    })
     return violations.map(({ id, nodes }: { id: string; nodes: { html: string; failureSummary: string }[] }) => ({
       id,
       nodes: nodes

@@ -1,7 +1,7 @@
 /** The list of requests with its histogram and filters; the details of one are a sheet beside it. */
 
 import { useSignal } from '@preact/signals'
-import type { ComponentChild } from 'preact'
+import type { ComponentChild, RefObject } from 'preact'
 import { useCallback, useEffect, useRef } from 'preact/hooks'
 import { REQUEST_STYLES } from '../../../src/core/request-styles.ts'
 import type { Facets, OutcomeHistogram, RequestsPage } from '../../../src/usage/reading/queries.ts'
@@ -290,23 +290,15 @@ const UnderWay = () => {
 const isInUse = (list: HTMLElement | null): boolean =>
   list !== null && (list.matches(':hover') || list.contains(document.activeElement))
 
-const List = () => {
-  const place = current.value
-  const key = keyOf(place)
-  const { first, rows, waiting, missing, readMore, showWaiting } = useRows(key)
-  const list = useRef<HTMLDivElement>(null)
-  const figures = useResource(
-    key,
-    () =>
-      read<RequestsPage>('/requests', {
-        ...fullQuery(current.value),
-        limit: 1,
-        count: true,
-        histogram: 60,
-        shared: true,
-      }),
-    { every: isCurrent(place) ? FIGURES : 0 },
-  )
+/** Parameters of the address that are no filters. */
+const OTHERS = ['cols', 'sort']
+
+/** Adds requests as they end. `newest`: of the figures, which are read again and again. */
+const useEnded = (
+  list: RefObject<HTMLDivElement | null>,
+  { first, rows, waiting, missing }: ReturnType<typeof useRows>,
+  newest: ListedRequest | undefined,
+): void => {
   /** Adds rows that have ended: at the top, or to those that wait. */
   const add = (found: readonly ListedRequest[]) => {
     const isFree = window.scrollY < 8 && !isInUse(list.current) && sortOf(current.value) === NEWEST_FIRST
@@ -325,7 +317,6 @@ const List = () => {
     if (!hasFilter(now)) missing.value += moreIn(events)
   }, [])
   // A request may end after the list was read and before the events begin.
-  const [newest] = figures.value?.data ?? []
   useEffect(() => {
     if (!newest || !first.value || isHeld.value || !isCurrent(current.value)) return
     const known = new Set([...waiting.value, ...rows.value].map(({ id }) => id))
@@ -346,10 +337,63 @@ const List = () => {
     }
   }, [newest?.id])
   useLive(['requests'], onEvents)
+}
+
+type RowListProps = {
+  readonly state: ReturnType<typeof useRows>
+  readonly count: Figures['count']
+  readonly hasFailed: boolean
+}
+
+/** The rows; what there is instead while there are none. */
+const RowList = ({ state: { first, rows, readMore }, count, hasFailed }: RowListProps) => {
+  const place = current.value
+  if (first.value === undefined) return hasFailed ? null : <Loading rows={10} />
+  if (rows.value.length === 0) return <NoRows isFiltered={hasFilter(place)} />
+  return (
+    <Table
+      label={w.list}
+      columns={chosenColumns(place)}
+      rows={rows.value}
+      keyOf={({ id, received_at }) => `${id} ${received_at}`}
+      count={count?.exact ? Math.max(count.value, rows.value.length) : null}
+      card={Card}
+      open={({ id }) => go({ ...current.value, id })}
+      opened={openedKey(rows.value, place.id)}
+      onEnd={() => void readMore()}
+      sort={{
+        by: sortOf(place),
+        columns: COLUMNS,
+        change: (by) => go(withParam(current.value, 'sort', by === NEWEST_FIRST ? [] : [by])),
+      }}
+    />
+  )
+}
+
+const useFigures = (key: string) =>
+  useResource(
+    key,
+    () =>
+      read<RequestsPage>('/requests', {
+        ...fullQuery(current.value),
+        limit: 1,
+        count: true,
+        histogram: 60,
+        shared: true,
+      }),
+    { every: isCurrent(current.value) ? FIGURES : 0 },
+  )
+
+const List = () => {
+  const place = current.value
+  const key = keyOf(place)
+  const state = useRows(key)
+  const { first, rows, waiting, missing, showWaiting } = state
+  const list = useRef<HTMLDivElement>(null)
+  const figures = useFigures(key)
+  useEnded(list, state, figures.value?.data[0])
   const shown: Figures = figures.value ?? {}
   const failed = first.problem ? first : figures
-  const others = ['cols', 'sort']
-  const isFiltered = hasFilter(place)
   const filters = useFilters()
   return (
     <>
@@ -364,7 +408,7 @@ const List = () => {
         )}
       </PageHead>
       <div class="requests-top">
-        <Filters filters={filters} search={{ name: 'q', placeholder: w.search }} others={others} />
+        <Filters filters={filters} search={{ name: 'q', placeholder: w.search }} others={OTHERS} />
         {shown.histogram && shown.count?.value !== 0 && <Histogram histogram={shown.histogram} />}
         {isCurrent(place) && <UnderWay />}
         {failed.problem && (
@@ -373,28 +417,7 @@ const List = () => {
       </div>
       <div class="list-frame" ref={list}>
         <NewRows count={waiting.value.length + missing.value} show={showWaiting} />
-        {first.value === undefined ? (
-          failed.problem === null && <Loading rows={10} />
-        ) : rows.value.length === 0 ? (
-          <NoRows isFiltered={isFiltered} />
-        ) : (
-          <Table
-            label={w.list}
-            columns={chosenColumns(place)}
-            rows={rows.value}
-            keyOf={({ id, received_at }) => `${id} ${received_at}`}
-            count={shown.count?.exact ? Math.max(shown.count.value, rows.value.length) : null}
-            card={Card}
-            open={({ id }) => go({ ...current.value, id })}
-            opened={openedKey(rows.value, place.id)}
-            onEnd={() => void readMore()}
-            sort={{
-              by: sortOf(place),
-              columns: COLUMNS,
-              change: (by) => go(withParam(current.value, 'sort', by === NEWEST_FIRST ? [] : [by])),
-            }}
-          />
-        )}
+        <RowList state={state} count={shown.count} hasFailed={failed.problem !== null} />
       </div>
       {place.id !== null && <LazySheet id={place.id} rows={rows.value} />}
     </>

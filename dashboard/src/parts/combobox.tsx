@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { en } from '../words/en.ts'
+import { OptionList, optionId } from './option-list.tsx'
 import { useId } from './use-id.ts'
 
 /** `note`: what is special about the value. */
@@ -30,20 +31,21 @@ export const suggestionsFor = (all: readonly Suggestion[], text: string): readon
   return all.filter(({ value, note = '' }) => words.every((word) => `${value} ${note}`.toLowerCase().includes(word)))
 }
 
-export const Combobox = (props: ComboboxProps) => {
-  const { id, value, suggestions, label, placeholder, isInvalid = false, onInput, onChange = () => {} } = props
-  const listId = useId()
+const Shown = ({ value, note }: Suggestion) => (
+  <>
+    <bdi>{value}</bdi>
+    {note !== undefined && <span class="dim small"> {note}</span>}
+  </>
+)
+
+/** The suggestions that are shown, which of them is active, and what keys do. */
+const useSuggestions = ({ value, suggestions, onInput, onChange = () => {} }: ComboboxProps) => {
   const isOpen = useSignal(false)
   /** Index of the active suggestion; -1: none. */
   const active = useSignal(-1)
-  const list = useRef<HTMLDivElement>(null)
   const found = suggestionsFor(suggestions, value)
-  const shown = found.slice(0, MOST)
-  const isShown = isOpen.value && shown.length > 0
+  const shown = isOpen.value ? found.slice(0, MOST) : []
   const at = Math.min(active.value, shown.length - 1)
-  useEffect(() => {
-    list.current?.children[at]?.scrollIntoView({ block: 'nearest' })
-  }, [at, isShown])
   const open = (index: number) => {
     isOpen.value = true
     active.value = index
@@ -61,7 +63,8 @@ export const Combobox = (props: ComboboxProps) => {
   const onKeyDown = (event: KeyboardEvent) => {
     const { key, altKey, ctrlKey, metaKey } = event
     if (event.isComposing || ctrlKey || metaKey) return
-    const last = shown.length - 1
+    const last = Math.min(found.length, MOST) - 1
+    const isShown = shown.length > 0
     if (key === 'ArrowDown') open(altKey ? at : at >= last ? 0 : at + 1)
     else if (key === 'ArrowUp') altKey ? close() : open(at <= 0 ? last : at - 1)
     else if (key === 'Enter' && isShown && at >= 0) choose(shown[at])
@@ -72,6 +75,18 @@ export const Combobox = (props: ComboboxProps) => {
     } else return
     event.preventDefault()
   }
+  return { found, shown, at, open, close, choose, onKeyDown }
+}
+
+export const Combobox = (props: ComboboxProps) => {
+  const { id, value, label, placeholder, isInvalid = false, onInput, onChange = () => {} } = props
+  const listId = useId()
+  const list = useRef<HTMLDivElement>(null)
+  const { found, shown, at, open, close, choose, onKeyDown } = useSuggestions(props)
+  const isShown = shown.length > 0
+  useEffect(() => {
+    list.current?.children[at]?.scrollIntoView({ block: 'nearest' })
+  }, [at, isShown])
   return (
     <div class="combobox">
       <input
@@ -81,7 +96,7 @@ export const Combobox = (props: ComboboxProps) => {
         aria-autocomplete="list"
         aria-expanded={isShown}
         aria-controls={listId}
-        aria-activedescendant={isShown && at >= 0 ? `${listId}-${at}` : undefined}
+        aria-activedescendant={isShown && at >= 0 ? optionId(listId, at) : undefined}
         aria-invalid={isInvalid || undefined}
         value={value}
         placeholder={placeholder}
@@ -99,25 +114,18 @@ export const Combobox = (props: ComboboxProps) => {
         }}
         onKeyDown={onKeyDown}
       />
-      <div id={listId} ref={list} class="combobox-list" role="listbox" aria-label={label} hidden={!isShown}>
-        {isShown &&
-          shown.map((suggestion, index) => (
-            // biome-ignore lint/a11y/useKeyWithClickEvents: the field handles the keys
-            <div
-              key={suggestion.value}
-              id={`${listId}-${index}`}
-              role="option"
-              tabIndex={-1}
-              aria-selected={index === at}
-              // The field keeps the focus.
-              onMouseDown={(event) => event.preventDefault()}
-              onClick={() => choose(suggestion)}
-            >
-              <bdi>{suggestion.value}</bdi>
-              {suggestion.note !== undefined && <span class="dim small"> {suggestion.note}</span>}
-            </div>
-          ))}
-      </div>
+      <OptionList
+        id={listId}
+        list={list}
+        class="combobox-list"
+        label={label}
+        options={shown}
+        active={at}
+        count={found.length}
+        keyOf={(suggestion) => suggestion.value}
+        show={Shown}
+        choose={choose}
+      />
       <span class="sr-only" role="status">
         {isShown && en.palette.results(found.length)}
       </span>

@@ -8,6 +8,7 @@ import { bind, isHelpOpen } from '../shortcuts.ts'
 import { goToPage, nextTheme } from '../store.ts'
 import { en } from '../words/en.ts'
 import { Dialog } from './dialog.tsx'
+import { OptionList, optionId } from './option-list.tsx'
 
 /** One line of the palette. */
 export type PaletteEntry = { readonly id: string; readonly text: string; readonly run: () => void }
@@ -69,6 +70,8 @@ const entriesFor = (text: string, configured: readonly PaletteEntry[]): readonly
   return isId ? [request, ...found] : found
 }
 
+const LIST = 'palette-list'
+
 const Search = () => {
   const text = useSignal('')
   const chosen = useSignal(0)
@@ -94,8 +97,8 @@ const Search = () => {
         type="text"
         role="combobox"
         aria-expanded="true"
-        aria-controls="palette-list"
-        aria-activedescendant={entries[at] ? `palette-${entries[at].id}` : undefined}
+        aria-controls={LIST}
+        aria-activedescendant={entries[at] ? optionId(LIST, at) : undefined}
         aria-label={en.palette.label}
         placeholder={en.palette.placeholder}
         autocomplete="off"
@@ -107,21 +110,16 @@ const Search = () => {
         }}
         onKeyDown={move}
       />
-      <div class="palette-list" id="palette-list" role="listbox" aria-label={en.palette.label}>
-        {entries.map((entry, index) => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents: the field handles the keys
-          <div
-            key={entry.id}
-            id={`palette-${entry.id}`}
-            role="option"
-            tabIndex={-1}
-            aria-selected={index === at}
-            onClick={() => run(entry)}
-          >
-            {entry.text}
-          </div>
-        ))}
-      </div>
+      <OptionList
+        id={LIST}
+        class="palette-list"
+        label={en.palette.label}
+        options={entries}
+        active={at}
+        keyOf={({ id }) => id}
+        show={({ text: shown }) => shown}
+        choose={run}
+      />
       <p class="dim" role="status">
         {entries.length === 0 ? en.palette.empty : <span class="sr-only">{en.palette.results(entries.length)}</span>}
       </p>

@@ -112,26 +112,15 @@ const useRows = <Row,>({ rows, keyOf, open, ticked }: TableProps<Row>) => {
   return { active, at, latest }
 }
 
-export const Table = <Row,>(props: TableProps<Row>) => {
-  const {
-    label,
-    columns,
-    rows,
-    keyOf,
-    card,
-    count = rows.length,
-    open,
-    opened = null,
-    heights = HEIGHTS,
-    cardsBelow,
-  } = props
-  const isCards = (cardsBelow === 'tight' ? isTight : isNarrow).value
-  const size = isCards ? heights.card : heights[density.value]
-  const { active, at, latest } = useRows(props)
-  const { body, shown, last, reveal } = useWindow(rows.length, size, at)
+type Rows<Row> = ReturnType<typeof useRows<Row>>
+type RowWindow = ReturnType<typeof useWindow>
 
-  const focusRow = (index: number) => {
-    const row = latest.current.rows[index]
+/** Moves the focus to a row, which may not be in the document yet. */
+const focusIn =
+  <Row,>({ active, latest }: Rows<Row>, { body, reveal }: RowWindow) =>
+  (index: number): void => {
+    const { rows, keyOf } = latest.current
+    const row = rows[index]
     if (!row) return
     active.value = keyOf(row)
     reveal(index)
@@ -139,11 +128,14 @@ export const Table = <Row,>(props: TableProps<Row>) => {
       body.current?.querySelector<HTMLElement>(`tr[data-index="${index}"]`)?.focus({ preventScroll: true }),
     )
   }
+
+/** The shortcuts of a list. */
+const useKeys = <Row,>({ latest }: Rows<Row>, { body }: RowWindow, focusRow: (index: number) => void): void => {
   useEffect(() => {
     const move = (step: number) => () => {
-      const { rows: all, at: from } = latest.current
-      if (all.length === 0) return false
-      focusRow(from < 0 ? 0 : Math.max(0, Math.min(all.length - 1, from + step)))
+      const { rows, at } = latest.current
+      if (rows.length === 0) return false
+      focusRow(at < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, at + step)))
       return true
     }
     const act = (run: (row: Row) => void) => () => {
@@ -152,108 +144,141 @@ export const Table = <Row,>(props: TableProps<Row>) => {
       run(row)
       return true
     }
-    const bound = [
-      bind('next', move(1)),
-      bind('previous', move(-1)),
-      bind(
-        'open',
-        act((row) => latest.current.open?.(row)),
-      ),
-      bind(
-        'tick',
-        act((row) => latest.current.ticked && tick(latest.current.ticked, keyOf(row))),
-      ),
-    ]
+    const openRow = act((row) => latest.current.open?.(row))
+    const tickRow = act((row) => {
+      const { ticked, keyOf } = latest.current
+      if (ticked) tick(ticked, keyOf(row))
+    })
+    const bound = [bind('next', move(1)), bind('previous', move(-1)), bind('open', openRow), bind('tick', tickRow)]
     return () => {
       for (const unbind of bound) unbind()
     }
   }, [])
+}
 
-  // When the details close, the focus returns to the row.
+/** When the details close, the focus returns to the row. */
+const useReturn = <Row,>(opened: string | null, { latest }: Rows<Row>, focusRow: (index: number) => void): void => {
   const before = useRef<string | null>(opened)
   useEffect(() => {
     const was = before.current
     before.current = opened
     if (opened !== null || was === null) return
-    const index = latest.current.rows.findIndex((row) => keyOf(row) === was)
+    const { rows, keyOf } = latest.current
+    const index = rows.findIndex((row) => keyOf(row) === was)
     if (index >= 0) focusRow(index)
   }, [opened])
+}
 
-  const isNearEnd = rows.length > 0 && last >= rows.length - NEAR_END
+type LineProps<Row> = {
+  readonly table: TableProps<Row>
+  readonly row: Row
+  readonly index: number
+  readonly size: number
+  readonly isCard: boolean
+  /** Reached with Tab. */
+  readonly isFirst: boolean
+  readonly active: Signal<string | null>
+}
+
+const Line = <Row,>({ table, row, index, size, isCard, isFirst, active }: LineProps<Row>) => {
+  const { columns, keyOf, card, open, opened = null } = table
+  const key = keyOf(row)
+  const clicked = (event: MouseEvent) => {
+    const target = event.target instanceof Element ? event.target : null
+    if (!open || target?.closest('a, button, input, label, summary')) return
+    if (event.ctrlKey || event.metaKey || window.getSelection()?.isCollapsed === false) return
+    active.value = key
+    open(row)
+  }
+  return (
+    <tr
+      data-index={index}
+      aria-rowindex={index + 2}
+      aria-selected={opened === key}
+      class={open ? 'openable' : undefined}
+      style={{ height: `${size}px` }}
+      tabIndex={isFirst ? 0 : -1}
+      onFocus={() => {
+        active.value = key
+      }}
+      onClick={clicked}
+    >
+      {isCard ? (
+        <td colSpan={columns.length}>{card(row)}</td>
+      ) : (
+        columns.map((column) => (
+          <td key={column.id} class={column.align}>
+            {column.cell(row)}
+          </td>
+        ))
+      )}
+    </tr>
+  )
+}
+
+type HeadsProps<Row> = {
+  readonly columns: readonly Column<Row>[]
+  readonly sort: Sorting<Row> | undefined
+  readonly isCards: boolean
+}
+
+/** The heads and widths of the columns; of cards for screen readers only. */
+const Heads = <Row,>({ columns, sort, isCards }: HeadsProps<Row>) => (
+  <>
+    {!isCards && (
+      <colgroup>
+        {columns.map(({ id, width }) => (
+          <col key={id} style={width === undefined ? {} : { width }} />
+        ))}
+      </colgroup>
+    )}
+    <thead class={isCards ? 'sr-only' : undefined}>
+      <tr aria-rowindex={1}>
+        {columns.map((column) => (
+          <Head key={column.id} column={column} sort={isCards ? undefined : sort} />
+        ))}
+      </tr>
+    </thead>
+  </>
+)
+
+export const Table = <Row,>(props: TableProps<Row>) => {
+  const { label, columns, rows, keyOf, count = rows.length, opened = null, heights = HEIGHTS, cardsBelow } = props
+  const isCards = (cardsBelow === 'tight' ? isTight : isNarrow).value
+  const size = isCards ? heights.card : heights[density.value]
+  const present = useRows(props)
+  const { active, at } = present
+  const inWindow = useWindow(rows.length, size, at)
+  const focusRow = focusIn(present, inWindow)
+  useKeys(present, inWindow, focusRow)
+  useReturn(opened, present, focusRow)
+  const isNearEnd = rows.length > 0 && inWindow.last >= rows.length - NEAR_END
   useEffect(() => {
     if (isNearEnd) props.onEnd?.()
   }, [isNearEnd, rows.length])
 
-  const clicked = (event: MouseEvent, row: Row) => {
-    const target = event.target instanceof Element ? event.target : null
-    if (!open || target?.closest('a, button, input, label, summary')) return
-    if (event.ctrlKey || event.metaKey || window.getSelection()?.isCollapsed === false) return
-    active.value = keyOf(row)
-    open(row)
-  }
-
   let end = 0
-  const lines = shown.flatMap((index) => {
+  const lines = inWindow.shown.flatMap((index) => {
     const row = rows[index]
     if (!row) return []
     const key = keyOf(row)
     const gap = index - end
     end = index + 1
-    return [
-      ...(gap > 0 ? [<Spacer key={`before-${index}`} height={gap * size} columns={columns.length} />] : []),
-      <tr
-        key={key}
-        data-index={index}
-        aria-rowindex={index + 2}
-        aria-selected={opened === key}
-        class={open ? 'openable' : undefined}
-        style={{ height: `${size}px` }}
-        tabIndex={active.value === key || (at < 0 && index === 0) ? 0 : -1}
-        onFocus={() => {
-          active.value = key
-        }}
-        onClick={(event) => clicked(event, row)}
-      >
-        {isCards ? (
-          <td colSpan={columns.length}>{card(row)}</td>
-        ) : (
-          columns.map((column) => (
-            <td key={column.id} class={column.align}>
-              {column.cell(row)}
-            </td>
-          ))
-        )}
-      </tr>,
-    ]
+    const isFirst = active.value === key || (at < 0 && index === 0)
+    const line = <Line key={key} table={props} isCard={isCards} {...{ row, index, size, isFirst, active }} />
+    return gap > 0 ? [<Spacer key={`before-${index}`} height={gap * size} columns={columns.length} />, line] : [line]
   })
   const rest = (rows.length - end) * size
-  const table = (
-    <table class="table" aria-label={label} aria-rowcount={count === null ? -1 : count + 1}>
-      {!isCards && (
-        <colgroup>
-          {columns.map(({ id, width }) => (
-            <col key={id} style={width === undefined ? {} : { width }} />
-          ))}
-        </colgroup>
-      )}
-      <thead class={isCards ? 'sr-only' : undefined}>
-        <tr aria-rowindex={1}>
-          {columns.map((column) => (
-            <Head key={column.id} column={column} sort={isCards ? undefined : props.sort} />
-          ))}
-        </tr>
-      </thead>
-      <tbody ref={body}>
-        {lines}
-        {rest > 0 && <Spacer key="after" height={rest} columns={columns.length} />}
-      </tbody>
-    </table>
-  )
-  if (!isCards || !props.sort) return table
   return (
     <>
-      <SortMenu columns={columns} sort={props.sort} />
-      {table}
+      {isCards && props.sort && <SortMenu columns={columns} sort={props.sort} />}
+      <table class="table" aria-label={label} aria-rowcount={count === null ? -1 : count + 1}>
+        <Heads columns={columns} sort={props.sort} isCards={isCards} />
+        <tbody ref={inWindow.body}>
+          {lines}
+          {rest > 0 && <Spacer key="after" height={rest} columns={columns.length} />}
+        </tbody>
+      </table>
     </>
   )
 }

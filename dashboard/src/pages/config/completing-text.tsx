@@ -1,7 +1,9 @@
 /** The text of headgate.yaml. Ctrl+Space lists what the schema allows at the caret. */
 import { useSignal } from '@preact/signals'
+import type { RefObject } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { read, useResource } from '../../api.ts'
+import { OptionList, optionId } from '../../parts/option-list.tsx'
 import { useId } from '../../parts/use-id.ts'
 import { config as texts } from '../../words/config.ts'
 import { type Completion, type Completions, completionsAt, type MemberSchema } from './completion.ts'
@@ -11,9 +13,14 @@ const SHOWN = 8
 
 type CompletingTextProps = { readonly id: string; readonly value: string; readonly onInput: (value: string) => void }
 
-export const CompletingText = ({ id, value, onInput }: CompletingTextProps) => {
-  const listId = useId()
-  const area = useRef<HTMLTextAreaElement>(null)
+const Shown = ({ name, about }: Completion) => (
+  <>
+    <span class="mono">{name}</span> <span class="dim small">{about}</span>
+  </>
+)
+
+/** What can stand at the caret, which of it is active, and what keys do. */
+const useCompletions = (area: RefObject<HTMLTextAreaElement | null>) => {
   const isUsed = useSignal(false)
   const schema = useResource(isUsed.value ? 'config-schema' : null, () => read<MemberSchema>('/config/schema')).value
   /** Null: the list is closed. */
@@ -21,7 +28,6 @@ export const CompletingText = ({ id, value, onInput }: CompletingTextProps) => {
   const active = useSignal(0)
   const options = found.value?.options ?? []
   const at = Math.min(active.value, options.length - 1)
-  const first = Math.max(0, Math.min(at - SHOWN / 2, options.length - SHOWN))
   /** The list is wanted before the schema is there. */
   const isWanted = useRef(false)
   const look = () => {
@@ -62,6 +68,14 @@ export const CompletingText = ({ id, value, onInput }: CompletingTextProps) => {
     else return
     event.preventDefault()
   }
+  return { isUsed, found, options, at, look, close, choose, onKeyDown }
+}
+
+export const CompletingText = ({ id, value, onInput }: CompletingTextProps) => {
+  const listId = useId()
+  const area = useRef<HTMLTextAreaElement>(null)
+  const { isUsed, found, options, at, look, close, choose, onKeyDown } = useCompletions(area)
+  const first = Math.max(0, Math.min(at - SHOWN / 2, options.length - SHOWN))
   return (
     <div class="config-complete">
       <textarea
@@ -75,7 +89,7 @@ export const CompletingText = ({ id, value, onInput }: CompletingTextProps) => {
         aria-describedby={`${listId}-about`}
         aria-autocomplete="list"
         aria-controls={listId}
-        aria-activedescendant={options.length > 0 ? `${listId}-${at}` : undefined}
+        aria-activedescendant={options.length > 0 ? optionId(listId, at) : undefined}
         onFocus={() => {
           isUsed.value = true
         }}
@@ -87,31 +101,18 @@ export const CompletingText = ({ id, value, onInput }: CompletingTextProps) => {
         onBlur={close}
         onKeyDown={onKeyDown}
       />
-      <div
+      <OptionList
         id={listId}
         class="config-options"
-        role="listbox"
-        aria-label={texts.edit.options}
-        hidden={options.length === 0}
-      >
-        {options.slice(first, first + SHOWN).map((option, index) => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents: the text handles the keys
-          <div
-            key={option.name}
-            id={`${listId}-${first + index}`}
-            role="option"
-            tabIndex={-1}
-            aria-selected={first + index === at}
-            aria-posinset={first + index + 1}
-            aria-setsize={options.length}
-            // The text keeps the focus.
-            onMouseDown={(event) => event.preventDefault()}
-            onClick={() => choose(option)}
-          >
-            <span class="mono">{option.name}</span> <span class="dim small">{option.about}</span>
-          </div>
-        ))}
-      </div>
+        label={texts.edit.options}
+        options={options.slice(first, first + SHOWN)}
+        active={at}
+        from={first}
+        count={options.length}
+        keyOf={({ name }) => name}
+        show={Shown}
+        choose={choose}
+      />
       <span class="dim small" id={`${listId}-about`}>
         {texts.edit.complete}
       </span>

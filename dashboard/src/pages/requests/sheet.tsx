@@ -286,7 +286,8 @@ const step = ({ id, rows }: SheetProps, by: 1 | -1): void => {
 
 type HeadProps = SheetProps & { readonly row: ListedRequest | undefined; readonly detail: RequestEntry | undefined }
 
-const SheetHead = ({ id, rows, row, detail }: HeadProps) => {
+/** The actions of a request, bound to their shortcuts. */
+const useActions = ({ id, rows, row, detail }: HeadProps) => {
   const isReplaying = useSignal(false)
   const problem = hasRole('operator', 'all') ? null : w.replay.needsRole
   const replay = () => {
@@ -301,15 +302,7 @@ const SheetHead = ({ id, rows, row, detail }: HeadProps) => {
     const bodies = hasRole('operator') ? await readBodies(id).catch(() => null) : null
     if (row) await copyText(curlOf(row, bodies, location.origin + PREFIX))
   }
-  const actions = useRef({
-    replay,
-    edit,
-    link,
-    curl: () => void curl(),
-    older: () => step({ id, rows }, 1),
-    newer: () => step({ id, rows }, -1),
-  })
-  actions.current = {
+  const actions = {
     replay,
     edit,
     link,
@@ -317,85 +310,102 @@ const SheetHead = ({ id, rows, row, detail }: HeadProps) => {
     older: () => step({ id, rows }, 1),
     newer: () => step({ id, rows }, -1),
   }
+  const latest = useRef(actions)
+  latest.current = actions
   useEffect(() => {
     const names = ['replay', 'edit', 'link', 'curl', 'older', 'newer'] as const
-    const bound = [...names.map((name) => bind(name, () => actions.current[name]())), bind('close', close)]
+    const bound = [...names.map((name) => bind(name, () => latest.current[name]())), bind('close', close)]
     return () => {
       for (const unbind of bound) unbind()
     }
   }, [])
+  return { actions, isReplaying, problem }
+}
+
+type Actions = ReturnType<typeof useActions>['actions']
+
+/** The ID, and buttons for the neighbours and for closing. */
+const SheetBar = ({ id, actions }: { readonly id: string; readonly actions: Actions }) => (
+  <div class="sheet-bar">
+    <button
+      type="button"
+      class="icon"
+      aria-label={en.actions.close}
+      title={`${en.actions.close} (Esc)`}
+      onClick={close}
+    >
+      ×
+    </button>
+    <span class="mono small cut" title={id}>
+      {id}
+    </span>
+    <span class="sheet-steps">
+      <button
+        type="button"
+        class="icon"
+        aria-label={w.sheet.newer}
+        title={`${w.sheet.newer} ([)`}
+        onClick={actions.newer}
+      >
+        ↑
+      </button>
+      <button
+        type="button"
+        class="icon"
+        aria-label={w.sheet.older}
+        title={`${w.sheet.older} (])`}
+        onClick={actions.older}
+      >
+        ↓
+      </button>
+    </span>
+  </div>
+)
+
+const SheetTitle = ({ row }: { readonly row: ListedRequest }) => (
+  <>
+    <h2 class="sheet-title">
+      <bdi>{row.asked}</bdi>
+      {row.provider !== null && (
+        <span class="dim">
+          {' → '}
+          <bdi>{`${row.provider}/${row.model ?? ''}`}</bdi>
+        </span>
+      )}
+    </h2>
+    <p class="sheet-facts num">
+      <OutcomeWord request={row} />
+      {row.total_ms !== null && <span>{duration(row.total_ms)}</span>}
+      {row.cost !== null && <span>{money(row.cost)}</span>}
+      <span class="dim">{fullTime(Date.parse(row.received_at))}</span>
+    </p>
+  </>
+)
+
+const SheetHead = (props: HeadProps) => {
+  const { id, row, detail } = props
+  const { actions, isReplaying, problem } = useActions(props)
   return (
     <header class="sheet-head">
-      <div class="sheet-bar">
-        <button
-          type="button"
-          class="icon"
-          aria-label={en.actions.close}
-          title={`${en.actions.close} (Esc)`}
-          onClick={close}
-        >
-          ×
-        </button>
-        <span class="mono small cut" title={id}>
-          {id}
-        </span>
-        <span class="sheet-steps">
-          <button
-            type="button"
-            class="icon"
-            aria-label={w.sheet.newer}
-            title={`${w.sheet.newer} ([)`}
-            onClick={actions.current.newer}
-          >
-            ↑
-          </button>
-          <button
-            type="button"
-            class="icon"
-            aria-label={w.sheet.older}
-            title={`${w.sheet.older} (])`}
-            onClick={actions.current.older}
-          >
-            ↓
-          </button>
-        </span>
-      </div>
-      {row && (
-        <>
-          <h2 class="sheet-title">
-            <bdi>{row.asked}</bdi>
-            {row.provider !== null && (
-              <span class="dim">
-                {' → '}
-                <bdi>{`${row.provider}/${row.model ?? ''}`}</bdi>
-              </span>
-            )}
-          </h2>
-          <p class="sheet-facts num">
-            <OutcomeWord request={row} />
-            {row.total_ms !== null && <span>{duration(row.total_ms)}</span>}
-            {row.cost !== null && <span>{money(row.cost)}</span>}
-            <span class="dim">{fullTime(Date.parse(row.received_at))}</span>
-          </p>
-        </>
-      )}
+      <SheetBar id={id} actions={actions} />
+      {row && <SheetTitle row={row} />}
       <div class="row">
         <button
           type="button"
           class="button small"
           disabled={!detail || problem !== null}
           title={problem ?? `${w.sheet.replay} (r)`}
-          onClick={replay}
+          onClick={actions.replay}
         >
           {w.sheet.replay}
         </button>
-        <button type="button" class="button small" title={`${en.keys.edit} (e)`} onClick={edit}>
+        <button type="button" class="button small" title={`${en.keys.edit} (e)`} onClick={actions.edit}>
           {w.sheet.edit}
         </button>
-        <button type="button" class="button small" title={`${en.keys.curl} (.)`} onClick={() => void curl()}>
+        <button type="button" class="button small" title={`${en.keys.curl} (.)`} onClick={actions.curl}>
           {w.sheet.curl}
         </button>
-        <button type="button" class="button small" title={`${en.keys.link} (c)`} onClick={link}>
+        <button type="button" class="button small" title={`${en.keys.link} (c)`} onClick={actions.link}>
           {w.sheet.link}
         </button>
       </div>

@@ -81,10 +81,9 @@ const Explanation = ({ question, down }: { readonly question: Question; readonly
   return <Plan plan={value} />
 }
 
-/** The form; its model is in the address, so that a link explains the same. */
-export const Explain = ({ names }: { readonly names: readonly string[] }) => {
+/** What the form has, and the question that was asked with it. */
+const useForm = () => {
   const { id } = current.value
-  const fieldId = useId()
   const style = useSignal<AskedStyle>('chat')
   const needs = useSignal<readonly AskedNeed[]>([])
   const tokens = useSignal(100)
@@ -92,8 +91,6 @@ export const Explain = ({ names }: { readonly names: readonly string[] }) => {
   const pasted = useSignal('')
   const problem = useSignal('')
   const question = useSignal<Question | null>(null)
-  const down = valuesOf(current.value, DOWN)
-
   const ask = () => {
     problem.value = ''
     const name = model.value.trim()
@@ -113,13 +110,97 @@ export const Explain = ({ names }: { readonly names: readonly string[] }) => {
     else question.value = null
     if (id !== null) document.getElementById('explain')?.scrollIntoView({ block: 'nearest' })
   }, [id])
-
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     const name = model.value.trim()
     if (name !== '' && name !== id) go({ ...current.value, id: name })
     else ask()
   }
+  return { style, needs, tokens, model, pasted, problem, question, submit }
+}
+
+type Form = ReturnType<typeof useForm>
+
+const StyleField = ({ style }: Pick<Form, 'style'>) => (
+  <label class="field">
+    {texts.explain.style}
+    <select
+      value={style.value}
+      onChange={({ currentTarget }) => {
+        style.value = STYLES.find((one) => one === currentTarget.value) ?? 'chat'
+      }}
+    >
+      {STYLES.map((one) => (
+        <option key={one} value={one}>
+          {texts.explain.styles[one]}
+        </option>
+      ))}
+    </select>
+  </label>
+)
+
+const NeedFields = ({ needs }: Pick<Form, 'needs'>) => (
+  <fieldset class="routes-needs">
+    <legend>{texts.explain.needs}</legend>
+    {NEEDS.map((need) => (
+      <label key={need} class="check">
+        <input
+          type="checkbox"
+          checked={needs.value.includes(need)}
+          onChange={({ currentTarget }) => {
+            const others = needs.value.filter((one) => one !== need)
+            needs.value = currentTarget.checked ? [...others, need] : others
+          }}
+        />
+        {texts.explain[need]}
+      </label>
+    ))}
+  </fieldset>
+)
+
+const TokensField = ({ tokens }: Pick<Form, 'tokens'>) => (
+  <label class="field routes-tokens">
+    {texts.explain.tokens}
+    <input
+      type="number"
+      min={1}
+      max={MOST_TOKENS}
+      value={tokens.value}
+      onInput={({ currentTarget }) => {
+        tokens.value = Number(currentTarget.value) || 1
+      }}
+    />
+  </label>
+)
+
+/** A body of one's own instead of the fields. */
+const PastedField = ({ pasted }: Pick<Form, 'pasted'>) => (
+  <details>
+    <summary>{texts.explain.paste}</summary>
+    <label class="field">
+      {texts.explain.body}
+      <textarea
+        class="mono"
+        rows={6}
+        value={pasted.value}
+        spellcheck={false}
+        aria-describedby="routes-paste-about"
+        onInput={({ currentTarget }) => {
+          pasted.value = currentTarget.value
+        }}
+      />
+    </label>
+    <p id="routes-paste-about" class="dim small">
+      {texts.explain.pasteAbout}
+    </p>
+  </details>
+)
+
+/** The form; its model is in the address, so that a link explains the same. */
+export const Explain = ({ names }: { readonly names: readonly string[] }) => {
+  const fieldId = useId()
+  const { style, needs, tokens, model, pasted, problem, question, submit } = useForm()
+  const down = valuesOf(current.value, DOWN)
   return (
     <section class="panel" id="explain" aria-labelledby="explain-title">
       <h2 id="explain-title">{texts.explain.title}</h2>
@@ -138,72 +219,14 @@ export const Explain = ({ names }: { readonly names: readonly string[] }) => {
               }}
             />
           </div>
-          <label class="field">
-            {texts.explain.style}
-            <select
-              value={style.value}
-              onChange={({ currentTarget }) => {
-                style.value = STYLES.find((one) => one === currentTarget.value) ?? 'chat'
-              }}
-            >
-              {STYLES.map((one) => (
-                <option key={one} value={one}>
-                  {texts.explain.styles[one]}
-                </option>
-              ))}
-            </select>
-          </label>
-          <fieldset class="routes-needs">
-            <legend>{texts.explain.needs}</legend>
-            {NEEDS.map((need) => (
-              <label key={need} class="check">
-                <input
-                  type="checkbox"
-                  checked={needs.value.includes(need)}
-                  onChange={({ currentTarget }) => {
-                    const others = needs.value.filter((one) => one !== need)
-                    needs.value = currentTarget.checked ? [...others, need] : others
-                  }}
-                />
-                {texts.explain[need]}
-              </label>
-            ))}
-          </fieldset>
-          <label class="field routes-tokens">
-            {texts.explain.tokens}
-            <input
-              type="number"
-              min={1}
-              max={MOST_TOKENS}
-              value={tokens.value}
-              onInput={({ currentTarget }) => {
-                tokens.value = Number(currentTarget.value) || 1
-              }}
-            />
-          </label>
+          <StyleField style={style} />
+          <NeedFields needs={needs} />
+          <TokensField tokens={tokens} />
           <button type="submit" class="button primary">
             {texts.explain.submit}
           </button>
         </div>
-        <details>
-          <summary>{texts.explain.paste}</summary>
-          <label class="field">
-            {texts.explain.body}
-            <textarea
-              class="mono"
-              rows={6}
-              value={pasted.value}
-              spellcheck={false}
-              aria-describedby="routes-paste-about"
-              onInput={({ currentTarget }) => {
-                pasted.value = currentTarget.value
-              }}
-            />
-          </label>
-          <p id="routes-paste-about" class="dim small">
-            {texts.explain.pasteAbout}
-          </p>
-        </details>
+        <PastedField pasted={pasted} />
         <p class="bad" role="alert">
           {problem.value}
         </p>
